@@ -1,0 +1,96 @@
+package place
+
+import (
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ClusterView is what the root knows of a cluster when it decides.
+type ClusterView struct {
+	ID        string         `json:"id"`
+	Areas     []string       `json:"areas,omitempty"`
+	Runtimes  []string       `json:"runtimes,omitempty"`
+	Connected bool           `json:"connected"`
+	Aggregate wire.Aggregate `json:"aggregate"`
+	// Pending are reservations delegated since Aggregate was made.
+	Pending api.Resources `json:"pending,omitzero"`
+	// Same counts instances of the service being placed that it already has.
+	Same int `json:"same,omitempty"`
+	// Refused is why the cluster gave back an instance of this service lately.
+	Refused string `json:"refused,omitempty"`
+}
+
+// WorkerView is what a cluster knows of a worker when it decides.
+type WorkerView struct {
+	ID       string        `json:"id"`
+	Runtimes []string      `json:"runtimes,omitempty"`
+	Capacity api.Resources `json:"capacity"`
+	Used     api.Resources `json:"used"` // reserved by instances placed there
+	// Suspect or cordoned workers take nothing new.
+	Suspect bool `json:"suspect,omitempty"`
+	// Same counts instances of the service being placed that it already has.
+	Same int `json:"same,omitempty"`
+}
+
+// Request is what is to be placed.
+type Request struct {
+	Instance  wire.InstanceID `json:"instance"`        // root: "<app>.<service>"
+	Count     int             `json:"count,omitempty"` // root: how many replicas; cluster: 1
+	Runtime   string          `json:"runtime"`
+	Demand    api.Resources   `json:"demand"`
+	Affinity  api.Affinity    `json:"affinity,omitzero"`
+	Spread    string          `json:"spread"` // "soft" or "none"
+	Scheduler string          `json:"scheduler"`
+	Avoid     []string        `json:"avoid,omitempty"`
+}
+
+// Decision is the answer and the record that explains it. Two calls with the
+// same inputs return the same Decision (but for TookNs, which the caller sets).
+type Decision struct {
+	V       int     `json:"v"`
+	Kind    string  `json:"kind"` // "clusters" or "worker"
+	Request Request `json:"request"`
+	// Candidates counts all that were considered; Filtered, per filter in the
+	// order they were applied, how many it removed and an example of why.
+	Candidates int      `json:"candidates"`
+	Filtered   []Filter `json:"filtered,omitempty"`
+	// Ranked are the best, at most five, best first.
+	Ranked []Ranked `json:"ranked,omitempty"`
+	// Shares (kind "clusters"): how many replicas go where. Unplaced is the rest.
+	Shares   []ShareOut `json:"shares,omitempty"`
+	Unplaced int        `json:"unplaced,omitempty"`
+	// Chosen (kind "worker"), "" if none.
+	Chosen string `json:"chosen,omitempty"`
+	// Reason in words, always set where something could not be placed:
+	// "3 clusters: 2 lack area north, 1 is full: needs 512Mi memory, largest free 380Mi".
+	Reason string `json:"reason,omitempty"`
+	TookNs int64  `json:"took_ns,omitempty"`
+	// Inputs, so that the decision can be replayed; left out beyond MaxInputs
+	// candidates (InputsOmitted then counts them).
+	Clusters      []ClusterView `json:"clusters,omitempty"`
+	Workers       []WorkerView  `json:"workers,omitempty"`
+	InputsOmitted int           `json:"inputs_omitted,omitempty"`
+}
+
+// Filter is one step of narrowing.
+type Filter struct {
+	Name    string `json:"name"` // "connected", "affinity.cluster", "area", "runtime", "avoid", "memory", …
+	Removed int    `json:"removed"`
+	Example string `json:"example,omitempty"` // "edge-2: needs 512Mi memory, 380Mi free"
+}
+
+// Ranked is a candidate with its score and what it is made of.
+type Ranked struct {
+	ID    string             `json:"id"`
+	Score float64            `json:"score"`
+	Parts map[string]float64 `json:"parts,omitempty"`
+}
+
+// ShareOut is how many replicas a cluster is to take.
+type ShareOut struct {
+	Cluster string `json:"cluster"`
+	Count   int    `json:"count"`
+}
+
+// MaxInputs is how many candidates a record carries in full.
+const MaxInputs = 256

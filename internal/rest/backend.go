@@ -1,0 +1,44 @@
+package rest
+
+import (
+	"context"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Backend is what a role offers over HTTP. Errors that are (or wrap) a
+// *wire.Problem go to the client as they are; all others become a 500 whose
+// detail is the error's text. A role that does not offer an operation returns
+// Elsewhere.
+type Backend interface {
+	// Apply parses, checks and durably stores a descriptor. dryRun changes nothing.
+	Apply(ctx context.Context, source []byte, dryRun bool) (wire.ApplyResult, error)
+	// Delete starts the end of an application; durable when it returns.
+	Delete(ctx context.Context, app string) error
+	Applications(ctx context.Context) ([]wire.AppView, error)
+	Application(ctx context.Context, app string) (wire.AppView, error)
+	// Instances, of one application and service where these are not "".
+	Instances(ctx context.Context, app, service string) ([]wire.InstanceView, error)
+	Instance(ctx context.Context, id wire.InstanceID) (wire.InstanceView, error)
+	Explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error)
+	Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
+	Clusters(ctx context.Context) ([]wire.ClusterView, error)
+	Workers(ctx context.Context) ([]wire.WorkerView, error)
+	// Events after a sequence number; waits up to wait for the first.
+	Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error)
+	Status(ctx context.Context) (wire.StatusView, error)
+	CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error)
+	// Join is open to the unauthenticated: it checks the token itself.
+	Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error)
+	// CheckBearer says whether a bearer token is valid now.
+	CheckBearer(ctx context.Context, token string) error
+	// Ready is nil when the role can serve; else why not.
+	Ready() error
+}
+
+// Elsewhere is the error for an operation that this role does not offer.
+func Elsewhere(what, where string) error {
+	return wire.Problemf(421, "elsewhere", "use a context of "+where+" (verge context use NAME)",
+		"this is not the place for that", "%s is done at %s", what, where)
+}

@@ -1,0 +1,85 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ErrGone: there is no such task any more (Adopt after its end).
+var ErrGone = errors.New("task is gone")
+
+// Spec of one start. Everything is expanded and resolved by the engine.
+type Spec struct {
+	ID      wire.InstanceID
+	Attempt int
+	Command []string // program first; looked up in Env's PATH
+	Env     []string // complete environment, KEY=value
+	Dir     string   // working directory, exists
+	// LogDir exists; the driver writes and rotates the task's output there.
+	LogDir string
+	// CPUWeight is the reservation in millicores; CPULimit 0 means may burst.
+	CPUWeight int64
+	CPULimit  int64
+	// MemoryLimit in bytes, 0 is none.
+	MemoryLimit int64
+}
+
+// Handle is what a driver needs to find a task again. It is stored before Start
+// returns to its caller's caller and must survive a reboot harmlessly (a pid
+// alone would not: see Started).
+type Handle struct {
+	PID int `json:"pid"`
+	// Started is the kernel's start time of the process (clock ticks since boot)
+	// and Boot the boot id, which together with PID name one process for ever.
+	Started uint64 `json:"started"`
+	Boot    string `json:"boot"`
+	Cgroup  string `json:"cgroup,omitempty"`
+}
+
+// Driver starts tasks. Methods may be called concurrently.
+type Driver interface {
+	// Name as in the descriptor's `runtime`.
+	Name() string
+	// Probe says whether the driver works on this machine, and what it cannot do
+	// ("" if nothing): e.g. "no control groups: limits are not enforced".
+	Probe() (missing string, err error)
+	// Start starts a task. An error means that nothing was started and nothing is
+	// left behind; it says what is wrong in words for the user.
+	Start(ctx context.Context, s Spec) (Task, error)
+	// Adopt finds a task started by an earlier process, or ErrGone.
+	Adopt(ctx context.Context, s Spec, h Handle) (Task, error)
+}
+
+// Task is one started process tree, container, …
+type Task interface {
+	Handle() Handle
+	// Wait blocks until the task has ended or ctx is done, may be called by
+	// several goroutines and again later: always the same answer.
+	Wait(ctx context.Context) (wire.Exit, error)
+	// Signal sends a signal by its name without SIG ("TERM") to the main process.
+	Signal(name string) error
+	// Kill ends the whole tree at once and returns when no process of it is left.
+	Kill(ctx context.Context) error
+	// Cleanup removes what the driver made for the task (control groups), after
+	// its end, killing what is left of its tree. Logs stay.
+	Cleanup() error
+	// Usage now; zero values where it is not known.
+	Usage() Usage
+}
+
+// Usage of a task.
+type Usage struct {
+	CPU    time.Duration // used since the start
+	Memory int64         // bytes resident
+	Tasks  int           // processes and threads
+}
+
+// Logs reads what the tasks of one LogDir have written.
+type Logs interface {
+	// ReadLog reads at most max bytes from offset (bytes since the first ever
+	// logged in this LogDir; negative: that many lines before the end).
+	ReadLog(logDir string, offset int64, max int) (wire.LogChunk, error)
+}

@@ -1,0 +1,238 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// InstanceID is "<application>.<service>.<ordinal>". Names are DNS labels, so
+// the dots are unambiguous and the id is a valid key, file name and subject.
+type InstanceID = string
+
+// State of the lifecycle of an instance; package policy/life owns the
+// transitions.
+type State string
+
+// The states of an instance (Oakestra §3.1, spec/hierarchy).
+const (
+	Registered       State = "Registered"
+	Requested        State = "Requested"
+	ClusterScheduled State = "ClusterScheduled"
+	WorkerScheduled  State = "WorkerScheduled"
+	Running          State = "Running"
+	Terminated       State = "Terminated"
+	Failed           State = "Failed"
+)
+
+// Transition is one step of an instance's history.
+type Transition struct {
+	To   State     `json:"to"`
+	At   time.Time `json:"at"`
+	Tier string    `json:"tier"` // "root", "cluster/<name>", "worker/<name>"
+	Why  string    `json:"why,omitempty"`
+}
+
+// Instance is the record of one replica. The tier that holds it (the root until
+// ClusterScheduled, then the cluster) is its only writer.
+type Instance struct {
+	V       int        `json:"v"`
+	ID      InstanceID `json:"id"`
+	App     string     `json:"app"`
+	Service string     `json:"service"`
+	Ordinal int        `json:"ordinal"`
+	// Incarnation counts starts by an orchestrator's decision: 1 for the first
+	// placement, one more each time it is placed again or updated.
+	Incarnation int `json:"incarnation"`
+	// Revision of the application that this instance runs or is to run.
+	Revision uint64 `json:"revision"`
+	Cluster  string `json:"cluster,omitempty"`
+	Worker   string `json:"worker,omitempty"`
+	State    State  `json:"state"`
+	// Since is when State was entered, by the clock of the tier that says so.
+	Since time.Time `json:"since"`
+
+	// Conditions beside the state.
+	Ready       bool `json:"ready,omitempty"`
+	Draining    bool `json:"draining,omitempty"`
+	Unreachable bool `json:"unreachable,omitempty"`
+
+	Reason string `json:"reason,omitempty"`
+	// Restarts in place of the current incarnation, and what the last exit said.
+	Restarts int          `json:"restarts,omitempty"`
+	LastExit *Exit        `json:"last_exit,omitempty"`
+	Replaces string       `json:"replaces,omitempty"`
+	History  []Transition `json:"history,omitempty"`
+	// Shadow is a former placement on a worker believed lost, which may return.
+	Shadow *Placement `json:"shadow,omitempty"`
+	// Avoid lists workers on which this instance failed for good.
+	Avoid []string `json:"avoid,omitempty"`
+}
+
+// Placement names where an incarnation was put.
+type Placement struct {
+	Worker      string    `json:"worker"`
+	Incarnation int       `json:"incarnation"`
+	Started     time.Time `json:"started,omitzero"`
+}
+
+// Exit is how a process of an instance ended.
+type Exit struct {
+	// Code is the exit code; 128+n for signal n; -1 where Unknown.
+	Code    int       `json:"code"`
+	Signal  string    `json:"signal,omitempty"`
+	OOM     bool      `json:"oom,omitempty"`
+	Unknown bool      `json:"unknown,omitempty"` // nobody was there to see it
+	At      time.Time `json:"at"`
+	// Attempt is the start (0-based within the incarnation) that ended.
+	Attempt int `json:"attempt,omitempty"`
+}
+
+// Share is what a root delegates to a cluster for one service: the right to run
+// between Min and Max instances of the given ordinals at the given revision.
+type Share struct {
+	V        int          `json:"v"`
+	App      string       `json:"app"`
+	Service  string       `json:"service"`
+	Revision uint64       `json:"revision"`
+	Min      int          `json:"min"`
+	Max      int          `json:"max"`
+	Ordinals []Span       `json:"ordinals"`
+	Spec     *api.Service `json:"spec"`
+	// Peers are the ports of all services of the application, by service name:
+	// what VERGE_<SERVICE>_ADDR and the loopback entries are made of.
+	Peers map[string][]api.Port `json:"peers,omitempty"`
+}
+
+// Span is a half-open range of ordinals [From, To).
+type Span struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+// Order tells a worker about one instance it should have. An instance without
+// an order is to be stopped and forgotten.
+type Order struct {
+	V           int        `json:"v"`
+	ID          InstanceID `json:"id"`
+	App         string     `json:"app"`
+	Service     string     `json:"service"`
+	Ordinal     int        `json:"ordinal"`
+	Incarnation int        `json:"incarnation"`
+	Revision    uint64     `json:"revision"`
+	// Stop asks for a graceful end (drain, signal, grace); the order itself stays
+	// until the worker has reported the end.
+	Stop bool         `json:"stop,omitempty"`
+	Spec *api.Service `json:"spec"`
+	// Peers: see Share.Peers.
+	Peers map[string][]api.Port `json:"peers,omitempty"`
+}
+
+// Phase of an instance as its worker sees it.
+type Phase string
+
+// Phases that a worker reports.
+const (
+	PhasePending Phase = "pending" // accepted, not started yet or waiting to restart
+	PhaseRunning Phase = "running"
+	PhaseStopped Phase = "stopped" // ended because it was asked to
+	PhaseExited  Phase = "exited"  // ended by itself and is not to be restarted here
+	PhaseRefused Phase = "refused" // admission on the worker said no
+)
+
+// InstanceStatus is what a worker reports about one instance.
+type InstanceStatus struct {
+	V           int        `json:"v"`
+	ID          InstanceID `json:"id"`
+	Incarnation int        `json:"incarnation"`
+	Revision    uint64     `json:"revision"`
+	Phase       Phase      `json:"phase"`
+	Ready       bool       `json:"ready,omitempty"`
+	Draining    bool       `json:"draining,omitempty"`
+	PID         int        `json:"pid,omitempty"`
+	// Ports given to the instance, by port name.
+	Ports    map[string]int `json:"ports,omitempty"`
+	Restarts int            `json:"restarts,omitempty"`
+	LastExit *Exit          `json:"last_exit,omitempty"`
+	Started  time.Time      `json:"started,omitzero"`
+	// Why explains Phase ("waiting 4s to restart", "command not found: x").
+	Why string `json:"why,omitempty"`
+}
+
+// Route is a service as a router sees it.
+type Route struct {
+	V       int    `json:"v"`
+	App     string `json:"app"`
+	Service string `json:"service"`
+	Policy  string `json:"policy"`
+	// Ports of the service, in the order of the descriptor.
+	Ports     []api.Port `json:"ports"`
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+}
+
+// Key of a service or route: "<application>.<service>".
+func (r *Route) Key() string { return r.App + "." + r.Service }
+
+// Endpoint is an instance as a router sees it.
+type Endpoint struct {
+	Instance InstanceID `json:"instance"`
+	Cluster  string     `json:"cluster"`
+	Worker   string     `json:"worker"`
+	// Address is the data address of the worker, host:port; empty where it has
+	// none that others can reach.
+	Address string `json:"address,omitempty"`
+	// Suspect: its worker is not heard of. It is used only where nothing better is.
+	Suspect bool `json:"suspect,omitempty"`
+}
+
+// WorkerInfo is what a worker says about itself when it connects and when that
+// changes.
+type WorkerInfo struct {
+	V        int               `json:"v"`
+	Name     string            `json:"name"`
+	Version  string            `json:"version"`
+	Capacity api.Resources     `json:"capacity"` // after the reserve
+	Arch     string            `json:"arch"`
+	OS       string            `json:"os"`
+	Runtimes []string          `json:"runtimes"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	// Address of the data port as others reach it, host:port; "" if none.
+	Address string `json:"address,omitempty"`
+	// Gateway address for users; "" where the worker is no gateway.
+	Gateway string `json:"gateway,omitempty"`
+	Cgroup  string `json:"cgroup,omitempty"` // "v1", "v2", or why there is none
+	// Boot identifies the start of the machine or engine, so that a return after
+	// a power cut can be told from a reconnect.
+	Engine string `json:"engine,omitempty"`
+}
+
+// Aggregate is all that a root learns about the inside of a cluster.
+// Its size is independent of the number of workers.
+type Aggregate struct {
+	V         int      `json:"v"`
+	Workers   int      `json:"workers"` // ready ones
+	Suspect   int      `json:"suspect,omitempty"`
+	Areas     []string `json:"areas,omitempty"`
+	Runtimes  []string `json:"runtimes,omitempty"`
+	CPU       Spread   `json:"cpu"`
+	Memory    Spread   `json:"memory"`
+	Disk      Spread   `json:"disk"`
+	Instances int      `json:"instances"`
+	// Capacity of all ready workers together.
+	Capacity api.Resources `json:"capacity"`
+	// Reflects is the revision of the desired state that these numbers already
+	// include; what the root delegated after it must still be subtracted.
+	Reflects Rev `json:"reflects"`
+	// Details tells the root whether the operator lets it ask for logs and
+	// decisions of this cluster.
+	Details bool `json:"details,omitempty"`
+}
+
+// Spread describes how an amount (millicores or bytes) that is free is
+// distributed over workers: 〈sum, mean, standard deviation, maximum〉.
+type Spread struct {
+	Sum  float64 `json:"sum"`
+	Mean float64 `json:"mean"`
+	Dev  float64 `json:"dev"`
+	Max  float64 `json:"max"`
+}

@@ -1,0 +1,107 @@
+package wire
+
+import "encoding/json"
+
+// The exchange of revisions, the same between worker and cluster as between
+// cluster and root (see internal/bus/exchange). The lower side opens every
+// exchange; the upper side may only nudge it.
+
+// Change is the latest value of one key, or its tombstone.
+type Change struct {
+	Key     string          `json:"k"`
+	Value   json.RawMessage `json:"v,omitempty"`
+	Deleted bool            `json:"d,omitempty"`
+}
+
+// Report goes up every λ and after every change. An idle one is a few dozen
+// bytes: all but V and Have are left out.
+type Report struct {
+	V int `json:"v"`
+	// Have is the revision of the desired state that the sender has stored.
+	Have Rev `json:"h,omitzero"`
+	// Changes lead the sender's observed state from From to To; a zero From
+	// means that they are all of it (Full). Left out when there is nothing new.
+	From    Rev      `json:"f,omitzero"`
+	To      Rev      `json:"t,omitzero"`
+	Changes []Change `json:"c,omitempty"`
+	// Status is volatile: load, aggregate, capacity. Never stored.
+	Status json.RawMessage `json:"s,omitempty"`
+}
+
+// ReportReply answers a Report.
+type ReportReply struct {
+	V int `json:"v"`
+	// Want is the current revision of the sender's desired state. If it differs
+	// from Report.Have the sender fetches.
+	Want Rev `json:"w,omitzero"`
+	// Ack is the revision of the sender's observed state that is now stored
+	// here. The sender keeps everything newer.
+	Ack Rev `json:"a,omitzero"`
+	// NeedStatus asks for Status with the next report, at once.
+	NeedStatus bool `json:"ns,omitempty"`
+	// Interval until the next report in milliseconds; 0 leaves it to the sender.
+	Interval int `json:"l,omitempty"`
+	// Refused says why the report was not accepted ("" if it was).
+	Refused string `json:"e,omitempty"`
+}
+
+// Fetch asks for what changed in the desired state since Since.
+type Fetch struct {
+	V     int `json:"v"`
+	Since Rev `json:"s,omitzero"`
+	// After is the last key of the previous page, empty for the first.
+	After string `json:"p,omitempty"`
+	// At is the Rev the pages must belong to, zero for the first page. If the
+	// state has moved on the reply has Moved and the sender starts again.
+	At Rev `json:"at,omitzero"`
+}
+
+// FetchReply is one page of the answer.
+type FetchReply struct {
+	V int `json:"v"`
+	// Full: Since was unknown here; the changes of all pages together are the
+	// whole state and every other key is to be dropped.
+	Full    bool     `json:"f,omitempty"`
+	To      Rev      `json:"t"`
+	Changes []Change `json:"c,omitempty"`
+	More    bool     `json:"m,omitempty"`
+	Moved   bool     `json:"mv,omitempty"`
+}
+
+// Down is what the upper side sends to the lower one.
+type Down struct {
+	V int `json:"v"`
+	// Nudge asks for a report now.
+	Nudge bool `json:"n,omitempty"`
+	// Ask is a question about the lower side's inside (logs, explain); answered
+	// as the reply of the request.
+	Ask *Ask `json:"a,omitempty"`
+}
+
+// Ask is a read-only question. What is one of "logs", "explain", "status".
+type Ask struct {
+	What     string `json:"w"`
+	Instance string `json:"i,omitempty"`
+	// Offset and Max page a log: bytes from the start of what was ever logged; a
+	// negative Offset counts from the end in lines.
+	Offset int64 `json:"o,omitempty"`
+	Max    int   `json:"m,omitempty"`
+	// WaitMs lets a log answer be held until there is something new.
+	WaitMs int `json:"t,omitempty"`
+}
+
+// Answer to an Ask.
+type Answer struct {
+	V     int             `json:"v"`
+	Error string          `json:"e,omitempty"`
+	Data  json.RawMessage `json:"d,omitempty"`
+}
+
+// LogChunk is the data of an Answer to "logs".
+type LogChunk struct {
+	Data []byte `json:"data"`
+	// Next is the Offset to continue from. Lost counts bytes between the Offset
+	// asked for and the first that rotation has kept.
+	Next int64 `json:"next"`
+	Lost int64 `json:"lost,omitempty"`
+}

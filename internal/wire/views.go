@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// What the HTTP interface of a root and of a cluster says, and what the
+// command line prints. Every view says how old it is and who says so.
+
+// Problem is an error for people and programs (RFC 9457): what, where, why,
+// what to do next.
+type Problem struct {
+	Status int    `json:"status"`           // HTTP status
+	Code   string `json:"code"`             // stable, e.g. "token-expired"
+	Title  string `json:"title"`            // what
+	Detail string `json:"detail,omitempty"` // where and why
+	Remedy string `json:"remedy,omitempty"` // what to do next
+}
+
+// Error puts what, why and next step on one line each.
+func (p *Problem) Error() string {
+	s := p.Title
+	if p.Detail != "" {
+		s += ": " + p.Detail
+	}
+	if p.Remedy != "" {
+		s += "\n  → " + p.Remedy
+	}
+	return s
+}
+
+// Problemf makes a Problem.
+func Problemf(status int, code, remedy, title string, detail string, args ...any) *Problem {
+	return &Problem{Status: status, Code: code, Title: title, Detail: fmt.Sprintf(detail, args...), Remedy: remedy}
+}
+
+// Application is the stored form of an applied descriptor.
+type Application struct {
+	V        int    `json:"v"`
+	Name     string `json:"name"`
+	Revision uint64 `json:"revision"` // counts the applies that changed something, from 1
+	// Source is the descriptor as it was sent; Spec is Source parsed.
+	Source  string           `json:"source,omitempty"`
+	Spec    *api.Application `json:"spec"`
+	Created time.Time        `json:"created"`
+	Applied time.Time        `json:"applied"`
+	// Deleting since, zero if not. The record goes when the last instance is gone.
+	Deleting time.Time `json:"deleting,omitzero"`
+}
+
+// ApplyResult is the answer to an apply. It is given after the application is
+// durable.
+type ApplyResult struct {
+	Name     string   `json:"name"`
+	Revision uint64   `json:"revision"`
+	Change   string   `json:"change" enum:"created,updated,unchanged" doc:"what the apply did"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// AppView is an application and how far it is.
+type AppView struct {
+	Name     string        `json:"name"`
+	Revision uint64        `json:"revision"`
+	Created  time.Time     `json:"created"`
+	Applied  time.Time     `json:"applied"`
+	Deleting bool          `json:"deleting,omitempty"`
+	Services []ServiceView `json:"services"`
+	// Holds: every service has the replicas it promises, ready, at the current
+	// revision.
+	Holds bool `json:"holds"`
+	// Message says in words what is missing, "" if Holds.
+	Message string `json:"message,omitempty"`
+}
+
+// ServiceView is one service of an AppView.
+type ServiceView struct {
+	Name     string   `json:"name"`
+	Wanted   int      `json:"wanted"`
+	Placed   int      `json:"placed"`
+	Running  int      `json:"running"`
+	Ready    int      `json:"ready"`
+	Message  string   `json:"message,omitempty"`
+	Hosts    []string `json:"hosts,omitempty"`
+	Clusters []string `json:"clusters,omitempty"`
+}
+
+// InstanceView is an instance as the serving tier knows it.
+type InstanceView struct {
+	Instance
+	// Source tells who says so ("root", "cluster/edge") and AgeSeconds how old
+	// the report is that it comes from (not the time of reading).
+	Source     string  `json:"source"`
+	AgeSeconds float64 `json:"age_seconds"`
+}
+
+// ClusterView is a cluster as the root knows it.
+type ClusterView struct {
+	Name      string   `json:"name"`
+	Areas     []string `json:"areas,omitempty"`
+	Connected bool     `json:"connected"`
+	// AgeSeconds of the last report; negative if there was none since the root
+	// started.
+	AgeSeconds float64    `json:"age_seconds"`
+	Joined     time.Time  `json:"joined"`
+	Version    string     `json:"version,omitempty"`
+	Aggregate  *Aggregate `json:"aggregate,omitempty"`
+}
+
+// WorkerView is a worker as its cluster knows it.
+type WorkerView struct {
+	WorkerInfo
+	Cluster    string        `json:"cluster"`
+	Status     string        `json:"status" enum:"ready,suspect,never-seen"`
+	AgeSeconds float64       `json:"age_seconds"`
+	Used       api.Resources `json:"used"`
+	Instances  int           `json:"instances"`
+}
+
+// Event is something that happened, for people.
+type Event struct {
+	Seq     uint64    `json:"seq"` // grows; of the serving process
+	At      time.Time `json:"at"`
+	Tier    string    `json:"tier"`
+	Subject string    `json:"subject"` // "instance/a.b.0", "cluster/edge", "worker/edge/w1", "application/a"
+	What    string    `json:"what"`
+}
+
+// EventPage is a page of events; After is what to ask for next.
+type EventPage struct {
+	Events []Event `json:"events"`
+	After  uint64  `json:"after"`
+}
+
+// StatusView is the state of the serving tier and of what is below it.
+type StatusView struct {
+	Role    string    `json:"role" enum:"root,cluster"`
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Time    time.Time `json:"time"`
+	// Upstream is the link to the root (clusters only): "connected", or why not.
+	Upstream string        `json:"upstream,omitempty"`
+	Clusters []ClusterView `json:"clusters,omitempty"`
+	Workers  []WorkerView  `json:"workers,omitempty"`
+	Apps     []AppView     `json:"applications,omitempty"`
+	// Problems in words; empty means all is well.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Explanation says why an instance is where it is: the decisions of every tier,
+// root first.
+type Explanation struct {
+	Instance  InstanceID  `json:"instance"`
+	Decisions []Explained `json:"decisions"`
+	// Notes say what could not be shown, and where it can be seen.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Explained is one decision record (package policy/place) of one tier.
+type Explained struct {
+	Tier     string    `json:"tier"`
+	At       time.Time `json:"at"`
+	Decision any       `json:"decision"`
+}
+
+// TokenRequest asks for a token. Kind is "cluster" (join as that cluster),
+// "worker" (join this cluster), or "api" (bearer token for the HTTP interface).
+type TokenRequest struct {
+	Kind       string `json:"kind" enum:"cluster,worker,api"`
+	Cluster    string `json:"cluster,omitempty" maxLength:"63"`
+	TTLSeconds int    `json:"ttl_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"0: one hour (api: 30 days)"`
+}
+
+// TokenReply carries the token; it is shown once and stored only as a hash.
+type TokenReply struct {
+	Token   string    `json:"token"`
+	Expires time.Time `json:"expires"`
+}
+
+// JoinRequest is sent with a join token by a node that has no identity yet.
+type JoinRequest struct {
+	V     int    `json:"v"`
+	Token string `json:"token" maxLength:"4096"`
+	Name  string `json:"name" maxLength:"63"`
+	// PublicKey is PKIX DER of the node's own key; it never leaves the node.
+	PublicKey []byte `json:"public_key"`
+	// NatsKey is the node's public user key for the bus.
+	NatsKey string   `json:"nats_key" maxLength:"100"`
+	Areas   []string `json:"areas,omitempty" maxItems:"64"`
+	Version string   `json:"version,omitempty" maxLength:"100"`
+}
+
+// JoinReply is a node's identity. Nothing in it is secret.
+type JoinReply struct {
+	V int `json:"v"`
+	// Chain is the PEM certificate chain of the node, CA the PEM of the root's
+	// certificate authority.
+	Chain string `json:"chain"`
+	CA    string `json:"ca"`
+	// BusJWT is the node's credential for the bus (used with its own key), Link
+	// the addresses (host:port) to connect to, LinkName their TLS server name.
+	BusJWT   string   `json:"bus_jwt"`
+	Link     []string `json:"link"`
+	LinkName string   `json:"link_name"`
+	Cluster  string   `json:"cluster"`
+	Root     string   `json:"root"` // id of the root
+}
+
+// VersionView is the answer to /v1/version.
+type VersionView struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	Wire    int    `json:"wire"`
+}
