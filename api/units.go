@@ -140,7 +140,10 @@ func (d Duration) String() string {
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads d as in a descriptor.
-func (d *Duration) UnmarshalText(b []byte) (err error) { *d, err = ParseDuration(string(b)); return err }
+func (d *Duration) UnmarshalText(b []byte) (err error) {
+	*d, err = ParseDuration(string(b))
+	return err
+}
 
 // parseNumber accepts plain non-negative decimals: no sign, exponent, hex,
 // underscore, NaN or infinity, which strconv would let through.
