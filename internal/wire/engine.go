@@ -1,0 +1,76 @@
+package wire
+
+import "github.com/verge-edge/verge/api"
+
+// What an agent and its engine say to each other, over a unix socket that only
+// their user may open, as HTTP with JSON bodies:
+//
+//	PUT /v1/orders                      EngineOrders → 204 once stored and fsynced
+//	GET /v1/state?after=N&wait=MS       → EngineState, held until Seq > N or MS is over
+//	GET /v1/logs?instance=&offset=&max=&wait=MS → LogChunk
+//	POST /v1/shutdown                   stop every instance by its stop rule, then exit → 202
+//
+// The agent may die at any point of this; the engine acts on the last orders it
+// stored. The engine may die too; the agent starts it again.
+
+// Files in a worker's data directory.
+const (
+	EngineSocket     = "engine.sock"
+	EngineConfigFile = "engine.json"
+	EngineOrdersFile = "orders.json"
+	IdentityDir      = "identity"
+)
+
+// EngineConfig is written by the agent before it starts the engine.
+type EngineConfig struct {
+	V       int    `json:"v"`
+	Worker  string `json:"worker"`
+	Cluster string `json:"cluster"`
+	// DataAddr and GatewayAddr to listen on; "" is none.
+	DataAddr    string `json:"data_addr,omitempty"`
+	GatewayAddr string `json:"gateway_addr,omitempty"`
+	// Capacity that instances may reserve in all; admission checks it again.
+	Capacity api.Resources `json:"capacity"`
+	// Path is the PATH that instances get and are looked up in.
+	Path      string `json:"path"`
+	LogFormat string `json:"log_format,omitempty"`
+	LogLevel  string `json:"log_level,omitempty"`
+}
+
+// EngineOrders is all that a worker should be doing. It replaces what was there.
+type EngineOrders struct {
+	V int `json:"v"`
+	// Have is the revision of the cluster's desired state that this is.
+	Have   Rev     `json:"have,omitzero"`
+	Orders []Order `json:"orders,omitempty"`
+	Routes []Route `json:"routes,omitempty"`
+}
+
+// EngineState is what an engine says about itself.
+type EngineState struct {
+	V int `json:"v"`
+	// Engine names this run of the engine; Seq grows with every change within it.
+	Engine string `json:"engine"`
+	Seq    uint64 `json:"seq"`
+	// Have is the revision of the orders that the engine has stored.
+	Have Rev `json:"have,omitzero"`
+	// Changed are the statuses that changed after the Seq asked for, Gone the
+	// instances that have been forgotten since. After 0: all statuses.
+	Changed []InstanceStatus `json:"changed,omitempty"`
+	Gone    []InstanceID     `json:"gone,omitempty"`
+	Info    EngineInfo       `json:"info"`
+}
+
+// EngineInfo is what an engine has found and opened.
+type EngineInfo struct {
+	Version  string   `json:"version"`
+	PID      int      `json:"pid"`
+	Runtimes []string `json:"runtimes"`
+	// Missing says what a runtime can't do here ("" nothing), by runtime.
+	Missing map[string]string `json:"missing,omitempty"`
+	// Addresses actually listened on.
+	DataAddr    string `json:"data_addr,omitempty"`
+	GatewayAddr string `json:"gateway_addr,omitempty"`
+	// Problems in words: a port that is taken, a full disk.
+	Problems []string `json:"problems,omitempty"`
+}
