@@ -1,11 +1,11 @@
 package api
 
 import (
-	"fmt"
-	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // CPU is an amount of processor in thousandths of a core, written "500m" or "2".
@@ -25,23 +25,23 @@ const (
 	MaxDuration Duration = Duration(365 * 24 * time.Hour)
 )
 
-// ParseCPU parses "500m", "0.5" or "2".
+// ParseCPU parses "500m", "0.5" or "2". The error says what to write instead.
 func ParseCPU(s string) (CPU, error) {
 	num, milli := strings.CutSuffix(s, "m")
-	f, err := parseNumber(num)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not an amount of cpu: write cores (2, 0.5) or thousandths (500m)", s)
+	factor := int64(1000)
+	if milli {
+		factor = 1
 	}
-	if !milli {
-		f *= 1000
+	n, exact, ok := parseAmount(num, factor, int64(MaxCPU))
+	switch {
+	case !ok:
+		return 0, &amountError{quote(s) + " is not an amount of cpu", "write cores (2, 0.5) or thousandths (500m)"}
+	case n > int64(MaxCPU):
+		return 0, &amountError{quote(s) + " is too much cpu", "write at most " + MaxCPU.String()}
+	case !exact:
+		return 0, &amountError{quote(s) + " is finer than a thousandth of a core", "write whole thousandths (1m)"}
 	}
-	if f > float64(MaxCPU) {
-		return 0, fmt.Errorf("%q is more than %s, the largest amount of cpu", s, MaxCPU)
-	}
-	if f != math.Trunc(f) {
-		return 0, fmt.Errorf("%q is finer than a thousandth of a core (1m)", s)
-	}
-	return CPU(f), nil
+	return CPU(n), nil
 }
 
 // String writes whole cores as "2", others as "500m".
@@ -58,42 +58,42 @@ func (c CPU) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 // UnmarshalText reads c as in a descriptor.
 func (c *CPU) UnmarshalText(b []byte) (err error) { *c, err = ParseCPU(string(b)); return err }
 
+// byteUnits: the powers of 1024 come first, smallest first, for Bytes.String.
 var byteUnits = []struct {
 	suffix string
-	factor float64
+	factor int64
 }{
 	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
-	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"", 1},
+	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
 }
 
-// ParseBytes parses "128Mi", "1.5Gi", "200M" or "4096".
+// ParseBytes parses "128Mi", "1.5Gi", "200M" or "4096". The error says what to
+// write instead.
 func ParseBytes(s string) (Bytes, error) {
+	num, factor := s, int64(1)
 	for _, u := range byteUnits {
-		num, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		f, err := parseNumber(num)
-		if err != nil {
+		if n, fits := strings.CutSuffix(s, u.suffix); fits {
+			num, factor = n, u.factor
 			break
 		}
-		f *= u.factor
-		if f > float64(MaxBytes) {
-			return 0, fmt.Errorf("%q is more than 1024Ti, the largest amount", s)
-		}
-		if f != math.Trunc(f) {
-			return 0, fmt.Errorf("%q is not a whole number of bytes", s)
-		}
-		return Bytes(f), nil
 	}
-	return 0, fmt.Errorf("%q is not an amount of bytes: write 128Mi, 1Gi or 200M", s)
+	n, exact, ok := parseAmount(num, factor, int64(MaxBytes))
+	switch {
+	case !ok:
+		return 0, &amountError{quote(s) + " is not an amount of bytes", "write 128Mi, 1Gi or 200M"}
+	case n > int64(MaxBytes):
+		return 0, &amountError{quote(s) + " is too many bytes", "write at most " + MaxBytes.String()}
+	case !exact:
+		return 0, &amountError{quote(s) + " is not a whole number of bytes", "write it in a smaller unit"}
+	}
+	return Bytes(n), nil
 }
 
 // String writes the largest power of 1024 that divides b.
 func (b Bytes) String() string {
 	for i := 3; i >= 0; i-- {
-		if u := byteUnits[i]; b != 0 && b%Bytes(u.factor) == 0 {
-			return strconv.FormatInt(int64(b)/int64(u.factor), 10) + u.suffix
+		if u := byteUnits[i]; b != 0 && int64(b)%u.factor == 0 {
+			return strconv.FormatInt(int64(b)/u.factor, 10) + u.suffix
 		}
 	}
 	return strconv.FormatInt(int64(b), 10)
@@ -109,14 +109,13 @@ func (b *Bytes) UnmarshalText(t []byte) (err error) { *b, err = ParseBytes(strin
 // is refused, but for 0.
 func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
-	if err != nil || strings.HasPrefix(s, "+") {
-		return 0, fmt.Errorf("%q is not a duration: write 20ms, 1.5s, 2m or 1h30m", s)
-	}
-	if d < 0 {
-		return 0, fmt.Errorf("%q is negative", s)
-	}
-	if Duration(d) > MaxDuration {
-		return 0, fmt.Errorf("%q is more than a year", s)
+	switch {
+	case err == nil && d < 0:
+		return 0, &amountError{quote(s) + " is negative", "write 0 or more"}
+	case err != nil || strings.HasPrefix(s, "+"):
+		return 0, &amountError{quote(s) + " is not a duration", "write 20ms, 1.5s, 2m or 1h30m"}
+	case Duration(d) > MaxDuration:
+		return 0, &amountError{quote(s) + " is more than a year", "write at most " + MaxDuration.String()}
 	}
 	return Duration(d), nil
 }
@@ -145,11 +144,46 @@ func (d *Duration) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// parseNumber accepts plain non-negative decimals: no sign, exponent, hex,
-// underscore, NaN or infinity, which strconv would let through.
-func parseNumber(s string) (float64, error) {
-	if s == "" || strings.Trim(s, "0123456789.") != "" {
-		return 0, strconv.ErrSyntax
+// amountError is a text that is no amount: what is wrong, and what to write.
+type amountError struct{ what, remedy string }
+
+func (e *amountError) Error() string { return e.what + ": " + e.remedy }
+
+// maxAmountDigits bounds the arithmetic; the largest amounts have 16 digits.
+const maxAmountDigits = 40
+
+// parseAmount reads a plain non-negative decimal and multiplies it by factor,
+// exactly: in floating point 1.001 cores are not 1001 thousandths. It refuses
+// what strconv would let through (sign, exponent, hex, underscore, infinity) and
+// a leading zero, which is an octal number to some readers. Whatever is greater
+// than limit is returned as limit+1; exact is false where n is not all of it.
+func parseAmount(s string, factor, limit int64) (n int64, exact, ok bool) {
+	whole, frac, point := strings.Cut(s, ".")
+	if len(s) > maxAmountDigits || whole == "" || point && frac == "" ||
+		strings.Trim(whole+frac, "0123456789") != "" || len(whole) > 1 && whole[0] == '0' {
+		return 0, false, false
 	}
-	return strconv.ParseFloat(s, 64)
+	r, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return 0, false, false
+	}
+	r.Mul(r, new(big.Rat).SetInt64(factor))
+	if r.Cmp(new(big.Rat).SetInt64(limit)) > 0 {
+		return limit + 1, true, true
+	}
+	return new(big.Int).Quo(r.Num(), r.Denom()).Int64(), r.IsInt(), true
+}
+
+// quote writes user input for a message: in quotes, escaped, cut to a length
+// that fits into a line.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		cut := most - 1
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	return strconv.Quote(s)
 }

@@ -21,12 +21,17 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrNoResponder: nobody serves the subject of a Request now.
 	ErrNoResponder = errors.New("nobody answers on this subject")
+	// ErrForbidden: the credentials do not allow this subject.
+	ErrForbidden = errors.New("not permitted by the credentials")
+	// ErrDisconnected: the server cannot be reached now; nothing was queued.
+	ErrDisconnected = errors.New("not connected")
 )
 
 // Entry is the latest value of a key, or its tombstone.
 type Entry struct {
-	Key     string
-	Value   []byte // nil where Deleted
+	Key string
+	// Value is nil where Deleted. It is shared with the store: do not modify it.
+	Value   []byte
 	Rev     uint64 // of the store; unique per entry
 	Deleted bool
 }
@@ -55,11 +60,15 @@ const (
 	// MaxCommitOps bounds one Commit; larger sets must be split by the caller who
 	// knows what belongs together.
 	MaxCommitOps = 1000
+	// MaxCommitBytes bounds the keys and values of one Commit together.
+	MaxCommitBytes = 64 << 20
+	// MaxKeyBytes bounds one key.
+	MaxKeyBytes = 512
 )
 
 // Store is the durable state of one tier. Keys are made of letters, digits and
-// '-', '_', '.', '/', '='; they are not empty and neither start nor end with a
-// dot. One process owns a store; its reads are from memory and never block on
+// '-', '_', '.', '/', '='; they are not empty, neither start nor end with a dot,
+// have no two dots in a row, and are at most MaxKeyBytes long. One process owns a store; its reads are from memory and never block on
 // disk. All methods may be called concurrently.
 type Store interface {
 	// Get returns the value of key, or ErrNotFound.
@@ -67,7 +76,8 @@ type Store interface {
 	// List returns the live entries whose key starts with prefix, ordered by key.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 	// Commit applies ops atomically and durably, and returns the store's revision
-	// afterwards. An empty Commit returns the current revision.
+	// afterwards. An empty Commit returns the current revision. No key may occur
+	// twice. Once it was sent it is waited for, whatever becomes of ctx.
 	Commit(ctx context.Context, ops ...Op) (uint64, error)
 	// Put, CompareAndSwap and Delete are Commits of one Op. CompareAndSwap
 	// expects the key at revision rev (0: absent).
@@ -84,8 +94,10 @@ type Store interface {
 	// Timeline of the store; constant while it is open.
 	Timeline() wire.Timeline
 	// Watch calls fn after every Commit, in order, with its entries that start
-	// with prefix; it starts with what is there now. fn must not call the store's
-	// writing methods and must not block. The returned stop waits for a running fn.
+	// with prefix (tombstones included); its first call, made even if there is
+	// nothing, has what is there now. Calls come from a goroutine of the watch,
+	// soon after the Commit has returned. fn must not block. The returned stop
+	// waits for a running fn, so fn must not call it.
 	Watch(prefix string, fn func([]Entry)) (stop func())
 	// WriteError is non-nil while the store refuses writes (disk full, corrupt).
 	WriteError() error
@@ -109,14 +121,18 @@ type Handler func(ctx context.Context, m Msg)
 // most once, never on disk.
 type Conn interface {
 	Publish(subject string, data []byte) error
-	// Subscribe to a subject; '*' matches one token, a final '>' any rest.
+	// Subscribe to a subject; '*' matches one token, a final '>' any rest. After
+	// unsubscribe has returned no further call of h begins; one may still run.
+	// A subscription outlives a loss of the connection.
 	Subscribe(subject string, h Handler) (unsubscribe func(), err error)
-	// Request publishes and waits for the first answer, ErrNoResponder, or the
-	// end of ctx.
+	// Request publishes and waits for the first answer, ErrNoResponder,
+	// ErrDisconnected (at once if the connection is lost meanwhile), or the end
+	// of ctx.
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
 	// Connected reports whether the server can be reached now; Changed is closed
 	// at the next change of that.
 	Connected() (ok bool, changed <-chan struct{})
-	// Close ends the subscriptions, waits for their handlers, and disconnects.
+	// Close ends the subscriptions, waits for their handlers (so none may call
+	// it), and disconnects.
 	Close()
 }

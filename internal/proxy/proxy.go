@@ -2,25 +2,41 @@ package proxy
 
 import (
 	"crypto/tls"
+	"errors"
 	"log/slog"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Local answers for the instances of this worker. The engine implements it.
+// Why an instance of this worker takes no new connection. Local.Target returns
+// an error that is or wraps one of them; another worker's router is told which.
+var (
+	ErrNoInstance = errors.New("no such instance")
+	ErrNotReady   = errors.New("not ready")
+	ErrDraining   = errors.New("draining")
+)
+
+// Local answers for the instances of this worker. The engine implements it. It
+// is called from goroutines of the Router only, never from within a call of one
+// of its methods, so it may take locks that are held during such a call. It must
+// not block.
 type Local interface {
 	// Target returns the address (host:port) at which the named port of an
 	// instance of this worker listens. An error says why no new connection may go
-	// there ("draining", "not ready", "no such instance"); it is told to the peer.
+	// there (ErrDraining, ErrNotReady, ErrNoInstance); it is told to the peer.
 	Target(id wire.InstanceID, port string) (addr string, err error)
 }
 
 // Options of a Router.
 type Options struct {
-	Worker string // own name
-	Local  Local
-	Log    *slog.Logger
-	// StateFile keeps the loopback ports over restarts.
+	// Worker is the own name, Cluster the one of the own cluster: an endpoint with
+	// both is an instance of this worker. Cluster "" compares the worker alone.
+	Worker, Cluster string
+	Local           Local
+	// Log takes what an operator should know; nil discards it.
+	Log *slog.Logger
+	// StateFile keeps the loopback ports over restarts; "" keeps them in memory
+	// only. Its folder must exist.
 	StateFile string
 	// EntryHost is where loopback entries listen; "" is 127.0.0.1.
 	EntryHost string
@@ -30,14 +46,25 @@ type Options struct {
 	// GatewayAddr is where the gateway listens for HTTP ("" none).
 	GatewayAddr string
 	// TLS is for both directions of the data port: own certificate and the pool
-	// that peers must chain to; called for every handshake so that renewed
-	// certificates are picked up. PeerName returns the TLS server name of a worker.
-	TLS      func() (*tls.Config, error)
+	// that peers must chain to (RootCAs, ClientCAs; where one is nil the other
+	// stands for it); called for every handshake so that renewed certificates are
+	// picked up. Nil: no data path, only local endpoints are reached.
+	TLS func() (*tls.Config, error)
+	// PeerName returns the TLS server name of a worker. Required with TLS.
 	PeerName func(cluster, worker string) string
+	// PeerAllowed refuses, by an error, a peer whose certificate is verified but
+	// not a worker's. It is asked in every handshake, also resumed ones. Nil
+	// accepts every verified peer.
+	PeerAllowed func(tls.ConnectionState) error
+	// MaxConns bounds the connections open at a time, separately at the data port,
+	// at the gateway and at all entries together. 0 is 10,000.
+	MaxConns int
 }
 
 // Entry is a loopback address of a service's port on this worker.
 type Entry struct {
 	App, Service, Port string
 	Addr               string // host:port
+	// Problem says why nothing listens at Addr at the moment; "" if it does.
+	Problem string
 }

@@ -4,9 +4,11 @@
 //
 // Promises:
 //
-//  1. TLS 1.3 always; every operation but liveness and join needs a client
-//     certificate of this root's authority or a bearer token.
-//  2. Bodies, headers and waiting times are bounded; a slow client is cut off.
+//  1. TLS 1.3 always; every operation needs a client certificate of this root's
+//     authority or a bearer token. Open are only join (which checks its own
+//     token), liveness, readiness and the OpenAPI description.
+//  2. Bodies, headers, connections and waiting times are bounded; a slow client
+//     is cut off.
 //  3. Every error is a problem document (RFC 9457) that says what, why and what
 //     to do next; no panic reaches a client.
 //  4. What a role does not offer is answered with who does.

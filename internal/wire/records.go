@@ -236,3 +236,13 @@ type Spread struct {
 	Dev  float64 `json:"dev"`
 	Max  float64 `json:"max"`
 }
+
+// Reported is what a cluster tells its root about an instance that it was
+// given. Worker is left out of it unless the operator lets details leave.
+type Reported struct {
+	Instance
+	// Address is the data address for routers of other clusters, "" if none.
+	Address string `json:"address,omitempty"`
+	// Peer is the opaque name under which the worker proves itself there.
+	Peer string `json:"peer,omitempty"`
+}

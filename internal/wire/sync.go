@@ -24,8 +24,14 @@ type Report struct {
 	From    Rev      `json:"f,omitzero"`
 	To      Rev      `json:"t,omitzero"`
 	Changes []Change `json:"c,omitempty"`
+	// More: the next report continues from To; a full one counts only when its
+	// last page is there.
+	More bool `json:"m,omitempty"`
 	// Status is volatile: load, aggregate, capacity. Never stored.
 	Status json.RawMessage `json:"s,omitempty"`
+	// Next is when the sender will report again at the latest, in milliseconds:
+	// the λ that silence is measured against.
+	Next int `json:"x,omitempty"`
 }
 
 // ReportReply answers a Report.

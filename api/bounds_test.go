@@ -1,0 +1,153 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refusal parses a source that must be refused, and returns the text.
+func refusal(t *testing.T, source string) string {
+	t.Helper()
+	_, _, err := Parse("f", []byte(source))
+	var errs Errors
+	if !errors.As(err, &errs) {
+		t.Fatalf("accepted: %.200q", source)
+	}
+	return err.Error()
+}
+
+func TestTooLarge(t *testing.T) {
+	source := "application: x\n" + strings.Repeat("# fill\n", 2<<20/7)
+	if got := refusal(t, source); !strings.Contains(got, "1 MiB") {
+		t.Error(got)
+	}
+	// At the limit it is read.
+	fits := "application: x\nservices: {web: {command: [x]}}\n"
+	fits += "#" + strings.Repeat("x", MaxDescriptorBytes-len(fits)-1)
+	if _, _, err := Parse("f", []byte(fits)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Inputs of 1 MiB that are quadratic, or worse, for some parser: each must be
+// done within a bound that only a linear one can keep.
+func TestHostileInputIsCheap(t *testing.T) {
+	const size = MaxDescriptorBytes - 256
+	fill := func(head, s string) string { return head + strings.Repeat(s, (size-len(head))/len(s)) }
+	steps := func() string {
+		var b strings.Builder
+		for i := 0; b.Len() < size-2000; i++ {
+			b.WriteString(strings.Repeat(" ", i) + "a:\n")
+		}
+		return b.String()
+	}
+	web := "application: x\nservices:\n  web:\n    command: [x]\n"
+	for name, source := range map[string]string{
+		"open lists":     fill("", "["),
+		"nested lists":   fill("", "[") + "]",
+		"open mappings":  fill("", "{a: "),
+		"json depth":     fill("", `{"a":`) + "1" + strings.Repeat("}", 10),
+		"dashes":         fill("", "- "),
+		"steps":          steps(),
+		"question marks": fill("", "? "),
+		"anchors":        fill("", "&a "),
+		"tags":           fill("", "!a "),
+		"blank literal":  fill("a: |\n", "\n"),
+		"literals":       fill("", "a: |\n"),
+		"quotes":         fill("", `"`),
+		"empty keys":     fill("", "a:\n"),
+		"same keys":      fill("", "a: b\n"),
+		"merge keys":     fill("", "<<: a\n"),
+		"documents":      fill("", "---\n"),
+		"long scalar":    fill("application: ", "x"),
+		"long key":       fill("? ", "x"),
+		"unknown keys":   numbered("k%d: x\n", size),
+		"services":       "application: x\nservices:\n" + numbered("  s%d: {command: [x]}\n", size),
+		"bad services":   "application: x\nservices:\n" + numbered("  S%d: {}\n", size),
+		"arguments":      fill(web+"    args: [", "x,") + "]",
+		"dollars":        fill(web+"    args: [\"", "$") + "\"]",
+		"references":     fill(web+"    args: [", `"${VERGE_A_ADDR}",`) + "]",
+		"ports":          fill(web+"    ports: [", "{},") + "]",
+		"clusters":       web + "    affinity: {cluster: [" + numbered("a%d,", size) + "]}",
+		"environment":    web + "    env:\n" + numbered("      A%d: ${B}\n", size),
+		"bad environ":    web + "    env:\n" + numbered("      1%d: ${\n", size),
+		"same as json":   fill(`{"application": "x", "services": {"web": {"command": [`, `"x",`) + `"x"]}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			_, _, err := Parse("f", []byte(source))
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			// Generous, for a slow machine under the race detector: what is not linear
+			// takes minutes.
+			if took > 30*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 4096 {
+				t.Errorf("allocated %d MiB", mib)
+			}
+			if err != nil {
+				if text := err.Error(); len(text) > 64<<10 {
+					t.Errorf("the message has %d bytes", len(text))
+				}
+			}
+			t.Logf("%v, %d MiB", took, (after.TotalAlloc-before.TotalAlloc)>>20)
+		})
+	}
+}
+
+func numbered(format string, size int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size-400; i++ {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// Nested aliases meet the types; flat ones meet the budget.
+func TestAliasBomb(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("application: x\nservices:\n  a: &a {command: [" + strings.Repeat("x, ", 2000) + "x]}\n")
+	for i := range 900 {
+		fmt.Fprintf(&b, "  s%d: *a\n", i)
+	}
+	if got := refusal(t, b.String()); !strings.Contains(got, "aliases of this file expand to more than 1 MiB") || strings.Count(got, "\n") > 0 {
+		t.Error(got)
+	}
+	// One large value used often is the same.
+	long := strings.Repeat("x", 100_000)
+	source := "application: x\nservices: {web: {command: [&x " + long + strings.Repeat(", *x", 20) + "]}}"
+	if got := refusal(t, source); !strings.Contains(got, "aliases of this file") {
+		t.Error(got)
+	}
+}
+
+func TestDepth(t *testing.T) {
+	for _, source := range []string{
+		strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		strings.Repeat("- ", 40) + "x",
+		strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40),
+	} {
+		if got := refusal(t, source); !strings.Contains(got, "nested more than 32 levels deep") {
+			t.Errorf("%.20q: %s", source, got)
+		}
+	}
+}
+
+func TestErrorsAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("application: x\nservices:\n")
+	for i := range 50 {
+		fmt.Fprintf(&b, "  s%d: {}\n", i)
+	}
+	got := refusal(t, b.String())
+	if lines := strings.Split(got, "\n"); len(lines) != maxErrorsShown+1 || lines[maxErrorsShown] != "and 30 more" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,390 @@
+package api
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// where names a value: its path in this file, and the pattern that the verdict
+// table has for it.
+type where struct{ path, pattern string }
+
+func (w where) field(key string) where {
+	return where{join(w.path, key), join(w.pattern, key)}
+}
+
+func (w where) entry(key string) where {
+	if plainKey.MatchString(key) {
+		return where{join(w.path, key), join(w.pattern, "*")}
+	}
+	return where{w.path + "[" + quote(key) + "]", join(w.pattern, "*")}
+}
+
+func (w where) item(i int) where {
+	return where{w.path + "[" + strconv.Itoa(i) + "]", w.pattern + "[]"}
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+
+// placed is where a key and its value stand in the file.
+type placed struct{ key, value pos }
+
+// decoder fills the structs from a tree. It goes on after an error, so that all
+// of them are reported.
+type decoder struct {
+	*report
+	// seen has every field, entry and item that the file gives, by path.
+	seen map[string]placed
+	// aliases counts the aliases around the current value; spent is the size of
+	// what they expanded to so far.
+	aliases, spent int
+}
+
+// decode sets v from n. It leaves v alone where n does not fit.
+func (d *decoder) decode(n *node, v reflect.Value, at where) {
+	if d.full() || !d.spend(n, at) {
+		return
+	}
+	if n.kind == aliasKind {
+		d.aliases++
+		d.decode(n.target, v, at)
+		d.aliases--
+		return
+	}
+	if n.tag != "" {
+		d.fail(n.pos, at.path, "tags ("+quote(n.tag)+") are not supported", "leave it out; quotes make a text")
+		return
+	}
+	if n.kind == nullKind {
+		d.fail(n.pos, at.path, "has no value", remedyNull(v.Type(), at))
+		return
+	}
+	switch t := v.Type(); {
+	case t.Kind() == reflect.Pointer:
+		inner := reflect.New(t.Elem())
+		d.decode(n, inner.Elem(), at)
+		v.Set(inner)
+	case t == replicasType:
+		d.replicas(n, v, at)
+	case isText(t):
+		d.text(n, v, at)
+	case t.Kind() == reflect.Struct:
+		d.structure(n, v, at)
+	case t.Kind() == reflect.Map:
+		d.mapping(n, v, at)
+	case t.Kind() == reflect.Slice:
+		d.list(n, v, at)
+	case t.Kind() == reflect.Int:
+		d.integer(n, v, at)
+	default:
+		d.str(n, v, at)
+	}
+}
+
+// spend counts what aliases expand to and stops when it is more than a file may
+// have: nine lines can stand for a billion values.
+func (d *decoder) spend(n *node, at where) bool {
+	if d.aliases == 0 {
+		return true
+	}
+	before := d.spent
+	d.spent += 1 + len(n.text)
+	if d.spent <= MaxDescriptorBytes {
+		return true
+	}
+	if before <= MaxDescriptorBytes {
+		d.fail(n.pos, at.path, "the aliases of this file expand to more than 1 MiB", "write fewer of them")
+	}
+	return false
+}
+
+// remedyNull says what to write instead of nothing.
+func remedyNull(t reflect.Type, at where) string {
+	switch {
+	case strings.HasSuffix(at.pattern, ".env.*"), strings.HasSuffix(at.pattern, "command[]"), strings.HasSuffix(at.pattern, "args[]"):
+		return `write "" for an empty text, or leave it out`
+	case t == reflect.TypeFor[*TCPCheck]():
+		return "write {} for the first port, or leave the key out"
+	}
+	return "write a value, or leave the key out"
+}
+
+// mismatch reports a value of the wrong kind.
+func (d *decoder) mismatch(n *node, t reflect.Type, at where) {
+	found := map[kind]string{scalarKind: quote(n.text), mappingKind: "a mapping", listKind: "a list"}[n.kind]
+	if n.kind == scalarKind && ofEnv(at.path) {
+		found = "a text" // it may be secret
+	}
+	remedy := ""
+	switch {
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && n.kind == scalarKind:
+		items := strings.Fields(n.text)
+		for i, item := range items {
+			if strings.ContainsAny(item, "[]{},:#&*!|>'\"%@`") {
+				items[i] = strconv.Quote(item)
+			}
+		}
+		if len(n.text) <= 100 {
+			remedy = "write [" + strings.Join(items, ", ") + "]"
+		}
+	case t.Kind() == reflect.Slice:
+		remedy = "write a list: begin each entry with a dash"
+	case t.Kind() == reflect.String && n.kind != scalarKind:
+		remedy = "put it in quotes if it is meant as a text"
+	}
+	article := "a "
+	if name := typeName(t); name[0] == 'a' {
+		article = "an "
+	}
+	d.fail(n.pos, at.path, "expected "+article+typeName(t)+", found "+found, remedy)
+}
+
+func (d *decoder) structure(n *node, v reflect.Value, at where) {
+	if n.kind != mappingKind {
+		d.mismatch(n, v.Type(), at)
+		return
+	}
+	index := map[string]int{}
+	for i := range v.NumField() {
+		index[keyOf(v.Type().Field(i))] = i
+	}
+	d.pairs(n, at, at.field, func(key, value *node, to where) {
+		i, known := index[key.text]
+		if !known {
+			d.unknown(key, v.Type(), at)
+			return
+		}
+		row := verdict(to.pattern)
+		switch row.Verdict {
+		case Refused:
+			d.fail(key.pos, to.path, "is not enforced yet", row.Instead)
+			return
+		case Warned:
+			d.warn(key.pos, to.path, "is accepted and has no effect yet")
+		}
+		d.decode(value, v.Field(i), to)
+	})
+}
+
+func (d *decoder) mapping(n *node, v reflect.Value, at where) {
+	if n.kind != mappingKind {
+		d.mismatch(n, v.Type(), at)
+		return
+	}
+	if len(n.keys) == 0 {
+		return // nil and empty are the same, and nil survives being written as JSON
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	d.pairs(n, at, at.entry, func(key, value *node, to where) {
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.decode(value, elem, to)
+		if elem.Kind() == reflect.Pointer && elem.IsNil() {
+			return
+		}
+		v.SetMapIndex(reflect.ValueOf(key.text), elem)
+	})
+}
+
+// pairs visits the pairs of a mapping whose keys are texts and not duplicates.
+func (d *decoder) pairs(n *node, at where, name func(string) where, visit func(key, value *node, to where)) {
+	first := map[string]*node{}
+	for i, key := range n.keys {
+		switch {
+		case key.kind == aliasKind || key.kind == mappingKind || key.kind == listKind || key.tag != "" || key.kind == nullKind && key.text == "":
+			d.fail(key.pos, at.path, "a key must be a plain text", "write the name of a field")
+			continue
+		case key.plain && key.text == "<<":
+			d.fail(key.pos, at.path, "merge keys (<<) are not supported", "repeat the fields, or use an alias for the whole value")
+			continue
+		}
+		to := name(key.text)
+		if other := first[key.text]; other != nil {
+			d.fail(key.pos, to.path, fmt.Sprintf("is given twice, first in line %d", other.line), "remove one of them")
+			continue
+		}
+		first[key.text] = key
+		if !d.full() && d.spend(key, to) {
+			d.seen[to.path] = placed{key.pos, n.values[i].pos}
+			visit(key, n.values[i], to)
+		}
+	}
+}
+
+func (d *decoder) list(n *node, v reflect.Value, at where) {
+	if n.kind != listKind {
+		d.mismatch(n, v.Type(), at)
+		return
+	}
+	if len(n.values) == 0 {
+		return // as in mapping
+	}
+	list := reflect.MakeSlice(v.Type(), 0, 0)
+	for i, item := range n.values {
+		if d.full() || d.spent > MaxDescriptorBytes {
+			break
+		}
+		to := at.item(i)
+		d.seen[to.path] = placed{item.pos, item.pos}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.decode(item, elem, to)
+		list = reflect.Append(list, elem)
+	}
+	v.Set(list)
+}
+
+// replicas takes 3 or {min: 3, max: 3}.
+func (d *decoder) replicas(n *node, v reflect.Value, at where) {
+	switch n.kind {
+	case scalarKind:
+		var count int
+		d.integer(n, reflect.ValueOf(&count).Elem(), at)
+		v.Set(reflect.ValueOf(Replicas{count, count}))
+	case mappingKind:
+		d.structure(n, v, at)
+		if least := at.path + ".min"; d.seen[least] == (placed{}) && !d.spoiled(least) {
+			d.fail(n.pos, least, "is missing", "write {min, max}, or a number")
+		}
+		r := v.Interface().(Replicas)
+		if _, given := d.seen[at.path+".max"]; !given {
+			r.Max = r.Min
+		}
+		v.Set(reflect.ValueOf(r))
+	default:
+		d.mismatch(n, v.Type(), at)
+	}
+}
+
+var (
+	wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
+	oddNumber   = regexp.MustCompile(`^[-+]?[0-9][0-9_]*$`)
+)
+
+func (d *decoder) integer(n *node, v reflect.Value, at where) {
+	if n.kind != scalarKind {
+		d.mismatch(n, v.Type(), at)
+		return
+	}
+	if !n.plain || !wholeNumber.MatchString(n.text) {
+		remedy := "write digits only"
+		switch plain := strings.TrimLeft(strings.NewReplacer("_", "", "+", "").Replace(n.text), "0"); {
+		case !n.plain && wholeNumber.MatchString(n.text):
+			remedy = "remove the quotes"
+		case n.plain && oddNumber.MatchString(n.text) && wholeNumber.MatchString(plain):
+			remedy = "write " + plain
+		}
+		d.fail(n.pos, at.path, "expected a whole number, found "+quote(n.text), remedy)
+		return
+	}
+	i, err := strconv.ParseInt(n.text, 10, 64)
+	if err != nil {
+		d.fail(n.pos, at.path, "expected a whole number, found "+quote(n.text), "")
+		return
+	}
+	if d.inRange(n, i, at, func(i int64) string { return strconv.FormatInt(i, 10) }) {
+		v.SetInt(i)
+	}
+}
+
+// text decodes a unit from its source text, so that no YAML number rule can
+// change it first.
+func (d *decoder) text(n *node, v reflect.Value, at where) {
+	if n.kind != scalarKind {
+		d.mismatch(n, v.Type(), at)
+		return
+	}
+	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.text))
+	var amount *amountError
+	switch {
+	case errors.As(err, &amount):
+		d.fail(n.pos, at.path, amount.what, amount.remedy)
+	case err != nil:
+		d.fail(n.pos, at.path, err.Error(), "")
+	default:
+		unit := func(i int64) string {
+			x := reflect.New(v.Type()).Elem()
+			x.SetInt(i)
+			return fmt.Sprint(x.Interface())
+		}
+		d.inRange(n, v.Int(), at, unit)
+	}
+}
+
+// inRange checks the bounds of the verdict table.
+func (d *decoder) inRange(n *node, i int64, at where, write func(int64) string) bool {
+	row := verdict(at.pattern)
+	if row.Min == 0 && row.Max == 0 || row.Min <= i && i <= row.Max {
+		return true
+	}
+	message, remedy := "is more than "+write(row.Max)+", the most", fmt.Sprintf("write %s to %s", write(row.Min), write(row.Max))
+	if i < row.Min {
+		message = "is less than " + write(row.Min) + ", the least"
+		if _, err := strconv.Atoi(n.text); err == nil && i > 0 {
+			remedy = "is the unit missing? Otherwise " + remedy
+		}
+	}
+	d.fail(n.pos, at.path, quote(n.text)+" "+message, remedy)
+	return false
+}
+
+// str takes the text of any scalar as it is written: an env value 8080, 012 or
+// true is that text.
+func (d *decoder) str(n *node, v reflect.Value, at where) {
+	if n.kind != scalarKind {
+		d.mismatch(n, v.Type(), at)
+		return
+	}
+	if strings.ContainsRune(n.text, 0) {
+		d.fail(n.pos, at.path, "contains a NUL character", "no program can receive one: remove it")
+		return
+	}
+	row, s := verdict(at.pattern), n.text
+	if row.normal != nil {
+		s = row.normal(s)
+	}
+	if len(row.Values) > 0 && !d.oneOf(n, s, row, at) {
+		return
+	}
+	v.SetString(s)
+}
+
+// oneOf checks a value against a closed set.
+func (d *decoder) oneOf(n *node, s string, row Verdict, at where) bool {
+	var allowed []string
+	for _, v := range row.Values {
+		if v.Value == s && v.Verdict == Refused {
+			d.fail(n.pos, at.path, quote(s)+" is not enforced yet", v.Instead)
+			return false
+		}
+		if v.Value == s {
+			return true
+		}
+		if v.Verdict != Refused {
+			allowed = append(allowed, v.Value)
+		}
+	}
+	remedy := "write " + either(allowed)
+	if near := nearest(s, allowed); near != "" {
+		remedy = "did you mean " + near + "? There is " + either(allowed)
+		if len(allowed) == 1 {
+			remedy = "did you mean " + near + "?"
+		}
+	}
+	d.fail(n.pos, at.path, quote(n.text)+" is not a value of "+row.Path[strings.LastIndexByte(row.Path, '.')+1:], remedy)
+	return false
+}
+
+// either writes "a, b or c", and no more than a dozen.
+func either(words []string) string {
+	if most := 12; len(words) > most {
+		return strings.Join(words[:most], ", ") + " …"
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

@@ -1,0 +1,70 @@
+package api
+
+import "cmp"
+
+const defaultFailures = 3
+
+// fillDefaults sets whatever the file is silent about, so that nobody after the
+// parser guesses. A field whose zero value means something (replicas,
+// max_restarts, replace_after) is told from silence by given or by a pointer.
+func fillDefaults(s *Service, given func(field string) bool) {
+	s.Runtime = cmp.Or(s.Runtime, "process")
+	s.Resources.CPU = cmp.Or(s.Resources.CPU, DefaultCPU)
+	s.Resources.Memory = cmp.Or(s.Resources.Memory, DefaultMemory)
+	s.Resources.Disk = cmp.Or(s.Resources.Disk, DefaultDisk)
+	s.Limits.Memory = cmp.Or(s.Limits.Memory, s.Resources.Memory)
+	if !given("replicas") {
+		s.Replicas = Replicas{1, 1}
+	}
+	for i := range s.Ports {
+		fillPort(&s.Ports[i], i == 0)
+	}
+	if s.Readiness == nil && len(s.Ports) > 0 {
+		s.Readiness = &Check{TCP: &TCPCheck{}}
+	}
+	if c := s.Readiness; c != nil {
+		fillCheck(c, s.Ports)
+	}
+	s.Restart.Policy = cmp.Or(s.Restart.Policy, "always")
+	if s.Restart.MaxRestarts == nil {
+		s.Restart.MaxRestarts = new(int)
+		*s.Restart.MaxRestarts = DefaultMaxRestarts
+	}
+	s.Stop.Signal = cmp.Or(s.Stop.Signal, "TERM")
+	s.Stop.Grace = cmp.Or(s.Stop.Grace, DefaultGrace)
+	s.Spread = cmp.Or(s.Spread, "soft")
+	s.Scheduler = cmp.Or(s.Scheduler, "rom")
+	s.Policy = cmp.Or(s.Policy, "round-robin")
+	if s.ReplaceAfter == nil {
+		s.ReplaceAfter = new(Duration)
+		*s.ReplaceAfter = DefaultReplaceAfter
+	}
+	s.OnReturn = cmp.Or(s.OnReturn, "original")
+}
+
+func fillPort(p *Port, first bool) {
+	if p.Protocol == "" {
+		p.Protocol = "tcp"
+		if p.Ingress != nil || p.Name == "http" {
+			p.Protocol = "http"
+		}
+	}
+	if first {
+		p.Name = cmp.Or(p.Name, p.Protocol)
+	}
+}
+
+func fillCheck(c *Check, ports []Port) {
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Failures = cmp.Or(c.Failures, defaultFailures)
+	if len(ports) == 0 {
+		return
+	}
+	if c.HTTP != nil {
+		c.HTTP.Port = cmp.Or(c.HTTP.Port, ports[0].Name)
+	}
+	if c.TCP != nil {
+		c.TCP.Port = cmp.Or(c.TCP.Port, ports[0].Name)
+	}
+}

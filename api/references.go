@@ -1,0 +1,115 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// instanceVariables are those that every instance has of Verge.
+var instanceVariables = []string{
+	"VERGE_APP", "VERGE_SERVICE", "VERGE_INSTANCE", "VERGE_ORDINAL", "VERGE_WORKER", "VERGE_CLUSTER",
+}
+
+// machineVariables are those that a program's environment usually has.
+var machineVariables = []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "HOSTNAME", "SHELL"}
+
+// templates checks the ${VAR} of a service.
+func (v *validator) templates(path string, s *Service) {
+	for i, text := range s.Command {
+		v.template(fmt.Sprintf("%s.command[%d]", path, i), text, path, s, false)
+	}
+	for i, text := range s.Args {
+		v.template(fmt.Sprintf("%s.args[%d]", path, i), text, path, s, false)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		v.template(where{path: path + ".env"}.entry(name).path, s.Env[name], path, s, true)
+	}
+}
+
+func (v *validator) template(path, text, service string, s *Service, inEnv bool) {
+	names, err := references(text)
+	var syntax *syntaxError
+	if errors.As(err, &syntax) {
+		what := syntax.what
+		if inEnv {
+			what = "contains ${ that begins no reference to a variable" // the text may be secret
+		}
+		v.complain(path, what, syntax.remedy)
+		return
+	}
+	for _, name := range names {
+		switch _, ofEnv := s.Env[name]; {
+		case slices.Contains(instanceVariables, name):
+		case strings.HasPrefix(name, "VERGE_"):
+			v.serviceReference(path, name)
+		case ownVariable(name):
+			v.portReference(path, name, service, s)
+		case slices.Contains(machineVariables, name), ofEnv && !inEnv:
+		case ofEnv:
+			v.complain(path, fmt.Sprintf("${%s} is a variable of env, which the values of env cannot refer to", name),
+				"write its value here, or refer to it in command or args")
+		case !v.spoiled(path) && !v.spoiled(service+".env"):
+			v.warn(v.at(path), path, fmt.Sprintf("neither env nor Verge sets ${%s}: an instance starts only where its worker does", name))
+		}
+	}
+}
+
+// serviceReference checks a ${VERGE_<SERVICE>_ADDR}.
+func (v *validator) serviceReference(path, name string) {
+	if v.services == nil {
+		v.indexServices()
+	}
+	other, exists := v.services[name]
+	at := where{}.field("services").entry(other).path
+	switch {
+	case exists && (len(v.app.Services[other].Ports) > 0 || v.spoiled(at+".ports")):
+	case exists:
+		v.complain(path, fmt.Sprintf("${%s}: the service %s has no port", name, other), "give it one: ports: [{name: tcp}]")
+	case !strings.HasSuffix(name, "_ADDR"):
+		v.complain(path, fmt.Sprintf("${%s} is not a variable of Verge", name), "there is "+either(append(slices.Clone(instanceVariables), v.addresses...)))
+	default:
+		remedy := "no service of this application has a port"
+		if len(v.addresses) > 0 {
+			remedy = "there is " + either(v.addresses)
+		}
+		if near := nearest(name, v.addresses); near != "" {
+			remedy = "did you mean " + near + "?"
+		}
+		v.complain(path, fmt.Sprintf("${%s} refers to a service that this application does not have", name), remedy)
+	}
+}
+
+// indexServices fills services and addresses.
+func (v *validator) indexServices() {
+	v.services = map[string]string{}
+	for _, name := range v.app.ServiceNames() {
+		v.services[EnvName(name)] = name
+		if len(v.app.Services[name].Ports) > 0 {
+			v.addresses = append(v.addresses, EnvName(name))
+		}
+	}
+}
+
+// portReference checks a ${PORT} or ${PORT_<NAME>}.
+func (v *validator) portReference(path, name, service string, s *Service) {
+	if v.spoiled(service + ".ports") {
+		return
+	}
+	if len(s.Ports) == 0 {
+		v.complain(path, fmt.Sprintf("${%s}: the service has no port", name), "give it one: ports: [{name: http}]")
+		return
+	}
+	if name == "PORT" {
+		return
+	}
+	known := []string{"PORT"}
+	for _, p := range s.Ports {
+		known = append(known, PortEnvName(p.Name))
+	}
+	if !slices.Contains(known, name) {
+		v.complain(path, fmt.Sprintf("${%s} refers to a port that the service does not have", name), "there is "+either(known))
+	}
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// SchemaID identifies the JSON Schema of the descriptor.
+const SchemaID = "urn:verge-edge:verge:descriptor"
+
+// Schema returns the JSON Schema (2020-12) of the descriptor, made from the
+// structs and the verdict table. It accepts every descriptor that Parse accepts
+// (read as YAML 1.2); relations between fields are left to Parse.
+func Schema() ([]byte, error) {
+	root := structSchema(reflect.TypeFor[Application](), "")
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["$id"] = SchemaID
+	root["title"] = "Verge application descriptor"
+	b, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("schema of the descriptor: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+type schema = map[string]any
+
+func structSchema(t reflect.Type, prefix string) schema {
+	properties, required := schema{}, []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		pattern := join(prefix, keyOf(f))
+		row := verdict(pattern)
+		s := schema{"not": schema{}}
+		if row.Verdict != Refused {
+			s = valueSchema(f.Type, pattern, row)
+		}
+		s["description"] = describe(row)
+		properties[keyOf(f)] = s
+		if row.Required {
+			required = append(required, keyOf(f))
+		}
+	}
+	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	if t == reflect.TypeFor[Check]() {
+		s["oneOf"] = []schema{{"required": []string{"http"}}, {"required": []string{"tcp"}}}
+	}
+	return s
+}
+
+// describe is the description of a field for an editor.
+func describe(row Verdict) string {
+	text := row.Note
+	if row.Verdict != Enforced {
+		text = fmt.Sprintf("%s (%s: %s)", strings.TrimSuffix(text, "."), row.Verdict, row.Instead)
+	}
+	if row.Default != "" {
+		text += " Default: " + row.Default + "."
+	}
+	return text
+}
+
+func valueSchema(t reflect.Type, pattern string, row Verdict) schema {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return valueSchema(t.Elem(), pattern, row)
+	case t == replicasType:
+		return schema{"oneOf": []schema{wholeSchema(row), structSchema(t, pattern)}}
+	case isText(t):
+		return unitSchema(t, row)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return structSchema(t, pattern)
+	case reflect.Map:
+		s := schema{"type": "object", "additionalProperties": valueSchema(t.Elem(), pattern+".*", verdict(pattern+".*"))}
+		names := schema{"pattern": row.Keys}
+		if row.Keys == labelPattern {
+			names["maxLength"] = MaxNameLength
+		}
+		s["propertyNames"] = names
+		bound(s, "Properties", row)
+		return s
+	case reflect.Slice:
+		item := Verdict{Pattern: row.Pattern}
+		s := schema{"type": "array", "items": valueSchema(t.Elem(), pattern+"[]", item)}
+		bound(s, "Items", row)
+		return s
+	case reflect.Int:
+		return wholeSchema(row)
+	}
+	return textSchema(row)
+}
+
+// bound writes the bounds of how many entries there are.
+func bound(s schema, what string, row Verdict) {
+	if row.Min > 0 {
+		s["min"+what] = row.Min
+	}
+	if row.Max > 0 {
+		s["max"+what] = row.Max
+	}
+}
+
+func wholeSchema(row Verdict) schema {
+	return schema{"type": "integer", "minimum": row.Min, "maximum": row.Max}
+}
+
+// textSchema: where any text will do, a number or truth value is taken as it is
+// written.
+func textSchema(row Verdict) schema {
+	var enum []string
+	for _, v := range row.Values {
+		if v.Verdict != Refused {
+			enum = append(enum, v.Value)
+		}
+	}
+	switch {
+	case row.normal != nil && len(enum) > 0: // stop.signal: any case, with or without SIG
+		return schema{"type": "string", "pattern": "^([Ss][Ii][Gg])?(" + anyCase(enum) + ")$"}
+	case len(enum) > 0:
+		return schema{"type": "string", "enum": enum}
+	case row.Pattern == pathPattern:
+		return schema{"type": "string", "pattern": row.Pattern}
+	case row.Pattern != "": // 5 and true are texts to Parse, and names
+		s := schema{"type": []string{"string", "number", "boolean"}, "pattern": row.Pattern}
+		if row.Pattern != hostPattern {
+			s["maxLength"] = MaxNameLength
+		}
+		return s
+	}
+	return schema{"type": []string{"string", "number", "boolean"}}
+}
+
+// anyCase is a pattern for any of the words in any case.
+func anyCase(words []string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for _, c := range w {
+			if upper, lower := strings.ToUpper(string(c)), strings.ToLower(string(c)); upper != lower {
+				b.WriteString("[" + upper + lower + "]")
+			} else {
+				b.WriteRune(c)
+			}
+		}
+	}
+	return b.String()
+}
+
+const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
+
+// unitSchema: a unit is a text; amounts may be plain numbers too.
+func unitSchema(t reflect.Type, row Verdict) schema {
+	number := schema{"type": "number", "minimum": row.Min, "maximum": row.Max}
+	var text string
+	switch t {
+	case reflect.TypeFor[CPU]():
+		text = "^" + decimalPattern + "m?$"
+		number["minimum"], number["maximum"] = float64(row.Min)/1000, float64(row.Max)/1000
+	case reflect.TypeFor[Bytes]():
+		text = "^" + decimalPattern + "([KMGT]i|[kKMGT])?$"
+		number["type"] = "integer"
+	default:
+		text = `^(0|((\.[0-9]+|[0-9]+(\.[0-9]*)?)(ns|us|µs|μs|ms|s|m|h))+)$`
+		if row.Min > 0 {
+			return schema{"type": "string", "pattern": text}
+		}
+		number = schema{"const": 0}
+	}
+	return schema{"anyOf": []schema{{"type": "string", "pattern": text}, number}}
+}

@@ -1,0 +1,283 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const maxPorts = 64 // of one service
+
+// validator checks what a single field cannot: names, references, and fields
+// against each other. Complaints that would follow from another are left out.
+type validator struct {
+	*report
+	app   *Application
+	seen  map[string]placed
+	hosts map[string]string // path of the port that has it, by host name
+	// services by the variable of their address, and the variables of those that
+	// have a port; made at the first reference.
+	services  map[string]string
+	addresses []string
+}
+
+func validate(app *Application, d *decoder) {
+	v := &validator{report: d.report, app: app, seen: d.seen, hosts: map[string]string{}}
+	v.label("application", app.Application, "an application", "guestbook")
+	switch n := len(app.Services); {
+	case n == 0:
+		v.complain("services", "there is no service", "write at least one, with a command")
+	case n > MaxServices:
+		v.complain("services", fmt.Sprintf("has %d services, at most %d are allowed", n, MaxServices), "divide the application")
+	}
+	for _, name := range app.ServiceNames() {
+		v.service(where{}.field("services").entry(name).path, name, app.Services[name])
+	}
+}
+
+// at is the place of the value at path, or of the nearest thing around it.
+func (v *validator) at(path string) pos {
+	for ; path != ""; path = enclosing(path) {
+		if p, ok := v.seen[path]; ok {
+			return p.value
+		}
+	}
+	return pos{1, 1}
+}
+
+// keyAt is the same for the key.
+func (v *validator) keyAt(path string) pos {
+	if p, ok := v.seen[path]; ok {
+		return p.key
+	}
+	return v.at(path)
+}
+
+// complain reports unless the value was complained about already. What is
+// missing is reported at the key of what should have it.
+func (v *validator) complain(path, message, remedy string) {
+	if v.spoiled(path) {
+		return
+	}
+	at := v.at(path)
+	if _, given := v.seen[path]; !given {
+		at = v.keyAt(enclosing(path))
+	}
+	v.fail(at, path, message, remedy)
+}
+
+var (
+	labelRE = regexp.MustCompile(labelPattern)
+	siteRE  = regexp.MustCompile(sitePattern)
+	pathRE  = regexp.MustCompile(pathPattern)
+)
+
+func (v *validator) label(path, name, what, example string) {
+	switch {
+	case v.spoiled(path):
+	case name == "":
+		v.complain(path, "is missing: "+what+" has a name", "write "+path[strings.LastIndexByte(path, '.')+1:]+": "+example)
+	case len(name) > MaxNameLength:
+		v.complain(path, fmt.Sprintf("%s has %d characters, a name has at most %d", quote(name), len(name), MaxNameLength), "")
+	case !labelRE.MatchString(name):
+		v.complain(path, quote(name)+" is not a name", "use small letters, digits and -, begin with a letter, do not end with -")
+	}
+}
+
+func (v *validator) service(path, name string, s *Service) {
+	// The name is a key: its place is that of the key, not of what it names.
+	key := v.keyAt(path)
+	switch {
+	case len(name) > MaxNameLength:
+		v.fail(key, path, fmt.Sprintf("the name of a service has at most %d characters, this one has %d", MaxNameLength, len(name)), "")
+	case !labelRE.MatchString(name):
+		v.fail(key, path, quote(name)+" is not a name", "use small letters, digits and -, begin with a letter, do not end with -")
+	}
+	in := func(field string) string { return path + "." + field }
+	v.command(in("command"), s)
+	v.replicas(in("replicas"), s.Replicas)
+	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
+		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),
+			"raise the limit or lower the reservation")
+	}
+	if s.Limits.CPU != 0 && s.Limits.CPU < s.Resources.CPU && !v.spoiled(in("resources.cpu")) {
+		v.complain(in("limits.cpu"), fmt.Sprintf("%s is less than the %s that resources.cpu reserves", s.Limits.CPU, s.Resources.CPU),
+			"raise the limit or lower the reservation")
+	}
+	v.ports(in("ports"), s.Ports)
+	if _, given := v.seen[in("readiness")]; given && s.Readiness != nil {
+		v.readiness(in("readiness"), s)
+	}
+	v.sites(in("affinity.cluster"), s.Affinity.Cluster)
+	v.sites(in("affinity.area"), s.Affinity.Area)
+	if p := in("restart.max_restarts"); s.Restart.Policy == "never" {
+		if _, given := v.seen[p]; given {
+			v.warn(v.keyAt(p), p, "has no effect: restart.policy is never")
+		}
+	}
+	v.environment(in("env"), s)
+	v.templates(path, s)
+}
+
+func (v *validator) command(path string, s *Service) {
+	switch {
+	case len(s.Command) == 0:
+		v.complain(path, "is missing: a process has a program", "write command: [program, argument]")
+	case strings.TrimSpace(s.Command[0]) == "":
+		v.complain(path+"[0]", "the program has no name", "write command: [program, argument]")
+	}
+}
+
+func (v *validator) replicas(path string, r Replicas) {
+	switch {
+	case r.Max < r.Min:
+		v.complain(path, fmt.Sprintf("max (%d) is less than min (%d)", r.Max, r.Min), "write a number")
+	case r.Max > r.Min:
+		v.complain(path, "max above min is not enforced yet: there is no scaler", fmt.Sprintf("write replicas: %d", r.Max))
+	}
+}
+
+func (v *validator) ports(path string, ports []Port) {
+	if len(ports) > maxPorts {
+		v.complain(path, fmt.Sprintf("has %d ports, at most %d are allowed", len(ports), maxPorts), "divide the service")
+		return
+	}
+	first := map[string]int{}
+	for i, p := range ports {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if p.Name == "" {
+			v.complain(at+".name", "is missing: only the first port may leave it out", "write name: <name>")
+		} else {
+			v.label(at+".name", p.Name, "a port", "http")
+			if j, taken := first[p.Name]; taken {
+				v.complain(at+".name", fmt.Sprintf("%s is also the name of ports[%d]", quote(p.Name), j), "give each port its own name")
+			} else {
+				first[p.Name] = i
+			}
+		}
+		if p.Ingress != nil {
+			if p.Protocol != "http" {
+				v.complain(at+".ingress", "an ingress needs protocol http", "write protocol: http, or remove the ingress")
+			}
+			v.host(at+".ingress.host", p.Ingress.Host)
+		}
+	}
+}
+
+func (v *validator) host(path, host string) {
+	if host == "" {
+		v.complain(path, "is missing: an ingress has a host name", "write host: app.example.org")
+		return
+	}
+	if what, remedy := hostProblem(host); what != "" {
+		v.complain(path, quote(host)+" "+what, remedy)
+		return
+	}
+	if other, taken := v.hosts[host]; taken {
+		v.complain(path, fmt.Sprintf("%s belongs to %s already", quote(host), other), "a host name leads to one port")
+		return
+	}
+	v.hosts[host] = path
+}
+
+var hostLabelRE = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// hostProblem says what keeps host from being a DNS name.
+func hostProblem(host string) (what, remedy string) {
+	const alone = "write the name alone: app.example.org"
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return "is an address, not a host name", alone
+	}
+	switch {
+	case strings.Contains(host, "://"):
+		return "has a scheme", alone
+	case strings.Contains(host, "/"):
+		return "has a path", alone
+	case strings.Contains(host, ":"):
+		return "has a port", alone
+	case strings.Contains(host, "*"):
+		return "has a wildcard", "write each host name"
+	case len(host) > 253:
+		return "is longer than 253 characters", ""
+	}
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if !hostLabelRE.MatchString(label) {
+			return "is not a host name", "write names of letters, digits and -, with dots between them: app.example.org"
+		}
+	}
+	if strings.Trim(labels[len(labels)-1], "0123456789") == "" {
+		return "is an address, not a host name", alone
+	}
+	return "", ""
+}
+
+func (v *validator) readiness(path string, s *Service) {
+	c := s.Readiness
+	_, http := v.seen[path+".http"]
+	_, tcp := v.seen[path+".tcp"]
+	if http == tcp {
+		v.complain(path, "needs exactly one of http and tcp", "write http: {path: /} or tcp: {}")
+		return
+	}
+	kind, port := "tcp", ""
+	if c.TCP != nil {
+		port = c.TCP.Port
+	}
+	if c.HTTP != nil {
+		kind, port = "http", c.HTTP.Port
+		if p := path + ".http.path"; c.HTTP.Path == "" {
+			v.complain(p, "is missing", "write path: /")
+		} else if !pathRE.MatchString(c.HTTP.Path) {
+			v.complain(p, quote(c.HTTP.Path)+" is not a path", "begin it with / and write no spaces")
+		}
+	}
+	outer := enclosing(path)
+	if v.spoiled(outer + ".ports") {
+		return
+	}
+	var names []string
+	for _, p := range s.Ports {
+		names = append(names, p.Name)
+	}
+	switch {
+	case len(names) == 0:
+		v.complain(path+"."+kind, "the service has no port to check", "add one to ports, or remove readiness")
+	case !slices.Contains(names, port):
+		v.complain(path+"."+kind+".port", quote(port)+" is not a port of the service", "there is "+either(names))
+	}
+}
+
+func (v *validator) sites(path string, names []string) {
+	first := map[string]bool{}
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case !siteRE.MatchString(name) || len(name) > MaxNameLength:
+			v.complain(at, quote(name)+" is not a name", "use small letters, digits and -, at most 63")
+		case first[name]:
+			v.complain(at, quote(name)+" is listed twice", "remove one of them")
+		}
+		first[name] = true
+	}
+}
+
+func (v *validator) environment(path string, s *Service) {
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		at := where{path: path}.entry(name).path
+		switch {
+		case !envNameRE.MatchString(name):
+			v.fail(v.keyAt(at), at, quote(name)+" is not the name of a variable", "use letters, digits and _, do not begin with a digit")
+		case ownVariable(name):
+			v.fail(v.keyAt(at), at, "is set by Verge", "choose another name; VERGE_…, PORT and PORT_… are taken")
+		}
+	}
+}
+
+// ownVariable says whether Verge sets variables of this name.
+func ownVariable(name string) bool {
+	return name == "PORT" || strings.HasPrefix(name, "PORT_") || strings.HasPrefix(name, "VERGE_")
+}

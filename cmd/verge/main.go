@@ -1,0 +1,22 @@
+// Command verge is Verge: root, cluster, worker, all three in one process, and
+// their client.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/obs"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the next one ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, cli.Options{Version: obs.Version()})
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,384 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of λ, the time between two reports.
+const (
+	minLambda = time.Second
+	maxLambda = 10 * time.Second
+	// statePoll is how long one question to the engine is held.
+	statePoll = time.Minute
+	maxOrders = 64 << 20
+)
+
+// Options of an Agent.
+type Options struct {
+	Dir, Name string
+	// TokenFile and Stdin: see enroll.Node.
+	TokenFile string
+	Stdin     io.Reader
+	// DataAddr and GatewayAddr are where the engine listens, "" is nowhere;
+	// Advertise is how others reach the former ("": to be found, "none": not).
+	DataAddr, Advertise, GatewayAddr string
+	Capacity                         api.Resources
+	Labels                           map[string]string
+	// Engine makes the engine of this process; nil starts one of its own.
+	Engine func(cfg wire.EngineConfig) (Hands, error)
+	// LogFormat and LogLevel are handed on to the engine.
+	LogFormat, LogLevel string
+	Log                 *slog.Logger
+}
+
+// Agent is a running agent.
+type Agent struct {
+	opts    Options
+	log     *slog.Logger
+	joined  wire.JoinReply
+	hands   Hands
+	keeper  *keeper // nil where the engine is in this process
+	changed chan struct{}
+	source  *exchange.MemSource
+
+	mu     sync.Mutex
+	have   wire.Rev
+	orders map[string]*wire.Order
+	routes map[string]*wire.Route
+	info   wire.EngineInfo
+	engine string          // id of the run of the engine that info is of
+	said   wire.WorkerInfo // what the cluster heard last
+}
+
+// Run joins the cluster if that has not happened yet, and works until ctx is
+// done. What runs goes on after that.
+func Run(ctx context.Context, o Options) error {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return fmt.Errorf("preparing the data directory: %w", err)
+	}
+	a := &Agent{
+		opts: o, log: o.Log, changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
+	}
+	idDir := filepath.Join(o.Dir, wire.IdentityDir)
+	if err := os.MkdirAll(idDir, 0o700); err != nil {
+		return fmt.Errorf("preparing the identity: %w", err)
+	}
+	var err error
+	if a.joined, err = join(ctx, o, idDir); err != nil {
+		return err
+	}
+	id, err := pki.LoadIdentity(idDir)
+	if err != nil {
+		return err
+	}
+	if s := id.Subject(); s.Name != o.Name {
+		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir", "this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
+	}
+	if err := a.startEngine(ctx); err != nil {
+		return err
+	}
+	if err := a.loadOrders(); err != nil {
+		return err
+	}
+	first, err := a.hands.State(ctx, 0, 0)
+	if err != nil {
+		return fmt.Errorf("asking the engine for its state: %w", err)
+	}
+	a.take(first, true)
+	key, err := enroll.Key(idDir)
+	if err != nil {
+		return err
+	}
+	conn, err := bus.Dial(ctx, bus.DialOptions{
+		Name: o.Name, Addresses: a.joined.Link, JWT: a.joined.BusJWT, Key: key, Log: o.Log,
+		TLS: func() (*tls.Config, error) { return id.ClientTLS(a.joined.LinkName), nil },
+	})
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() { a.watch(ctx, first.Seq) })
+	err = a.lower(conn).Run(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) {
+	public, err := pki.EnsureKey(idDir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	return enroll.Node{
+		Dir: idDir, Kind: pki.KindWorker, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
+		Version: obs.Version(), Public: public,
+		Save: func(r wire.JoinReply) error { return pki.SaveIdentity(idDir, r.Chain, r.CA) },
+		Warn: func(s string) { o.Log.Warn(s) },
+	}.Join(ctx)
+}
+
+func (a *Agent) startEngine(ctx context.Context) error {
+	cfg := wire.EngineConfig{
+		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
+		Capacity: a.opts.Capacity, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+	}
+	if err := writeConfig(a.opts.Dir, cfg); err != nil {
+		return err
+	}
+	if a.opts.Engine != nil {
+		var err error
+		a.hands, err = a.opts.Engine(cfg)
+		return err
+	}
+	remote := NewRemote(a.opts.Dir)
+	a.hands, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
+	return a.keeper.ensure(ctx, remote)
+}
+
+// loadOrders reads the orders that the engine was given last: they are its file,
+// and this process keeps none of its own.
+func (a *Agent) loadOrders() error {
+	b, err := atomicfile.ReadBounded(filepath.Join(a.opts.Dir, wire.EngineOrdersFile), maxOrders)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the engine's orders: %w", err)
+	}
+	var o wire.EngineOrders
+	if err := json.Unmarshal(b, &o); err != nil {
+		// The engine reports that too. Without a revision everything is fetched.
+		a.log.Warn("the engine's orders cannot be read, all of them are fetched again", "error", err)
+		return nil
+	}
+	a.have = o.Have
+	for i := range o.Orders {
+		a.orders[o.Orders[i].ID] = &o.Orders[i]
+	}
+	for i := range o.Routes {
+		a.routes[o.Routes[i].Key()] = &o.Routes[i]
+	}
+	return nil
+}
+
+// watch follows the engine, and starts it again when it dies.
+func (a *Agent) watch(ctx context.Context, seq uint64) {
+	for ctx.Err() == nil {
+		s, err := a.hands.State(ctx, seq, statePoll)
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			a.log.Warn("the engine is gone", "error", err)
+			if remote, ok := a.hands.(*Remote); ok {
+				if err := a.keeper.ensure(ctx, remote); err != nil {
+					a.log.Error("the engine cannot be started, trying again", "error", err)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			seq = 0
+			continue
+		}
+		a.mu.Lock()
+		other := s.Engine != a.engine
+		a.mu.Unlock()
+		if other && seq != 0 {
+			seq = 0 // of another run: ask for all of it
+			continue
+		}
+		a.take(s, seq == 0)
+		if other {
+			a.handOver(ctx)
+		}
+		seq = s.Seq
+	}
+}
+
+// take takes over what the engine says; full: these are all its instances.
+func (a *Agent) take(s wire.EngineState, full bool) {
+	changed := false
+	present := map[string]bool{}
+	for _, st := range s.Changed {
+		present[st.ID] = true
+		b, err := json.Marshal(st)
+		if err != nil {
+			a.log.Error("encoding a status", "instance", st.ID, "error", err)
+			continue
+		}
+		changed = a.source.Set(st.ID, b) || changed
+	}
+	for _, id := range s.Gone {
+		changed = a.source.Drop(id) || changed
+	}
+	if full {
+		for _, id := range a.source.Keys() {
+			if !present[id] {
+				changed = a.source.Drop(id) || changed
+			}
+		}
+	}
+	a.mu.Lock()
+	changed = changed || !records.Same(a.info, s.Info)
+	a.info, a.engine = s.Info, s.Engine
+	a.mu.Unlock()
+	if changed {
+		select {
+		case a.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// handOver gives a new engine the orders again: it may have lost its own.
+func (a *Agent) handOver(ctx context.Context) {
+	a.mu.Lock()
+	o := assemble(a.have, a.orders, a.routes)
+	a.mu.Unlock()
+	if o.Have.IsZero() {
+		return
+	}
+	if err := a.hands.Apply(ctx, o); err != nil {
+		a.log.Error("handing the orders to the new engine", "error", err)
+	}
+}
+
+func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route) wire.EngineOrders {
+	out := wire.EngineOrders{V: wire.Version, Have: have}
+	for _, id := range records.SortedKeys(orders) {
+		out.Orders = append(out.Orders, *orders[id])
+	}
+	for _, key := range records.SortedKeys(routes) {
+		out.Routes = append(out.Routes, *routes[key])
+	}
+	return out
+}
+
+// lower is the exchange with the cluster.
+func (a *Agent) lower(conn bus.Conn) *exchange.Lower {
+	return &exchange.Lower{
+		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
+		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Log: a.log,
+	}
+}
+
+// status is what this worker is, where the cluster has not heard it yet.
+func (a *Agent) status(full bool) (json.RawMessage, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	info := wire.WorkerInfo{
+		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
+		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.opts.Labels,
+		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
+		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
+	}
+	if !full && records.Same(info, a.said) {
+		return nil, nil
+	}
+	a.said = info
+	return json.Marshal(info)
+}
+
+// limits lists what the runtimes cannot do here.
+func limits(missing map[string]string) (out []string) {
+	for _, name := range records.SortedKeys(missing) {
+		if missing[name] != "" {
+			out = append(out, name+": "+missing[name])
+		}
+	}
+	return out
+}
+
+// answer serves questions of the cluster.
+func (a *Agent) answer(ctx context.Context, q wire.Ask) (any, error) {
+	if q.What != "logs" {
+		return nil, fmt.Errorf("a worker does not know the question %q", q.What)
+	}
+	const most = 512 << 10 // base64 and JSON still fit one message
+	return a.hands.Logs(ctx, q.Instance, q.Offset, min(max(q.Max, 1), most), time.Duration(q.WaitMs)*time.Millisecond)
+}
+
+// desired is the worker's copy of what its cluster wants of it.
+type desired Agent
+
+var _ exchange.DesiredStore = (*desired)(nil)
+
+// Have implements exchange.DesiredStore.
+func (d *desired) Have() wire.Rev {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.have
+}
+
+// Take implements exchange.DesiredStore.
+func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error {
+	a := (*Agent)(d)
+	a.mu.Lock()
+	orders, routes := map[string]*wire.Order{}, map[string]*wire.Route{}
+	if !full {
+		records.Merge(orders, a.orders)
+		records.Merge(routes, a.routes)
+	}
+	a.mu.Unlock()
+	for _, ch := range changes {
+		kind, key, _ := strings.Cut(ch.Key, ".")
+		var err error
+		switch kind {
+		case "order":
+			err = applyChange(orders, key, ch)
+		case "route":
+			err = applyChange(routes, key, ch)
+		}
+		if err != nil {
+			return fmt.Errorf("what the cluster sent for %s: %w", ch.Key, err)
+		}
+	}
+	if err := a.hands.Apply(ctx, assemble(to, orders, routes)); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.have, a.orders, a.routes = to, orders, routes
+	return nil
+}
+
+func applyChange[T any](m map[string]*T, key string, ch wire.Change) error {
+	if ch.Deleted {
+		delete(m, key)
+		return nil
+	}
+	return records.Decode(bus.Entry{Key: ch.Key, Value: ch.Value}, m, key)
+}

@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/verge-edge/verge/internal/unixsock"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Hands is an engine as its agent sees it: over a socket, or in the same process.
+type Hands interface {
+	// Apply replaces the engine's orders; they are on disk when it returns.
+	Apply(ctx context.Context, o wire.EngineOrders) error
+	// State is what changed after a sequence number, held up to wait for news.
+	State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error)
+	// Logs reads an instance's log.
+	Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
+}
+
+// maxReply bounds what is read from an engine.
+const maxReply = 64 << 20
+
+// Remote is an engine behind the socket in a worker's data directory.
+type Remote struct{ http *http.Client }
+
+var _ Hands = (*Remote)(nil)
+
+// NewRemote connects when it is first used.
+func NewRemote(dir string) *Remote {
+	path := filepath.Join(dir, wire.EngineSocket)
+	return &Remote{http: &http.Client{Transport: &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return unixsock.Dial(ctx, path) },
+		MaxIdleConns:    2,
+		IdleConnTimeout: time.Minute,
+	}}}
+}
+
+// Close gives the connections back.
+func (r *Remote) Close() { r.http.CloseIdleConnections() }
+
+// Apply implements Hands.
+func (r *Remote) Apply(ctx context.Context, o wire.EngineOrders) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encoding the orders: %w", err)
+	}
+	return r.do(ctx, http.MethodPut, "/v1/orders", b, nil)
+}
+
+// State implements Hands.
+func (r *Remote) State(ctx context.Context, after uint64, wait time.Duration) (s wire.EngineState, err error) {
+	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+	err = r.do(ctx, http.MethodGet, "/v1/state?"+q.Encode(), nil, &s)
+	return s, err
+}
+
+// Logs implements Hands.
+func (r *Remote) Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (c wire.LogChunk, err error) {
+	q := url.Values{
+		"instance": {id}, "offset": {strconv.FormatInt(offset, 10)}, "max": {strconv.Itoa(max)},
+		"wait": {strconv.FormatInt(wait.Milliseconds(), 10)},
+	}
+	err = r.do(ctx, http.MethodGet, "/v1/logs?"+q.Encode(), nil, &c)
+	return c, err
+}
+
+// Shutdown stops every instance by its stop rule, and then the engine.
+func (r *Remote) Shutdown(ctx context.Context) error {
+	return r.do(ctx, http.MethodPost, "/v1/shutdown", nil, nil)
+}
+
+func (r *Remote) do(ctx context.Context, method, path string, body []byte, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("the engine does not answer: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return fmt.Errorf("reading the engine's answer: %w", err)
+	}
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("the engine refused %s: %s", req.URL.Path, bytes.TrimSpace(data[:min(len(data), 500)]))
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("decoding the engine's answer to %s: %w", req.URL.Path, err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// Capacity says what instances may reserve: what was set, else what the machine
+// has, less the reserve (a fraction).
+func Capacity(dir string, set api.Resources, reserve float64) (api.Resources, error) {
+	out := set
+	if out.CPU == 0 {
+		out.CPU = api.CPU(float64(runtime.NumCPU()*1000) * (1 - reserve))
+	}
+	if out.Memory == 0 {
+		total, err := memory()
+		if err != nil {
+			return out, fmt.Errorf("finding out how much memory there is (set it with --memory): %w", err)
+		}
+		out.Memory = api.Bytes(float64(total) * (1 - reserve))
+	}
+	if out.Disk == 0 {
+		free, err := diskFree(dir)
+		if err != nil {
+			return out, fmt.Errorf("finding out how much disk is free (set it with --disk): %w", err)
+		}
+		// Rounded, so that a worker that comes back does not report a new capacity
+		// each time a file has grown.
+		const step = 1 << 30
+		out.Disk = api.Bytes(float64(free)*(1-reserve)) / step * step
+	}
+	return out, nil
+}
+
+// memory of the machine in bytes.
+func memory() (int64, error) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		fields := strings.Fields(sc.Text())
+		if len(fields) >= 2 && fields[0] == "MemTotal:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/meminfo has no MemTotal")
+}
+
+// diskFree is what an ordinary user may still write below dir.
+func diskFree(dir string) (int64, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return 0, err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(abs, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
+}
+
+// advertised is the address by which others reach the data port: what was set,
+// completed by what is known; "" where there is none.
+func advertised(set, listening string, links []string) string {
+	if listening == "" || set == "none" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(listening)
+	if err != nil {
+		return ""
+	}
+	if set != "" {
+		if h, p, err := net.SplitHostPort(set); err == nil {
+			return net.JoinHostPort(h, p)
+		}
+		return net.JoinHostPort(strings.Trim(set, "[]"), port)
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		return listening
+	}
+	// The address of this machine on the way to its cluster. Nothing is sent.
+	for _, l := range links {
+		c, err := net.Dial("udp", l)
+		if err != nil {
+			continue
+		}
+		local, _, err := net.SplitHostPort(c.LocalAddr().String())
+		_ = c.Close() // nothing was written
+		if err == nil {
+			return net.JoinHostPort(local, port)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	engineLog    = "engine.log"
+	maxEngineLog = 4 << 20
+	// patience with an engine that has been started and does not answer yet.
+	patience = 10 * time.Second
+)
+
+// writeConfig leaves the engine what it needs to start by itself.
+func writeConfig(dir string, cfg wire.EngineConfig) error {
+	b, err := json.MarshalIndent(cfg, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(filepath.Join(dir, wire.EngineConfigFile), b, 0o600); err != nil {
+		return fmt.Errorf("writing the engine's configuration: %w", err)
+	}
+	return nil
+}
+
+// keeper starts an engine process and does so again when it has died. An engine
+// outlives its agent: the next agent finds it by its socket.
+type keeper struct {
+	dir  string
+	log  *slog.Logger
+	dead chan struct{} // a value when the engine that this process started has ended
+}
+
+func newKeeper(dir string, log *slog.Logger) *keeper {
+	return &keeper{dir: dir, log: log, dead: make(chan struct{}, 1)}
+}
+
+// ensure returns when an engine answers, starting one if need be.
+func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
+	deadline := time.Now().Add(patience)
+	if _, err := hands.State(ctx, 0, 0); err == nil {
+		return nil
+	}
+	if err := k.start(); err != nil {
+		return err
+	}
+	for {
+		_, err := hands.State(ctx, 0, 0)
+		switch {
+		case err == nil:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("the engine was started but does not answer, see %s: %w", filepath.Join(k.dir, engineLog), err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-k.dead:
+			return fmt.Errorf("the engine ended at its start, see %s", filepath.Join(k.dir, engineLog))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// start starts an engine in a session of its own, so that what ends this process
+// does not end it.
+func (k *keeper) start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program to start the engine: %w", err)
+	}
+	path := filepath.Join(k.dir, engineLog)
+	if st, err := os.Stat(path); err == nil && st.Size() > maxEngineLog {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return fmt.Errorf("rotating the engine's log: %w", err)
+		}
+	}
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the engine's log: %w", err)
+	}
+	defer func() { _ = out.Close() }() // the engine has its own descriptor
+	cmd := exec.Command(self, "engine", "--data-dir", k.dir)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the engine: %w", err)
+	}
+	k.log.Info("engine started", "pid", cmd.Process.Pid)
+	select { // of an engine before this one
+	case <-k.dead:
+	default:
+	}
+	// Ends with the engine; it only reaps it and must not keep this process.
+	go func() {
+		err := cmd.Wait()
+		k.log.Warn("the engine ended", "pid", cmd.Process.Pid, "error", err)
+		select {
+		case k.dead <- struct{}{}:
+		default:
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,269 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	// nats.go: the client of nats-server.
+	"github.com/nats-io/nats.go"
+)
+
+var _ Conn = (*conn)(nil)
+
+const (
+	// flushTimeout bounds how long Subscribe waits to hear that it was accepted.
+	flushTimeout = 5 * time.Second
+	// writeBuffer of a connection; the client's default of 32 KiB is for bulk.
+	writeBuffer = 8 << 10
+	// pingInterval on both sides of every connection. The heartbeats of the tiers
+	// are what finds a dead peer; this only cleans up after them.
+	pingInterval = 2 * time.Minute
+)
+
+// conn is a Conn over NATS.
+type conn struct {
+	log   *slog.Logger
+	allow Permissions
+	// linked: the peers are behind a leaf link, and Connected tells about that:
+	// the owner of the connection calls setUp.
+	linked bool
+	nc    *nats.Conn     // set once, before the conn is handed out
+	wg    sync.WaitGroup // one per subscription whose handler may still run
+
+	mu sync.Mutex
+	// Guarded by mu.
+	up      bool
+	changed chan struct{}
+	closed  bool
+	subs    map[*subscription]struct{}
+	pending map[*request]struct{}
+}
+
+type subscription struct {
+	cancel context.CancelFunc
+	sub    *nats.Subscription
+	ended  atomic.Bool
+}
+
+// request is a Request under way; lost is called when the connection is lost.
+type request struct{ lost context.CancelCauseFunc }
+
+// connect makes a conn with the options given and those that all have.
+func connect(url string, allow Permissions, linked bool, log *slog.Logger, opts ...nats.Option) (*conn, error) {
+	c := &conn{
+		log: log, allow: allow, linked: linked, changed: make(chan struct{}),
+		subs: map[*subscription]struct{}{}, pending: map[*request]struct{}{},
+	}
+	common := []nats.Option{
+		nats.ReconnectBufSize(-1), // messages are at most once: nothing is kept for later
+		nats.WriteBufferSize(writeBuffer),
+		nats.PingInterval(pingInterval),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a token may become valid again; the delay bounds the attempts
+		nats.IgnoreDiscoveredServers(),
+		nats.ConnectHandler(func(*nats.Conn) { c.setSelf(true) }),
+		nats.ReconnectHandler(func(*nats.Conn) { c.setSelf(true) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Debug("bus connection lost", "error", err)
+			}
+			c.setSelf(false)
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { c.setUp(false) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			log.Warn("bus error", "error", err, "subject", subject)
+		}),
+	}
+	nc, err := nats.Connect(url, append(common, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	c.nc = nc
+	return c, nil
+}
+
+// setSelf is called in order by the client's callback goroutine.
+func (c *conn) setSelf(up bool) {
+	if !c.linked {
+		c.setUp(up)
+	}
+}
+
+func (c *conn) setUp(up bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.up == up {
+		return
+	}
+	c.up = up
+	close(c.changed)
+	c.changed = make(chan struct{})
+	if !up {
+		for r := range c.pending {
+			r.lost(ErrDisconnected)
+		}
+	}
+}
+
+// Connected implements Conn.
+func (c *conn) Connected() (bool, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.up, c.changed
+}
+
+// Publish implements Conn.
+func (c *conn) Publish(subject string, data []byte) error {
+	if err := c.allow.checkPublish(subject); err != nil {
+		return err
+	}
+	return wrapConnError("publish to "+subject, c.nc.Publish(subject, data))
+}
+
+// Request implements Conn.
+func (c *conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	if err := c.allow.checkPublish(subject); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &request{lost: cancel}
+	c.mu.Lock()
+	c.pending[r] = struct{}{}
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.pending, r)
+	}()
+	m, err := c.nc.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = context.Cause(ctx) // says whether the caller or the connection ended it
+		}
+		return nil, wrapConnError("request "+subject, err)
+	}
+	return m.Data, nil
+}
+
+// wrapConnError gives the client's errors the names of this package.
+func wrapConnError(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrNoResponders):
+		err = ErrNoResponder
+	case errors.Is(err, nats.ErrConnectionClosed):
+		err = ErrClosed
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionReconnecting):
+		err = ErrDisconnected
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Subscribe implements Conn.
+func (c *conn) Subscribe(subject string, h Handler) (unsubscribe func(), err error) {
+	if err := c.allow.checkSubscribe(subject); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &subscription{cancel: cancel}
+	if err := c.register(subject, h, ctx, s); err != nil {
+		cancel()
+		return nil, err
+	}
+	if c.nc.IsConnected() {
+		if err := c.confirm(subject); err != nil {
+			c.end(s)
+			return nil, err
+		}
+	}
+	return func() { c.end(s) }, nil
+}
+
+//nolint:revive // ctx is handed on to the handler, it does not govern this call
+func (c *conn) register(subject string, h Handler, ctx context.Context, s *subscription) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("subscribe to %s: %w", subject, ErrClosed)
+	}
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+		if !s.ended.Load() {
+			h(ctx, Msg{Subject: m.Subject, Data: m.Data, Respond: responder(m)})
+		}
+	})
+	if err != nil {
+		return wrapConnError("subscribe to "+subject, err)
+	}
+	c.wg.Add(1)
+	sub.SetClosedHandler(func(string) { c.wg.Done() })
+	s.sub = sub
+	c.subs[s] = struct{}{}
+	return nil
+}
+
+func responder(m *nats.Msg) func([]byte) error {
+	if m.Reply == "" {
+		return noAnswerWanted
+	}
+	return func(data []byte) error { return wrapConnError("respond", m.Respond(data)) }
+}
+
+// confirm waits until the server has taken or refused a subscription. A refusal
+// comes before the answer to the flush.
+func (c *conn) confirm(subject string) error {
+	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
+		// Not known yet: the subscription is sent again when the connection is
+		// back, and a refusal then goes to the log.
+		return nil //nolint:nilerr
+	}
+	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
+		return fmt.Errorf("subscribe to %q: %w", subject, ErrForbidden)
+	}
+	return nil
+}
+
+// end stops a subscription without waiting for its handler.
+func (c *conn) end(s *subscription) {
+	s.ended.Store(true)
+	s.cancel()
+	c.mu.Lock()
+	_, there := c.subs[s]
+	delete(c.subs, s)
+	c.mu.Unlock()
+	if there {
+		// The only errors are that it or the connection is closed already.
+		_ = s.sub.Unsubscribe()
+	}
+}
+
+// Close implements Conn.
+func (c *conn) Close() {
+	c.mu.Lock()
+	c.closed = true
+	subs := make([]*subscription, 0, len(c.subs))
+	for s := range c.subs {
+		subs = append(subs, s)
+	}
+	c.mu.Unlock()
+	for _, s := range subs {
+		c.end(s)
+	}
+	c.wg.Wait()
+	// What was published goes out before the connection ends.
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(time.Second)
+	}
+	c.nc.Close()
+}

@@ -1,0 +1,282 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	// nats-server: the whole bus and its durable log as one library, so that a
+	// tier is one process.
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+const (
+	// serverMaxPayload has room for one value of MaxValueBytes; nodes have
+	// smaller limits in their tokens.
+	serverMaxPayload = 8 << 20
+	readyTimeout     = 2 * time.Minute // a server that recovers a large store
+	tlsTimeout       = 10              // seconds; small boards on slow links
+	memoryLimit      = 1 << 20         // of JetStream's memory streams, which are not used
+	closedHistory    = 16              // connections that ended, kept by the server for its monitor
+	shutdownTimeout  = 20 * time.Second
+)
+
+// embedded is a running server and the connections of its owner.
+type embedded struct {
+	ns   *server.Server
+	opts *server.Options // as last given to the server
+	auth *authority
+	log  *slog.Logger
+	lock *os.File
+
+	mu    sync.Mutex
+	conns []*conn // guarded by mu; in the order they were made
+}
+
+// baseOptions are those that root and cluster share.
+func baseOptions(name, domain, dir string) *server.Options {
+	return &server.Options{
+		ServerName:             name,
+		StoreDir:               filepath.Join(dir, "jetstream"),
+		JetStream:              true,
+		JetStreamDomain:        domain,
+		JetStreamMaxMemory:     memoryLimit,
+		JetStreamMaxStore:      1 << 50, // our own check of the free space comes first
+		SyncAlways:             true,    // acknowledged means on disk
+		NoSigs:                 true,
+		DisableJetStreamBanner: true,
+		MaxPayload:             serverMaxPayload,
+		MaxClosedClients:       closedHistory,
+		PingInterval:           pingInterval,
+		TLSTimeout:             tlsTimeout,
+		AuthTimeout:            tlsTimeout + 2,
+		DontListen:             true,
+	}
+}
+
+// start takes the directory, opens its authority with the named accounts, and
+// runs a server with them. On an error nothing is left running.
+func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logger, accounts ...string) (_ *embedded, err error) {
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	auth, err := openAuthority(dir, accounts...)
+	if err != nil {
+		return nil, err
+	}
+	operator, err := auth.operatorClaims()
+	if err != nil {
+		return nil, err
+	}
+	opts.TrustedOperators = []*jwt.OperatorClaims{operator}
+	opts.SystemAccount = operator.SystemAccount
+	resolver := &server.MemAccResolver{}
+	opts.AccountResolver = resolver
+	for _, name := range auth.names("") {
+		claims, token, err := auth.accountClaims(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := resolver.Store(claims.Subject, token); err != nil {
+			return nil, fmt.Errorf("give account %s to the server: %w", name, err)
+		}
+	}
+	// The server takes over and changes its options; those kept for a later
+	// reload must be our own.
+	given := opts.Clone()
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("make bus server: %w", err)
+	}
+	logger := &serverLog{log: log, fatal: make(chan string, 1)}
+	ns.SetLoggerV2(logger, false, false, false)
+	go ns.Start() // ends with Shutdown
+	if err := waitReady(ctx, ns, logger); err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, err
+	}
+	return &embedded{ns: ns, opts: given, auth: auth, log: log, lock: lock}, nil
+}
+
+func waitReady(ctx context.Context, ns *server.Server, logger *serverLog) error {
+	ready := make(chan bool, 1)
+	go func() { ready <- ns.ReadyForConnections(readyTimeout) }()
+	select {
+	case text := <-logger.fatal:
+		return fmt.Errorf("start bus server: %s", text)
+	case <-ctx.Done():
+		return fmt.Errorf("start bus server: %w", ctx.Err())
+	case ok := <-ready:
+		if !ok {
+			return errors.New("start bus server: it does not become ready")
+		}
+	}
+	return nil
+}
+
+// connect makes an in-process connection into an account; linked: see conn.
+func (e *embedded) connect(account string, linked bool) (*conn, error) {
+	kp, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, fmt.Errorf("make a bus key: %w", err)
+	}
+	pub, err := kp.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("make a bus key: %w", err)
+	}
+	token, err := e.auth.issue(account, ownClaims(pub))
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect("", Everything(), linked, e.log,
+		nats.InProcessServer(e.ns),
+		nats.Name("verge "+account),
+		nats.Timeout(dialTimeout),
+		nats.ReconnectWait(100*time.Millisecond),
+		nats.UserJWT(func() (string, error) { return token, nil }, kp.Sign),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connect to own bus server in account %s: %w", account, err)
+	}
+	c.setSelf(c.nc.IsConnected())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.conns = append(e.conns, c)
+	return c, nil
+}
+
+// release closes a connection that is no longer needed.
+func (e *embedded) release(c *conn) {
+	c.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.conns = slices.DeleteFunc(e.conns, func(o *conn) bool { return o == c })
+}
+
+// refresh tells the server the current claims of an account.
+func (e *embedded) refresh(claims *jwt.AccountClaims, token string) error {
+	if err := e.ns.AccountResolver().Store(claims.Subject, token); err != nil {
+		return fmt.Errorf("give account %s to the server: %w", claims.Name, err)
+	}
+	acc, err := e.ns.LookupAccount(claims.Subject)
+	if err != nil {
+		return fmt.Errorf("look up account %s: %w", claims.Name, err)
+	}
+	e.ns.UpdateAccountClaims(acc, claims)
+	return nil
+}
+
+// close ends the connections, newest first, then the server.
+func (e *embedded) close() {
+	e.mu.Lock()
+	conns := e.conns
+	e.conns = nil
+	e.mu.Unlock()
+	for i := len(conns) - 1; i >= 0; i-- {
+		conns[i].Close()
+	}
+	e.ns.Shutdown()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.ns.WaitForShutdown()
+	}()
+	select {
+	case <-done:
+	case <-time.After(shutdownTimeout):
+		e.log.Warn("bus server does not stop")
+	}
+	if err := e.lock.Close(); err != nil {
+		e.log.Warn("release lock of the bus directory", "error", err)
+	}
+}
+
+// splitListen parses an address to listen on.
+func splitListen(addr string) (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("listen address %q is not host:port: %w", addr, err)
+	}
+	port, err = strconv.Atoi(p)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("listen address %q: port must be 0 to 65535", addr)
+	}
+	if port == 0 {
+		port = -1 // the server's word for "any free one"
+	}
+	if host == "" {
+		host = anyHost()
+	}
+	return host, port, nil
+}
+
+// anyHost is the address that stands for all of the machine: IPv6 and IPv4, or
+// IPv4 alone where the kernel has no IPv6.
+func anyHost() string {
+	l, err := net.Listen("tcp", "[::]:0")
+	if err != nil {
+		return "0.0.0.0"
+	}
+	_ = l.Close()
+	return "::"
+}
+
+// checkFree gives a clear error for an address that is taken, before anything
+// else of a server is started.
+func checkFree(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w (another process may use the port: choose another one or stop it)", addr, err)
+	}
+	return l.Close()
+}
+
+// serverLog passes the server's lines on. Its own levels are about a server
+// that someone operates; here only errors may matter to anyone.
+type serverLog struct {
+	log   *slog.Logger
+	fatal chan string // capacity 1
+}
+
+func (l *serverLog) Noticef(format string, v ...any) { l.debug(format, v) }
+func (l *serverLog) Warnf(format string, v ...any)   { l.debug(format, v) }
+func (l *serverLog) Debugf(format string, v ...any)  { l.debug(format, v) }
+func (l *serverLog) Tracef(format string, v ...any)  { l.debug(format, v) }
+
+func (l *serverLog) debug(format string, v []any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("bus server", "line", fmt.Sprintf(format, v...))
+	}
+}
+
+func (l *serverLog) Errorf(format string, v ...any) {
+	l.log.Warn("bus server", "line", fmt.Sprintf(format, v...))
+}
+
+// Fatalf is where the server expects the process to end; start reports it.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.log.Warn("bus server", "line", text)
+	select {
+	case l.fatal <- text:
+	default:
+	}
+}

@@ -1,0 +1,108 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// pageBytes bounds the changes in one message, well below wire.MaxMessageBytes
+// so that a single large value still fits beside it.
+const pageBytes = 512 << 10
+
+// Part maps keys of a store to keys of a peer's desired state: what is stored
+// under Prefix is known to the peer under As.
+type Part struct {
+	Prefix string
+	As     string
+}
+
+// Desired serves the desired state of one peer out of a store.
+type Desired struct {
+	Store bus.Store
+	Parts []Part
+}
+
+func (d Desired) prefixes() []string {
+	p := make([]string, len(d.Parts))
+	for i, part := range d.Parts {
+		p[i] = part.Prefix
+	}
+	return p
+}
+
+// Rev is the current revision of the peer's desired state.
+func (d Desired) Rev() wire.Rev {
+	n := d.Store.Rev(d.prefixes()...)
+	if n == 0 {
+		// A peer without any desired state still has to notice a restored store.
+		if t := d.Store.Timeline(); len(t) > 0 {
+			return wire.Rev{Inc: t[0].ID}
+		}
+		return wire.Rev{}
+	}
+	return d.Store.Timeline().At(n)
+}
+
+// Fetch answers one page of what changed since f.Since.
+func (d Desired) Fetch(ctx context.Context, f wire.Fetch) (wire.FetchReply, error) {
+	now := d.Rev()
+	if !f.At.IsZero() && f.At != now {
+		return wire.FetchReply{V: wire.Version, To: now, Moved: true}, nil
+	}
+	entries, full, err := d.changes(ctx, f.Since)
+	if err != nil {
+		return wire.FetchReply{}, err
+	}
+	reply := wire.FetchReply{V: wire.Version, Full: full, To: now}
+	size := 0
+	start := sort.Search(len(entries), func(i int) bool { return entries[i].Key > f.After })
+	for _, e := range entries[start:] {
+		if size > 0 && size+len(e.Value) > pageBytes {
+			reply.More = true
+			break
+		}
+		size += len(e.Key) + len(e.Value) + 16
+		reply.Changes = append(reply.Changes, wire.Change{Key: e.Key, Value: json.RawMessage(e.Value), Deleted: e.Deleted})
+	}
+	return reply, nil
+}
+
+// changes returns what the peer must take over, under the peer's keys and
+// ordered by them; full where that is everything there is.
+func (d Desired) changes(ctx context.Context, since wire.Rev) (entries []bus.Entry, full bool, err error) {
+	full = true
+	if !since.IsZero() && d.Store.Timeline().Known(since, d.Store.Rev()) {
+		list, ok, err := d.Store.Changes(ctx, since.N, d.prefixes()...)
+		if err != nil {
+			return nil, false, fmt.Errorf("reading changes since %s: %w", since, err)
+		}
+		if ok {
+			entries, full = list, false
+		}
+	}
+	if full {
+		for _, p := range d.Parts {
+			list, err := d.Store.List(ctx, p.Prefix)
+			if err != nil {
+				return nil, false, fmt.Errorf("listing %s: %w", p.Prefix, err)
+			}
+			entries = append(entries, list...)
+		}
+	}
+	for i := range entries {
+		for _, p := range d.Parts {
+			if rest, ok := strings.CutPrefix(entries[i].Key, p.Prefix); ok {
+				entries[i].Key = p.As + rest
+				break
+			}
+		}
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Key < entries[j].Key })
+	return entries, full, nil
+}

@@ -1,0 +1,276 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxAsks is how many questions from above are worked on at once.
+const maxAsks = 16
+
+// Subjects of one peer.
+type Subjects struct {
+	Report, Fetch, Nudge, Ask string
+}
+
+// WorkerSubjects are what worker id may use at its cluster (LOCAL account).
+func WorkerSubjects(id string) Subjects {
+	return Subjects{Report: "w." + id + ".report", Fetch: "w." + id + ".fetch", Nudge: "o." + id + ".nudge", Ask: "o." + id + ".ask"}
+}
+
+// ClusterSubjects are what a cluster and its root use in the account they share.
+func ClusterSubjects() Subjects {
+	return Subjects{Report: "up.report", Fetch: "up.fetch", Nudge: "down.nudge", Ask: "down.ask"}
+}
+
+// DesiredStore is where a lower side keeps its desired state.
+type DesiredStore interface {
+	// Have is the revision that is stored.
+	Have() wire.Rev
+	// Take stores changes that lead to `to`, durably, before it returns; full:
+	// they are everything, all other keys are to be dropped.
+	Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error
+}
+
+// Lower is the lower side of an exchange.
+type Lower struct {
+	Conn     bus.Conn
+	Subjects Subjects
+	Desired  DesiredStore
+	Observed Source
+	// Changed wakes the exchange when Observed or the status has changed.
+	Changed <-chan struct{}
+	// Status returns what to say about ourselves now, nil for nothing new; full
+	// asks for all of it.
+	Status func(full bool) (json.RawMessage, error)
+	// OnReply, if set, is told the outcome of every exchange.
+	OnReply func(err error)
+	// Min and Max are the bounds of λ: Min after a change, doubling to Max.
+	Min, Max time.Duration
+	// Timeout of one request; 0 is 5 s.
+	Timeout time.Duration
+	// Answer serves questions from above; nil answers that there is nothing.
+	Answer func(ctx context.Context, q wire.Ask) (any, error)
+	Log    *slog.Logger
+}
+
+// state of a running Lower, touched only by the goroutine of Run.
+type lowerRun struct {
+	*Lower
+	acked      wire.Rev
+	needStatus bool
+	lambda     time.Duration
+	failures   int
+}
+
+// Run exchanges until ctx is done. It returns ctx's error, or why the
+// subscriptions could not be made.
+func (l *Lower) Run(ctx context.Context) error {
+	nudge := make(chan struct{}, 1)
+	stopNudge, err := l.Conn.Subscribe(l.Subjects.Nudge, func(context.Context, bus.Msg) {
+		select {
+		case nudge <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listening for nudges on %s: %w", l.Subjects.Nudge, err)
+	}
+	defer stopNudge()
+	// Questions may be held (logs -f) and must not queue behind each other.
+	var asks sync.WaitGroup
+	defer asks.Wait()
+	slots := make(chan struct{}, maxAsks)
+	stopAsk, err := l.Conn.Subscribe(l.Subjects.Ask, func(ctx context.Context, m bus.Msg) {
+		select {
+		case slots <- struct{}{}:
+			asks.Go(func() { l.answer(ctx, m); <-slots })
+		default:
+			l.respond(m, wire.Answer{V: wire.Version, Error: "too many questions at once, ask again"})
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listening for questions on %s: %w", l.Subjects.Ask, err)
+	}
+	defer stopAsk()
+
+	r := &lowerRun{Lower: l, needStatus: true, lambda: l.Min}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		_, linkChanged := l.Conn.Connected()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-nudge:
+			r.lambda = l.Min
+		case <-l.Changed:
+			r.lambda = l.Min
+		case <-linkChanged:
+			if ok, _ := l.Conn.Connected(); !ok {
+				continue // nothing to say it to; the next change or timer tries
+			}
+			r.needStatus, r.lambda = true, l.Min
+		case <-timer.C:
+		}
+		again, err := r.once(ctx)
+		for err == nil && again && ctx.Err() == nil {
+			again, err = r.once(ctx)
+		}
+		if l.OnReply != nil && ctx.Err() == nil {
+			l.OnReply(err)
+		}
+		timer.Reset(r.pause(err))
+	}
+}
+
+// pause is the time until the next exchange: λ with a little jitter, or a
+// back-off after a failure.
+func (r *lowerRun) pause(err error) time.Duration {
+	d := r.lambda
+	if err != nil {
+		r.failures++
+		d = min(r.Min<<min(r.failures, 4), r.Max)
+		r.Log.Debug("exchange failed", "subject", r.Subjects.Report, "error", err, "again_in", d)
+	} else {
+		r.failures = 0
+		r.lambda = min(r.lambda*2, r.Max)
+	}
+	return d - rand.N(d/10+1)
+}
+
+// once makes one report and acts on the reply. again: there is more to say.
+func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
+	rep := wire.Report{V: wire.Version, Have: r.Desired.Have(), Next: int(min(r.lambda*2, r.Max) / time.Millisecond)}
+	if r.Observed.Rev() != r.acked {
+		if rep.Changes, rep.From, rep.To, rep.More, err = r.Observed.Since(ctx, r.acked); err != nil {
+			return false, fmt.Errorf("collecting what to report: %w", err)
+		}
+	}
+	if r.Status != nil {
+		if rep.Status, err = r.Status(r.needStatus); err != nil {
+			return false, fmt.Errorf("collecting the status: %w", err)
+		}
+	}
+	var reply wire.ReportReply
+	if err := r.request(ctx, r.Subjects.Report, rep, &reply); err != nil {
+		r.needStatus = true // what was said may not have been heard
+		return false, err
+	}
+	if err := wire.CheckVersion("the reply to a report", reply.V); err != nil {
+		return false, err
+	}
+	if reply.Refused != "" {
+		return false, fmt.Errorf("report refused: %s", reply.Refused)
+	}
+	before := r.acked
+	r.acked, r.needStatus = reply.Ack, reply.NeedStatus
+	if reply.Interval > 0 {
+		r.lambda = time.Duration(reply.Interval) * time.Millisecond
+	}
+	if reply.Want != rep.Have {
+		if err := r.fetch(ctx, rep.Have); err != nil {
+			return false, err
+		}
+		r.lambda = r.Min
+		return true, nil
+	}
+	// Go on while that makes progress: a peer that forgot (restart) or that
+	// takes pages acknowledges something else than before.
+	return reply.NeedStatus || (r.acked != r.Observed.Rev() && r.acked != before), nil
+}
+
+// fetch brings the desired state up to date. A state that moves on under the
+// pages is fetched again from the start.
+func (r *lowerRun) fetch(ctx context.Context, since wire.Rev) error {
+	const tries = 5
+	for range tries {
+		var all []wire.Change
+		f := wire.Fetch{V: wire.Version, Since: since}
+		for {
+			var page wire.FetchReply
+			if err := r.request(ctx, r.Subjects.Fetch, f, &page); err != nil {
+				return err
+			}
+			if err := wire.CheckVersion("the reply to a fetch", page.V); err != nil {
+				return err
+			}
+			if page.Moved {
+				break
+			}
+			all = append(all, page.Changes...)
+			if page.More && len(page.Changes) > 0 {
+				f.At, f.After = page.To, page.Changes[len(page.Changes)-1].Key
+				continue
+			}
+			if err := r.Desired.Take(ctx, page.Full, all, page.To); err != nil {
+				return fmt.Errorf("storing the desired state %s: %w", page.To, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("the desired state changed %d times while it was fetched", tries)
+}
+
+func (r *lowerRun) request(ctx context.Context, subject string, req, reply any) error {
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = 5 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	b, err := json.Marshal(req)
+	if err != nil {
+		return fmt.Errorf("encoding for %s: %w", subject, err)
+	}
+	out, err := r.Conn.Request(ctx, subject, b)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", subject, err)
+	}
+	if err := json.Unmarshal(out, reply); err != nil {
+		return fmt.Errorf("decoding the reply of %s: %w", subject, err)
+	}
+	return nil
+}
+
+// answer serves one question from above.
+func (l *Lower) answer(ctx context.Context, m bus.Msg) {
+	a := wire.Answer{V: wire.Version}
+	var q wire.Ask
+	err := json.Unmarshal(m.Data, &q)
+	if err == nil && l.Answer == nil {
+		err = errors.New("nothing is answered here")
+	}
+	if err == nil {
+		var data any
+		if data, err = l.Answer(ctx, q); err == nil {
+			a.Data, err = json.Marshal(data)
+		}
+	}
+	if err == nil && len(a.Data) > wire.MaxMessageBytes-1024 {
+		err = errors.New("the answer is too large")
+	}
+	if err != nil {
+		a = wire.Answer{V: wire.Version, Error: err.Error()}
+	}
+	l.respond(m, a)
+}
+
+func (l *Lower) respond(m bus.Msg, a wire.Answer) {
+	b, err := json.Marshal(a)
+	if err == nil {
+		err = m.Respond(b)
+	}
+	if err != nil {
+		l.Log.Debug("answering a question from above", "error", err)
+	}
+}

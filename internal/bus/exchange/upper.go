@@ -1,0 +1,110 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Upper is the upper side of the exchange with the peers behind one connection.
+type Upper struct {
+	Conn bus.Conn
+	// Peer names the peer by the subject that it used. The bus lets a peer
+	// publish only on its own subjects, so this is its identity.
+	Peer func(subject string) string
+	// OnReport takes over a report. Calls are sequential per connection.
+	OnReport func(ctx context.Context, peer string, r wire.Report) wire.ReportReply
+	// Desired of a peer; ok is false for one that is not known here.
+	Desired func(peer string) (d Desired, ok bool)
+	Log     *slog.Logger
+}
+
+// Serve answers reports and fetches until stop is called. The subjects may hold
+// wildcards.
+func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
+	stopReport, err := u.Conn.Subscribe(report, func(ctx context.Context, m bus.Msg) {
+		reply := wire.ReportReply{V: wire.Version}
+		var r wire.Report
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			reply.Refused = "not a report: " + err.Error()
+		} else if err := wire.CheckVersion("the report", r.V); err != nil {
+			reply.Refused = err.Error()
+		} else {
+			reply = u.OnReport(ctx, u.Peer(m.Subject), r)
+		}
+		u.respond(m, reply)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("serving reports on %s: %w", report, err)
+	}
+	stopFetch, err := u.Conn.Subscribe(fetch, func(ctx context.Context, m bus.Msg) {
+		var f wire.Fetch
+		if err := json.Unmarshal(m.Data, &f); err != nil {
+			u.Log.Warn("not a fetch", "subject", m.Subject, "error", err)
+			return
+		}
+		d, ok := u.Desired(u.Peer(m.Subject))
+		if !ok {
+			u.Log.Warn("fetch of an unknown peer", "subject", m.Subject)
+			return
+		}
+		reply, err := d.Fetch(ctx, f)
+		if err != nil {
+			u.Log.Error("serving desired state", "subject", m.Subject, "error", err)
+			return // the peer's request times out and is made again
+		}
+		u.respond(m, reply)
+	})
+	if err != nil {
+		stopReport()
+		return nil, fmt.Errorf("serving desired state on %s: %w", fetch, err)
+	}
+	return func() { stopReport(); stopFetch() }, nil
+}
+
+func (u *Upper) respond(m bus.Msg, reply any) {
+	b, err := json.Marshal(reply)
+	if err == nil {
+		err = m.Respond(b)
+	}
+	if err != nil {
+		u.Log.Debug("replying", "subject", m.Subject, "error", err)
+	}
+}
+
+// Nudge asks a peer for a report now. It may be lost.
+func Nudge(c bus.Conn, s Subjects) error {
+	b, err := json.Marshal(wire.Down{V: wire.Version, Nudge: true})
+	if err != nil {
+		return err
+	}
+	return c.Publish(s.Nudge, b)
+}
+
+// AskPeer puts a question to a peer and decodes its answer into out.
+func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q wire.Ask, out any) error {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	data, err := c.Request(ctx, s.Ask, b)
+	if err != nil {
+		return fmt.Errorf("asking for %s: %w", q.What, err)
+	}
+	var a wire.Answer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fmt.Errorf("decoding the answer to %s: %w", q.What, err)
+	}
+	if a.Error != "" {
+		return errors.New(a.Error)
+	}
+	if err := json.Unmarshal(a.Data, out); err != nil {
+		return fmt.Errorf("decoding the answer to %s: %w", q.What, err)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+// Package records keeps typed records in a bus.Store: how a role turns what it
+// decided into operations, and loads it again.
+package records
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/verge-edge/verge/internal/bus"
+)
+
+// Decode adds a stored entry to a map of records.
+func Decode[T any](e bus.Entry, into map[string]*T, key string) error {
+	v := new(T)
+	if err := json.Unmarshal(e.Value, v); err != nil {
+		return fmt.Errorf("stored record %s: %w", e.Key, err)
+	}
+	into[key] = v
+	return nil
+}
+
+// Op stores v under key, or deletes key where v is nil.
+func Op[T any](key string, v *T) (bus.Op, error) {
+	if v == nil {
+		return bus.Del(key), nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return bus.Op{}, fmt.Errorf("encoding %s: %w", key, err)
+	}
+	return bus.Put(key, b), nil
+}
+
+// Append adds an Op to a group of ops that belong together.
+func Append[T any](group *[]bus.Op, key string, v *T) error {
+	op, err := Op(key, v)
+	if err == nil {
+		*group = append(*group, op)
+	}
+	return err
+}
+
+// AppendEach adds a group of one Op for each record of m, in order of the keys.
+func AppendEach[T any](groups *[][]bus.Op, prefix string, m map[string]*T) error {
+	for _, key := range SortedKeys(m) {
+		op, err := Op(prefix+key, m[key])
+		if err != nil {
+			return err
+		}
+		*groups = append(*groups, []bus.Op{op})
+	}
+	return nil
+}
+
+// Commit writes groups in as few commits as their size allows, never splitting
+// a group.
+func Commit(ctx context.Context, store bus.Store, groups [][]bus.Op) error {
+	var batch []bus.Op
+	for i, g := range groups {
+		batch = append(batch, g...)
+		if i+1 == len(groups) || len(batch)+len(groups[i+1]) > bus.MaxCommitOps {
+			if _, err := store.Commit(ctx, batch...); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return nil
+}
+
+// Merge applies changes to a map of records; nil deletes.
+func Merge[T any](into, changes map[string]*T) {
+	for k, v := range changes {
+		if v == nil {
+			delete(into, k)
+		} else {
+			into[k] = v
+		}
+	}
+}
+
+// Same compares two records as they are stored.
+func Same(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// SortedKeys of a map, the order in which decisions iterate.
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,266 @@
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+)
+
+// RootOptions say how a root's server runs. All fields are required.
+type RootOptions struct {
+	// Dir is for this server alone: the log and the keys.
+	Dir string
+	// Listen is the address of the link port for clusters, host:port; an empty
+	// host means all addresses, port 0 any free one.
+	Listen string
+	// TLS of the link port: certificate, and ClientCAs for those of clusters.
+	// TLS 1.3 and a client certificate are demanded whatever it says.
+	TLS *tls.Config
+	Log *slog.Logger
+}
+
+// RootServer is the bus of a root. Only its link port is open to the network.
+type RootServer struct {
+	*embedded
+	store *store
+	links *presence
+	addr  string
+
+	mu    sync.Mutex       // taken after presence.mu
+	conns map[string]*conn // guarded by mu; by cluster
+}
+
+// StartRoot starts the server of a root and opens its store; ctx bounds the
+// start only. Only one process can have Dir.
+func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
+	secure, err := hardenServer(o.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("link port of the root: %w", err)
+	}
+	host, port, err := splitListen(o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("link port of the root: %w", err)
+	}
+	if err := checkFree(o.Listen); err != nil {
+		return nil, fmt.Errorf("link port of the root: %w", err)
+	}
+	opts := baseOptions("verge-root", "root", o.Dir)
+	opts.LeafNode = server.LeafNodeOpts{
+		Host: host, Port: port, NoAdvertise: true,
+		TLSConfig: secure, TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,
+		AuthTimeout: tlsTimeout + 2,
+		// A compressor has megabytes of buffers per link; messages are small.
+		Compression: server.CompressionOpts{Mode: server.CompressionOff},
+	}
+	e, err := start(ctx, o.Dir, opts, o.Log, accountSystem, accountStore)
+	if err != nil {
+		return nil, fmt.Errorf("start root: %w", err)
+	}
+	// The server has written the port that it got into the options.
+	addr := net.JoinHostPort(host, strconv.Itoa(opts.LeafNode.Port))
+	r := &RootServer{embedded: e, addr: addr, conns: map[string]*conn{}}
+	if err := r.open(ctx, o); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("start root: %w", err)
+	}
+	return r, nil
+}
+
+func (r *RootServer) open(ctx context.Context, o RootOptions) error {
+	r.links = newPresence(o.Log, func(c *server.ClientInfo) string {
+		if c.Kind != kindLeaf {
+			return ""
+		}
+		return tokenName(c.Jwt)
+	})
+	system, err := r.connect(accountSystem, false)
+	if err != nil {
+		return err
+	}
+	if err := r.links.watch(system, "*"); err != nil {
+		return err
+	}
+	if err := r.seedLinks(); err != nil {
+		return err
+	}
+	r.links.listen(r.setLink)
+	c, err := r.connect(accountStore, false)
+	if err != nil {
+		return err
+	}
+	r.store, err = openStore(ctx, c.nc, o.Dir, o.Log)
+	return err
+}
+
+// seedLinks adds the links that came up before the events were listened to.
+func (r *RootServer) seedLinks() error {
+	leafs, err := r.ns.Leafz(nil)
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	byAccount := map[string]string{}
+	for _, cluster := range r.Clusters() {
+		pub, err := r.auth.publicKey(clusterAccountPrefix + cluster)
+		if err != nil {
+			return err
+		}
+		byAccount[pub] = cluster
+	}
+	for _, l := range leafs.Leafs {
+		r.links.set(byAccount[l.Account], l.ID, true)
+	}
+	return nil
+}
+
+// setLink tells the connection to a cluster that its link came or went.
+func (r *RootServer) setLink(cluster string, up bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.conns[cluster]; c != nil {
+		c.setUp(up)
+	}
+}
+
+// Store returns the root's store.
+func (r *RootServer) Store() Store { return r.store }
+
+// Addr is the address of the link port.
+func (r *RootServer) Addr() string { return r.addr }
+
+// AddCluster makes the account of a cluster unless it is there, and returns the
+// token with which the holder of the user key can open the link to it. Calling
+// it again gives a new token; another key replaces the one before, whose link is
+// cut: a cluster has one identity.
+func (r *RootServer) AddCluster(name, userPublicKey string) (userJWT string, err error) {
+	if err := errors.Join(checkNodeName("cluster", name), checkUserKey(userPublicKey)); err != nil {
+		return "", fmt.Errorf("add cluster: %w", err)
+	}
+	account := clusterAccountPrefix + name
+	seed, err := newSeed(nkeys.CreateAccount)
+	if err != nil {
+		return "", err
+	}
+	err = r.auth.update(func(s *authorityState) error {
+		acc := s.Accounts[account]
+		if acc == nil {
+			acc = &accountState{Seed: seed}
+			s.Accounts[account] = acc
+		}
+		if acc.User != "" && acc.User != userPublicKey {
+			acc.revoke(acc.User, time.Now())
+		}
+		acc.User = userPublicKey
+		acc.admit(userPublicKey, time.Now())
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("add cluster %s: %w", name, err)
+	}
+	claims, token, err := r.auth.accountClaims(account)
+	if err != nil {
+		return "", fmt.Errorf("add cluster %s: %w", name, err)
+	}
+	if err := r.refresh(claims, token); err != nil {
+		return "", fmt.Errorf("add cluster %s: %w", name, err)
+	}
+	return r.auth.issue(account, linkClaims(name, userPublicKey))
+}
+
+// RemoveCluster forgets a cluster: its tokens are refused for good and its link
+// is cut. Removing one that is not there is not an error.
+func (r *RootServer) RemoveCluster(name string) error {
+	account := clusterAccountPrefix + name
+	if _, there := r.auth.account(account); !there {
+		return nil
+	}
+	claims, token, err := r.auth.closedAccountClaims(account)
+	if err != nil {
+		return fmt.Errorf("remove cluster %s: %w", name, err)
+	}
+	err = r.auth.update(func(s *authorityState) error {
+		delete(s.Accounts, account)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove cluster %s: %w", name, err)
+	}
+	r.mu.Lock()
+	c := r.conns[name]
+	delete(r.conns, name)
+	r.mu.Unlock()
+	if c != nil {
+		r.release(c)
+	}
+	if err := r.refresh(claims, token); err != nil {
+		return fmt.Errorf("remove cluster %s: %w", name, err)
+	}
+	for _, id := range r.links.ids(name) {
+		// It may have ended by itself meanwhile.
+		_ = r.ns.DisconnectClientByID(id)
+	}
+	return nil
+}
+
+// Cluster returns the connection into the account of a cluster; the cluster's
+// Up connection is in the same account, by way of the link. Connected tells
+// whether the link is up. It belongs to the server and is closed with it.
+func (r *RootServer) Cluster(name string) (Conn, error) {
+	account := clusterAccountPrefix + name
+	if _, there := r.auth.account(account); !there {
+		return nil, fmt.Errorf("cluster %s: %w", name, ErrNotFound)
+	}
+	r.mu.Lock()
+	have := r.conns[name]
+	r.mu.Unlock()
+	if have != nil {
+		return have, nil
+	}
+	made, err := r.connect(account, true)
+	if err != nil {
+		return nil, err
+	}
+	r.links.with(name, func(up bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if have = r.conns[name]; have == nil {
+			made.setUp(up)
+			r.conns[name] = made
+		}
+	})
+	if have != nil { // someone else was faster
+		r.release(made)
+		return have, nil
+	}
+	return made, nil
+}
+
+// Clusters returns the names of all clusters, sorted.
+func (r *RootServer) Clusters() []string {
+	names := r.auth.names(clusterAccountPrefix)
+	for i, n := range names {
+		names[i] = strings.TrimPrefix(n, clusterAccountPrefix)
+	}
+	return names
+}
+
+// OnLink calls fn for every cluster whose link is up, and then whenever one
+// comes up or goes down. fn must not block and not call the server.
+func (r *RootServer) OnLink(fn func(cluster string, up bool)) { r.links.listen(fn) }
+
+// Close ends the store, the connections and the server, and waits for them.
+func (r *RootServer) Close() {
+	if r.store != nil {
+		r.store.close()
+	}
+	r.embedded.close()
+}

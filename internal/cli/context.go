@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/rest"
+)
+
+func (a *app) contextCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "context", Short: "Choose the root or cluster to talk to", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Choose the root or cluster to talk to.
+
+A context is a file that says where a root or cluster is and by what right to
+use it. The one of --context is used, else the file that VERGE_CONTEXT names,
+else the current one.`,
+	}
+	mode := ""
+	list := &cobra.Command{Use: "list", Short: "List the contexts of this user", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.contextList(mode) }}
+	outputFlag(list, &mode, "table", "json", "yaml", "name")
+	showMode := ""
+	show := &cobra.Command{Use: "show", Short: "Show the context in use, without its secrets", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.contextShow(showMode) }}
+	outputFlag(show, &showMode, "table", "json", "yaml")
+	cmd.AddCommand(list, show,
+		&cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first", Args: exactArgs(1, "NAME or FILE"),
+			RunE: func(_ *cobra.Command, args []string) error { return a.contextUse(args[0]) }},
+		&cobra.Command{Use: "path", Short: "Print the file of the context in use", Args: noArgs,
+			RunE: func(*cobra.Command, []string) error {
+				path, err := a.contextPath()
+				if err != nil {
+					return err
+				}
+				return a.printf("%s", path)
+			}},
+	)
+	return cmd
+}
+
+// contextView is a context without its secrets.
+type contextView struct {
+	Name    string `json:"name"`
+	Server  string `json:"server"`
+	Auth    string `json:"auth"`
+	Current bool   `json:"current"`
+	File    string `json:"file"`
+	Problem string `json:"problem,omitempty"`
+}
+
+func viewContext(e rest.ContextEntry, file string) contextView {
+	v := contextView{Name: e.Name, Server: e.Server, Auth: "none", File: file}
+	switch {
+	case e.Token != "":
+		v.Auth = "token"
+	case e.Cert != "":
+		v.Auth = "certificate"
+	}
+	return v
+}
+
+func (a *app) contextList(mode string) error {
+	dir, err := rest.ContextDir(a.opts.Getenv)
+	if err != nil {
+		return err
+	}
+	names, err := rest.ContextNames(dir)
+	if err != nil {
+		return err
+	}
+	current, err := rest.CurrentContext(dir)
+	if err != nil {
+		return err
+	}
+	var list []contextView
+	for _, name := range names {
+		path, err := rest.ContextPath(dir, name)
+		if err != nil {
+			return err
+		}
+		v := contextView{Name: name, File: path}
+		if e, err := rest.ReadContext(path); err != nil {
+			v.Problem = "cannot be used"
+		} else {
+			v = viewContext(e, path)
+			v.Name = name
+		}
+		v.Current = name == current
+		list = append(list, v)
+	}
+	return listing[contextView]{kind: "context", name: func(v contextView) string { return v.Name }, columns: []column[contextView]{
+		{name: "current", cell: func(v contextView) cell {
+			if v.Current {
+				return text("*")
+			}
+			return text(" ")
+		}},
+		{name: "context", cell: func(v contextView) cell { return text(v.Name) }},
+		{name: "server", cell: func(v contextView) cell { return text(v.Server) }},
+		{name: "auth", cell: func(v contextView) cell {
+			if v.Problem != "" {
+				return cell{v.Problem, red}
+			}
+			return text(v.Auth)
+		}},
+	}}.print(a, mode, list, false)
+}
+
+func (a *app) contextShow(mode string) error {
+	e, path, err := a.findContext()
+	if err != nil {
+		return err
+	}
+	v := viewContext(e, path)
+	dir, err := rest.ContextDir(a.opts.Getenv)
+	if err == nil {
+		current, cerr := rest.CurrentContext(dir)
+		if file, ferr := rest.ContextPath(dir, current); cerr == nil && ferr == nil {
+			v.Current = file == path
+		}
+	}
+	if mode != "table" {
+		return a.encode(mode, v)
+	}
+	d := &details{}
+	d.add("Name", v.Name)
+	d.add("Server", v.Server)
+	d.add("Auth", v.Auth)
+	d.add("File", v.File)
+	return d.print(a)
+}
+
+func (a *app) contextUse(arg string) error {
+	dir, err := rest.ContextDir(a.opts.Getenv)
+	if err != nil {
+		return err
+	}
+	name := arg
+	if isPath(arg) {
+		e, err := rest.ReadContext(arg)
+		if err != nil {
+			return err
+		}
+		name = e.Name
+		path, err := rest.ContextPath(dir, name)
+		if err != nil {
+			return err
+		}
+		// Another server's context of the same name must not be lost.
+		old, err := rest.ReadContext(path)
+		if err == nil && old.Server != e.Server {
+			return &userError{what: "there is another context " + name, why: path + " is of " + old.Server + ", this one of " + e.Server,
+				next: "remove that file, or use this one where it is: --context " + arg}
+		}
+		if err != nil && !errors.Is(statError(path), os.ErrNotExist) {
+			return err
+		}
+		if err := rest.WriteContext(path, e); err != nil {
+			return err
+		}
+	}
+	if err := rest.SetCurrentContext(dir, name); err != nil {
+		return err
+	}
+	return a.printf("context %s is in use", name)
+}
+
+func statError(path string) error {
+	_, err := os.Stat(path)
+	return err
+}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// Daemons run the roles until ctx ends. Their flags have been checked.
+type Daemons struct {
+	Root    func(ctx context.Context, f RootFlags) error
+	Cluster func(ctx context.Context, f ClusterFlags) error
+	Worker  func(ctx context.Context, f WorkerFlags) error
+	Engine  func(ctx context.Context, f EngineFlags) error
+	Dev     func(ctx context.Context, f DevFlags) error
+}
+
+// Process is what every daemon gets from the process that it is.
+type Process struct {
+	// Version of this build.
+	Version string
+	// Stdin, Stdout and Stderr of the process. Logs go to Stderr.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// LogFormat is "text" or "json"; LogLevel "debug", "info", "warn" or "error".
+	LogFormat, LogLevel string
+}
+
+// RootFlags of verge root.
+type RootFlags struct {
+	Process
+	// DataDir is never "".
+	DataDir string
+	// API and Link are the addresses to listen on, host:port.
+	API, Link string
+	// Advertise are the hosts by which others reach this root; empty: to be
+	// detected.
+	Advertise []string
+	// ClusterDeadAfter is how long a cluster may be silent before its instances
+	// are replaced elsewhere; more than 0.
+	ClusterDeadAfter time.Duration
+}
+
+// ClusterFlags of verge cluster.
+type ClusterFlags struct {
+	Process
+	DataDir string
+	// Name of the cluster, a DNS label; "" takes it from the token or identity.
+	Name string
+	// TokenFile holds a join token, "-" is Stdin; "" where the cluster has joined
+	// before.
+	TokenFile string
+	Link, API string
+	Advertise []string
+	Areas     []string
+	// ShareDetails lets the root show logs, workers and decisions of this cluster.
+	ShareDetails bool
+	// Interval is the longest time between two reports (λ), 1s to 10s.
+	Interval time.Duration
+}
+
+// WorkerFlags of verge worker.
+type WorkerFlags struct {
+	Process
+	DataDir string
+	// Name of the worker, a DNS label; never "".
+	Name      string
+	TokenFile string
+	// Data is the address of the data port, "" for none.
+	Data string
+	// Advertise is HOST or HOST:PORT by which others reach the data port; "" is to
+	// be detected, "none" that they cannot.
+	Advertise string
+	// Gateway is the address to listen on for users; "" for none.
+	Gateway string
+	// CPUs, Memory and Disk are the capacity; zero is what the machine has, less
+	// Reserve (a fraction, 0 to 0.9).
+	CPUs         api.CPU
+	Memory, Disk api.Bytes
+	Reserve      float64
+	Labels       map[string]string
+}
+
+// EngineFlags of verge engine, which an agent starts.
+type EngineFlags struct {
+	Process
+	// DataDir holds the configuration that the agent wrote.
+	DataDir string
+}
+
+// DevFlags of verge dev.
+type DevFlags struct {
+	Process
+	// DataDir, "" for a fresh temporary one that is removed at the end.
+	DataDir string
+	// Clusters are their names, DNS labels, at least one.
+	Clusters []string
+	// Workers of each cluster, 1 to 100.
+	Workers int
+	// API and Gateway are the addresses to listen on; Gateway "" for none.
+	API, Gateway string
+}
+
+func (a *app) daemonCommands() []*cobra.Command {
+	return []*cobra.Command{a.devCommand(), a.rootDaemon(), a.clusterDaemon(), a.workerDaemon(), a.engineDaemon()}
+}
+
+// daemon makes the command of a role: its flags are read from the environment
+// where they are not given, then checked, then the role runs.
+func daemon[F any](a *app, cmd *cobra.Command, f *F, p *Process, check func() error, run func(context.Context, F) error) *cobra.Command {
+	*p = Process{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv}
+	cmd.Args = noArgs
+	cmd.Flags().StringVar(&p.LogFormat, "log-format", "text", "form of the log: text, json")
+	cmd.Flags().StringVar(&p.LogLevel, "log-level", "info", "least level of the log: debug, info, warn, error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := a.flagsFromEnvironment(cmd); err != nil {
+			return err
+		}
+		err := oneOf("--log-format", p.LogFormat, "text", "json")
+		if err == nil {
+			err = oneOf("--log-level", p.LogLevel, "debug", "info", "warn", "error")
+		}
+		if err == nil {
+			err = check()
+		}
+		if err != nil {
+			return usageError(cmd, "%v", err)
+		}
+		if run == nil {
+			return &userError{what: cmd.CommandPath(), why: "this build does not have that role", next: "use a full build of verge"}
+		}
+		return run(cmd.Context(), *f)
+	}
+	return cmd
+}
+
+func (a *app) rootDaemon() *cobra.Command {
+	f := &RootFlags{}
+	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
+	fl := cmd.Flags()
+	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
+	fl.StringVar(&f.API, "api", "0.0.0.0:8470", "address of the HTTP interface")
+	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address that clusters connect to")
+	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
+	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
+	return daemon(a, cmd, f, &f.Process, func() error {
+		if f.ClusterDeadAfter <= 0 {
+			return errMustBe("--cluster-dead-after", f.ClusterDeadAfter, "more than 0")
+		}
+		return firstError(a.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link), hosts("--advertise", f.Advertise))
+	}, a.opts.Daemons.Root)
+}
+
+// maxInterval is the longest time between two reports (λ).
+const maxInterval = 10 * time.Second
+
+func (a *app) clusterDaemon() *cobra.Command {
+	f := &ClusterFlags{}
+	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
+	fl := cmd.Flags()
+	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
+	fl.StringVar(&f.Name, "name", "", "name of the cluster (default: as in the token)")
+	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
+	fl.StringVar(&f.Link, "link", ":8472", "address that workers connect to")
+	fl.StringVar(&f.API, "api", ":8473", "address of the HTTP interface")
+	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this cluster (repeatable; default: detected)")
+	fl.StringSliceVar(&f.Areas, "area", nil, "area that this cluster serves (repeatable)")
+	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
+	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
+	return daemon(a, cmd, f, &f.Process, func() error {
+		if f.Interval < time.Second || f.Interval > maxInterval {
+			return errMustBe("--interval", f.Interval, "1s to 10s")
+		}
+		return firstError(a.dataDir(&f.DataDir, "cluster"), optionalLabel("--name", f.Name), address("--link", f.Link),
+			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas))
+	}, a.opts.Daemons.Cluster)
+}
+
+func (a *app) workerDaemon() *cobra.Command {
+	f := &WorkerFlags{}
+	var reserve string
+	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
+	fl := cmd.Flags()
+	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
+	fl.StringVar(&f.Name, "name", "", "name of the worker (default: the host name)")
+	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
+	fl.StringVar(&f.Data, "data", ":8474", "address for traffic between workers, none to have no such port")
+	fl.StringVar(&f.Advertise, "advertise", "", "HOST or HOST:PORT by which other workers reach --data, none if they cannot (default: detected)")
+	fl.StringVar(&f.Gateway, "gateway", "", "address for users' requests, for example :8480 (default: no gateway)")
+	fl.TextVar(&f.CPUs, "cpus", api.CPU(0), "cpu for instances, as 4 or 500m (0: all of the machine)")
+	fl.TextVar(&f.Memory, "memory", api.Bytes(0), "memory for instances, as 2Gi (0: all of the machine)")
+	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
+	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
+	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
+	return daemon(a, cmd, f, &f.Process, func() (err error) {
+		if f.Reserve, err = percent("--reserve", reserve); err != nil {
+			return err
+		}
+		noneIsEmpty(&f.Data, &f.Gateway)
+		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
+			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway))
+	}, a.opts.Daemons.Worker)
+}
+
+func (a *app) engineDaemon() *cobra.Command {
+	f := &EngineFlags{}
+	cmd := &cobra.Command{Use: "engine", Short: "Run the engine of a worker (started by verge worker)", Hidden: true}
+	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "folder with the configuration that the agent wrote")
+	return daemon(a, cmd, f, &f.Process, func() error {
+		if f.DataDir == "" {
+			return errMustBe("--data-dir", `""`, "given")
+		}
+		return nil
+	}, a.opts.Daemons.Engine)
+}
+
+// maxDevWorkers bounds what one process takes on.
+const maxDevWorkers = 100
+
+func (a *app) devCommand() *cobra.Command {
+	f := &DevFlags{}
+	cmd := &cobra.Command{Use: "dev", Short: "Run root, clusters and workers in one process, to try things out"}
+	fl := cmd.Flags()
+	fl.StringVar(&f.DataDir, "data-dir", "", "folder for all state (default: a fresh one that is removed at the end)")
+	fl.StringSliceVar(&f.Clusters, "clusters", []string{"edge", "fog", "cloud"}, "names of the clusters")
+	fl.IntVar(&f.Workers, "workers", 2, "workers in each cluster")
+	fl.StringVar(&f.API, "api", "127.0.0.1:8470", "address of the HTTP interface")
+	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests, none for no gateway")
+	return daemon(a, cmd, f, &f.Process, func() error {
+		if f.Workers < 1 || f.Workers > maxDevWorkers {
+			return errMustBe("--workers", f.Workers, "1 to 100")
+		}
+		if len(f.Clusters) == 0 {
+			return errMustBe("--clusters", `""`, "at least one name")
+		}
+		noneIsEmpty(&f.Gateway)
+		return firstError(labels("--clusters", f.Clusters), distinct("--clusters", f.Clusters), address("--api", f.API), optionalAddress("--gateway", f.Gateway))
+	}, a.opts.Daemons.Dev)
+}

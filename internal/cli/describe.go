@@ -1,0 +1,306 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) describeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe KIND/NAME",
+		Short:   "Show all that is known about an application, service, instance, cluster or worker",
+		Example: "  verge describe instance/guestbook.front.0\n  verge describe app/guestbook",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 || (len(args) == 1 && !strings.Contains(args[0], "/")) {
+				return usageError(cmd, "it takes KIND/NAME")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, name, err := ref(args)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx := cmd.Context()
+			switch kind {
+			case kindApplication:
+				return a.describeApplication(ctx, c, name)
+			case kindService:
+				return a.describeService(ctx, c, name)
+			case kindInstance:
+				return a.describeInstance(ctx, c, name)
+			case kindCluster:
+				return a.describeCluster(ctx, c, name)
+			default:
+				return a.describeWorker(ctx, c, name)
+			}
+		},
+	}
+}
+
+// details are lines of "Name:  value".
+type details struct {
+	names, values []string
+}
+
+// add a line; an empty value is left out.
+func (d *details) add(name, value string) {
+	if value != "" {
+		d.names = append(d.names, name+":")
+		d.values = append(d.values, value)
+	}
+}
+
+func (d *details) addf(name, format string, args ...any) { d.add(name, fmt.Sprintf(format, args...)) }
+
+func (d *details) print(a *app) error {
+	width := 0
+	for _, n := range d.names {
+		width = max(width, utf8.RuneCountInString(n))
+	}
+	for i, n := range d.names {
+		pad := strings.Repeat(" ", width-utf8.RuneCountInString(n)+2)
+		if err := a.printf("%s%s%s", n, pad, clean(d.values[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moment writes a time with its age.
+func (a *app) moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s ago)", t.In(a.opts.Now().Location()).Format(time.RFC3339), a.since(t))
+}
+
+func (a *app) section(title string) error { return a.printf("\n%s", title) }
+
+func (a *app) describeApplication(ctx context.Context, c *rest.Client, name string) error {
+	v, err := c.Application(ctx, name)
+	if err != nil {
+		return err
+	}
+	list, err := c.Instances(ctx, name, "")
+	if err != nil {
+		return err
+	}
+	d := &details{}
+	d.add("Application", v.Name)
+	d.addf("Revision", "%d", v.Revision)
+	d.add("Status", appStatus(v).text)
+	d.add("Message", v.Message)
+	d.add("Created", a.moment(v.Created))
+	d.add("Applied", a.moment(v.Applied))
+	if err := d.print(a); err != nil {
+		return err
+	}
+	if err := a.section("Services"); err != nil {
+		return err
+	}
+	items := make([]serviceItem, len(v.Services))
+	for i, s := range v.Services {
+		items[i] = serviceItem{v.Name, s}
+	}
+	if err := services().print(a, "wide", items, false); err != nil {
+		return err
+	}
+	return a.instanceSection(list)
+}
+
+func (a *app) instanceSection(list []wire.InstanceView) error {
+	if err := a.section("Instances"); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return a.printf("none")
+	}
+	return a.instances().print(a, "table", list, false)
+}
+
+func (a *app) describeService(ctx context.Context, c *rest.Client, name string) error {
+	app, service, ok := strings.Cut(name, ".")
+	if !ok {
+		return &userError{what: "not a name of a service", why: name, next: "write service/APPLICATION.SERVICE"}
+	}
+	v, err := c.Application(ctx, app)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(v.Services, func(s wire.ServiceView) bool { return s.Name == service })
+	if i < 0 {
+		return &userError{what: "no such service", why: name, next: "list what there is with: verge get services --app " + app}
+	}
+	list, err := c.Instances(ctx, app, service)
+	if err != nil {
+		return err
+	}
+	s := v.Services[i]
+	d := &details{}
+	d.add("Service", name)
+	d.addf("Instances", "%d wanted, %d placed, %d running, %d ready", s.Wanted, s.Placed, s.Running, s.Ready)
+	d.add("Message", s.Message)
+	d.add("Clusters", strings.Join(s.Clusters, ", "))
+	d.add("Hosts", strings.Join(s.Hosts, ", "))
+	if err := d.print(a); err != nil {
+		return err
+	}
+	return a.instanceSection(list)
+}
+
+func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string) error {
+	found, err := findInstance(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	v, err := c.Instance(ctx, found.ID) // a list may leave the history out
+	if err != nil {
+		return err
+	}
+	d := &details{}
+	d.add("Instance", v.ID)
+	d.addf("State", "%s since %s", instanceState(v).text, a.moment(v.Since))
+	d.add("Ready", yesNo(v.Ready))
+	d.add("Reason", v.Reason)
+	d.add("Where", where(v.Instance))
+	d.addf("Revision", "%d", v.Revision)
+	d.addf("Incarnation", "%d", v.Incarnation)
+	d.addf("Restarts", "%d", v.Restarts)
+	d.add("Last exit", a.exit(v.LastExit))
+	d.add("Replaces", v.Replaces)
+	if v.Shadow != nil {
+		d.addf("Shadow", "incarnation %d on %s, believed lost", v.Shadow.Incarnation, v.Shadow.Worker)
+	}
+	d.add("Avoids", strings.Join(v.Avoid, ", "))
+	d.addf("Says", "%s, %s ago", v.Source, ageOf(v.AgeSeconds))
+	if err := d.print(a); err != nil {
+		return err
+	}
+	if len(v.History) == 0 {
+		return nil
+	}
+	if err := a.section("History"); err != nil {
+		return err
+	}
+	rows := make([][]cell, len(v.History))
+	for i, h := range v.History {
+		rows[i] = []cell{text(a.clock(h.At)), text(a.since(h.At)), text(string(h.To)), text(h.Tier), text(h.Why)}
+	}
+	return a.table([]string{"TIME", "AGE", "STATE", "TIER", "WHY"}, rows)
+}
+
+// exit says how a process ended, "" if none did.
+func (a *app) exit(e *wire.Exit) string {
+	if e == nil {
+		return ""
+	}
+	how := fmt.Sprintf("code %d", e.Code)
+	switch {
+	case e.Unknown:
+		how = "code unknown: nobody was there to see it"
+	case e.OOM:
+		how = "killed: out of memory"
+	case e.Signal != "":
+		how = fmt.Sprintf("signal %s (code %d)", e.Signal, e.Code)
+	}
+	if e.At.IsZero() {
+		return how
+	}
+	return how + ", " + a.moment(e.At)
+}
+
+func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) error {
+	list, err := c.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(v wire.ClusterView) bool { return v.Name == name })
+	if i < 0 {
+		return &userError{what: "no such cluster", why: name, next: "list what there is with: verge get clusters"}
+	}
+	v := list[i]
+	d := &details{}
+	d.add("Cluster", v.Name)
+	d.add("Connected", yesNo(v.Connected))
+	d.addf("Last report", "%s", agoOf(v.AgeSeconds))
+	d.add("Areas", strings.Join(v.Areas, ", "))
+	d.add("Version", v.Version)
+	d.add("Joined", a.moment(v.Joined))
+	if g := v.Aggregate; g != nil {
+		d.addf("Workers", "%d ready, %d suspect", g.Workers, g.Suspect)
+		d.addf("Instances", "%d", g.Instances)
+		d.add("Runtimes", strings.Join(g.Runtimes, ", "))
+		d.add("CPU free", spread(g.CPU, g.Capacity.CPU, cores))
+		d.add("Memory free", spread(g.Memory, g.Capacity.Memory, size))
+		d.add("Disk free", spread(g.Disk, g.Capacity.Disk, size))
+		d.add("Details", map[bool]string{true: "shared with the root", false: "kept by the cluster"}[g.Details])
+	}
+	return d.print(a)
+}
+
+func agoOf(seconds float64) string {
+	if seconds < 0 {
+		return "never"
+	}
+	return ageOf(seconds) + " ago"
+}
+
+// spread writes how what is free is distributed.
+func spread[T api.CPU | api.Bytes](s wire.Spread, capacity T, write func(T) string) string {
+	return fmt.Sprintf("%s of %s; per worker %s on average, %s at most", write(T(s.Sum)), write(capacity), write(T(s.Mean)), write(T(s.Max)))
+}
+
+func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) error {
+	list, err := c.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	var found []wire.WorkerView
+	for _, v := range list {
+		if workerName(v) == name || v.Name == name {
+			found = append(found, v)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return &userError{what: "no such worker", why: name, next: "list what there is with: verge get workers"}
+	case len(found) > 1:
+		return &userError{what: "more than one worker", why: name, next: "write worker/CLUSTER/NAME"}
+	}
+	v := found[0]
+	d := &details{}
+	d.add("Worker", workerName(v))
+	d.add("Status", v.Status)
+	d.addf("Last report", "%s", agoOf(v.AgeSeconds))
+	d.add("Version", v.Version)
+	d.add("Platform", v.OS+"/"+v.Arch)
+	d.add("Runtimes", strings.Join(v.Runtimes, ", "))
+	d.add("Cgroup", v.Cgroup)
+	d.add("Address", v.Address)
+	d.add("Gateway", v.Gateway)
+	for _, k := range slices.Sorted(maps.Keys(v.Labels)) {
+		d.addf("Label", "%s=%s", k, v.Labels[k])
+	}
+	d.addf("Instances", "%d", v.Instances)
+	d.addf("CPU", "%s of %s reserved", cores(v.Used.CPU), cores(v.Capacity.CPU))
+	d.addf("Memory", "%s of %s reserved", size(v.Used.Memory), size(v.Capacity.Memory))
+	d.addf("Disk", "%s of %s reserved", size(v.Used.Disk), size(v.Capacity.Disk))
+	return d.print(a)
+}

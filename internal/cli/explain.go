@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	mode := ""
+	cmd := &cobra.Command{
+		Use:     "explain INSTANCE",
+		Short:   "Say why an instance is where it is",
+		Example: "  verge explain instance/guestbook.front.0",
+		Args:    exactArgs(1, "INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, name, err := namedRef(args, kindInstance)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			i, err := findInstance(cmd.Context(), c, name)
+			if err != nil {
+				return err
+			}
+			e, err := c.Explain(cmd.Context(), i.ID)
+			if err != nil {
+				return err
+			}
+			if mode != "table" {
+				return a.encode(mode, e)
+			}
+			return a.explain(e)
+		},
+	}
+	outputFlag(cmd, &mode, "table", "json", "yaml")
+	return cmd
+}
+
+func (a *app) explain(e wire.Explanation) error {
+	lines := []string{"instance/" + e.Instance}
+	for _, x := range e.Decisions {
+		d, err := decisionOf(x)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, "", fmt.Sprintf("%s decided at %s (%s ago) in %s:", x.Tier, a.clock(x.At), a.since(x.At), took(time.Duration(d.TookNs))))
+		lines = append(lines, decisionLines(d)...)
+	}
+	if len(e.Notes) > 0 {
+		lines = append(lines, "")
+	}
+	for _, n := range e.Notes {
+		lines = append(lines, "note: "+n)
+	}
+	for _, l := range lines {
+		if err := a.printf("%s", clean(l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decisionOf(x wire.Explained) (place.Decision, error) {
+	var d place.Decision
+	data, err := json.Marshal(x.Decision)
+	if err == nil {
+		err = json.Unmarshal(data, &d)
+	}
+	if err != nil {
+		return d, fmt.Errorf("read the decision of %s: %w", x.Tier, err)
+	}
+	return d, nil
+}
+
+func decisionLines(d place.Decision) []string {
+	noun := "workers"
+	if d.Kind == "clusters" {
+		noun = "clusters"
+	}
+	r := d.Request
+	asked := fmt.Sprintf("  asked for    %s: cpu %s, memory %s, disk %s, runtime %s", r.Instance, r.Demand.CPU, r.Demand.Memory, r.Demand.Disk, r.Runtime)
+	if r.Count > 1 {
+		asked += fmt.Sprintf(", %d replicas", r.Count)
+	}
+	if len(r.Affinity.Cluster) > 0 {
+		asked += ", cluster " + strings.Join(r.Affinity.Cluster, " or ")
+	}
+	if len(r.Affinity.Area) > 0 {
+		asked += ", area " + strings.Join(r.Affinity.Area, " or ")
+	}
+	lines := []string{asked, fmt.Sprintf("  considered   %d %s", d.Candidates, noun)}
+	left := d.Candidates
+	for _, f := range d.Filtered {
+		left -= f.Removed
+		l := fmt.Sprintf("  removed      %d by %s", f.Removed, f.Name)
+		if f.Example != "" {
+			l += ", for example " + f.Example
+		}
+		lines = append(lines, l)
+	}
+	lines = append(lines, fmt.Sprintf("  left         %d", left))
+	for i, c := range d.Ranked {
+		label := "             "
+		if i == 0 {
+			label = "  best       "
+		}
+		lines = append(lines, fmt.Sprintf("%s  %s  score %.4g%s", label, c.ID, c.Score, parts(c.Parts)))
+	}
+	for i, s := range d.Shares {
+		label := "             "
+		if i == 0 {
+			label = "  shares     "
+		}
+		lines = append(lines, fmt.Sprintf("%s  %s takes %d", label, s.Cluster, s.Count))
+	}
+	if d.Kind != "clusters" {
+		chosen := d.Chosen
+		if chosen == "" {
+			chosen = "none"
+		}
+		lines = append(lines, "  chosen       "+chosen)
+	}
+	if d.Unplaced > 0 {
+		lines = append(lines, fmt.Sprintf("  unplaced     %d", d.Unplaced))
+	}
+	if d.Reason != "" {
+		lines = append(lines, "  reason       "+d.Reason)
+	}
+	return lines
+}
+
+// parts are what a score is made of, in the order of their names.
+func parts(m map[string]float64) string {
+	if len(m) == 0 {
+		return ""
+	}
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, fmt.Sprintf("%s %.4g", k, m[k]))
+	}
+	return "  (" + strings.Join(all, ", ") + ")"
+}

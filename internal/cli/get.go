@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// getFlags of the get command.
+type getFlags struct{ mode, app, service string }
+
+func (a *app) getCommand() *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:   "get KIND [NAME]",
+		Short: "List applications, services, instances, clusters or workers",
+		Long: `List applications (app), services (svc), instances (inst), clusters or workers.
+
+With a name, only what has that name; for instances and services also what
+begins with it.`,
+		Example:   "  verge get instances --app guestbook\n  verge get app/guestbook -o yaml",
+		ValidArgs: []string{"applications", "services", "instances", "clusters", "workers"},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return usageError(cmd, "it takes KIND [NAME]")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, name, err := ref(args)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.get(cmd.Context(), c, kind, name, f)
+		},
+	}
+	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (services, instances)")
+	cmd.Flags().StringVar(&f.service, "service", "", "only of this service (instances)")
+	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
+	switch kind {
+	case kindApplication:
+		return show(a, a.applications(), f.mode, name, false)(c.Applications(ctx))
+	case kindService:
+		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app))
+	case kindInstance:
+		list, err := listInstances(ctx, c, name, f)
+		return show(a, a.instances(), f.mode, name, true)(list, err)
+	case kindCluster:
+		return show(a, clusters(), f.mode, name, false)(c.Clusters(ctx))
+	default:
+		return show(a, workers(), f.mode, name, false)(c.Workers(ctx))
+	}
+}
+
+// show prints those of a list that have the name, or, if it may be a prefix,
+// begin with it. A name that nothing has is an error.
+func show[T any](a *app, l listing[T], mode, name string, prefix bool) func([]T, error) error {
+	return func(list []T, err error) error {
+		if err != nil {
+			return err
+		}
+		single := false
+		if name != "" {
+			if i := slices.IndexFunc(list, func(v T) bool { return l.name(v) == name }); i >= 0 {
+				list, single = list[i:i+1], true
+			} else {
+				list = slices.DeleteFunc(list, func(v T) bool { return !prefix || !strings.HasPrefix(l.name(v), name) })
+			}
+			if len(list) == 0 {
+				return &userError{what: "no such " + l.kind, why: name, next: "list what there is with: verge get " + l.kind + "s"}
+			}
+		}
+		return l.print(a, mode, list, single)
+	}
+}
+
+// serviceItem is a service with the application that it belongs to.
+type serviceItem struct {
+	App string `json:"app"`
+	wire.ServiceView
+}
+
+func listServices(ctx context.Context, c *rest.Client, app string) ([]serviceItem, error) {
+	apps, err := c.Applications(ctx)
+	var list []serviceItem
+	for _, v := range apps {
+		if app != "" && v.Name != app {
+			continue
+		}
+		for _, s := range v.Services {
+			list = append(list, serviceItem{v.Name, s})
+		}
+	}
+	return list, err
+}
+
+func listInstances(ctx context.Context, c *rest.Client, name string, f getFlags) ([]wire.InstanceView, error) {
+	if f.app == "" && strings.Contains(name, ".") {
+		f.app, _, _ = strings.Cut(name, ".")
+	}
+	return c.Instances(ctx, f.app, f.service)
+}
+
+func (a *app) applications() listing[wire.AppView] {
+	return listing[wire.AppView]{kind: kindApplication, name: func(v wire.AppView) string { return v.Name }, columns: []column[wire.AppView]{
+		{name: "application", cell: func(v wire.AppView) cell { return text(v.Name) }},
+		{name: "revision", cell: func(v wire.AppView) cell { return textf("%d", v.Revision) }},
+		{name: "ready", cell: func(v wire.AppView) cell { return text(readyOf(v.Services)) }},
+		{name: "status", cell: func(v wire.AppView) cell { return appStatus(v) }},
+		{name: "applied", cell: func(v wire.AppView) cell { return text(a.since(v.Applied)) }},
+		{name: "services", wide: true, cell: func(v wire.AppView) cell { return textf("%d", len(v.Services)) }},
+		{name: "created", wide: true, cell: func(v wire.AppView) cell { return text(a.since(v.Created)) }},
+		{name: "message", cell: func(v wire.AppView) cell { return text(v.Message) }},
+	}}
+}
+
+func readyOf(list []wire.ServiceView) string {
+	ready, wanted := 0, 0
+	for _, s := range list {
+		ready += s.Ready
+		wanted += s.Wanted
+	}
+	return fmt.Sprintf("%d/%d", ready, wanted)
+}
+
+func appStatus(v wire.AppView) cell {
+	switch {
+	case v.Deleting:
+		return cell{"deleting", yellow}
+	case v.Holds:
+		return text("holds")
+	}
+	return cell{"incomplete", yellow}
+}
+
+func services() listing[serviceItem] {
+	return listing[serviceItem]{kind: kindService, name: func(v serviceItem) string { return v.App + "." + v.Name }, columns: []column[serviceItem]{
+		{name: "service", cell: func(v serviceItem) cell { return text(v.App + "." + v.Name) }},
+		{name: "wanted", cell: func(v serviceItem) cell { return textf("%d", v.Wanted) }},
+		{name: "placed", cell: func(v serviceItem) cell { return textf("%d", v.Placed) }},
+		{name: "running", cell: func(v serviceItem) cell { return textf("%d", v.Running) }},
+		{name: "ready", cell: func(v serviceItem) cell {
+			if v.Ready < v.Wanted {
+				return cell{fmt.Sprint(v.Ready), yellow}
+			}
+			return textf("%d", v.Ready)
+		}},
+		{name: "clusters", cell: func(v serviceItem) cell { return text(strings.Join(v.Clusters, ",")) }},
+		{name: "hosts", wide: true, cell: func(v serviceItem) cell { return text(strings.Join(v.Hosts, ",")) }},
+		{name: "message", cell: func(v serviceItem) cell { return text(v.Message) }},
+	}}
+}
+
+func (a *app) instances() listing[wire.InstanceView] {
+	type view = wire.InstanceView
+	return listing[view]{kind: kindInstance, name: func(v view) string { return v.ID }, columns: []column[view]{
+		{name: "instance", cell: func(v view) cell { return text(v.ID) }},
+		{name: "state", cell: func(v view) cell { return instanceState(v) }},
+		{name: "ready", cell: func(v view) cell { return text(yesNo(v.Ready)) }},
+		{name: "where", cell: func(v view) cell { return text(where(v.Instance)) }},
+		{name: "restarts", cell: func(v view) cell { return textf("%d", v.Restarts) }},
+		{name: "since", cell: func(v view) cell { return text(a.since(v.Since)) }},
+		{name: "says", cell: func(v view) cell { return textf("%s %s ago", v.Source, ageOf(v.AgeSeconds)) }},
+		{name: "revision", wide: true, cell: func(v view) cell { return textf("%d", v.Revision) }},
+		{name: "incarnation", wide: true, cell: func(v view) cell { return textf("%d", v.Incarnation) }},
+		{name: "reason", wide: true, cell: func(v view) cell { return text(v.Reason) }},
+	}}
+}
+
+// instanceState is the state with the conditions that limit it.
+func instanceState(v wire.InstanceView) cell {
+	c := text(string(v.State))
+	if v.State == wire.Failed {
+		c.colour = red
+	}
+	if v.Draining {
+		c = cell{c.text + ",draining", yellow}
+	}
+	if v.Unreachable {
+		c = cell{c.text + ",unreachable", yellow}
+	}
+	return c
+}
+
+// where an instance is: "edge/w1", "edge", or "".
+func where(i wire.Instance) string {
+	if i.Worker == "" {
+		return i.Cluster
+	}
+	return i.Cluster + "/" + strings.TrimPrefix(i.Worker, i.Cluster+"/")
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func clusters() listing[wire.ClusterView] {
+	type view = wire.ClusterView
+	of := func(f func(wire.Aggregate) string) func(view) cell {
+		return func(v view) cell {
+			if v.Aggregate == nil {
+				return text("")
+			}
+			return text(f(*v.Aggregate))
+		}
+	}
+	return listing[view]{kind: kindCluster, name: func(v view) string { return v.Name }, columns: []column[view]{
+		{name: "cluster", cell: func(v view) cell { return text(v.Name) }},
+		{name: "status", cell: func(v view) cell {
+			if v.Connected {
+				return text("connected")
+			}
+			return cell{"disconnected", red}
+		}},
+		{name: "report", cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
+		{name: "workers", cell: of(func(g wire.Aggregate) string {
+			if g.Suspect > 0 {
+				return fmt.Sprintf("%d (+%d suspect)", g.Workers, g.Suspect)
+			}
+			return fmt.Sprint(g.Workers)
+		})},
+		{name: "instances", cell: of(func(g wire.Aggregate) string { return fmt.Sprint(g.Instances) })},
+		{name: "cpu free", cell: of(func(g wire.Aggregate) string {
+			return cores(api.CPU(g.CPU.Sum)) + "/" + cores(g.Capacity.CPU)
+		})},
+		{name: "memory free", cell: of(func(g wire.Aggregate) string {
+			return size(api.Bytes(g.Memory.Sum)) + "/" + size(g.Capacity.Memory)
+		})},
+		{name: "disk free", wide: true, cell: of(func(g wire.Aggregate) string {
+			return size(api.Bytes(g.Disk.Sum)) + "/" + size(g.Capacity.Disk)
+		})},
+		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
+		{name: "areas", cell: func(v view) cell { return text(strings.Join(v.Areas, ",")) }},
+	}}
+}
+
+func workers() listing[wire.WorkerView] {
+	type view = wire.WorkerView
+	return listing[view]{kind: kindWorker, name: workerName, columns: []column[view]{
+		{name: "worker", cell: func(v view) cell { return text(workerName(v)) }},
+		{name: "status", cell: func(v view) cell {
+			if v.Status == "ready" {
+				return text(v.Status)
+			}
+			return cell{v.Status, red}
+		}},
+		{name: "report", cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
+		{name: "instances", cell: func(v view) cell { return textf("%d", v.Instances) }},
+		{name: "cpu", cell: func(v view) cell { return text(cores(v.Used.CPU) + "/" + cores(v.Capacity.CPU)) }},
+		{name: "memory", cell: func(v view) cell { return text(size(v.Used.Memory) + "/" + size(v.Capacity.Memory)) }},
+		{name: "disk", wide: true, cell: func(v view) cell { return text(size(v.Used.Disk) + "/" + size(v.Capacity.Disk)) }},
+		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
+		{name: "gateway", cell: func(v view) cell { return text(v.Gateway) }},
+		{name: "platform", wide: true, cell: func(v view) cell { return text(v.OS + "/" + v.Arch) }},
+		{name: "runtimes", wide: true, cell: func(v view) cell { return text(strings.Join(v.Runtimes, ",")) }},
+		{name: "cgroup", wide: true, cell: func(v view) cell { return text(v.Cgroup) }},
+		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
+	}}
+}
+
+// workerName is "cluster/worker", however the worker calls itself.
+func workerName(v wire.WorkerView) string {
+	if v.Cluster == "" {
+		return v.Name
+	}
+	return v.Cluster + "/" + strings.TrimPrefix(v.Name, v.Cluster+"/")
+}

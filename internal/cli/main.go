@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	// cobra: commands, flags, completions for four shells; the reflexes of kubectl.
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitOK         = 0
+	exitError      = 1
+	exitIncomplete = 2
+)
+
+// Options of Main.
+type Options struct {
+	// Version of this build; "" is "unknown".
+	Version string
+	// Daemons run the roles. One that is nil is refused with an error.
+	Daemons Daemons
+	// Now is the clock that ages and waiting times are reckoned by; nil is
+	// time.Now. Its location is that of the times printed.
+	Now func() time.Time
+	// Sleep waits for d or until ctx ends; nil really does.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Getenv reads the environment; nil is os.Getenv.
+	Getenv func(string) string
+}
+
+// app is one run of the command line.
+type app struct {
+	opts Options
+	in   io.Reader
+	out  io.Writer
+	err  io.Writer
+
+	context string // --context
+}
+
+// Main runs the command line args (without the program's name) and returns the
+// exit code. Ctx ends waiting.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, o Options) int {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Version == "" {
+		o.Version = "unknown"
+	}
+	a := &app{opts: o, in: stdin, out: stdout, err: stderr}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	a.printError(err)
+	var incomplete *incompleteError
+	if errors.As(err, &incomplete) {
+		return exitIncomplete
+	}
+	return exitError
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "verge",
+		Short:         "Run applications on the edge: root, clusters, workers, and the client of all three",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          group,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(cmd, "%v", err)
+	})
+	root.PersistentFlags().StringVar(&a.context, "context", "", "name or file of the context to use (environment: VERGE_CONTEXT)")
+	root.AddGroup(&cobra.Group{ID: "client", Title: "Client commands:"}, &cobra.Group{ID: "daemon", Title: "Daemons:"})
+	for _, c := range []*cobra.Command{
+		a.applyCommand(), a.validateCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
+		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(),
+	} {
+		c.GroupID = "client"
+		root.AddCommand(c)
+	}
+	for _, c := range a.daemonCommands() {
+		c.GroupID = "daemon"
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// group is the RunE of a command that only has subcommands.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	next := "see: " + cmd.CommandPath() + " --help"
+	if cmd.SuggestionsMinimumDistance == 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+		next = "did you mean " + strings.Join(s, " or ") + "? else " + next
+	}
+	return &userError{what: "unknown command", why: fmt.Sprintf("%s %s", cmd.CommandPath(), args[0]), next: next}
+}
+
+// userError is an error made here: what, why, next step.
+type userError struct{ what, why, next string }
+
+// Error has the same form as a wire.Problem's.
+func (e *userError) Error() string {
+	s := e.what
+	if e.why != "" {
+		s += ": " + e.why
+	}
+	if e.next != "" {
+		s += "\n  → " + e.next
+	}
+	return s
+}
+
+func usageError(cmd *cobra.Command, format string, args ...any) error {
+	return &userError{what: cmd.CommandPath(), why: fmt.Sprintf(format, args...), next: "see: " + cmd.CommandPath() + " --help"}
+}
+
+// incompleteError is for what was accepted but is not complete: exit code 2.
+type incompleteError struct{ userError }
+
+// exactArgs is cobra.ExactArgs with an error that says what belongs there.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usageError(cmd, "%s is missing", what)
+		}
+		if len(args) > n {
+			return usageError(cmd, "%q is one argument too many, it takes %s", args[n], what)
+		}
+		return nil
+	}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError(cmd, "%q is one argument too many, it takes none", args[0])
+	}
+	return nil
+}
+
+func (a *app) printError(err error) {
+	a.notef("%s %v", a.paint(a.err, red, "verge:"), err)
+}
+
+// notef writes a line to standard error.
+func (a *app) notef(format string, args ...any) {
+	// There is nowhere to report that standard error is closed.
+	_, _ = fmt.Fprintf(a.err, format+"\n", args...)
+}
+
+// printf writes a line to standard output.
+func (a *app) printf(format string, args ...any) error {
+	if _, err := fmt.Fprintf(a.out, format+"\n", args...); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	mode := ""
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version of this program, and of the server if there is a context", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.version(cmd.Context(), mode)
+		},
+	}
+	outputFlag(cmd, &mode, "table", "json", "yaml")
+	return cmd
+}
+
+func (a *app) version(ctx context.Context, mode string) error {
+	v := struct {
+		Client string `json:"client"`
+		Server string `json:"server,omitempty"`
+	}{Client: a.opts.Version}
+	c, err := a.client()
+	if err == nil {
+		defer c.Close()
+		server, serr := c.Version(ctx)
+		if err = serr; err == nil {
+			v.Server = server.Version
+		}
+	}
+	if mode == "json" || mode == "yaml" {
+		return a.encode(mode, v)
+	}
+	if werr := a.printf("verge %s", v.Client); werr != nil {
+		return werr
+	}
+	if err != nil {
+		// A version without a server is no failure.
+		a.notef("server: %s", strings.SplitN(err.Error(), "\n", 2)[0])
+		return nil
+	}
+	return a.printf("server %s at %s", v.Server, c.Host())
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Polling: at least minPoll apart, and never more than a fifth of the time.
+const (
+	minPoll  = 200 * time.Millisecond
+	pollRest = 4
+)
+
+// errTimeout ends a poll whose time is over.
+var errTimeout = errors.New("time is over")
+
+// poll calls done until it says so or timeout is over. While the server cannot
+// be reached it says so once and goes on.
+func (a *app) poll(ctx context.Context, timeout time.Duration, done func() (bool, error)) error {
+	start := a.opts.Now()
+	away := false
+	for {
+		asked := a.opts.Now()
+		ok, err := done()
+		var p *wire.Problem
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &p) && (p.Code == rest.CodeUnreachable || p.Code == "shutting-down"):
+			if !away {
+				a.notef("%s  %s; waiting for it", a.clock(a.opts.Now()), firstLine(err))
+			}
+			away = true
+		case err != nil:
+			return err
+		case ok:
+			return nil
+		case away:
+			a.notef("%s  the server answers again", a.clock(a.opts.Now()))
+			away = false
+		}
+		now := a.opts.Now()
+		if now.Sub(start) >= timeout {
+			return errTimeout
+		}
+		rest := max(minPoll, pollRest*now.Sub(asked))
+		if err := a.opts.Sleep(ctx, min(rest, timeout-now.Sub(start))); err != nil {
+			return err
+		}
+	}
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// progress prints each step of instances once.
+type progress struct {
+	a    *app
+	seen map[string]bool
+}
+
+func newProgress(a *app) *progress { return &progress{a: a, seen: map[string]bool{}} }
+
+// step is one line.
+type step struct {
+	at              time.Time
+	id, what, place string
+	why             string
+}
+
+// skip marks what list shows as already known.
+func (p *progress) skip(list []wire.InstanceView) { p.news(list) }
+
+// show prints what list has that was not known.
+func (p *progress) show(list []wire.InstanceView) {
+	for _, s := range p.news(list) {
+		line := fmt.Sprintf("%s  %s  %s", p.a.clock(s.at), s.id, s.what)
+		if s.place != "" {
+			line += "  " + s.place
+		}
+		if s.why != "" {
+			line += "  " + clean(s.why)
+		}
+		p.a.notef("%s", line)
+	}
+}
+
+func (p *progress) news(list []wire.InstanceView) []step {
+	var steps []step
+	once := func(key string, s step) {
+		if !p.seen[key] {
+			p.seen[key] = true
+			steps = append(steps, s)
+		}
+	}
+	for _, i := range list {
+		for _, h := range i.History {
+			once(fmt.Sprintf("%s %d %s %s", i.ID, h.At.UnixNano(), h.To, h.Tier),
+				step{at: h.At, id: i.ID, what: string(h.To), place: placeOf(i.Instance, h), why: h.Why})
+		}
+		if i.Ready {
+			once(fmt.Sprintf("%s %d ready", i.ID, i.Incarnation),
+				step{at: p.a.opts.Now(), id: i.ID, what: "ready", place: where(i.Instance)})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) })
+	return steps
+}
+
+// placeOf is where a step put an instance, else who took it.
+func placeOf(i wire.Instance, h wire.Transition) string {
+	switch h.To {
+	case wire.ClusterScheduled:
+		return i.Cluster
+	case wire.WorkerScheduled, wire.Running:
+		return where(i)
+	}
+	return h.Tier
+}

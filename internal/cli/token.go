@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxTokenTTL is what the interface accepts.
+const maxTokenTTL = 30 * 24 * time.Hour
+
+type tokenFlags struct {
+	cluster     string
+	worker, api bool
+	ttl         time.Duration
+	mode        string
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "token", Short: "Make tokens", Args: cobra.ArbitraryArgs, RunE: group}
+	var f tokenFlags
+	create := &cobra.Command{
+		Use:   "create --cluster NAME | --worker | --api",
+		Short: "Make a token to join as a cluster or worker, or to use the API",
+		Long: `Make a token to join as a cluster (asked of a root), to join as a worker
+(asked of its cluster), or to use the HTTP interface as a program. It is printed
+once and stored only as a hash.`,
+		Example: "  verge token create --cluster edge > edge.token",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := f.request(cmd)
+			if err != nil {
+				return err
+			}
+			return a.createToken(cmd.Context(), r, f.mode)
+		},
+	}
+	create.Flags().StringVar(&f.cluster, "cluster", "", "to join as the cluster of this name")
+	create.Flags().BoolVar(&f.worker, "worker", false, "to join as a worker of this cluster")
+	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
+	create.Flags().DurationVar(&f.ttl, "ttl", 0, "valid for this long (default 1h; with --api 720h)")
+	outputFlag(create, &f.mode, "table", "json", "yaml")
+	cmd.AddCommand(create)
+	return cmd
+}
+
+func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
+	var kinds []string
+	if f.cluster != "" {
+		kinds = append(kinds, "cluster")
+	}
+	if f.worker {
+		kinds = append(kinds, "worker")
+	}
+	if f.api {
+		kinds = append(kinds, "api")
+	}
+	if len(kinds) != 1 {
+		return wire.TokenRequest{}, usageError(cmd, "give one of --cluster NAME, --worker and --api")
+	}
+	if f.ttl < 0 || f.ttl > maxTokenTTL || f.ttl%time.Second != 0 {
+		return wire.TokenRequest{}, usageError(cmd, "--ttl %s is not whole seconds between 1s and %s", f.ttl, maxTokenTTL)
+	}
+	return wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, TTLSeconds: int(f.ttl / time.Second)}, nil
+}
+
+func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	t, err := c.CreateToken(ctx, r)
+	if err != nil {
+		return err
+	}
+	if mode != "table" {
+		return a.encode(mode, t)
+	}
+	if err := a.printf("%s", t.Token); err != nil {
+		return err
+	}
+	a.notef("valid until %s (%s)", t.Expires.In(a.opts.Now().Location()).Format(time.RFC3339), age(t.Expires.Sub(a.opts.Now())))
+	switch r.Kind {
+	case "cluster":
+		a.notef("next, on the cluster's machine: verge cluster --name %s --token-file FILE", r.Cluster)
+	case "worker":
+		a.notef("next, on the worker's machine: verge worker --token-file FILE")
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// backend is the cluster's HTTP interface: what it can say and do for itself.
+type backend struct{ *Cluster }
+
+var _ rest.Backend = backend{}
+
+// Apply implements rest.Backend.
+func (b backend) Apply(context.Context, []byte, bool) (wire.ApplyResult, error) {
+	return wire.ApplyResult{}, rest.Elsewhere("applying a descriptor", "the root")
+}
+
+// Delete implements rest.Backend.
+func (b backend) Delete(context.Context, string) error {
+	return rest.Elsewhere("deleting an application", "the root")
+}
+
+// Clusters implements rest.Backend.
+func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) {
+	return nil, rest.Elsewhere("listing clusters", "the root")
+}
+
+// Applications implements rest.Backend: the part of each that is here.
+func (b backend) Applications(context.Context) ([]wire.AppView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.m.apps(), nil
+}
+
+// Application implements rest.Backend.
+func (b backend) Application(ctx context.Context, app string) (wire.AppView, error) {
+	all, err := b.Applications(ctx)
+	for _, a := range all {
+		if a.Name == app {
+			return a, err
+		}
+	}
+	return wire.AppView{}, wire.Problemf(404, "no-such-application", "verge get applications", "there is no such application", "nothing of %s is in cluster %s", app, b.name)
+}
+
+// apps are the applications as far as they are here.
+func (m *model) apps() []wire.AppView {
+	by := map[string]*wire.AppView{}
+	for _, key := range records.SortedKeys(m.shares) {
+		s := m.shares[key]
+		a := by[s.App]
+		if a == nil {
+			a = &wire.AppView{Name: s.App, Holds: true}
+			by[s.App] = a
+		}
+		a.Revision = max(a.Revision, s.Revision)
+		v := wire.ServiceView{Name: s.Service, Wanted: s.Min, Clusters: []string{m.name}}
+		for _, o := range ordinals(s) {
+			i := m.insts[instanceID(s.App, s.Service, o)]
+			if i == nil {
+				continue
+			}
+			if i.Worker != "" {
+				v.Placed++
+			}
+			if i.State == wire.Running {
+				v.Running++
+				if i.Ready {
+					v.Ready++
+				}
+			} else if i.Reason != "" {
+				v.Message = i.ID + ": " + i.Reason
+			}
+		}
+		if v.Ready < v.Wanted {
+			a.Holds = false
+			a.Message = fmt.Sprintf("%s: %d of %d ready", s.Service, v.Ready, v.Wanted)
+		}
+		a.Services = append(a.Services, v)
+	}
+	out := make([]wire.AppView, 0, len(by))
+	for _, name := range records.SortedKeys(by) {
+		out = append(out, *by[name])
+	}
+	return out
+}
+
+// Instances implements rest.Backend.
+func (b backend) Instances(_ context.Context, app, service string) ([]wire.InstanceView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	var out []wire.InstanceView
+	for _, i := range b.m.begin().instances() {
+		if (app == "" || i.App == app) && (service == "" || i.Service == service) {
+			out = append(out, b.m.view(i, now))
+		}
+	}
+	return out, nil
+}
+
+// view is an instance with the age of the report that it comes from.
+func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
+	v := wire.InstanceView{Instance: *i, Source: m.tier()}
+	if w := m.workers[i.Worker]; w != nil {
+		v.Source = "worker/" + m.name + "/" + i.Worker
+		v.AgeSeconds = now.Sub(w.heard).Seconds()
+	}
+	return v
+}
+
+// Instance implements rest.Backend.
+func (b backend) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := b.m.insts[id]
+	if i == nil {
+		return wire.InstanceView{}, b.noInstance(id)
+	}
+	return b.m.view(i, time.Now()), nil
+}
+
+func (b backend) noInstance(id string) error {
+	return wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, b.name)
+}
+
+// Explain implements rest.Backend.
+func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error) {
+	return b.explain(ctx, id)
+}
+
+// explain is the cluster's part of why an instance is where it is.
+func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error) {
+	out := wire.Explanation{Instance: id}
+	c.mu.Lock()
+	_, known := c.m.insts[id]
+	c.mu.Unlock()
+	if !known {
+		return out, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
+	}
+	e, err := c.store.Get(ctx, keyWhy+id)
+	if err != nil {
+		out.Notes = append(out.Notes, "cluster "+c.name+" has not decided about it yet")
+		return out, nil
+	}
+	var rec whyRecord
+	if err := json.Unmarshal(e.Value, &rec); err != nil {
+		return out, fmt.Errorf("stored decision about %s: %w", id, err)
+	}
+	out.Decisions = append(out.Decisions, wire.Explained{Tier: c.m.tier(), At: rec.At, Decision: rec.Decision})
+	return out, nil
+}
+
+// Logs implements rest.Backend.
+func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
+	return b.logs(ctx, wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)})
+}
+
+// Workers implements rest.Backend.
+func (b backend) Workers(context.Context) ([]wire.WorkerView, error) { return b.workers(), nil }
+
+func (c *core) workers() []wire.WorkerView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	use := c.m.begin().usage()
+	out := []wire.WorkerView{}
+	for _, name := range records.SortedKeys(c.m.workers) {
+		w := c.m.workers[name]
+		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: "ready", AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n}
+		switch {
+		case w.suspect:
+			v.Status = "suspect"
+		case !w.everHeard:
+			v.Status, v.AgeSeconds = "never-seen", -1
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Events implements rest.Backend.
+func (b backend) Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error) {
+	return b.events.After(ctx, after, wait), nil
+}
+
+// Status implements rest.Backend.
+func (b backend) Status(context.Context) (wire.StatusView, error) {
+	s := wire.StatusView{Role: "cluster", Name: b.name, Version: obs.Version(), Started: b.m.started, Time: time.Now(), Workers: b.workers(), Upstream: "connected"}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.Apps = b.m.apps()
+	if b.upErr != nil {
+		s.Upstream = "away: " + b.upErr.Error()
+		s.Problems = append(s.Problems, "the root does not answer; the site goes on by itself")
+	}
+	for _, w := range s.Workers {
+		if w.Status != "ready" {
+			s.Problems = append(s.Problems, fmt.Sprintf("worker %s is %s", w.Name, w.Status))
+		}
+	}
+	for _, a := range s.Apps {
+		if !a.Holds {
+			s.Problems = append(s.Problems, "application "+a.Name+": "+a.Message)
+		}
+	}
+	if err := b.store.WriteError(); err != nil {
+		s.Problems = append(s.Problems, "nothing can be stored: "+err.Error())
+	}
+	return s, nil
+}
+
+// CreateToken implements rest.Backend.
+func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
+	ttl := time.Duration(r.TTLSeconds) * time.Second
+	now := b.clock()
+	switch r.Kind {
+	case "worker":
+		return b.ledger.NewJoin(ctx, "worker", b.name, b.apiAddrs(), ttl, now)
+	case "api":
+		return b.ledger.NewBearer(ctx, ttl, now)
+	}
+	return wire.TokenReply{}, rest.Elsewhere("making a token for a "+r.Kind, "the root")
+}
+
+// CheckBearer implements rest.Backend.
+func (b backend) CheckBearer(ctx context.Context, text string) error {
+	return b.ledger.CheckBearer(ctx, text, b.clock())
+}
+
+// Ready implements rest.Backend.
+func (b backend) Ready() error { return b.store.WriteError() }

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// core is a cluster orchestrator without its sockets: the model, the loop, and
+// the two exchanges. It works on any bus.
+type core struct {
+	name   string
+	areas  []string
+	log    *slog.Logger
+	events *obs.Events
+	store  bus.Store
+	local  bus.Conn // to the workers
+	up     bus.Conn // to the root
+
+	wake      chan struct{} // a pass is wanted
+	upChanged chan struct{} // there is something new for the root
+
+	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
+	m        *model
+	have     wire.Rev
+	lastPass time.Time
+	said     wire.Aggregate // what the root heard last
+	saidAt   time.Time
+	upErr    error // of the last exchange with the root
+	upAt     time.Time
+}
+
+// newCore loads the model from the store.
+func newCore(ctx context.Context, c *core, details bool, now time.Time) (*core, error) {
+	c.wake, c.upChanged = make(chan struct{}, 1), make(chan struct{}, 1)
+	c.m = newModel(c.name, details, now)
+	c.lastPass = now
+	c.upErr = errors.New("not connected yet")
+	entries, err := c.store.List(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("loading the cluster's state: %w", err)
+	}
+	for _, e := range entries {
+		if e.Key == keyHave {
+			if err := json.Unmarshal(e.Value, &c.have); err != nil {
+				return nil, fmt.Errorf("stored record %s: %w", e.Key, err)
+			}
+			continue
+		}
+		if err := c.m.load(e, now); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// tick is how often the workers are judged.
+const tick = time.Second
+
+// poke asks for something without ever waiting.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// loop runs passes until ctx is done: when something has changed, and when a
+// deadline (suspicion, replacement, retry) may have come.
+func (c *core) loop(ctx context.Context) {
+	// Judging the workers costs next to nothing, a pass looks at every instance.
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	poke(c.wake)
+	settled := false
+	for {
+		changed := true
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-timer.C:
+			changed = !settled
+		}
+		var err error
+		if settled, err = c.pass(ctx, time.Now(), changed); err != nil && ctx.Err() == nil {
+			c.log.Error("a pass of the loop failed, it is made again", "error", err)
+			settled = false
+		}
+	}
+}
+
+// pass judges the workers and, if that or anything else (changed) has changed,
+// brings the cluster closer to what it should be until there is nothing left to
+// do at this moment. settled: nothing is waiting for time to pass.
+func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.judge(now) && !changed {
+		return true, nil
+	}
+	const rounds = 8 // each round is caused by the one before; more is a bug
+	for range rounds {
+		t := c.m.step(now)
+		groups, err := t.encode()
+		if err != nil {
+			return false, err
+		}
+		if len(groups) == 0 {
+			break
+		}
+		if err := records.Commit(ctx, c.store, groups); err != nil {
+			return false, fmt.Errorf("storing what was decided: %w", err)
+		}
+		t.done()
+		c.tell(t, now)
+	}
+	return c.calm(), nil
+}
+
+// tell nudges whoever has something new to fetch, and people.
+func (c *core) tell(t *tx, now time.Time) {
+	for name := range c.m.workers {
+		if t.all || t.nudge[name] {
+			if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
+				c.log.Debug("nudging", "worker", name, "error", err)
+			}
+		}
+	}
+	if len(t.ups) > 0 {
+		poke(c.upChanged)
+	}
+	for _, id := range records.SortedKeys(t.insts) {
+		i := t.insts[id]
+		if i == nil || len(i.History) == 0 {
+			continue
+		}
+		last := i.History[len(i.History)-1]
+		if last.At.Equal(now) {
+			c.events.Add(now, last.Tier, "instance/"+id, fmt.Sprintf("%s: %s", last.To, last.Why))
+		}
+	}
+	for _, e := range t.events {
+		c.events.Add(now, c.m.tier(), e.subject, e.what)
+		c.log.Info(e.what, "subject", e.subject)
+	}
+}
+
+// calm: no instance waits for a deadline.
+func (c *core) calm() bool {
+	for _, w := range c.m.workers {
+		if w.suspect {
+			return false
+		}
+	}
+	for _, i := range c.m.insts {
+		if i.State != wire.Running && i.State != wire.Terminated {
+			return false
+		}
+	}
+	return true
+}
+
+// desiredOf serves what a worker should be doing.
+func (c *core) desiredOf(name string) exchange.Desired {
+	return exchange.Desired{Store: c.store, Parts: []exchange.Part{
+		{Prefix: keyOrder + name + ".", As: "order."},
+		{Prefix: keyRoute, As: "route."},
+	}}
+}
+
+// serveWorkers answers the workers until stop is called.
+func (c *core) serveWorkers() (stop func(), err error) {
+	u := exchange.Upper{
+		Conn: c.local, Log: c.log,
+		Peer:     func(subject string) string { return token(subject, 1) },
+		OnReport: c.onReport,
+		Desired: func(name string) (exchange.Desired, bool) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.desiredOf(name), c.m.workers[name] != nil
+		},
+	}
+	return u.Serve("w.*.report", "w.*.fetch")
+}

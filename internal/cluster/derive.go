@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// route derives the routes that the workers need: every service known here,
+// with its ready instances of this cluster and those that the root told of.
+func (t *tx) route() {
+	want := map[string]*wire.Route{}
+	for key, f := range t.m.far {
+		r := *f
+		r.Endpoints = nil
+		for _, e := range f.Endpoints {
+			if e.Cluster != t.m.name { // about our own we know better
+				r.Endpoints = append(r.Endpoints, e)
+			}
+		}
+		want[key] = &r
+	}
+	for key, s := range t.m.shares {
+		if len(s.Spec.Ports) == 0 {
+			continue
+		}
+		r := want[key]
+		if r == nil {
+			r = &wire.Route{V: wire.Version, App: s.App, Service: s.Service}
+			want[key] = r
+		}
+		r.Policy, r.Ports = s.Spec.Policy, s.Spec.Ports
+	}
+	for _, i := range t.instances() {
+		r := want[i.App+"."+i.Service]
+		w := t.m.workers[i.Worker]
+		if r == nil || w == nil || i.State != wire.Running || !i.Ready || i.Draining {
+			continue
+		}
+		r.Endpoints = append(r.Endpoints, wire.Endpoint{
+			Instance: i.ID, Cluster: t.m.name, Worker: i.Worker, Address: w.Info.Address, Suspect: w.suspect,
+		})
+	}
+	for key, r := range want {
+		slices.SortFunc(r.Endpoints, func(a, b wire.Endpoint) int {
+			return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
+		})
+		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
+			t.routes[key], t.all = r, true
+		}
+	}
+	for key := range t.m.routes {
+		if want[key] == nil {
+			t.routes[key], t.all = nil, true
+		}
+	}
+}
+
+// reportUp derives what the root is told about each instance.
+func (t *tx) reportUp() {
+	seen := map[string]bool{}
+	for _, i := range t.instances() {
+		seen[i.ID] = true
+		up := t.m.reported(i)
+		if old := t.m.ups[i.ID]; old == nil || !records.Same(old, up) {
+			t.ups[i.ID] = up
+		}
+	}
+	for id := range t.m.ups {
+		if !seen[id] {
+			t.ups[id] = nil
+		}
+	}
+}
+
+// reported is the part of an instance's record that may leave the cluster.
+func (m *model) reported(i *wire.Instance) *wire.Reported {
+	up := &wire.Reported{Instance: *i}
+	up.Avoid, up.Shadow = nil, nil
+	if w := m.workers[i.Worker]; w != nil && i.State == wire.Running && i.Ready && !i.Draining {
+		up.Address, up.Peer = w.Info.Address, m.peer(i.Worker)
+	}
+	if m.details {
+		return up
+	}
+	up.Worker = ""
+	up.History = slices.Clone(i.History)
+	for n := range up.History {
+		if strings.HasPrefix(up.History[n].Tier, "worker/") {
+			up.History[n].Tier = "worker"
+		}
+	}
+	return up
+}
+
+// aggregate is all that the root learns about the inside.
+func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
+	t := m.begin()
+	use := t.usage()
+	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details}
+	runtimes := map[string]bool{}
+	views := t.views("", use)
+	slices.SortFunc(views, func(a, b place.WorkerView) int { return cmp.Compare(a.ID, b.ID) })
+	for _, v := range views {
+		if !v.Suspect {
+			for _, r := range v.Runtimes {
+				runtimes[r] = true
+			}
+		}
+	}
+	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
+	agg.CPU, agg.Memory, agg.Disk, agg.Capacity, agg.Workers, agg.Suspect = place.Aggregate(views)
+	return agg
+}
+
+// significant says whether an aggregate changed enough to be sent before its
+// time: another number of workers, or a free amount that moved by more than 5 %.
+func significant(a, b wire.Aggregate) bool {
+	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Reflects != b.Reflects ||
+		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details {
+		return true
+	}
+	moved := func(x, y wire.Spread) bool {
+		return math.Abs(x.Sum-y.Sum) > 0.05*math.Max(x.Sum, y.Sum) || math.Abs(x.Max-y.Max) > 0.05*math.Max(x.Max, y.Max)
+	}
+	return moved(a.CPU, b.CPU) || moved(a.Memory, b.Memory) || moved(a.Disk, b.Disk)
+}

@@ -1,0 +1,329 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Keys of a cluster's store.
+const (
+	keyHave     = "have"    // revision of the root's desired state that is stored
+	keyShare    = "share."  // + app.service: wire.Share, from the root
+	keyFar      = "far."    // + app.service: wire.Route, from the root
+	keyInstance = "inst."   // + id: wire.Instance
+	keyWhy      = "why."    // + id: whyRecord
+	keyOrder    = "to."     // + worker.id: wire.Order
+	keyRoute    = "route."  // + app.service: wire.Route, for the workers
+	keyUp       = "up."     // + id: wire.Reported, for the root
+	keyWorker   = "worker." // + name: workerRecord
+)
+
+// orderKey is where the order of instance id for a worker is stored.
+func orderKey(worker, id string) string { return keyOrder + worker + "." + id }
+
+// workerRecord is what is kept about a worker over restarts.
+type workerRecord struct {
+	V      int             `json:"v"`
+	Info   wire.WorkerInfo `json:"info"`
+	Joined time.Time       `json:"joined"`
+	// PublicKey of its bus identity: a second worker cannot take its name.
+	PublicKey string `json:"public_key"`
+	// KeyHash of its TLS key, for the same reason.
+	KeyHash string `json:"key_hash"`
+}
+
+// whyRecord is a decision about an instance, kept with it.
+type whyRecord struct {
+	V        int            `json:"v"`
+	At       time.Time      `json:"at"`
+	Decision place.Decision `json:"decision"`
+}
+
+// worker is a registered worker: what is stored, and what is known of it now.
+type worker struct {
+	workerRecord
+
+	// Of this process, from monotonic clocks.
+	heard     time.Time     // last report; the start of this process before the first
+	everHeard bool          // a report came since this process started
+	lambda    time.Duration // how long until the next report, as it said
+	connected bool
+	suspect   bool
+	since     time.Time // of suspect
+	inbox     exchange.Inbox
+	status    map[wire.InstanceID]wire.InstanceStatus
+}
+
+// model is all that a cluster knows. It is only touched under the mutex of its
+// owner; changes to what is stored go through a tx.
+type model struct {
+	name    string
+	details bool // whether details about workers may leave the cluster
+	shares  map[string]*wire.Share
+	far     map[string]*wire.Route
+	insts   map[wire.InstanceID]*wire.Instance
+	orders  map[string]*wire.Order // by key without prefix: worker.id
+	routes  map[string]*wire.Route
+	ups     map[wire.InstanceID]*wire.Reported
+	workers map[string]*worker
+	// peer gives the opaque name of a worker for routers of other clusters.
+	peer func(worker string) string
+	// refused remembers workers that refused an instance although the books said
+	// that it fits, until when they are not asked again.
+	started time.Time
+}
+
+func newModel(name string, details bool, now time.Time) *model {
+	return &model{
+		name: name, details: details, started: now,
+		shares: map[string]*wire.Share{}, far: map[string]*wire.Route{},
+		insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
+		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
+		workers: map[string]*worker{},
+		peer:    func(w string) string { return w },
+	}
+}
+
+// load adds one stored entry to the model.
+func (m *model) load(e bus.Entry, now time.Time) error {
+	kinds := []struct {
+		prefix string
+		into   func(rest string) error
+	}{
+		{keyShare, func(r string) error { return records.Decode(e, m.shares, r) }},
+		{keyFar, func(r string) error { return records.Decode(e, m.far, r) }},
+		{keyInstance, func(r string) error { return records.Decode(e, m.insts, r) }},
+		{keyOrder, func(r string) error { return records.Decode(e, m.orders, r) }},
+		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
+		{keyUp, func(r string) error { return records.Decode(e, m.ups, r) }},
+		{keyWorker, func(r string) error {
+			recs := map[string]*workerRecord{}
+			if err := records.Decode(e, recs, r); err != nil {
+				return err
+			}
+			m.workers[r] = newWorker(*recs[r], now)
+			return nil
+		}},
+	}
+	for _, k := range kinds {
+		if rest, ok := strings.CutPrefix(e.Key, k.prefix); ok {
+			return k.into(rest)
+		}
+	}
+	return nil
+}
+
+func newWorker(rec workerRecord, now time.Time) *worker {
+	return &worker{workerRecord: rec, heard: now, lambda: maxLambda, status: map[string]wire.InstanceStatus{}}
+}
+
+// tx collects what one pass of the loop changes. Nothing of it is seen by anyone
+// before it is durable.
+type tx struct {
+	m      *model
+	ops    [][]bus.Op                         // groups that belong together
+	insts  map[wire.InstanceID]*wire.Instance // nil: deleted
+	orders map[string]*wire.Order             // nil: deleted
+	routes map[string]*wire.Route             // nil: deleted
+	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
+	whys   map[wire.InstanceID]*whyRecord     // nil: deleted
+	// nudge are the workers whose desired state changes; all of them if all.
+	nudge map[string]bool
+	all   bool
+	// events in words, for people.
+	events []event
+}
+
+type event struct{ subject, what string }
+
+func (m *model) begin() *tx {
+	return &tx{
+		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
+		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
+		whys: map[string]*whyRecord{}, nudge: map[string]bool{},
+	}
+}
+
+// inst is the instance as this tx sees it; nil if there is none.
+func (t *tx) inst(id wire.InstanceID) *wire.Instance {
+	if i, ok := t.insts[id]; ok {
+		return i
+	}
+	return t.m.insts[id]
+}
+
+// instances as this tx sees them, by id.
+func (t *tx) instances() []*wire.Instance {
+	out := make([]*wire.Instance, 0, len(t.m.insts))
+	for id, i := range t.m.insts {
+		if _, changed := t.insts[id]; !changed {
+			out = append(out, i)
+		}
+	}
+	for _, i := range t.insts {
+		if i != nil {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b *wire.Instance) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	return out
+}
+
+// put records an instance if it differs from what is there.
+func (t *tx) put(i wire.Instance) {
+	if old := t.inst(i.ID); old != nil && records.Same(old, &i) {
+		return
+	}
+	t.insts[i.ID] = &i
+}
+
+func (t *tx) remove(id wire.InstanceID) {
+	t.insts[id] = nil
+	t.whys[id] = nil
+}
+
+// order gives a worker an order, or (nil) takes it back.
+func (t *tx) order(worker, id string, o *wire.Order) {
+	key := worker + "." + id
+	old, ok := t.m.orders[key]
+	if (o == nil && !ok) || (o != nil && ok && records.Same(old, o)) {
+		delete(t.orders, key)
+		return
+	}
+	t.orders[key] = o
+	t.nudge[worker] = true
+}
+
+func (t *tx) event(subject, format string, args ...any) {
+	t.events = append(t.events, event{subject, fmt.Sprintf(format, args...)})
+}
+
+// encode turns the tx into ops, grouped so that what belongs to one instance
+// is never split.
+func (t *tx) encode() ([][]bus.Op, error) {
+	var groups [][]bus.Op
+	taken := map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(t.insts)) {
+		var g []bus.Op
+		if err := records.Append(&g, keyInstance+id, t.insts[id]); err != nil {
+			return nil, err
+		}
+		if w, ok := t.whys[id]; ok {
+			if err := records.Append(&g, keyWhy+id, w); err != nil {
+				return nil, err
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(t.orders)) {
+			if strings.HasSuffix(key, "."+id) && !taken[key] {
+				taken[key] = true
+				if err := records.Append(&g, keyOrder+key, t.orders[key]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if u, ok := t.ups[id]; ok {
+			taken["up "+id] = true
+			if err := records.Append(&g, keyUp+id, u); err != nil {
+				return nil, err
+			}
+		}
+		groups = append(groups, g)
+	}
+	var rest []bus.Op
+	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
+		if !taken[key] {
+			if err := records.Append(&rest, keyOrder+key, t.orders[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.routes)) {
+		if err := records.Append(&rest, keyRoute+key, t.routes[key]); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.ups)) {
+		if !taken["up "+id] {
+			if err := records.Append(&rest, keyUp+id, t.ups[id]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, op := range rest {
+		groups = append(groups, []bus.Op{op})
+	}
+	return groups, nil
+}
+
+// done makes what the tx changed part of the model, after it is durable.
+func (t *tx) done() {
+	records.Merge(t.m.insts, t.insts)
+	records.Merge(t.m.orders, t.orders)
+	records.Merge(t.m.routes, t.routes)
+	records.Merge(t.m.ups, t.ups)
+}
+
+// used is what the instances placed on each worker reserve, and how many of
+// them belong to each service.
+type usage struct {
+	used api.Resources
+	same map[string]int
+	n    int
+}
+
+func (t *tx) usage() map[string]*usage {
+	out := map[string]*usage{}
+	for name := range t.m.workers {
+		out[name] = &usage{same: map[string]int{}}
+	}
+	add := func(worker string, i *wire.Instance) {
+		u := out[worker]
+		if u == nil {
+			return
+		}
+		if s := t.m.shares[i.App+"."+i.Service]; s != nil {
+			r := s.Spec.Resources
+			u.used.CPU += r.CPU
+			u.used.Memory += r.Memory
+			u.used.Disk += r.Disk
+		}
+		u.same[i.App+"."+i.Service]++
+		u.n++
+	}
+	for _, i := range t.instances() {
+		if i.Worker != "" && i.State != wire.Terminated && i.State != wire.Failed {
+			add(i.Worker, i)
+		}
+		// What may come back with a lost worker still takes room there.
+		if i.Shadow != nil && i.Shadow.Worker != i.Worker {
+			add(i.Shadow.Worker, i)
+		}
+	}
+	return out
+}
+
+// views are the workers as the scheduler sees them for one service.
+func (t *tx) views(svc string, use map[string]*usage) []place.WorkerView {
+	out := make([]place.WorkerView, 0, len(t.m.workers))
+	for name, w := range t.m.workers {
+		u := use[name]
+		out = append(out, place.WorkerView{
+			ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity,
+			Used: u.used, Suspect: w.suspect || !w.everHeard, Same: u.same[svc],
+		})
+	}
+	return out
+}

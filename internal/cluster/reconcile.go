@@ -1,0 +1,479 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Times of the loop.
+const (
+	maxLambda = 10 * time.Second // longest time between two reports of a worker
+	// silence beyond which a worker is suspect, in its own λ.
+	silence = 2.5
+	// forgiveAfter is how long a worker on which an instance failed for good is
+	// avoided if there is no other.
+	forgiveAfter = time.Minute
+)
+
+// step is one pass of the cluster's loop: it compares what should be with what
+// is and collects in a tx what has to change. It is a function of the model and
+// of now, and doing it twice changes nothing more.
+func (m *model) step(now time.Time) *tx {
+	t := m.begin()
+	for _, i := range t.instances() {
+		t.observe(i.ID, now)
+	}
+	for _, key := range records.SortedKeys(m.shares) {
+		t.fulfil(key, m.shares[key], now)
+	}
+	for _, i := range t.instances() {
+		if !t.wanted(i) {
+			t.end(i.ID, now)
+		}
+	}
+	t.roll(now)
+	t.place(now)
+	t.sweepOrders()
+	t.route()
+	t.reportUp()
+	return t
+}
+
+// tier is how this cluster signs transitions.
+func (m *model) tier() string { return "cluster/" + m.name }
+
+// ordinals that a share delegates and that are to be fulfilled, in order.
+func ordinals(s *wire.Share) []int {
+	var out []int
+	for _, sp := range s.Ordinals {
+		for o := sp.From; o < sp.To && len(out) < s.Min; o++ {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func instanceID(app, svc string, ordinal int) wire.InstanceID {
+	return fmt.Sprintf("%s.%s.%d", app, svc, ordinal)
+}
+
+// wanted says whether a share asks for instance i.
+func (t *tx) wanted(i *wire.Instance) bool {
+	s := t.m.shares[i.App+"."+i.Service]
+	return s != nil && slices.Contains(ordinals(s), i.Ordinal)
+}
+
+// advance moves an instance along the lifecycle. A transition that the table
+// does not have is refused, logged as an event, and leaves the instance as it is.
+func (t *tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why string) wire.Instance {
+	next, err := life.Advance(i, to, now, tier, why)
+	if err != nil {
+		t.event("instance/"+i.ID, "refused: %v", err)
+		return i
+	}
+	next.Reason = why
+	return next
+}
+
+// fulfil makes the instances that a share asks for.
+func (t *tx) fulfil(key string, s *wire.Share, now time.Time) {
+	for _, o := range ordinals(s) {
+		id := instanceID(s.App, s.Service, o)
+		if t.inst(id) != nil {
+			continue
+		}
+		i := wire.Instance{
+			V: wire.Version, ID: id, App: s.App, Service: s.Service, Ordinal: o,
+			Incarnation: 0, Revision: s.Revision, Cluster: t.m.name,
+			State: wire.ClusterScheduled, Since: now,
+			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: "taken over from the root"}},
+		}
+		t.put(i)
+	}
+}
+
+// observe takes over what the worker of an instance says about it, and what its
+// silence says.
+func (t *tx) observe(id wire.InstanceID, now time.Time) {
+	i := *t.inst(id)
+	if i.Worker == "" {
+		return
+	}
+	w := t.m.workers[i.Worker]
+	if w == nil {
+		if i.State == wire.Running || i.State == wire.WorkerScheduled {
+			t.put(t.advance(i, wire.Failed, now, t.m.tier(), "its worker was removed"))
+		}
+		return
+	}
+	st, known := w.status[id]
+	current := known && st.Incarnation == i.Incarnation
+	switch {
+	case w.suspect:
+		i = t.silent(i, w, now)
+	case current:
+		i = t.heard(i, w, st, now)
+	case i.State == wire.Running && w.everHeard && w.inbox.Ack().Inc != "" && !current:
+		// The worker reported all it has, and this is not among it: its disk is gone
+		// or somebody emptied its data directory.
+		i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker does not know it any more")
+	}
+	i = t.settle(i, now)
+	t.put(i)
+}
+
+// silent is what becomes of an instance whose worker is suspect.
+func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
+	if i.State != wire.Running && i.State != wire.WorkerScheduled {
+		return i
+	}
+	i.Unreachable = i.State == wire.Running
+	if now.Sub(w.since) < t.m.replaceAfter(&i) {
+		return i
+	}
+	ran := i.State == wire.Running
+	i = t.advance(i, wire.Failed, now, t.m.tier(), fmt.Sprintf("its worker has not been heard of for %s", now.Sub(w.heard).Round(100*time.Millisecond)))
+	if ran {
+		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since}
+	}
+	return i
+}
+
+// replaceAfter is how long a suspect worker may keep an instance.
+func (m *model) replaceAfter(i *wire.Instance) time.Duration {
+	if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.ReplaceAfter != nil {
+		return s.Spec.ReplaceAfter.Std()
+	}
+	return api.DefaultReplaceAfter.Std()
+}
+
+// heard takes over the status of an instance's current incarnation.
+func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.Time) wire.Instance {
+	by := "worker/" + w.Info.Name
+	i.Unreachable = false
+	switch st.Phase {
+	case wire.PhaseRunning:
+		switch i.State {
+		case wire.WorkerScheduled:
+			i = t.advance(i, wire.Running, now, by, "started")
+		case wire.Failed:
+			i = t.advance(i, wire.Running, now, by, "its worker is back, and it had not been replaced")
+			i.Shadow = nil
+		}
+		i.Reason = ""
+	case wire.PhasePending:
+		i.Reason = st.Why
+	case wire.PhaseRefused:
+		if i.State == wire.WorkerScheduled {
+			i = t.advance(i, wire.Failed, now, by, "refused by its worker: "+st.Why)
+			i.Avoid = appendOnce(i.Avoid, w.Info.Name)
+		}
+	case wire.PhaseExited:
+		i = t.exited(i, by, w.Info.Name, st, now)
+	case wire.PhaseStopped:
+		if i.State == wire.Running || i.State == wire.WorkerScheduled {
+			i.Draining = i.State == wire.Running
+			i = t.advance(i, wire.Terminated, now, by, "stopped")
+		}
+	}
+	if i.State == wire.Running {
+		i.Ready, i.Draining = st.Ready, st.Draining
+	}
+	i.Restarts = st.Restarts
+	if st.LastExit != nil {
+		e := *st.LastExit
+		i.LastExit = &e
+	}
+	return i
+}
+
+// exited is what becomes of an instance that ended by itself and that its
+// worker does not start again.
+func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, now time.Time) wire.Instance {
+	if i.State != wire.Running && i.State != wire.WorkerScheduled {
+		return i
+	}
+	clean := st.LastExit != nil && st.LastExit.Code == 0 && !st.LastExit.Unknown
+	if clean {
+		if i.State == wire.WorkerScheduled { // it was over before anyone saw it run
+			i = t.advance(i, wire.Running, now, by, "started")
+		}
+		i.Draining = true
+		return t.advance(i, wire.Terminated, now, by, "completed")
+	}
+	i = t.advance(i, wire.Failed, now, by, st.Why)
+	i.Avoid = appendOnce(i.Avoid, worker)
+	return i
+}
+
+// settle decides what becomes of a lost placement whose worker is back: the
+// original stays unless the service says otherwise (on_return).
+func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
+	sh := i.Shadow
+	if sh == nil || sh.Worker == i.Worker {
+		return i
+	}
+	old := t.m.workers[sh.Worker]
+	if old == nil {
+		i.Shadow = nil
+		return i
+	}
+	if old.suspect || !old.everHeard || old.inbox.Ack().Inc == "" {
+		return i // still away
+	}
+	st, ok := old.status[i.ID]
+	runs := ok && st.Incarnation == sh.Incarnation && st.Phase == wire.PhaseRunning
+	keep := "original"
+	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
+		keep = s.Spec.OnReturn
+	}
+	if runs && keep == "original" && !(st.Revision < i.Revision) {
+		// The replacement ends: its order is swept away as the instance is now
+		// placed where it was.
+		t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
+		if i.State == wire.Running || i.State == wire.WorkerScheduled {
+			i = t.advance(i, wire.Failed, now, t.m.tier(), "its original is back on "+sh.Worker)
+		}
+		i.Worker, i.Incarnation, i.Shadow = sh.Worker, sh.Incarnation, nil
+		return t.heard(i, old, st, now)
+	}
+	if runs {
+		t.event("instance/"+i.ID, "original on %s is back and ends, the replacement on %s stays", sh.Worker, i.Worker)
+	}
+	i.Shadow = nil
+	return i
+}
+
+// end brings an instance that nobody wants any more to its end.
+func (t *tx) end(id wire.InstanceID, now time.Time) {
+	i := *t.inst(id)
+	i.Shadow = nil
+	switch i.State {
+	case wire.Running:
+		w := t.m.workers[i.Worker]
+		if w == nil || w.suspect {
+			// Nobody is there to stop it. Its order goes, so that it stops on return.
+			i.Draining = true
+			i = t.advance(i, wire.Terminated, now, t.m.tier(), "no longer wanted; its worker is away and will stop it on return")
+		} else {
+			i.Draining = true
+			t.put(i)
+			return
+		}
+	case wire.Terminated:
+	default:
+		i = t.advance(i, wire.Terminated, now, t.m.tier(), "no longer wanted")
+	}
+	t.put(i)
+	if i.State == wire.Terminated {
+		t.event("instance/"+id, "Terminated: %s", i.History[len(i.History)-1].Why)
+		t.remove(id)
+	}
+}
+
+// roll brings instances to the revision of their share: what does not run at
+// once, what runs one at a time, and only while all its siblings are ready.
+func (t *tx) roll(now time.Time) {
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		var behind *wire.Instance
+		calm := true
+		for _, o := range ordinals(s) {
+			i := t.inst(instanceID(s.App, s.Service, o))
+			if i == nil || i.State == wire.Terminated {
+				continue
+			}
+			if i.Revision == s.Revision {
+				calm = calm && i.State == wire.Running && i.Ready
+				continue
+			}
+			running := i.State == wire.Running || i.State == wire.WorkerScheduled
+			if old := t.m.orders[i.Worker+"."+i.ID]; !running || (old != nil && sameProgram(old.Spec, s.Spec)) {
+				next := *i
+				next.Revision = s.Revision
+				t.put(next)
+				calm = calm && i.State == wire.Running && i.Ready
+			} else if behind == nil {
+				behind = i
+			}
+		}
+		if behind == nil || !calm {
+			continue
+		}
+		next := t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), fmt.Sprintf("updating to revision %d", s.Revision))
+		next.Revision = s.Revision
+		next.Incarnation++
+		next.Restarts = 0
+		t.put(next)
+		t.giveOrder(&next, s)
+	}
+}
+
+// sameProgram says whether an instance of spec a needs no restart to be one of b.
+func sameProgram(a, b *api.Service) bool {
+	x, y := *a, *b
+	x.Replicas, y.Replicas = api.Replicas{}, api.Replicas{}
+	x.ReplaceAfter, y.ReplaceAfter = nil, nil
+	x.OnReturn, y.OnReturn = "", ""
+	x.Affinity, y.Affinity = api.Affinity{}, api.Affinity{}
+	x.Spread, y.Spread = "", ""
+	return records.Same(x, y)
+}
+
+// place finds a worker for every instance that has none.
+func (t *tx) place(now time.Time) {
+	var use map[string]*usage
+	for _, i := range t.instances() {
+		// What was given back stays ours to place until the root takes it away.
+		waiting := i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested
+		s := t.m.shares[i.App+"."+i.Service]
+		if !waiting || s == nil || !t.wanted(i) {
+			continue
+		}
+		if i.State == wire.Failed && restartNever(s.Spec, i) {
+			continue
+		}
+		if use == nil {
+			use = t.usage()
+		}
+		t.placeOne(*i, s, use, now)
+	}
+}
+
+// restartNever: the program ended with an error and is not to be run again.
+func restartNever(s *api.Service, i *wire.Instance) bool {
+	return s.Restart.Policy == "never" && i.LastExit != nil && i.Shadow == nil
+}
+
+func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now time.Time) {
+	avoid := i.Avoid
+	if i.Shadow != nil {
+		avoid = appendOnce(slices.Clone(avoid), i.Shadow.Worker)
+	}
+	key := i.App + "." + i.Service
+	begin := time.Now()
+	d := place.Schedule(t.views(key, use), place.Request{
+		Instance: i.ID, Count: 1, Runtime: s.Spec.Runtime, Demand: s.Spec.Resources,
+		Spread: s.Spec.Spread, Scheduler: s.Spec.Scheduler, Avoid: avoid,
+	})
+	d.TookNs = time.Since(begin).Nanoseconds()
+	if d.Chosen == "" {
+		t.unplaced(i, d, now)
+		return
+	}
+	if i.State == wire.Requested {
+		i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "there is room again")
+	}
+	i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "placed on a worker")
+	i.Worker = d.Chosen
+	i.Incarnation++
+	i.Revision = s.Revision
+	i.Restarts = 0
+	i.Unreachable = false
+	t.put(i)
+	t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+	t.giveOrder(&i, s)
+	if u := use[d.Chosen]; u != nil {
+		u.used.CPU += s.Spec.Resources.CPU
+		u.used.Memory += s.Spec.Resources.Memory
+		u.used.Disk += s.Spec.Resources.Disk
+		u.same[key]++
+	}
+}
+
+// unplaced is what becomes of an instance that no worker can take: while the
+// cluster is still hearing from its workers it waits, then it is given back to
+// the root with the reason. Until the root takes it away the cluster goes on
+// trying, so that it heals without the root as soon as there is room.
+func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
+	switch {
+	case i.State == wire.Requested && len(i.Avoid) > 0 && now.Sub(i.Since) >= forgiveAfter:
+		// Failing again where it failed is better than not running at all, but not
+		// in a hurry.
+		i.Avoid = nil
+	case t.m.gathering(now), i.State == wire.Requested:
+		i.Reason = d.Reason
+	default:
+		i = t.advance(i, wire.Requested, now, t.m.tier(), d.Reason)
+		i.Worker = ""
+		t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+		t.event("instance/"+i.ID, "given back to the root: %s", d.Reason)
+	}
+	t.put(i)
+}
+
+// gathering: this process started lately and has not yet heard from all the
+// workers that are registered.
+func (m *model) gathering(now time.Time) bool {
+	if now.Sub(m.started) > time.Duration(silence*float64(maxLambda)) {
+		return false
+	}
+	for _, w := range m.workers {
+		if !w.everHeard {
+			return true
+		}
+	}
+	return false
+}
+
+// giveOrder writes the order of an instance to its worker.
+func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
+	t.order(i.Worker, i.ID, &wire.Order{
+		V: wire.Version, ID: i.ID, App: i.App, Service: i.Service, Ordinal: i.Ordinal,
+		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, Peers: s.Peers,
+	})
+}
+
+// sweepOrders brings the orders in line with the instances: each has one at its
+// worker, a lost placement keeps its order until it is settled, everything else
+// is taken back.
+func (t *tx) sweepOrders() {
+	want := map[string]bool{}
+	for _, i := range t.instances() {
+		if i.Shadow != nil {
+			want[i.Shadow.Worker+"."+i.ID] = true
+		}
+		if i.Worker == "" || i.State == wire.Terminated || i.State == wire.Requested || i.State == wire.ClusterScheduled {
+			continue
+		}
+		key := i.Worker + "." + i.ID
+		want[key] = true
+		o, ok := t.orders[key]
+		if !ok {
+			o = t.m.orders[key]
+		}
+		s := t.m.shares[i.App+"."+i.Service]
+		switch {
+		case o == nil && s != nil && (i.State == wire.Running || i.State == wire.WorkerScheduled):
+			t.giveOrder(i, s)
+		case o == nil:
+		case i.Draining && !t.wanted(i):
+			stop := *o
+			stop.Stop = true
+			t.order(i.Worker, i.ID, &stop)
+		case s != nil && o.Incarnation == i.Incarnation && o.Revision != i.Revision:
+			t.giveOrder(i, s)
+		case o.Incarnation != i.Incarnation && s != nil:
+			t.giveOrder(i, s)
+		}
+	}
+	for key, o := range t.m.orders {
+		if !want[key] {
+			t.order(key[:len(key)-len(o.ID)-1], o.ID, nil)
+		}
+	}
+}
+
+func appendOnce(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(slices.Clone(list), s)
+}

@@ -1,0 +1,276 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Options of a cluster orchestrator.
+type Options struct {
+	Dir string
+	// Name, "" takes the one in the token.
+	Name string
+	// TokenFile and Stdin: see enroll.Node.
+	TokenFile string
+	Stdin     io.Reader
+	// LinkAddr is where workers connect, APIAddr where people do (host:port).
+	LinkAddr, APIAddr string
+	// Advertise are the hosts (without port) by which others reach this machine.
+	Advertise []string
+	Areas     []string
+	// Details lets the root see workers, decisions and logs of this cluster.
+	Details bool
+	Log     *slog.Logger
+}
+
+// Cluster is a running cluster orchestrator.
+type Cluster struct {
+	*core
+	opts   Options
+	ca     *pki.ClusterAuthority
+	id     *pki.Identity
+	server *bus.ClusterServer
+	api    *rest.Server
+	ledger *enroll.Ledger
+	clock  func() time.Time
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+// Start joins the root if that has not happened yet, and starts everything. The
+// caller must Close it.
+func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("preparing the data directory: %w", err)
+	}
+	joined, err := join(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{opts: o, clock: pki.NewClock(o.Dir)}
+	c.core = &core{name: joined.Cluster, areas: o.Areas, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
+	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
+		return nil, err
+	}
+	if c.id, err = pki.LoadIdentity(o.Dir); err != nil {
+		return nil, err
+	}
+	key, err := enroll.Key(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c.server, err = bus.StartCluster(ctx, bus.ClusterOptions{
+		Dir: filepath.Join(o.Dir, "bus"), Name: c.name, Listen: o.LinkAddr, Log: o.Log,
+		TLS: c.id.ServerTLS(tls.RequireAndVerifyClientCert),
+		Upstream: &bus.Upstream{
+			Addrs: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: joined.BusJWT, Key: key,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
+	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin()}
+	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
+		return nil, err
+	}
+	c.m.peer = func(w string) string { return opaque(joined.Chain, w) }
+	c.server.OnWorker(c.onWorker)
+	if err := c.serveAPI(); err != nil {
+		return nil, err
+	}
+	stopWorkers, err := c.serveWorkers()
+	if err != nil {
+		return nil, err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = func() { cancel(); stopWorkers() }
+	c.work.Go(func() { c.loop(run) })
+	c.work.Go(func() {
+		if err := c.lower().Run(run); err != nil && run.Err() == nil {
+			c.log.Error("the exchange with the root ended", "error", err)
+		}
+	})
+	return c, nil
+}
+
+// join makes this node a cluster of its root, once.
+func join(ctx context.Context, o Options) (wire.JoinReply, error) {
+	caKey, err := pki.EnsureClusterKey(o.Dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	nodeKey, err := pki.EnsureKey(o.Dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	return enroll.Node{
+		Dir: o.Dir, Kind: pki.KindCluster, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
+		Areas: o.Areas, Version: obs.Version(), Public: caKey,
+		Save: func(r wire.JoinReply) error {
+			if err := pki.SaveCluster(o.Dir, r.Chain, r.CA); err != nil {
+				return err
+			}
+			ca, err := pki.OpenClusterAuthority(o.Dir)
+			if err != nil {
+				return err
+			}
+			chain, err := ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: r.Cluster}, PublicKey: nodeKey}, pki.SaneNow(o.Dir, time.Now()))
+			if err != nil {
+				return err
+			}
+			return pki.SaveIdentity(o.Dir, chain, r.CA)
+		},
+		Warn: func(s string) { o.Log.Warn(s) },
+	}.Join(ctx)
+}
+
+// opaque is the name under which a worker of this cluster proves itself to
+// routers of other clusters: it says nothing about the worker, and whoever is
+// given it cannot list the others.
+func opaque(secret, worker string) string {
+	sum := sha256.Sum256([]byte(secret + "\x00" + worker))
+	return "w-" + hex.EncodeToString(sum[:8])
+}
+
+func (c *Cluster) serveAPI() (err error) {
+	c.api, err = rest.New(rest.Options{
+		Addr: c.opts.APIAddr, TLS: c.id.ServerTLS(tls.VerifyClientCertIfGiven), Backend: backend{c},
+		Log: c.log, Version: obs.Version(),
+		Authorize: func(cs tls.ConnectionState) (string, error) {
+			s, err := pki.PeerSubject(cs)
+			if err != nil {
+				return "", err
+			}
+			if s.Role != pki.RoleAdmin || s.Cluster != c.name {
+				return "", fmt.Errorf("%s is not an operator of cluster %s", s, c.name)
+			}
+			return s.String(), nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.api.Start(); err != nil {
+		return err
+	}
+	return c.writeContext()
+}
+
+// ContextFile is where a first start leaves the operator's context.
+func (c *Cluster) ContextFile() string { return filepath.Join(c.opts.Dir, "context.yaml") }
+
+func (c *Cluster) writeContext() error {
+	if _, err := os.Stat(c.ContextFile()); err == nil {
+		return nil
+	}
+	chain, key, err := c.ca.NewAdmin("admin", c.clock())
+	if err != nil {
+		return fmt.Errorf("making the operator's certificate: %w", err)
+	}
+	return rest.WriteContext(c.ContextFile(), rest.ContextEntry{
+		Name: c.name, Server: "https://" + c.apiAddrs()[0], CA: c.ca.PEM(), Cert: chain, Key: key,
+		ServerName: pki.ClusterName(c.name),
+	})
+}
+
+// apiAddrs and linkAddrs are the addresses by which others reach this cluster.
+func (c *Cluster) apiAddrs() []string  { return enroll.Reachable(c.opts.Advertise, c.api.Addr()) }
+func (c *Cluster) linkAddrs() []string { return enroll.Reachable(c.opts.Advertise, c.server.Addr()) }
+
+// Join implements rest.Backend: a worker wants in.
+func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error) {
+	now := b.clock()
+	tok, used, err := b.ledger.Check(ctx, r, pki.KindWorker, now)
+	if err != nil {
+		b.log.Warn("a worker's join was refused", "name", r.Name, "id", tok.ID, "error", err)
+		return wire.JoinReply{}, err
+	}
+	if !enroll.IsName(r.Name) {
+		return wire.JoinReply{}, wire.Problemf(400, "bad-name", "give it another with --name: letters a-z, digits and -, at most 63",
+			"this cannot be the name of a worker", "%q", r.Name)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	hash := enroll.KeyHash(r.PublicKey)
+	if w := b.m.workers[r.Name]; w != nil && w.KeyHash != hash {
+		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "give this one another name with --name",
+			"the name is taken", "cluster %s has a worker %s already, with another key, since %s", b.name, r.Name, w.Joined.Format(time.RFC3339))
+	}
+	chain, err := b.ca.Issue(pki.LeafRequest{
+		Subject:   pki.Subject{Role: pki.RoleWorker, Cluster: b.name, Name: r.Name},
+		PublicKey: r.PublicKey, DNSNames: []string{pki.WorkerName(b.name, b.m.peer(r.Name))},
+	}, now)
+	if err != nil {
+		return wire.JoinReply{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
+	}
+	jwt, err := b.server.AddWorker(r.Name, r.NatsKey)
+	if err != nil {
+		return wire.JoinReply{}, fmt.Errorf("making the worker's credentials: %w", err)
+	}
+	rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: r.Name, Version: r.Version}, Joined: now, PublicKey: r.NatsKey, KeyHash: hash}
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	if _, err := b.store.Commit(ctx, used, bus.Put(keyWorker+r.Name, data)); err != nil {
+		if errors.Is(err, bus.ErrConflict) {
+			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --worker", "the join token was used by another node just now", "token %s", tok.ID)
+		}
+		return wire.JoinReply{}, fmt.Errorf("registering the worker: %w", err)
+	}
+	if b.m.workers[r.Name] == nil {
+		b.m.workers[r.Name] = newWorker(rec, time.Now())
+		b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, "joined")
+		b.log.Info("a worker joined", "worker", r.Name)
+	}
+	return wire.JoinReply{
+		V: wire.Version, Chain: chain, CA: b.ca.PEM(), BusJWT: jwt,
+		Link: b.linkAddrs(), LinkName: pki.ClusterName(b.name), Cluster: b.name, Root: b.ca.RootID(),
+	}, nil
+}
+
+// Addr is where people reach the cluster's HTTP interface.
+func (c *Cluster) Addr() string { return c.apiAddrs()[0] }
+
+// Close stops everything and waits for it. What runs on the workers goes on.
+func (c *Cluster) Close() {
+	if c.api != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		if err := c.api.Close(ctx); err != nil {
+			c.log.Debug("closing the HTTP interface", "error", err)
+		}
+		cancel()
+	}
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.work.Wait()
+	if c.server != nil {
+		c.server.Close()
+	}
+}

@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of λ towards the root.
+const (
+	upMin = 500 * time.Millisecond
+	upMax = 5 * time.Second
+)
+
+// lower is the exchange with the root.
+func (c *core) lower() *exchange.Lower {
+	return &exchange.Lower{
+		Conn: c.up, Subjects: exchange.ClusterSubjects(), Desired: (*rootDesired)(c),
+		Observed: exchange.StoreSource{Store: c.store, Prefix: keyUp},
+		Changed:  c.upChanged, Status: c.upStatus, OnReply: c.onUpReply,
+		Min: upMin, Max: upMax, Answer: c.answer, Log: c.log,
+	}
+}
+
+func (c *core) onUpReply(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if (err == nil) != (c.upErr == nil) {
+		what := "the root answers"
+		if err != nil {
+			what = "the root does not answer, the site goes on by itself: " + err.Error()
+		}
+		c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, what)
+		c.log.Info(what)
+	}
+	c.upErr = err
+	if err == nil {
+		c.upAt = time.Now()
+	}
+}
+
+// upStatus is the aggregate, where the root has not heard it yet.
+func (c *core) upStatus(full bool) (json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	agg := c.m.aggregate(c.have, c.areas)
+	now := time.Now()
+	if !full && !significant(c.said, agg) && (now.Sub(c.saidAt) < upMax || records.Same(c.said, agg)) {
+		return nil, nil
+	}
+	c.said, c.saidAt = agg, now
+	return json.Marshal(agg)
+}
+
+// rootDesired is the cluster's copy of what the root wants of it.
+type rootDesired core
+
+var _ exchange.DesiredStore = (*rootDesired)(nil)
+
+// Have implements exchange.DesiredStore.
+func (d *rootDesired) Have() wire.Rev {
+	c := (*core)(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.have
+}
+
+// farKeys maps what the root calls its parts to keys of this store.
+var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}}
+
+// Take implements exchange.DesiredStore. The revision is stored last, so that a
+// crash in between leads to the same changes being fetched again.
+func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error {
+	c := (*core)(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shares, far := c.m.shares, c.m.far
+	if full {
+		shares, far = map[string]*wire.Share{}, map[string]*wire.Route{}
+	} else {
+		shares, far = clone(shares), clone(far)
+	}
+	var groups [][]bus.Op
+	for _, ch := range changes {
+		key, ok := "", false
+		for _, p := range farKeys {
+			if rest, found := strings.CutPrefix(ch.Key, p.Prefix); found {
+				key, ok = p.As+rest, true
+			}
+		}
+		if !ok {
+			continue // of a newer root; nothing that this version could do about it
+		}
+		rest := key[strings.IndexByte(key, '.')+1:]
+		var err error
+		if strings.HasPrefix(key, keyShare) {
+			err = apply(shares, rest, ch)
+		} else {
+			err = apply(far, rest, ch)
+		}
+		if err != nil {
+			return fmt.Errorf("what the root sent for %s: %w", ch.Key, err)
+		}
+		op := bus.Put(key, ch.Value)
+		if ch.Deleted {
+			op = bus.Del(key)
+		}
+		groups = append(groups, []bus.Op{op})
+	}
+	if full {
+		for key := range c.m.shares {
+			if shares[key] == nil {
+				groups = append(groups, []bus.Op{bus.Del(keyShare + key)})
+			}
+		}
+		for key := range c.m.far {
+			if far[key] == nil {
+				groups = append(groups, []bus.Op{bus.Del(keyFar + key)})
+			}
+		}
+	}
+	b, err := json.Marshal(to)
+	if err != nil {
+		return err
+	}
+	groups = append(groups, []bus.Op{bus.Put(keyHave, b)})
+	if err := records.Commit(ctx, c.store, groups); err != nil {
+		return err
+	}
+	c.m.shares, c.m.far, c.have = shares, far, to
+	poke(c.wake)
+	return nil
+}
+
+func clone[T any](m map[string]*T) map[string]*T {
+	out := make(map[string]*T, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func apply[T any](m map[string]*T, key string, ch wire.Change) error {
+	if ch.Deleted {
+		delete(m, key)
+		return nil
+	}
+	v := new(T)
+	if err := json.Unmarshal(ch.Value, v); err != nil {
+		return err
+	}
+	m[key] = v
+	return nil
+}
+
+// answer serves the root's questions, as far as the operator lets details leave.
+func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
+	if !c.m.details {
+		return nil, fmt.Errorf("cluster %s keeps its details to itself; ask it directly with a context of its own", c.name)
+	}
+	switch q.What {
+	case "logs":
+		return c.logs(ctx, q)
+	case "explain":
+		return c.explain(ctx, q.Instance)
+	case "workers":
+		return c.workers(), nil
+	}
+	return nil, fmt.Errorf("cluster %s does not know the question %q", c.name, q.What)
+}
+
+// logs passes a question for a log on to the worker that has it.
+func (c *core) logs(ctx context.Context, q wire.Ask) (wire.LogChunk, error) {
+	var chunk wire.LogChunk
+	c.mu.Lock()
+	i := c.m.insts[q.Instance]
+	var name string
+	if i != nil {
+		name = i.Worker
+	}
+	c.mu.Unlock()
+	switch {
+	case i == nil:
+		return chunk, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", q.Instance, c.name)
+	case name == "":
+		return chunk, wire.Problemf(409, "not-placed", "verge describe instance/"+q.Instance, "there is no log yet", "%s is %s and on no worker", q.Instance, i.State)
+	}
+	err := exchange.AskPeer(ctx, c.local, exchange.WorkerSubjects(name), q, &chunk)
+	if errors.Is(err, bus.ErrNoResponder) || errors.Is(err, context.DeadlineExceeded) {
+		return chunk, wire.Problemf(503, "worker-away", "try again when the worker is back: verge get workers", "the log cannot be read now", "worker %s, which has it, does not answer", name)
+	}
+	return chunk, err
+}

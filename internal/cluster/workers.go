@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// token is the n-th token of a subject.
+func token(subject string, n int) string {
+	parts := strings.Split(subject, ".")
+	if n >= len(parts) {
+		return ""
+	}
+	return parts[n]
+}
+
+// onReport takes over a worker's report.
+func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.ReportReply {
+	reply := wire.ReportReply{V: wire.Version}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.m.workers[name]
+	if w == nil {
+		reply.Refused = fmt.Sprintf("worker %s is not registered in cluster %s: join again with a new token", name, c.name)
+		return reply
+	}
+	if r.Status != nil {
+		if err := c.takeInfo(ctx, w, r.Status); err != nil {
+			c.log.Error("taking over what a worker says about itself", "worker", name, "error", err)
+			reply.Refused = err.Error()
+			return reply
+		}
+	} else if !w.everHeard {
+		reply.NeedStatus = true
+	}
+	changed := !w.everHeard || w.suspect
+	before := w.inbox.Ack()
+	for _, ch := range w.inbox.Accept(r) {
+		changed = true
+		if ch.Deleted {
+			delete(w.status, ch.Key)
+			continue
+		}
+		var st wire.InstanceStatus
+		if err := json.Unmarshal(ch.Value, &st); err != nil {
+			c.log.Warn("a worker's status cannot be read", "worker", name, "instance", ch.Key, "error", err)
+			continue
+		}
+		w.status[ch.Key] = st
+	}
+	w.heard, w.connected = now, true
+	if r.Next > 0 {
+		w.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
+	}
+	if !reply.NeedStatus {
+		w.everHeard = true
+	}
+	if changed || before != w.inbox.Ack() {
+		poke(c.wake)
+	}
+	reply.Want = c.desiredOf(name).Rev()
+	reply.Ack = w.inbox.AckFor(r)
+	return reply
+}
+
+// takeInfo stores what a worker says about itself, where that is new.
+func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage) error {
+	var info wire.WorkerInfo
+	if err := json.Unmarshal(raw, &info); err != nil {
+		return fmt.Errorf("what the worker says about itself cannot be read: %w", err)
+	}
+	info.Name = w.Info.Name // its identity is the subject it used, not what it says
+	if records.Same(info, w.Info) {
+		return nil
+	}
+	rec := w.workerRecord
+	rec.Info = info
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+info.Name, b)); err != nil {
+		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
+	}
+	w.workerRecord = rec
+	poke(c.wake)
+	return nil
+}
+
+// onWorker hears of a worker's connection opening or closing.
+func (c *core) onWorker(name string, connected bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.m.workers[name]
+	if w == nil || w.connected == connected {
+		return
+	}
+	w.connected = connected
+	if !connected {
+		poke(c.wake)
+	}
+}
+
+// judge decides which workers are suspect. A cluster that did not run for a
+// while itself doubts itself first: it gives everybody a new chance to be heard.
+// It reports whether any verdict has changed.
+func (c *core) judge(now time.Time) (changed bool) {
+	stalled := life.Stalled(now.Sub(c.lastPass), tick, maxLambda)
+	c.lastPass = now
+	for name, w := range c.m.workers {
+		v := life.Judge(now, life.Peer{
+			Heard: w.heard, Interval: w.lambda, Since: w.since,
+			// One that has not been heard since this process started may still be on
+			// its way back.
+			Connected: w.connected || !w.everHeard,
+		}, stalled)
+		w.heard = v.Heard
+		if v.Suspect != w.suspect {
+			changed = true
+			what := "heard of again"
+			if v.Suspect {
+				what = "suspect: " + v.Why
+			}
+			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+			c.log.Info("worker "+what, "worker", name)
+		}
+		w.suspect, w.since = v.Suspect, v.Since
+	}
+	return changed
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxGone bounds what a board remembers about forgotten instances.
+const maxGone = 4096
+
+// board is what the engine shows to others: the status of every instance, each
+// change numbered. Readers ask for what changed after a number.
+type board struct {
+	mu     sync.Mutex // guards all below
+	run    string     // names this numbering
+	seq    uint64
+	have   wire.Rev
+	info   wire.EngineInfo
+	status map[wire.InstanceID]entry
+	gone   []goneEntry
+	// floor: a reader that is not further than this is told everything.
+	floor   uint64
+	changed chan struct{} // closed and replaced at every change
+}
+
+type entry struct {
+	status wire.InstanceStatus
+	seq    uint64
+}
+
+type goneEntry struct {
+	id  wire.InstanceID
+	seq uint64
+}
+
+func newBoard(info wire.EngineInfo) *board {
+	return &board{
+		run: wire.NewID(), info: info,
+		status:  make(map[wire.InstanceID]entry),
+		changed: make(chan struct{}),
+	}
+}
+
+// bumpLocked numbers a change and wakes who waits for one.
+func (b *board) bumpLocked() uint64 {
+	b.seq++
+	close(b.changed)
+	b.changed = make(chan struct{})
+	return b.seq
+}
+
+// put shows the status of an instance. The same one again is no change.
+func (b *board) put(s wire.InstanceStatus) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.V = wire.Version
+	if e, ok := b.status[s.ID]; ok && reflect.DeepEqual(e.status, s) {
+		return
+	}
+	b.status[s.ID] = entry{status: s, seq: b.bumpLocked()}
+}
+
+// get returns what is shown of an instance.
+func (b *board) get(id wire.InstanceID) (wire.InstanceStatus, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, ok := b.status[id]
+	return e.status, ok
+}
+
+// runtimes that this engine has.
+func (b *board) runtimes() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.info.Runtimes
+}
+
+// ids returns the instances that are shown.
+func (b *board) ids() []wire.InstanceID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.status))
+}
+
+// running returns the instances that have a task, and a channel that is closed
+// at the next change of anything.
+func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var ids []wire.InstanceID
+	for id, e := range b.status {
+		if e.status.Phase == wire.PhaseRunning {
+			ids = append(ids, id)
+		}
+	}
+	return ids, b.changed
+}
+
+// target returns where a port of an instance listens, or why nothing new may be
+// sent there.
+func (b *board) target(id wire.InstanceID, port string) (string, error) {
+	s, ok := b.get(id)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%s: %w on this worker", id, proxy.ErrNoInstance)
+	case s.Draining:
+		return "", fmt.Errorf("%s is %w", id, proxy.ErrDraining)
+	case s.Phase != wire.PhaseRunning:
+		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrNotReady, s.Phase)
+	case !s.Ready:
+		return "", fmt.Errorf("%s is %w", id, proxy.ErrNotReady)
+	}
+	n, ok := s.Ports[port]
+	if !ok {
+		return "", fmt.Errorf("%s is %w: it has no port %q", id, proxy.ErrNotReady, port)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n)), nil
+}
+
+// forget removes an instance and remembers that it is gone.
+func (b *board) forget(id wire.InstanceID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.status, id)
+	seq := b.bumpLocked()
+	if len(b.gone) >= maxGone {
+		// A reader that is behind could no longer be told which instances went.
+		// A new name for the numbering makes each of them ask for everything.
+		b.run, b.gone, b.floor = wire.NewID(), nil, seq
+		return
+	}
+	b.gone = append(b.gone, goneEntry{id: id, seq: seq})
+}
+
+// setHave shows the revision of the stored orders.
+func (b *board) setHave(r wire.Rev) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.have != r {
+		b.have = r
+		b.bumpLocked()
+	}
+}
+
+// setInfo changes what the engine says about itself.
+func (b *board) setInfo(change func(*wire.EngineInfo)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.info)
+	b.bumpLocked()
+}
+
+// since returns what changed after a number, and a channel that is closed at
+// the next change. news is false if there is nothing to tell.
+func (b *board) since(after uint64) (s wire.EngineState, news bool, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// A number from the future is another engine's.
+	if after > b.seq || after < b.floor {
+		after = 0
+	}
+	s = wire.EngineState{V: wire.Version, Engine: b.run, Seq: b.seq, Have: b.have, Info: b.info}
+	s.Info.Runtimes = slices.Clone(b.info.Runtimes)
+	s.Info.Missing = maps.Clone(b.info.Missing)
+	s.Info.Problems = slices.Clone(b.info.Problems)
+	for _, id := range slices.Sorted(maps.Keys(b.status)) {
+		if e := b.status[id]; e.seq > after {
+			s.Changed = append(s.Changed, clone(e.status))
+		}
+	}
+	if after > 0 {
+		for _, g := range b.gone {
+			if _, back := b.status[g.id]; g.seq > after && !back {
+				s.Gone = append(s.Gone, g.id)
+			}
+		}
+	}
+	return s, after == 0 || b.seq > after, b.changed
+}
+
+// clone copies a status so that a reader may keep it.
+func clone(s wire.InstanceStatus) wire.InstanceStatus {
+	s.Ports = maps.Clone(s.Ports)
+	if s.LastExit != nil {
+		e := *s.LastExit
+		s.LastExit = &e
+	}
+	return s
+}

@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ErrStopped is wrapped by the errors of calls to an engine that has ended or
+// is about to.
+var ErrStopped = errors.New("the engine has stopped")
+
+// ErrBadOrders is wrapped by the error of Apply for orders that no engine could
+// act on. Sending them again is of no use.
+var ErrBadOrders = errors.New("the orders can't be acted on")
+
+// ErrNoInstance is wrapped by the error of Logs for an instance that is not here.
+var ErrNoInstance = errors.New("no such instance on this worker")
+
+// maxWait bounds how long State and Logs hold an answer.
+const maxWait = 5 * time.Minute
+
+// Options of an Engine.
+type Options struct {
+	// Dir is the worker's data directory; it exists. One engine works in it.
+	Dir    string
+	Config wire.EngineConfig
+	// Drivers by the name of their runtime.
+	Drivers map[string]runtime.Driver
+	Log     *slog.Logger
+	// Version of the program, for people.
+	Version string
+	// Listen serves the agent on the unix socket in Dir. False where the agent
+	// calls the methods itself.
+	Listen bool
+
+	parts parts
+}
+
+// Engine runs the instances of a worker.
+type Engine struct {
+	opts  Options
+	log   *slog.Logger
+	board *board
+
+	loaded chan struct{} // closed when the files are read: Apply may work
+	ended  chan struct{} // closed when Run is over or about to be
+	halted chan struct{} // closed when Shutdown has stopped everything
+	hurry  chan struct{} // closed when Shutdown's patience is over
+
+	haltOnce, hurryOnce sync.Once
+
+	applying sync.Mutex // one Apply at a time; taken before mu
+
+	kit *kit // set before loaded is closed
+
+	mu        sync.Mutex // guards below; taken before those of an instance and of the board
+	orders    []wire.Order
+	known     bool // orders were read from disk or sent
+	halting   bool
+	spawn     func(func(context.Context)) // starts a goroutine of this Run; nil when it is over
+	instances map[wire.InstanceID]*instance
+	// marked instances have processes that an earlier engine started.
+	marked map[wire.InstanceID]bool
+	// orphans left traces but no readable record. Nothing is done about them until
+	// orders are known.
+	orphans []wire.InstanceID
+	alive   sync.WaitGroup // of supervisors
+}
+
+// New makes an engine; Run makes it work.
+func New(opts Options) (*Engine, error) {
+	dir, err := filepath.Abs(opts.Dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data directory of the engine: %w", err)
+	}
+	opts.Dir = dir
+	if err := wire.CheckVersion("engine configuration", opts.Config.V); err != nil {
+		return nil, err
+	}
+	if opts.Config.Worker == "" || opts.Config.Cluster == "" {
+		return nil, errors.New("engine configuration: worker and cluster must be named")
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	info, err := probeDrivers(opts.Drivers)
+	if err != nil {
+		return nil, err
+	}
+	info.Version = opts.Version
+	return &Engine{
+		opts: opts, log: opts.Log, board: newBoard(info),
+		loaded: make(chan struct{}), ended: make(chan struct{}),
+		halted: make(chan struct{}), hurry: make(chan struct{}),
+		instances: make(map[wire.InstanceID]*instance),
+	}, nil
+}
+
+// Apply stores orders and acts on them. When it returns nil they are on disk.
+func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
+	if err := e.wait(ctx); err != nil {
+		return err
+	}
+	if err := checkOrders(&o); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadOrders, err)
+	}
+	e.applying.Lock()
+	defer e.applying.Unlock()
+	err := writeJSON(filepath.Join(e.opts.Dir, wire.EngineOrdersFile), &o)
+	e.kit.problems.set("orders", err)
+	if err != nil {
+		return fmt.Errorf("store orders: %w", err)
+	}
+	e.kit.router.SetRoutes(o.Routes)
+	e.mu.Lock()
+	e.orders, e.known = o.Orders, true
+	e.mu.Unlock()
+	e.board.setHave(o.Have)
+	e.replan()
+	return nil
+}
+
+// State says what changed after a number that an earlier State returned, or
+// everything after 0. If nothing did it waits for a change, at most for wait.
+func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.EngineState{}, err
+	}
+	timer := time.NewTimer(min(max(wait, 0), maxWait))
+	defer timer.Stop()
+	for {
+		s, news, changed := e.board.since(after)
+		if news {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return s, nil
+		case <-ctx.Done():
+			return wire.EngineState{}, ctx.Err()
+		case <-e.ended:
+			return wire.EngineState{}, ErrStopped
+		}
+	}
+}
+
+// wait waits until the engine knows what it has.
+func (e *Engine) wait(ctx context.Context) error {
+	select {
+	case <-e.ended:
+		return ErrStopped
+	default:
+	}
+	select {
+	case <-e.loaded:
+		return nil
+	case <-e.ended:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Shutdown stops every instance by its stop rule and then ends Run. Orders stay
+// stored: the next engine in the same directory starts them again. When ctx is
+// done before that, what is left is killed.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	if err := e.wait(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.halting = true
+	e.mu.Unlock()
+	e.replan()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.alive.Wait()
+	}()
+	defer e.haltOnce.Do(func() { close(e.halted) })
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	e.hurryOnce.Do(func() { close(e.hurry) })
+	last := time.NewTimer(killWithin + time.Second)
+	defer last.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-last.C:
+		return errors.New("stop instances: some could not be killed; see the worker's log")
+	}
+}
+
+// replan gives every instance its goal and makes those that are new.
+func (e *Engine) replan() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spawn == nil {
+		return
+	}
+	if e.known && !e.halting && e.orphans != nil {
+		for _, id := range e.orphans {
+			if e.instances[id] == nil {
+				e.addLocked(id, record{}, true)
+			}
+		}
+		e.orphans = nil
+	}
+	w := world{
+		orders: e.orders, known: e.known, halting: e.halting,
+		capacity: e.opts.Config.Capacity, runtimes: e.board.runtimes(),
+		present: make(map[wire.InstanceID]present, len(e.instances)),
+	}
+	for id, in := range e.instances {
+		w.present[id] = in.present()
+	}
+	for id, g := range plan(w) {
+		in := e.instances[id]
+		if in == nil {
+			in = e.addLocked(id, record{}, e.marked[id])
+		}
+		in.setGoal(g)
+	}
+}
+
+// addLocked adds an instance and starts its supervisor, which waits for its goal
+// if it has none yet.
+func (e *Engine) addLocked(id wire.InstanceID, rec record, marked bool) *instance {
+	in := newInstance(e.kit, id, rec, marked)
+	delete(e.marked, id)
+	e.instances[id] = in
+	e.alive.Add(1)
+	e.spawn(func(ctx context.Context) {
+		defer e.alive.Done()
+		in.run(ctx)
+	})
+	return in
+}
+
+// forgotten removes an instance whose traces are gone, unless it has been
+// ordered again.
+func (e *Engine) forgotten(in *instance) bool {
+	e.mu.Lock()
+	if in.currentGoal().kind != goalForget {
+		e.mu.Unlock()
+		return false
+	}
+	delete(e.instances, in.id)
+	e.board.forget(in.id)
+	e.mu.Unlock()
+	e.replan()
+	return true
+}
+
+// Target implements proxy.Local.
+func (e *Engine) Target(id wire.InstanceID, port string) (string, error) {
+	return e.board.target(id, port)
+}

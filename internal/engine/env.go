@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Variables by which an engine knows its own processes again. A service can't
+// set them.
+const (
+	envEngine   = "VERGE_ENGINE"
+	envInstance = "VERGE_INSTANCE"
+)
+
+// surroundings are what an instance is told about itself.
+type surroundings struct {
+	path, cluster, worker, engine string
+	work, tmp                     string
+	ports                         map[string]int
+	// addrs of the services of the application: service → port name → host:port.
+	addrs map[string]map[string]string
+}
+
+// base are the variables that Verge sets for the process of an order, to which
+// the descriptor may refer and add.
+func base(o *wire.Order, s surroundings) map[string]string {
+	env := map[string]string{
+		"PATH":          s.path,
+		"HOME":          s.work,
+		"TMPDIR":        s.tmp,
+		"VERGE_APP":     o.App,
+		"VERGE_SERVICE": o.Service,
+		envInstance:     o.ID,
+		"VERGE_ORDINAL": strconv.Itoa(o.Ordinal),
+		"VERGE_WORKER":  s.worker,
+		"VERGE_CLUSTER": s.cluster,
+		envEngine:       s.engine,
+	}
+	for i := range o.Spec.Ports {
+		name := portName(&o.Spec.Ports[i])
+		n := strconv.Itoa(s.ports[name])
+		if i == 0 {
+			env["PORT"] = n
+		}
+		env[api.PortEnvName(name)] = n
+	}
+	// First the single ports, VERGE_<SERVICE>_<PORT>_ADDR, then the services: the
+	// port "b" of service "a" must not hide the service "a-b".
+	for service, ports := range o.Peers {
+		for i := range ports {
+			name := portName(&ports[i])
+			if addr, ok := s.addrs[service][name]; ok {
+				env[api.EnvName(service+"-"+name)] = addr
+			}
+		}
+	}
+	for service, ports := range o.Peers {
+		if len(ports) == 0 {
+			continue
+		}
+		if addr, ok := s.addrs[service][portName(&ports[0])]; ok {
+			env[api.EnvName(service)] = addr
+		}
+	}
+	return env
+}
+
+// resolve returns what the process of an order is started with.
+func resolve(o *wire.Order, s surroundings) (argv, env []string, err error) {
+	for _, name := range []string{envEngine, envInstance} {
+		if _, ok := o.Spec.Env[name]; ok {
+			return nil, nil, fmt.Errorf("env.%s is set by Verge itself; give it another name in the descriptor", name)
+		}
+	}
+	argv, vars, err := o.Spec.Resolve(base(o, s))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return nil, nil, errors.New("command: it is empty once its variables are filled in")
+	}
+	return argv, environ(vars), nil
+}
+
+// environ writes env as a process gets it, sorted.
+func environ(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// place is where an instance's files are.
+type place struct{ dir string }
+
+func (p place) work() string   { return filepath.Join(p.dir, "work") }
+func (p place) tmp() string    { return filepath.Join(p.dir, "tmp") }
+func (p place) log() string    { return filepath.Join(p.dir, "log") }
+func (p place) record() string { return filepath.Join(p.dir, recordFile) }

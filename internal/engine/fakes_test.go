@@ -1,0 +1,397 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// fakeDriver keeps tasks like a machine does: they go on when an engine ends.
+type fakeDriver struct {
+	boot string
+
+	mu      sync.Mutex
+	fail    error // what Start says
+	adopt   error // what Adopt says of a task that is there
+	pid     int
+	specs   []runtime.Spec
+	tasks   map[int]*fakeTask
+	started chan struct{}
+}
+
+func newFakeDriver() *fakeDriver {
+	return &fakeDriver{boot: "boot-1", tasks: make(map[int]*fakeTask)}
+}
+
+func (d *fakeDriver) Name() string           { return "process" }
+func (d *fakeDriver) Probe() (string, error) { return "", nil }
+
+func (d *fakeDriver) Start(_ context.Context, s runtime.Spec) (runtime.Task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.specs = append(d.specs, s)
+	if d.fail != nil {
+		return nil, d.fail
+	}
+	d.pid++
+	t := &fakeTask{spec: s, handle: runtime.Handle{PID: d.pid, Started: uint64(d.pid), Boot: d.boot}, ended: make(chan struct{})}
+	d.tasks[d.pid] = t
+	return t, nil
+}
+
+func (d *fakeDriver) Adopt(_ context.Context, _ runtime.Spec, h runtime.Handle) (runtime.Task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.tasks[h.PID]
+	if t == nil || h.Boot != d.boot || t.over() {
+		return nil, runtime.ErrGone
+	}
+	if d.adopt != nil {
+		return nil, d.adopt
+	}
+	return t, nil
+}
+
+// live returns the tasks of an instance that have not ended.
+func (d *fakeDriver) live(id string) (live []*fakeTask) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.tasks {
+		if t.spec.ID == id && !t.over() {
+			live = append(live, t)
+		}
+	}
+	return live
+}
+
+// starts counts the attempts at an instance.
+func (d *fakeDriver) starts(id string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.specs {
+		if s.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *fakeDriver) last() runtime.Spec {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.specs[len(d.specs)-1]
+}
+
+func (d *fakeDriver) setFail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail = err
+}
+
+type fakeTask struct {
+	spec   runtime.Spec
+	handle runtime.Handle
+	ended  chan struct{}
+
+	mu      sync.Mutex
+	done    bool
+	stay    bool // ignores signals
+	exit    wire.Exit
+	signals []string
+	killed  bool
+	cleaned int
+}
+
+func (t *fakeTask) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
+// end makes the task end.
+func (t *fakeTask) end(code int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done {
+		return
+	}
+	t.done, t.exit = true, wire.Exit{Code: code, At: time.Now()}
+	close(t.ended)
+}
+
+func (t *fakeTask) Handle() runtime.Handle { return t.handle }
+func (t *fakeTask) Usage() runtime.Usage   { return runtime.Usage{} }
+
+func (t *fakeTask) Wait(ctx context.Context) (wire.Exit, error) {
+	select {
+	case <-t.ended:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.exit, nil
+	case <-ctx.Done():
+		return wire.Exit{}, ctx.Err()
+	}
+}
+
+func (t *fakeTask) Signal(name string) error {
+	t.mu.Lock()
+	t.signals = append(t.signals, name)
+	stay := t.stay
+	t.mu.Unlock()
+	if !stay {
+		t.end(143)
+	}
+	return nil
+}
+
+func (t *fakeTask) Kill(context.Context) error {
+	t.mu.Lock()
+	t.killed = true
+	t.mu.Unlock()
+	t.end(137)
+	return nil
+}
+
+func (t *fakeTask) Cleanup() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleaned++
+	return nil
+}
+
+func (t *fakeTask) seen() (signals []string, killed bool, cleaned int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.signals), t.killed, t.cleaned
+}
+
+// fakeRouter is idle unless busy says otherwise.
+type fakeRouter struct {
+	mu      sync.Mutex
+	fail    int // that many starts fail
+	routes  []wire.Route
+	changes int
+	busy    map[string]chan struct{}
+}
+
+func (r *fakeRouter) Start(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail > 0 {
+		r.fail--
+		return errors.New("gateway cannot listen on 127.0.0.1:1: address already in use")
+	}
+	return nil
+}
+func (r *fakeRouter) Close() {}
+func (r *fakeRouter) SetRoutes(routes []wire.Route) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.routes = routes
+}
+
+func (r *fakeRouter) Reserve(app, service string, ports []api.Port) (map[string]string, error) {
+	out := make(map[string]string)
+	for i, p := range ports {
+		out[p.Name] = fmt.Sprintf("127.0.0.1:%d", 20000+len(app+service)+i)
+	}
+	return out, nil
+}
+
+func (r *fakeRouter) LocalChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes++
+}
+
+func (r *fakeRouter) WaitIdle(ctx context.Context, id string) error {
+	r.mu.Lock()
+	busy := r.busy[id]
+	r.mu.Unlock()
+	if busy == nil {
+		return nil
+	}
+	select {
+	case <-busy:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+func (r *fakeRouter) DataAddr() string    { return "127.0.0.1:8474" }
+func (r *fakeRouter) GatewayAddr() string { return "" }
+
+func (r *fakeRouter) setBusy(id string) (idle func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := make(chan struct{})
+	r.busy = map[string]chan struct{}{id: c}
+	return func() { close(c) }
+}
+
+// fakeProber answers all probes alike.
+type fakeProber struct {
+	mu     sync.Mutex
+	err    error
+	probes int
+}
+
+func (p *fakeProber) probe(context.Context, check) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.probes++
+	return p.err
+}
+
+func (p *fakeProber) set(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// fakeStrays are processes that no file names.
+type fakeStrays struct {
+	mu     sync.Mutex
+	marked map[string][]int
+	swept  []string
+}
+
+func (s *fakeStrays) find() (map[string][]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marked, nil
+}
+
+func (s *fakeStrays) end(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swept = append(s.swept, id)
+	return nil
+}
+
+func (s *fakeStrays) was(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.swept, id)
+}
+
+// rig is an engine among fakes, in a synctest bubble.
+type rig struct {
+	t      *testing.T
+	dir    string
+	driver *fakeDriver
+	router *fakeRouter
+	prober *fakeProber
+	strays *fakeStrays
+	boot   string
+	config wire.EngineConfig
+
+	e    *Engine
+	stop func() // ends the engine, as a kill does
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{
+		t: t, dir: t.TempDir(), driver: newFakeDriver(), router: &fakeRouter{}, prober: &fakeProber{},
+		strays: &fakeStrays{}, boot: "boot-1",
+		config: wire.EngineConfig{
+			V: wire.Version, Worker: "w1", Cluster: "edge", Path: "/bin:/usr/bin",
+			Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30},
+		},
+	}
+}
+
+// start starts an engine in the rig's directory.
+func (r *rig) start() {
+	r.t.Helper()
+	e, err := New(Options{
+		Dir: r.dir, Config: r.config, Drivers: map[string]runtime.Driver{"process": r.driver},
+		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	r.e = e
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	})
+	synctest.Wait()
+}
+
+// apply gives orders and waits until all is done that needs no time.
+func (r *rig) apply(orders ...wire.Order) {
+	r.t.Helper()
+	if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version, Orders: orders}); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// status of an instance; the zero one if there is none.
+func (r *rig) status(id string) wire.InstanceStatus {
+	r.t.Helper()
+	s, err := r.e.State(context.Background(), 0, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, c := range s.Changed {
+		if c.ID == id {
+			return c
+		}
+	}
+	return wire.InstanceStatus{}
+}
+
+func (r *rig) problems() string {
+	r.t.Helper()
+	s, err := r.e.State(context.Background(), 0, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Join(s.Info.Problems, "\n")
+}
+
+// one returns the only live task of an instance.
+func (r *rig) one(id string) *fakeTask {
+	r.t.Helper()
+	live := r.driver.live(id)
+	if len(live) != 1 {
+		r.t.Fatalf("%s has %d live tasks, want 1", id, len(live))
+	}
+	return live[0]
+}
+
+// after lets time pass.
+func after(d time.Duration) {
+	time.Sleep(d) // of the bubble
+	synctest.Wait()
+}
+
+// order makes an order of shop.web.<ordinal> that needs cpu.
+func order(ordinal, incarnation int, cpu api.CPU) wire.Order {
+	return wire.Order{
+		V: wire.Version, ID: fmt.Sprintf("shop.web.%d", ordinal), App: "shop", Service: "web",
+		Ordinal: ordinal, Incarnation: incarnation, Revision: 1,
+		Spec: &api.Service{
+			Command:   []string{"web"},
+			Resources: api.Resources{CPU: cpu},
+			Ports:     []api.Port{{Name: "http", Protocol: "http"}},
+		},
+	}
+}

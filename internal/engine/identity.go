@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/pki"
+)
+
+// identity is the worker's certificate as the agent keeps it in a directory. It
+// is read again when the directory has changed, which every replacement of a
+// file in it does; one stat per handshake.
+type identity struct {
+	dir string
+	log *slog.Logger
+
+	mu      sync.Mutex // guards below
+	current *pki.Identity
+	read    time.Time // of the directory, when current was read
+}
+
+// config is what the router's handshakes use.
+func (i *identity) config() (*tls.Config, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	fi, err := os.Stat(i.dir)
+	if err != nil {
+		return nil, fmt.Errorf("identity of this worker: %w", err)
+	}
+	switch {
+	case i.current == nil:
+		if i.current, err = pki.LoadIdentity(i.dir); err != nil {
+			return nil, err
+		}
+		i.read = fi.ModTime()
+	case !fi.ModTime().Equal(i.read):
+		if err := i.current.Reload(); err != nil {
+			i.log.Error("a renewed identity can't be used, the old one goes on", "error", err)
+		}
+		i.read = fi.ModTime()
+	}
+	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
+}
+
+// peerName is the name that a worker's certificate is for.
+func peerName(cluster, worker string) string { return pki.WorkerName(cluster, worker) }
+
+// peerAllowed refuses peers that are not workers: users and orchestrators have
+// certificates of the same authority.
+func peerAllowed(cs tls.ConnectionState) error {
+	s, err := pki.PeerSubject(cs)
+	if err != nil {
+		return err
+	}
+	if s.Role != pki.RoleWorker {
+		return fmt.Errorf("%s is not a worker", s)
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// retryAfter is the pause after something failed that is not the instance's
+// fault: a full disk, a process that can't be killed.
+const retryAfter = 2 * time.Second
+
+// instance is one instance with the goroutine that supervises it.
+type instance struct {
+	id    wire.InstanceID
+	kit   *kit
+	place place
+	log   *slog.Logger
+	wake  chan struct{} // holds one: the goal has changed
+
+	mu    sync.Mutex // guards below
+	goal  goal
+	state snapshot
+
+	// Only the supervisor's goroutine:
+	rec      record
+	task     runtime.Task
+	since    time.Time // since when the task runs, monotonic
+	due      time.Time // when to start next, monotonic
+	unsure   bool      // see facts
+	unsaved  bool      // rec is not on disk as it should be
+	ready    bool
+	draining bool
+	why      string // of a running instance
+}
+
+// snapshot is what others may know of the supervisor's own fields.
+type snapshot struct {
+	busy  bool // there is a task, or there may be
+	phase wire.Phase
+	run   wire.Order
+}
+
+// newInstance makes an instance from what is known of it; rec is zero for a new
+// one. Its supervisor is run.
+func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance {
+	in := &instance{
+		id: id, kit: k, rec: rec, wake: make(chan struct{}, 1),
+		place: place{dir: filepath.Join(k.dir, instancesDir, id)},
+		log:   k.log.With("instance", id),
+	}
+	if rec.Boot == k.boot {
+		in.unsure = rec.Starting
+		if rec.Wait > 0 {
+			in.due = time.Now().Add(rec.Wait)
+		}
+	}
+	in.unsure = in.unsure || (marked && rec.Handle == nil)
+	k.ports.keep(id, rec.Ports)
+	in.state = in.snap()
+	return in
+}
+
+// setGoal tells the supervisor what should become of its instance.
+func (in *instance) setGoal(g goal) {
+	in.mu.Lock()
+	same := in.goal.kind == g.kind && in.goal.why == g.why && sameRun(&in.goal.order, &g.order)
+	in.goal = g
+	in.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case in.wake <- struct{}{}:
+	default: // it has not seen the last change yet and will see both
+	}
+}
+
+func (in *instance) currentGoal() goal {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.goal
+}
+
+// present is what the next plan must know.
+func (in *instance) present() present {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return presence(in.goal, in.state)
+}
+
+// presence says what an instance holds. A goal to run holds room from the
+// moment it is given, not only when the supervisor has come to it.
+func presence(g goal, s snapshot) present {
+	switch {
+	case s.busy:
+		return present{order: s.run, holds: true}
+	case s.phase == wire.PhaseExited && (g.kind != goalRun || sameRun(&s.run, &g.order)):
+		return present{order: s.run, ended: true}
+	case g.kind == goalRun:
+		return present{order: g.order, holds: true}
+	case g.kind == "" && s.phase == wire.PhasePending:
+		// Fresh from disk, before the first plan: admitted by an earlier engine.
+		return present{order: s.run, holds: true}
+	}
+	return present{order: g.order}
+}
+
+func (in *instance) snap() snapshot {
+	return snapshot{
+		busy:  in.task != nil || in.rec.Handle != nil || in.unsure,
+		phase: in.rec.Phase,
+		run:   in.rec.Order,
+	}
+}
+
+// run supervises the instance until it is forgotten, left, or ctx is done.
+func (in *instance) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		g := in.currentGoal()
+		switch next(in.facts(), g) {
+		case stepAdopt:
+			in.adopt(ctx)
+		case stepSweep:
+			in.sweep(ctx)
+		case stepStart:
+			in.start(ctx, g.order)
+		case stepWait:
+			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+			in.pause(ctx, time.Until(in.due))
+		case stepWatch:
+			in.watch(ctx)
+		case stepStop:
+			in.stop(ctx)
+		case stepRest:
+			in.settle(g)
+			in.pause(ctx, 0)
+		case stepForget:
+			if in.forget(ctx) {
+				return
+			}
+		case stepLeave:
+			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+			return
+		}
+	}
+}
+
+func (in *instance) facts() facts {
+	return facts{
+		task: in.task != nil, handle: in.rec.Handle != nil, unsure: in.unsure,
+		waiting: time.Until(in.due) > 0,
+		run:     in.rec.Order, phase: in.rec.Phase,
+	}
+}
+
+// pause waits until the goal changes, d is over (0: for as long as it takes) or
+// ctx is done. Meanwhile a record that could not be written is tried again.
+func (in *instance) pause(ctx context.Context, d time.Duration) {
+	var over <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		over = t.C
+	}
+	for {
+		retry, stop := in.retry()
+		select {
+		case <-ctx.Done():
+		case <-in.wake:
+		case <-over:
+		case <-retry:
+			in.save()
+			continue
+		}
+		stop()
+		return
+	}
+}
+
+// retry returns a channel that fires when the record should be written again;
+// it never does while there is nothing to write.
+func (in *instance) retry() (<-chan time.Time, func()) {
+	if !in.unsaved {
+		return nil, func() {}
+	}
+	t := time.NewTimer(retryAfter)
+	return t.C, func() { t.Stop() }
+}
+
+// save writes the record. A failure is shown as a problem of the engine.
+func (in *instance) save() bool {
+	in.rec.V, in.rec.Boot = wire.Version, in.kit.boot
+	err := os.MkdirAll(in.place.dir, 0o700)
+	if err == nil {
+		err = writeJSON(in.place.record(), &in.rec)
+	}
+	if err != nil {
+		err = fmt.Errorf("its state can't be kept; nothing new is started for it until it can: %w", err)
+	}
+	in.kit.problems.set("instance "+in.id, err)
+	in.unsaved = err != nil
+	return err == nil
+}
+
+// show publishes the status. order is the one that the phase is about.
+func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
+	s := wire.InstanceStatus{
+		ID: in.id, Incarnation: order.Incarnation, Revision: order.Revision,
+		Phase: phase, Ready: in.ready && !in.draining, Draining: in.draining, Why: why,
+	}
+	if sameRun(&in.rec.Order, order) {
+		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.restarts(), in.rec.LastExit, in.rec.Started
+	}
+	if in.task != nil {
+		s.PID = in.task.Handle().PID
+	}
+	in.mu.Lock()
+	before := presence(in.goal, in.state)
+	in.state = in.snap()
+	after := presence(in.goal, in.state)
+	in.mu.Unlock()
+	in.kit.board.put(clone(s))
+	if before.holds && !after.holds {
+		in.kit.released()
+	}
+}
+
+// settle shows the state of an instance that nothing is to be done about.
+func (in *instance) settle(g goal) {
+	switch {
+	case g.kind == "":
+	case g.kind == goalRefuse:
+		in.show(wire.PhaseRefused, g.why, &g.order)
+	case g.kind == goalStop:
+		if in.rec.Order.ID == "" {
+			in.rec.Order = g.order
+		}
+		if in.rec.Phase != wire.PhaseStopped {
+			in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
+			in.save()
+		}
+		in.show(wire.PhaseStopped, in.rec.Why, &g.order)
+	default:
+		in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
+	}
+}
+
+// forget drops all traces. False if that failed, or if it is wanted again.
+func (in *instance) forget(ctx context.Context) bool {
+	in.kit.ports.release(in.id)
+	if err := os.RemoveAll(in.place.dir); err != nil {
+		in.kit.problems.set("instance "+in.id, fmt.Errorf("its files can't be removed: %w", err))
+		in.pause(ctx, retryAfter)
+		return false
+	}
+	in.kit.problems.set("instance "+in.id, nil)
+	in.rec, in.unsaved, in.due = record{}, false, time.Time{}
+	return in.kit.forgotten(in)
+}
+
+// sweep ends what an earlier engine may have started without noting it.
+func (in *instance) sweep(ctx context.Context) {
+	if err := in.kit.strays.end(ctx, in.id); err != nil {
+		if ctx.Err() == nil {
+			in.kit.problems.set("instance "+in.id, err)
+			in.pause(ctx, retryAfter)
+		}
+		return
+	}
+	in.unsure = false
+	if in.rec.Starting {
+		in.rec.Starting = false
+		in.save()
+	}
+}
+
+// adopt takes up the task that an earlier engine started.
+func (in *instance) adopt(ctx context.Context) {
+	order := &in.rec.Order
+	driver, ok := in.kit.drivers[runtimeOf(order)]
+	if !ok {
+		in.show(wire.PhaseRunning, fmt.Sprintf("not supervised: this engine has no runtime %q", runtimeOf(order)), order)
+		in.pause(ctx, 0)
+		return
+	}
+	task, err := driver.Adopt(ctx, in.spec(order), *in.rec.Handle)
+	switch {
+	case err == nil:
+		in.log.Info("found again", "pid", in.rec.Handle.PID)
+		in.since = time.Now().Add(-max(time.Since(in.rec.Started), 0))
+		in.took(task)
+	case errors.Is(err, runtime.ErrGone):
+		in.lost()
+	case ctx.Err() != nil:
+	default:
+		in.kit.problems.set("instance "+in.id, fmt.Errorf("it can't be found again: %w", err))
+		in.pause(ctx, retryAfter)
+	}
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// router is what the engine needs of a proxy.Router.
+type router interface {
+	Start(ctx context.Context) error
+	Close()
+	SetRoutes(routes []wire.Route)
+	// Reserve returns the loopback address of each port of a service, by port
+	// name, the same for as long as the worker lives.
+	Reserve(app, service string, ports []api.Port) (map[string]string, error)
+	// LocalChanged says that answers of Target may be others now.
+	LocalChanged()
+	// WaitIdle returns nil when no connection to the instance is left.
+	WaitIdle(ctx context.Context, id wire.InstanceID) error
+	DataAddr() string
+	GatewayAddr() string
+}
+
+// sweeper ends what a dead engine may have started without noting it.
+type sweeper interface {
+	find() (map[wire.InstanceID][]int, error)
+	end(ctx context.Context, id wire.InstanceID) error
+}
+
+// rule decides about an exit; life.Restart.
+type rule func(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duration, seed uint64) life.Action
+
+// kit is what all supervisors of an engine work with. It does not change once
+// they run.
+type kit struct {
+	dir     string
+	config  wire.EngineConfig
+	boot    string // the kernel's id of this boot
+	mark    string // VERGE_ENGINE of our instances
+	drivers map[string]runtime.Driver
+	log     *slog.Logger
+
+	router   router
+	board    *board
+	problems *problems
+	ports    *portPool
+	strays   sweeper
+	prober   prober
+	restart  rule
+
+	// released is called, without any lock, when an instance gave back its
+	// reservation.
+	released func()
+	// forgotten is called when all traces of an instance are gone; false if it is
+	// wanted again meanwhile.
+	forgotten func(in *instance) bool
+	// hurry is closed when a shutdown's patience is over.
+	hurry <-chan struct{}
+}

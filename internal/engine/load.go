@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// parts of an engine that tests replace; nil is the real one.
+type parts struct {
+	router  router
+	strays  sweeper
+	prober  prober
+	restart rule
+	boot    string
+	free    func(port int) bool
+}
+
+// probeDrivers finds out what the drivers can do here.
+func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
+	info := wire.EngineInfo{PID: os.Getpid(), Missing: make(map[string]string)}
+	for name, d := range drivers {
+		missing, err := d.Probe()
+		if err != nil {
+			info.Missing[name] = "not usable: " + err.Error()
+			continue
+		}
+		info.Runtimes = append(info.Runtimes, name)
+		if missing != "" {
+			info.Missing[name] = missing
+		}
+	}
+	slices.Sort(info.Runtimes)
+	if len(info.Runtimes) == 0 {
+		return wire.EngineInfo{}, fmt.Errorf("no runtime works on this machine: %v", info.Missing)
+	}
+	return info, nil
+}
+
+// assemble makes what the supervisors work with.
+func (e *Engine) assemble() error {
+	p := e.opts.parts
+	sum := sha256.Sum256([]byte(e.opts.Dir))
+	k := &kit{
+		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, mark: hex.EncodeToString(sum[:8]),
+		drivers: e.opts.Drivers, log: e.log,
+		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
+		strays: p.strays, prober: p.prober, restart: p.restart,
+		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
+	}
+	if k.boot == "" {
+		b, err := atomicfile.ReadBounded("/proc/sys/kernel/random/boot_id", 128)
+		if err != nil {
+			return fmt.Errorf("id of this boot: %w", err)
+		}
+		k.boot = strings.TrimSpace(string(b))
+	}
+	if k.strays == nil {
+		k.strays = strays{engine: k.mark}
+	}
+	if k.prober == nil {
+		k.prober = newNetProber()
+	}
+	if k.restart == nil {
+		k.restart = life.Restart
+	}
+	if p.free == nil {
+		p.free = bindable
+	}
+	k.ports = newPortPool(k.mark, p.free)
+	if k.router == nil {
+		r, err := newRouter(e, k.dir, k.config, e.log)
+		if err != nil {
+			return err
+		}
+		k.router = r
+	}
+	if err := os.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
+		return fmt.Errorf("directory of the instances: %w", err)
+	}
+	e.kit = k
+	return nil
+}
+
+func newRouter(local proxy.Local, dir string, c wire.EngineConfig, log *slog.Logger) (*proxy.Router, error) {
+	id := &identity{dir: filepath.Join(dir, wire.IdentityDir), log: log}
+	return proxy.New(proxy.Options{
+		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
+		StateFile: filepath.Join(dir, routerFile),
+		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,
+		TLS: id.config, PeerName: peerName, PeerAllowed: peerAllowed,
+	})
+}
+
+// load reads what the last engine left and starts a supervisor for each of its
+// instances; spawn must be set. Damaged files are moved aside and reported.
+func (e *Engine) load() error {
+	path := filepath.Join(e.opts.Dir, wire.EngineOrdersFile)
+	orders, err := readOrders(path)
+	switch {
+	case err == nil:
+		e.orders, e.known = orders.Orders, true
+		e.board.setHave(orders.Have)
+		e.kit.router.SetRoutes(orders.Routes)
+	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, errDamaged):
+		e.damaged(path, err, "what runs goes on until the agent sends orders")
+	default:
+		// A disk that does not answer now may do so for a successor.
+		return fmt.Errorf("read orders: %w", err)
+	}
+
+	found, err := e.kit.strays.find()
+	if err != nil {
+		return err
+	}
+	e.marked = make(map[wire.InstanceID]bool, len(found))
+	for id := range found {
+		if validID(id) {
+			e.marked[id] = true
+		}
+	}
+	dirs, err := os.ReadDir(filepath.Join(e.opts.Dir, instancesDir))
+	if err != nil {
+		return fmt.Errorf("read instances: %w", err)
+	}
+	e.orphans = []wire.InstanceID{} // not nil: they are yet to be looked at
+	for _, d := range dirs {
+		id := d.Name()
+		if !d.IsDir() || !validID(id) {
+			continue
+		}
+		dir := filepath.Join(e.opts.Dir, instancesDir, id)
+		rec, err := readRecord(dir, id)
+		switch {
+		case err == nil:
+			e.addLocked(id, rec, e.marked[id])
+			continue
+		case errors.Is(err, os.ErrNotExist):
+		case errors.Is(err, errDamaged):
+			e.damaged(filepath.Join(dir, recordFile), err, "it is started anew if it is still ordered")
+			e.marked[id] = true // look for what it may have left
+		default:
+			return fmt.Errorf("read state of %s: %w", id, err)
+		}
+		e.orphans = append(e.orphans, id)
+	}
+	for id := range e.marked {
+		if e.instances[id] == nil && !slices.Contains(e.orphans, id) {
+			e.orphans = append(e.orphans, id)
+		}
+	}
+	return nil
+}
+
+// damaged moves a file aside that can't be used and reports it.
+func (e *Engine) damaged(path string, err error, then string) {
+	to, merr := moveAside(path)
+	if merr != nil {
+		err = errors.Join(err, merr)
+	} else {
+		err = fmt.Errorf("%w; kept as %s; %s", err, filepath.Base(to), then)
+	}
+	e.kit.problems.set("file "+filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), err)
+}
+
+// validID tells whether s is the id of an instance and so safe as a file name.
+func validID(s string) bool {
+	p := strings.Split(s, ".")
+	if len(p) != 3 || !isLabel(p[0]) || !isLabel(p[1]) {
+		return false
+	}
+	n, err := strconv.Atoi(p[2])
+	return err == nil && n >= 0 && strconv.Itoa(n) == p[2]
+}
+
+// lockDir makes sure that no other engine works in dir. A predecessor that was
+// killed while starting a process holds the lock until that process runs its
+// program, so that what it started can be found.
+func lockDir(dir string) (unlock func(), err error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// A predecessor that was just told to end may need a moment.
+	for try := 0; ; try++ {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try == 20 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another engine works in this directory; stop it first, or use another data directory")
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, errors.Join(err, f.Close()))
+}

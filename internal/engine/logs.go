@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-edge/verge/internal/runtime/logfile"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of one answer of a log. As text in a message it grows by a third.
+const (
+	defaultLog = 64 << 10
+	maxLog     = 512 << 10
+	// followEvery is how often a log is looked at while somebody waits for it to
+	// grow. Programs write to the file itself, so nobody tells.
+	followEvery = 100 * time.Millisecond
+)
+
+// Logs reads what an instance has written: at most max bytes (0: 64 KiB, at most
+// 512 KiB) from offset on, or from that many lines before the end if negative.
+// If there is nothing it waits for something, at most for wait.
+func (e *Engine) Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.LogChunk{}, err
+	}
+	if max <= 0 {
+		max = defaultLog
+	}
+	max = min(max, maxLog)
+	p := place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}
+	_, known := e.board.get(id)
+	if !validID(id) || !known {
+		return wire.LogChunk{}, fmt.Errorf("%w: %q", ErrNoInstance, id)
+	}
+	if _, err := os.Stat(p.log()); os.IsNotExist(err) {
+		return wire.LogChunk{}, nil // it has not been started yet
+	}
+	var until <-chan time.Time
+	if wait = min(wait, maxWait); wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		until = t.C
+	}
+	for {
+		c, err := logfile.Read(p.log(), offset, max)
+		if err != nil {
+			return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
+		}
+		if len(c.Data) > 0 || c.Lost > 0 || until == nil {
+			return c, nil
+		}
+		offset = c.Next
+		t := time.NewTimer(followEvery)
+		select {
+		case <-t.C:
+		case <-until:
+			t.Stop()
+			return c, nil
+		case <-ctx.Done():
+			t.Stop()
+			return wire.LogChunk{}, ctx.Err()
+		case <-e.ended:
+			t.Stop()
+			return c, nil
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// goalKind is what should become of an instance.
+type goalKind string
+
+const (
+	goalRun    goalKind = "run"    // as its order says
+	goalStop   goalKind = "stop"   // end it and keep saying that it ended
+	goalForget goalKind = "forget" // end it and drop all traces
+	goalRefuse goalKind = "refuse" // it must not run here, and why
+	goalHalt   goalKind = "halt"   // end it, to be started again by the next engine
+)
+
+// goal is the plan's verdict on one instance.
+type goal struct {
+	kind  goalKind
+	order wire.Order
+	why   string
+}
+
+// present is what a plan needs to know about an instance that the engine has.
+type present struct {
+	order wire.Order // what its task was or will be started from
+	// holds its reservation: it has a task, or was admitted and has not ended for
+	// good. A refused, stopped or given-up instance does not.
+	holds bool
+	// ended for good by itself: it stays so until another incarnation is ordered.
+	ended bool
+}
+
+// sameRun tells whether two orders ask for the same run of an instance; any
+// other is a replacement. It does not ask for "greater": a cluster that was
+// restored from an older copy is believed as well.
+func sameRun(a, b *wire.Order) bool {
+	return a.Incarnation == b.Incarnation && a.Revision == b.Revision
+}
+
+// world is the input of plan.
+type world struct {
+	// orders that are in force. Where known is false no orders could be read, and
+	// the ones that the instances were started from stand in for them.
+	orders []wire.Order
+	known  bool
+	// halting: the engine is shutting down.
+	halting  bool
+	present  map[wire.InstanceID]present
+	capacity api.Resources
+	// runtimes that this engine has drivers for.
+	runtimes []string
+}
+
+// plan gives every instance, ordered or present, its goal. Those that hold a
+// reservation keep it; the others are admitted in the order of their ids for as
+// long as the capacity lasts.
+func plan(w world) map[wire.InstanceID]goal {
+	orders := w.orders
+	if !w.known {
+		orders = nil
+		for _, p := range w.present {
+			orders = append(orders, p.order)
+		}
+	}
+	orders = slices.SortedFunc(slices.Values(orders), func(a, b wire.Order) int { return strings.Compare(a.ID, b.ID) })
+
+	goals := make(map[wire.InstanceID]goal, len(orders)+len(w.present))
+	free := w.capacity
+	for id, p := range w.present {
+		goals[id] = goal{kind: goalForget, order: p.order}
+		if p.holds {
+			free = minus(free, reserved(&p.order))
+		}
+	}
+	if w.halting {
+		for id, g := range goals {
+			goals[id] = goal{kind: goalHalt, order: g.order}
+		}
+		return goals
+	}
+
+	// First those that have their place, so that nobody new takes it; then those
+	// that hold a place as another incarnation, who compete for the difference.
+	var replaced, fresh []wire.Order
+	for _, o := range orders {
+		p, here := w.present[o.ID]
+		switch {
+		case o.Stop:
+			goals[o.ID] = goal{kind: goalStop, order: o}
+		case unfit(&o, w.runtimes) != "":
+			goals[o.ID] = goal{kind: goalRefuse, order: o, why: unfit(&o, w.runtimes)}
+		case here && (p.holds || p.ended) && sameRun(&p.order, &o):
+			goals[o.ID] = goal{kind: goalRun, order: o}
+		case here && p.holds:
+			replaced = append(replaced, o)
+		default:
+			fresh = append(fresh, o)
+		}
+	}
+	admit := func(o wire.Order, own api.Resources) {
+		need := reserved(&o)
+		if lack := shortage(need, plus(free, own), w.capacity); lack != "" {
+			goals[o.ID] = goal{kind: goalRefuse, order: o, why: lack}
+			return
+		}
+		goals[o.ID] = goal{kind: goalRun, order: o}
+		free = minus(plus(free, own), larger(need, own))
+	}
+	for _, o := range replaced {
+		p := w.present[o.ID]
+		admit(o, reserved(&p.order))
+	}
+	for _, o := range fresh {
+		admit(o, api.Resources{})
+	}
+	return goals
+}
+
+// unfit says why this engine can never run an order, "" if it can.
+func unfit(o *wire.Order, runtimes []string) string {
+	switch {
+	case o.Spec == nil:
+		return "the order has no service in it"
+	case len(o.Spec.Command) == 0:
+		return "the service has no command"
+	case !slices.Contains(runtimes, runtimeOf(o)):
+		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(runtimes, ", "))
+	}
+	return ""
+}
+
+// runtimeOf is the name of the driver that an order needs.
+func runtimeOf(o *wire.Order) string {
+	if o.Spec == nil || o.Spec.Runtime == "" {
+		return "process"
+	}
+	return o.Spec.Runtime
+}
+
+// reserved is what an order reserves on the worker.
+func reserved(o *wire.Order) api.Resources {
+	if o.Spec == nil {
+		return api.Resources{}
+	}
+	return o.Spec.Resources
+}
+
+func plus(a, b api.Resources) api.Resources {
+	return api.Resources{CPU: a.CPU + b.CPU, Memory: a.Memory + b.Memory, Disk: a.Disk + b.Disk}
+}
+
+func minus(a, b api.Resources) api.Resources {
+	return api.Resources{CPU: a.CPU - b.CPU, Memory: a.Memory - b.Memory, Disk: a.Disk - b.Disk}
+}
+
+func larger(a, b api.Resources) api.Resources {
+	return api.Resources{CPU: max(a.CPU, b.CPU), Memory: max(a.Memory, b.Memory), Disk: max(a.Disk, b.Disk)}
+}
+
+// shortage says which needs exceed what is free of all, "" if none does.
+func shortage(need, free, all api.Resources) string {
+	var lacks []string
+	say := func(what string, short bool, need, free, all fmt.Stringer) {
+		if short {
+			lacks = append(lacks, fmt.Sprintf("needs %s %s, %s of %s free", need, what, free, all))
+		}
+	}
+	say("cpu", need.CPU > free.CPU, need.CPU, max(free.CPU, 0), all.CPU)
+	say("memory", need.Memory > free.Memory, need.Memory, max(free.Memory, 0), all.Memory)
+	say("disk", need.Disk > free.Disk, need.Disk, max(free.Disk, 0), all.Disk)
+	return strings.Join(lacks, "; ")
+}

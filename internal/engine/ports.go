@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Ports given to instances. They end where Linux starts to give out ports of
+// its own accord to outgoing connections (32768), so those can't take one.
+const (
+	firstPort = 25000
+	lastPort  = 32767
+)
+
+// portPool gives ports to instances and remembers whose they are. Several
+// engines may share a machine: what others hold shows when it is tried.
+type portPool struct {
+	seed string              // differs from engine to engine
+	free func(port int) bool // can it be listened on now?
+	mu   sync.Mutex          // guards below
+	held map[int]wire.InstanceID
+}
+
+func newPortPool(seed string, free func(int) bool) *portPool {
+	return &portPool{seed: seed, free: free, held: make(map[int]wire.InstanceID)}
+}
+
+// keep notes ports that an instance has from an earlier engine.
+func (p *portPool) keep(id wire.InstanceID, ports map[string]int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range ports {
+		p.held[n] = id
+	}
+}
+
+// give returns a port for every port of the service: those in had where they are
+// still free, else others. Ports in had that are not used again are released.
+func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]int) (map[string]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.releaseLocked(id)
+	ports := make(map[string]int, len(service))
+	for i := range service {
+		name := portName(&service[i])
+		n, err := p.oneLocked(id, name, had[name])
+		if err != nil {
+			p.releaseLocked(id)
+			return nil, err
+		}
+		p.held[n] = id
+		ports[name] = n
+	}
+	return ports, nil
+}
+
+// oneLocked finds one port, beginning with the one the instance had and then
+// at a place that is its own, so that the same instance tends to the same port.
+func (p *portPool) oneLocked(id wire.InstanceID, name string, had int) (int, error) {
+	usable := func(n int) bool {
+		_, taken := p.held[n]
+		return !taken && p.free(n)
+	}
+	if had >= firstPort && had <= lastPort && usable(had) {
+		return had, nil
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(p.seed + "\x00" + id + "\x00" + name)) // a hash never fails
+	const span = lastPort - firstPort + 1
+	at := int(h.Sum32() % span)
+	for i := range span {
+		if n := firstPort + (at+i)%span; usable(n) {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("no port between %d and %d is free on this worker for port %q", firstPort, lastPort, name)
+}
+
+// release gives back all ports of an instance.
+func (p *portPool) release(id wire.InstanceID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.releaseLocked(id)
+}
+
+func (p *portPool) releaseLocked(id wire.InstanceID) {
+	for n, owner := range p.held {
+		if owner == id {
+			delete(p.held, n)
+		}
+	}
+}
+
+// bindable tries whether a port of the loopback can be listened on.
+func bindable(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+// portName is the name of a port, which only the first may leave out.
+func portName(p *api.Port) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Protocol != "":
+		return p.Protocol
+	}
+	return "tcp"
+}

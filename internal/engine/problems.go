@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxProblems that are shown; a worker with more has one cause for most.
+const maxProblems = 50
+
+// problems are the things that are wrong now, by what they are about. Each is
+// logged when it comes and when it goes, not while it lasts.
+type problems struct {
+	log   *slog.Logger
+	board *board
+
+	mu  sync.Mutex // taken before the board's
+	now map[string]string
+}
+
+func newProblems(log *slog.Logger, b *board) *problems {
+	return &problems{log: log, board: b, now: make(map[string]string)}
+}
+
+// set says what is wrong with a subject; nil is nothing (any more).
+func (p *problems) set(subject string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was, had := p.now[subject]
+	switch {
+	case err == nil && !had, err != nil && had && was == err.Error():
+		return
+	case err == nil:
+		delete(p.now, subject)
+		p.log.Info("problem is over", "about", subject)
+	default:
+		p.now[subject] = err.Error()
+		p.log.Error("problem", "about", subject, "error", err)
+	}
+	var list []string
+	for _, s := range slices.Sorted(maps.Keys(p.now)) {
+		if len(list) == maxProblems {
+			list = append(list, "… and more; the engine's log has them all")
+			break
+		}
+		list = append(list, s+": "+p.now[s])
+	}
+	p.board.setInfo(func(i *wire.EngineInfo) { i.Problems = list })
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/unixsock"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of a conversation with the agent.
+const (
+	headerWithin = 10 * time.Second
+	bodyWithin   = 30 * time.Second
+	idleWithin   = 2 * time.Minute
+	maxHeader    = 16 << 10
+	closeWithin  = 2 * time.Second
+)
+
+// serve answers the agent on the socket at path until stop is called.
+func (e *Engine) serve(path string) (stop func(), err error) {
+	l, err := unixsock.Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	srv := &http.Server{
+		Handler:           e.handler(),
+		ReadHeaderTimeout: headerWithin,
+		IdleTimeout:       idleWithin,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(e.log.Handler(), slog.LevelWarn),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			e.kit.problems.set("socket", err)
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			_ = srv.Close() // who did not end by now is cut off
+		}
+		<-done
+	}, nil
+}
+
+// handler is the engine's side of the messages in package wire.
+func (e *Engine) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /v1/orders", e.putOrders)
+	mux.HandleFunc("GET /v1/state", e.getState)
+	mux.HandleFunc("GET /v1/logs", e.getLogs)
+	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
+	return mux
+}
+
+func (e *Engine) putOrders(w http.ResponseWriter, r *http.Request) {
+	// A deadline for the whole request would also end long answers.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
+		e.refuse(w, err)
+		return
+	}
+	body, err := atomicfile.ReadAllBounded(r.Body, maxOrderBytes)
+	if err != nil {
+		e.refuse(w, fmt.Errorf("%w: read them: %w", ErrBadOrders, err))
+		return
+	}
+	var o wire.EngineOrders
+	if err := json.Unmarshal(body, &o); err != nil {
+		e.refuse(w, fmt.Errorf("%w: %w", ErrBadOrders, err))
+		return
+	}
+	if err := e.Apply(r.Context(), o); err != nil {
+		e.refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (e *Engine) getState(w http.ResponseWriter, r *http.Request) {
+	q := query{r: r}
+	after, wait := q.number("after"), q.number("wait")
+	if q.err != nil {
+		e.refuse(w, q.err)
+		return
+	}
+	s, err := e.State(r.Context(), uint64(max(after, 0)), millis(wait))
+	e.answer(w, s, err)
+}
+
+func (e *Engine) getLogs(w http.ResponseWriter, r *http.Request) {
+	q := query{r: r}
+	offset, limit, wait := q.number("offset"), q.number("max"), q.number("wait")
+	if q.err != nil {
+		e.refuse(w, q.err)
+		return
+	}
+	c, err := e.Logs(r.Context(), r.FormValue("instance"), offset, int(min(limit, maxLog)), millis(wait))
+	e.answer(w, c, err)
+}
+
+func (e *Engine) postShutdown(w http.ResponseWriter, _ *http.Request) {
+	e.mu.Lock()
+	if e.spawn != nil {
+		e.spawn(func(ctx context.Context) {
+			if err := e.Shutdown(ctx); err != nil && !errors.Is(err, ErrStopped) {
+				e.log.Error("shutdown", "error", err)
+			}
+		})
+	}
+	e.mu.Unlock()
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// answer sends v, or what is wrong.
+func (e *Engine) answer(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		e.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		e.log.Debug("answer the agent", "error", err)
+	}
+}
+
+// refuse says what is wrong in the form of a problem.
+func (e *Engine) refuse(w http.ResponseWriter, err error) {
+	p := wire.Problem{Status: http.StatusInternalServerError, Code: "engine-failed", Title: "the engine could not do it", Detail: err.Error()}
+	switch {
+	case errors.Is(err, atomicfile.ErrTooLarge):
+		p.Status, p.Code, p.Title = http.StatusRequestEntityTooLarge, "too-large", "the orders are too large"
+	case errors.Is(err, ErrBadOrders), errors.Is(err, errBadQuery):
+		p.Status, p.Code, p.Title = http.StatusBadRequest, "bad-request", "the request can't be understood"
+	case errors.Is(err, ErrNoInstance):
+		p.Status, p.Code, p.Title = http.StatusNotFound, "no-instance", "no such instance on this worker"
+	case errors.Is(err, ErrStopped):
+		p.Status, p.Code, p.Title = http.StatusServiceUnavailable, "stopped", "the engine is ending"
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	if err := json.NewEncoder(w).Encode(&p); err != nil {
+		e.log.Debug("answer the agent", "error", err)
+	}
+}
+
+var errBadQuery = errors.New("bad query")
+
+// query reads numbers and keeps the first error.
+type query struct {
+	r   *http.Request
+	err error
+}
+
+// number returns a parameter, 0 where there is none.
+func (q *query) number(name string) int64 {
+	s := q.r.FormValue(name)
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil && q.err == nil {
+		q.err = fmt.Errorf("%w: %s=%q is not a number", errBadQuery, name, s)
+	}
+	return n
+}
+
+// millis is a span given in milliseconds, bounded so that it can't overflow.
+func millis(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), maxWait.Milliseconds())) * time.Millisecond
+}

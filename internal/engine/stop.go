@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of an orderly end.
+const (
+	// leastGrace remains for the process after its signal, however long its
+	// connections took to end.
+	leastGrace = time.Second
+	killWithin = 10 * time.Second
+)
+
+// stop ends the task: no new connections, then those that are left end, then
+// the signal, then force. It returns when the task has ended, when it could not
+// be ended (to be asked again), or when ctx is done (the successor goes on).
+func (in *instance) stop(ctx context.Context) {
+	rule := in.rec.Order.Spec.Stop
+	if rule.Signal == "" {
+		rule.Signal = "TERM"
+	}
+	if rule.Grace <= 0 {
+		rule.Grace = api.DefaultGrace
+	}
+	deadline := time.Now().Add(rule.Grace.Std())
+	again := in.draining // all that is gentle was tried before
+	if !again {
+		in.draining, in.ready = true, false
+		in.show(wire.PhaseRunning, "draining", &in.rec.Order)
+		in.kit.router.LocalChanged()
+	}
+
+	idle := make(chan struct{})
+	ends, finish := in.await(ctx, func(ctx context.Context) {
+		defer close(idle)
+		if again {
+			return
+		}
+		ctx, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		if err := in.kit.router.WaitIdle(ctx, in.id); err != nil && ctx.Err() == nil {
+			in.log.Warn("wait for its connections", "error", err)
+		}
+	})
+	defer finish()
+	if again {
+		in.kill(ctx, ends)
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case exit := <-ends:
+		in.stopped(exit)
+		return
+	case <-idle:
+	case <-in.kit.hurry:
+	}
+
+	if err := in.task.Signal(rule.Signal); err != nil {
+		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
+	}
+	patience := time.NewTimer(max(time.Until(deadline), leastGrace))
+	defer patience.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case exit := <-ends:
+		in.stopped(exit)
+		return
+	case <-patience.C:
+		in.log.Info("killed: it did not end within its grace", "grace", rule.Grace)
+	case <-in.kit.hurry:
+	}
+	in.kill(ctx, ends)
+}
+
+// kill ends the task by force.
+func (in *instance) kill(ctx context.Context, ends <-chan wire.Exit) {
+	kctx, cancel := context.WithTimeout(ctx, killWithin)
+	defer cancel()
+	err := in.task.Kill(kctx)
+	if err == nil {
+		select {
+		case exit := <-ends:
+			in.stopped(exit)
+			return
+		case <-kctx.Done():
+			err = kctx.Err()
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	in.log.Error("can't be killed", "error", err)
+	in.show(wire.PhaseRunning, "can't be killed: "+err.Error(), &in.rec.Order)
+	in.pause(ctx, retryAfter)
+}
+
+// stopped notes the end of a task that was asked to end. What becomes of the
+// instance now is the goal's business.
+func (in *instance) stopped(exit wire.Exit) {
+	exit.Attempt = in.rec.attempt()
+	task := in.task
+	in.rec.LastExit, in.rec.Handle = &exit, nil
+	in.task, in.draining, in.ready = nil, false, false
+	in.rec.Phase, in.rec.Why, in.rec.Wait = wire.PhasePending, "stopped", 0
+	in.rec.Failures, in.due = 0, time.Time{}
+	if in.currentGoal().kind == goalStop {
+		in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
+	}
+	in.save()
+	in.cleanup(task)
+	in.log.Info("stopped", "code", exit.Code, "signal", exit.Signal)
+	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
+}

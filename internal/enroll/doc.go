@@ -1,0 +1,13 @@
+// Package enroll lets nodes in: the tokens that a root or cluster gives out and
+// takes back, and the join request of a node that has one.
+//
+// Promises:
+//
+//  1. A token is good for one node. Redeeming it and registering the node are
+//     one durable step, so two nodes can never share a token, and a node whose
+//     reply was lost can ask again with the same key.
+//  2. Only hashes of secrets are stored.
+//  3. Once a node has its identity its token is never looked at again: the same
+//     command works at every start.
+//  4. The node's private keys never leave it.
+package enroll

@@ -1,0 +1,190 @@
+package enroll
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Keys of a ledger in its store.
+const (
+	keyToken  = "token."  // + id: pki.TokenRecord
+	keyBearer = "bearer." // + hash: bearerRecord
+)
+
+// Lifetimes of tokens, where none was asked for, and how long an expired one is
+// remembered to tell why it is refused.
+const (
+	JoinTTL   = time.Hour
+	BearerTTL = 30 * 24 * time.Hour
+	keepSpent = 7 * 24 * time.Hour
+)
+
+// Ledger keeps the tokens of a root or a cluster.
+type Ledger struct {
+	Store bus.Store
+	// ServerName and Pin go into join tokens: whom the node must meet.
+	ServerName, Pin string
+}
+
+type bearerRecord struct {
+	V       int       `json:"v"`
+	Expires time.Time `json:"expires"`
+}
+
+// NewJoin makes a join token (pki.KindCluster, pki.KindWorker) that names addrs.
+func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+	if ttl <= 0 {
+		ttl = JoinTTL
+	}
+	tok, rec, err := pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin, ttl, now)
+	if err != nil {
+		return wire.TokenReply{}, err
+	}
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return wire.TokenReply{}, err
+	}
+	ops := append(l.spent(ctx, now), bus.Put(keyToken+rec.ID, b))
+	if _, err := l.Store.Commit(ctx, ops...); err != nil {
+		return wire.TokenReply{}, fmt.Errorf("storing the token: %w", err)
+	}
+	return wire.TokenReply{Token: tok.Encode(), Expires: rec.Expires}, nil
+}
+
+// spent are the ops that forget some of what expired long ago.
+func (l *Ledger) spent(ctx context.Context, now time.Time) []bus.Op {
+	const most = 100
+	var ops []bus.Op
+	for _, prefix := range []string{keyToken, keyBearer} {
+		entries, err := l.Store.List(ctx, prefix)
+		if err != nil {
+			return nil // tidying up can wait
+		}
+		for _, e := range entries {
+			var r bearerRecord // both kinds have expires
+			if json.Unmarshal(e.Value, &r) == nil && now.Sub(r.Expires) > keepSpent && len(ops) < most {
+				ops = append(ops, bus.Del(e.Key))
+			}
+		}
+	}
+	return ops
+}
+
+// Check says whether a join request may be granted, and returns the op that
+// marks its token as used. The op must be committed together with the node's
+// registration; ErrConflict then means that somebody else was faster.
+func (l *Ledger) Check(ctx context.Context, req wire.JoinRequest, kind string, now time.Time) (pki.Token, bus.Op, error) {
+	if err := wire.CheckVersion("the join request", req.V); err != nil {
+		return pki.Token{}, bus.Op{}, wire.Problemf(400, "wire-version", "use the same version of verge on both sides", "the join request cannot be read", "%v", err)
+	}
+	tok, err := pki.ParseToken(req.Token)
+	if err != nil {
+		return pki.Token{}, bus.Op{}, err
+	}
+	if err := tok.CheckKind(kind); err != nil {
+		return pki.Token{}, bus.Op{}, err
+	}
+	e, err := l.Store.Get(ctx, keyToken+tok.ID)
+	if errors.Is(err, bus.ErrNotFound) {
+		return tok, bus.Op{}, pki.UnknownToken(tok)
+	}
+	if err != nil {
+		return tok, bus.Op{}, fmt.Errorf("looking up the token: %w", err)
+	}
+	var rec pki.TokenRecord
+	if err := json.Unmarshal(e.Value, &rec); err != nil {
+		return tok, bus.Op{}, fmt.Errorf("stored token %s: %w", tok.ID, err)
+	}
+	if err := rec.Check(tok, req.PublicKey, now); err != nil {
+		return tok, bus.Op{}, err
+	}
+	b, err := json.Marshal(rec.Used(req.PublicKey, now))
+	if err != nil {
+		return tok, bus.Op{}, err
+	}
+	return tok, bus.Op{Key: e.Key, Value: b, If: &e.Rev}, nil
+}
+
+// NewBearer makes a token for the HTTP interface.
+func (l *Ledger) NewBearer(ctx context.Context, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+	if ttl <= 0 {
+		ttl = BearerTTL
+	}
+	text, hash := pki.NewBearer()
+	rec := bearerRecord{V: wire.Version, Expires: now.Add(ttl)}
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return wire.TokenReply{}, err
+	}
+	if _, err := l.Store.Commit(ctx, append(l.spent(ctx, now), bus.Put(keyBearer+hash, b))...); err != nil {
+		return wire.TokenReply{}, fmt.Errorf("storing the token: %w", err)
+	}
+	return wire.TokenReply{Token: text, Expires: rec.Expires}, nil
+}
+
+// CheckBearer says whether a token for the HTTP interface is valid now.
+func (l *Ledger) CheckBearer(ctx context.Context, text string, now time.Time) error {
+	const remedy = "make a new one: verge token create --api"
+	hash, err := pki.HashBearer(text)
+	if err != nil {
+		return wire.Problemf(401, "bad-token", remedy, "the API token is refused", "%v", err)
+	}
+	e, err := l.Store.Get(ctx, keyBearer+hash)
+	if errors.Is(err, bus.ErrNotFound) {
+		return wire.Problemf(401, "bad-token", remedy, "the API token is refused", "it is not known here")
+	}
+	if err != nil {
+		return fmt.Errorf("looking up the API token: %w", err)
+	}
+	var rec bearerRecord
+	if err := json.Unmarshal(e.Value, &rec); err != nil {
+		return fmt.Errorf("stored API token: %w", err)
+	}
+	if !now.Before(rec.Expires) {
+		return wire.Problemf(401, "token-expired", remedy, "the API token is refused", "it expired at %s", rec.Expires.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// KeyHash identifies a node's TLS key (PKIX DER) in its registration.
+func KeyHash(public []byte) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:])
+}
+
+// IsName says whether s can name a node: a DNS label, so that it is also a part
+// of a key and of a subject.
+func IsName(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// Reachable are the addresses by which others reach a listener: its port at each
+// of the advertised hosts, or where it listens if none is given.
+func Reachable(hosts []string, listener net.Addr) []string {
+	host, port, err := net.SplitHostPort(listener.String())
+	if err != nil {
+		return []string{listener.String()}
+	}
+	if len(hosts) == 0 {
+		hosts = []string{host}
+	}
+	out := make([]string, len(hosts))
+	for i, h := range hosts {
+		out[i] = net.JoinHostPort(h, port)
+	}
+	return out
+}

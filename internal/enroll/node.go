@@ -1,0 +1,128 @@
+package enroll
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	joinedFile   = "joined.json"
+	busKeyFile   = "bus.key"
+	maxJoined    = 256 << 10
+	joinPatience = 2 * time.Minute
+)
+
+// Node is what wants to join.
+type Node struct {
+	// Dir keeps the identity.
+	Dir string
+	// Kind of token that is needed (pki.KindCluster, pki.KindWorker).
+	Kind string
+	Name string
+	// TokenFile holds the token; "-" reads it from Stdin; "" there is none.
+	TokenFile string
+	Stdin     io.Reader
+	Areas     []string
+	Version   string
+	// Public is the node's TLS key (PKIX DER); Save stores the certificate for it.
+	Public []byte
+	Save   func(r wire.JoinReply) error
+	// Warn is told what is unwise but works.
+	Warn func(string)
+}
+
+// Key is the node's own key for the bus, made at the first call.
+func Key(dir string) (bus.Key, error) { return bus.LoadOrCreateKey(filepath.Join(dir, busKeyFile)) }
+
+// Joined is the identity that a node has, or an error that wraps os.ErrNotExist.
+func Joined(dir string) (wire.JoinReply, error) {
+	path := filepath.Join(dir, joinedFile)
+	b, err := atomicfile.ReadBounded(path, maxJoined)
+	if err != nil {
+		return wire.JoinReply{}, fmt.Errorf("reading this node's registration: %w", err)
+	}
+	var r wire.JoinReply
+	if err := json.Unmarshal(b, &r); err != nil {
+		return wire.JoinReply{}, fmt.Errorf("%s is damaged (%w): restore it from a backup, or empty %s and join again with a new token", path, err, dir)
+	}
+	return r, wire.CheckVersion(path, r.V)
+}
+
+// Join returns the node's identity: the one it has, or a new one for its token.
+func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
+	have, err := Joined(n.Dir)
+	if err == nil {
+		return have, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return have, err
+	}
+	if n.TokenFile == "" {
+		return have, wire.Problemf(0, "no-token", "make one ("+howTo(n.Kind)+") and pass it with --token-file FILE",
+			"this "+n.Kind+" has not joined yet", "%s holds no identity, and no token was given", n.Dir)
+	}
+	tok, warning, err := pki.ReadToken(n.TokenFile, n.Stdin)
+	if err != nil {
+		return have, err
+	}
+	if warning != "" && n.Warn != nil {
+		n.Warn(warning)
+	}
+	if err := tok.CheckKind(n.Kind); err != nil {
+		return have, err
+	}
+	if n.Kind == pki.KindCluster && n.Name != "" && n.Name != tok.Cluster {
+		return have, wire.Problemf(0, "token-name", "leave --name out, or make a token for it: verge token create --cluster "+n.Name,
+			"the join token is for another cluster", "the token is for %s, this is %s", tok.Cluster, n.Name)
+	}
+	if n.Kind == pki.KindCluster {
+		n.Name = tok.Cluster
+	}
+	key, err := Key(n.Dir)
+	if err != nil {
+		return have, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pin, tok.Name, pki.NewClock(n.Dir)), wire.JoinRequest{
+		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: n.Public,
+		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
+	})
+	if err != nil {
+		return have, fmt.Errorf("joining: %w", err)
+	}
+	if err := wire.CheckVersion("the answer to the join request", reply.V); err != nil {
+		return have, err
+	}
+	if err := n.Save(reply); err != nil {
+		return have, err
+	}
+	b, err := json.Marshal(reply)
+	if err != nil {
+		return have, err
+	}
+	// Last, because its presence says that all the rest is there.
+	if err := atomicfile.Write(filepath.Join(n.Dir, joinedFile), b, 0o600); err != nil {
+		return have, fmt.Errorf("storing this node's registration: %w", err)
+	}
+	return reply, nil
+}
+
+func howTo(kind string) string {
+	if kind == pki.KindCluster {
+		return "at the root: verge token create --cluster NAME"
+	}
+	return "at the cluster: verge token create --worker"
+}

@@ -1,0 +1,252 @@
+package house
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layer is a floor of the house. Code may use what lies below its floor; beside
+// it only where the neighbours table says so.
+type layer int
+
+const (
+	apiLayer layer = iota
+	wireLayer
+	deciders
+	doers
+	entrance // what several roles do alike with several doers
+	roles
+	client
+	program
+	outside // tools, examples, end-to-end tests: they may use anything
+	unknown
+)
+
+func (l layer) String() string {
+	return [...]string{
+		"the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…)", "a doer",
+		"shared by roles", "a role", "the client (internal/cli)", "the program (cmd/verge)", "outside", "no layer",
+	}[l]
+}
+
+// rooms of the house, by folder; what lies within a folder belongs to it.
+var rooms = map[string]layer{
+	"api":                 apiLayer,
+	"internal/wire":       wireLayer,
+	"internal/policy":     deciders,
+	"internal/atomicfile": doers,
+	"internal/bus":        doers,
+	"internal/obs":        doers,
+	"internal/overlay":    doers,
+	"internal/pki":        doers,
+	"internal/proxy":      doers,
+	"internal/rest":       doers,
+	"internal/runtime":    doers,
+	"internal/unixsock":   doers,
+	"internal/enroll":     entrance,
+	"internal/agent":      roles,
+	"internal/cluster":    roles,
+	"internal/engine":     roles,
+	"internal/root":       roles,
+	"internal/cli":        client,
+	"cmd/verge":           program,
+
+	"e2e":            outside,
+	"examples":       outside,
+	"tools":          outside,
+	"internal/house": outside,
+	"internal/lab":   outside,
+	"internal/sim":   outside,
+}
+
+// neighbours are the arrows on one floor, from folder to folders, each with its
+// reason. Add one only if both sides keep a meaning of their own.
+var neighbours = map[string]struct {
+	to     []string
+	reason string
+}{
+	"internal/bus":     {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
+	"internal/pki":     {[]string{"internal/atomicfile"}, "keys and certificates are files"},
+	"internal/proxy":   {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
+	"internal/rest":    {[]string{"internal/atomicfile"}, "the client's context is a file"},
+	"internal/runtime": {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
+}
+
+// exclusive are folders that only some may use.
+var exclusive = map[string]struct {
+	users  []string
+	reason string
+}{
+	"internal/runtime": {[]string{"internal/engine"}, "instances are the engine's children and nobody else's"},
+	"internal/overlay": {[]string{"internal/engine"}, "the network of a worker has one owner"},
+	"internal/proxy":   {[]string{"internal/engine"}, "sockets of the data path must survive the agent"},
+}
+
+// reserved are modules of others that one folder imports for all.
+var reserved = map[string]string{
+	"github.com/nats-io/":    "internal/bus",
+	"github.com/spf13/cobra": "internal/cli",
+}
+
+// within reports whether p is folder dir or lies in it.
+func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+// roomOf is the folder of the table that p lies in, and its layer.
+func roomOf(p string) (string, layer) {
+	for dir := p; dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if l, ok := rooms[dir]; ok {
+			return dir, l
+		}
+	}
+	return p, unknown
+}
+
+// suite reports whether p is a package for tests only, like bus/bustest.
+func suite(p string) bool { return strings.HasSuffix(path.Base(p), "test") && path.Base(p) != "test" }
+
+func importArrows(files []*file) []finding {
+	var out []finding
+	for _, f := range parsed(files) {
+		room, from := roomOf(f.pkg())
+		if from == unknown {
+			out = append(out, finding{f.path, 1, fmt.Sprintf("package %s has no room: give it one in the table of layers_test.go, or move the code to where it belongs", f.pkg())})
+			continue
+		}
+		exempt := (f.isTest() || suite(f.pkg())) && from != deciders
+		if from == outside || exempt {
+			continue
+		}
+		for _, i := range f.imports() {
+			if why := forbidden(f, room, from, i); why != "" {
+				out = append(out, finding{f.path, i.line, why})
+			}
+		}
+	}
+	return out
+}
+
+// forbidden says why a file of a room may not import i; "" if it may.
+func forbidden(f *file, room string, from layer, i imported) string {
+	own := i.own()
+	if own == "" {
+		return foreign(f, room, from, i)
+	}
+	to, layerOf := roomOf(own)
+	switch {
+	case suite(own) && !f.isTest():
+		return fmt.Sprintf("%s is for tests only: import it from _test.go files", own)
+	case layerOf == outside:
+		return fmt.Sprintf("%s stands beside the house: nothing may depend on it", own)
+	case from == program && layerOf != client:
+		return fmt.Sprintf("the program uses internal/cli alone: move this there instead of importing %s", own)
+	case from == deciders && layerOf == deciders && own != f.pkg():
+		return fmt.Sprintf("deciders do not use each other: let the caller combine them instead of importing %s", own)
+	case to == room:
+		return downwardsInRoom(f, own)
+	case layerOf > from:
+		return fmt.Sprintf("%s is %s, above %s: turn the arrow round with a small interface on this side", own, layerOf, from)
+	case layerOf == from && from == doers && slices.Contains(neighbours[room].to, to):
+	case layerOf == from:
+		return fmt.Sprintf("%s is %s like this package: let the level above connect them, or add the arrow to the neighbours in layers_test.go with its reason", own, layerOf)
+	}
+	if x, ok := exclusive[to]; ok && !slices.Contains(x.users, room) {
+		return fmt.Sprintf("only %s uses %s: %s", strings.Join(x.users, ", "), to, x.reason)
+	}
+	return ""
+}
+
+// downwardsInRoom keeps the packages of one room in order: inner ones (drivers,
+// protocols over the bus) use the outer one, never the other way or each other.
+func downwardsInRoom(f *file, own string) string {
+	if within(f.pkg(), own) {
+		return ""
+	}
+	if within(own, f.pkg()) {
+		// A folder may hide helpers of its own below internal.
+		if strings.Contains(strings.TrimPrefix(own, f.pkg()), "/internal/") {
+			return ""
+		}
+		return fmt.Sprintf("%s lies within this package: the inner one imports the outer one, which knows nothing of it", own)
+	}
+	if strings.HasPrefix(f.path, "internal/runtime/") && own == "internal/runtime/logfile" {
+		return "" // every driver writes the same rotated files
+	}
+	return fmt.Sprintf("%s is a sibling: move what both need up to their common package", own)
+}
+
+func foreign(f *file, room string, from layer, i imported) string {
+	for prefix, owner := range reserved {
+		if strings.HasPrefix(i.path, prefix) && !within(room, owner) {
+			return fmt.Sprintf("only %s imports %s: use what it offers", owner, strings.TrimSuffix(prefix, "/"))
+		}
+	}
+	if from == deciders && !i.std() && (!f.isTest() || i.path != "pgregory.net/rapid") {
+		return fmt.Sprintf("deciders use the standard library alone: %s has to go", i.path)
+	}
+	return ""
+}
+
+func TestImportArrows(t *testing.T) { check(t, importArrows) }
+
+func TestImportArrowsFindsViolations(t *testing.T) {
+	src := func(pkg string, imports ...string) string {
+		s := "package " + pkg + "\n"
+		for _, i := range imports {
+			s += "import _ \"" + i + "\"\n"
+		}
+		return s
+	}
+	own := func(p string) string { return module + "/" + p }
+	plant(t, importArrows, map[string]planted{
+		"downwards": {files: map[string]string{
+			"cmd/verge/main.go":                src("main", own("internal/cli")),
+			"internal/cli/a.go":                src("cli", own("internal/root"), own("internal/obs"), "github.com/spf13/cobra"),
+			"internal/root/a.go":               src("root", own("internal/bus"), own("internal/bus/exchange"), own("internal/policy/life"), own("internal/enroll")),
+			"internal/engine/a.go":             src("engine", own("internal/runtime/process"), own("internal/proxy")),
+			"internal/bus/a.go":                src("bus", "github.com/nats-io/nats.go", own("internal/atomicfile")),
+			"internal/bus/exchange/a.go":       src("exchange", own("internal/bus"), own("internal/wire")),
+			"internal/policy/life/a.go":        src("life", "time", own("internal/wire"), own("api")),
+			"internal/policy/life/a_test.go":   src("life", "pgregory.net/rapid", "testing"),
+			"internal/wire/a.go":               src("wire", own("api")),
+			"internal/cluster/a_test.go":       src("cluster", own("internal/root")),
+			"internal/bus/bustest/suite.go":    src("bustest", own("internal/bus"), own("internal/pki")),
+			"examples/guestbook/front/main.go": src("main", own("internal/bus")),
+		}},
+		"upwards":          {map[string]string{"internal/wire/a.go": src("wire", own("internal/bus"))}, []string{"internal/wire/a.go:2 above"}},
+		"api":              {map[string]string{"api/a.go": src("api", own("internal/wire"))}, []string{"api/a.go:2 above"}},
+		"roles":            {map[string]string{"internal/root/a.go": src("root", own("internal/cluster"))}, []string{"internal/root/a.go:2 a role like"}},
+		"doers":            {map[string]string{"internal/obs/a.go": src("obs", own("internal/bus"))}, []string{"internal/obs/a.go:2 a doer like"}},
+		"deciders":         {map[string]string{"internal/policy/place/a.go": src("place", own("internal/policy/life"))}, []string{"internal/policy/place/a.go:2 do not use each other"}},
+		"tests of decider": {map[string]string{"internal/policy/place/a_test.go": src("place", own("internal/bus"))}, []string{"internal/policy/place/a_test.go:2 above"}},
+		"decider's module": {map[string]string{"internal/policy/place/a.go": src("place", "pgregory.net/rapid")}, []string{"internal/policy/place/a.go:2 standard library"}},
+		"program":          {map[string]string{"cmd/verge/main.go": src("main", own("internal/root"))}, []string{"cmd/verge/main.go:2 internal/cli alone"}},
+		"nats":             {map[string]string{"internal/root/a.go": src("root", "github.com/nats-io/nats.go")}, []string{"internal/root/a.go:2 only internal/bus"}},
+		"cobra":            {map[string]string{"internal/root/a.go": src("root", "github.com/spf13/cobra")}, []string{"internal/root/a.go:2 only internal/cli"}},
+		"runtime":          {map[string]string{"internal/agent/a.go": src("agent", own("internal/runtime/process"))}, []string{"internal/agent/a.go:2 only internal/engine"}},
+		"proxy in client":  {map[string]string{"internal/cli/a.go": src("cli", own("internal/proxy"))}, []string{"internal/cli/a.go:2 only internal/engine"}},
+		"inwards":          {map[string]string{"internal/bus/a.go": src("bus", own("internal/bus/exchange"))}, []string{"internal/bus/a.go:2 lies within"}},
+		"siblings":         {map[string]string{"internal/runtime/wasm/a.go": src("wasm", own("internal/runtime/process"))}, []string{"internal/runtime/wasm/a.go:2 sibling"}},
+		"suite":            {map[string]string{"internal/root/a.go": src("root", own("internal/bus/bustest"))}, []string{"internal/root/a.go:2 for tests only"}},
+		"outside":          {map[string]string{"internal/root/a.go": src("root", own("internal/sim"))}, []string{"internal/root/a.go:2 beside the house"}},
+		"no room":          {map[string]string{"internal/misc/a.go": src("misc")}, []string{"internal/misc/a.go:1 has no room"}},
+	})
+}
+
+// The tables themselves: what they name must be rooms of the right kind.
+func TestTablesAreConsistent(t *testing.T) {
+	for from, n := range neighbours {
+		for _, to := range n.to {
+			if rooms[from] != doers || rooms[to] != doers || n.reason == "" {
+				t.Errorf("neighbours: %s → %s must be doers, with a reason", from, to)
+			}
+		}
+	}
+	for room, x := range exclusive {
+		if rooms[room] != doers || len(x.users) == 0 || x.reason == "" {
+			t.Errorf("exclusive: %s", room)
+		}
+	}
+}

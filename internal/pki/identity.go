@@ -1,0 +1,190 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+)
+
+// identityFile holds a node's certificate chain and the root CA. It appears, or
+// is replaced, in one step; the key beside it was there before.
+const identityFile = "identity.pem"
+
+// Identity is who a node (or the user of a context) is: key, certificate and
+// the root that it trusts. It is safe for concurrent use.
+type Identity struct {
+	// Clock says what time it is when certificates are verified; nil is
+	// time.Now. Set it, if at all, before the first use (see NewClock).
+	Clock func() time.Time
+
+	dir     string
+	current atomic.Pointer[credentials]
+}
+
+// credentials are one loaded state of an Identity; never changed.
+type credentials struct {
+	subject Subject
+	leaf    *x509.Certificate
+	roots   []*x509.Certificate
+	// client is sent to servers: leaf and what leads to the root. server has the
+	// root CA too, so that a node with only a pin can find it there.
+	client, server *tls.Certificate
+}
+
+// SaveIdentity stores the certificate that was issued for the key of EnsureKey
+// in dir, with the root CA. Also for a renewed certificate. What does not fit
+// together is refused and changes nothing. A crash leaves the old state or the
+// new one.
+func SaveIdentity(dir, chain, ca string) error {
+	text := joinPEM(chain, ca)
+	key, err := readKey(filepath.Join(dir, nodeKeyFile))
+	if err != nil {
+		return fmt.Errorf("store the identity: %w", err)
+	}
+	if _, err := newCredentials(key, []byte(text)); err != nil {
+		return fmt.Errorf("the certificate received for this node cannot be used: %w", err)
+	}
+	if err := atomicfile.Write(filepath.Join(dir, identityFile), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("store the identity: %w", err)
+	}
+	return nil
+}
+
+// LoadIdentity loads what SaveIdentity stored in dir. The error wraps
+// os.ErrNotExist when there is no identity yet: the node has to join.
+func LoadIdentity(dir string) (*Identity, error) {
+	id := &Identity{dir: dir}
+	if err := id.Reload(); err != nil {
+		return nil, err
+	}
+	return id, nil
+}
+
+// ParseIdentity is an identity from the PEM texts of a context: certificate
+// chain, private key, root CA. Reload does nothing for it.
+func ParseIdentity(chain, key, ca string) (*Identity, error) {
+	k, err := parsePEM([]byte(key))
+	if err == nil && k.key == nil {
+		err = errors.New("there is no private key")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("private key of the context: %w", err)
+	}
+	c, err := newCredentials(k.key, []byte(joinPEM(chain, ca)))
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the context: %w", err)
+	}
+	id := &Identity{}
+	id.current.Store(c)
+	return id, nil
+}
+
+// Reload picks up a renewed certificate: new handshakes use it, also with
+// configurations made before. On an error the old one stays in use. A changed
+// root CA is used by configurations made after.
+func (id *Identity) Reload() error {
+	if id.dir == "" {
+		return nil
+	}
+	path := filepath.Join(id.dir, identityFile)
+	data, err := atomicfile.ReadBounded(path, maxPEM)
+	if err != nil {
+		return fmt.Errorf("load the identity: %w", err)
+	}
+	key, err := readKey(filepath.Join(id.dir, nodeKeyFile))
+	if err != nil {
+		return fmt.Errorf("load the identity: %w", notMissing(err))
+	}
+	c, err := newCredentials(key, data)
+	if err != nil {
+		return damaged(path, err, rejoin)
+	}
+	id.current.Store(c)
+	return nil
+}
+
+// notMissing hides that a file is missing: a part that lacks its other half is
+// not the same as "nothing there yet".
+func notMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the private key that belongs to it is missing (%v): %s", err, rejoin)
+	}
+	return err
+}
+
+func newCredentials(key *ecdsa.PrivateKey, data []byte) (*credentials, error) {
+	chain, roots, err := parseChain(data)
+	if err != nil {
+		return nil, err
+	}
+	leaf := chain[0]
+	if !holds(leaf, key) {
+		return nil, errors.New("its certificate was made for another key")
+	}
+	subject, err := SubjectOf(leaf)
+	if err != nil {
+		return nil, err
+	}
+	c := &credentials{subject: subject, leaf: leaf, roots: roots}
+	c.client = &tls.Certificate{Certificate: rawOf(chain), PrivateKey: key, Leaf: leaf}
+	c.server = &tls.Certificate{Certificate: append(rawOf(chain), rawOf(roots)...), PrivateKey: key, Leaf: leaf}
+	return c, nil
+}
+
+// parseChain reads a chain and the root CAs after it, and checks that the one
+// leads to the other.
+func parseChain(data []byte) (chain, roots []*x509.Certificate, err error) {
+	m, err := parsePEM(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.key != nil {
+		return nil, nil, errors.New("it holds a private key where only certificates belong")
+	}
+	chain, roots, err = splitRoots(m.certs)
+	if err != nil {
+		return nil, nil, err
+	}
+	return chain, roots, leadsTo(chain, roots)
+}
+
+func rawOf(certs []*x509.Certificate) [][]byte {
+	raw := make([][]byte, len(certs))
+	for i, c := range certs {
+		raw[i] = c.Raw
+	}
+	return raw
+}
+
+func joinPEM(chain, ca string) string {
+	return strings.TrimSpace(chain) + "\n" + strings.TrimSpace(ca) + "\n"
+}
+
+// Subject is who this identity says its holder is.
+func (id *Identity) Subject() Subject { return id.current.Load().subject }
+
+// Leaf is the certificate in use now. The caller must not change it.
+func (id *Identity) Leaf() *x509.Certificate { return id.current.Load().leaf }
+
+// RootID is Authority.ID of the root that this identity belongs to.
+func (id *Identity) RootID() string { return rootID(id.current.Load().roots[0]) }
+
+// CAPEM is the certificate of the root CA.
+func (id *Identity) CAPEM() string { return certPEM(id.current.Load().roots...) }
+
+// RenewAt is when half of the certificate's life is over: the time to renew it.
+func (id *Identity) RenewAt() time.Time { return halfLife(id.Leaf()) }
+
+func halfLife(cert *x509.Certificate) time.Time {
+	made := cert.NotBefore.Add(backdate)
+	return made.Add(cert.NotAfter.Sub(made) / 2)
+}

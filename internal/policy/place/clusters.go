@@ -1,0 +1,157 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Kinds of decisions.
+const (
+	KindClusters = "clusters"
+	KindWorker   = "worker"
+)
+
+// maxRanked is how many of the best a record shows.
+const maxRanked = 5
+
+// bid is a cluster that may take something.
+type bid struct {
+	view      *ClusterView
+	expected  int     // replicas, at most as many as are wanted
+	freeShare float64 // of the resource that the demand is largest in
+}
+
+// RankClusters is the root's step: it says which clusters are to take how many
+// of req.Count replicas. Clusters that cannot or should not take any are
+// filtered in the order connected, affinity.cluster, affinity.area, runtime,
+// workers, refused, cpu, memory, disk; the others are ordered by
+//
+//  1. how many of the wanted replicas they are expected to take, most first,
+//  2. how many instances of the service they already have, fewest first,
+//  3. the free share of the demand's dominant resource, largest first,
+//  4. their id,
+//
+// and each takes as many as it is expected to take until none is left. The
+// clusters' ids must be distinct. Request.Avoid names workers and has no meaning
+// here. A count of zero or less places nothing.
+func RankClusters(clusters []ClusterView, req Request) Decision {
+	req = cleanRequest(req)
+	views := cleanClusters(clusters)
+	d := Decision{V: wire.Version, Kind: KindClusters, Request: req, Candidates: len(views)}
+	if len(views) <= MaxInputs {
+		d.Clusters = views
+	} else {
+		d.InputsOmitted = len(views)
+	}
+
+	sieve := newSieve(clusterFilters, &req)
+	var bids []bid
+	for i := range views {
+		b, removed := offer(&views[i], &req)
+		if removed.filter != passed {
+			sieve.remove(removed, views[i].ID)
+			continue
+		}
+		bids = append(bids, b)
+	}
+	slices.SortFunc(bids, func(a, b bid) int {
+		return cmp.Or(
+			cmp.Compare(b.expected, a.expected),
+			cmp.Compare(a.view.Same, b.view.Same),
+			cmp.Compare(b.freeShare, a.freeShare),
+			cmp.Compare(a.view.ID, b.view.ID),
+		)
+	})
+
+	d.Unplaced = req.Count
+	for i, b := range bids {
+		if i < maxRanked {
+			d.Ranked = append(d.Ranked, Ranked{ID: b.view.ID, Score: float64(b.expected), Parts: map[string]float64{
+				"expected": float64(b.expected), "same": float64(b.view.Same), "free_share": b.freeShare,
+			}})
+		}
+		if n := min(b.expected, d.Unplaced); n > 0 {
+			d.Shares = append(d.Shares, ShareOut{Cluster: b.view.ID, Count: n})
+			d.Unplaced -= n
+		}
+	}
+	d.Filtered = sieve.filters()
+	if d.Unplaced > 0 {
+		d.Reason = sieve.clusterReason(len(views), len(bids), req.Count-d.Unplaced)
+	}
+	return d
+}
+
+// offer says what a cluster may take, or which filter removes it and why.
+func offer(c *ClusterView, req *Request) (bid, removal) {
+	a := &c.Aggregate
+	switch {
+	case !c.Connected:
+		return bid{}, removal{filter: fConnected, note: "disconnected"}
+	case a.V == 0 && a.Workers == 0 && a.Suspect == 0:
+		return bid{}, removal{filter: fConnected, note: "has not reported yet"}
+	case len(req.Affinity.Cluster) > 0 && !slices.Contains(req.Affinity.Cluster, c.ID):
+		return bid{}, removal{filter: fCluster}
+	case len(req.Affinity.Area) > 0 && !overlap(req.Affinity.Area, c.Areas, a.Areas):
+		return bid{}, removal{filter: fArea, has: union(c.Areas, a.Areas)}
+	case req.Runtime != "" && !slices.Contains(c.Runtimes, req.Runtime) && !slices.Contains(a.Runtimes, req.Runtime):
+		return bid{}, removal{filter: fRuntime, has: union(c.Runtimes, a.Runtimes)}
+	case a.Workers == 0:
+		return bid{}, removal{filter: fWorkers, free: int64(a.Suspect)}
+	case c.Refused != "":
+		return bid{}, removal{filter: fRefused, note: c.Refused}
+	}
+	demand, pending := toVec(req.Demand), toVec(c.Pending)
+	// A request for none is still ranked, by whether one would fit.
+	e := expect(a, demand, pending, max(1, req.Count))
+	if j := e.short; j >= 0 {
+		s := [resources]wire.Spread{a.CPU, a.Memory, a.Disk}[j]
+		r := removal{filter: fFirstResource + j, free: int64(s.Max)}
+		if s.Max == 0 && s.Sum > 0 || s.Max >= float64(demand[j]) {
+			// One would have fitted before what was given to it just now, or it
+			// does not say what its largest free amount is.
+			r.free, r.total = subInt(int64(s.Sum), pending[j]), true
+		}
+		return bid{}, r
+	}
+	return bid{view: c, expected: min(e.expected, req.Count), freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
+}
+
+// freeShare is how much of the dominant resource is free: of the one of which
+// the demand takes the largest share of the cluster, as in dominant resource
+// fairness. The largest share over all resources instead would always be that
+// of the disk, which hardly anybody fills. Without a demand it is the smallest.
+func freeShare(c *ClusterView, demand, pending vec) float64 {
+	capacity := toVec(c.Aggregate.Capacity)
+	share, dominant := 1.0, -1.0
+	for j, s := range [resources]wire.Spread{c.Aggregate.CPU, c.Aggregate.Memory, c.Aggregate.Disk} {
+		if capacity[j] <= 0 {
+			continue
+		}
+		of := float64(capacity[j])
+		free := min(1, max(0, s.Sum-float64(pending[j]))/of)
+		if want := float64(demand[j]) / of; want > dominant || want == dominant && free < share {
+			share, dominant = free, want
+		}
+	}
+	return share
+}
+
+func overlap(wanted []string, has ...[]string) bool {
+	for _, list := range has {
+		for _, s := range list {
+			if slices.Contains(wanted, s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,56 @@
+// Package place decides where instances run, in two delegated steps: the root
+// divides replicas over clusters, of which it knows only aggregates
+// (RankClusters); a cluster chooses a worker for each instance from exact data
+// (Schedule). Both are pure functions; Replay repeats one from its record.
+//
+// Promises:
+//
+//  1. The same inputs give the same Decision, in whatever order the candidates
+//     are listed and on whatever machine.
+//  2. A chosen worker fits: each resource demanded is free on it. A cluster is
+//     never given more replicas than it is expected to take.
+//  3. A cluster is passed over for lack of room only where it is proven that not
+//     even one replica fits, or where what it was given just now is expected to
+//     take what there was. So no capacity is overlooked for ever: at worst the
+//     cluster is offered one replica and refuses it.
+//  4. What could not be placed carries a Reason in words, with units.
+//  5. Impossible inputs (negative, NaN, infinite) count as nothing free and
+//     nothing demanded. Ids are distinct; that is for the caller to see to.
+//
+// # How many replicas a cluster can take
+//
+// Of each resource an aggregate tells ⟨S sum, m = S/n mean, σ deviation, M
+// maximum⟩ of the amounts x₁…xₙ that are free on its n ready workers. For one
+// resource, of which a replica demands d, the number of replicas that fit is
+//
+//	T = Σᵢ ⌊xᵢ/d⌋ = Σₖ Nₖ,  Nₖ = the number of workers with xᵢ ≥ k·d
+//
+// since a worker with room for three has room for a first, a second and a
+// third. Only k ≤ M/d count: the maximum caps what one worker takes. (Where the
+// operator keeps the maximum to himself, Samuelson's inequality does it: no
+// value is further than σ√(n−1) from the mean.) Each Nₖ has proven bounds. The
+// σ of an aggregate is that of the whole population, so Cantelli's (the
+// one-sided Chebyshev) inequality is about the very shares of workers asked for:
+//
+//	k·d > m:  Nₖ ≤ n · σ²/(σ² + (k·d − m)²)
+//	k·d ≤ m:  Nₖ ≥ n − n · σ²/(σ² + (m − (k·d−1))²)
+//
+// (amounts are whole numbers: less than k·d is at most k·d − 1). Markov's
+// inequality, Nₖ·k·d ≤ S, and the same seen from the maximum down sharpen both;
+// so does rounding each to whole workers, in the direction that stays true. The
+// largest worker has room for every k ≤ M/d; the smallest has at most
+// m − σ/√(n−1), so that beyond it Nₖ ≤ n − 1. In all T ≤ S/d, and
+// T ≥ (S − n·(d−1))/d because no worker can waste more than d − 1.
+//
+// The estimate of one resource is the middle of the lower and the upper bound of
+// T, rounded up, less what is pending, ⌈pending/d⌉. For several resources it is
+// the smallest of theirs: resources of a worker are mostly used up together.
+// With one or two workers and one resource both bounds meet and the estimate is
+// exact. TestExpectQuality holds it against exact packing; over its fleets it
+// promises all to a cluster that can't in 9 % of those cases, refuses one that
+// could in 1 %, and never passes over one that has room for a replica.
+//
+// Why not the lower bound, which cannot disappoint? An offer too many costs one
+// message and is corrected by the refusal; one too few leaves capacity unused
+// and instances waiting.
+package place

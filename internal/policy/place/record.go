@@ -1,0 +1,27 @@
+package place
+
+import (
+	"fmt"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Replay decides again on the inputs that d carries. The answer equals d but for
+// TookNs, which is zero. It is an error if d left its inputs out, is of a kind
+// unknown to this build or was written by a version that this build cannot read.
+func Replay(d Decision) (Decision, error) {
+	if err := wire.CheckVersion("decision record", d.V); err != nil {
+		return Decision{}, fmt.Errorf("replay: %w", err)
+	}
+	if d.InputsOmitted > 0 {
+		return Decision{}, fmt.Errorf("replay: the record left out its %d inputs: records carry at most %d", d.InputsOmitted, MaxInputs)
+	}
+	switch d.Kind {
+	case KindClusters:
+		return RankClusters(d.Clusters, d.Request), nil
+	case KindWorker:
+		return Schedule(d.Workers, d.Request), nil
+	default:
+		return Decision{}, fmt.Errorf("replay: unknown kind of decision %q: this build knows %q and %q", d.Kind, KindClusters, KindWorker)
+	}
+}

@@ -1,0 +1,215 @@
+package place
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Generators of inputs as they should be, with a share of what never should.
+
+var names = []string{"north", "south", "east"}
+var runtimes = []string{"process", "wasm"}
+
+func genResources(t *rapid.T, label string) api.Resources {
+	amount := rapid.OneOf(rapid.Int64Range(0, 10), rapid.Int64Range(0, 1<<18), rapid.Int64Range(-5, 0))
+	return api.Resources{
+		CPU:    api.CPU(amount.Draw(t, label+" cpu")),
+		Memory: api.Bytes(amount.Draw(t, label+" memory")),
+		Disk:   api.Bytes(amount.Draw(t, label+" disk")),
+	}
+}
+
+func genList(t *rapid.T, label string, of []string) []string {
+	return rapid.SliceOfN(rapid.SampledFrom(of), 0, 2).Draw(t, label)
+}
+
+func genWorkers(t *rapid.T) []WorkerView {
+	out := make([]WorkerView, rapid.IntRange(0, 12).Draw(t, "workers"))
+	for i := range out {
+		out[i] = WorkerView{
+			ID: fmt.Sprintf("w%d", i), Runtimes: genList(t, "runtimes", runtimes),
+			Capacity: genResources(t, "capacity"), Used: genResources(t, "used"),
+			Suspect: rapid.IntRange(0, 5).Draw(t, "suspect") == 0, Same: rapid.IntRange(-1, 3).Draw(t, "same"),
+		}
+	}
+	return out
+}
+
+func genClusters(t *rapid.T) []ClusterView {
+	bad := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, math.MaxFloat64})
+	out := make([]ClusterView, rapid.IntRange(0, 8).Draw(t, "clusters"))
+	for i := range out {
+		c := ClusterView{
+			ID: fmt.Sprintf("c%d", i), Connected: rapid.IntRange(0, 5).Draw(t, "connected") > 0,
+			Areas: genList(t, "areas", names), Runtimes: genList(t, "runtimes", runtimes),
+			Aggregate: aggregateOf(genWorkers(t)), Pending: genResources(t, "pending"),
+			Same: rapid.IntRange(-1, 3).Draw(t, "same"),
+		}
+		if rapid.IntRange(0, 9).Draw(t, "refused") == 0 {
+			c.Refused = "no worker fits"
+		}
+		if rapid.IntRange(0, 9).Draw(t, "spoilt") == 0 {
+			c.Aggregate.CPU.Dev = bad.Draw(t, "dev")
+			c.Aggregate.Memory.Sum = bad.Draw(t, "sum")
+			c.Aggregate.Disk.Max = bad.Draw(t, "max")
+			c.Aggregate.Workers -= 3
+		}
+		out[i] = c
+	}
+	return out
+}
+
+func genRequest(t *rapid.T) Request {
+	return Request{
+		Instance: rapid.StringMatching(`[a-z]{1,3}\.[a-z]{1,3}`).Draw(t, "instance"),
+		Count:    rapid.IntRange(-1, 40).Draw(t, "count"),
+		Runtime:  rapid.SampledFrom([]string{"process", "wasm", ""}).Draw(t, "runtime"),
+		Demand:   genResources(t, "demand"),
+		Affinity: api.Affinity{
+			Cluster: rapid.SliceOfN(rapid.SampledFrom([]string{"c0", "c1", "c9"}), 0, 1).Draw(t, "cluster"),
+			Area:    genList(t, "area", names),
+		},
+		Spread: rapid.SampledFrom([]string{"soft", "none", ""}).Draw(t, "spread"),
+		Avoid:  rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w9"}), 0, 2).Draw(t, "avoid"),
+	}
+}
+
+// checkRecord holds what every decision promises whatever its kind.
+func checkRecord(t *rapid.T, d, shuffled Decision) {
+	if !reflect.DeepEqual(d, shuffled) {
+		t.Fatalf("the order of inputs matters:\n%+v\n%+v", d, shuffled)
+	}
+	again, err := Replay(d)
+	if err != nil || !reflect.DeepEqual(again, d) {
+		t.Fatalf("replay: %v\n%+v\n%+v", err, again, d)
+	}
+	b, err := json.Marshal(d)
+	if err != nil {
+		t.Fatalf("a record must be writable: %v", err)
+	}
+	var stored Decision
+	if err := json.Unmarshal(b, &stored); err != nil {
+		t.Fatalf("a record must be readable: %v", err)
+	}
+	stored.TookNs = 12345
+	if again, err = Replay(stored); err != nil || !reflect.DeepEqual(again, d) {
+		t.Fatalf("replay of the stored record: %v\n%+v\n%+v", err, again, d)
+	}
+	removed := 0
+	for _, f := range d.Filtered {
+		if f.Removed <= 0 || f.Name == "" || f.Example == "" {
+			t.Fatalf("filter %+v", f)
+		}
+		removed += f.Removed
+	}
+	if len(d.Ranked) != min(maxRanked, d.Candidates-removed) {
+		t.Fatalf("%d candidates, %d removed, %d ranked", d.Candidates, removed, len(d.Ranked))
+	}
+}
+
+func TestScheduleProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		workers, req := genWorkers(t), genRequest(t)
+		d := Schedule(workers, req)
+		checkRecord(t, d, Schedule(rapid.Permutation(workers).Draw(t, "order"), req))
+		feasible := func(w WorkerView) bool {
+			free := Sub(w.Capacity, w.Used)
+			ok := req.Demand.CPU <= free.CPU && req.Demand.Memory <= free.Memory && req.Demand.Disk <= free.Disk
+			return ok && !w.Suspect && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
+		}
+		if d.Chosen == "" {
+			if slices.ContainsFunc(workers, feasible) {
+				t.Fatalf("a feasible worker was left out: %s", d.Reason)
+			}
+			if d.Reason == "" {
+				t.Fatal("nothing chosen and no reason")
+			}
+			return
+		}
+		i := slices.IndexFunc(workers, func(w WorkerView) bool { return w.ID == d.Chosen })
+		if i < 0 || !feasible(workers[i]) {
+			t.Fatalf("chose infeasible worker %s", d.Chosen)
+		}
+		if req.Spread == "none" {
+			return
+		}
+		for _, w := range workers {
+			if feasible(w) && max(0, w.Same) < max(0, workers[i].Same) {
+				t.Fatalf("%s has %d of the same, %s only %d", d.Chosen, workers[i].Same, w.ID, w.Same)
+			}
+		}
+	})
+}
+
+func TestRankClustersProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		clusters, req := genClusters(t), genRequest(t)
+		d := RankClusters(clusters, req)
+		checkRecord(t, d, RankClusters(rapid.Permutation(clusters).Draw(t, "order"), req))
+		placed := 0
+		for _, s := range d.Shares {
+			placed += s.Count
+			c := clusters[slices.IndexFunc(clusters, func(c ClusterView) bool { return c.ID == s.Cluster })]
+			expected, atMost := Expect(c.Aggregate, req.Demand, max(0, req.Count))
+			// Pending can only take away, but for the depth it adds to the count.
+			if s.Count < 1 || s.Count > atMost || c.Pending == (api.Resources{}) && s.Count > expected {
+				t.Fatalf("%s takes %d, expected %d, at most %d", s.Cluster, s.Count, expected, atMost)
+			}
+			if !c.Connected || c.Refused != "" || c.Aggregate.Workers <= 0 {
+				t.Fatalf("%+v should take nothing", c)
+			}
+			if len(req.Affinity.Cluster) > 0 && !slices.Contains(req.Affinity.Cluster, c.ID) {
+				t.Fatalf("%s is not in %v", c.ID, req.Affinity.Cluster)
+			}
+			if len(req.Affinity.Area) > 0 && !overlap(req.Affinity.Area, c.Areas) {
+				t.Fatalf("areas %v, wanted %v", c.Areas, req.Affinity.Area)
+			}
+		}
+		if placed+d.Unplaced != max(0, req.Count) || d.Unplaced < 0 {
+			t.Fatalf("%d placed, %d not, of %d", placed, d.Unplaced, req.Count)
+		}
+		if (d.Unplaced > 0) != (d.Reason != "") {
+			t.Fatalf("%d unplaced, reason %q", d.Unplaced, d.Reason)
+		}
+	})
+}
+
+// What a cluster takes back from pending never exceeds what the sum still has.
+func TestPendingIsTakenOff(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		workers := drawWorkers(t, 1<<20, 10)
+		demand := api.Resources{Memory: api.Bytes(rapid.Int64Range(1, 1<<20).Draw(t, "demand"))}
+		under := rapid.IntRange(0, 20).Draw(t, "replicas under way")
+		c := ClusterView{ID: "a", Connected: true, Aggregate: aggregateOf(workers)}
+		c.Pending.Memory = api.Bytes(under) * demand.Memory
+		d := RankClusters([]ClusterView{c}, Request{Count: 30, Demand: demand})
+		free := int(c.Aggregate.Memory.Sum)
+		if got, left := 30-d.Unplaced, (free-int(c.Pending.Memory))/int(demand.Memory); got > max(0, left) {
+			t.Fatalf("takes %d more with room for %d", got, left)
+		}
+		if fits := truth(workers, demand, 1000); len(workers) <= 2 && 30-d.Unplaced != min(30, max(0, fits-under)) {
+			t.Fatalf("takes %d: %d fit, %d are under way", 30-d.Unplaced, fits, under)
+		}
+	})
+}
+
+func TestReplayErrors(t *testing.T) {
+	for name, d := range map[string]Decision{
+		"unknown kind":   {V: wire.Version, Kind: "gateway"},
+		"newer version":  {V: wire.Version + 1, Kind: KindWorker},
+		"inputs omitted": {V: wire.Version, Kind: KindWorker, InputsOmitted: 300},
+	} {
+		if _, err := Replay(d); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

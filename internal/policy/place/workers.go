@@ -1,0 +1,183 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// candidate is a feasible worker in the running.
+type candidate struct {
+	view  *WorkerView
+	same  int     // zero where the service does not spread
+	score float64 // rom: smaller is better
+	left  [resources]float64
+	key   uint64 // breaks ties
+}
+
+// Schedule is the cluster's step: it chooses a worker for one instance. Workers
+// are filtered in the order suspect, runtime, avoid, cpu, memory, disk; of the
+// others the first by
+//
+//  1. how many instances of the service it has, fewest first (unless
+//     Request.Spread is "none"),
+//  2. the rom score: the largest share of any of its resources that would be
+//     left over, smallest first (best fit),
+//  3. a hash of instance id and worker id, then the worker id
+//
+// is chosen. A worker to be avoided stays out even where no other is left: the
+// instance failed there for good. Workers' ids must be distinct. The cost is one
+// pass; only a record that carries its inputs (MaxInputs) copies them.
+func Schedule(workers []WorkerView, req Request) Decision {
+	req = cleanRequest(req)
+	d := Decision{V: wire.Version, Kind: KindWorker, Request: req, Candidates: len(workers)}
+	if len(workers) <= MaxInputs {
+		d.Workers = cleanWorkers(workers)
+		workers = d.Workers
+	} else {
+		d.InputsOmitted = len(workers)
+	}
+	if req.Scheduler != "" && req.Scheduler != "rom" {
+		d.Reason = fmt.Sprintf("this cluster has no scheduler %q: use rom", req.Scheduler)
+		return d
+	}
+
+	var avoid map[string]bool
+	if len(req.Avoid) > 0 {
+		avoid = make(map[string]bool, len(req.Avoid))
+		for _, id := range req.Avoid {
+			avoid[id] = true
+		}
+	}
+	sieve := newSieve(workerFilters, &req)
+	demand, soft, seed := toVec(req.Demand), req.Spread != "none", fnv1a(fnvOffset, req.Instance)
+	var best [maxRanked]candidate
+	n, feasible := 0, 0
+	for i := range workers {
+		w := &workers[i]
+		free := freeOf(w)
+		if removed := reject(w, &req, avoid, demand, free); removed.filter != passed {
+			sieve.remove(removed, w.ID)
+			continue
+		}
+		feasible++
+		c := candidate{view: w}
+		if soft {
+			c.same = max(0, w.Same)
+		}
+		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		if n == maxRanked && c.compare(&best[n-1]) > 0 {
+			continue
+		}
+		c.key = mix(fnv1a(seed, w.ID))
+		n = insert(&best, n, c)
+	}
+	for i := range n {
+		c := &best[i]
+		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: c.score, Parts: map[string]float64{
+			"same": float64(max(0, c.view.Same)), "cpu": c.left[0], "memory": c.left[1], "disk": c.left[2],
+		}})
+	}
+	d.Filtered = sieve.filters()
+	if n > 0 {
+		d.Chosen = best[0].view.ID
+	} else {
+		d.Reason = sieve.workerReason(d.Candidates)
+	}
+	return d
+}
+
+// reject names the first filter that removes a worker, or passed.
+func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free vec) removal {
+	switch {
+	case w.Suspect:
+		return removal{filter: fSuspect}
+	case req.Runtime != "" && !slices.Contains(w.Runtimes, req.Runtime):
+		return removal{filter: fWorkerRuntime, has: w.Runtimes}
+	case avoid[w.ID]:
+		return removal{filter: fAvoid}
+	}
+	for j := range resources {
+		if demand[j] > free[j] {
+			return removal{filter: fFirstWorkerResource + j, free: free[j]}
+		}
+	}
+	return removal{filter: passed}
+}
+
+// rom is the share of each resource that would be left over, and the largest of
+// them. A resource that the worker does not have at all does not count (a demand
+// for it has already been rejected).
+func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
+	for j := range resources {
+		if capacity[j] <= 0 {
+			continue
+		}
+		left[j] = float64(free[j]-demand[j]) / float64(capacity[j])
+		score = max(score, left[j])
+	}
+	return score, left
+}
+
+// compare orders by same and score: negative where c is better than o.
+func (c *candidate) compare(o *candidate) int {
+	switch {
+	case c.same != o.same:
+		return c.same - o.same
+	case c.score < o.score:
+		return -1
+	case c.score > o.score:
+		return 1
+	}
+	return 0
+}
+
+func (c *candidate) before(o *candidate) bool {
+	if r := c.compare(o); r != 0 {
+		return r < 0
+	}
+	if c.key != o.key {
+		return c.key < o.key
+	}
+	return c.view.ID < o.view.ID
+}
+
+// insert puts c in its place among the best n and returns their new number.
+func insert(best *[maxRanked]candidate, n int, c candidate) int {
+	if n == maxRanked {
+		if !c.before(&best[n-1]) {
+			return n
+		}
+		n--
+	}
+	i := n
+	for ; i > 0 && c.before(&best[i-1]); i-- {
+		best[i] = best[i-1]
+	}
+	best[i] = c
+	return n + 1
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// fnv1a continues the 64-bit FNV-1a hash h with s and a separator. It is the
+// same on every machine and in every process, so that a replayed decision is.
+func fnv1a(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * fnvPrime
+	}
+	return h * fnvPrime // as if followed by a zero byte
+}
+
+// mix spreads every bit over all others (the finaliser of MurmurHash3). Without
+// it ids that differ in the last character only, as those of workers do, win
+// ties by that character: w8 and w9 four times as often as w0 to w7.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

@@ -1,0 +1,13 @@
+// Package route decides which endpoint of a service takes a connection or a
+// request, and when an endpoint that failed is looked at again. It is a decider:
+// functions of state, time and seed, without clock, I/O or goroutine.
+//
+// Promises:
+//
+//  1. An endpoint that is not ready is never chosen. Among the others the best
+//     class is used: healthy, then suspect, then ejected; a try that may fail is
+//     better than a refusal that is certain.
+//  2. Round robin is exact: as long as two endpoints stay usable, they are chosen
+//     equally often but for one, whatever happens to the other endpoints.
+//  3. The order in which endpoints are listed has no influence.
+package route

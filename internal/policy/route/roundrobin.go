@@ -1,0 +1,65 @@
+package route
+
+import "slices"
+
+// RoundRobin uses the endpoints of the best class in turn. It remembers where on
+// the circle it is, not how far in a list: when endpoints come and go it goes on
+// from the same point, so neither the first of the list nor a newcomer gets a
+// burst. The zero value is ready for use.
+type RoundRobin struct {
+	at uint64
+	id string
+}
+
+var _ Policy = (*RoundRobin)(nil)
+
+// Pick implements Policy. It takes O(log n) where the next endpoint is healthy.
+func (p *RoundRobin) Pick(v View, r Request) (int, bool) {
+	n := len(v.Endpoints)
+	start := v.after(p.at, p.id)
+	found, best := -1, unusable
+	for k := range n {
+		i := start + k
+		if i >= n {
+			i -= n
+		}
+		e := &v.Endpoints[i]
+		c := e.class()
+		if c >= best || slices.Contains(r.Tried, e.ID) {
+			continue
+		}
+		found, best = i, c
+		if c == healthy {
+			break
+		}
+	}
+	if found < 0 {
+		return 0, false
+	}
+	p.at, p.id = v.places[found], v.Endpoints[found].ID
+	return found, true
+}
+
+// Weights implements Policy: equal shares for the endpoints of the best class.
+func (p *RoundRobin) Weights(v View) []float64 {
+	best := unusable
+	for i := range v.Endpoints {
+		best = min(best, v.Endpoints[i].class())
+	}
+	w := make([]float64, len(v.Endpoints))
+	if best == unusable {
+		return w
+	}
+	n := 0
+	for i := range v.Endpoints {
+		if v.Endpoints[i].class() == best {
+			n++
+		}
+	}
+	for i := range v.Endpoints {
+		if v.Endpoints[i].class() == best {
+			w[i] = 1 / float64(n)
+		}
+	}
+	return w
+}

@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// maxHandshakes at the data port at a time: a handshake is the most expensive
+// thing that a stranger can ask for.
+const maxHandshakes = 64
+
+// dataPort accepts streams from other workers for instances of this one.
+type dataPort struct {
+	r          *Router
+	handshakes chan struct{} // a slot per handshake
+	conns      limiter
+
+	accepted atomic.Uint64
+	served   atomic.Uint64
+	rejected atomic.Uint64 // handshake or preamble failed, or over a limit
+	refused  atomic.Uint64 // answered with another status than ok
+}
+
+// serve handles one connection.
+func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
+	d.accepted.Add(1)
+	if !d.conns.take() {
+		d.rejected.Add(1)
+		cut(raw)
+		return
+	}
+	defer d.conns.give()
+	conn, p, err := d.admit(ctx, raw)
+	if err != nil {
+		d.rejected.Add(1)
+		d.r.log.Debug("data port: connection rejected", "from", raw.RemoteAddr().String(), "why", err)
+		cut(raw)
+		return
+	}
+	target, release, err := d.r.connectLocal(ctx, p.instance, p.port)
+	if err != nil {
+		d.refused.Add(1)
+		// The peer may belong to another operator: it is told what is wrong, not
+		// how things are arranged here.
+		st, why := statusRefused, "the instance accepts no connection"
+		if notNow(err) {
+			st, why = statusOf(err), err.Error()
+		}
+		d.answer(conn, st, why)
+		_ = conn.Close()
+		return
+	}
+	defer release()
+	if !d.answer(conn, statusOK, "") || p.probe {
+		_ = target.Close()
+		_ = conn.Close()
+		return
+	}
+	d.served.Add(1)
+	d.r.relay(ctx, conn, target)
+}
+
+// admit does the handshake and reads the preamble, both within pathTimeout.
+func (d *dataPort) admit(ctx context.Context, raw *net.TCPConn) (*tls.Conn, preamble, error) {
+	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
+	defer cancel()
+	cfg, err := d.r.identity.server(time.Now())
+	if err != nil {
+		return nil, preamble{}, err
+	}
+	conn := tls.Server(strictConn{raw}, cfg)
+	if err := d.handshake(ctx, conn); err != nil {
+		return nil, preamble{}, err
+	}
+	if err := conn.SetDeadline(time.Now().Add(pathTimeout)); err != nil {
+		return nil, preamble{}, fmt.Errorf("set deadline: %w", err)
+	}
+	p, err := readPreamble(conn)
+	if err != nil {
+		if errors.Is(err, errPreamble) {
+			d.answer(conn, statusBad, err.Error())
+		}
+		return nil, preamble{}, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, preamble{}, fmt.Errorf("clear deadline: %w", err)
+	}
+	return conn, p, nil
+}
+
+func (d *dataPort) handshake(ctx context.Context, conn *tls.Conn) error {
+	select {
+	case d.handshakes <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a handshake slot: %w", ctx.Err())
+	}
+	defer func() { <-d.handshakes }()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	return nil
+}
+
+// answer is false where the peer is gone. A peer that does not read does not
+// hold it up: the answer fits into any socket buffer.
+func (d *dataPort) answer(conn *tls.Conn, s status, reason string) bool {
+	if err := writeAnswer(conn, s, reason); err != nil {
+		d.r.log.Debug("data port: peer left", "from", conn.RemoteAddr().String(), "why", err)
+		return false
+	}
+	return true
+}
+
+// limiter counts what is open against a maximum.
+type limiter struct {
+	max int64
+	n   atomic.Int64
+}
+
+func (l *limiter) take() bool {
+	if l.n.Add(1) > l.max {
+		l.n.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (l *limiter) give() { l.n.Add(-1) }

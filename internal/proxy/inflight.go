@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// inflight counts the proxied connections to each local instance.
+type inflight struct {
+	mu sync.Mutex // guards below
+	by map[wire.InstanceID]*load
+}
+
+// load of one instance; it is in the map only while n > 0.
+type load struct {
+	n    int
+	idle chan struct{} // closed when n becomes 0
+}
+
+// add counts one more and returns what ends it, to be called once. It is called
+// before Local.Target is asked: whoever marks an instance as draining first and
+// waits for idle then, misses no connection.
+func (f *inflight) add(id wire.InstanceID) (done func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.by[id]
+	if l == nil {
+		l = &load{idle: make(chan struct{})}
+		f.by[id] = l
+	}
+	l.n++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if l.n--; l.n == 0 {
+			delete(f.by, id)
+			close(l.idle)
+		}
+	}
+}
+
+func (f *inflight) count(id wire.InstanceID) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.by[id]; l != nil {
+		return l.n
+	}
+	return 0
+}
+
+func (f *inflight) drained(id wire.InstanceID) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.by[id]; l != nil {
+		return l.idle
+	}
+	idle := make(chan struct{})
+	close(idle)
+	return idle
+}
+
+// InFlight returns how many proxied connections an instance of this worker has,
+// including those that a gateway keeps open between requests.
+func (r *Router) InFlight(id wire.InstanceID) int { return r.inflight.count(id) }
+
+// Drained returns a channel that is closed once no proxied connection to the
+// instance is left; it is closed already if there is none. Let Local.Target
+// refuse the instance first, then call LocalChanged and Drained.
+func (r *Router) Drained(id wire.InstanceID) <-chan struct{} { return r.inflight.drained(id) }
+
+// WaitIdle waits until the instance has no proxied connection, or ctx ends.
+func (r *Router) WaitIdle(ctx context.Context, id wire.InstanceID) error {
+	select {
+	case <-r.Drained(id):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the %d connections of %s to end: %w", r.InFlight(id), id, ctx.Err())
+	}
+}

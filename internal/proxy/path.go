@@ -1,0 +1,240 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Times for opening a connection.
+const (
+	// localTimeout of a connect to an instance of this worker.
+	localTimeout = time.Second
+	// dialTimeout of a TCP connect to another worker: the first segment may be
+	// lost twice (retransmitted after 1 s and 3 s) only on a very bad link, once
+	// on a bad one.
+	dialTimeout = 3 * time.Second
+	// pathTimeout of connect, handshake and answer together, and of the handshake
+	// and the preamble each on the accepting side.
+	pathTimeout = 5 * time.Second
+	// openTimeout of all tries for one connection together.
+	openTimeout = 10 * time.Second
+	// maxTries of endpoints for one connection.
+	maxTries = 64
+)
+
+// blame says what a failed try tells about whom.
+type blame int
+
+const (
+	blameSelf     blame = iota // nothing about the other side
+	blameEndpoint              // this endpoint
+	blameWorker                // everything behind the worker's address
+)
+
+// openError is a failed try to open a connection to one endpoint. No byte of
+// the client was sent.
+type openError struct {
+	blame  blame
+	target string // for people
+	err    error
+	// notNow: its worker says that the instance is not there, not ready or
+	// draining; nothing is broken, the route is behind.
+	notNow bool
+}
+
+func (e *openError) Error() string { return e.target + ": " + e.err.Error() }
+func (e *openError) Unwrap() error { return e.err }
+
+func notNow(err error) bool {
+	var oe *openError
+	return errors.As(err, &oe) && oe.notNow
+}
+
+// connect opens a connection to one endpoint, without judging the endpoint. The
+// caller calls release once, after it closed the connection; with an error both
+// are nil. A probe is a connection that is closed at once; over the data path
+// the other router makes it.
+func (r *Router) connect(ctx context.Context, e *endpoint, port string, probe bool) (net.Conn, func(), error) {
+	if e.local {
+		return r.connectLocal(ctx, e.Instance, port)
+	}
+	conn, err := r.connectRemote(ctx, e, port, probe)
+	return conn, func() {}, err
+}
+
+// connectLocal opens a connection to an instance of this worker.
+func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port string) (net.Conn, func(), error) {
+	done := r.inflight.add(id)
+	addr, err := r.opts.Local.Target(id, port)
+	if err != nil {
+		done()
+		return nil, nil, &openError{blame: blameEndpoint, target: id, err: err, notNow: true}
+	}
+	dialCtx, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
+	conn, err := r.localDialer.DialContext(dialCtx, "tcp", addr)
+	if err != nil {
+		done()
+		return nil, nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: id, err: err}
+	}
+	return conn, done, nil
+}
+
+// connectRemote opens a stream to an instance of another worker.
+func (r *Router) connectRemote(ctx context.Context, e *endpoint, port string, probe bool) (_ net.Conn, err error) {
+	fail := func(b blame, step string, err error) (net.Conn, error) {
+		return nil, &openError{
+			blame: r.blameFor(ctx, b), target: e.Instance + " at worker " + e.Worker,
+			err: fmt.Errorf("%s: %w", step, err), notNow: errors.As(err, new(notNowError)),
+		}
+	}
+	hello, err := preamble{e.Instance, port, probe}.encode()
+	if err != nil {
+		return fail(blameEndpoint, "make preamble", err)
+	}
+	if r.opts.TLS == nil {
+		return fail(blameSelf, "open stream", errNoDataPath)
+	}
+	cfg, err := r.identity.client(r.opts.PeerName(e.Cluster, e.Worker))
+	if err != nil {
+		return fail(blameSelf, "open stream", err)
+	}
+	deadline := time.Now().Add(pathTimeout)
+	dialed, err := r.remoteDialer.DialContext(ctx, "tcp", e.Address)
+	if err != nil {
+		return fail(blameWorker, "reach its data port", err)
+	}
+	tcp, ok := dialed.(*net.TCPConn)
+	if !ok {
+		_ = dialed.Close()
+		return fail(blameSelf, "reach its data port", fmt.Errorf("%T is no TCP connection", dialed))
+	}
+	raw := strictConn{tcp}
+	// Both the time limit and the end of ctx cut off handshake and answer.
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	conn := tls.Client(raw, cfg)
+	st, reason, err := greet(conn, hello, deadline)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = raw.SetDeadline(time.Time{})
+	}
+	switch {
+	case err != nil:
+		_ = raw.Close()
+		return fail(blameWorker, "open stream", err)
+	case st != statusOK:
+		_ = conn.Close()
+		err := fmt.Errorf("%s (%s)", st, reason)
+		if st == statusNoInstance || st == statusNotReady || st == statusDraining {
+			err = notNowError{err}
+		}
+		return fail(blameEndpoint, "refused by its worker", err)
+	}
+	return conn, nil
+}
+
+// notNowError is an answer that makes openError.notNow true.
+type notNowError struct{ error }
+
+// greet does the handshake, sends the preamble and reads the answer.
+func greet(conn *tls.Conn, hello []byte, deadline time.Time) (status, string, error) {
+	if err := conn.SetDeadline(deadline); err != nil {
+		return 0, "", fmt.Errorf("set deadline: %w", err)
+	}
+	if err := conn.Handshake(); err != nil {
+		return 0, "", fmt.Errorf("handshake: %w", err)
+	}
+	if _, err := conn.Write(hello); err != nil {
+		return 0, "", fmt.Errorf("send preamble: %w", err)
+	}
+	return readAnswer(conn)
+}
+
+// blameFor takes the blame from the other side where the caller gave up or this
+// machine is out of something: a router that is in trouble itself would
+// otherwise eject the whole world.
+func (r *Router) blameFor(ctx context.Context, b blame) blame {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return blameSelf
+	}
+	return b
+}
+
+// dial opens a connection to one endpoint and draws the consequences for its
+// health.
+func (r *Router) dial(ctx context.Context, e *endpoint, port string) (net.Conn, func(), error) {
+	wasEjected := e.service.isEjected(e)
+	conn, release, err := r.connect(ctx, e, port, false)
+	if err == nil {
+		e.connections.Add(1)
+		if wasEjected {
+			r.readmit(e)
+		}
+		return conn, release, nil
+	}
+	e.failures.Add(1)
+	r.judge(e, err)
+	return nil, nil, err
+}
+
+// judge ejects what a failed try speaks against.
+func (r *Router) judge(e *endpoint, err error) {
+	var oe *openError
+	if !errors.As(err, &oe) || outOfResources(err) {
+		return
+	}
+	switch oe.blame {
+	case blameSelf:
+	case blameEndpoint:
+		r.eject(e, oe.err.Error())
+	case blameWorker:
+		for _, other := range r.table.Load().byAddress[e.Address] {
+			r.eject(other, oe.err.Error())
+		}
+		// e may be of a table that was replaced meanwhile.
+		r.eject(e, oe.err.Error())
+	}
+}
+
+// outOfResources is true for errors that come from this machine's limits.
+func outOfResources(err error) bool {
+	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// errNoEndpoint is the end of open where nothing could be tried.
+var errNoEndpoint = errors.New("no endpoint is ready")
+
+// open picks endpoints until one takes the connection.
+func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, func(), *endpoint, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	var tried []string
+	last := errNoEndpoint
+	for len(tried) < maxTries && ctx.Err() == nil {
+		e := s.pick(tried)
+		if e == nil {
+			break
+		}
+		conn, release, err := r.dial(ctx, e, port)
+		if err == nil {
+			return conn, release, e, nil
+		}
+		last = err
+		tried = append(tried, e.id)
+	}
+	return nil, nil, nil, fmt.Errorf("no endpoint of %s took the connection (%d tried): %w", s.key, len(tried), last)
+}

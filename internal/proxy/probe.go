@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/policy/route"
+)
+
+// maxProbes at a time.
+const maxProbes = 8
+
+// waitOrDone returns a function that waits and is false once ctx has ended.
+func waitOrDone(ctx context.Context) func(time.Duration) bool {
+	return func(d time.Duration) bool {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return ctx.Err() == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// runProber looks after what is ejected. It sleeps without a timer while
+// nothing is.
+func (r *Router) runProber(ctx context.Context) {
+	for {
+		var timer <-chan time.Time
+		if next, any := r.nextProbe(); any {
+			timer = time.After(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.localChanged:
+			r.askLocal()
+		case <-r.probe:
+			// Something was ejected: look at the times again.
+		case <-timer:
+			r.probeDue(ctx)
+		}
+	}
+}
+
+// nextProbe returns the earliest time at which a probe is due.
+func (r *Router) nextProbe() (first time.Time, any bool) {
+	for _, s := range r.table.Load().services {
+		s.mu.Lock()
+		for _, e := range s.endpoints {
+			if due, ok := e.health.ProbeDue(); ok && s.view.Endpoints[e.index].Ready && (!any || due.Before(first)) {
+				first, any = due, true
+			}
+		}
+		s.mu.Unlock()
+	}
+	return first, any
+}
+
+// askLocal takes local instances that are not ready out of the rotation, and has
+// those probed at once that are.
+func (r *Router) askLocal() {
+	for _, s := range r.table.Load().services {
+		port := s.firstPort()
+		if port == "" {
+			continue
+		}
+		for _, e := range s.all() {
+			if !e.local {
+				continue
+			}
+			if _, err := r.opts.Local.Target(e.Instance, port); err != nil {
+				r.eject(e, err.Error())
+				e.closeIdle()
+				continue
+			}
+			s.setHealthIfEjected(e, func(h route.Health) route.Health { return h.ProbeNow(time.Now()) })
+		}
+	}
+}
+
+// probeDue probes what is due. Endpoints behind the same address share the fate
+// of its first probe if the address itself does not answer.
+func (r *Router) probeDue(ctx context.Context) {
+	groups := map[string][]*endpoint{}
+	now := time.Now()
+	for _, s := range r.table.Load().services {
+		s.mu.Lock()
+		for _, e := range s.endpoints {
+			if due, ok := e.health.ProbeDue(); ok && !due.After(now) && s.view.Endpoints[e.index].Ready {
+				group := e.Address
+				if e.local {
+					group = e.id
+				}
+				groups[group] = append(groups[group], e)
+			}
+		}
+		s.mu.Unlock()
+	}
+	slots := make(chan struct{}, maxProbes)
+	var wg sync.WaitGroup
+	for _, group := range groups {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			r.probeGroup(ctx, group)
+		})
+	}
+	wg.Wait()
+}
+
+func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
+	for _, e := range group {
+		err := r.probeOne(ctx, e)
+		var oe *openError
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			r.readmit(e)
+		case errors.As(err, &oe) && oe.blame == blameWorker:
+			for _, e := range group {
+				r.eject(e, oe.err.Error())
+			}
+			return
+		default:
+			// Also where the fault is here: the next probe is put off.
+			r.eject(e, err.Error())
+		}
+	}
+}
+
+func (r *Router) probeOne(ctx context.Context, e *endpoint) error {
+	conn, release, err := r.connect(ctx, e, e.service.firstPort(), true)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_ = conn.Close() // it was there, which is all that is asked
+	return nil
+}

@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Sizes of buffers. A connection that rests, or that carries short messages,
+// holds only the small one per direction. The large one (a TLS record) or, from
+// socket to socket, the kernel's splice is taken while data comes faster than
+// the small one holds: a splice costs a pipe (two descriptors) for as long as
+// it lasts, too much for thousands of idle connections.
+const (
+	smallBuffer = 2 << 10
+	largeBuffer = 16 << 10
+	spliceBurst = 1 << 20
+)
+
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
+)
+
+// relay copies both ways until both have ended, and closes both connections. An
+// end of stream is passed on as a half-close. Where reading breaks, the other
+// side is cut off in a way that it can tell from an end. It reports whether
+// upstream broke by itself before a byte came from it.
+func relay(client, upstream net.Conn) (broken bool) {
+	var (
+		first    sync.Once   // who was it that broke?
+		answered atomic.Bool // a byte came from upstream
+		refused  atomic.Bool // upstream stopped taking bytes
+		wg       sync.WaitGroup
+	)
+	abort := func() {
+		cut(client)
+		cut(upstream)
+	}
+	wg.Go(func() {
+		switch err := pump(upstream, client, nil); {
+		case errors.Is(err, errRead):
+			first.Do(func() {})
+			abort()
+		case err != nil:
+			refused.Store(true)
+		}
+	})
+	err := pump(client, upstream, &answered)
+	if errors.Is(err, errRead) {
+		first.Do(func() { broken = !answered.Load() })
+		abort()
+	}
+	wg.Wait()
+	// A reset is told once, to whoever comes first: if that was the writer, the
+	// reader saw an end.
+	if err == nil && refused.Load() && !answered.Load() {
+		broken = true
+	}
+	// Close after both sides ended is quiet; after an abort it does nothing.
+	_ = client.Close()
+	_ = upstream.Close()
+	return broken
+}
+
+var (
+	errRead  = errors.New("read")
+	errWrite = errors.New("write")
+)
+
+// pump copies until src ends, then half-closes dst. Its error is errRead or
+// errWrite: which side broke is all that the caller decides on. An errWrite
+// ends only this direction: what dst sent before it went away is still to be
+// delivered by the other one, which meets the end of dst by itself.
+func pump(dst, src net.Conn, got *atomic.Bool) error {
+	small := smallBuffers.Get().(*[smallBuffer]byte)
+	defer smallBuffers.Put(small)
+	for {
+		m, rerr := src.Read(small[:])
+		if m > 0 && got != nil {
+			got.Store(true)
+			got = nil
+		}
+		if m > 0 {
+			if _, err := dst.Write(small[:m]); err != nil {
+				return errWrite
+			}
+		}
+		if rerr == nil && m == len(small) {
+			rerr = burst(dst, src)
+		}
+		switch {
+		case rerr == nil:
+		case errors.Is(rerr, io.EOF):
+			closeWrite(dst)
+			return nil
+		case errors.Is(rerr, errWrite):
+			return errWrite
+		default:
+			return errRead
+		}
+	}
+}
+
+// burst copies as long as much comes at a time. Its error is io.EOF at the end
+// of src, errWrite, or any other where src broke.
+func burst(dst, src net.Conn) error {
+	d, ok1 := dst.(*net.TCPConn)
+	s, ok2 := src.(*net.TCPConn)
+	if ok1 && ok2 {
+		_, err := io.CopyN(d, s, spliceBurst)
+		if err == nil || errors.Is(err, io.EOF) {
+			return err
+		}
+		return blameSplice(s)
+	}
+	large := largeBuffers.Get().(*[largeBuffer]byte)
+	defer largeBuffers.Put(large)
+	for {
+		m, rerr := src.Read(large[:])
+		if m > 0 {
+			if _, err := dst.Write(large[:m]); err != nil {
+				return errWrite
+			}
+		}
+		if rerr != nil || m < smallBuffer {
+			return rerr
+		}
+	}
+}
+
+// blameSplice finds out which side broke a splice, which does not say so: a
+// source that is still there has bytes or would wait for them; one that was
+// reset ends. Nothing is read from it after this.
+func blameSplice(src *net.TCPConn) error {
+	if err := src.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		return errRead
+	}
+	var b [1]byte
+	if _, err := src.Read(b[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return errRead
+	}
+	return errWrite
+}
+
+// closeWrite tells the peer of c that nothing more comes. An error means that c
+// is gone, which its reader finds out.
+func closeWrite(c net.Conn) {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = h.CloseWrite()
+	}
+}
+
+// cut ends c so that its peer can tell it from a regular end: a TCP connection
+// is reset; a TLS connection ends without its closing alert, for which the peer
+// has strictConn (a reset would discard what is on its way).
+func cut(c net.Conn) {
+	switch c := c.(type) {
+	case *net.TCPConn:
+		_ = c.SetLinger(0) // fails only on a closed connection
+		_ = c.Close()
+	case *tls.Conn:
+		_ = c.NetConn().Close()
+	default:
+		_ = c.Close()
+	}
+}

@@ -1,0 +1,367 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const defaultMaxConns = 10_000
+
+// Router connects clients on this worker with instances anywhere. Its methods
+// may be called from any goroutine.
+type Router struct {
+	opts         Options
+	log          *slog.Logger
+	identity     *identity
+	localDialer  *net.Dialer
+	remoteDialer *net.Dialer
+	inflight     inflight
+	entries      *entries
+	data         *dataPort
+	gateway      *gateway
+	noRoute      atomic.Uint64 // connections to entries without a route
+
+	// table is what connections and requests look at; replaced as a whole.
+	table atomic.Pointer[table]
+	// setting serialises SetRoutes. Lock order: setting, entries.mu, mu,
+	// service.mu, endpoint.mu.
+	setting sync.Mutex
+	// probe tells the prober that there is something new; localChanged that
+	// local instances are to be asked again.
+	probe        chan struct{}
+	localChanged chan struct{}
+
+	mu      sync.Mutex // guards below
+	state   runState
+	spawned func(func(context.Context)) // set by Start
+	cancel  context.CancelFunc          // set by Start
+	dataLn  net.Listener
+	gateLn  net.Listener
+	wg      sync.WaitGroup // grows only while state is running
+}
+
+type runState int
+
+const (
+	idle runState = iota
+	running
+	closed
+)
+
+// table is the routes as the data path needs them.
+type table struct {
+	services  map[string]*service // by key
+	hosts     map[string]hostTarget
+	byAddress map[string][]*endpoint
+}
+
+// hostTarget is the port that a host name is published for.
+type hostTarget struct {
+	service *service
+	port    string
+}
+
+// New makes a Router and reads its StateFile; it opens nothing yet.
+func New(opts Options) (*Router, error) {
+	switch {
+	case opts.Local == nil:
+		return nil, errors.New("proxy: Options.Local is missing")
+	case opts.Worker == "":
+		return nil, errors.New("proxy: Options.Worker is missing")
+	case opts.TLS != nil && opts.PeerName == nil:
+		return nil, errors.New("proxy: Options.PeerName is missing, which Options.TLS needs")
+	case opts.DataAddr != "" && opts.TLS == nil:
+		return nil, errors.New("proxy: Options.DataAddr needs Options.TLS")
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.EntryHost == "" {
+		opts.EntryHost = "127.0.0.1"
+	}
+	if opts.MaxConns == 0 {
+		opts.MaxConns = defaultMaxConns
+	}
+	book, err := loadBook(opts.StateFile)
+	if err != nil {
+		opts.Log.Error("loopback addresses may change", "why", err)
+	}
+	r := &Router{
+		opts:         opts,
+		log:          opts.Log,
+		identity:     &identity{source: opts.TLS, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
+		localDialer:  &net.Dialer{KeepAlive: -1},
+		remoteDialer: &net.Dialer{Timeout: dialTimeout},
+		inflight:     inflight{by: map[wire.InstanceID]*load{}},
+		probe:        make(chan struct{}, 1),
+		localChanged: make(chan struct{}, 1),
+	}
+	r.entries = &entries{
+		host: opts.EntryHost, log: r.log, spawn: r.spawn, handle: r.serveEntry,
+		book: book, open: map[entryKey]*entry{},
+	}
+	r.entries.conns.max = int64(opts.MaxConns)
+	r.data = &dataPort{r: r, handshakes: make(chan struct{}, maxHandshakes)}
+	r.data.conns.max = int64(opts.MaxConns)
+	r.gateway = newGateway(r, int64(opts.MaxConns))
+	r.table.Store(&table{})
+	return r, nil
+}
+
+// Start binds the data port, the gateway and the entries that StateFile knows,
+// and serves until ctx ends or Close is called (which is to be called in both
+// cases). An error means that nothing is left open. An entry whose address
+// something else holds is no error: see Entry.Problem.
+func (r *Router) Start(ctx context.Context) error {
+	var lc net.ListenConfig
+	listen := func(what, addr string) (net.Listener, error) {
+		if addr == "" {
+			return nil, nil
+		}
+		ln, err := lc.Listen(ctx, "tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot listen on %s: %w; set another address or stop what holds it", what, addr, err)
+		}
+		return ln, nil
+	}
+	r.mu.Lock()
+	if r.state != idle {
+		r.mu.Unlock()
+		return errors.New("proxy: Start called twice or after Close")
+	}
+	dataLn, err := listen("data port", r.opts.DataAddr)
+	if err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	gateLn, err := listen("gateway", r.opts.GatewayAddr)
+	if err != nil {
+		if dataLn != nil {
+			err = errors.Join(err, dataLn.Close())
+		}
+		r.mu.Unlock()
+		return err
+	}
+	ctx, r.cancel = context.WithCancel(ctx)
+	r.dataLn, r.gateLn = dataLn, gateLn
+	r.spawned = func(f func(context.Context)) { r.wg.Go(func() { f(ctx) }) }
+	r.state = running
+	r.mu.Unlock()
+
+	r.spawn(r.runProber)
+	if dataLn != nil {
+		r.spawn(func(ctx context.Context) { r.serveData(ctx, dataLn) })
+	}
+	if gateLn != nil {
+		r.spawn(func(ctx context.Context) { r.gateway.serve(ctx, gateLn) })
+	}
+	r.entries.start()
+	return nil
+}
+
+// Close stops all that the Router owns, cuts its connections and waits. It may
+// be called more than once.
+func (r *Router) Close() {
+	r.mu.Lock()
+	cancel := r.cancel
+	r.state = closed
+	r.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	r.entries.close()
+	r.wg.Wait()
+	for _, s := range r.table.Load().services {
+		for _, e := range s.all() {
+			e.closeIdle()
+		}
+	}
+}
+
+// spawn runs f in a goroutine that Close waits for; false unless the Router
+// runs.
+func (r *Router) spawn(f func(context.Context)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != running {
+		return false
+	}
+	r.spawned(f)
+	return true
+}
+
+// DataAddr is where the data port listens, with the actual port number; "" if it
+// does not.
+func (r *Router) DataAddr() string { return r.listenAddr(&r.dataLn) }
+
+// GatewayAddr is where the gateway listens, with the actual port number; "" if
+// it does not.
+func (r *Router) GatewayAddr() string { return r.listenAddr(&r.gateLn) }
+
+func (r *Router) listenAddr(ln *net.Listener) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if *ln == nil {
+		return ""
+	}
+	return (*ln).Addr().String()
+}
+
+// Entries returns the loopback addresses, ordered by application, service and
+// port.
+func (r *Router) Entries() []Entry { return r.entries.list() }
+
+// Reserve returns the loopback address (host:port) of each port of a service by
+// port name, and listens there, whether or not there is a route for it yet:
+// without one a connection is refused at once. The addresses are durable when it
+// returns and stay the same for as long as StateFile lives. It works before
+// Start; connections are served from then on.
+func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]string, error) {
+	return r.entries.reserve(app, service, ports)
+}
+
+// SetRoutes replaces all routes. Entries of services that are new are opened,
+// those of services that were routed and are no longer are closed; established
+// connections go on. Health and rotation of what stays are kept.
+func (r *Router) SetRoutes(routes []wire.Route) {
+	r.setting.Lock()
+	defer r.setting.Unlock()
+	before := r.table.Load()
+	next := &table{
+		services:  make(map[string]*service, len(routes)),
+		hosts:     map[string]hostTarget{},
+		byAddress: map[string][]*endpoint{},
+	}
+	ordered := slices.Clone(routes)
+	// Of two routes with the same host the first by key wins, on every worker.
+	slices.SortStableFunc(ordered, func(a, b wire.Route) int { return strings.Compare(a.Key(), b.Key()) })
+	var keys []entryKey
+	var gone []*endpoint
+	for i := range ordered {
+		rt := &ordered[i]
+		key := rt.Key()
+		if next.services[key] != nil {
+			r.log.Warn("a second route for a service is ignored", "service", key)
+			continue
+		}
+		s := before.services[key]
+		if s == nil {
+			s = &service{app: rt.App, name: rt.Service, key: key, seed: seedOf(r.opts.Cluster, r.opts.Worker, key)}
+		}
+		next.services[key] = s
+		gone = append(gone, s.update(rt, r.isLocal, func(err error) {
+			r.log.Warn("service is routed by round robin instead", "service", key, "why", err)
+		})...)
+		for _, e := range s.all() {
+			if !e.local && e.Address != "" {
+				next.byAddress[e.Address] = append(next.byAddress[e.Address], e)
+			}
+		}
+		for _, p := range rt.Ports {
+			keys = append(keys, entryKey{rt.App, rt.Service, portName(p)})
+			next.addHost(p, s, r.log)
+		}
+	}
+	r.table.Store(next)
+	for key, s := range before.services {
+		if next.services[key] == nil {
+			gone = append(gone, s.all()...)
+		}
+	}
+	// What is in flight to them ends by itself; the connections are then closed
+	// instead of kept.
+	for _, e := range gone {
+		e.retire()
+	}
+	r.entries.set(keys)
+	r.LocalChanged()
+}
+
+func (t *table) addHost(p api.Port, s *service, log *slog.Logger) {
+	if p.Ingress == nil {
+		return
+	}
+	host := canonicalHost(p.Ingress.Host)
+	if other, twice := t.hosts[host]; twice {
+		log.Warn("a host is published twice", "host", host, "served", other.service.key, "ignored", s.key)
+		return
+	}
+	t.hosts[host] = hostTarget{s, portName(p)}
+}
+
+func (r *Router) isLocal(e wire.Endpoint) bool {
+	return e.Worker == r.opts.Worker && (r.opts.Cluster == "" || e.Cluster == r.opts.Cluster)
+}
+
+// LocalChanged tells the Router that readiness or ports of instances of this
+// worker may have changed. It asks Local about them soon, from a goroutine of
+// its own.
+func (r *Router) LocalChanged() { wake(r.localChanged) }
+
+func (r *Router) wakeProber() { wake(r.probe) }
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// serveEntry connects one client of an entry with an endpoint.
+func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn) {
+	s := r.table.Load().services[k.app+"."+k.service]
+	if s == nil {
+		r.noRoute.Add(1)
+		cut(client)
+		return
+	}
+	s.connections.Add(1)
+	upstream, release, e, err := r.open(ctx, s, k.port)
+	if err != nil {
+		s.failures.Add(1)
+		r.log.Debug("connection refused", "service", s.key, "port", k.port, "why", err)
+		cut(client)
+		return
+	}
+	defer release()
+	e.active.Add(1)
+	defer e.active.Add(-1)
+	if r.relay(ctx, client, upstream) {
+		e.failures.Add(1)
+		r.eject(e, "connection was reset before an answer")
+	}
+}
+
+// relay is relay until ctx ends.
+func (r *Router) relay(ctx context.Context, client, upstream net.Conn) (broken bool) {
+	stop := context.AfterFunc(ctx, func() {
+		cut(client)
+		cut(upstream)
+	})
+	defer stop()
+	return relay(client, upstream) && ctx.Err() == nil
+}
+
+// serveData accepts streams from other workers.
+func (r *Router) serveData(ctx context.Context, ln net.Listener) {
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	acceptAll(ln, waitOrDone(ctx), r.log, func(c *net.TCPConn) {
+		conns.Go(func() {
+			defer context.AfterFunc(ctx, func() { cut(c) })()
+			r.data.serve(ctx, c)
+		})
+	})
+}

@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"hash/fnv"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// service is a routed service. It stays the same object for as long as it is
+// routed, so that rotation, health and counters outlive a new set of routes.
+type service struct {
+	app, name string
+	key       string
+	seed      uint64
+
+	connections atomic.Uint64 // of clients, by entries
+	requests    atomic.Uint64 // of clients, by the gateway
+	failures    atomic.Uint64 // of both, to which no endpoint could be given
+
+	mu     sync.Mutex // guards below; nothing is called with it that blocks
+	policy route.Policy
+	named  string // the policy's name as the route says it
+	ports  []api.Port
+	view   route.View
+	// endpoints has the order of view.Endpoints.
+	endpoints []*endpoint
+}
+
+// endpoint is an instance behind a service. The same instance, worker and
+// address stay the same object over new sets of routes.
+type endpoint struct {
+	wire.Endpoint // but Suspect, which is in the view
+	service       *service
+	id            string // of the instance on its worker; unique in the service
+	local         bool
+	seed          uint64
+
+	connections atomic.Uint64
+	requests    atomic.Uint64
+	failures    atomic.Uint64
+	active      atomic.Int64 // connections and requests now
+
+	// Guarded by service.mu.
+	index  int // in service.endpoints; -1 once it is gone
+	health route.Health
+	why    string // it is ejected
+
+	mu         sync.Mutex                 // guards below
+	retired    bool                       // no longer in the routes
+	transports map[string]*http.Transport // by port name
+}
+
+const whyNoPath = "no path: its worker has no data address that others can reach"
+
+func endpointID(e wire.Endpoint) string { return e.Instance + "@" + e.Cluster + "/" + e.Worker }
+
+// seedOf is different for every router and name, and the same after a restart.
+func seedOf(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, p := range parts {
+		_, _ = h.Write([]byte(p)) // a hash never fails
+		_, _ = h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// update puts the endpoints of a new route in place and returns those that are
+// gone.
+func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unknown func(error)) (gone []*endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.policy == nil || s.named != rt.Policy {
+		p, err := route.New(rt.Policy)
+		if err != nil {
+			// A newer orchestrator knows more policies: traffic must still flow.
+			unknown(err)
+			p = &route.RoundRobin{}
+		}
+		s.policy, s.named = p, rt.Policy
+	}
+	s.ports = rt.Ports
+
+	before := make(map[string]*endpoint, len(s.endpoints))
+	for _, e := range s.endpoints {
+		before[e.id] = e
+		e.index = -1
+	}
+	now := make(map[string]*endpoint, len(rt.Endpoints))
+	list := make([]route.Endpoint, 0, len(rt.Endpoints))
+	for _, we := range rt.Endpoints {
+		id := endpointID(we)
+		if now[id] != nil {
+			continue
+		}
+		e := before[id]
+		if e == nil || e.Address != we.Address {
+			e = &endpoint{
+				Endpoint: we, service: s, id: id, index: -1,
+				local: isLocal(we), seed: seedOf(id) ^ s.seed,
+			}
+			e.Suspect = false
+		}
+		now[id] = e
+		list = append(list, route.Endpoint{
+			ID:      id,
+			Ready:   e.local || e.Address != "",
+			Suspect: we.Suspect,
+			Ejected: e.health.Ejected(),
+		})
+	}
+	s.view = route.NewView(s.seed, list)
+	s.endpoints = make([]*endpoint, len(s.view.Endpoints))
+	for i := range s.view.Endpoints {
+		e := now[s.view.Endpoints[i].ID]
+		e.index = i
+		s.endpoints[i] = e
+	}
+	for _, e := range before {
+		if e.index < 0 {
+			gone = append(gone, e)
+		}
+	}
+	return gone
+}
+
+// all returns the endpoints.
+func (s *service) all() []*endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endpoints // replaced as a whole, never changed
+}
+
+// pick chooses an endpoint; nil if there is none (left).
+func (s *service) pick(tried []string) *endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried})
+	if !ok {
+		return nil
+	}
+	return s.endpoints[i]
+}
+
+// firstPort is what a probe connects to.
+func (s *service) firstPort() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ports) == 0 {
+		return ""
+	}
+	return portName(s.ports[0])
+}
+
+func (s *service) isEjected(e *endpoint) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.health.Ejected()
+}
+
+// setHealth replaces the health of an endpoint and returns whether it was
+// ejected before.
+func (s *service) setHealth(e *endpoint, why string, next func(route.Health) route.Health) (was bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was = e.health.Ejected()
+	e.health = next(e.health)
+	e.why = why
+	if e.index >= 0 {
+		s.view.Endpoints[e.index].Ejected = e.health.Ejected()
+	}
+	return was
+}
+
+// setHealthIfEjected changes the health of an endpoint that is ejected and keeps
+// the reason.
+func (s *service) setHealthIfEjected(e *endpoint, next func(route.Health) route.Health) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.health.Ejected() {
+		e.health = next(e.health)
+	}
+}
+
+// eject takes an endpoint out of the rotation until a probe succeeds.
+func (r *Router) eject(e *endpoint, why string) {
+	was := e.service.setHealth(e, why, func(h route.Health) route.Health { return h.Failed(time.Now(), e.seed) })
+	if !was {
+		r.log.Info("endpoint out of rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker, "why", why)
+	}
+	r.wakeProber()
+}
+
+// readmit takes an endpoint back into the rotation.
+func (r *Router) readmit(e *endpoint) {
+	if e.service.setHealth(e, "", route.Health.Succeeded) {
+		r.log.Info("endpoint back in rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker)
+	}
+}
+
+// portName is the name of a port whose descriptor may have left it out.
+func portName(p api.Port) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Protocol == "http" || p.Ingress != nil:
+		return "http"
+	}
+	return "tcp"
+}

@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Stats are counters since the Router was made, and what is open now.
+type Stats struct {
+	// Services in order of application and service.
+	Services []ServiceStats
+	Data     DataStats
+	Gateway  GatewayStats
+	// NoRoute counts connections to entries whose service has no route.
+	NoRoute uint64
+	// EntryConns are the connections of all entries that are open now.
+	EntryConns int
+}
+
+// ServiceStats counts what one service was asked for on this worker.
+type ServiceStats struct {
+	App, Service string
+	Connections  uint64 // of clients, by loopback entries
+	Requests     uint64 // of clients, by the gateway
+	Failures     uint64 // of both, that no endpoint took
+	Endpoints    []EndpointStats
+}
+
+// EndpointState is how a router sees an endpoint.
+type EndpointState string
+
+// States of an endpoint, best first.
+const (
+	EndpointOK      EndpointState = "ok"
+	EndpointSuspect EndpointState = "suspect" // used only where nothing better is
+	EndpointEjected EndpointState = "ejected" // failed; being probed
+	EndpointNoPath  EndpointState = "no path" // cannot be reached from here
+)
+
+// EndpointStats counts what one endpoint was given by this worker.
+type EndpointStats struct {
+	Instance, Cluster, Worker string
+	Address                   string // "" for local ones and where there is none
+	State                     EndpointState
+	Why                       string // explains States other than ok
+	Connections               uint64 // opened to it
+	Requests                  uint64 // that it answered
+	Failures                  uint64 // connections refused or broken before an answer
+	Active                    int    // connections and requests now
+}
+
+// DataStats counts the streams of other workers.
+type DataStats struct {
+	Accepted uint64 // connections
+	Served   uint64 // given to an instance
+	Refused  uint64 // answered with the reason why not
+	Rejected uint64 // cut off: handshake, preamble, or limit
+	Open     int    // now
+}
+
+// GatewayStats counts the requests of users.
+type GatewayStats struct {
+	Requests    uint64
+	UnknownHost uint64 // answered 404
+	NoEndpoint  uint64 // answered 503
+	Failed      uint64 // answered 502
+	Rejected    uint64 // connections beyond the limit
+	Open        int    // connections now
+}
+
+// Stats returns the counters. Its cost grows with the number of endpoints.
+func (r *Router) Stats() Stats {
+	d, g := r.data, r.gateway
+	st := Stats{
+		Data: DataStats{
+			Accepted: d.accepted.Load(), Served: d.served.Load(), Refused: d.refused.Load(),
+			Rejected: d.rejected.Load(), Open: int(d.conns.n.Load()),
+		},
+		Gateway: GatewayStats{
+			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), NoEndpoint: g.noEndpoint.Load(),
+			Failed: g.failed.Load(), Rejected: g.rejected.Load(), Open: int(g.conns.n.Load()),
+		},
+		NoRoute:    r.noRoute.Load(),
+		EntryConns: int(r.entries.conns.n.Load()),
+	}
+	for _, s := range r.table.Load().services {
+		st.Services = append(st.Services, s.stats())
+	}
+	slices.SortFunc(st.Services, func(a, b ServiceStats) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service))
+	})
+	return st
+}
+
+func (s *service) stats() ServiceStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := ServiceStats{
+		App: s.app, Service: s.name,
+		Connections: s.connections.Load(), Requests: s.requests.Load(), Failures: s.failures.Load(),
+		Endpoints: make([]EndpointStats, 0, len(s.endpoints)),
+	}
+	for i, e := range s.endpoints {
+		es := EndpointStats{
+			Instance: e.Instance, Cluster: e.Cluster, Worker: e.Worker, Address: e.Address,
+			Connections: e.connections.Load(), Requests: e.requests.Load(), Failures: e.failures.Load(),
+			Active: int(e.active.Load()),
+		}
+		switch v := s.view.Endpoints[i]; {
+		case !v.Ready:
+			es.State, es.Why = EndpointNoPath, whyNoPath
+		case v.Ejected:
+			es.State, es.Why = EndpointEjected, e.why
+		case v.Suspect:
+			es.State, es.Why = EndpointSuspect, "its worker is not heard of"
+		default:
+			es.State = EndpointOK
+		}
+		if e.local {
+			es.Address = ""
+		}
+		out.Endpoints = append(out.Endpoints, es)
+	}
+	slices.SortFunc(out.Endpoints, func(a, b EndpointStats) int {
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
+	})
+	return out
+}

@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// upstreamIdle is how long a connection to an instance is kept for the next
+// request.
+const upstreamIdle = 60 * time.Second
+
+// RoundTrip implements http.RoundTripper: it asks endpoints until one answers.
+// A request moves on as long as no connection took it; if a connection broke
+// after that, once, and only if the request may be repeated.
+func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
+	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return nil, errors.New("proxy: request without a target")
+	}
+	var body *guardedBody
+	if req.Body != nil && req.Body != http.NoBody {
+		body = &guardedBody{ReadCloser: req.Body}
+		guarded := *req
+		guarded.Body = body
+		req = &guarded
+	}
+	mayRepeat := body == nil && idempotent(req.Method)
+	var tried []string
+	last := errNoEndpoint
+	broken := false // something is, or the routes are only behind
+	for deadline := time.Now().Add(openTimeout); len(tried) < maxTries && time.Now().Before(deadline); {
+		e := x.service.pick(tried)
+		if e == nil {
+			break
+		}
+		res, err := g.ask(req, e, x.port)
+		if err == nil {
+			e.requests.Add(1)
+			e.active.Add(1)
+			x.endpoint = e
+			return res, nil
+		}
+		if req.Context().Err() != nil || body.failed() {
+			return nil, err // the client's doing
+		}
+		last = err
+		tried = append(tried, e.id)
+		broken = broken || !notNow(err)
+		var oe *openError
+		if errors.As(err, &oe) {
+			if body.touched() {
+				break
+			}
+			continue
+		}
+		e.failures.Add(1)
+		if brokenConn(err) {
+			g.r.eject(e, "connection broke before an answer")
+		}
+		if !mayRepeat {
+			break
+		}
+		mayRepeat = false
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	if !broken && len(tried) > 0 {
+		last = fmt.Errorf("%w: %w", errNoEndpoint, last)
+	}
+	return nil, fmt.Errorf("%d endpoints tried: %w", len(tried), last)
+}
+
+// ask sends the request to one endpoint.
+func (g *gateway) ask(req *http.Request, e *endpoint, port string) (*http.Response, error) {
+	if e.local {
+		// A kept connection would not notice that the instance is draining.
+		if _, err := g.r.opts.Local.Target(e.Instance, port); err != nil {
+			err = &openError{blame: blameEndpoint, target: e.Instance, err: err, notNow: true}
+			g.r.judge(e, err)
+			return nil, err
+		}
+	}
+	return g.r.transport(e, port).RoundTrip(req)
+}
+
+// transport returns the connections that are kept to a port of an endpoint.
+func (r *Router) transport(e *endpoint, port string) *http.Transport {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t := e.transports[port]; t != nil && !e.retired {
+		return t
+	}
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, release, err := r.dial(ctx, e, port)
+			if err != nil {
+				return nil, err
+			}
+			return &heldConn{Conn: conn, release: release}, nil
+		},
+		DisableCompression:     true, // bodies pass as they are
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        upstreamIdle,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		// An endpoint that is gone may have a last request that picked it before.
+		DisableKeepAlives: e.retired,
+	}
+	if e.retired {
+		return t
+	}
+	if e.transports == nil {
+		e.transports = map[string]*http.Transport{}
+	}
+	e.transports[port] = t
+	return t
+}
+
+// closeIdle closes the connections to the endpoint that no request uses, and has
+// the others closed after their request.
+func (e *endpoint) closeIdle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range e.transports {
+		t.CloseIdleConnections()
+	}
+}
+
+// retire is closeIdle for an endpoint that is gone.
+func (e *endpoint) retire() {
+	e.mu.Lock()
+	e.retired = true
+	e.mu.Unlock()
+	e.closeIdle()
+}
+
+// idempotent methods may be sent twice (RFC 9110, 9.2.2).
+func idempotent(method string) bool {
+	return slices.Contains([]string{
+		http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete,
+	}, method)
+}
+
+// brokenConn is true for errors of a connection, not of what came over it.
+func brokenConn(err error) bool {
+	for _, b := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT} {
+		if errors.Is(err, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// guardedBody is a request body that survives a try in which it was not read:
+// http.Transport closes the body of whatever fails. The server closes it in the
+// end. A nil one is a body that is not there.
+type guardedBody struct {
+	io.ReadCloser
+	read   atomic.Bool
+	broken atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *guardedBody) Read(p []byte) (int, error) {
+	b.read.Store(true)
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.broken.Store(true)
+	}
+	return n, err
+}
+
+// Close implements io.Closer; it leaves the body open.
+func (b *guardedBody) Close() error { return nil }
+
+func (b *guardedBody) touched() bool { return b != nil && b.read.Load() }
+func (b *guardedBody) failed() bool  { return b != nil && b.broken.Load() }

@@ -1,0 +1,230 @@
+package rest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Every operation of the client reaches the backend's operation of the same
+// name and brings its answer back whole.
+func TestClientMirrorsBackend(t *testing.T) {
+	at := time.Date(2025, 1, 2, 3, 4, 5, 6000, time.UTC)
+	f := &resttest.Fake{
+		Apps:         []wire.AppView{{Name: "a", Revision: 3, Created: at, Services: []wire.ServiceView{{Name: "s", Wanted: 2}}}},
+		InstanceList: []wire.InstanceView{{Instance: wire.Instance{V: 1, ID: "a.s.0", App: "a", Service: "s", State: wire.Running, History: []wire.Transition{{To: wire.Running, At: at}}}, Source: "root", AgeSeconds: 1.5}},
+		ClusterList:  []wire.ClusterView{{Name: "edge", Aggregate: &wire.Aggregate{Workers: 2, Reflects: wire.Rev{Inc: "x", N: 1 << 60}}}},
+		WorkerList:   []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready"}},
+		EventList:    []wire.Event{{Seq: 1, At: at, What: "x"}, {Seq: 2, At: at, What: "y"}},
+		State:        wire.StatusView{Role: "root", Name: "r", Started: at},
+		Explanations: map[string]wire.Explanation{"a.s.0": {Instance: "a.s.0", Notes: []string{"n"}}},
+		LogText:      map[string]string{"a.s.0": "one\ntwo\nthree\n"},
+		ApplyAnswer:  wire.ApplyResult{Name: "a", Revision: 4, Change: "updated", Warnings: []string{"w"}},
+		TokenAnswer:  wire.TokenReply{Token: "t", Expires: at},
+	}
+	_, _, admin := resttest.Serve(t, f, nil)
+	c := newClient(t, admin)
+	ctx := t.Context()
+	check := func(name string, want any, got any, err error) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	apps, err := c.Applications(ctx)
+	check("applications", f.Apps, apps, err)
+	app, err := c.Application(ctx, "a")
+	check("application", f.Apps[0], app, err)
+	list, err := c.Instances(ctx, "a", "s")
+	check("instances", f.InstanceList, list, err)
+	list, err = c.Instances(ctx, "b", "")
+	check("instances of b", []wire.InstanceView{}, list, err)
+	inst, err := c.Instance(ctx, "a.s.0")
+	check("instance", f.InstanceList[0], inst, err)
+	clusters, err := c.Clusters(ctx)
+	check("clusters", f.ClusterList, clusters, err)
+	workers, err := c.Workers(ctx)
+	check("workers", f.WorkerList, workers, err)
+	page, err := c.Events(ctx, 1, 0)
+	check("events", wire.EventPage{Events: f.EventList[1:], After: 2}, page, err)
+	status, err := c.Status(ctx)
+	check("status", f.State, status, err)
+	ex, err := c.Explain(ctx, "a.s.0")
+	check("explain", f.Explanations["a.s.0"], ex, err)
+	chunk, err := c.Logs(ctx, "a.s.0", -2, 5, 0)
+	check("logs", wire.LogChunk{Data: []byte("two\nt"), Next: 9}, chunk, err)
+	result, err := c.Apply(ctx, []byte("x"), true)
+	check("apply", f.ApplyAnswer, result, err)
+	token, err := c.CreateToken(ctx, wire.TokenRequest{Kind: "cluster", Cluster: "edge", TTLSeconds: 60})
+	check("token", f.TokenAnswer, token, err)
+	check("token request", []wire.TokenRequest{{Kind: "cluster", Cluster: "edge", TTLSeconds: 60}}, f.Tokens, nil)
+	version, err := c.Version(ctx)
+	check("version", "v-test", version.Version, err)
+	if err := c.Delete(ctx, "a"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	_, err = c.Application(ctx, "b")
+	wantProblem(t, err, "not-found", "no such application: b")
+}
+
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, rest.ContextEntry{Name: "x", Server: "https://" + addr})
+	_, err = c.Status(t.Context())
+	wantProblem(t, err, rest.CodeUnreachable, addr+" does not answer: connection refused")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Status(ctx); err == nil || !strings.Contains(err.Error(), "canceled") {
+		t.Errorf("a cancelled request: %v", err)
+	}
+}
+
+func TestServerThatIsNotVerge(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
+			_ = c.Close()
+		}
+	}()
+	_, err = newClient(t, rest.ContextEntry{Name: "x", Server: "https://" + l.Addr().String()}).Status(t.Context())
+	wantProblem(t, err, rest.CodeTLS, "does not speak TLS")
+}
+
+func TestJoinAt(t *testing.T) {
+	f := &resttest.Fake{JoinAnswer: wire.JoinReply{V: 1, Cluster: "edge"}}
+	s, _, admin := resttest.Serve(t, f, nil)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(admin.CA))
+	conf := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
+	dead := "127.0.0.1:1"
+	reply, err := rest.JoinAt(t.Context(), []string{dead, s.Addr().String()}, conf, wire.JoinRequest{V: 1, Token: "t", Name: "edge", PublicKey: []byte("k")})
+	if err != nil || !reflect.DeepEqual(reply, f.JoinAnswer) {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+
+	calls := 0
+	f.Hook = func(*resttest.Fake, string) error {
+		calls++
+		return wire.Problemf(403, "token-used", "make a new one", "the token was used before", "by edge")
+	}
+	_, err = rest.JoinAt(t.Context(), []string{s.Addr().String(), s.Addr().String()}, conf, wire.JoinRequest{V: 1, PublicKey: []byte("k")})
+	wantProblem(t, err, "token-used", "used before")
+	if calls != 1 {
+		t.Errorf("a refused token was tried %d times", calls)
+	}
+
+	_, err = rest.JoinAt(t.Context(), []string{s.Addr().String()}, &tls.Config{RootCAs: x509.NewCertPool()}, wire.JoinRequest{})
+	wantProblem(t, err, rest.CodeTLS, "not from the authority")
+	if _, err = rest.JoinAt(t.Context(), nil, conf, wire.JoinRequest{}); err == nil {
+		t.Error("no address was no error")
+	}
+}
+
+func TestContextFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "verge", "contexts")
+	a := resttest.NewAuthority(t)
+	e := a.Context(t, "admin", "127.0.0.1:8470")
+	e.Name, e.Token, e.ServerName = "dev", "s3cret", "root.verge"
+	path, err := rest.ContextPath(dir, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rest.WriteContext(path, e); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	got, err := rest.ReadContext(path)
+	if err != nil || got != e {
+		t.Fatalf("read back %v, %v", got, err)
+	}
+	if _, err := rest.NewClient(got); err != nil {
+		t.Errorf("not usable: %v", err)
+	}
+	if err := rest.SetCurrentContext(dir, "dev"); err != nil {
+		t.Fatal(err)
+	}
+	if name, err := rest.CurrentContext(dir); err != nil || name != "dev" {
+		t.Errorf("current %q, %v", name, err)
+	}
+	if names, err := rest.ContextNames(dir); err != nil || !reflect.DeepEqual(names, []string{"dev"}) {
+		t.Errorf("names %v, %v", names, err)
+	}
+	wantProblem(t, rest.SetCurrentContext(dir, "prod"), "no-context", "does not exist")
+	if _, err := rest.ContextPath(dir, "../../etc/passwd"); err == nil {
+		t.Error("a name left the folder")
+	}
+}
+
+func TestContextFilesThatAreWrong(t *testing.T) {
+	for name, text := range map[string]string{
+		"unknown key":    "name: x\nserver: https://h:1\nkeyy: s3cret\n",
+		"not yaml":       "\x00\x01s3cret",
+		"no server":      "name: x\ntoken: s3cret\n",
+		"plain http":     "name: x\nserver: http://h:1\n",
+		"path in server": "name: x\nserver: https://h:1/v1\n",
+		"half a pair":    "name: x\nserver: https://h:1\nkey: s3cret\n",
+		"huge":           "name: " + strings.Repeat("s3cret", 100_000),
+	} {
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := rest.ReadContext(path)
+		wantProblem(t, err, "bad-context", path)
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: the error quotes the file: %v", name, err)
+		}
+	}
+}
+
+func TestContextEntryKeepsItsSecrets(t *testing.T) {
+	e := rest.ContextEntry{Name: "n", Server: "https://h:1", Key: "s3cret", Token: "s3cret"}
+	var b strings.Builder
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "context", e)
+	b.WriteString(fmt.Sprintf("%v %+v %#v %s", e, e, e, e))
+	if strings.Contains(b.String(), "s3cret") {
+		t.Error(b.String())
+	}
+}
+
+func TestVersionIsJSON(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	_, text, _ := ask(t, admin, "GET", "/v1/version", nil)
+	var v wire.VersionView
+	if err := json.Unmarshal([]byte(text), &v); err != nil || v.Wire != wire.Version || v.Go == "" {
+		t.Errorf("%s: %v", text, err)
+	}
+}

@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// responseWriter holds the status back until the first byte of the body, so
+// that a panic before it can still become a problem.
+type responseWriter struct {
+	http.ResponseWriter
+	status int
+	forced bool
+	sent   bool
+	who    string
+}
+
+// WriteHeader remembers the status; the last one before the body counts.
+func (w *responseWriter) WriteHeader(status int) {
+	if !w.sent && !w.forced {
+		w.status = status
+	}
+}
+
+// force fixes the status against later WriteHeaders.
+func (w *responseWriter) force(status int) {
+	w.WriteHeader(status)
+	w.forced = true
+}
+
+// Write sends the status first.
+func (w *responseWriter) Write(b []byte) (int, error) {
+	w.flush()
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *responseWriter) flush() {
+	if w.sent {
+		return
+	}
+	w.sent = true
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.ResponseWriter.WriteHeader(w.status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// observe is the outermost layer: it turns panics into problems and logs.
+func (s *Server) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &responseWriter{ResponseWriter: rw, who: "nobody"}
+		start := time.Now()
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path,
+					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				if !w.sent {
+					w.forced = false
+					w.Header().Del("Content-Length")
+					writeProblem(w, wire.Problemf(http.StatusInternalServerError, "internal",
+						"this is a bug: the log of this role has the details", "something failed here", "%s %s", r.Method, r.URL.Path))
+				}
+			}
+			w.flush()
+			s.logRequest(r, w, time.Since(start))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) logRequest(r *http.Request, w *responseWriter, took time.Duration) {
+	level := slog.LevelInfo
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		level = slog.LevelDebug
+	}
+	// Neither query nor body: they may hold what should not be in a log.
+	s.log.Log(r.Context(), level, "request", "who", w.who, "what", r.Method+" "+r.URL.Path,
+		"status", w.status, "took", took.Round(time.Microsecond))
+}
+
+// limit bounds the time of a request. A request without a body has nothing
+// more to read, so the read deadline (which would otherwise cancel a long poll)
+// moves to its end.
+func (s *Server) limit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		if r.Body == nil || r.Body == http.NoBody {
+			// Not supported by test recorders, and there not needed.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(writeTimeout))
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// authenticate lets through what is open and who is known. What is open is
+// decided by the pattern that will serve the request, not by its text.
+func (s *Server) authenticate(next *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := next.Handler(r)
+		if openPatterns(pattern) {
+			setWho(w, "unauthenticated")
+			// A slot in the table of connections is for who is known.
+			w.Header().Set("Connection", "close")
+			next.ServeHTTP(w, r)
+			return
+		}
+		who, problem := s.identify(r)
+		if problem != nil {
+			w.Header().Set("Connection", "close")
+			if problem.Status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			writeProblem(w, problem)
+			return
+		}
+		setWho(w, who)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func setWho(w http.ResponseWriter, who string) {
+	if rw, ok := w.(*responseWriter); ok {
+		rw.who = who
+	}
+}
+
+func openPatterns(pattern string) bool {
+	switch pattern {
+	case "GET /livez", "GET /readyz", "GET /openapi.json", "POST /v1/join":
+		return true
+	}
+	return false
+}
+
+// identify says who asks. A bearer token counts before a certificate: whoever
+// sends one means it.
+func (s *Server) identify(r *http.Request) (who string, _ *wire.Problem) {
+	const remedy = "use a context (verge context list) or a token made with: verge token create --api"
+	if h := r.Header.Get("Authorization"); h != "" {
+		scheme, token, ok := strings.Cut(h, " ")
+		if !ok || !strings.EqualFold(scheme, "Bearer") {
+			return "", wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
+				"not authenticated", "the Authorization header is not of the form: Bearer TOKEN")
+		}
+		if err := s.backend.CheckBearer(r.Context(), strings.TrimSpace(token)); err != nil {
+			p := asProblem(err)
+			if p.Code == "internal" {
+				return "", wire.Problemf(http.StatusUnauthorized, "token-refused", remedy, "the token is not accepted", "%v", err)
+			}
+			return "", &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy}
+		}
+		return "token", nil
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		if s.authorize == nil {
+			return "", wire.Problemf(http.StatusForbidden, "not-admin", remedy,
+				"not allowed", "certificates are not accepted here")
+		}
+		who, err := s.authorize(*r.TLS)
+		if err != nil {
+			return "", wire.Problemf(http.StatusForbidden, "not-admin", remedy,
+				"not allowed", "the client certificate is not an administrator's: %v", err)
+		}
+		return who, nil
+	}
+	return "", wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
+		"not authenticated", "the request has neither a client certificate nor a bearer token")
+}

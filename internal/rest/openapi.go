@@ -1,0 +1,103 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+
+	// huma: OpenAPI 3.1 and validation from Go types, over the standard mux.
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// encoded is a response body that transform has already encoded.
+type encoded []byte
+
+func (s *Server) newAPI() huma.API {
+	format := huma.Format{
+		Marshal: func(w io.Writer, v any) error {
+			b, ok := v.(encoded)
+			if !ok {
+				return errors.New("a body that was not encoded")
+			}
+			_, err := w.Write(b)
+			return err
+		},
+		Unmarshal: json.Unmarshal,
+	}
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{Title: "Verge", Version: s.version,
+				Description: "The HTTP interface of a root and of a cluster. Errors are problem documents (RFC 9457)."},
+			Security: []map[string][]string{{"certificate": {}}, {"bearer": {}}},
+			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
+				"certificate": {Type: "mutualTLS", Description: "a client certificate of the root's authority"},
+				"bearer":      {Type: "http", Scheme: "bearer", Description: "made with verge token create --api"},
+			}},
+		},
+		// "json" is every media type that ends in +json.
+		Formats:      map[string]huma.Format{"application/json": format, "json": format},
+		Transformers: []huma.Transformer{s.encode},
+	}
+	// Readers ignore fields they do not know (package wire, promise 1).
+	config.AllowAdditionalPropertiesByDefault = true
+	return humago.New(s.mux, config)
+}
+
+// encode encodes a response before its status is sent, so that a value that
+// cannot be encoded becomes a problem and not half an answer.
+func (s *Server) encode(ctx huma.Context, _ string, v any) (any, error) {
+	if m, ok := v.(*huma.ErrorModel); ok {
+		v = fromModel(m)
+	}
+	data, err := json.Marshal(v)
+	if err == nil {
+		return encoded(append(data, '\n')), nil
+	}
+	s.log.Error("an answer cannot be encoded", "path", ctx.URL().Path, "err", err)
+	_, w := humago.Unwrap(ctx)
+	if rw, ok := w.(*responseWriter); ok {
+		rw.force(http.StatusInternalServerError)
+	}
+	ctx.SetHeader("Content-Type", problemType)
+	data, err = json.Marshal(newProblemBody(wire.Problemf(http.StatusInternalServerError, "internal",
+		"this is a bug: the log of this role has the details", "the answer cannot be encoded", "%v", err)))
+	return encoded(append(data, '\n')), err
+}
+
+func op(id, method, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, BodyReadTimeout: readTimeout, MaxBodyBytes: maxApplyBytes}
+}
+
+// register adds an operation whose errors are problems.
+func register[I, O any](s *Server, api huma.API, o huma.Operation, f func(context.Context, *I) (O, error)) {
+	problem := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemBody](), true, "Problem")
+	o.Responses = map[string]*huma.Response{"default": {
+		Description: "a problem",
+		Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
+	}}
+	huma.Register(api, o, func(ctx context.Context, in *I) (*body[O], error) {
+		out, err := f(ctx, in)
+		if err != nil {
+			b := asProblem(err)
+			if b.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+				s.log.Warn("a request failed", "operation", o.OperationID, "err", err)
+			}
+			return nil, b
+		}
+		return &body[O]{Body: out}, nil
+	})
+}
+
+func list[T any](v []T, err error) (items[T], error) {
+	if v == nil {
+		v = []T{} // [] and not null in JSON
+	}
+	return items[T]{Items: v}, err
+}

@@ -1,0 +1,94 @@
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// registerPlain adds what is not an operation: health, the description, and
+// answers to requests that nothing else matches.
+func (s *Server) registerPlain(api huma.API) error {
+	// huma registers its own error type although every operation declares ours.
+	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
+	spec, err := json.MarshalIndent(api.OpenAPI(), "", "  ")
+	if err != nil {
+		return fmt.Errorf("rest server: describe the operations: %w", err)
+	}
+	s.spec = append(spec, '\n')
+	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(s.spec)
+	})
+	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		plain(w, "ok\n")
+	})
+	s.mux.HandleFunc("GET /readyz", s.readyz)
+	s.mux.HandleFunc("/", s.unmatched)
+	return nil
+}
+
+func plain(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	// A client that is gone cannot be told.
+	_, _ = w.Write([]byte(text))
+}
+
+// readyz answers 200 when the role can serve. With ?verbose it says what was
+// checked.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	serving := "[+] serving: ok"
+	select {
+	case <-s.draining:
+		serving = "[-] serving: shutting down"
+	default:
+	}
+	role := "[+] role: ok"
+	if err := s.backend.Ready(); err != nil {
+		role = "[-] role: " + strings.ReplaceAll(err.Error(), "\n", " ")
+	}
+	ready := serving[1] == '+' && role[1] == '+'
+	verbose := r.URL.Query().Has("verbose")
+	if ready {
+		if verbose {
+			plain(w, serving+"\n"+role+"\nready\n")
+		} else {
+			plain(w, "ok\n")
+		}
+		return
+	}
+	if verbose {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(serving + "\n" + role + "\nnot ready\n"))
+		return
+	}
+	writeProblem(w, wire.Problemf(http.StatusServiceUnavailable, "not-ready", "see /readyz?verbose",
+		"not ready", "this role cannot serve now"))
+}
+
+// unmatched answers for paths and methods that do not exist.
+func (s *Server) unmatched(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = m
+		if _, pattern := s.mux.Handler(probe); pattern != "/" {
+			allowed = append(allowed, m)
+		}
+	}
+	const remedy = "the operations are at /openapi.json"
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeProblem(w, wire.Problemf(http.StatusMethodNotAllowed, "no-such-method", remedy,
+			"no such operation", "%s does not exist for %s, but %s", r.Method, r.URL.Path, strings.Join(allowed, ", ")))
+		return
+	}
+	writeProblem(w, wire.Problemf(http.StatusNotFound, "no-such-path", remedy,
+		"no such operation", "there is nothing at %s", r.URL.Path))
+}

@@ -1,0 +1,263 @@
+// Package resttest has what tests of the HTTP interface and of its clients
+// share: a Backend made of plain data, and a certificate authority.
+package resttest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Fake is a Backend that answers from its fields. Set them before it serves,
+// or in Hook.
+type Fake struct {
+	mu sync.Mutex
+
+	Apps         []wire.AppView
+	InstanceList []wire.InstanceView
+	ClusterList  []wire.ClusterView
+	WorkerList   []wire.WorkerView
+	EventList    []wire.Event
+	State        wire.StatusView
+	Explanations map[string]wire.Explanation
+	LogText      map[string]string
+	ApplyAnswer  wire.ApplyResult
+	TokenAnswer  wire.TokenReply
+	JoinAnswer   wire.JoinReply
+	// Bearer is the valid bearer token, "" none.
+	Bearer string
+	// NotReady is what Ready says.
+	NotReady error
+
+	// Hook runs before each operation, under the fake's lock: it may change
+	// fields, panic, or return an error, which the operation then returns.
+	Hook func(f *Fake, op string) error
+
+	// Applied are the descriptors that Apply got (dry runs too), Tokens the
+	// token requests.
+	Applied [][]byte
+	Tokens  []wire.TokenRequest
+}
+
+var _ rest.Backend = (*Fake)(nil)
+
+func (f *Fake) begin(op string) (func(), error) {
+	f.mu.Lock()
+	// A hook that panics must not leave the lock behind.
+	locked := true
+	defer func() {
+		if locked {
+			f.mu.Unlock()
+		}
+	}()
+	if f.Hook != nil {
+		if err := f.Hook(f, op); err != nil {
+			return nil, err
+		}
+	}
+	locked = false
+	return f.mu.Unlock, nil
+}
+
+func missing(what, name string) error {
+	return wire.Problemf(http.StatusNotFound, "not-found", "list what there is with: verge get "+what+"s", "no such "+what, "%s", name)
+}
+
+// Apply records the descriptor.
+func (f *Fake) Apply(_ context.Context, source []byte, _ bool) (wire.ApplyResult, error) {
+	end, err := f.begin("apply")
+	if err != nil {
+		return wire.ApplyResult{}, err
+	}
+	defer end()
+	f.Applied = append(f.Applied, append([]byte(nil), source...))
+	return f.ApplyAnswer, nil
+}
+
+// Delete takes the application away at once.
+func (f *Fake) Delete(_ context.Context, app string) error {
+	end, err := f.begin("delete")
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i := range f.Apps {
+		if f.Apps[i].Name == app {
+			f.Apps[i].Deleting = true
+			return nil
+		}
+	}
+	return missing("application", app)
+}
+
+// Applications are Apps.
+func (f *Fake) Applications(context.Context) ([]wire.AppView, error) {
+	return all(f, "applications", &f.Apps)
+}
+
+// Application is one of Apps.
+func (f *Fake) Application(_ context.Context, app string) (wire.AppView, error) {
+	return one(f, "application", &f.Apps, app, func(a wire.AppView) string { return a.Name })
+}
+
+// Instances are those of InstanceList that match.
+func (f *Fake) Instances(_ context.Context, app, service string) ([]wire.InstanceView, error) {
+	list, err := all(f, "instances", &f.InstanceList)
+	var out []wire.InstanceView
+	for _, i := range list {
+		if (app == "" || i.App == app) && (service == "" || i.Service == service) {
+			out = append(out, i)
+		}
+	}
+	return out, err
+}
+
+// Instance is one of InstanceList.
+func (f *Fake) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceView, error) {
+	return one(f, "instance", &f.InstanceList, id, func(i wire.InstanceView) string { return i.ID })
+}
+
+// Explain is one of Explanations.
+func (f *Fake) Explain(_ context.Context, id wire.InstanceID) (wire.Explanation, error) {
+	end, err := f.begin("explain")
+	if err != nil {
+		return wire.Explanation{}, err
+	}
+	defer end()
+	e, ok := f.Explanations[id]
+	if !ok {
+		return e, missing("instance", id)
+	}
+	return e, nil
+}
+
+// Logs pages LogText; a negative offset counts lines from the end. With wait
+// it returns at once too.
+func (f *Fake) Logs(_ context.Context, id wire.InstanceID, offset int64, max int, _ time.Duration) (wire.LogChunk, error) {
+	end, err := f.begin("logs")
+	if err != nil {
+		return wire.LogChunk{}, err
+	}
+	defer end()
+	text, ok := f.LogText[id]
+	if !ok {
+		return wire.LogChunk{}, missing("instance", id)
+	}
+	if offset < 0 {
+		offset = fromEnd(text, -offset)
+	}
+	offset = min(offset, int64(len(text)))
+	data := text[offset:]
+	data = data[:min(len(data), max)]
+	return wire.LogChunk{Data: []byte(data), Next: offset + int64(len(data))}, nil
+}
+
+// fromEnd is where the last n lines of text begin.
+func fromEnd(text string, n int64) int64 {
+	for i := len(text) - 2; i >= 0; i-- {
+		if text[i] == '\n' {
+			if n--; n == 0 {
+				return int64(i + 1)
+			}
+		}
+	}
+	return 0
+}
+
+// Clusters are ClusterList.
+func (f *Fake) Clusters(context.Context) ([]wire.ClusterView, error) {
+	return all(f, "clusters", &f.ClusterList)
+}
+
+// Workers are WorkerList.
+func (f *Fake) Workers(context.Context) ([]wire.WorkerView, error) {
+	return all(f, "workers", &f.WorkerList)
+}
+
+// Events are those of EventList after a sequence number; it does not wait.
+func (f *Fake) Events(_ context.Context, after uint64, _ time.Duration) (wire.EventPage, error) {
+	end, err := f.begin("events")
+	if err != nil {
+		return wire.EventPage{}, err
+	}
+	defer end()
+	page := wire.EventPage{After: after}
+	for _, e := range f.EventList {
+		if e.Seq > after {
+			page.Events = append(page.Events, e)
+			page.After = e.Seq
+		}
+	}
+	return page, nil
+}
+
+// Status is State.
+func (f *Fake) Status(context.Context) (wire.StatusView, error) {
+	end, err := f.begin("status")
+	if err != nil {
+		return wire.StatusView{}, err
+	}
+	defer end()
+	return f.State, nil
+}
+
+// CreateToken records the request and answers TokenAnswer.
+func (f *Fake) CreateToken(_ context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
+	end, err := f.begin("token")
+	if err != nil {
+		return wire.TokenReply{}, err
+	}
+	defer end()
+	f.Tokens = append(f.Tokens, r)
+	return f.TokenAnswer, nil
+}
+
+// Join answers JoinAnswer.
+func (f *Fake) Join(context.Context, wire.JoinRequest) (wire.JoinReply, error) {
+	end, err := f.begin("join")
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	defer end()
+	return f.JoinAnswer, nil
+}
+
+// CheckBearer accepts Bearer.
+func (f *Fake) CheckBearer(_ context.Context, token string) error {
+	if f.Bearer == "" || token != f.Bearer {
+		return errors.New("unknown token")
+	}
+	return nil
+}
+
+// Ready is NotReady.
+func (f *Fake) Ready() error { return f.NotReady }
+
+func all[T any](f *Fake, op string, list *[]T) ([]T, error) {
+	end, err := f.begin(op)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return append([]T(nil), *list...), nil
+}
+
+func one[T any](f *Fake, kind string, list *[]T, name string, nameOf func(T) string) (T, error) {
+	var zero T
+	end, err := f.begin(kind)
+	if err != nil {
+		return zero, err
+	}
+	defer end()
+	for _, v := range *list {
+		if nameOf(v) == name {
+			return v, nil
+		}
+	}
+	return zero, missing(kind, name)
+}

@@ -1,0 +1,193 @@
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	// rate: token bucket, already linked by the bus.
+	"golang.org/x/time/rate"
+)
+
+// Bounds of the server. A long poll (maxWait) must end before the request
+// (requestTimeout), and that before the connection may be cut (writeTimeout).
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	maxWait           = 30 * time.Second
+	requestTimeout    = 60 * time.Second
+	writeTimeout      = 75 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+	maxJoinBytes      = 16 << 10
+	maxConnections    = 512
+	joinsPerSecond    = 5
+	joinBurst         = 20
+)
+
+// Options of a Server.
+type Options struct {
+	// Addr to listen on, host:port; port 0 takes a free one.
+	Addr string
+	// TLS has the server's certificates and the ClientCAs that client
+	// certificates must come from. It is copied; TLS 1.3 and an optional client
+	// certificate are set by the server.
+	TLS *tls.Config
+	// Backend answers the operations. Required.
+	Backend Backend
+	// Authorize says who a verified client certificate is, or why it may not use
+	// this interface. Nil: nobody may by certificate.
+	Authorize func(tls.ConnectionState) (who string, err error)
+	// Log gets one line per change that was asked for. Nil: no log.
+	Log *slog.Logger
+	// Version is what /v1/version says; "" is "unknown".
+	Version string
+}
+
+// Server serves a Backend over HTTPS.
+type Server struct {
+	// Set by New, never changed.
+	backend   Backend
+	authorize func(tls.ConnectionState) (string, error)
+	log       *slog.Logger
+	version   string
+	addr      string
+	tls       *tls.Config
+	joins     *rate.Limiter
+	mux       *http.ServeMux
+	spec      []byte // OpenAPI document
+	handler   http.Handler
+
+	// draining is closed when Close begins: waiting requests answer at once.
+	draining chan struct{}
+	drain    func()
+
+	// Set by Start.
+	http     *http.Server
+	listener net.Listener
+	served   chan struct{}
+}
+
+// New checks o and builds the server; nothing listens before Start.
+func New(o Options) (*Server, error) {
+	if o.Backend == nil {
+		return nil, errors.New("rest server: no backend")
+	}
+	s := &Server{
+		backend: o.Backend, authorize: o.Authorize, log: o.Log, version: o.Version, addr: o.Addr,
+		joins: rate.NewLimiter(joinsPerSecond, joinBurst),
+		mux:   http.NewServeMux(),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.version == "" {
+		s.version = "unknown"
+	}
+	if o.TLS != nil {
+		s.tls = o.TLS.Clone()
+		s.tls.MinVersion = tls.VersionTLS13
+		s.tls.ClientAuth = tls.VerifyClientCertIfGiven
+		if s.tls.ClientCAs == nil {
+			// Without a pool Go would trust the system's authorities.
+			s.tls.ClientAuth = tls.NoClientCert
+		}
+	}
+	s.draining = make(chan struct{})
+	s.drain = sync.OnceFunc(func() { close(s.draining) })
+	api := s.newAPI()
+	s.registerOperations(api)
+	if err := s.registerPlain(api); err != nil {
+		return nil, err
+	}
+	s.handler = s.observe(s.limit(s.authenticate(s.mux)))
+	return s, nil
+}
+
+// Handler is the whole interface without the listener, for tests.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Start binds the address and serves in the background until Close.
+func (s *Server) Start() error {
+	if s.tls == nil {
+		return errors.New("rest server: no TLS configuration")
+	}
+	l, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		return listenError(s.addr, err)
+	}
+	s.listener = l
+	s.http = &http.Server{
+		Handler:           s.handler,
+		TLSConfig:         s.tls,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		// Scanners and failed handshakes are not worth more than debug.
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		// HTTP/1.1 only: one request per connection makes maxConnections a bound
+		// on all work in progress.
+		Protocols: http1Only(),
+	}
+	s.served = make(chan struct{})
+	bounded := boundListener(l, maxConnections)
+	go func() {
+		defer close(s.served)
+		if err := s.http.ServeTLS(bounded, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("http interface stopped", "addr", l.Addr().String(), "err", err)
+		}
+	}()
+	return nil
+}
+
+func http1Only() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	return &p
+}
+
+// Addr is the address that Start bound, nil before.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// Close stops accepting, ends waiting requests, lets others finish until ctx
+// ends, and then cuts them off. Readiness fails from its first moment.
+func (s *Server) Close(ctx context.Context) error {
+	s.drain()
+	if s.http == nil {
+		return nil
+	}
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("rest server: shut down: %w", err), s.http.Close())
+	}
+	<-s.served
+	return err
+}
+
+// listenError says which address could not be bound and what to do about it.
+func listenError(addr string, err error) error {
+	next := "choose another address with --api"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		next = "another process has this port: stop it (ss -ltnp shows it) or choose another address with --api"
+	case errors.Is(err, syscall.EACCES):
+		next = "choose a port above 1023 with --api"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		next = "this machine has no such address: choose one of its own with --api, or 0.0.0.0 for all"
+	}
+	return fmt.Errorf("listen on %s for the HTTP interface: %w\n  → %s", addr, err, next)
+}

@@ -1,0 +1,487 @@
+package rest_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func httpsClient(t *testing.T, e rest.ContextEntry) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(e.CA))
+	conf := &tls.Config{RootCAs: pool}
+	if e.Cert != "" {
+		pair, err := tls.X509KeyPair([]byte(e.Cert), []byte(e.Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	tr := &http.Transport{TLSClientConfig: conf}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// ask sends a raw request and decodes a problem, if it is one.
+func ask(t *testing.T, e rest.ContextEntry, method, path string, body io.Reader, header ...string) (*http.Response, string, wire.Problem) {
+	t.Helper()
+	req, err := http.NewRequest(method, e.Server+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := httpsClient(t, e).Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if cerr := resp.Body.Close(); err != nil || cerr != nil {
+		t.Fatal(err, cerr)
+	}
+	var p wire.Problem
+	if resp.Header.Get("Content-Type") == "application/problem+json" {
+		if err := json.Unmarshal(data, &p); err != nil {
+			t.Fatalf("problem %q: %v", data, err)
+		}
+	}
+	return resp, string(data), p
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	_, a, admin := resttest.Serve(t, &resttest.Fake{Bearer: "good"}, nil)
+	nobody := a.Context(t, "", strings.TrimPrefix(admin.Server, "https://"))
+	worker := a.Context(t, "worker", strings.TrimPrefix(admin.Server, "https://"))
+	for _, c := range []struct {
+		name   string
+		entry  rest.ContextEntry
+		path   string
+		bearer string
+		status int
+		code   string
+	}{
+		{"admin certificate", admin, "/v1/status", "", 200, ""},
+		{"no credentials", nobody, "/v1/status", "", 401, "unauthenticated"},
+		{"other certificate", worker, "/v1/status", "", 403, "not-admin"},
+		{"good token", nobody, "/v1/status", "Bearer good", 200, ""},
+		{"bad token", nobody, "/v1/status", "Bearer bad", 401, "token-refused"},
+		{"bad token, good certificate", admin, "/v1/status", "Bearer bad", 401, "token-refused"},
+		{"basic", nobody, "/v1/status", "Basic Z29vZA==", 401, "unauthenticated"},
+		{"live", nobody, "/livez", "", 200, ""},
+		{"ready", nobody, "/readyz", "", 200, ""},
+		{"openapi", nobody, "/openapi.json", "", 200, ""},
+		{"unknown path", nobody, "/v1/nothing", "", 401, "unauthenticated"},
+		{"escaped open path", nobody, "/v1%2fjoin/../status", "", 401, "unauthenticated"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var header []string
+			if c.bearer != "" {
+				header = []string{"Authorization", c.bearer}
+			}
+			resp, text, p := ask(t, c.entry, "GET", c.path, nil, header...)
+			if resp.StatusCode != c.status || p.Code != c.code {
+				t.Fatalf("got %d %q (%s), want %d %q", resp.StatusCode, p.Code, text, c.status, c.code)
+			}
+			if c.code != "" && (p.Remedy == "" || p.Detail == "") {
+				t.Errorf("a problem without detail or remedy: %s", text)
+			}
+		})
+	}
+}
+
+func TestWrongAuthority(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	other := resttest.NewAuthority(t).Context(t, "admin", strings.TrimPrefix(admin.Server, "https://"))
+
+	// The client does not trust the server.
+	c := newClient(t, other)
+	_, err := c.Status(t.Context())
+	wantProblem(t, err, rest.CodeTLS, "not from the authority")
+
+	// The server does not trust the client.
+	other.CA = admin.CA
+	_, err = newClient(t, other).Status(t.Context())
+	wantProblem(t, err, rest.CodeTLS, "refuses us")
+}
+
+func newClient(t *testing.T, e rest.ContextEntry) *rest.Client {
+	t.Helper()
+	c, err := rest.NewClient(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func wantProblem(t *testing.T, err error, code, text string) {
+	t.Helper()
+	var p *wire.Problem
+	if !errors.As(err, &p) || p.Code != code || !strings.Contains(err.Error(), text) || p.Remedy == "" {
+		t.Fatalf("got %v, want problem %q with %q and a remedy", err, code, text)
+	}
+}
+
+func TestBodyLimits(t *testing.T) {
+	f := &resttest.Fake{}
+	_, _, admin := resttest.Serve(t, f, nil)
+	for _, c := range []struct {
+		name, method, path string
+		size, status       int
+	}{
+		{"apply", "PUT", "/v1/applications/-", 2 << 20, 413},
+		{"largest apply", "PUT", "/v1/applications/-", api.MaxDescriptorBytes, 200},
+		{"join", "POST", "/v1/join", 17 << 10, 413},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			resp, text, p := ask(t, admin, c.method, c.path, bytes.NewReader(make([]byte, c.size)), "Content-Type", "application/yaml")
+			if resp.StatusCode != c.status {
+				t.Fatalf("got %d: %.200s", resp.StatusCode, text)
+			}
+			if c.status == 413 && p.Code != "body-too-large" {
+				t.Errorf("code %q", p.Code)
+			}
+		})
+	}
+	if len(f.Applied) != 1 {
+		t.Errorf("the backend got %d descriptors, want 1", len(f.Applied))
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	resp, _, _ := ask(t, admin, "GET", "/livez", nil, "X-Long", strings.Repeat("x", 64<<10))
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+// A client that never finishes its header is cut off.
+func TestSlowClient(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(admin.CA))
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(admin.Server, "https://"), &tls.Config{RootCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(15 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bufio.NewReader(conn).ReadString('\n')
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() {
+		t.Fatal("the server still waits after 15s")
+	}
+}
+
+func TestPanicBecomesProblem(t *testing.T) {
+	var log lockedBuffer
+	f := &resttest.Fake{Hook: func(_ *resttest.Fake, op string) error {
+		if op == "applications" {
+			panic("boom secret-free")
+		}
+		return nil
+	}}
+	_, _, admin := resttest.Serve(t, f, func(o *rest.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	resp, _, p := ask(t, admin, "GET", "/v1/applications", nil)
+	if resp.StatusCode != 500 || p.Code != "internal" || p.Remedy == "" || strings.Contains(p.Detail, "boom") {
+		t.Fatalf("got %d %+v", resp.StatusCode, p)
+	}
+	if text := log.String(); !strings.Contains(text, "boom") || !strings.Contains(text, "server_test.go") {
+		t.Errorf("the log has no panic with its stack: %s", text)
+	}
+	if resp, _, _ := ask(t, admin, "GET", "/v1/clusters", nil); resp.StatusCode != 200 {
+		t.Errorf("the next request got %d", resp.StatusCode)
+	}
+}
+
+func TestUnencodableAnswerBecomesProblem(t *testing.T) {
+	f := &resttest.Fake{ClusterList: []wire.ClusterView{{Name: "edge", AgeSeconds: math.NaN()}}}
+	_, _, admin := resttest.Serve(t, f, nil)
+	resp, text, p := ask(t, admin, "GET", "/v1/clusters", nil)
+	if resp.StatusCode != 500 || p.Code != "internal" {
+		t.Fatalf("got %d %s", resp.StatusCode, text)
+	}
+}
+
+func TestBackendErrors(t *testing.T) {
+	var answer error
+	f := &resttest.Fake{Hook: func(*resttest.Fake, string) error { return answer }}
+	_, _, admin := resttest.Serve(t, f, nil)
+	c := newClient(t, admin)
+	for _, e := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{wire.Problemf(410, "token-expired", "make a new one", "the token has expired", "an hour ago"), 410, "token-expired"},
+		{rest.Elsewhere("applying", "the root"), 421, "elsewhere"},
+		{errors.New("disk on fire"), 500, "internal"},
+		{wire.Problemf(0, "odd", "", "odd", "status 0 must not reach the wire"), 500, "odd"},
+	} {
+		answer = e.err
+		_, err := c.Status(t.Context())
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Status != e.status || p.Code != e.code {
+			t.Errorf("%v arrived as %#v", e.err, err)
+		}
+		var sent *wire.Problem
+		if errors.As(e.err, &sent) && sent.Status != 0 && *sent != *p {
+			t.Errorf("sent %+v, got %+v", sent, p)
+		}
+	}
+}
+
+func TestRequestsThatAreNotValid(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code               string
+	}{
+		{"GET", "/v1/events?wait=31s", "", 422, "invalid-request"},
+		{"GET", "/v1/events?wait=soon", "", 422, "invalid-request"},
+		{"GET", "/v1/events?after=-1", "", 422, "invalid-request"},
+		{"GET", "/v1/instances/a.b.0/logs?max=99999999", "", 422, "invalid-request"},
+		{"POST", "/v1/tokens", `{"kind":"root"}`, 422, "invalid-request"},
+		{"POST", "/v1/tokens", `{"kind"`, 400, "invalid-request"},
+		{"GET", "/v1/nothing", "", 404, "no-such-path"},
+		{"POST", "/v1/status", "", 405, "no-such-method"},
+	} {
+		resp, text, p := ask(t, admin, c.method, c.path, strings.NewReader(c.body), "Content-Type", "application/json")
+		if resp.StatusCode != c.status || p.Code != c.code || p.Remedy == "" {
+			t.Errorf("%s %s: got %d %s", c.method, c.path, resp.StatusCode, text)
+		}
+	}
+}
+
+// What a request contains is never quoted: it may be a token.
+func TestInvalidJoinDoesNotEchoToken(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	body := `{"v":1,"token":"` + strings.Repeat("s3cret", 800) + `","name":"a","public_key":"","nats_key":""}`
+	resp, text, _ := ask(t, admin, "POST", "/v1/join", strings.NewReader(body), "Content-Type", "application/json")
+	if resp.StatusCode != 422 || strings.Contains(text, "s3cret") {
+		t.Errorf("got %d %.300s", resp.StatusCode, text)
+	}
+}
+
+func TestJoinIsOpenButLimited(t *testing.T) {
+	f := &resttest.Fake{JoinAnswer: wire.JoinReply{V: 1, Cluster: "edge"}}
+	_, a, admin := resttest.Serve(t, f, nil)
+	nobody := a.Context(t, "", strings.TrimPrefix(admin.Server, "https://"))
+	client := httpsClient(t, nobody)
+	// Fields of a later version are ignored.
+	body := `{"v":1,"token":"t","name":"edge","public_key":"aw==","nats_key":"k","later":true}`
+	ok, limited := 0, 0
+	for range 60 {
+		resp, err := client.Post(nobody.Server+"/v1/join", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		switch resp.StatusCode {
+		case 200:
+			ok++
+		case 429:
+			limited++
+			if resp.Header.Get("Retry-After") == "" {
+				t.Error("429 without Retry-After")
+			}
+		default:
+			t.Fatalf("got %d", resp.StatusCode)
+		}
+	}
+	if ok < 20 || limited == 0 {
+		t.Errorf("%d joins were answered and %d limited", ok, limited)
+	}
+}
+
+func TestNameInPathMustMatch(t *testing.T) {
+	f := &resttest.Fake{ApplyAnswer: wire.ApplyResult{Name: "guestbook", Revision: 1, Change: "created"}}
+	_, _, admin := resttest.Serve(t, f, nil)
+	resp, _, p := ask(t, admin, "PUT", "/v1/applications/other", strings.NewReader("x"), "Content-Type", "application/json")
+	if resp.StatusCode != 422 || p.Code != "wrong-name" || len(f.Applied) != 1 {
+		t.Fatalf("got %d %+v after %d applies", resp.StatusCode, p, len(f.Applied))
+	}
+	resp, _, _ = ask(t, admin, "PUT", "/v1/applications/guestbook", strings.NewReader("x"), "Content-Type", "application/yaml")
+	if resp.StatusCode != 200 || len(f.Applied) != 3 {
+		t.Fatalf("got %d after %d applies", resp.StatusCode, len(f.Applied))
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	f := &resttest.Fake{NotReady: errors.New("no store yet")}
+	_, _, admin := resttest.Serve(t, f, nil)
+	resp, text, _ := ask(t, admin, "GET", "/readyz?verbose", nil)
+	if resp.StatusCode != 503 || !strings.Contains(text, "[-] role: no store yet") {
+		t.Errorf("got %d %s", resp.StatusCode, text)
+	}
+	if resp, _, p := ask(t, admin, "GET", "/readyz", nil); resp.StatusCode != 503 || p.Code != "not-ready" {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+	if resp, _, _ := ask(t, admin, "GET", "/livez", nil); resp.StatusCode != 200 {
+		t.Errorf("live: got %d", resp.StatusCode)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	s, a, _ := resttest.Serve(t, &resttest.Fake{}, nil)
+	second, err := rest.New(rest.Options{Addr: s.Addr().String(), TLS: a.ServerTLS(t), Backend: &resttest.Fake{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = second.Start()
+	if err == nil || !strings.Contains(err.Error(), s.Addr().String()) || !strings.Contains(err.Error(), "→") {
+		t.Fatalf("got %v", err)
+	}
+	if err := second.Close(t.Context()); err != nil {
+		t.Errorf("close a server that never started: %v", err)
+	}
+}
+
+func TestOnlyTLS13(t *testing.T) {
+	s, _, _ := resttest.Serve(t, &resttest.Fake{}, nil)
+	c, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	if err == nil {
+		_ = c.Close()
+		t.Fatal("TLS 1.2 was accepted")
+	}
+}
+
+func TestChangesAreLoggedWithoutBodies(t *testing.T) {
+	var log lockedBuffer
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, func(o *rest.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	c := newClient(t, admin)
+	if _, err := c.Apply(t.Context(), []byte("top: s3cret"), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The line is written after the answer is sent: Serve's cleanup has not run yet.
+	text := log.await(t, "request")
+	for _, want := range []string{"who=admin", `what="PUT /v1/applications/-"`, "status=200", "took="} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "s3cret") || strings.Contains(text, "/v1/status") {
+		t.Errorf("the log says too much: %s", text)
+	}
+}
+
+// A long poll ends when the server closes, with a problem and not a broken
+// connection.
+func TestCloseEndsLongPolls(t *testing.T) {
+	b := &blocking{entered: make(chan struct{})}
+	s, _, admin := resttest.Serve(t, b, nil)
+	c := newClient(t, admin)
+	result := make(chan error, 1)
+	go func() {
+		_, err := c.Events(t.Context(), 0, 30*time.Second)
+		result <- err
+	}()
+	<-b.entered
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, <-result, "shutting-down", "shutting down")
+}
+
+type blocking struct {
+	resttest.Fake
+	entered chan struct{}
+}
+
+func (b *blocking) Events(ctx context.Context, _ uint64, _ time.Duration) (wire.EventPage, error) {
+	close(b.entered)
+	<-ctx.Done()
+	return wire.EventPage{}, ctx.Err()
+}
+
+func TestOpenAPIDescribesAllOperations(t *testing.T) {
+	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+	_, text, _ := ask(t, admin, "GET", "/openapi.json", nil)
+	var doc struct {
+		OpenAPI    string
+		Paths      map[string]map[string]struct{ OperationID string }
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, p := range doc.Paths {
+		n += len(p)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || n != 15 {
+		t.Errorf("OpenAPI %s with %d operations: %v", doc.OpenAPI, n, doc.Paths)
+	}
+	for _, name := range []string{"InstanceView", "ProblemBody", "TokenRequest", "StatusView"} {
+		if doc.Components.Schemas[name] == nil {
+			t.Errorf("no schema %s", name)
+		}
+	}
+	if doc.Components.Schemas["ErrorModel"] != nil {
+		t.Error("the library's error type is described")
+	}
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *lockedBuffer) await(t *testing.T, part string) string {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; {
+		text := l.String()
+		if strings.Contains(text, part) {
+			return text
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no %q in the log: %s", part, text)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

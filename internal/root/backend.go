@@ -1,0 +1,255 @@
+package root
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// backend is the root's HTTP interface.
+type backend struct{ *Root }
+
+var _ rest.Backend = backend{}
+
+// Apply implements rest.Backend. What it accepts is durable when it returns.
+func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.ApplyResult, error) {
+	spec, warnings, err := api.Parse("descriptor", source)
+	if err != nil {
+		return wire.ApplyResult{}, wire.Problemf(422, "invalid-descriptor", "verge validate FILE shows every error with its line", "the descriptor is not valid", "%v", err)
+	}
+	res := wire.ApplyResult{Name: spec.Application, Change: "created", Revision: 1}
+	for _, w := range warnings {
+		res.Warnings = append(res.Warnings, w.String())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.m.hostsFree(spec); err != nil {
+		return wire.ApplyResult{}, err
+	}
+	now := time.Now()
+	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
+	if old := b.m.apps[spec.Application]; old != nil {
+		if !old.Deleting.IsZero() {
+			return wire.ApplyResult{}, wire.Problemf(409, "deleting", "wait until it is gone: verge get applications", "the application is being deleted", "%s, since %s", old.Name, old.Deleting.Format(time.RFC3339))
+		}
+		res.Change, res.Revision = "updated", old.Revision+1
+		if records.Same(old.Spec, spec) {
+			res.Change, res.Revision = "unchanged", old.Revision
+			return res, nil
+		}
+		app.Revision, app.Created = res.Revision, old.Created
+	}
+	if dryRun {
+		return res, nil
+	}
+	data, err := json.Marshal(app)
+	if err != nil {
+		return wire.ApplyResult{}, fmt.Errorf("encoding the application: %w", err)
+	}
+	if len(data) > bus.MaxValueBytes {
+		return wire.ApplyResult{}, wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
+	}
+	if _, err := b.store.Put(ctx, keyApp+app.Name, data); err != nil {
+		return wire.ApplyResult{}, unstored(err)
+	}
+	b.m.apps[app.Name] = &app
+	b.events.Add(now, tier, "application/"+app.Name, fmt.Sprintf("%s, revision %d", res.Change, res.Revision))
+	poke(b.wake)
+	return res, nil
+}
+
+func unstored(err error) error {
+	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the root, then try again", "nothing was changed: it could not be stored", "%v", err)
+}
+
+// hostsFree says whether no other application publishes a host of spec.
+func (m *model) hostsFree(spec *api.Application) error {
+	taken := map[string]string{}
+	for name, app := range m.apps {
+		if name == spec.Application {
+			continue
+		}
+		for svc, s := range app.Spec.Services {
+			for _, p := range s.Ports {
+				if p.Ingress != nil {
+					taken[p.Ingress.Host] = name + "." + svc
+				}
+			}
+		}
+	}
+	for _, name := range spec.ServiceNames() {
+		for _, p := range spec.Services[name].Ports {
+			if p.Ingress == nil {
+				continue
+			}
+			if by, ok := taken[p.Ingress.Host]; ok {
+				return wire.Problemf(409, "host-taken", "choose another host, or delete the other application", "an ingress host is taken", "services.%s: %s is published by %s already", name, p.Ingress.Host, by)
+			}
+		}
+	}
+	return nil
+}
+
+// Delete implements rest.Backend.
+func (b backend) Delete(ctx context.Context, name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	app := b.m.apps[name]
+	if app == nil {
+		return noApp(name)
+	}
+	if !app.Deleting.IsZero() {
+		return nil
+	}
+	next := *app
+	next.Deleting = time.Now()
+	data, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if _, err := b.store.Put(ctx, keyApp+name, data); err != nil {
+		return unstored(err)
+	}
+	b.m.apps[name] = &next
+	b.events.Add(next.Deleting, tier, "application/"+name, "deleting")
+	poke(b.wake)
+	return nil
+}
+
+func noApp(name string) error {
+	return wire.Problemf(404, "no-such-application", "verge get applications", "there is no such application", "%s is not known", name)
+}
+
+// Applications implements rest.Backend.
+func (b backend) Applications(context.Context) ([]wire.AppView, error) { return b.apps(), nil }
+
+// Application implements rest.Backend.
+func (b backend) Application(_ context.Context, name string) (wire.AppView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	app := b.m.apps[name]
+	if app == nil {
+		return wire.AppView{}, noApp(name)
+	}
+	return b.m.appView(app), nil
+}
+
+// Instances implements rest.Backend.
+func (b backend) Instances(_ context.Context, app, service string) ([]wire.InstanceView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	out := []wire.InstanceView{}
+	for _, i := range b.m.begin().instances(app, "") {
+		if service == "" || i.Service == service {
+			out = append(out, b.m.view(i, now))
+		}
+	}
+	return out, nil
+}
+
+// Instance implements rest.Backend.
+func (b backend) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceView, error) {
+	v, _, err := b.find(id)
+	return v, err
+}
+
+// Explain implements rest.Backend.
+func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error) {
+	out := wire.Explanation{Instance: id}
+	v, details, err := b.find(id)
+	if err != nil {
+		return out, err
+	}
+	e, err := b.store.Get(ctx, keyWhy+id)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		out.Notes = append(out.Notes, "the root has not decided about it yet")
+	case err != nil:
+		return out, fmt.Errorf("reading the root's decision: %w", err)
+	default:
+		var rec whyRecord
+		if err := json.Unmarshal(e.Value, &rec); err != nil {
+			return out, fmt.Errorf("stored decision about %s: %w", id, err)
+		}
+		out.Decisions = append(out.Decisions, wire.Explained{Tier: tier, At: rec.At, Decision: rec.Decision})
+	}
+	switch {
+	case v.Cluster == "":
+	case !details:
+		out.Notes = append(out.Notes, fmt.Sprintf("cluster %s keeps its own decision to itself: ask it directly (verge --context FILE explain instance/%s)", v.Cluster, id))
+	default:
+		var part wire.Explanation
+		if err := b.ask(ctx, v.Cluster, askTimeout, wire.Ask{What: "explain", Instance: id}, &part); err != nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("cluster %s could not be asked for its decision: %v", v.Cluster, err))
+		}
+		out.Decisions = append(out.Decisions, part.Decisions...)
+		out.Notes = append(out.Notes, part.Notes...)
+	}
+	return out, nil
+}
+
+// Logs implements rest.Backend.
+func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
+	var chunk wire.LogChunk
+	v, details, err := b.find(id)
+	switch {
+	case err != nil:
+		return chunk, err
+	case v.Cluster == "":
+		return chunk, wire.Problemf(409, "not-placed", "verge describe instance/"+id, "there is no log yet", "%s is %s: %s", id, v.State, v.Reason)
+	case !details:
+		return chunk, wire.Problemf(403, "kept-private", "use a context of cluster "+v.Cluster, "the log cannot be read here", "cluster %s keeps its details to itself", v.Cluster)
+	}
+	q := wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)}
+	if err := b.ask(ctx, v.Cluster, wait+askTimeout, q, &chunk); err != nil {
+		return chunk, wire.Problemf(502, "log-unavailable", "try again: verge status shows what is away", "the log cannot be read now", "%s", strings.TrimSpace(err.Error()))
+	}
+	return chunk, nil
+}
+
+// Clusters implements rest.Backend.
+func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) { return b.clusters(), nil }
+
+// Workers implements rest.Backend.
+func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
+	out, _ := b.workers(ctx)
+	return out, nil
+}
+
+// Events implements rest.Backend.
+func (b backend) Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error) {
+	return b.events.After(ctx, after, wait), nil
+}
+
+// Status implements rest.Backend.
+func (b backend) Status(ctx context.Context) (wire.StatusView, error) { return b.status(ctx), nil }
+
+// CreateToken implements rest.Backend.
+func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
+	ttl := time.Duration(r.TTLSeconds) * time.Second
+	switch r.Kind {
+	case "cluster":
+		return b.clusterToken(ctx, r.Cluster, ttl)
+	case "api":
+		return b.ledger.NewBearer(ctx, ttl, b.clock())
+	}
+	return wire.TokenReply{}, rest.Elsewhere("making a token for a "+r.Kind, "its cluster")
+}
+
+// CheckBearer implements rest.Backend.
+func (b backend) CheckBearer(ctx context.Context, text string) error {
+	return b.ledger.CheckBearer(ctx, text, b.clock())
+}
+
+// Ready implements rest.Backend.
+func (b backend) Ready() error { return b.store.WriteError() }

@@ -1,0 +1,326 @@
+package root
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// tick is how often the clusters are judged.
+const tick = time.Second
+
+// core is a root without its sockets: the model, the loop, and the exchange with
+// each cluster. It works on any bus.
+type core struct {
+	log    *slog.Logger
+	events *obs.Events
+	store  bus.Store
+	// link is the connection by which a cluster can be reached.
+	link func(cluster string) (bus.Conn, error)
+
+	wake    chan struct{} // a pass is wanted
+	started time.Time
+
+	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
+	m        *model
+	lastPass time.Time
+	changed  chan struct{} // closed and replaced at each change that people may wait for
+	stops    map[string]func()
+}
+
+// init loads the model from the store.
+func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time) error {
+	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
+	c.m, c.started, c.lastPass = newModel(deadAfter), now, now
+	c.stops = map[string]func(){}
+	entries, err := c.store.List(ctx, "")
+	if err != nil {
+		return fmt.Errorf("loading the root's state: %w", err)
+	}
+	for _, e := range entries {
+		if err := c.m.load(e, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poke asks for something without ever waiting.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// loop runs passes until ctx is done: when something has changed, and when a
+// deadline may have come.
+func (c *core) loop(ctx context.Context) {
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	poke(c.wake)
+	settled := false
+	for {
+		changed := true
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-timer.C:
+			changed = !settled
+		}
+		var err error
+		if settled, err = c.pass(ctx, time.Now(), changed); err != nil && ctx.Err() == nil {
+			c.log.Error("a pass of the loop failed, it is made again", "error", err)
+			settled = false
+		}
+	}
+}
+
+// pass judges the clusters and, if that or anything else (changed) has changed,
+// brings the whole closer to what it should be until there is nothing left to do
+// at this moment. settled: nothing is waiting for time to pass.
+func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.judge(now) && !changed {
+		return true, nil
+	}
+	const rounds = 8 // each round is caused by the one before; more is a bug
+	for range rounds {
+		t := c.m.step(now)
+		groups, err := t.encode()
+		if err != nil {
+			return false, err
+		}
+		if len(groups) == 0 {
+			break
+		}
+		if err := records.Commit(ctx, c.store, groups); err != nil {
+			return false, fmt.Errorf("storing what was decided: %w", err)
+		}
+		t.done()
+		c.tell(t, now)
+	}
+	c.notify()
+	return c.calm(), nil
+}
+
+// notify wakes those who wait for a change. The mutex is held.
+func (c *core) notify() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// tell nudges the clusters that have something new to fetch, and people.
+func (c *core) tell(t *tx, now time.Time) {
+	for name := range c.m.clusters {
+		if !t.all && !t.nudge[name] {
+			continue
+		}
+		conn, err := c.link(name)
+		if err == nil {
+			err = exchange.Nudge(conn, exchange.ClusterSubjects())
+		}
+		if err != nil {
+			c.log.Debug("nudging", "cluster", name, "error", err)
+		}
+	}
+	for _, id := range records.SortedKeys(t.insts) {
+		i := t.insts[id]
+		if i == nil {
+			continue
+		}
+		for _, h := range i.History {
+			if h.At.Equal(now) {
+				c.events.Add(now, h.Tier, "instance/"+id, fmt.Sprintf("%s: %s", h.To, h.Why))
+			}
+		}
+	}
+	for _, e := range t.events {
+		c.events.Add(now, tier, e.subject, e.what)
+		c.log.Info(e.what, "subject", e.subject)
+	}
+}
+
+// calm: nothing waits for a deadline.
+func (c *core) calm() bool {
+	for _, cl := range c.m.clusters {
+		if cl.suspect {
+			return false
+		}
+	}
+	for _, i := range c.m.insts {
+		if i.State != wire.ClusterScheduled || i.Draining {
+			return false
+		}
+	}
+	for _, a := range c.m.apps {
+		if !a.Deleting.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// judge decides which clusters are suspect. A root that did not run for a while
+// itself doubts itself first. It reports whether any verdict has changed.
+func (c *core) judge(now time.Time) (changed bool) {
+	stalled := life.Stalled(now.Sub(c.lastPass), tick, maxLambda)
+	c.lastPass = now
+	for name, cl := range c.m.clusters {
+		v := life.Judge(now, life.Peer{Heard: cl.heard, Interval: cl.lambda, Since: cl.since, Connected: cl.connected || !cl.everHeard}, stalled)
+		cl.heard = v.Heard
+		if v.Suspect != cl.suspect {
+			changed = true
+			what := "heard of again"
+			if v.Suspect {
+				what = "away: " + v.Why
+			}
+			c.events.Add(now, tier, "cluster/"+name, what)
+			c.log.Info("cluster "+what, "cluster", name)
+		}
+		cl.suspect, cl.since = v.Suspect, v.Since
+	}
+	return changed
+}
+
+// desiredOf serves what a cluster should be running.
+func (c *core) desiredOf(name string) exchange.Desired {
+	return exchange.Desired{Store: c.store, Parts: []exchange.Part{
+		{Prefix: keyShare + name + ".", As: "share."},
+		{Prefix: keyRoute, As: "route."},
+	}}
+}
+
+// serve answers the reports of a cluster until the core is stopped. The mutex is
+// not held.
+func (c *core) serve(name string) error {
+	conn, err := c.link(name)
+	if err != nil {
+		return fmt.Errorf("connecting to the account of cluster %s: %w", name, err)
+	}
+	u := exchange.Upper{
+		Conn: conn, Log: c.log,
+		Peer:     func(string) string { return name }, // the account is the identity
+		OnReport: c.onReport,
+		Desired: func(name string) (exchange.Desired, bool) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.desiredOf(name), c.m.clusters[name] != nil
+		},
+	}
+	s := exchange.ClusterSubjects()
+	stop, err := u.Serve(s.Report, s.Fetch)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stops[name] = stop
+	return nil
+}
+
+// stopServing ends what serve began, for all clusters.
+func (c *core) stopServing() {
+	c.mu.Lock()
+	stops := c.stops
+	c.stops = map[string]func(){}
+	c.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// onReport takes over a cluster's report.
+func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.ReportReply {
+	reply := wire.ReportReply{V: wire.Version}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cl := c.m.clusters[name]
+	if cl == nil {
+		reply.Refused = "cluster " + name + " is not registered here: join again with a new token"
+		return reply
+	}
+	changed := !cl.everHeard || cl.suspect
+	if r.Status != nil {
+		var agg wire.Aggregate
+		if err := json.Unmarshal(r.Status, &agg); err != nil {
+			c.log.Warn("a cluster's aggregate cannot be read", "cluster", name, "error", err)
+		} else {
+			changed = true
+			cl.agg = &agg
+		}
+	}
+	reply.NeedStatus = cl.agg == nil
+	before := cl.inbox.Ack()
+	for _, ch := range cl.inbox.Accept(r) {
+		changed = true
+		if err := c.take(cl, ch, now); err != nil {
+			c.log.Warn("a report about an instance cannot be read", "cluster", name, "instance", ch.Key, "error", err)
+		}
+	}
+	cl.heard, cl.connected, cl.everHeard = now, true, true
+	if r.Next > 0 {
+		cl.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
+	}
+	reply.Want = c.desiredOf(name).Rev()
+	reply.Ack = cl.inbox.AckFor(r)
+	if current := reply.Want == r.Have; current != cl.current {
+		cl.current, changed = current, true
+	}
+	if changed || before != cl.inbox.Ack() {
+		poke(c.wake)
+	}
+	return reply
+}
+
+// take takes over one change of what a cluster reports, and tells people.
+func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
+	old := cl.seen[ch.Key]
+	if ch.Deleted {
+		delete(cl.seen, ch.Key)
+		if old != nil {
+			c.events.Add(now, "cluster/"+cl.Name, "instance/"+ch.Key, "gone")
+		}
+		return nil
+	}
+	var rep wire.Reported
+	if err := json.Unmarshal(ch.Value, &rep); err != nil {
+		return err
+	}
+	rep.Cluster = cl.Name // its identity is the account it used, not what it says
+	cl.seen[ch.Key] = &rep
+	for _, h := range rep.History {
+		if old == nil || h.At.After(old.Since) {
+			c.events.Add(h.At, h.Tier, "instance/"+rep.ID, fmt.Sprintf("%s: %s", h.To, h.Why))
+		}
+	}
+	if old != nil && old.Ready != rep.Ready && rep.State == wire.Running {
+		c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, map[bool]string{true: "ready", false: "not ready"}[rep.Ready])
+	}
+	return nil
+}
+
+// onLink hears of a cluster's link opening or closing.
+func (c *core) onLink(name string, up bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl := c.m.clusters[name]; cl != nil && cl.connected != up {
+		cl.connected = up
+		if !up {
+			poke(c.wake)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package root
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// delegate derives the shares from the instances that each cluster was given.
+func (t *tx) delegate() {
+	want := map[string]*wire.Share{}
+	for _, i := range t.instances("", "") {
+		app := t.m.apps[i.App]
+		if i.Cluster == "" || i.Draining || app == nil || app.Spec.Services[i.Service] == nil {
+			continue
+		}
+		key := i.Cluster + "." + i.App + "." + i.Service
+		s := want[key]
+		if s == nil {
+			s = &wire.Share{
+				V: wire.Version, App: i.App, Service: i.Service, Revision: app.Revision,
+				Spec: app.Spec.Services[i.Service], Peers: peers(app.Spec),
+			}
+			want[key] = s
+		}
+		s.Min++
+		s.Max++
+		// In order of ordinals, so that a span can only grow at its end.
+		if n := len(s.Ordinals); n > 0 && s.Ordinals[n-1].To == i.Ordinal {
+			s.Ordinals[n-1].To++
+		} else {
+			s.Ordinals = append(s.Ordinals, wire.Span{From: i.Ordinal, To: i.Ordinal + 1})
+		}
+	}
+	for key, s := range want {
+		if old := t.m.shares[key]; old == nil || !records.Same(old, s) {
+			t.share(key, s)
+		}
+	}
+	for key := range t.m.shares {
+		if want[key] == nil {
+			t.share(key, nil)
+		}
+	}
+}
+
+func (t *tx) share(key string, s *wire.Share) {
+	t.shares[key] = s
+	name, _, _ := strings.Cut(key, ".")
+	t.nudge[name] = true
+}
+
+func peers(spec *api.Application) map[string][]api.Port {
+	out := map[string][]api.Port{}
+	for name, s := range spec.Services {
+		if len(s.Ports) > 0 {
+			out[name] = s.Ports
+		}
+	}
+	return out
+}
+
+// route derives the routes of all services, which every cluster gets.
+func (t *tx) route(now time.Time) {
+	want := map[string]*wire.Route{}
+	for name, app := range t.m.apps {
+		if !app.Deleting.IsZero() {
+			continue
+		}
+		for svc, s := range app.Spec.Services {
+			if len(s.Ports) > 0 {
+				want[name+"."+svc] = &wire.Route{V: wire.Version, App: name, Service: svc, Policy: s.Policy, Ports: s.Ports}
+			}
+		}
+	}
+	for _, name := range records.SortedKeys(t.m.clusters) {
+		c := t.m.clusters[name]
+		if !c.everHeard || c.inbox.Ack().Inc == "" {
+			// This process has not heard from it yet. What it said to the one before
+			// is better than nothing: a restart of the root must not empty a route.
+			for key, old := range t.m.routes {
+				for _, e := range old.Endpoints {
+					if r := want[key]; r != nil && e.Cluster == name && !t.m.dead(c, now) {
+						r.Endpoints = append(r.Endpoints, e)
+					}
+				}
+			}
+			continue
+		}
+		if t.m.dead(c, now) {
+			continue
+		}
+		for _, rep := range c.seen {
+			r := want[rep.App+"."+rep.Service]
+			if r == nil || rep.State != wire.Running || !rep.Ready || rep.Draining {
+				continue
+			}
+			r.Endpoints = append(r.Endpoints, wire.Endpoint{
+				Instance: rep.ID, Cluster: name, Worker: rep.Peer, Address: rep.Address,
+				Suspect: rep.Unreachable || c.suspect,
+			})
+		}
+	}
+	for key, r := range want {
+		slices.SortFunc(r.Endpoints, func(a, b wire.Endpoint) int {
+			return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Cluster, b.Cluster))
+		})
+		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
+			t.routes[key], t.all = r, true
+		}
+	}
+	for key := range t.m.routes {
+		if want[key] == nil {
+			t.routes[key], t.all = nil, true
+		}
+	}
+}
+
+// finish drops deleted applications of which nothing is left.
+func (t *tx) finish() {
+	for name, app := range t.m.apps {
+		if !app.Deleting.IsZero() && len(t.instances(name, "")) == 0 {
+			t.apps[name] = nil
+			t.event("application/"+name, "deleted")
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package root
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Keys of the root's store.
+const (
+	keyApp      = "app."     // + name: wire.Application
+	keyInstance = "inst."    // + id: wire.Instance, the root's part of its life
+	keyWhy      = "why."     // + id: whyRecord
+	keyShare    = "to."      // + cluster.app.service: wire.Share
+	keyRoute    = "route."   // + app.service: wire.Route, for all clusters
+	keyCluster  = "cluster." // + name: clusterRecord
+)
+
+// clusterRecord is what is kept about a cluster over restarts.
+type clusterRecord struct {
+	V       int       `json:"v"`
+	Name    string    `json:"name"`
+	Areas   []string  `json:"areas,omitempty"`
+	Joined  time.Time `json:"joined"`
+	Version string    `json:"version,omitempty"`
+	// KeyHash of its authority's key: a second cluster cannot take its name.
+	KeyHash string `json:"key_hash"`
+}
+
+// whyRecord is a decision about an instance, kept with it.
+type whyRecord struct {
+	V        int            `json:"v"`
+	At       time.Time      `json:"at"`
+	Decision place.Decision `json:"decision"`
+}
+
+// cluster is a registered cluster: what is stored, and what is known of it now.
+type cluster struct {
+	clusterRecord
+
+	// Of this process, from monotonic clocks.
+	heard     time.Time // last report; the start of this process before the first
+	everHeard bool
+	lambda    time.Duration
+	connected bool // by the link's own word
+	suspect   bool
+	since     time.Time // of suspect
+	agg       *wire.Aggregate
+	current   bool // its last report had the current revision of its desired state
+	inbox     exchange.Inbox
+	seen      map[wire.InstanceID]*wire.Reported
+	// refused says until when it is not asked again for a service.
+	refused map[string]refusal
+}
+
+type refusal struct {
+	until time.Time
+	why   string
+}
+
+// model is all that a root knows. It is only touched under the mutex of its
+// owner; changes to what is stored go through a tx.
+type model struct {
+	apps     map[string]*wire.Application
+	insts    map[wire.InstanceID]*wire.Instance
+	shares   map[string]*wire.Share // by cluster.app.service
+	routes   map[string]*wire.Route // by app.service
+	clusters map[string]*cluster
+	// deadAfter is how long a cluster may be away before what it ran is placed
+	// elsewhere.
+	deadAfter time.Duration
+}
+
+func newModel(deadAfter time.Duration) *model {
+	return &model{
+		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
+		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, deadAfter: deadAfter,
+	}
+}
+
+func newCluster(rec clusterRecord, now time.Time) *cluster {
+	return &cluster{clusterRecord: rec, heard: now, lambda: maxLambda, seen: map[string]*wire.Reported{}, refused: map[string]refusal{}}
+}
+
+// load adds one stored entry to the model.
+func (m *model) load(e bus.Entry, now time.Time) error {
+	switch kind, rest, _ := strings.Cut(e.Key, "."); kind + "." {
+	case keyApp:
+		return records.Decode(e, m.apps, rest)
+	case keyInstance:
+		return records.Decode(e, m.insts, rest)
+	case keyShare:
+		return records.Decode(e, m.shares, rest)
+	case keyRoute:
+		return records.Decode(e, m.routes, rest)
+	case keyCluster:
+		recs := map[string]*clusterRecord{}
+		if err := records.Decode(e, recs, rest); err != nil {
+			return err
+		}
+		m.clusters[rest] = newCluster(*recs[rest], now)
+	}
+	return nil
+}
+
+// tx collects what one pass of the loop changes. Nothing of it is seen by anyone
+// before it is durable. A nil value deletes.
+type tx struct {
+	m      *model
+	apps   map[string]*wire.Application
+	insts  map[wire.InstanceID]*wire.Instance
+	whys   map[wire.InstanceID]*whyRecord
+	shares map[string]*wire.Share
+	routes map[string]*wire.Route
+	// nudge are the clusters whose desired state changes; all of them if all.
+	nudge  map[string]bool
+	all    bool
+	events []event
+}
+
+type event struct{ subject, what string }
+
+func (m *model) begin() *tx {
+	return &tx{
+		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*whyRecord{},
+		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
+	}
+}
+
+func (t *tx) event(subject, format string, args ...any) {
+	t.events = append(t.events, event{subject, fmt.Sprintf(format, args...)})
+}
+
+// inst is the instance as this tx sees it; nil if there is none.
+func (t *tx) inst(id wire.InstanceID) *wire.Instance {
+	if i, ok := t.insts[id]; ok {
+		return i
+	}
+	return t.m.insts[id]
+}
+
+func (t *tx) put(i wire.Instance) {
+	if old := t.inst(i.ID); old != nil && records.Same(old, &i) {
+		return
+	}
+	t.insts[i.ID] = &i
+}
+
+func (t *tx) remove(id wire.InstanceID) {
+	t.insts[id], t.whys[id] = nil, nil
+}
+
+// instances of one service (of all where app is ""), as this tx sees them, by
+// application, service and ordinal.
+func (t *tx) instances(app, service string) []*wire.Instance {
+	var out []*wire.Instance
+	match := func(i *wire.Instance) bool {
+		return i != nil && (app == "" || i.App == app) && (service == "" || i.Service == service)
+	}
+	for id, i := range t.m.insts {
+		if _, changed := t.insts[id]; !changed && match(i) {
+			out = append(out, i)
+		}
+	}
+	for _, i := range t.insts {
+		if match(i) {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, byName)
+	return out
+}
+
+func byName(a, b *wire.Instance) int {
+	if c := strings.Compare(a.App+"."+a.Service, b.App+"."+b.Service); c != 0 {
+		return c
+	}
+	return a.Ordinal - b.Ordinal
+}
+
+// encode turns the tx into groups of ops that belong together.
+func (t *tx) encode() (groups [][]bus.Op, err error) {
+	for _, id := range records.SortedKeys(t.insts) {
+		var g []bus.Op
+		if err := records.Append(&g, keyInstance+id, t.insts[id]); err != nil {
+			return nil, err
+		}
+		if w, ok := t.whys[id]; ok {
+			if err := records.Append(&g, keyWhy+id, w); err != nil {
+				return nil, err
+			}
+		}
+		groups = append(groups, g)
+	}
+	// The share after its instances: a cluster must never be given what the root
+	// does not remember having given.
+	if err := records.AppendEach(&groups, keyShare, t.shares); err != nil {
+		return nil, err
+	}
+	if err := records.AppendEach(&groups, keyRoute, t.routes); err != nil {
+		return nil, err
+	}
+	return groups, records.AppendEach(&groups, keyApp, t.apps)
+}
+
+// done makes what the tx changed part of the model, after it is durable.
+func (t *tx) done() {
+	records.Merge(t.m.apps, t.apps)
+	records.Merge(t.m.insts, t.insts)
+	records.Merge(t.m.shares, t.shares)
+	records.Merge(t.m.routes, t.routes)
+}
+
+func instanceID(app, svc string, ordinal int) wire.InstanceID {
+	return fmt.Sprintf("%s.%s.%d", app, svc, ordinal)
+}

@@ -1,0 +1,316 @@
+package root
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	tier      = "root"
+	maxLambda = 5 * time.Second
+	// A cluster that gave an instance back is not asked again for that service
+	// for a while, longer each time.
+	refuseMin = 10 * time.Second
+	refuseMax = 5 * time.Minute
+)
+
+// step is one pass of the root's loop: it compares what should be with what is
+// and collects in a tx what has to change. It is a function of the model and of
+// now, and doing it twice changes nothing more.
+func (m *model) step(now time.Time) *tx {
+	t := m.begin()
+	for _, name := range records.SortedKeys(m.clusters) {
+		t.lostAndFound(m.clusters[name], now)
+	}
+	for _, i := range t.instances("", "") {
+		t.takeBack(*i, now)
+	}
+	for _, name := range records.SortedKeys(m.apps) {
+		app := m.apps[name]
+		if !app.Deleting.IsZero() {
+			continue
+		}
+		for _, svc := range app.Spec.ServiceNames() {
+			t.fulfil(app, svc, now)
+		}
+	}
+	for _, i := range t.instances("", "") {
+		if app := m.apps[i.App]; app == nil || !app.Deleting.IsZero() || app.Spec.Services[i.Service] == nil {
+			t.end(*i, now)
+		}
+	}
+	for _, i := range t.instances("", "") {
+		if i.Draining {
+			t.forget(i, now)
+		}
+	}
+	t.place(now)
+	t.delegate()
+	t.route(now)
+	t.finish()
+	return t
+}
+
+func (t *tx) advance(i wire.Instance, to wire.State, now time.Time, why string) wire.Instance {
+	next, err := life.Advance(i, to, now, tier, why)
+	if err != nil {
+		t.event("instance/"+i.ID, "refused: %v", err)
+		return i
+	}
+	next.Reason = why
+	return next
+}
+
+// dead says whether what the cluster runs is to be replaced.
+func (m *model) dead(c *cluster, now time.Time) bool {
+	return c.suspect && now.Sub(c.since) >= m.deadAfter
+}
+
+// lostAndFound marks the instances of a dead cluster as unreachable, and decides
+// when it is back which of the two stays where one was replaced.
+func (t *tx) lostAndFound(c *cluster, now time.Time) {
+	dead := t.m.dead(c, now)
+	back := !c.suspect && c.everHeard && c.inbox.Ack().Inc != ""
+	for _, i := range t.instances("", "") {
+		if i.Cluster != c.Name || i.Draining {
+			continue
+		}
+		next := *i
+		switch {
+		case dead && !i.Unreachable:
+			next.Unreachable = true
+			next.Reason = "cluster " + c.Name + " is away"
+			t.event("instance/"+i.ID, "unreachable: cluster %s has been away for %s", c.Name, now.Sub(c.heard).Round(time.Second))
+			t.put(next)
+		case back && i.Unreachable:
+			next.Unreachable, next.Reason = false, ""
+			t.put(next)
+			t.settle(&next, c, now)
+		}
+	}
+}
+
+// settle ends the original or the replacement, as on_return says.
+func (t *tx) settle(i *wire.Instance, c *cluster, now time.Time) {
+	var replacement *wire.Instance
+	for _, o := range t.instances(i.App, i.Service) {
+		if o.Replaces == i.ID && !o.Draining {
+			replacement = o
+		}
+	}
+	if replacement == nil {
+		return
+	}
+	keep := "original"
+	if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil {
+		keep = app.Spec.Services[i.Service].OnReturn
+	}
+	rep := c.seen[i.ID]
+	if keep == "original" && rep != nil && rep.State == wire.Running {
+		t.event("instance/"+i.ID, "cluster %s is back: the original stays, its replacement %s ends", c.Name, replacement.ID)
+		t.end(*replacement, now)
+		return
+	}
+	t.event("instance/"+i.ID, "cluster %s is back: the replacement %s stays, the original ends", c.Name, replacement.ID)
+	t.end(*i, now)
+}
+
+// takeBack makes an instance the root's again that a cluster gave back.
+func (t *tx) takeBack(i wire.Instance, now time.Time) {
+	c := t.m.clusters[i.Cluster]
+	if c == nil || i.State != wire.ClusterScheduled || i.Draining {
+		return
+	}
+	rep := c.seen[i.ID]
+	if rep == nil || rep.State != wire.Requested || c.suspect {
+		return
+	}
+	times := 0
+	for _, h := range i.History {
+		if h.To == wire.Requested {
+			times++
+		}
+	}
+	wait := min(refuseMin<<min(max(times-1, 0), 10), refuseMax)
+	c.refused[i.App+"."+i.Service] = refusal{until: now.Add(wait), why: rep.Reason}
+	i = t.advance(i, wire.Requested, now, "given back by cluster "+i.Cluster+": "+rep.Reason)
+	i.Cluster = ""
+	t.put(i)
+}
+
+// fulfil makes as many instances of a service as it promises.
+func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
+	want := app.Spec.Services[svc].Replicas.Min
+	var active []*wire.Instance
+	used := map[int]bool{}
+	replaced := map[string]bool{}
+	var lost []string
+	for _, i := range t.instances(app.Name, svc) {
+		used[i.Ordinal] = true
+		if i.Draining {
+			continue
+		}
+		if i.Unreachable {
+			lost = append(lost, i.ID)
+			continue
+		}
+		if i.Replaces != "" {
+			replaced[i.Replaces] = true
+		}
+		active = append(active, i)
+	}
+	lost = slices.DeleteFunc(lost, func(id string) bool { return replaced[id] })
+	for o := 0; len(active) < want; o++ {
+		if used[o] {
+			continue
+		}
+		i := wire.Instance{
+			V: wire.Version, ID: instanceID(app.Name, svc, o), App: app.Name, Service: svc, Ordinal: o,
+			Revision: app.Revision, State: wire.Registered, Since: now,
+			History: []wire.Transition{{To: wire.Registered, At: now, Tier: tier, Why: "applied"}},
+		}
+		why := "wanted by the descriptor"
+		if len(lost) > 0 {
+			i.Replaces, lost = lost[0], lost[1:]
+			why = "replaces " + i.Replaces
+		}
+		i = t.advance(i, wire.Requested, now, why)
+		t.put(i)
+		active = append(active, t.inst(i.ID))
+	}
+	// Too many: those that replace go last, else the highest ordinals.
+	for len(active) > want {
+		last := active[len(active)-1]
+		active = active[:len(active)-1]
+		t.end(*last, now)
+	}
+}
+
+// end starts the end of an instance: it is taken out of what is delegated, and
+// forgotten when no cluster has it any more.
+func (t *tx) end(i wire.Instance, now time.Time) {
+	if i.Draining {
+		return
+	}
+	if i.Cluster == "" {
+		next := t.advance(i, wire.Terminated, now, "no longer wanted")
+		t.event("instance/"+i.ID, "%s: %s", next.State, next.Reason)
+		t.remove(i.ID)
+		return
+	}
+	i.Draining = true
+	t.put(i)
+}
+
+// forget drops an ended instance once its cluster has said that it is gone.
+func (t *tx) forget(i *wire.Instance, now time.Time) {
+	c := t.m.clusters[i.Cluster]
+	gone := c == nil || t.m.dead(c, now)
+	if c != nil && !gone {
+		key := c.Name + "." + i.App + "." + i.Service
+		s := t.m.shares[key]
+		delegated := s != nil && slices.ContainsFunc(s.Ordinals, func(sp wire.Span) bool { return i.Ordinal >= sp.From && i.Ordinal < sp.To })
+		_, reported := c.seen[i.ID]
+		gone = !delegated && !reported && !c.suspect && c.everHeard && c.current
+	}
+	if gone {
+		t.event("instance/"+i.ID, "Terminated: no longer wanted")
+		t.remove(i.ID)
+	}
+}
+
+// place finds a cluster for every instance that has none.
+func (t *tx) place(now time.Time) {
+	waiting := map[string][]*wire.Instance{}
+	for _, i := range t.instances("", "") {
+		if i.State == wire.Requested && !i.Draining && !t.reportedAnywhere(i.ID) {
+			key := i.App + "." + i.Service
+			waiting[key] = append(waiting[key], i)
+		}
+	}
+	for _, key := range records.SortedKeys(waiting) {
+		list := waiting[key]
+		svc := t.m.apps[list[0].App].Spec.Services[list[0].Service]
+		begin := time.Now()
+		d := place.RankClusters(t.views(key, now), place.Request{
+			Instance: key, Count: len(list), Runtime: svc.Runtime, Demand: svc.Resources,
+			Affinity: svc.Affinity, Spread: svc.Spread, Scheduler: svc.Scheduler,
+		})
+		d.TookNs = time.Since(begin).Nanoseconds()
+		n := 0
+		for _, sh := range d.Shares {
+			for range sh.Count {
+				i := t.advance(*list[n], wire.ClusterScheduled, now, "delegated to cluster "+sh.Cluster)
+				i.Cluster = sh.Cluster
+				t.put(i)
+				t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+				n++
+			}
+		}
+		for _, i := range list[n:] {
+			if i.Reason != d.Reason {
+				next := *i
+				next.Reason = d.Reason
+				t.put(next)
+				t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+				t.event("instance/"+i.ID, "waits: %s", d.Reason)
+			}
+		}
+	}
+}
+
+// reportedAnywhere: a cluster still has something of the instance; nobody else
+// may be given it before that is gone.
+func (t *tx) reportedAnywhere(id wire.InstanceID) bool {
+	for _, c := range t.m.clusters {
+		if _, ok := c.seen[id]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// views are the clusters as the ranking sees them for one service.
+func (t *tx) views(svc string, now time.Time) []place.ClusterView {
+	pending := map[string]api.Resources{}
+	same := map[string]int{}
+	for _, i := range t.instances("", "") {
+		if i.Cluster == "" || i.Draining {
+			continue
+		}
+		if i.App+"."+i.Service == svc {
+			same[i.Cluster]++
+		}
+		c := t.m.clusters[i.Cluster]
+		app := t.m.apps[i.App]
+		if c == nil || app == nil || app.Spec.Services[i.Service] == nil {
+			continue
+		}
+		if rep := c.seen[i.ID]; rep == nil || (rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
+			pending[i.Cluster] = place.Add(pending[i.Cluster], app.Spec.Services[i.Service].Resources)
+		}
+	}
+	out := make([]place.ClusterView, 0, len(t.m.clusters))
+	for _, name := range records.SortedKeys(t.m.clusters) {
+		c := t.m.clusters[name]
+		v := place.ClusterView{ID: name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil, Pending: pending[name], Same: same[name]}
+		if c.agg != nil {
+			v.Aggregate, v.Runtimes = *c.agg, c.agg.Runtimes
+			if len(c.agg.Areas) > 0 {
+				v.Areas = c.agg.Areas
+			}
+		}
+		if r, ok := c.refused[svc]; ok && now.Before(r.until) {
+			v.Refused = cmp.Or(r.why, "it gave an instance back")
+		}
+		out = append(out, v)
+	}
+	return out
+}

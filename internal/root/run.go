@@ -1,0 +1,287 @@
+package root
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Options of a root.
+type Options struct {
+	Dir string
+	// APIAddr is where people connect, LinkAddr where clusters do (host:port).
+	APIAddr, LinkAddr string
+	// Advertise are the hosts (without port) by which others reach this machine.
+	Advertise []string
+	// DeadAfter is how long a cluster may be away before what it runs is placed
+	// elsewhere; 0 is 60 s.
+	DeadAfter time.Duration
+	Log       *slog.Logger
+}
+
+// Root is a running root.
+type Root struct {
+	*core
+	opts   Options
+	ca     *pki.Authority
+	id     *pki.Identity
+	server *bus.RootServer
+	api    *rest.Server
+	ledger *enroll.Ledger
+	clock  func() time.Time
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+// Start starts a root; the first time it makes its authority. The caller must
+// Close it.
+func Start(ctx context.Context, o Options) (_ *Root, err error) {
+	if o.DeadAfter == 0 {
+		o.DeadAfter = time.Minute
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("preparing the data directory: %w", err)
+	}
+	r := &Root{opts: o, clock: pki.NewClock(o.Dir)}
+	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock()); err != nil {
+		return nil, err
+	}
+	if r.id, err = r.identity(); err != nil {
+		return nil, err
+	}
+	r.server, err = bus.StartRoot(ctx, bus.RootOptions{
+		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.ServerTLS(tls.RequireAndVerifyClientCert),
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.core = &core{log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), link: r.server.Cluster}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if err := r.init(ctx, o.DeadAfter, time.Now()); err != nil {
+		return nil, err
+	}
+	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin()}
+	r.server.OnLink(r.onLink)
+	for _, name := range records.SortedKeys(r.m.clusters) {
+		if err := r.serve(name); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.serveAPI(); err != nil {
+		return nil, err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.cancel = cancel
+	r.work.Go(func() { r.loop(run) })
+	return r, nil
+}
+
+// identity is the root's own certificate, made anew where it is missing or would
+// not fit the addresses that the root is reached by.
+func (r *Root) identity() (*pki.Identity, error) {
+	public, err := pki.EnsureKey(r.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	req := pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleRoot}, PublicKey: public, DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
+	for _, h := range r.opts.Advertise {
+		if ip := net.ParseIP(h); ip != nil {
+			req.IPs = append(req.IPs, ip)
+		} else {
+			req.DNSNames = append(req.DNSNames, h)
+		}
+	}
+	id, err := pki.LoadIdentity(r.opts.Dir)
+	if err == nil && r.clock().Before(id.RenewAt()) && covers(id, req) {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	chain, err := r.ca.Issue(req, r.clock())
+	if err != nil {
+		return nil, fmt.Errorf("making the root's certificate: %w", err)
+	}
+	if err := pki.SaveIdentity(r.opts.Dir, chain, r.ca.PEM()); err != nil {
+		return nil, err
+	}
+	return pki.LoadIdentity(r.opts.Dir)
+}
+
+func covers(id *pki.Identity, req pki.LeafRequest) bool {
+	for _, name := range req.DNSNames {
+		if id.Leaf().VerifyHostname(name) != nil {
+			return false
+		}
+	}
+	for _, ip := range req.IPs {
+		if id.Leaf().VerifyHostname(ip.String()) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Root) serveAPI() (err error) {
+	r.api, err = rest.New(rest.Options{
+		Addr: r.opts.APIAddr, TLS: r.id.ServerTLS(tls.VerifyClientCertIfGiven), Backend: backend{r},
+		Log: r.log, Version: obs.Version(),
+		Authorize: func(cs tls.ConnectionState) (string, error) {
+			s, err := pki.PeerSubject(cs)
+			if err != nil {
+				return "", err
+			}
+			if s.Role != pki.RoleAdmin || s.Cluster != "" {
+				return "", fmt.Errorf("%s is not an administrator of this root", s)
+			}
+			return s.String(), nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.api.Start(); err != nil {
+		return err
+	}
+	return r.writeContext()
+}
+
+// ContextFile is where a first start leaves the administrator's context.
+func (r *Root) ContextFile() string { return filepath.Join(r.opts.Dir, "context.yaml") }
+
+func (r *Root) writeContext() error {
+	server := "https://" + r.apiAddrs()[0]
+	if have, err := rest.ReadContext(r.ContextFile()); err == nil {
+		if have.Server == server {
+			return nil
+		}
+		have.Server = server // the same administrator, another port
+		return rest.WriteContext(r.ContextFile(), have)
+	}
+	chain, key, err := r.ca.NewAdmin("admin", r.clock())
+	if err != nil {
+		return fmt.Errorf("making the administrator's certificate: %w", err)
+	}
+	return rest.WriteContext(r.ContextFile(), rest.ContextEntry{
+		Name: "root", Server: server, CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName,
+	})
+}
+
+// apiAddrs and linkAddrs are the addresses by which others reach this root.
+func (r *Root) apiAddrs() []string  { return enroll.Reachable(r.opts.Advertise, r.api.Addr()) }
+func (r *Root) linkAddrs() []string { return enroll.Reachable(r.opts.Advertise, r.server.Addr()) }
+
+func (r *Root) clusterToken(ctx context.Context, name string, ttl time.Duration) (wire.TokenReply, error) {
+	if !enroll.IsName(name) {
+		return wire.TokenReply{}, wire.Problemf(400, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a cluster", "%q", name)
+	}
+	r.mu.Lock()
+	taken := r.m.clusters[name]
+	r.mu.Unlock()
+	if taken != nil {
+		return wire.TokenReply{}, wire.Problemf(409, "name-taken", "choose another name", "the name is taken", "a cluster %s joined at %s", name, taken.Joined.Format(time.RFC3339))
+	}
+	return r.ledger.NewJoin(ctx, pki.KindCluster, name, r.apiAddrs(), ttl, r.clock())
+}
+
+// Join implements rest.Backend: a cluster wants in.
+func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, error) {
+	now := b.clock()
+	tok, used, err := b.ledger.Check(ctx, q, pki.KindCluster, now)
+	if err != nil {
+		b.log.Warn("a cluster's join was refused", "name", q.Name, "id", tok.ID, "error", err)
+		return wire.JoinReply{}, err
+	}
+	name := tok.Cluster
+	hash := enroll.KeyHash(q.PublicKey)
+	b.mu.Lock()
+	old := b.m.clusters[name]
+	b.mu.Unlock()
+	if old != nil && old.KeyHash != hash {
+		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "make a token for another name: verge token create --cluster NAME", "the name is taken", "a cluster %s joined at %s, with another key", name, old.Joined.Format(time.RFC3339))
+	}
+	chain, err := b.ca.SignCluster(q.PublicKey, name, now)
+	if err != nil {
+		return wire.JoinReply{}, wire.Problemf(400, "bad-key", "remove the cluster's identity and join again", "the cluster's key cannot be certified", "%v", err)
+	}
+	jwt, err := b.server.AddCluster(name, q.NatsKey)
+	if err != nil {
+		return wire.JoinReply{}, fmt.Errorf("making the cluster's credentials: %w", err)
+	}
+	rec := clusterRecord{V: wire.Version, Name: name, Areas: q.Areas, Joined: now, Version: q.Version, KeyHash: hash}
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	if _, err := b.store.Commit(ctx, used, bus.Put(keyCluster+name, data)); err != nil {
+		if errors.Is(err, bus.ErrConflict) {
+			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --cluster "+name, "the join token was used by another node just now", "token %s", tok.ID)
+		}
+		return wire.JoinReply{}, unstored(err)
+	}
+	if old == nil {
+		b.mu.Lock()
+		b.m.clusters[name] = newCluster(rec, time.Now())
+		b.mu.Unlock()
+		if err := b.serve(name); err != nil {
+			return wire.JoinReply{}, err
+		}
+		b.events.Add(time.Now(), tier, "cluster/"+name, "joined")
+		b.log.Info("a cluster joined", "cluster", name)
+	}
+	return wire.JoinReply{
+		V: wire.Version, Chain: chain, CA: b.ca.PEM(), BusJWT: jwt,
+		Link: b.linkAddrs(), LinkName: pki.RootName, Cluster: name, Root: b.ca.ID(),
+	}, nil
+}
+
+// Addr is where people reach the root's HTTP interface.
+func (r *Root) Addr() string { return r.apiAddrs()[0] }
+
+// NewClusterToken makes a join token, as the HTTP interface does.
+func (r *Root) NewClusterToken(ctx context.Context, name string) (string, error) {
+	t, err := r.clusterToken(ctx, name, 0)
+	return t.Token, err
+}
+
+// Close stops everything and waits for it. What runs goes on.
+func (r *Root) Close() {
+	if r.api != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		if err := r.api.Close(ctx); err != nil {
+			r.log.Debug("closing the HTTP interface", "error", err)
+		}
+		cancel()
+	}
+	if r.core != nil && r.stops != nil {
+		r.stopServing()
+	}
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.work.Wait()
+	if r.server != nil {
+		r.server.Close()
+	}
+}

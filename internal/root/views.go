@@ -1,0 +1,245 @@
+package root
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// appView is an application and how far it is.
+func (m *model) appView(app *wire.Application) wire.AppView {
+	v := wire.AppView{Name: app.Name, Revision: app.Revision, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero(), Holds: true}
+	for _, name := range app.Spec.ServiceNames() {
+		s := m.serviceView(app, name)
+		if s.Message != "" {
+			v.Holds = false
+			if v.Message == "" {
+				v.Message = s.Name + ": " + s.Message
+			}
+		}
+		v.Services = append(v.Services, s)
+	}
+	if v.Deleting {
+		v.Holds = false
+		v.Message = fmt.Sprintf("%d instances are still ending", len(m.begin().instances(app.Name, "")))
+	}
+	return v
+}
+
+func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView {
+	svc := app.Spec.Services[name]
+	v := wire.ServiceView{Name: name, Wanted: svc.Replicas.Min}
+	for _, p := range svc.Ports {
+		if p.Ingress != nil {
+			v.Hosts = append(v.Hosts, p.Ingress.Host)
+		}
+	}
+	t := m.begin()
+	reason, holding := "", 0
+	for _, i := range t.instances(app.Name, name) {
+		if i.Draining {
+			continue
+		}
+		cur := m.merged(i)
+		if cur.Worker != "" || cur.State == wire.Running || cur.State == wire.WorkerScheduled {
+			v.Placed++
+		}
+		if i.Cluster != "" && !slices.Contains(v.Clusters, i.Cluster) {
+			v.Clusters = append(v.Clusters, i.Cluster)
+		}
+		switch {
+		case cur.State == wire.Running && !i.Unreachable:
+			v.Running++
+			if cur.Ready {
+				v.Ready++
+			}
+			if cur.Ready && cur.Revision == app.Revision {
+				holding++
+			} else if reason == "" {
+				reason = notYet(&cur, app.Revision)
+			}
+		case cur.State == wire.Terminated:
+			holding++ // completed, and not to be run again
+		case reason == "":
+			reason = notYet(&cur, app.Revision)
+		}
+	}
+	if holding < v.Wanted {
+		v.Message = fmt.Sprintf("%d of %d ready", holding, v.Wanted)
+		if reason != "" {
+			v.Message += "; " + reason
+		}
+	}
+	return v
+}
+
+// notYet says in words why an instance does not count.
+func notYet(i *wire.Instance, revision uint64) string {
+	s := i.ID + " is " + string(i.State)
+	switch {
+	case i.Unreachable:
+		s = i.ID + " is unreachable"
+	case i.State == wire.Running && i.Revision != revision:
+		s = fmt.Sprintf("%s still runs revision %d", i.ID, i.Revision)
+	case i.State == wire.Running:
+		s = i.ID + " is not ready"
+	}
+	if i.Reason != "" {
+		s += ": " + i.Reason
+	}
+	return s
+}
+
+// merged is an instance as its cluster reports it, with the root's part of its
+// history before that; or as the root knows it, where no cluster has it yet.
+func (m *model) merged(i *wire.Instance) wire.Instance {
+	out := *i
+	c := m.clusters[i.Cluster]
+	if c == nil {
+		return out
+	}
+	rep := c.seen[i.ID]
+	if rep == nil {
+		return out
+	}
+	out = rep.Instance
+	out.History = append(slices.Clone(i.History), rep.History...)
+	out.Replaces = i.Replaces
+	out.Unreachable = rep.Unreachable || i.Unreachable
+	if i.Unreachable && out.Reason == "" {
+		out.Reason = i.Reason
+	}
+	out.Draining = rep.Draining || i.Draining
+	return out
+}
+
+// view is an instance with the age of the report that it comes from.
+func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
+	v := wire.InstanceView{Instance: m.merged(i), Source: tier}
+	if c := m.clusters[i.Cluster]; c != nil && c.seen[i.ID] != nil {
+		v.Source = "cluster/" + c.Name
+		v.AgeSeconds = now.Sub(c.heard).Seconds()
+	}
+	return v
+}
+
+func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
+	v := wire.ClusterView{Name: c.Name, Areas: c.Areas, Connected: c.everHeard && !c.suspect, AgeSeconds: -1, Joined: c.Joined, Version: c.Version, Aggregate: c.agg}
+	if c.everHeard {
+		v.AgeSeconds = now.Sub(c.heard).Seconds()
+	}
+	return v
+}
+
+func (c *core) clusters() []wire.ClusterView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	out := []wire.ClusterView{}
+	for _, name := range records.SortedKeys(c.m.clusters) {
+		out = append(out, c.m.clusterView(c.m.clusters[name], now))
+	}
+	return out
+}
+
+func (c *core) apps() []wire.AppView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := []wire.AppView{}
+	for _, name := range records.SortedKeys(c.m.apps) {
+		out = append(out, c.m.appView(c.m.apps[name]))
+	}
+	return out
+}
+
+// status of the root and of all that it knows of.
+func (c *core) status(ctx context.Context) wire.StatusView {
+	s := wire.StatusView{Role: "root", Name: "root", Version: obs.Version(), Started: c.started, Time: time.Now(), Clusters: c.clusters(), Apps: c.apps()}
+	workers, missing := c.workers(ctx)
+	s.Workers = workers
+	for _, cl := range s.Clusters {
+		switch {
+		case cl.AgeSeconds < 0:
+			s.Problems = append(s.Problems, "cluster "+cl.Name+" has not been heard of since the root started")
+		case !cl.Connected:
+			s.Problems = append(s.Problems, fmt.Sprintf("cluster %s is away, last heard of %s ago", cl.Name, (time.Duration(cl.AgeSeconds)*time.Second).String()))
+		}
+	}
+	for _, w := range workers {
+		if w.Status != "ready" {
+			s.Problems = append(s.Problems, fmt.Sprintf("worker %s of cluster %s is %s", w.Name, w.Cluster, w.Status))
+		}
+	}
+	s.Problems = append(s.Problems, missing...)
+	for _, a := range s.Apps {
+		if !a.Holds {
+			s.Problems = append(s.Problems, "application "+a.Name+": "+a.Message)
+		}
+	}
+	if err := c.store.WriteError(); err != nil {
+		s.Problems = append(s.Problems, "nothing can be stored: "+err.Error())
+	}
+	return s
+}
+
+// askTimeout bounds a question to a cluster.
+const askTimeout = 3 * time.Second
+
+// workers of the clusters that let them be seen; missing says whose could not.
+func (c *core) workers(ctx context.Context) (out []wire.WorkerView, missing []string) {
+	out = []wire.WorkerView{}
+	for _, cl := range c.clusters() {
+		if !cl.Connected || cl.Aggregate == nil || !cl.Aggregate.Details {
+			continue
+		}
+		var list []wire.WorkerView
+		if err := c.ask(ctx, cl.Name, askTimeout, wire.Ask{What: "workers"}, &list); err != nil {
+			missing = append(missing, fmt.Sprintf("the workers of cluster %s cannot be shown: %v", cl.Name, err))
+			continue
+		}
+		out = append(out, list...)
+	}
+	return out, missing
+}
+
+func (c *core) ask(ctx context.Context, cluster string, timeout time.Duration, q wire.Ask, out any) error {
+	conn, err := c.link(cluster)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return exchange.AskPeer(ctx, conn, exchange.ClusterSubjects(), q, out)
+}
+
+// find returns an instance and the cluster that has it ("" for none).
+func (c *core) find(id wire.InstanceID) (v wire.InstanceView, details bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.m.insts[id]
+	if i == nil {
+		var near []string
+		for other := range c.m.insts {
+			if strings.HasPrefix(other, id) {
+				near = append(near, other)
+			}
+		}
+		slices.Sort(near)
+		detail := id + " is not known"
+		if len(near) > 0 {
+			detail += "; there are " + strings.Join(near[:min(len(near), 5)], ", ")
+		}
+		return v, false, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s", detail)
+	}
+	if cl := c.m.clusters[i.Cluster]; cl != nil && cl.agg != nil {
+		details = cl.agg.Details
+	}
+	return c.m.view(i, time.Now()), details, nil
+}

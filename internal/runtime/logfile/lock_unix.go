@@ -1,0 +1,29 @@
+//go:build unix
+
+package logfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix" // flock, fallocate and lseek's SEEK_DATA are not in package syscall
+)
+
+// lock takes the rotation lock of dir, or returns ok false when another
+// rotation has it. The kernel frees it if we die.
+func lock(dir string) (unlock func(), ok bool, err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, false, fmt.Errorf("lock log directory: %w", err)
+	}
+	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		_ = d.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, false, nil
+		}
+		return nil, false, fmt.Errorf("lock log directory: %w", err)
+	}
+	return func() { _ = d.Close() }, true, nil
+}

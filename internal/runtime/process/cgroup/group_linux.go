@@ -1,0 +1,286 @@
+package cgroup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dir is a group in one hierarchy.
+type dir struct {
+	path        string
+	v2          bool
+	controllers []string
+}
+
+// Group of one task, in all hierarchies at hand. Its methods may be called
+// concurrently.
+type Group struct{ dirs []dir }
+
+// Path names the group for Load: its directories, separated by colons.
+func (g *Group) Path() string {
+	paths := make([]string, len(g.dirs))
+	for i, d := range g.dirs {
+		paths[i] = d.path
+	}
+	return strings.Join(paths, ":")
+}
+
+// Fork calls fork with attr filled in such that the child it forks is born into
+// the group. In version 1 the calling thread enters the group itself: the
+// caller has locked it and must let it end, and it must not be the main thread.
+func (g *Group) Fork(attr *syscall.SysProcAttr, fork func() error) error {
+	for _, d := range g.dirs {
+		if d.v2 {
+			fd, err := unix.Open(d.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return fmt.Errorf("open control group: %w", err)
+			}
+			defer unix.Close(fd) //nolint:errcheck // nothing was written
+			attr.UseCgroupFD, attr.CgroupFD = true, fd
+			continue
+		}
+		if err := write(filepath.Join(d.path, "tasks"), strconv.Itoa(unix.Gettid())); err != nil {
+			return fmt.Errorf("enter control group: %w", err)
+		}
+	}
+	return fork()
+}
+
+// with returns the directory that has a controller.
+func (g *Group) with(controller string) (dir, bool) {
+	for _, d := range g.dirs {
+		if slices.Contains(d.controllers, controller) {
+			return d, true
+		}
+	}
+	return dir{}, false
+}
+
+// PIDs of the group's processes, without our own: a thread of ours is in the
+// group for the instant of a fork. An absent group has none.
+func (g *Group) PIDs() ([]int, error) {
+	var out []int
+	self := os.Getpid()
+	for _, path := range g.tree() {
+		pids, err := readPIDs(filepath.Join(path, "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list control group: %w", err)
+		}
+		for _, pid := range pids {
+			// 0 stands for a process of another pid namespace.
+			if pid > 0 && pid != self && !slices.Contains(out, pid) {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Kill kills every process of the group and returns when none is left.
+func (g *Group) Kill(ctx context.Context) error {
+	// Nothing can be forked any more, so that a few rounds reach every process.
+	if d, ok := g.with("pids"); ok {
+		err := write(filepath.Join(d.path, "pids.max"), "0")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("kill control group: %w", err)
+		}
+	}
+	pause := time.Millisecond
+	for {
+		pids, err := g.PIDs()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		if !g.killAtOnce() {
+			for _, pid := range pids {
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+					return fmt.Errorf("kill process %d: %w", pid, err)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v do not end: %w", pids, ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}
+
+// killAtOnce uses version 2's cgroup.kill, which the kernel has since 5.14.
+func (g *Group) killAtOnce() bool {
+	for _, d := range g.dirs {
+		if d.v2 && write(filepath.Join(d.path, "cgroup.kill"), "1") == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Remove kills what is left in the group and removes it.
+func (g *Group) Remove(ctx context.Context) error {
+	pause := time.Millisecond
+	for {
+		if err := g.Kill(ctx); err != nil {
+			return err
+		}
+		err := g.remove()
+		if err == nil {
+			return nil
+		}
+		// The kernel takes a moment to notice that the last process is gone; so
+		// does our own thread that forked it.
+		if !errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("remove control group: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("remove control group: %w (%w)", err, ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}
+
+// tree lists the group's directories and those beneath them, parents first: a
+// program with the right to do so may have made groups of its own.
+func (g *Group) tree() []string {
+	var all []string
+	for _, d := range g.dirs {
+		_ = filepath.WalkDir(d.path, func(p string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				all = append(all, p)
+			}
+			return nil // what cannot be read has just been removed
+		})
+	}
+	return all
+}
+
+func (g *Group) remove() error {
+	var errs []error
+	for _, p := range slices.Backward(g.tree()) {
+		if err := unix.Rmdir(p); err != nil && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, &fs.PathError{Op: "rmdir", Path: p, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// OOMKills is how often the kernel killed a process of the group because the
+// group's memory was used up; 0 where that is not known.
+func (g *Group) OOMKills() int64 {
+	d, ok := g.with("memory")
+	if !ok {
+		return 0
+	}
+	file := "memory.oom_control"
+	if d.v2 {
+		file = "memory.events"
+	}
+	return max(0, readKey(filepath.Join(d.path, file), "oom_kill"))
+}
+
+// Usage of the group now.
+func (g *Group) Usage() Usage {
+	u := Usage{CPU: -1, Memory: -1, PIDs: -1}
+	if d, ok := g.with("cpuacct"); ok {
+		u.CPU = time.Duration(readInt(filepath.Join(d.path, "cpuacct.usage")))
+	}
+	for _, d := range g.dirs {
+		if d.v2 && u.CPU < 0 {
+			// There without the cpu controller, too.
+			if us := readKey(filepath.Join(d.path, "cpu.stat"), "usage_usec"); us >= 0 {
+				u.CPU = time.Duration(us) * time.Microsecond
+			}
+		}
+	}
+	if d, ok := g.with("memory"); ok {
+		usage, cache := "memory.usage_in_bytes", "total_inactive_file"
+		if d.v2 {
+			usage, cache = "memory.current", "inactive_file"
+		}
+		if u.Memory = readInt(filepath.Join(d.path, usage)); u.Memory >= 0 {
+			u.Memory = max(0, u.Memory-max(0, readKey(filepath.Join(d.path, "memory.stat"), cache)))
+		}
+	}
+	if d, ok := g.with("pids"); ok {
+		u.PIDs = int(readInt(filepath.Join(d.path, "pids.current")))
+	}
+	return u
+}
+
+// write writes to a file of a group, which must exist.
+func write(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func readPIDs(path string) ([]int, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for f := range strings.FieldsSeq(string(b)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, pid)
+	}
+	return out, nil
+}
+
+// readInt reads a file that holds a number, -1 if that fails.
+func readInt(path string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// readKey reads the number behind key in a file of "key number" lines, -1 if
+// that fails.
+func readKey(path, key string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return -1
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		if k, v, ok := strings.Cut(s.Text(), " "); ok && k == key {
+			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}

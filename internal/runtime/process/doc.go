@@ -1,0 +1,18 @@
+// Package process is the driver that runs an instance as a plain process: a
+// child of the engine in a session of its own, in a control group of its own
+// where the machine permits that.
+//
+// Besides the promises of every driver (package runtime):
+//
+//  1. There is no helper process per instance, no thread and no pipe: an idle
+//     task costs the engine one file descriptor and one parked goroutine, and a
+//     stopped or dead engine can neither block an instance nor kill it.
+//  2. An ended main process stays a zombie until Cleanup. Until then its pid,
+//     and with it its session, cannot become somebody else's; and an engine that
+//     executed its successor in place still learns the exit codes.
+//  3. A pid is never trusted alone: it is compared with the start time and the
+//     boot, and signals go through a pidfd where the kernel has them (5.3).
+//
+// Without control groups limits are not enforced and a process that has left
+// both its session and its parents behind (a daemon) is not found by Kill.
+package process

@@ -1,0 +1,97 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+)
+
+// umask of instances: what they make is readable by others, writable by none.
+const umask = 0o022
+
+// spawn starts the program at path in a session of its own and in g.
+func spawn(ctx context.Context, path string, s runtime.Spec, out *os.File, g *cgroup.Group) (*process, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close() //nolint:errcheck // read only
+
+	var pid int
+	err = onOwnThread(func() error {
+		// The umask belongs to a process's threads together; this one leaves their
+		// company, and the child inherits. Where that is forbidden (a container's
+		// filter) the engine's own umask holds.
+		if unix.Unshare(unix.CLONE_FS) == nil {
+			unix.Umask(umask)
+		}
+		attr := &syscall.ProcAttr{
+			Dir:   s.Dir,
+			Env:   s.Env,
+			Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		}
+		fork := func() error { return forkExec(ctx, path, s.Command, attr, &pid) }
+		if g == nil {
+			return fork()
+		}
+		return g.Fork(attr.Sys, fork)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Nobody else waits for our child, so the pid is its own until release.
+	st, err := readStat(pid)
+	boot, err2 := bootID()
+	if err := errors.Join(err, err2); err != nil {
+		_ = unix.Kill(-pid, unix.SIGKILL)
+		(&process{pid: pid}).release()
+		return nil, fmt.Errorf("identify the started process: %w", err)
+	}
+	return newProcess(pid, st.started, boot, openPidfd(pid)), nil
+}
+
+// forkExec starts the program. One that was just written may still be open for
+// writing in a child that another goroutine is about to exec ("text file busy").
+func forkExec(ctx context.Context, path string, argv []string, attr *syscall.ProcAttr, pid *int) (err error) {
+	for range 10 {
+		*pid, err = syscall.ForkExec(path, argv, attr)
+		if !errors.Is(err, syscall.ETXTBSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+// onOwnThread runs fn on a thread that ends with it, so that what fn changes of
+// the thread (its control groups, its umask) stays with it and its child.
+func onOwnThread(fn func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		goruntime.LockOSThread() // and never unlocked: the thread ends with us
+		if unix.Gettid() == unix.Getpid() {
+			// The main thread cannot end; Go would park it for ever as it is. While
+			// we hold it, another goroutine must get another thread.
+			err := onOwnThread(fn)
+			goruntime.UnlockOSThread()
+			done <- err
+			return
+		}
+		done <- fn()
+	}()
+	return <-done
+}

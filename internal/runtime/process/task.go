@@ -1,0 +1,198 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// task is one started or adopted process tree.
+type task struct {
+	handle  runtime.Handle
+	attempt int
+	proc    *process
+	group   *cgroup.Group // nil without control groups
+	// oomBefore is the group's count of OOM kills when we began to watch.
+	oomBefore int64
+
+	killed atomic.Bool // by us, so a SIGKILL is not the kernel's
+
+	ended   chan struct{} // closed once exit is set
+	exit    wire.Exit
+	stopped chan struct{} // closed when nobody watches any more
+
+	mu      sync.Mutex // serialises Cleanup
+	cleaned bool
+}
+
+func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
+	t := &task{
+		handle: h, attempt: s.Attempt, proc: p, group: g,
+		ended: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if g != nil {
+		t.oomBefore = g.OOMKills()
+	}
+	return t
+}
+
+// watch waits for the end of the main process and records it.
+func (t *task) watch() {
+	defer close(t.stopped)
+	status, known, err := t.proc.wait()
+	if err != nil {
+		return // stopped by Close
+	}
+	e := wire.Exit{Code: -1, Unknown: true, At: time.Now(), Attempt: t.attempt}
+	if known {
+		e.Unknown = false
+		e.Code = status.ExitStatus()
+		if status.Signaled() {
+			e.Code = 128 + int(status.Signal())
+			e.Signal = signalName(status.Signal())
+		}
+	}
+	e.OOM = t.oom(e)
+	t.exit = e
+	close(t.ended)
+}
+
+// oom says whether the kernel ended the task for want of memory. A shell whose
+// program was killed ends with 137 itself.
+func (t *task) oom(e wire.Exit) bool {
+	if t.group == nil || t.killed.Load() {
+		return false
+	}
+	return (e.Unknown || e.Code == 128+int(syscall.SIGKILL)) && t.group.OOMKills() > t.oomBefore
+}
+
+// signalName is the name without SIG, or the number.
+func signalName(s syscall.Signal) string {
+	name := unix.SignalName(s)
+	if len(name) > 3 {
+		return name[3:]
+	}
+	return fmt.Sprint(int(s))
+}
+
+// Handle implements runtime.Task.
+func (t *task) Handle() runtime.Handle { return t.handle }
+
+// Wait implements runtime.Task.
+func (t *task) Wait(ctx context.Context) (wire.Exit, error) {
+	select {
+	case <-t.ended:
+		return t.exit, nil
+	default:
+	}
+	select {
+	case <-t.ended:
+		return t.exit, nil
+	case <-t.stopped:
+	case <-ctx.Done():
+		return wire.Exit{}, ctx.Err()
+	}
+	// A task that has ended is not watched any more, either.
+	select {
+	case <-t.ended:
+		return t.exit, nil
+	default:
+		return wire.Exit{}, errClosed
+	}
+}
+
+// Signal implements runtime.Task. To a task that has ended it is ErrGone.
+func (t *task) Signal(name string) error {
+	sig := unix.SignalNum("SIG" + name)
+	if sig == 0 {
+		return fmt.Errorf("there is no signal %q; use a name without SIG, like TERM", name)
+	}
+	select {
+	case <-t.ended:
+		return runtime.ErrGone
+	default:
+	}
+	if sig == unix.SIGKILL {
+		t.killed.Store(true)
+	}
+	return t.proc.signal(sig)
+}
+
+// Kill implements runtime.Task.
+func (t *task) Kill(ctx context.Context) error {
+	// What the kernel has killed before us stays an OOM kill.
+	select {
+	case <-t.ended:
+	default:
+		t.killed.Store(true)
+	}
+	var err error
+	if t.group != nil {
+		err = t.group.Kill(ctx)
+	} else {
+		err = t.proc.killTree(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("kill: %w", err)
+	}
+	select {
+	case <-t.ended:
+	case <-t.stopped:
+	case <-ctx.Done():
+		return fmt.Errorf("kill: process %d does not end: %w", t.handle.PID, ctx.Err())
+	}
+	return nil
+}
+
+// Cleanup implements runtime.Task. It may be called again after an error.
+func (t *task) Cleanup() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cleaned {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leftoverTimeout)
+	defer cancel()
+	if err := t.Kill(ctx); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	if t.group != nil {
+		if err := t.group.Remove(ctx); err != nil {
+			return fmt.Errorf("clean up: %w", err)
+		}
+	}
+	t.proc.release()
+	t.cleaned = true
+	return nil
+}
+
+// Usage implements runtime.Task. Without control groups it is that of the main
+// process and of the children it has waited for.
+func (t *task) Usage() runtime.Usage {
+	u := cgroup.Usage{CPU: -1, Memory: -1, PIDs: -1}
+	if t.group != nil {
+		u = t.group.Usage()
+	}
+	if u.CPU < 0 || u.Memory < 0 || u.PIDs < 0 {
+		p := t.proc.usage()
+		if u.CPU < 0 {
+			u.CPU = p.CPU
+		}
+		if u.Memory < 0 {
+			u.Memory = p.Memory
+		}
+		if u.PIDs < 0 {
+			u.PIDs = p.Tasks
+		}
+	}
+	return runtime.Usage{CPU: u.CPU, Memory: u.Memory, Tasks: u.PIDs}
+}

@@ -1,0 +1,140 @@
+package unixsock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// maxPath is the longest path that fits sockaddr_un with its final zero, less
+// the few bytes of the temporary name's suffix.
+const maxPath = 100
+
+// Listen opens the socket at path with mode 0600, in the place of whatever
+// socket is there. Closing the listener removes the socket.
+func Listen(path string) (net.Listener, error) {
+	short, done, err := reach(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	defer done()
+	if fi, err := os.Lstat(path); err == nil && fi.Mode().Type() != os.ModeSocket {
+		return nil, fmt.Errorf("listen on %s: a file that is not a socket is in its place; move it away", path)
+	}
+	tmp := short + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	// The name it was bound to is about to go; Close removes the final one.
+	l.SetUnlinkOnClose(false)
+	err = os.Chmod(tmp, 0o600)
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close(), os.Remove(tmp)))
+	}
+	return &listener{UnixListener: l, path: path, uid: uint32(os.Getuid())}, nil
+}
+
+// Dial connects to the socket at path.
+func Dial(ctx context.Context, path string) (net.Conn, error) {
+	short, done, err := reach(path)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	defer done()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", short)
+	if err != nil {
+		// The inner error would show the detour of a long path.
+		var sys *os.SyscallError
+		if errors.As(err, &sys) {
+			err = sys
+		}
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// reach returns a name for path that is short enough for the kernel, valid
+// until done is called.
+func reach(path string) (short string, done func(), err error) {
+	if len(path) <= maxPath {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	short = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
+	if len(short) > maxPath {
+		return "", nil, errors.Join(fmt.Errorf("the name %s is too long for a socket", filepath.Base(path)), dir.Close())
+	}
+	return short, func() { _ = dir.Close() }, nil
+}
+
+// listener hands out only connections of its own user and of root.
+type listener struct {
+	*net.UnixListener
+	path string
+	uid  uint32
+}
+
+// Accept waits for the next connection that is allowed.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := peerUID(c)
+		if err == nil && allowed(uid, l.uid) {
+			return c, nil
+		}
+		// Mode 0600 has refused strangers already; this is for a folder whose
+		// file system does not know modes.
+		_ = c.Close()
+	}
+}
+
+// Close stops listening and removes the socket.
+func (l *listener) Close() error {
+	err := l.UnixListener.Close()
+	if rerr := os.Remove(l.path); rerr != nil && !errors.Is(rerr, os.ErrNotExist) && err == nil {
+		err = rerr
+	}
+	return err
+}
+
+// Addr is the path that was asked for.
+func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+
+func allowed(peer, own uint32) bool { return peer == own || peer == 0 }
+
+// peerUID asks the kernel who opened the other side.
+func peerUID(c *net.UnixConn) (uint32, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *syscall.Ucred
+	var cerr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if cerr != nil {
+		return 0, cerr
+	}
+	return cred.Uid, nil
+}
