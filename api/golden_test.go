@@ -30,7 +30,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-func samples(t *testing.T, pattern string) map[string][]byte {
+func samples(t testing.TB, pattern string) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", pattern))
 	if err != nil || len(files) == 0 {

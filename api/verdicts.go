@@ -129,12 +129,12 @@ func placementRows() []Verdict {
 	return []Verdict{
 		{Path: "services.*.resources", Note: "What one instance reserves on its worker. The sum of the reservations never exceeds the worker's capacity."},
 		{Path: "services.*.resources.cpu", Default: DefaultCPU.String(), Min: 1, Max: int64(MaxCPU),
-			Note: "Cores (2, 0.5) or thousandths of one (500m). Under contention instances share the processor in this proportion."},
+			Note: "Cores (2, 0.5) or thousandths of one (500m). Where the worker has control groups, busy instances share the processor in this proportion."},
 		{Path: "services.*.resources.memory", Default: DefaultMemory.String(), Min: 1 << 20, Max: int64(MaxBytes),
 			Note: "128Mi, 1Gi (powers of 1024), 200M (powers of 1000)."},
 		{Path: "services.*.resources.disk", Default: DefaultDisk.String(), Min: 1 << 20, Max: int64(MaxBytes),
 			Note: "Reserved on the worker when an instance is placed. What an instance writes is not limited by a quota."},
-		{Path: "services.*.limits", Note: "What one instance may use at most. Enforced where the worker has control groups; `verge describe` of a worker says whether it has."},
+		{Path: "services.*.limits", Note: "What one instance may use at most. Enforced where the worker has control groups; it says when it has none."},
 		{Path: "services.*.limits.cpu", Default: "none: an instance may use what is idle", Min: 1, Max: int64(MaxCPU),
 			Note: "Not less than resources.cpu."},
 		{Path: "services.*.limits.memory", Default: "resources.memory", Min: 1 << 20, Max: int64(MaxBytes),
@@ -157,7 +157,7 @@ func placementRows() []Verdict {
 
 func networkRows() []Verdict {
 	return []Verdict{
-		{Path: "services.*.ports", Max: maxPorts, Note: "Ports on which an instance listens. It finds the numbers in $PORT (first port) and $PORT_<NAME>."},
+		{Path: "services.*.ports", Max: maxPorts, Note: "Ports on which an instance listens. It finds the numbers in `PORT` (first port) and `PORT_<NAME>`."},
 		{Path: "services.*.ports[].name", Default: "of the first port: its protocol", Pattern: labelPattern,
 			Note: "Unique in the service. Only the first port may leave it out."},
 		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http", "", ""),
@@ -193,13 +193,13 @@ func lifeRows() []Verdict {
 			Note: "on-failure restarts after an exit code other than 0."},
 		{Path: "services.*.restart.max_restarts", Default: "5", Max: 1000,
 			Note: "Restarts in a row on one worker, without 60s of calm, before the instance is placed elsewhere."},
-		{Path: "services.*.stop", Note: "How an instance is ended: the signal, and SIGKILL after the grace."},
+		{Path: "services.*.stop", Note: "How an instance is ended."},
 		{Path: "services.*.stop.signal", Default: "TERM", Values: values("TERM INT QUIT HUP USR1 USR2 WINCH KILL", "", ""), normal: signalName,
 			Note: "With or without SIG."},
 		{Path: "services.*.stop.grace", Default: DefaultGrace.String(), Min: 1e6, Max: 600e9,
-			Note: "For an end without delay write signal: KILL."},
+			Note: "Time from the signal to SIGKILL. For an end without delay write signal: KILL."},
 		{Path: "services.*.replace_after", Default: DefaultReplaceAfter.String(), Max: int64(MaxDuration),
-			Note: "How long after its worker was last heard of, and became suspect, an instance is replaced; 0 is at once."},
+			Note: "How long after its worker became suspect (silent or cut off) an instance is replaced; 0 is at once."},
 		{Path: "services.*.on_return", Default: "original", Values: values("original replacement newest", "best", "write original, replacement or newest"),
 			Note: "Which instance stays when a worker that was believed lost comes back."},
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/daemon"
 	"github.com/verge-edge/verge/internal/obs"
 )
 
@@ -16,7 +17,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the next one ends the process at once.
 	context.AfterFunc(ctx, stop)
-	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, cli.Options{Version: obs.Version()})
+	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, cli.Options{Version: obs.Version(), Daemons: daemon.All()})
 	stop()
 	os.Exit(code)
 }

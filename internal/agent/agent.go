@@ -42,6 +42,9 @@ type Options struct {
 	// TokenFile and Stdin: see enroll.Node.
 	TokenFile string
 	Stdin     io.Reader
+	// Cluster are the addresses of the cluster's link where they are not those of
+	// the join any more; empty keeps them.
+	Cluster []string
 	// DataAddr and GatewayAddr are where the engine listens, "" is nowhere;
 	// Advertise is how others reach the former ("": to be found, "none": not).
 	DataAddr, Advertise, GatewayAddr string
@@ -90,6 +93,9 @@ func Run(ctx context.Context, o Options) error {
 	var err error
 	if a.joined, err = join(ctx, o, idDir); err != nil {
 		return err
+	}
+	if len(o.Cluster) > 0 {
+		a.joined.Link = o.Cluster
 	}
 	id, err := pki.LoadIdentity(idDir)
 	if err != nil {

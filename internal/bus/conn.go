@@ -33,8 +33,8 @@ type conn struct {
 	// linked: the peers are behind a leaf link, and Connected tells about that:
 	// the owner of the connection calls setUp.
 	linked bool
-	nc    *nats.Conn     // set once, before the conn is handed out
-	wg    sync.WaitGroup // one per subscription whose handler may still run
+	nc     *nats.Conn     // set once, before the conn is handed out
+	wg     sync.WaitGroup // one per subscription whose handler may still run
 
 	mu sync.Mutex
 	// Guarded by mu.

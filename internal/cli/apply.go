@@ -136,8 +136,6 @@ func (a *app) applied(mode string, out applyOutput) error {
 func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, timeout time.Duration, steps *progress) (*wire.AppView, error) {
 	var last *wire.AppView
 	err := a.poll(ctx, timeout, func() (bool, error) {
-		// Instances first: the view that says that it holds is then not older
-		// than the steps that were shown.
 		list, err := c.Instances(ctx, r.Name, "")
 		if err != nil && !notFound(err) {
 			return false, err
@@ -148,7 +146,14 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 			return false, err
 		}
 		last = &v
-		return v.Holds && v.Revision >= r.Revision, nil
+		if !v.Holds || v.Revision < r.Revision {
+			return false, nil
+		}
+		// What happened between the two questions.
+		if list, err = c.Instances(ctx, r.Name, ""); err == nil {
+			steps.show(list)
+		}
+		return true, nil
 	})
 	var why string
 	switch {

@@ -133,7 +133,7 @@ func daemon[F any](a *app, cmd *cobra.Command, f *F, p *Process, check func() er
 			return usageError(cmd, "%v", err)
 		}
 		if run == nil {
-			return &userError{what: cmd.CommandPath(), why: "this build does not have that role", next: "use a full build of verge"}
+			return &userError{what: cmd.Name(), why: "this build does not have that role", next: "use a full build of verge"}
 		}
 		return run(cmd.Context(), *f)
 	}

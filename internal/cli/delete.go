@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,9 @@ func (a *app) deleteCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A bare name could be meant for anything: deleting wants the kind.
+			if len(args) == 1 && !strings.Contains(args[0], "/") {
+				return usageError(cmd, "%q does not say of what kind: write application/%s", args[0], args[0])
+			}
 			kind, name, err := ref(args)
 			if err == nil && (kind != kindApplication || name == "") {
 				err = usageError(cmd, "only application/NAME can be deleted")

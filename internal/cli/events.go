@@ -30,6 +30,7 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 	var wait time.Duration
 	all := []wire.Event{}
 	for {
+		asked := a.opts.Now()
 		page, err := c.Events(ctx, after, wait)
 		if ctx.Err() != nil {
 			return nil // the user has seen enough
@@ -52,6 +53,7 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 			break
 		}
 		wait = followWait
+		a.pace(ctx, asked)
 	}
 	if mode == "table" {
 		return nil

@@ -60,6 +60,7 @@ func (a *app) logs(ctx context.Context, c *rest.Client, id string, follow bool, 
 	}
 	var wait time.Duration
 	for {
+		asked := a.opts.Now()
 		chunk, err := c.Logs(ctx, id, offset, logPage, wait)
 		if ctx.Err() != nil {
 			return nil // the user has seen enough
@@ -81,9 +82,13 @@ func (a *app) logs(ctx context.Context, c *rest.Client, id string, follow bool, 
 			return nil
 		}
 		wait = followWait
+		if ctx.Err() != nil {
+			return nil
+		}
 		if gone, err := a.ended(ctx, c, id); gone || err != nil {
 			return err
 		}
+		a.pace(ctx, asked)
 	}
 }
 

@@ -62,7 +62,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	a := &app{opts: o, in: stdin, out: stdout, err: stderr}
 	root := a.rootCommand()
-	root.SetArgs(args)
+	// Cobra would take nil to mean the arguments of the process.
+	root.SetArgs(append([]string{}, args...))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -93,6 +94,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "verge",
 		Short:         "Run applications on the edge: root, clusters, workers, and the client of all three",
+		Version:       a.opts.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -148,7 +150,9 @@ func (e *userError) Error() string {
 }
 
 func usageError(cmd *cobra.Command, format string, args ...any) error {
-	return &userError{what: cmd.CommandPath(), why: fmt.Sprintf(format, args...), next: "see: " + cmd.CommandPath() + " --help"}
+	// "verge" is before every error already.
+	what := strings.TrimPrefix(cmd.CommandPath(), "verge ")
+	return &userError{what: what, why: fmt.Sprintf(format, args...), next: "see: " + cmd.CommandPath() + " --help"}
 }
 
 // incompleteError is for what was accepted but is not complete: exit code 2.

@@ -51,10 +51,19 @@ func (a *app) poll(ctx context.Context, timeout time.Duration, done func() (bool
 		if now.Sub(start) >= timeout {
 			return errTimeout
 		}
-		rest := max(minPoll, pollRest*now.Sub(asked))
-		if err := a.opts.Sleep(ctx, min(rest, timeout-now.Sub(start))); err != nil {
+		pause := max(minPoll, pollRest*now.Sub(asked))
+		if err := a.opts.Sleep(ctx, min(pause, timeout-now.Sub(start))); err != nil {
 			return err
 		}
+	}
+}
+
+// pace keeps a following loop from spinning if a server does not hold an
+// answer as long as it was asked to.
+func (a *app) pace(ctx context.Context, asked time.Time) {
+	if a.opts.Now().Sub(asked) < minPoll {
+		// The loop itself looks at ctx.
+		_ = a.opts.Sleep(ctx, minPoll)
 	}
 }
 

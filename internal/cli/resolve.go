@@ -55,6 +55,9 @@ func ref(args []string) (kind, name string, err error) {
 			return "", "", &userError{what: "a name is missing", why: args[0], next: "write KIND/NAME, for example application/guestbook"}
 		}
 	}
+	if name == "." || name == ".." {
+		return "", "", &userError{what: "not a name", why: strings.Join(args, " "), next: "write KIND/NAME, for example application/guestbook"}
+	}
 	kind, err = kindOf(word)
 	return kind, name, err
 }

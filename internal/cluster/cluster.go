@@ -21,6 +21,7 @@ import (
 type core struct {
 	name   string
 	areas  []string
+	lambda time.Duration // longest between two reports of a worker; 0 is the workers' own
 	log    *slog.Logger
 	events *obs.Events
 	store  bus.Store

@@ -31,6 +31,9 @@ type Options struct {
 	// TokenFile and Stdin: see enroll.Node.
 	TokenFile string
 	Stdin     io.Reader
+	// Root are the addresses of the root's link where they are not those of the
+	// join any more; empty keeps them.
+	Root []string
 	// LinkAddr is where workers connect, APIAddr where people do (host:port).
 	LinkAddr, APIAddr string
 	// Advertise are the hosts (without port) by which others reach this machine.
@@ -38,7 +41,9 @@ type Options struct {
 	Areas     []string
 	// Details lets the root see workers, decisions and logs of this cluster.
 	Details bool
-	Log     *slog.Logger
+	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
+	Lambda time.Duration
+	Log    *slog.Logger
 }
 
 // Cluster is a running cluster orchestrator.
@@ -66,8 +71,11 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(o.Root) > 0 {
+		joined.Link = o.Root
+	}
 	c := &Cluster{opts: o, clock: pki.NewClock(o.Dir)}
-	c.core = &core{name: joined.Cluster, areas: o.Areas, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
+	c.core = &core{name: joined.Cluster, areas: o.Areas, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
 	}
@@ -82,7 +90,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		Dir: filepath.Join(o.Dir, "bus"), Name: c.name, Listen: o.LinkAddr, Log: o.Log,
 		TLS: c.id.ServerTLS(tls.RequireAndVerifyClientCert),
 		Upstream: &bus.Upstream{
-			Addrs: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: joined.BusJWT, Key: key,
+			Addresses: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: joined.BusJWT, Key: key,
 		},
 	})
 	if err != nil {
@@ -98,7 +106,11 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err
 	}
-	c.m.peer = func(w string) string { return opaque(joined.Chain, w) }
+	secret, err := nameSecret(ctx, c.store)
+	if err != nil {
+		return nil, err
+	}
+	c.m.peer = func(w string) string { return opaque(secret, w) }
 	c.server.OnWorker(c.onWorker)
 	if err := c.serveAPI(); err != nil {
 		return nil, err
@@ -149,6 +161,24 @@ func join(ctx context.Context, o Options) (wire.JoinReply, error) {
 	}.Join(ctx)
 }
 
+// nameSecret is what opaque names are made with: random, and the same for as
+// long as the store lives, since certificates carry the names.
+func nameSecret(ctx context.Context, store bus.Store) (string, error) {
+	const key = "names"
+	e, err := store.Get(ctx, key)
+	if err == nil {
+		return string(e.Value), nil
+	}
+	if !errors.Is(err, bus.ErrNotFound) {
+		return "", fmt.Errorf("reading the secret of opaque names: %w", err)
+	}
+	secret := wire.NewID()
+	if _, err := store.Put(ctx, key, []byte(secret)); err != nil {
+		return "", fmt.Errorf("storing the secret of opaque names: %w", err)
+	}
+	return secret, nil
+}
+
 // opaque is the name under which a worker of this cluster proves itself to
 // routers of other clusters: it says nothing about the worker, and whoever is
 // given it cannot list the others.
@@ -185,21 +215,14 @@ func (c *Cluster) serveAPI() (err error) {
 func (c *Cluster) ContextFile() string { return filepath.Join(c.opts.Dir, "context.yaml") }
 
 func (c *Cluster) writeContext() error {
-	if _, err := os.Stat(c.ContextFile()); err == nil {
-		return nil
-	}
-	chain, key, err := c.ca.NewAdmin("admin", c.clock())
-	if err != nil {
-		return fmt.Errorf("making the operator's certificate: %w", err)
-	}
-	return rest.WriteContext(c.ContextFile(), rest.ContextEntry{
-		Name: c.name, Server: "https://" + c.apiAddrs()[0], CA: c.ca.PEM(), Cert: chain, Key: key,
-		ServerName: pki.ClusterName(c.name),
+	return enroll.EnsureContext(c.ContextFile(), "https://"+c.apiAddrs()[0], func() (rest.ContextEntry, error) {
+		chain, key, err := c.ca.NewAdmin("admin", c.clock())
+		return rest.ContextEntry{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
 	})
 }
 
 // apiAddrs and linkAddrs are the addresses by which others reach this cluster.
-func (c *Cluster) apiAddrs() []string  { return enroll.Reachable(c.opts.Advertise, c.api.Addr()) }
+func (c *Cluster) apiAddrs() []string  { return enroll.Reachable(c.opts.Advertise, c.api.Addr().String()) }
 func (c *Cluster) linkAddrs() []string { return enroll.Reachable(c.opts.Advertise, c.server.Addr()) }
 
 // Join implements rest.Backend: a worker wants in.
@@ -254,8 +277,19 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	}, nil
 }
 
-// Addr is where people reach the cluster's HTTP interface.
-func (c *Cluster) Addr() string { return c.apiAddrs()[0] }
+// Name of the cluster.
+func (c *Cluster) Name() string { return c.name }
+
+// Addr is where people reach the cluster's HTTP interface, Link where workers
+// do.
+func (c *Cluster) Addr() string   { return c.apiAddrs()[0] }
+func (c *Cluster) Link() []string { return c.linkAddrs() }
+
+// NewWorkerToken makes a join token, as the HTTP interface does.
+func (c *Cluster) NewWorkerToken(ctx context.Context) (string, error) {
+	t, err := backend{c}.CreateToken(ctx, wire.TokenRequest{Kind: "worker"})
+	return t.Token, err
+}
 
 // Close stops everything and waits for it. What runs on the workers goes on.
 func (c *Cluster) Close() {

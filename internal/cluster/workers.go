@@ -67,6 +67,9 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	if changed || before != w.inbox.Ack() {
 		poke(c.wake)
 	}
+	if c.lambda > 0 && w.lambda > c.lambda {
+		reply.Interval = int(c.lambda / time.Millisecond)
+	}
 	reply.Want = c.desiredOf(name).Rev()
 	reply.Ack = w.inbox.AckFor(r)
 	return reply

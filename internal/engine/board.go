@@ -83,13 +83,6 @@ func (b *board) runtimes() []string {
 	return b.info.Runtimes
 }
 
-// ids returns the instances that are shown.
-func (b *board) ids() []wire.InstanceID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Sorted(maps.Keys(b.status))
-}
-
 // running returns the instances that have a task, and a channel that is closed
 // at the next change of anything.
 func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {

@@ -117,8 +117,9 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	}
 	e.applying.Lock()
 	defer e.applying.Unlock()
-	err := writeJSON(filepath.Join(e.opts.Dir, wire.EngineOrdersFile), &o)
-	e.kit.problems.set("orders", err)
+	path := filepath.Join(e.opts.Dir, wire.EngineOrdersFile)
+	err := writeJSON(path, &o)
+	e.kit.problems.set(fileSubject(path), err)
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -395,3 +397,9 @@ func order(ordinal, incarnation int, cpu api.CPU) wire.Order {
 		},
 	}
 }
+
+func fakeDrivers() map[string]runtime.Driver {
+	return map[string]runtime.Driver{"process": newFakeDriver()}
+}
+
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

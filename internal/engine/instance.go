@@ -262,7 +262,9 @@ func (in *instance) forget(ctx context.Context) bool {
 		in.pause(ctx, retryAfter)
 		return false
 	}
-	in.kit.problems.set("instance "+in.id, nil)
+	for _, about := range []string{"instance " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
+		in.kit.problems.set(about, nil)
+	}
 	in.rec, in.unsaved, in.due = record{}, false, time.Time{}
 	return in.kit.forgotten(in)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -109,7 +110,7 @@ func newRouter(local proxy.Local, dir string, c wire.EngineConfig, log *slog.Log
 
 // load reads what the last engine left and starts a supervisor for each of its
 // instances; spawn must be set. Damaged files are moved aside and reported.
-func (e *Engine) load() error {
+func (e *Engine) load(ctx context.Context) error {
 	path := filepath.Join(e.opts.Dir, wire.EngineOrdersFile)
 	orders, err := readOrders(path)
 	switch {
@@ -140,6 +141,7 @@ func (e *Engine) load() error {
 		return fmt.Errorf("read instances: %w", err)
 	}
 	e.orphans = []wire.InstanceID{} // not nil: they are yet to be looked at
+	records := make(map[wire.InstanceID]record, len(dirs))
 	for _, d := range dirs {
 		id := d.Name()
 		if !d.IsDir() || !validID(id) {
@@ -149,7 +151,7 @@ func (e *Engine) load() error {
 		rec, err := readRecord(dir, id)
 		switch {
 		case err == nil:
-			e.addLocked(id, rec, e.marked[id])
+			records[id] = rec
 			continue
 		case errors.Is(err, os.ErrNotExist):
 		case errors.Is(err, errDamaged):
@@ -161,11 +163,40 @@ func (e *Engine) load() error {
 		e.orphans = append(e.orphans, id)
 	}
 	for id := range e.marked {
-		if e.instances[id] == nil && !slices.Contains(e.orphans, id) {
+		if _, ok := records[id]; !ok && !slices.Contains(e.orphans, id) {
 			e.orphans = append(e.orphans, id)
 		}
 	}
+	if len(e.orphans) == 0 {
+		e.sweepGroups(ctx, records)
+	}
+	for id, rec := range records {
+		e.addLocked(id, rec, e.marked[id])
+	}
 	return nil
+}
+
+// sweepGroups lets drivers remove what a dead engine had made for tasks that it
+// did not come to note, before anything new is made. It is left to the later
+// search for processes where a record is missing that could name them.
+func (e *Engine) sweepGroups(ctx context.Context, records map[wire.InstanceID]record) {
+	kept := make(map[string]bool)
+	for _, rec := range records {
+		if rec.Handle != nil && rec.Handle.Cgroup != "" {
+			kept[rec.Handle.Cgroup] = true
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, killWithin)
+	defer cancel()
+	for name, d := range e.opts.Drivers {
+		s, ok := d.(interface {
+			Sweep(ctx context.Context, keep func(path string) bool) error
+		})
+		if !ok {
+			continue
+		}
+		e.kit.problems.set("runtime "+name, s.Sweep(ctx, func(path string) bool { return kept[path] }))
+	}
 }
 
 // damaged moves a file aside that can't be used and reports it.
@@ -176,7 +207,7 @@ func (e *Engine) damaged(path string, err error, then string) {
 	} else {
 		err = fmt.Errorf("%w; kept as %s; %s", err, filepath.Base(to), then)
 	}
-	e.kit.problems.set("file "+filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), err)
+	e.kit.problems.set(fileSubject(path), err)
 }
 
 // validID tells whether s is the id of an instance and so safe as a file name.

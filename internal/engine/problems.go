@@ -3,6 +3,7 @@ package engine
 import (
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -51,3 +52,10 @@ func (p *problems) set(subject string, err error) {
 	}
 	p.board.setInfo(func(i *wire.EngineInfo) { i.Problems = list })
 }
+
+// fileSubject and logSubject name what a problem is about.
+func fileSubject(path string) string {
+	return "file " + filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+}
+
+func logSubject(id wire.InstanceID) string { return "log of " + id }

@@ -46,7 +46,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	e.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
-	err = e.load()
+	err = e.load(ctx)
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
@@ -66,7 +66,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		defer stop()
 	}
 	wg.Go(func() { e.rotate(ctx) })
-	e.log.Info("engine works", "dir", e.opts.Dir, "instances", len(e.kit.board.ids()))
+	e.log.Info("engine works", "dir", e.opts.Dir)
 
 	select {
 	case <-ctx.Done():
@@ -123,7 +123,7 @@ func (e *Engine) rotate(ctx context.Context) {
 		for _, id := range ids {
 			dir := place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}.log()
 			_, err := logfile.Rotate(dir, logfile.Options{Logger: e.log})
-			e.kit.problems.set("log of "+id, err)
+			e.kit.problems.set(logSubject(id), err)
 		}
 		if timer == nil {
 			timer = time.NewTimer(rotateEvery)

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -62,7 +64,7 @@ func (in *instance) stop(ctx context.Context) {
 	case <-in.kit.hurry:
 	}
 
-	if err := in.task.Signal(rule.Signal); err != nil {
+	if err := in.task.Signal(rule.Signal); err != nil && !errors.Is(err, runtime.ErrGone) {
 		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
 	}
 	patience := time.NewTimer(max(time.Until(deadline), leastGrace))

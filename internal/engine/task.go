@@ -32,11 +32,9 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 // start makes one attempt at starting a task for an order.
 func (in *instance) start(ctx context.Context, o wire.Order) {
 	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
-		// Another incarnation counts anew. Its ports may be others: the old
-		// one's connections, still closing, must not meet it.
-		in.rec = record{}
+		in.rec = record{} // another incarnation counts anew
 	}
-	in.rec.Order = o // peers and routes may be newer than at the last start
+	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
 	if err := in.makeDirs(); err != nil {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
@@ -276,8 +274,8 @@ func (in *instance) over(act life.Action, why string) {
 	}
 	in.save()
 	in.cleanup(task)
-	in.kit.router.LocalChanged()
 	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
+	in.kit.router.LocalChanged() // it asks for what is shown
 }
 
 // cleanup removes what the driver made for a task that has ended.

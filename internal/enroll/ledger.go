@@ -173,18 +173,42 @@ func IsName(s string) bool {
 }
 
 // Reachable are the addresses by which others reach a listener: its port at each
-// of the advertised hosts, or where it listens if none is given.
-func Reachable(hosts []string, listener net.Addr) []string {
-	host, port, err := net.SplitHostPort(listener.String())
+// of the advertised hosts; if none is given, where it listens, and if that is
+// everywhere, the addresses of this machine.
+func Reachable(hosts []string, listener string) []string {
+	host, port, err := net.SplitHostPort(listener)
 	if err != nil {
-		return []string{listener.String()}
+		return []string{listener}
 	}
 	if len(hosts) == 0 {
 		hosts = []string{host}
+		if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+			hosts = ownAddresses()
+		}
 	}
 	out := make([]string, len(hosts))
 	for i, h := range hosts {
 		out[i] = net.JoinHostPort(h, port)
+	}
+	return out
+}
+
+// ownAddresses of this machine that others may reach, or the loopback address
+// where it has none.
+func ownAddresses() []string {
+	const most = 8
+	var out []string
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return []string{"127.0.0.1"}
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && len(out) < most {
+			out = append(out, n.IP.String())
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"127.0.0.1"}
 	}
 	return out
 }

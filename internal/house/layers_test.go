@@ -145,7 +145,7 @@ func forbidden(f *file, room string, from layer, i imported) string {
 	case from == deciders && layerOf == deciders && own != f.pkg():
 		return fmt.Sprintf("deciders do not use each other: let the caller combine them instead of importing %s", own)
 	case to == room:
-		return downwardsInRoom(f, own)
+		return inRoom(f, room, own, from)
 	case layerOf > from:
 		return fmt.Sprintf("%s is %s, above %s: turn the arrow round with a small interface on this side", own, layerOf, from)
 	case layerOf == from && from == doers && slices.Contains(neighbours[room].to, to):
@@ -158,23 +158,33 @@ func forbidden(f *file, room string, from layer, i imported) string {
 	return ""
 }
 
-// downwardsInRoom keeps the packages of one room in order: inner ones (drivers,
-// protocols over the bus) use the outer one, never the other way or each other.
-func downwardsInRoom(f *file, own string) string {
-	if within(f.pkg(), own) {
+// common are parts of a room that its other parts share.
+var common = map[string]string{
+	"internal/runtime/logfile": "every driver writes the same rotated files",
+}
+
+// inRoom keeps the parts of a doer in order: its outer package is the contract,
+// which knows nothing of the parts below it (drivers, protocols over the bus);
+// parts know the contract and themselves, not each other. Roles and the client
+// divide themselves as they like.
+func inRoom(f *file, room, own string, l layer) string {
+	here, there := part(f.pkg(), room), part(own, room)
+	switch {
+	case l != doers || there == "" || here == there:
 		return ""
+	case here == "":
+		return fmt.Sprintf("%s lies within this package and implements or uses it: the outer one knows nothing of it", own)
+	case common[own] != "":
+		return ""
+	default:
+		return fmt.Sprintf("%s is a sibling: move what both need up to %s, or name it in common with the reason", own, room)
 	}
-	if within(own, f.pkg()) {
-		// A folder may hide helpers of its own below internal.
-		if strings.Contains(strings.TrimPrefix(own, f.pkg()), "/internal/") {
-			return ""
-		}
-		return fmt.Sprintf("%s lies within this package: the inner one imports the outer one, which knows nothing of it", own)
-	}
-	if strings.HasPrefix(f.path, "internal/runtime/") && own == "internal/runtime/logfile" {
-		return "" // every driver writes the same rotated files
-	}
-	return fmt.Sprintf("%s is a sibling: move what both need up to their common package", own)
+}
+
+// part is the name of the first folder below room on the way to pkg.
+func part(pkg, room string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(pkg, room), "/"), "/")
+	return first
 }
 
 func foreign(f *file, room string, from layer, i imported) string {
@@ -228,10 +238,15 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 		"runtime":          {map[string]string{"internal/agent/a.go": src("agent", own("internal/runtime/process"))}, []string{"internal/agent/a.go:2 only internal/engine"}},
 		"proxy in client":  {map[string]string{"internal/cli/a.go": src("cli", own("internal/proxy"))}, []string{"internal/cli/a.go:2 only internal/engine"}},
 		"inwards":          {map[string]string{"internal/bus/a.go": src("bus", own("internal/bus/exchange"))}, []string{"internal/bus/a.go:2 lies within"}},
-		"siblings":         {map[string]string{"internal/runtime/wasm/a.go": src("wasm", own("internal/runtime/process"))}, []string{"internal/runtime/wasm/a.go:2 sibling"}},
-		"suite":            {map[string]string{"internal/root/a.go": src("root", own("internal/bus/bustest"))}, []string{"internal/root/a.go:2 for tests only"}},
-		"outside":          {map[string]string{"internal/root/a.go": src("root", own("internal/sim"))}, []string{"internal/root/a.go:2 beside the house"}},
-		"no room":          {map[string]string{"internal/misc/a.go": src("misc")}, []string{"internal/misc/a.go:1 has no room"}},
+		"parts": {files: map[string]string{
+			"internal/runtime/process/a.go":        src("process", own("internal/runtime"), own("internal/runtime/process/cgroup"), own("internal/runtime/logfile")),
+			"internal/runtime/process/cgroup/a.go": src("cgroup", own("internal/runtime")),
+			"internal/cli/a.go":                    src("cli", own("internal/cli/table")),
+		}},
+		"siblings": {map[string]string{"internal/runtime/wasm/a.go": src("wasm", own("internal/runtime/process"))}, []string{"internal/runtime/wasm/a.go:2 sibling"}},
+		"suite":    {map[string]string{"internal/root/a.go": src("root", own("internal/bus/bustest"))}, []string{"internal/root/a.go:2 for tests only"}},
+		"outside":  {map[string]string{"internal/root/a.go": src("root", own("internal/sim"))}, []string{"internal/root/a.go:2 beside the house"}},
+		"no room":  {map[string]string{"internal/misc/a.go": src("misc")}, []string{"internal/misc/a.go:1 has no room"}},
 	})
 }
 

@@ -101,6 +101,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() {
 		if x.endpoint != nil {
 			x.endpoint.active.Add(-1)
+			x.endpoint.settle()
 		}
 	}()
 	g.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x)))

@@ -75,9 +75,10 @@ func (r *Router) askLocal() {
 			}
 			if _, err := r.opts.Local.Target(e.Instance, port); err != nil {
 				r.eject(e, err.Error())
-				e.closeIdle()
+				e.park(true)
 				continue
 			}
+			e.park(false)
 			s.setHealthIfEjected(e, func(h route.Health) route.Health { return h.ProbeNow(time.Now()) })
 		}
 	}

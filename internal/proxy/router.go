@@ -184,7 +184,7 @@ func (r *Router) Close() {
 	r.wg.Wait()
 	for _, s := range r.table.Load().services {
 		for _, e := range s.all() {
-			e.closeIdle()
+			e.retire()
 		}
 	}
 }

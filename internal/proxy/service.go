@@ -52,7 +52,8 @@ type endpoint struct {
 	why    string // it is ejected
 
 	mu         sync.Mutex                 // guards below
-	retired    bool                       // no longer in the routes
+	retired    bool                       // see retire
+	parked     bool                       // see park
 	transports map[string]*http.Transport // by port name
 }
 
@@ -198,6 +199,7 @@ func (r *Router) eject(e *endpoint, why string) {
 
 // readmit takes an endpoint back into the rotation.
 func (r *Router) readmit(e *endpoint) {
+	e.park(false)
 	if e.service.setHealth(e, "", route.Health.Succeeded) {
 		r.log.Info("endpoint back in rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker)
 	}

@@ -89,14 +89,20 @@ func (g *gateway) ask(req *http.Request, e *endpoint, port string) (*http.Respon
 			return nil, err
 		}
 	}
-	return g.r.transport(e, port).RoundTrip(req)
+	res, err := g.r.transport(e, port).RoundTrip(req)
+	if err != nil {
+		e.settle()
+	}
+	return res, err
 }
 
-// transport returns the connections that are kept to a port of an endpoint.
+// transport returns the connections that are kept to a port of an endpoint. For
+// one that is about to end none are kept.
 func (r *Router) transport(e *endpoint, port string) *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if t := e.transports[port]; t != nil && !e.retired {
+	ending := e.retired || e.parked
+	if t := e.transports[port]; t != nil && !ending {
 		return t
 	}
 	t := &http.Transport{
@@ -108,14 +114,13 @@ func (r *Router) transport(e *endpoint, port string) *http.Transport {
 			return &heldConn{Conn: conn, release: release}, nil
 		},
 		DisableCompression:     true, // bodies pass as they are
+		DisableKeepAlives:      ending,
 		MaxIdleConnsPerHost:    64,
 		IdleConnTimeout:        upstreamIdle,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
-		// An endpoint that is gone may have a last request that picked it before.
-		DisableKeepAlives: e.retired,
 	}
-	if e.retired {
+	if ending {
 		return t
 	}
 	if e.transports == nil {
@@ -125,22 +130,39 @@ func (r *Router) transport(e *endpoint, port string) *http.Transport {
 	return t
 }
 
-// closeIdle closes the connections to the endpoint that no request uses, and has
-// the others closed after their request.
-func (e *endpoint) closeIdle() {
+// retire notes that the endpoint is in no route any more, for good.
+func (e *endpoint) retire() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, t := range e.transports {
-		t.CloseIdleConnections()
+	e.retired = true
+	e.closeIdleLocked()
+}
+
+// park notes whether the endpoint is one of this worker that takes nothing new.
+func (e *endpoint) park(parked bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parked = parked; parked {
+		e.closeIdleLocked()
 	}
 }
 
-// retire is closeIdle for an endpoint that is gone.
-func (e *endpoint) retire() {
+// settle is called after each request: one that began when the endpoint was
+// about to be retired or parked has made its transport keep connections again.
+func (e *endpoint) settle() {
 	e.mu.Lock()
-	e.retired = true
-	e.mu.Unlock()
-	e.closeIdle()
+	defer e.mu.Unlock()
+	if e.retired || e.parked {
+		e.closeIdleLocked()
+	}
+}
+
+// closeIdleLocked closes the connections to the endpoint that no request uses,
+// and has the others closed after their request.
+func (e *endpoint) closeIdleLocked() {
+	for _, t := range e.transports {
+		t.CloseIdleConnections()
+	}
 }
 
 // idempotent methods may be sent twice (RFC 9110, 9.2.2).

@@ -171,25 +171,14 @@ func (r *Root) serveAPI() (err error) {
 func (r *Root) ContextFile() string { return filepath.Join(r.opts.Dir, "context.yaml") }
 
 func (r *Root) writeContext() error {
-	server := "https://" + r.apiAddrs()[0]
-	if have, err := rest.ReadContext(r.ContextFile()); err == nil {
-		if have.Server == server {
-			return nil
-		}
-		have.Server = server // the same administrator, another port
-		return rest.WriteContext(r.ContextFile(), have)
-	}
-	chain, key, err := r.ca.NewAdmin("admin", r.clock())
-	if err != nil {
-		return fmt.Errorf("making the administrator's certificate: %w", err)
-	}
-	return rest.WriteContext(r.ContextFile(), rest.ContextEntry{
-		Name: "root", Server: server, CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName,
+	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], func() (rest.ContextEntry, error) {
+		chain, key, err := r.ca.NewAdmin("admin", r.clock())
+		return rest.ContextEntry{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
 	})
 }
 
 // apiAddrs and linkAddrs are the addresses by which others reach this root.
-func (r *Root) apiAddrs() []string  { return enroll.Reachable(r.opts.Advertise, r.api.Addr()) }
+func (r *Root) apiAddrs() []string  { return enroll.Reachable(r.opts.Advertise, r.api.Addr().String()) }
 func (r *Root) linkAddrs() []string { return enroll.Reachable(r.opts.Advertise, r.server.Addr()) }
 
 func (r *Root) clusterToken(ctx context.Context, name string, ttl time.Duration) (wire.TokenReply, error) {
@@ -256,8 +245,20 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	}, nil
 }
 
-// Addr is where people reach the root's HTTP interface.
-func (r *Root) Addr() string { return r.apiAddrs()[0] }
+// Addr is where people reach the root's HTTP interface, Link where clusters do.
+func (r *Root) Addr() string   { return r.apiAddrs()[0] }
+func (r *Root) Link() []string { return r.linkAddrs() }
+
+// Ready workers that the clusters have reported, by cluster.
+func (r *Root) Ready() map[string]int {
+	out := map[string]int{}
+	for _, c := range r.clusters() {
+		if c.Connected && c.Aggregate != nil {
+			out[c.Name] = c.Aggregate.Workers
+		}
+	}
+	return out
+}
 
 // NewClusterToken makes a join token, as the HTTP interface does.
 func (r *Root) NewClusterToken(ctx context.Context, name string) (string, error) {

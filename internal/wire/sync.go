@@ -45,7 +45,8 @@ type ReportReply struct {
 	Ack Rev `json:"a,omitzero"`
 	// NeedStatus asks for Status with the next report, at once.
 	NeedStatus bool `json:"ns,omitempty"`
-	// Interval until the next report in milliseconds; 0 leaves it to the sender.
+	// Interval is the longest time to the next report in milliseconds, from now on;
+	// 0 leaves it as it is.
 	Interval int `json:"l,omitempty"`
 	// Refused says why the report was not accepted ("" if it was).
 	Refused string `json:"e,omitempty"`

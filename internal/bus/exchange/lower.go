@@ -69,6 +69,7 @@ type lowerRun struct {
 	acked      wire.Rev
 	needStatus bool
 	lambda     time.Duration
+	longest    time.Duration // Max, or what the upper side asked for
 	failures   int
 }
 
@@ -103,7 +104,7 @@ func (l *Lower) Run(ctx context.Context) error {
 	}
 	defer stopAsk()
 
-	r := &lowerRun{Lower: l, needStatus: true, lambda: l.Min}
+	r := &lowerRun{Lower: l, needStatus: true, lambda: l.Min, longest: l.Max}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -139,18 +140,18 @@ func (r *lowerRun) pause(err error) time.Duration {
 	d := r.lambda
 	if err != nil {
 		r.failures++
-		d = min(r.Min<<min(r.failures, 4), r.Max)
+		d = min(r.Min<<min(r.failures, 4), r.longest)
 		r.Log.Debug("exchange failed", "subject", r.Subjects.Report, "error", err, "again_in", d)
 	} else {
 		r.failures = 0
-		r.lambda = min(r.lambda*2, r.Max)
+		r.lambda = min(r.lambda*2, r.longest)
 	}
 	return d - rand.N(d/10+1)
 }
 
 // once makes one report and acts on the reply. again: there is more to say.
 func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
-	rep := wire.Report{V: wire.Version, Have: r.Desired.Have(), Next: int(min(r.lambda*2, r.Max) / time.Millisecond)}
+	rep := wire.Report{V: wire.Version, Have: r.Desired.Have(), Next: int(min(r.lambda*2, r.longest) / time.Millisecond)}
 	if r.Observed.Rev() != r.acked {
 		if rep.Changes, rep.From, rep.To, rep.More, err = r.Observed.Since(ctx, r.acked); err != nil {
 			return false, fmt.Errorf("collecting what to report: %w", err)
@@ -175,7 +176,7 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	before := r.acked
 	r.acked, r.needStatus = reply.Ack, reply.NeedStatus
 	if reply.Interval > 0 {
-		r.lambda = time.Duration(reply.Interval) * time.Millisecond
+		r.longest = max(r.Min, time.Duration(reply.Interval)*time.Millisecond)
 	}
 	if reply.Want != rep.Have {
 		if err := r.fetch(ctx, rep.Have); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,28 @@ func TestAdvanceRefuses(t *testing.T) {
 	}
 }
 
+func TestHistoryIsBounded(t *testing.T) {
+	in := wire.Instance{ID: "shop.web.0", State: wire.Requested}
+	for n := range 50 {
+		to := wire.ClusterScheduled
+		if n%2 == 1 {
+			to = wire.Requested
+		}
+		out, err := Advance(in, to, start.Add(time.Duration(n)*time.Second), "root", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in = out
+	}
+	var at []int
+	for _, step := range in.History {
+		at = append(at, int(step.At.Sub(start).Seconds()))
+	}
+	if len(at) != MaxHistory || !slices.Equal(at[:4], []int{0, 1, 2, 21}) || at[MaxHistory-1] != 49 {
+		t.Errorf("kept the steps %v of 50", at)
+	}
+}
+
 // A random life: every step is in the table or refused, the history is bounded,
 // keeps its beginning, ends in the present, and survives storage.
 func TestRandomLives(t *testing.T) {
@@ -140,6 +163,9 @@ func TestRandomLives(t *testing.T) {
 		var first []wire.Transition
 		for range rapid.IntRange(0, 150).Draw(t, "steps") {
 			to := rapid.SampledFrom(States()).Draw(t, "to")
+			if to == wire.Terminated && rapid.IntRange(0, 9).Draw(t, "spared") > 0 {
+				to = wire.WorkerScheduled // else few would live for long
+			}
 			now = now.Add(time.Second)
 			in.Draining = rapid.Bool().Draw(t, "draining") && in.State == wire.Running
 			out, err := Advance(in, to, now, "cluster/edge", "drawn")

@@ -12,7 +12,7 @@ import (
 // Inputs come from other machines. What is impossible in them (negative, not a
 // number, infinite) counts as nothing free and nothing demanded, here and only
 // here, so that the deciders need not look again. The record keeps the cleaned
-// form: it is what was decided on, and it can always be written as JSON.
+// form: it is what was decided on, and JSON has no word for NaN.
 
 func cleanRequest(r Request) Request {
 	r.Count = min(max(0, r.Count), api.MaxReplicas)

@@ -166,6 +166,21 @@ func TestExpectIsExactForOneOrTwoWorkers(t *testing.T) {
 	})
 }
 
+// Nobody is passed over without a proof, and nobody expected beyond one.
+func TestExpectLiesBelowProof(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, demand := aggregateOf(genWorkers(t)), genResources(t, "demand")
+		wanted := rapid.IntRange(1, 100).Draw(t, "wanted")
+		if rapid.Bool().Draw(t, "maxima kept") {
+			a.CPU.Max, a.Memory.Max, a.Disk.Max = 0, 0, 0
+		}
+		expected, atMost := Expect(a, demand, wanted)
+		if expected > atMost || (expected == 0) != (atMost == 0) || atMost > wanted {
+			t.Fatalf("expected %d, at most %d, wanted %d", expected, atMost, wanted)
+		}
+	})
+}
+
 func TestExpectEdges(t *testing.T) {
 	even := wire.Spread{Sum: 4000, Mean: 1000, Max: 1000}
 	for name, c := range map[string]struct {

@@ -140,7 +140,7 @@ func (s *sieve) words(f int) words {
 		case fWorkerRuntime:
 			return s.lacks("runtime", "runtime", []string{s.req.Runtime}, r.has)
 		default:
-			return words{"avoid", "the instance failed there before", "is avoided because the instance failed there before", "are avoided because the instance failed there before"}
+			return words{"avoid", "the instance failed or was lost there", "is avoided because the instance failed or was lost there", "are avoided because the instance failed or was lost there"}
 		}
 	}
 	switch f {

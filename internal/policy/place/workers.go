@@ -26,8 +26,8 @@ type candidate struct {
 //     left over, smallest first (best fit),
 //  3. a hash of instance id and worker id, then the worker id
 //
-// is chosen. A worker to be avoided stays out even where no other is left: the
-// instance failed there for good. Workers' ids must be distinct. The cost is one
+// is chosen. A worker to be avoided stays out even where no other is left;
+// when to forgive it is the caller's decision. Workers' ids must be distinct. The cost is one
 // pass; only a record that carries its inputs (MaxInputs) copies them.
 func Schedule(workers []WorkerView, req Request) Decision {
 	req = cleanRequest(req)

@@ -99,9 +99,21 @@ func executable(path, shown string) error {
 	return nil
 }
 
-// explain turns an error of exec into words.
+// execError is an error of fork or exec, as opposed to one of preparing them.
+type execError struct{ err error }
+
+func (e *execError) Error() string { return e.err.Error() }
+func (e *execError) Unwrap() error { return e.err }
+
+// explain turns an error of spawn into words.
 func explain(err error, path string, s contract.Spec) error {
+	var ee *execError
 	switch {
+	case !errors.As(err, &ee):
+		return fmt.Errorf("cannot start %s: %w", s.ID, err)
+	case errors.Is(err, syscall.ENOSYS):
+		return fmt.Errorf("cannot start %s in its control group: this needs Linux 5.7, or a container's "+
+			"filter forbids it (clone3)", s.ID)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("cannot execute %s: %s", path, describeFormat(path))
 	case errors.Is(err, syscall.ENOENT):

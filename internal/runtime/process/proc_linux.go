@@ -25,8 +25,9 @@ type stat struct {
 	rss     int64  // pages
 }
 
-// gone says that the process has ended, waited for or not.
-func (s stat) gone() bool { return s.state == 'Z' || s.state == 'X' }
+// gone says that the process has ended, waited for or not. One whose first
+// thread has ended before the others shows as a zombie, too, and lives.
+func (s stat) gone() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
 // readStat reads a process's stat; fs.ErrNotExist if there is none.
 func readStat(pid int) (stat, error) {

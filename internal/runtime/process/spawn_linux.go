@@ -65,6 +65,10 @@ func spawn(ctx context.Context, path string, s runtime.Spec, out *os.File, g *cg
 func forkExec(ctx context.Context, path string, argv []string, attr *syscall.ProcAttr, pid *int) (err error) {
 	for range 10 {
 		*pid, err = syscall.ForkExec(path, argv, attr)
+		if err == nil {
+			return nil
+		}
+		err = &execError{err}
 		if !errors.Is(err, syscall.ETXTBSY) {
 			return err
 		}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 type task struct {
 	handle  runtime.Handle
 	attempt int
+	logDir  string
 	proc    *process
 	group   *cgroup.Group // nil without control groups
 	// oomBefore is the group's count of OOM kills when we began to watch.
@@ -36,7 +38,7 @@ type task struct {
 
 func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
 	t := &task{
-		handle: h, attempt: s.Attempt, proc: p, group: g,
+		handle: h, attempt: s.Attempt, logDir: s.LogDir, proc: p, group: g,
 		ended: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if g != nil {
@@ -138,8 +140,12 @@ func (t *task) Kill(ctx context.Context) error {
 	var err error
 	if t.group != nil {
 		err = t.group.Kill(ctx)
+		// A program with the right to do so may have left its group.
+		if e := t.proc.signal(syscall.SIGKILL); err == nil && !errors.Is(e, runtime.ErrGone) {
+			err = e
+		}
 	} else {
-		err = t.proc.killTree(ctx)
+		err = t.proc.killTree(ctx, t.logDir)
 	}
 	if err != nil {
 		return fmt.Errorf("kill: %w", err)

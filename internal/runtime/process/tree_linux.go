@@ -17,11 +17,9 @@ import (
 
 // killTree kills the process, its session and its descendants, and returns when
 // none is left. It is for tasks without a control group.
-func (p *process) killTree(ctx context.Context) error {
-	if !p.holdsPID() {
-		// An adopted main process that has ended: its number may already be
-		// somebody else's session.
-		return nil
+func (p *process) killTree(ctx context.Context, logDir string) error {
+	if !p.holdsPID() { // adopted, and somebody else has reaped it
+		return killOrphans(ctx, runtime.Handle{PID: p.pid, Started: p.started, Boot: p.boot}, logDir)
 	}
 	tree := newTree(p.pid)
 	return killAll(ctx, func(all []stat) []stat { return tree.members(all) })

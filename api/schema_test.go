@@ -1,0 +1,175 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	// A complete validator of 2020-12, to check the schema with other eyes than
+	// those that wrote it. Used by tests only.
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+func compiled(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(SchemaID) // checks it against the 2020-12 meta-schema
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asJSON is what an editor makes of a YAML file.
+func asJSON(t testing.TB, source []byte) any {
+	t.Helper()
+	var doc any
+	if err := yaml.Unmarshal(source, &doc); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
+	s := compiled(t)
+	files := samples(t, "accept/*")
+	files["hello"] = samples(t, "hello.yaml")["testdata/hello.yaml"]
+	for file, source := range files {
+		if filepath.Ext(file) == ".json" { // the emoji is a surrogate pair, which YAML does not know
+			source = bytes.ReplaceAll(source, []byte(`\ud83d\ude00`), []byte("x"))
+		}
+		if err := s.Validate(asJSON(t, source)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		app, _, err := Parse(file, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(asJSON(t, text)); err != nil {
+			t.Errorf("%s, with defaults: %v", file, err)
+		}
+	}
+}
+
+// Each line is one mistake within a service; both Parse and the schema refuse it.
+func TestSchemaRefusesWhatParseRefuses(t *testing.T) {
+	s := compiled(t)
+	both := func(source string) {
+		t.Helper()
+		if _, _, err := Parse("f", []byte(source)); err == nil {
+			t.Errorf("Parse accepts\n%s", source)
+		}
+		if s.Validate(asJSON(t, []byte(source))) == nil {
+			t.Errorf("the schema accepts\n%s", source)
+		}
+	}
+	for _, line := range strings.Split(strings.TrimSpace(`
+polcy: round-robin
+Policy: round-robin
+image: nginx
+resources: {mem: 1Gi}
+limits: {disk: 1Gi}
+replicas: {min: 1, most: 2}
+ports: [{name: http, number: 80}]
+ports: [{name: http, ingress: {host: a.b, path: /}}]
+readiness: {tcp: {host: a}}
+readiness: {http: {path: /, method: POST}}
+readiness: {udp: {}}
+restart: {max: 3}
+stop: {after: 3s}
+affinity: {zone: [a]}
+slo: 20ms
+runtime: container
+scheduler: ldp
+policy: p2c
+on_return: best
+spread: hard
+restart: {policy: Always}
+stop: {signal: STOP}
+stop: {grace: 5}
+ports: [{protocol: udp}]
+resources: {cpu: 2 cores}
+resources: {cpu: -1}
+resources: {cpu: 5000}
+resources: {memory: 12Q}
+resources: {memory: 128}
+resources: {memory: 1.5}
+replace_after: 20
+replace_after: -1s
+replicas: -1
+replicas: 10001
+replicas: "3"
+replicas: 1.5
+replicas: {}
+restart: {max_restarts: 1001}
+readiness: {tcp: {}, failures: 0}
+readiness: {interval: 1s}
+readiness: {http: {path: /}, tcp: {}}
+readiness: {http: {path: healthz}}
+readiness: {http: {}}
+ports: [{name: HTTP}]
+ports: [{name: a, ingress: {}}]
+ports: [{name: a, ingress: {host: "http://a.b"}}]
+ports: {http: 80}
+env: {1A: x}
+env: {A: [x]}
+env: {A: null}
+env: [A=b]
+args: x
+affinity: {cluster: [Edge]}
+affinity: {cluster: edge}
+resources: null
+`), "\n") {
+		both("application: x\nservices:\n  web:\n    command: [x]\n    " + line + "\n")
+	}
+	for _, source := range []string{
+		"services: {web: {command: [x]}}",
+		"application: x",
+		"application: x\nservices: {}",
+		"application: X\nservices: {web: {command: [x]}}",
+		"application: x\nservices: {Web: {command: [x]}}",
+		"application: x\nservices: {web: {}}",
+		"application: x\nservices: {web: {command: []}}",
+		"application: x\nservices: {web: {command: [x]}}\nversion: 3",
+		"[]",
+	} {
+		both(source)
+	}
+}
+
+// An editor shows the descriptions; none is missing.
+func TestSchemaDescribesEverything(t *testing.T) {
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Count(string(text), `"description":`), len(Verdicts()); got != want {
+		t.Errorf("%d descriptions for %d fields", got, want)
+	}
+}

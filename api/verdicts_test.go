@@ -1,0 +1,227 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table has exactly the fields of the structs, in their order within each
+// part, and says something about each.
+func TestVerdictsCoverTheStructs(t *testing.T) {
+	missing := map[string]bool{}
+	for _, f := range fields() {
+		missing[f.pattern] = true
+	}
+	for _, v := range Verdicts() {
+		if !missing[v.Path] {
+			t.Errorf("%s: is listed twice, or is not a field", v.Path)
+		}
+		delete(missing, v.Path)
+		switch {
+		case v.Note == "", v.Type == "":
+			t.Errorf("%s: has no note or no type", v.Path)
+		case v.Verdict != Enforced && v.Verdict != Refused && v.Verdict != Warned:
+			t.Errorf("%s: unknown verdict %q", v.Path, v.Verdict)
+		case v.Verdict == Refused && v.Instead == "":
+			t.Errorf("%s: does not say what to write instead", v.Path)
+		}
+		for _, value := range v.Values {
+			if value.Verdict == Refused && value.Instead == "" {
+				t.Errorf("%s: does not say what to write instead of %s", v.Path, value.Value)
+			}
+		}
+		for _, p := range []string{v.Pattern, v.Keys} {
+			if _, err := regexp.Compile(p); err != nil {
+				t.Errorf("%s: %v", v.Path, err)
+			}
+		}
+	}
+	for path := range missing {
+		t.Errorf("%s: no verdict", path)
+	}
+}
+
+// A refused field or value is refused by the parser, an enforced value accepted.
+func TestVerdictsAreCarriedOut(t *testing.T) {
+	try := func(path, value string) error {
+		keys := strings.Split(strings.TrimPrefix(path, "services.*."), ".")
+		doc := map[string]any{"command": []string{"x"}}
+		if keys[0] == "ports[]" {
+			doc["ports"] = []any{map[string]any{keys[1]: value}}
+		} else {
+			at := doc
+			for _, key := range keys[:len(keys)-1] {
+				inner := map[string]any{}
+				at[key], at = inner, inner
+			}
+			at[keys[len(keys)-1]] = value
+		}
+		source, err := json.Marshal(map[string]any{"application": "x", "services": map[string]any{"web": doc}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = Parse("f", source)
+		return err
+	}
+	for _, v := range Verdicts() {
+		if v.Verdict == Refused {
+			if err := try(v.Path, "1s"); err == nil || !strings.Contains(err.Error(), "not enforced yet: "+v.Instead) {
+				t.Errorf("%s: %v", v.Path, err)
+			}
+		}
+		for _, value := range v.Values {
+			err := try(v.Path, value.Value)
+			if value.Verdict == Enforced && err != nil {
+				t.Errorf("%s: %v", v.Path, err)
+			}
+			if value.Verdict == Refused && (err == nil || !strings.Contains(err.Error(), "not enforced yet: "+value.Instead)) {
+				t.Errorf("%s: %s: %v", v.Path, value.Value, err)
+			}
+		}
+		if len(v.Values) > 0 {
+			if err := try(v.Path, "nonsense"); err == nil || !strings.Contains(err.Error(), "is not a value of") {
+				t.Errorf("%s: nonsense: %v", v.Path, err)
+			}
+		}
+	}
+}
+
+// Defaults that the table states as values are those that Parse fills in.
+func TestDefaultsAreAsStated(t *testing.T) {
+	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}}}"
+	app, _, err := Parse("f", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, v := range Verdicts() {
+		if v.Default == "" || strings.Contains(v.Default, " ") || strings.HasPrefix(v.Default, "resources.") || v.Default == "min" {
+			continue // in words
+		}
+		at := doc
+		for _, key := range strings.Split(strings.Replace(v.Path, "*", "web", 1), ".") {
+			at = at.(map[string]any)[key]
+		}
+		if got := fmt.Sprint(at); got != v.Default {
+			t.Errorf("%s: default is %s, the table says %s", v.Path, got, v.Default)
+		}
+		checked++
+	}
+	if checked < 14 {
+		t.Errorf("only %d defaults were checked", checked)
+	}
+}
+
+// TestReferencePage keeps docs/descriptor.md current: go generate rewrites it.
+func TestReferencePage(t *testing.T) {
+	golden(t, "../docs/descriptor.md", referencePage(t))
+}
+
+func referencePage(t *testing.T) string {
+	t.Helper()
+	hello, err := os.ReadFile("testdata/hello.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("<!-- Made from the verdict table in api/verdicts.go by `go generate ./api`. Do not edit. -->")
+	p("# The descriptor\n")
+	p("One file says what should run and what it must achieve. It is one YAML document (or JSON), at most 1 MiB.")
+	p("`verge validate` and `verge apply` give the same verdict on it; `verge schema` prints its JSON Schema for editors.\n")
+	p("The smallest useful file:\n\n```yaml\n%s```\n", hello)
+	p("## Fields\n")
+	p("`*` stands for a name that you choose, `[]` for each entry of a list. **Enforced** fields do what they say.")
+	p("Fields and values that are *not enforced yet* are refused with an error; nothing is silently ignored, and a key that is not in this table is an error.\n")
+	p("| Field | Write | Default | Verdict | Meaning |")
+	p("|---|---|---|---|---|")
+	for _, v := range Verdicts() {
+		def := v.Default
+		if v.Required {
+			def = "*required*"
+		}
+		p("| `%s` | %s | %s | %s | %s |", v.Path, writes(v), def, v.Verdict, v.Note)
+	}
+	p("\n## Amounts\n")
+	p("| Kind | Write | Most |")
+	p("|---|---|---|")
+	p("| amount of cpu | cores `2`, `0.5`, or thousandths of a core `500m` | %s |", MaxCPU)
+	p("| amount of bytes | `128Mi`, `1.5Gi` (Ki Mi Gi Ti: powers of 1024), `200M` (k M G T: powers of 1000), or bytes `4096` | %s |", MaxBytes)
+	p("| duration | `20ms`, `1.5s`, `2m`, `1h30m`; `0` | %s |", MaxDuration)
+	p("\n## Variables\n")
+	p("Verge sets these in the environment of an instance. In `command`, `args` and `env`, `${NAME}` is replaced by the variable and `$$` by a dollar; `$NAME` stays as it is, for shells.\n")
+	p("| Variable | Value |")
+	p("|---|---|")
+	p("| `PORT`, `PORT_<NAME>` | number of the first port, and of the port of that name |")
+	p("| `VERGE_<SERVICE>_ADDR` | `host:port` of the first port of a service of the application |")
+	p("| `%s` | who and where the instance is |", strings.Join(instanceVariables, "`, `"))
+	p("\nNames are written in capitals, with `_` for `-`: the service `my-store` is in `%s`. `env` cannot set these names, and its values can refer to variables of Verge and of the worker, not to each other.\n", EnvName("my-store"))
+	p("## YAML\n")
+	p("- A text may be written without quotes; numbers and truth values in the place of a text are taken as they are written (`012` stays `012`). A text that contains any of `[ ] { } ,` needs quotes inside brackets: `[serve, \"${PORT}\"]`.")
+	p("- Whole numbers are decimal, without leading zeros.")
+	p("- A key without a value is an error: leave the key out.")
+	p("- Anchors and aliases work for whole values, as far as they expand to at most 1 MiB. Merge keys (`<<`) and tags (`!!str`) are refused.")
+	p("- Nesting ends at 32 levels.\n")
+	p("## Limits\n")
+	p("%d services in an application, %d replicas and %d ports in a service, %d characters in a name.", MaxServices, MaxReplicas, maxPorts, MaxNameLength)
+	return b.String()
+}
+
+// writes is the second column.
+func writes(v Verdict) string {
+	var now, later []string
+	for _, value := range v.Values {
+		if value.Verdict == Enforced {
+			now = append(now, "`"+value.Value+"`")
+		} else {
+			later = append(later, "`"+value.Value+"`")
+		}
+	}
+	text := v.Type
+	if len(now) > 0 {
+		text = strings.Join(now, ", ")
+	}
+	if len(later) > 0 {
+		text += "; *not enforced yet:* " + strings.Join(later, ", ")
+	}
+	if unit := map[string]func(int64) string{
+		"duration":        func(i int64) string { return Duration(i).String() },
+		"whole number":    func(i int64) string { return fmt.Sprint(i) },
+		"amount of bytes": func(i int64) string { return Bytes(i).String() },
+		"amount of cpu":   func(i int64) string { return CPU(i).String() },
+	}[v.Type]; unit != nil && v.Max > 0 {
+		text += fmt.Sprintf(", %s to %s", unit(v.Min), unit(v.Max))
+	}
+	return text
+}
+
+// The variable of a service tells which service it is of, so no two services
+// share one; the same holds for ports.
+func TestEnvNamesDoNotCollide(t *testing.T) {
+	for _, name := range []string{"a", "a-b", "a--b", "a1-2", "store-addr", "x_y", "A"} {
+		variable := strings.TrimSuffix(strings.TrimPrefix(EnvName(name), "VERGE_"), "_ADDR")
+		same := strings.ReplaceAll(strings.ToLower(variable), "_", "-") == name
+		if same != labelRE.MatchString(name) {
+			t.Errorf("%s: is a name: %v; is recovered from %s: %v", name, labelRE.MatchString(name), EnvName(name), same)
+		}
+	}
+}
+
+// The longest identifier of an instance must do as a key, a file and a subject.
+func TestInstanceIDsAreShort(t *testing.T) {
+	if n := len("..") + 2*MaxNameLength + len(fmt.Sprint(MaxReplicas)); n > 200 {
+		t.Errorf("an instance id can have %d characters", n)
+	}
+}

@@ -1,0 +1,46 @@
+package bus_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/bus"
+)
+
+// BenchmarkCommit measures acknowledged, fsynced commits of one writer.
+func BenchmarkCommit(b *testing.B) {
+	for _, n := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("ops=%d", n), func(b *testing.B) {
+			s := startRoot(b, newCA(b), b.TempDir(), "127.0.0.1:0").Store()
+			ops := make([]bus.Op, n)
+			value := make([]byte, 200)
+			for i := range ops {
+				ops[i] = bus.Put(fmt.Sprintf("inst.app.service.%d", i), value)
+			}
+			for b.Loop() {
+				if _, err := s.Commit(b.Context(), ops...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRev measures a small prefix in a store of 100,000 keys.
+func BenchmarkRev(b *testing.B) {
+	s := bus.NewMemStore()
+	for i := range 100 {
+		ops := make([]bus.Op, 1000)
+		for j := range ops {
+			ops[j] = bus.Put(fmt.Sprintf("to.%d.%d", i*100+j/10, j%10), nil)
+		}
+		if _, err := s.Commit(b.Context(), ops...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if s.Rev("to.17.") == 0 {
+			b.Fatal("prefix is empty")
+		}
+	}
+}

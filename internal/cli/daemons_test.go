@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest/resttest"
+)
+
+func TestDaemonFlags(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	var root RootFlags
+	var cluster ClusterFlags
+	var worker WorkerFlags
+	var dev DevFlags
+	f.daemons = Daemons{
+		Root:    func(_ context.Context, v RootFlags) error { root = v; return nil },
+		Cluster: func(_ context.Context, v ClusterFlags) error { cluster = v; return nil },
+		Worker:  func(_ context.Context, v WorkerFlags) error { worker = v; return nil },
+		Dev:     func(_ context.Context, v DevFlags) error { dev = v; return errors.New("port taken") },
+	}
+	f.env = map[string]string{"HOME": "/home/u", "VERGE_LOG_FORMAT": "json", "VERGE_ADVERTISE": "a.example,10.0.0.1", "VERGE_API": "127.0.0.1:1", "VERGE_CONTEXT": "/nowhere"}
+
+	if r := f.run("root", "--data-dir", "/d", "--api", "[::1]:0"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	root.Process = Process{LogFormat: root.LogFormat, LogLevel: root.LogLevel, Version: root.Version}
+	want := RootFlags{Process: Process{LogFormat: "json", LogLevel: "info", Version: "v-test"}, DataDir: "/d", API: "[::1]:0", Link: "0.0.0.0:8471",
+		Advertise: []string{"a.example", "10.0.0.1"}, ClusterDeadAfter: time.Minute}
+	if !reflect.DeepEqual(root, want) {
+		t.Errorf("root got %+v, want %+v", root, want)
+	}
+
+	if r := f.run("cluster", "--name", "edge", "--area", "north", "--area", "coast", "--token-file", "-", "--share-details", "--interval", "2s"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if cluster.DataDir == "" || cluster.Name != "edge" || len(cluster.Areas) != 2 || cluster.TokenFile != "-" || !cluster.ShareDetails || cluster.Interval != 2*time.Second || cluster.Link != ":8472" {
+		t.Errorf("cluster got %+v", cluster)
+	}
+	if cluster.Stdin == nil || cluster.Stdout == nil || cluster.Stderr == nil {
+		t.Error("cluster has no standard streams")
+	}
+
+	delete(f.env, "VERGE_ADVERTISE")
+	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || !dnsLabel.MatchString(worker.Name) {
+		t.Errorf("worker got %+v", worker)
+	}
+
+	r := f.run("dev", "--workers", "3")
+	if r.code != 1 || !strings.Contains(r.stderr, "verge: port taken") {
+		t.Errorf("%+v", r)
+	}
+	if !reflect.DeepEqual(dev.Clusters, []string{"edge", "fog", "cloud"}) || dev.Workers != 3 || dev.DataDir != "" || dev.API != "127.0.0.1:1" || dev.Gateway != "127.0.0.1:8480" {
+		t.Errorf("dev got %+v", dev)
+	}
+}
+
+func TestDaemonFlagsThatAreWrong(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	for line, want := range map[string]string{
+		"root --api 8470":                           "HOST:PORT",
+		"root --api :http":                          "port",
+		"root --api :99999":                         "port",
+		"root --link a/b:1":                         "host name",
+		"root --advertise host:1":                   "without a port",
+		"root --cluster-dead-after 0s":              "more than 0",
+		"root --log-format xml":                     "one of text, json",
+		"root --log-level loud":                     "one of debug",
+		"root extra":                                "one argument too many",
+		"cluster --name Edge":                       "DNS label",
+		"cluster --interval 11s":                    "1s to 10s",
+		"cluster --area north/sea":                  "DNS label",
+		"worker --cpus lots":                        "not an amount of cpu",
+		"worker --reserve 5":                        "percentage",
+		"worker --reserve NaN%":                     "percentage",
+		"worker --advertise a b":                    "one argument too many",
+		"worker --name w_1":                         "DNS label",
+		"worker --gateway 80":                       "HOST:PORT",
+		"dev --clusters edge,edge":                  "twice",
+		"dev --workers 0":                           "1 to 100",
+		"engine":                                    "--data-dir",
+		"engine --data-dir /d":                      "does not have that role",
+		"worker --name w1 --data-dir /d --label x":  "label",
+		"cluster --data-dir /d --name edge":         "does not have that role",
+		"root --cluster-dead-after 5":               "duration",
+		"worker --data-dir /d --advertise host:1:2": "host name",
+	} {
+		r := f.run(strings.Fields(line)...)
+		if r.code != 1 || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "→") {
+			t.Errorf("verge %s: exit %d: %s", line, r.code, r.stderr)
+		}
+	}
+	f.env["VERGE_WORKERS"] = "many"
+	if r := f.run("dev"); r.code != 1 || !strings.Contains(r.stderr, "VERGE_WORKERS") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestToLabel(t *testing.T) {
+	for host, want := range map[string]string{
+		"edge-1": "edge-1", "Node_7.example.org": "node-7", "10-0-0-1": "w-10-0-0-1", "": "w", "---": "w", "ünal": "nal",
+		strings.Repeat("a", 80): strings.Repeat("a", 63),
+	} {
+		got := toLabel(host)
+		if got != want || !dnsLabel.MatchString(got) {
+			t.Errorf("%q became %q, want %q", host, got, want)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func ago(d time.Duration) time.Time { return noon.Add(-d) }
+
+func step3(cluster string, start time.Time) []wire.Transition {
+	return []wire.Transition{
+		{To: wire.Registered, At: start, Tier: "root"},
+		{To: wire.Requested, At: start.Add(10 * time.Millisecond), Tier: "root"},
+		{To: wire.ClusterScheduled, At: start.Add(20 * time.Millisecond), Tier: "root"},
+		{To: wire.WorkerScheduled, At: start.Add(1 * time.Second), Tier: "cluster/" + cluster},
+		{To: wire.Running, At: start.Add(2 * time.Second), Tier: "cluster/" + cluster},
+	}
+}
+
+func instance(id, service string, ordinal int, cluster, worker string, start time.Time) wire.InstanceView {
+	return wire.InstanceView{
+		Instance: wire.Instance{
+			V: 1, ID: id, App: "guestbook", Service: service, Ordinal: ordinal, Incarnation: 1, Revision: 3,
+			Cluster: cluster, Worker: worker, State: wire.Running, Since: start.Add(2 * time.Second), Ready: true,
+			History: step3(cluster, start),
+		},
+		Source: "cluster/" + cluster, AgeSeconds: 2.4,
+	}
+}
+
+// world is a small fleet in which something is wrong everywhere.
+func world() *resttest.Fake {
+	start := ago(3 * time.Minute)
+	store := instance("guestbook.store.0", "store", 0, "edge", "w2", start)
+	store.State, store.Ready, store.Reason, store.Restarts = wire.Failed, false, "exited 5 times in a row", 5
+	store.LastExit = &wire.Exit{Code: 137, Signal: "KILL", At: ago(30 * time.Second), Attempt: 5}
+	store.Avoid = []string{"w2"}
+	store.History = append(store.History, wire.Transition{To: wire.Failed, At: ago(30 * time.Second), Tier: "cluster/edge", Why: "exited 5 times in a row"})
+	store.Since = ago(30 * time.Second)
+	lost := instance("guestbook.front.1", "front", 1, "fog", "fog/w1", start)
+	lost.Unreachable, lost.AgeSeconds, lost.Source = true, 65, "root"
+	gib := func(n float64) wire.Spread {
+		return wire.Spread{Sum: n * (1 << 30), Mean: n * (1 << 29), Max: n * (1 << 29)}
+	}
+	edge := wire.ClusterView{Name: "edge", Areas: []string{"north", "coast"}, Connected: true, AgeSeconds: 1.2, Joined: ago(50 * time.Hour), Version: "v-test",
+		Aggregate: &wire.Aggregate{Workers: 2, Areas: []string{"north"}, Runtimes: []string{"process"}, CPU: wire.Spread{Sum: 6500, Mean: 3250, Max: 4000},
+			Memory: gib(12.5), Disk: gib(80), Instances: 3, Capacity: api.Resources{CPU: 8000, Memory: 16 << 30, Disk: 100 << 30}, Details: true}}
+	fog := wire.ClusterView{Name: "fog", AgeSeconds: 65, Joined: ago(3 * time.Hour), Aggregate: &wire.Aggregate{Workers: 1, Suspect: 1, Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 10 << 30}}}
+	cloud := wire.ClusterView{Name: "cloud", AgeSeconds: -1, Joined: ago(time.Minute)}
+	w1 := wire.WorkerView{WorkerInfo: wire.WorkerInfo{V: 1, Name: "w1", Version: "v-test", Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 50 << 30},
+		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480", Cgroup: "v2"},
+		Cluster: "edge", Status: "ready", AgeSeconds: 0.8, Used: api.Resources{CPU: 1500, Memory: 3 << 29, Disk: 10 << 30}, Instances: 3}
+	w2 := w1
+	w2.Name, w2.Address, w2.Gateway, w2.Status, w2.AgeSeconds, w2.Used, w2.Instances, w2.Labels = "w2", "", "", "suspect", 9, api.Resources{}, 0, nil
+	app := wire.AppView{Name: "guestbook", Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready",
+		Services: []wire.ServiceView{
+			{Name: "front", Wanted: 3, Placed: 3, Running: 3, Ready: 3, Hosts: []string{"guestbook.local"}, Clusters: []string{"edge", "fog"}},
+			{Name: "store", Wanted: 1, Placed: 1, Message: "store.0 exited 5 times in a row", Clusters: []string{"edge"}},
+		}}
+	idle := wire.AppView{Name: "hello", Revision: 1, Created: ago(30 * time.Second), Applied: ago(30 * time.Second), Holds: true,
+		Services: []wire.ServiceView{{Name: "web", Wanted: 1, Placed: 1, Running: 1, Ready: 1, Clusters: []string{"cloud"}}}}
+	f := &resttest.Fake{
+		Apps: []wire.AppView{app, idle},
+		InstanceList: []wire.InstanceView{
+			instance("guestbook.front.0", "front", 0, "edge", "w1", start), lost,
+			instance("guestbook.front.2", "front", 2, "edge", "w1", start), store,
+		},
+		ClusterList: []wire.ClusterView{cloud, edge, fog},
+		WorkerList:  []wire.WorkerView{w1, w2},
+		EventList: []wire.Event{
+			{Seq: 7, At: ago(3 * time.Minute), Tier: "root", Subject: "application/guestbook", What: "applied, revision 3"},
+			{Seq: 9, At: ago(65 * time.Second), Tier: "root", Subject: "cluster/fog", What: "disconnected"},
+			{Seq: 10, At: ago(30 * time.Second), Tier: "cluster/edge", Subject: "instance/guestbook.store.0", What: "Failed: \x1b[31mexited\x1b[0m 5 times in a row"},
+		},
+		LogText: map[string]string{"guestbook.store.0": "ready to accept connections\nloading\nout of luck\n"},
+		Explanations: map[string]wire.Explanation{"guestbook.front.0": {Instance: "guestbook.front.0", Notes: []string{"decisions of cluster edge are as of 2s ago"}, Decisions: []wire.Explained{
+			{Tier: "root", At: start, Decision: place.Decision{V: 1, Kind: "clusters", TookNs: 84_000, Candidates: 3,
+				Request:  place.Request{Instance: "guestbook.front", Count: 3, Runtime: "process", Demand: api.Resources{CPU: 100, Memory: 64 << 20, Disk: 100 << 20}, Spread: "soft", Scheduler: "rom", Affinity: api.Affinity{Area: []string{"north"}}},
+				Filtered: []place.Filter{{Name: "connected", Removed: 1, Example: "cloud: no report yet"}},
+				Ranked:   []place.Ranked{{ID: "edge", Score: 12, Parts: map[string]float64{"expected": 12, "same": 0}}, {ID: "fog", Score: 4}},
+				Shares:   []place.ShareOut{{Cluster: "edge", Count: 2}, {Cluster: "fog", Count: 1}}}},
+			{Tier: "cluster/edge", At: start.Add(time.Second), Decision: place.Decision{V: 1, Kind: "worker", TookNs: 12_345, Candidates: 2, Chosen: "w1",
+				Request:  place.Request{Instance: "guestbook.front.0", Count: 1, Runtime: "process", Demand: api.Resources{CPU: 100, Memory: 64 << 20, Disk: 100 << 20}, Spread: "soft", Scheduler: "rom"},
+				Filtered: []place.Filter{{Name: "suspect", Removed: 1, Example: "w2"}},
+				Ranked:   []place.Ranked{{ID: "w1", Score: 0.61234567, Parts: map[string]float64{"rom": 0.61234567, "same": 0}}}}},
+		}}},
+		TokenAnswer: wire.TokenReply{Token: "verge-join-abc", Expires: noon.Add(time.Hour)},
+		ApplyAnswer: wire.ApplyResult{Name: "hello", Revision: 1, Change: "created"},
+	}
+	f.State = wire.StatusView{Role: "root", Name: "home", Version: "v-test", Started: ago(26 * time.Hour), Time: noon,
+		Clusters: f.ClusterList, Apps: f.Apps, Problems: []string{"cluster fog is disconnected for 65s", "application guestbook: 1 of 4 instances is not ready"}}
+	return f
+}

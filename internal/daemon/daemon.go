@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/engine"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/root"
+)
+
+// All are the roles of this build.
+func All() cli.Daemons {
+	return cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, Engine: runEngine, Dev: runDev}
+}
+
+func logger(p cli.Process) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
+		return nil, fmt.Errorf("log level %q: %w", p.LogLevel, err)
+	}
+	return obs.NewLogger(p.Stderr, p.LogFormat, level), nil
+}
+
+func runRoot(ctx context.Context, f cli.RootFlags) error {
+	log, err := logger(f.Process)
+	if err != nil {
+		return err
+	}
+	r, err := root.Start(ctx, root.Options{
+		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
+		Log: log.With("role", "root"),
+	})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	say(f.Process, "root ready at https://%s, clusters connect to %s", r.Addr(), r.Link()[0])
+	say(f.Process, "administrator's context: %s", r.ContextFile())
+	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --cluster NAME", r.ContextFile())
+	<-ctx.Done()
+	return nil
+}
+
+func runCluster(ctx context.Context, f cli.ClusterFlags) error {
+	log, err := logger(f.Process)
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, LinkAddr: f.Link, APIAddr: f.API,
+		Advertise: f.Advertise, Areas: f.Areas, Details: f.ShareDetails, Lambda: f.Interval,
+		Log: log.With("role", "cluster"),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
+	say(f.Process, "operator's context: %s", c.ContextFile())
+	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
+	<-ctx.Done()
+	return nil
+}
+
+func runWorker(ctx context.Context, f cli.WorkerFlags) error {
+	log, err := logger(f.Process)
+	if err != nil {
+		return err
+	}
+	capacity, err := agent.Capacity(f.DataDir, api.Resources{CPU: f.CPUs, Memory: f.Memory, Disk: f.Disk}, f.Reserve)
+	if err != nil {
+		return err
+	}
+	return agent.Run(ctx, agent.Options{
+		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin,
+		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Capacity: capacity, Labels: f.Labels,
+		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: log.With("role", "worker", "worker", f.Name),
+	})
+}
+
+func runEngine(ctx context.Context, f cli.EngineFlags) error {
+	log, err := logger(f.Process)
+	if err != nil {
+		return err
+	}
+	return engine.Main(ctx, f.DataDir, obs.Version(), log.With("role", "engine"))
+}
+
+// say tells whoever started the process something that is no log line.
+func say(p cli.Process, format string, args ...any) {
+	_, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) // nobody is left to be told
+}

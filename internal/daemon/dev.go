@@ -1,0 +1,291 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/engine"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/root"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// devReserve is the part of the machine that dev leaves to everything else.
+	devReserve = 0.05
+	devReady   = 30 * time.Second
+	devStop    = 20 * time.Second
+	loopback   = "127.0.0.1:0"
+)
+
+// dev is three tiers in one process.
+type dev struct {
+	flags cli.DevFlags
+	log   *slog.Logger
+	dir   string
+
+	root     *root.Root
+	clusters []*cluster.Cluster
+	agents   sync.WaitGroup
+
+	mu      sync.Mutex
+	engines []*engine.Engine
+	failed  error // of the first agent or engine that ended by itself
+}
+
+// runDev starts everything, says so, and stops everything when ctx ends.
+func runDev(ctx context.Context, f cli.DevFlags) (err error) {
+	begin := time.Now()
+	log, err := logger(f.Process)
+	if err != nil {
+		return err
+	}
+	d := &dev{flags: f, log: log, dir: f.DataDir}
+	if d.dir == "" {
+		if d.dir, err = os.MkdirTemp("", "verge-dev-"); err != nil {
+			return fmt.Errorf("making a temporary data directory: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	}
+	if d.dir, err = filepath.Abs(d.dir); err != nil {
+		return err
+	}
+	unlock, err := lock(d.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	// Agents and engines outlive ctx a little: they are stopped in order.
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer d.stop(cancel)
+	if err := d.start(ctx, run); err != nil {
+		return err
+	}
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() == nil {
+		d.greet(time.Since(begin))
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// lock makes sure that this is the only process in dir.
+func lock(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("preparing the data directory: %w", err)
+	}
+	path := filepath.Join(dir, "dev.lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // nothing was written
+		return nil, wire.Problemf(0, "in-use", "stop the other one, or choose another --data-dir", "the data directory is in use", "another verge dev works in %s", dir)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func (d *dev) start(ctx, run context.Context) (err error) {
+	d.root, err = root.Start(ctx, root.Options{
+		Dir: filepath.Join(d.dir, "root"), APIAddr: d.flags.API, LinkAddr: loopback, Log: d.log.With("role", "root"),
+	})
+	if err != nil {
+		return err
+	}
+	// One context file at the top, where the user is told to look.
+	data, err := os.ReadFile(d.root.ContextFile())
+	if err != nil {
+		return fmt.Errorf("reading the administrator's context: %w", err)
+	}
+	if err := os.WriteFile(d.contextFile(), data, 0o600); err != nil {
+		return fmt.Errorf("writing the context: %w", err)
+	}
+	d.clusters = make([]*cluster.Cluster, len(d.flags.Clusters))
+	errs := make([]error, len(d.flags.Clusters))
+	var all sync.WaitGroup
+	for i, name := range d.flags.Clusters {
+		all.Go(func() { errs[i] = d.startCluster(ctx, run, i, name) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (d *dev) contextFile() string { return filepath.Join(d.dir, "context.yaml") }
+
+func (d *dev) startCluster(ctx, run context.Context, n int, name string) (err error) {
+	dir := filepath.Join(d.dir, "clusters", name)
+	token, err := d.token(dir, func() (string, error) { return d.root.NewClusterToken(ctx, name) })
+	if err != nil {
+		return err
+	}
+	d.clusters[n], err = cluster.Start(ctx, cluster.Options{
+		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Root: d.root.Link(),
+		LinkAddr: loopback, APIAddr: loopback, Areas: []string{name}, Details: true,
+		Log: d.log.With("role", "cluster", "cluster", name),
+	})
+	if err != nil {
+		return fmt.Errorf("starting cluster %s: %w", name, err)
+	}
+	for w := range d.flags.Workers {
+		if err := d.startWorker(ctx, run, n, w); err != nil {
+			return fmt.Errorf("starting worker %d of cluster %s: %w", w+1, name, err)
+		}
+	}
+	return nil
+}
+
+// token makes a join token for a node that has not joined yet.
+func (d *dev) token(dir string, create func() (string, error)) (string, error) {
+	if _, err := os.Stat(filepath.Join(dir, "joined.json")); err == nil {
+		return "", nil
+	}
+	return create()
+}
+
+func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
+	c := d.clusters[n]
+	name := fmt.Sprintf("%s-%d", c.Name(), w+1)
+	dir := filepath.Join(d.dir, "workers", name)
+	token, err := d.token(filepath.Join(dir, wire.IdentityDir), func() (string, error) { return c.NewWorkerToken(ctx) })
+	if err != nil {
+		return err
+	}
+	capacity, err := agent.Capacity(d.dir, api.Resources{}, devReserve)
+	if err != nil {
+		return err
+	}
+	all := len(d.flags.Clusters) * d.flags.Workers
+	capacity = api.Resources{
+		CPU: capacity.CPU / api.CPU(all), Memory: capacity.Memory / api.Bytes(all), Disk: capacity.Disk / api.Bytes(all),
+	}
+	log := d.log.With("role", "worker", "worker", name)
+	o := agent.Options{
+		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Cluster: c.Link(),
+		DataAddr: loopback, Capacity: capacity, LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel, Log: log,
+		Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(run, dir, cfg, log) },
+	}
+	if n == 0 && w == 0 {
+		o.GatewayAddr = d.flags.Gateway
+	}
+	d.agents.Go(func() {
+		if err := agent.Run(run, o); err != nil && run.Err() == nil {
+			d.fail(fmt.Errorf("worker %s: %w", name, err))
+		}
+	})
+	return nil
+}
+
+func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.Hands, error) {
+	drivers, closeDrivers := engine.Drivers(dir, log)
+	e, err := engine.New(engine.Options{Dir: dir, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version()})
+	if err != nil {
+		closeDrivers()
+		return nil, err
+	}
+	d.mu.Lock()
+	d.engines = append(d.engines, e)
+	d.mu.Unlock()
+	d.agents.Go(func() {
+		defer closeDrivers()
+		if err := e.Run(run); err != nil && run.Err() == nil {
+			d.fail(fmt.Errorf("engine of worker %s: %w", cfg.Worker, err))
+		}
+	})
+	return e, nil
+}
+
+func (d *dev) fail(err error) {
+	d.log.Error("a part of dev ended", "error", err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed == nil {
+		d.failed = err
+	}
+}
+
+// wait returns when the root knows of every worker.
+func (d *dev) wait(ctx context.Context) error {
+	deadline := time.Now().Add(devReady)
+	for {
+		n := 0
+		for _, w := range d.root.Ready() {
+			n += w
+		}
+		d.mu.Lock()
+		failed := d.failed
+		d.mu.Unlock()
+		switch {
+		case failed != nil:
+			return failed
+		case n == len(d.flags.Clusters)*d.flags.Workers:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("only %d workers reported within %s; the log above says why", n, devReady)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (d *dev) greet(took time.Duration) {
+	p := d.flags.Process
+	out := func(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format+"\n", args...) }
+	out("ready in %s: clusters %s with %d workers each (%s/%s)", took.Round(time.Millisecond),
+		strings.Join(d.flags.Clusters, ", "), d.flags.Workers, runtime.GOOS, runtime.GOARCH)
+	out("  API      https://%s", d.root.Addr())
+	if d.flags.Gateway != "" {
+		out("  gateway  http://%s", d.flags.Gateway)
+	}
+	out("next, in another terminal:")
+	out("  export VERGE_CONTEXT=%s", d.contextFile())
+	out("  verge apply FILE")
+}
+
+// stop ends the instances first, while everything that could explain it is
+// still there, and then the tiers from the bottom up.
+func (d *dev) stop(cancel context.CancelFunc) {
+	ctx, done := context.WithTimeout(context.Background(), devStop)
+	defer done()
+	d.mu.Lock()
+	engines := d.engines
+	d.mu.Unlock()
+	var all sync.WaitGroup
+	for _, e := range engines {
+		all.Go(func() {
+			if err := e.Shutdown(ctx); err != nil {
+				d.log.Warn("stopping the instances of a worker", "error", err)
+			}
+		})
+	}
+	all.Wait()
+	cancel()
+	d.agents.Wait()
+	for _, c := range d.clusters {
+		if c != nil {
+			c.Close()
+		}
+	}
+	if d.root != nil {
+		d.root.Close()
+	}
+}

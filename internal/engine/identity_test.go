@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/pki"
+)
+
+// join gives the identity directory dir a certificate for subject.
+func join(t *testing.T, dir string, root *pki.Authority, cluster *pki.ClusterAuthority, subject pki.Subject) {
+	t.Helper()
+	public, err := pki.EnsureKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := cluster.Issue(pki.LeafRequest{Public: public, Subject: subject}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pki.SaveIdentity(dir, chain, root.PEM()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newAuthorities(t *testing.T) (*pki.Authority, *pki.ClusterAuthority) {
+	t.Helper()
+	root, err := pki.OpenAuthority(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	public, err := pki.EnsureClusterKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := root.SignCluster(public, "edge", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pki.SaveCluster(dir, chain, root.PEM()); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := pki.OpenClusterAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, cluster
+}
+
+// greet lets client connect to server as a worker's router does, and returns
+// what either side says.
+func greet(t *testing.T, client, server *identity, name string) error {
+	t.Helper()
+	sc, err := server.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.VerifyConnection = peerAllowed
+	cc, err := client.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cc = cc.Clone()
+	cc.ServerName = name
+	cc.VerifyConnection = peerAllowed
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	served := make(chan error, 1)
+	go func() {
+		err := tls.Server(b, sc).Handshake()
+		if err != nil {
+			_ = b.Close()
+		}
+		served <- err
+	}()
+	err = tls.Client(a, cc).Handshake()
+	if err != nil {
+		_ = a.Close()
+	}
+	return errors.Join(err, <-served)
+}
+
+func TestRoutersKnowEachOther(t *testing.T) {
+	t.Parallel()
+	root, cluster := newAuthorities(t)
+	id := func(s pki.Subject) *identity {
+		i := &identity{dir: filepath.Join(t.TempDir(), "identity"), log: slog.New(slog.DiscardHandler)}
+		join(t, i.dir, root, cluster, s)
+		return i
+	}
+	w1 := id(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w1"})
+	w2 := id(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w2"})
+	admin := id(pki.Subject{Role: pki.RoleCluster, Cluster: "edge"})
+	if err := greet(t, w1, w2, peerName("edge", "w2")); err != nil {
+		t.Errorf("two workers: %v", err)
+	}
+	if err := greet(t, w1, w2, peerName("edge", "w3")); err == nil {
+		t.Error("w2 passed for w3")
+	}
+	if err := greet(t, admin, w1, peerName("edge", "w1")); err == nil {
+		t.Error("one that is no worker was let in")
+	}
+}
+
+func TestIdentityIsReadAgain(t *testing.T) {
+	t.Parallel()
+	root, cluster := newAuthorities(t)
+	i := &identity{dir: filepath.Join(t.TempDir(), "identity"), log: slog.New(slog.DiscardHandler)}
+	if _, err := i.config(); err == nil {
+		t.Fatal("an identity without files")
+	}
+	worker := pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w1"}
+	serial := func() string {
+		t.Helper()
+		if _, err := i.config(); err != nil {
+			t.Fatal(err)
+		}
+		return i.current.Leaf().SerialNumber.String()
+	}
+	join(t, i.dir, root, cluster, worker)
+	first := serial()
+	if again := serial(); again != first {
+		t.Error("changed by itself")
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		join(t, i.dir, root, cluster, worker)
+		if serial() != first {
+			return
+		}
+		// Times of files are as coarse as the kernel's clock tick.
+		if time.Now().After(deadline) {
+			t.Fatal("a renewed certificate is not picked up")
+		}
+	}
+}

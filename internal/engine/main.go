@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/process"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ReadConfig reads what the agent wrote for the engine in the data directory dir.
+func ReadConfig(dir string) (wire.EngineConfig, error) {
+	var c wire.EngineConfig
+	path := filepath.Join(dir, wire.EngineConfigFile)
+	if err := readJSON(path, maxConfig, &c); err != nil {
+		return wire.EngineConfig{}, fmt.Errorf("engine configuration: %w; it is written by `verge worker`, which also starts the engine", err)
+	}
+	return c, wire.CheckVersion(path, c.V)
+}
+
+// Drivers returns the drivers of this build for the engine in the data directory
+// dir. To be closed when the engine has ended; what runs goes on.
+func Drivers(dir string, log *slog.Logger) (drivers map[string]runtime.Driver, closeAll func()) {
+	p := process.New(process.Options{Base: dir, Logger: log})
+	return map[string]runtime.Driver{p.Name(): p}, func() {
+		if err := p.Close(); err != nil {
+			log.Warn("close the process driver", "error", err)
+		}
+	}
+}
+
+// Main is `verge engine`: it runs the instances of the worker whose data
+// directory is dir until ctx is done or the agent asks for a shutdown. version is
+// the program's, for people.
+func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
+	c, err := ReadConfig(dir)
+	if err != nil {
+		return err
+	}
+	drivers, closeAll := Drivers(dir, log)
+	defer closeAll()
+	e, err := New(Options{Dir: dir, Config: c, Drivers: drivers, Log: log, Version: version, Listen: true})
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx)
+}

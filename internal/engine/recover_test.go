@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (r *rig) recordPath(id string) string {
+	return filepath.Join(r.dir, instancesDir, id, recordFile)
+}
+
+// edit changes the record of an instance on disk.
+func (r *rig) edit(id string, change func(*record)) {
+	r.t.Helper()
+	rec, err := readRecord(filepath.Dir(r.recordPath(id)), id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	change(&rec)
+	if err := writeJSON(r.recordPath(id), &rec); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestSuccessorAdopts(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		r.one(web0).end(7)
+		after(time.Second)
+		task, was := r.one(web0), r.status(web0)
+		r.stop()
+		if len(r.driver.live(web0)) != 1 {
+			t.Fatal("the end of the engine ended its instance")
+		}
+		r.start()
+		after(time.Second)
+		s := r.status(web0)
+		if s.Phase != wire.PhaseRunning || !s.Ready || s.PID != task.handle.PID || s.Restarts != 1 ||
+			s.LastExit == nil || s.LastExit.Code != 7 || s.Ports["http"] != was.Ports["http"] || !s.Started.Equal(was.Started) {
+			t.Errorf("got %+v\nwas %+v", s, was)
+		}
+		if r.driver.starts(web0) != 2 || len(r.strays.swept) != 0 {
+			t.Errorf("%d starts, swept %v", r.driver.starts(web0), r.strays.swept)
+		}
+		// It is ours as any other.
+		task.end(9)
+		after(time.Second)
+		if s := r.status(web0); s.LastExit.Code != 9 || s.Restarts != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestExitNobodySaw(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		r.stop()
+		r.one(web0).end(7)
+		r.start()
+		s := r.status(web0)
+		if s.LastExit == nil || !s.LastExit.Unknown || s.LastExit.Code != -1 || s.Phase != wire.PhasePending {
+			t.Errorf("%+v", s)
+		}
+		if !r.strays.was(web0) {
+			t.Error("children that may have outlived it were not looked for")
+		}
+		after(time.Second)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 1 {
+			t.Errorf("%+v", s)
+		}
+		rec, err := readRecord(filepath.Dir(r.recordPath(web0)), web0)
+		if err != nil || rec.Failures != 1 {
+			t.Errorf("failures in a row: %d, %v; want 1", rec.Failures, err)
+		}
+	})
+}
+
+func TestPowerCut(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		once := order(1, 1, 100)
+		once.Spec.Restart.Policy = "never"
+		orders := wire.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100), once},
+			Routes: []wire.Route{{V: wire.Version, App: "shop", Service: "web"}}}
+		if err := r.e.Apply(context.Background(), orders); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for range 4 {
+			r.one(web0).end(1)
+			after(3 * time.Second)
+		}
+		r.stop()
+		for _, task := range append(r.driver.live(web0), r.driver.live("shop.web.1")...) {
+			task.end(1)
+		}
+		r.boot, r.driver.boot, r.router.routes = "boot-2", "boot-2", nil
+		r.start()
+		// At once: nothing waits, and nothing was the instance's fault.
+		s := r.status(web0)
+		if s.Phase != wire.PhaseRunning || s.Restarts != 5 || s.LastExit == nil || !s.LastExit.Unknown {
+			t.Errorf("%+v", s)
+		}
+		if rec, err := readRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Failures != 0 {
+			t.Errorf("failures in a row: %d, %v; want 0", rec.Failures, err)
+		}
+		if len(r.router.routes) != 1 {
+			t.Error("routes were not taken from the file")
+		}
+		if s := r.status("shop.web.1"); s.Phase != wire.PhaseExited {
+			t.Errorf("what may never restart was started again: %+v", s)
+		}
+	})
+}
+
+func TestPowerCutEndsAWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		for range 4 {
+			r.one(web0).end(1)
+			after(time.Second)
+		}
+		r.one(web0).end(1)
+		synctest.Wait()
+		// The same boot waits on, another one does not.
+		r.stop()
+		r.start()
+		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why == "" {
+			t.Errorf("%+v", s)
+		}
+		r.stop()
+		r.boot, r.driver.boot = "boot-2", "boot-2"
+		r.start()
+		if s := r.status(web0); s.Phase != wire.PhaseRunning {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestStartThatWasNotNoted(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		r.stop()
+		// As if the engine had died between the start and its note.
+		r.edit(web0, func(rec *record) { rec.Starting, rec.Handle = true, nil })
+		r.start()
+		if !r.strays.was(web0) {
+			t.Error("its process was not looked for")
+		}
+		if n := r.driver.starts(web0); n != 2 {
+			t.Errorf("%d starts", n)
+		}
+		if s := r.status(web0); s.Phase != wire.PhaseRunning {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestOrderGoneWhileAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100), order(1, 1, 100))
+		task := r.one("shop.web.1")
+		r.stop()
+		o := wire.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100)}}
+		if err := writeJSON(filepath.Join(r.dir, wire.EngineOrdersFile), &o); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		if sig, _, _ := task.seen(); len(sig) != 1 {
+			t.Errorf("not stopped in its orderly way: %v", sig)
+		}
+		if _, err := os.Stat(r.recordPath("shop.web.1")); !os.IsNotExist(err) {
+			t.Errorf("not forgotten: %v", err)
+		}
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || r.driver.starts(web0) != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestDamagedOrdersStopNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100), order(1, 1, 100))
+		r.stop()
+		path := filepath.Join(r.dir, wire.EngineOrdersFile)
+		if err := os.WriteFile(path, []byte(`{"v":1,"orders":[{"id`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// Something without any record, which nobody may touch before orders come.
+		r.strays.marked = map[string][]int{"shop.web.5": {4711}, "../../etc": {4712}}
+		r.start()
+		after(time.Second)
+		for _, id := range []string{web0, "shop.web.1"} {
+			if s := r.status(id); s.Phase != wire.PhaseRunning || !s.Ready || r.driver.starts(id) != 1 {
+				t.Errorf("%s: %+v", id, s)
+			}
+		}
+		if p := r.problems(); !strings.Contains(p, "orders.json") || !strings.Contains(p, "orders.json.corrupt-1") {
+			t.Errorf("problems: %q", p)
+		}
+		if s, _ := r.e.State(context.Background(), 0, 0); !s.Have.IsZero() {
+			t.Errorf("claims to have %v", s.Have)
+		}
+		if _, err := os.Stat(path + ".corrupt-1"); err != nil {
+			t.Error(err)
+		}
+		if len(r.strays.swept) != 0 {
+			t.Errorf("swept %v without orders", r.strays.swept)
+		}
+		// What ends is healed from its record.
+		r.one(web0).end(1)
+		after(time.Second)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 1 {
+			t.Errorf("%+v", s)
+		}
+		// Then orders come.
+		r.apply(order(1, 1, 100))
+		if len(r.driver.live(web0)) != 0 || !r.strays.was("shop.web.5") || r.strays.was("../../etc") {
+			t.Errorf("live %d, swept %v", len(r.driver.live(web0)), r.strays.swept)
+		}
+		if s := r.status("shop.web.1"); r.driver.starts("shop.web.1") != 1 || s.Phase != wire.PhaseRunning {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestDamagedRecordStartsAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100), order(1, 1, 100))
+		r.stop()
+		wrong, err := json.Marshal(record{V: wire.Version, Order: order(4, 1, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, data := range map[string][]byte{web0: []byte("\x00\x00\x00"), "shop.web.1": wrong} {
+			if err := os.WriteFile(r.recordPath(id), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.start()
+		for _, id := range []string{web0, "shop.web.1"} {
+			if !r.strays.was(id) || r.driver.starts(id) != 2 || r.status(id).Phase != wire.PhaseRunning {
+				t.Errorf("%s: swept %v, %d starts", id, r.strays.swept, r.driver.starts(id))
+			}
+			if _, err := os.Stat(r.recordPath(id) + ".corrupt-1"); err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(r.problems(), id+"/state.json") {
+				t.Errorf("problems: %q", r.problems())
+			}
+		}
+	})
+}
+
+func TestDiskThatCannotBeWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		// A folder in the record's place fails every write of it, also for root.
+		path := r.recordPath(web0)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r.one(web0).end(7)
+		after(30 * time.Second)
+		s := r.status(web0)
+		if s.LastExit == nil || s.LastExit.Code != 7 || s.Phase != wire.PhasePending || r.driver.starts(web0) != 1 {
+			t.Errorf("%d starts, %+v", r.driver.starts(web0), s)
+		}
+		if p := r.problems(); !strings.Contains(p, web0) || !strings.Contains(p, "can't be kept") {
+			t.Errorf("problems: %q", p)
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		after(10 * time.Second)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.LastExit.Code != 7 {
+			t.Errorf("%+v", s)
+		}
+		if p := r.problems(); p != "" {
+			t.Errorf("problems: %q", p)
+		}
+
+		// Orders that can't be stored are not acted on.
+		orders := filepath.Join(r.dir, wire.EngineOrdersFile)
+		if err := os.Remove(orders); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(orders, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version}); err == nil {
+			t.Error("acknowledged orders that are not on disk")
+		}
+		synctest.Wait()
+		if r.status(web0).Phase != wire.PhaseRunning {
+			t.Error("acted on orders that are not on disk")
+		}
+	})
+}
+
+func TestOneEnginePerDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	unlock, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(dir); err == nil || !strings.Contains(err.Error(), "another engine works in this directory") {
+		t.Errorf("got %v", err)
+	}
+	unlock()
+	again, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	o := order(3, 1, 100)
+	o.Spec.Command = []string{"front", "--listen=:${PORT_ADMIN_UI}"}
+	o.Spec.Args = []string{"--store", "${VERGE_STORE_ADDR}", "$$HOME", "${MODE}"}
+	o.Spec.Env = map[string]string{"MODE": "on ${VERGE_WORKER}", "PATH": "/opt/bin:${PATH}"}
+	o.Spec.Ports = []api.Port{{Protocol: "http"}, {Name: "admin-ui"}}
+	o.Peers = map[string][]api.Port{
+		"store":   {{Name: "redis"}, {Name: "stats"}},
+		"store-a": {{Name: "x"}}, "idle": nil,
+		"s": {{Name: "first"}, {Name: "a"}}, "s-a": {{Name: "y"}},
+	}
+	around := surroundings{
+		path: "/usr/bin", cluster: "edge", worker: "w1", engine: "mark", work: "/w", tmp: "/t",
+		ports: map[string]int{"http": 25001, "admin-ui": 25002},
+		addrs: map[string]map[string]string{
+			"store":   {"redis": "127.0.0.1:20001", "stats": "127.0.0.1:20002"},
+			"store-a": {"x": "127.0.0.1:20003"},
+			"s":       {"first": "127.0.0.1:20004", "a": "127.0.0.1:20005"}, "s-a": {"y": "127.0.0.1:20006"},
+		},
+	}
+	argv, env, err := resolve(&o, around)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"front", "--listen=:25002", "--store", "127.0.0.1:20001", "$HOME", "on w1"}; !slices.Equal(argv, want) {
+		t.Errorf("got %q\nwant %q", argv, want)
+	}
+	for _, want := range []string{
+		"PORT=25001", "PORT_HTTP=25001", "PORT_ADMIN_UI=25002", "PATH=/opt/bin:/usr/bin", "HOME=/w", "TMPDIR=/t",
+		"VERGE_APP=shop", "VERGE_SERVICE=web", "VERGE_INSTANCE=shop.web.3", "VERGE_ORDINAL=3",
+		"VERGE_WORKER=w1", "VERGE_CLUSTER=edge", "VERGE_ENGINE=mark",
+		"VERGE_STORE_ADDR=127.0.0.1:20001", "VERGE_STORE_REDIS_ADDR=127.0.0.1:20001", "VERGE_STORE_STATS_ADDR=127.0.0.1:20002",
+		"VERGE_S_A_ADDR=127.0.0.1:20006", // the service s-a, not the port a of s
+	} {
+		if !slices.Contains(env, want) {
+			t.Errorf("environment lacks %s:\n%s", want, strings.Join(env, "\n"))
+		}
+	}
+	for name, change := range map[string]func(*api.Service){
+		"VERGE_INSTANCE": func(s *api.Service) { s.Env = map[string]string{"VERGE_INSTANCE": "a.b.0"} },
+		"${GONE}":        func(s *api.Service) { s.Args = []string{"${GONE}"} },
+		"empty":          func(s *api.Service) { s.Command = []string{"${EMPTY}"}; s.Env = map[string]string{"EMPTY": ""} },
+	} {
+		bad := order(0, 1, 100)
+		change(bad.Spec)
+		if _, _, err := resolve(&bad, around); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	busy := map[int]bool{}
+	p := newPortPool("seed", func(n int) bool { return !busy[n] })
+	service := []api.Port{{Name: "a"}, {Name: "b"}}
+	one, err := p.give("x.y.0", service, nil)
+	if err != nil || len(one) != 2 || one["a"] == one["b"] {
+		t.Fatalf("%v, %v", one, err)
+	}
+	for _, n := range one {
+		if n < firstPort || n > lastPort {
+			t.Errorf("port %d", n)
+		}
+	}
+	// Again: the same; but what somebody else took meanwhile is exchanged.
+	busy[one["b"]] = true
+	again, err := p.give("x.y.0", service, one)
+	if err != nil || again["a"] != one["a"] || again["b"] == one["b"] {
+		t.Errorf("was %v, is %v, %v", one, again, err)
+	}
+	// No two instances share one, even if both would prefer it.
+	other, err := p.give("x.y.1", service, again)
+	if err != nil || other["a"] == again["a"] || other["b"] == again["b"] {
+		t.Errorf("%v and %v, %v", again, other, err)
+	}
+	p.release("x.y.0")
+	if got, _ := p.give("x.y.2", service, again); got["a"] != again["a"] {
+		t.Errorf("a released port is not given again: %v", got)
+	}
+	full := newPortPool("seed", func(int) bool { return false })
+	if _, err := full.give("x.y.0", service, nil); err == nil || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("none free: %v", err)
+	}
+}
+
+func TestBindable(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if bindable(l.Addr().(*net.TCPAddr).Port) {
+		t.Error("a port that is listened on is called free")
+	}
+}
+
+func TestCheckOf(t *testing.T) {
+	t.Parallel()
+	ports := map[string]int{"http": 1000, "admin": 2000}
+	both := []api.Port{{Name: "http"}, {Name: "admin"}}
+	for name, c := range map[string]struct {
+		spec api.Service
+		want check
+		err  string
+	}{
+		"nothing to check": {want: check{}},
+		"first port":       {spec: api.Service{Ports: both}, want: check{port: 1000, interval: 2 * time.Second, timeout: time.Second, failures: 3}},
+		"http": {spec: api.Service{Ports: both, Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "/ok", Port: "admin"}, Interval: 5e9, Timeout: 3e9, Failures: 1}},
+			want: check{port: 2000, path: "/ok", interval: 5 * time.Second, timeout: 3 * time.Second, failures: 1}},
+		"a path that would name a host": {spec: api.Service{Ports: both, Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "@example.com/"}}},
+			want: check{port: 1000, path: "/@example.com/", interval: 2 * time.Second, timeout: time.Second, failures: 3}},
+		"unknown port": {spec: api.Service{Ports: both, Readiness: &api.Check{TCP: &api.TCPCheck{Port: "x"}}}, err: `"x"`},
+		"no port":      {spec: api.Service{Readiness: &api.Check{TCP: &api.TCPCheck{}}}, err: "no port"},
+	} {
+		got, err := checkOf(&c.spec, ports)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestNetProber(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ok":
+			if r.Host != "127.0.0.1" {
+				w.WriteHeader(http.StatusMisdirectedRequest)
+			}
+		case "/moved":
+			http.Redirect(w, r, "/bad", http.StatusFound)
+		case "/hang":
+			<-hang
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer srv.Close()
+	defer close(hang)
+	port := srv.Listener.Addr().(*net.TCPAddr).Port
+	p := newNetProber()
+	for path, want := range map[string]string{"": "", "/ok": "", "/moved": "", "/bad": "status 500", "/hang": "deadline"} {
+		timeout := 10 * time.Second
+		if path == "/hang" {
+			timeout = 50 * time.Millisecond
+		}
+		err := p.probe(context.Background(), check{port: port, path: path, timeout: timeout})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", path, err, want)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.probe(context.Background(), check{port: free, timeout: time.Second}); err == nil || !strings.Contains(err.Error(), strconv.Itoa(free)) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+func TestStraysEndsOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	mark := wire.NewID()
+	spawn := func(engine, id string) *exec.Cmd {
+		// A child of its own, as an instance may have.
+		cmd := exec.Command("sh", "-c", "sleep 600 & wait")
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), envEngine + "=" + engine, envInstance + "=" + id}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	mine, other, foreign := spawn(mark, "a.b.0"), spawn(mark, "a.b.1"), spawn("not"+mark, "a.b.0")
+	s := strays{engine: mark}
+	t.Cleanup(func() {
+		for _, id := range []string{"a.b.0", "a.b.1"} {
+			if err := errors.Join(s.end(context.Background(), id), strays{engine: "not" + mark}.end(context.Background(), id)); err != nil {
+				t.Error(err)
+			}
+		}
+		_, _ = other.Process.Wait()
+		_, _ = foreign.Process.Wait()
+	})
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		found, err := s.find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found["a.b.0"]) == 2 && len(found["a.b.1"]) == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("found %v", found)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := s.end(context.Background(), "a.b.0"); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := mine.Process.Wait(); err != nil || st.String() != "signal: killed" {
+		t.Errorf("%v, %v", st, err)
+	}
+	found, err := s.find()
+	if err != nil || len(found["a.b.0"]) != 0 || len(found["a.b.1"]) != 2 {
+		t.Errorf("left %v, %v", found, err)
+	}
+	if !alive(foreign.Process.Pid) {
+		t.Error("another engine's process was killed")
+	}
+}
+
+func TestProblemsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	b := newBoard(wire.EngineInfo{})
+	var lines strings.Builder
+	p := newProblems(logTo(&lines), b)
+	for range 3 {
+		p.set("disk", errors.New("full"))
+	}
+	if s, _, _ := b.since(0); s.Seq != 1 || len(s.Info.Problems) != 1 || s.Info.Problems[0] != "disk: full" {
+		t.Errorf("%+v", s)
+	}
+	for i := range 2 * maxProblems {
+		p.set(fmt.Sprintf("x%03d", i), errors.New("bad"))
+	}
+	if s, _, _ := b.since(0); len(s.Info.Problems) != maxProblems+1 {
+		t.Errorf("%d problems shown", len(s.Info.Problems))
+	}
+	p.set("disk", nil)
+	p.set("disk", nil)
+	if n := strings.Count(lines.String(), "about=disk"); n != 2 {
+		t.Errorf("%d lines about it, want one at its begin and one at its end:\n%s", n, lines.String())
+	}
+}

@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func reserveAll(t testing.TB, r *Router, services ...string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	for _, s := range services {
+		addrs, err := r.Reserve("app", s, []api.Port{{Name: "http"}, {Protocol: "tcp"}})
+		must(t, err)
+		if len(addrs) != 2 || addrs["http"] == "" || addrs["tcp"] == "" || addrs["http"] == addrs["tcp"] {
+			t.Fatalf("Reserve: %v", addrs)
+		}
+		for p, a := range addrs {
+			got[s+"/"+p] = a
+		}
+	}
+	return got
+}
+
+func TestAddressesOutliveTheRouter(t *testing.T) {
+	t.Parallel()
+	opts := Options{
+		Worker: "a", Local: &fakeEngine{}, EntryHost: entryHost(t),
+		StateFile: filepath.Join(t.TempDir(), "ports.json"),
+	}
+	r, err := New(opts)
+	must(t, err)
+	// The order in which services are first seen decides their numbers where two
+	// hash alike; another order after a restart must not.
+	before := reserveAll(t, r, "web", "db", "cache") // before Start, as after a power cut
+	must(t, r.Start(t.Context()))
+	r.SetRoutes([]wire.Route{webRoute()})
+	r.Close()
+
+	r, err = New(opts)
+	must(t, err)
+	defer r.Close()
+	must(t, r.Start(t.Context()))
+	if n := len(r.Entries()); n != 6 {
+		t.Fatalf("%d entries are known after a restart, want 6", n)
+	}
+	for _, e := range r.Entries() {
+		if _, _, err := greetFrom(e.Addr); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s without a route: %v, want a reset", e.Addr, err)
+		}
+	}
+	after := reserveAll(t, r, "cache", "web", "db")
+	for k, a := range before {
+		if after[k] != a {
+			t.Errorf("%s moved from %s to %s", k, a, after[k])
+		}
+	}
+}
+
+func TestEntriesFollowRoutes(t *testing.T) {
+	t.Parallel()
+	a := newWorker(t, newAuthority(t), "a", nil)
+	reserveAll(t, a.Router, "db")
+	a.SetRoutes([]wire.Route{webRoute()})
+	addr := a.addr(t, "tcp")
+	names := func() []string {
+		var out []string
+		for _, e := range a.Entries() {
+			out = append(out, e.Service+"/"+e.Port)
+		}
+		return out
+	}
+	if got := names(); !slices.Equal(got, []string{"db/http", "db/tcp", "web/tcp"}) {
+		t.Fatalf("entries %v", got)
+	}
+	a.SetRoutes(nil)
+	if got := names(); !slices.Equal(got, []string{"db/http", "db/tcp"}) {
+		t.Fatalf("entries %v: a reserved one must stay, a withdrawn one must not", got)
+	}
+	if _, _, err := greetFrom(addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("the withdrawn address: %v", err)
+	}
+	a.SetRoutes([]wire.Route{webRoute()})
+	if got := a.addr(t, "tcp"); got != addr {
+		t.Fatalf("moved from %s to %s", addr, got)
+	}
+}
+
+func TestTakenAddressIsReportedAndTakenBack(t *testing.T) {
+	t.Parallel()
+	opts := Options{
+		Worker: "a", Cluster: "edge", Local: &fakeEngine{}, EntryHost: entryHost(t),
+		StateFile: filepath.Join(t.TempDir(), "ports.json"),
+	}
+	r, err := New(opts)
+	must(t, err)
+	addr := reserveAll(t, r, "web")["web/http"]
+	r.Close()
+	stranger, err := net.Listen("tcp", addr)
+	must(t, err)
+
+	r, err = New(opts)
+	must(t, err)
+	defer r.Close()
+	must(t, r.Start(t.Context()))
+	problem := func() string {
+		for _, e := range r.Entries() {
+			if e.Addr == addr {
+				return e.Problem
+			}
+		}
+		return "no such entry"
+	}
+	if p := problem(); !strings.Contains(p, "in use") {
+		t.Fatalf("problem %q", p)
+	}
+	if got := reserveAll(t, r, "web")["web/http"]; got != addr {
+		t.Fatalf("the promised address moved to %s", got)
+	}
+	must(t, stranger.Close())
+	eventually(t, "the address is taken back", func() bool { return problem() == "" })
+	if _, _, err := greetFrom(addr); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("%v, want a reset by the router", err)
+	}
+}
+
+func TestDamagedStateFileIsSetAside(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"rubbish":   "\x00\x01",
+		"version":   `{"v":9,"ports":[]}`,
+		"duplicate": `{"v":1,"ports":[{"app":"a","service":"b","port":"c","number":7},{"app":"a","service":"b","port":"d","number":7}]}`,
+		"range":     `{"v":1,"ports":[{"app":"a","service":"b","port":"c","number":70000}]}`,
+	} {
+		path := filepath.Join(t.TempDir(), "ports.json")
+		must(t, os.WriteFile(path, []byte(content), 0o600))
+		b, err := loadBook(path)
+		if err == nil || !strings.Contains(err.Error(), path) || len(b.records) != 0 {
+			t.Errorf("%s: %v, %v", name, b.records, err)
+		}
+		if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != content {
+			t.Errorf("%s: set aside %q, %v", name, kept, err)
+		}
+	}
+}
+
+// Two books that see the same services in any order give unique numbers, keep
+// them over save and load, and forget only what is not in use.
+func TestBook(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		path := filepath.Join(dir, strconv.Itoa(n))
+		b := newBook(path)
+		b.count = 8
+		foreign := map[int]bool{}
+		for _, p := range rapid.SliceOfN(rapid.IntRange(b.first, b.first+7), 0, 2).Draw(t, "taken by others") {
+			foreign[p] = true
+		}
+		try := func(p int) error {
+			if foreign[p] {
+				return syscall.EADDRINUSE
+			}
+			return nil
+		}
+		used := map[entryKey]bool{}
+		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+			k := entryKey{"a", fmt.Sprint(rapid.IntRange(0, 11).Draw(t, "service")), "p"}
+			if used[k] && rapid.Bool().Draw(t, "release") {
+				delete(used, k)
+				continue
+			}
+			before := len(used)
+			number, known := b.numbers[k]
+			if !known {
+				if err := b.allocate(k, func(k entryKey) bool { return used[k] }, try); err != nil {
+					if before+len(foreign) < b.count && len(b.records) < b.count-len(foreign) {
+						t.Fatalf("%d in use of %d: %v", before, b.count, err)
+					}
+					continue
+				}
+				number = b.numbers[k]
+			}
+			used[k] = true
+			if foreign[number] || number < b.first || number >= b.first+b.count {
+				t.Fatalf("number %d", number)
+			}
+		}
+		for k := range used {
+			if b.taken[b.numbers[k]] != k {
+				t.Fatalf("%v lost its number", k)
+			}
+		}
+		if err := b.save(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := loadBook(path)
+		if err != nil || !slices.Equal(again.records, b.records) {
+			t.Fatalf("%v became %v, %v", b.records, again.records, err)
+		}
+	})
+}
+
+// Budget: a service costs a worker one listener and one goroutine, 16 KiB.
+func TestMemoryOfThousandEntries(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 3000 {
+		t.Skipf("needs 3,000 open files, limit is %d (%v)", limit.Cur, err)
+	}
+	r, err := New(Options{Worker: "a", Local: &fakeEngine{}, EntryHost: entryHost(t)})
+	must(t, err)
+	defer r.Close()
+	must(t, r.Start(t.Context()))
+	used := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	before := used()
+	routes := make([]wire.Route, 1000)
+	for i := range routes {
+		routes[i] = wire.Route{App: "app", Service: fmt.Sprintf("s%d", i), Ports: tcpPort}
+	}
+	r.SetRoutes(routes)
+	if n := len(r.Entries()); n != 1000 {
+		t.Fatalf("%d entries", n)
+	}
+	each := (int64(used()) - int64(before)) / 1000
+	t.Logf("%d bytes per entry", each)
+	if each > 16<<10 {
+		t.Errorf("%d bytes per entry, budget 16384", each)
+	}
+	runtime.KeepAlive(routes)
+}
