@@ -269,7 +269,8 @@ func (d *decoder) integer(n *node, v reflect.Value, at where) {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
-	if !n.plain || !wholeNumber.MatchString(n.text) {
+	i, err := strconv.ParseInt(n.text, 10, 64)
+	if !n.plain || err != nil || !wholeNumber.MatchString(n.text) {
 		remedy := "write digits only"
 		switch plain := strings.TrimLeft(strings.NewReplacer("_", "", "+", "").Replace(n.text), "0"); {
 		case !n.plain && wholeNumber.MatchString(n.text):
@@ -278,11 +279,6 @@ func (d *decoder) integer(n *node, v reflect.Value, at where) {
 			remedy = "write " + plain
 		}
 		d.fail(n.pos, at.path, "expected a whole number, found "+quote(n.text), remedy)
-		return
-	}
-	i, err := strconv.ParseInt(n.text, 10, 64)
-	if err != nil {
-		d.fail(n.pos, at.path, "expected a whole number, found "+quote(n.text), "")
 		return
 	}
 	if d.inRange(n, i, at, func(i int64) string { return strconv.FormatInt(i, 10) }) {

@@ -15,6 +15,7 @@ import (
 // Times of the loop.
 const (
 	maxLambda = 10 * time.Second // longest time between two reports of a worker
+	minLambda = time.Second      // shortest
 	// silence beyond which a worker is suspect, in its own λ.
 	silence = 2.5
 	// forgiveAfter is how long a worker on which an instance failed for good is

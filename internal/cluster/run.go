@@ -222,7 +222,9 @@ func (c *Cluster) writeContext() error {
 }
 
 // apiAddrs and linkAddrs are the addresses by which others reach this cluster.
-func (c *Cluster) apiAddrs() []string  { return enroll.Reachable(c.opts.Advertise, c.api.Addr().String()) }
+func (c *Cluster) apiAddrs() []string {
+	return enroll.Reachable(c.opts.Advertise, c.api.Addr().String())
+}
 func (c *Cluster) linkAddrs() []string { return enroll.Reachable(c.opts.Advertise, c.server.Addr()) }
 
 // Join implements rest.Backend: a worker wants in.
@@ -280,9 +282,10 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 // Name of the cluster.
 func (c *Cluster) Name() string { return c.name }
 
-// Addr is where people reach the cluster's HTTP interface, Link where workers
-// do.
-func (c *Cluster) Addr() string   { return c.apiAddrs()[0] }
+// Addr is where people reach the cluster's HTTP interface.
+func (c *Cluster) Addr() string { return c.apiAddrs()[0] }
+
+// Link is where workers connect, most likely address first.
 func (c *Cluster) Link() []string { return c.linkAddrs() }
 
 // NewWorkerToken makes a join token, as the HTTP interface does.

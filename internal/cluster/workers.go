@@ -117,7 +117,7 @@ func (c *core) onWorker(name string, connected bool) {
 // while itself doubts itself first: it gives everybody a new chance to be heard.
 // It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), tick, maxLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), tick, minLambda)
 	c.lastPass = now
 	for name, w := range c.m.workers {
 		v := life.Judge(now, life.Peer{

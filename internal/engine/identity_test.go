@@ -19,7 +19,7 @@ func join(t *testing.T, dir string, root *pki.Authority, cluster *pki.ClusterAut
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain, err := cluster.Issue(pki.LeafRequest{Public: public, Subject: subject}, time.Now())
+	chain, err := cluster.Issue(pki.LeafRequest{PublicKey: public, Subject: subject}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ const (
 	entrance // what several roles do alike with several doers
 	roles
 	client
+	composition // puts the roles behind the command line
 	program
 	outside // tools, examples, end-to-end tests: they may use anything
 	unknown
@@ -28,7 +29,7 @@ const (
 func (l layer) String() string {
 	return [...]string{
 		"the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…)", "a doer",
-		"shared by roles", "a role", "the client (internal/cli)", "the program (cmd/verge)", "outside", "no layer",
+		"shared by roles", "a role", "the client (internal/cli)", "the composition (internal/daemon)", "the program (cmd/verge)", "outside", "no layer",
 	}[l]
 }
 
@@ -52,6 +53,7 @@ var rooms = map[string]layer{
 	"internal/engine":     roles,
 	"internal/root":       roles,
 	"internal/cli":        client,
+	"internal/daemon":     composition,
 	"cmd/verge":           program,
 
 	"e2e":            outside,

@@ -30,7 +30,7 @@ func dialData(t *testing.T, w *worker, who func() (*tls.Config, error), trust *a
 	return conn, conn.Handshake()
 }
 
-// ask sends a preamble and returns the answer.
+// askData sends a preamble and returns the answer.
 func askData(conn *tls.Conn, p preamble) (status, string, error) {
 	b, err := p.encode()
 	if err != nil {

@@ -283,7 +283,7 @@ func (w *worker) addr(t testing.TB, port string) string {
 	return ""
 }
 
-// greet opens a connection and returns it after the greeting.
+// greetFrom opens a connection and returns it, and who greeted.
 func greetFrom(addr string) (net.Conn, string, error) {
 	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -384,5 +386,60 @@ func TestStartFailsWholeWhenAPortIsTaken(t *testing.T) {
 	}
 	if r.DataAddr() != "" {
 		t.Fatal("the data port stayed open")
+	}
+}
+
+// Close cuts what is open, waits, and leaves nothing behind.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	a.addGreeter(t, "app.web.0")
+	b.addGreeter(t, "app.web.1")
+	entered := make(chan struct{})
+	a.addHTTP(t, "app.api.0", http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		close(entered)
+		<-req.Context().Done()
+	}))
+	api := hostRoute(host, a.endpoint("app.api.0"))
+	api.Service = "api"
+	a.SetRoutes([]wire.Route{webRoute(a.endpoint("app.web.0"), b.endpoint("app.web.1")), api})
+	addr, gate := a.addr(t, "tcp"), a.GatewayAddr()
+	var open []net.Conn
+	for range 2 {
+		c, _, err := greetFrom(addr)
+		must(t, err)
+		open = append(open, c)
+	}
+	c, err := net.Dial("tcp", gate)
+	must(t, err)
+	_, err = fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host)
+	must(t, err)
+	<-entered
+	a.Close()
+	a.Close()
+	for i, c := range append(open, c) {
+		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("connection %d is still open", i)
+		}
+		must(t, c.Close())
+	}
+	must(t, a.WaitIdle(t.Context(), "app.web.0"))
+	must(t, a.WaitIdle(t.Context(), "app.api.0"))
+	must(t, b.WaitIdle(t.Context(), "app.web.1"))
+	if len(a.Entries()) != 0 {
+		t.Errorf("entries %v", a.Entries())
+	}
+	if _, err := a.Reserve("app", "late", tcpPort); err == nil {
+		t.Error("Reserve works after Close")
+	}
+	if err := a.Start(t.Context()); err == nil {
+		t.Error("Start works after Close")
+	}
+	for _, addr := range []string{addr, gate, a.DataAddr()} {
+		if _, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v", addr, err)
+		}
 	}
 }

@@ -176,7 +176,7 @@ func (c *core) calm() bool {
 // judge decides which clusters are suspect. A root that did not run for a while
 // itself doubts itself first. It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), tick, maxLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), tick, minLambda)
 	c.lastPass = now
 	for name, cl := range c.m.clusters {
 		v := life.Judge(now, life.Peer{Heard: cl.heard, Interval: cl.lambda, Since: cl.since, Connected: cl.connected || !cl.everHeard}, stalled)
@@ -302,8 +302,8 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	}
 	rep.Cluster = cl.Name // its identity is the account it used, not what it says
 	cl.seen[ch.Key] = &rep
-	for _, h := range rep.History {
-		if old == nil || h.At.After(old.Since) {
+	for n, h := range rep.History {
+		if n > 0 && (old == nil || h.At.After(old.Since)) { // the first repeats the root's last
 			c.events.Add(h.At, h.Tier, "instance/"+rep.ID, fmt.Sprintf("%s: %s", h.To, h.Why))
 		}
 	}

@@ -14,7 +14,8 @@ import (
 
 const (
 	tier      = "root"
-	maxLambda = 5 * time.Second
+	maxLambda = 5 * time.Second        // longest time between two reports of a cluster
+	minLambda = 500 * time.Millisecond // shortest
 	// A cluster that gave an instance back is not asked again for that service
 	// for a while, longer each time.
 	refuseMin = 10 * time.Second

@@ -245,8 +245,10 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	}, nil
 }
 
-// Addr is where people reach the root's HTTP interface, Link where clusters do.
-func (r *Root) Addr() string   { return r.apiAddrs()[0] }
+// Addr is where people reach the root's HTTP interface.
+func (r *Root) Addr() string { return r.apiAddrs()[0] }
+
+// Link is where clusters connect, most likely address first.
 func (r *Root) Link() []string { return r.linkAddrs() }
 
 // Ready workers that the clusters have reported, by cluster.

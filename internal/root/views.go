@@ -110,7 +110,8 @@ func (m *model) merged(i *wire.Instance) wire.Instance {
 		return out
 	}
 	out = rep.Instance
-	out.History = append(slices.Clone(i.History), rep.History...)
+	// The cluster's part begins with what the root's ends with.
+	out.History = append(slices.Clone(i.History), rep.History[min(1, len(rep.History)):]...)
 	out.Replaces = i.Replaces
 	out.Unreachable = rep.Unreachable || i.Unreachable
 	if i.Unreachable && out.Reason == "" {

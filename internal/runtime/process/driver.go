@@ -47,6 +47,9 @@ type Options struct {
 	// Logger is told what goes wrong where no caller is to be told. nil means
 	// nobody is.
 	Logger *slog.Logger
+
+	// groups replaces what is detected, in tests.
+	groups *cgroup.Manager
 }
 
 // Driver runs tasks as processes.
@@ -71,9 +74,12 @@ func New(o Options) *Driver {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	if o.NoCgroups {
+	switch {
+	case o.groups != nil:
+		d.groups = o.groups
+	case o.NoCgroups:
 		d.groups = cgroup.Disabled(o.Base)
-	} else {
+	default:
 		d.groups = cgroup.Detect(o.Base)
 	}
 	return d
@@ -253,4 +259,3 @@ func checkDir(dir string) error {
 	}
 	return nil
 }
-

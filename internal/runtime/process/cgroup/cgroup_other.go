@@ -13,6 +13,9 @@ type Manager struct{}
 // Detect returns a Manager that makes no groups.
 func Detect(string) *Manager { return &Manager{} }
 
+// DetectV2 is the same as Detect here.
+func DetectV2(string) *Manager { return &Manager{} }
+
 // Disabled is the same as Detect here.
 func Disabled(string) *Manager { return &Manager{} }
 

@@ -39,18 +39,25 @@ type Manager struct {
 // Detect looks at the machine and prepares the parents of groups; base is
 // usually the engine's data directory. It never fails: see Missing.
 func Detect(base string) *Manager {
+	return detect(base, func(mount) bool { return true })
+}
+
+// DetectV2 uses version 2 alone, also where version 1 has the controllers: it
+// lets tests on such a machine see the other half.
+func DetectV2(base string) *Manager {
+	return detect(base, func(m mount) bool { return m.v2 })
+}
+
+func detect(base string, want func(mount) bool) *Manager {
 	m := newManager(base)
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		m.missing = "no control groups (" + err.Error() + "): limits are not enforced"
+	self, err2 := os.ReadFile("/proc/self/cgroup")
+	if err := errors.Join(err, err2); err != nil {
+		m.missing = "no control groups (" + explain(err) + "): limits are not enforced"
 		return m
 	}
-	self, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		m.missing = "no control groups (" + err.Error() + "): limits are not enforced"
-		return m
-	}
-	m.use(parseMounts(string(mountinfo), string(self)))
+	mounts := parseMounts(string(mountinfo), string(self))
+	m.use(slices.DeleteFunc(mounts, func(mt mount) bool { return !want(mt) }))
 	return m
 }
 

@@ -1,0 +1,93 @@
+package runtimetest
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
+)
+
+func testOutputOrder(t *testing.T, s Suite) {
+	d := s.driver(t, t.TempDir())
+	sp := shell(spec(t, ""), "for i in 1 2 3; do echo out $i; echo err $i >&2; done")
+	for range 2 { // a second attempt goes on in the same log
+		task := start(t, d, sp)
+		wait(t, task)
+		sp.Attempt++
+	}
+	once := "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n"
+	if got := output(t, d, sp); got != once+once {
+		t.Errorf("log:\n%s", got)
+	}
+}
+
+// testRotation: each of very many lines exactly once and in order, although the
+// log is rotated all the time while it is written and read.
+func testRotation(t *testing.T, s Suite) {
+	const n = 200_000
+	d := s.driver(t, t.TempDir())
+	logs, ok := d.(runtime.Logs)
+	if !ok {
+		t.Skip("the driver does not keep logs")
+	}
+	sp := spec(t, "lines "+strconv.Itoa(n))
+	task := start(t, d, sp)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if e, err := task.Wait(t.Context()); err != nil || e.Code != 0 {
+			t.Errorf("writer: %+v, %v", e, err)
+		}
+	}()
+	o := logfile.Options{MaxLive: 32 << 10, Segments: 1 << 20}
+	rotations := 0
+	var got strings.Builder
+	var offset int64
+	for done := false; ; {
+		select {
+		case <-ended:
+			done = true
+		default:
+		}
+		changed, err := logfile.Rotate(sp.LogDir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed {
+			rotations++
+		}
+		c, err := logs.ReadLog(sp.LogDir, offset, 50_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Lost != 0 {
+			t.Fatalf("%d bytes lost at %d", c.Lost, offset)
+		}
+		got.Write(c.Data)
+		offset = c.Next
+		if done && len(c.Data) == 0 {
+			break
+		}
+	}
+	if rotations < 3 {
+		t.Errorf("only %d rotations: the test tests nothing", rotations)
+	}
+	checkLines(t, got.String(), n)
+	checkLines(t, output(t, d, sp), n) // and once more from the segments
+}
+
+func checkLines(t *testing.T, log string, n int) {
+	t.Helper()
+	i := 0
+	for line := range strings.Lines(log) {
+		if line != strconv.Itoa(i)+"\n" {
+			t.Fatalf("line %d is %.40q", i, line)
+		}
+		i++
+	}
+	if i != n {
+		t.Fatalf("%d lines, want %d", i, n)
+	}
+}
