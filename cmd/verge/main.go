@@ -8,16 +8,14 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/daemon"
-	"github.com/verge-edge/verge/internal/obs"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the next one ends the process at once.
 	context.AfterFunc(ctx, stop)
-	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, cli.Options{Version: obs.Version(), Daemons: daemon.All()})
+	code := daemon.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/verge-edge/verge/api"
@@ -14,9 +15,13 @@ import (
 	"github.com/verge-edge/verge/internal/root"
 )
 
-// All are the roles of this build.
-func All() cli.Daemons {
-	return cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, Engine: runEngine, Dev: runDev}
+// Main runs the command line args (without the program's name) with every role
+// of this build, and returns the exit code.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
+		Version: obs.Version(),
+		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, Engine: runEngine, Dev: runDev},
+	})
 }
 
 func logger(p cli.Process) (*slog.Logger, error) {

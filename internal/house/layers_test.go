@@ -142,8 +142,8 @@ func forbidden(f *file, room string, from layer, i imported) string {
 		return fmt.Sprintf("%s is for tests only: import it from _test.go files", own)
 	case layerOf == outside:
 		return fmt.Sprintf("%s stands beside the house: nothing may depend on it", own)
-	case from == program && layerOf != client:
-		return fmt.Sprintf("the program uses internal/cli alone: move this there instead of importing %s", own)
+	case from == program && layerOf != composition:
+		return fmt.Sprintf("the program uses internal/daemon alone: move this there instead of importing %s", own)
 	case from == deciders && layerOf == deciders && own != f.pkg():
 		return fmt.Sprintf("deciders do not use each other: let the caller combine them instead of importing %s", own)
 	case to == room:
@@ -234,7 +234,7 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 		"deciders":         {map[string]string{"internal/policy/place/a.go": src("place", own("internal/policy/life"))}, []string{"internal/policy/place/a.go:2 do not use each other"}},
 		"tests of decider": {map[string]string{"internal/policy/place/a_test.go": src("place", own("internal/bus"))}, []string{"internal/policy/place/a_test.go:2 above"}},
 		"decider's module": {map[string]string{"internal/policy/place/a.go": src("place", "pgregory.net/rapid")}, []string{"internal/policy/place/a.go:2 standard library"}},
-		"program":          {map[string]string{"cmd/verge/main.go": src("main", own("internal/root"))}, []string{"cmd/verge/main.go:2 internal/cli alone"}},
+		"program":          {map[string]string{"cmd/verge/main.go": src("main", own("internal/root"))}, []string{"cmd/verge/main.go:2 internal/daemon alone"}},
 		"nats":             {map[string]string{"internal/root/a.go": src("root", "github.com/nats-io/nats.go")}, []string{"internal/root/a.go:2 only internal/bus"}},
 		"cobra":            {map[string]string{"internal/root/a.go": src("root", "github.com/spf13/cobra")}, []string{"internal/root/a.go:2 only internal/cli"}},
 		"runtime":          {map[string]string{"internal/agent/a.go": src("agent", own("internal/runtime/process"))}, []string{"internal/agent/a.go:2 only internal/engine"}},
