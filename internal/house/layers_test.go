@@ -214,7 +214,8 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 	own := func(p string) string { return module + "/" + p }
 	plant(t, importArrows, map[string]planted{
 		"downwards": {files: map[string]string{
-			"cmd/verge/main.go":                src("main", own("internal/cli")),
+			"cmd/verge/main.go":                src("main", own("internal/daemon")),
+			"internal/daemon/a.go":             src("daemon", own("internal/cli"), own("internal/root")),
 			"internal/cli/a.go":                src("cli", own("internal/root"), own("internal/obs"), "github.com/spf13/cobra"),
 			"internal/root/a.go":               src("root", own("internal/bus"), own("internal/bus/exchange"), own("internal/policy/life"), own("internal/enroll")),
 			"internal/engine/a.go":             src("engine", own("internal/runtime/process"), own("internal/proxy")),

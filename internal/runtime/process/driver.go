@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
@@ -65,7 +67,9 @@ type Driver struct {
 	tasks  map[*task]struct{} // not ended; guarded by mu
 }
 
-// New makes a driver and looks for control groups.
+// New makes a driver and looks for control groups. It marks every descriptor
+// that this process has, but for the standard ones, close-on-exec: what the
+// engine inherited would otherwise be kept open by instances that outlive it.
 func New(o Options) *Driver {
 	d := &Driver{maxPIDs: o.MaxPIDs, log: o.Logger, tasks: map[*task]struct{}{}}
 	if d.maxPIDs <= 0 {
@@ -74,6 +78,7 @@ func New(o Options) *Driver {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	closeOnExec()
 	switch {
 	case o.groups != nil:
 		d.groups = o.groups
@@ -258,4 +263,17 @@ func checkDir(dir string) error {
 		return fmt.Errorf("the working directory %s is not a directory", dir)
 	}
 	return nil
+}
+
+// closeOnExec marks all descriptors but the standard ones.
+func closeOnExec() {
+	names, err := os.ReadDir("/dev/fd") // of Linux and darwin alike
+	if err != nil {
+		return // not mounted: nothing to go by, and not worth failing for
+	}
+	for _, n := range names {
+		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }

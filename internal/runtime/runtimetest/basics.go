@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/verge-edge/verge/internal/runtime"
@@ -78,6 +79,12 @@ func testWaitMany(t *testing.T, s Suite) {
 
 func testEnvironment(t *testing.T, s Suite) {
 	t.Setenv("VERGE_SECRET_OF_THE_ENGINE", "1")
+	// What the engine inherited without close-on-exec must not reach instances.
+	leak, err := syscall.Open("/dev/zero", syscall.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(leak) //nolint:errcheck // read only
 	d := s.driver(t, t.TempDir())
 	sp := spec(t, "describe")
 	sp.Command = append(sp.Command, "an argument", "")

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -54,7 +55,7 @@ func program(args []string, suites []Suite) error {
 		os.Exit(code)
 	case "block":
 		fmt.Println("ready")
-		select {}
+		block()
 	case "describe":
 		return describe()
 	case "lines":
@@ -101,7 +102,7 @@ func describe() error {
 	// What the Go runtime opens for itself is no file; a leak of ours would be.
 	for fd := 3; fd < 64; fd++ {
 		if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && filepath.IsAbs(name) &&
-			filepath.Dir(name) != "/sys/fs/cgroup" {
+			!strings.HasPrefix(name, "/sys/fs/cgroup/") {
 			d.Files = append(d.Files, name)
 		}
 	}
@@ -120,6 +121,14 @@ func writeLines(count string) error {
 		}
 	}
 	return nil
+}
+
+// block blocks until a signal ends the process; Go takes an empty select in a
+// program without other goroutines for a deadlock.
+func block() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // stubborn ignores TERM and so do its children: as many as asked for, the first
@@ -144,7 +153,8 @@ func stubborn(children string) error {
 		}
 	}
 	fmt.Println(os.Getpid())
-	select {}
+	block()
+	return nil
 }
 
 // eat takes memory in steps until it has as many bytes as asked for.
@@ -201,7 +211,7 @@ func engine(args []string, suites []Suite) error {
 		return err
 	}
 	if !o.Exec {
-		select {}
+		block()
 	}
 	self, err := os.Executable()
 	if err != nil {
