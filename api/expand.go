@@ -15,7 +15,8 @@ const MaxExpandedBytes = 1 << 20
 
 // EnvName is the variable in which the instances of an application find the
 // address (host:port) of the first port of a service: VERGE_<SERVICE>_ADDR.
-// Names of services are DNS labels, so no two of them share a variable.
+// Names of services are DNS labels, so no two of them share a variable. Each
+// port has its own too: that of EnvName(service + "-" + port).
 func EnvName(service string) string { return "VERGE_" + envCase(service) + "_ADDR" }
 
 // PortEnvName is the variable in which a process instance finds the number of
@@ -58,7 +59,7 @@ func Expand(s string, env func(string) (string, bool)) (string, error) {
 var errTooLong = errors.New("is longer than 1 MiB after the replacement of ${…}")
 
 // Resolve expands the command, arguments and environment of an instance. Base
-// holds the variables that Verge and the worker set. Values of Env are expanded
+// holds the variables that Verge sets. Values of Env are expanded
 // from base alone, so that their order does not matter and none can refer to
 // itself; command and arguments from base with Env on top, which is also the
 // environment that is returned. The error names the part.

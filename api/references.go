@@ -13,8 +13,9 @@ var instanceVariables = []string{
 	"VERGE_APP", "VERGE_SERVICE", "VERGE_INSTANCE", "VERGE_ORDINAL", "VERGE_WORKER", "VERGE_CLUSTER",
 }
 
-// machineVariables are those that a program's environment usually has.
-var machineVariables = []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "HOSTNAME", "SHELL"}
+// machineVariables are the others; a worker passes on nothing else of its own
+// environment. The values of env may replace them, and refer to what they were.
+var machineVariables = []string{"PATH", "HOME", "TMPDIR"}
 
 // templates checks the ${VAR} of a service.
 func (v *validator) templates(path string, s *Service) {
@@ -51,13 +52,29 @@ func (v *validator) template(path, text, service string, s *Service, inEnv bool)
 		case ofEnv:
 			v.complain(path, fmt.Sprintf("${%s} is a variable of env, which the values of env cannot refer to", name),
 				"write its value here, or refer to it in command or args")
-		case !v.spoiled(path) && !v.spoiled(service+".env"):
-			v.warn(v.at(path), path, fmt.Sprintf("neither env nor Verge sets ${%s}: an instance starts only where its worker does", name))
+		case !v.bad[service+".env"]:
+			v.complain(path, fmt.Sprintf("${%s} is set neither by env nor by Verge", name), v.remedyVariable(name, s, inEnv))
 		}
 	}
 }
 
-// serviceReference checks a ${VERGE_<SERVICE>_ADDR}.
+// remedyVariable says what to write instead of a variable that nobody sets.
+func (v *validator) remedyVariable(name string, s *Service, inEnv bool) string {
+	known := append(slices.Clone(machineVariables), "PORT")
+	if !inEnv {
+		known = append(known, slices.Sorted(maps.Keys(s.Env))...)
+	}
+	if near := nearest(name, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if inEnv {
+		return "write the value, or $${" + name + "} for the text itself"
+	}
+	return "add it to env, or write $${" + name + "} for the text itself"
+}
+
+// serviceReference checks a ${VERGE_<SERVICE>_ADDR} or
+// ${VERGE_<SERVICE>_<PORT>_ADDR}.
 func (v *validator) serviceReference(path, name string) {
 	if v.services == nil {
 		v.indexServices()
@@ -78,13 +95,20 @@ func (v *validator) serviceReference(path, name string) {
 		if near := nearest(name, v.addresses); near != "" {
 			remedy = "did you mean " + near + "?"
 		}
-		v.complain(path, fmt.Sprintf("${%s} refers to a service that this application does not have", name), remedy)
+		v.complain(path, fmt.Sprintf("${%s} refers to a service or port that this application does not have", name), remedy)
 	}
 }
 
 // indexServices fills services and addresses.
 func (v *validator) indexServices() {
 	v.services = map[string]string{}
+	for name, s := range v.app.Services {
+		for _, p := range s.Ports {
+			v.services[EnvName(name+"-"+p.Name)] = name
+		}
+	}
+	// A service a-b comes before the port b of the service a, as it does in the
+	// environment of an instance.
 	for _, name := range v.app.ServiceNames() {
 		v.services[EnvName(name)] = name
 		if len(v.app.Services[name].Ports) > 0 {

@@ -18,8 +18,8 @@ type validator struct {
 	app   *Application
 	seen  map[string]placed
 	hosts map[string]string // path of the port that has it, by host name
-	// services by the variable of their address, and the variables of those that
-	// have a port; made at the first reference.
+	// services by the variables of their addresses, and the variables of the first
+	// ports; made at the first reference.
 	services  map[string]string
 	addresses []string
 }

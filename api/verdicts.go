@@ -121,7 +121,7 @@ func applicationRows() []Verdict {
 		{Path: "services.*.args",
 			Note: "Arguments after those of command, with the same replacements."},
 		{Path: "services.*.env", Keys: envPattern,
-			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge or of the worker, not by another one of env."},
+			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge, not by another one of env."},
 	}
 }
 

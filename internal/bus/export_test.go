@@ -1,9 +1,13 @@
 package bus
 
 import (
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // IssueFor makes a token of the account LOCAL with other permissions than a
@@ -23,3 +27,54 @@ func (k Key) Seed() ([]byte, error) { return k.pair.Seed() }
 
 // Sign signs a server's nonce, for raw clients.
 func (k Key) Sign(nonce []byte) ([]byte, error) { return k.sign(nonce) }
+
+// LeafSubscriptions are the subjects that clusters have told the root.
+func (r *RootServer) LeafSubscriptions(t *testing.T) []string {
+	t.Helper()
+	z, err := r.ns.Leafz(&server.LeafzOptions{Subscriptions: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var subjects []string
+	for _, l := range z.Leafs {
+		subjects = append(subjects, l.Subs...)
+	}
+	slices.Sort(subjects)
+	return subjects
+}
+
+// Refusals counts connections that were refused for their credentials.
+func (r *RootServer) Refusals(t *testing.T) int {
+	t.Helper()
+	return refusals(t, r.ns)
+}
+
+// Refusals counts connections that were refused for their credentials.
+func (c *ClusterServer) Refusals(t *testing.T) int {
+	t.Helper()
+	return refusals(t, c.ns)
+}
+
+func refusals(t *testing.T, ns *server.Server) int {
+	z, err := ns.Connz(&server.ConnzOptions{State: server.ConnClosed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range z.Conns {
+		if strings.Contains(c.Reason, "uthentication") || strings.Contains(c.Reason, "evoked") {
+			n++
+		}
+	}
+	return n
+}
+
+// LinkAttempts counts the links to the root that ended.
+func (c *ClusterServer) LinkAttempts(t *testing.T) int {
+	t.Helper()
+	z, err := c.ns.Varz(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(z.TotalConnections)
+}

@@ -64,7 +64,7 @@ func (d *deployment) advance(f *resttest.Fake) {
 		i := wire.InstanceView{Source: "cluster/edge", Instance: wire.Instance{V: 1, ID: "hello.web." + string(rune('0'+ordinal)), App: "hello", Service: "web", Ordinal: ordinal, Incarnation: 1, Revision: 1}}
 		for n := range min(d.steps, len(states)) {
 			i.State = states[n]
-			i.History = append(i.History, wire.Transition{To: states[n], At: noon.Add(time.Duration(n) * time.Second), Tier: "root"})
+			i.History = append(i.History, wire.Transition{To: states[n], At: noon.Add(time.Duration(n) * 100 * time.Millisecond), Tier: "root"})
 		}
 		if d.steps >= 3 {
 			i.Cluster = "edge"

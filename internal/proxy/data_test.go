@@ -70,7 +70,8 @@ func TestDataPortRefusesWhoIsNoWorker(t *testing.T) {
 			t.Errorf("%s: was answered", name)
 		}
 	}
-	if st := w.Stats().Data; st.Rejected != 4 || st.Served != 0 {
+	eventually(t, "all four are counted", func() bool { return w.Stats().Data.Rejected == 4 })
+	if st := w.Stats().Data; st.Served != 0 || st.Refused != 0 {
 		t.Errorf("stats %+v", st)
 	}
 	conn, err := dialData(t, w, ca.identity(t, "worker/edge/b", "b"), ca)

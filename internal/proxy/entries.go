@@ -35,6 +35,7 @@ type entries struct {
 	mu   sync.Mutex // guards below; held while listening and storing
 	book *book
 	open map[entryKey]*entry
+	told bool // the routes are known, so entries without one or a promise are not wanted
 	over bool // nothing is opened any more
 }
 
@@ -152,14 +153,20 @@ func (s *entries) startLocked(e *entry) {
 	}
 }
 
-// start opens all entries of the book and serves all that are open.
+// start serves all entries that are open, and, as long as nobody told which are
+// wanted, all of the book.
 func (s *entries) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, e := range s.open {
+		s.startLocked(e)
+	}
+	if s.told {
+		return
+	}
 	for _, rec := range slices.Clone(s.book.records) {
-		// Cannot fail: the number is known.
-		if e, err := s.ensureLocked(rec.key()); err == nil {
-			s.startLocked(e)
+		if _, err := s.ensureLocked(rec.key()); err != nil {
+			return // closed meanwhile: the numbers are all known
 		}
 	}
 }
@@ -168,6 +175,7 @@ func (s *entries) start() {
 func (s *entries) set(routed []entryKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.told = true
 	in := make(map[entryKey]bool, len(routed))
 	for _, k := range routed {
 		in[k] = true

@@ -63,6 +63,19 @@ func TestAddressesOutliveTheRouter(t *testing.T) {
 		}
 	}
 	after := reserveAll(t, r, "cache", "web", "db")
+	r.Close()
+
+	r, err = New(opts)
+	must(t, err)
+	defer r.Close()
+	r.SetRoutes([]wire.Route{webRoute()}) // before Start: says what is wanted
+	must(t, r.Start(t.Context()))
+	if e := r.Entries(); len(e) != 1 || e[0].Addr != before["web/tcp"] {
+		t.Errorf("entries %v, want only %s", e, before["web/tcp"])
+	}
+	if _, _, err := greetFrom(before["web/tcp"]); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v, want a reset", err)
+	}
 	for k, a := range before {
 		if after[k] != a {
 			t.Errorf("%s moved from %s to %s", k, a, after[k])

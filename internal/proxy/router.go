@@ -119,8 +119,8 @@ func New(opts Options) (*Router, error) {
 	return r, nil
 }
 
-// Start binds the data port, the gateway and the entries that StateFile knows,
-// and serves until ctx ends or Close is called (which is to be called in both
+// Start binds the data port, the gateway and, unless SetRoutes was called before
+// and said which are wanted, the entries that StateFile knows, and serves until ctx ends or Close is called (which is to be called in both
 // cases). An error means that nothing is left open. An entry whose address
 // something else holds is no error: see Entry.Problem.
 func (r *Router) Start(ctx context.Context) error {

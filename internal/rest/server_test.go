@@ -474,14 +474,18 @@ func (l *lockedBuffer) String() string {
 
 func (l *lockedBuffer) await(t *testing.T, part string) string {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(5 * time.Second)
+	for {
 		text := l.String()
 		if strings.Contains(text, part) {
 			return text
 		}
-		if time.Now().After(end) {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("no %q in the log: %s", part, text)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }

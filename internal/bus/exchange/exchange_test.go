@@ -1,0 +1,393 @@
+package exchange_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// pair is one lower and one upper side over an in-memory bus.
+type pair struct {
+	t       *testing.T
+	hub     *bus.Mem
+	low     *bus.MemConn
+	changed chan struct{}
+	source  *exchange.MemSource
+	desired *lowerStore
+
+	mu       sync.Mutex
+	store    *bus.MemStore
+	inbox    *exchange.Inbox
+	reports  int
+	fulls    int
+	statuses []string
+	stop     func()
+}
+
+// lowerStore is the desired state as the lower side stores it.
+type lowerStore struct {
+	mu    sync.Mutex
+	have  wire.Rev
+	state map[string]string
+	fail  error
+}
+
+func (s *lowerStore) Have() wire.Rev {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.have
+}
+
+func (s *lowerStore) Take(_ context.Context, full bool, changes []wire.Change, to wire.Rev) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	if full {
+		s.state = map[string]string{}
+	}
+	for _, c := range changes {
+		if c.Deleted {
+			delete(s.state, c.Key)
+		} else {
+			s.state[c.Key] = string(c.Value)
+		}
+	}
+	s.have = to
+	return nil
+}
+
+func (s *lowerStore) get() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.state)
+}
+
+func newPair(t *testing.T) *pair {
+	p := &pair{
+		t: t, hub: bus.NewMem(), changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		desired: &lowerStore{state: map[string]string{}}, store: bus.NewMemStore(),
+	}
+	p.low = p.hub.Conn("w1", bus.Permissions{Publish: []string{"w.w1.>"}, Subscribe: []string{"o.w1.>"}})
+	p.startUpper(p.store)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	lower := &exchange.Lower{
+		Conn: p.low, Subjects: exchange.WorkerSubjects("w1"), Desired: p.desired, Observed: p.source,
+		Changed: p.changed, Min: time.Second, Max: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Status: func(full bool) (json.RawMessage, error) {
+			if full {
+				return json.RawMessage(`"all"`), nil
+			}
+			return nil, nil
+		},
+		Answer: func(_ context.Context, q wire.Ask) (any, error) {
+			if q.What != "echo" {
+				return nil, errors.New("no such question")
+			}
+			return q.Instance, nil
+		},
+	}
+	go func() { done <- lower.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
+		}
+		p.stop()
+		p.low.Close()
+	})
+	return p
+}
+
+// startUpper starts a new upper process, which knows nothing, on a store.
+func (p *pair) startUpper(store *bus.MemStore) {
+	if p.stop != nil {
+		p.stop()
+	}
+	p.mu.Lock()
+	p.store, p.inbox = store, &exchange.Inbox{}
+	p.mu.Unlock()
+	all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+	conn := p.hub.Conn("upper", all)
+	u := exchange.Upper{
+		Conn: conn, Log: slog.New(slog.DiscardHandler),
+		Peer: func(s string) string { return strings.Split(s, ".")[1] },
+		OnReport: func(_ context.Context, peer string, r wire.Report) wire.ReportReply {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.reports++
+			if r.Status != nil {
+				p.statuses = append(p.statuses, string(r.Status))
+			}
+			if r.From.IsZero() && !r.To.IsZero() {
+				p.fulls++
+			}
+			p.inbox.Accept(r)
+			return wire.ReportReply{V: wire.Version, Want: p.upperDesired(peer).Rev(), Ack: p.inbox.AckFor(r)}
+		},
+		Desired: func(peer string) (exchange.Desired, bool) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.upperDesired(peer), true
+		},
+	}
+	stop, err := u.Serve("w.*.report", "w.*.fetch")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.stop = func() { stop(); conn.Close() }
+}
+
+func (p *pair) upperDesired(peer string) exchange.Desired {
+	return exchange.Desired{Store: p.store, Parts: []exchange.Part{{Prefix: "to." + peer + ".", As: "order."}, {Prefix: "route.", As: "route."}}}
+}
+
+func (p *pair) put(key, value string) {
+	p.t.Helper()
+	if _, err := p.store.Put(context.Background(), key, []byte(value)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *pair) observe(key, value string) {
+	p.source.Set(key, []byte(value))
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// seen is what the upper side has of the observed state.
+func (p *pair) seen() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]string{}
+	for k, v := range p.inbox.State() {
+		out[k] = string(v)
+	}
+	return out
+}
+
+func (p *pair) nudge() {
+	p.t.Helper()
+	c := p.hub.Conn("nudger", bus.Permissions{Publish: []string{">"}})
+	defer c.Close()
+	if err := exchange.Nudge(c, exchange.WorkerSubjects("w1")); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func equal(t *testing.T, what string, got, want map[string]string) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Fatalf("%s:\n got %v\nwant %v", what, got, want)
+	}
+}
+
+func TestBothStatesArriveAndFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.put("to.w1.a", `1`)
+		p.put("to.w2.x", `"not ours"`)
+		p.put("route.r", `2`)
+		p.observe("a", `"running"`)
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		equal(t, "desired", p.desired.get(), map[string]string{"order.a": "1", "route.r": "2"})
+		equal(t, "observed", p.seen(), map[string]string{"a": `"running"`})
+
+		// A change above arrives with a nudge, at once and alone.
+		if _, err := p.store.Delete(context.Background(), "to.w1.a"); err != nil {
+			t.Fatal(err)
+		}
+		p.nudge()
+		synctest.Wait()
+		equal(t, "desired after a delete", p.desired.get(), map[string]string{"route.r": "2"})
+
+		// And one below without waiting for λ.
+		p.source.Drop("a")
+		p.observe("b", `"pending"`)
+		synctest.Wait()
+		equal(t, "observed after a change", p.seen(), map[string]string{"b": `"pending"`})
+	})
+}
+
+func TestIdleIsOneReportEveryLambda(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		p.mu.Lock()
+		before := p.reports
+		p.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		// λ is 10 s less up to a tenth of jitter.
+		if n := p.reports - before; n < 60 || n > 67 {
+			t.Errorf("%d reports in ten idle minutes, want 60 to 67", n)
+		}
+		if len(p.statuses) != 1 {
+			t.Errorf("the status was said %d times, want once", len(p.statuses))
+		}
+	})
+}
+
+func TestARestartedUpperIsToldEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.put("to.w1.a", `1`)
+		for i := range 1200 { // three pages
+			p.source.Set(fmt.Sprintf("i%04d", i), []byte(`"x"`))
+		}
+		p.observe("last", `"y"`)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(p.seen()); n != 1201 {
+			t.Fatalf("%d keys observed, want 1201", n)
+		}
+		fetched := p.desired.Have()
+
+		p.startUpper(p.store.Reopen())
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if n := len(p.seen()); n != 1201 {
+			t.Errorf("%d keys observed after the restart, want 1201", n)
+		}
+		// An ordinary restart does not change what is desired.
+		if have := p.desired.Have(); have != fetched {
+			t.Errorf("desired state moved from %v to %v by a restart", fetched, have)
+		}
+	})
+}
+
+// A store that is put back to an older copy: nothing of the newer history may
+// remain below, whatever happened on either side since.
+func TestARestoredUpperResynchronisesFully(t *testing.T) {
+	for _, after := range []int{0, 1, 50} { // writes after the restore, before anyone reports
+		t.Run(fmt.Sprintf("%d writes later", after), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPair(t)
+				p.put("to.w1.old", `1`)
+				copied := p.store.Snapshot()
+				p.put("to.w1.new", `2`)
+				p.put("to.w1.old", `3`)
+				for i := range 5 {
+					p.put(fmt.Sprintf("to.w1.n%d", i), `9`)
+				}
+				p.nudge()
+				synctest.Wait()
+				if got := p.desired.get(); len(got) != 7 {
+					t.Fatalf("before the restore: %v", got)
+				}
+				restored := copied.Open()
+				want := map[string]string{"order.old": "1"}
+				for i := range after {
+					key := fmt.Sprintf("m%d", i)
+					if _, err := restored.Put(context.Background(), "to.w1."+key, []byte("5")); err != nil {
+						t.Fatal(err)
+					}
+					want["order."+key] = "5"
+				}
+				p.startUpper(restored)
+				time.Sleep(15 * time.Second)
+				synctest.Wait()
+				equal(t, "desired after the restore", p.desired.get(), want)
+			})
+		})
+	}
+}
+
+func TestWhatCouldNotBeStoredIsFetchedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.desired.mu.Lock()
+		p.desired.fail = errors.New("disk full")
+		p.desired.mu.Unlock()
+		p.put("to.w1.a", `1`)
+		p.nudge()
+		time.Sleep(time.Minute)
+		equal(t, "desired while the disk is full", p.desired.get(), map[string]string{})
+		p.desired.mu.Lock()
+		p.desired.fail = nil
+		p.desired.mu.Unlock()
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		equal(t, "desired afterwards", p.desired.get(), map[string]string{"order.a": "1"})
+	})
+}
+
+func TestALinkThatWasCutCatchesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		time.Sleep(time.Second)
+		p.low.SetConnected(false)
+		p.put("to.w1.a", `1`)
+		p.observe("a", `"running"`)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		equal(t, "desired while cut", p.desired.get(), map[string]string{})
+		p.low.SetConnected(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		equal(t, "desired", p.desired.get(), map[string]string{"order.a": "1"})
+		equal(t, "observed", p.seen(), map[string]string{"a": `"running"`})
+	})
+}
+
+func TestLargeStatesArePaged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		big := `"` + strings.Repeat("x", 300<<10) + `"`
+		want := map[string]string{}
+		for i := range 7 {
+			key := fmt.Sprintf("k%d", i)
+			p.put("to.w1."+key, big)
+			p.source.Set(key, []byte(big))
+			want[key] = big
+		}
+		p.nudge()
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if n := len(p.desired.get()); n != 7 {
+			t.Errorf("%d desired keys, want 7", n)
+		}
+		equal(t, "observed", p.seen(), want)
+	})
+}
+
+func TestQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		synctest.Wait()
+		c := p.hub.Conn("asker", bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}})
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var out string
+		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "echo", Instance: "hi"}, &out); err != nil || out != "hi" {
+			t.Errorf("got %q, %v", out, err)
+		}
+		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "else"}, &out); err == nil || !strings.Contains(err.Error(), "no such question") {
+			t.Errorf("a question that nobody answers gave %v", err)
+		}
+		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w2"), wire.Ask{What: "echo"}, &out); !errors.Is(err, bus.ErrNoResponder) {
+			t.Errorf("asking nobody gave %v", err)
+		}
+	})
+}
