@@ -184,7 +184,8 @@ func (t *tx) instances() []*wire.Instance {
 
 // put records an instance if it differs from what is there.
 func (t *tx) put(i wire.Instance) {
-	if old := t.inst(i.ID); old != nil && records.Same(old, &i) {
+	if old := t.m.insts[i.ID]; old != nil && records.Same(old, &i) {
+		delete(t.insts, i.ID) // back to what is stored
 		return
 	}
 	t.insts[i.ID] = &i

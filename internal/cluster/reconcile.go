@@ -23,6 +23,9 @@ const (
 	forgiveAfter = time.Minute
 )
 
+// stopped is why an instance ended that was asked to.
+const stopped = "stopped"
+
 // step is one pass of the cluster's loop: it compares what should be with what
 // is and collects in a tx what has to change. It is a function of the model and
 // of now, and doing it twice changes nothing more.
@@ -87,7 +90,8 @@ func (t *tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why st
 func (t *tx) fulfil(key string, s *wire.Share, now time.Time) {
 	for _, o := range ordinals(s) {
 		id := instanceID(s.App, s.Service, o)
-		if t.inst(id) != nil {
+		old := t.inst(id)
+		if old != nil && (old.State != wire.Terminated || old.Reason != stopped) {
 			continue
 		}
 		i := wire.Instance{
@@ -95,6 +99,9 @@ func (t *tx) fulfil(key string, s *wire.Share, now time.Time) {
 			Incarnation: 0, Revision: s.Revision, Cluster: t.m.name,
 			State: wire.ClusterScheduled, Since: now,
 			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: "taken over from the root"}},
+		}
+		if old != nil { // it was on its way out when it was wanted again
+			i.Incarnation = old.Incarnation
 		}
 		t.put(i)
 	}
@@ -181,7 +188,7 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	case wire.PhaseStopped:
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
 			i.Draining = i.State == wire.Running
-			i = t.advance(i, wire.Terminated, now, by, "stopped")
+			i = t.advance(i, wire.Terminated, now, by, stopped)
 		}
 	}
 	if i.State == wire.Running {
@@ -295,13 +302,22 @@ func (t *tx) roll(now time.Time) {
 				calm = calm && i.State == wire.Running && i.Ready
 				continue
 			}
-			running := i.State == wire.Running || i.State == wire.WorkerScheduled
-			if old := t.m.orders[i.Worker+"."+i.ID]; !running || (old != nil && sameProgram(old.Spec, s.Spec)) {
-				next := *i
-				next.Revision = s.Revision
+			next := *i
+			next.Revision = s.Revision
+			old := t.m.orders[i.Worker+"."+i.ID]
+			switch {
+			case old != nil && sameProgram(old.Spec, s.Spec):
 				t.put(next)
 				calm = calm && i.State == wire.Running && i.Ready
-			} else if behind == nil {
+			case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
+				next.Incarnation++
+				t.put(next)
+				t.giveOrder(&next, s)
+				calm = false
+			case i.State != wire.Running:
+				t.put(next)
+				calm = false
+			case behind == nil:
 				behind = i
 			}
 		}

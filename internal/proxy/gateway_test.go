@@ -321,7 +321,7 @@ func TestGatewayUnderChangingRoutes(t *testing.T) {
 	all := []wire.Endpoint{a.endpoint("app.web.0"), b.endpoint("app.web.1")}
 	a.SetRoutes([]wire.Route{hostRoute(host, all...)})
 	var stop atomic.Bool
-	var done atomic.Int64
+	done := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
@@ -338,15 +338,26 @@ func TestGatewayUnderChangingRoutes(t *testing.T) {
 					t.Errorf("status %d, %v", res.StatusCode, err)
 					return
 				}
-				done.Add(1)
+				done <- struct{}{}
 			}
 		})
 	}
-	for n := 0; done.Load() < 300 && !t.Failed(); n++ {
+	// New routes whenever a request ended, while the others are on their way.
+	for n := 0; n < 300 && !t.Failed(); n++ {
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Error("no request ends")
+		}
 		a.SetRoutes([]wire.Route{hostRoute(host, all[n%2])})
 	}
 	stop.Store(true)
-	wg.Wait()
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	for range done {
+	}
 	close(hold)
 	if got := <-held; got != "two<nil>" {
 		t.Errorf("held request: %s", got)

@@ -308,7 +308,7 @@ func TestSetRoutesUnderLoad(t *testing.T) {
 	must(t, err)
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	var made atomic.Int64
+	made := make(chan struct{})
 	for range 4 {
 		wg.Go(func() {
 			for !stop.Load() {
@@ -317,17 +317,27 @@ func TestSetRoutesUnderLoad(t *testing.T) {
 					t.Errorf("connection failed: %v", err)
 					return
 				}
-				made.Add(1)
 				_ = c.Close()
+				made <- struct{}{}
 			}
 		})
 	}
-	for n := 0; made.Load() < 200 && !t.Failed(); n++ {
+	for n := 0; n < 200 && !t.Failed(); n++ {
+		select {
+		case <-made:
+		case <-time.After(20 * time.Second):
+			t.Error("no connection is made")
+		}
 		// The rotation of subsets always leaves somebody.
 		a.SetRoutes([]wire.Route{webRoute(all[n%3], all[(n+1+n/3%2)%3])})
 	}
 	stop.Store(true)
-	wg.Wait()
+	go func() {
+		wg.Wait()
+		close(made)
+	}()
+	for range made {
+	}
 	buf := make([]byte, 4)
 	_, err = io.WriteString(held, "here")
 	must(t, err)

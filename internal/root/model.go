@@ -147,7 +147,8 @@ func (t *tx) inst(id wire.InstanceID) *wire.Instance {
 }
 
 func (t *tx) put(i wire.Instance) {
-	if old := t.inst(i.ID); old != nil && records.Same(old, &i) {
+	if old := t.m.insts[i.ID]; old != nil && records.Same(old, &i) {
+		delete(t.insts, i.ID) // back to what is stored
 		return
 	}
 	t.insts[i.ID] = &i

@@ -142,6 +142,19 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	t, err := d.start(ctx, s)
+	if err != nil {
+		d.watchers.Done()
+		return nil, err
+	}
+	d.watch(t)
+	return t, nil
+}
+
+func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	if err := checkDir(s.Dir); err != nil {
 		return nil, err
 	}
@@ -163,26 +176,31 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 	}
 	proc, err := spawn(ctx, path, s, out, group)
 	if err != nil {
-		if group != nil {
-			err = errors.Join(explain(err, path, s), d.removeGroup(group))
-			return nil, err
-		}
-		return nil, explain(err, path, s)
+		return nil, errors.Join(explain(err, path, s), removeGroup(group))
 	}
 	h := runtime.Handle{PID: proc.pid, Started: proc.started, Boot: proc.boot}
 	if group != nil {
 		h.Cgroup = group.Path()
 	}
-	t := newTask(s, h, proc, group)
-	if err := d.watch(t); err != nil {
-		return nil, errors.Join(err, t.Cleanup())
-	}
-	return t, nil
+	return newTask(s, h, proc, group), nil
 }
 
 // Adopt implements runtime.Driver. Of a task that is gone it kills what is left
 // of its tree, as far as that can be told for certain.
 func (d *Driver) Adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (runtime.Task, error) {
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	t, err := d.adopt(ctx, s, h)
+	if err != nil {
+		d.watchers.Done()
+		return nil, err
+	}
+	d.watch(t)
+	return t, nil
+}
+
+func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*task, error) {
 	var group *cgroup.Group
 	if h.Cgroup != "" {
 		var err error
@@ -201,12 +219,7 @@ func (d *Driver) Adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (r
 	if err != nil {
 		return nil, fmt.Errorf("adopt %s: %w", s.ID, err)
 	}
-	t := newTask(s, h, proc, group)
-	if err := d.watch(t); err != nil {
-		proc.release()
-		return nil, err
-	}
-	return t, nil
+	return newTask(s, h, proc, group), nil
 }
 
 // bury removes what a task that is gone has left behind. After a reboot there
@@ -224,27 +237,42 @@ func bury(ctx context.Context, s runtime.Spec, h runtime.Handle, group *cgroup.G
 	return killOrphans(ctx, h, s.LogDir)
 }
 
-func (d *Driver) removeGroup(g *cgroup.Group) error {
+// removeGroup removes the group of a task that did not start, if it has one.
+func removeGroup(g *cgroup.Group) error {
+	if g == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), leftoverTimeout)
 	defer cancel()
 	return g.Remove(ctx)
 }
 
-// watch starts the goroutine that waits for the task's end.
-func (d *Driver) watch(t *task) error {
+// enter announces a watcher, so that Close waits for it.
+func (d *Driver) enter() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return errors.New("the process driver is closed")
 	}
+	d.watchers.Add(1)
+	return nil
+}
+
+// watch starts the announced goroutine that waits for the task's end.
+func (d *Driver) watch(t *task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.tasks[t] = struct{}{}
-	d.watchers.Go(func() {
+	if d.closed { // meanwhile
+		t.proc.stop()
+	}
+	go func() {
+		defer d.watchers.Done()
 		t.watch()
 		d.mu.Lock()
 		delete(d.tasks, t)
 		d.mu.Unlock()
-	})
-	return nil
+	}()
 }
 
 // checkDir says in words what is wrong with a working directory.

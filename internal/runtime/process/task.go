@@ -93,22 +93,24 @@ func (t *task) Handle() runtime.Handle { return t.handle }
 func (t *task) Wait(ctx context.Context) (wire.Exit, error) {
 	select {
 	case <-t.ended:
-		return t.exit, nil
-	default:
-	}
-	select {
-	case <-t.ended:
-		return t.exit, nil
 	case <-t.stopped:
 	case <-ctx.Done():
+	}
+	switch {
+	case t.hasEnded():
+		return t.exit, nil
+	case ctx.Err() != nil:
 		return wire.Exit{}, ctx.Err()
 	}
-	// A task that has ended is not watched any more, either.
+	return wire.Exit{}, errClosed
+}
+
+func (t *task) hasEnded() bool {
 	select {
 	case <-t.ended:
-		return t.exit, nil
+		return true
 	default:
-		return wire.Exit{}, errClosed
+		return false
 	}
 }
 
@@ -118,10 +120,8 @@ func (t *task) Signal(name string) error {
 	if sig == 0 {
 		return fmt.Errorf("there is no signal %q; use a name without SIG, like TERM", name)
 	}
-	select {
-	case <-t.ended:
+	if t.hasEnded() {
 		return runtime.ErrGone
-	default:
 	}
 	if sig == unix.SIGKILL {
 		t.killed.Store(true)
@@ -132,9 +132,7 @@ func (t *task) Signal(name string) error {
 // Kill implements runtime.Task.
 func (t *task) Kill(ctx context.Context) error {
 	// What the kernel has killed before us stays an OOM kill.
-	select {
-	case <-t.ended:
-	default:
+	if !t.hasEnded() {
 		t.killed.Store(true)
 	}
 	var err error
@@ -168,10 +166,12 @@ func (t *task) Cleanup() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leftoverTimeout)
 	defer cancel()
-	if err := t.Kill(ctx); err != nil {
-		return fmt.Errorf("clean up: %w", err)
+	if t.group == nil || !t.hasEnded() {
+		if err := t.Kill(ctx); err != nil {
+			return fmt.Errorf("clean up: %w", err)
+		}
 	}
-	if t.group != nil {
+	if t.group != nil { // Remove kills what is left
 		if err := t.group.Remove(ctx); err != nil {
 			return fmt.Errorf("clean up: %w", err)
 		}

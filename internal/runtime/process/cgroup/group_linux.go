@@ -137,18 +137,19 @@ func (g *Group) killAtOnce() bool {
 func (g *Group) Remove(ctx context.Context) error {
 	pause := time.Millisecond
 	for {
-		if err := g.Kill(ctx); err != nil {
-			return err
-		}
+		// Mostly the group is empty, and removing it is the cheapest way to know.
 		err := g.remove()
 		if err == nil {
 			return nil
 		}
-		// The kernel takes a moment to notice that the last process is gone; so
-		// does our own thread that forked it.
-		if !errors.Is(err, unix.EBUSY) {
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) {
 			return fmt.Errorf("remove control group: %w", err)
 		}
+		if err := g.Kill(ctx); err != nil {
+			return err
+		}
+		// The kernel takes a moment to notice that the last process is gone; so
+		// does our own thread that forked it.
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("remove control group: %w (%w)", err, ctx.Err())
@@ -174,13 +175,25 @@ func (g *Group) tree() []string {
 }
 
 func (g *Group) remove() error {
-	var errs []error
-	for _, p := range slices.Backward(g.tree()) {
+	paths := make([]string, len(g.dirs))
+	for i, d := range g.dirs {
+		paths[i] = d.path
+	}
+	errs := rmdir(paths)
+	if len(errs) > 0 {
+		errs = rmdir(g.tree()) // there may be groups beneath
+	}
+	return errors.Join(errs...)
+}
+
+// rmdir removes directories, the last first.
+func rmdir(paths []string) (errs []error) {
+	for _, p := range slices.Backward(paths) {
 		if err := unix.Rmdir(p); err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, &fs.PathError{Op: "rmdir", Path: p, Err: err})
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // OOMKills is how often the kernel killed a process of the group because the

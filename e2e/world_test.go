@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// world is a root, clusters and workers, each its own process.
+type world struct {
+	t       *testing.T
+	dir     string
+	root    *tier
+	cluster map[string]*tier
+	worker  map[string]*worker
+}
+
+// tier is an orchestrator: the root or a cluster.
+type tier struct {
+	*daemon
+	w         *world
+	dir       string
+	api, link string
+	name      string
+}
+
+// worker is an agent with its engine and its instances.
+type worker struct {
+	*daemon          // the agent
+	dir              string
+	data, gateway    string
+	short, inCluster string
+}
+
+// newWorld starts a root and clusters with so many workers each, called
+// "<cluster>-1" and so on, and waits until the root knows them all.
+func newWorld(t *testing.T, workers int, clusters ...string) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	w := newRoot(t)
+	for _, name := range clusters {
+		w.addCluster(name)
+	}
+	for _, name := range clusters {
+		w.cluster[name].answers()
+		for n := range workers {
+			w.addWorker(name, fmt.Sprintf("%s-%d", name, n+1))
+		}
+	}
+	w.allReady()
+	return w
+}
+
+// newRoot starts a world of a root alone.
+func newRoot(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: newDir(t), cluster: map[string]*tier{}, worker: map[string]*worker{}}
+	t.Cleanup(w.end)
+	w.root = w.newTier("root", "root", "--cluster-dead-after", "30s")
+	w.root.start()
+	w.root.answers()
+	return w
+}
+
+// newDir is a temporary directory with a short path, since sockets lie in it.
+func newDir(t *testing.T) string {
+	t.Helper()
+	dir := must[string](t)(os.MkdirTemp("", "vg"))
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return must[string](t)(filepath.EvalSymlinks(dir))
+}
+
+func (w *world) newTier(role, name string, args ...string) *tier {
+	x := &tier{w: w, name: name, dir: filepath.Join(w.dir, name+".d"), api: freeAddr(w.t), link: freeAddr(w.t)}
+	x.daemon = &daemon{t: w.t, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
+	x.args = append([]string{role, "--data-dir", x.dir, "--api", x.api, "--link", x.link, "--advertise", "127.0.0.1"}, args...)
+	return x
+}
+
+func (w *world) addCluster(name string) *tier {
+	w.t.Helper()
+	c := w.newTier("cluster", name, "--name", name, "--area", name, "--share-details", "--interval", "2s",
+		"--token-file", w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: name}))
+	w.cluster[name] = c
+	c.start()
+	return c
+}
+
+func (w *world) addWorker(cluster, name string, more ...string) *worker {
+	w.t.Helper()
+	x := &worker{
+		dir: filepath.Join(w.dir, name+".d"), data: freeAddr(w.t), gateway: freeAddr(w.t),
+		short: name, inCluster: cluster,
+	}
+	x.daemon = &daemon{t: w.t, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
+	x.args = append([]string{
+		"worker", "--data-dir", x.dir, "--name", name, "--data", x.data, "--gateway", x.gateway, "--advertise", x.data,
+		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi",
+		"--token-file", w.token(w.cluster[cluster], wire.TokenRequest{Kind: "worker"}),
+	}, more...)
+	w.worker[name] = x
+	x.start()
+	return x
+}
+
+// token makes a token in a file of its own.
+func (w *world) token(at *tier, r wire.TokenRequest) string {
+	w.t.Helper()
+	reply := must[wire.TokenReply](w.t)(at.client().CreateToken(w.t.Context(), r))
+	return w.file("token-", reply.Token)
+}
+
+// file writes a temporary file that others cannot read.
+func (w *world) file(prefix, content string) string {
+	w.t.Helper()
+	f := must[*os.File](w.t)(os.CreateTemp(w.dir, prefix))
+	_, err := f.WriteString(content)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f.Name()
+}
+
+func (x *tier) contextFile() string { return filepath.Join(x.dir, "context.yaml") }
+
+// client of this tier's interface by its administrator's context.
+func (x *tier) client() *rest.Client {
+	x.t.Helper()
+	c := must[*rest.Client](x.t)(rest.NewClient(must[rest.ContextEntry](x.t)(rest.ReadContext(x.contextFile()))))
+	x.t.Cleanup(c.Close)
+	return c
+}
+
+// answers waits until the tier's interface works.
+func (x *tier) answers() {
+	x.t.Helper()
+	eventually(x.t, 15*time.Second, x.name+" answers", func() error {
+		if !x.running() {
+			return fmt.Errorf("it ended: %s", x.text())
+		}
+		if _, err := os.Stat(x.contextFile()); err != nil {
+			return err
+		}
+		_, err := x.client().Status(context.Background())
+		return err
+	})
+}
+
+// allReady waits until the root sees every worker ready.
+func (w *world) allReady() {
+	w.t.Helper()
+	c := w.root.client()
+	eventually(w.t, 20*time.Second, "all workers are ready", func() error {
+		list, err := c.Workers(context.Background())
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for _, x := range list {
+			if x.Status == "ready" {
+				ready++
+			}
+		}
+		return differs("ready workers", ready, len(w.worker))
+	})
+}
+
+// end kills everything, says what happened if the test failed, and looks whether
+// anything is left.
+func (w *world) end() {
+	if w.t.Failed() {
+		w.dump()
+	}
+	killAll(w.t, w.dir)
+	for _, x := range w.worker {
+		removeGroups(w.t, x.dir)
+	}
+	if left := processesOf(w.dir); len(left) > 0 {
+		w.t.Errorf("processes are left: %s", describe(left))
+	}
+}
+
+// dump prints the end of every log.
+func (w *world) dump() {
+	logs, err := filepath.Glob(filepath.Join(w.dir, "*.log"))
+	more, err2 := filepath.Glob(filepath.Join(w.dir, "*.d", "engine.log"))
+	if err != nil || err2 != nil {
+		return
+	}
+	for _, f := range append(logs, more...) {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+		const most = 25
+		lines = lines[max(0, len(lines)-most):]
+		w.t.Logf("--- %s\n%s", strings.TrimPrefix(f, w.dir+"/"), strings.Join(lines, "\n"))
+	}
+}
+
+// ports given out by freeAddr, so that no two get the same.
+var ports struct {
+	sync.Mutex
+	given map[int]bool
+}
+
+// freeAddr is an address on the loopback that nobody listens on. It lies below
+// the ports that systems give to outgoing connections, so it stays free while
+// what listens on it is restarted.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.given == nil {
+		ports.given = map[int]bool{}
+	}
+	for range 1000 {
+		n := 11000 + rand.IntN(8000)
+		if ports.given[n] {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", n))
+		if err != nil {
+			continue
+		}
+		ports.given[n] = true
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
+}

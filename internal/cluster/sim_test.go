@@ -1,0 +1,291 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// sim is a cluster's model with workers that do as they are told, in virtual
+// time: the same step as the live loop, nothing of its I/O.
+type sim struct {
+	t     *testing.T
+	m     *model
+	now   time.Time
+	disk  map[string][]byte // what a store would hold
+	fakes map[string]*fake
+}
+
+// fake is a worker: it runs its orders while it is alive, and reports them
+// while it is linked.
+type fake struct {
+	alive, linked bool
+	has           map[string]wire.InstanceStatus
+	// broken says how a service ends on this worker: "exit" or "refuse".
+	broken map[string]string
+	starts int
+	seq    uint64
+}
+
+func newSim(t *testing.T, workers ...string) *sim {
+	s := &sim{t: t, now: time.Unix(1e9, 0), disk: map[string][]byte{}, fakes: map[string]*fake{}}
+	s.m = newModel("edge", true, s.now)
+	for _, w := range workers {
+		s.addWorker(w)
+	}
+	return s
+}
+
+func (s *sim) addWorker(name string) {
+	info := wire.WorkerInfo{
+		V: wire.Version, Name: name, Runtimes: []string{"process"}, Address: name + ":8474",
+		Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30},
+	}
+	rec := workerRecord{V: wire.Version, Info: info}
+	s.m.workers[name] = newWorker(rec, s.now)
+	s.store(keyWorker+name, rec)
+	s.fakes[name] = &fake{alive: true, linked: true, has: map[string]wire.InstanceStatus{}, broken: map[string]string{}}
+}
+
+func (s *sim) store(key string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.disk[key] = b
+}
+
+// share delegates n instances of a service, as the root would.
+func (s *sim) share(svc string, n int, change func(*api.Service)) {
+	spec := &api.Service{
+		Runtime: "process", Command: []string{"x"}, Resources: api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20},
+		Ports: []api.Port{{Name: "http", Protocol: "http"}}, Spread: "soft", Scheduler: "rom", Policy: "round-robin", OnReturn: "original",
+		Restart: api.Restart{Policy: "always"},
+	}
+	if change != nil {
+		change(spec)
+	}
+	sh := &wire.Share{V: wire.Version, App: "app", Service: svc, Revision: 1, Min: n, Max: n, Ordinals: []wire.Span{{To: n}}, Spec: spec}
+	if old := s.m.shares["app."+svc]; old != nil {
+		sh.Revision = old.Revision + 1
+	}
+	s.m.shares["app."+svc] = sh
+	s.store(keyShare+"app."+svc, sh)
+}
+
+func (s *sim) unshare(svc string) {
+	delete(s.m.shares, "app."+svc)
+	delete(s.disk, keyShare+"app."+svc)
+}
+
+// tick lets d pass and everybody act once.
+func (s *sim) tick(d time.Duration) {
+	s.now = s.now.Add(d)
+	for name, f := range s.fakes {
+		f.act(s, name)
+	}
+	for range 4 {
+		t := s.m.step(s.now)
+		groups, err := t.encode()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(groups) == 0 {
+			break
+		}
+		for _, g := range groups {
+			s.apply(g)
+		}
+		t.done()
+		for _, e := range t.events {
+			if strings.HasPrefix(e.what, "refused") {
+				s.t.Fatalf("%s: %s", e.subject, e.what)
+			}
+		}
+	}
+	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
+		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
+	}
+	s.check()
+}
+
+func (s *sim) ticks(n int, d time.Duration) {
+	for range n {
+		s.tick(d)
+	}
+}
+
+func (s *sim) apply(ops []bus.Op) {
+	seen := map[string]bool{}
+	for _, op := range ops {
+		if seen[op.Key] {
+			s.t.Fatalf("key %s twice in one group", op.Key)
+		}
+		seen[op.Key] = true
+		if op.Delete {
+			delete(s.disk, op.Key)
+		} else {
+			s.disk[op.Key] = op.Value
+		}
+	}
+}
+
+// restart is a new process on the same store: it knows nothing of before.
+func (s *sim) restart() {
+	s.m = newModel("edge", true, s.now)
+	for key, value := range s.disk {
+		if err := s.m.load(bus.Entry{Key: key, Value: value}, s.now); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// act runs the worker's orders and reports.
+func (f *fake) act(s *sim, name string) {
+	w := s.m.workers[name]
+	if !f.alive || !f.linked {
+		if !w.suspect && w.everHeard {
+			w.suspect, w.since, w.connected = true, s.now, false
+		}
+		if !f.alive {
+			f.has = map[string]wire.InstanceStatus{}
+		}
+		return
+	}
+	for id, st := range f.has {
+		o := s.m.orders[name+"."+id]
+		switch {
+		case o == nil:
+			delete(f.has, id)
+		case o.Stop && st.Phase == wire.PhaseRunning:
+			st.Phase, st.Ready = wire.PhaseStopped, false
+			f.has[id] = st
+		}
+	}
+	for key, o := range s.m.orders {
+		if !strings.HasPrefix(key, name+".") || o.Stop {
+			continue
+		}
+		if st, ok := f.has[o.ID]; ok && st.Incarnation == o.Incarnation {
+			st.Revision = o.Revision
+			f.has[o.ID] = st
+			continue
+		}
+		f.starts++
+		st := wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: true}
+		switch f.broken[o.Service] {
+		case "exit":
+			st.Phase, st.Ready, st.Why, st.LastExit = wire.PhaseExited, false, "exited with 7, 5 restarts in a row", &wire.Exit{Code: 7}
+		case "refuse":
+			st.Phase, st.Ready, st.Why = wire.PhaseRefused, false, "needs 64Mi memory, 1Mi free"
+		}
+		f.has[o.ID] = st
+	}
+	f.report(w, s.now)
+}
+
+// report brings the cluster's copy up to date, as the exchange would.
+func (f *fake) report(w *worker, now time.Time) {
+	f.seq++
+	rep := wire.Report{V: wire.Version, To: wire.Rev{Inc: "agent", N: f.seq}}
+	w.status = map[string]wire.InstanceStatus{}
+	for id, st := range f.has {
+		w.status[id] = st
+		b, _ := json.Marshal(st)
+		rep.Changes = append(rep.Changes, wire.Change{Key: id, Value: b})
+	}
+	w.inbox.Accept(rep)
+	w.heard, w.everHeard, w.connected, w.suspect = now, true, true, false
+}
+
+// check holds what must be true after every pass.
+func (s *sim) check() {
+	s.t.Helper()
+	used := map[string]api.Resources{}
+	orders := map[string]int{}
+	for key, o := range s.m.orders {
+		name := strings.TrimSuffix(key, "."+o.ID)
+		u := used[name]
+		u.CPU += o.Spec.Resources.CPU
+		u.Memory += o.Spec.Resources.Memory
+		used[name] = u
+		orders[o.ID]++
+		if i := s.m.insts[o.ID]; i == nil {
+			s.t.Fatalf("order %s without an instance", key)
+		}
+	}
+	for name, u := range used {
+		if c := s.m.workers[name].Info.Capacity; u.CPU > c.CPU || u.Memory > c.Memory {
+			s.t.Fatalf("worker %s is overcommitted: %+v of %+v", name, u, c)
+		}
+	}
+	for id, i := range s.m.insts {
+		most := 1
+		if i.Shadow != nil {
+			most = 2
+		}
+		if orders[id] > most {
+			s.t.Fatalf("%s has %d orders in state %s", id, orders[id], i.State)
+		}
+		if (i.State == wire.Running || i.State == wire.WorkerScheduled) && i.Worker == "" {
+			s.t.Fatalf("%s is %s on no worker", id, i.State)
+		}
+	}
+	for _, r := range s.m.routes {
+		for _, e := range r.Endpoints {
+			i := s.m.insts[e.Instance]
+			if e.Cluster == s.m.name && (i == nil || i.State != wire.Running || !i.Ready || i.Draining || i.Worker != e.Worker) {
+				s.t.Fatalf("route to %s, which is %+v", e.Instance, i)
+			}
+		}
+	}
+}
+
+// running counts the processes of a service on workers that are alive.
+func (s *sim) running(svc string) int {
+	n := 0
+	for _, f := range s.fakes {
+		for id, st := range f.has {
+			if f.alive && strings.HasPrefix(id, "app."+svc+".") && st.Phase == wire.PhaseRunning {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (s *sim) inst(id string) *wire.Instance {
+	s.t.Helper()
+	i := s.m.insts[id]
+	if i == nil {
+		s.t.Fatalf("there is no instance %s", id)
+	}
+	return i
+}
+
+func (s *sim) endpoints(svc string) (ready, suspect int) {
+	if r := s.m.routes["app."+svc]; r != nil {
+		for _, e := range r.Endpoints {
+			if e.Suspect {
+				suspect++
+			} else {
+				ready++
+			}
+		}
+	}
+	return ready, suspect
+}
+
+func (s *sim) dump() string {
+	var b strings.Builder
+	for _, i := range s.m.begin().instances() {
+		fmt.Fprintf(&b, "%s %s inc %d on %q ready %v shadow %v: %s\n", i.ID, i.State, i.Incarnation, i.Worker, i.Ready, i.Shadow, i.Reason)
+	}
+	return b.String()
+}

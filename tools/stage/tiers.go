@@ -1,0 +1,181 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Root is a root on the stage.
+type Root struct {
+	*Process
+	// Context is the administrator's context file.
+	Context string
+
+	stage *Stage
+	args  []string
+}
+
+// Root starts the root and waits until it answers.
+func (s *Stage) Root(ctx context.Context) (*Root, error) {
+	api, err := s.addr()
+	if err != nil {
+		return nil, err
+	}
+	link, err := s.addr()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.Dir, "root")
+	r := &Root{
+		stage: s, Context: filepath.Join(dir, "context.yaml"),
+		args: []string{"root", "--data-dir", dir, "--api", api, "--link", link},
+	}
+	return r, r.Start(ctx)
+}
+
+// Start starts the root, again with the same command if it has run before.
+func (r *Root) Start(ctx context.Context) (err error) {
+	if r.Process, err = r.stage.start("root", r.args...); err != nil {
+		return err
+	}
+	return r.until(ctx, answers(r.Context, func(wire.StatusView) error { return nil }))
+}
+
+// Client of the root's HTTP interface, to be closed by the caller.
+func (r *Root) Client() (*rest.Client, error) { return client(r.Context) }
+
+// Cluster is a cluster on the stage.
+type Cluster struct {
+	*Process
+	// ID is its name, Context the operator's context file.
+	ID, Context string
+}
+
+// Cluster joins a cluster to the root and waits until it answers. It serves the
+// area of its name and shares the details of its inside.
+func (s *Stage) Cluster(ctx context.Context, root *Root, name string) (*Cluster, error) {
+	link, err := s.addr()
+	if err != nil {
+		return nil, err
+	}
+	api, err := s.addr()
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.token(ctx, root.Context, "cluster-"+name, "--cluster", name)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.Dir, "clusters", name)
+	c := &Cluster{ID: name, Context: filepath.Join(dir, "context.yaml")}
+	c.Process, err = s.start("cluster "+name, "cluster", "--name", name, "--data-dir", dir, "--token-file", token,
+		"--link", link, "--api", api, "--area", name, "--share-details")
+	if err != nil {
+		return nil, err
+	}
+	return c, c.until(ctx, answers(c.Context, func(st wire.StatusView) error {
+		if st.Upstream != "connected" {
+			return errors.New("link to the root: " + st.Upstream)
+		}
+		return nil
+	}))
+}
+
+// Client of the cluster's HTTP interface, to be closed by the caller.
+func (c *Cluster) Client() (*rest.Client, error) { return client(c.Context) }
+
+// Worker is a worker on the stage.
+type Worker struct {
+	*Process // the agent
+	// ID is its name, Cluster that of its cluster, Dir its data directory.
+	ID, Cluster, Dir string
+	// Gateway address, "" for none.
+	Gateway string
+	// Engine is the process id of its other half.
+	Engine int
+}
+
+// Worker joins a worker to a cluster and waits until its cluster counts on it.
+// Every worker has the same room, whatever the machine has: the stage is about
+// what happens, not about how much.
+func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway bool) (*Worker, error) {
+	token, err := s.token(ctx, c.Context, "worker-"+name, "--worker")
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.addr()
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{ID: name, Cluster: c.ID, Dir: filepath.Join(s.Dir, "workers", name)}
+	args := []string{
+		"worker", "--name", name, "--data-dir", w.Dir, "--token-file", token, "--data", data,
+		"--cpus", "1", "--memory", "1Gi", "--disk", "4Gi",
+	}
+	if gateway {
+		if w.Gateway, err = s.addr(); err != nil {
+			return nil, err
+		}
+		args = append(args, "--gateway", w.Gateway)
+	}
+	if w.Process, err = s.start("worker "+name, args...); err != nil {
+		return nil, err
+	}
+	ready := answers(c.Context, func(st wire.StatusView) error {
+		for _, v := range st.Workers {
+			if v.Name == name && v.Status == "ready" {
+				return nil
+			}
+		}
+		return fmt.Errorf("cluster %s does not count on it yet", c.ID)
+	})
+	if err := w.until(ctx, ready); err != nil {
+		return w, err
+	}
+	hands := agent.NewRemote(w.Dir)
+	defer hands.Close()
+	st, err := hands.State(ctx, 0, 0)
+	if err != nil {
+		return w, fmt.Errorf("engine of worker %s: %w", name, err)
+	}
+	w.Engine = st.Info.PID
+	return w, nil
+}
+
+// Kill ends the worker as if its machine had lost power: the agent, the engine
+// and all processes of its instances at one moment. It returns when none is left,
+// and how many there were.
+func (w *Worker) Kill() (processes int, err error) {
+	found, err := instances(w.Dir)
+	if err != nil {
+		return 0, err
+	}
+	// The two that could react to the end of others go first.
+	all := append([]int{w.PID(), w.Engine}, found...)
+	for _, pid := range all {
+		killPID(pid)
+	}
+	<-w.Ended()
+	if err := waitGone(all); err != nil {
+		return len(all), err
+	}
+	// What an instance started while we looked.
+	found, err = instances(w.Dir)
+	for _, pid := range found {
+		killPID(pid)
+	}
+	return len(all) + len(found), errors.Join(err, waitGone(found))
+}
+
+// Exists says whether dir is a stage.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, marker))
+	return err == nil
+}
