@@ -57,17 +57,17 @@ func vergeIn(t *testing.T, contextFile, stdin string, args ...string) result {
 
 // ok runs a command that must succeed and returns its standard output.
 func (x *tier) ok(args ...string) string {
-	x.t.Helper()
-	r := verge(x.t, x.contextFile(), args...)
+	x.w.t.Helper()
+	r := verge(x.w.t, x.contextFile(), args...)
 	if r.code != 0 {
-		x.t.Fatalf("verge %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+		x.w.t.Fatalf("verge %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
 	}
 	return r.out
 }
 
 // apply applies a descriptor and expects that it holds.
 func (x *tier) apply(descriptor string) {
-	x.t.Helper()
+	x.w.t.Helper()
 	x.ok("apply", "--timeout", "40s", x.w.file("app-", descriptor))
 }
 
@@ -82,8 +82,8 @@ func decode[T any](t *testing.T, text string) T {
 
 // instances of an application as the tier knows them, by id.
 func (x *tier) instances(app string) map[string]wire.InstanceView {
-	x.t.Helper()
-	return byID(must[[]wire.InstanceView](x.t)(x.client().Instances(context.Background(), app, "")))
+	x.w.t.Helper()
+	return byID(must[[]wire.InstanceView](x.w.t)(x.client().Instances(context.Background(), app, "")))
 }
 
 func byID(list []wire.InstanceView) map[string]wire.InstanceView {
@@ -96,9 +96,9 @@ func byID(list []wire.InstanceView) map[string]wire.InstanceView {
 
 // holds waits until the application is as promised.
 func (x *tier) holds(app string, patience time.Duration) {
-	x.t.Helper()
+	x.w.t.Helper()
 	c := x.client()
-	eventually(x.t, patience, app+" holds", func() error {
+	eventually(x.w.t, patience, app+" holds", func() error {
 		v, err := c.Application(context.Background(), app)
 		if err == nil && !v.Holds {
 			err = errors.New(v.Message)

@@ -17,7 +17,7 @@ import (
 
 // daemon is one process of the binary that can be killed and started again.
 type daemon struct {
-	t    *testing.T
+	w    *world
 	name string
 	path string // of the binary
 	args []string
@@ -30,10 +30,10 @@ type daemon struct {
 
 // start starts the process; it must not be running.
 func (d *daemon) start() {
-	d.t.Helper()
+	d.w.t.Helper()
 	out, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		d.t.Fatal(err)
+		d.w.t.Fatal(err)
 	}
 	defer func() { _ = out.Close() }() // the process has its own descriptor
 	cmd := exec.Command(d.path, d.args...)
@@ -42,7 +42,7 @@ func (d *daemon) start() {
 	// Its own group, so that what ends the test's does not end it by chance.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		d.t.Fatalf("starting %s: %v", d.name, err)
+		d.w.t.Fatalf("starting %s: %v", d.name, err)
 	}
 	done := make(chan struct{})
 	d.mu.Lock()
@@ -68,26 +68,26 @@ func (d *daemon) pid() int {
 }
 
 func (d *daemon) signal(s syscall.Signal) {
-	d.t.Helper()
+	d.w.t.Helper()
 	if err := syscall.Kill(d.pid(), s); err != nil {
-		d.t.Fatalf("signal %v to %s: %v", s, d.name, err)
+		d.w.t.Fatalf("signal %v to %s: %v", s, d.name, err)
 	}
 }
 
 // kill is SIGKILL; the process is gone when it returns.
 func (d *daemon) kill() {
-	d.t.Helper()
+	d.w.t.Helper()
 	d.signal(syscall.SIGKILL)
 	d.wait()
 }
 
 // wait returns the exit code, -1 for a signal.
 func (d *daemon) wait() int {
-	d.t.Helper()
+	d.w.t.Helper()
 	select {
 	case <-d.done:
 	case <-time.After(30 * time.Second):
-		d.t.Fatalf("%s does not end", d.name)
+		d.w.t.Fatalf("%s does not end", d.name)
 	}
 	return d.cmd.ProcessState.ExitCode()
 }
@@ -111,7 +111,7 @@ func (d *daemon) running() bool {
 func (d *daemon) text() string {
 	b, err := os.ReadFile(d.log)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.t.Error(err)
+		d.w.t.Error(err)
 	}
 	return string(b)
 }

@@ -28,10 +28,8 @@ type world struct {
 // tier is an orchestrator: the root or a cluster.
 type tier struct {
 	*daemon
-	w         *world
 	dir       string
 	api, link string
-	name      string
 }
 
 // worker is an agent with its engine and its instances.
@@ -74,6 +72,21 @@ func newRoot(t *testing.T) *world {
 	return w
 }
 
+// run runs a part of a test that shares the world with others. What the world
+// finds wrong meanwhile is the part's failure.
+func (w *world) run(name string, part func(t *testing.T)) {
+	whole := w.t
+	if whole.Failed() {
+		whole.Run(name, func(t *testing.T) { t.Skip("an earlier part left the world in a state that nobody knows") })
+		return
+	}
+	whole.Run(name, func(t *testing.T) {
+		w.t = t
+		defer func() { w.t = whole }()
+		part(t)
+	})
+}
+
 // newDir is a temporary directory with a short path, since sockets lie in it.
 func newDir(t *testing.T) string {
 	t.Helper()
@@ -87,8 +100,8 @@ func newDir(t *testing.T) string {
 }
 
 func (w *world) newTier(role, name string, args ...string) *tier {
-	x := &tier{w: w, name: name, dir: filepath.Join(w.dir, name+".d"), api: freeAddr(w.t), link: freeAddr(w.t)}
-	x.daemon = &daemon{t: w.t, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
+	x := &tier{dir: filepath.Join(w.dir, name+".d"), api: freeAddr(w.t), link: freeAddr(w.t)}
+	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
 	x.args = append([]string{role, "--data-dir", x.dir, "--api", x.api, "--link", x.link, "--advertise", "127.0.0.1"}, args...)
 	return x
 }
@@ -108,7 +121,7 @@ func (w *world) addWorker(cluster, name string, more ...string) *worker {
 		dir: filepath.Join(w.dir, name+".d"), data: freeAddr(w.t), gateway: freeAddr(w.t),
 		short: name, inCluster: cluster,
 	}
-	x.daemon = &daemon{t: w.t, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
+	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
 	x.args = append([]string{
 		"worker", "--data-dir", x.dir, "--name", name, "--data", x.data, "--gateway", x.gateway, "--advertise", x.data,
 		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi",
@@ -144,16 +157,16 @@ func (x *tier) contextFile() string { return filepath.Join(x.dir, "context.yaml"
 
 // client of this tier's interface by its administrator's context.
 func (x *tier) client() *rest.Client {
-	x.t.Helper()
-	c := must[*rest.Client](x.t)(rest.NewClient(must[rest.ContextEntry](x.t)(rest.ReadContext(x.contextFile()))))
-	x.t.Cleanup(c.Close)
+	x.w.t.Helper()
+	c := must[*rest.Client](x.w.t)(rest.NewClient(must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile()))))
+	x.w.t.Cleanup(c.Close)
 	return c
 }
 
 // answers waits until the tier's interface works.
 func (x *tier) answers() {
-	x.t.Helper()
-	eventually(x.t, 15*time.Second, x.name+" answers", func() error {
+	x.w.t.Helper()
+	eventually(x.w.t, 15*time.Second, x.name+" answers", func() error {
 		if !x.running() {
 			return fmt.Errorf("it ended: %s", x.text())
 		}

@@ -63,8 +63,10 @@ func exit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "code is not a number", http.StatusBadRequest)
 		return
 	}
+	const answer = "bye\n"
 	w.Header().Set("Connection", "close")
-	_, _ = io.WriteString(w, "bye\n")
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer))) // else its end would come with the exit
+	_, _ = io.WriteString(w, answer)
 	_ = http.NewResponseController(w).Flush()
 	os.Exit(code)
 }

@@ -61,7 +61,7 @@ const (
 	// knows what belongs together.
 	MaxCommitOps = 1000
 	// MaxCommitBytes bounds the keys and values of one Commit together.
-	MaxCommitBytes = 64 << 20
+	MaxCommitBytes = 16 << 20
 	// MaxKeyBytes bounds one key.
 	MaxKeyBytes = 512
 )

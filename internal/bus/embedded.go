@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// serverMaxPayload has room for one value of MaxValueBytes; nodes have
-	// smaller limits in their tokens.
-	serverMaxPayload = 8 << 20
+	// serverMaxPayload has room for a Commit of MaxCommitBytes; nodes have smaller
+	// limits in their tokens.
+	serverMaxPayload = MaxCommitBytes + 1<<20
 	readyTimeout     = 2 * time.Minute // a server that recovers a large store
 	tlsTimeout       = 10              // seconds; small boards on slow links
 	memoryLimit      = 1 << 20         // of JetStream's memory streams, which are not used

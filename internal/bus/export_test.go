@@ -68,13 +68,3 @@ func refusals(t *testing.T, ns *server.Server) int {
 	}
 	return n
 }
-
-// LinkAttempts counts the links to the root that ended.
-func (c *ClusterServer) LinkAttempts(t *testing.T) int {
-	t.Helper()
-	z, err := c.ns.Varz(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(z.TotalConnections)
-}

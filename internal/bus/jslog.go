@@ -13,190 +13,96 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The stream of a store and its subjects.
+// The stream of a store, and the subject of all its messages.
 const (
-	streamName      = "STORE"
-	dataSubject     = "s." // + key
-	metaSubject     = "m."
-	timelineSubject = metaSubject + "timeline"
-	floorSubject    = metaSubject + "floor"
-	fenceSubject    = metaSubject + "fence"
-
-	// tombstoneHeader marks a message as a deletion: an empty value is a value.
-	tombstoneHeader = "Verge-Deleted"
+	streamName = "STORE"
+	logSubject = "log"
 
 	apiStreamInfo   = "$JS.API.STREAM.INFO." + streamName
 	apiStreamCreate = "$JS.API.STREAM.CREATE." + streamName
-	apiMsgDelete    = "$JS.API.STREAM.MSG.DELETE." + streamName
+	apiStreamPurge  = "$JS.API.STREAM.PURGE." + streamName
 	apiDirectGet    = "$JS.API.DIRECT.GET." + streamName
+
+	readBatch   = 1024    // messages per request while reading
+	readBytes   = 8 << 20 // their size at most, beyond the first
+	readTimeout = 30 * time.Second
 )
+
+func streamConfig() server.StreamConfig {
+	return server.StreamConfig{
+		Name:         streamName,
+		Subjects:     []string{logSubject},
+		Storage:      server.FileStorage,
+		Retention:    server.LimitsPolicy,
+		Replicas:     1,
+		MaxMsgs:      -1,
+		MaxBytes:     -1,
+		MaxMsgSize:   -1,
+		MaxConsumers: -1,
+		MaxMsgsPer:   -1,
+		AllowDirect:  true,
+	}
+}
 
 // refusedError is an answer of the log that says that nothing was written.
 type refusedError struct {
-	text     string
-	conflict bool
+	text string
+	// moved: the last message is another one than expected.
+	moved bool
 }
 
 func (e *refusedError) Error() string { return e.text }
 
-// logMsg is one message to append.
-type logMsg struct {
-	subject   string
-	data      []byte
-	tombstone bool
-	expect    *uint64 // sequence number of the last message of the subject
-}
+// jsLog speaks with the stream.
+type jsLog struct{ nc *nats.Conn }
 
-// jsLog speaks with the stream. append must not be called concurrently.
-type jsLog struct {
-	nc      *nats.Conn
-	run     string // makes batch ids unique
-	batches uint64
-}
-
-// append writes msgs, all or none, and returns the sequence number of the last;
-// theirs are consecutive. An error other than *refusedError leaves open whether
-// they were written.
-func (l *jsLog) append(msgs []logMsg, wait time.Duration) (uint64, error) {
-	l.batches++
-	batch := l.run + strconv.FormatUint(l.batches, 36)
-	for i, m := range msgs {
-		msg := m.encode()
-		last := i == len(msgs)-1
-		if len(msgs) > 1 {
-			msg.Header[server.JSBatchId] = []string{batch}
-			msg.Header[server.JSBatchSeq] = []string{strconv.Itoa(i + 1)}
-		}
-		if !last {
-			if err := l.nc.PublishMsg(msg); err != nil {
-				// Without its end the batch is dropped.
-				return 0, &refusedError{text: fmt.Sprintf("write to the log: %v", err)}
-			}
-			continue
-		}
-		if len(msgs) > 1 {
-			msg.Header[server.JSBatchCommit] = []string{"1"}
-		}
-		return l.finish(msg, len(msgs), wait)
+// append writes one message and returns its sequence number when it is on disk.
+// It is refused unless the last message has the sequence number after; a
+// negative one expects nothing. An error other than *refusedError leaves open
+// whether it was written.
+func (l *jsLog) append(data []byte, after int64, wait time.Duration) (uint64, error) {
+	msg := &nats.Msg{Subject: logSubject, Data: data}
+	if after >= 0 {
+		msg.Header = nats.Header{server.JSExpectedLastSeq: []string{strconv.FormatInt(after, 10)}}
 	}
-	return 0, errors.New("nothing to write")
-}
-
-func (m logMsg) encode() *nats.Msg {
-	msg := &nats.Msg{Subject: m.subject, Data: m.data, Header: nats.Header{}}
-	if m.tombstone {
-		msg.Header[tombstoneHeader] = []string{"1"}
-	}
-	if m.expect != nil {
-		msg.Header[server.JSExpectedLastSubjSeq] = []string{strconv.FormatUint(*m.expect, 10)}
-	}
-	return msg
-}
-
-// finish sends the last message of an append and waits for what became of it.
-func (l *jsLog) finish(msg *nats.Msg, count int, wait time.Duration) (uint64, error) {
 	reply, err := l.nc.RequestMsg(msg, wait)
-	if errors.Is(err, nats.ErrNoResponders) {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
 		return 0, &refusedError{text: "the log is switched off after a failure of the disk: make room and restart the process"}
-	}
-	if err != nil {
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrMaxPayload):
+		return 0, &refusedError{text: err.Error()} // it was not sent
+	case err != nil:
 		return 0, err
 	}
 	var ack server.JSPubAckResponse
 	if err := json.Unmarshal(reply.Data, &ack); err != nil {
 		return 0, fmt.Errorf("acknowledgement is not readable: %w", err)
 	}
-	if ack.Error != nil {
-		return 0, &refusedError{text: ack.Error.Description, conflict: isConflict(ack.Error)}
+	if e := ack.Error; e != nil {
+		moved := e.ErrCode == uint16(server.JSStreamWrongLastSequenceErrF) || e.ErrCode == uint16(server.JSStreamWrongLastSequenceConstantErr)
+		return 0, &refusedError{text: e.Description, moved: moved}
 	}
-	if ack.PubAck == nil || ack.Sequence == 0 || (count > 1 && ack.BatchSize != uint64(count)) {
-		return 0, fmt.Errorf("acknowledgement is not that of %d messages", count)
+	if ack.PubAck == nil || ack.Sequence == 0 {
+		return 0, errors.New("acknowledgement without a sequence number")
 	}
 	return ack.Sequence, nil
 }
 
-func isConflict(e *server.ApiError) bool {
-	return e.ErrCode == uint16(server.JSStreamWrongLastSequenceErrF) || e.ErrCode == uint16(server.JSStreamWrongLastSequenceConstantErr)
-}
-
-// last returns the latest message of a subject as an entry.
-func (l *jsLog) last(subject string, wait time.Duration) (Entry, error) {
-	query, err := json.Marshal(server.JSApiMsgGetRequest{LastFor: subject})
-	if err != nil {
-		return Entry{}, err
+// purge removes the messages before a sequence number for good.
+func (l *jsLog) purge(ctx context.Context, before uint64) error {
+	var reply server.JSApiStreamPurgeResponse
+	if err := l.call(ctx, apiStreamPurge, server.JSApiStreamPurgeRequest{Sequence: before}, &reply); err != nil {
+		return err
 	}
-	m, err := l.nc.Request(apiDirectGet, query, max(wait, time.Millisecond))
-	if err != nil {
-		return Entry{}, fmt.Errorf("read %s: %w", subject, err)
-	}
-	if status := m.Header.Get("Status"); status == strconv.Itoa(http.StatusNotFound) {
-		return Entry{}, ErrNotFound
-	} else if status != "" {
-		return Entry{}, fmt.Errorf("read %s: the log answers %s %s", subject, status, m.Header.Get("Description"))
-	}
-	return decodeEntry(m)
-}
-
-// decodeEntry reads an answer to a direct get. Its Key still is the subject.
-func decodeEntry(m *nats.Msg) (Entry, error) {
-	subject := headerOf(m, server.JSSubject)
-	seq, err := strconv.ParseUint(headerOf(m, server.JSSequence), 10, 64)
-	if err != nil || subject == "" {
-		return Entry{}, fmt.Errorf("message of the log without subject or sequence number: %w", err)
-	}
-	e := Entry{Key: trimSubject(subject), Rev: seq}
-	if headerOf(m, tombstoneHeader) != "" {
-		e.Deleted = true
-	} else {
-		e.Value = m.Data
-		if e.Value == nil {
-			e.Value = []byte{}
-		}
-	}
-	return e, nil
-}
-
-// headerOf reads a header without the canonical spelling that Header.Get wants
-// first: loading reads hundreds of thousands.
-func headerOf(m *nats.Msg, name string) string {
-	if v := m.Header[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
-
-// trimSubject makes a key of a data subject; meta subjects stay.
-func trimSubject(subject string) string {
-	if len(subject) > len(dataSubject) && subject[:len(dataSubject)] == dataSubject {
-		return subject[len(dataSubject):]
-	}
-	return subject
-}
-
-// putFloor stores up to which revision tombstones are missing.
-func (l *jsLog) putFloor(floor uint64, wait time.Duration) error {
-	_, err := l.append([]logMsg{{subject: floorSubject, data: strconv.AppendUint(nil, floor, 10)}}, wait)
-	return err
-}
-
-// remove takes the messages of entries out of the stream for good.
-func (l *jsLog) remove(entries []Entry) error {
-	for _, e := range entries {
-		var reply server.JSApiMsgDeleteResponse
-		req := server.JSApiMsgDeleteRequest{Seq: e.Rev, NoErase: true}
-		if err := l.call(context.Background(), apiMsgDelete, req, &reply); err != nil {
-			return err
-		}
-		if reply.Error != nil && reply.Error.ErrCode != uint16(server.JSSequenceNotFoundErrF) && reply.Error.ErrCode != uint16(server.JSStreamMsgDeleteFailedF) {
-			return fmt.Errorf("remove message %d: %s", e.Rev, reply.Error.Description)
-		}
+	if reply.Error != nil {
+		return fmt.Errorf("purge the log: %s", reply.Error.Description)
 	}
 	return nil
 }
 
 // call makes a request of the JetStream API.
 func (l *jsLog) call(ctx context.Context, subject string, req, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var body []byte
 	if req != nil {
@@ -213,4 +119,61 @@ func (l *jsLog) call(ctx context.Context, subject string, req, reply any) error 
 		return fmt.Errorf("%s: answer is not readable: %w", subject, err)
 	}
 	return nil
+}
+
+// each calls fn with every message from sequence number first to last, in order.
+func (l *jsLog) each(ctx context.Context, first, last uint64, fn func(seq uint64, data []byte) error) error {
+	inbox := l.nc.NewInbox()
+	sub, err := l.nc.SubscribeSync(inbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for next := max(first, 1); next <= last; {
+		query, err := json.Marshal(server.JSApiMsgGetRequest{Seq: next, Batch: readBatch, MaxBytes: readBytes})
+		if err != nil {
+			return err
+		}
+		if err := l.nc.PublishRequest(apiDirectGet, inbox, query); err != nil {
+			return err
+		}
+		seen, err := page(ctx, sub, fn)
+		if err != nil {
+			return err
+		}
+		if seen == 0 {
+			return nil
+		}
+		next = seen + 1
+	}
+	return nil
+}
+
+// page reads the answers to one request and returns the last sequence number
+// among them, 0 if there are no more messages.
+func page(ctx context.Context, sub *nats.Subscription, fn func(uint64, []byte) error) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var seen uint64
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("read the log: %w", err)
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+		case strconv.Itoa(http.StatusNoContent), strconv.Itoa(http.StatusNotFound):
+			return seen, nil
+		default:
+			return 0, fmt.Errorf("read the log: it answers %s %s", status, m.Header.Get("Description"))
+		}
+		seq, err := strconv.ParseUint(m.Header.Get(server.JSSequence), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the log: message without a sequence number: %w", err)
+		}
+		if err := fn(seq, m.Data); err != nil {
+			return 0, fmt.Errorf("message %d of the log: %w", seq, err)
+		}
+		seen = seq
+	}
 }

@@ -49,8 +49,8 @@ type MemSnapshot struct {
 
 // Open returns a store with the content of the copy, in a new era.
 func (c MemSnapshot) Open() *MemStore {
-	s := &MemStore{timeline: c.timeline.Next(c.last), m: newMirror(), last: c.last + 1}
-	s.m.applyLocked(c.entries)
+	s := &MemStore{timeline: c.timeline.Next(c.last), m: newMirror(), last: c.last}
+	s.m.applyLocked(c.entries, func(int) *record { return nil })
 	s.m.floor = c.floor
 	return s
 }
@@ -132,7 +132,7 @@ func (s *MemStore) Commit(ctx context.Context, ops ...Op) (uint64, error) {
 		return 0, ErrUnknownOutcome
 	}
 	s.last += uint64(len(ops))
-	s.m.apply(entriesOf(ops, s.last))
+	s.m.apply(entriesOf(ops, s.last), nil)
 	if drop := s.m.surplus(MaxTombstones, tombstoneSlack); len(drop) > 0 {
 		s.m.forget(drop, drop[len(drop)-1].Rev)
 	}

@@ -17,11 +17,24 @@ const MaxTombstones = 10_000
 const tombstoneSlack = 256
 
 // item is the latest entry of one key. It is replaced, never modified, except
-// for its links.
+// for its links and its home.
 type item struct {
 	Entry
-	older, newer *item // neighbours by revision
+	older, newer *item   // neighbours by revision
+	home         *record // where the log has it; nil without a log
 }
+
+// record is a message of the log, as far as memory knows it.
+type record struct {
+	seq  uint64
+	size int
+	live int // items that are at home here, and 1 for the timeline in force
+}
+
+// itemOverhead stands for what an entry costs in the log beside key and value.
+const itemOverhead = 16
+
+func (it *item) size() int { return len(it.Key) + len(it.Value) + itemOverhead }
 
 // mirror is the content of a store in memory: ordered by key for prefixes, and
 // by revision for "what is new". Both orders are needed: a prefix may hold
@@ -38,6 +51,7 @@ type mirror struct {
 	newest   *item
 	tombs    int
 	floor    uint64 // revision of the newest tombstone that was dropped
+	bytes    int    // of all items in the log
 	watchers map[*watcher]struct{}
 	closed   bool
 }
@@ -48,19 +62,19 @@ func newMirror() *mirror {
 
 // apply takes over entries, whose revisions are ascending and greater than all
 // before, and tells the watchers.
-func (m *mirror) apply(entries []Entry) {
+func (m *mirror) apply(entries []Entry, home *record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.applyLocked(entries)
+	m.applyLocked(entries, func(int) *record { return home })
 	for w := range m.watchers {
 		w.notify(entries)
 	}
 }
 
-func (m *mirror) applyLocked(entries []Entry) {
+func (m *mirror) applyLocked(entries []Entry, home func(i int) *record) {
 	var added []*item
-	for _, e := range entries {
-		it := &item{Entry: e}
+	for n, e := range entries {
+		it := &item{Entry: e, home: home(n)}
 		if i, found := m.findLocked(e.Key); found {
 			m.unlinkLocked(m.sorted[i])
 			m.sorted[i] = it
@@ -103,6 +117,10 @@ func (m *mirror) linkLocked(it *item) {
 	if it.Deleted {
 		m.tombs++
 	}
+	m.bytes += it.size()
+	if it.home != nil {
+		it.home.live++
+	}
 }
 
 func (m *mirror) unlinkLocked(it *item) {
@@ -119,6 +137,10 @@ func (m *mirror) unlinkLocked(it *item) {
 	it.older, it.newer = nil, nil
 	if it.Deleted {
 		m.tombs--
+	}
+	m.bytes -= it.size()
+	if it.home != nil {
+		it.home.live--
 	}
 }
 
@@ -271,6 +293,44 @@ func (m *mirror) forget(tombstones []Entry, floor uint64) {
 		}
 	}
 	m.sorted = slices.DeleteFunc(m.sorted, func(it *item) bool { _, g := gone[it]; return g })
+}
+
+// size is the bytes that the items take in a log that has nothing else.
+func (m *mirror) size() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.bytes
+}
+
+// lowest is the floor.
+func (m *mirror) lowest() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.floor
+}
+
+// at returns the items at home in any of the records, by revision.
+func (m *mirror) at(homes map[*record]bool) []*item {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var items []*item
+	for it := m.oldest; it != nil; it = it.newer {
+		if homes[it.home] {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// move gives items a new home.
+func (m *mirror) move(items []*item, home *record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, it := range items {
+		it.home.live--
+		it.home = home
+		home.live++
+	}
 }
 
 // checkIfs says whether the conditions of ops hold.

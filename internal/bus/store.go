@@ -29,8 +29,8 @@ const (
 	minFree = 32 << 20
 )
 
-// store is the durable Store: one JetStream stream, one subject per key, and a
-// mirror of it in memory.
+// store is the durable Store: a log in a JetStream stream, one message per
+// Commit, and a mirror of its content in memory.
 type store struct {
 	log      *slog.Logger
 	js       *jsLog
@@ -39,17 +39,23 @@ type store struct {
 	dir      string
 	free     func(dir string) (uint64, error) // replaced in tests
 	patience time.Duration                    // ackTimeout; shorter in tests
+	slack    int                              // cleanSlack; smaller in tests
 
 	// turn is held by the one who writes; a channel, so that waiting for it ends
 	// with a context.
 	turn chan struct{}
 	// Guarded by turn.
-	unsettled map[string]struct{} // keys of commits whose outcome is unknown
-	retryAt   time.Time           // no attempt to settle before
-	doubtful  atomic.Bool         // unsettled is not empty; read without turn
+	rev         uint64    // last revision that was given
+	seq         uint64    // of the last message of the log
+	records     []*record // those not cut off, oldest first
+	logBytes    int       // their size
+	timelineAt  *record   // that has the timeline in force
+	loggedFloor uint64    // the highest that a record has
+	retryAt     time.Time // no attempt to settle before
 
-	closed atomic.Bool
-	errMu  sync.Mutex
+	doubtful atomic.Bool // written under turn: the log may have more than the mirror
+	closed   atomic.Bool
+	errMu    sync.Mutex
 	// Guarded by errMu.
 	writeErr error
 }
@@ -98,13 +104,16 @@ func (s *store) Commit(ctx context.Context, ops ...Op) (uint64, error) {
 	if err := s.checkSpace(opBytes(ops)); err != nil {
 		return 0, fmt.Errorf("store refuses writes: %w", err)
 	}
-	last, err := s.writeLocked(ops)
+	entries := entriesOf(ops, s.rev+uint64(len(ops)))
+	home, err := s.writeLocked(content{floor: s.m.lowest(), entries: entries})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("commit: %w", err)
 	}
-	s.m.apply(entriesOf(ops, last))
-	s.dropTombstonesLocked()
-	return last, nil
+	s.rev += uint64(len(ops))
+	rev := s.rev
+	s.m.apply(entries, home)
+	s.tidyLocked()
+	return rev, nil
 }
 
 func opBytes(ops []Op) uint64 {
@@ -115,89 +124,96 @@ func opBytes(ops []Op) uint64 {
 	return uint64(n)
 }
 
-// writeLocked makes ops durable and returns the revision of the last one.
-func (s *store) writeLocked(ops []Op) (uint64, error) {
-	msgs := make([]logMsg, len(ops))
-	for i, op := range ops {
-		msgs[i] = logMsg{subject: dataSubject + op.Key, data: op.Value, tombstone: op.Delete}
-		if op.If != nil {
-			// The mirror has decided already; the log checks that the mirror is true.
-			if seq := s.m.last(op.Key).Rev; seq > 0 {
-				msgs[i].expect = &seq
-			}
-		}
+// writeLocked appends a record to the log and returns it when it is on disk.
+func (s *store) writeLocked(c content) (*record, error) {
+	data, err := c.encode()
+	if err != nil {
+		return nil, err
 	}
-	wait := s.patience + time.Duration(opBytes(ops)>>20)*ackPerMiB
-	last, err := s.js.append(msgs, wait)
+	wait := s.patience + time.Duration(len(data)>>20)*ackPerMiB
+	// There is one owner, so the expectation always holds; should it not, memory
+	// is wrong and is put right before the next operation.
+	seq, err := s.js.append(data, int64(s.seq), wait)
 	var refused *refusedError
 	switch {
 	case err == nil:
 		s.setWriteError(nil)
-		return last, nil
-	case errors.As(err, &refused) && refused.conflict:
-		// Never with one owner; if it happens the mirror is wrong about these keys.
-		s.doubtLocked(ops)
-		return 0, fmt.Errorf("commit: the log disagrees with memory: %w", ErrConflict)
+		return s.noteLocked(seq, len(data), c), nil
+	case errors.As(err, &refused) && refused.moved:
+		s.doubtful.Store(true)
+		return nil, fmt.Errorf("the log has more than memory (%w): %w", err, ErrConflict)
 	case errors.As(err, &refused):
 		s.setWriteError(err)
-		return 0, fmt.Errorf("commit: %w", err)
+		return nil, err
 	default:
-		s.doubtLocked(ops)
+		s.doubtful.Store(true)
 		s.setWriteError(fmt.Errorf("the disk under %s did not confirm a write: %w", s.dir, err))
-		s.log.Warn("commit was not acknowledged", "operations", len(ops), "error", err)
-		return 0, fmt.Errorf("commit: %w: %w", ErrUnknownOutcome, err)
+		s.log.Warn("write to the store was not acknowledged", "bytes", len(data), "error", err)
+		return nil, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 }
 
-func (s *store) doubtLocked(ops []Op) {
-	for _, op := range ops {
-		s.unsettled[op.Key] = struct{}{}
+// noteLocked remembers a record that is in the log.
+func (s *store) noteLocked(seq uint64, size int, c content) *record {
+	r := &record{seq: seq, size: size}
+	s.seq = seq
+	s.records = append(s.records, r)
+	s.logBytes += size
+	s.loggedFloor = max(s.loggedFloor, c.floor)
+	if c.timeline != nil {
+		if s.timelineAt != nil {
+			s.timelineAt.live--
+		}
+		s.timelineAt = r
+		r.live++
 	}
-	s.doubtful.Store(true)
+	return r
 }
 
-// settleLocked finds out what became of commits whose outcome is unknown.
+// settleLocked finds out what became of a write whose outcome is unknown.
 func (s *store) settleLocked() error {
-	if len(s.unsettled) == 0 {
+	if !s.doubtful.Load() {
 		return nil
 	}
 	if time.Now().Before(s.retryAt) {
 		return fmt.Errorf("store does not answer: %w", s.currentWriteError())
 	}
-	if err := s.reread(); err != nil {
+	if err := s.catchUp(); err != nil {
 		s.retryAt = time.Now().Add(settlePause)
-		return fmt.Errorf("find out what became of an unacknowledged commit (free the disk or restart if this lasts): %w", err)
+		return fmt.Errorf("find out what became of an unacknowledged write (free the disk or restart if this lasts): %w", err)
 	}
-	clear(s.unsettled)
 	s.doubtful.Store(false)
 	s.setWriteError(nil)
 	return nil
 }
 
-func (s *store) reread() error {
-	deadline := time.Now().Add(settleTimeout)
-	// The fence is acknowledged only after all that was sent before it.
-	if _, err := s.js.append([]logMsg{{subject: fenceSubject}}, settleTimeout); err != nil {
+// catchUp reads what the log has beyond the mirror.
+func (s *store) catchUp() error {
+	fence, err := content{}.encode()
+	if err != nil {
 		return err
 	}
-	var entries []Entry
-	for key := range s.unsettled {
-		e, err := s.js.last(dataSubject+key, time.Until(deadline))
-		if errors.Is(err, ErrNotFound) {
-			continue // neither before nor now: there are no removals but of old tombstones
-		}
+	// The fence is acknowledged only after all that was sent before it.
+	end, err := s.js.append(fence, -1, settleTimeout)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	return s.js.each(ctx, s.seq+1, end, func(seq uint64, data []byte) error {
+		c, err := decodeContent(data)
 		if err != nil {
 			return err
 		}
-		if e.Rev > s.m.last(key).Rev && e.Rev > s.m.rev(nil) {
-			entries = append(entries, e)
+		home := s.noteLocked(seq, len(data), c)
+		// Only those of a Commit are new; moved ones are known.
+		c.entries = slices.DeleteFunc(c.entries, func(e Entry) bool { return e.Rev <= s.rev })
+		if n := len(c.entries); n > 0 {
+			s.rev = c.entries[n-1].Rev
+			s.m.apply(c.entries, home)
 		}
-	}
-	slices.SortFunc(entries, func(a, b Entry) int { return int(int64(a.Rev) - int64(b.Rev)) })
-	if len(entries) > 0 {
-		s.m.apply(entries)
-	}
-	return nil
+		return nil
+	})
 }
 
 // settle is settleLocked for readers.
@@ -218,27 +234,8 @@ func (s *store) settle(ctx context.Context) error {
 	return s.settleLocked()
 }
 
-// dropTombstonesLocked keeps their number bounded. The floor is durable before
-// the first is gone; what a crash leaves undone the next opening does.
-func (s *store) dropTombstonesLocked() {
-	drop := s.m.surplus(MaxTombstones, tombstoneSlack)
-	if len(drop) == 0 {
-		return
-	}
-	floor := drop[len(drop)-1].Rev
-	if err := s.js.putFloor(floor, s.patience); err != nil {
-		s.log.Warn("bound the tombstones: store the floor", "error", err)
-		return // more will gather; tried again after the next commit
-	}
-	if err := s.js.remove(drop); err != nil {
-		s.log.Warn("bound the tombstones: remove", "error", err)
-		return
-	}
-	s.m.forget(drop, floor)
-}
-
-// checkSpace says whether n more bytes fit on the disk. A batch is written
-// twice: staged, then committed.
+// checkSpace says whether n more bytes fit on the disk, and as many again for
+// the cleaning of the log.
 func (s *store) checkSpace(n uint64) error {
 	free, err := s.free(s.dir)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // The subjects of a worker with the id <id>, which its token is limited to.
@@ -19,8 +21,9 @@ const (
 )
 
 const (
-	// workerMaxPayload is wire.MaxMessageBytes and room for what is around it.
-	workerMaxPayload = 1<<20 + 1<<16
+	// nodeMaxPayload is that of workers and links: a message and room for what is
+	// around it.
+	nodeMaxPayload = wire.MaxMessageBytes + 1<<16
 	// workerMaxSubs: a handful of its own subjects and the inbox.
 	workerMaxSubs = 16
 	// answerWindow is how long a worker may answer a request that it was sent.
@@ -55,7 +58,7 @@ func workerClaims(id, userKey string) *jwt.UserClaims {
 	c.Pub.Allow.Add(allow.Publish...)
 	c.Sub.Allow.Add(allow.Subscribe...)
 	c.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerWindow}
-	c.Limits.Payload = workerMaxPayload
+	c.Limits.Payload = nodeMaxPayload
 	c.Limits.Subs = workerMaxSubs
 	return c
 }
@@ -69,6 +72,7 @@ func linkClaims(cluster, userKey string) *jwt.UserClaims {
 	c.AllowedConnectionTypes.Add(jwt.ConnectionTypeLeafnode)
 	c.Pub.Deny.Add("$SYS.>", "$JS.>")
 	c.Sub.Deny.Add("$SYS.>", "$JS.>")
+	c.Limits.Payload = nodeMaxPayload
 	return c
 }
 

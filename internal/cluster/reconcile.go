@@ -179,7 +179,8 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	case wire.PhasePending:
 		i.Reason = st.Why
 	case wire.PhaseRefused:
-		if i.State == wire.WorkerScheduled {
+		// A running one too: the worker came back with less room than it had.
+		if i.State == wire.WorkerScheduled || i.State == wire.Running {
 			i = t.advance(i, wire.Failed, now, by, "refused by its worker: "+st.Why)
 			i.Avoid = appendOnce(i.Avoid, w.Info.Name)
 		}

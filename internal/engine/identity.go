@@ -17,6 +17,8 @@ import (
 type identity struct {
 	dir string
 	log *slog.Logger
+	// clock by which certificates are judged; nil is the machine's.
+	clock func() time.Time
 
 	mu      sync.Mutex // guards below
 	current *pki.Identity
@@ -36,6 +38,7 @@ func (i *identity) config() (*tls.Config, error) {
 		if i.current, err = pki.LoadIdentity(i.dir); err != nil {
 			return nil, err
 		}
+		i.current.Clock = i.clock
 		i.read = fi.ModTime()
 	case !fi.ModTime().Equal(i.read):
 		if err := i.current.Reload(); err != nil {

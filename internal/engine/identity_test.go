@@ -69,21 +69,26 @@ func greet(t *testing.T, client, server *identity, name string) error {
 	cc = cc.Clone()
 	cc.ServerName = name
 	cc.VerifyConnection = peerAllowed
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
 	served := make(chan error, 1)
 	go func() {
-		err := tls.Server(b, sc).Handshake()
-		if err != nil {
-			_ = b.Close()
+		c, err := l.Accept()
+		if err == nil {
+			err = tls.Server(c, sc).Handshake()
+			_ = c.Close()
 		}
 		served <- err
 	}()
-	err = tls.Client(a, cc).Handshake()
+	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
-		_ = a.Close()
+		t.Fatal(err)
 	}
+	err = tls.Client(c, cc).Handshake()
+	_ = c.Close()
 	return errors.Join(err, <-served)
 }
 

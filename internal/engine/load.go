@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -99,7 +100,9 @@ func (e *Engine) assemble() error {
 }
 
 func newRouter(local proxy.Local, dir string, c wire.EngineConfig, log *slog.Logger) (*proxy.Router, error) {
-	id := &identity{dir: filepath.Join(dir, wire.IdentityDir), log: log}
+	// A board without a battery starts in 1970, where no peer's certificate is
+	// valid; its last known time is kept beside the rest.
+	id := &identity{dir: filepath.Join(dir, wire.IdentityDir), log: log, clock: pki.NewClock(dir)}
 	return proxy.New(proxy.Options{
 		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
 		StateFile: filepath.Join(dir, routerFile),

@@ -92,9 +92,9 @@ func (s *store) latest(ctx context.Context, n int) ([]entry, int, error) {
 	return entries, total, nil
 }
 
-// do sends commands in one go and returns a reply for each. A connection that
-// was kept may have been closed meanwhile; then, as nothing of it was received,
-// a fresh one is tried.
+// do sends commands in one go and returns a reply for each. A kept connection
+// that the other side has closed meanwhile is noticed before it is used; what
+// breaks later is an error, because an entry must not be added twice.
 func (s *store) do(ctx context.Context, commands ...[]string) ([]any, error) {
 	var c *conn
 	select {
@@ -189,7 +189,7 @@ func readReply(r *bufio.Reader, depth int) (any, error) {
 	case kind == ':':
 		return n, nil
 	case n == -1 && (kind == '$' || kind == '*'):
-		return nil, nil //nolint:nilnil // the protocol's own nil
+		return nil, nil // the protocol's own nil
 	case kind == '$' && n >= 0 && n <= maxReply:
 		b := make([]byte, n+2)
 		if _, err := io.ReadFull(r, b); err != nil {

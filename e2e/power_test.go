@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// powerCut kills every process of all tiers at once, and lets the workers come
+// back alone.
+func (w *world) powerCut(t *testing.T) {
+	for _, p := range processesOf(w.dir) {
+		// Some end by the death of others.
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+	killAll(t, w.dir)
+	for _, x := range w.worker {
+		x.wait()
+	}
+	for _, x := range w.worker {
+		x.start()
+	}
+	begin := time.Now()
+	for _, x := range w.worker {
+		eventually(t, 20*time.Second, "the front answers at "+x.name, func() error {
+			_, err := fetch(x.gateway, siteHost, "/whoami")
+			return err
+		})
+	}
+	t.Logf("the front answered %s after the workers were started", time.Since(begin).Round(time.Millisecond))
+	// Each instance of the front reaches the job, which one of the workers does not have.
+	reached := map[string]bool{}
+	eventually(t, 15*time.Second, "the fronts of both workers reach the job", func() error {
+		for _, x := range w.worker {
+			v, err := whoami(x.gateway, siteHost, "/call?service=JOB")
+			if err != nil {
+				return err
+			}
+			wantEqual(t, "who answers", v.Instance, job)
+			own, err := whoami(x.gateway, siteHost, "/whoami")
+			if err != nil {
+				return err
+			}
+			if own.Worker != v.Worker {
+				reached[own.Worker] = true
+			}
+		}
+		if len(reached) == 0 {
+			return fmt.Errorf("no front of another worker has answered")
+		}
+		return nil
+	})
+	if w.root.running() || w.cluster["edge"].running() {
+		t.Fatal("an orchestrator runs: nothing was tested")
+	}
+	eventually(t, 10*time.Second, "all instances run", func() error { return differs("instances", len(w.pids("site")), 3) })
+	pids := w.pids("site")
+	w.cluster["edge"].start()
+	w.root.start()
+	w.cluster["edge"].answers()
+	w.root.answers()
+	w.allReady()
+	w.root.holds("site", 20*time.Second)
+	throughout(t, 3*time.Second, "nothing is restarted", func() error {
+		if now := w.pids("site"); !maps.Equal(now, pids) {
+			return fmt.Errorf("pids were %v, are %v", pids, now)
+		}
+		return nil
+	})
+	w.root.holds("site", time.Second)
+}
