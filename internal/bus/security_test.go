@@ -286,7 +286,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"bare key":               rawOptions(good, nats.Nkey(key.Public(), key.Sign)),
 		"token without its key":  rawOptions(good, credentials(token, otherKey.Sign)),
 		"token not signed by us": rawOptions(good, credentials(selfSigned(t, key), key.Sign)),
-		"changed token":          rawOptions(good, credentials(changed(t, token), key.Sign)),
+		"changed token":          rawOptions(good, credentials(changed(t, token, "w.w1.", "w.w2."), key.Sign)),
 		"token of another":       rawOptions(good, credentials(mustAdd(t, fog, "w1", key), key.Sign)),
 		"token of a link":        rawOptions(good, credentials(link.JWT, link.Key.Sign)),
 		"in clear":               {nats.NoReconnect(), nats.Timeout(3 * time.Second), credentials(token, key.Sign)},
@@ -343,14 +343,14 @@ func selfSigned(t *testing.T, key bus.Key) string {
 }
 
 // changed is the token with other permissions and the old signature.
-func changed(t *testing.T, token string) string {
+func changed(t *testing.T, token, from, to string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	body, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	wider := strings.ReplaceAll(string(body), "w.w1.", "w.w2.")
+	wider := strings.ReplaceAll(string(body), from, to)
 	if wider == string(body) {
 		t.Fatal("the token has no permissions to change")
 	}
@@ -358,7 +358,7 @@ func changed(t *testing.T, token string) string {
 	return strings.Join(parts, ".")
 }
 
-// lineCounter counts warnings of the server about its link.
+// lineCounter counts the refusals that a server logs.
 type lineCounter struct {
 	slog.Handler
 	n atomic.Int32
@@ -378,7 +378,7 @@ func (c *lineCounter) Handle(_ context.Context, r slog.Record) error {
 
 func TestLinkIsConfinedToItsAccount(t *testing.T) {
 	t.Parallel()
-	a, otherCA := newCA(t), newCA(t)
+	a := newCA(t)
 	root := startRoot(t, a, t.TempDir(), "127.0.0.1:0")
 	if _, err := root.Store().Put(t.Context(), "secret", []byte("of the root")); err != nil {
 		t.Fatal(err)
@@ -462,36 +462,40 @@ func TestLinkIsConfinedToItsAccount(t *testing.T) {
 	if e, err := root.Store().Get(t.Context(), "secret"); err != nil || string(e.Value) != "again" {
 		t.Fatalf("the root's store: %q, %v", e.Value, err)
 	}
+}
 
-	// Links that must not come up.
+func TestBadLinksAreRefused(t *testing.T) {
+	t.Parallel()
+	a, otherCA := newCA(t), newCA(t)
 	key := newKey(t)
-	valid := upstream(t, a, root, "cloud")
-	noCert := *valid
-	noCert.TLS = &tls.Config{RootCAs: a.pool, ServerName: "root.test"}
-	wrongCA := *valid
-	wrongCA.TLS = &tls.Config{RootCAs: a.pool, ServerName: "root.test", Certificates: []tls.Certificate{otherCA.leaf("cloud")}}
-	wrongServer := *valid
-	wrongServer.TLS = a.client("cloud", "other.test")
-	wrongKey := *valid
-	wrongKey.Key = key
-	forged := *valid
-	forged.JWT, forged.Key = selfSigned(t, key), key
-	worker := *valid
-	worker.JWT, worker.Key = mustAdd(t, edge, "w1", key), key
-	for name, up := range map[string]bus.Upstream{
-		"no certificate": noCert, "certificate of another": wrongCA, "another server": wrongServer,
-		"token without its key": wrongKey, "forged token": forged, "token of a worker": worker,
+	for name, spoil := range map[string]func(t *testing.T, up *bus.Upstream){
+		"no certificate": func(_ *testing.T, up *bus.Upstream) {
+			up.TLS = &tls.Config{RootCAs: a.pool, ServerName: "root.test"}
+		},
+		"certificate of another": func(_ *testing.T, up *bus.Upstream) {
+			up.TLS = &tls.Config{RootCAs: a.pool, ServerName: "root.test", Certificates: []tls.Certificate{otherCA.leaf("cloud")}}
+		},
+		"another server":        func(_ *testing.T, up *bus.Upstream) { up.TLS = a.client("cloud", "other.test") },
+		"token without its key": func(_ *testing.T, up *bus.Upstream) { up.Key = key },
+		"forged token":          func(t *testing.T, up *bus.Upstream) { up.JWT, up.Key = selfSigned(t, key), key },
+		"changed token": func(t *testing.T, up *bus.Upstream) {
+			up.JWT = changed(t, up.JWT, "$SYS.", "$XYZ.")
+		},
+		"token of a worker": func(t *testing.T, up *bus.Upstream) {
+			up.JWT, up.Key = mustAdd(t, startCluster(t, a, "edge", t.TempDir(), nil), "w1", key), key
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lines := &lineCounter{}
-			c, err := bus.StartCluster(t.Context(), bus.ClusterOptions{
-				Name: "cloud", Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Upstream: &up, Log: slog.New(lines),
-			})
+			root, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("root.test"), Log: slog.New(lines)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			t.Cleanup(root.Close)
+			up := upstream(t, a, root, "cloud")
+			spoil(t, up)
+			c := startCluster(t, a, "cloud", t.TempDir(), up)
 			eventually(t, "two refusals", func() bool { return lines.n.Load() >= 2 })
 			if ok, _ := c.UpConnected(); ok {
 				t.Fatal("the link is up")

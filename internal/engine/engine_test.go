@@ -41,13 +41,13 @@ func TestStartToReady(t *testing.T) {
 		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrNotReady) {
 			t.Errorf("target before ready: %v", err)
 		}
-		changes := r.router.changes
+		changes, _ := r.router.seen()
 		r.prober.set(nil)
 		after(time.Second)
 		if s = r.status(web0); !s.Ready {
 			t.Fatalf("not ready: %+v", s)
 		}
-		if r.router.changes == changes {
+		if now, _ := r.router.seen(); now == changes {
 			t.Error("the router was not told")
 		}
 		addr, err := r.e.Target(web0, "http")
@@ -81,9 +81,9 @@ func TestReadinessComesAndGoes(t *testing.T) {
 		if !r.status(web0).Ready {
 			t.Fatal("not ready")
 		}
-		before := r.prober.probes
+		before := r.prober.count()
 		after(10 * time.Second)
-		if n := r.prober.probes - before; n != 10 {
+		if n := r.prober.count() - before; n != 10 {
 			t.Errorf("%d probes in 10 s, want one a second", n)
 		}
 		r.prober.set(errors.New("status 500"))
@@ -111,8 +111,8 @@ func TestNoPortsIsReadyAtOnce(t *testing.T) {
 		o := order(0, 1, 100)
 		o.Spec.Ports = nil
 		r.apply(o)
-		if !r.status(web0).Ready || r.prober.probes != 0 {
-			t.Errorf("%+v after %d probes", r.status(web0), r.prober.probes)
+		if !r.status(web0).Ready || r.prober.count() != 0 {
+			t.Errorf("%+v after %d probes", r.status(web0), r.prober.count())
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestDrainThenSignalThenKill(t *testing.T) {
 		r.apply(o)
 		after(time.Second)
 		task := r.one(web0)
-		task.stay = true
+		task.ignoreSignals()
 		idle := r.router.setBusy(web0)
 		o.Stop = true
 		r.apply(o)
@@ -265,7 +265,7 @@ func TestConnectionsThatNeverEndDoNotHoldUpAStop(t *testing.T) {
 		o.Spec.Stop.Grace = api.Duration(3 * time.Second)
 		r.apply(o)
 		task := r.one(web0)
-		task.stay = true
+		task.ignoreSignals()
 		defer r.router.setBusy(web0)()
 		r.apply()
 		after(3100 * time.Millisecond)
@@ -308,7 +308,7 @@ func TestShutdownStopsAllAndKeepsOrders(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100), order(1, 1, 100))
 		task := r.one(web0)
-		task.stay = true
+		task.ignoreSignals()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		began := time.Now()

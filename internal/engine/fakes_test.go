@@ -22,13 +22,12 @@ import (
 type fakeDriver struct {
 	boot string
 
-	mu      sync.Mutex
-	fail    error // what Start says
-	adopt   error // what Adopt says of a task that is there
-	pid     int
-	specs   []runtime.Spec
-	tasks   map[int]*fakeTask
-	started chan struct{}
+	mu    sync.Mutex
+	fail  error // what Start says
+	adopt error // what Adopt says of a task that is there
+	pid   int
+	specs []runtime.Spec
+	tasks map[int]*fakeTask
 }
 
 func newFakeDriver() *fakeDriver {
@@ -131,6 +130,12 @@ func (t *fakeTask) end(code int) {
 	close(t.ended)
 }
 
+func (t *fakeTask) ignoreSignals() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stay = true
+}
+
 func (t *fakeTask) Handle() runtime.Handle { return t.handle }
 func (t *fakeTask) Usage() runtime.Usage   { return runtime.Usage{} }
 
@@ -196,6 +201,7 @@ func (r *fakeRouter) Start(context.Context) error {
 	return nil
 }
 func (r *fakeRouter) Close() {}
+
 func (r *fakeRouter) SetRoutes(routes []wire.Route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,6 +239,12 @@ func (r *fakeRouter) WaitIdle(ctx context.Context, id string) error {
 func (r *fakeRouter) DataAddr() string    { return "127.0.0.1:8474" }
 func (r *fakeRouter) GatewayAddr() string { return "" }
 
+func (r *fakeRouter) seen() (changes, routes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changes, len(r.routes)
+}
+
 func (r *fakeRouter) setBusy(id string) (idle func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,6 +273,12 @@ func (p *fakeProber) set(err error) {
 	p.err = err
 }
 
+func (p *fakeProber) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.probes
+}
+
 // fakeStrays are processes that no file names.
 type fakeStrays struct {
 	mu     sync.Mutex
@@ -279,6 +297,12 @@ func (s *fakeStrays) end(_ context.Context, id string) error {
 	defer s.mu.Unlock()
 	s.swept = append(s.swept, id)
 	return nil
+}
+
+func (s *fakeStrays) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.swept)
 }
 
 func (s *fakeStrays) was(id string) bool {

@@ -47,8 +47,8 @@ func TestSuccessorAdopts(t *testing.T) {
 			s.LastExit == nil || s.LastExit.Code != 7 || s.Ports["http"] != was.Ports["http"] || !s.Started.Equal(was.Started) {
 			t.Errorf("got %+v\nwas %+v", s, was)
 		}
-		if r.driver.starts(web0) != 2 || len(r.strays.swept) != 0 {
-			t.Errorf("%d starts, swept %v", r.driver.starts(web0), r.strays.swept)
+		if r.driver.starts(web0) != 2 || len(r.strays.all()) != 0 {
+			t.Errorf("%d starts, swept %v", r.driver.starts(web0), r.strays.all())
 		}
 		// It is ours as any other.
 		task.end(9)
@@ -111,7 +111,7 @@ func TestPowerCut(t *testing.T) {
 		if rec, err := readRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Failures != 0 {
 			t.Errorf("failures in a row: %d, %v; want 0", rec.Failures, err)
 		}
-		if len(r.router.routes) != 1 {
+		if _, routes := r.router.seen(); routes != 1 {
 			t.Error("routes were not taken from the file")
 		}
 		if s := r.status("shop.web.1"); s.Phase != wire.PhaseExited {
@@ -211,8 +211,8 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 		if _, err := os.Stat(path + ".corrupt-1"); err != nil {
 			t.Error(err)
 		}
-		if len(r.strays.swept) != 0 {
-			t.Errorf("swept %v without orders", r.strays.swept)
+		if len(r.strays.all()) != 0 {
+			t.Errorf("swept %v without orders", r.strays.all())
 		}
 		// What ends is healed from its record.
 		r.one(web0).end(1)
@@ -223,7 +223,7 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 		// Then orders come.
 		r.apply(order(1, 1, 100))
 		if len(r.driver.live(web0)) != 0 || !r.strays.was("shop.web.5") || r.strays.was("../../etc") {
-			t.Errorf("live %d, swept %v", len(r.driver.live(web0)), r.strays.swept)
+			t.Errorf("live %d, swept %v", len(r.driver.live(web0)), r.strays.all())
 		}
 		if s := r.status("shop.web.1"); r.driver.starts("shop.web.1") != 1 || s.Phase != wire.PhaseRunning {
 			t.Errorf("%+v", s)
@@ -247,7 +247,7 @@ func TestDamagedRecordStartsAnew(t *testing.T) {
 		r.start()
 		for _, id := range []string{web0, "shop.web.1"} {
 			if !r.strays.was(id) || r.driver.starts(id) != 2 || r.status(id).Phase != wire.PhaseRunning {
-				t.Errorf("%s: swept %v, %d starts", id, r.strays.swept, r.driver.starts(id))
+				t.Errorf("%s: swept %v, %d starts", id, r.strays.all(), r.driver.starts(id))
 			}
 			if _, err := os.Stat(r.recordPath(id) + ".corrupt-1"); err != nil {
 				t.Error(err)

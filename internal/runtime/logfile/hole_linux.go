@@ -8,10 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blockSize to which holes are aligned, the usual one. Where blocks are larger
-// the kernel zeroes the rest of the range instead, which is archived as well.
-const blockSize = 4096
-
 // punchHole frees the whole blocks of the first n bytes of f, whose size stays.
 // errors.ErrUnsupported if the file system cannot.
 func punchHole(f *os.File, n int64) error {

@@ -50,6 +50,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// blockSize to which holes are aligned, the usual one. Where blocks are larger
+// the kernel zeroes the rest of the range instead, which is archived as well.
+const blockSize = 4096
+
 // maxLine is how far back from a segment's end a line end is looked for; a
 // longer line is cut.
 const maxLine = 1 << 20
@@ -143,8 +147,8 @@ func (r *rotator) rotate() error {
 			return err
 		}
 	}
-	if l.archived() <= l.base {
-		return nil
+	if freed, err := r.freed(); freed || err != nil {
+		return err
 	}
 	err := r.opts.punch(r.live, l.archived()-l.base)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -154,6 +158,21 @@ func (r *rotator) rotate() error {
 		return fmt.Errorf("free archived blocks: %w", err)
 	}
 	return nil
+}
+
+// freed says whether nothing that is archived takes a block of the live file any
+// more. A file system that allocates ahead of the writer makes a log look due
+// for rotation that is not; then nothing must be written to the disk.
+func (r *rotator) freed() (bool, error) {
+	archived := r.layout.archived() - r.layout.base
+	if archived < blockSize {
+		return true, nil
+	}
+	data, err := seekData(r.live, 0, r.layout.size)
+	if err != nil {
+		return false, fmt.Errorf("find archived blocks: %w", err)
+	}
+	return data >= archived-archived%blockSize, nil
 }
 
 // skip passes over what would be archived only to be pruned at once, which a

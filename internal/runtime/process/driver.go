@@ -101,8 +101,8 @@ func (d *Driver) Enforces(limit string) bool { return d.groups.Has(limit) }
 
 // ReadLog implements runtime.Logs. Rotation is logfile.Rotate's, which the
 // engine calls on a timer.
-func (d *Driver) ReadLog(logDir string, offset int64, max int) (wire.LogChunk, error) {
-	return logfile.Read(logDir, offset, max)
+func (d *Driver) ReadLog(logDir string, offset int64, limit int) (wire.LogChunk, error) {
+	return logfile.Read(logDir, offset, limit)
 }
 
 // Close stops watching tasks, which go on, and removes the parents of control

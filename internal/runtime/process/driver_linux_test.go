@@ -102,6 +102,25 @@ func TestCloseLeavesTasksRunning(t *testing.T) {
 	}
 }
 
+func TestCloseRemovesEmptyParents(t *testing.T) {
+	d := New(Options{Base: t.TempDir()})
+	task, err := d.Start(t.Context(), script(t, "exit 0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := task.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(task.Cleanup(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for dir := range strings.SplitSeq(task.Handle().Cgroup, ":") {
+		if _, err := os.Stat(filepath.Dir(dir)); dir != "" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", filepath.Dir(dir), err)
+		}
+	}
+}
+
 func TestSweep(t *testing.T) {
 	d := testDriver(t, Options{})
 	if !d.Enforces("pids") && !d.Enforces("memory") {

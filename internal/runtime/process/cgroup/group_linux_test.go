@@ -1,13 +1,20 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // In these tests the kernel's files are ordinary ones. Real groups are tested by
@@ -132,4 +139,118 @@ func TestCreateFailureLeavesNothing(t *testing.T) {
 	if err := errors.Join(a.remove(), b.remove()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
+}
+
+func TestV2Tops(t *testing.T) {
+	top := t.TempDir()
+	service := filepath.Join(top, "verge.service")
+	if err := os.MkdirAll(filepath.Join(service, leafName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	check := func(own string, want ...string) {
+		t.Helper()
+		if got := v2Tops(mount{point: top, v2: true, own: own}); !reflect.DeepEqual(got, want) {
+			t.Errorf("own %s: %v, want %v", own, got, want)
+		}
+	}
+	check(top, top)
+	check(service, top)
+	if err := unix.Setxattr(service, "user.delegate", []byte("1"), 0); err != nil {
+		t.Skipf("NOT TESTED: delegation; this file system has no user attributes: %v", err)
+	}
+	check(service, service, top)
+	check(filepath.Join(service, leafName), service, top) // where an earlier engine was moved
+}
+
+// A delegated version 2 group, as systemd makes it with Delegate=yes: processes
+// that are in it make room for groups beneath it.
+func TestDelegatedV2(t *testing.T) {
+	m, top := delegatedV2(t)
+	inGroup := func(pid int) string {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if p, ok := strings.CutPrefix(line, "0::"); ok {
+				return strings.TrimSpace(p)
+			}
+		}
+		return ""
+	}
+	old := &Group{dirs: []dir{{path: top, v2: true}}}
+	oldPID := sleeper(t, old)
+
+	m.use([]mount{{point: m.mounts[0].point, v2: true, own: top}})
+	t.Cleanup(m.Close)
+	if got := inGroup(oldPID); !strings.HasSuffix(got, filepath.Base(top)+"/"+leafName) {
+		t.Errorf("the service's process is in %s", got)
+	}
+	g, err := m.Create("x", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := sleeper(t, g)
+	if got := inGroup(pid); !strings.HasSuffix(got, filepath.Base(top)+"/verge/"+m.hash+"/x") {
+		t.Errorf("the new process is in %s", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	again, err := m.Load(g.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Remove(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &ws, 0, nil); err != nil || ws.Signal() != syscall.SIGKILL {
+		t.Errorf("status %v, %v", ws, err)
+	}
+	if got := inGroup(oldPID); got == "" {
+		t.Error("the service's process suffered")
+	}
+}
+
+// delegatedV2 makes a group that is marked as delegated, if this machine
+// permits, and removes it with all that is in it.
+func delegatedV2(t *testing.T) (*Manager, string) {
+	t.Helper()
+	m := DetectV2(t.TempDir())
+	t.Cleanup(m.Close)
+	if len(m.mounts) == 0 {
+		t.Skip("NOT TESTED: delegation; no version 2 hierarchy is mounted")
+	}
+	top := filepath.Join(m.mounts[0].own, fmt.Sprintf("verge-test-%d", os.Getpid()))
+	if err := os.Mkdir(top, 0o755); err != nil {
+		t.Skipf("NOT TESTED: delegation; %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := (&Group{dirs: []dir{{path: top, v2: true}}}).Remove(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.Setxattr(top, "trusted.delegate", []byte("1"), 0); err != nil {
+		t.Skipf("NOT TESTED: delegation; %v", err)
+	}
+	return m, top
+}
+
+// sleeper starts a process in a group.
+func sleeper(t *testing.T, g *Group) (pid int) {
+	t.Helper()
+	attr := &syscall.ProcAttr{Env: []string{"PATH=/usr/bin:/bin"}, Sys: &syscall.SysProcAttr{}}
+	err := g.Fork(attr.Sys, func() (err error) {
+		pid, err = syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 1000"}, attr)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // our child until it is reaped, so nobody else's pid
+	})
+	return pid
 }

@@ -1,0 +1,206 @@
+package root
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func TestAnApplicationIsDelegatedAndHolds(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.apply("app", 3, nil)
+	s.ticks(3, time.Second)
+	v := s.m.appView(s.m.apps["app"])
+	if !v.Holds || v.Services[0].Ready != 3 {
+		t.Fatalf("%+v\n%s", v, s.dump())
+	}
+	if ready, _ := s.endpoints("app"); ready != 3 {
+		t.Errorf("%d endpoints, want 3", ready)
+	}
+	i := s.m.insts["app.web.0"]
+	var path []string
+	for _, h := range i.History {
+		path = append(path, string(h.To))
+	}
+	if got := strings.Join(path, " "); got != "Registered Requested ClusterScheduled" {
+		t.Errorf("the root's part of the history is %s", got)
+	}
+}
+
+func TestAffinityBinds(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.apply("a", 2, func(v *api.Service) { v.Affinity.Cluster = []string{"fog"} })
+	s.apply("b", 2, func(v *api.Service) { v.Affinity.Area = []string{"area-edge"} })
+	s.apply("c", 1, func(v *api.Service) { v.Affinity.Cluster = []string{"moon"} })
+	s.ticks(3, time.Second)
+	for id, want := range map[string]string{"a.web.0": "fog", "a.web.1": "fog", "b.web.0": "edge", "b.web.1": "edge", "c.web.0": ""} {
+		if got := s.m.insts[id].Cluster; got != want {
+			t.Errorf("%s is in %q, want %q", id, got, want)
+		}
+	}
+	if i := s.m.insts["c.web.0"]; i.State != wire.Requested || !strings.Contains(i.Reason, "moon") {
+		t.Errorf("%s: %q, want Requested for lack of cluster moon", i.State, i.Reason)
+	}
+	if v := s.m.appView(s.m.apps["c"]); v.Holds || !strings.Contains(v.Message, "moon") {
+		t.Errorf("the application says %q", v.Message)
+	}
+}
+
+func TestWhatAClusterGivesBackGoesElsewhere(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.fakes["fog"].linked = false
+	s.tick(time.Second)
+	s.apply("app", 4, nil)
+	s.tick(time.Second)
+	s.fakes["edge"].room = 2 // it has less than it said
+	s.ticks(2, time.Second)
+	s.fakes["fog"].linked = true
+	s.ticks(40, time.Second)
+	if n := s.running("app"); n != 4 || len(s.fakes["edge"].runs) != 2 || len(s.fakes["fog"].runs) != 2 {
+		t.Fatalf("%d run\n%s", n, s.dump())
+	}
+}
+
+func TestARestartEmptiesNoRoute(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.apply("app", 3, nil)
+	s.ticks(3, time.Second)
+	for _, f := range s.fakes {
+		f.linked = false
+	}
+	s.restart()
+	s.ticks(3, time.Second)
+	ready, suspect := s.endpoints("app")
+	if ready+suspect != 3 {
+		t.Fatalf("%d endpoints before anyone reported, want 3\n%s", ready+suspect, s.dump())
+	}
+	for _, f := range s.fakes {
+		f.linked = true
+	}
+	s.ticks(3, time.Second)
+	if ready, _ := s.endpoints("app"); ready != 3 || s.running("app") != 3 {
+		t.Errorf("%d endpoints, %d run, want 3 and 3", ready, s.running("app"))
+	}
+}
+
+func TestADeadClusterIsReplacedAndSettledOnReturn(t *testing.T) {
+	for _, onReturn := range []string{"original", "replacement"} {
+		t.Run(onReturn, func(t *testing.T) {
+			s := newSim(t, "edge", "fog")
+			s.apply("app", 2, func(v *api.Service) { v.OnReturn = onReturn })
+			s.ticks(3, time.Second)
+			home := s.m.insts["app.web.0"].Cluster
+			s.fakes[home].linked = false
+			s.ticks(50, time.Second)
+			if n := s.running("app"); n != 2 {
+				t.Fatalf("%d run before cluster-dead-after, want the 2 of before\n%s", n, s.dump())
+			}
+			if ready, suspect := s.endpoints("app"); ready != 0 || suspect != 2 {
+				t.Errorf("%d ready, %d suspect endpoints, want 0 and 2", ready, suspect)
+			}
+			s.ticks(20, time.Second)
+			if n := s.running("app"); n != 4 {
+				t.Fatalf("%d run, want 2 cut off and 2 replacements\n%s", n, s.dump())
+			}
+			if ready, suspect := s.endpoints("app"); ready != 2 || suspect != 0 {
+				t.Errorf("%d ready, %d suspect endpoints, want 2 and 0", ready, suspect)
+			}
+			if i := s.m.insts["app.web.2"]; i == nil || i.Replaces != "app.web.0" {
+				t.Errorf("the replacement is %+v", i)
+			}
+			s.fakes[home].linked = true
+			s.ticks(5, time.Second)
+			if n := s.running("app"); n != 2 {
+				t.Fatalf("%d run after the return, want 2\n%s", n, s.dump())
+			}
+			if stay := len(s.fakes[home].runs); (onReturn == "original") != (stay == 2) {
+				t.Errorf("%d stay where they were\n%s", stay, s.dump())
+			}
+			if v := s.m.appView(s.m.apps["app"]); !v.Holds {
+				t.Errorf("does not hold: %s", v.Message)
+			}
+		})
+	}
+}
+
+func TestDeletingWaitsForTheClusters(t *testing.T) {
+	s := newSim(t, "edge")
+	s.apply("app", 2, nil)
+	s.ticks(3, time.Second)
+	s.fakes["edge"].linked = false
+	s.delete("app")
+	s.ticks(3, time.Second)
+	if s.m.apps["app"] == nil {
+		t.Fatal("the application is gone while its cluster still runs it")
+	}
+	s.fakes["edge"].linked = true
+	s.ticks(4, time.Second)
+	if s.m.apps["app"] != nil || s.running("app") != 0 || len(s.m.insts)+len(s.m.shares)+len(s.m.routes) > 0 {
+		t.Errorf("something is left\n%s", s.dump())
+	}
+}
+
+func TestScalingKeepsWhatRuns(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.apply("app", 5, nil)
+	s.ticks(3, time.Second)
+	s.apply("app", 2, nil)
+	s.ticks(4, time.Second)
+	if s.running("app") != 2 || s.m.insts["app.web.0"] == nil || s.m.insts["app.web.1"] == nil || s.m.insts["app.web.2"] != nil {
+		t.Errorf("scaled down to\n%s", s.dump())
+	}
+	s.apply("app", 4, nil)
+	s.ticks(4, time.Second)
+	if s.running("app") != 4 {
+		t.Errorf("scaled up to\n%s", s.dump())
+	}
+}
+
+// Whatever happens, in whatever order, no ordinal is ever delegated twice, and
+// once all is well again everything that is wanted runs exactly once.
+func TestAnyTroubleEndsWell(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		s := newSim(t, "c1", "c2", "c3")
+		names := []string{"c1", "c2", "c3"}
+		apps := map[string]int{}
+		for range 100 {
+			f := s.fakes[names[rng.IntN(3)]]
+			app := []string{"a", "b"}[rng.IntN(2)]
+			switch rng.IntN(8) {
+			case 0, 1:
+				f.linked = !f.linked
+			case 2, 3:
+				if a := s.m.apps[app]; a == nil || a.Deleting.IsZero() {
+					apps[app] = rng.IntN(6)
+					keep := []string{"original", "replacement", "newest"}[rng.IntN(3)]
+					s.apply(app, apps[app], func(v *api.Service) { v.OnReturn = keep })
+				}
+			case 4:
+				s.delete(app)
+				apps[app] = 0
+			case 5:
+				f.room = rng.IntN(12)
+			case 6:
+				s.restart()
+			}
+			s.tick(time.Duration(rng.IntN(20000)) * time.Millisecond)
+		}
+		for _, f := range s.fakes {
+			f.linked, f.room = true, 12
+		}
+		s.ticks(700, time.Second)
+		for app, n := range apps {
+			if got := s.running(app); got != n {
+				t.Fatalf("seed %d: %d of %s run, want %d\n%s", seed, got, app, n, s.dump())
+			}
+			if ready, suspect := s.endpoints(app); ready != n || suspect != 0 {
+				t.Fatalf("seed %d: %s has %d ready and %d suspect endpoints, want %d\n%s", seed, app, ready, suspect, n, s.dump())
+			}
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package root
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// sim is a root's model with clusters that do as they are told, in virtual time.
+type sim struct {
+	t     *testing.T
+	m     *model
+	now   time.Time
+	disk  map[string][]byte
+	fakes map[string]*fake
+}
+
+// fake is a cluster: it runs its shares, even while it is cut off, and reports
+// while it is linked.
+type fake struct {
+	linked bool
+	shares map[string]wire.Share // as it fetched them last
+	runs   map[string]wire.Reported
+	room   int // instances it can take
+	seq    uint64
+}
+
+func newSim(t *testing.T, clusters ...string) *sim {
+	s := &sim{t: t, now: time.Unix(1e9, 0), disk: map[string][]byte{}, fakes: map[string]*fake{}}
+	s.m = newModel(time.Minute)
+	for _, name := range clusters {
+		rec := clusterRecord{V: wire.Version, Name: name, Areas: []string{"area-" + name}}
+		s.m.clusters[name] = newCluster(rec, s.now)
+		s.store(keyCluster+name, rec)
+		s.fakes[name] = &fake{linked: true, shares: map[string]wire.Share{}, runs: map[string]wire.Reported{}, room: 10}
+	}
+	s.tick(0)
+	return s
+}
+
+func (s *sim) store(key string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.disk[key] = b
+}
+
+// apply applies an application with one service.
+func (s *sim) apply(name string, replicas int, change func(*api.Service)) {
+	svc := &api.Service{
+		Runtime: "process", Command: []string{"x"}, Replicas: api.Replicas{Min: replicas, Max: replicas},
+		Resources: api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20}, Ports: []api.Port{{Name: "http", Protocol: "http"}},
+		Spread: "soft", Scheduler: "rom", Policy: "round-robin", OnReturn: "original",
+	}
+	if change != nil {
+		change(svc)
+	}
+	app := &wire.Application{V: wire.Version, Name: name, Revision: 1, Spec: &api.Application{Application: name, Services: map[string]*api.Service{"web": svc}}}
+	if old := s.m.apps[name]; old != nil {
+		app.Revision = old.Revision + 1
+	}
+	s.m.apps[name] = app
+	s.store(keyApp+name, app)
+}
+
+func (s *sim) delete(name string) {
+	if app := s.m.apps[name]; app != nil {
+		next := *app
+		next.Deleting = s.now
+		s.m.apps[name] = &next
+		s.store(keyApp+name, next)
+	}
+}
+
+func (s *sim) tick(d time.Duration) {
+	s.now = s.now.Add(d)
+	for name, f := range s.fakes {
+		f.act(s, name)
+	}
+	for range 4 {
+		t := s.m.step(s.now)
+		groups, err := t.encode()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(groups) == 0 {
+			break
+		}
+		for _, g := range groups {
+			for _, op := range g {
+				if op.Delete {
+					delete(s.disk, op.Key)
+				} else {
+					s.disk[op.Key] = op.Value
+				}
+			}
+		}
+		t.done()
+		for _, e := range t.events {
+			if strings.HasPrefix(e.what, "refused") {
+				s.t.Fatalf("%s: %s", e.subject, e.what)
+			}
+		}
+	}
+	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
+		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
+	}
+	s.check()
+}
+
+func (s *sim) ticks(n int, d time.Duration) {
+	for range n {
+		s.tick(d)
+	}
+}
+
+func (s *sim) restart() {
+	s.m = newModel(time.Minute)
+	for key, value := range s.disk {
+		if err := s.m.load(bus.Entry{Key: key, Value: value}, s.now); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// act fetches the shares, runs them, and reports.
+func (f *fake) act(s *sim, name string) {
+	c := s.m.clusters[name]
+	if !f.linked {
+		if !c.suspect {
+			c.suspect, c.since, c.connected = true, s.now, false
+		}
+		return
+	}
+	f.shares = map[string]wire.Share{}
+	wanted := map[string]wire.Share{}
+	for key, sh := range s.m.shares {
+		if rest, ok := strings.CutPrefix(key, name+"."); ok {
+			f.shares[rest] = *sh
+			for _, sp := range sh.Ordinals {
+				for o := sp.From; o < sp.To; o++ {
+					wanted[instanceID(sh.App, sh.Service, o)] = *sh
+				}
+			}
+		}
+	}
+	for id := range f.runs {
+		if _, ok := wanted[id]; !ok {
+			delete(f.runs, id)
+		}
+	}
+	taken := 0
+	for _, r := range f.runs {
+		if r.State == wire.Running {
+			taken++
+		}
+	}
+	for id, sh := range wanted {
+		r, ok := f.runs[id]
+		if !ok {
+			r = wire.Reported{Instance: wire.Instance{V: wire.Version, ID: id, App: sh.App, Service: sh.Service, Cluster: name}}
+		}
+		r.Revision = sh.Revision
+		switch {
+		case r.State == wire.Running:
+		case taken < f.room:
+			taken++
+			r.State, r.Ready, r.Address, r.Peer = wire.Running, true, name+":8474", "w-1"
+		default:
+			r.State, r.Reason = wire.Requested, "full"
+		}
+		f.runs[id] = r
+	}
+	f.seq++
+	rep := wire.Report{V: wire.Version, To: wire.Rev{Inc: name, N: f.seq}}
+	c.seen = map[string]*wire.Reported{}
+	for id, r := range f.runs {
+		c.seen[id] = &r
+		b, _ := json.Marshal(r)
+		rep.Changes = append(rep.Changes, wire.Change{Key: id, Value: b})
+	}
+	c.inbox.Accept(rep)
+	free := float64(f.room - taken)
+	sp := func(x float64) wire.Spread { return wire.Spread{Sum: free * x, Mean: free * x, Max: free * x} }
+	c.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp(100), Memory: sp(64 << 20), Disk: sp(1 << 20)}
+	c.heard, c.everHeard, c.connected, c.suspect, c.current = s.now, true, true, false, true
+}
+
+// check holds what must be true after every pass.
+func (s *sim) check() {
+	s.t.Helper()
+	given := map[string]string{}
+	for key, sh := range s.m.shares {
+		name, _, _ := strings.Cut(key, ".")
+		n := 0
+		for _, sp := range sh.Ordinals {
+			for o := sp.From; o < sp.To; o++ {
+				id := instanceID(sh.App, sh.Service, o)
+				if other, ok := given[id]; ok {
+					s.t.Fatalf("%s is delegated to %s and to %s", id, other, name)
+				}
+				given[id] = name
+				n++
+			}
+		}
+		if n != sh.Max || sh.Min != sh.Max {
+			s.t.Fatalf("share %s has %d ordinals for min %d max %d", key, n, sh.Min, sh.Max)
+		}
+	}
+}
+
+// running counts what runs of an application, on clusters linked or not.
+func (s *sim) running(app string) (n int) {
+	for _, f := range s.fakes {
+		for _, r := range f.runs {
+			if r.App == app && r.State == wire.Running {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (s *sim) endpoints(app string) (ready, suspect int) {
+	if r := s.m.routes[app+".web"]; r != nil {
+		for _, e := range r.Endpoints {
+			if e.Suspect {
+				suspect++
+			} else {
+				ready++
+			}
+		}
+	}
+	return ready, suspect
+}
+
+func (s *sim) dump() string {
+	var b strings.Builder
+	for _, i := range s.m.begin().instances("", "") {
+		fmt.Fprintf(&b, "%s %s in %q draining %v unreachable %v replaces %q: %s\n", i.ID, i.State, i.Cluster, i.Draining, i.Unreachable, i.Replaces, i.Reason)
+	}
+	for name, f := range s.fakes {
+		fmt.Fprintf(&b, "%s linked %v room %d runs %d\n", name, f.linked, f.room, len(f.runs))
+	}
+	return b.String()
+}
