@@ -25,19 +25,26 @@ const (
 	MaxDuration Duration = Duration(365 * 24 * time.Hour)
 )
 
-// ParseCPU parses "500m", "0.5" or "2". The error says what to write instead.
-func ParseCPU(s string) (CPU, error) {
+// maxSum bounds what may be added up of many amounts: the capacity of a cluster
+// is written in the same units as the demand of an instance.
+const maxSum = 1 << 60
+
+// ParseCPU parses "500m", "0.5" or "2", at most MaxCPU. The error says what to
+// write instead.
+func ParseCPU(s string) (CPU, error) { return parseCPU(s, MaxCPU) }
+
+func parseCPU(s string, most CPU) (CPU, error) {
 	num, milli := strings.CutSuffix(s, "m")
 	factor := int64(1000)
 	if milli {
 		factor = 1
 	}
-	n, exact, ok := parseAmount(num, factor, int64(MaxCPU))
+	n, exact, ok := parseAmount(num, factor, int64(most))
 	switch {
 	case !ok:
 		return 0, &amountError{quote(s) + " is not an amount of cpu", "write cores (2, 0.5) or thousandths (500m)"}
-	case n > int64(MaxCPU):
-		return 0, &amountError{quote(s) + " is too much cpu", "write at most " + MaxCPU.String()}
+	case n > int64(most):
+		return 0, &amountError{quote(s) + " is too much cpu", "write at most " + most.String()}
 	case !exact:
 		return 0, &amountError{quote(s) + " is finer than a thousandth of a core", "write whole thousandths (1m)"}
 	}
@@ -55,8 +62,8 @@ func (c CPU) String() string {
 // MarshalText writes c as in a descriptor.
 func (c CPU) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads c as in a descriptor.
-func (c *CPU) UnmarshalText(b []byte) (err error) { *c, err = ParseCPU(string(b)); return err }
+// UnmarshalText reads what MarshalText wrote, sums of many amounts too.
+func (c *CPU) UnmarshalText(b []byte) (err error) { *c, err = parseCPU(string(b), maxSum); return err }
 
 // byteUnits: the powers of 1024 come first, smallest first, for Bytes.String.
 var byteUnits = []struct {
@@ -67,9 +74,11 @@ var byteUnits = []struct {
 	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
 }
 
-// ParseBytes parses "128Mi", "1.5Gi", "200M" or "4096". The error says what to
-// write instead.
-func ParseBytes(s string) (Bytes, error) {
+// ParseBytes parses "128Mi", "1.5Gi", "200M" or "4096", at most MaxBytes. The
+// error says what to write instead.
+func ParseBytes(s string) (Bytes, error) { return parseBytes(s, MaxBytes) }
+
+func parseBytes(s string, most Bytes) (Bytes, error) {
 	num, factor := s, int64(1)
 	for _, u := range byteUnits {
 		if n, fits := strings.CutSuffix(s, u.suffix); fits {
@@ -77,12 +86,12 @@ func ParseBytes(s string) (Bytes, error) {
 			break
 		}
 	}
-	n, exact, ok := parseAmount(num, factor, int64(MaxBytes))
+	n, exact, ok := parseAmount(num, factor, int64(most))
 	switch {
 	case !ok:
 		return 0, &amountError{quote(s) + " is not an amount of bytes", "write 128Mi, 1Gi or 200M"}
-	case n > int64(MaxBytes):
-		return 0, &amountError{quote(s) + " is too many bytes", "write at most " + MaxBytes.String()}
+	case n > int64(most):
+		return 0, &amountError{quote(s) + " is too many bytes", "write at most " + most.String()}
 	case !exact:
 		return 0, &amountError{quote(s) + " is not a whole number of bytes", "write it in a smaller unit"}
 	}
@@ -102,8 +111,11 @@ func (b Bytes) String() string {
 // MarshalText writes b as in a descriptor.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads b as in a descriptor.
-func (b *Bytes) UnmarshalText(t []byte) (err error) { *b, err = ParseBytes(string(t)); return err }
+// UnmarshalText reads what MarshalText wrote, sums of many amounts too.
+func (b *Bytes) UnmarshalText(t []byte) (err error) {
+	*b, err = parseBytes(string(t), maxSum)
+	return err
+}
 
 // ParseDuration parses "20ms", "1.5s", "1h30m"; a bare number has no unit and
 // is refused, but for 0.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -93,4 +94,18 @@ func FuzzUnits(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The capacity of a large cluster is written in the same units as the demand of
+// one instance, and must come back from the wire.
+func TestSumsRoundTrip(t *testing.T) {
+	in := Resources{CPU: 10000 * MaxCPU, Memory: 500 * MaxBytes, Disk: 500 * MaxBytes}
+	b, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Resources
+	if err := json.Unmarshal(b, &out); err != nil || out != in {
+		t.Errorf("%s came back as %+v, %v", b, out, err)
+	}
 }

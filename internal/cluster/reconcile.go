@@ -239,11 +239,14 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	}
 	st, ok := old.status[i.ID]
 	runs := ok && st.Incarnation == sh.Incarnation && st.Phase == wire.PhaseRunning
-	keep := "original"
+	keep, outdated := "original", st.Revision < i.Revision
 	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
 		keep = s.Spec.OnReturn
+		// An order keeps its revision for as long as its program does not change.
+		o := t.m.orders[sh.Worker+"."+i.ID]
+		outdated = outdated && (o == nil || !sameProgram(o.Spec, s.Spec))
 	}
-	if runs && keep == "original" && !(st.Revision < i.Revision) {
+	if runs && keep == "original" && !outdated {
 		// The replacement ends: its order is swept away as the instance is now
 		// placed where it was.
 		t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
@@ -451,7 +454,9 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 
 // sweepOrders brings the orders in line with the instances: each has one at its
 // worker, a lost placement keeps its order until it is settled, everything else
-// is taken back.
+// is taken back. An update that leaves the program of an instance as it is
+// leaves its order too, revision included: for a worker another revision is
+// another run.
 func (t *tx) sweepOrders() {
 	want := map[string]bool{}
 	for _, i := range t.instances() {
@@ -476,8 +481,6 @@ func (t *tx) sweepOrders() {
 			stop := *o
 			stop.Stop = true
 			t.order(i.Worker, i.ID, &stop)
-		case s != nil && o.Incarnation == i.Incarnation && o.Revision != i.Revision:
-			t.giveOrder(i, s)
 		case o.Incarnation != i.Incarnation && s != nil:
 			t.giveOrder(i, s)
 		}

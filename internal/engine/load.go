@@ -236,7 +236,12 @@ func lockDir(dir string) (unlock func(), err error) {
 	for try := 0; ; try++ {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { _ = f.Close() }, nil
+			return func() {
+				// Closing alone would leave the lock with a child that is being
+				// started at this moment by another part of this process.
+				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+				_ = f.Close()
+			}, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) || try == 20 {
 			break

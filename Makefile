@@ -1,0 +1,64 @@
+# What to type: make help
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := build
+
+VERSION = $(shell tools/version)
+GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-edge/verge/internal/obs.version=$(VERSION)"
+LINTER  = bin/golangci-lint
+
+.PHONY: help build demo test fmt vet lint unit bench footprint clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+build: ## bin/verge and the programs of the examples: static, stripped, with a version
+	@mkdir -p bin
+	$(GOBUILD) -o bin/verge ./cmd/verge
+	$(GOBUILD) -o bin/guestbook-front ./examples/guestbook/front
+
+demo: build ## a guestbook over three clusters, a killed worker, a killed root; KEEP=1 leaves it running
+	@tools/needs redis-server
+	@go build -o bin/demo ./tools/demo
+	@bin/demo $(if $(KEEP),--keep)
+
+test: fmt vet lint unit ## all that a change must pass
+
+fmt: # every file is as gofmt writes it
+	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
+	  if [ -n "$$files" ]; then echo "not formatted (gofmt -w fixes it):"; echo "$$files"; exit 1; fi
+
+vet:
+	go vet ./...
+
+lint: $(LINTER) ## what golangci-lint has to say
+	$(LINTER) run
+
+# Unit, house rules and end to end. The race detector needs gcc, the end-to-end
+# tests run the guestbook with redis-server. What is missing and cannot be
+# installed is skipped, loudly; .ci/run does not let it pass.
+unit:
+	@race=-race; \
+	if ! tools/needs gcc; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; race=; echo "SKIPPED: the race detector, for want of gcc"; fi; \
+	if ! tools/needs redis-server; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
+	set -x; go test $$race -timeout 15m ./...
+
+bench: ## benchmarks, with allocations
+	go test -run '^$$' -bench . -benchmem ./...
+
+footprint: build ## what an idle root, cluster and worker cost
+	@go build -o bin/footprint ./tools/footprint
+	@bin/footprint
+
+clean: ## remove what was built
+	rm -rf bin
+
+# The linter is built from its sources, once, at the version that its own module
+# pins. Cold that takes some minutes.
+$(LINTER): tools/golangci/go.mod tools/golangci/go.sum
+	@mkdir -p bin
+	@echo "building golangci-lint, this takes some minutes the first time"
+	CGO_ENABLED=0 go build -C tools/golangci -trimpath -ldflags "-s -w" -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
