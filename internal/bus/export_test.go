@@ -68,3 +68,31 @@ func refusals(t *testing.T, ns *server.Server) int {
 	}
 	return n
 }
+
+// SetSlack makes the log of a store be cleaned earlier.
+func SetSlack(s Store, slack int) { s.(*store).slack = slack }
+
+// SetPatience sets how long a store waits for an acknowledgement.
+func SetPatience(s Store, d time.Duration) { s.(*store).patience = d }
+
+// SetFree makes a store believe in another free space.
+func SetFree(s Store, n uint64) {
+	s.(*store).free = func(string) (uint64, error) { return n, nil }
+}
+
+// LogSize is what the log of a store takes, and what it needs.
+func LogSize(s Store) (log, live int) {
+	own := s.(*store)
+	return own.logBytes, own.m.size()
+}
+
+// FirstRecord is the number of the oldest message of the log.
+func FirstRecord(s Store) uint64 { return s.(*store).records[0].seq }
+
+// StopLog ends JetStream under a running server.
+func (r *RootServer) StopLog(t *testing.T) {
+	t.Helper()
+	if err := r.ns.ShutdownJetStream(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -101,8 +102,8 @@ func (b *bench) start() {
 	}
 	b.cmd = exec.Command(exe)
 	b.cmd.Env = append(os.Environ(), beEngine+"="+b.dir)
-	var out bytes.Buffer
-	b.cmd.Stdout, b.cmd.Stderr = &out, &out
+	out := &lockedBuffer{}
+	b.cmd.Stdout, b.cmd.Stderr = out, out
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -120,6 +121,24 @@ func (b *bench) start() {
 			b.t.Logf("engine said:\n%s", out.String())
 		}
 	})
+}
+
+// lockedBuffer is read while the engine still writes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 // kill ends the engine as a crash does.

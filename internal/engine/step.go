@@ -32,6 +32,8 @@ type facts struct {
 func next(f facts, g goal) step {
 	// What is running must be known before anything else is done about it.
 	switch {
+	case g.kind == "": // there is no plan yet
+		return stepRest
 	case f.task:
 		if g.kind == goalRun && sameRun(&f.run, &g.order) {
 			return stepWatch
@@ -47,7 +49,7 @@ func next(f facts, g goal) step {
 		return stepForget
 	case goalHalt:
 		return stepLeave
-	case goalStop, goalRefuse, "": // "": there is no plan yet
+	case goalStop, goalRefuse:
 		return stepRest
 	}
 	same := sameRun(&f.run, &g.order)

@@ -300,6 +300,9 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	if err := json.Unmarshal(ch.Value, &rep); err != nil {
 		return err
 	}
+	if rep.ID != ch.Key {
+		return fmt.Errorf("it is about %q", rep.ID)
+	}
 	rep.Cluster = cl.Name // its identity is the account it used, not what it says
 	cl.seen[ch.Key] = &rep
 	for n, h := range rep.History {

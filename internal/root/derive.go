@@ -96,7 +96,12 @@ func (t *tx) route(now time.Time) {
 			continue
 		}
 		for _, rep := range c.seen {
-			r := want[rep.App+"."+rep.Service]
+			// What a cluster claims counts only for what it was given.
+			i := t.inst(rep.ID)
+			if i == nil || i.Cluster != name || i.Draining {
+				continue
+			}
+			r := want[i.App+"."+i.Service]
 			if r == nil || rep.State != wire.Running || !rep.Ready || rep.Draining {
 				continue
 			}

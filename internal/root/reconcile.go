@@ -142,6 +142,9 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 	wait := min(refuseMin<<min(max(times-1, 0), 10), refuseMax)
 	c.refused[i.App+"."+i.Service] = refusal{until: now.Add(wait), why: rep.Reason}
 	i = t.advance(i, wire.Requested, now, "given back by cluster "+i.Cluster+": "+rep.Reason)
+	if !slices.Contains(i.Avoid, i.Cluster) {
+		i.Avoid = append(i.Avoid, i.Cluster)
+	}
 	i.Cluster = ""
 	t.put(i)
 }
@@ -231,7 +234,7 @@ func (t *tx) forget(i *wire.Instance, now time.Time) {
 func (t *tx) place(now time.Time) {
 	waiting := map[string][]*wire.Instance{}
 	for _, i := range t.instances("", "") {
-		if i.State == wire.Requested && !i.Draining && !t.reportedAnywhere(i.ID) {
+		if i.State == wire.Requested && !i.Draining && !t.stillHeld(i) {
 			key := i.App + "." + i.Service
 			waiting[key] = append(waiting[key], i)
 		}
@@ -249,7 +252,7 @@ func (t *tx) place(now time.Time) {
 		for _, sh := range d.Shares {
 			for range sh.Count {
 				i := t.advance(*list[n], wire.ClusterScheduled, now, "delegated to cluster "+sh.Cluster)
-				i.Cluster = sh.Cluster
+				i.Cluster, i.Avoid = sh.Cluster, nil
 				t.put(i)
 				t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
 				n++
@@ -267,12 +270,15 @@ func (t *tx) place(now time.Time) {
 	}
 }
 
-// reportedAnywhere: a cluster still has something of the instance; nobody else
-// may be given it before that is gone.
-func (t *tx) reportedAnywhere(id wire.InstanceID) bool {
-	for _, c := range t.m.clusters {
-		if _, ok := c.seen[id]; ok {
-			return true
+// stillHeld: a cluster that gave the instance back still has something of it;
+// nobody may be given it before that is gone. Only those that once had it are
+// looked at: what others claim is no concern of it.
+func (t *tx) stillHeld(i *wire.Instance) bool {
+	for _, name := range i.Avoid {
+		if c := t.m.clusters[name]; c != nil {
+			if _, ok := c.seen[i.ID]; ok {
+				return true
+			}
 		}
 	}
 	return false

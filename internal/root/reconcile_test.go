@@ -204,3 +204,23 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that lies gets no traffic for what it was not given, and cannot keep
+// others from being given it.
+func TestAClusterSpeaksOnlyForWhatItWasGiven(t *testing.T) {
+	s := newSim(t, "edge", "evil")
+	s.apply("app", 1, func(v *api.Service) { v.Affinity.Cluster = []string{"edge"} })
+	s.fakes["evil"].linked = true
+	lie := &wire.Reported{Instance: wire.Instance{V: wire.Version, ID: "app.web.0", App: "app", Service: "web", State: wire.Running, Ready: true}, Address: "evil:1"}
+	for range 4 {
+		s.tick(time.Second)
+		s.m.clusters["evil"].seen["app.web.0"] = lie
+		s.now = s.now.Add(time.Second)
+		tx := s.m.step(s.now)
+		tx.done()
+	}
+	r := s.m.routes["app.web"]
+	if len(r.Endpoints) != 1 || r.Endpoints[0].Cluster != "edge" {
+		t.Errorf("routes to %+v", r.Endpoints)
+	}
+}

@@ -94,15 +94,8 @@ func (g *Group) PIDs() ([]int, error) {
 
 // Kill kills every process of the group and returns when none is left.
 func (g *Group) Kill(ctx context.Context) error {
-	// Nothing can be forked any more, so that a few rounds reach every process.
-	if d, ok := g.with("pids"); ok {
-		err := write(filepath.Join(d.path, "pids.max"), "0")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
-			return fmt.Errorf("kill control group: %w", err)
-		}
-	}
 	pause := time.Millisecond
-	for {
+	for first := true; ; first = false {
 		pids, err := g.PIDs()
 		if err != nil || len(pids) == 0 {
 			return err
@@ -114,6 +107,14 @@ func (g *Group) Kill(ctx context.Context) error {
 				}
 			}
 		}
+		if first {
+			// Nothing can be forked any more, so that a few rounds reach every
+			// process; not before the first round, lest a program sees its fork fail
+			// and ends with an exit code of its own.
+			if err := g.forbidForks(); err != nil {
+				return fmt.Errorf("kill control group: %w", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("processes %v do not end: %w", pids, ctx.Err())
@@ -121,6 +122,18 @@ func (g *Group) Kill(ctx context.Context) error {
 		}
 		pause = min(2*pause, 100*time.Millisecond)
 	}
+}
+
+func (g *Group) forbidForks() error {
+	d, ok := g.with("pids")
+	if !ok {
+		return nil
+	}
+	err := write(filepath.Join(d.path, "pids.max"), "0")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) { // just removed
+		return nil
+	}
+	return err
 }
 
 // killAtOnce uses version 2's cgroup.kill, which the kernel has since 5.14.

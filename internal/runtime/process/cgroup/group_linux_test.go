@@ -165,7 +165,7 @@ func TestV2Tops(t *testing.T) {
 // A delegated version 2 group, as systemd makes it with Delegate=yes: processes
 // that are in it make room for groups beneath it.
 func TestDelegatedV2(t *testing.T) {
-	m, top := delegatedV2(t)
+	point, top := delegatedV2(t)
 	inGroup := func(pid int) string {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 		if err != nil {
@@ -181,7 +181,8 @@ func TestDelegatedV2(t *testing.T) {
 	old := &Group{dirs: []dir{{path: top, v2: true}}}
 	oldPID := sleeper(t, old)
 
-	m.use([]mount{{point: m.mounts[0].point, v2: true, own: top}})
+	m := newManager(t.TempDir())
+	m.use([]mount{{point: point, v2: true, own: top}})
 	t.Cleanup(m.Close)
 	if got := inGroup(oldPID); !strings.HasSuffix(got, filepath.Base(top)+"/"+leafName) {
 		t.Errorf("the service's process is in %s", got)
@@ -214,14 +215,14 @@ func TestDelegatedV2(t *testing.T) {
 
 // delegatedV2 makes a group that is marked as delegated, if this machine
 // permits, and removes it with all that is in it.
-func delegatedV2(t *testing.T) (*Manager, string) {
+func delegatedV2(t *testing.T) (point, top string) {
 	t.Helper()
 	m := DetectV2(t.TempDir())
 	t.Cleanup(m.Close)
 	if len(m.mounts) == 0 {
 		t.Skip("NOT TESTED: delegation; no version 2 hierarchy is mounted")
 	}
-	top := filepath.Join(m.mounts[0].own, fmt.Sprintf("verge-test-%d", os.Getpid()))
+	top = filepath.Join(m.mounts[0].own, fmt.Sprintf("verge-test-%d", os.Getpid()))
 	if err := os.Mkdir(top, 0o755); err != nil {
 		t.Skipf("NOT TESTED: delegation; %v", err)
 	}
@@ -235,7 +236,7 @@ func delegatedV2(t *testing.T) (*Manager, string) {
 	if err := unix.Setxattr(top, "trusted.delegate", []byte("1"), 0); err != nil {
 		t.Skipf("NOT TESTED: delegation; %v", err)
 	}
-	return m, top
+	return m.mounts[0].point, top
 }
 
 // sleeper starts a process in a group.

@@ -164,6 +164,9 @@ func (m *Manager) prepareV2(mt mount) (parent, error) {
 			return p, nil
 		}
 		errs = append(errs, err)
+		// Leave nothing where we could not stay, unless it is in use.
+		_ = os.Remove(filepath.Join(top, rootName, m.hash))
+		_ = os.Remove(filepath.Join(top, rootName))
 	}
 	return parent{}, errs[len(errs)-1]
 }

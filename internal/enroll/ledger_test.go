@@ -1,0 +1,159 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func newLedger(t *testing.T) (*Ledger, *bus.MemStore, time.Time) {
+	t.Helper()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ca, err := pki.OpenAuthority(t.TempDir(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := bus.NewMemStore()
+	return &Ledger{Store: store, ServerName: pki.RootName, Pin: ca.Pin()}, store, now
+}
+
+func request(token, key string) wire.JoinRequest {
+	return wire.JoinRequest{V: wire.Version, Token: token, Name: "n", PublicKey: []byte(key)}
+}
+
+func TestATokenIsGoodForOneNode(t *testing.T) {
+	ctx := context.Background()
+	l, store, now := newLedger(t)
+	tok, err := l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, first, err := l.Check(ctx, request(tok.Token, "key-a"), pki.KindCluster, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another node passes the check before the first has committed: only one of
+	// the two commits may succeed.
+	_, second, err := l.Check(ctx, request(tok.Token, "key-b"), pki.KindCluster, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Commit(ctx, first, bus.Put("node", []byte("a"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Commit(ctx, second, bus.Put("node", []byte("b"))); !errors.Is(err, bus.ErrConflict) {
+		t.Fatalf("the second node's commit gave %v, want a conflict", err)
+	}
+	if e, err := store.Get(ctx, "node"); err != nil || string(e.Value) != "a" {
+		t.Errorf("the node is %q, %v", e.Value, err)
+	}
+	if _, _, err := l.Check(ctx, request(tok.Token, "key-b"), pki.KindCluster, now); !errors.Is(err, pki.ErrTokenUsed) {
+		t.Errorf("reuse by another gave %v", err)
+	}
+	// The reply may have been lost: the same node may ask again.
+	if _, _, err := l.Check(ctx, request(tok.Token, "key-a"), pki.KindCluster, now); err != nil {
+		t.Errorf("the same node was refused: %v", err)
+	}
+}
+
+func TestTokensThatAreRefused(t *testing.T) {
+	ctx := context.Background()
+	l, _, now := newLedger(t)
+	tok, err := l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := pki.ParseToken(tok.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := parsed
+	forged.Secret = "AAAAAAAAAAAAAAAAAAAAAA"
+	strange := parsed
+	strange.ID = "0123456789abcdef"
+	for name, tc := range map[string]struct {
+		req  wire.JoinRequest
+		kind string
+		at   time.Time
+		want error
+	}{
+		"expired":    {request(tok.Token, "k"), pki.KindCluster, now.Add(2 * time.Hour), pki.ErrTokenExpired},
+		"wrong kind": {request(tok.Token, "k"), pki.KindWorker, now, pki.ErrTokenKind},
+		"forged":     {request(forged.Encode(), "k"), pki.KindCluster, now, pki.ErrTokenForged},
+		"unknown":    {request(strange.Encode(), "k"), pki.KindCluster, now, pki.ErrTokenUnknown},
+		"rubbish":    {request("verge-join-1.xxxx", "k"), pki.KindCluster, now, pki.ErrTokenMalformed},
+	} {
+		_, _, err := l.Check(ctx, tc.req, tc.kind, tc.at)
+		var p *wire.Problem
+		if !errors.Is(err, tc.want) || !errors.As(err, &p) || p.Remedy == "" {
+			t.Errorf("%s: %v, want %v with a remedy", name, err, tc.want)
+		}
+	}
+	old := request(tok.Token, "k")
+	old.V = wire.Version + 5
+	if _, _, err := l.Check(ctx, old, pki.KindCluster, now); err == nil {
+		t.Error("a request of another wire version was let in")
+	}
+}
+
+func TestBearerTokens(t *testing.T) {
+	ctx := context.Background()
+	l, store, now := newLedger(t)
+	tok, err := l.NewBearer(ctx, time.Hour, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.CheckBearer(ctx, tok.Token, now.Add(time.Minute)); err != nil {
+		t.Errorf("a fresh token: %v", err)
+	}
+	for name, bad := range map[string]error{
+		"expired": l.CheckBearer(ctx, tok.Token, now.Add(2*time.Hour)),
+		"other":   l.CheckBearer(ctx, tok.Token+"0", now),
+		"rubbish": l.CheckBearer(ctx, "x", now),
+	} {
+		var p *wire.Problem
+		if !errors.As(bad, &p) || p.Status != 401 || p.Remedy == "" {
+			t.Errorf("%s: %v, want a 401 with a remedy", name, bad)
+		}
+	}
+	entries, err := store.List(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if string(e.Value) == tok.Token || e.Key == "bearer."+tok.Token {
+			t.Error("the token itself is stored")
+		}
+	}
+	// Spent ones are forgotten in time, by the making of others.
+	if _, err := l.NewBearer(ctx, time.Hour, now.Add(30*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := store.List(ctx, "bearer."); err != nil || len(left) != 1 {
+		t.Errorf("%d tokens are kept, %v, want the new one", len(left), err)
+	}
+}
+
+func TestReachable(t *testing.T) {
+	for _, tc := range []struct {
+		hosts    []string
+		listener string
+		want     string
+	}{
+		{[]string{"a.example", "2001:db8::1"}, "0.0.0.0:80", "a.example:80"},
+		{nil, "127.0.0.1:81", "127.0.0.1:81"},
+		{nil, "[::1]:82", "[::1]:82"},
+	} {
+		if got := Reachable(tc.hosts, tc.listener); got[0] != tc.want {
+			t.Errorf("Reachable(%v, %s) = %v, want %s first", tc.hosts, tc.listener, got, tc.want)
+		}
+	}
+	if got := Reachable(nil, "0.0.0.0:90"); len(got) == 0 || got[0] == "0.0.0.0:90" {
+		t.Errorf("everywhere is reached at %v", got)
+	}
+}
