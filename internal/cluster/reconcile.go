@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -414,20 +415,35 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now
 // the root with the reason. Until the root takes it away the cluster goes on
 // trying, so that it heals without the root as soon as there is room.
 func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
+	reason := d.Reason
+	if why := failure(&i); len(i.Avoid) > 0 && why != "" {
+		reason += "; it failed because: " + why
+	}
 	switch {
 	case i.State == wire.Requested && len(i.Avoid) > 0 && now.Sub(i.Since) >= forgiveAfter:
 		// Failing again where it failed is better than not running at all, but not
 		// in a hurry.
 		i.Avoid = nil
 	case t.m.gathering(now), i.State == wire.Requested:
-		i.Reason = d.Reason
+		i.Reason = reason
 	default:
-		i = t.advance(i, wire.Requested, now, t.m.tier(), d.Reason)
+		i = t.advance(i, wire.Requested, now, t.m.tier(), reason)
 		i.Worker = ""
 		t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
-		t.event("instance/"+i.ID, "given back to the root: %s", d.Reason)
+		t.event("instance/"+i.ID, "given back to the root: %s", reason)
 	}
 	t.put(i)
+}
+
+// failure is what a worker said when the instance failed there last, "" if none
+// did: without it nobody would learn why its workers are avoided.
+func failure(i *wire.Instance) string {
+	for _, h := range slices.Backward(i.History) {
+		if h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") {
+			return h.Why
+		}
+	}
+	return ""
 }
 
 // gathering: this process started lately and has not yet heard from all the

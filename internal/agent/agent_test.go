@@ -1,0 +1,230 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// fakeHands is an engine in memory.
+type fakeHands struct {
+	mu     sync.Mutex
+	run    string
+	seq    uint64
+	all    map[string]wire.InstanceStatus
+	at     map[string]uint64
+	gone   map[string]uint64
+	orders []wire.EngineOrders
+	fail   error
+	down   bool
+	news   chan struct{}
+}
+
+func newFakeHands(run string) *fakeHands {
+	return &fakeHands{run: run, all: map[string]wire.InstanceStatus{}, at: map[string]uint64{}, gone: map[string]uint64{}, news: make(chan struct{})}
+}
+
+func (f *fakeHands) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq++
+	do()
+	close(f.news)
+	f.news = make(chan struct{})
+}
+
+func (f *fakeHands) set(id string, phase wire.Phase) {
+	f.change(func() { f.all[id], f.at[id] = wire.InstanceStatus{ID: id, Phase: phase}, f.seq })
+}
+
+func (f *fakeHands) Apply(_ context.Context, o wire.EngineOrders) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return f.fail
+	}
+	f.orders = append(f.orders, o)
+	return nil
+}
+
+func (f *fakeHands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+	deadline := time.After(wait)
+	for {
+		f.mu.Lock()
+		if f.down {
+			f.mu.Unlock()
+			return wire.EngineState{}, errors.New("connection refused")
+		}
+		s := wire.EngineState{V: wire.Version, Engine: f.run, Seq: f.seq}
+		for id, st := range f.all {
+			if f.at[id] > after {
+				s.Changed = append(s.Changed, st)
+			}
+		}
+		for id, at := range f.gone {
+			if after > 0 && at > after {
+				s.Gone = append(s.Gone, id)
+			}
+		}
+		news, fresh := f.news, f.seq > after
+		f.mu.Unlock()
+		if fresh {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, ctx.Err()
+		case <-deadline:
+			return s, nil
+		case <-news:
+		}
+	}
+}
+
+func (f *fakeHands) Logs(context.Context, string, int64, int, time.Duration) (wire.LogChunk, error) {
+	return wire.LogChunk{}, nil
+}
+
+func newTestAgent(h Hands) *Agent {
+	return &Agent{
+		opts: Options{Name: "w1"}, log: slog.New(slog.DiscardHandler), hands: h, changed: make(chan struct{}, 1),
+		source: exchange.NewMemSource(), orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
+	}
+}
+
+func order(id string, incarnation int) wire.Change {
+	b, _ := json.Marshal(wire.Order{V: wire.Version, ID: id, Incarnation: incarnation})
+	return wire.Change{Key: "order." + id, Value: b}
+}
+
+func ids(o wire.EngineOrders) (out []string) {
+	for _, x := range o.Orders {
+		out = append(out, x.ID)
+	}
+	return out
+}
+
+func TestOrdersReachTheEngineBeforeTheyCount(t *testing.T) {
+	ctx := context.Background()
+	h := newFakeHands("e1")
+	d := (*desired)(newTestAgent(h))
+	at := func(n uint64) wire.Rev { return wire.Rev{Inc: "era", N: n} }
+	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1), order("a.b.1", 1)}, at(5)); err != nil {
+		t.Fatal(err)
+	}
+	h.fail = errors.New("disk full")
+	if err := d.Take(ctx, false, []wire.Change{{Key: "order.a.b.0", Deleted: true}}, at(6)); err == nil {
+		t.Fatal("what the engine could not store was taken")
+	}
+	if d.Have() != at(5) {
+		t.Errorf("have %v after a failure, want what the engine has", d.Have())
+	}
+	h.fail = nil
+	if err := d.Take(ctx, false, []wire.Change{{Key: "order.a.b.0", Deleted: true}, order("a.b.2", 1)}, at(7)); err != nil {
+		t.Fatal(err)
+	}
+	last := h.orders[len(h.orders)-1]
+	if got := ids(last); !slices.Equal(got, []string{"a.b.1", "a.b.2"}) || last.Have != at(7) {
+		t.Errorf("the engine has %v at %v", got, last.Have)
+	}
+	if err := d.Take(ctx, true, []wire.Change{order("x.y.0", 1)}, at(1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(h.orders[len(h.orders)-1]); !slices.Equal(got, []string{"x.y.0"}) {
+		t.Errorf("after a full exchange the engine has %v", got)
+	}
+	if err := d.Take(ctx, false, []wire.Change{{Key: "order.bad", Value: json.RawMessage(`[]`)}}, at(2)); err == nil {
+		t.Error("an order that cannot be read was taken")
+	}
+}
+
+func TestAnEngineThatStartsAgainIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHands("e1")
+		a := newTestAgent(h)
+		h.set("a.b.0", wire.PhaseRunning)
+		h.set("a.b.1", wire.PhaseRunning)
+		first, err := a.hands.State(t.Context(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.take(first, true)
+		if err := (*desired)(a).Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "x", N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); a.watch(ctx, first.Seq) }()
+
+		h.set("a.b.0", wire.PhaseExited)
+		synctest.Wait()
+		if got := phases(t, a); !maps.Equal(got, map[string]wire.Phase{"a.b.0": wire.PhaseExited, "a.b.1": wire.PhaseRunning}) {
+			t.Errorf("reported %v", got)
+		}
+		// It dies, and its successor knows only one of them, under low numbers.
+		h.change(func() { h.down = true })
+		time.Sleep(time.Second)
+		before := len(h.orders)
+		h.change(func() {
+			h.down, h.run, h.seq = false, "e2", 1
+			h.all = map[string]wire.InstanceStatus{"a.b.0": {ID: "a.b.0", Phase: wire.PhaseRunning}}
+			h.at = map[string]uint64{"a.b.0": 1}
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := phases(t, a); !maps.Equal(got, map[string]wire.Phase{"a.b.0": wire.PhaseRunning}) {
+			t.Errorf("after the engine's restart reported %v", got)
+		}
+		if len(h.orders) != before+1 {
+			t.Errorf("the new engine was given its orders %d times, want once", len(h.orders)-before)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// phases are what would be reported to a cluster that knows nothing.
+func phases(t *testing.T, a *Agent) map[string]wire.Phase {
+	t.Helper()
+	changes, _, _, _, err := a.source.Since(context.Background(), wire.Rev{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]wire.Phase{}
+	for _, c := range changes {
+		var st wire.InstanceStatus
+		if err := json.Unmarshal(c.Value, &st); err != nil {
+			t.Fatal(err)
+		}
+		out[c.Key] = st.Phase
+	}
+	return out
+}
+
+func TestTheAdvertisedAddress(t *testing.T) {
+	links := []string{"127.0.0.1:8472"}
+	for _, tc := range []struct{ set, listening, want string }{
+		{"", "", ""},
+		{"none", "0.0.0.0:8474", ""},
+		{"", "127.0.0.1:8474", "127.0.0.1:8474"},
+		{"", "[::]:8474", "127.0.0.1:8474"}, // this machine on the way to its cluster
+		{"shop.example", "0.0.0.0:8474", "shop.example:8474"},
+		{"shop.example:99", "0.0.0.0:8474", "shop.example:99"},
+		{"2001:db8::5", "[::]:8474", "[2001:db8::5]:8474"},
+		{"[2001:db8::5]:99", "[::]:8474", "[2001:db8::5]:99"},
+	} {
+		if got := advertised(tc.set, tc.listening, links); got != tc.want {
+			t.Errorf("advertised(%q, %q) = %q, want %q", tc.set, tc.listening, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/stage"
+)
+
+// victim is a worker that runs fronts and is no gateway.
+func (d *demo) victim(ctx context.Context) (*stage.Worker, []wire.InstanceView, error) {
+	c, err := d.root.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.Close()
+	all, err := c.Instances(ctx, application, service)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range d.workers {
+		var on []wire.InstanceView
+		for _, i := range fronts(all) {
+			if i.Worker == w.ID {
+				on = append(on, i)
+			}
+		}
+		if w.Gateway == "" && len(on) > 0 {
+			return w, on, nil
+		}
+	}
+	return nil, nil, errors.New("no worker runs fronts without being a gateway")
+}
+
+// loseWorker kills a whole worker and watches what its cluster and the visitors
+// see of it.
+func (d *demo) loseWorker(ctx context.Context) error {
+	w, lost, err := d.victim(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := d.clusters[w.Cluster].Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	d.out.step("killing worker %s: agent, engine and %d instances, all at once (SIGKILL)", w.ID, len(lost))
+	kill := time.Now()
+	n, err := w.Kill()
+	if err != nil {
+		return err
+	}
+	dead := time.Now()
+	d.out.step("%d processes of %s are gone, %s after the first signal", n, w.ID, ms(dead.Sub(kill)))
+
+	var suspect time.Time
+	err = within(ctx, "worker "+w.ID+" becomes suspect", func(ctx context.Context) (bool, error) {
+		list, err := c.Workers(ctx)
+		for _, v := range list {
+			if v.Name == w.ID && v.Status == "suspect" {
+				suspect = time.Now()
+				return true, nil
+			}
+		}
+		return false, err
+	})
+	if err != nil {
+		return err
+	}
+	d.out.step("cluster %s: worker %s is suspect, its instances are out of the routes (%s after the kill)", w.Cluster, w.ID, ms(suspect.Sub(kill)))
+	d.out.measured("worker killed → suspect, out of all routes", "%s", ms(suspect.Sub(kill)))
+
+	for _, old := range lost {
+		var now wire.InstanceView
+		err := within(ctx, "replacement of "+old.ID, func(ctx context.Context) (bool, error) {
+			var err error
+			now, err = c.Instance(ctx, old.ID)
+			return err == nil && now.Incarnation > old.Incarnation && now.Ready && now.Worker != w.ID, err
+		})
+		if err != nil {
+			return err
+		}
+		d.out.step("%s is ready again, on %s (%s after the kill; replace_after is 3s)", old.ID, now.Worker, ms(time.Since(kill)))
+	}
+	replaced := time.Since(kill)
+	d.out.measured("worker killed → all replacements ready", "%s (of which replace_after: 3s)", ms(replaced))
+	if err := pause(ctx, calm); err != nil {
+		return err
+	}
+	return d.judgeWorker(w, lost, kill, dead)
+}
+
+// judgeWorker counts what the visitors noticed of the killed worker.
+func (d *demo) judgeWorker(w *stage.Worker, lost []wire.InstanceView, kill, dead time.Time) error {
+	var last, back time.Time
+	inFlight, late := 0, 0
+	for _, r := range d.load.requests() {
+		switch {
+		case r.failure != "" && r.start.After(dead):
+			late++
+			d.out.step("failed after the kill: %s", describe(r, kill))
+		case r.failure != "" && r.end.After(kill):
+			inFlight++
+			d.out.step("in flight at the kill: %s", describe(r, kill))
+		case r.failure == "" && r.worker == w.ID && r.end.After(last):
+			last = r.end
+		}
+		for _, old := range lost {
+			if r.failure == "" && r.instance == old.ID && r.worker != w.ID && r.end.After(kill) && (back.IsZero() || r.end.Before(back)) {
+				back = r.end
+			}
+		}
+	}
+	t := d.load.count(kill, time.Now())
+	d.out.measured("  last answer from it, after the kill", "%s", ms(last.Sub(kill)))
+	if !back.IsZero() {
+		d.out.measured("  first answer from a replacement", "%s", ms(back.Sub(kill)))
+	}
+	d.out.measured("  visitors in flight whose answer was lost", "%d", inFlight)
+	d.out.measured("  visitors refused afterwards", "%d of %d (slowest answer %s)", late, t.sent, ms(t.worst))
+	d.out.expect(late == 0, "%d requests that began after the worker was gone failed", late)
+	d.out.expect(!back.IsZero(), "no replacement answered a visitor")
+	d.out.step("visitors since: %d, of which %d lost in flight and %d refused; slowest answer %s", t.sent, inFlight, late, ms(t.worst))
+	return nil
+}
+
+// loseRoot kills the root, lets visitors come without one, and starts it again.
+func (d *demo) loseRoot(ctx context.Context) error {
+	d.out.step("killing the root (SIGKILL): visitors go on coming")
+	kill := time.Now()
+	if err := d.root.Kill(); err != nil {
+		return err
+	}
+	if err := pause(ctx, calm); err != nil {
+		return err
+	}
+	without := d.load.count(kill, time.Now())
+	d.out.step("without a root: %d visitors, %d failed; starting it again with the same command", without.sent, len(without.failed))
+	begin := time.Now()
+	starting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := d.root.Start(starting); err != nil {
+		return err
+	}
+	answers := time.Since(begin)
+	c, err := d.root.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = within(ctx, "the restarted root knows everything again", func(ctx context.Context) (bool, error) {
+		st, err := c.Status(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, v := range st.Clusters {
+			if !v.Connected || v.AgeSeconds < 0 {
+				return false, fmt.Errorf("cluster %s is not connected", v.Name)
+			}
+		}
+		if len(st.Clusters) != len(clusters) || len(st.Apps) != 1 || !st.Apps[0].Holds {
+			return false, errors.New("the application does not hold")
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	whole := time.Since(begin)
+	d.out.step("the root answers after %s, all clusters are connected and the application holds after %s", ms(answers), ms(whole))
+	if err := pause(ctx, calm); err != nil {
+		return err
+	}
+	t := d.load.count(kill, time.Now())
+	for _, r := range t.failed {
+		d.out.step("failed: %s", describe(r, kill))
+	}
+	d.out.measured("root restarted → answers", "%s", ms(answers))
+	d.out.measured("root restarted → clusters connected, application holds", "%s", ms(whole))
+	d.out.measured("  visitors that noticed its absence or return", "%d of %d (slowest answer %s)", len(t.failed), t.sent, ms(t.worst))
+	d.out.expect(len(t.failed) == 0, "%d requests failed while the root was away or came back", len(t.failed))
+	return nil
+}
+
+func describe(r request, since time.Time) string {
+	method := http.MethodGet
+	if r.post {
+		method = http.MethodPost
+	}
+	return fmt.Sprintf("%s through %s, begun %+.1f ms, ended %+.1f ms: %s", method, r.gateway,
+		float64(r.start.Sub(since).Microseconds())/1000, float64(r.end.Sub(since).Microseconds())/1000, r.failure)
+}
+
+// balance compares the guestbook with what visitors were told that it took.
+func (d *demo) balance(ctx context.Context, begin time.Time) error {
+	t := d.load.count(begin, time.Now())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.load.gateways[0]+"/api/entries", nil)
+	if err != nil {
+		return err
+	}
+	req.Host = host
+	resp, err := d.load.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("reading the guestbook: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	var book struct{ Total int }
+	if err := json.NewDecoder(resp.Body).Decode(&book); err != nil {
+		return fmt.Errorf("reading the guestbook: %w", err)
+	}
+	d.out.measured("visitors in all", "%d, %d failed (median %s, 99 of 100 within %s)", t.sent, len(t.failed), ms(t.median), ms(t.p99))
+	d.out.measured("entries confirmed to visitors, in the book", "%d, %d", t.posted, book.Total)
+	d.out.expect(book.Total >= t.posted, "%d entries were confirmed, the book has %d", t.posted, book.Total)
+	// What was lost in flight may have been entered before.
+	d.out.expect(book.Total <= t.posts, "%d entries were sent, the book has %d", t.posts, book.Total)
+	return nil
+}
+
+func (d *demo) summary() {
+	d.out.table()
+}
+
+// invite says how to use what is left running.
+func (d *demo) invite() {
+	_, _ = fmt.Fprintf(d.out.w, `It goes on running. In another terminal:
+  export VERGE_CONTEXT=%s
+  bin/verge get instances
+  curl -H 'Host: %s' http://%s/
+To stop it and remove everything:
+  bin/demo --stop %s
+`, d.root.Context, host, d.load.gateways[0], d.stage.Dir)
+}
