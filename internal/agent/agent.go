@@ -82,6 +82,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("preparing the data directory: %w", err)
 	}
+	unlock, err := Lock(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	a := &Agent{
 		opts: o, log: o.Log, changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
 		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
@@ -90,7 +95,6 @@ func Run(ctx context.Context, o Options) error {
 	if err := os.MkdirAll(idDir, 0o700); err != nil {
 		return fmt.Errorf("preparing the identity: %w", err)
 	}
-	var err error
 	if a.joined, err = join(ctx, o, idDir); err != nil {
 		return err
 	}
@@ -138,6 +142,46 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	}
 	return err
+}
+
+// Lock makes sure that this is the only agent in a data directory.
+func Lock(dir string) (unlock func(), err error) {
+	unlock, err = atomicfile.Lock(filepath.Join(dir, "agent.lock"))
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return nil, wire.Problemf(0, "in-use", "stop it first, or choose another --data-dir", "the data directory is in use", "another verge worker works in %s", dir)
+	}
+	return unlock, err
+}
+
+// Stop stops the instances of the worker in dir by their stop rules, and then
+// its engine. Its agent must have ended: it would start the engine again. What
+// ran starts again with the next agent.
+func Stop(ctx context.Context, dir string) error {
+	unlock, err := Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	engine := NewRemote(dir)
+	defer engine.Close()
+	if _, err := engine.State(ctx, 0, 0); err != nil {
+		return wire.Problemf(0, "not-running", "nothing needs to be done", "this worker does not run", "no engine answers in %s", dir)
+	}
+	if err := engine.Shutdown(ctx); err != nil {
+		return fmt.Errorf("stopping the engine: %w", err)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := engine.State(ctx, 0, 0); err != nil {
+			return ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the engine to end: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
 }
 
 func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) {

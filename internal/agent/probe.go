@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -31,6 +32,11 @@ func Capacity(dir string, set api.Resources, reserve float64) (api.Resources, er
 	}
 	if out.Disk == 0 {
 		free, err := diskFree(dir)
+		// At the first start the directory is not there yet, what it will lie in is.
+		for at := dir; errors.Is(err, os.ErrNotExist) && filepath.Dir(at) != at; {
+			at = filepath.Dir(at)
+			free, err = diskFree(at)
+		}
 		if err != nil {
 			return out, fmt.Errorf("finding out how much disk is free (set it with --disk): %w", err)
 		}

@@ -40,6 +40,8 @@ type embedded struct {
 	log  *slog.Logger
 	lock *os.File
 
+	closing sync.Once
+
 	mu    sync.Mutex
 	conns []*conn // guarded by mu; in the order they were made
 }
@@ -184,8 +186,11 @@ func (e *embedded) refresh(claims *jwt.AccountClaims, token string) error {
 	return nil
 }
 
-// close ends the connections, newest first, then the server.
-func (e *embedded) close() {
+// close ends the connections, newest first, then the server. Further calls wait
+// for the first.
+func (e *embedded) close() { e.closing.Do(e.shutdown) }
+
+func (e *embedded) shutdown() {
 	e.mu.Lock()
 	conns := e.conns
 	e.conns = nil

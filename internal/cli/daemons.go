@@ -15,8 +15,10 @@ type Daemons struct {
 	Root    func(ctx context.Context, f RootFlags) error
 	Cluster func(ctx context.Context, f ClusterFlags) error
 	Worker  func(ctx context.Context, f WorkerFlags) error
-	Engine  func(ctx context.Context, f EngineFlags) error
-	Dev     func(ctx context.Context, f DevFlags) error
+	// StopWorker stops what a worker left running when its agent ended.
+	StopWorker func(ctx context.Context, f StopFlags) error
+	Engine     func(ctx context.Context, f EngineFlags) error
+	Dev        func(ctx context.Context, f DevFlags) error
 }
 
 // Process is what every daemon gets from the process that it is.
@@ -56,6 +58,8 @@ type ClusterFlags struct {
 	// TokenFile holds a join token, "-" is Stdin; "" where the cluster has joined
 	// before.
 	TokenFile string
+	// Root are the addresses of the root's link, empty for those of the join.
+	Root      []string
 	Link, API string
 	Advertise []string
 	Areas     []string
@@ -72,6 +76,8 @@ type WorkerFlags struct {
 	// Name of the worker, a DNS label; never "".
 	Name      string
 	TokenFile string
+	// Cluster are the addresses of the cluster's link, empty for those of the join.
+	Cluster []string
 	// Data is the address of the data port, "" for none.
 	Data string
 	// Advertise is HOST or HOST:PORT by which others reach the data port; "" is to
@@ -85,6 +91,13 @@ type WorkerFlags struct {
 	Memory, Disk api.Bytes
 	Reserve      float64
 	Labels       map[string]string
+}
+
+// StopFlags of verge worker stop.
+type StopFlags struct {
+	Process
+	// DataDir of the worker, never "".
+	DataDir string
 }
 
 // EngineFlags of verge engine, which an agent starts.
@@ -167,6 +180,7 @@ func (a *app) clusterDaemon() *cobra.Command {
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
 	fl.StringVar(&f.Name, "name", "", "name of the cluster (default: as in the token)")
 	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
+	fl.StringSliceVar(&f.Root, "root", nil, "HOST:PORT of the root's link where it has moved since the join (repeatable)")
 	fl.StringVar(&f.Link, "link", ":8472", "address that workers connect to")
 	fl.StringVar(&f.API, "api", ":8473", "address of the HTTP interface")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this cluster (repeatable; default: detected)")
@@ -190,6 +204,7 @@ func (a *app) workerDaemon() *cobra.Command {
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
 	fl.StringVar(&f.Name, "name", "", "name of the worker (default: the host name)")
 	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
+	fl.StringSliceVar(&f.Cluster, "cluster", nil, "HOST:PORT of the cluster's link where it has moved since the join (repeatable)")
 	fl.StringVar(&f.Data, "data", ":8474", "address for traffic between workers, none to have no such port")
 	fl.StringVar(&f.Advertise, "advertise", "", "HOST or HOST:PORT by which other workers reach --data, none if they cannot (default: detected)")
 	fl.StringVar(&f.Gateway, "gateway", "", "address for users' requests, for example :8480 (default: no gateway)")
@@ -198,6 +213,7 @@ func (a *app) workerDaemon() *cobra.Command {
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
+	cmd.AddCommand(a.workerStop())
 	return daemon(a, cmd, f, &f.Process, func() (err error) {
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err
@@ -206,6 +222,16 @@ func (a *app) workerDaemon() *cobra.Command {
 		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
 			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway))
 	}, a.opts.Daemons.Worker)
+}
+
+func (a *app) workerStop() *cobra.Command {
+	f := &StopFlags{}
+	cmd := &cobra.Command{
+		Use: "stop", Short: "Stop the instances that a worker left running",
+		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. When it has ended, this stops them too.",
+	}
+	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
+	return daemon(a, cmd, f, &f.Process, func() error { return a.dataDir(&f.DataDir, "worker") }, a.opts.Daemons.StopWorker)
 }
 
 func (a *app) engineDaemon() *cobra.Command {

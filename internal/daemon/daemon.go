@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
@@ -20,7 +21,7 @@ import (
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
 		Version: obs.Version(),
-		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, Engine: runEngine, Dev: runDev},
+		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, Engine: runEngine, Dev: runDev},
 	})
 }
 
@@ -58,7 +59,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 		return err
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, LinkAddr: f.Link, APIAddr: f.API,
+		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
 		Advertise: f.Advertise, Areas: f.Areas, Details: f.ShareDetails, Lambda: f.Interval,
 		Log: log.With("role", "cluster"),
 	})
@@ -83,10 +84,19 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		return err
 	}
 	return agent.Run(ctx, agent.Options{
-		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin,
+		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Capacity: capacity, Labels: f.Labels,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: log.With("role", "worker", "worker", f.Name),
 	})
+}
+
+// stopPatience is more than the longest grace that a descriptor may ask for.
+const stopPatience = 11 * time.Minute
+
+func stopWorker(ctx context.Context, f cli.StopFlags) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	return agent.Stop(ctx, f.DataDir)
 }
 
 func runEngine(ctx context.Context, f cli.EngineFlags) error {

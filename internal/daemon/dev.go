@@ -10,11 +10,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/engine"
@@ -90,16 +90,11 @@ func lock(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("preparing the data directory: %w", err)
 	}
-	path := filepath.Join(dir, "dev.lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking the data directory: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close() // nothing was written
+	unlock, err = atomicfile.Lock(filepath.Join(dir, "dev.lock"))
+	if errors.Is(err, atomicfile.ErrLocked) {
 		return nil, wire.Problemf(0, "in-use", "stop the other one, or choose another --data-dir", "the data directory is in use", "another verge dev works in %s", dir)
 	}
-	return func() { _ = f.Close() }, nil
+	return unlock, err
 }
 
 func (d *dev) start(ctx, run context.Context) (err error) {

@@ -222,7 +222,7 @@ func TestDrainThenSignalThenKill(t *testing.T) {
 			t.Errorf("target: %v", err)
 		}
 		if sig, _, _ := task.seen(); len(sig) != 0 {
-			t.Errorf("signalled %v while it has connections", sig)
+			t.Errorf("signals %v while it has connections", sig)
 		}
 		idle()
 		synctest.Wait()
@@ -401,6 +401,63 @@ func TestStateWaitsForAChange(t *testing.T) {
 		r.one(web0).end(1)
 		if s := <-got; len(s.Changed) != 1 || s.Changed[0].LastExit == nil {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestStopThatIsTakenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		o := order(0, 1, 100)
+		r.apply(o)
+		r.one(web0).end(1)
+		after(time.Second)
+		o.Stop = true
+		r.apply(o)
+		if s := r.status(web0); s.Phase != wire.PhaseStopped || s.Restarts != 1 {
+			t.Fatalf("%+v", s)
+		}
+		o.Stop = false
+		r.apply(o)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestLogsAreRotatedAndRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		dir := place{dir: filepath.Join(r.dir, instancesDir, web0)}.log()
+		c, err := r.e.Logs(context.Background(), web0, 0, 0, 300*time.Millisecond)
+		if err != nil || len(c.Data) != 0 {
+			t.Errorf("an empty log: %+v, %v", c, err)
+		}
+		const line = "the quick brown fox jumps over it\n"
+		text := strings.Repeat(line, 5<<20/len(line))
+		if err := os.WriteFile(filepath.Join(dir, "output.log"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		after(2 * rotateEvery)
+		names, err := os.ReadDir(dir)
+		if err != nil || len(names) < 2 {
+			t.Errorf("not rotated: %v, %v", names, err)
+		}
+		var read int64
+		for {
+			c, err := r.e.Logs(context.Background(), web0, read, 1<<30, 0)
+			if err != nil || len(c.Data) > maxLog || c.Lost != 0 {
+				t.Fatalf("%d bytes, %d lost, %v", len(c.Data), c.Lost, err)
+			}
+			if len(c.Data) == 0 {
+				break
+			}
+			read = c.Next
+		}
+		if read != int64(len(text)) {
+			t.Errorf("read %d of %d bytes", read, len(text))
+		}
+		if _, err := r.e.Logs(context.Background(), "shop.web.8", 0, 0, 0); !errors.Is(err, ErrNoInstance) {
+			t.Errorf("log of a stranger: %v", err)
 		}
 	})
 }

@@ -22,12 +22,14 @@ import (
 type fakeDriver struct {
 	boot string
 
-	mu    sync.Mutex
-	fail  error // what Start says
-	adopt error // what Adopt says of a task that is there
-	pid   int
-	specs []runtime.Spec
-	tasks map[int]*fakeTask
+	mu     sync.Mutex
+	fail   error // what Start says
+	adopt  error // what Adopt says of a task that is there
+	pid    int
+	specs  []runtime.Spec
+	tasks  map[int]*fakeTask
+	sweeps int
+	swept  []string
 }
 
 func newFakeDriver() *fakeDriver {
@@ -45,7 +47,7 @@ func (d *fakeDriver) Start(_ context.Context, s runtime.Spec) (runtime.Task, err
 		return nil, d.fail
 	}
 	d.pid++
-	t := &fakeTask{spec: s, handle: runtime.Handle{PID: d.pid, Started: uint64(d.pid), Boot: d.boot}, ended: make(chan struct{})}
+	t := &fakeTask{spec: s, handle: runtime.Handle{PID: d.pid, Started: uint64(d.pid), Boot: d.boot, Cgroup: fmt.Sprintf("/cg/%d", d.pid)}, ended: make(chan struct{})}
 	d.tasks[d.pid] = t
 	return t, nil
 }
@@ -61,6 +63,25 @@ func (d *fakeDriver) Adopt(_ context.Context, _ runtime.Spec, h runtime.Handle) 
 		return nil, d.adopt
 	}
 	return t, nil
+}
+
+// Sweep removes the groups that are not kept.
+func (d *fakeDriver) Sweep(_ context.Context, keep func(string) bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweeps++
+	for pid := range d.tasks {
+		if path := fmt.Sprintf("/cg/%d", pid); !keep(path) {
+			d.swept = append(d.swept, path)
+		}
+	}
+	return nil
+}
+
+func (d *fakeDriver) sweptGroups() (sweeps int, paths []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sweeps, slices.Clone(d.swept)
 }
 
 // live returns the tasks of an instance that have not ended.

@@ -236,11 +236,11 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 
 // settle shows the state of an instance that nothing is to be done about.
 func (in *instance) settle(g goal) {
-	switch {
-	case g.kind == "":
-	case g.kind == goalRefuse:
+	switch g.kind {
+	case "": // nothing is known to be wanted yet
+	case goalRefuse:
 		in.show(wire.PhaseRefused, g.why, &g.order)
-	case g.kind == goalStop:
+	case goalStop:
 		if in.rec.Order.ID == "" {
 			in.rec.Order = g.order
 		}

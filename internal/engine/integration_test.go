@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(beEngine) != "":
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-		if err := Main(ctx, os.Getenv(beEngine), "test", log); err != nil {
+		err := Main(ctx, os.Getenv(beEngine), "test", logTo(os.Stderr))
+		stop()
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -58,7 +58,7 @@ func serveForTest() {
 			code, _ := strconv.Atoi(r.FormValue("code"))
 			os.Exit(code)
 		}
-		fmt.Fprintln(w, os.Getpid())
+		_, _ = fmt.Fprintln(w, os.Getpid())
 		fmt.Println("served", r.URL.Path)
 	}))
 	fmt.Println(err)

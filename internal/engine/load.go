@@ -170,7 +170,7 @@ func (e *Engine) load(ctx context.Context) error {
 			e.orphans = append(e.orphans, id)
 		}
 	}
-	if false {
+	if len(e.orphans) == 0 {
 		e.sweepGroups(ctx, records)
 	}
 	for id, rec := range records {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,6 +155,9 @@ func TestStartThatWasNotNoted(t *testing.T) {
 		if !r.strays.was(web0) {
 			t.Error("its process was not looked for")
 		}
+		if _, groups := r.driver.sweptGroups(); !slices.Equal(groups, []string{"/cg/1"}) {
+			t.Errorf("control groups swept: %v", groups)
+		}
 		if n := r.driver.starts(web0); n != 2 {
 			t.Errorf("%d starts", n)
 		}
@@ -189,6 +193,7 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100), order(1, 1, 100))
 		r.stop()
+		sweeps, _ := r.driver.sweptGroups()
 		path := filepath.Join(r.dir, wire.EngineOrdersFile)
 		if err := os.WriteFile(path, []byte(`{"v":1,"orders":[{"id`), 0o600); err != nil {
 			t.Fatal(err)
@@ -213,6 +218,10 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 		}
 		if len(r.strays.all()) != 0 {
 			t.Errorf("swept %v without orders", r.strays.all())
+		}
+		// A group that no record names may be that one's.
+		if now, _ := r.driver.sweptGroups(); now != sweeps {
+			t.Error("control groups were swept")
 		}
 		// What ends is healed from its record.
 		r.one(web0).end(1)
