@@ -302,6 +302,11 @@ func (a *Agent) take(s wire.EngineState, full bool) {
 		}
 	}
 	a.mu.Lock()
+	for _, p := range s.Info.Problems {
+		if !slices.Contains(a.info.Problems, p) {
+			a.log.Warn("the engine has a problem", "problem", p)
+		}
+	}
 	changed = changed || !records.Same(a.info, s.Info)
 	a.info, a.engine = s.Info, s.Engine
 	a.mu.Unlock()
@@ -339,9 +344,21 @@ func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*w
 
 // lower is the exchange with the cluster.
 func (a *Agent) lower(conn bus.Conn) *exchange.Lower {
+	known, answers := false, false // touched by the goroutine of the exchange alone
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
 		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Log: a.log,
+		OnReply: func(err error) {
+			if known && answers == (err == nil) {
+				return
+			}
+			known, answers = true, err == nil
+			if answers {
+				a.log.Info("ready: the cluster answers", "cluster", a.joined.Cluster)
+			} else {
+				a.log.Warn("the cluster does not answer, what runs here goes on", "cluster", a.joined.Cluster, "error", err)
+			}
+		},
 	}
 }
 

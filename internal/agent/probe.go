@@ -75,7 +75,7 @@ func diskFree(dir string) (int64, error) {
 	if err := unix.Statfs(abs, &st); err != nil {
 		return 0, err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // Bsize is of other types on other machines
 }
 
 // advertised is the address by which others reach the data port: what was set,

@@ -15,7 +15,8 @@ var (
 	// revision than it expected; nothing was written.
 	ErrConflict = errors.New("revision conflict")
 	// ErrUnknownOutcome: the write may or may not be durable (the store went away
-	// while it was under way). Read before writing again.
+	// while it was under way). Read before writing again: the store finds out what
+	// happened before its next operation, which may take seconds.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 	// ErrClosed: the store or connection was closed by its owner.
 	ErrClosed = errors.New("closed")

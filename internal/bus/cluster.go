@@ -69,7 +69,8 @@ type ClusterServer struct {
 	link    *presence
 	addr    string
 
-	upstreamMu sync.Mutex // one change at a time
+	upstreamMu sync.Mutex
+	upstreams  int // guarded by upstreamMu; how many were set
 }
 
 // StartCluster starts the server of a cluster and opens its store; ctx bounds
@@ -170,32 +171,26 @@ func (c *ClusterServer) listen() error {
 // SetUpstream sets the root to link to, or replaces it. It does not wait for
 // the link, which is tried for ever, every one to two seconds.
 func (c *ClusterServer) SetUpstream(u Upstream) error {
-	remote, err := c.remote(u)
+	c.upstreamMu.Lock()
+	defer c.upstreamMu.Unlock()
+	c.upstreams++
+	remote, err := c.remote(u, c.upstreams)
 	if err != nil {
 		return fmt.Errorf("link to the root: %w", err)
 	}
-	c.upstreamMu.Lock()
-	defer c.upstreamMu.Unlock()
-	if len(c.opts.LeafNode.Remotes) > 0 {
-		// A remote cannot be changed, only removed and added.
-		if err := c.setRemotes(nil); err != nil {
-			return err
-		}
-	}
-	return c.setRemotes([]*server.RemoteLeafOpts{remote})
-}
-
-func (c *ClusterServer) setRemotes(remotes []*server.RemoteLeafOpts) error {
 	next := c.opts.Clone()
-	next.LeafNode.Remotes = remotes
+	next.LeafNode.Remotes = []*server.RemoteLeafOpts{remote}
 	if err := c.ns.ReloadOptions(next); err != nil {
 		return fmt.Errorf("link to the root: %w", err)
 	}
-	c.opts.LeafNode.Remotes = remotes
 	return nil
 }
 
-func (c *ClusterServer) remote(u Upstream) (*server.RemoteLeafOpts, error) {
+// remote makes the server's form of u. A remote cannot be changed while an
+// attempt to connect is under way, only removed and another be added; the server
+// tells them apart by their URLs, so each has a path of its own, which means
+// nothing else.
+func (c *ClusterServer) remote(u Upstream, generation int) (*server.RemoteLeafOpts, error) {
 	secure, err := hardenClient(u.TLS)
 	if err != nil {
 		return nil, err
@@ -208,7 +203,7 @@ func (c *ClusterServer) remote(u Upstream) (*server.RemoteLeafOpts, error) {
 		if _, _, err := net.SplitHostPort(a); err != nil {
 			return nil, fmt.Errorf("address %q is not host:port: %w", a, err)
 		}
-		urls = append(urls, &url.URL{Scheme: "nats-leaf", Host: a})
+		urls = append(urls, &url.URL{Scheme: "nats-leaf", Host: a, Path: fmt.Sprintf("/%d", generation)})
 	}
 	account, err := c.auth.publicKey(accountUp)
 	if err != nil {

@@ -178,7 +178,7 @@ func (c *conn) Subscribe(subject string, h Handler) (unsubscribe func(), err err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &subscription{cancel: cancel}
-	if err := c.register(subject, h, ctx, s); err != nil {
+	if err := c.register(ctx, subject, h, s); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -191,8 +191,8 @@ func (c *conn) Subscribe(subject string, h Handler) (unsubscribe func(), err err
 	return func() { c.end(s) }, nil
 }
 
-//nolint:revive // ctx is handed on to the handler, it does not govern this call
-func (c *conn) register(subject string, h Handler, ctx context.Context, s *subscription) error {
+// register subscribes; ctx is the one that the handler gets.
+func (c *conn) register(ctx context.Context, subject string, h Handler, s *subscription) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -223,10 +223,10 @@ func responder(m *nats.Msg) func([]byte) error {
 // confirm waits until the server has taken or refused a subscription. A refusal
 // comes before the answer to the flush.
 func (c *conn) confirm(subject string) error {
-	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
+	if c.nc.FlushTimeout(flushTimeout) != nil {
 		// Not known yet: the subscription is sent again when the connection is
 		// back, and a refusal then goes to the log.
-		return nil //nolint:nilerr
+		return nil
 	}
 	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
 		return fmt.Errorf("subscribe to %q: %w", subject, ErrForbidden)

@@ -35,7 +35,7 @@ const (
 // embedded is a running server and the connections of its owner.
 type embedded struct {
 	ns   *server.Server
-	opts *server.Options // as last given to the server
+	opts *server.Options // as at the start, for reloads
 	auth *authority
 	log  *slog.Logger
 	lock *os.File

@@ -49,12 +49,6 @@ func (r *RootServer) Refusals(t *testing.T) int {
 	return refusals(t, r.ns)
 }
 
-// Refusals counts connections that were refused for their credentials.
-func (c *ClusterServer) Refusals(t *testing.T) int {
-	t.Helper()
-	return refusals(t, c.ns)
-}
-
 func refusals(t *testing.T, ns *server.Server) int {
 	z, err := ns.Connz(&server.ConnzOptions{State: server.ConnClosed})
 	if err != nil {

@@ -328,12 +328,19 @@ func TestNewKeyReplacesACluster(t *testing.T) {
 	if _, err := r.AddCluster("edge", first.Key.Public()); err != nil {
 		t.Fatal(err)
 	}
+	w, _, _ := joinWorker(t, a, edge, "w1")
+	_, cut := w.Connected()
 	second := upstream(t, a, r, "edge")
 	waitUp(t, edge.Up(), false)
 	if err := edge.SetUpstream(*second); err != nil {
 		t.Fatal(err)
 	}
 	waitUp(t, edge.Up(), true)
+	select {
+	case <-cut:
+		t.Fatal("a change of the link cut a worker")
+	default:
+	}
 }
 
 func TestRevokeWorker(t *testing.T) {

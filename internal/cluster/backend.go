@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/rest"
@@ -146,9 +148,12 @@ func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanatio
 		return out, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
 	}
 	e, err := c.store.Get(ctx, keyWhy+id)
-	if err != nil {
+	if errors.Is(err, bus.ErrNotFound) {
 		out.Notes = append(out.Notes, "cluster "+c.name+" has not decided about it yet")
 		return out, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("looking up the decision about %s: %w", id, err)
 	}
 	var rec whyRecord
 	if err := json.Unmarshal(e.Value, &rec); err != nil {

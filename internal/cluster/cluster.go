@@ -37,32 +37,73 @@ type core struct {
 	lastPass time.Time
 	said     wire.Aggregate // what the root heard last
 	saidAt   time.Time
+	stale    bool  // a write may or may not have been stored: the model must be read again
 	upErr    error // of the last exchange with the root
 	upAt     time.Time
 }
 
 // newCore loads the model from the store.
-func newCore(ctx context.Context, c *core, details bool, now time.Time) (*core, error) {
+func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
 	c.wake, c.upChanged = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.m = newModel(c.name, details, now)
 	c.lastPass = now
 	c.upErr = errors.New("not connected yet")
-	entries, err := c.store.List(ctx, "")
+	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// read adds all that is stored to the model, and returns the revision of the
+// root's desired state that is stored.
+func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have wire.Rev, err error) {
+	entries, err := store.List(ctx, "")
 	if err != nil {
-		return nil, fmt.Errorf("loading the cluster's state: %w", err)
+		return have, fmt.Errorf("loading the cluster's state: %w", err)
 	}
 	for _, e := range entries {
 		if e.Key == keyHave {
-			if err := json.Unmarshal(e.Value, &c.have); err != nil {
-				return nil, fmt.Errorf("stored record %s: %w", e.Key, err)
-			}
-			continue
+			err = json.Unmarshal(e.Value, &have)
+		} else {
+			err = m.load(e, now)
 		}
-		if err := c.m.load(e, now); err != nil {
-			return nil, err
+		if err != nil {
+			return have, fmt.Errorf("stored record %s: %w", e.Key, err)
 		}
 	}
-	return c, nil
+	return have, nil
+}
+
+// wrote notes how a write ended. Where nobody knows whether it is stored, what is
+// in memory is not believed any more. The mutex is held.
+func (c *core) wrote(err error) error {
+	if errors.Is(err, bus.ErrUnknownOutcome) {
+		c.stale = true
+		poke(c.wake)
+	}
+	return err
+}
+
+// reload reads the model again where it may differ from what is stored, keeping
+// what is known of the workers now.
+func (c *core) reload(ctx context.Context, now time.Time) error {
+	if !c.stale {
+		return nil
+	}
+	next := newModel(c.m.name, c.m.details, c.m.started)
+	next.peer = c.m.peer
+	have, err := next.read(ctx, c.store, now)
+	if err != nil {
+		return err
+	}
+	for name, w := range next.workers {
+		if old := c.m.workers[name]; old != nil {
+			old.workerRecord = w.workerRecord
+			next.workers[name] = old
+		}
+	}
+	c.m, c.have, c.stale = next, have, false
+	return nil
 }
 
 // tick is how often the workers are judged.
@@ -110,6 +151,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if !c.judge(now) && !changed {
 		return true, nil
 	}
+	if err := c.reload(ctx, now); err != nil {
+		return false, err
+	}
 	const rounds = 8 // each round is caused by the one before; more is a bug
 	for range rounds {
 		t := c.m.step(now)
@@ -120,7 +164,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		if len(groups) == 0 {
 			break
 		}
-		if err := records.Commit(ctx, c.store, groups); err != nil {
+		if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 			return false, fmt.Errorf("storing what was decided: %w", err)
 		}
 		t.done()

@@ -29,9 +29,6 @@ const (
 	keyWorker   = "worker." // + name: workerRecord
 )
 
-// orderKey is where the order of instance id for a worker is stored.
-func orderKey(worker, id string) string { return keyOrder + worker + "." + id }
-
 // workerRecord is what is kept about a worker over restarts.
 type workerRecord struct {
 	V      int             `json:"v"`
@@ -132,7 +129,6 @@ func newWorker(rec workerRecord, now time.Time) *worker {
 // before it is durable.
 type tx struct {
 	m      *model
-	ops    [][]bus.Op                         // groups that belong together
 	insts  map[wire.InstanceID]*wire.Instance // nil: deleted
 	orders map[string]*wire.Order             // nil: deleted
 	routes map[string]*wire.Route             // nil: deleted

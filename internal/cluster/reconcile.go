@@ -36,7 +36,7 @@ func (m *model) step(now time.Time) *tx {
 		t.observe(i.ID, now)
 	}
 	for _, key := range records.SortedKeys(m.shares) {
-		t.fulfil(key, m.shares[key], now)
+		t.fulfil(m.shares[key], now)
 	}
 	for _, i := range t.instances() {
 		if !t.wanted(i) {
@@ -88,7 +88,7 @@ func (t *tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why st
 }
 
 // fulfil makes the instances that a share asks for.
-func (t *tx) fulfil(key string, s *wire.Share, now time.Time) {
+func (t *tx) fulfil(s *wire.Share, now time.Time) {
 	for _, o := range ordinals(s) {
 		id := instanceID(s.App, s.Service, o)
 		old := t.inst(id)
@@ -113,6 +113,7 @@ func (t *tx) fulfil(key string, s *wire.Share, now time.Time) {
 func (t *tx) observe(id wire.InstanceID, now time.Time) {
 	i := *t.inst(id)
 	if i.Worker == "" {
+		t.put(t.settle(i, now)) // given back for want of a place; the lost one may return
 		return
 	}
 	w := t.m.workers[i.Worker]
@@ -245,19 +246,29 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 		keep = s.Spec.OnReturn
 		// An order keeps its revision for as long as its program does not change.
 		o := t.m.orders[sh.Worker+"."+i.ID]
-		outdated = outdated && (o == nil || !sameProgram(o.Spec, s.Spec))
+		outdated = outdated && (o == nil || !o.Spec.SameProgram(s.Spec))
 	}
-	if runs && keep == "original" && !outdated {
-		// The replacement ends: its order is swept away as the instance is now
-		// placed where it was.
-		t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
-		if i.State == wire.Running || i.State == wire.WorkerScheduled {
+	replaced := i.Worker != ""
+	if runs && (keep == "original" || !replaced) && !outdated {
+		switch {
+		case !replaced: // nobody could take it meanwhile
+			t.event("instance/"+i.ID, "it is back on %s, and it had not been replaced", sh.Worker)
+			if i.State == wire.Requested {
+				i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "its worker "+sh.Worker+" is back")
+			}
+			i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "it still runs there")
+		case i.State == wire.Running || i.State == wire.WorkerScheduled:
 			i = t.advance(i, wire.Failed, now, t.m.tier(), "its original is back on "+sh.Worker)
+			fallthrough
+		default:
+			// The replacement ends: its order is swept away as the instance is now
+			// placed where it was.
+			t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
 		}
 		i.Worker, i.Incarnation, i.Shadow = sh.Worker, sh.Incarnation, nil
 		return t.heard(i, old, st, now)
 	}
-	if runs {
+	if runs && replaced {
 		t.event("instance/"+i.ID, "original on %s is back and ends, the replacement on %s stays", sh.Worker, i.Worker)
 	}
 	i.Shadow = nil
@@ -311,7 +322,7 @@ func (t *tx) roll(now time.Time) {
 			next.Revision = s.Revision
 			old := t.m.orders[i.Worker+"."+i.ID]
 			switch {
-			case old != nil && sameProgram(old.Spec, s.Spec):
+			case old != nil && old.Spec.SameProgram(s.Spec):
 				t.put(next)
 				calm = calm && i.State == wire.Running && i.Ready
 			case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
@@ -336,17 +347,6 @@ func (t *tx) roll(now time.Time) {
 		t.put(next)
 		t.giveOrder(&next, s)
 	}
-}
-
-// sameProgram says whether an instance of spec a needs no restart to be one of b.
-func sameProgram(a, b *api.Service) bool {
-	x, y := *a, *b
-	x.Replicas, y.Replicas = api.Replicas{}, api.Replicas{}
-	x.ReplaceAfter, y.ReplaceAfter = nil, nil
-	x.OnReturn, y.OnReturn = "", ""
-	x.Affinity, y.Affinity = api.Affinity{}, api.Affinity{}
-	x.Spread, y.Spread = "", ""
-	return records.Same(x, y)
 }
 
 // place finds a worker for every instance that has none.

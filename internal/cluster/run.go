@@ -262,7 +262,7 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	if err != nil {
 		return wire.JoinReply{}, err
 	}
-	if _, err := b.store.Commit(ctx, used, bus.Put(keyWorker+r.Name, data)); err != nil {
+	if _, err := b.store.Commit(ctx, used, bus.Put(keyWorker+r.Name, data)); b.wrote(err) != nil {
 		if errors.Is(err, bus.ErrConflict) {
 			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --worker", "the join token was used by another node just now", "token %s", tok.ID)
 		}

@@ -82,6 +82,9 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.reload(ctx, time.Now()); err != nil {
+		return err
+	}
 	shares, far := c.m.shares, c.m.far
 	if full {
 		shares, far = map[string]*wire.Share{}, map[string]*wire.Route{}
@@ -132,7 +135,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		return err
 	}
 	groups = append(groups, []bus.Op{bus.Put(keyHave, b)})
-	if err := records.Commit(ctx, c.store, groups); err != nil {
+	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 		return err
 	}
 	c.m.shares, c.m.far, c.have = shares, far, to

@@ -91,7 +91,7 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage) err
 	if err != nil {
 		return err
 	}
-	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+info.Name, b)); err != nil {
+	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+info.Name, b)); c.wrote(err) != nil {
 		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
 	}
 	w.workerRecord = rec

@@ -72,7 +72,8 @@ func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance 
 // setGoal tells the supervisor what should become of its instance.
 func (in *instance) setGoal(g goal) {
 	in.mu.Lock()
-	same := in.goal.kind == g.kind && in.goal.why == g.why && sameRun(&in.goal.order, &g.order)
+	same := in.goal.kind == g.kind && in.goal.why == g.why &&
+		in.goal.order.Revision == g.order.Revision && sameRun(&in.goal.order, &g.order)
 	in.goal = g
 	in.mu.Unlock()
 	if same {
@@ -126,6 +127,7 @@ func (in *instance) snap() snapshot {
 func (in *instance) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		g := in.currentGoal()
+		in.renew(g)
 		switch next(in.facts(), g) {
 		case stepAdopt:
 			in.adopt(ctx)
@@ -151,6 +153,20 @@ func (in *instance) run(ctx context.Context) {
 			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
 			return
 		}
+	}
+}
+
+// renew takes over another revision of the same program: nothing is restarted,
+// but what the engine itself looks up (probes, restarts, stops) is new.
+func (in *instance) renew(g goal) {
+	have := &in.rec.Order
+	if g.kind != goalRun || have.ID == "" || have.Revision == g.order.Revision || !sameRun(have, &g.order) {
+		return
+	}
+	in.rec.Order = g.order
+	in.save()
+	if in.task != nil {
+		in.show(wire.PhaseRunning, "", &in.rec.Order)
 	}
 }
 

@@ -38,10 +38,14 @@ type present struct {
 }
 
 // sameRun tells whether two orders ask for the same run of an instance; any
-// other is a replacement. It does not ask for "greater": a cluster that was
-// restored from an older copy is believed as well.
+// other is a replacement. Another revision of the same program is the same run.
+// It does not ask for "greater": a cluster that was restored from an older copy
+// is believed as well.
 func sameRun(a, b *wire.Order) bool {
-	return a.Incarnation == b.Incarnation && a.Revision == b.Revision
+	if a.Incarnation != b.Incarnation {
+		return false
+	}
+	return a.Revision == b.Revision || (a.Spec != nil && b.Spec != nil && a.Spec.SameProgram(b.Spec))
 }
 
 // world is the input of plan.

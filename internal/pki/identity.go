@@ -116,7 +116,7 @@ func (id *Identity) Reload() error {
 // not the same as "nothing there yet".
 func notMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("the private key that belongs to it is missing (%v): %s", err, rejoin)
+		return fmt.Errorf("the private key that belongs to it is missing (%v): %s", err, rejoin) //nolint:errorlint // hidden, see above
 	}
 	return err
 }

@@ -32,10 +32,13 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
+	if err := b.reload(ctx, now); err != nil {
+		return wire.ApplyResult{}, unstored(err)
+	}
 	if err := b.m.hostsFree(spec); err != nil {
 		return wire.ApplyResult{}, err
 	}
-	now := time.Now()
 	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
 	if old := b.m.apps[spec.Application]; old != nil {
 		if !old.Deleting.IsZero() {
@@ -58,7 +61,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if len(data) > bus.MaxValueBytes {
 		return wire.ApplyResult{}, wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
 	}
-	if _, err := b.store.Put(ctx, keyApp+app.Name, data); err != nil {
+	if _, err := b.store.Put(ctx, keyApp+app.Name, data); b.wrote(err) != nil {
 		return wire.ApplyResult{}, unstored(err)
 	}
 	b.m.apps[app.Name] = &app
@@ -68,6 +71,9 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 }
 
 func unstored(err error) error {
+	if errors.Is(err, bus.ErrUnknownOutcome) {
+		return wire.Problemf(503, "outcome-unknown", "look (verge get applications) before you try again", "it is not known whether this was stored", "%v", err)
+	}
 	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the root, then try again", "nothing was changed: it could not be stored", "%v", err)
 }
 
@@ -116,7 +122,7 @@ func (b backend) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.store.Put(ctx, keyApp+name, data); err != nil {
+	if _, err := b.store.Put(ctx, keyApp+name, data); b.wrote(err) != nil {
 		return unstored(err)
 	}
 	b.m.apps[name] = &next

@@ -3,6 +3,7 @@ package root
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -36,6 +37,7 @@ type core struct {
 	lastPass time.Time
 	changed  chan struct{} // closed and replaced at each change that people may wait for
 	stops    map[string]func()
+	stale    bool // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -43,15 +45,50 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
 	c.m, c.started, c.lastPass = newModel(deadAfter), now, now
 	c.stops = map[string]func(){}
-	entries, err := c.store.List(ctx, "")
+	return c.m.read(ctx, c.store, now)
+}
+
+// read adds all that is stored to the model.
+func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error {
+	entries, err := store.List(ctx, "")
 	if err != nil {
 		return fmt.Errorf("loading the root's state: %w", err)
 	}
 	for _, e := range entries {
-		if err := c.m.load(e, now); err != nil {
+		if err := m.load(e, now); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// wrote notes how a write ended. Where nobody knows whether it is stored, what is
+// in memory is not believed any more. The mutex is held.
+func (c *core) wrote(err error) error {
+	if errors.Is(err, bus.ErrUnknownOutcome) {
+		c.stale = true
+		poke(c.wake)
+	}
+	return err
+}
+
+// reload reads the model again where it may differ from what is stored, keeping
+// what is known of the clusters now.
+func (c *core) reload(ctx context.Context, now time.Time) error {
+	if !c.stale {
+		return nil
+	}
+	next := newModel(c.m.deadAfter)
+	if err := next.read(ctx, c.store, now); err != nil {
+		return err
+	}
+	for name, cl := range next.clusters {
+		if old := c.m.clusters[name]; old != nil {
+			old.clusterRecord = cl.clusterRecord
+			next.clusters[name] = old
+		}
+	}
+	c.m, c.stale = next, false
 	return nil
 }
 
@@ -96,6 +133,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if !c.judge(now) && !changed {
 		return true, nil
 	}
+	if err := c.reload(ctx, now); err != nil {
+		return false, err
+	}
 	const rounds = 8 // each round is caused by the one before; more is a bug
 	for range rounds {
 		t := c.m.step(now)
@@ -106,7 +146,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		if len(groups) == 0 {
 			break
 		}
-		if err := records.Commit(ctx, c.store, groups); err != nil {
+		if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 			return false, fmt.Errorf("storing what was decided: %w", err)
 		}
 		t.done()

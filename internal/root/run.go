@@ -46,8 +46,9 @@ type Root struct {
 	ledger *enroll.Ledger
 	clock  func() time.Time
 
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	joining sync.Mutex // taken before core.mu
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
 }
 
 // Start starts a root; the first time it makes its authority. The caller must
@@ -204,6 +205,9 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	}
 	name := tok.Cluster
 	hash := enroll.KeyHash(q.PublicKey)
+	// One join at a time, from the look at who is there to the note of who came.
+	b.joining.Lock()
+	defer b.joining.Unlock()
 	b.mu.Lock()
 	old := b.m.clusters[name]
 	b.mu.Unlock()
@@ -223,7 +227,11 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	if err != nil {
 		return wire.JoinReply{}, err
 	}
-	if _, err := b.store.Commit(ctx, used, bus.Put(keyCluster+name, data)); err != nil {
+	b.mu.Lock()
+	_, err = b.store.Commit(ctx, used, bus.Put(keyCluster+name, data))
+	err = b.wrote(err)
+	b.mu.Unlock()
+	if err != nil {
 		if errors.Is(err, bus.ErrConflict) {
 			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --cluster "+name, "the join token was used by another node just now", "token %s", tok.ID)
 		}

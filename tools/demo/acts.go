@@ -58,22 +58,28 @@ func (d *demo) loseWorker(ctx context.Context) error {
 	dead := time.Now()
 	d.out.step("%d processes of %s are gone, %s after the first signal", n, w.ID, ms(dead.Sub(kill)))
 
-	var suspect time.Time
-	err = within(ctx, "worker "+w.ID+" becomes suspect", func(ctx context.Context) (bool, error) {
+	suspect := func(ctx context.Context) (bool, error) {
 		list, err := c.Workers(ctx)
 		for _, v := range list {
 			if v.Name == w.ID && v.Status == "suspect" {
-				suspect = time.Now()
 				return true, nil
 			}
 		}
 		return false, err
-	})
-	if err != nil {
+	}
+	if err := within(ctx, "worker "+w.ID+" becomes suspect", suspect); err != nil {
 		return err
 	}
-	d.out.step("cluster %s: worker %s is suspect, its instances are out of the routes (%s after the kill)", w.Cluster, w.ID, ms(suspect.Sub(kill)))
-	d.out.measured("worker killed → suspect, out of all routes", "%s", ms(suspect.Sub(kill)))
+	seen := time.Since(kill)
+	d.out.step("cluster %s: worker %s is suspect (%s after the kill)", w.Cluster, w.ID, ms(seen))
+	dropped := func(context.Context) (bool, error) { return d.dropped(w) }
+	if err := within(ctx, "all workers drop the routes to "+w.ID, dropped); err != nil {
+		return err
+	}
+	gone := time.Since(kill)
+	d.out.step("no worker of the three clusters routes to %s any more (%s after the kill)", w.ID, ms(gone))
+	d.out.measured("worker killed → its cluster suspects it", "%s", ms(seen))
+	d.out.measured("worker killed → out of the routes of all other workers", "%s", ms(gone))
 
 	for _, old := range lost {
 		var now wire.InstanceView
@@ -93,6 +99,27 @@ func (d *demo) loseWorker(ctx context.Context) error {
 		return err
 	}
 	return d.judgeWorker(w, lost, kill, dead)
+}
+
+// dropped says whether no other worker prefers an endpoint at w any more.
+func (d *demo) dropped(w *stage.Worker) (bool, error) {
+	for _, other := range d.workers {
+		if other == w {
+			continue
+		}
+		routes, err := other.Routes()
+		if err != nil {
+			return false, err
+		}
+		for _, r := range routes {
+			for _, e := range r.Endpoints {
+				if e.Address == w.Address() && !e.Suspect {
+					return false, fmt.Errorf("worker %s still routes to %s", other.ID, e.Instance)
+				}
+			}
+		}
+	}
+	return true, nil
 }
 
 // judgeWorker counts what the visitors noticed of the killed worker.
@@ -117,9 +144,9 @@ func (d *demo) judgeWorker(w *stage.Worker, lost []wire.InstanceView, kill, dead
 		}
 	}
 	t := d.load.count(kill, time.Now())
-	d.out.measured("  last answer from it, after the kill", "%s", ms(last.Sub(kill)))
+	d.out.measured("  last answer from it", "%s", relative(last.Sub(kill)))
 	if !back.IsZero() {
-		d.out.measured("  first answer from a replacement", "%s", ms(back.Sub(kill)))
+		d.out.measured("  first answer from a replacement", "%s", relative(back.Sub(kill)))
 	}
 	d.out.measured("  visitors in flight whose answer was lost", "%d", inFlight)
 	d.out.measured("  visitors refused afterwards", "%d of %d (slowest answer %s)", late, t.sent, ms(t.worst))
@@ -187,6 +214,14 @@ func (d *demo) loseRoot(ctx context.Context) error {
 	return nil
 }
 
+// relative is a time about an event for people.
+func relative(d time.Duration) string {
+	if d < 0 {
+		return ms(-d) + " before the kill"
+	}
+	return ms(d) + " after the kill"
+}
+
 func describe(r request, since time.Time) string {
 	method := http.MethodGet
 	if r.post {
@@ -199,26 +234,40 @@ func describe(r request, since time.Time) string {
 // balance compares the guestbook with what visitors were told that it took.
 func (d *demo) balance(ctx context.Context, begin time.Time) error {
 	t := d.load.count(begin, time.Now())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.load.gateways[0]+"/api/entries", nil)
+	var book guestbook
+	err := within(ctx, "the copy in the cloud has every entry", func(ctx context.Context) (ok bool, err error) {
+		book, err = d.read(ctx)
+		return err == nil && book.Copied == book.Total, err
+	})
 	if err != nil {
 		return err
 	}
-	req.Host = host
-	resp, err := d.load.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("reading the guestbook: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // only read
-	var book struct{ Total int }
-	if err := json.NewDecoder(resp.Body).Decode(&book); err != nil {
-		return fmt.Errorf("reading the guestbook: %w", err)
-	}
 	d.out.measured("visitors in all", "%d, %d failed (median %s, 99 of 100 within %s)", t.sent, len(t.failed), ms(t.median), ms(t.p99))
-	d.out.measured("entries confirmed to visitors, in the book", "%d, %d", t.posted, book.Total)
+	d.out.measured("entries confirmed to visitors, in the store, in its copy", "%d, %d, %d", t.posted, book.Total, book.Copied)
 	d.out.expect(book.Total >= t.posted, "%d entries were confirmed, the book has %d", t.posted, book.Total)
 	// What was lost in flight may have been entered before.
 	d.out.expect(book.Total <= t.posts, "%d entries were sent, the book has %d", t.posts, book.Total)
 	return nil
+}
+
+// guestbook is what a front says about the entries.
+type guestbook struct{ Total, Copied int }
+
+func (d *demo) read(ctx context.Context) (b guestbook, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.load.gateways[0]+"/api/entries", nil)
+	if err != nil {
+		return b, err
+	}
+	req.Host = host
+	resp, err := d.load.client.Do(req)
+	if err != nil {
+		return b, fmt.Errorf("reading the guestbook: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	if err := json.NewDecoder(resp.Body).Decode(&b); err != nil {
+		return b, fmt.Errorf("reading the guestbook: %w", err)
+	}
+	return b, nil
 }
 
 func (d *demo) summary() {

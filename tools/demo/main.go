@@ -61,6 +61,7 @@ func run(ctx context.Context, verge, file string, rate int, keep bool) (err erro
 		}
 		d.out.step("clearing the stage")
 		err = errors.Join(err, stage.Clear(s.Dir))
+		d.out.step("no process, control group or file is left")
 	}()
 	if err := d.play(ctx); err != nil {
 		return err

@@ -47,6 +47,10 @@ func New(verge string) (*Stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary folder: %w", err)
 	}
+	// As those name it who look it up: processes are found by it.
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
 	s := &Stage{Dir: dir, Verge: bin, Path: filepath.Dir(bin) + string(os.PathListSeparator) + os.Getenv("PATH")}
 	err = errors.Join(os.WriteFile(filepath.Join(dir, marker), nil, 0o600), os.Mkdir(filepath.Join(dir, "log"), 0o700))
 	if err == nil {

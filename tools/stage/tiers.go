@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -100,6 +101,8 @@ type Worker struct {
 	Gateway string
 	// Engine is the process id of its other half.
 	Engine int
+
+	data string
 }
 
 // Worker joins a worker to a cluster and waits until its cluster counts on it.
@@ -114,7 +117,7 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{ID: name, Cluster: c.ID, Dir: filepath.Join(s.Dir, "workers", name)}
+	w := &Worker{ID: name, Cluster: c.ID, Dir: filepath.Join(s.Dir, "workers", name), data: data}
 	args := []string{
 		"worker", "--name", name, "--data-dir", w.Dir, "--token-file", token, "--data", data,
 		"--cpus", "1", "--memory", "1Gi", "--disk", "4Gi",
@@ -148,6 +151,22 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 	w.Engine = st.Info.PID
 	return w, nil
 }
+
+// Routes to other workers, as its engine stored them last.
+func (w *Worker) Routes() ([]wire.Route, error) {
+	b, err := os.ReadFile(filepath.Join(w.Dir, wire.EngineOrdersFile))
+	if err != nil {
+		return nil, fmt.Errorf("routes of worker %s: %w", w.ID, err)
+	}
+	var o wire.EngineOrders
+	if err := json.Unmarshal(b, &o); err != nil {
+		return nil, fmt.Errorf("routes of worker %s: %w", w.ID, err)
+	}
+	return o.Routes, nil
+}
+
+// Address of its data port, by which routes name it.
+func (w *Worker) Address() string { return w.data }
 
 // Kill ends the worker as if its machine had lost power: the agent, the engine
 // and all processes of its instances at one moment. It returns when none is left,

@@ -20,6 +20,7 @@ const (
 	maxText = 500 // characters
 	onPage  = 50
 	patient = 5 * time.Second // with the store
+	brief   = time.Second     // with its copy, which nobody has to wait for
 )
 
 //go:embed page.html
@@ -41,6 +42,8 @@ type book interface {
 	add(ctx context.Context, e entry) (total int, err error)
 	// latest are the last entries, newest first, and how many there are in all.
 	latest(ctx context.Context, n int) (entries []entry, total int, err error)
+	// count says how many there are.
+	count(ctx context.Context) (int, error)
 }
 
 // self is who answers.
@@ -53,6 +56,7 @@ type self struct {
 // front answers visitors.
 type front struct {
 	book book
+	copy book // nil if there is none
 	self self
 }
 
@@ -79,18 +83,16 @@ func (f *front) handler() http.Handler {
 }
 
 func (f *front) show(w http.ResponseWriter, r *http.Request) {
-	entries, total, err := f.latest(r)
+	l, err := f.listing(r)
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	data := struct {
-		Entries          []entry
-		Total            int
-		Self             self
+		listing
 		MaxName, MaxText int
-	}{entries, total, f.self, maxName, maxText}
+	}{l, maxName, maxText}
 	if err := page.Execute(w, data); err != nil {
 		slog.Warn("a page was not delivered", "error", err)
 	}
@@ -112,16 +114,18 @@ func (f *front) sign(w http.ResponseWriter, r *http.Request) {
 type listing struct {
 	Entries []entry `json:"entries"`
 	Total   int     `json:"total"`
-	Self    self    `json:"answered_by"`
+	// Copied entries, as far as the copy of the store says so; nil if it does not.
+	Copied *int `json:"copied,omitempty"`
+	Self   self `json:"answered_by"`
 }
 
 func (f *front) list(w http.ResponseWriter, r *http.Request) {
-	entries, total, err := f.latest(r)
+	l, err := f.listing(r)
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	answer(w, http.StatusOK, listing{entries, total, f.self})
+	answer(w, http.StatusOK, l)
 }
 
 func (f *front) post(w http.ResponseWriter, r *http.Request) {
@@ -135,13 +139,23 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	answer(w, http.StatusCreated, listing{[]entry{e}, total, f.self})
+	answer(w, http.StatusCreated, listing{Entries: []entry{e}, Total: total, Self: f.self})
 }
 
-func (f *front) latest(r *http.Request) ([]entry, int, error) {
+func (f *front) listing(r *http.Request) (listing, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), patient)
 	defer cancel()
-	return f.book.latest(ctx, onPage)
+	entries, total, err := f.book.latest(ctx, onPage)
+	l := listing{Entries: entries, Total: total, Self: f.self}
+	if err != nil || f.copy == nil {
+		return l, err
+	}
+	ctx, cancel = context.WithTimeout(ctx, brief)
+	defer cancel()
+	if n, err := f.copy.count(ctx); err == nil {
+		l.Copied = &n
+	}
+	return l, nil
 }
 
 func (f *front) add(r *http.Request, name, text string) (entry, int, error) {

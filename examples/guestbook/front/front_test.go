@@ -28,6 +28,8 @@ func (m *memory) latest(_ context.Context, n int) ([]entry, int, error) {
 	return m.entries[:min(n, len(m.entries))], len(m.entries), m.fails
 }
 
+func (m *memory) count(context.Context) (int, error) { return len(m.entries), m.fails }
+
 func serve(b book, method, path, contentType, body string) *httptest.ResponseRecorder {
 	f := &front{book: b, self: self{Instance: "guestbook.front.0", Worker: "w", Cluster: "c"}}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -68,6 +70,19 @@ func TestJSON(t *testing.T) {
 	}
 	if l.Total != 1 || len(l.Entries) != 1 || l.Entries[0].Text != "hello" || l.Entries[0].By != "guestbook.front.0" {
 		t.Fatalf("%+v", l)
+	}
+}
+
+func TestCopyIsCountedIfItAnswers(t *testing.T) {
+	for _, c := range []struct {
+		copied *memory
+		want   string
+	}{{&memory{entries: make([]entry, 3)}, "3 of them also in the copy"}, {&memory{fails: errors.New("away")}, "0 entries. "}} {
+		w := httptest.NewRecorder()
+		(&front{book: &memory{}, copy: c.copied}).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%d, no %q in:\n%s", w.Code, c.want, w.Body)
+		}
 	}
 }
 

@@ -3,7 +3,8 @@
 // nothing itself, so that any number of them can run.
 //
 // It is told everything by its environment: PORT is where it listens,
-// VERGE_STORE_ADDR where the store is, VERGE_INSTANCE, VERGE_WORKER and
+// VERGE_STORE_ADDR where the store is and VERGE_COPY_ADDR, if there is one, its
+// copy, VERGE_INSTANCE, VERGE_WORKER and
 // VERGE_CLUSTER who it is.
 package main
 
@@ -37,6 +38,11 @@ func run() error {
 	front := &front{book: store, self: self{
 		Instance: os.Getenv("VERGE_INSTANCE"), Worker: os.Getenv("VERGE_WORKER"), Cluster: os.Getenv("VERGE_CLUSTER"),
 	}}
+	if addr := os.Getenv("VERGE_COPY_ADDR"); addr != "" {
+		second := newStore(addr)
+		defer second.close()
+		front.copy = second
+	}
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)

@@ -92,6 +92,19 @@ func (s *store) latest(ctx context.Context, n int) ([]entry, int, error) {
 	return entries, total, nil
 }
 
+// count implements book.
+func (s *store) count(ctx context.Context) (int, error) {
+	replies, err := s.do(ctx, []string{"LLEN", key})
+	if err != nil {
+		return 0, err
+	}
+	n, ok := replies[0].(int)
+	if !ok {
+		return 0, errors.New("LLEN: unexpected reply")
+	}
+	return n, nil
+}
+
 // do sends commands in one go and returns a reply for each. A kept connection
 // that the other side has closed meanwhile is noticed before it is used; what
 // breaks later is an error, because an entry must not be added twice.

@@ -1,0 +1,26 @@
+package api
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// SameProgram reports whether an instance that was started for s needs no
+// restart to be an instance of o: the two differ at most in what the tiers and
+// the worker look up anew (how many, where, how probed, stopped and restarted,
+// under which host), and not in what the process itself was given.
+func (s *Service) SameProgram(o *Service) bool {
+	a, err1 := json.Marshal(s.program())
+	b, err2 := json.Marshal(o.program())
+	return err1 == nil && err2 == nil && string(a) == string(b)
+}
+
+// program is the part of s that a running process cannot be changed in.
+func (s *Service) program() Service {
+	p := Service{Runtime: s.Runtime, Command: s.Command, Args: s.Args, Env: s.Env, Resources: s.Resources, Limits: s.Limits}
+	p.Ports = slices.Clone(s.Ports)
+	for i := range p.Ports {
+		p.Ports[i].Ingress = nil
+	}
+	return p
+}

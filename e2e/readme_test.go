@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestReadme does what the README tells a reader to type, from the first line to
+// the last, on a copy of the repository. A block of commands whose first line is
+// a comment with "it stays in the foreground" runs beside the others until the
+// end of the document, or until a comment says "Ctrl-C in terminal N".
+func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds Verge and starts many processes")
+	}
+	source, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := shellBlocks(string(source))
+	if len(blocks) < 10 {
+		t.Fatalf("README.md has %d blocks of commands: they are not recognised, or they are gone", len(blocks))
+	}
+	requirePorts(t, "8470", "8471", "8472", "8473", "8474", "8480")
+	r := newReader(t)
+	for _, b := range blocks {
+		r.do(b)
+	}
+}
+
+// shellBlock is a fenced block of commands, and the line that it begins in.
+type shellBlock struct {
+	line int
+	text string
+}
+
+func (b shellBlock) first() string {
+	first, _, _ := strings.Cut(b.text, "\n")
+	if strings.HasPrefix(first, "#") {
+		return first
+	}
+	return ""
+}
+
+func shellBlocks(markdown string) (out []shellBlock) {
+	var open *shellBlock
+	for n, line := range strings.Split(markdown, "\n") {
+		switch {
+		case open == nil && line == "```sh":
+			open = &shellBlock{line: n + 2}
+		case open != nil && line == "```":
+			out = append(out, *open)
+			open = nil
+		case open != nil:
+			open.text += line + "\n"
+		}
+	}
+	return out
+}
+
+// requirePorts skips the test where the ports that the README uses are taken.
+func requirePorts(t *testing.T, ports ...string) {
+	for _, p := range ports {
+		l, err := net.Listen("tcp", ":"+p)
+		if err == nil {
+			err = l.Close()
+		}
+		switch {
+		case err == nil:
+		case os.Getenv("CI") != "":
+			t.Fatalf("a port that the README uses is taken: %v", err)
+		default:
+			t.Skipf("SKIPPED, the README was not tried: a port that it uses is taken: %v", err)
+		}
+	}
+}
+
+// reader follows a document.
+type reader struct {
+	t         *testing.T
+	dir       string // the copy of the repository
+	state     string // environment and folder of the terminal that commands are typed in
+	terminals map[string]*terminal
+}
+
+var (
+	terminalIn = regexp.MustCompile(`terminal (\d+)`)
+	interrupt  = regexp.MustCompile(`Ctrl-C in terminals? ([\d, and]+)`)
+	number     = regexp.MustCompile(`\d+`)
+)
+
+func newReader(t *testing.T) *reader {
+	r := &reader{t: t, dir: copyRepository(t), state: filepath.Join(t.TempDir(), "state"), terminals: map[string]*terminal{}}
+	t.Cleanup(func() {
+		for _, term := range r.terminals {
+			term.interrupt()
+		}
+		// If a step failed the engine is still there: it outlives its agent.
+		if _, err := os.Stat(filepath.Join(r.dir, "data", "worker")); err == nil {
+			_ = r.bash("bin/verge worker stop --data-dir data/worker").Run() // it may have ended
+		}
+	})
+	return r
+}
+
+// do does what a block says.
+func (r *reader) do(b shellBlock) {
+	r.t.Helper()
+	first := b.first()
+	if m := interrupt.FindStringSubmatch(first); m != nil {
+		for _, n := range number.FindAllString(m[1], -1) {
+			term := r.terminals[n]
+			if term == nil {
+				r.t.Fatalf("README.md:%d: nothing runs in terminal %s", b.line, n)
+			}
+			term.interrupt()
+			delete(r.terminals, n)
+		}
+	}
+	switch {
+	case r.isTarget(b):
+	case strings.Contains(first, "stays in the foreground"):
+		n := terminalIn.FindStringSubmatch(strings.ReplaceAll(first, "terminals", "terminal"))
+		if n == nil {
+			r.t.Fatalf("README.md:%d: in which terminal?", b.line)
+		}
+		r.terminals[n[1]] = r.start(b)
+	default:
+		r.run(b)
+	}
+}
+
+// isTarget says whether a block is one of the two commands: they take long, and
+// are tried for themselves. That they exist is checked.
+func (r *reader) isTarget(b shellBlock) bool {
+	text := strings.TrimSpace(b.text)
+	if text != "make demo" && text != "make test" {
+		return false
+	}
+	if out, err := r.bash("make --dry-run " + strings.TrimPrefix(text, "make ")).CombinedOutput(); err != nil {
+		r.t.Errorf("README.md:%d: %s: %v\n%s", b.line, text, err, out)
+	}
+	return true
+}
+
+func (r *reader) bash(script string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	r.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir = r.dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "VERGE_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	// What a command leaves behind must not keep the test waiting for its output.
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// run types a block into the terminal for commands, which remembers variables.
+func (r *reader) run(b shellBlock) {
+	r.t.Helper()
+	script := fmt.Sprintf("[ ! -e %[1]q ] || . %[1]q\n%[2]s\nexport -p > %[1]q\n", r.state, b.text)
+	out, err := r.bash(script).CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("README.md:%d: %v\n%s\nit printed:\n%s%s", b.line, err, b.text, out, r.others())
+	}
+	r.t.Logf("README.md:%d:\n%s", b.line, out)
+}
+
+// others is what the other terminals show.
+func (r *reader) others() string {
+	var all strings.Builder
+	for n, term := range r.terminals {
+		fmt.Fprintf(&all, "\nterminal %s shows:\n%s", n, term.shown())
+	}
+	return all.String()
+}
+
+// terminal is one in which something runs in the foreground.
+type terminal struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	once sync.Once
+
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write takes what the command prints.
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(p)
+}
+
+func (t *terminal) shown() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+// start runs a block in a terminal of its own and waits until it says "ready".
+func (r *reader) start(b shellBlock) *terminal {
+	r.t.Helper()
+	term := &terminal{cmd: r.bash(b.text), done: make(chan struct{})}
+	term.cmd.Stdout, term.cmd.Stderr = term, term
+	// Ctrl-C goes to all that a terminal runs.
+	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := term.cmd.Start(); err != nil {
+		r.t.Fatalf("README.md:%d: %v", b.line, err)
+	}
+	go func() { // ends with the command, which interrupt waits for
+		_ = term.cmd.Wait() // how it ends is seen by what it printed
+		close(term.done)
+	}()
+	deadline := time.After(time.Minute)
+	for !strings.Contains(term.shown(), "ready") {
+		select {
+		case <-term.done:
+			r.t.Fatalf("README.md:%d: it ended:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
+		case <-deadline:
+			term.interrupt()
+			r.t.Fatalf("README.md:%d: not ready after a minute:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return term
+}
+
+// interrupt is Ctrl-C. It returns when what ran has ended.
+func (t *terminal) interrupt() {
+	t.once.Do(func() {
+		_ = syscall.Kill(-t.cmd.Process.Pid, syscall.SIGINT) // it may have ended
+		select {
+		case <-t.done:
+		case <-time.After(30 * time.Second):
+			_ = syscall.Kill(-t.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+			<-t.done
+		}
+	})
+}
+
+// copyRepository copies what is under version control, and what is about to be.
+func copyRepository(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	list := exec.Command("git", "ls-files", "-z", "-co", "--exclude-standard")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("listing the files of the repository: %v", err)
+	}
+	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		from, to := filepath.Join("..", name), filepath.Join(dir, name)
+		info, err := os.Stat(from)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // deleted, and not yet committed
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(from)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(to, data, info.Mode().Perm())
+		}
+		if err != nil {
+			t.Fatalf("copying the repository: %v", err)
+		}
+	}
+	return dir
+}
+
+// TestDocsLinks follows every link of the documents that stays in the repository.
+func TestDocsLinks(t *testing.T) {
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	for _, file := range append(files, "../README.md", "../SCOPE.md") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", file, m[1], err)
+			}
+		}
+	}
+}

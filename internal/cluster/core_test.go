@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// newTestCore is a cluster on an in-memory bus with one registered worker.
+func newTestCore(t *testing.T, store *bus.MemStore) *core {
+	t.Helper()
+	hub := bus.NewMem()
+	all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+	c, err := newCore(context.Background(), &core{
+		name: "edge", log: slog.New(slog.DiscardHandler), events: obs.NewEvents(time.Now(), 0), store: store,
+		local: hub.Conn("local", all), up: hub.Conn("up", all),
+	}, true, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.local.Close(); c.up.Close() })
+	return c
+}
+
+func share(t *testing.T, n int) wire.Change {
+	t.Helper()
+	b, err := json.Marshal(wire.Share{
+		V: wire.Version, App: "app", Service: "web", Revision: 1, Min: n, Max: n, Ordinals: []wire.Span{{To: n}},
+		Spec: &api.Service{Runtime: "process", Command: []string{"x"}, Scheduler: "rom", Spread: "soft", Resources: api.Resources{CPU: 100}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.Change{Key: "share.app.web", Value: b}
+}
+
+// A write of which nobody knows whether it is stored must not leave memory and
+// disk apart, whichever way it went.
+func TestAnUnknownOutcomeIsFoundOut(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		ctx := context.Background()
+		store := bus.NewMemStore()
+		c := newTestCore(t, store)
+		store.LoseNextOutcome(written)
+		d := (*rootDesired)(c)
+		to := wire.Rev{Inc: "root", N: 7}
+		if err := d.Take(ctx, true, []wire.Change{share(t, 2)}, to); !errors.Is(err, bus.ErrUnknownOutcome) {
+			t.Fatalf("written %v: %v, want an unknown outcome", written, err)
+		}
+		if _, err := c.pass(ctx, time.Now(), true); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Have() == to; got != written {
+			t.Errorf("written %v: have %v", written, d.Have())
+		}
+		if got := c.m.shares["app.web"] != nil; got != written {
+			t.Errorf("written %v: the share is known: %v", written, got)
+		}
+	}
+}
+
+// What cannot be stored is neither acted on nor acknowledged.
+func TestAFullDiskChangesNothing(t *testing.T) {
+	ctx := context.Background()
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	store.FailWrites(errors.New("disk full"))
+	d := (*rootDesired)(c)
+	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err == nil {
+		t.Fatal("taken without being stored")
+	}
+	if len(c.m.shares) != 0 || !d.Have().IsZero() {
+		t.Errorf("have %v, shares %v", d.Have(), c.m.shares)
+	}
+	store.FailWrites(nil)
+	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.pass(ctx, time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+	if c.m.insts["app.web.0"] == nil {
+		t.Error("the instance was not made after the disk was free again")
+	}
+}
+
+func TestReportsOfStrangersAreRefused(t *testing.T) {
+	c := newTestCore(t, bus.NewMemStore())
+	if r := c.onReport(context.Background(), "nobody", wire.Report{V: wire.Version}); r.Refused == "" {
+		t.Error("a worker that is not registered was heard")
+	}
+}
