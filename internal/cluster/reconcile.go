@@ -254,11 +254,11 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 		case !replaced: // nobody could take it meanwhile
 			t.event("instance/"+i.ID, "it is back on %s, and it had not been replaced", sh.Worker)
 			if i.State == wire.Requested {
-				i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "its worker "+sh.Worker+" is back")
+				i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "its worker is back")
 			}
 			i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "it still runs there")
 		case i.State == wire.Running || i.State == wire.WorkerScheduled:
-			i = t.advance(i, wire.Failed, now, t.m.tier(), "its original is back on "+sh.Worker)
+			i = t.advance(i, wire.Failed, now, t.m.tier(), "its original is back")
 			fallthrough
 		default:
 			// The replacement ends: its order is swept away as the instance is now

@@ -55,20 +55,30 @@ func AppendEach[T any](groups *[][]bus.Op, prefix string, m map[string]*T) error
 	return nil
 }
 
-// Commit writes groups in as few commits as their size allows, never splitting
-// a group.
+// Commit writes groups in as few commits as their number and size allow, never
+// splitting a group.
 func Commit(ctx context.Context, store bus.Store, groups [][]bus.Op) error {
 	var batch []bus.Op
+	size := 0
 	for i, g := range groups {
 		batch = append(batch, g...)
-		if i+1 == len(groups) || len(batch)+len(groups[i+1]) > bus.MaxCommitOps {
+		size += bytesOf(g)
+		last := i+1 == len(groups)
+		if last || len(batch)+len(groups[i+1]) > bus.MaxCommitOps || size+bytesOf(groups[i+1]) > bus.MaxCommitBytes {
 			if _, err := store.Commit(ctx, batch...); err != nil {
 				return err
 			}
-			batch = batch[:0]
+			batch, size = nil, 0
 		}
 	}
 	return nil
+}
+
+func bytesOf(group []bus.Op) (n int) {
+	for _, op := range group {
+		n += len(op.Key) + len(op.Value)
+	}
+	return n
 }
 
 // Merge applies changes to a map of records; nil deletes.
