@@ -25,7 +25,7 @@ demo: build ## a guestbook over three clusters, a killed worker, a killed root; 
 test: fmt vet lint unit ## all that a change must pass
 
 fmt: # every file is as gofmt writes it
-	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
+	@files=$$(gofmt -l .); \
 	  if [ -n "$$files" ]; then echo "not formatted (gofmt -w fixes it):"; echo "$$files"; exit 1; fi
 
 vet:

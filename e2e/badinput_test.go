@@ -114,12 +114,16 @@ func (w *world) portsTaken(t *testing.T) {
 	old := w.worker["edge-1"]
 	for flag, addr := range map[string]string{"--gateway": old.gateway, "--data": old.data} {
 		x := w.addWorker("edge", "second"+flag[1:], flag, addr)
-		eventually(t, 10*time.Second, x.name+" says that "+addr+" is taken", func() error {
-			if text := x.text(); !strings.Contains(text, addr) || !strings.Contains(text, "address already in use") {
-				return errText(text)
-			}
-			return nil
-		})
+		for what, says := range map[string]func() string{
+			x.name: x.text, "the cluster's status": func() string { return edge.ok("status") },
+		} {
+			eventually(t, 10*time.Second, what+" says that "+addr+" is taken", func() error {
+				if text := says(); !strings.Contains(text, addr+" is taken") || !strings.Contains(text, flag) {
+					return errText(text)
+				}
+				return nil
+			})
+		}
 		killAll(t, x.dir)
 		x.wait()
 		removeGroups(t, x.dir)
@@ -245,7 +249,7 @@ func (w *world) badContexts(t *testing.T) {
 	refused(t, "another root's context", verge(t, path, "get", "apps"), w.root.api, "certificate")
 	// Their certificate, though this root is trusted.
 	refused(t, "another root's certificate", verge(t, variant("cert", func(e *rest.ContextEntry) { e.Cert, e.Key = theirs.Cert, theirs.Key }), "get", "apps"), w.root.api)
-	refused(t, "no credentials", verge(t, variant("none", func(e *rest.ContextEntry) { e.Cert, e.Key = "", "" }), "get", "apps"), w.root.api)
+	refused(t, "no credentials", verge(t, variant("none", func(e *rest.ContextEntry) { e.Cert, e.Key = "", "" }), "get", "apps"), "client certificate", "verge token create --api")
 	refused(t, "a wrong bearer token", verge(t, variant("bearer", func(e *rest.ContextEntry) { e.Cert, e.Key, e.Token = "", "", "nonsense" }), "get", "apps"), "token")
 	refused(t, "no such context", verge(t, w.dir+"/nowhere.yaml", "get", "apps"), "nowhere.yaml")
 	refused(t, "rubbish", verge(t, w.file("context-", "\x00\x01rubbish"), "get", "apps"), "context")

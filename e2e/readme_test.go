@@ -109,7 +109,9 @@ func newReader(t *testing.T) *reader {
 		}
 		// If a step failed the engine is still there: it outlives its agent.
 		if _, err := os.Stat(filepath.Join(r.dir, "data", "worker")); err == nil {
-			_ = r.bash("bin/verge worker stop --data-dir data/worker").Run() // it may have ended
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_ = r.bash(ctx, "bin/verge worker stop --data-dir data/worker").Run() // it may have ended
 		}
 	})
 	return r
@@ -132,11 +134,11 @@ func (r *reader) do(b shellBlock) {
 	switch {
 	case r.isTarget(b):
 	case strings.Contains(first, "stays in the foreground"):
-		n := terminalIn.FindStringSubmatch(strings.ReplaceAll(first, "terminals", "terminal"))
+		n := terminalIn.FindStringSubmatch(first)
 		if n == nil {
 			r.t.Fatalf("README.md:%d: in which terminal?", b.line)
 		}
-		r.terminals[n[1]] = r.start(b)
+		r.start(n[1], b)
 	default:
 		r.run(b)
 	}
@@ -149,15 +151,14 @@ func (r *reader) isTarget(b shellBlock) bool {
 	if text != "make demo" && text != "make test" {
 		return false
 	}
-	if out, err := r.bash("make --dry-run " + strings.TrimPrefix(text, "make ")).CombinedOutput(); err != nil {
+	out, err := r.bash(r.t.Context(), "make --dry-run "+strings.TrimPrefix(text, "make ")).CombinedOutput()
+	if err != nil {
 		r.t.Errorf("README.md:%d: %s: %v\n%s", b.line, text, err, out)
 	}
 	return true
 }
 
-func (r *reader) bash(script string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	r.t.Cleanup(cancel)
+func (r *reader) bash(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = r.dir
 	for _, v := range os.Environ() {
@@ -174,7 +175,9 @@ func (r *reader) bash(script string) *exec.Cmd {
 func (r *reader) run(b shellBlock) {
 	r.t.Helper()
 	script := fmt.Sprintf("[ ! -e %[1]q ] || . %[1]q\n%[2]s\nexport -p > %[1]q\n", r.state, b.text)
-	out, err := r.bash(script).CombinedOutput()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
+	defer cancel()
+	out, err := r.bash(ctx, script).CombinedOutput()
 	if err != nil {
 		r.t.Fatalf("README.md:%d: %v\n%s\nit printed:\n%s%s", b.line, err, b.text, out, r.others())
 	}
@@ -214,9 +217,10 @@ func (t *terminal) shown() string {
 }
 
 // start runs a block in a terminal of its own and waits until it says "ready".
-func (r *reader) start(b shellBlock) *terminal {
+func (r *reader) start(name string, b shellBlock) {
 	r.t.Helper()
-	term := &terminal{cmd: r.bash(b.text), done: make(chan struct{})}
+	// Ended by interrupt alone: a Verge that is killed leaves its instances behind.
+	term := &terminal{cmd: r.bash(context.WithoutCancel(r.t.Context()), b.text), done: make(chan struct{})}
 	term.cmd.Stdout, term.cmd.Stderr = term, term
 	// Ctrl-C goes to all that a terminal runs.
 	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -227,18 +231,17 @@ func (r *reader) start(b shellBlock) *terminal {
 		_ = term.cmd.Wait() // how it ends is seen by what it printed
 		close(term.done)
 	}()
+	r.terminals[name] = term // so that it is ended, whatever happens here
 	deadline := time.After(time.Minute)
 	for !strings.Contains(term.shown(), "ready") {
 		select {
 		case <-term.done:
 			r.t.Fatalf("README.md:%d: it ended:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
 		case <-deadline:
-			term.interrupt()
 			r.t.Fatalf("README.md:%d: not ready after a minute:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return term
 }
 
 // interrupt is Ctrl-C. It returns when what ran has ended.

@@ -35,6 +35,15 @@ func (w *world) strangersGetNothing(t *testing.T) {
 			t.Errorf("%s speaks with a TLS client without certificate: %q", what, got)
 		}
 	}
+	// Otherwise nothing would be shown by the silence above.
+	for addr, dir := range map[string]string{
+		w.root.link: w.cluster["edge"].dir, w.cluster["edge"].link: filepath.Join(w.worker["edge-1"].dir, wire.IdentityDir),
+	} {
+		pair := pairIn(t, dir)
+		if got, err := throughTLS(addr, &pair); err != nil || got == "" {
+			t.Errorf("%s does not answer who has a certificate: %v", addr, err)
+		}
+	}
 	for _, x := range []*tier{w.root, w.cluster["edge"]} {
 		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		for _, path := range []string{"/v1/applications", "/v1/instances", "/v1/status", "/v1/workers", "/v1/events", "/v1/clusters"} {
@@ -64,7 +73,7 @@ func knock(t *testing.T, addr, text string) string {
 }
 
 // throughTLS makes a TLS connection and returns the first line that the server
-// sends in it when it is spoken to. NATS servers greet in plain text first.
+// sends in it when it is spoken to.
 func throughTLS(addr string, pair *tls.Certificate) (string, error) {
 	conf := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 	if pair != nil {

@@ -105,7 +105,7 @@ func stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // call asks another service, ?service= in upper case, by the address that Verge
-// gave.
+// gave, and passes on who answered whom.
 func call(w http.ResponseWriter, r *http.Request) {
 	addr := os.Getenv("VERGE_" + r.FormValue("service") + "_ADDR")
 	client := http.Client{Timeout: 3 * time.Second}
@@ -115,6 +115,12 @@ func call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = resp.Body.Close() }() // read only
-	w.WriteHeader(resp.StatusCode)
-	_, _ = io.Copy(w, io.LimitReader(resp.Body, 1<<20))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		http.Error(w, fmt.Sprintf("%s %v", resp.Status, err), http.StatusBadGateway)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"caller": os.Getenv("VERGE_WORKER"), "answer": json.RawMessage(answer),
+	})
 }

@@ -67,6 +67,10 @@ type Agent struct {
 	changed chan struct{}
 	source  *exchange.MemSource
 
+	// handing is held while orders are given to the engine, so that none are
+	// replaced by older ones; taken before mu.
+	handing sync.Mutex
+
 	mu     sync.Mutex
 	have   wire.Rev
 	orders map[string]*wire.Order
@@ -320,6 +324,8 @@ func (a *Agent) take(s wire.EngineState, full bool) {
 
 // handOver gives a new engine the orders again: it may have lost its own.
 func (a *Agent) handOver(ctx context.Context) {
+	a.handing.Lock()
+	defer a.handing.Unlock()
 	a.mu.Lock()
 	o := assemble(a.have, a.orders, a.routes)
 	a.mu.Unlock()
@@ -371,12 +377,34 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.opts.Labels,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
+		Problems: brief(a.info.Problems),
 	}
 	if !full && records.Same(info, a.said) {
 		return nil, nil
 	}
 	a.said = info
 	return json.Marshal(info)
+}
+
+// Bounds of the problems that are reported: a cluster reads 64 KiB of what a
+// worker says about itself.
+const (
+	maxProblems     = 20
+	maxProblemBytes = 500
+)
+
+// brief is the part of problems that fits a report; the engine's log has all.
+func brief(problems []string) (out []string) {
+	for i, p := range problems {
+		if i == maxProblems {
+			return append(out, fmt.Sprintf("… and %d more; the worker's log has them", len(problems)-i))
+		}
+		if len(p) > maxProblemBytes {
+			p = strings.ToValidUTF8(p[:maxProblemBytes], "") + " …"
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // limits lists what the runtimes cannot do here.
@@ -391,11 +419,14 @@ func limits(missing map[string]string) (out []string) {
 
 // answer serves questions of the cluster.
 func (a *Agent) answer(ctx context.Context, q wire.Ask) (any, error) {
-	if q.What != "logs" {
-		return nil, fmt.Errorf("a worker does not know the question %q", q.What)
+	switch q.What {
+	case "logs":
+		const most = 512 << 10 // base64 and JSON still fit one message
+		return a.hands.Logs(ctx, q.Instance, q.Offset, min(max(q.Max, 1), most), time.Duration(q.WaitMs)*time.Millisecond)
+	case "entries":
+		return a.hands.Entries(ctx)
 	}
-	const most = 512 << 10 // base64 and JSON still fit one message
-	return a.hands.Logs(ctx, q.Instance, q.Offset, min(max(q.Max, 1), most), time.Duration(q.WaitMs)*time.Millisecond)
+	return nil, fmt.Errorf("a worker does not know the question %q", q.What)
 }
 
 // desired is the worker's copy of what its cluster wants of it.
@@ -413,6 +444,8 @@ func (d *desired) Have() wire.Rev {
 // Take implements exchange.DesiredStore.
 func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error {
 	a := (*Agent)(d)
+	a.handing.Lock()
+	defer a.handing.Unlock()
 	a.mu.Lock()
 	orders, routes := map[string]*wire.Order{}, map[string]*wire.Route{}
 	if !full {

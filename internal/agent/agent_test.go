@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -93,6 +94,10 @@ func (f *fakeHands) State(ctx context.Context, after uint64, wait time.Duration)
 
 func (f *fakeHands) Logs(context.Context, string, int64, int, time.Duration) (wire.LogChunk, error) {
 	return wire.LogChunk{}, nil
+}
+
+func (f *fakeHands) Entries(context.Context) ([]wire.EntryView, error) {
+	return []wire.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
 }
 
 func newTestAgent(h Hands) *Agent {
@@ -191,6 +196,54 @@ func TestAnEngineThatStartsAgainIsFollowed(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// What is wrong at the engine reaches the cluster, once, and so does its end.
+func TestProblemsAreReported(t *testing.T) {
+	a := newTestAgent(newFakeHands("e1"))
+	say := func(full bool) (info wire.WorkerInfo, said bool) {
+		t.Helper()
+		b, err := a.status(full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b == nil {
+			return info, false
+		}
+		if err := json.Unmarshal(b, &info); err != nil {
+			t.Fatal(err)
+		}
+		return info, true
+	}
+	say(true)
+	const taken = "gateway 127.0.0.1:1 is taken"
+	a.take(wire.EngineState{Info: wire.EngineInfo{Problems: []string{taken}}}, false)
+	if info, _ := say(false); !slices.Equal(info.Problems, []string{taken}) || info.Gateway != "" {
+		t.Errorf("with a problem: %+v", info)
+	}
+	if info, said := say(false); said {
+		t.Errorf("said twice: %+v", info)
+	}
+	many := slices.Repeat([]string{strings.Repeat("ä<", 10_000)}, 50)
+	a.take(wire.EngineState{Info: wire.EngineInfo{Problems: many}}, false)
+	if b, err := a.status(true); err != nil || len(b) > 64<<10 || !strings.Contains(string(b), "30 more") {
+		t.Errorf("%d bytes for many problems, %v", len(b), err)
+	}
+	a.take(wire.EngineState{Info: wire.EngineInfo{GatewayAddr: "127.0.0.1:1"}}, false)
+	if info, said := say(false); !said || len(info.Problems) != 0 || info.Gateway != "127.0.0.1:1" {
+		t.Errorf("after its end: %+v", info)
+	}
+}
+
+func TestQuestionsOfTheCluster(t *testing.T) {
+	a := newTestAgent(newFakeHands("e1"))
+	got, err := a.answer(t.Context(), wire.Ask{What: "entries"})
+	if list, ok := got.([]wire.EntryView); err != nil || !ok || len(list) != 1 || list[0].Addr != "127.0.0.1:20000" {
+		t.Errorf("entries: %v, %v", got, err)
+	}
+	if got, err := a.answer(t.Context(), wire.Ask{What: "weather"}); err == nil {
+		t.Errorf("an unknown question is answered: %v", got)
+	}
 }
 
 // phases are what would be reported to a cluster that knows nothing.

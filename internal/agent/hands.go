@@ -25,6 +25,8 @@ type Hands interface {
 	State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error)
 	// Logs reads an instance's log.
 	Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
+	// Entries are the addresses at which services are reached on this worker.
+	Entries(ctx context.Context) ([]wire.EntryView, error)
 }
 
 // maxReply bounds what is read from an engine.
@@ -72,6 +74,12 @@ func (r *Remote) Logs(ctx context.Context, id string, offset int64, max int, wai
 	}
 	err = r.do(ctx, http.MethodGet, "/v1/logs?"+q.Encode(), nil, &c)
 	return c, err
+}
+
+// Entries implements Hands.
+func (r *Remote) Entries(ctx context.Context) (list []wire.EntryView, err error) {
+	err = r.do(ctx, http.MethodGet, "/v1/entries", nil, &list)
+	return list, err
 }
 
 // Shutdown stops every instance by its stop rule, and then the engine.

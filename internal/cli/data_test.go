@@ -55,6 +55,7 @@ func world() *resttest.Fake {
 		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480", Cgroup: "v2"},
 		Cluster: "edge", Status: "ready", AgeSeconds: 0.8, Used: api.Resources{CPU: 1500, Memory: 3 << 29, Disk: 10 << 30}, Instances: 3}
 	w2 := w1
+	w2.Problems = []string{"gateway 127.0.0.1:8480 is taken: stop what listens there"}
 	w2.Name, w2.Address, w2.Gateway, w2.Status, w2.AgeSeconds, w2.Used, w2.Instances, w2.Labels = "w2", "", "", "suspect", 9, api.Resources{}, 0, nil
 	app := wire.AppView{Name: "guestbook", Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready",
 		Services: []wire.ServiceView{
@@ -71,6 +72,10 @@ func world() *resttest.Fake {
 		},
 		ClusterList: []wire.ClusterView{cloud, edge, fog},
 		WorkerList:  []wire.WorkerView{w1, w2},
+		EntryLists: map[string][]wire.EntryView{"edge/w1": {
+			{App: "guestbook", Service: "front", Port: "http", Addr: "127.0.0.1:21034"},
+			{App: "guestbook", Service: "store", Port: "tcp", Addr: "127.0.0.1:23001", Problem: "listen tcp 127.0.0.1:23001: bind: address already in use"},
+		}},
 		EventList: []wire.Event{
 			{Seq: 7, At: ago(3 * time.Minute), Tier: "root", Subject: "application/guestbook", What: "applied, revision 3"},
 			{Seq: 9, At: ago(65 * time.Second), Tier: "root", Subject: "cluster/fog", What: "disconnected"},

@@ -302,5 +302,40 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	d.addf("CPU", "%s of %s reserved", cores(v.Used.CPU), cores(v.Capacity.CPU))
 	d.addf("Memory", "%s of %s reserved", size(v.Used.Memory), size(v.Capacity.Memory))
 	d.addf("Disk", "%s of %s reserved", size(v.Used.Disk), size(v.Capacity.Disk))
-	return d.print(a)
+	for _, p := range v.Problems {
+		d.add("Problem", p)
+	}
+	if err := d.print(a); err != nil {
+		return err
+	}
+	return a.entrySection(ctx, c, v)
+}
+
+// entrySection lists where services are reached on a worker. One that cannot be
+// asked is described all the same.
+func (a *app) entrySection(ctx context.Context, c *rest.Client, v wire.WorkerView) error {
+	if err := a.section("Services here (addresses on the worker's own machine)"); err != nil {
+		return err
+	}
+	list, err := c.Entries(ctx, v.Cluster, v.Name)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return a.printf("not known: %s", clean(err.Error()))
+	case len(list) == 0:
+		return a.printf("none")
+	}
+	header, rows := []string{"SERVICE", "PORT", "ADDRESS"}, make([][]cell, len(list))
+	wrong := slices.ContainsFunc(list, func(e wire.EntryView) bool { return e.Problem != "" })
+	if wrong {
+		header = append(header, "PROBLEM")
+	}
+	for i, e := range list {
+		rows[i] = []cell{text(e.App + "." + e.Service), text(e.Port), text(e.Addr)}
+		if wrong {
+			rows[i] = append(rows[i], cell{e.Problem, red})
+		}
+	}
+	return a.table(header, rows)
 }

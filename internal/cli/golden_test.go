@@ -39,6 +39,7 @@ func TestGolden(t *testing.T) {
 		"describe-cluster":       "describe cluster/edge",
 		"describe-cluster-bare":  "describe cluster/cloud",
 		"describe-worker":        "describe worker/edge/w1",
+		"describe-worker-away":   "describe worker/edge/w2",
 		"describe-missing":       "describe worker/edge/w9",
 		"describe-no-name":       "describe app",
 		"logs":                   "logs instance/guestbook.store.0",

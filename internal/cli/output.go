@@ -1,14 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	// goccy/go-yaml: keeps the order of fields when it turns JSON into YAML.
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
 )
 
 // outputFlag adds -o; its default is the first mode.
@@ -32,11 +32,37 @@ func (a *app) encode(mode string, v any) error {
 		return fmt.Errorf("encode the output: %w", err)
 	}
 	if mode == "yaml" {
-		if data, err = yaml.JSONToYAML(data); err != nil {
+		if data, err = toYAML(data); err != nil {
 			return fmt.Errorf("encode the output: %w", err)
 		}
 	}
 	return a.printf("%s", strings.TrimRight(string(data), "\n"))
+}
+
+// toYAML turns JSON, which is YAML, into YAML as people write it, with the fields
+// in the same order.
+func toYAML(data []byte) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	unquote(&doc)
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	enc.CompactSeqIndent()
+	if err := enc.Encode(&doc); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), enc.Close()
+}
+
+// unquote takes the braces and quotes of JSON away where they are not needed.
+func unquote(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		unquote(c)
+	}
 }
 
 // column of a table of T; wide ones are shown with -o wide only.

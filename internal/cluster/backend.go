@@ -171,6 +171,14 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max
 // Workers implements rest.Backend.
 func (b backend) Workers(context.Context) ([]wire.WorkerView, error) { return b.workers(), nil }
 
+// Entries implements rest.Backend.
+func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.EntryView, error) {
+	if cluster != b.name {
+		return nil, rest.Elsewhere("asking for a worker of cluster "+cluster, "that cluster")
+	}
+	return b.entries(ctx, worker)
+}
+
 func (c *core) workers() []wire.WorkerView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,6 +217,10 @@ func (b backend) Status(context.Context) (wire.StatusView, error) {
 	for _, w := range s.Workers {
 		if w.Status != "ready" {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s is %s", w.Name, w.Status))
+			continue // what it said last is not news
+		}
+		for _, p := range w.Problems {
+			s.Problems = append(s.Problems, fmt.Sprintf("worker %s/%s: %s", w.Cluster, w.Name, p))
 		}
 	}
 	for _, a := range s.Apps {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -89,6 +90,49 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	}
 	if c.m.insts["app.web.0"] == nil {
 		t.Error("the instance was not made after the disk was free again")
+	}
+}
+
+// Where services are reached on a worker is the worker's to say; whoever asks
+// hears who does not know.
+func TestEntriesAreAskedOfTheWorker(t *testing.T) {
+	ctx := context.Background()
+	c := newTestCore(t, bus.NewMemStore())
+	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	b := backend{&Cluster{core: c}}
+	code := func(cluster, name, want string) {
+		t.Helper()
+		_, err := b.Entries(ctx, cluster, name)
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Code != want {
+			t.Errorf("%s/%s: %v, want %s", cluster, name, err, want)
+		}
+	}
+	code("fog", "w1", "elsewhere")
+	code("edge", "w2", "no-such-worker")
+	code("edge", "w1", "worker-away")
+	lower := exchange.WorkerSubjects("w1")
+	stop, err := c.local.Subscribe(lower.Ask, func(_ context.Context, m bus.Msg) {
+		if err := m.Respond([]byte(`{"v":1,"d":[{"app":"app","service":"web","port":"http","addr":"127.0.0.1:20000"}]}`)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	want := wire.EntryView{App: "app", Service: "web", Port: "http", Addr: "127.0.0.1:20000"}
+	if list, err := b.Entries(ctx, "edge", "w1"); err != nil || len(list) != 1 || list[0] != want {
+		t.Errorf("got %v, %v", list, err)
+	}
+	ask := wire.Ask{What: "entries", Worker: "w1"}
+	got, err := c.answer(ctx, ask)
+	if list, ok := got.([]wire.EntryView); err != nil || !ok || len(list) != 1 || list[0] != want {
+		t.Errorf("a root that is told details gets %v, %v", got, err)
+	}
+	c.m.details = false
+	if got, err := c.answer(ctx, ask); err == nil {
+		t.Errorf("a root that is not told details gets %v", got)
 	}
 }
 

@@ -213,6 +213,11 @@ func (t *tx) event(subject, format string, args ...any) {
 func (t *tx) encode() ([][]bus.Op, error) {
 	var groups [][]bus.Op
 	taken := map[string]bool{}
+	orders := map[wire.InstanceID][]string{} // keys of t.orders
+	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
+		_, id, _ := strings.Cut(key, ".")
+		orders[id] = append(orders[id], key)
+	}
 	for _, id := range slices.Sorted(maps.Keys(t.insts)) {
 		var g []bus.Op
 		if err := records.Append(&g, keyInstance+id, t.insts[id]); err != nil {
@@ -223,12 +228,10 @@ func (t *tx) encode() ([][]bus.Op, error) {
 				return nil, err
 			}
 		}
-		for _, key := range slices.Sorted(maps.Keys(t.orders)) {
-			if strings.HasSuffix(key, "."+id) && !taken[key] {
-				taken[key] = true
-				if err := records.Append(&g, keyOrder+key, t.orders[key]); err != nil {
-					return nil, err
-				}
+		for _, key := range orders[id] {
+			taken[key] = true
+			if err := records.Append(&g, keyOrder+key, t.orders[key]); err != nil {
+				return nil, err
 			}
 		}
 		if u, ok := t.ups[id]; ok {

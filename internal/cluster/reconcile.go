@@ -72,7 +72,17 @@ func instanceID(app, svc string, ordinal int) wire.InstanceID {
 // wanted says whether a share asks for instance i.
 func (t *tx) wanted(i *wire.Instance) bool {
 	s := t.m.shares[i.App+"."+i.Service]
-	return s != nil && slices.Contains(ordinals(s), i.Ordinal)
+	if s == nil {
+		return false
+	}
+	before := 0 // ordinals of the share that come first
+	for _, sp := range s.Ordinals {
+		if i.Ordinal >= sp.From && i.Ordinal < sp.To {
+			return before+i.Ordinal-sp.From < s.Min
+		}
+		before += max(0, sp.To-sp.From)
+	}
+	return false
 }
 
 // advance moves an instance along the lifecycle. A transition that the table
@@ -314,13 +324,13 @@ func (t *tx) roll(now time.Time) {
 			if i == nil || i.State == wire.Terminated {
 				continue
 			}
-			if i.Revision == s.Revision {
+			old := t.m.orders[i.Worker+"."+i.ID]
+			if i.Revision == s.Revision && !otherProgram(old, s) {
 				calm = calm && i.State == wire.Running && i.Ready
 				continue
 			}
 			next := *i
 			next.Revision = s.Revision
-			old := t.m.orders[i.Worker+"."+i.ID]
 			switch {
 			case old != nil && old.Spec.SameProgram(s.Spec):
 				t.put(next)
@@ -347,6 +357,12 @@ func (t *tx) roll(now time.Time) {
 		t.put(next)
 		t.giveOrder(&next, s)
 	}
+}
+
+// otherProgram: an application that was deleted and applied anew begins again
+// with revision 1, and a cluster that was away may see only that.
+func otherProgram(o *wire.Order, s *wire.Share) bool {
+	return o != nil && o.Revision == s.Revision && o.Spec != s.Spec && !o.Spec.SameProgram(s.Spec)
 }
 
 // place finds a worker for every instance that has none.

@@ -20,6 +20,10 @@ const (
 	upMax = 5 * time.Second
 )
 
+// entriesTimeout bounds a question to a worker; shorter than a root's patience
+// with this cluster, so that it hears who does not answer.
+const entriesTimeout = 2 * time.Second
+
 // lower is the exchange with the root.
 func (c *core) lower() *exchange.Lower {
 	return &exchange.Lower{
@@ -106,6 +110,14 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		var err error
 		if strings.HasPrefix(key, keyShare) {
 			err = apply(shares, rest, ch)
+			if s := shares[rest]; err == nil && s != nil {
+				if err := checkShare(s, rest); err != nil {
+					// Stored, it would fail every pass from now on.
+					c.log.Error("a share cannot be acted on and is left out", "share", rest, "error", err)
+					delete(shares, rest)
+					ch.Deleted = true
+				}
+			}
 		} else {
 			err = apply(far, rest, ch)
 		}
@@ -176,6 +188,8 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.explain(ctx, q.Instance)
 	case "workers":
 		return c.workers(), nil
+	case "entries":
+		return c.entries(ctx, q.Worker)
 	}
 	return nil, fmt.Errorf("cluster %s does not know the question %q", c.name, q.What)
 }
@@ -196,9 +210,29 @@ func (c *core) logs(ctx context.Context, q wire.Ask) (wire.LogChunk, error) {
 	case name == "":
 		return chunk, wire.Problemf(409, "not-placed", "verge describe instance/"+q.Instance, "there is no log yet", "%s is %s and on no worker", q.Instance, i.State)
 	}
-	err := exchange.AskPeer(ctx, c.local, exchange.WorkerSubjects(name), q, &chunk)
-	if errors.Is(err, bus.ErrNoResponder) || errors.Is(err, context.DeadlineExceeded) {
-		return chunk, wire.Problemf(503, "worker-away", "try again when the worker is back: verge get workers", "the log cannot be read now", "worker %s, which has it, does not answer", name)
+	return chunk, c.askWorker(ctx, name, q, "the log cannot be read now", &chunk)
+}
+
+// entries asks a worker for the addresses of services on it.
+func (c *core) entries(ctx context.Context, worker string) ([]wire.EntryView, error) {
+	c.mu.Lock()
+	_, known := c.m.workers[worker]
+	c.mu.Unlock()
+	if !known {
+		return nil, wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%s is not in cluster %s", worker, c.name)
 	}
-	return chunk, err
+	ctx, cancel := context.WithTimeout(ctx, entriesTimeout)
+	defer cancel()
+	list := []wire.EntryView{}
+	err := c.askWorker(ctx, worker, wire.Ask{What: "entries", Worker: worker}, "the addresses of services there cannot be shown now", &list)
+	return list, err
+}
+
+// askWorker puts a question to a worker; title says what an away one means.
+func (c *core) askWorker(ctx context.Context, name string, q wire.Ask, title string, out any) error {
+	err := exchange.AskPeer(ctx, c.local, exchange.WorkerSubjects(name), q, out)
+	if errors.Is(err, bus.ErrNoResponder) || errors.Is(err, context.DeadlineExceeded) {
+		return wire.Problemf(503, "worker-away", "try again when the worker is back: verge get workers", title, "worker %s, which knows, does not answer", name)
+	}
+	return err
 }

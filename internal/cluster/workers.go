@@ -51,7 +51,14 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 			continue
 		}
 		var st wire.InstanceStatus
-		if err := json.Unmarshal(ch.Value, &st); err != nil {
+		err := json.Unmarshal(ch.Value, &st)
+		if err == nil {
+			err = check(&st, ch.Key)
+		}
+		if _, known := w.status[ch.Key]; err == nil && !known && len(w.status) >= maxStatuses {
+			err = fmt.Errorf("it has reported %d others", maxStatuses)
+		}
+		if err != nil {
 			c.log.Warn("a worker's status cannot be read", "worker", name, "instance", ch.Key, "error", err)
 			continue
 		}
@@ -78,6 +85,9 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 // takeInfo stores what a worker says about itself, where that is new.
 func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage) error {
 	var info wire.WorkerInfo
+	if len(raw) > maxInfo {
+		return fmt.Errorf("what the worker says about itself has %d bytes, at most %d are read", len(raw), maxInfo)
+	}
 	if err := json.Unmarshal(raw, &info); err != nil {
 		return fmt.Errorf("what the worker says about itself cannot be read: %w", err)
 	}

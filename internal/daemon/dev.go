@@ -43,7 +43,8 @@ type dev struct {
 
 	mu      sync.Mutex
 	engines []*engine.Engine
-	failed  error // of the first agent or engine that ended by itself
+	gateway *engine.Engine // of the worker that is the gateway
+	failed  error          // of the first agent or engine that ended by itself
 }
 
 // runDev starts everything, says so, and stops everything when ctx ends.
@@ -79,7 +80,7 @@ func runDev(ctx context.Context, f cli.DevFlags) (err error) {
 		return err
 	}
 	if ctx.Err() == nil {
-		d.greet(time.Since(begin))
+		d.greet(ctx, time.Since(begin))
 	}
 	<-ctx.Done()
 	return nil
@@ -196,6 +197,9 @@ func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig
 	}
 	d.mu.Lock()
 	d.engines = append(d.engines, e)
+	if cfg.GatewayAddr != "" {
+		d.gateway = e
+	}
 	d.mu.Unlock()
 	d.agents.Go(func() {
 		defer closeDrivers()
@@ -242,14 +246,27 @@ func (d *dev) wait(ctx context.Context) error {
 	}
 }
 
-func (d *dev) greet(took time.Duration) {
+// gatewayURL is where the gateway listens, or that it does not.
+func (d *dev) gatewayURL(ctx context.Context) string {
+	d.mu.Lock()
+	e := d.gateway
+	d.mu.Unlock()
+	if e != nil {
+		if s, err := e.State(ctx, 0, 0); err == nil && s.Info.GatewayAddr != "" {
+			return "http://" + s.Info.GatewayAddr
+		}
+	}
+	return "none yet on " + d.flags.Gateway + "; verge status says why"
+}
+
+func (d *dev) greet(ctx context.Context, took time.Duration) {
 	p := d.flags.Process
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format+"\n", args...) }
 	out("ready in %s: clusters %s with %d workers each (%s/%s)", took.Round(time.Millisecond),
 		strings.Join(d.flags.Clusters, ", "), d.flags.Workers, runtime.GOOS, runtime.GOARCH)
 	out("  API      https://%s", d.root.Addr())
 	if d.flags.Gateway != "" {
-		out("  gateway  http://%s", d.flags.Gateway)
+		out("  gateway  %s", d.gatewayURL(ctx))
 	}
 	out("next, in another terminal:")
 	out("  export VERGE_CONTEXT=%s", d.contextFile())

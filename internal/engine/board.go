@@ -151,6 +151,16 @@ func (b *board) setInfo(change func(*wire.EngineInfo)) {
 	b.bumpLocked()
 }
 
+// setAddrs shows where the router listens. The same again is no change.
+func (b *board) setAddrs(data, gateway string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.info.DataAddr != data || b.info.GatewayAddr != gateway {
+		b.info.DataAddr, b.info.GatewayAddr = data, gateway
+		b.bumpLocked()
+	}
+}
+
 // since returns what changed after a number, and a channel that is closed at
 // the next change. news is false if there is nothing to tell.
 func (b *board) since(after uint64) (s wire.EngineState, news bool, changed <-chan struct{}) {

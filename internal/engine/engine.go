@@ -157,6 +157,20 @@ func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 	}
 }
 
+// Entries are the addresses at which services are reached on this worker, ordered
+// by application, service and port.
+func (e *Engine) Entries(ctx context.Context) ([]wire.EntryView, error) {
+	if err := e.wait(ctx); err != nil {
+		return nil, err
+	}
+	entries := e.kit.router.Entries()
+	out := make([]wire.EntryView, 0, len(entries)) // an empty list is no null
+	for _, x := range entries {
+		out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr, Problem: x.Problem})
+	}
+	return out, nil
+}
+
 // wait waits until the engine knows what it has.
 func (e *Engine) wait(ctx context.Context) error {
 	select {

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -341,17 +344,45 @@ func TestRouterPortTaken(t *testing.T) {
 		defer func() { r.stop() }()
 		r.apply(order(0, 1, 100))
 		if s := r.status(web0); s.Phase != wire.PhaseRunning {
-			t.Errorf("instances must run without a router: %+v", s)
+			t.Errorf("instances must run without a gateway: %+v", s)
 		}
-		if p := r.problems(); !strings.Contains(p, "address already in use") {
+		if p := r.problems(); !strings.HasPrefix(p, "gateway 127.0.0.1:1 is taken: ") || !strings.Contains(p, "another --gateway") {
 			t.Errorf("problems: %q", p)
+		}
+		// What could be opened is told at once, the rest when it is open, and in
+		// between there is no news for the agent.
+		first, _ := r.e.State(context.Background(), 0, 0)
+		if i := first.Info; i.DataAddr != "127.0.0.1:8474" || i.GatewayAddr != "" {
+			t.Errorf("data address %q, gateway %q", i.DataAddr, i.GatewayAddr)
+		}
+		after(firstReopen)
+		if s, _ := r.e.State(context.Background(), 0, 0); s.Seq != first.Seq {
+			t.Errorf("a try that failed like the one before is news")
 		}
 		after(10 * time.Second)
 		if p := r.problems(); p != "" {
 			t.Errorf("problems: %q", p)
 		}
-		if s, _ := r.e.State(context.Background(), 0, 0); s.Info.DataAddr != "127.0.0.1:8474" {
-			t.Errorf("data address %q", s.Info.DataAddr)
+		if s, _ := r.e.State(context.Background(), 0, 0); s.Info.GatewayAddr != "127.0.0.1:1" {
+			t.Errorf("gateway %q", s.Info.GatewayAddr)
+		}
+	})
+}
+
+func TestEntriesAreShown(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		w := httptest.NewRecorder()
+		r.e.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/entries", nil))
+		var got []wire.EntryView
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := []wire.EntryView{
+			{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"},
+			{App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"},
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %+v", got)
 		}
 	})
 }

@@ -2,18 +2,19 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -206,22 +207,32 @@ func (t *fakeTask) seen() (signals []string, killed bool, cleaned int) {
 // fakeRouter is idle unless busy says otherwise.
 type fakeRouter struct {
 	mu      sync.Mutex
-	fail    int // that many starts fail
+	fail    int // that many openings fail
 	routes  []wire.Route
 	changes int
 	busy    map[string]chan struct{}
+	opened  bool   // the data port is
+	gateway string // where it listens
 }
 
-func (r *fakeRouter) Start(context.Context) error {
+func (r *fakeRouter) Start(context.Context) error { return nil }
+func (r *fakeRouter) Close()                      {}
+
+func (r *fakeRouter) Open(context.Context) []*proxy.PortError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.opened = true
 	if r.fail > 0 {
 		r.fail--
-		return errors.New("gateway cannot listen on 127.0.0.1:1: address already in use")
+		return []*proxy.PortError{{Port: proxy.GatewayPort, Addr: "127.0.0.1:1", Err: syscall.EADDRINUSE}}
 	}
+	r.gateway = "127.0.0.1:1"
 	return nil
 }
-func (r *fakeRouter) Close() {}
+
+func (r *fakeRouter) Entries() []proxy.Entry {
+	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"}, {App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
+}
 
 func (r *fakeRouter) SetRoutes(routes []wire.Route) {
 	r.mu.Lock()
@@ -257,8 +268,20 @@ func (r *fakeRouter) WaitIdle(ctx context.Context, id string) error {
 		return ctx.Err()
 	}
 }
-func (r *fakeRouter) DataAddr() string    { return "127.0.0.1:8474" }
-func (r *fakeRouter) GatewayAddr() string { return "" }
+func (r *fakeRouter) DataAddr() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.opened {
+		return ""
+	}
+	return "127.0.0.1:8474"
+}
+
+func (r *fakeRouter) GatewayAddr() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gateway
+}
 
 func (r *fakeRouter) seen() (changes, routes int) {
 	r.mu.Lock()

@@ -7,18 +7,25 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // router is what the engine needs of a proxy.Router.
 type router interface {
+	// Start serves the loopback entries.
 	Start(ctx context.Context) error
+	// Open opens the ports that are not open yet and returns those that could not
+	// be opened.
+	Open(ctx context.Context) []*proxy.PortError
 	Close()
 	SetRoutes(routes []wire.Route)
 	// Reserve returns the loopback address of each port of a service, by port
 	// name, the same for as long as the worker lives.
 	Reserve(app, service string, ports []api.Port) (map[string]string, error)
+	// Entries are the loopback addresses, in order.
+	Entries() []proxy.Entry
 	// LocalChanged says that answers of Target may be others now.
 	LocalChanged()
 	// WaitIdle returns nil when no connection to the instance is left.

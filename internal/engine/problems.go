@@ -19,8 +19,8 @@ type problems struct {
 	log   *slog.Logger
 	board *board
 
-	mu  sync.Mutex // taken before the board's
-	now map[string]string
+	mu  sync.Mutex        // taken before the board's
+	now map[string]string // sentences
 }
 
 func newProblems(log *slog.Logger, b *board) *problems {
@@ -29,18 +29,26 @@ func newProblems(log *slog.Logger, b *board) *problems {
 
 // set says what is wrong with a subject; nil is nothing (any more).
 func (p *problems) set(subject string, err error) {
+	sentence := ""
+	if err != nil {
+		sentence = subject + ": " + err.Error()
+	}
+	p.tell(subject, sentence)
+}
+
+// tell is set with a sentence that names the subject itself; "" is nothing wrong.
+func (p *problems) tell(subject, sentence string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was, had := p.now[subject]
-	switch {
-	case err == nil && !had, err != nil && had && was == err.Error():
+	if p.now[subject] == sentence {
 		return
-	case err == nil:
+	}
+	if sentence == "" {
 		delete(p.now, subject)
 		p.log.Info("problem is over", "about", subject)
-	default:
-		p.now[subject] = err.Error()
-		p.log.Error("problem", "about", subject, "error", err)
+	} else {
+		p.now[subject] = sentence
+		p.log.Error("problem", "about", subject, "error", sentence)
 	}
 	var list []string
 	for _, s := range slices.Sorted(maps.Keys(p.now)) {
@@ -48,7 +56,7 @@ func (p *problems) set(subject string, err error) {
 			list = append(list, "… and more; the engine's log has them all")
 			break
 		}
-		list = append(list, s+": "+p.now[s])
+		list = append(list, p.now[s])
 	}
 	p.board.setInfo(func(i *wire.EngineInfo) { i.Problems = list })
 }

@@ -2,10 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -41,8 +45,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer cancel()
 	// The router first: what starts may use it at once.
-	if !e.openRouter(ctx) {
-		wg.Go(func() { e.reopenRouter(ctx) })
+	if err := e.kit.router.Start(ctx); err != nil {
+		return fmt.Errorf("start the router: %w", err)
+	}
+	if !e.openPorts(ctx) {
+		wg.Go(func() { e.reopenPorts(ctx) })
 	}
 	e.mu.Lock()
 	e.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
@@ -76,22 +83,38 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// openRouter opens the router's ports; false if it must be tried again.
-func (e *Engine) openRouter(ctx context.Context) bool {
-	err := e.kit.router.Start(ctx)
-	e.kit.problems.set("router", err)
-	if err != nil {
-		return false
+// openPorts opens the router's data port and gateway; false if one of them must
+// be tried again. What is open already stays so.
+func (e *Engine) openPorts(ctx context.Context) bool {
+	failed := e.kit.router.Open(ctx)
+	if ctx.Err() != nil {
+		return false // the end of the engine is no problem of a port
 	}
-	e.board.setInfo(func(i *wire.EngineInfo) {
-		i.DataAddr, i.GatewayAddr = e.kit.router.DataAddr(), e.kit.router.GatewayAddr()
-	})
-	return true
+	why := make(map[string]string, len(failed))
+	for _, f := range failed {
+		why[f.Port] = portProblem(f)
+	}
+	data, gateway := e.kit.router.DataAddr(), e.kit.router.GatewayAddr()
+	e.board.setAddrs(data, gateway)
+	for _, port := range []string{proxy.DataPort, proxy.GatewayPort} {
+		e.kit.problems.tell(port, why[port])
+	}
+	return len(failed) == 0
 }
 
-// reopenRouter tries until the router's ports are open. A port that is taken
-// must not keep instances from running.
-func (e *Engine) reopenRouter(ctx context.Context) {
+// portProblem says what is wrong with a port of the router and what to do.
+func portProblem(f *proxy.PortError) string {
+	flag := map[string]string{proxy.DataPort: "--data", proxy.GatewayPort: "--gateway"}[f.Port]
+	another := "stop the worker and start it with another " + flag
+	if errors.Is(f.Err, syscall.EADDRINUSE) {
+		return fmt.Sprintf("%s %s is taken: stop what listens there (it is tried again until it is free), or %s", f.Port, f.Addr, another)
+	}
+	return fmt.Sprintf("%s %s cannot be listened on: %v (it is tried again); %s", f.Port, f.Addr, f.Err, another)
+}
+
+// reopenPorts tries until the router's ports are open. A port that is taken must
+// not keep instances from running.
+func (e *Engine) reopenPorts(ctx context.Context) {
 	for pause := firstReopen; ; pause = min(2*pause, slowestReopen) {
 		t := time.NewTimer(pause)
 		select {
@@ -100,7 +123,7 @@ func (e *Engine) reopenRouter(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		if e.openRouter(ctx) {
+		if e.openPorts(ctx) {
 			return
 		}
 	}

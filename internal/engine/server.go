@@ -60,6 +60,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("PUT /v1/orders", e.putOrders)
 	mux.HandleFunc("GET /v1/state", e.getState)
 	mux.HandleFunc("GET /v1/logs", e.getLogs)
+	mux.HandleFunc("GET /v1/entries", e.getEntries)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux
 }
@@ -107,6 +108,11 @@ func (e *Engine) getLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	c, err := e.Logs(r.Context(), r.FormValue("instance"), offset, int(min(limit, maxLog)), millis(wait))
 	e.answer(w, c, err)
+}
+
+func (e *Engine) getEntries(w http.ResponseWriter, r *http.Request) {
+	entries, err := e.Entries(r.Context())
+	e.answer(w, entries, err)
 }
 
 func (e *Engine) postShutdown(w http.ResponseWriter, _ *http.Request) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
@@ -74,6 +75,11 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 			"this "+n.Kind+" has not joined yet", "%s holds no identity, and no token was given", n.Dir)
 	}
 	tok, warning, err := pki.ReadToken(n.TokenFile, n.Stdin)
+	var problem *wire.Problem
+	if err != nil && !errors.As(err, &problem) {
+		err = wire.Problemf(0, "no-token-file", "give the path of a file with a token, or - for standard input; make one "+howTo(n.Kind),
+			"the join token cannot be read", "%v", err)
+	}
 	if err != nil {
 		return have, err
 	}
@@ -101,7 +107,7 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
 	})
 	if err != nil {
-		return have, fmt.Errorf("joining: %w", err)
+		return have, n.unjoined(err)
 	}
 	if err := wire.CheckVersion("the answer to the join request", reply.V); err != nil {
 		return have, err
@@ -118,6 +124,29 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 		return have, fmt.Errorf("storing this node's registration: %w", err)
 	}
 	return reply, nil
+}
+
+// unjoined words why no server took the join. What a server itself says stays;
+// a connection that failed is explained anew, since who joins has no context to
+// put right but a token.
+func (n Node) unjoined(err error) error {
+	var p *wire.Problem
+	if !errors.As(err, &p) || p.Status != 0 {
+		return fmt.Errorf("joining: %w", err)
+	}
+	var tried []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "→") {
+			tried = append(tried, line)
+		}
+	}
+	detail := strings.Join(tried, "; ")
+	if errors.Is(err, pki.ErrWrongRoot) {
+		return wire.Problemf(0, "wrong-root", "make a token "+howTo(n.Kind)+"; if it is the right one, another server has its address now",
+			"the join token is not from the server that answers", "its certificate is of another authority: %s", detail)
+	}
+	return wire.Problemf(0, rest.CodeUnreachable, "is it running, and can this machine reach it? The addresses are in the token: if they are wrong, start it with --advertise and make a new one "+howTo(n.Kind),
+		"nobody could be joined", "%s", detail)
 }
 
 func howTo(kind string) string {

@@ -159,6 +159,9 @@ func newWorker(t testing.TB, ca *authority, name string, change func(*Options)) 
 	w.Router, err = New(opts)
 	must(t, err)
 	must(t, w.Start(t.Context()))
+	for _, err := range w.Open(t.Context()) {
+		t.Fatal(err)
+	}
 	t.Cleanup(w.Close)
 	return w
 }

@@ -37,6 +37,7 @@ type Router struct {
 	// setting serialises SetRoutes. Lock order: setting, entries.mu, mu,
 	// service.mu, endpoint.mu.
 	setting sync.Mutex
+	opening sync.Mutex // serialises Open; taken before mu
 	// probe tells the prober that there is something new; localChanged that
 	// local instances are to be asked again.
 	probe        chan struct{}
@@ -119,54 +120,85 @@ func New(opts Options) (*Router, error) {
 	return r, nil
 }
 
-// Start binds the data port, the gateway and, unless SetRoutes was called before
-// and said which are wanted, the entries that StateFile knows, and serves until ctx ends or Close is called (which is to be called in both
-// cases). An error means that nothing is left open. An entry whose address
-// something else holds is no error: see Entry.Problem.
+// Start serves the entries until ctx ends or Close is called (which is to be
+// called in both cases): those that SetRoutes said are wanted, or, where it was
+// not called before, those that StateFile knows. An entry whose address something
+// else holds is no error: see Entry.Problem. An error means that Start was called
+// twice or after Close. The data port and the gateway are opened by Open.
 func (r *Router) Start(ctx context.Context) error {
-	var lc net.ListenConfig
-	listen := func(what, addr string) (net.Listener, error) {
-		if addr == "" {
-			return nil, nil
-		}
-		ln, err := lc.Listen(ctx, "tcp", addr)
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot listen on %s: %w; set another address or stop what holds it", what, addr, err)
-		}
-		return ln, nil
-	}
 	r.mu.Lock()
 	if r.state != idle {
 		r.mu.Unlock()
 		return errors.New("proxy: Start called twice or after Close")
 	}
-	dataLn, err := listen("data port", r.opts.DataAddr)
-	if err != nil {
-		r.mu.Unlock()
-		return err
-	}
-	gateLn, err := listen("gateway", r.opts.GatewayAddr)
-	if err != nil {
-		if dataLn != nil {
-			err = errors.Join(err, dataLn.Close())
-		}
-		r.mu.Unlock()
-		return err
-	}
 	ctx, r.cancel = context.WithCancel(ctx)
-	r.dataLn, r.gateLn = dataLn, gateLn
 	r.spawned = func(f func(context.Context)) { r.wg.Go(func() { f(ctx) }) }
 	r.state = running
 	r.mu.Unlock()
 
 	r.spawn(r.runProber)
-	if dataLn != nil {
-		r.spawn(func(ctx context.Context) { r.serveData(ctx, dataLn) })
-	}
-	if gateLn != nil {
-		r.spawn(func(ctx context.Context) { r.gateway.serve(ctx, gateLn) })
-	}
 	r.entries.start()
+	return nil
+}
+
+// Names of the ports of a PortError.
+const (
+	DataPort    = "data port"
+	GatewayPort = "gateway"
+)
+
+// PortError says why a port of a Router is not open.
+type PortError struct {
+	Port string // DataPort or GatewayPort
+	Addr string // as in Options, host:port
+	Err  error  // wraps syscall.EADDRINUSE where something else listens there
+}
+
+// Error implements error.
+func (e *PortError) Error() string {
+	return fmt.Sprintf("%s cannot listen on %s: %v", e.Port, e.Addr, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PortError) Unwrap() error { return e.Err }
+
+// Open listens on the data port and the gateway, as far as Options want them and
+// they are not open yet, and returns what could not be opened: none of them keeps
+// the other or the entries from working, and Open may be called again. It is
+// called between Start and Close; at other times it opens nothing. ctx bounds the
+// opening only.
+func (r *Router) Open(ctx context.Context) []*PortError {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	var failed []*PortError
+	open := func(port, addr string, ln *net.Listener, serve func(context.Context, net.Listener)) {
+		if err := r.listen(ctx, addr, ln, serve); err != nil {
+			failed = append(failed, &PortError{Port: port, Addr: addr, Err: err})
+		}
+	}
+	open(DataPort, r.opts.DataAddr, &r.dataLn, r.serveData)
+	open(GatewayPort, r.opts.GatewayAddr, &r.gateLn, r.gateway.serve)
+	return failed
+}
+
+// listen opens one port into ln, unless it is open, and serves it.
+func (r *Router) listen(ctx context.Context, addr string, ln *net.Listener, serve func(context.Context, net.Listener)) error {
+	if addr == "" || r.listenAddr(ln) != "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	// Without r.mu: a name as host may take long to look up.
+	opened, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != running {
+		return errors.Join(errClosed, opened.Close())
+	}
+	*ln = opened
+	r.spawned(func(ctx context.Context) { serve(ctx, opened) })
 	return nil
 }
 
@@ -201,12 +233,12 @@ func (r *Router) spawn(f func(context.Context)) bool {
 	return true
 }
 
-// DataAddr is where the data port listens, with the actual port number; "" if it
-// does not.
+// DataAddr is where the data port listens, with the actual port number; "" as
+// long as it does not.
 func (r *Router) DataAddr() string { return r.listenAddr(&r.dataLn) }
 
-// GatewayAddr is where the gateway listens, with the actual port number; "" if
-// it does not.
+// GatewayAddr is where the gateway listens, with the actual port number; "" as
+// long as it does not.
 func (r *Router) GatewayAddr() string { return r.listenAddr(&r.gateLn) }
 
 func (r *Router) listenAddr(ln *net.Listener) string {

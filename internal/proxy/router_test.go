@@ -380,22 +380,54 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestStartFailsWholeWhenAPortIsTaken(t *testing.T) {
+// A port that is taken keeps neither the other port nor entries from working,
+// and is opened once it is free.
+func TestAPortIsTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	defer func() { must(t, taken.Close()) }()
+	addr := taken.Addr().String()
 	r, err := New(Options{
 		Worker: "a", Local: &fakeEngine{}, PeerName: peerName, TLS: newAuthority(t).identity(t, "worker/edge/a", "a"),
-		DataAddr: "127.0.0.1:0", GatewayAddr: taken.Addr().String(),
+		EntryHost: entryHost(t), DataAddr: "127.0.0.1:0", GatewayAddr: addr,
 	})
 	must(t, err)
 	defer r.Close()
-	if err := r.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Fatalf("Start: %v", err)
+	if failed := r.Open(t.Context()); len(failed) != 2 || !errors.Is(failed[0], errClosed) || r.DataAddr() != "" {
+		t.Fatalf("Open before Start: %v, data port at %q", failed, r.DataAddr())
 	}
-	if r.DataAddr() != "" {
-		t.Fatal("the data port stayed open")
+	must(t, r.Start(t.Context()))
+	failed := r.Open(t.Context())
+	if len(failed) != 1 || failed[0].Port != GatewayPort || failed[0].Addr != addr || !errors.Is(failed[0], syscall.EADDRINUSE) {
+		t.Fatalf("Open: %v", failed)
+	}
+	data := r.DataAddr()
+	if data == "" || r.GatewayAddr() != "" {
+		t.Fatalf("data port %q, gateway %q", data, r.GatewayAddr())
+	}
+	addrs, err := r.Reserve("app", "web", tcpPort)
+	must(t, err)
+	for _, a := range []string{data, addrs["tcp"]} {
+		c, err := net.Dial("tcp", a)
+		must(t, err)
+		must(t, c.Close())
+	}
+	must(t, taken.Close())
+	if failed := r.Open(t.Context()); len(failed) != 0 {
+		t.Fatalf("Open when it is free: %v", failed)
+	}
+	if r.GatewayAddr() != addr || r.DataAddr() != data {
+		t.Errorf("gateway %q, data port %q before %q", r.GatewayAddr(), r.DataAddr(), data)
+	}
+	res, err := http.Get("http://" + addr)
+	must(t, err)
+	must(t, res.Body.Close())
+	if res.StatusCode != http.StatusNotFound {
+		t.Errorf("the gateway answers %d", res.StatusCode)
+	}
+	r.Close()
+	if failed := r.Open(t.Context()); len(failed) != 0 {
+		t.Errorf("Open after Close: %v", failed)
 	}
 }
 

@@ -25,6 +25,8 @@ type Backend interface {
 	Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
 	Clusters(ctx context.Context) ([]wire.ClusterView, error)
 	Workers(ctx context.Context) ([]wire.WorkerView, error)
+	// Entries are the addresses at which services are reached on a worker.
+	Entries(ctx context.Context, cluster, worker string) ([]wire.EntryView, error)
 	// Events after a sequence number; waits up to wait for the first.
 	Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error)
 	Status(ctx context.Context) (wire.StatusView, error)

@@ -75,6 +75,11 @@ func (c *Client) Workers(ctx context.Context) ([]wire.WorkerView, error) {
 	return getList[wire.WorkerView](ctx, c, "/v1/workers", nil)
 }
 
+// Entries of a worker; see Backend.
+func (c *Client) Entries(ctx context.Context, cluster, worker string) ([]wire.EntryView, error) {
+	return getList[wire.EntryView](ctx, c, "/v1/workers/"+url.PathEscape(cluster)+"/"+url.PathEscape(worker)+"/entries", nil)
+}
+
 // Events after a sequence number; see Backend. wait is at most 30s.
 func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error) {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {wait.String()}}

@@ -29,6 +29,7 @@ func TestClientMirrorsBackend(t *testing.T) {
 		InstanceList: []wire.InstanceView{{Instance: wire.Instance{V: 1, ID: "a.s.0", App: "a", Service: "s", State: wire.Running, History: []wire.Transition{{To: wire.Running, At: at}}}, Source: "root", AgeSeconds: 1.5}},
 		ClusterList:  []wire.ClusterView{{Name: "edge", Aggregate: &wire.Aggregate{Workers: 2, Reflects: wire.Rev{Inc: "x", N: 1 << 60}}}},
 		WorkerList:   []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready"}},
+		EntryLists:   map[string][]wire.EntryView{"edge/w1": {{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000", Problem: "p"}}},
 		EventList:    []wire.Event{{Seq: 1, At: at, What: "x"}, {Seq: 2, At: at, What: "y"}},
 		State:        wire.StatusView{Role: "root", Name: "r", Started: at},
 		Explanations: map[string]wire.Explanation{"a.s.0": {Instance: "a.s.0", Notes: []string{"n"}}},
@@ -59,6 +60,10 @@ func TestClientMirrorsBackend(t *testing.T) {
 	check("clusters", f.ClusterList, clusters, err)
 	workers, err := c.Workers(ctx)
 	check("workers", f.WorkerList, workers, err)
+	entries, err := c.Entries(ctx, "edge", "w1")
+	check("entries", f.EntryLists["edge/w1"], entries, err)
+	_, err = c.Entries(ctx, "edge", "w2")
+	wantProblem(t, err, "not-found", "no such worker: edge/w2")
 	page, err := c.Events(ctx, 1, 0)
 	check("events", wire.EventPage{Events: f.EventList[1:], After: 2}, page, err)
 	status, err := c.Status(ctx)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	// goccy/go-yaml: strict decoding with positions in errors.
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/wire"
@@ -78,7 +78,9 @@ func ReadContext(path string) (ContextEntry, error) {
 		return ContextEntry{}, wire.Problemf(0, "bad-context", remedy, "the context cannot be read", "%v", err)
 	}
 	var e ContextEntry
-	if err := yaml.UnmarshalWithOptions(data, &e, yaml.Strict()); err != nil {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&e); err != nil {
 		// The error's own text may quote the file, and so a key.
 		return ContextEntry{}, wire.Problemf(0, "bad-context", "make it again, or choose another: verge context list",
 			"the context cannot be read", "%s is not a context file%s", path, position(err))
@@ -90,14 +92,16 @@ func ReadContext(path string) (ContextEntry, error) {
 	return e, nil
 }
 
-// position is " (line 3: unknown field "x")" without the lines that the
-// library quotes from the file.
+// line finds where an error of the YAML library is.
+var line = regexp.MustCompile(`line \d+`)
+
+// position is " (line 3)"; the rest of the error may quote the file, and so a
+// key.
 func position(err error) string {
-	var ye yaml.Error
-	if !errors.As(err, &ye) || ye.GetToken() == nil {
-		return ""
+	if at := line.FindString(err.Error()); at != "" {
+		return " (" + at + ")"
 	}
-	return fmt.Sprintf(" (line %d)", ye.GetToken().Position.Line)
+	return ""
 }
 
 // WriteContext writes a context file with mode 0600, as one step; missing
@@ -106,7 +110,7 @@ func WriteContext(path string, e ContextEntry) error {
 	if err := e.validate(); err != nil {
 		return fmt.Errorf("write context %s: %w", path, err)
 	}
-	data, err := yaml.MarshalWithOptions(e, yaml.UseLiteralStyleIfMultiline(true))
+	data, err := yaml.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("write context %s: encode: %w", path, err)
 	}

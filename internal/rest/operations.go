@@ -39,6 +39,10 @@ type (
 	instanceInput struct {
 		ID string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
 	}
+	workerInput struct {
+		Cluster string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+		Worker  string `path:"worker" maxLength:"63" doc:"name of the worker"`
+	}
 	logsInput struct {
 		ID     string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
 		Offset int64  `query:"offset" doc:"bytes from the start of the log; negative: lines from its end"`
@@ -77,6 +81,10 @@ func (s *Server) registerOperations(api huma.API) {
 		func(ctx context.Context, _ *none) (items[wire.ClusterView], error) { return list(b.Clusters(ctx)) })
 	register(s, api, op("list-workers", http.MethodGet, "/v1/workers", "List workers"),
 		func(ctx context.Context, _ *none) (items[wire.WorkerView], error) { return list(b.Workers(ctx)) })
+	register(s, api, op("list-entries", http.MethodGet, "/v1/workers/{cluster}/{worker}/entries", "Where services are reached on a worker"),
+		func(ctx context.Context, in *workerInput) (items[wire.EntryView], error) {
+			return list(b.Entries(ctx, in.Cluster, in.Worker))
+		})
 	register(s, api, op("list-events", http.MethodGet, "/v1/events", "What happened"), s.events)
 	register(s, api, op("get-status", http.MethodGet, "/v1/status", "The state of this tier and of what is below it"),
 		func(ctx context.Context, _ *none) (wire.StatusView, error) { return b.Status(ctx) })

@@ -441,7 +441,7 @@ func TestOpenAPIDescribesAllOperations(t *testing.T) {
 	for _, p := range doc.Paths {
 		n += len(p)
 	}
-	if !strings.HasPrefix(doc.OpenAPI, "3.1") || n != 15 {
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || n != 16 {
 		t.Errorf("OpenAPI %s with %d operations: %v", doc.OpenAPI, n, doc.Paths)
 	}
 	for _, name := range []string{"InstanceView", "ProblemBody", "TokenRequest", "StatusView"} {

@@ -155,7 +155,7 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 	defer b.mu.Unlock()
 	now := time.Now()
 	out := []wire.InstanceView{}
-	for _, i := range b.m.begin().instances(app, "") {
+	for _, i := range b.m.begin().instances(app) {
 		if service == "" || i.Service == service {
 			out = append(out, b.m.view(i, now))
 		}
@@ -230,6 +230,28 @@ func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) { return 
 func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
 	out, _ := b.workers(ctx)
 	return out, nil
+}
+
+// Entries implements rest.Backend.
+func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.EntryView, error) {
+	b.mu.Lock()
+	cl := b.m.clusters[cluster]
+	details := cl != nil && cl.agg != nil && cl.agg.Details
+	heard := cl != nil && cl.agg != nil
+	b.mu.Unlock()
+	switch {
+	case cl == nil:
+		return nil, wire.Problemf(404, "no-such-cluster", "verge get clusters", "there is no such cluster", "%s is not known", cluster)
+	case !heard:
+		return nil, wire.Problemf(503, "cluster-away", "try again when it is back: verge get clusters", "the worker cannot be asked now", "cluster %s has not been heard of since the root started", cluster)
+	case !details:
+		return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+cluster, "the worker cannot be asked here", "cluster %s keeps its details to itself", cluster)
+	}
+	list := []wire.EntryView{}
+	if err := b.ask(ctx, cluster, askTimeout, wire.Ask{What: "entries", Worker: worker}, &list); err != nil {
+		return nil, wire.Problemf(502, "worker-unavailable", "try again: verge status shows what is away", "the worker cannot be asked now", "%s", strings.TrimSpace(err.Error()))
+	}
+	return list, nil
 }
 
 // Events implements rest.Backend.

@@ -296,7 +296,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 	changed := !cl.everHeard || cl.suspect
 	if r.Status != nil {
 		var agg wire.Aggregate
-		if err := json.Unmarshal(r.Status, &agg); err != nil {
+		if err := decodeAggregate(r.Status, &agg); err != nil {
 			c.log.Warn("a cluster's aggregate cannot be read", "cluster", name, "error", err)
 		} else {
 			changed = true
@@ -340,8 +340,8 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	if err := json.Unmarshal(ch.Value, &rep); err != nil {
 		return err
 	}
-	if rep.ID != ch.Key {
-		return fmt.Errorf("it is about %q", rep.ID)
+	if err := check(&rep, ch.Key); err != nil {
+		return err
 	}
 	rep.Cluster = cl.Name // its identity is the account it used, not what it says
 	cl.seen[ch.Key] = &rep

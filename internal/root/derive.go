@@ -14,7 +14,8 @@ import (
 // delegate derives the shares from the instances that each cluster was given.
 func (t *tx) delegate() {
 	want := map[string]*wire.Share{}
-	for _, i := range t.instances("", "") {
+	ports := map[string]map[string][]api.Port{} // by application; shares of one have the same
+	for _, i := range t.instances("") {
 		app := t.m.apps[i.App]
 		if i.Cluster == "" || i.Draining || app == nil || app.Spec.Services[i.Service] == nil {
 			continue
@@ -22,9 +23,12 @@ func (t *tx) delegate() {
 		key := i.Cluster + "." + i.App + "." + i.Service
 		s := want[key]
 		if s == nil {
+			if ports[i.App] == nil {
+				ports[i.App] = peers(app.Spec)
+			}
 			s = &wire.Share{
 				V: wire.Version, App: i.App, Service: i.Service, Revision: app.Revision,
-				Spec: app.Spec.Services[i.Service], Peers: peers(app.Spec),
+				Spec: app.Spec.Services[i.Service], Peers: ports[i.App],
 			}
 			want[key] = s
 		}
@@ -38,7 +42,7 @@ func (t *tx) delegate() {
 		}
 	}
 	for key, s := range want {
-		if old := t.m.shares[key]; old == nil || !records.Same(old, s) {
+		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
 			t.share(key, s)
 		}
 	}
@@ -47,6 +51,19 @@ func (t *tx) delegate() {
 			t.share(key, nil)
 		}
 	}
+}
+
+// sameShare compares without encoding where nothing was read or applied since:
+// the shares of a large application are megabytes.
+func sameShare(old, s *wire.Share) bool {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.Min == s.Min && old.Max == s.Max && slices.Equal(old.Ordinals, s.Ordinals) {
+		return true
+	}
+	if !records.Same(old, s) {
+		return false
+	}
+	old.Spec, old.Peers = s.Spec, s.Peers // equal, and known to be the next time
+	return true
 }
 
 func (t *tx) share(key string, s *wire.Share) {
@@ -129,7 +146,7 @@ func (t *tx) route(now time.Time) {
 // finish drops deleted applications of which nothing is left.
 func (t *tx) finish() {
 	for name, app := range t.m.apps {
-		if !app.Deleting.IsZero() && len(t.instances(name, "")) == 0 {
+		if !app.Deleting.IsZero() && len(t.instances(name)) == 0 {
 			t.apps[name] = nil
 			t.event("application/"+name, "deleted")
 		}

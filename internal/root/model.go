@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,6 +77,8 @@ type model struct {
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
+	// index are the ids of insts by app.service; nil when it must be made again.
+	index map[string][]wire.InstanceID
 }
 
 func newModel(deadAfter time.Duration) *model {
@@ -95,6 +98,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 	case keyApp:
 		return records.Decode(e, m.apps, rest)
 	case keyInstance:
+		m.index = nil
 		return records.Decode(e, m.insts, rest)
 	case keyShare:
 		return records.Decode(e, m.shares, rest)
@@ -119,6 +123,8 @@ type tx struct {
 	whys   map[wire.InstanceID]*whyRecord
 	shares map[string]*wire.Share
 	routes map[string]*wire.Route
+	// touched are the keys of insts by app.service.
+	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
 	nudge  map[string]bool
 	all    bool
@@ -131,6 +137,7 @@ func (m *model) begin() *tx {
 	return &tx{
 		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*whyRecord{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
+		touched: map[string]map[wire.InstanceID]struct{}{},
 	}
 }
 
@@ -152,26 +159,47 @@ func (t *tx) put(i wire.Instance) {
 		return
 	}
 	t.insts[i.ID] = &i
+	key := i.App + "." + i.Service
+	if t.touched[key] == nil {
+		t.touched[key] = map[wire.InstanceID]struct{}{}
+	}
+	t.touched[key][i.ID] = struct{}{}
 }
 
 func (t *tx) remove(id wire.InstanceID) {
 	t.insts[id], t.whys[id] = nil, nil
 }
 
-// instances of one service (of all where app is ""), as this tx sees them, by
-// application, service and ordinal.
-func (t *tx) instances(app, service string) []*wire.Instance {
+// instances of one application (of all where app is ""), as this tx sees them, by
+// application, service and ordinal. The cost is that of looking at all.
+func (t *tx) instances(app string) []*wire.Instance {
 	var out []*wire.Instance
-	match := func(i *wire.Instance) bool {
-		return i != nil && (app == "" || i.App == app) && (service == "" || i.Service == service)
-	}
 	for id, i := range t.m.insts {
-		if _, changed := t.insts[id]; !changed && match(i) {
+		if _, changed := t.insts[id]; !changed && (app == "" || i.App == app) {
 			out = append(out, i)
 		}
 	}
 	for _, i := range t.insts {
-		if match(i) {
+		if i != nil && (app == "" || i.App == app) {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, byName)
+	return out
+}
+
+// of are the instances of one service, as this tx sees them, by ordinal. The cost
+// is that of looking at these.
+func (t *tx) of(app, service string) []*wire.Instance {
+	key := app + "." + service
+	var out []*wire.Instance
+	for _, id := range t.m.byService()[key] {
+		if _, changed := t.insts[id]; !changed {
+			out = append(out, t.m.insts[id])
+		}
+	}
+	for id := range t.touched[key] {
+		if i := t.insts[id]; i != nil {
 			out = append(out, i)
 		}
 	}
@@ -180,10 +208,19 @@ func (t *tx) instances(app, service string) []*wire.Instance {
 }
 
 func byName(a, b *wire.Instance) int {
-	if c := strings.Compare(a.App+"."+a.Service, b.App+"."+b.Service); c != 0 {
-		return c
+	return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
+}
+
+// byService are the ids of the stored instances by app.service.
+func (m *model) byService() map[string][]wire.InstanceID {
+	if m.index == nil {
+		m.index = make(map[string][]wire.InstanceID, len(m.insts))
+		for id, i := range m.insts {
+			key := i.App + "." + i.Service
+			m.index[key] = append(m.index[key], id)
+		}
 	}
-	return a.Ordinal - b.Ordinal
+	return m.index
 }
 
 // encode turns the tx into groups of ops that belong together.
@@ -215,6 +252,7 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 func (t *tx) done() {
 	records.Merge(t.m.apps, t.apps)
 	records.Merge(t.m.insts, t.insts)
+	t.m.index = nil
 	records.Merge(t.m.shares, t.shares)
 	records.Merge(t.m.routes, t.routes)
 }

@@ -27,10 +27,8 @@ const (
 // now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
-	for _, name := range records.SortedKeys(m.clusters) {
-		t.lostAndFound(m.clusters[name], now)
-	}
-	for _, i := range t.instances("", "") {
+	t.lostAndFound(now)
+	for _, i := range t.instances("") {
 		t.takeBack(*i, now)
 	}
 	for _, name := range records.SortedKeys(m.apps) {
@@ -42,12 +40,12 @@ func (m *model) step(now time.Time) *tx {
 			t.fulfil(app, svc, now)
 		}
 	}
-	for _, i := range t.instances("", "") {
+	for _, i := range t.instances("") {
 		if app := m.apps[i.App]; app == nil || !app.Deleting.IsZero() || app.Spec.Services[i.Service] == nil {
 			t.end(*i, now)
 		}
 	}
-	for _, i := range t.instances("", "") {
+	for _, i := range t.instances("") {
 		if i.Draining {
 			t.forget(i, now)
 		}
@@ -74,18 +72,19 @@ func (m *model) dead(c *cluster, now time.Time) bool {
 	return c.suspect && now.Sub(c.since) >= m.deadAfter
 }
 
-// lostAndFound marks the instances of a dead cluster as unreachable, and decides
-// when it is back which of the two stays where one was replaced.
-func (t *tx) lostAndFound(c *cluster, now time.Time) {
-	dead := t.m.dead(c, now)
-	back := !c.suspect && c.everHeard && c.inbox.Ack().Inc != ""
-	for _, i := range t.instances("", "") {
-		if i.Cluster != c.Name || i.Draining {
+// lostAndFound marks the instances of dead clusters as unreachable, and decides
+// when one is back which of the two stays where an instance was replaced.
+func (t *tx) lostAndFound(now time.Time) {
+	for _, i := range t.instances("") {
+		i = t.inst(i.ID) // settling another may have changed it
+		if i == nil || i.Draining || t.m.clusters[i.Cluster] == nil {
 			continue
 		}
+		c := t.m.clusters[i.Cluster]
+		back := !c.suspect && c.everHeard && c.inbox.Ack().Inc != ""
 		next := *i
 		switch {
-		case dead && !i.Unreachable:
+		case !i.Unreachable && t.m.dead(c, now):
 			next.Unreachable = true
 			next.Reason = "cluster " + c.Name + " is away"
 			t.event("instance/"+i.ID, "unreachable: cluster %s has been away for %s", c.Name, now.Sub(c.heard).Round(time.Second))
@@ -101,7 +100,7 @@ func (t *tx) lostAndFound(c *cluster, now time.Time) {
 // settle ends the original or the replacement, as on_return says.
 func (t *tx) settle(i *wire.Instance, c *cluster, now time.Time) {
 	var replacement *wire.Instance
-	for _, o := range t.instances(i.App, i.Service) {
+	for _, o := range t.of(i.App, i.Service) {
 		if o.Replaces == i.ID && !o.Draining {
 			replacement = o
 		}
@@ -156,7 +155,7 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 	used := map[int]bool{}
 	replaced := map[string]bool{}
 	var lost []string
-	for _, i := range t.instances(app.Name, svc) {
+	for _, i := range t.of(app.Name, svc) {
 		used[i.Ordinal] = true
 		if i.Draining {
 			continue
@@ -233,17 +232,21 @@ func (t *tx) forget(i *wire.Instance, now time.Time) {
 // place finds a cluster for every instance that has none.
 func (t *tx) place(now time.Time) {
 	waiting := map[string][]*wire.Instance{}
-	for _, i := range t.instances("", "") {
-		if i.State == wire.Requested && !i.Draining && !t.stillHeld(i) {
+	for _, i := range t.instances("") {
+		if i.State == wire.Requested && !i.Draining && !t.stillHeld(i, now) {
 			key := i.App + "." + i.Service
 			waiting[key] = append(waiting[key], i)
 		}
 	}
+	if len(waiting) == 0 {
+		return
+	}
+	given := t.given()
 	for _, key := range records.SortedKeys(waiting) {
 		list := waiting[key]
 		svc := t.m.apps[list[0].App].Spec.Services[list[0].Service]
 		begin := time.Now()
-		d := place.RankClusters(t.views(key, now), place.Request{
+		d := place.RankClusters(t.views(key, given, now), place.Request{
 			Instance: key, Count: len(list), Runtime: svc.Runtime, Demand: svc.Resources,
 			Affinity: svc.Affinity, Spread: svc.Spread, Scheduler: svc.Scheduler,
 		})
@@ -272,10 +275,10 @@ func (t *tx) place(now time.Time) {
 
 // stillHeld: a cluster that gave the instance back still has something of it;
 // nobody may be given it before that is gone. Only those that once had it are
-// looked at: what others claim is no concern of it.
-func (t *tx) stillHeld(i *wire.Instance) bool {
+// looked at: what others claim is no concern of it. A dead one is not waited for.
+func (t *tx) stillHeld(i *wire.Instance, now time.Time) bool {
 	for _, name := range i.Avoid {
-		if c := t.m.clusters[name]; c != nil {
+		if c := t.m.clusters[name]; c != nil && !t.m.dead(c, now) {
 			if _, ok := c.seen[i.ID]; ok {
 				return true
 			}
@@ -284,30 +287,48 @@ func (t *tx) stillHeld(i *wire.Instance) bool {
 	return false
 }
 
-// views are the clusters as the ranking sees them for one service.
-func (t *tx) views(svc string, now time.Time) []place.ClusterView {
-	pending := map[string]api.Resources{}
-	same := map[string]int{}
-	for _, i := range t.instances("", "") {
+// given is what the clusters have been given so far.
+type given struct {
+	// pending are the reservations that no aggregate shows yet, by cluster.
+	pending map[string]api.Resources
+	// same counts instances, by app.service and cluster.
+	same map[string]map[string]int
+}
+
+// given looks once at all instances.
+func (t *tx) given() given {
+	g := given{pending: map[string]api.Resources{}, same: map[string]map[string]int{}}
+	for _, i := range t.instances("") {
 		if i.Cluster == "" || i.Draining {
 			continue
 		}
-		if i.App+"."+i.Service == svc {
-			same[i.Cluster]++
+		var need api.Resources
+		if c, app := t.m.clusters[i.Cluster], t.m.apps[i.App]; c != nil && app != nil && app.Spec.Services[i.Service] != nil {
+			if rep := c.seen[i.ID]; rep == nil || (rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
+				need = app.Spec.Services[i.Service].Resources
+			}
 		}
-		c := t.m.clusters[i.Cluster]
-		app := t.m.apps[i.App]
-		if c == nil || app == nil || app.Spec.Services[i.Service] == nil {
-			continue
-		}
-		if rep := c.seen[i.ID]; rep == nil || (rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
-			pending[i.Cluster] = place.Add(pending[i.Cluster], app.Spec.Services[i.Service].Resources)
-		}
+		g.add(i, need)
 	}
+	return g
+}
+
+// add notes an instance of which need is still to be reserved.
+func (g *given) add(i *wire.Instance, need api.Resources) {
+	key := i.App + "." + i.Service
+	if g.same[key] == nil {
+		g.same[key] = map[string]int{}
+	}
+	g.same[key][i.Cluster]++
+	g.pending[i.Cluster] = place.Add(g.pending[i.Cluster], need)
+}
+
+// views are the clusters as the ranking sees them for one service.
+func (t *tx) views(svc string, g given, now time.Time) []place.ClusterView {
 	out := make([]place.ClusterView, 0, len(t.m.clusters))
 	for _, name := range records.SortedKeys(t.m.clusters) {
 		c := t.m.clusters[name]
-		v := place.ClusterView{ID: name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil, Pending: pending[name], Same: same[name]}
+		v := place.ClusterView{ID: name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil, Pending: g.pending[name], Same: g.same[svc][name]}
 		if c.agg != nil {
 			v.Aggregate, v.Runtimes = *c.agg, c.agg.Runtimes
 			if len(c.agg.Areas) > 0 {

@@ -238,6 +238,11 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		return wire.JoinReply{}, unstored(err)
 	}
 	if old == nil {
+		// Made here, because making it waits for whoever tells of links, and that
+		// waits for the mutex under which the loop looks for it.
+		if _, err := b.link(name); err != nil {
+			return wire.JoinReply{}, fmt.Errorf("connecting to the account of cluster %s: %w", name, err)
+		}
 		b.mu.Lock()
 		b.m.clusters[name] = newCluster(rec, time.Now())
 		b.mu.Unlock()

@@ -243,7 +243,7 @@ func (s *sim) endpoints(app string) (ready, suspect int) {
 
 func (s *sim) dump() string {
 	var b strings.Builder
-	for _, i := range s.m.begin().instances("", "") {
+	for _, i := range s.m.begin().instances("") {
 		fmt.Fprintf(&b, "%s %s in %q draining %v unreachable %v replaces %q: %s\n", i.ID, i.State, i.Cluster, i.Draining, i.Unreachable, i.Replaces, i.Reason)
 	}
 	for name, f := range s.fakes {

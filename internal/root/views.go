@@ -28,7 +28,7 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 	}
 	if v.Deleting {
 		v.Holds = false
-		v.Message = fmt.Sprintf("%d instances are still ending", len(m.begin().instances(app.Name, "")))
+		v.Message = fmt.Sprintf("%d instances are still ending", len(m.begin().instances(app.Name)))
 	}
 	return v
 }
@@ -43,7 +43,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 	}
 	t := m.begin()
 	reason, holding := "", 0
-	for _, i := range t.instances(app.Name, name) {
+	for _, i := range t.of(app.Name, name) {
 		if i.Draining {
 			continue
 		}
@@ -176,6 +176,10 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	for _, w := range workers {
 		if w.Status != "ready" {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s of cluster %s is %s", w.Name, w.Cluster, w.Status))
+			continue // what it said last is not news
+		}
+		for _, p := range w.Problems {
+			s.Problems = append(s.Problems, fmt.Sprintf("worker %s/%s: %s", w.Cluster, w.Name, p))
 		}
 	}
 	s.Problems = append(s.Problems, missing...)

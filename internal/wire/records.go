@@ -204,6 +204,9 @@ type WorkerInfo struct {
 	// Boot identifies the start of the machine or engine, so that a return after
 	// a power cut can be told from a reconnect.
 	Engine string `json:"engine,omitempty"`
+	// Problems of the worker in words, at most some dozens: a port that is taken, a
+	// full disk. Empty means all is well.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Aggregate is all that a root learns about the inside of a cluster.

@@ -85,10 +85,12 @@ type Down struct {
 	Ask *Ask `json:"a,omitempty"`
 }
 
-// Ask is a read-only question. What is one of "logs", "explain", "status".
+// Ask is a read-only question. What is one of "logs", "explain" (of Instance),
+// "entries" (of Worker), "workers".
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
+	Worker   string `json:"n,omitempty"`
 	// Offset and Max page a log: bytes from the start of what was ever logged; a
 	// negative Offset counts from the end in lines.
 	Offset int64 `json:"o,omitempty"`

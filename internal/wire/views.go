@@ -119,6 +119,17 @@ type WorkerView struct {
 	Instances  int           `json:"instances"`
 }
 
+// EntryView is the address at which a port of a service is reached on a worker:
+// the same for as long as the worker lives, whichever instance answers there.
+type EntryView struct {
+	App     string `json:"app"`
+	Service string `json:"service"`
+	Port    string `json:"port"` // its name
+	Addr    string `json:"addr"` // host:port, on the worker's own machine only
+	// Problem says why nothing listens at Addr at the moment; "" if it does.
+	Problem string `json:"problem,omitempty"`
+}
+
 // Event is something that happened, for people.
 type Event struct {
 	Seq     uint64    `json:"seq"` // grows; of the serving process

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ func (d *demo) play(ctx context.Context) error {
 	defer leave()
 	begin := time.Now()
 	d.out.step("visitors come, %d a second, one in %d signs, through the gateways of %d workers", d.rate, postEvery, len(gateways))
-	if err := pause(ctx, calm); err != nil {
+	if err := watch(ctx); err != nil {
 		return err
 	}
 	d.shares(begin)
@@ -140,14 +139,8 @@ func (d *demo) raiseCluster(ctx context.Context, name string) (*stage.Cluster, [
 
 // apply applies the guestbook with the command line, and shows what it says.
 func (d *demo) apply(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	file, err := filepath.Abs(d.file)
-	if err != nil {
-		return err
-	}
 	begin := time.Now()
-	if err := d.show(ctx, "apply", file); err != nil {
+	if err := d.show(ctx, "apply", "--timeout", patience.String(), d.file); err != nil {
 		return err
 	}
 	d.out.measured("apply until every instance is ready", "%s", ms(time.Since(begin)))
@@ -193,12 +186,12 @@ func fronts(list []wire.InstanceView) []wire.InstanceView {
 	})
 }
 
-// pause waits while the visitors go on.
-func pause(ctx context.Context, d time.Duration) error {
+// watch lets the visitors go on for a while.
+func watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
+	case <-time.After(calm):
 		return nil
 	}
 }

@@ -126,15 +126,21 @@ func waitFor(pids []int, patience time.Duration) error {
 }
 
 // alive says whether a process runs. One that ended but was not waited for yet
-// does not: it holds nothing but its number.
+// does not: it holds nothing but its number. While other threads of a dying
+// process are left it still has its sockets, although its first thread ended.
 func alive(pid int) bool {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	b, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
 		return false
 	}
 	// pid (name) state …; the name may hold anything.
 	_, rest, _ := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " ")
-	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+	if !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X") {
+		return true
+	}
+	threads, err := os.ReadDir(filepath.Join(dir, "task"))
+	return err == nil && len(threads) > 1
 }
 
 // daemons are the processes of a role whose data directory is dir or below it.

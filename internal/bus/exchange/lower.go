@@ -186,8 +186,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 		return true, nil
 	}
 	// Go on while that makes progress: a peer that forgot (restart) or that
-	// takes pages acknowledges something else than before.
-	return reply.NeedStatus || (r.acked != r.Observed.Rev() && r.acked != before), nil
+	// takes pages acknowledges something else than before. One that was just told
+	// the status and asks for it again is not answered at once.
+	return reply.NeedStatus && rep.Status == nil || (r.acked != r.Observed.Rev() && r.acked != before), nil
 }
 
 // fetch brings the desired state up to date. A state that moves on under the

@@ -22,6 +22,8 @@ type Fake struct {
 	InstanceList []wire.InstanceView
 	ClusterList  []wire.ClusterView
 	WorkerList   []wire.WorkerView
+	// EntryLists by "cluster/worker".
+	EntryLists   map[string][]wire.EntryView
 	EventList    []wire.Event
 	State        wire.StatusView
 	Explanations map[string]wire.Explanation
@@ -177,6 +179,20 @@ func (f *Fake) Clusters(context.Context) ([]wire.ClusterView, error) {
 // Workers are WorkerList.
 func (f *Fake) Workers(context.Context) ([]wire.WorkerView, error) {
 	return all(f, "workers", &f.WorkerList)
+}
+
+// Entries are one of EntryLists.
+func (f *Fake) Entries(_ context.Context, cluster, worker string) ([]wire.EntryView, error) {
+	end, err := f.begin("entries")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	list, ok := f.EntryLists[cluster+"/"+worker]
+	if !ok {
+		return nil, missing("worker", cluster+"/"+worker)
+	}
+	return list, nil
 }
 
 // Events are those of EventList after a sequence number; it does not wait.

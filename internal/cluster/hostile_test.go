@@ -1,0 +1,198 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// newHostileCore is a cluster that runs app.web.0 and app.web.1, one on each of
+// the workers bad and good.
+func newHostileCore(t *testing.T) *core {
+	t.Helper()
+	c := newTestCore(t, bus.NewMemStore())
+	for _, name := range []string{"bad", "good"} {
+		c.m.workers[name] = newWorker(workerRecord{V: wire.Version}, time.Now())
+		c.m.workers[name].Info.Name = name
+		info := wire.WorkerInfo{V: wire.Version, Runtimes: []string{"process"}, Address: name + ":1", Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30}}
+		report(t, c, name, wire.Rev{}, 1, info)
+	}
+	if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{published(t)}, wire.Rev{Inc: "root", N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	pass(t, c)
+	for _, name := range []string{"bad", "good"} {
+		report(t, c, name, wire.Rev{Inc: name, N: 1}, 2, nil, runningOn(c, name))
+	}
+	pass(t, c)
+	for _, id := range []string{"app.web.0", "app.web.1"} {
+		if i := c.m.insts[id]; i == nil || i.State != wire.Running {
+			t.Fatalf("%s is not running: %+v", id, i)
+		}
+	}
+	return c
+}
+
+// published is a share of two instances with a port.
+func published(t *testing.T) wire.Change {
+	t.Helper()
+	ch := share(t, 2)
+	var s wire.Share
+	if err := json.Unmarshal(ch.Value, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Spec.Ports = []api.Port{{Name: "http", Protocol: "http"}}
+	ch.Value = encoded(t, s)
+	return ch
+}
+
+func pass(t *testing.T, c *core) {
+	t.Helper()
+	if _, err := c.pass(context.Background(), time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runningOn is the status of the one instance that was placed on a worker.
+func runningOn(c *core, name string) wire.InstanceStatus {
+	for _, i := range c.m.insts {
+		if i.Worker == name {
+			return wire.InstanceStatus{V: wire.Version, ID: i.ID, Incarnation: i.Incarnation, Revision: 1, Phase: wire.PhaseRunning, Ready: true}
+		}
+	}
+	return wire.InstanceStatus{}
+}
+
+// report sends one report of a worker as it would.
+func report(t *testing.T, c *core, name string, from wire.Rev, n uint64, info any, statuses ...wire.InstanceStatus) wire.ReportReply {
+	t.Helper()
+	r := wire.Report{V: wire.Version, From: from, To: wire.Rev{Inc: name, N: n}, Next: 1000}
+	if info != nil {
+		r.Status = encoded(t, info)
+	}
+	for _, st := range statuses {
+		r.Changes = append(r.Changes, wire.Change{Key: st.ID, Value: encoded(t, st)})
+	}
+	return c.onReport(t.Context(), name, r)
+}
+
+func encoded(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A worker that says more than it can have to say must not make records that
+// cannot be stored, or sent to the root.
+func TestLongWordsAreCut(t *testing.T) {
+	c := newHostileCore(t)
+	st := runningOn(c, "bad")
+	st.Phase, st.Why = wire.PhaseExited, strings.Repeat("x", 1<<20)
+	st.LastExit = &wire.Exit{Code: 1, Signal: strings.Repeat("S", 1<<20)}
+	report(t, c, "bad", wire.Rev{Inc: "bad", N: 2}, 3, nil, st)
+	pass(t, c)
+	list, err := c.store.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if len(e.Value) > 16<<10 {
+			t.Errorf("%s has %d bytes", e.Key, len(e.Value))
+		}
+	}
+	if i := c.m.insts[st.ID]; i.Worker != "good" {
+		t.Errorf("it is %s on %q, want it placed anew", i.State, i.Worker)
+	}
+}
+
+// An application that was deleted and applied anew has revision 1 again.
+func TestAnotherProgramWithTheSameRevisionIsTakenOver(t *testing.T) {
+	s := newSim(t, "w1")
+	s.share("web", 1, nil)
+	s.ticks(3, time.Second)
+	s.share("web", 1, func(v *api.Service) { v.Command = []string{"y"} })
+	s.m.shares["app.web"].Revision = 1
+	s.ticks(3, time.Second)
+	i := s.inst("app.web.0")
+	if o := s.m.orders["w1.app.web.0"]; o.Spec.Command[0] != "y" || i.State != wire.Running || i.Incarnation != 2 {
+		t.Fatalf("it runs %v as incarnation %d", o.Spec.Command, i.Incarnation)
+	}
+}
+
+// FuzzOnReport: whatever one worker reports, the cluster works on and nothing of
+// the other worker changes.
+func FuzzOnReport(f *testing.F) {
+	for _, s := range []string{
+		`{"v":1}`,
+		`{"v":1,"t":{"i":"x","n":1},"c":[{"k":"app.web.1","v":{"v":1,"id":"app.web.1","incarnation":1,"phase":"exited","why":"a"}},{"k":"app.web.0","v":{"id":"app.web.0","incarnation":1,"phase":"stopped"}}]}`,
+		`{"v":1,"t":{"i":"x","n":1},"m":true,"c":[{"k":"../x","d":true},{"k":"","v":null}]}`,
+		`{"v":1,"f":{"i":"bad","n":2},"t":{"i":"bad","n":3},"c":[{"k":"app.web.0","v":{"id":"app.web.0","incarnation":1,"phase":"refused","restarts":-5}},{"k":"app.web.1","v":{"id":"app.web.1","incarnation":1,"phase":"refused"}}],"x":-1}`,
+		`{"v":1,"s":{"name":"good","capacity":{"cpu":-1,"memory":9223372036854775807,"disk":-9223372036854775808},"runtimes":["process","",""],"address":"good:1"}}`,
+		`{"v":1,"s":{"capacity":"x"},"x":9223372036854775807}`,
+		`{"v":1,"t":{"i":"","n":18446744073709551615},"c":[{"k":"app.web.0","v":{"id":"app.web.0","incarnation":-9223372036854775808,"phase":"running"}}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r wire.Report
+		if json.Unmarshal(data, &r) != nil {
+			t.Skip()
+		}
+		c := newHostileCore(t)
+		id := runningOn(c, "good").ID
+		before := [][]byte{encoded(t, c.m.insts[id]), encoded(t, c.m.workers["good"].Info), encoded(t, c.m.orders["good."+id])}
+		c.onReport(t.Context(), "bad", r)
+		pass(t, c)
+		if _, err := c.upStatus(true); err != nil {
+			t.Fatal(err)
+		}
+		after := [][]byte{encoded(t, c.m.insts[id]), encoded(t, c.m.workers["good"].Info), encoded(t, c.m.orders["good."+id])}
+		for n := range before {
+			if string(before[n]) != string(after[n]) {
+				t.Fatalf("the other worker's part changed from\n%s\nto\n%s", before[n], after[n])
+			}
+		}
+		found := false
+		for _, e := range c.m.routes["app.web"].Endpoints {
+			found = found || e.Instance == id && e.Worker == "good" && e.Address == "good:1"
+		}
+		if !found {
+			t.Fatalf("its endpoint is gone: %+v", c.m.routes["app.web"])
+		}
+		// What is in memory is what is stored.
+		again, err := newModel(c.name, true, time.Now()), error(nil)
+		if _, err = again.read(t.Context(), c.store, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if !records.Same(again.insts, c.m.insts) || !records.Same(again.orders, c.m.orders) || !records.Same(again.routes, c.m.routes) {
+			t.Fatal("memory and store differ")
+		}
+	})
+}
+
+// FuzzTake: whatever a root sends, the cluster does not fall.
+func FuzzTake(f *testing.F) {
+	f.Add("share.app.web", []byte(`{"v":1,"app":"app","service":"web","min":2,"ordinals":[{"from":0,"to":2}],"spec":null}`), true)
+	f.Add("share.other.x", []byte(`{"v":1,"app":"app","service":"web","min":9000000000,"ordinals":[{"from":-5,"to":2147483647}],"spec":{"command":["x"],"ports":[{}]}}`), false)
+	f.Add("route.app.web", []byte(`{"app":"","service":"web","endpoints":[{"instance":"x","cluster":"far"}]}`), false)
+	f.Add("share.app.web", []byte(`null`), false)
+	f.Fuzz(func(t *testing.T, key string, value []byte, full bool) {
+		c := newHostileCore(t)
+		if err := (*rootDesired)(c).Take(t.Context(), full, []wire.Change{{Key: key, Value: value}}, wire.Rev{Inc: "root", N: 2}); err != nil {
+			return
+		}
+		_, _ = c.pass(t.Context(), time.Now(), true)
+		_, _ = c.upStatus(true)
+		c.m.apps()
+	})
+}

@@ -1,0 +1,54 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// FuzzMessages: what a peer can send is refused or read, and what was read says
+// the same when it is sent on.
+func FuzzMessages(f *testing.F) {
+	for _, s := range []string{
+		`{"v":1,"h":{"i":"a","n":1},"f":{},"t":{"n":2},"c":[{"k":"a.b.0","v":{"x":1}},{"k":"y","d":true}],"m":true,"s":[],"x":1000}`,
+		`{"v":1,"w":{"i":"a"},"a":{"n":1},"ns":true,"l":-1,"e":"no"}`,
+		`{"v":1,"s":{"i":"a"},"p":"k","at":{"n":18446744073709551615}}`,
+		`{"v":1,"f":true,"t":{"i":"a","n":9},"c":[{"k":"","v":null}],"mv":true}`,
+		`{"v":1,"n":true,"a":{"w":"logs","i":"../x","o":-1,"m":1,"t":5}}`,
+		`{"v":1,"app":"a","service":"b","min":1,"max":1,"ordinals":[{"from":0,"to":1}],"spec":{"command":["x"],"replicas":{"min":1,"max":1}},"peers":{"c":[{"name":"http"}]}}`,
+		`{"v":1,"id":"a.b.0","incarnation":-1,"stop":true,"spec":null,"revision":18446744073709551615}`,
+		`{"v":1,"id":"a.b.0","phase":"running","ports":{"http":70000},"last_exit":{"code":1,"at":"0001-01-01T00:00:00Z"}}`,
+		`{"v":1,"capacity":{"cpu":1000,"memory":1,"disk":-1},"labels":{"a":"b"}}`,
+		`{"v":1,"cpu":{"sum":1e308,"dev":-1},"reflects":{"i":"a"}}`,
+		`{"v":1,"have":{"n":1},"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, pair := range [][2]any{
+			{new(wire.Report), new(wire.Report)}, {new(wire.ReportReply), new(wire.ReportReply)},
+			{new(wire.Fetch), new(wire.Fetch)}, {new(wire.FetchReply), new(wire.FetchReply)},
+			{new(wire.Down), new(wire.Down)}, {new(wire.Answer), new(wire.Answer)},
+			{new(wire.Share), new(wire.Share)}, {new(wire.Order), new(wire.Order)},
+			{new(wire.InstanceStatus), new(wire.InstanceStatus)}, {new(wire.WorkerInfo), new(wire.WorkerInfo)},
+			{new(wire.Reported), new(wire.Reported)}, {new(wire.Aggregate), new(wire.Aggregate)},
+			{new(wire.EngineOrders), new(wire.EngineOrders)}, {new(wire.EngineState), new(wire.EngineState)},
+		} {
+			if json.Unmarshal(data, pair[0]) != nil {
+				continue
+			}
+			first, err := json.Marshal(pair[0])
+			if err != nil {
+				t.Fatalf("%T was read and cannot be sent on: %v", pair[0], err)
+			}
+			if err := json.Unmarshal(first, pair[1]); err != nil {
+				t.Fatalf("%T does not read what it wrote: %v\n%s", pair[0], err, first)
+			}
+			second, err := json.Marshal(pair[1])
+			if err != nil || string(first) != string(second) {
+				t.Fatalf("%T says something else when it is sent on: %v\n%s\n%s", pair[0], err, first, second)
+			}
+		}
+	})
+}

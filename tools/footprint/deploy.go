@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// descriptor of so many instances that do nothing. Their reservations are small
+// enough for a hundred on one worker.
+func descriptor(app string, replicas int) []byte {
+	return fmt.Appendf(nil, `application: %s
+services:
+  idle:
+    command: [sleep, infinity]
+    replicas: %d
+    resources: {cpu: 5m, memory: 8Mi, disk: 1Mi}
+    stop: {signal: KILL}
+`, app, replicas)
+}
+
+// patience with one deployment.
+const patience = 2 * time.Minute
+
+// deploys measures what it takes until instances run.
+func (b *bench) deploys(ctx context.Context) error {
+	c, err := b.root.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := b.once(ctx, c, "warm", 1); err != nil { // connections and caches
+		return err
+	}
+	var times []time.Duration
+	for i := range b.rounds {
+		d, err := b.once(ctx, c, fmt.Sprintf("one-%d", i), 1)
+		if err != nil {
+			return err
+		}
+		times = append(times, d)
+	}
+	slices.Sort(times)
+	b.add(milliseconds(times[len(times)/2]), "ms", "apply to Running, one instance: median of %d", len(times))
+	b.add(milliseconds(times[len(times)-1]), "ms", "apply to Running, one instance: longest of %d", len(times))
+	return b.deployMany(ctx, c)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// once deploys and deletes again, and says how long the deployment took.
+func (b *bench) once(ctx context.Context, c *rest.Client, app string, replicas int) (time.Duration, error) {
+	took, err := deploy(ctx, c, app, replicas)
+	if err != nil {
+		return 0, err
+	}
+	return took, remove(ctx, c, app)
+}
+
+// deployMany deploys many instances on the one worker.
+func (b *bench) deployMany(ctx context.Context, c *rest.Client) error {
+	if b.many == 0 {
+		return nil
+	}
+	const settle = 15 * time.Second // until the collectors of garbage have been
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	before, err := b.all()
+	if err != nil {
+		return err
+	}
+	took, err := deploy(ctx, c, "many", b.many)
+	if err != nil {
+		return err
+	}
+	after, err := b.all()
+	if err != nil {
+		return err
+	}
+	n := float64(b.many)
+	b.add(took.Seconds(), "s", "apply to Running, %d instances on one worker", b.many)
+	total := time.Duration(0)
+	for i, r := range b.roles() {
+		cpu := after[i].cpu - before[i].cpu
+		total += cpu
+		b.add(milliseconds(cpu)/n, "ms", "%s: processor time per instance, %d deployed at once", r.name, b.many)
+	}
+	b.add(milliseconds(total)/n, "ms", "all of Verge: processor time per instance, %d deployed at once", b.many)
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	if after, err = b.all(); err != nil {
+		return err
+	}
+	b.add(float64(after[2].pss-before[2].pss)/1e6/n, "MB", "worker: memory (PSS) per instance, with %d", b.many)
+	return remove(ctx, c, "many")
+}
+
+func (b *bench) all() (out []use, err error) {
+	for _, r := range b.roles() {
+		u, err := measure(r.pids)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// deploy applies an application and returns when the root says that all its
+// instances run: the time is what a user sees.
+func deploy(ctx context.Context, c *rest.Client, app string, replicas int) (time.Duration, error) {
+	begin := time.Now()
+	if _, err := c.Apply(ctx, descriptor(app, replicas), false); err != nil {
+		return 0, fmt.Errorf("applying %s: %w", app, err)
+	}
+	var took time.Duration
+	err := until(ctx, c, func() (bool, error) {
+		list, err := c.Instances(ctx, app, "")
+		running := 0
+		for _, i := range list {
+			if i.State == wire.Running {
+				running++
+			}
+		}
+		took = time.Since(begin)
+		return running == replicas, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("waiting for %d instances of %s: %w", replicas, app, err)
+	}
+	return took, nil
+}
+
+// remove deletes an application and waits until nothing is left of it.
+func remove(ctx context.Context, c *rest.Client, app string) error {
+	if err := c.Delete(ctx, app); err != nil {
+		return fmt.Errorf("deleting %s: %w", app, err)
+	}
+	err := until(ctx, c, func() (bool, error) {
+		list, err := c.Applications(ctx)
+		return !slices.ContainsFunc(list, func(a wire.AppView) bool { return a.Name == app }), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s is gone: %w", app, err)
+	}
+	return nil
+}
+
+// until looks whenever something has happened, so that looking costs little.
+func until(ctx context.Context, c *rest.Client, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var after uint64
+	for {
+		page, err := c.Events(ctx, after, time.Second)
+		if err != nil {
+			return err
+		}
+		after = page.After
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Command footprint is `make footprint`: what a root, a cluster and a worker cost
+// on this machine, each its own process. A worker is its agent and its engine
+// together. It prints one JSON object {what, value, unit} a line and writes the
+// same as a page with its method.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/tools/stage"
+)
+
+type options struct {
+	verge, out   string
+	settle, span time.Duration
+	rounds, many int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.verge, "verge", "bin/verge", "the verge binary")
+	flag.StringVar(&o.out, "out", "docs/footprint.md", "the page to write, none if empty")
+	flag.DurationVar(&o.settle, "settle", time.Minute, "time from the start to the measurement of idle processes")
+	flag.DurationVar(&o.span, "span", time.Minute, "length of that measurement")
+	flag.IntVar(&o.rounds, "rounds", 11, "how often one instance is deployed")
+	flag.IntVar(&o.many, "many", 100, "how many instances are deployed at once")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "footprint:", err)
+		os.Exit(1)
+	}
+}
+
+// row is one figure.
+type row struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// bench is what is measured, and the figures so far.
+type bench struct {
+	options
+	root    *stage.Root
+	cluster *stage.Cluster
+	worker  *stage.Worker
+	rows    []row
+	notes   []string // what could not be measured
+}
+
+// role is a part of Verge and its processes.
+type role struct {
+	name string
+	pids []int
+}
+
+func (b *bench) roles() []role {
+	return []role{
+		{"root", []int{b.root.PID()}},
+		{"cluster", []int{b.cluster.PID()}},
+		{"worker", []int{b.worker.PID(), b.worker.Engine}},
+	}
+}
+
+func (b *bench) add(value float64, unit, what string, args ...any) {
+	r := row{fmt.Sprintf(what, args...), value, unit}
+	b.rows = append(b.rows, r)
+	line, err := json.Marshal(r)
+	if err != nil {
+		line = []byte(err.Error()) // a value that is no number: seen at once
+	}
+	fmt.Println(string(line))
+}
+
+func run(ctx context.Context, o options) (err error) {
+	b := &bench{options: o}
+	binary, err := os.Stat(o.verge)
+	if err != nil {
+		return fmt.Errorf("the verge binary: %w (make build makes it)", err)
+	}
+	load := loadAverage()
+	s, err := stage.New(o.verge)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stage.Clear(s.Dir)) }()
+	if b.root, err = s.Root(ctx); err != nil {
+		return err
+	}
+	if b.cluster, err = s.Cluster(ctx, b.root, "edge"); err != nil {
+		return err
+	}
+	if b.worker, err = s.Worker(ctx, b.cluster, "edge-1", false); err != nil {
+		return err
+	}
+	b.add(float64(binary.Size())/1e6, "MB", "binary")
+	if err := b.idle(ctx); err != nil {
+		return fmt.Errorf("measuring the idle processes: %w", err)
+	}
+	if err := b.deploys(ctx); err != nil {
+		return fmt.Errorf("measuring deployments: %w", err)
+	}
+	if o.out == "" {
+		return nil
+	}
+	return os.WriteFile(o.out, []byte(b.page(machine(s.Dir), load)), 0o644)
+}
+
+// idle measures the processes when nothing is deployed.
+func (b *bench) idle(ctx context.Context) error {
+	if err := pause(ctx, b.settle); err != nil {
+		return err
+	}
+	roles := b.roles()
+	before := make([]use, len(roles))
+	var err error
+	for i, r := range roles {
+		if before[i], err = measure(r.pids); err != nil {
+			return err
+		}
+	}
+	wireBefore, err := traffic(ctx, b.roles()[2].pids)
+	if err != nil {
+		b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
+	}
+	if err := pause(ctx, b.span); err != nil {
+		return err
+	}
+	for i, r := range roles {
+		now, err := measure(r.pids)
+		if err != nil {
+			return err
+		}
+		b.add(float64(now.pss)/1e6, "MB", "idle %s: memory, proportional (PSS)", r.name)
+		b.add(float64(now.dirty)/1e6, "MB", "idle %s: memory, private dirty", r.name)
+		b.add(float64((now.cpu - before[i].cpu).Milliseconds()), "ms", "idle %s: processor time in %s", r.name, b.spanText())
+		b.add(float64(now.written-before[i].written), "B", "idle %s: written to disk in %s", r.name, b.spanText())
+	}
+	if len(b.notes) == 0 {
+		now, err := traffic(ctx, roles[2].pids)
+		if err == nil {
+			err = now.continues(wireBefore)
+		}
+		if err != nil {
+			b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
+			return nil
+		}
+		packets := now.packets - wireBefore.packets
+		b.add(float64(packets), "packets", "idle worker: on the wire in %s, both ways", b.spanText())
+		b.add(float64(now.bytes-wireBefore.bytes+packets*headers), "B", "idle worker: on the wire in %s, both ways, with headers", b.spanText())
+	}
+	return nil
+}
+
+// spanText is the length of the measurement without zero units ("1m", "90s").
+func (b *bench) spanText() string {
+	return strings.TrimSuffix(b.span.String(), "0s") + map[bool]string{true: "", false: "0s"}[strings.HasSuffix(b.span.String(), "m0s")]
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// machine describes where was measured, with stages in dir.
+func machine(dir string) string {
+	model, memory := "unknown processor", ""
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if kib, err := field("/proc/meminfo", "MemTotal:"); err == nil {
+		memory = fmt.Sprintf(", %.0f GiB of memory", float64(kib)/(1<<20))
+	}
+	kernel := "unknown kernel"
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		kernel = "Linux " + strings.TrimSpace(string(b))
+	}
+	disk := ""
+	if out, err := exec.Command("df", "--output=fstype", dir).Output(); err == nil {
+		if f := strings.Fields(string(out)); len(f) > 0 {
+			disk = ", state on " + f[len(f)-1]
+		}
+	}
+	return fmt.Sprintf("%d × %s%s, %s, %s%s", runtime.NumCPU(), model, memory, kernel, runtime.GOARCH, disk)
+}
+
+// loadAverage of the last minute, "" where it is not known.
+func loadAverage() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	return first
+}
+
+func (b *bench) page(machine, load string) string {
+	var p strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
+	line("<!-- Written by `make footprint`. -->")
+	line("# What Verge costs\n")
+	line("One root, one cluster and one worker on one machine, each its own process; a worker is its agent and its engine together.\n")
+	line("| What | Value | Unit |")
+	line("|---|--:|---|")
+	for _, r := range b.rows {
+		line("| %s | %s | %s |", r.What, number(r.Value), r.Unit)
+	}
+	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that (processes that wanted a processor): %s.\n",
+		time.Now().UTC().Format("2 January 2006"), machine, load)
+	line("## Method\n")
+	line("- *Idle*: nothing is deployed. Measured from %s after the start, for %s.", b.settle, b.span)
+	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four processes share the pages of one program, which PSS divides among them: alone on a machine each has more of it; private dirty is the part that is never shared.")
+	line("- *Processor time*: user and system time of `/proc/PID/stat`, in steps of 10 ms.")
+	line("- *Disk*: `write_bytes` of `/proc/PID/io`: what the processes caused to be written, in pages.")
+	line("- *Packets*: `segs_in` and `segs_out` of the worker's TCP connections as `ss -ti` tells them, so all segments, acknowledgements included; bytes are those of TLS and above, and %d bytes of headers for each packet.", headers)
+	line("- *Apply to Running*: from sending the descriptor until the root says that the instances run, as a client sees it; `sleep` as the program, one deployment before that is not counted, each deleted before the next.")
+	line("- *Memory per instance*: the worker's PSS 15 s after the last of them runs, less that before.")
+	for _, n := range b.notes {
+		line("- %s", n)
+	}
+	return p.String()
+}
+
+// number has three digits that count.
+func number(v float64) string {
+	switch {
+	case v >= 100 || v == float64(int64(v)):
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
