@@ -59,13 +59,15 @@ type Options struct {
 
 // Agent is a running agent.
 type Agent struct {
-	opts    Options
-	log     *slog.Logger
-	joined  wire.JoinReply
-	hands   Hands
-	keeper  *keeper // nil where the engine is in this process
-	changed chan struct{}
-	source  *exchange.MemSource
+	opts   Options
+	log    *slog.Logger
+	joined wire.JoinReply
+	hands  Hands
+	keeper *keeper // nil where the engine is in this process
+	// outdated says that the engine works with other settings than ours, "" if not.
+	outdated string
+	changed  chan struct{}
+	source   *exchange.MemSource
 
 	// handing is held while orders are given to the engine, so that none are
 	// replaced by older ones; taken before mu.
@@ -206,16 +208,26 @@ func (a *Agent) startEngine(ctx context.Context) error {
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
 		Capacity: a.opts.Capacity, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
+	had, err := readConfig(a.opts.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.log.Warn("the engine's former configuration cannot be read", "error", err)
+	}
 	if err := writeConfig(a.opts.Dir, cfg); err != nil {
 		return err
 	}
 	if a.opts.Engine != nil {
-		var err error
 		a.hands, err = a.opts.Engine(cfg)
 		return err
 	}
 	remote := NewRemote(a.opts.Dir)
 	a.hands, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
+	if _, err := remote.State(ctx, 0, 0); err == nil && had.V != 0 {
+		if a.outdated = outdated(had, cfg); a.outdated != "" {
+			a.log.Warn(a.outdated)
+			// What runs decides what may be placed here.
+			a.opts.Capacity = had.Capacity
+		}
+	}
 	return a.keeper.ensure(ctx, remote)
 }
 
@@ -368,6 +380,14 @@ func (a *Agent) lower(conn bus.Conn) *exchange.Lower {
 	}
 }
 
+// problems are the engine's, and ours with it. The mutex is held.
+func (a *Agent) problems() []string {
+	if a.outdated == "" {
+		return a.info.Problems
+	}
+	return append([]string{a.outdated}, a.info.Problems...)
+}
+
 // status is what this worker is, where the cluster has not heard it yet.
 func (a *Agent) status(full bool) (json.RawMessage, error) {
 	a.mu.Lock()
@@ -377,7 +397,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.opts.Labels,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
-		Problems: brief(a.info.Problems),
+		Problems: brief(a.problems()),
 	}
 	if !full && records.Same(info, a.said) {
 		return nil, nil

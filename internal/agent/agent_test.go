@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -279,5 +280,33 @@ func TestTheAdvertisedAddress(t *testing.T) {
 		if got := advertised(tc.set, tc.listening, links); got != tc.want {
 			t.Errorf("advertised(%q, %q) = %q, want %q", tc.set, tc.listening, got, tc.want)
 		}
+	}
+}
+
+func TestDiskCapacityIsSteady(t *testing.T) {
+	dir := t.TempDir()
+	const gib = 1 << 30
+	if got := steady(dir, 100*gib+5); got != 100*gib {
+		t.Errorf("at first %v, want it rounded down", got)
+	}
+	if err := writeConfig(dir, wire.EngineConfig{V: wire.Version, Capacity: api.Resources{Disk: 100 * gib}}); err != nil {
+		t.Fatal(err)
+	}
+	for probed, want := range map[api.Bytes]api.Bytes{95 * gib: 100 * gib, 104 * gib: 100 * gib, 50 * gib: 50 * gib, 300*gib + 1: 300 * gib} {
+		if got := steady(dir, probed); got != want {
+			t.Errorf("with %v free: %v, want %v", probed, got, want)
+		}
+	}
+}
+
+func TestASettingThatDoesNotReachTheEngineIsSaid(t *testing.T) {
+	a := wire.EngineConfig{GatewayAddr: ":8480", Capacity: api.Resources{CPU: 1000}}
+	if got := outdated(a, a); got != "" {
+		t.Errorf("nothing differs, and it says %q", got)
+	}
+	b := a
+	b.GatewayAddr = ""
+	if got := outdated(a, b); !strings.Contains(got, "--gateway") || !strings.Contains(got, "verge worker stop") {
+		t.Errorf("it says %q", got)
 	}
 }

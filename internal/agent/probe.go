@@ -40,12 +40,28 @@ func Capacity(dir string, set api.Resources, reserve float64) (api.Resources, er
 		if err != nil {
 			return out, fmt.Errorf("finding out how much disk is free (set it with --disk): %w", err)
 		}
-		// Rounded, so that a worker that comes back does not report a new capacity
-		// each time a file has grown.
-		const step = 1 << 30
-		out.Disk = api.Bytes(float64(free)*(1-reserve)) / step * step
+		out.Disk = steady(dir, api.Bytes(float64(free)*(1-reserve)))
 	}
 	return out, nil
+}
+
+// steady keeps the amount of disk that this worker started with for as long as
+// it is about right: files come and go, and a worker whose capacity changed with
+// each of them would be at odds with what was placed on it.
+func steady(dir string, probed api.Bytes) api.Bytes {
+	const step = 1 << 30
+	rounded := probed
+	if probed > step {
+		rounded = probed / step * step
+	}
+	had, err := readConfig(dir)
+	if err != nil || had.Capacity.Disk == 0 {
+		return rounded
+	}
+	if diff := probed - had.Capacity.Disk; max(diff, -diff) < probed/8 {
+		return had.Capacity.Disk
+	}
+	return rounded
 }
 
 // memory of the machine in bytes.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 const (
 	engineLog    = "engine.log"
 	maxEngineLog = 4 << 20
+	maxConfig    = 1 << 20
 	// patience with an engine that has been started and does not answer yet.
 	patience = 10 * time.Second
 )
@@ -32,6 +34,36 @@ func writeConfig(dir string, cfg wire.EngineConfig) error {
 		return fmt.Errorf("writing the engine's configuration: %w", err)
 	}
 	return nil
+}
+
+// readConfig is what an earlier agent left for the engine.
+func readConfig(dir string) (cfg wire.EngineConfig, err error) {
+	b, err := atomicfile.ReadBounded(filepath.Join(dir, wire.EngineConfigFile), maxConfig)
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, json.Unmarshal(b, &cfg)
+}
+
+// outdated says in words that a running engine still works with other settings
+// than this agent was started with; "" where it does not.
+func outdated(had, now wire.EngineConfig) string {
+	var what []string
+	differs := func(name, a, b string) {
+		if a != b {
+			what = append(what, fmt.Sprintf("%s %q instead of %q", name, a, b))
+		}
+	}
+	differs("--data", had.DataAddr, now.DataAddr)
+	differs("--gateway", had.GatewayAddr, now.GatewayAddr)
+	differs("--cpus", had.Capacity.CPU.String(), now.Capacity.CPU.String())
+	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
+	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
+	differs("PATH", had.Path, now.Path)
+	if len(what) == 0 {
+		return ""
+	}
+	return "the engine goes on with its former settings (" + strings.Join(what, ", ") + "): stop the agent, then `verge worker stop`, then start it again"
 }
 
 // keeper starts an engine process and does so again when it has died. An engine
