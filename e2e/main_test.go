@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,10 @@ var programs struct {
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if err := lookAtSources(); err != nil {
+		fmt.Fprintln(os.Stderr, "looking at the sources:", err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "verge-e2e-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "making a directory for the programs:", err)
@@ -35,4 +40,16 @@ func run(m *testing.M) int {
 		}
 	}
 	return m.Run()
+}
+
+// lookAtSources makes go test see what the programs are built from. Otherwise it
+// would take an old result for that of a changed program.
+func lookAtSources() error {
+	return filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" && d.Name() != "go.mod" {
+			return err
+		}
+		_, err = os.Stat(path)
+		return err
+	})
 }

@@ -212,10 +212,10 @@ func (a *Agent) startEngine(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.log.Warn("the engine's former configuration cannot be read", "error", err)
 	}
-	if err := writeConfig(a.opts.Dir, cfg); err != nil {
-		return err
-	}
 	if a.opts.Engine != nil {
+		if err := writeConfig(a.opts.Dir, cfg); err != nil {
+			return err
+		}
 		a.hands, err = a.opts.Engine(cfg)
 		return err
 	}
@@ -223,10 +223,14 @@ func (a *Agent) startEngine(ctx context.Context) error {
 	a.hands, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
 	if _, err := remote.State(ctx, 0, 0); err == nil && had.V != 0 {
 		if a.outdated = outdated(had, cfg); a.outdated != "" {
+			// What runs decides what may be placed here, and what is on disk says
+			// what runs.
 			a.log.Warn(a.outdated)
-			// What runs decides what may be placed here.
-			a.opts.Capacity = had.Capacity
+			a.opts.Capacity, cfg = had.Capacity, had
 		}
+	}
+	if err := writeConfig(a.opts.Dir, cfg); err != nil {
+		return err
 	}
 	return a.keeper.ensure(ctx, remote)
 }
