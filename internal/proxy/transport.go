@@ -7,8 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -56,12 +57,17 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		broken = broken || !notNow(err)
 		var oe *openError
 		if errors.As(err, &oe) {
-			if body.touched() {
+			if !body.rewind() {
 				break
 			}
 			continue
 		}
 		e.failures.Add(1)
+		var ue *unsentError
+		if errors.As(err, &ue) && body.rewind() {
+			g.r.eject(e, "a kept connection had ended")
+			continue
+		}
 		if brokenConn(err) {
 			g.r.eject(e, "connection broke before an answer")
 		}
@@ -89,9 +95,19 @@ func (g *gateway) ask(req *http.Request, e *endpoint, port string) (*http.Respon
 			return nil, err
 		}
 	}
+	var kept *keptConn
+	var before int64
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		if c, ok := i.Conn.(*keptConn); ok {
+			kept, before = c, c.writes.Load()
+		}
+	}}))
 	res, err := g.r.transport(e, port).RoundTrip(req)
 	if err != nil {
 		e.settle()
+		if kept != nil && kept.writes.Load() == before {
+			err = &unsentError{err}
+		}
 	}
 	return res, err
 }
@@ -111,7 +127,7 @@ func (r *Router) transport(e *endpoint, port string) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &heldConn{Conn: conn, release: release}, nil
+			return newKeptConn(conn, release), nil
 		},
 		DisableCompression:     true, // bodies pass as they are
 		DisableKeepAlives:      ending,
@@ -187,16 +203,36 @@ func brokenConn(err error) bool {
 // end. A nil one is a body that is not there.
 type guardedBody struct {
 	io.ReadCloser
-	read   atomic.Bool
-	broken atomic.Bool
+
+	mu     sync.Mutex
+	kept   []byte // what was read so far
+	at     int    // how much of it the current try has read
+	over   bool   // more was read than is kept
+	broken bool
 }
+
+// maxReplay is how much of a body is kept for another try. A transport reads
+// less than this before it writes the first byte.
+const maxReplay = 64 << 10
 
 // Read implements io.Reader.
 func (b *guardedBody) Read(p []byte) (int, error) {
-	b.read.Store(true)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at < len(b.kept) {
+		n := copy(p, b.kept[b.at:])
+		b.at += n
+		return n, nil
+	}
 	n, err := b.ReadCloser.Read(p)
+	if b.over = b.over || len(b.kept)+n > maxReplay; b.over {
+		b.kept, b.at = nil, 0
+	} else {
+		b.kept = append(b.kept, p[:n]...)
+		b.at = len(b.kept)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.broken.Store(true)
+		b.broken = true
 	}
 	return n, err
 }
@@ -204,5 +240,23 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 // Close implements io.Closer; it leaves the body open.
 func (b *guardedBody) Close() error { return nil }
 
-func (b *guardedBody) touched() bool { return b != nil && b.read.Load() }
-func (b *guardedBody) failed() bool  { return b != nil && b.broken.Load() }
+// rewind makes the next Read begin with the first byte again; false if that is
+// not kept any more.
+func (b *guardedBody) rewind() bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = 0
+	return !b.over
+}
+
+func (b *guardedBody) failed() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broken
+}

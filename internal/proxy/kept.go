@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// errEnded: the other side had closed a kept connection before it was used.
+var errEnded = errors.New("the kept connection had ended")
+
+// unsentError is a failed try of which not a byte was sent.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// keptConn is a connection that serves one request after the other. Before the
+// first byte of a request it looks whether the other side has closed it: its end
+// may have arrived already although nobody has read it yet, and what is written
+// then is lost without anybody knowing how far it got.
+type keptConn struct {
+	heldConn
+	raw syscall.RawConn // nil where there is none: nothing is noticed then
+
+	answered atomic.Bool  // something was read since the last write
+	writes   atomic.Int64 // begun
+}
+
+func newKeptConn(conn net.Conn, release func()) *keptConn {
+	c := &keptConn{heldConn: heldConn{Conn: conn, release: release}}
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	if s, ok := conn.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			c.raw = raw
+		}
+	}
+	return c
+}
+
+// Read implements net.Conn.
+func (c *keptConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.answered.Store(true)
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *keptConn) Write(p []byte) (int, error) {
+	if c.answered.Swap(false) && c.ended() {
+		return 0, errEnded
+	}
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// ended says whether there is anything to read. Between two requests that can
+// only be the end, or something that nobody has asked for.
+func (c *keptConn) ended() bool {
+	if c.raw == nil {
+		return false
+	}
+	var err error
+	if cerr := c.raw.Control(func(fd uintptr) {
+		_, _, err = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	}); cerr != nil {
+		return true
+	}
+	return !errors.Is(err, syscall.EAGAIN)
+}
