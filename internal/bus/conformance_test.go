@@ -12,7 +12,7 @@ import (
 func TestMem(t *testing.T) {
 	t.Parallel()
 	bustest.Run(t, bustest.Factory{
-		Store: func(t *testing.T) bustest.StoreUnderTest { return &memUnderTest{s: bus.NewMemStore()} },
+		Store: func(*testing.T) bustest.StoreUnderTest { return &memUnderTest{s: bus.NewMemStore()} },
 		Conns: func(t *testing.T, identities ...bus.Permissions) []bus.Conn {
 			hub := bus.NewMem()
 			var conns []bus.Conn
@@ -49,7 +49,7 @@ func TestNATS(t *testing.T) {
 	t.Parallel()
 	a := newCA(t)
 	bustest.Run(t, bustest.Factory{
-		Store: func(t *testing.T) bustest.StoreUnderTest {
+		Store: func(*testing.T) bustest.StoreUnderTest {
 			dir := t.TempDir()
 			return &natsUnderTest{ca: a, dir: dir, r: startRoot(t, a, dir, "127.0.0.1:0")}
 		},

@@ -226,7 +226,7 @@ func (c *conn) confirm(subject string) error {
 	if c.nc.FlushTimeout(flushTimeout) != nil {
 		// Not known yet: the subscription is sent again when the connection is
 		// back, and a refusal then goes to the log.
-		return nil
+		return nil //nolint:nilerr // as the comment says
 	}
 	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
 		return fmt.Errorf("subscribe to %q: %w", subject, ErrForbidden)

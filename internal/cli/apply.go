@@ -37,7 +37,7 @@ server has accepted it. Each step of its instances is printed as it happens.
 Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
 does not hold yet.`,
 		Example: "  verge apply guestbook.yaml\n  sed s/v1/v2/ app.yaml | verge apply -",
-		Args:    exactArgs(1, "FILE or -"),
+		Args:    oneArg("FILE or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")

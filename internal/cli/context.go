@@ -27,7 +27,7 @@ else the current one.`,
 		RunE: func(*cobra.Command, []string) error { return a.contextShow(showMode) }}
 	outputFlag(show, &showMode, "table", "json", "yaml")
 	cmd.AddCommand(list, show,
-		&cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first", Args: exactArgs(1, "NAME or FILE"),
+		&cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first", Args: oneArg("NAME or FILE"),
 			RunE: func(_ *cobra.Command, args []string) error { return a.contextUse(args[0]) }},
 		&cobra.Command{Use: "path", Short: "Print the file of the context in use", Args: noArgs,
 			RunE: func(*cobra.Command, []string) error {

@@ -20,9 +20,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:     "explain INSTANCE",
 		Short:   "Say why an instance is where it is",
 		Example: "  verge explain instance/guestbook.front.0",
-		Args:    exactArgs(1, "INSTANCE"),
+		Args:    oneArg("INSTANCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, name, err := namedRef(args, kindInstance)
+			name, err := instanceRef(args)
 			if err != nil {
 				return err
 			}

@@ -122,7 +122,7 @@ func (a *app) applications() listing[wire.AppView] {
 		{name: "application", cell: func(v wire.AppView) cell { return text(v.Name) }},
 		{name: "revision", cell: func(v wire.AppView) cell { return textf("%d", v.Revision) }},
 		{name: "ready", cell: func(v wire.AppView) cell { return text(readyOf(v.Services)) }},
-		{name: "status", cell: func(v wire.AppView) cell { return appStatus(v) }},
+		{name: "status", cell: appStatus},
 		{name: "applied", cell: func(v wire.AppView) cell { return text(a.since(v.Applied)) }},
 		{name: "services", wide: true, cell: func(v wire.AppView) cell { return textf("%d", len(v.Services)) }},
 		{name: "created", wide: true, cell: func(v wire.AppView) cell { return text(a.since(v.Created)) }},
@@ -171,7 +171,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 	type view = wire.InstanceView
 	return listing[view]{kind: kindInstance, name: func(v view) string { return v.ID }, columns: []column[view]{
 		{name: "instance", cell: func(v view) cell { return text(v.ID) }},
-		{name: "state", cell: func(v view) cell { return instanceState(v) }},
+		{name: "state", cell: instanceState},
 		{name: "ready", cell: func(v view) cell { return text(yesNo(v.Ready)) }},
 		{name: "where", cell: func(v view) cell { return text(where(v.Instance)) }},
 		{name: "restarts", cell: func(v view) cell { return textf("%d", v.Restarts) }},

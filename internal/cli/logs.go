@@ -23,9 +23,9 @@ func (a *app) logsCommand() *cobra.Command {
 		Use:     "logs INSTANCE",
 		Short:   "Print what an instance has written",
 		Example: "  verge logs guestbook.front.0 -f --tail 20",
-		Args:    exactArgs(1, "INSTANCE"),
+		Args:    oneArg("INSTANCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, name, err := namedRef(args, kindInstance)
+			name, err := instanceRef(args)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func (a *app) logs(ctx context.Context, c *rest.Client, id string, follow bool, 
 		asked := a.opts.Now()
 		chunk, err := c.Logs(ctx, id, offset, logPage, wait)
 		if ctx.Err() != nil {
-			return nil // the user has seen enough
+			return nil //nolint:nilerr // the user has seen enough
 		}
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func (a *app) logs(ctx context.Context, c *rest.Client, id string, follow bool, 
 		}
 		wait = followWait
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the user has seen enough
 		}
 		if gone, err := a.ended(ctx, c, id); gone || err != nil {
 			return err

@@ -158,14 +158,14 @@ func usageError(cmd *cobra.Command, format string, args ...any) error {
 // incompleteError is for what was accepted but is not complete: exit code 2.
 type incompleteError struct{ userError }
 
-// exactArgs is cobra.ExactArgs with an error that says what belongs there.
-func exactArgs(n int, what string) cobra.PositionalArgs {
+// oneArg wants exactly one argument, and says what belongs there.
+func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
+		if len(args) < 1 {
 			return usageError(cmd, "%s is missing", what)
 		}
-		if len(args) > n {
-			return usageError(cmd, "%q is one argument too many, it takes %s", args[n], what)
+		if len(args) > 1 {
+			return usageError(cmd, "%q is one argument too many, it takes %s", args[1], what)
 		}
 		return nil
 	}

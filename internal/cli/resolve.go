@@ -62,17 +62,16 @@ func ref(args []string) (kind, name string, err error) {
 	return kind, name, err
 }
 
-// namedRef is ref for one of the given kinds with a name; a bare name is taken
-// to be of the first of them.
-func namedRef(args []string, kinds ...string) (kind, name string, err error) {
+// instanceRef is ref for an instance; a bare name is taken to be one.
+func instanceRef(args []string) (name string, err error) {
 	if len(args) == 1 && !strings.Contains(args[0], "/") {
-		return kinds[0], args[0], nil
+		return args[0], nil
 	}
-	kind, name, err = ref(args)
-	if err == nil && !slices.Contains(kinds, kind) {
-		err = &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "it works for " + strings.Join(kinds, ", ")}
+	kind, name, err := ref(args)
+	if err == nil && kind != kindInstance {
+		err = &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "it works for " + kindInstance}
 	}
-	return kind, name, err
+	return name, err
 }
 
 // client connects to the server of the chosen context.

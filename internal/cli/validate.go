@@ -13,7 +13,7 @@ func (a *app) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE|-",
 		Short: "Check a descriptor without a server",
-		Args:  exactArgs(1, "FILE or -"),
+		Args:  oneArg("FILE or -"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, spec, _, err := a.readDescriptor(args[0])
 			if err != nil {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,7 +35,11 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		return reply
 	}
 	if r.Status != nil {
-		if err := c.takeInfo(ctx, w, r.Status); err != nil {
+		err := c.takeInfo(ctx, w, r.Status, now)
+		if errors.Is(err, errTooSoon) {
+			reply.NeedStatus, err = true, nil
+		}
+		if err != nil {
 			c.log.Error("taking over what a worker says about itself", "worker", name, "error", err)
 			reply.Refused = err.Error()
 			return reply
@@ -82,8 +87,14 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	return reply
 }
 
+// infoEvery bounds how often what a worker says about itself is stored.
+const infoEvery = 500 * time.Millisecond
+
+// errTooSoon: it is to be said again later.
+var errTooSoon = errors.New("it changes too often")
+
 // takeInfo stores what a worker says about itself, where that is new.
-func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage) error {
+func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now time.Time) error {
 	var info wire.WorkerInfo
 	if len(raw) > maxInfo {
 		return fmt.Errorf("what the worker says about itself has %d bytes, at most %d are read", len(raw), maxInfo)
@@ -95,6 +106,9 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage) err
 	if records.Same(info, w.Info) {
 		return nil
 	}
+	if now.Sub(w.told) < infoEvery {
+		return errTooSoon
+	}
 	rec := w.workerRecord
 	rec.Info = info
 	b, err := json.Marshal(rec)
@@ -104,7 +118,7 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage) err
 	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+info.Name, b)); c.wrote(err) != nil {
 		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
 	}
-	w.workerRecord = rec
+	w.workerRecord, w.told = rec, now
 	poke(c.wake)
 	return nil
 }

@@ -16,11 +16,12 @@ import (
 func (s *Server) registerPlain(api huma.API) error {
 	// huma registers its own error type although every operation declares ours.
 	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
-	spec, err := json.MarshalIndent(api.OpenAPI(), "", "  ")
+	var err error
+	s.spec, err = json.MarshalIndent(api.OpenAPI(), "", "  ")
 	if err != nil {
 		return fmt.Errorf("rest server: describe the operations: %w", err)
 	}
-	s.spec = append(spec, '\n')
+	s.spec = append(s.spec, '\n')
 	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(s.spec)

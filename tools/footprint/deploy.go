@@ -44,6 +44,9 @@ func (b *bench) deploys(ctx context.Context) error {
 		}
 		times = append(times, d)
 	}
+	if len(times) == 0 {
+		return b.deployMany(ctx, c)
+	}
 	slices.Sort(times)
 	b.add(milliseconds(times[len(times)/2]), "ms", "apply to Running, one instance: median of %d", len(times))
 	b.add(milliseconds(times[len(times)-1]), "ms", "apply to Running, one instance: longest of %d", len(times))

@@ -17,7 +17,7 @@ type Upper struct {
 	// Peer names the peer by the subject that it used. The bus lets a peer
 	// publish only on its own subjects, so this is its identity.
 	Peer func(subject string) string
-	// OnReport takes over a report. Calls are sequential per connection.
+	// OnReport takes over a report. Calls are sequential per peer.
 	OnReport func(ctx context.Context, peer string, r wire.Report) wire.ReportReply
 	// Desired of a peer; ok is false for one that is not known here.
 	Desired func(peer string) (d Desired, ok bool)
@@ -27,7 +27,7 @@ type Upper struct {
 // Serve answers reports and fetches until stop is called. The subjects may hold
 // wildcards.
 func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
-	stopReport, err := u.Conn.Subscribe(report, func(ctx context.Context, m bus.Msg) {
+	reports := newDesk(func(ctx context.Context, m bus.Msg) {
 		reply := wire.ReportReply{V: wire.Version}
 		var r wire.Report
 		if err := json.Unmarshal(m.Data, &r); err != nil {
@@ -39,10 +39,13 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 		}
 		u.respond(m, reply)
 	})
+	stopReport, err := u.Conn.Subscribe(report, func(ctx context.Context, m bus.Msg) {
+		reports.take(ctx, u.Peer(m.Subject), m)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("serving reports on %s: %w", report, err)
 	}
-	stopFetch, err := u.Conn.Subscribe(fetch, func(ctx context.Context, m bus.Msg) {
+	fetches := newDesk(func(ctx context.Context, m bus.Msg) {
 		var f wire.Fetch
 		if err := json.Unmarshal(m.Data, &f); err != nil {
 			u.Log.Warn("not a fetch", "subject", m.Subject, "error", err)
@@ -60,11 +63,20 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 		}
 		u.respond(m, reply)
 	})
+	stopFetch, err := u.Conn.Subscribe(fetch, func(ctx context.Context, m bus.Msg) {
+		fetches.take(ctx, u.Peer(m.Subject), m)
+	})
 	if err != nil {
 		stopReport()
+		reports.close()
 		return nil, fmt.Errorf("serving desired state on %s: %w", fetch, err)
 	}
-	return func() { stopReport(); stopFetch() }, nil
+	return func() {
+		stopReport()
+		stopFetch()
+		reports.close()
+		fetches.close()
+	}, nil
 }
 
 func (u *Upper) respond(m bus.Msg, reply any) {

@@ -153,7 +153,7 @@ func readBase(dir string) (int64, error) {
 	if err != nil || base < 0 {
 		// Not fatal: the newest segment bounds the base from below (see load), and
 		// a log that cannot be read at all would be worse than a wrong offset.
-		return 0, nil
+		return 0, nil //nolint:nilerr // as the comment says
 	}
 	return base, nil
 }

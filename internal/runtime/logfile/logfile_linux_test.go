@@ -406,7 +406,7 @@ func offsetsProperty(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // in a temporary directory anyway
+	defer os.RemoveAll(dir)
 	var logged []byte
 	o := Options{
 		MaxLive:  rapid.Int64Range(1, 4*blockSize).Draw(rt, "max live"),
