@@ -62,6 +62,7 @@ func (d *devRun) interrupt() {
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
 		d.t.Fatal(err)
 	}
+	begin := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- d.cmd.Wait() }()
 	select {
@@ -69,6 +70,7 @@ func (d *devRun) interrupt() {
 		if err != nil {
 			d.t.Errorf("verge dev ended with %v\n%s", err, d.said())
 		}
+		d.t.Logf("ended %s after the interrupt", time.Since(begin).Round(time.Millisecond))
 	case <-time.After(30 * time.Second):
 		_ = d.cmd.Process.Kill() // the test has failed
 		d.t.Fatalf("verge dev does not end after an interrupt\n%s", d.said())

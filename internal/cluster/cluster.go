@@ -121,7 +121,7 @@ func poke(ch chan struct{}) {
 // deadline (suspicion, replacement, retry) may have come.
 func (c *core) loop(ctx context.Context) {
 	// Judging the workers costs next to nothing, a pass looks at every instance.
-	timer := time.NewTicker(tick)
+	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	poke(c.wake)
 	settled := false
@@ -139,7 +139,29 @@ func (c *core) loop(ctx context.Context) {
 			c.log.Error("a pass of the loop failed, it is made again", "error", err)
 			settled = false
 		}
+		timer.Reset(c.pause(settled))
 	}
+}
+
+// pause is the time to the next look: a tick, or less where an instance is to be
+// replaced before that.
+func (c *core) pause(settled bool) time.Duration {
+	if settled {
+		return tick
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, least := time.Now(), tick
+	for _, i := range c.m.insts {
+		w := c.m.workers[i.Worker]
+		if w == nil || !w.suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {
+			continue
+		}
+		if d := w.since.Add(c.m.replaceAfter(i)).Sub(now); d > 0 {
+			least = min(least, d)
+		}
+	}
+	return least
 }
 
 // pass judges the workers and, if that or anything else (changed) has changed,
