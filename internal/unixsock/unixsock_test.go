@@ -2,11 +2,14 @@ package unixsock
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -124,29 +127,72 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
+// asStranger makes this test binary dial the socket that it names and say
+// whether the connection was kept open.
+const asStranger = "UNIXSOCK_TEST_STRANGER"
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(asStranger)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		os.Exit(3) // not even that
+	}
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		os.Exit(0) // cut off, as it should be
+	}
+	os.Exit(4)
+}
+
+// As root another user dials; as anybody else the listener is made to belong to
+// another, since one cannot become somebody else.
 func TestRefusesConnectionsOfOthers(t *testing.T) {
 	t.Parallel()
-	l, err := Listen(filepath.Join(t.TempDir(), "a.sock"))
+	dir, err := os.MkdirTemp("", "s") // one that other users may enter
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody runs as this user, and as root everybody is allowed who is root:
-	// so the listener is made to belong to another, and the peer must not be 0.
-	if os.Getuid() == 0 {
-		t.Skip("root is always allowed")
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, "a.sock")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.(*listener).uid = uint32(os.Getuid()) + 1
 	accepted := make(chan error, 1)
 	go func() {
 		_, err := l.Accept()
 		accepted <- err
 	}()
-	c, err := Dial(context.Background(), l.Addr().String())
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("read from a connection that must be closed")
+	if os.Getuid() == 0 {
+		copied := filepath.Join(dir, "test")
+		binary, err := os.ReadFile(self)
+		if err == nil {
+			err = errors.Join(os.WriteFile(copied, binary, 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0o666))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		self = copied
+	} else {
+		l.(*listener).uid = uint32(os.Getuid()) + 1
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), asStranger+"="+path)
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the stranger was not cut off: %v %s", err, out)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,82 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A peer that asks without end, and is slow to be answered, keeps nobody else
+// from being heard; of what it asked meanwhile the latest is worked on.
+func TestOnePeerDoesNotHoldUpAnother(t *testing.T) {
+	all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+	hub := bus.NewMem()
+	conn, peers := hub.Conn("upper", all), hub.Conn("peers", all)
+	defer peers.Close()
+	defer conn.Close()
+	release, entered := make(chan struct{}), make(chan struct{}, 1)
+	var mu sync.Mutex
+	var heard []uint64
+	u := Upper{
+		Conn: conn, Log: slog.New(slog.DiscardHandler),
+		Peer: func(subject string) string { return strings.Split(subject, ".")[1] },
+		OnReport: func(_ context.Context, peer string, r wire.Report) wire.ReportReply {
+			if peer == "bad" {
+				mu.Lock()
+				heard = append(heard, r.To.N)
+				mu.Unlock()
+				select {
+				case entered <- struct{}{}:
+				default:
+				}
+				<-release
+			}
+			return wire.ReportReply{V: wire.Version}
+		},
+		Desired: func(string) (Desired, bool) { return Desired{}, false },
+	}
+	stop, err := u.Serve("w.*.report", "w.*.fetch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(100) {
+		b, err := json.Marshal(wire.Report{V: wire.Version, To: wire.Rev{Inc: "x", N: n + 1}})
+		if err == nil {
+			err = peers.Publish("w.bad.report", b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			<-entered
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := peers.Request(ctx, "w.good.report", []byte(`{"v":1}`)); err != nil {
+		t.Fatalf("the other peer is not answered: %v", err)
+	}
+	close(release)
+	if _, err := peers.Request(ctx, "w.good.report", []byte(`{"v":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	for last := uint64(0); last != 100; {
+		if ctx.Err() != nil {
+			t.Fatalf("its latest report was not worked on: %v", heard)
+		}
+		mu.Lock()
+		last = heard[len(heard)-1]
+		mu.Unlock()
+	}
+	stop()
+	if len(heard) > 3 {
+		t.Errorf("%d of its reports were worked on, want the first and the latest", len(heard))
+	}
+}
