@@ -58,7 +58,7 @@ func parse(source []byte, r *report) *Application {
 func readable(source []byte, r *report) bool {
 	switch {
 	case len(source) > MaxDescriptorBytes:
-		r.fail(pos{}, "", fmt.Sprintf("has %d bytes, a descriptor has at most %d (1 MiB)", len(source), MaxDescriptorBytes),
+		r.fail(pos{}, "", fmt.Sprintf("has more than %d bytes (1 MiB), the most of a descriptor", MaxDescriptorBytes),
 			"is it the right file? Otherwise divide the application")
 		return false
 	case len(source) == 0:

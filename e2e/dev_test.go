@@ -116,7 +116,6 @@ func TestDevTemporary(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := verge(t, context, "apply", app)
-	t.Logf("apply said\n%s%s", r.out, r.err)
 	if r.code != 0 {
 		t.Fatalf("apply: exit code %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -67,6 +67,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("preparing the data directory: %w", err)
 	}
+	if err := errors.Join(enroll.Free(o.LinkAddr, "--link"), enroll.Free(o.APIAddr, "--api")); err != nil {
+		return nil, err
+	}
 	joined, err := join(ctx, o)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -25,7 +27,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	})
 }
 
+// logger of a daemon. A daemon outlives whoever reads what it prints: a pipe that
+// is closed is an error of the write and not the end of the process.
 func logger(p cli.Process) (*slog.Logger, error) {
+	signal.Ignore(syscall.SIGPIPE)
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
 		return nil, fmt.Errorf("log level %q: %w", p.LogLevel, err)

@@ -2,8 +2,10 @@ package enroll
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // EnsureContext writes the context file of a first administrator, whose
@@ -20,4 +22,15 @@ func EnsureContext(path, server string, create func() (rest.ContextEntry, error)
 	}
 	e.Server = server
 	return rest.WriteContext(path, e)
+}
+
+// Free says whether an address can be listened on, before anything is done that
+// could not be undone, such as spending a join token. flag is how it was set.
+func Free(addr, flag string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return wire.Problemf(0, "address-taken", "stop the process that uses it, or choose another address with "+flag,
+			"an address cannot be listened on", "%v", err)
+	}
+	return l.Close()
 }

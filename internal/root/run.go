@@ -60,6 +60,9 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("preparing the data directory: %w", err)
 	}
+	if err := errors.Join(enroll.Free(o.LinkAddr, "--link"), enroll.Free(o.APIAddr, "--api")); err != nil {
+		return nil, err
+	}
 	r := &Root{opts: o, clock: pki.NewClock(o.Dir)}
 	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock()); err != nil {
 		return nil, err

@@ -35,8 +35,9 @@ func main() {
 	flag.IntVar(&o.many, "many", 100, "how many instances are deployed at once")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	cancel()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "footprint:", err)
 		os.Exit(1)
 	}
@@ -130,10 +131,7 @@ func (b *bench) idle(ctx context.Context) error {
 			return err
 		}
 	}
-	wireBefore, err := traffic(ctx, b.roles()[2].pids)
-	if err != nil {
-		b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
-	}
+	wireBefore, uncounted := traffic(ctx, b.roles()[2].pids)
 	if err := pause(ctx, b.span); err != nil {
 		return err
 	}
@@ -147,19 +145,28 @@ func (b *bench) idle(ctx context.Context) error {
 		b.add(float64((now.cpu - before[i].cpu).Milliseconds()), "ms", "idle %s: processor time in %s", r.name, b.spanText())
 		b.add(float64(now.written-before[i].written), "B", "idle %s: written to disk in %s", r.name, b.spanText())
 	}
-	if len(b.notes) == 0 {
-		now, err := traffic(ctx, roles[2].pids)
-		if err == nil {
-			err = now.continues(wireBefore)
-		}
-		if err != nil {
-			b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
-			return nil
-		}
-		packets := now.packets - wireBefore.packets
-		b.add(float64(packets), "packets", "idle worker: on the wire in %s, both ways", b.spanText())
-		b.add(float64(now.bytes-wireBefore.bytes+packets*headers), "B", "idle worker: on the wire in %s, both ways, with headers", b.spanText())
+	if err := b.packets(ctx, wireBefore, uncounted); err != nil {
+		b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
 	}
+	return nil
+}
+
+// packets adds what the idle worker's connections carried since before; failed is
+// why that could not be counted.
+func (b *bench) packets(ctx context.Context, before carried, failed error) error {
+	if failed != nil {
+		return failed
+	}
+	now, err := traffic(ctx, b.roles()[2].pids)
+	if err == nil {
+		err = now.continues(before)
+	}
+	if err != nil {
+		return err
+	}
+	packets := now.packets - before.packets
+	b.add(float64(packets), "packets", "idle worker: on the wire in %s, both ways", b.spanText())
+	b.add(float64(now.bytes-before.bytes+packets*headers), "B", "idle worker: on the wire in %s, both ways, with headers", b.spanText())
 	return nil
 }
 
