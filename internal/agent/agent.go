@@ -263,6 +263,8 @@ func (a *Agent) loadOrders() error {
 
 // watch follows the engine, and starts it again when it dies.
 func (a *Agent) watch(ctx context.Context, seq uint64) {
+	const firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+	pause := firstPause
 	for ctx.Err() == nil {
 		s, err := a.hands.State(ctx, seq, statePoll)
 		if err != nil {
@@ -278,11 +280,13 @@ func (a *Agent) watch(ctx context.Context, seq uint64) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(pause):
 			}
+			pause = min(2*pause, longestPause)
 			seq = 0
 			continue
 		}
+		pause = firstPause
 		a.mu.Lock()
 		other := s.Engine != a.engine
 		a.mu.Unlock()

@@ -74,12 +74,12 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have 
 	return have, nil
 }
 
-// wrote notes how a write ended. Where nobody knows whether it is stored, what is
-// in memory is not believed any more. The mutex is held.
+// wrote notes how a write ended. After one that failed, or of which a part or
+// nobody knows whether it is stored, what is in memory is not believed any more.
+// The mutex is held.
 func (c *core) wrote(err error) error {
-	if errors.Is(err, bus.ErrUnknownOutcome) {
+	if err != nil {
 		c.stale = true
-		poke(c.wake)
 	}
 	return err
 }

@@ -341,13 +341,14 @@ func (t *tx) roll(now time.Time) {
 				t.giveOrder(&next, s)
 				calm = false
 			case i.State != wire.Running:
+				next.LastExit = nil // it says nothing about the new program
 				t.put(next)
 				calm = false
-			case behind == nil:
-				behind = i
+			case behind == nil || (behind.Ready && !i.Ready):
+				behind = i // one that does not answer first: nobody misses it
 			}
 		}
-		if behind == nil || !calm {
+		if behind == nil || (!calm && behind.Ready) {
 			continue
 		}
 		next := t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), fmt.Sprintf("updating to revision %d", s.Revision))
@@ -436,7 +437,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 		reason += "; it failed because: " + why
 	}
 	switch {
-	case i.State == wire.Requested && len(i.Avoid) > 0 && now.Sub(i.Since) >= forgiveAfter:
+	case i.State == wire.Requested && len(i.Avoid) > 0 && max(now.Sub(i.Since), i.Since.Sub(now)) >= forgiveAfter:
 		// Failing again where it failed is better than not running at all, but not
 		// in a hurry.
 		i.Avoid = nil
@@ -480,7 +481,7 @@ func (m *model) gathering(now time.Time) bool {
 func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Service: i.Service, Ordinal: i.Ordinal,
-		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, Peers: s.Peers,
+		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
 	})
 }
 

@@ -34,6 +34,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		reply.Refused = fmt.Sprintf("worker %s is not registered in cluster %s: join again with a new token", name, c.name)
 		return reply
 	}
+	w.heard, w.connected = now, true // whatever becomes of what it says
 	if r.Status != nil {
 		err := c.takeInfo(ctx, w, r.Status, now)
 		if errors.Is(err, errTooSoon) {
@@ -69,7 +70,6 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		}
 		w.status[ch.Key] = st
 	}
-	w.heard, w.connected = now, true
 	if r.Next > 0 {
 		w.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
 	}

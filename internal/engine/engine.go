@@ -123,6 +123,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}
+	fillPeers(&o)
 	e.kit.router.SetRoutes(o.Routes)
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true

@@ -72,6 +72,24 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	return env
 }
 
+// fillPeers gives each order the ports of the services of its application, which
+// the routes have of every service.
+func fillPeers(o *wire.EngineOrders) {
+	by := map[string]map[string][]api.Port{}
+	for i := range o.Routes {
+		r := &o.Routes[i]
+		if by[r.App] == nil {
+			by[r.App] = map[string][]api.Port{}
+		}
+		by[r.App][r.Service] = r.Ports
+	}
+	for i := range o.Orders {
+		if o.Orders[i].Peers == nil {
+			o.Orders[i].Peers = by[o.Orders[i].App]
+		}
+	}
+}
+
 // resolve returns what the process of an order is started with.
 func resolve(o *wire.Order, s surroundings) (argv, env []string, err error) {
 	for _, name := range []string{envEngine, envInstance} {

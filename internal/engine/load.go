@@ -118,6 +118,7 @@ func (e *Engine) load(ctx context.Context) error {
 	orders, err := readOrders(path)
 	switch {
 	case err == nil:
+		fillPeers(&orders)
 		e.orders, e.known = orders.Orders, true
 		e.board.setHave(orders.Have)
 		e.kit.router.SetRoutes(orders.Routes)

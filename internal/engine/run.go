@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +21,8 @@ const (
 	rotateEvery   = 5 * time.Second
 	firstReopen   = time.Second
 	slowestReopen = 30 * time.Second
+	// introduceWithin bounds the wait for instances to be looked at.
+	introduceWithin = 5 * time.Second
 )
 
 // Run works until ctx is done or Shutdown has stopped everything, and returns
@@ -63,8 +67,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	close(e.loaded)
 	e.replan()
+	e.introduce(ctx)
+	close(e.loaded)
 	if e.opts.Listen {
 		stop, err := e.serve(filepath.Join(e.opts.Dir, wire.EngineSocket))
 		if err != nil {
@@ -81,6 +86,40 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	end() // lets go of who waits for a state or a log, before their server stops
 	return nil
+}
+
+// introduce waits until every instance that was on disk has been shown: an agent
+// must not be told that what an engine has not looked at yet is not there.
+func (e *Engine) introduce(ctx context.Context) {
+	e.mu.Lock()
+	ids := slices.Collect(maps.Keys(e.instances))
+	e.mu.Unlock()
+	patience := time.After(introduceWithin)
+	for {
+		_, changed := e.board.running()
+		missing := slices.ContainsFunc(ids, func(id wire.InstanceID) bool {
+			_, shown := e.board.get(id)
+			return !shown && e.has(id)
+		})
+		if !missing {
+			return
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			e.log.Warn("some instances are slow to be found again")
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// has says whether an instance has not been forgotten.
+func (e *Engine) has(id wire.InstanceID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.instances[id] != nil
 }
 
 // openPorts opens the router's data port and gateway; false if one of them must

@@ -1,8 +1,10 @@
 package enroll
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -13,6 +15,9 @@ import (
 // in one that is there.
 func EnsureContext(path, server string, create func() (rest.ContextEntry, error)) error {
 	e, err := rest.ReadContext(path)
+	if _, statErr := os.Stat(path); err != nil && !errors.Is(statErr, os.ErrNotExist) {
+		return err // somebody's file, even if it cannot be read
+	}
 	if err != nil {
 		if e, err = create(); err != nil {
 			return fmt.Errorf("making the administrator's certificate: %w", err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -14,7 +13,6 @@ import (
 // delegate derives the shares from the instances that each cluster was given.
 func (t *tx) delegate() {
 	want := map[string]*wire.Share{}
-	ports := map[string]map[string][]api.Port{} // by application; shares of one have the same
 	for _, i := range t.instances("") {
 		app := t.m.apps[i.App]
 		if i.Cluster == "" || i.Draining || app == nil || app.Spec.Services[i.Service] == nil {
@@ -23,12 +21,9 @@ func (t *tx) delegate() {
 		key := i.Cluster + "." + i.App + "." + i.Service
 		s := want[key]
 		if s == nil {
-			if ports[i.App] == nil {
-				ports[i.App] = peers(app.Spec)
-			}
 			s = &wire.Share{
 				V: wire.Version, App: i.App, Service: i.Service, Revision: app.Revision,
-				Spec: app.Spec.Services[i.Service], Peers: ports[i.App],
+				Spec: app.Spec.Services[i.Service],
 			}
 			want[key] = s
 		}
@@ -62,7 +57,7 @@ func sameShare(old, s *wire.Share) bool {
 	if !records.Same(old, s) {
 		return false
 	}
-	old.Spec, old.Peers = s.Spec, s.Peers // equal, and known to be the next time
+	old.Spec = s.Spec // equal, and known to be the next time
 	return true
 }
 
@@ -70,16 +65,6 @@ func (t *tx) share(key string, s *wire.Share) {
 	t.shares[key] = s
 	name, _, _ := strings.Cut(key, ".")
 	t.nudge[name] = true
-}
-
-func peers(spec *api.Application) map[string][]api.Port {
-	out := map[string][]api.Port{}
-	for name, s := range spec.Services {
-		if len(s.Ports) > 0 {
-			out[name] = s.Ports
-		}
-	}
-	return out
 }
 
 // route derives the routes of all services, which every cluster gets.

@@ -99,9 +99,6 @@ type Share struct {
 	Max      int          `json:"max"`
 	Ordinals []Span       `json:"ordinals"`
 	Spec     *api.Service `json:"spec"`
-	// Peers are the ports of all services of the application, by service name:
-	// what VERGE_<SERVICE>_ADDR and the loopback entries are made of.
-	Peers map[string][]api.Port `json:"peers,omitempty"`
 }
 
 // Span is a half-open range of ordinals [From, To).
@@ -124,7 +121,9 @@ type Order struct {
 	// until the worker has reported the end.
 	Stop bool         `json:"stop,omitempty"`
 	Spec *api.Service `json:"spec"`
-	// Peers: see Share.Peers.
+	// Peers are the ports of all services of the application, by service name:
+	// what VERGE_<SERVICE>_ADDR and the loopback entries are made of. The engine
+	// fills them in from the routes, which it has of every service anyway.
 	Peers map[string][]api.Port `json:"peers,omitempty"`
 }
 
