@@ -24,8 +24,9 @@ type fakeDriver struct {
 	boot string
 
 	mu     sync.Mutex
-	fail   error // what Start says
-	adopt  error // what Adopt says of a task that is there
+	fail   error         // what Start says
+	adopt  error         // what Adopt says of a task that is there
+	lag    time.Duration // of Adopt
 	pid    int
 	specs  []runtime.Spec
 	tasks  map[int]*fakeTask
@@ -53,7 +54,18 @@ func (d *fakeDriver) Start(_ context.Context, s runtime.Spec) (runtime.Task, err
 	return t, nil
 }
 
+// slow makes Adopt take a while.
+func (d *fakeDriver) slow(lag time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lag = lag
+}
+
 func (d *fakeDriver) Adopt(_ context.Context, _ runtime.Spec, h runtime.Handle) (runtime.Task, error) {
+	d.mu.Lock()
+	lag := d.lag
+	d.mu.Unlock()
+	<-time.After(lag)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.tasks[h.PID]

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -333,4 +334,39 @@ func TestOneEnginePerDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+}
+
+// The first state that a new engine gives is whole: what it has not looked at
+// yet must not seem to be gone.
+func TestTheFirstStateIsWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var orders []wire.Order
+		for n := range 40 {
+			orders = append(orders, order(n, 1, 1))
+		}
+		r.apply(orders...)
+		after(time.Second)
+		r.stop()
+		r.driver.slow(50 * time.Millisecond) // to be adopted
+		r.start()
+		s, err := r.e.State(t.Context(), 0, 0)
+		if err != nil || len(s.Changed) != len(orders) {
+			t.Errorf("the first state has %d of %d instances, %v", len(s.Changed), len(orders), err)
+		}
+	})
+}
+
+func TestPeersComeFromTheRoutes(t *testing.T) {
+	http := []api.Port{{Name: "http"}}
+	o := wire.EngineOrders{
+		Orders: []wire.Order{{ID: "a.web.0", App: "a"}, {ID: "b.web.0", App: "b"}},
+		Routes: []wire.Route{{App: "a", Service: "web", Ports: http}, {App: "a", Service: "store", Ports: http}, {App: "c", Service: "x", Ports: http}},
+	}
+	fillPeers(&o)
+	if p := o.Orders[0].Peers; len(p) != 2 || p["store"] == nil || p["web"] == nil {
+		t.Errorf("peers of a are %v", p)
+	}
+	if p := o.Orders[1].Peers; len(p) != 0 {
+		t.Errorf("peers of b are %v", p)
+	}
 }
