@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -106,52 +107,12 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// tick is how often the workers are judged.
-const tick = time.Second
-
-// poke asks for something without ever waiting.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// loop runs passes until ctx is done: when something has changed, and when a
-// deadline (suspicion, replacement, retry) may have come.
-func (c *core) loop(ctx context.Context) {
-	// Judging the workers costs next to nothing, a pass looks at every instance.
-	timer := time.NewTimer(tick)
-	defer timer.Stop()
-	poke(c.wake)
-	settled := false
-	for {
-		changed := true
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.wake:
-		case <-timer.C:
-			changed = !settled
-		}
-		var err error
-		if settled, err = c.pass(ctx, time.Now(), changed); err != nil && ctx.Err() == nil {
-			c.log.Error("a pass of the loop failed, it is made again", "error", err)
-			settled = false
-		}
-		timer.Reset(c.pause(settled))
-	}
-}
-
 // pause is the time to the next look: a tick, or less where an instance is to be
 // replaced before that.
-func (c *core) pause(settled bool) time.Duration {
-	if settled {
-		return tick
-	}
+func (c *core) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, least := time.Now(), tick
+	now, least := time.Now(), loop.Tick
 	for _, i := range c.m.insts {
 		w := c.m.workers[i.Worker]
 		if w == nil || !w.suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {
@@ -205,7 +166,7 @@ func (c *core) tell(t *tx, now time.Time) {
 		}
 	}
 	if len(t.ups) > 0 {
-		poke(c.upChanged)
+		loop.Poke(c.upChanged)
 	}
 	for _, id := range records.SortedKeys(t.insts) {
 		i := t.insts[id]

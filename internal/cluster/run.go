@@ -17,6 +17,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
@@ -124,7 +125,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = func() { cancel(); stopWorkers() }
-	c.work.Go(func() { c.loop(run) })
+	passes := loop.Loop{Wake: c.wake, Pass: c.pass, Pause: c.pause, Log: c.log}
+	c.work.Go(func() { passes.Run(run) })
 	c.work.Go(func() {
 		if err := c.lower().Run(run); err != nil && run.Err() == nil {
 			c.log.Error("the exchange with the root ended", "error", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -151,7 +152,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		return err
 	}
 	c.m.shares, c.m.far, c.have = shares, far, to
-	poke(c.wake)
+	loop.Poke(c.wake)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -77,7 +78,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		w.everHeard = true
 	}
 	if changed || before != w.inbox.Ack() {
-		poke(c.wake)
+		loop.Poke(c.wake)
 	}
 	if c.lambda > 0 && w.lambda > c.lambda {
 		reply.Interval = int(c.lambda / time.Millisecond)
@@ -119,7 +120,7 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now
 		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
 	}
 	w.workerRecord, w.told = rec, now
-	poke(c.wake)
+	loop.Poke(c.wake)
 	return nil
 }
 
@@ -133,7 +134,7 @@ func (c *core) onWorker(name string, connected bool) {
 	}
 	w.connected = connected
 	if !connected {
-		poke(c.wake)
+		loop.Poke(c.wake)
 	}
 }
 
@@ -141,7 +142,7 @@ func (c *core) onWorker(name string, connected bool) {
 // while itself doubts itself first: it gives everybody a new chance to be heard.
 // It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), tick, minLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), loop.Tick, minLambda)
 	c.lastPass = now
 	for name, w := range c.m.workers {
 		v := life.Judge(now, life.Peer{

@@ -40,6 +40,7 @@ var rooms = map[string]layer{
 	"internal/policy":     deciders,
 	"internal/atomicfile": doers,
 	"internal/bus":        doers,
+	"internal/loop":       doers,
 	"internal/obs":        doers,
 	"internal/overlay":    doers,
 	"internal/pki":        doers,

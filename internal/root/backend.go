@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -66,7 +67,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	}
 	b.m.apps[app.Name] = &app
 	b.events.Add(now, tier, "application/"+app.Name, fmt.Sprintf("%s, revision %d", res.Change, res.Revision))
-	poke(b.wake)
+	loop.Poke(b.wake)
 	return res, nil
 }
 
@@ -127,7 +128,7 @@ func (b backend) Delete(ctx context.Context, name string) error {
 	}
 	b.m.apps[name] = &next
 	b.events.Add(next.Deleting, tier, "application/"+name, "deleting")
-	poke(b.wake)
+	loop.Poke(b.wake)
 	return nil
 }
 

@@ -11,13 +11,11 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// tick is how often the clusters are judged.
-const tick = time.Second
 
 // core is a root without its sockets: the model, the loop, and the exchange with
 // each cluster. It works on any bus.
@@ -89,38 +87,6 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	}
 	c.m, c.stale = next, false
 	return nil
-}
-
-// poke asks for something without ever waiting.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// loop runs passes until ctx is done: when something has changed, and when a
-// deadline may have come.
-func (c *core) loop(ctx context.Context) {
-	timer := time.NewTicker(tick)
-	defer timer.Stop()
-	poke(c.wake)
-	settled := false
-	for {
-		changed := true
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.wake:
-		case <-timer.C:
-			changed = !settled
-		}
-		var err error
-		if settled, err = c.pass(ctx, time.Now(), changed); err != nil && ctx.Err() == nil {
-			c.log.Error("a pass of the loop failed, it is made again", "error", err)
-			settled = false
-		}
-	}
 }
 
 // pass judges the clusters and, if that or anything else (changed) has changed,
@@ -215,7 +181,7 @@ func (c *core) calm() bool {
 // judge decides which clusters are suspect. A root that did not run for a while
 // itself doubts itself first. It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), tick, minLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), loop.Tick, minLambda)
 	c.lastPass = now
 	for name, cl := range c.m.clusters {
 		v := life.Judge(now, life.Peer{Heard: cl.heard, Interval: cl.lambda, Since: cl.since, Connected: cl.connected || !cl.everHeard}, stalled)
@@ -320,7 +286,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		cl.current, changed = current, true
 	}
 	if changed || before != cl.inbox.Ack() {
-		poke(c.wake)
+		loop.Poke(c.wake)
 	}
 	return reply
 }
@@ -362,7 +328,7 @@ func (c *core) onLink(name string, up bool) {
 	if cl := c.m.clusters[name]; cl != nil && cl.connected != up {
 		cl.connected = up
 		if !up {
-			poke(c.wake)
+			loop.Poke(c.wake)
 		}
 	}
 }

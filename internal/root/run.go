@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
@@ -97,7 +98,8 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
-	r.work.Go(func() { r.loop(run) })
+	passes := loop.Loop{Wake: r.wake, Pass: r.pass, Log: r.log}
+	r.work.Go(func() { passes.Run(run) })
 	return r, nil
 }
 
