@@ -177,12 +177,14 @@ func waitUp(t *testing.T, c bus.Conn, want bool) {
 // eventually waits for a condition on another process's state.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	tick, deadline := time.NewTicker(5*time.Millisecond), time.After(patience)
+	defer tick.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("%s: not within %v", what, patience)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -184,12 +184,14 @@ func (b *bench) strays() strays {
 // until polls for a condition of real processes.
 func (b *bench) until(what string, ok func() bool) {
 	b.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			b.t.Fatalf("not within 30 s: %s; problems %v", what, b.info().Problems)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

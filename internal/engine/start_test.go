@@ -216,7 +216,8 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 		_, _ = other.Process.Wait()
 		_, _ = foreign.Process.Wait()
 	})
-	deadline := time.Now().Add(10 * time.Second)
+	tick, deadline := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
+	defer tick.Stop()
 	for {
 		found, err := s.find()
 		if err != nil {
@@ -225,10 +226,11 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 		if len(found["a.b.0"]) == 2 && len(found["a.b.1"]) == 2 {
 			break
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("found %v", found)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	if err := s.end(context.Background(), "a.b.0"); err != nil {
 		t.Fatal(err)

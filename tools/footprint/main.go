@@ -170,9 +170,13 @@ func (b *bench) packets(ctx context.Context, before carried, failed error) error
 	return nil
 }
 
-// spanText is the length of the measurement without zero units ("1m", "90s").
+// spanText is the length of the measurement, as "1m" or "90s".
 func (b *bench) spanText() string {
-	return strings.TrimSuffix(b.span.String(), "0s") + map[bool]string{true: "", false: "0s"}[strings.HasSuffix(b.span.String(), "m0s")]
+	s := b.span.String()
+	if strings.HasSuffix(s, "m0s") {
+		return strings.TrimSuffix(s, "0s")
+	}
+	return s
 }
 
 func pause(ctx context.Context, d time.Duration) error {

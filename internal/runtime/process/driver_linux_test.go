@@ -151,8 +151,12 @@ func TestKillForkBomb(t *testing.T) {
 		t.Skip("NOT TESTED: a fork bomb needs the pids control group")
 	}
 	task := mustStart(t, d, script(t, "while :; do (exec sleep 0.1) & done"))
-	for deadline := time.Now().Add(10 * time.Second); task.Usage().Tasks < 10; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	tick, deadline := time.NewTicker(time.Millisecond), time.After(10*time.Second)
+	defer tick.Stop()
+	for task.Usage().Tasks < 10 {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatal("it does not fork")
 		}
 	}
