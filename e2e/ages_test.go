@@ -19,7 +19,7 @@ func (w *world) agesAreOfTheReports(t *testing.T) {
 				return c.AgeSeconds, err
 			}
 		}
-		return 0, fmt.Errorf("no cluster %s (%v)", edge.name, err)
+		return 0, fmt.Errorf("no cluster %s (%w)", edge.name, err)
 	}
 	ofInstance := func() (float64, error) {
 		v, err := w.root.client().Instance(context.Background(), "good.main.0")
@@ -32,7 +32,7 @@ func (w *world) agesAreOfTheReports(t *testing.T) {
 				return x.AgeSeconds, err
 			}
 		}
-		return 0, fmt.Errorf("no worker %s (%v)", worker.short, err)
+		return 0, fmt.Errorf("no worker %s (%w)", worker.short, err)
 	}
 	grows(t, edge.daemon, 7*time.Second, map[string]func() (float64, error){"the cluster": ofCluster, "the instance": ofInstance})
 	grows(t, worker.daemon, 4500*time.Millisecond, map[string]func() (float64, error){"the worker": ofWorker})

@@ -118,7 +118,7 @@ func openStream(t *testing.T, addr, host string) *stream {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() == nil && s.err == nil {
-			s.err = fmt.Errorf("it ended after line %d: %v", s.last, err)
+			s.err = fmt.Errorf("it ended after line %d: %w", s.last, err)
 		}
 	}()
 	eventually(t, 5*time.Second, "the stream begins", func() error { return s.beyond(0) })

@@ -170,8 +170,8 @@ func FuzzOnReport(f *testing.F) {
 			t.Fatalf("its endpoint is gone: %+v", c.m.routes["app.web"])
 		}
 		// What is in memory is what is stored.
-		again, err := newModel(c.name, true, time.Now()), error(nil)
-		if _, err = again.read(t.Context(), c.store, time.Now()); err != nil {
+		again := newModel(c.name, true, time.Now())
+		if _, err := again.read(t.Context(), c.store, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if !records.Same(again.insts, c.m.insts) || !records.Same(again.orders, c.m.orders) || !records.Same(again.routes, c.m.routes) {
