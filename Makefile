@@ -16,6 +16,7 @@ build: ## bin/verge and the programs of the examples: static, stripped, with a v
 	@mkdir -p bin
 	$(GOBUILD) -o bin/verge ./cmd/verge
 	$(GOBUILD) -o bin/guestbook-front ./examples/guestbook/front
+	$(GOBUILD) -o bin/hello ./examples/hello
 
 demo: build ## a guestbook over three clusters, a killed worker, a killed root; KEEP=1 leaves it running
 	@tools/needs redis-server
