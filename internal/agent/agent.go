@@ -373,7 +373,7 @@ func (a *Agent) lower(conn bus.Conn) *exchange.Lower {
 	known, answers := false, false // touched by the goroutine of the exchange alone
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
-		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Log: a.log,
+		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Farewell: true, Log: a.log,
 		OnReply: func(err error) {
 			if known && answers == (err == nil) {
 				return

@@ -118,7 +118,7 @@ func (c *core) pause() time.Duration {
 		if w == nil || !w.suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {
 			continue
 		}
-		if d := w.since.Add(c.m.replaceAfter(i)).Sub(now); d > 0 {
+		if d := w.since.Add(c.m.replaceAfter(i, w)).Sub(now); d > 0 {
 			least = min(least, d)
 		}
 	}

@@ -58,6 +58,7 @@ type worker struct {
 	connected bool
 	suspect   bool
 	since     time.Time // of suspect
+	leaving   bool      // its agent announced a restart
 	told      time.Time // when what it says about itself was stored last
 	inbox     exchange.Inbox
 	status    map[wire.InstanceID]wire.InstanceStatus

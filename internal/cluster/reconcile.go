@@ -155,7 +155,7 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 		return i
 	}
 	i.Unreachable = i.State == wire.Running
-	if now.Sub(w.since) < t.m.replaceAfter(&i) {
+	if now.Sub(w.since) < t.m.replaceAfter(&i, w) {
 		return i
 	}
 	ran := i.State == wire.Running
@@ -166,12 +166,17 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 	return i
 }
 
-// replaceAfter is how long a suspect worker may keep an instance.
-func (m *model) replaceAfter(i *wire.Instance) time.Duration {
+// replaceAfter is how long a suspect worker may keep an instance: as the service
+// says, and longer if its agent announced a restart.
+func (m *model) replaceAfter(i *wire.Instance, w *worker) time.Duration {
+	after := api.DefaultReplaceAfter.Std()
 	if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.ReplaceAfter != nil {
-		return s.Spec.ReplaceAfter.Std()
+		after = s.Spec.ReplaceAfter.Std()
 	}
-	return api.DefaultReplaceAfter.Std()
+	if w.leaving {
+		after += life.AnnouncedGrace
+	}
+	return after
 }
 
 // heard takes over the status of an instance's current incarnation.

@@ -271,3 +271,20 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnnouncedRestartGetsMoreTime(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	after := api.Duration(3 * time.Second)
+	s.share("web", 2, func(v *api.Service) { v.ReplaceAfter = &after })
+	s.ticks(3, time.Second)
+	s.m.workers["w1"].leaving = true
+	s.fakes["w1"].linked = false
+	s.ticks(60, time.Second)
+	if n := s.fakes["w2"].starts; n != 1 {
+		t.Fatalf("replaced within a minute of an announced restart\n%s", s.dump())
+	}
+	s.ticks(6, time.Second)
+	if n := s.fakes["w2"].starts; n != 2 {
+		t.Errorf("not replaced after the announced time\n%s", s.dump())
+	}
+}

@@ -35,7 +35,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		reply.Refused = fmt.Sprintf("worker %s is not registered in cluster %s: join again with a new token", name, c.name)
 		return reply
 	}
-	w.heard, w.connected = now, true // whatever becomes of what it says
+	w.heard, w.connected, w.leaving = now, true, r.Leaving // whatever becomes of what it says
 	if r.Status != nil {
 		err := c.takeInfo(ctx, w, r.Status, now)
 		if errors.Is(err, errTooSoon) {

@@ -32,6 +32,9 @@ type Report struct {
 	// Next is when the sender will report again at the latest, in milliseconds:
 	// the λ that silence is measured against.
 	Next int `json:"x,omitempty"`
+	// Leaving announces that the sender ends now and means to be back soon: what
+	// it runs goes on, and is not to be replaced in a hurry.
+	Leaving bool `json:"l,omitempty"`
 }
 
 // ReportReply answers a Report.

@@ -33,7 +33,9 @@ type pair struct {
 	reports  int
 	fulls    int
 	statuses []string
+	left     bool
 	stop     func()
+	end      func() // ends the lower side
 }
 
 // lowerStore is the desired state as the lower side stores it.
@@ -87,7 +89,7 @@ func newPair(t *testing.T) *pair {
 	done := make(chan error, 1)
 	lower := &exchange.Lower{
 		Conn: p.low, Subjects: exchange.WorkerSubjects("w1"), Desired: p.desired, Observed: p.source,
-		Changed: p.changed, Min: time.Second, Max: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Changed: p.changed, Min: time.Second, Max: 10 * time.Second, Farewell: true, Log: slog.New(slog.DiscardHandler),
 		Status: func(full bool) (json.RawMessage, error) {
 			if full {
 				return json.RawMessage(`"all"`), nil
@@ -102,6 +104,7 @@ func newPair(t *testing.T) *pair {
 		},
 	}
 	go func() { done <- lower.Run(ctx) }()
+	p.end = cancel
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -130,6 +133,7 @@ func (p *pair) startUpper(store *bus.MemStore) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.reports++
+			p.left = r.Leaving
 			if r.Status != nil {
 				p.statuses = append(p.statuses, string(r.Status))
 			}
@@ -388,6 +392,20 @@ func TestQuestions(t *testing.T) {
 		}
 		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w2"), wire.Ask{What: "echo"}, &out); !errors.Is(err, bus.ErrNoResponder) {
 			t.Errorf("asking nobody gave %v", err)
+		}
+	})
+}
+
+func TestAnOrderlyEndIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		time.Sleep(15 * time.Second)
+		p.end()
+		synctest.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.left {
+			t.Error("the upper side does not know that the lower one left")
 		}
 	})
 }

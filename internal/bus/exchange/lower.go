@@ -58,6 +58,8 @@ type Lower struct {
 	Min, Max time.Duration
 	// Timeout of one request; 0 is 5 s.
 	Timeout time.Duration
+	// Farewell announces the end of Run with a last report.
+	Farewell bool
 	// Answer serves questions from above; nil answers that there is nothing.
 	Answer func(ctx context.Context, q wire.Ask) (any, error)
 	Log    *slog.Logger
@@ -111,6 +113,9 @@ func (l *Lower) Run(ctx context.Context) error {
 		_, linkChanged := l.Conn.Connected()
 		select {
 		case <-ctx.Done():
+			if l.Farewell {
+				r.leave(ctx)
+			}
 			return ctx.Err()
 		case <-nudge:
 			r.lambda = l.Min
@@ -131,6 +136,18 @@ func (l *Lower) Run(ctx context.Context) error {
 			l.OnReply(err)
 		}
 		timer.Reset(r.pause(err))
+	}
+}
+
+// leave says goodbye, if anybody hears it.
+func (r *lowerRun) leave(ctx context.Context) {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	var reply wire.ReportReply
+	err := r.request(ctx, r.Subjects.Report, wire.Report{V: wire.Version, Have: r.Desired.Have(), Leaving: true}, &reply)
+	if err != nil {
+		r.Log.Debug("saying goodbye", "error", err)
 	}
 }
 
