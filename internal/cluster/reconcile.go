@@ -519,7 +519,12 @@ func (t *tx) sweepOrders() {
 			stop := *o
 			stop.Stop = true
 			t.order(i.Worker, i.ID, &stop)
-		case o.Incarnation != i.Incarnation && s != nil:
+		case s == nil || o.Stop:
+		case o.Incarnation != i.Incarnation:
+			t.giveOrder(i, s)
+		case o.Revision != i.Revision && i.Revision == s.Revision:
+			// The same program: the engine restarts nothing, and looks up anew how to
+			// probe, restart and stop it.
 			t.giveOrder(i, s)
 		}
 	}

@@ -181,8 +181,9 @@ func TestAnUpdateRollsOneAtATime(t *testing.T) {
 	if now := s.fakes["w1"].starts + s.fakes["w2"].starts; now != starts {
 		t.Errorf("%d restarts for a change that needs none", now-starts)
 	}
-	if i := s.inst("app.web.0"); i.Revision != 3 {
-		t.Errorf("revision %d, want 3", i.Revision)
+	i := s.inst("app.web.0")
+	if o := s.m.orders[i.Worker+".app.web.0"]; i.Revision != 3 || o.Revision != 3 || o.Spec.OnReturn != "newest" {
+		t.Errorf("revision %d, ordered %d, want 3 and the new terms", i.Revision, o.Revision)
 	}
 }
 
