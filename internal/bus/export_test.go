@@ -90,3 +90,14 @@ func (r *RootServer) StopLog(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Rest does what the store does when it has not been used for a while.
+func Rest(s Store) { s.(*store).js.rest.rest() }
+
+// Resting reports whether the store has given its clock back.
+func Resting(s Store) bool {
+	r := s.(*store).js.rest
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.resting
+}

@@ -54,13 +54,24 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.text }
 
 // jsLog speaks with the stream.
-type jsLog struct{ nc *nats.Conn }
+type jsLog struct {
+	nc   *nats.Conn
+	rest *rester // nil until the stream is open
+}
+
+// wake is called before the stream is used.
+func (l *jsLog) wake() {
+	if l.rest != nil {
+		l.rest.wake()
+	}
+}
 
 // append writes one message and returns its sequence number when it is on disk.
 // It is refused unless the last message has the sequence number after; a
 // negative one expects nothing. An error other than *refusedError leaves open
 // whether it was written.
 func (l *jsLog) append(data []byte, after int64, wait time.Duration) (uint64, error) {
+	l.wake()
 	msg := &nats.Msg{Subject: logSubject, Data: data}
 	if after >= 0 {
 		msg.Header = nats.Header{server.JSExpectedLastSeq: []string{strconv.FormatInt(after, 10)}}
@@ -68,6 +79,9 @@ func (l *jsLog) append(data []byte, after int64, wait time.Duration) (uint64, er
 	reply, err := l.nc.RequestMsg(msg, wait)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
+		if l.rest != nil {
+			l.rest.abandon()
+		}
 		return 0, &refusedError{text: "the log is switched off after a failure of the disk: make room and restart the process"}
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrMaxPayload):
 		return 0, &refusedError{text: err.Error()} // it was not sent
@@ -102,6 +116,7 @@ func (l *jsLog) purge(ctx context.Context, before uint64) error {
 
 // call makes a request of the JetStream API.
 func (l *jsLog) call(ctx context.Context, subject string, req, reply any) error {
+	l.wake()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var body []byte
@@ -123,6 +138,7 @@ func (l *jsLog) call(ctx context.Context, subject string, req, reply any) error 
 
 // each calls fn with every message from sequence number first to last, in order.
 func (l *jsLog) each(ctx context.Context, first, last uint64, fn func(seq uint64, data []byte) error) error {
+	l.wake()
 	inbox := l.nc.NewInbox()
 	sub, err := l.nc.SubscribeSync(inbox)
 	if err != nil {

@@ -324,5 +324,6 @@ func (s *store) close() {
 	s.closed.Store(true)
 	s.turn <- struct{}{} // a commit under way ends within its patience
 	s.unlock()
+	s.js.rest.end()
 	s.m.close()
 }

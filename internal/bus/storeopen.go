@@ -23,7 +23,7 @@ const storeMarker = "store"
 
 // openStore opens the log of a server, or makes it, loads it into memory, and
 // begins a new era. nc is used by nobody else.
-func openStore(ctx context.Context, nc *nats.Conn, dir string, log *slog.Logger) (*store, error) {
+func openStore(ctx context.Context, nc *nats.Conn, dir string, log *slog.Logger) (_ *store, err error) {
 	s := &store{
 		log: log, js: &jsLog{nc: nc}, m: newMirror(), dir: dir,
 		free: freeBytes, patience: ackTimeout, slack: cleanSlack,
@@ -33,6 +33,12 @@ func openStore(ctx context.Context, nc *nats.Conn, dir string, log *slog.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", dir, err)
 	}
+	s.js.rest = newRester()
+	defer func() {
+		if err != nil {
+			s.js.rest.end()
+		}
+	}()
 	former, err := s.load(ctx, state)
 	if err != nil {
 		return nil, fmt.Errorf("load store in %s: %w", dir, err)
