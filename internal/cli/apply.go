@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -207,13 +208,22 @@ func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) 
 	// A root may not know its workers; then any gateway's address will do.
 	if list, err := c.Workers(ctx); err == nil {
 		for _, w := range list {
-			if w.Gateway != "" {
+			// A worker says this of itself, and the line invites to be run.
+			if isAddress(w.Gateway) {
 				gateway = w.Gateway
 				break
 			}
 		}
 	}
 	for _, h := range hosts {
-		a.notef("  try: curl -H 'Host: %s' http://%s/", h, gateway)
+		a.notef("  try: curl -H 'Host: %s' http://%s/", clean(h), gateway)
 	}
+}
+
+// isAddress is true for a host:port without anything that a shell or a terminal
+// would understand.
+func isAddress(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-[]"
+	_, _, err := net.SplitHostPort(s)
+	return err == nil && strings.Trim(s, letters) == ""
 }

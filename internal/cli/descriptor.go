@@ -21,7 +21,7 @@ func (a *app) readDescriptor(file string) ([]byte, *api.Application, []api.Warni
 		return nil, nil, nil, a.invalid(name, err)
 	}
 	for _, w := range warnings {
-		a.notef("%s %s", a.paint(a.err, yellow, "warning:"), w.String())
+		a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w.String()))
 	}
 	return source, spec, warnings, nil
 }

@@ -111,14 +111,14 @@ func logEnd(ctx context.Context, c *rest.Client, id string) (int64, error) {
 func (a *app) ended(ctx context.Context, c *rest.Client, id string) (bool, error) {
 	i, err := c.Instance(ctx, id)
 	if notFound(err) {
-		a.notef("%s is gone", id)
+		a.notef("%s is gone", clean(id))
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	if i.State == wire.Terminated || i.State == wire.Failed {
-		a.notef("%s is %s", id, i.State)
+		a.notef("%s is %s", clean(id), clean(string(i.State)))
 		return true, nil
 	}
 	return false, nil

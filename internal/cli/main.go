@@ -179,7 +179,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 }
 
 func (a *app) printError(err error) {
-	a.notef("%s %v", a.paint(a.err, red, "verge:"), err)
+	// Much of it may be what a server, or a program through it, has said.
+	a.notef("%s %s", a.paint(a.err, red, "verge:"), cleanLines(err.Error()))
 }
 
 // notef writes a line to standard error.
@@ -229,8 +230,8 @@ func (a *app) version(ctx context.Context, mode string) error {
 	}
 	if err != nil {
 		// A version without a server is no failure.
-		a.notef("server: %s", strings.SplitN(err.Error(), "\n", 2)[0])
+		a.notef("server: %s", clean(strings.SplitN(err.Error(), "\n", 2)[0]))
 		return nil
 	}
-	return a.printf("server %s at %s", v.Server, c.Host())
+	return a.printf("server %s at %s", clean(v.Server), c.Host())
 }

@@ -36,7 +36,7 @@ func (a *app) poll(ctx context.Context, timeout time.Duration, done func() (bool
 			return ctx.Err()
 		case errors.As(err, &p) && (p.Code == rest.CodeUnreachable || p.Code == "shutting-down"):
 			if !away {
-				a.notef("%s  %s; waiting for it", a.clock(a.opts.Now()), firstLine(err))
+				a.notef("%s  %s; waiting for it", a.clock(a.opts.Now()), clean(firstLine(err)))
 			}
 			away = true
 		case err != nil:
@@ -98,9 +98,9 @@ func (p *progress) show(list []wire.InstanceView) {
 			line += "  " + s.place
 		}
 		if s.why != "" {
-			line += "  " + clean(s.why)
+			line += "  " + s.why
 		}
-		p.a.notef("%s", line)
+		p.a.notef("%s", clean(line))
 	}
 }
 

@@ -103,6 +103,15 @@ func clean(s string) string {
 	}, s)
 }
 
+// cleanLines is clean for a text of several lines.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = clean(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 // age writes a duration as people say it: 12s, 3m, 2h, 5d.
 func age(d time.Duration) string {
 	switch {

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestAge(t *testing.T) {
@@ -34,5 +36,26 @@ func TestAmounts(t *testing.T) {
 func TestClean(t *testing.T) {
 	if got := clean("a\x1b[2Jb\u009bc\nd"); got != "a [2Jb c d" {
 		t.Errorf("%q", got)
+	}
+}
+
+// An error may hold what a server, or a program that it tells of, has chosen.
+func TestErrorsAreClean(t *testing.T) {
+	var out strings.Builder
+	a := &app{err: &out}
+	a.printError(&wire.Problem{Title: "refused", Detail: "\x1b]0;title\ait says\x1b[2J no", Remedy: "try\ragain"})
+	if got, want := out.String(), "verge: refused:  ]0;title it says [2J no\n  → try again\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestOnlyAnAddressIsSuggested(t *testing.T) {
+	for s, want := range map[string]bool{
+		"10.0.0.1:80": true, "[2001:db8::1]:8080": true, "gw.example:8080": true,
+		"": false, "10.0.0.1": false, "$(reboot):80": false, "a:80/\x1b[2J": false, "a:80; b": false,
+	} {
+		if isAddress(s) != want {
+			t.Errorf("%q: %v", s, !want)
+		}
 	}
 }

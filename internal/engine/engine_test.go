@@ -492,3 +492,24 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		}
 	})
 }
+
+// What a process wrote before it ended is bounded at once: the clock may never
+// see it running.
+func TestTheLogOfAnEndedProcessIsRotated(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		o := order(0, 1, 100)
+		r.apply(o)
+		dir := place{dir: filepath.Join(r.dir, instancesDir, web0)}.log()
+		if err := os.WriteFile(filepath.Join(dir, "output.log"), []byte(strings.Repeat("a line of it\n", 1<<19)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.Stop = true
+		r.apply(o)
+		if s := r.status(web0); s.Phase != wire.PhaseStopped {
+			t.Fatalf("%+v", s)
+		}
+		if names, err := os.ReadDir(dir); err != nil || len(names) < 2 {
+			t.Errorf("not rotated: %v, %v", names, err)
+		}
+	})
+}

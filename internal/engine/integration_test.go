@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -165,6 +167,12 @@ func (b *bench) clean() {
 		if err := s.end(context.Background(), id); err != nil {
 			b.t.Error(err)
 		}
+	}
+	// An engine that was killed leaves its control groups to its successor, and
+	// here there is none.
+	d := process.New(process.Options{Base: b.dir})
+	if err := errors.Join(d.Sweep(context.Background(), func(string) bool { return false }), d.Close()); err != nil {
+		b.t.Error(err)
 	}
 }
 

@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -69,4 +71,11 @@ type kit struct {
 	forgotten func(in *instance) bool
 	// hurry is closed when a shutdown's patience is over.
 	hurry <-chan struct{}
+}
+
+// rotate keeps the log of an instance within its bounds.
+func (k *kit) rotate(id wire.InstanceID) {
+	dir := place{dir: filepath.Join(k.dir, instancesDir, id)}.log()
+	_, err := logfile.Rotate(dir, logfile.Options{Logger: k.log})
+	k.problems.set(logSubject(id), err)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy"
-	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -183,9 +182,7 @@ func (e *Engine) rotate(ctx context.Context) {
 			}
 		}
 		for _, id := range ids {
-			dir := place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}.log()
-			_, err := logfile.Rotate(dir, logfile.Options{Logger: e.log})
-			e.kit.problems.set(logSubject(id), err)
+			e.kit.rotate(id)
 		}
 		if timer == nil {
 			timer = time.NewTimer(rotateEvery)

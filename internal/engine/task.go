@@ -278,8 +278,11 @@ func (in *instance) over(act life.Action, why string) {
 	in.kit.router.LocalChanged() // it asks for what is shown
 }
 
-// cleanup removes what the driver made for a task that has ended.
+// cleanup removes what the driver made for a task that has ended, and bounds
+// what it has written.
 func (in *instance) cleanup(task runtime.Task) {
+	// The clock looks at the logs of what runs, and may never have met this one.
+	defer in.kit.rotate(in.id)
 	if task == nil {
 		return
 	}

@@ -213,13 +213,14 @@ func (v *view) lastLines(n int64) (int64, error) {
 
 // check returns errOvertaken if a rotation since load may have freed what was
 // then read, or may be what load took for a loss. The rotator puts the segment
-// in place first: without a new segment there was no new hole.
+// in place first; a hole without one, which it makes on a full disk, shows in
+// where the live file begins.
 func (v *view) check() error {
 	now, err := load(v.dir)
 	if err != nil {
 		return err
 	}
-	if now.base != v.layout.base || now.archived() != v.layout.archived() {
+	if now.base != v.layout.base || now.archived() != v.layout.archived() || now.first != v.layout.first {
 		return errOvertaken
 	}
 	return nil

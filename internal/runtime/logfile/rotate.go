@@ -138,12 +138,22 @@ func (r *rotator) rotate() error {
 		l.cut = false
 	}
 	r.skip()
-	for l.end()-l.first > r.opts.MaxLive {
+	for relieved := false; l.end()-l.first > r.opts.MaxLive; {
 		cut, err := r.lineEnd(l.first + r.opts.MaxLive)
 		if err != nil {
 			return err
 		}
-		if err := r.archive(cut); err != nil {
+		err = r.archive(cut)
+		if !relieved && diskFull(err) {
+			// It may be this log that filled the disk. What is not kept anyway is
+			// given back first, or there would never be room again.
+			if perr := r.opts.punch(r.live, l.first-l.base); perr != nil {
+				return errors.Join(err, perr)
+			}
+			relieved = true
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -158,6 +168,11 @@ func (r *rotator) rotate() error {
 		return fmt.Errorf("free archived blocks: %w", err)
 	}
 	return nil
+}
+
+// diskFull says whether there was no room for what was to be written.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // freed says whether nothing that is archived takes a block of the live file any
