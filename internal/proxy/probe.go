@@ -28,10 +28,16 @@ func waitOrDone(ctx context.Context) func(time.Duration) bool {
 
 // runProber looks after what is ejected. It sleeps without a timer while
 // nothing is.
+//
+// A round may take long where many workers are gone; what is ready again on this
+// one does not wait for it.
 func (r *Router) runProber(ctx context.Context) {
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	var round chan struct{} // closed when the round under way is over; nil: none is
 	for {
 		var timer <-chan time.Time
-		if next, any := r.nextProbe(); any {
+		if next, any := r.nextProbe(); any && round == nil {
 			timer = time.After(time.Until(next))
 		}
 		select {
@@ -39,10 +45,18 @@ func (r *Router) runProber(ctx context.Context) {
 			return
 		case <-r.localChanged:
 			r.askLocal()
+			r.probeDue(ctx, true)
 		case <-r.probe:
 			// Something was ejected: look at the times again.
+		case <-round:
+			round = nil
 		case <-timer:
-			r.probeDue(ctx)
+			done := make(chan struct{})
+			round = done
+			rounds.Go(func() {
+				defer close(done)
+				r.probeDue(ctx, false)
+			})
 		}
 	}
 }
@@ -84,14 +98,17 @@ func (r *Router) askLocal() {
 	}
 }
 
-// probeDue probes what is due. Endpoints behind the same address share the fate
+// probeDue probes what is due, or only what of it is on this worker. Endpoints behind the same address share the fate
 // of its first probe if the address itself does not answer.
-func (r *Router) probeDue(ctx context.Context) {
+func (r *Router) probeDue(ctx context.Context, localOnly bool) {
 	groups := map[string][]*endpoint{}
 	now := time.Now()
 	for _, s := range r.table.Load().services {
 		s.mu.Lock()
 		for _, e := range s.endpoints {
+			if localOnly && !e.local {
+				continue
+			}
 			if due, ok := e.health.ProbeDue(); ok && !due.After(now) && s.view.Endpoints[e.index].Ready {
 				group := e.Address
 				if e.local {
