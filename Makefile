@@ -20,7 +20,8 @@ build: ## bin/verge and the programs of the examples: static, stripped, with a v
 
 demo: build ## a guestbook over three clusters, a killed worker, a killed root; KEEP=1 leaves it running
 	@tools/needs redis-server
-	@go build -o bin/demo ./tools/demo
+	@echo "building the demo"
+	@$(GOBUILD) -o bin/demo ./tools/demo
 	@bin/demo $(if $(KEEP),--keep)
 
 test: fmt vet lint unit ## all that a change must pass
@@ -50,7 +51,7 @@ bench: ## benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
 
 footprint: build ## what an idle root, cluster and worker cost
-	@go build -o bin/footprint ./tools/footprint
+	@$(GOBUILD) -o bin/footprint ./tools/footprint
 	@bin/footprint
 
 clean: ## remove what was built

@@ -56,7 +56,9 @@ func (w *world) badDescriptors(t *testing.T) {
 		"missing port":       {head + "    ports: [{name: a}]\n    readiness: {tcp: {port: b}}\n", []string{":6:", "services.main.readiness", "b"}},
 		"second document":    {head + "---\n" + head, []string{":5:1", "second document"}},
 		"2 MiB":              {"# " + strings.Repeat("x", 2<<20) + "\n" + head, []string{"1 MiB"}},
-		"binary rubbish":     {string(noise), []string{":1:", "UTF-8"}},
+		"binary rubbish":     {string(noise), []string{"is not "}},
+		"bytes of no text":   {"a: \xff\xfe\xfd", []string{":1:4", "UTF-8"}},
+		"control characters": {"a: \x1f", []string{":1:4", "control character"}},
 		"nothing":            {"", nil},
 	} {
 		file := w.file("bad-", c.text)

@@ -163,6 +163,9 @@ func Lock(dir string) (unlock func(), err error) {
 // its engine. Its agent must have ended: it would start the engine again. What
 // ran starts again with the next agent.
 func Stop(ctx context.Context, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, wire.EngineConfigFile)); err != nil {
+		return wire.Problemf(0, "no-worker", "give the --data-dir that verge worker was started with; an engine whose folder was removed is ended with kill", "there is no worker in this folder", "%v", err)
+	}
 	unlock, err := Lock(dir)
 	if err != nil {
 		return err

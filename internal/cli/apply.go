@@ -180,17 +180,16 @@ func missingParts(v *wire.AppView) string {
 		return "; nothing was heard of it"
 	}
 	var b strings.Builder
-	if v.Message != "" {
-		b.WriteString(": " + v.Message)
-	}
 	for _, s := range v.Services {
-		if s.Ready >= s.Wanted && s.Message == "" {
-			continue
+		switch {
+		case s.Message != "":
+			fmt.Fprintf(&b, "\n  service %s: %s", s.Name, s.Message)
+		case s.Ready < s.Wanted:
+			fmt.Fprintf(&b, "\n  service %s: %d of %d ready", s.Name, s.Ready, s.Wanted)
 		}
-		fmt.Fprintf(&b, "\n  service %s: %d of %d ready", s.Name, s.Ready, s.Wanted)
-		if s.Message != "" {
-			b.WriteString(": " + s.Message)
-		}
+	}
+	if b.Len() == 0 && v.Message != "" {
+		b.WriteString(": " + v.Message)
 	}
 	return b.String()
 }
@@ -199,14 +198,20 @@ func missingParts(v *wire.AppView) string {
 func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) {
 	var hosts []string
 	for _, s := range v.Services {
-		hosts = append(hosts, s.Hosts...)
+		if s.Ready > 0 {
+			hosts = append(hosts, s.Hosts...)
+		}
 	}
 	if len(hosts) == 0 {
 		return
 	}
 	gateway := "GATEWAY"
-	// A root may not know its workers; then any gateway's address will do.
-	if list, err := c.Workers(ctx); err == nil {
+	list, err := c.Workers(ctx)
+	if err == nil {
+		if !slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Gateway != "" }) {
+			a.notef("  no worker is a gateway for users' requests: start one with --gateway :8480")
+			return
+		}
 		for _, w := range list {
 			// A worker says this of itself, and the line invites to be run.
 			if isAddress(w.Gateway) {
@@ -215,6 +220,7 @@ func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) 
 			}
 		}
 	}
+	// Where the workers cannot be seen any gateway's address will do.
 	for _, h := range hosts {
 		a.notef("  try: curl -H 'Host: %s' http://%s/", clean(h), gateway)
 	}

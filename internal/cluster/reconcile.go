@@ -346,7 +346,7 @@ func (t *tx) roll(now time.Time) {
 				t.giveOrder(&next, s)
 				calm = false
 			case i.State != wire.Running:
-				next.LastExit = nil // it says nothing about the new program
+				next.LastExit, next.Avoid = nil, nil // they say nothing about the new program
 				t.put(next)
 				calm = false
 			case behind == nil || (behind.Ready && !i.Ready):

@@ -230,6 +230,14 @@ func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) { return 
 // Workers implements rest.Backend.
 func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
 	out, _ := b.workers(ctx)
+	if len(out) > 0 {
+		return out, nil
+	}
+	for _, cl := range b.clusters() {
+		if cl.Aggregate != nil && !cl.Aggregate.Details {
+			return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+cl.Name+", or start it with --share-details", "workers cannot be seen here", "cluster %s keeps its details to itself", cl.Name)
+		}
+	}
 	return out, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -62,6 +63,7 @@ type cluster struct {
 }
 
 type refusal struct {
+	spec  *api.Service // what it could not run; another program is another question
 	until time.Time
 	why   string
 }

@@ -139,7 +139,9 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		}
 	}
 	wait := min(refuseMin<<min(max(times-1, 0), 10), refuseMax)
-	c.refused[i.App+"."+i.Service] = refusal{until: now.Add(wait), why: rep.Reason}
+	if app := t.m.apps[i.App]; app != nil && app.Revision == rep.Revision && app.Spec.Services[i.Service] != nil {
+		c.refused[i.App+"."+i.Service] = refusal{spec: app.Spec.Services[i.Service], until: now.Add(wait), why: rep.Reason}
+	}
 	i = t.advance(i, wire.Requested, now, "given back by cluster "+i.Cluster+": "+rep.Reason)
 	if !slices.Contains(i.Avoid, i.Cluster) {
 		i.Avoid = append(i.Avoid, i.Cluster)
@@ -246,7 +248,7 @@ func (t *tx) place(now time.Time) {
 		list := waiting[key]
 		svc := t.m.apps[list[0].App].Spec.Services[list[0].Service]
 		begin := time.Now()
-		d := place.RankClusters(t.views(key, given, now), place.Request{
+		d := place.RankClusters(t.views(key, svc, given, now), place.Request{
 			Instance: key, Count: len(list), Runtime: svc.Runtime, Demand: svc.Resources,
 			Affinity: svc.Affinity, Spread: svc.Spread, Scheduler: svc.Scheduler,
 		})
@@ -324,7 +326,7 @@ func (g *given) add(i *wire.Instance, need api.Resources) {
 }
 
 // views are the clusters as the ranking sees them for one service.
-func (t *tx) views(svc string, g given, now time.Time) []place.ClusterView {
+func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []place.ClusterView {
 	out := make([]place.ClusterView, 0, len(t.m.clusters))
 	for _, name := range records.SortedKeys(t.m.clusters) {
 		c := t.m.clusters[name]
@@ -335,7 +337,7 @@ func (t *tx) views(svc string, g given, now time.Time) []place.ClusterView {
 				v.Areas = c.agg.Areas
 			}
 		}
-		if r, ok := c.refused[svc]; ok && now.Before(r.until) {
+		if r, ok := c.refused[svc]; ok && now.Before(r.until) && (r.spec == spec || r.spec.SameProgram(spec)) {
 			v.Refused = cmp.Or(r.why, "it gave an instance back")
 		}
 		out = append(out, v)

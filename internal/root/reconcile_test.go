@@ -224,3 +224,34 @@ func TestAClusterSpeaksOnlyForWhatItWasGiven(t *testing.T) {
 		t.Errorf("routes to %+v", r.Endpoints)
 	}
 }
+
+// What a cluster could not run says nothing about another program, be it under
+// the same name: a corrected descriptor must not wait for the sins of the old.
+func TestACorrectedProgramIsAskedForAtOnce(t *testing.T) {
+	for _, again := range []bool{false, true} { // applied over the old one, or after deleting it
+		s := newSim(t, "edge")
+		s.fakes["edge"].room = 1
+		s.apply("app", 1, nil)
+		s.tick(time.Second)
+		s.fakes["edge"].runs["app.web.0"] = wire.Reported{Instance: wire.Instance{V: wire.Version, ID: "app.web.0", App: "app", Service: "web", State: wire.Requested, Revision: 1, Reason: "command not found"}}
+		s.fakes["edge"].room = 0
+		s.ticks(3, time.Second)
+		if i := s.m.insts["app.web.0"]; i.State != wire.Requested || len(s.m.clusters["edge"].refused) != 1 {
+			t.Fatalf("it was not refused\n%s", s.dump())
+		}
+		s.fakes["edge"].room = 5
+		s.ticks(2, time.Second)
+		if s.running("app") != 0 {
+			t.Fatalf("the same program was asked for again at once\n%s", s.dump())
+		}
+		if again {
+			s.delete("app")
+			s.ticks(2, time.Second)
+		}
+		s.apply("app", 1, func(v *api.Service) { v.Command = []string{"right"} })
+		s.ticks(3, time.Second)
+		if s.running("app") != 1 {
+			t.Errorf("deleted first %v: the corrected program does not run\n%s", again, s.dump())
+		}
+	}
+}
