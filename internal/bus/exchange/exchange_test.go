@@ -409,3 +409,23 @@ func TestAnOrderlyEndIsAnnounced(t *testing.T) {
 		}
 	})
 }
+
+// An upper side that is back but not ready yet must not be given up for as long
+// as it was away.
+func TestALinkThatIsBackIsTriedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		time.Sleep(time.Second)
+		p.stop() // nobody answers, and the link is cut
+		p.low.SetConnected(false)
+		p.observe("a", `"running"`)
+		time.Sleep(10 * time.Minute)
+		p.low.SetConnected(true)
+		time.Sleep(100 * time.Millisecond) // the first try meets nobody
+		p.stop = nil
+		p.startUpper(p.store)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		equal(t, "observed", p.seen(), map[string]string{"a": `"running"`})
+	})
+}

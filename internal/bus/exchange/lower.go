@@ -125,7 +125,8 @@ func (l *Lower) Run(ctx context.Context) error {
 			if ok, _ := l.Conn.Connected(); !ok {
 				continue // nothing to say it to; the next change or timer tries
 			}
-			r.needStatus, r.lambda = true, l.Min
+			// Whoever is there now may not be ready for us yet: try again soon.
+			r.needStatus, r.lambda, r.failures = true, l.Min, 0
 		case <-timer.C:
 		}
 		again, err := r.once(ctx)
