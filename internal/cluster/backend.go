@@ -10,6 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -155,7 +156,7 @@ func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanatio
 	if err != nil {
 		return out, fmt.Errorf("looking up the decision about %s: %w", id, err)
 	}
-	var rec whyRecord
+	var rec place.Record
 	if err := json.Unmarshal(e.Value, &rec); err != nil {
 		return out, fmt.Errorf("stored decision about %s: %w", id, err)
 	}

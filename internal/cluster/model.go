@@ -22,7 +22,7 @@ const (
 	keyShare    = "share."  // + app.service: wire.Share, from the root
 	keyFar      = "far."    // + app.service: wire.Route, from the root
 	keyInstance = "inst."   // + id: wire.Instance
-	keyWhy      = "why."    // + id: whyRecord
+	keyWhy      = "why."    // + id: place.Record
 	keyOrder    = "to."     // + worker.id: wire.Order
 	keyRoute    = "route."  // + app.service: wire.Route, for the workers
 	keyUp       = "up."     // + id: wire.Reported, for the root
@@ -38,13 +38,6 @@ type workerRecord struct {
 	PublicKey string `json:"public_key"`
 	// KeyHash of its TLS key, for the same reason.
 	KeyHash string `json:"key_hash"`
-}
-
-// whyRecord is a decision about an instance, kept with it.
-type whyRecord struct {
-	V        int            `json:"v"`
-	At       time.Time      `json:"at"`
-	Decision place.Decision `json:"decision"`
 }
 
 // worker is a registered worker: what is stored, and what is known of it now.
@@ -78,8 +71,7 @@ type model struct {
 	workers map[string]*worker
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
-	// refused remembers workers that refused an instance although the books said
-	// that it fits, until when they are not asked again.
+	// started is when this process did: workers get time to report before that counts.
 	started time.Time
 }
 
@@ -135,7 +127,7 @@ type tx struct {
 	orders map[string]*wire.Order             // nil: deleted
 	routes map[string]*wire.Route             // nil: deleted
 	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
-	whys   map[wire.InstanceID]*whyRecord     // nil: deleted
+	whys   map[wire.InstanceID]*place.Record  // nil: deleted
 	// nudge are the workers whose desired state changes; all of them if all.
 	nudge map[string]bool
 	all   bool
@@ -149,7 +141,7 @@ func (m *model) begin() *tx {
 	return &tx{
 		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
-		whys: map[string]*whyRecord{}, nudge: map[string]bool{},
+		whys: map[string]*place.Record{}, nudge: map[string]bool{},
 	}
 }
 

@@ -422,7 +422,7 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now
 	i.Restarts = 0
 	i.Unreachable = false
 	t.put(i)
-	t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	t.giveOrder(&i, s)
 	if u := use[d.Chosen]; u != nil {
 		u.used.CPU += s.Spec.Resources.CPU
@@ -451,7 +451,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	default:
 		i = t.advance(i, wire.Requested, now, t.m.tier(), reason)
 		i.Worker = ""
-		t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+		t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 		t.event("instance/"+i.ID, "given back to the root: %s", reason)
 	}
 	t.put(i)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -94,7 +95,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if full {
 		shares, far = map[string]*wire.Share{}, map[string]*wire.Route{}
 	} else {
-		shares, far = clone(shares), clone(far)
+		shares, far = maps.Clone(shares), maps.Clone(far)
 	}
 	var groups [][]bus.Op
 	for _, ch := range changes {
@@ -154,14 +155,6 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	c.m.shares, c.m.far, c.have = shares, far, to
 	loop.Poke(c.wake)
 	return nil
-}
-
-func clone[T any](m map[string]*T) map[string]*T {
-	out := make(map[string]*T, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 func apply[T any](m map[string]*T, key string, ch wire.Change) error {

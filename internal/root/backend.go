@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -184,7 +185,7 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 	case err != nil:
 		return out, fmt.Errorf("reading the root's decision: %w", err)
 	default:
-		var rec whyRecord
+		var rec place.Record
 		if err := json.Unmarshal(e.Value, &rec); err != nil {
 			return out, fmt.Errorf("stored decision about %s: %w", id, err)
 		}

@@ -19,7 +19,7 @@ import (
 const (
 	keyApp      = "app."     // + name: wire.Application
 	keyInstance = "inst."    // + id: wire.Instance, the root's part of its life
-	keyWhy      = "why."     // + id: whyRecord
+	keyWhy      = "why."     // + id: place.Record
 	keyShare    = "to."      // + cluster.app.service: wire.Share
 	keyRoute    = "route."   // + app.service: wire.Route, for all clusters
 	keyCluster  = "cluster." // + name: clusterRecord
@@ -34,13 +34,6 @@ type clusterRecord struct {
 	Version string    `json:"version,omitempty"`
 	// KeyHash of its authority's key: a second cluster cannot take its name.
 	KeyHash string `json:"key_hash"`
-}
-
-// whyRecord is a decision about an instance, kept with it.
-type whyRecord struct {
-	V        int            `json:"v"`
-	At       time.Time      `json:"at"`
-	Decision place.Decision `json:"decision"`
 }
 
 // cluster is a registered cluster: what is stored, and what is known of it now.
@@ -122,7 +115,7 @@ type tx struct {
 	m      *model
 	apps   map[string]*wire.Application
 	insts  map[wire.InstanceID]*wire.Instance
-	whys   map[wire.InstanceID]*whyRecord
+	whys   map[wire.InstanceID]*place.Record
 	shares map[string]*wire.Share
 	routes map[string]*wire.Route
 	// touched are the keys of insts by app.service.
@@ -137,7 +130,7 @@ type event struct{ subject, what string }
 
 func (m *model) begin() *tx {
 	return &tx{
-		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*whyRecord{},
+		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
 		touched: map[string]map[wire.InstanceID]struct{}{},
 	}

@@ -259,7 +259,7 @@ func (t *tx) place(now time.Time) {
 				i := t.advance(*list[n], wire.ClusterScheduled, now, "delegated to cluster "+sh.Cluster)
 				i.Cluster, i.Avoid = sh.Cluster, nil
 				t.put(i)
-				t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+				t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 				n++
 			}
 		}
@@ -268,7 +268,7 @@ func (t *tx) place(now time.Time) {
 				next := *i
 				next.Reason = d.Reason
 				t.put(next)
-				t.whys[i.ID] = &whyRecord{V: wire.Version, At: now, Decision: d}
+				t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 				t.event("instance/"+i.ID, "waits: %s", d.Reason)
 			}
 		}

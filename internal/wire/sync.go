@@ -78,14 +78,12 @@ type FetchReply struct {
 	Moved   bool     `json:"mv,omitempty"`
 }
 
-// Down is what the upper side sends to the lower one.
+// Down is what the upper side sends to the lower one unasked. Questions (Ask)
+// are requests on a subject of their own.
 type Down struct {
 	V int `json:"v"`
 	// Nudge asks for a report now.
 	Nudge bool `json:"n,omitempty"`
-	// Ask is a question about the lower side's inside (logs, explain); answered
-	// as the reply of the request.
-	Ask *Ask `json:"a,omitempty"`
 }
 
 // Ask is a read-only question. What is one of "logs", "explain" (of Instance),

@@ -2,9 +2,17 @@ package place
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// Record is a decision as a tier stores it with the instance that it is about.
+type Record struct {
+	V        int       `json:"v"`
+	At       time.Time `json:"at"`
+	Decision Decision  `json:"decision"`
+}
 
 // Replay decides again on the inputs that d carries. The answer equals d but for
 // TookNs, which is zero. It is an error if d left its inputs out, is of a kind
