@@ -117,10 +117,12 @@ func TestTieHashIsStable(t *testing.T) {
 	}
 }
 
-// Memory does not grow with the number of workers.
+// Memory does not grow with the number of workers: an allocation for each would
+// be 10,000. The few there are, for the words of the record, vary: under the race
+// detector sync.Pool, which fmt uses, forgets at random.
 func TestScheduleAllocates(t *testing.T) {
 	ws, req := many(10000), with(unchanged)
-	if n := testing.AllocsPerRun(5, func() { Schedule(ws, req) }); n > 40 {
+	if n := testing.AllocsPerRun(5, func() { Schedule(ws, req) }); n > 500 {
 		t.Errorf("%v allocations for 10,000 workers", n)
 	}
 }
