@@ -145,6 +145,8 @@ type fakeTask struct {
 	signals []string
 	killed  bool
 	cleaned int
+	execs   []runtime.Exec
+	beside  func(runtime.Exec) (wire.Exit, error) // what Exec says; nil is success
 }
 
 func (t *fakeTask) over() bool {
@@ -193,6 +195,17 @@ func (t *fakeTask) Signal(name string) error {
 		t.end(143)
 	}
 	return nil
+}
+
+func (t *fakeTask) Exec(_ context.Context, e runtime.Exec) (wire.Exit, error) {
+	t.mu.Lock()
+	t.execs = append(t.execs, e)
+	beside := t.beside
+	t.mu.Unlock()
+	if beside == nil {
+		return wire.Exit{}, nil
+	}
+	return beside(e)
 }
 
 func (t *fakeTask) Kill(context.Context) error {

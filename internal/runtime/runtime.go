@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
@@ -66,8 +67,23 @@ type Task interface {
 	// Cleanup removes what the driver made for the task (control groups), after
 	// its end, killing what is left of its tree. Logs stay.
 	Cleanup() error
+	// Exec runs a command beside the task: in its working directory, under its
+	// limits and counted as its use. It returns when the command and all that it
+	// started have ended; what is left of them when the command itself ends, or
+	// when ctx is done, is killed. An error other than ctx's says in words why
+	// nothing was run.
+	Exec(ctx context.Context, e Exec) (wire.Exit, error)
 	// Usage now; zero values where it is not known.
 	Usage() Usage
+}
+
+// Exec is a command to run beside a task.
+type Exec struct {
+	Command []string // program first; looked up in Env's PATH
+	Env     []string // complete environment, KEY=value
+	// Stdin, Stdout and Stderr of the command, which stay the caller's to close;
+	// nil is /dev/null.
+	Stdin, Stdout, Stderr *os.File
 }
 
 // Usage of a task.

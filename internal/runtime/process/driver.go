@@ -174,7 +174,12 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	if err != nil && !errors.Is(err, cgroup.ErrUnavailable) {
 		return nil, fmt.Errorf("cannot limit %s: %w", s.ID, err)
 	}
-	proc, err := spawn(ctx, path, s, out, group)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, errors.Join(err, removeGroup(group))
+	}
+	defer null.Close() //nolint:errcheck // nothing is written to it
+	proc, err := spawn(ctx, path, s, [3]*os.File{null, out, out}, group)
 	if err != nil {
 		return nil, errors.Join(explain(err, path, s), removeGroup(group))
 	}
@@ -219,7 +224,9 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*
 	if err != nil {
 		return nil, fmt.Errorf("adopt %s: %w", s.ID, err)
 	}
-	return newTask(s, h, proc, group), nil
+	t := newTask(s, h, proc, group)
+	t.sweepExecs(ctx, d.log)
+	return t, nil
 }
 
 // bury removes what a task that is gone has left behind. After a reboot there

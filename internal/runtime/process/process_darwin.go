@@ -55,12 +55,7 @@ func startTime(pid int) (started uint64, ok bool) {
 	return uint64(t.Sec)*1_000_000 + uint64(t.Usec), k.Proc.P_stat != stateZombie
 }
 
-func spawn(_ context.Context, path string, s runtime.Spec, out *os.File, _ *cgroup.Group) (*process, error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer null.Close() //nolint:errcheck // read only
+func spawn(_ context.Context, path string, s runtime.Spec, stdio [3]*os.File, _ *cgroup.Group) (*process, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
@@ -68,7 +63,7 @@ func spawn(_ context.Context, path string, s runtime.Spec, out *os.File, _ *cgro
 	pid, err := syscall.ForkExec(path, s.Command, &syscall.ProcAttr{
 		Dir:   s.Dir,
 		Env:   s.Env,
-		Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
+		Files: []uintptr{stdio[0].Fd(), stdio[1].Fd(), stdio[2].Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

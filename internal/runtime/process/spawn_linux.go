@@ -18,16 +18,11 @@ import (
 // umask of instances: what they make is readable by others, writable by none.
 const umask = 0o022
 
-// spawn starts the program at path in a session of its own and in g.
-func spawn(ctx context.Context, path string, s runtime.Spec, out *os.File, g *cgroup.Group) (*process, error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer null.Close() //nolint:errcheck // read only
-
+// spawn starts the program at path in a session of its own and in g, which may
+// be nil.
+func spawn(ctx context.Context, path string, s runtime.Spec, stdio [3]*os.File, g *cgroup.Group) (*process, error) {
 	var pid int
-	err = onOwnThread(func() error {
+	err := onOwnThread(func() error {
 		// The umask belongs to a process's threads together; this one leaves their
 		// company, and the child inherits. Where that is forbidden (a container's
 		// filter) the engine's own umask holds.
@@ -37,7 +32,7 @@ func spawn(ctx context.Context, path string, s runtime.Spec, out *os.File, g *cg
 		attr := &syscall.ProcAttr{
 			Dir:   s.Dir,
 			Env:   s.Env,
-			Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
+			Files: []uintptr{stdio[0].Fd(), stdio[1].Fd(), stdio[2].Fd()},
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		}
 		fork := func() error { return forkExec(ctx, path, s.Command, attr, &pid) }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,8 +17,10 @@ import (
 
 // task is one started or adopted process tree.
 type task struct {
+	id      wire.InstanceID
 	handle  runtime.Handle
 	attempt int
+	dir     string
 	logDir  string
 	proc    *process
 	group   *cgroup.Group // nil without control groups
@@ -38,7 +39,7 @@ type task struct {
 
 func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
 	t := &task{
-		handle: h, attempt: s.Attempt, logDir: s.LogDir, proc: p, group: g,
+		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, proc: p, group: g,
 		ended: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if g != nil {
@@ -54,15 +55,8 @@ func (t *task) watch() {
 	if err != nil {
 		return // stopped by Close
 	}
-	e := wire.Exit{Code: -1, Unknown: true, At: time.Now(), Attempt: t.attempt}
-	if known {
-		e.Unknown = false
-		e.Code = status.ExitStatus()
-		if status.Signaled() {
-			e.Code = 128 + int(status.Signal())
-			e.Signal = signalName(status.Signal())
-		}
-	}
+	e := exitOf(status, known)
+	e.Attempt = t.attempt
 	e.OOM = t.oom(e)
 	t.exit = e
 	close(t.ended)

@@ -191,9 +191,10 @@ type engineOrder struct {
 	Suite  string
 	Base   string
 	Spec   runtime.Spec
-	Exec   bool   // execute the successor once the task is started
-	Handle string // file for the handle
-	Exit   string // file for the exit that the successor sees
+	Exec   bool     // execute the successor once the task is started
+	Beside []string // run beside the task
+	Handle string   // file for the handle
+	Exit   string   // file for the exit that the successor sees
 }
 
 // engine is an engine that starts one task, writes its handle down, and then
@@ -209,6 +210,11 @@ func engine(args []string, suites []Suite) error {
 	}
 	if err := writeJSON(o.Handle, t.Handle()); err != nil {
 		return err
+	}
+	if o.Beside != nil {
+		if _, err := t.Exec(context.Background(), runtime.Exec{Command: o.Beside}); err != nil {
+			return err
+		}
 	}
 	if !o.Exec {
 		block()

@@ -59,6 +59,8 @@ func (s Suite) Run(t *testing.T) {
 		{"adopt after the engine executed its successor", testAdoptInPlace},
 		{"adopt what is gone", testAdoptGone},
 		{"what a gone task left is killed", testAdoptLeftovers},
+		{"a command beside a task", testExec},
+		{"what a dead engine ran beside a task", testExecLeftovers},
 		{"a hundred tasks", testMany},
 		{"usage", testUsage},
 		{"memory limit", testMemoryLimit},

@@ -62,3 +62,9 @@ func (*Group) OOMKills() int64 { return 0 }
 
 // Usage is not known.
 func (*Group) Usage() Usage { return Usage{CPU: -1, Memory: -1, PIDs: -1} }
+
+// Sub returns ErrUnavailable.
+func (*Group) Sub(string) (born, own *Group, err error) { return nil, nil, ErrUnavailable }
+
+// RemoveSubs does nothing.
+func (*Group) RemoveSubs(context.Context) error { return nil }

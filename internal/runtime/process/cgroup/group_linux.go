@@ -59,6 +59,60 @@ func (g *Group) Fork(attr *syscall.SysProcAttr, fork func() error) error {
 	return fork()
 }
 
+// subPrefix begins the names of groups that Sub makes, so that they are not
+// taken for those of a program.
+const subPrefix = "verge-"
+
+// Sub makes a group within the group, by which some processes of the task can be
+// told from its others: born is what to Fork them into, own what to Kill and to
+// Remove in the end. The limits of the group hold for all together, and what
+// ends the group ends them too.
+func (g *Group) Sub(name string) (born, own *Group, err error) {
+	if !validName(name) || len(g.dirs) == 0 {
+		return nil, nil, fmt.Errorf("control group: bad name %q", name)
+	}
+	// One hierarchy is enough to tell them apart, and there a group without
+	// settings of its own must change nothing: so not in that of memory in version
+	// 1, where old kernels do not count a child's use for its parent, and not in
+	// that of cpu, where it would compete with the task.
+	at := slices.IndexFunc(g.dirs, func(d dir) bool { return d.v2 || slices.Contains(d.controllers, "pids") })
+	at = max(at, 0)
+	for n := range 100 {
+		d := dir{path: filepath.Join(g.dirs[at].path, fmt.Sprintf("%s%s-%d", subPrefix, name, n)), v2: g.dirs[at].v2}
+		err = os.Mkdir(d.path, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("make control group: %w", err)
+		}
+		if !d.v2 { // version 2 enables no controllers in it
+			d.controllers = g.dirs[at].controllers
+		}
+		dirs := slices.Clone(g.dirs)
+		dirs[at] = d
+		return &Group{dirs: dirs}, &Group{dirs: []dir{d}}, nil
+	}
+	return nil, nil, fmt.Errorf("make control group: %w", err)
+}
+
+// RemoveSubs removes all groups that Sub has made, and kills what is in them.
+func (g *Group) RemoveSubs(ctx context.Context) error {
+	var errs []error
+	for _, d := range g.dirs {
+		entries, err := os.ReadDir(d.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("list control group: %w", err))
+		}
+		for _, e := range entries {
+			if e.IsDir() && strings.HasPrefix(e.Name(), subPrefix) {
+				errs = append(errs, (&Group{dirs: []dir{{path: filepath.Join(d.path, e.Name()), v2: d.v2}}}).Remove(ctx))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // with returns the directory that has a controller.
 func (g *Group) with(controller string) (dir, bool) {
 	for _, d := range g.dirs {

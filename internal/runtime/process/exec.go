@@ -1,0 +1,128 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Exec implements runtime.Task. Without control groups a process that has left
+// both its session and its parents behind is not found, as with Kill.
+func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
+	if t.hasEnded() {
+		return wire.Exit{}, runtime.ErrGone
+	}
+	spec := runtime.Spec{ID: t.id, Command: e.Command, Env: e.Env, Dir: t.dir}
+	if err := checkDir(t.dir); err != nil {
+		return wire.Exit{}, err
+	}
+	path, err := resolve(spec)
+	if err != nil {
+		return wire.Exit{}, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return wire.Exit{}, err
+	}
+	defer null.Close() //nolint:errcheck // nothing is written to it
+	stdio := [3]*os.File{e.Stdin, e.Stdout, e.Stderr}
+	for i := range stdio {
+		if stdio[i] == nil {
+			stdio[i] = null
+		}
+	}
+	var born, own *cgroup.Group
+	if t.group != nil {
+		if born, own, err = t.group.Sub("exec"); err != nil {
+			return wire.Exit{}, err
+		}
+	}
+	proc, err := spawn(ctx, path, spec, stdio, born)
+	if err != nil {
+		return wire.Exit{}, errors.Join(explain(err, path, spec), removeGroup(own))
+	}
+	return attend(ctx, proc, own)
+}
+
+// attend waits for the end of a command, or of ctx, and ends what is left of it.
+func attend(ctx context.Context, proc *process, own *cgroup.Group) (wire.Exit, error) {
+	type end struct {
+		status syscall.WaitStatus
+		known  bool
+		err    error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		var e end
+		e.status, e.known, e.err = proc.wait()
+		ended <- e
+	}()
+	var e end
+	waiting := true
+	select {
+	case e = <-ended:
+		waiting = false
+	case <-ctx.Done():
+	}
+	// Whoever asked may have no time left; this has its own.
+	kctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftoverTimeout)
+	defer cancel()
+	var err error
+	if own != nil {
+		err = own.Remove(kctx)
+	} else {
+		err = proc.killTree(kctx, "")
+	}
+	if waiting {
+		select {
+		case e = <-ended:
+		case <-kctx.Done(): // it waits for broken hardware
+			proc.stop()
+			e = <-ended
+		}
+	}
+	proc.release()
+	switch {
+	case err != nil:
+		return wire.Exit{}, fmt.Errorf("end the command: %w", err)
+	case waiting:
+		return wire.Exit{}, ctx.Err()
+	case e.err != nil:
+		return wire.Exit{}, e.err
+	}
+	return exitOf(e.status, e.known), nil
+}
+
+// exitOf words how a process ended; known is false where nobody saw it.
+func exitOf(status syscall.WaitStatus, known bool) wire.Exit {
+	x := wire.Exit{Code: -1, Unknown: true, At: time.Now()}
+	if known {
+		x.Unknown = false
+		x.Code = status.ExitStatus()
+		if status.Signaled() {
+			x.Code = 128 + int(status.Signal())
+			x.Signal = signalName(status.Signal())
+		}
+	}
+	return x
+}
+
+// sweepExecs ends commands that ran beside the task when an engine died.
+func (t *task) sweepExecs(ctx context.Context, log *slog.Logger) {
+	if t.group == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
+	defer cancel()
+	if err := t.group.RemoveSubs(ctx); err != nil {
+		log.Warn("commands that ran beside an instance are left", "instance", t.id, "error", err)
+	}
+}
