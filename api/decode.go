@@ -43,6 +43,9 @@ type decoder struct {
 	// aliases counts the aliases around the current value; spent is the size of
 	// what they expanded to so far.
 	aliases, spent int
+	// refused counts the fields around the current one that are not enforced yet:
+	// what is in them is checked, and not refused again.
+	refused int
 }
 
 // decode sets v from n. It leaves v alone where n does not fit.
@@ -71,6 +74,8 @@ func (d *decoder) decode(n *node, v reflect.Value, at where) {
 		v.Set(inner)
 	case t == replicasType:
 		d.replicas(n, v, at)
+	case t == pointType:
+		d.point(n, v, at)
 	case isText(t):
 		d.text(n, v, at)
 	case t.Kind() == reflect.Struct:
@@ -81,6 +86,10 @@ func (d *decoder) decode(n *node, v reflect.Value, at where) {
 		d.list(n, v, at)
 	case t.Kind() == reflect.Int:
 		d.integer(n, v, at)
+	case t.Kind() == reflect.Float64:
+		d.number(n, v, at)
+	case t.Kind() == reflect.Bool:
+		d.truth(n, v, at)
 	default:
 		d.str(n, v, at)
 	}
@@ -162,8 +171,11 @@ func (d *decoder) structure(n *node, v reflect.Value, at where) {
 		row := verdict(to.pattern)
 		switch row.Verdict {
 		case Refused:
-			d.fail(key.pos, to.path, "is not enforced yet", row.Instead)
-			return
+			if d.refused == 0 {
+				d.fail(key.pos, to.path, "is not enforced yet", row.Instead)
+			}
+			d.refused++
+			defer func() { d.refused-- }()
 		case Warned:
 			d.warn(key.pos, to.path, "is accepted and has no effect yet")
 		}
@@ -176,6 +188,7 @@ func (d *decoder) mapping(n *node, v reflect.Value, at where) {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
+	d.count(n, len(n.keys), at)
 	if len(n.keys) == 0 {
 		return // nil and empty are the same, and nil survives being written as JSON
 	}
@@ -216,10 +229,14 @@ func (d *decoder) pairs(n *node, at where, name func(string) where, visit func(k
 }
 
 func (d *decoder) list(n *node, v reflect.Value, at where) {
+	if n.kind == scalarKind && verdict(at.pattern).single {
+		n = &node{kind: listKind, pos: n.pos, values: []*node{n}}
+	}
 	if n.kind != listKind {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
+	d.count(n, len(n.values), at)
 	if len(n.values) == 0 {
 		return // as in mapping
 	}
@@ -235,6 +252,14 @@ func (d *decoder) list(n *node, v reflect.Value, at where) {
 		list = reflect.Append(list, elem)
 	}
 	v.Set(list)
+}
+
+// count checks how many entries a list or mapping has. That there are too few
+// is for the validator, which can say what is missing.
+func (d *decoder) count(n *node, entries int, at where) {
+	if most := verdict(at.pattern).Max; most > 0 && int64(entries) > most {
+		d.fail(n.pos, at.path, fmt.Sprintf("has %d entries, at most %d are allowed", entries, most), "")
+	}
 }
 
 // replicas takes 3 or {min: 3, max: 3}.
@@ -339,6 +364,9 @@ func (d *decoder) str(n *node, v reflect.Value, at where) {
 		return
 	}
 	row, s := verdict(at.pattern), n.text
+	if list, isItem := strings.CutSuffix(at.pattern, "[]"); isItem && row.Path == "" {
+		row = verdict(list) // says what its items are
+	}
 	if row.normal != nil {
 		s = row.normal(s)
 	}

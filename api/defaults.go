@@ -2,8 +2,6 @@ package api
 
 import "cmp"
 
-const defaultFailures = 3
-
 // fillDefaults sets whatever the file is silent about, so that nobody after the
 // parser guesses. A field whose zero value means something (replicas,
 // max_restarts, replace_after) is told from silence by given or by a pointer.
@@ -22,9 +20,19 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	if s.Readiness == nil && len(s.Ports) > 0 {
 		s.Readiness = &Check{TCP: &TCPCheck{}}
 	}
-	if c := s.Readiness; c != nil {
-		fillCheck(c, s.Ports)
+	fillCheck(s.Startup, s.Ports, DefaultInterval, DefaultStartupFailures)
+	fillCheck(s.Readiness, s.Ports, DefaultInterval, DefaultFailures)
+	fillCheck(s.Liveness, s.Ports, DefaultLivenessInterval, DefaultFailures)
+	for name, f := range s.Files {
+		f.Mode = cmp.Or(f.Mode, DefaultFileMode)
+		s.Files[name] = f
 	}
+	// The ring of a GeoJSON polygon ends with its first point.
+	if p := s.Affinity.Polygon; len(p) > 3 && p[0] == p[len(p)-1] {
+		s.Affinity.Polygon = p[:len(p)-1]
+	}
+	s.Restart.Delay = cmp.Or(s.Restart.Delay, DefaultDelay)
+	s.Restart.MaxDelay = cmp.Or(s.Restart.MaxDelay, max(DefaultMaxDelay, s.Restart.Delay))
 	s.Restart.Policy = cmp.Or(s.Restart.Policy, "always")
 	if s.Restart.MaxRestarts == nil {
 		s.Restart.MaxRestarts = new(int)
@@ -54,10 +62,13 @@ func fillPort(p *Port, first bool) {
 	}
 }
 
-func fillCheck(c *Check, ports []Port) {
-	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+func fillCheck(c *Check, ports []Port, interval Duration, failures int) {
+	if c == nil {
+		return
+	}
+	c.Interval = cmp.Or(c.Interval, interval)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.Failures = cmp.Or(c.Failures, defaultFailures)
+	c.Failures = cmp.Or(c.Failures, failures)
 	if len(ports) == 0 {
 		return
 	}

@@ -20,7 +20,8 @@ type Error struct {
 	// plain from the message).
 	Message, Remedy string
 	// Excerpt is the line of the file with a caret under Column, for a terminal;
-	// "" where there is none, and always for values of env, which may be secret.
+	// "" where there is none, and always for values of env and
+	// contents of files, which may be secret.
 	Excerpt string
 }
 
@@ -172,10 +173,11 @@ func enclosing(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// ofEnv says whether path may be a value of env, which may be secret and is
-// not shown.
+// ofEnv says whether path may be a value of env or the content of a file, which
+// may be secret and are not shown.
 func ofEnv(path string) bool {
-	return strings.HasSuffix(path, ".env") || strings.Contains(path, ".env.") || strings.Contains(path, ".env[")
+	return strings.HasSuffix(path, ".env") || strings.Contains(path, ".env.") || strings.Contains(path, ".env[") ||
+		strings.HasSuffix(path, ".content") && strings.Contains(path, ".files")
 }
 
 // finish sorts what was found by its place in the file and adds the excerpts.

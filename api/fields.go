@@ -63,6 +63,8 @@ func join(path, key string) string {
 var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 	replicasType = reflect.TypeFor[Replicas]()
+	pointType    = reflect.TypeFor[Point]()
+	checkType    = reflect.TypeFor[Check]()
 )
 
 // isText says whether t is written as a text with a syntax of its own (a unit).
@@ -79,8 +81,16 @@ func typeName(t reflect.Type) string {
 		return "amount of bytes"
 	case reflect.TypeFor[Duration]():
 		return "duration"
+	case reflect.TypeFor[Distance]():
+		return "distance"
+	case reflect.TypeFor[Bitrate]():
+		return "bandwidth"
+	case reflect.TypeFor[FileMode]():
+		return "mode of a file"
 	case replicasType:
 		return "whole number or {min, max}"
+	case pointType:
+		return "[latitude, longitude] pair"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -89,6 +99,10 @@ func typeName(t reflect.Type) string {
 		return "text"
 	case reflect.Int:
 		return "whole number"
+	case reflect.Float64:
+		return "number"
+	case reflect.Bool:
+		return "truth value"
 	case reflect.Slice:
 		return "list of " + typeName(t.Elem()) + "s"
 	case reflect.Map:

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"reflect"
 	"unicode/utf8"
@@ -45,6 +46,7 @@ func parse(source []byte, r *report) *Application {
 	app := &Application{}
 	d := &decoder{report: r, seen: map[string]placed{}}
 	d.decode(root, reflect.ValueOf(app).Elem(), where{})
+	app.Namespace = cmp.Or(app.Namespace, DefaultNamespace)
 	for _, name := range app.ServiceNames() {
 		at := where{}.field("services").entry(name).path
 		fillDefaults(app.Services[name], func(field string) bool { _, ok := d.seen[join(at, field)]; return ok })

@@ -17,7 +17,8 @@ func (s *Service) SameProgram(o *Service) bool {
 
 // program is the part of s that a running process cannot be changed in.
 func (s *Service) program() Service {
-	p := Service{Runtime: s.Runtime, Command: s.Command, Args: s.Args, Env: s.Env, Resources: s.Resources, Limits: s.Limits}
+	p := Service{Runtime: s.Runtime, Command: s.Command, Args: s.Args, Env: s.Env, EnvSecrets: s.EnvSecrets,
+		Files: s.Files, Volumes: s.Volumes, Resources: s.Resources, Limits: s.Limits}
 	p.Ports = slices.Clone(s.Ports)
 	for i := range p.Ports {
 		p.Ports[i].Ingress = nil

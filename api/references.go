@@ -25,6 +25,20 @@ func (v *validator) templates(path string, s *Service) {
 	for i, text := range s.Args {
 		v.template(fmt.Sprintf("%s.args[%d]", path, i), text, path, s, false)
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
+		v.template(where{path: path + ".files"}.entry(name).path+".content", s.Files[name].Content, path, s, false)
+	}
+	for _, check := range []struct {
+		name string
+		*Check
+	}{{"startup", s.Startup}, {"readiness", s.Readiness}, {"liveness", s.Liveness}} {
+		if check.Check == nil || check.Exec == nil {
+			continue
+		}
+		for i, text := range check.Exec.Command {
+			v.template(fmt.Sprintf("%s.%s.exec.command[%d]", path, check.name, i), text, path, s, false)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		v.template(where{path: path + ".env"}.entry(name).path, s.Env[name], path, s, true)
 	}
@@ -35,14 +49,19 @@ func (v *validator) template(path, text, service string, s *Service, inEnv bool)
 	var syntax *syntaxError
 	if errors.As(err, &syntax) {
 		what := syntax.what
-		if inEnv {
+		if ofEnv(path) {
 			what = "contains ${ that begins no reference to a variable" // the text may be secret
 		}
 		v.complain(path, what, syntax.remedy)
 		return
 	}
 	for _, name := range names {
-		switch _, ofEnv := s.Env[name]; {
+		_, ofEnv := s.Env[name]
+		_, secret := s.EnvSecrets[name]
+		switch {
+		case secret:
+			v.complain(path, fmt.Sprintf("${%s} is a secret, which would be shown to everybody who can list processes or read files", name),
+				"let the program read the variable itself, or give it the secret as a file")
 		case slices.Contains(instanceVariables, name):
 		case strings.HasPrefix(name, "VERGE_"):
 			v.serviceReference(path, name)
@@ -52,7 +71,7 @@ func (v *validator) template(path, text, service string, s *Service, inEnv bool)
 		case ofEnv:
 			v.complain(path, fmt.Sprintf("${%s} is a variable of env, which the values of env cannot refer to", name),
 				"write its value here, or refer to it in command or args")
-		case !v.bad[service+".env"]:
+		case !v.bad[service+".env"] && !v.bad[service+".env_secrets"]:
 			v.complain(path, fmt.Sprintf("${%s} is set neither by env nor by Verge", name), v.remedyVariable(name, s, inEnv))
 		}
 	}

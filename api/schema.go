@@ -33,9 +33,9 @@ func structSchema(t reflect.Type, prefix string) schema {
 		f := t.Field(i)
 		pattern := join(prefix, keyOf(f))
 		row := verdict(pattern)
-		s := schema{"not": schema{}}
-		if row.Verdict != Refused {
-			s = valueSchema(f.Type, pattern, row)
+		s := valueSchema(f.Type, pattern, row)
+		if row.Verdict == Refused {
+			s["not"] = schema{}
 		}
 		s["description"] = describe(row)
 		properties[keyOf(f)] = s
@@ -47,10 +47,21 @@ func structSchema(t reflect.Type, prefix string) schema {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	if t == reflect.TypeFor[Check]() {
-		s["oneOf"] = []schema{{"required": []string{"http"}}, {"required": []string{"tcp"}}}
+	if one := oneOfThese[t]; one != nil {
+		var of []schema
+		for _, key := range one {
+			of = append(of, schema{"required": []string{key}})
+		}
+		s["oneOf"] = of
 	}
 	return s
+}
+
+// oneOfThese has the structs of which exactly one of some fields is given.
+var oneOfThese = map[reflect.Type][]string{
+	checkType:                 {"http", "tcp", "exec"},
+	reflect.TypeFor[File]():   {"content", "secret"},
+	reflect.TypeFor[Volume](): {"name", "host", "tmpfs"},
 }
 
 // describe is the description of a field for an editor.
@@ -71,6 +82,11 @@ func valueSchema(t reflect.Type, pattern string, row Verdict) schema {
 		return valueSchema(t.Elem(), pattern, row)
 	case t == replicasType:
 		return schema{"oneOf": []schema{wholeSchema(row), structSchema(t, pattern)}}
+	case t == pointType:
+		axis := func(b int) schema {
+			return schema{"type": "number", "minimum": pointBounds[b].least, "maximum": pointBounds[b].most}
+		}
+		return schema{"type": "array", "prefixItems": []schema{axis(0), axis(1)}, "minItems": 2, "maxItems": 2}
 	case isText(t):
 		return unitSchema(t, row)
 	}
@@ -78,21 +94,28 @@ func valueSchema(t reflect.Type, pattern string, row Verdict) schema {
 	case reflect.Struct:
 		return structSchema(t, pattern)
 	case reflect.Map:
-		s := schema{"type": "object", "additionalProperties": valueSchema(t.Elem(), pattern+".*", verdict(pattern+".*"))}
+		s := schema{"type": "object", "additionalProperties": valueSchema(t.Elem(), pattern+".*", Verdict{Pattern: row.Pattern})}
 		names := schema{"pattern": row.Keys}
-		if row.Keys == labelPattern {
+		if row.Keys == labelPattern || row.Keys == keyPattern {
 			names["maxLength"] = MaxNameLength
 		}
 		s["propertyNames"] = names
 		bound(s, "Properties", row)
 		return s
 	case reflect.Slice:
-		item := Verdict{Pattern: row.Pattern}
-		s := schema{"type": "array", "items": valueSchema(t.Elem(), pattern+"[]", item)}
+		item := valueSchema(t.Elem(), pattern+"[]", Verdict{Pattern: row.Pattern, Values: row.Values, spellings: row.spellings})
+		s := schema{"type": "array", "items": item}
 		bound(s, "Items", row)
+		if row.single {
+			return schema{"anyOf": []schema{item, s}}
+		}
 		return s
 	case reflect.Int:
 		return wholeSchema(row)
+	case reflect.Float64:
+		return schema{"type": "number", "minimum": row.Min, "maximum": row.Max}
+	case reflect.Bool:
+		return schema{"type": "boolean"}
 	}
 	return textSchema(row)
 }
@@ -121,15 +144,17 @@ func textSchema(row Verdict) schema {
 		}
 	}
 	switch {
+	case len(row.spellings) > 0:
+		return schema{"type": []string{"string", "number"}, "pattern": "^(" + anyCase(append(enum, row.spellings...)) + ")$"}
 	case row.normal != nil && len(enum) > 0: // stop.signal: any case, with or without SIG
 		return schema{"type": "string", "pattern": "^([Ss][Ii][Gg])?(" + anyCase(enum) + ")$"}
 	case len(enum) > 0:
 		return schema{"type": "string", "enum": enum}
-	case row.Pattern == pathPattern:
+	case row.Pattern == pathPattern, row.Pattern == hostDirPattern:
 		return schema{"type": "string", "pattern": row.Pattern}
 	case row.Pattern != "": // 5 and true are texts to Parse, and names
 		s := schema{"type": []string{"string", "number", "boolean"}, "pattern": row.Pattern}
-		if row.Pattern != hostPattern {
+		if row.Pattern != hostPattern && row.Pattern != filePattern {
 			s["maxLength"] = MaxNameLength
 		}
 		return s
@@ -168,6 +193,13 @@ func unitSchema(t reflect.Type, row Verdict) schema {
 	case reflect.TypeFor[Bytes]():
 		text = "^" + decimalPattern + "([KMGT]i|[kKMGT])?$"
 		number["type"] = "integer"
+	case reflect.TypeFor[Distance]():
+		return schema{"type": "string", "pattern": "^" + decimalPattern + "k?m$"}
+	case reflect.TypeFor[Bitrate]():
+		return schema{"type": "string", "pattern": "^" + decimalPattern + "[kMG]?bps$"}
+	case reflect.TypeFor[FileMode](): // some readers of YAML take 0600 for a number
+		text = "^0?[0-7]{3}$"
+		number = schema{"type": "integer", "minimum": 1, "maximum": 777}
 	default:
 		text = `^(0|((\.[0-9]+|[0-9]+(\.[0-9]*)?)(ns|us|µs|μs|ms|s|m|h))+)$`
 		if row.Min > 0 {

@@ -15,7 +15,9 @@ var elsewhere = map[string]string{
 	"requests": "resources", "cpus": "cpu", "mem": "memory", "storage": "disk",
 	"hostname": "host", "regions": "area", "region": "area", "zone": "area", "clusters": "cluster",
 	"retries": "failures", "period": "interval", "stopsignal": "stop", "placement": "affinity",
-	"virtualization": "runtime", "loadbalancing": "policy",
+	"arch": "architecture", "platform": "architecture", "geo": "location", "secrets": "env_secrets", "mounts": "volumes",
+	"configs": "files", "nodeselector": "affinity", "livenessprobe": "liveness", "startupprobe": "startup", "backoff": "delay",
+	"loadbalancing": "policy",
 }
 
 // unknown reports a key that t does not have, with the closest that there is.
@@ -33,6 +35,8 @@ func (d *decoder) unknown(key *node, t reflect.Type, at where) {
 	case meant != "":
 		remedy = "did you mean " + meant + "?"
 		d.spoil(at.field(meant).path)
+	case squeeze(key.text) == "virtualization" && slices.Contains(names, "runtime"):
+		message, remedy = "is not a field", "it is called runtime here: write runtime: process"
 	case squeeze(key.text) == "image":
 		message, remedy = "is not enforced yet", "containers come later: write command, and the program is run as a process"
 	default:

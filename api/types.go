@@ -17,6 +17,9 @@ const (
 type Application struct {
 	// Application is its name, a DNS label, unique at a root.
 	Application string `json:"application"`
+	// Namespace that owns the application, a DNS label: "default" where the file is
+	// silent, "" only in records that are older than namespaces.
+	Namespace string `json:"namespace,omitempty"`
 	// Services by name. At least one.
 	Services map[string]*Service `json:"services"`
 }
@@ -37,6 +40,13 @@ type Service struct {
 	Command []string          `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// EnvSecrets are variables whose values are secrets of the namespace, by name of
+	// the variable. None is in Env too, and no ${VAR} refers to one.
+	EnvSecrets map[string]string `json:"env_secrets,omitempty"`
+	// Files that an instance finds when it starts, by their path below its working
+	// directory: relative, clean, without "..".
+	Files   map[string]File `json:"files,omitempty"`
+	Volumes []Volume        `json:"volumes,omitempty"`
 	// Resources are reserved on the worker. Zero values take the defaults
 	// DefaultCPU, DefaultMemory, DefaultDisk.
 	Resources Resources `json:"resources,omitzero"`
@@ -44,13 +54,25 @@ type Service struct {
 	Limits   Limits   `json:"limits,omitzero"`
 	Replicas Replicas `json:"replicas,omitzero"`
 	Ports    []Port   `json:"ports,omitempty"`
+	// Startup, where there is one, must pass before an instance is Running and
+	// before the other checks begin. Nil: it is Running when it has started.
+	Startup *Check `json:"startup,omitempty"`
 	// Readiness decides when an instance may receive requests. Nil: a TCP
 	// connect to the first port if there is one, else ready when started.
-	Readiness *Check  `json:"readiness,omitempty"`
-	Restart   Restart `json:"restart,omitzero"`
-	Stop      Stop    `json:"stop,omitzero"`
-	// Affinity restricts where instances may be placed.
-	Affinity Affinity `json:"affinity,omitzero"`
+	Readiness *Check `json:"readiness,omitempty"`
+	// Liveness, where there is one, ends an instance that fails it; the restart
+	// rule then decides as after any other exit.
+	Liveness *Check  `json:"liveness,omitempty"`
+	Restart  Restart `json:"restart,omitzero"`
+	Stop     Stop    `json:"stop,omitzero"`
+	// Architecture lists those that the program is made for, in the names of Go
+	// (amd64, arm64); empty: any.
+	Architecture []string `json:"architecture,omitempty"`
+	// Location restricts instances to workers within a distance of a point.
+	Location *Location `json:"location,omitempty"`
+	// Affinity restricts where instances may be placed, AntiAffinity excludes.
+	Affinity     Affinity     `json:"affinity,omitzero"`
+	AntiAffinity AntiAffinity `json:"anti_affinity,omitzero"`
 	// Spread "soft" (default) prefers workers with fewer instances of the same
 	// service; "none" turns that off.
 	Spread string `json:"spread,omitempty"`
@@ -65,8 +87,21 @@ type Service struct {
 	// original and its replacement run, which one stays: "original" (default),
 	// "replacement", "newest".
 	OnReturn string `json:"on_return,omitempty"`
-	// SLO is the latency objective of a request. Refused until there is a scaler.
+	// The rest is checked and then refused until something enforces it.
+
+	// SLO is the latency objective of a request.
 	SLO *Duration `json:"slo,omitempty"`
+	// Bandwidth that an instance reserves.
+	Bandwidth Bandwidth `json:"bandwidth,omitzero"`
+	// Latency thresholds to services, places and addresses.
+	Latency []Latency `json:"latency,omitempty"`
+	// Data names objects or hosts that an instance should be near.
+	Data []string `json:"data,omitempty"`
+	// ConvergenceTime is the most that a decision where to place may take.
+	ConvergenceTime *Duration `json:"convergence_time,omitempty"`
+	// Rigidness is 1 where the first violation of the agreement moves an instance,
+	// 0 where none does.
+	Rigidness *float64 `json:"rigidness,omitempty"`
 }
 
 // Defaults of a service where the descriptor is silent (spec: decisions).
@@ -79,6 +114,16 @@ const (
 	DefaultMaxRestarts           = 5
 	DefaultInterval     Duration = 2e9
 	DefaultTimeout      Duration = 1e9
+	DefaultFailures              = 3
+	DefaultNamespace             = "default"
+	// DefaultStartupFailures times DefaultInterval is the minute that an instance
+	// has to start; DefaultLivenessInterval is longer than that of readiness,
+	// because it restarts what fails.
+	DefaultStartupFailures           = 30
+	DefaultLivenessInterval Duration = 10e9
+	DefaultDelay            Duration = 100e6
+	DefaultMaxDelay         Duration = 300e9
+	DefaultFileMode         FileMode = 0o600
 )
 
 // Resources is what one instance reserves.
@@ -86,6 +131,9 @@ type Resources struct {
 	CPU    CPU   `json:"cpu,omitempty"`
 	Memory Bytes `json:"memory,omitempty"`
 	Disk   Bytes `json:"disk,omitempty"`
+	// Shares of accelerators. Refused until a runtime can hand them out.
+	VGPUs int `json:"vgpus,omitempty"`
+	VTPUs int `json:"vtpus,omitempty"`
 }
 
 // Limits is what one instance may use at most; zero is "see Service.Limits".
@@ -119,15 +167,17 @@ type Ingress struct {
 	Host string `json:"host"`
 }
 
-// Check is a probe. Exactly one of HTTP and TCP is set.
+// Check is a probe. Exactly one of HTTP, TCP and Exec is set.
 type Check struct {
 	HTTP *HTTPCheck `json:"http,omitempty"`
 	TCP  *TCPCheck  `json:"tcp,omitempty"`
-	// Interval between probes once ready (default 2s); before that Verge probes
-	// more often. Timeout of one probe: default 1s.
+	Exec *ExecCheck `json:"exec,omitempty"`
+	// Interval between probes once ready (default 2s, of liveness 10s); before that
+	// Verge probes more often. Timeout of one probe: default 1s.
 	Interval Duration `json:"interval,omitempty"`
 	Timeout  Duration `json:"timeout,omitempty"`
-	// Failures in a row that make a ready instance unready (default 3).
+	// Failures in a row that make a ready instance unready, a living one dead
+	// (default 3), or a starting one fail (default 30).
 	Failures int `json:"failures,omitempty"`
 }
 
@@ -142,6 +192,13 @@ type TCPCheck struct {
 	Port string `json:"port,omitempty"`
 }
 
+// ExecCheck passes when a program that is run beside the instance, as the same
+// user, in its directory and with its environment, exits with 0 in time. ${VAR}
+// is expanded as in Service.Args.
+type ExecCheck struct {
+	Command []string `json:"command"`
+}
+
 // Restart says what happens when an instance exits.
 type Restart struct {
 	// Policy: "always" (default), "on-failure", "never".
@@ -149,6 +206,10 @@ type Restart struct {
 	// MaxRestarts in place, in a row without 60 s of calm, before the instance is
 	// rescheduled elsewhere. Nil: 5.
 	MaxRestarts *int `json:"max_restarts,omitempty"`
+	// Delay before the first restart in a row (0: 100ms); each further one waits
+	// twice as long, MaxDelay (0: 5m) at most.
+	Delay    Duration `json:"delay,omitempty"`
+	MaxDelay Duration `json:"max_delay,omitempty"`
 }
 
 // Stop says how an instance is ended: Signal, then after Grace SIGKILL.
@@ -157,8 +218,76 @@ type Stop struct {
 	Grace  Duration `json:"grace,omitempty"`  // default 10s
 }
 
-// Affinity lists where a service may run; empty lists do not restrict.
+// File is what stands in a file of an instance: Content, in which ${VAR} is
+// expanded as in Service.Args, or the value of the Secret of that name.
+type File struct {
+	Content string   `json:"content"`
+	Secret  string   `json:"secret"`
+	Mode    FileMode `json:"mode"` // default 0600
+}
+
+// Volume is a directory of an instance that is not lost with it (Host, Name), or
+// that is in memory (Tmpfs). Exactly one of the three is set.
+type Volume struct {
+	// Path below the working directory of the instance, as those of Files.
+	Path string `json:"path"`
+	// Name of a directory that the worker makes for the instance and keeps when it
+	// ends. It pins the instance to its worker.
+	Name string `json:"name,omitempty"`
+	// Host is an absolute path of the worker, as far as its operator allows it.
+	Host string `json:"host,omitempty"`
+	// Tmpfs is the size of a directory in memory.
+	Tmpfs    Bytes `json:"tmpfs,omitempty"`
+	ReadOnly bool  `json:"read_only,omitempty"`
+}
+
+// Pins says whether an instance of s cannot be placed on another worker, because
+// what it has stored would stay behind.
+func (s *Service) Pins() bool {
+	return slices.ContainsFunc(s.Volumes, func(v Volume) bool { return v.Name != "" })
+}
+
+// Point on the surface of the Earth: latitude and longitude in degrees.
+type Point [2]float64
+
+// Location is a disc: nothing further than Radius from the point is in it.
+type Location struct {
+	Latitude  float64  `json:"latitude"`  // −90 to 90
+	Longitude float64  `json:"longitude"` // −180 to 180
+	Radius    Distance `json:"radius"`
+}
+
+// Affinity lists where a service may run; what is empty does not restrict.
 type Affinity struct {
 	Cluster []string `json:"cluster,omitempty"`
 	Area    []string `json:"area,omitempty"`
+	// Polygon has the corners of an area in which the worker must be, in order,
+	// without the first one again at the end; at least three.
+	Polygon []Point `json:"polygon,omitempty"`
+	// Labels that the worker must have, all of them.
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// AntiAffinity lists where a service may not run.
+type AntiAffinity struct {
+	Cluster []string `json:"cluster,omitempty"`
+	Area    []string `json:"area,omitempty"`
+	// Labels none of which the worker may have.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Service lists services of the application of which the worker may run no
+	// instance. Itself: at most one instance on a worker.
+	Service []string `json:"service,omitempty"`
+}
+
+// Bandwidth reserved for an instance.
+type Bandwidth struct {
+	In  Bitrate `json:"in,omitempty"`
+	Out Bitrate `json:"out,omitempty"`
+}
+
+// Latency is the most that a round trip may take to a service of the
+// application, a place or an address.
+type Latency struct {
+	To  string   `json:"to"`
+	Max Duration `json:"max"`
 }

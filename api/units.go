@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -18,11 +19,24 @@ type Bytes int64
 // Duration is a span of time, written "20ms", "1.5s", "2m", "1h30m".
 type Duration time.Duration
 
+// Distance in metres, written "20km", "1.5km" or "500m".
+type Distance int64
+
+// Bitrate in bits per second, written "10Mbps" (bps, kbps, Mbps, Gbps: powers of
+// 1000).
+type Bitrate int64
+
+// FileMode is the permission bits of a file, written in octal as for chmod:
+// "0600" or "600".
+type FileMode int64
+
 // Bounds of a single amount; more is a typing mistake.
 const (
 	MaxCPU      CPU      = 4096 * 1000 // 4096 cores
 	MaxBytes    Bytes    = 1 << 50     // 1 PiB
 	MaxDuration Duration = Duration(365 * 24 * time.Hour)
+	MaxDistance Distance = 20_038_000        // half way around the Earth
+	MaxBitrate  Bitrate  = 1_000_000_000_000 // 1 Tbit/s
 )
 
 // maxSum bounds what may be added up of many amounts: the capacity of a cluster
@@ -153,6 +167,121 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 // UnmarshalText reads d as in a descriptor.
 func (d *Duration) UnmarshalText(b []byte) (err error) {
 	*d, err = ParseDuration(string(b))
+	return err
+}
+
+// ParseDistance parses "20km", "1.5km" or "500m", at most MaxDistance. The error
+// says what to write instead.
+func ParseDistance(s string) (Distance, error) {
+	num, factor := s, int64(0)
+	if n, km := strings.CutSuffix(s, "km"); km {
+		num, factor = n, 1000
+	} else if n, m := strings.CutSuffix(s, "m"); m {
+		num, factor = n, 1
+	}
+	n, exact, ok := parseAmount(num, factor, int64(MaxDistance))
+	switch {
+	case !ok || factor == 0:
+		return 0, &amountError{quote(s) + " is not a distance", "write 20km, 1.5km or 500m"}
+	case n > int64(MaxDistance):
+		return 0, &amountError{quote(s) + " is further than any place on Earth", "write at most " + MaxDistance.String()}
+	case !exact:
+		return 0, &amountError{quote(s) + " is not a whole number of metres", "write whole metres (1m)"}
+	}
+	return Distance(n), nil
+}
+
+// String writes whole kilometres as "20km", others as "1500m".
+func (d Distance) String() string {
+	if d%1000 == 0 && d != 0 {
+		return strconv.FormatInt(int64(d)/1000, 10) + "km"
+	}
+	return strconv.FormatInt(int64(d), 10) + "m"
+}
+
+// MarshalText writes d as in a descriptor.
+func (d Distance) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads d as in a descriptor.
+func (d *Distance) UnmarshalText(b []byte) (err error) {
+	*d, err = ParseDistance(string(b))
+	return err
+}
+
+// bitUnits: the largest first, for Bitrate.String.
+var bitUnits = []struct {
+	suffix string
+	factor int64
+}{{"Gbps", 1e9}, {"Mbps", 1e6}, {"kbps", 1e3}, {"bps", 1}}
+
+// ParseBitrate parses "10Mbps" or "1.5Gbps", at most MaxBitrate. The error says
+// what to write instead.
+func ParseBitrate(s string) (Bitrate, error) {
+	num, factor := "", int64(0)
+	for _, u := range bitUnits {
+		if n, fits := strings.CutSuffix(s, u.suffix); fits {
+			num, factor = n, u.factor
+			break
+		}
+	}
+	n, exact, ok := parseAmount(num, factor, int64(MaxBitrate))
+	switch {
+	case !ok:
+		return 0, &amountError{quote(s) + " is not a bandwidth", "write 10Mbps, 500kbps or 1Gbps"}
+	case n > int64(MaxBitrate):
+		return 0, &amountError{quote(s) + " is too much bandwidth", "write at most " + MaxBitrate.String()}
+	case !exact:
+		return 0, &amountError{quote(s) + " is not a whole number of bits per second", "write it in a smaller unit"}
+	}
+	return Bitrate(n), nil
+}
+
+// String writes the largest unit that divides r.
+func (r Bitrate) String() string {
+	for _, u := range bitUnits {
+		if r != 0 && int64(r)%u.factor == 0 {
+			return strconv.FormatInt(int64(r)/u.factor, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(r), 10) + "bps"
+}
+
+// MarshalText writes r as in a descriptor.
+func (r Bitrate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads r as in a descriptor.
+func (r *Bitrate) UnmarshalText(b []byte) (err error) {
+	*r, err = ParseBitrate(string(b))
+	return err
+}
+
+// ParseFileMode parses permission bits in octal, "0600" or "600". The error says
+// what to write instead.
+func ParseFileMode(s string) (FileMode, error) {
+	const remedy = "write three octal digits as for chmod: 0600, 0644 or 0755"
+	digits := s
+	if len(s) == 4 {
+		digits = strings.TrimPrefix(s, "0")
+	}
+	if len(digits) != 3 || strings.Trim(digits, "01234567") != "" {
+		return 0, &amountError{quote(s) + " is not the mode of a file", remedy}
+	}
+	n, err := strconv.ParseInt(digits, 8, 32)
+	if err != nil {
+		return 0, &amountError{quote(s) + " is not the mode of a file", remedy}
+	}
+	return FileMode(n), nil
+}
+
+// String writes m in octal with a leading zero.
+func (m FileMode) String() string { return fmt.Sprintf("%04o", int64(m)) }
+
+// MarshalText writes m as in a descriptor.
+func (m FileMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads m as in a descriptor.
+func (m *FileMode) UnmarshalText(b []byte) (err error) {
+	*m, err = ParseFileMode(string(b))
 	return err
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 )
 
-const maxPorts = 64 // of one service
-
 // validator checks what a single field cannot: names, references, and fields
 // against each other. Complaints that would follow from another are left out.
 type validator struct {
@@ -27,6 +25,7 @@ type validator struct {
 func validate(app *Application, d *decoder) {
 	v := &validator{report: d.report, app: app, seen: d.seen, hosts: map[string]string{}}
 	v.label("application", app.Application, "an application", "guestbook")
+	v.label("namespace", app.Namespace, "a namespace", "team-a")
 	switch n := len(app.Services); {
 	case n == 0:
 		v.complain("services", "there is no service", "write at least one, with a command")
@@ -97,7 +96,7 @@ func (v *validator) service(path, name string, s *Service) {
 		v.fail(key, path, quote(name)+" is not a name", "use small letters, digits and -, begin with a letter, do not end with -")
 	}
 	in := func(field string) string { return path + "." + field }
-	v.command(in("command"), s)
+	v.program(in("command"), s.Command, "a process has a program")
 	v.replicas(in("replicas"), s.Replicas)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
 		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),
@@ -108,27 +107,23 @@ func (v *validator) service(path, name string, s *Service) {
 			"raise the limit or lower the reservation")
 	}
 	v.ports(in("ports"), s.Ports)
-	if _, given := v.seen[in("readiness")]; given && s.Readiness != nil {
-		v.readiness(in("readiness"), s)
-	}
-	v.sites(in("affinity.cluster"), s.Affinity.Cluster)
-	v.sites(in("affinity.area"), s.Affinity.Area)
+	v.check(in("startup"), s.Startup, s)
+	v.check(in("readiness"), s.Readiness, s)
+	v.check(in("liveness"), s.Liveness, s)
+	v.placement(path, s)
+	v.files(in("files"), s)
+	v.volumes(in("volumes"), s)
 	if p := in("restart.max_restarts"); s.Restart.Policy == "never" {
 		if _, given := v.seen[p]; given {
 			v.warn(v.keyAt(p), p, "has no effect: restart.policy is never")
 		}
 	}
-	v.environment(in("env"), s)
-	v.templates(path, s)
-}
-
-func (v *validator) command(path string, s *Service) {
-	switch {
-	case len(s.Command) == 0:
-		v.complain(path, "is missing: a process has a program", "write command: [program, argument]")
-	case strings.TrimSpace(s.Command[0]) == "":
-		v.complain(path+"[0]", "the program has no name", "write command: [program, argument]")
+	if r := s.Restart; r.Delay > r.MaxDelay {
+		v.complain(in("restart.max_delay"), fmt.Sprintf("%s is less than the %s of delay", r.MaxDelay, r.Delay), "raise it, or lower delay")
 	}
+	v.environment(in("env"), s)
+	v.secrets(in("env_secrets"), s)
+	v.templates(path, s)
 }
 
 func (v *validator) replicas(path string, r Replicas) {
@@ -215,65 +210,19 @@ func hostProblem(host string) (what, remedy string) {
 	return "", ""
 }
 
-func (v *validator) readiness(path string, s *Service) {
-	c := s.Readiness
-	_, http := v.seen[path+".http"]
-	_, tcp := v.seen[path+".tcp"]
-	if http == tcp {
-		v.complain(path, "needs exactly one of http and tcp", "write http: {path: /} or tcp: {}")
-		return
-	}
-	kind, port := "tcp", ""
-	if c.TCP != nil {
-		port = c.TCP.Port
-	}
-	if c.HTTP != nil {
-		kind, port = "http", c.HTTP.Port
-		if p := path + ".http.path"; c.HTTP.Path == "" {
-			v.complain(p, "is missing", "write path: /")
-		} else if !pathRE.MatchString(c.HTTP.Path) {
-			v.complain(p, quote(c.HTTP.Path)+" is not a path", "begin it with / and write no spaces")
-		}
-	}
-	outer := enclosing(path)
-	if v.spoiled(outer + ".ports") {
-		return
-	}
-	var names []string
-	for _, p := range s.Ports {
-		names = append(names, p.Name)
-	}
-	switch {
-	case len(names) == 0:
-		v.complain(path+"."+kind, "the service has no port to check", "add one to ports, or remove readiness")
-	case !slices.Contains(names, port):
-		v.complain(path+"."+kind+".port", quote(port)+" is not a port of the service", "there is "+either(names))
-	}
-}
-
-func (v *validator) sites(path string, names []string) {
-	first := map[string]bool{}
-	for i, name := range names {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case !siteRE.MatchString(name) || len(name) > MaxNameLength:
-			v.complain(at, quote(name)+" is not a name", "use small letters, digits and -, at most 63")
-		case first[name]:
-			v.complain(at, quote(name)+" is listed twice", "remove one of them")
-		}
-		first[name] = true
-	}
-}
-
 func (v *validator) environment(path string, s *Service) {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		at := where{path: path}.entry(name).path
-		switch {
-		case !envNameRE.MatchString(name):
-			v.fail(v.keyAt(at), at, quote(name)+" is not the name of a variable", "use letters, digits and _, do not begin with a digit")
-		case ownVariable(name):
-			v.fail(v.keyAt(at), at, "is set by Verge", "choose another name; VERGE_…, PORT and PORT_… are taken")
-		}
+		v.variable(where{path: path}.entry(name).path, name)
+	}
+}
+
+// variable is the name of one in env or env_secrets, which is at path.
+func (v *validator) variable(path, name string) {
+	switch {
+	case !envNameRE.MatchString(name):
+		v.fail(v.keyAt(path), path, quote(name)+" is not the name of a variable", "use letters, digits and _, do not begin with a digit")
+	case ownVariable(name):
+		v.fail(v.keyAt(path), path, "is set by Verge", "choose another name; VERGE_…, PORT and PORT_… are taken")
 	}
 }
 

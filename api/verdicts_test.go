@@ -48,18 +48,8 @@ func TestVerdictsCoverTheStructs(t *testing.T) {
 // A refused field or value is refused by the parser, an enforced value accepted.
 func TestVerdictsAreCarriedOut(t *testing.T) {
 	try := func(path, value string) error {
-		keys := strings.Split(strings.TrimPrefix(path, "services.*."), ".")
-		doc := map[string]any{"command": []string{"x"}}
-		if keys[0] == "ports[]" {
-			doc["ports"] = []any{map[string]any{keys[1]: value}}
-		} else {
-			at := doc
-			for _, key := range keys[:len(keys)-1] {
-				inner := map[string]any{}
-				at[key], at = inner, inner
-			}
-			at[keys[len(keys)-1]] = value
-		}
+		doc := nested(strings.TrimPrefix(path, "services.*."), value)
+		doc["command"] = []string{"x"}
 		source, err := json.Marshal(map[string]any{"application": "x", "services": map[string]any{"web": doc}})
 		if err != nil {
 			t.Fatal(err)
@@ -90,9 +80,22 @@ func TestVerdictsAreCarriedOut(t *testing.T) {
 	}
 }
 
+// nested is a mapping with one value, at the place of a pattern.
+func nested(pattern, value string) map[string]any {
+	key, rest, more := strings.Cut(pattern, ".")
+	var inner any = value
+	if more {
+		inner = nested(rest, value)
+	}
+	if list, isList := strings.CutSuffix(key, "[]"); isList {
+		key, inner = list, []any{inner}
+	}
+	return map[string]any{key: inner}
+}
+
 // Defaults that the table states as values are those that Parse fills in.
 func TestDefaultsAreAsStated(t *testing.T) {
-	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}}}"
+	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}, startup: {tcp: {}}, liveness: {tcp: {}}, files: {a: {content: b}}}}"
 	app, _, err := Parse("f", []byte(source))
 	if err != nil {
 		t.Fatal(err)
@@ -107,19 +110,25 @@ func TestDefaultsAreAsStated(t *testing.T) {
 	}
 	checked := 0
 	for _, v := range Verdicts() {
-		if v.Default == "" || strings.Contains(v.Default, " ") || strings.HasPrefix(v.Default, "resources.") || v.Default == "min" {
+		if v.Default == "" || strings.Contains(v.Default, " ") || strings.HasPrefix(v.Default, "resources.") || v.Default == "min" || v.Default == "none" {
 			continue // in words
 		}
 		at := doc
-		for _, key := range strings.Split(strings.Replace(v.Path, "*", "web", 1), ".") {
-			at = at.(map[string]any)[key]
+		for _, key := range strings.Split(v.Path, ".") {
+			in := at.(map[string]any)
+			if key == "*" {
+				for key = range in {
+					break
+				}
+			}
+			at = in[key]
 		}
 		if got := fmt.Sprint(at); got != v.Default {
 			t.Errorf("%s: default is %s, the table says %s", v.Path, got, v.Default)
 		}
 		checked++
 	}
-	if checked < 14 {
+	if checked < 24 {
 		t.Errorf("only %d defaults were checked", checked)
 	}
 }
@@ -159,9 +168,10 @@ func referencePage(t *testing.T) string {
 	p("|---|---|---|")
 	p("| amount of cpu | cores `2`, `0.5`, or thousandths of a core `500m` | %s |", MaxCPU)
 	p("| amount of bytes | `128Mi`, `1.5Gi` (Ki Mi Gi Ti: powers of 1024), `200M` (k M G T: powers of 1000), or bytes `4096` | %s |", MaxBytes)
+	p("| distance | `20km`, `1.5km`, `500m` | %s |", MaxDistance)
 	p("| duration | `20ms`, `1.5s`, `2m`, `1h30m`; `0` | %s |", MaxDuration)
 	p("\n## Variables\n")
-	p("Verge sets these in the environment of an instance. In `command`, `args` and `env`, `${NAME}` is replaced by the variable and `$$` by a dollar; `$NAME` stays as it is, for shells.\n")
+	p("Verge sets these in the environment of an instance. In `command`, `args`, `env`, the `content` of files and the `command` of checks, `${NAME}` is replaced by the variable and `$$` by a dollar; `$NAME` stays as it is, for shells.\n")
 	p("| Variable | Value |")
 	p("|---|---|")
 	p("| `PORT`, `PORT_<NAME>` | number of the first port, and of the port of that name |")
@@ -199,6 +209,10 @@ func writes(v Verdict) string {
 		text += "; *not enforced yet:* " + strings.Join(later, ", ")
 	}
 	if unit := map[string]func(int64) string{
+		"distance":        func(i int64) string { return Distance(i).String() },
+		"number":          func(i int64) string { return fmt.Sprint(i) },
+		"mode of a file":  func(i int64) string { return FileMode(i).String() },
+		"bandwidth":       func(i int64) string { return Bitrate(i).String() },
 		"duration":        func(i int64) string { return Duration(i).String() },
 		"whole number":    func(i int64) string { return fmt.Sprint(i) },
 		"amount of bytes": func(i int64) string { return Bytes(i).String() },

@@ -1,6 +1,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,9 +12,10 @@ import (
 // Restarting in place.
 const (
 	// FirstBackoff is before the first restart in a row; each further one waits
-	// twice as long, MaxBackoff at most.
-	FirstBackoff = 100 * time.Millisecond
-	MaxBackoff   = 5 * time.Minute
+	// twice as long, MaxBackoff at most. Where the descriptor says otherwise, its
+	// delay and max_delay count.
+	FirstBackoff = time.Duration(api.DefaultDelay)
+	MaxBackoff   = time.Duration(api.DefaultMaxDelay)
 	// Calm is how long an instance must have run for its earlier exits to be
 	// forgotten.
 	Calm = 60 * time.Second
@@ -66,21 +68,22 @@ func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duratio
 	if inARow >= most {
 		return Action{GiveUp: true, InARow: inARow + 1, Why: fmt.Sprintf("%s, given up here after %d restarts in a row", said, most)}
 	}
-	after := backoff(inARow, seed)
+	first := cmp.Or(policy.Delay.Std(), FirstBackoff)
+	after := backoff(first, max(first, cmp.Or(policy.MaxDelay.Std(), MaxBackoff)), inARow, seed)
 	return Action{
 		Restart: true, After: after, InARow: inARow + 1,
 		Why: fmt.Sprintf("%s, restart %d of %d in %s", said, inARow+1, most, rounded(after)),
 	}
 }
 
-// backoff doubles from FirstBackoff to MaxBackoff and takes off up to a quarter:
-// downwards, so that the cap holds, and less than doubling adds, so that a later
-// restart never waits less than an earlier one.
-func backoff(inARow int, seed uint64) time.Duration {
-	d := FirstBackoff
+// backoff doubles from first to most and takes off up to a quarter: downwards,
+// so that the cap holds, and less than doubling adds, so that a later restart
+// never waits less than an earlier one.
+func backoff(first, most time.Duration, inARow int, seed uint64) time.Duration {
+	d := first
 	for range inARow {
-		if d *= 2; d >= MaxBackoff {
-			d = MaxBackoff
+		if d *= 2; d >= most {
+			d = most
 			break
 		}
 	}

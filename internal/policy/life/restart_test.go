@@ -69,6 +69,22 @@ func TestFirstRestartIsAtOnce(t *testing.T) {
 	}
 }
 
+// delay and max_delay of the descriptor stand for the usual back-off.
+func TestRestartDelay(t *testing.T) {
+	p := policy("always", 100)
+	p.Delay, p.MaxDelay = api.Duration(time.Second), api.Duration(5*time.Second)
+	for inARow, want := range []time.Duration{1, 2, 4, 5, 5, 5} {
+		a := Restart(p, wire.Exit{Code: 1}, inARow, 0, 42)
+		if want *= time.Second; a.After > want || a.After < want*3/4 {
+			t.Errorf("restart %d after %s, want %s or up to a quarter less", inARow+1, a.After, want)
+		}
+	}
+	p.Delay, p.MaxDelay = api.Duration(10*time.Minute), 0 // longer than the usual cap
+	if a := Restart(p, wire.Exit{Code: 1}, 3, 0, 42); a.After > 10*time.Minute || a.After < 7*time.Minute {
+		t.Errorf("a delay of 10m waits %s", a.After)
+	}
+}
+
 func TestRestartProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(0, 100).Draw(t, "max restarts")

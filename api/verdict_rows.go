@@ -1,0 +1,254 @@
+package api
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Patterns of texts and keys.
+const (
+	labelPattern   = `^[a-z]([-a-z0-9]*[a-z0-9])?$`              // a name (RFC 1035)
+	sitePattern    = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`           // a cluster or an area (RFC 1123)
+	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`                  // a variable
+	hostPattern    = `^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
+	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
+	filePattern    = "^[^/\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$" // roughly; pathProblem is exact
+	hostDirPattern = "^/[^\\x00-\\x1f\\x7f]*$"
+	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$`    // of a label of a worker
+	valuePattern   = `^([A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?)?$` // of its value
+)
+
+// How many of something one service may have.
+const (
+	maxPorts   = 64
+	maxFiles   = 100
+	maxVolumes = 32
+	maxSecrets = 100
+	maxLabels  = 32
+	maxCorners = 100
+)
+
+// values makes a closed set: those that work, and those that come later.
+func values(now string, later, instead string) []Value {
+	var list []Value
+	for _, v := range strings.Fields(now) {
+		list = append(list, Value{Value: v, Verdict: Enforced})
+	}
+	for _, v := range strings.Fields(later) {
+		list = append(list, Value{Value: v, Verdict: Refused, Instead: instead})
+	}
+	return list
+}
+
+func applicationRows() []Verdict {
+	return []Verdict{
+		{Path: "application", Required: true, Pattern: labelPattern,
+			Note: "Name of the application, unique at a root: small letters, digits and -, beginning with a letter, at most 63."},
+		{Path: "namespace", Default: DefaultNamespace, Pattern: labelPattern,
+			Note: "Who owns the application and its secrets. Written as the name of an application."},
+		{Path: "services", Required: true, Min: 1, Max: MaxServices, Keys: labelPattern,
+			Note: "The services by name. A name is written as that of the application."},
+		{Path: "services.*.runtime", Default: "process", Values: values("process", "container wasm vm", "write process, or leave runtime out"),
+			Note: "What runs an instance (other tools call it virtualization). A process is a program of the worker's machine."},
+		{Path: "services.*.command", Required: true, Min: 1,
+			Note: "The program and its leading arguments. ${VAR} is replaced by the variable, $$ by a dollar."},
+		{Path: "services.*.args",
+			Note: "Arguments after those of command, with the same replacements."},
+		{Path: "services.*.env", Keys: envPattern,
+			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge, not by another one of env."},
+		{Path: "services.*.env_secrets", Keys: envPattern, Pattern: labelPattern, Max: maxSecrets,
+			Note: "Variables whose values are secrets: names of variables with names of secrets of the namespace. None may be in env too, and none can be written as ${VAR}, because it would show in the list of processes."},
+	}
+}
+
+func filesRows() []Verdict {
+	return []Verdict{
+		{Path: "services.*.files", Keys: filePattern, Max: maxFiles,
+			Note: "Files that an instance finds when it starts, by their path below its working directory. Each has exactly one of content and secret."},
+		{Path: "services.*.files.*.content", Note: "The text of the file, with the same replacements as args."},
+		{Path: "services.*.files.*.secret", Pattern: labelPattern, Note: "Name of a secret of the namespace, whose value becomes the file."},
+		{Path: "services.*.files.*.mode", Default: DefaultFileMode.String(), Min: 1, Max: 0o777, Note: "Permissions in octal, as for chmod."},
+		{Path: "services.*.volumes", Max: maxVolumes,
+			Note: "Directories of an instance that outlive it, or that are in memory. Each has exactly one of name, host and tmpfs."},
+		{Path: "services.*.volumes[].path", Required: true, Pattern: filePattern, Note: "Where the instance finds it, below its working directory."},
+		{Path: "services.*.volumes[].name", Pattern: labelPattern,
+			Note: "A directory that the worker makes for each instance and keeps when the instance ends. It pins the instance to its worker: it is not replaced elsewhere until that worker is removed from the cluster."},
+		{Path: "services.*.volumes[].host", Pattern: hostDirPattern, Note: "A directory of the worker, which must be below one that its operator allows."},
+		{Path: "services.*.volumes[].tmpfs", Min: 4 << 10, Max: int64(MaxBytes), Note: "Size of a directory in memory; what is in it ends with the instance."},
+		{Path: "services.*.volumes[].read_only", Note: "true: the instance cannot write to it. Not with tmpfs."},
+	}
+}
+
+func resourceRows() []Verdict {
+	return []Verdict{
+		{Path: "services.*.resources", Note: "What one instance reserves on its worker. The sum of the reservations never exceeds the worker's capacity."},
+		{Path: "services.*.resources.cpu", Default: DefaultCPU.String(), Min: 1, Max: int64(MaxCPU),
+			Note: "Cores (2, 0.5) or thousandths of one (500m). Where the worker has control groups, busy instances share the processor in this proportion."},
+		{Path: "services.*.resources.memory", Default: DefaultMemory.String(), Min: 1 << 20, Max: int64(MaxBytes),
+			Note: "128Mi, 1Gi (powers of 1024), 200M (powers of 1000)."},
+		{Path: "services.*.resources.disk", Default: DefaultDisk.String(), Min: 1 << 20, Max: int64(MaxBytes),
+			Note: "Reserved on the worker when an instance is placed. What an instance writes is not limited by a quota."},
+		{Path: "services.*.limits", Note: "What one instance may use at most. Enforced where the worker has control groups; it says when it has none."},
+		{Path: "services.*.limits.cpu", Default: "none: an instance may use what is idle", Min: 1, Max: int64(MaxCPU),
+			Note: "Not less than resources.cpu."},
+		{Path: "services.*.limits.memory", Default: "resources.memory", Min: 1 << 20, Max: int64(MaxBytes),
+			Note: "Not less than resources.memory. An instance that exceeds it is killed and restarted."},
+		{Path: "services.*.replicas", Default: "1", Max: MaxReplicas,
+			Note: "How many instances run: a whole number, or {min, max}, which must be equal until there is a scaler."},
+		{Path: "services.*.replicas.min", Required: true, Max: MaxReplicas, Note: "Instances that always run."},
+		{Path: "services.*.replicas.max", Default: "min", Max: MaxReplicas,
+			Note: "Must equal min: more is refused until there is a scaler."},
+	}
+}
+
+func placementRows() []Verdict {
+	return []Verdict{
+		{Path: "services.*.architecture", single: true, normal: archName, spellings: slices.Sorted(maps.Keys(otherArchs)),
+			Values: values("amd64 arm64 arm 386 riscv64 ppc64le s390x loong64 mips mipsle mips64 mips64le", "", ""),
+			Note:   "Processors that the program is made for, one or a list. Without it any worker will do."},
+		{Path: "services.*.location", Note: "Instances are placed on workers whose location is in this circle. A worker that does not know its location is in none."},
+		{Path: "services.*.location.latitude", Required: true, Min: -90, Max: 90, Note: "Degrees, north is positive."},
+		{Path: "services.*.location.longitude", Required: true, Min: -180, Max: 180, Note: "Degrees, east is positive."},
+		{Path: "services.*.location.radius", Required: true, Min: 1, Max: int64(MaxDistance), Note: "The most that a worker may be away from the point."},
+		{Path: "services.*.affinity", Note: "Where instances may be placed. What is left out or empty does not restrict."},
+		{Path: "services.*.affinity.cluster", Pattern: sitePattern, Note: "Names of clusters, one of which must be it."},
+		{Path: "services.*.affinity.area", Pattern: sitePattern, Note: "Names of areas, one of which the cluster must have."},
+		{Path: "services.*.affinity.polygon", Min: 3, Max: maxCorners,
+			Note: "Corners of an area, each [latitude, longitude], in which the location of the worker must be. Sides must not cross."},
+		{Path: "services.*.affinity.labels", Keys: keyPattern, Pattern: valuePattern, Max: maxLabels,
+			Note: "Labels that the worker must have, all of them. A worker has those of its cluster too."},
+		{Path: "services.*.anti_affinity", Note: "Where instances may not be placed."},
+		{Path: "services.*.anti_affinity.cluster", Pattern: sitePattern, Note: "Names of clusters, none of which may be it."},
+		{Path: "services.*.anti_affinity.area", Pattern: sitePattern, Note: "Names of areas, none of which the cluster may have."},
+		{Path: "services.*.anti_affinity.labels", Keys: keyPattern, Pattern: valuePattern, Max: maxLabels,
+			Note: "Labels none of which the worker may have."},
+		{Path: "services.*.anti_affinity.service", Pattern: labelPattern,
+			Note: "Services of the application of which the worker may run no instance. The service itself may be one: then a worker runs at most one instance of it."},
+		{Path: "services.*.spread", Default: "soft", Values: values("soft none", "", ""),
+			Note: "soft prefers workers with fewer instances of the same service; none does not."},
+		{Path: "services.*.scheduler", Default: "rom",
+			Values: values("rom", "ldp spread throughput drf nearest-demand plugin", "write rom, or leave scheduler out"),
+			Note:   "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource."},
+	}
+}
+
+func networkRows() []Verdict {
+	return []Verdict{
+		{Path: "services.*.ports", Max: maxPorts, Note: "Ports on which an instance listens. It finds the numbers in `PORT` (first port) and `PORT_<NAME>`."},
+		{Path: "services.*.ports[].name", Default: "of the first port: its protocol", Pattern: labelPattern,
+			Note: "Unique in the service. Only the first port may leave it out."},
+		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http", "", ""),
+			Note: "What is spoken on the port."},
+		{Path: "services.*.ports[].ingress", Note: "Publishes the port, which must be http, on every gateway."},
+		{Path: "services.*.ports[].ingress.host", Required: true, Pattern: hostPattern, normal: strings.ToLower,
+			Note: "Host name of the requests that belong to the port, unique at a root."},
+		{Path: "services.*.policy", Default: "round-robin",
+			Values: values("round-robin", "random weighted billiard least-connections p2c closest local proximity least-response fastest", "write round-robin, or leave policy out"),
+			Note:   "How requests are distributed over the ready instances."},
+	}
+}
+
+// checkRows are those of the three kinds of checks.
+func checkRows() []Verdict {
+	var rows []Verdict
+	for _, c := range []struct {
+		name, when, passes, fails, interval, failures, def string
+	}{
+		{"startup", "An instance is Running when it has passed this, and the other checks begin then.", "Started when", "Failed probes after which the instance is ended and restarted.",
+			DefaultInterval.String(), strconv.Itoa(DefaultStartupFailures), "none: an instance is Running when it has started"},
+		{"readiness", "When an instance may receive requests.", "Ready while", "Failed probes in a row that make a ready instance unready.",
+			DefaultInterval.String(), strconv.Itoa(DefaultFailures), "tcp to the first port; without ports an instance is ready when it has started"},
+		{"liveness", "An instance that fails it is ended, and restarted by the rule of restart.", "Alive while", "Failed probes in a row that end the instance.",
+			DefaultLivenessInterval.String(), strconv.Itoa(DefaultFailures), "none"},
+	} {
+		in := func(field string) string { return "services.*." + c.name + field }
+		rows = append(rows,
+			Verdict{Path: in(""), Default: c.def, Note: c.when + " Exactly one of http, tcp and exec."},
+			Verdict{Path: in(".http"), Note: c.passes + " a GET is answered with a status of 200 to 399."},
+			Verdict{Path: in(".http.path"), Required: true, Pattern: pathPattern, Note: "Path of the request, beginning with /."},
+			Verdict{Path: in(".http.port"), Default: "the first port", Note: "Name of a port of the service."},
+			Verdict{Path: in(".tcp"), Note: c.passes + " connections are accepted. {} checks the first port."},
+			Verdict{Path: in(".tcp.port"), Default: "the first port", Note: "Name of a port of the service."},
+			Verdict{Path: in(".exec"), Note: c.passes + " a program that is run beside the instance exits with 0."},
+			Verdict{Path: in(".exec.command"), Required: true, Min: 1, Note: "The program and its arguments, with the same replacements as args."},
+			Verdict{Path: in(".interval"), Default: c.interval, Min: 100e6, Max: 3600e9, Note: "Time between probes. What has not passed yet is probed more often."},
+			Verdict{Path: in(".timeout"), Default: DefaultTimeout.String(), Min: 10e6, Max: 300e9, Note: "After which a probe has failed."},
+			Verdict{Path: in(".failures"), Default: c.failures, Min: 1, Max: 1000, Note: c.fails},
+		)
+	}
+	return rows
+}
+
+func lifeRows() []Verdict {
+	return []Verdict{
+		{Path: "services.*.restart", Note: "What happens when an instance exits."},
+		{Path: "services.*.restart.policy", Default: "always", Values: values("always on-failure never", "", ""),
+			Note: "on-failure restarts after an exit code other than 0."},
+		{Path: "services.*.restart.max_restarts", Default: "5", Max: 1000,
+			Note: "Restarts in a row on one worker, without 60s of calm, before the instance is placed elsewhere."},
+		{Path: "services.*.restart.delay", Default: DefaultDelay.String(), Min: 1e6, Max: 3600e9,
+			Note: "Before the first restart in a row. Each further one waits twice as long, all of them up to a quarter less, so that not everything starts at once."},
+		{Path: "services.*.restart.max_delay", Default: DefaultMaxDelay.String(), Min: 1e6, Max: 24 * 3600e9,
+			Note: "The most that a restart waits."},
+		{Path: "services.*.stop", Note: "How an instance is ended."},
+		{Path: "services.*.stop.signal", Default: "TERM", Values: values("TERM INT QUIT HUP USR1 USR2 WINCH KILL", "", ""), normal: signalName,
+			Note: "With or without SIG."},
+		{Path: "services.*.stop.grace", Default: DefaultGrace.String(), Min: 1e6, Max: 600e9,
+			Note: "Time from the signal to SIGKILL. For an end without delay write signal: KILL."},
+		{Path: "services.*.replace_after", Default: DefaultReplaceAfter.String(), Max: int64(MaxDuration),
+			Note: "How long after its worker became suspect (silent or cut off) an instance is replaced; 0 is at once."},
+		{Path: "services.*.on_return", Default: "original", Values: values("original replacement newest", "best", "write original, replacement or newest"),
+			Note: "Which instance stays when a worker that was believed lost comes back."},
+	}
+}
+
+// laterRows are what an agreement will say one day: known, checked, refused.
+func laterRows() []Verdict {
+	const accelerator = "leave it out until a runtime can hand out accelerators; give the workers that have one a label, and name it in affinity.labels"
+	const bandwidth = "leave it out until bandwidth is measured; give well connected workers a label, and name it in affinity.labels"
+	const latency = "leave it out until latencies are measured; use location or affinity to stay near"
+	rows := []Verdict{
+		{Path: "services.*.resources.vgpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a graphics processor."},
+		{Path: "services.*.resources.vtpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a tensor processor."},
+		{Path: "services.*.bandwidth", Instead: bandwidth, Note: "What one instance reserves of its worker's connection."},
+		{Path: "services.*.bandwidth.in", Min: 1, Max: int64(MaxBitrate), Instead: bandwidth, Note: "Towards the instance."},
+		{Path: "services.*.bandwidth.out", Min: 1, Max: int64(MaxBitrate), Instead: bandwidth, Note: "From the instance."},
+		{Path: "services.*.latency", Max: 64, Instead: latency, Note: "The most that a round trip from an instance may take."},
+		{Path: "services.*.latency[].to", Required: true, Instead: latency, Note: "A service of the application, a place (latitude,longitude) or an address."},
+		{Path: "services.*.latency[].max", Required: true, Min: 1e3, Max: 3600e9, Instead: latency, Note: "The threshold."},
+		{Path: "services.*.data", Max: 64, Instead: "leave it out; name the cluster or the area of the data in affinity",
+			Note: "Objects or hosts that an instance should be near."},
+		{Path: "services.*.convergence_time", Min: 1e6, Max: 3600e9, Instead: "leave it out: a decision takes milliseconds; verge apply --timeout bounds how long you wait",
+			Note: "The most that the decision where to place may take."},
+		{Path: "services.*.rigidness", Max: 1, Instead: "leave it out until agreements are measured; an instance moves when its worker is lost or when its constraints change",
+			Note: "1: the first violation of the agreement moves an instance; 0: none does."},
+		{Path: "services.*.slo", Min: 1e3, Max: 3600e9, Instead: "leave it out until there is a scaler",
+			Note: "Latency objective of a request."},
+	}
+	for i := range rows {
+		rows[i].Verdict = Refused
+	}
+	return rows
+}
+
+// otherArchs are names of other tools for those of Go.
+var otherArchs = map[string]string{
+	"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64",
+	"armv6l": "arm", "armv7l": "arm", "armhf": "arm", "i386": "386", "i686": "386", "x86": "386",
+}
+
+// archName turns the names of other tools into those of Go.
+func archName(s string) string {
+	s = strings.ToLower(s)
+	if name, known := otherArchs[s]; known {
+		return name
+	}
+	return s
+}
+
+// signalName turns "SIGTERM" and "term" into "TERM".
+func signalName(s string) string {
+	return strings.TrimPrefix(strings.ToUpper(s), "SIG")
+}
