@@ -14,8 +14,10 @@ import (
 const (
 	maxInfo     = 64 << 10
 	maxStatuses = 10_000
-	maxWords    = 1 << 10 // of a reason
-	maxName     = 100
+	// maxStatusBytes of all of them together.
+	maxStatusBytes = 16 << 20
+	maxWords       = 1 << 10 // of a reason
+	maxName        = 100
 )
 
 // check refuses a status that is not about the instance that it names, and cuts

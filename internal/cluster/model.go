@@ -53,6 +53,7 @@ type worker struct {
 	since     time.Time // of suspect
 	leaving   bool      // its agent announced a restart
 	told      time.Time // when what it says about itself was stored last
+	over      int       // reported changes that were too many, as far as that was said
 	inbox     exchange.Inbox
 	status    map[wire.InstanceID]wire.InstanceStatus
 }
@@ -116,7 +117,10 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 }
 
 func newWorker(rec workerRecord, now time.Time) *worker {
-	return &worker{workerRecord: rec, heard: now, lambda: maxLambda, status: map[string]wire.InstanceStatus{}}
+	return &worker{
+		workerRecord: rec, heard: now, lambda: maxLambda, status: map[string]wire.InstanceStatus{},
+		inbox: exchange.Inbox{MaxKeys: maxStatuses, MaxBytes: maxStatusBytes},
+	}
 }
 
 // tx collects what one pass of the loop changes. Nothing of it is seen by anyone

@@ -71,6 +71,12 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		}
 		w.status[ch.Key] = st
 	}
+	if over := w.inbox.Overflow(); over != w.over {
+		w.over = over
+		if over > 0 {
+			c.log.Warn("a worker reports more than is held of one: the rest is left out", "worker", name, "left_out", over)
+		}
+	}
 	if r.Next > 0 {
 		w.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
 	}

@@ -276,6 +276,12 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 			c.log.Warn("a report about an instance cannot be read", "cluster", name, "instance", ch.Key, "error", err)
 		}
 	}
+	if over := cl.inbox.Overflow(); over != cl.over {
+		cl.over = over
+		if over > 0 {
+			c.log.Warn("a cluster reports more than is held of one: the rest is left out", "cluster", name, "left_out", over)
+		}
+	}
 	cl.heard, cl.connected, cl.everHeard = now, true, true
 	if r.Next > 0 {
 		cl.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)

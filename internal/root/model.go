@@ -50,6 +50,7 @@ type cluster struct {
 	agg       *wire.Aggregate
 	current   bool // its last report had the current revision of its desired state
 	inbox     exchange.Inbox
+	over      int // reported changes that were too many, as far as that was said
 	seen      map[wire.InstanceID]*wire.Reported
 	// refused says until when it is not asked again for a service.
 	refused map[string]refusal

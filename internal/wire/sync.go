@@ -59,19 +59,22 @@ type ReportReply struct {
 type Fetch struct {
 	V     int `json:"v"`
 	Since Rev `json:"s,omitzero"`
-	// After is the last key of the previous page, empty for the first.
-	After string `json:"p,omitempty"`
-	// At is the Rev the pages must belong to, zero for the first page. If the
-	// state has moved on the reply has Moved and the sender starts again.
+	// At is the Rev that the previous page led to, zero for the first page. If what
+	// followed it is not known any more the reply has Moved and the sender starts
+	// again.
 	At Rev `json:"at,omitzero"`
+	// After is the last key of the previous page, empty for the first. Only upper
+	// sides of before pages went by revision look at it.
+	After string `json:"p,omitempty"`
 }
 
 // FetchReply is one page of the answer.
 type FetchReply struct {
 	V int `json:"v"`
-	// Full: Since was unknown here; the changes of all pages together are the
-	// whole state and every other key is to be dropped.
-	Full    bool     `json:"f,omitempty"`
+	// Full, in the first page: Since was unknown here; the changes of all pages
+	// together are the whole state and every other key is to be dropped.
+	Full bool `json:"f,omitempty"`
+	// To is the Rev that this page leads to.
 	To      Rev      `json:"t"`
 	Changes []Change `json:"c,omitempty"`
 	More    bool     `json:"m,omitempty"`

@@ -49,22 +49,34 @@ func (d Desired) Rev() wire.Rev {
 	return d.Store.Timeline().At(n)
 }
 
-// Fetch answers one page of what changed since f.Since.
+// Fetch answers one page of what changed since f.Since. Pages are in the order of
+// revisions and each leads to the next, so a state that moves on meanwhile adds
+// to the last page and makes none of them stale.
 func (d Desired) Fetch(ctx context.Context, f wire.Fetch) (wire.FetchReply, error) {
 	now := d.Rev()
-	if !f.At.IsZero() && f.At != now {
-		return wire.FetchReply{V: wire.Version, To: now, Moved: true}, nil
+	since := f.Since
+	if !f.At.IsZero() {
+		since = f.At // the pages before led there
 	}
-	entries, full, err := d.changes(ctx, f.Since)
+	entries, full, err := d.changes(ctx, since)
 	if err != nil {
 		return wire.FetchReply{}, err
 	}
-	reply := wire.FetchReply{V: wire.Version, Full: full, To: now}
+	if full && !f.At.IsZero() {
+		// More was deleted meanwhile than is remembered.
+		return wire.FetchReply{V: wire.Version, To: now, Moved: true}, nil
+	}
+	// What was written while this was read may be here in part only: it is left
+	// to the next page, which there then is.
+	reply := wire.FetchReply{V: wire.Version, Full: full, To: now, More: d.Rev() != now}
 	size := 0
-	start := sort.Search(len(entries), func(i int) bool { return entries[i].Key > f.After })
-	for _, e := range entries[start:] {
+	for i, e := range entries {
+		if e.Rev > now.N {
+			break
+		}
 		if size > 0 && size+len(e.Value) > pageBytes {
 			reply.More = true
+			reply.To = d.Store.Timeline().At(entries[i-1].Rev)
 			break
 		}
 		size += len(e.Key) + len(e.Value) + 16
@@ -74,7 +86,7 @@ func (d Desired) Fetch(ctx context.Context, f wire.Fetch) (wire.FetchReply, erro
 }
 
 // changes returns what the peer must take over, under the peer's keys and
-// ordered by them; full where that is everything there is.
+// oldest first; full where that is everything there is.
 func (d Desired) changes(ctx context.Context, since wire.Rev) (entries []bus.Entry, full bool, err error) {
 	full = true
 	if !since.IsZero() && d.Store.Timeline().Known(since, d.Store.Rev()) {
@@ -103,6 +115,6 @@ func (d Desired) changes(ctx context.Context, since wire.Rev) (entries []bus.Ent
 			}
 		}
 	}
-	sort.Slice(entries, func(i, j int) bool { return entries[i].Key < entries[j].Key })
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Rev < entries[j].Rev })
 	return entries, full, nil
 }

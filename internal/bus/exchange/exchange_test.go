@@ -375,6 +375,144 @@ func TestLargeStatesArePaged(t *testing.T) {
 	})
 }
 
+// restless is a store in which something else changes whenever a page is read.
+type restless struct {
+	*bus.MemStore
+	n *int
+}
+
+func (s restless) List(ctx context.Context, prefix string) ([]bus.Entry, error) {
+	e, err := s.MemStore.List(ctx, prefix)
+	return e, errors.Join(err, s.stir(ctx))
+}
+
+func (s restless) Changes(ctx context.Context, since uint64, prefixes ...string) ([]bus.Entry, bool, error) {
+	e, ok, err := s.MemStore.Changes(ctx, since, prefixes...)
+	return e, ok, errors.Join(err, s.stir(ctx))
+}
+
+// stir changes a route, writes a large key again, and takes one away.
+func (s restless) stir(ctx context.Context) error {
+	if *s.n++; *s.n > 12 {
+		return nil
+	}
+	_, err := s.Commit(ctx, bus.Put("route.busy", fmt.Appendf(nil, "%d", *s.n)),
+		bus.Put("to.w1.k0", fmt.Appendf(nil, "%d", *s.n)), bus.Del(fmt.Sprintf("to.w1.k%d", *s.n+5)))
+	return err
+}
+
+// A state that never rests is fetched to its end all the same, and what is taken
+// over is what was there: no key of the middle of a change is missing.
+func TestPagesOfABusyStateAreNotFetchedAgain(t *testing.T) {
+	ctx := t.Context()
+	for _, known := range []bool{false, true} { // all of it, and what changed since
+		n := 0
+		store := restless{bus.NewMemStore(), &n}
+		d := exchange.Desired{Store: store, Parts: []exchange.Part{{Prefix: "to.w1.", As: "order."}, {Prefix: "route.", As: "route."}}}
+		put := func(key, value string) {
+			t.Helper()
+			if _, err := store.Put(ctx, key, []byte(value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("route.first", "1")
+		f := wire.Fetch{V: wire.Version}
+		if known {
+			f.Since = d.Rev()
+		}
+		big := strings.Repeat("x", 300<<10)
+		for i := range 10 {
+			put(fmt.Sprintf("to.w1.k%d", i), big)
+		}
+		got, pages := map[string]string{"order.stale": "1"}, 0
+		if known {
+			got = map[string]string{"route.first": "1"}
+		}
+		for more := true; more; pages++ {
+			if pages > 20 {
+				t.Fatalf("known %v: there is no end", known)
+			}
+			page, err := d.Fetch(ctx, f)
+			if err != nil || page.Moved {
+				t.Fatalf("known %v: page %d: moved %v, %v", known, pages, page.Moved, err)
+			}
+			if pages == 0 && page.Full == known {
+				t.Fatalf("known %v: full %v", known, page.Full)
+			}
+			if pages == 0 && page.Full {
+				got = map[string]string{}
+			}
+			for _, c := range page.Changes {
+				if c.Deleted {
+					delete(got, c.Key)
+				} else {
+					got[c.Key] = string(c.Value)
+				}
+			}
+			f.At, more = page.To, page.More
+		}
+		want := map[string]string{}
+		for prefix, as := range map[string]string{"to.w1.": "order.", "route.": "route."} {
+			list, err := store.MemStore.List(ctx, prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range list {
+				want[as+strings.TrimPrefix(e.Key, prefix)] = string(e.Value)
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("known %v: %d keys, want %d", known, len(got), len(want))
+		}
+		if f.At != d.Rev() {
+			t.Errorf("known %v: the pages led to %v, it is at %v", known, f.At, d.Rev())
+		}
+	}
+}
+
+// A key that changed between two pages is handed on once, as it was last.
+func TestABusyStateIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		synctest.Wait()
+		big := `"` + strings.Repeat("x", 300<<10) + `"`
+		want := map[string]string{}
+		for i := range 9 {
+			key := fmt.Sprintf("k%d", i)
+			p.put("to.w1."+key, big)
+			want["order."+key] = big
+		}
+		// Written between the pages: the fetches are seen by a listener.
+		all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+		spy := p.hub.Conn("spy", all)
+		defer spy.Close()
+		fetches := 0
+		stop, err := spy.Subscribe("w.w1.fetch", func(context.Context, bus.Msg) {
+			if fetches++; fetches < 7 {
+				p.put("to.w1.k0", fmt.Sprintf("%d", fetches))
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		p.nudge()
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		p.mu.Lock()
+		e, err := p.store.Get(context.Background(), "to.w1.k0")
+		p.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want["order.k0"] = string(e.Value)
+		equal(t, "desired", p.desired.get(), want)
+		if have, is := p.desired.Have(), p.upperDesired("w1").Rev(); have != is {
+			t.Errorf("has %v, it is %v", have, is)
+		}
+	})
+}
+
 func TestQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)

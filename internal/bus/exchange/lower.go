@@ -209,12 +209,12 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	return reply.NeedStatus && rep.Status == nil || (r.acked != r.Observed.Rev() && r.acked != before), nil
 }
 
-// fetch brings the desired state up to date. A state that moves on under the
-// pages is fetched again from the start.
+// fetch brings the desired state up to date. What is there counts when its last
+// page has come; only where the pages can no longer be joined does it begin again.
 func (r *lowerRun) fetch(ctx context.Context, since wire.Rev) error {
 	const tries = 5
 	for range tries {
-		var all []wire.Change
+		var all pages
 		f := wire.Fetch{V: wire.Version, Since: since}
 		for {
 			var page wire.FetchReply
@@ -227,18 +227,43 @@ func (r *lowerRun) fetch(ctx context.Context, since wire.Rev) error {
 			if page.Moved {
 				break
 			}
-			all = append(all, page.Changes...)
-			if page.More && len(page.Changes) > 0 {
-				f.At, f.After = page.To, page.Changes[len(page.Changes)-1].Key
+			all.add(page)
+			if page.More && (len(page.Changes) > 0 || page.To != f.At) {
+				f.At = page.To
+				if n := len(page.Changes); n > 0 {
+					f.After = page.Changes[n-1].Key
+				}
 				continue
 			}
-			if err := r.Desired.Take(ctx, page.Full, all, page.To); err != nil {
+			if err := r.Desired.Take(ctx, all.full, all.changes, page.To); err != nil {
 				return fmt.Errorf("storing the desired state %s: %w", page.To, err)
 			}
 			return nil
 		}
 	}
 	return fmt.Errorf("the desired state changed %d times while it was fetched", tries)
+}
+
+// pages of one fetch. A key that changed while they were fetched is in several
+// of them; what the last one says counts.
+type pages struct {
+	full    bool // as the first one said
+	changes []wire.Change
+	at      map[string]int // places in changes by key
+}
+
+func (p *pages) add(page wire.FetchReply) {
+	if p.at == nil {
+		p.full, p.at = page.Full, map[string]int{}
+	}
+	for _, c := range page.Changes {
+		if i, again := p.at[c.Key]; again {
+			p.changes[i] = c
+			continue
+		}
+		p.at[c.Key] = len(p.changes)
+		p.changes = append(p.changes, c)
+	}
 }
 
 func (r *lowerRun) request(ctx context.Context, subject string, req, reply any) error {
