@@ -37,6 +37,7 @@ type Backend interface {
 	CheckBearer(ctx context.Context, token string) error
 	// Ready is nil when the role can serve; else why not.
 	Ready() error
+	Operating
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

@@ -125,7 +125,7 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			return
 		}
 		setWho(w, who)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(withCaller(r.Context(), who)))
 	})
 }
 

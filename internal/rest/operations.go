@@ -94,6 +94,7 @@ func (s *Server) registerOperations(api huma.API) {
 	join.Security = []map[string][]string{} // the token in the body is checked instead
 	join.MaxBodyBytes = maxJoinBytes
 	register(s, api, join, s.join)
+	s.registerOperating(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process"),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil

@@ -11,7 +11,6 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -44,7 +43,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
 	if old := b.m.apps[spec.Application]; old != nil {
 		if !old.Deleting.IsZero() {
-			return wire.ApplyResult{}, wire.Problemf(409, "deleting", "wait until it is gone: verge get applications", "the application is being deleted", "%s, since %s", old.Name, old.Deleting.Format(time.RFC3339))
+			return wire.ApplyResult{}, beingDeleted(old)
 		}
 		res.Change, res.Revision = "updated", old.Revision+1
 		if records.Same(old.Spec, spec) {
@@ -52,23 +51,15 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 			return res, nil
 		}
 		app.Revision, app.Created = res.Revision, old.Created
+		res.Warnings = append(res.Warnings, takeScaled(&app, old)...)
 	}
 	if dryRun {
 		return res, nil
 	}
-	data, err := json.Marshal(app)
-	if err != nil {
-		return wire.ApplyResult{}, fmt.Errorf("encoding the application: %w", err)
+	if err := b.putApp(ctx, &app); err != nil {
+		return wire.ApplyResult{}, err
 	}
-	if len(data) > bus.MaxValueBytes {
-		return wire.ApplyResult{}, wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
-	}
-	if _, err := b.store.Put(ctx, keyApp+app.Name, data); b.wrote(err) != nil {
-		return wire.ApplyResult{}, unstored(err)
-	}
-	b.m.apps[app.Name] = &app
 	b.events.Add(now, tier, "application/"+app.Name, fmt.Sprintf("%s, revision %d", res.Change, res.Revision))
-	loop.Poke(b.wake)
 	return res, nil
 }
 
@@ -120,16 +111,10 @@ func (b backend) Delete(ctx context.Context, name string) error {
 	}
 	next := *app
 	next.Deleting = time.Now()
-	data, err := json.Marshal(next)
-	if err != nil {
+	if err := b.putApp(ctx, &next); err != nil {
 		return err
 	}
-	if _, err := b.store.Put(ctx, keyApp+name, data); b.wrote(err) != nil {
-		return unstored(err)
-	}
-	b.m.apps[name] = &next
 	b.events.Add(next.Deleting, tier, "application/"+name, "deleting")
-	loop.Poke(b.wake)
 	return nil
 }
 
@@ -148,7 +133,9 @@ func (b backend) Application(_ context.Context, name string) (wire.AppView, erro
 	if app == nil {
 		return wire.AppView{}, noApp(name)
 	}
-	return b.m.appView(app), nil
+	v := b.m.appView(app)
+	v.Descriptor = app.Source
+	return v, nil
 }
 
 // Instances implements rest.Backend.

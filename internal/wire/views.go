@@ -49,6 +49,9 @@ type Application struct {
 	Applied time.Time        `json:"applied"`
 	// Deleting since, zero if not. The record goes when the last instance is gone.
 	Deleting time.Time `json:"deleting,omitzero"`
+	// Scaled are the services whose number of replicas was set by a command, by
+	// name, for as long as no file says otherwise.
+	Scaled map[string]Scaled `json:"scaled,omitempty"`
 }
 
 // ApplyResult is the answer to an apply. It is given after the application is
@@ -73,6 +76,8 @@ type AppView struct {
 	Holds bool `json:"holds"`
 	// Message says in words what is missing, "" if Holds.
 	Message string `json:"message,omitempty"`
+	// Descriptor is the text that is in force; left out of lists.
+	Descriptor string `json:"descriptor,omitempty"`
 }
 
 // ServiceView is one service of an AppView.

@@ -1,0 +1,13 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Scale implements rest.Backend.
+func (b backend) Scale(context.Context, string, string, int) (wire.ApplyResult, error) {
+	return wire.ApplyResult{}, rest.Elsewhere("scaling a service", "the root")
+}

@@ -1,0 +1,27 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Scale changes how many replicas a service has; see Operating.
+func (c *Client) Scale(ctx context.Context, app, service string, replicas int) (r wire.ApplyResult, err error) {
+	path := "/v1/applications/" + url.PathEscape(app) + "/services/" + url.PathEscape(service) + "/replicas"
+	err = c.send(ctx, http.MethodPut, path, wire.ScaleRequest{Replicas: replicas}, &r)
+	return r, err
+}
+
+// send sends a body in JSON and decodes the answer into out.
+func (c *Client) send(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode the request: %w", err)
+	}
+	return c.do(ctx, call{method: method, path: path, body: body, contentType: "application/json"}, out)
+}

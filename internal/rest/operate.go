@@ -1,0 +1,32 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Operating is the part of a Backend that is about what runs already. Caller says
+// who asks.
+type Operating interface {
+	// Scale changes how many replicas a service has, as an apply would that says
+	// nothing else new; durable when it returns.
+	Scale(ctx context.Context, app, service string, replicas int) (wire.ApplyResult, error)
+}
+
+type scaleInput struct {
+	App     string `path:"app" maxLength:"63" doc:"name of the application"`
+	Service string `path:"service" maxLength:"63" doc:"name of the service"`
+	Body    wire.ScaleRequest
+}
+
+func (s *Server) registerOperating(api huma.API) {
+	b := s.backend
+	register(s, api, op("scale-service", http.MethodPut, "/v1/applications/{app}/services/{service}/replicas", "Change how many replicas a service has"),
+		func(ctx context.Context, in *scaleInput) (wire.ApplyResult, error) {
+			return b.Scale(ctx, in.App, in.Service, in.Body.Replicas)
+		})
+}

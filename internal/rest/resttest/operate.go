@@ -1,0 +1,25 @@
+package resttest
+
+import (
+	"context"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Scale answers ApplyAnswer; Hook changes what there is.
+func (f *Fake) Scale(_ context.Context, app, service string, replicas int) (wire.ApplyResult, error) {
+	end, err := f.begin("scale")
+	if err != nil {
+		return wire.ApplyResult{}, err
+	}
+	defer end()
+	for i := range f.Apps {
+		for j, s := range f.Apps[i].Services {
+			if f.Apps[i].Name == app && s.Name == service {
+				f.Apps[i].Services[j].Wanted = replicas
+				return f.ApplyAnswer, nil
+			}
+		}
+	}
+	return wire.ApplyResult{}, missing("service", app+"."+service)
+}
