@@ -115,6 +115,7 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 		ns.WaitForShutdown()
 		return nil, err
 	}
+	setLogListInterval(ns, logListEvery)
 	return &embedded{ns: ns, opts: given, auth: auth, log: log, lock: lock}, nil
 }
 

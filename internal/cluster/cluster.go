@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -36,6 +37,7 @@ type core struct {
 	m        *model
 	have     wire.Rev
 	lastPass time.Time
+	planned  time.Duration  // from lastPass to the next look at the clock
 	said     wire.Aggregate // what the root heard last
 	saidAt   time.Time
 	stale    bool  // a write may or may not have been stored: the model must be read again
@@ -47,7 +49,7 @@ type core struct {
 func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
 	c.wake, c.upChanged = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.m = newModel(c.name, details, now)
-	c.lastPass = now
+	c.lastPass, c.planned = now, loop.Tick
 	c.upErr = errors.New("not connected yet")
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
@@ -107,12 +109,23 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// pause is the time to the next look: a tick, or less where an instance is to be
-// replaced before that.
-func (c *core) pause() time.Duration {
+// pause is the time to the next look: until a worker could be suspect where
+// nothing else waits, a tick where something does, or less where an instance is
+// to be replaced before that.
+func (c *core) pause(settled bool) (d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() { c.planned = d }()
 	now, least := time.Now(), loop.Tick
+	if settled {
+		return life.NextLook(now, loop.Tick, func(yield func(life.Peer) bool) {
+			for _, w := range c.m.workers {
+				if !yield(w.peer()) {
+					return
+				}
+			}
+		})
+	}
 	for _, i := range c.m.insts {
 		w := c.m.workers[i.Worker]
 		if w == nil || !w.suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {

@@ -148,15 +148,10 @@ func (c *core) onWorker(name string, connected bool) {
 // while itself doubts itself first: it gives everybody a new chance to be heard.
 // It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), loop.Tick, minLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), c.planned, minLambda)
 	c.lastPass = now
 	for name, w := range c.m.workers {
-		v := life.Judge(now, life.Peer{
-			Heard: w.heard, Interval: w.lambda, Since: w.since,
-			// One that has not been heard since this process started may still be on
-			// its way back.
-			Connected: w.connected || !w.everHeard,
-		}, stalled)
+		v := life.Judge(now, w.peer(), stalled)
 		w.heard = v.Heard
 		if v.Suspect != w.suspect {
 			changed = true
@@ -170,4 +165,14 @@ func (c *core) judge(now time.Time) (changed bool) {
 		w.suspect, w.since = v.Suspect, v.Since
 	}
 	return changed
+}
+
+// peer is the worker as life judges it.
+func (w *worker) peer() life.Peer {
+	return life.Peer{
+		Heard: w.heard, Interval: w.lambda, Since: w.since,
+		// One that has not been heard since this process started may still be on
+		// its way back.
+		Connected: w.connected || !w.everHeard,
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Tick is the longest time between two looks at the clock.
+// Tick is the time between two looks at the clock where nothing better is known.
 const Tick = time.Second
 
 // Loop of one role.
@@ -20,9 +20,9 @@ type Loop struct {
 	// passed and the last pass had settled. settled: nothing waits for time to
 	// pass.
 	Pass func(ctx context.Context, now time.Time, changed bool) (settled bool, err error)
-	// Pause is the time until the next look after a pass that has not settled, at
-	// most Tick; nil is Tick.
-	Pause func() time.Duration
+	// Pause is the time until the next look at the clock, after a pass that has
+	// settled or not; nil is Tick.
+	Pause func(settled bool) time.Duration
 	Log   *slog.Logger
 }
 
@@ -47,8 +47,8 @@ func (l *Loop) Run(ctx context.Context) {
 			settled = false
 		}
 		pause := Tick
-		if !settled && l.Pause != nil {
-			pause = min(Tick, l.Pause())
+		if l.Pause != nil {
+			pause = l.Pause(settled)
 		}
 		timer.Reset(pause)
 	}

@@ -40,8 +40,13 @@ func TestASettledLoopOnlyLooksAtTheClock(t *testing.T) {
 
 func TestAnUnsettledLoopGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &Loop{Pause: func() time.Duration { return 100 * time.Millisecond }}
-		at, changed := run(t, 250*time.Millisecond, l, func(n int) (bool, error) {
+		l := &Loop{Pause: func(settled bool) time.Duration {
+			if settled {
+				return time.Minute
+			}
+			return 100 * time.Millisecond
+		}}
+		at, changed := run(t, 10*time.Second, l, func(n int) (bool, error) {
 			return n == 2, map[bool]error{true: errors.New("disk full")}[n == 1]
 		})
 		if !slices.Equal(at, []time.Duration{0, 100 * time.Millisecond}) || !slices.Equal(changed, []bool{true, true}) {

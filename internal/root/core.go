@@ -32,6 +32,7 @@ type core struct {
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
 	lastPass time.Time
+	planned  time.Duration // from lastPass to the next look at the clock
 	changed  chan struct{} // closed and replaced at each change that people may wait for
 	stops    map[string]func()
 	stale    bool // a write may or may not have been stored: the model must be read again
@@ -40,7 +41,7 @@ type core struct {
 // init loads the model from the store.
 func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time) error {
 	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
-	c.m, c.started, c.lastPass = newModel(deadAfter), now, now
+	c.m, c.started, c.lastPass, c.planned = newModel(deadAfter), now, now, loop.Tick
 	c.stops = map[string]func(){}
 	return c.m.read(ctx, c.store, now)
 }
@@ -181,10 +182,10 @@ func (c *core) calm() bool {
 // judge decides which clusters are suspect. A root that did not run for a while
 // itself doubts itself first. It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), loop.Tick, minLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), c.planned, minLambda)
 	c.lastPass = now
 	for name, cl := range c.m.clusters {
-		v := life.Judge(now, life.Peer{Heard: cl.heard, Interval: cl.lambda, Since: cl.since, Connected: cl.connected || !cl.everHeard}, stalled)
+		v := life.Judge(now, cl.peer(), stalled)
 		cl.heard = v.Heard
 		if v.Suspect != cl.suspect {
 			changed = true
@@ -198,6 +199,29 @@ func (c *core) judge(now time.Time) (changed bool) {
 		cl.suspect, cl.since = v.Suspect, v.Since
 	}
 	return changed
+}
+
+// peer is the cluster as life judges it.
+func (cl *cluster) peer() life.Peer {
+	return life.Peer{Heard: cl.heard, Interval: cl.lambda, Since: cl.since, Connected: cl.connected || !cl.everHeard}
+}
+
+// pause is the time to the next look: until a cluster could be suspect where
+// nothing else waits, a tick where something does.
+func (c *core) pause(settled bool) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.planned = loop.Tick
+	if settled {
+		c.planned = life.NextLook(time.Now(), loop.Tick, func(yield func(life.Peer) bool) {
+			for _, cl := range c.m.clusters {
+				if !yield(cl.peer()) {
+					return
+				}
+			}
+		})
+	}
+	return c.planned
 }
 
 // desiredOf serves what a cluster should be running.

@@ -98,7 +98,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
-	passes := loop.Loop{Wake: r.wake, Pass: r.pass, Log: r.log}
+	passes := loop.Loop{Wake: r.wake, Pass: r.pass, Pause: r.pause, Log: r.log}
 	r.work.Go(func() { passes.Run(run) })
 	return r, nil
 }

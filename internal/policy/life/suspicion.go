@@ -2,6 +2,7 @@ package life
 
 import (
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -90,6 +91,26 @@ func Stalled(gap, tick, interval time.Duration) bool {
 		interval = DefaultInterval
 	}
 	return gap-max(0, tick) >= interval
+}
+
+// MaxLook bounds what NextLook returns.
+const MaxLook = time.Minute
+
+// NextLook is how long an orchestrator that has judged all its peers at now, and
+// for which nothing else is due, may wait before it judges again: until a tick
+// before the first of them would be suspect of silence. The tick is what it needs
+// to learn that it was itself away, and to read what was said meanwhile (Stalled
+// with the returned time as its tick). It is at least one tick, which is the whole
+// answer while a peer is suspect, and at most MaxLook.
+func NextLook(now time.Time, tick time.Duration, peers iter.Seq[Peer]) time.Duration {
+	look := MaxLook
+	for p := range peers {
+		if !p.Since.IsZero() {
+			return tick
+		}
+		look = min(look, p.Heard.Add(SilenceLimit(p.Interval)).Sub(now)-tick)
+	}
+	return max(look, tick)
 }
 
 // ReplaceAt is when the instances of a suspect peer are to be replaced if it is

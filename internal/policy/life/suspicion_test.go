@@ -1,6 +1,7 @@
 package life
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -126,6 +127,78 @@ func TestSuspicionSimulated(t *testing.T) {
 			if len(pauses) == 0 && now.Sub(newest) > SilenceLimit(interval)+after+2*tick {
 				t.Fatalf("not replaced %s after death at %s", now.Sub(died), died.Sub(start))
 			}
+		}
+	})
+}
+
+func TestNextLook(t *testing.T) {
+	peers := func(list ...Peer) func(func(Peer) bool) { return slices.Values(list) }
+	heard := func(ago, interval time.Duration) Peer {
+		return Peer{Heard: start.Add(-ago), Interval: interval, Connected: true}
+	}
+	suspect := heard(0, time.Second)
+	suspect.Since = start
+	for name, c := range map[string]struct {
+		peers func(func(Peer) bool)
+		want  time.Duration
+	}{
+		"nobody":              {peers(), MaxLook},
+		"one":                 {peers(heard(0, 10*time.Second)), 24 * time.Second},
+		"the first of two":    {peers(heard(4*time.Second, 10*time.Second), heard(0, 4*time.Second)), 9 * time.Second},
+		"silent for too long": {peers(heard(time.Hour, 10*time.Second)), time.Second},
+		"suspect":             {peers(heard(0, 10*time.Second), suspect), time.Second},
+		"rare reports":        {peers(heard(0, time.Hour)), MaxLook},
+	} {
+		if got := NextLook(start, time.Second, c.peers); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// An orchestrator that sleeps as NextLook says finds out about a silent peer as
+// soon as one that looks every tick, at most a tick after the limit; and one that
+// was itself stopped for any time accuses nobody whose reports it only had not
+// read.
+func TestSleepingIsSafe(t *testing.T) {
+	const tick = time.Second
+	rapid.Check(t, func(t *rapid.T) {
+		interval := time.Duration(rapid.IntRange(1000, 15000).Draw(t, "interval ms")) * time.Millisecond
+		dies := time.Duration(rapid.IntRange(0, 60000).Draw(t, "dies ms")) * time.Millisecond
+		stopAt := time.Duration(rapid.IntRange(0, 60000).Draw(t, "stop ms")) * time.Millisecond
+		stopFor := time.Duration(rapid.IntRange(0, 40000).Draw(t, "stopped for ms")) * time.Millisecond
+		// Reports are read as they come, but not while the orchestrator is stopped:
+		// then shortly after, and after the look that was due.
+		lastHeard := func(at time.Duration) time.Duration {
+			sent := min(at, dies) / interval * interval
+			if sent > stopAt && at < stopAt+stopFor+tick/2 {
+				sent = stopAt / interval * interval
+			} else if sent > stopAt && sent < stopAt+stopFor {
+				sent = stopAt + stopFor + tick/2
+			}
+			return sent
+		}
+		p := Peer{Heard: start, Interval: interval, Connected: true}
+		last, planned := time.Duration(0), tick
+		for at := tick; at < 3*time.Minute; {
+			if at >= stopAt && at < stopAt+stopFor {
+				at = stopAt + stopFor
+			}
+			now := start.Add(at)
+			if h := start.Add(lastHeard(at)); h.After(p.Heard) {
+				p.Heard = h
+			}
+			v := Judge(now, p, Stalled(at-last, planned, tick))
+			p.Heard, p.Since = v.Heard, v.Since
+			alive := at < dies+interval
+			if v.Suspect && alive {
+				t.Fatalf("accused at %s, when it reported every %s until %s; stopped at %s for %s", at, interval, dies, stopAt, stopFor)
+			}
+			limit := dies + SilenceLimit(interval)
+			if !v.Suspect && at > max(limit, stopAt+stopFor+SilenceLimit(interval))+2*tick {
+				t.Fatalf("not accused at %s, silent since %s", at, dies)
+			}
+			last, planned = at, NextLook(now, tick, slices.Values([]Peer{p}))
+			at += planned
 		}
 	})
 }
