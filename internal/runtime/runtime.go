@@ -70,8 +70,9 @@ type Task interface {
 	// Exec runs a command beside the task: in its working directory, under its
 	// limits and counted as its use. It returns when the command and all that it
 	// started have ended; what is left of them when the command itself ends, or
-	// when ctx is done, is killed. An error other than ctx's says in words why
-	// nothing was run.
+	// when ctx is done, is killed. After Kill or Cleanup of the task, which end
+	// them too, it is ErrGone. Any other error than ctx's says in words why nothing
+	// was run.
 	Exec(ctx context.Context, e Exec) (wire.Exit, error)
 	// Usage now; zero values where it is not known.
 	Usage() Usage
@@ -84,6 +85,8 @@ type Exec struct {
 	// Stdin, Stdout and Stderr of the command, which stay the caller's to close;
 	// nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
+	// Terminal: Stdin is a terminal, which is to be that of the command.
+	Terminal bool
 }
 
 // Usage of a task.

@@ -179,7 +179,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 		return nil, errors.Join(err, removeGroup(group))
 	}
 	defer null.Close() //nolint:errcheck // nothing is written to it
-	proc, err := spawn(ctx, path, s, [3]*os.File{null, out, out}, group)
+	proc, err := spawn(ctx, path, s, stdio{in: null, out: out, err: out}, group)
 	if err != nil {
 		return nil, errors.Join(explain(err, path, s), removeGroup(group))
 	}

@@ -1,11 +1,13 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,12 +16,90 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// stdio is what a process is born with as its descriptors 0, 1 and 2.
+type stdio struct {
+	in, out, err *os.File
+	terminal     bool // in is a terminal, which is to be its own
+}
+
+func (s stdio) fds() []uintptr { return []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()} }
+
+// beside counts the commands that run beside a task, so that they end with it.
+type beside struct {
+	running sync.WaitGroup
+
+	mu    sync.Mutex // guards below
+	ended bool
+	next  int
+	stops map[int]context.CancelCauseFunc
+}
+
+// enter announces a command. Its context ends with the task, too.
+func (b *beside) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return nil, nil, runtime.ErrGone
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	if b.stops == nil {
+		b.stops = map[int]context.CancelCauseFunc{}
+	}
+	id := b.next
+	b.next++
+	b.stops[id] = stop
+	b.running.Add(1)
+	return ctx, func() {
+		stop(nil)
+		b.mu.Lock()
+		delete(b.stops, id)
+		b.mu.Unlock()
+		b.running.Done()
+	}, nil
+}
+
+// stop begins the end of all commands, and lets no more begin.
+func (b *beside) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	for _, stop := range b.stops {
+		stop(runtime.ErrGone)
+	}
+}
+
+// wait waits for the end of all commands, after stop.
+func (b *beside) wait(ctx context.Context) error {
+	b.mu.Lock()
+	idle := len(b.stops) == 0
+	b.mu.Unlock()
+	if idle {
+		return nil
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		b.running.Wait() // each ends within leftoverTimeout
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("commands beside it do not end: %w", ctx.Err())
+	}
+}
+
 // Exec implements runtime.Task. Without control groups a process that has left
 // both its session and its parents behind is not found, as with Kill.
 func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 	if t.hasEnded() {
 		return wire.Exit{}, runtime.ErrGone
 	}
+	ctx, leave, err := t.beside.enter(ctx)
+	if err != nil {
+		return wire.Exit{}, err
+	}
+	defer leave()
 	spec := runtime.Spec{ID: t.id, Command: e.Command, Env: e.Env, Dir: t.dir}
 	if err := checkDir(t.dir); err != nil {
 		return wire.Exit{}, err
@@ -33,19 +113,14 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 		return wire.Exit{}, err
 	}
 	defer null.Close() //nolint:errcheck // nothing is written to it
-	stdio := [3]*os.File{e.Stdin, e.Stdout, e.Stderr}
-	for i := range stdio {
-		if stdio[i] == nil {
-			stdio[i] = null
-		}
-	}
+	io := stdio{in: cmp.Or(e.Stdin, null), out: cmp.Or(e.Stdout, null), err: cmp.Or(e.Stderr, null), terminal: e.Terminal}
 	var born, own *cgroup.Group
 	if t.group != nil {
 		if born, own, err = t.group.Sub("exec"); err != nil {
 			return wire.Exit{}, err
 		}
 	}
-	proc, err := spawn(ctx, path, spec, stdio, born)
+	proc, err := spawn(ctx, path, spec, io, born)
 	if err != nil {
 		return wire.Exit{}, errors.Join(explain(err, path, spec), removeGroup(own))
 	}
@@ -93,6 +168,8 @@ func attend(ctx context.Context, proc *process, own *cgroup.Group) (wire.Exit, e
 	switch {
 	case err != nil:
 		return wire.Exit{}, fmt.Errorf("end the command: %w", err)
+	case errors.Is(context.Cause(ctx), runtime.ErrGone): // whoever was first to end it
+		return wire.Exit{}, runtime.ErrGone
 	case waiting:
 		return wire.Exit{}, ctx.Err()
 	case e.err != nil:

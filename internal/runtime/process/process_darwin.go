@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -55,7 +54,7 @@ func startTime(pid int) (started uint64, ok bool) {
 	return uint64(t.Sec)*1_000_000 + uint64(t.Usec), k.Proc.P_stat != stateZombie
 }
 
-func spawn(_ context.Context, path string, s runtime.Spec, stdio [3]*os.File, _ *cgroup.Group) (*process, error) {
+func spawn(_ context.Context, path string, s runtime.Spec, io stdio, _ *cgroup.Group) (*process, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
@@ -63,8 +62,8 @@ func spawn(_ context.Context, path string, s runtime.Spec, stdio [3]*os.File, _ 
 	pid, err := syscall.ForkExec(path, s.Command, &syscall.ProcAttr{
 		Dir:   s.Dir,
 		Env:   s.Env,
-		Files: []uintptr{stdio[0].Fd(), stdio[1].Fd(), stdio[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Files: io.fds(),
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: io.terminal},
 	})
 	if err != nil {
 		return nil, &execError{err}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	goruntime "runtime"
 	"syscall"
 	"time"
@@ -20,7 +19,7 @@ const umask = 0o022
 
 // spawn starts the program at path in a session of its own and in g, which may
 // be nil.
-func spawn(ctx context.Context, path string, s runtime.Spec, stdio [3]*os.File, g *cgroup.Group) (*process, error) {
+func spawn(ctx context.Context, path string, s runtime.Spec, io stdio, g *cgroup.Group) (*process, error) {
 	var pid int
 	err := onOwnThread(func() error {
 		// The umask belongs to a process's threads together; this one leaves their
@@ -32,8 +31,8 @@ func spawn(ctx context.Context, path string, s runtime.Spec, stdio [3]*os.File, 
 		attr := &syscall.ProcAttr{
 			Dir:   s.Dir,
 			Env:   s.Env,
-			Files: []uintptr{stdio[0].Fd(), stdio[1].Fd(), stdio[2].Fd()},
-			Sys:   &syscall.SysProcAttr{Setsid: true},
+			Files: io.fds(),
+			Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: io.terminal},
 		}
 		fork := func() error { return forkExec(ctx, path, s.Command, attr, &pid) }
 		if g == nil {

@@ -35,6 +35,8 @@ type task struct {
 
 	mu      sync.Mutex // serialises Cleanup
 	cleaned bool
+
+	beside beside
 }
 
 func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
@@ -129,6 +131,7 @@ func (t *task) Kill(ctx context.Context) error {
 	if !t.hasEnded() {
 		t.killed.Store(true)
 	}
+	t.beside.stop()
 	var err error
 	if t.group != nil {
 		err = t.group.Kill(ctx)
@@ -138,6 +141,10 @@ func (t *task) Kill(ctx context.Context) error {
 		}
 	} else {
 		err = t.proc.killTree(ctx, t.logDir)
+	}
+	// Without a control group they are not of our tree.
+	if e := t.beside.wait(ctx); err == nil {
+		err = e
 	}
 	if err != nil {
 		return fmt.Errorf("kill: %w", err)
@@ -164,6 +171,10 @@ func (t *task) Cleanup() error {
 		if err := t.Kill(ctx); err != nil {
 			return fmt.Errorf("clean up: %w", err)
 		}
+	}
+	t.beside.stop()
+	if err := t.beside.wait(ctx); err != nil {
+		return fmt.Errorf("clean up: %w", err)
 	}
 	if t.group != nil { // Remove kills what is left
 		if err := t.group.Remove(ctx); err != nil {

@@ -61,6 +61,8 @@ func (s Suite) Run(t *testing.T) {
 		{"what a gone task left is killed", testAdoptLeftovers},
 		{"a command beside a task", testExec},
 		{"what a dead engine ran beside a task", testExecLeftovers},
+		{"a terminal beside a task", testExecTerminal},
+		{"a command ends with its task", testExecEnds},
 		{"a hundred tasks", testMany},
 		{"usage", testUsage},
 		{"memory limit", testMemoryLimit},

@@ -1,0 +1,137 @@
+package runtimetest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/creack/pty" // pseudo-terminals, which every system opens in another way
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// screen is what a terminal shows.
+type screen struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) shows(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.b.String(), text)
+}
+
+func testExecTerminal(t *testing.T, s Suite) {
+	d := s.driver(t, t.TempDir())
+	task := start(t, d, spec(t, "block"))
+	ours, theirs, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resize := func(rows, columns uint16) {
+		t.Helper()
+		if err := pty.Setsize(ours, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resize(10, 20)
+	type end struct {
+		exit wire.Exit
+		err  error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		exit, err := task.Exec(t.Context(), runtime.Exec{
+			Command: []string{"sh", "-c", `trap 'stty size' WINCH; trap 'exit 42' INT; test -t 0 && stty size
+while read -r line; do test "$line" = end && break; echo "got $line"; done
+echo armed; while :; do sleep 0.02; done`},
+			Env:   []string{"PATH=/usr/bin:/bin"},
+			Stdin: theirs, Stdout: theirs, Stderr: theirs, Terminal: true,
+		})
+		_ = theirs.Close() // the reader ends with the last of its users
+		ended <- end{exit, err}
+	}()
+	var out screen
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&out, ours) // a terminal's end is an error
+		_ = ours.Close()
+	}()
+	see := func(text string) {
+		t.Helper()
+		eventually(t, text, func() bool { return out.shows(text) })
+	}
+	say := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(ours, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	see("10 20\r\n")
+	say("hello\n")
+	see("got hello\r\n")
+	resize(33, 44)
+	say("again\n") // a shell runs its trap after a line
+	see("33 44\r\n")
+	say("end\n")
+	see("armed\r\n")
+	say("\x03") // Ctrl-C reaches the foreground
+	if e := <-ended; e.err != nil || e.exit.Code != 42 {
+		t.Errorf("exit %+v, %v", e.exit, e.err)
+	}
+	<-read
+}
+
+// testExecEnds: what runs beside a task ends when the task is killed, and when it
+// is cleaned up after it has ended by itself.
+func testExecEnds(t *testing.T, s Suite) {
+	d := s.driver(t, t.TempDir())
+	for name, end := range map[string]func(*testing.T, runtime.Task){
+		"killed": func(t *testing.T, task runtime.Task) { kill(t, task) },
+		"over": func(t *testing.T, task runtime.Task) {
+			if err := task.Signal("TERM"); err != nil {
+				t.Fatal(err)
+			}
+			wait(t, task)
+			cleanup(t, task)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sp := shell(spec(t, ""), "exec sleep 1000")
+			task := start(t, d, sp)
+			pids := filepath.Join(sp.Dir, "pids")
+			ended := make(chan error, 1)
+			go func() {
+				_, err := task.Exec(t.Context(), runtime.Exec{
+					Command: []string{"sh", "-c", "trap '' TERM; echo $$ >>pids; sleep 1000 & echo $! >>pids; wait"},
+					Env:     []string{"PATH=/usr/bin:/bin"},
+				})
+				ended <- err
+			}()
+			var text []byte
+			eventually(t, "the command runs", func() bool {
+				text, _ = os.ReadFile(pids)
+				return strings.Count(string(text), "\n") == 2
+			})
+			end(t, task)
+			checkDead(t, strings.Fields(string(text)))
+			if err := <-ended; !errors.Is(err, runtime.ErrGone) {
+				t.Errorf("the command's end: %v", err)
+			}
+		})
+	}
+}
