@@ -1,7 +1,8 @@
 // Command footprint is `make footprint`: what a root, a cluster and a worker cost
 // on this machine, each its own process. A worker is its agent and its engine
-// together. It prints one JSON object {what, value, unit} a line and writes the
-// same as a page with its method.
+// together. It prints one JSON object {what, value, unit, reach, ok} a line and
+// writes the same as a page with its method. A figure that is to be reached and is
+// not ends the program with status 1, after all has been measured.
 package main
 
 import (
@@ -48,6 +49,10 @@ type row struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
+	// Reach is what it must not exceed, and OK whether it does not; left out where
+	// nothing was asked for.
+	Reach *float64 `json:"reach,omitempty"`
+	OK    *bool    `json:"ok,omitempty"`
 }
 
 // bench is what is measured, and the figures so far.
@@ -74,8 +79,18 @@ func (b *bench) roles() []role {
 	}
 }
 
+// add notes a figure of which nothing is asked.
 func (b *bench) add(value float64, unit, what string, args ...any) {
-	r := row{fmt.Sprintf(what, args...), value, unit}
+	b.note(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit})
+}
+
+// reach notes a figure that must not exceed most.
+func (b *bench) reach(value, most float64, unit, what string, args ...any) {
+	ok := value <= most
+	b.note(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit, Reach: &most, OK: &ok})
+}
+
+func (b *bench) note(r row) {
 	b.rows = append(b.rows, r)
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -105,7 +120,7 @@ func run(ctx context.Context, o options) (err error) {
 	if b.worker, err = s.Worker(ctx, b.cluster, "edge-1", false); err != nil {
 		return err
 	}
-	b.add(float64(binary.Size())/1e6, "MB", "binary")
+	b.reach(float64(binary.Size())/1e6, 60, "MB", "binary, stripped")
 	if err := b.idle(ctx); err != nil {
 		return fmt.Errorf("measuring the idle processes: %w", err)
 	}
@@ -113,9 +128,35 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("measuring deployments: %w", err)
 	}
 	if o.out == "" {
+		return b.missed()
+	}
+	if err := os.WriteFile(o.out, []byte(b.page(machine(s.Dir), load)), 0o644); err != nil {
+		return err
+	}
+	return b.missed()
+}
+
+// missed names the figures that were not reached.
+func (b *bench) missed() error {
+	var list []string
+	for _, r := range b.rows {
+		if r.OK != nil && !*r.OK {
+			list = append(list, fmt.Sprintf("%s: %s %s, at most %s", r.What, number(r.Value), r.Unit, number(*r.Reach)))
+		}
+	}
+	if list == nil {
 		return nil
 	}
-	return os.WriteFile(o.out, []byte(b.page(machine(s.Dir), load)), 0o644)
+	return fmt.Errorf("not reached:\n  %s", strings.Join(list, "\n  "))
+}
+
+// budget of an idle role; bytes written in a minute.
+type budget struct{ pss, dirty, cpu, written float64 }
+
+var budgets = map[string]budget{
+	"root":    {pss: 45, dirty: 25, cpu: 60, written: 4 << 10},
+	"cluster": {pss: 45, dirty: 25, cpu: 60, written: 4 << 10},
+	"worker":  {pss: 38, dirty: 18, cpu: 40, written: 0},
 }
 
 // idle measures the processes when nothing is deployed.
@@ -140,10 +181,12 @@ func (b *bench) idle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.add(float64(now.pss)/1e6, "MB", "idle %s: memory, proportional (PSS)", r.name)
-		b.add(float64(now.dirty)/1e6, "MB", "idle %s: memory, private dirty", r.name)
-		b.add(float64((now.cpu - before[i].cpu).Milliseconds()), "ms", "idle %s: processor time in %s", r.name, b.spanText())
-		b.add(float64(now.written-before[i].written), "B", "idle %s: written to disk in %s", r.name, b.spanText())
+		most := budgets[r.name]
+		minutes := b.span.Minutes()
+		b.reach(float64(now.pss)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
+		b.reach(float64(now.dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
+		b.reach(milliseconds(now.cpu-before[i].cpu), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
+		b.reach(float64(now.written-before[i].written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
 	}
 	if err := b.packets(ctx, wireBefore, uncounted); err != nil {
 		b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
@@ -165,8 +208,9 @@ func (b *bench) packets(ctx context.Context, before carried, failed error) error
 		return err
 	}
 	packets := now.packets - before.packets
-	b.add(float64(packets), "packets", "idle worker: on the wire in %s, both ways", b.spanText())
-	b.add(float64(now.bytes-before.bytes+packets*headers), "B", "idle worker: on the wire in %s, both ways, with headers", b.spanText())
+	minutes := b.span.Minutes()
+	b.reach(float64(packets), 26*minutes, "packets", "idle worker: on the wire in %s, both ways", b.spanText())
+	b.reach(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B", "idle worker: on the wire in %s, both ways, with headers", b.spanText())
 	return nil
 }
 

@@ -52,17 +52,21 @@ func (b *bench) page(machine, load string) string {
 	line("<!-- Written by `make footprint`. -->")
 	line("# What Verge costs\n")
 	line("One root, one cluster and one worker on one machine, each its own process; a worker is its agent and its engine together.\n")
-	line("| What | Value | Unit |")
-	line("|---|--:|---|")
+	line("| What | Value | Unit | To reach | Reached |")
+	line("|---|--:|---|--:|---|")
 	for _, r := range b.rows {
-		line("| %s | %s | %s |", r.What, number(r.Value), r.Unit)
+		most, ok := "", ""
+		if r.Reach != nil {
+			most, ok = "≤ "+number(*r.Reach), map[bool]string{true: "yes", false: "**no**"}[*r.OK]
+		}
+		line("| %s | %s | %s | %s | %s |", r.What, number(r.Value), r.Unit, most, ok)
 	}
 	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that (processes that wanted a processor): %s.\n",
 		time.Now().UTC().Format("2 January 2006"), machine, load)
 	line("## Method\n")
 	line("- *Idle*: nothing is deployed. Measured from %s after the start, for %s.", b.settle, b.span)
 	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four processes share the pages of one program, which PSS divides among them: alone on a machine each has more of it; private dirty is the part that is never shared.")
-	line("- *Processor time*: user and system time of `/proc/PID/stat`, in steps of 10 ms.")
+	line("- *Processor time*: what the scheduler gave to the threads of the processes (`/proc/PID/task/*/schedstat`) while they are idle; for deployments, in which threads end, user and system time of `/proc/PID/stat`, in steps of 10 ms.")
 	line("- *Disk*: `write_bytes` of `/proc/PID/io`: what the processes caused to be written, in pages.")
 	line("- *Packets*: `segs_in` and `segs_out` of the worker's TCP connections as `ss -ti` tells them, so all segments, acknowledgements included; bytes are those of TLS and above, and %d bytes of headers for each packet.", headers)
 	line("- *Apply to Running*: from sending the descriptor until the root says that the instances run, as a client sees it; `sleep` as the program, one deployment before that is not counted, each deleted before the next.")
