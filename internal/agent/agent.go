@@ -111,6 +111,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	clock := pki.OpenClock(idDir)
+	id.Clock = clock
+	clock.Own(id.Leaf())
 	if s := id.Subject(); s.Name != o.Name {
 		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir", "this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
 	}

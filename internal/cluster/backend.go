@@ -238,7 +238,7 @@ func (b backend) Status(context.Context) (wire.StatusView, error) {
 // CreateToken implements rest.Backend.
 func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
 	ttl := time.Duration(r.TTLSeconds) * time.Second
-	now := b.clock()
+	now := b.clock.Now()
 	switch r.Kind {
 	case "worker":
 		return b.ledger.NewJoin(ctx, "worker", b.name, b.apiAddrs(), ttl, now)
@@ -250,7 +250,7 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 
 // CheckBearer implements rest.Backend.
 func (b backend) CheckBearer(ctx context.Context, text string) error {
-	return b.ledger.CheckBearer(ctx, text, b.clock())
+	return b.ledger.CheckBearer(ctx, text, b.clock.Now())
 }
 
 // Ready implements rest.Backend.

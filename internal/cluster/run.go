@@ -56,7 +56,7 @@ type Cluster struct {
 	server *bus.ClusterServer
 	api    *rest.Server
 	ledger *enroll.Ledger
-	clock  func() time.Time
+	clock  *pki.Clock
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -78,7 +78,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if len(o.Root) > 0 {
 		joined.Link = o.Root
 	}
-	c := &Cluster{opts: o, clock: pki.NewClock(o.Dir)}
+	c := &Cluster{opts: o, clock: pki.OpenClock(o.Dir)}
 	c.core = &core{name: joined.Cluster, areas: o.Areas, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
@@ -86,13 +86,15 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if c.id, err = pki.LoadIdentity(o.Dir); err != nil {
 		return nil, err
 	}
+	c.id.Clock = c.clock
+	c.clock.Own(c.ca.Cert())
 	key, err := enroll.Key(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	c.server, err = bus.StartCluster(ctx, bus.ClusterOptions{
 		Dir: filepath.Join(o.Dir, "bus"), Name: c.name, Listen: o.LinkAddr, Log: o.Log,
-		TLS: c.id.ServerTLS(tls.RequireAndVerifyClientCert),
+		TLS: c.id.LiveServerTLS(tls.RequireAndVerifyClientCert, nil),
 		Upstream: &bus.Upstream{
 			Addresses: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: joined.BusJWT, Key: key,
 		},
@@ -156,7 +158,9 @@ func join(ctx context.Context, o Options) (wire.JoinReply, error) {
 			if err != nil {
 				return err
 			}
-			chain, err := ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: r.Cluster}, PublicKey: nodeKey}, pki.SaneNow(o.Dir, time.Now()))
+			clock := pki.OpenClock(o.Dir)
+			clock.Own(ca.Cert())
+			chain, err := ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: r.Cluster}, PublicKey: nodeKey}, clock.Now())
 			if err != nil {
 				return err
 			}
@@ -194,7 +198,7 @@ func opaque(secret, worker string) string {
 
 func (c *Cluster) serveAPI() (err error) {
 	c.api, err = rest.New(rest.Options{
-		Addr: c.opts.APIAddr, TLS: c.id.ServerTLS(tls.VerifyClientCertIfGiven), Backend: backend{c},
+		Addr: c.opts.APIAddr, TLS: c.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{c},
 		Log: c.log, Version: obs.Version(),
 		Authorize: func(cs tls.ConnectionState) (string, error) {
 			s, err := pki.PeerSubject(cs)
@@ -221,7 +225,7 @@ func (c *Cluster) ContextFile() string { return filepath.Join(c.opts.Dir, "conte
 
 func (c *Cluster) writeContext() error {
 	return enroll.EnsureContext(c.ContextFile(), "https://"+c.apiAddrs()[0], func() (rest.ContextEntry, error) {
-		chain, key, err := c.ca.NewAdmin("admin", c.clock())
+		chain, key, err := c.ca.NewAdmin("admin", c.clock.Now())
 		return rest.ContextEntry{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
 	})
 }
@@ -234,7 +238,7 @@ func (c *Cluster) linkAddrs() []string { return enroll.Reachable(c.opts.Advertis
 
 // Join implements rest.Backend: a worker wants in.
 func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error) {
-	now := b.clock()
+	now := b.clock.Now()
 	tok, used, err := b.ledger.Check(ctx, r, pki.KindWorker, now)
 	if err != nil {
 		b.log.Warn("a worker's join was refused", "name", r.Name, "id", tok.ID, "error", err)

@@ -18,7 +18,7 @@ type identity struct {
 	dir string
 	log *slog.Logger
 	// clock by which certificates are judged; nil is the machine's.
-	clock func() time.Time
+	clock *pki.Clock
 
 	mu      sync.Mutex // guards below
 	current *pki.Identity
@@ -39,14 +39,25 @@ func (i *identity) config() (*tls.Config, error) {
 			return nil, err
 		}
 		i.current.Clock = i.clock
+		i.own()
 		i.read = fi.ModTime()
 	case !fi.ModTime().Equal(i.read):
 		if err := i.current.Reload(); err != nil {
 			i.log.Error("a renewed identity can't be used, the old one goes on", "error", err)
 		}
+		i.own()
 		i.read = fi.ModTime()
 	}
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
+}
+
+// own tells the clock what has changed in the folder: the certificate, or the
+// time that the agent has settled on. The mutex is held.
+func (i *identity) own() {
+	if i.clock != nil {
+		i.clock.Reload()
+		i.clock.Own(i.current.Leaf())
+	}
 }
 
 // peerName is the name that a worker's certificate is for.

@@ -101,8 +101,9 @@ func (e *Engine) assemble() error {
 
 func newRouter(local proxy.Local, dir string, c wire.EngineConfig, log *slog.Logger) (*proxy.Router, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
-	// valid; its last known time is kept beside the rest.
-	id := &identity{dir: filepath.Join(dir, wire.IdentityDir), log: log, clock: pki.NewClock(dir)}
+	// valid; the agent keeps the last known time beside the identity.
+	idDir := filepath.Join(dir, wire.IdentityDir)
+	id := &identity{dir: idDir, log: log, clock: pki.ReadClock(idDir)}
 	return proxy.New(proxy.Options{
 		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
 		StateFile: filepath.Join(dir, routerFile),

@@ -23,6 +23,8 @@ const (
 	busKeyFile   = "bus.key"
 	maxJoined    = 256 << 10
 	joinPatience = 2 * time.Minute
+	// maxTokenTTL is the longest that a token can be asked to be valid.
+	maxTokenTTL = 30 * 24 * time.Hour
 )
 
 // Node is what wants to join.
@@ -102,7 +104,7 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pin, tok.Name, pki.NewClock(n.Dir)), wire.JoinRequest{
+	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Dir, tok)), wire.JoinRequest{
 		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: n.Public,
 		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
 	})
@@ -124,6 +126,21 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 		return have, fmt.Errorf("storing this node's registration: %w", err)
 	}
 	return reply, nil
+}
+
+// joinClock is the time for a node that has no certificate yet: by its own clock,
+// unless the token shows that this cannot be right.
+func joinClock(dir string, tok pki.Token) func() time.Time {
+	clock := pki.OpenClock(dir)
+	return func() time.Time {
+		now := clock.Now()
+		if now.Before(tok.Expires.Add(-maxTokenTTL - 24*time.Hour)) {
+			// From before the token was made. A board without a battery thinks it is
+			// 1970; until the token expires is as good a guess as any.
+			return tok.Expires
+		}
+		return now
+	}
 }
 
 // unjoined words why no server took the join. What a server itself says stays;

@@ -36,7 +36,7 @@ func TestAuthorityIsMadeOnceAndKept(t *testing.T) {
 	if other := newRoot(t); other.Pin() == a.Pin() {
 		t.Error("two roots have the same key")
 	}
-	ca := a.issuer.cert
+	ca := a.certs()[0]
 	if !ca.NotBefore.Equal(now.Add(-day)) || !ca.NotAfter.Equal(now.Add(RootTTL)) {
 		t.Errorf("valid from %v to %v", ca.NotBefore, ca.NotAfter)
 	}
@@ -161,8 +161,8 @@ func TestNothingOutlivesItsAuthority(t *testing.T) {
 	admin := LeafRequest{Subject: Subject{Role: RoleAdmin, Name: "ann"}, PublicKey: pub}
 	late := now.Add(RootTTL - 10*day)
 	chain := must(a.Issue(admin, late))(t)
-	if got := parseCerts(t, chain)[0].NotAfter; !got.Equal(a.issuer.cert.NotAfter) {
-		t.Errorf("valid until %v, its authority until %v", got, a.issuer.cert.NotAfter)
+	if got := parseCerts(t, chain)[0].NotAfter; !got.Equal(a.certs()[0].NotAfter) {
+		t.Errorf("valid until %v, its authority until %v", got, a.certs()[0].NotAfter)
 	}
 	for what, at := range map[string]time.Time{"expired": now.Add(RootTTL + day), "clock in 1970": time.Unix(0, 0)} {
 		if _, err := a.Issue(admin, at); err == nil || !strings.Contains(err.Error(), "clock") {
@@ -207,5 +207,62 @@ func TestAdminContext(t *testing.T) {
 	}
 	if _, _, err := a.NewAdmin("no name", now); err == nil {
 		t.Error("an administrator with a blank in its name")
+	}
+}
+
+func TestRotationOfTheAuthority(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := must(OpenAuthority(dir, now))(t)
+	first := a.Pin()
+	if err := a.Finish(); !errors.Is(err, ErrNotRotating) {
+		t.Errorf("finish without a beginning: %v", err)
+	}
+	if err := a.Rotate(now); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Rotate(now); !errors.Is(err, ErrRotating) {
+		t.Errorf("a second beginning: %v", err)
+	}
+	// A crash at any step: what is on disk is the state.
+	again := must(OpenAuthority(dir, now))(t)
+	if !again.Rotating() || again.Pin() != first || again.NextPin() != a.NextPin() || again.TrustID() != a.TrustID() {
+		t.Error("a restart lost the rotation")
+	}
+	if fi := must(os.Stat(filepath.Join(dir, nextFile)))(t); fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, want 0600", fi.Mode().Perm())
+	}
+	_, pub := testKey(t)
+	server := must(a.Issue(LeafRequest{Subject: Subject{Role: RoleRoot}, PublicKey: pub}, now))(t)
+	admin, _, err := a.NewAdmin("ann", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs := a.Certs()
+	old, next := poolOf(certs[:1]), poolOf(certs[1:])
+	if err := verify(t, server, old, RootName, x509.ExtKeyUsageServerAuth, now); err != nil {
+		t.Errorf("who trusts the old authority refuses the server: %v", err)
+	}
+	if err := verify(t, admin, next, "", x509.ExtKeyUsageClientAuth, now); err != nil {
+		t.Errorf("an administrator made meanwhile does not outlive the rotation: %v", err)
+	}
+	if err := again.Abort(); err != nil || again.Rotating() || again.NextPin() != "" {
+		t.Errorf("abort: %v", err)
+	}
+	a = must(OpenAuthority(dir, now))(t)
+	if a.Rotating() || a.Pin() != first {
+		t.Error("the abort is not durable")
+	}
+	if err := a.Rotate(now); err != nil {
+		t.Fatal(err)
+	}
+	second := a.NextPin()
+	if err := a.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []*Authority{a, must(OpenAuthority(dir, now))(t)} {
+		if x.Rotating() || x.Pin() != second {
+			t.Errorf("after the end the authority is %s, rotating %v", x.ID(), x.Rotating())
+		}
 	}
 }

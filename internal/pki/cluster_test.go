@@ -89,11 +89,11 @@ func TestConstraintsHoldAgainstATakenOverCluster(t *testing.T) {
 	forge := func(template x509.Certificate) string {
 		template.KeyUsage |= x509.KeyUsageDigitalSignature
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-		cert, err := c.issuer.sign(&template, &key.PublicKey, LeafTTL, now)
+		cert, err := c.current.Load().issuer.sign(&template, &key.PublicKey, LeafTTL, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return certPEM(cert) + c.issuer.above
+		return certPEM(cert) + c.Chain()
 	}
 	const edge, fog = "edge.cluster.verge.internal", "fog.cluster.verge.internal"
 	forged := map[string]x509.Certificate{
@@ -144,14 +144,14 @@ func TestClusterCannotMakeFurtherAuthorities(t *testing.T) {
 	root := newRoot(t)
 	c := newCluster(t, root, "edge")
 	// The root's own certificate forbids it as well; either must do alone.
-	if !c.issuer.cert.MaxPathLenZero || c.issuer.cert.MaxPathLen != 0 || root.issuer.cert.MaxPathLen != 1 {
-		t.Errorf("path length %d below the root's %d", c.issuer.cert.MaxPathLen, root.issuer.cert.MaxPathLen)
+	if !c.Cert().MaxPathLenZero || c.Cert().MaxPathLen != 0 || root.certs()[0].MaxPathLen != 1 {
+		t.Errorf("path length %d below the root's %d", c.Cert().MaxPathLen, root.certs()[0].MaxPathLen)
 	}
 	subKey, _ := testKey(t)
-	sub := must(c.issuer.sign(&x509.Certificate{
+	sub := must(c.current.Load().issuer.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "sub"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
 	}, &subKey.PublicKey, LeafTTL, now))(t)
-	below := issuer{key: subKey, cert: sub, above: certPEM(sub) + c.issuer.above}
+	below := issuer{key: subKey, cert: sub, above: certPEM(sub) + c.Chain()}
 	_, pub := testKey(t)
 	chain := must(below.leaf(LeafRequest{Subject: Subject{RoleWorker, "edge", "w1"}, PublicKey: pub}, now))(t)
 	if err := verify(t, chain, root.Pool(), "", x509.ExtKeyUsageClientAuth, now); err == nil {
@@ -211,7 +211,7 @@ func TestClusterAuthorityOnDisk(t *testing.T) {
 	path := filepath.Join(dir, clusterFile)
 	eachDamage(t, path, func(what string) {
 		got, err := OpenClusterAuthority(dir)
-		if err == nil && got.issuer.above == c.issuer.above && got.PEM() == c.PEM() {
+		if err == nil && got.Chain() == c.Chain() && got.PEM() == c.PEM() {
 			return
 		}
 		if what == "too large" {

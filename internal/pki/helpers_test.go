@@ -59,7 +59,7 @@ func newNode(t testing.TB, dir string, ca authority, s Subject) *Identity {
 		t.Fatal(err)
 	}
 	id := must(LoadIdentity(dir))(t)
-	id.Clock = func() time.Time { return now }
+	id.Clock = stopped(now)
 	return id
 }
 
@@ -175,4 +175,9 @@ func writeFile(t testing.TB, dir, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// stopped is a clock that always says the same.
+func stopped(at time.Time) *Clock {
+	return newClock("", false, func() time.Time { return at }, func() time.Duration { return 0 })
 }

@@ -22,9 +22,9 @@ const identityFile = "identity.pem"
 // Identity is who a node (or the user of a context) is: key, certificate and
 // the root that it trusts. It is safe for concurrent use.
 type Identity struct {
-	// Clock says what time it is when certificates are verified; nil is
-	// time.Now. Set it, if at all, before the first use (see NewClock).
-	Clock func() time.Time
+	// Clock says what time it is when certificates are verified; nil is the
+	// machine's. Set it, if at all, before the first use.
+	Clock *Clock
 
 	dir     string
 	current atomic.Pointer[credentials]
@@ -35,6 +35,7 @@ type credentials struct {
 	subject Subject
 	leaf    *x509.Certificate
 	roots   []*x509.Certificate
+	pool    *x509.CertPool // of roots
 	// client is sent to servers: leaf and what leads to the root. server has the
 	// root CA too, so that a node with only a pin can find it there.
 	client, server *tls.Certificate
@@ -90,7 +91,8 @@ func ParseIdentity(chain, key, ca string) (*Identity, error) {
 
 // Reload picks up a renewed certificate: new handshakes use it, also with
 // configurations made before. On an error the old one stays in use. A changed
-// root CA is used by configurations made after.
+// root CA is used by configurations made after, and by those of ClientTLS and
+// LiveServerTLS that were made before.
 func (id *Identity) Reload() error {
 	if id.dir == "" {
 		return nil
@@ -134,7 +136,7 @@ func newCredentials(key *ecdsa.PrivateKey, data []byte) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &credentials{subject: subject, leaf: leaf, roots: roots}
+	c := &credentials{subject: subject, leaf: leaf, roots: roots, pool: poolOf(roots)}
 	c.client = &tls.Certificate{Certificate: rawOf(chain), PrivateKey: key, Leaf: leaf}
 	c.server = &tls.Certificate{Certificate: append(rawOf(chain), rawOf(roots)...), PrivateKey: key, Leaf: leaf}
 	return c, nil
@@ -178,13 +180,17 @@ func (id *Identity) Leaf() *x509.Certificate { return id.current.Load().leaf }
 // RootID is Authority.ID of the root that this identity belongs to.
 func (id *Identity) RootID() string { return rootID(id.current.Load().roots[0]) }
 
-// CAPEM is the certificate of the root CA.
+// TrustID names the authorities that this identity trusts, whatever their order:
+// who has another one than the tier above has not followed a rotation yet.
+func (id *Identity) TrustID() string { return trustID(id.current.Load().roots) }
+
+// CAPEM is the certificate of the root CA; of both while it is rotated.
 func (id *Identity) CAPEM() string { return certPEM(id.current.Load().roots...) }
 
 // RenewAt is when half of the certificate's life is over: the time to renew it.
 func (id *Identity) RenewAt() time.Time { return halfLife(id.Leaf()) }
 
 func halfLife(cert *x509.Certificate) time.Time {
-	made := cert.NotBefore.Add(backdate)
+	made := madeAt(cert)
 	return made.Add(cert.NotAfter.Sub(made) / 2)
 }

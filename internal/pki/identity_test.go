@@ -104,25 +104,25 @@ func TestOldIdentityIsLoadedButNotAccepted(t *testing.T) {
 	server := newNode(t, dir, root, Subject{Role: RoleRoot})
 	client := newNode(t, t.TempDir(), newCluster(t, root, "edge"), Subject{RoleCluster, "edge", ""})
 	// The identity is readable whatever the time is; see LoadIdentity above.
-	client.Clock = func() time.Time { return now.Add(LeafTTL + day) }
+	client.Clock = stopped(now.Add(LeafTTL + day))
 	_, _, _, err := handshake(t, server.ServerTLS(requireClient), client.ClientTLS(RootName))
 	if err == nil {
 		t.Fatal("an expired server is accepted")
 	}
-	if text := Explain(err, client.Clock()).Error(); !strings.Contains(text, "renew") {
+	if text := Explain(err, client.Clock.Now()).Error(); !strings.Contains(text, "renew") {
 		t.Errorf("expired: %q does not say to renew", text)
 	}
-	client.Clock = func() time.Time { return time.Unix(0, 0) }
+	client.Clock = stopped(time.Unix(0, 0))
 	_, _, _, err = handshake(t, server.ServerTLS(requireClient), client.ClientTLS(RootName))
 	if err == nil {
 		t.Fatal("a certificate from the future is accepted")
 	}
-	if text := Explain(err, client.Clock()).Error(); !strings.Contains(text, "set the clock") || !strings.Contains(text, "1970") {
+	if text := Explain(err, client.Clock.Now()).Error(); !strings.Contains(text, "set the clock") || !strings.Contains(text, "1970") {
 		t.Errorf("clock in 1970: %q does not say to set it", text)
 	}
 	// The server judges by its own clock.
-	client.Clock = func() time.Time { return now }
-	server.Clock = func() time.Time { return now.Add(LeafTTL + day) }
+	client.Clock = stopped(now)
+	server.Clock = stopped(now.Add(LeafTTL + day))
 	_, _, srvErr, _ := handshake(t, server.ServerTLS(requireClient), client.ClientTLS(RootName))
 	if !errors.As(srvErr, new(x509.CertificateInvalidError)) {
 		t.Errorf("expired client: server says %v", srvErr)

@@ -12,6 +12,8 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,6 +27,10 @@ const (
 	// backdate lets a board whose clock is up to a day late use its new
 	// certificate at once.
 	backdate = 24 * time.Hour
+
+	// RenewGrace is how long after its certificate has expired a node may still
+	// renew it with its old key.
+	RenewGrace = 180 * 24 * time.Hour
 )
 
 // maxSANs bounds the extra names of a certificate.
@@ -146,6 +152,16 @@ func usable(ca *x509.Certificate, now time.Time) error {
 func pinOf(ca *x509.Certificate) string {
 	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
 	return hex.EncodeToString(sum[:])
+}
+
+// trustID names a set of authorities, whatever their order.
+func trustID(roots []*x509.Certificate) string {
+	pins := make([]string, len(roots))
+	for i, c := range roots {
+		pins[i] = pinOf(c)
+	}
+	slices.Sort(pins)
+	return hashText(strings.Join(pins, "\n"))[:16]
 }
 
 // isRoot reports whether cert is an authority that signed itself.

@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,21 +24,65 @@ func (id *Identity) ServerTLS(clientAuth tls.ClientAuthType) *tls.Config {
 	return cfg
 }
 
-// ClientTLS is the configuration of a client: the server must prove serverName
-// (RootName, ClusterName, WorkerName), whatever address was dialled.
-func (id *Identity) ClientTLS(serverName string) *tls.Config {
-	cfg := id.tlsConfig()
-	cfg.ServerName = serverName
+// LiveServerTLS is ServerTLS for a server that outlives a rotation of the root
+// CA: every handshake uses what is trusted then. admit, if not nil, says of a
+// client whose certificate has been verified why it may not come in.
+func (id *Identity) LiveServerTLS(clientAuth tls.ClientAuthType, admit func(tls.ConnectionState) error) *tls.Config {
+	now := func() *tls.Config {
+		cfg := id.ServerTLS(clientAuth)
+		if admit != nil {
+			cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+				if len(cs.VerifiedChains) == 0 {
+					return nil // none was shown, where none is demanded
+				}
+				return admit(cs)
+			}
+		}
+		return cfg
+	}
+	cfg := now()
+	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return now(), nil }
 	return cfg
 }
 
+// ClientTLS is the configuration of a client: the server must prove serverName
+// (RootName, ClusterName, WorkerName), whatever address was dialled. Every
+// handshake uses what is trusted then. PeerSubject does not work on its
+// connections: the name is proven, by VerifyConnection.
+func (id *Identity) ClientTLS(serverName string) *tls.Config {
+	cfg := id.tlsConfig()
+	cfg.ServerName = serverName
+	// The usual verification has a fixed pool and one time. verifyServer does the
+	// same with those of the moment.
+	cfg.InsecureSkipVerify = true
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		return id.verifyServer(cs.PeerCertificates, serverName)
+	}
+	return cfg
+}
+
+func (id *Identity) verifyServer(chain []*x509.Certificate, serverName string) error {
+	if len(chain) == 0 {
+		return errors.New("the server sent no certificate")
+	}
+	pool := id.current.Load().pool
+	err := id.Clock.Check(func(at time.Time) error {
+		_, err := chain[0].Verify(x509.VerifyOptions{
+			Roots: pool, Intermediates: poolOf(chain[1:]), DNSName: serverName, CurrentTime: at,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		})
+		return err
+	})
+	return Explain(err, id.Clock.Now())
+}
+
 func (id *Identity) tlsConfig() *tls.Config {
-	pool := poolOf(id.current.Load().roots)
+	pool := id.current.Load().pool
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		RootCAs:    pool,
 		ClientCAs:  pool,
-		Time:       id.Clock,
+		Time:       id.Clock.Now,
 		// A resumed session would be judged by the certificate that its first
 		// handshake saw.
 		SessionTicketsDisabled: true,
@@ -63,9 +109,10 @@ func BearerTLS(ca, serverName string) (*tls.Config, error) {
 }
 
 // PinnedClient is the configuration for a request to join: nothing is known of
-// the root but the pin of its CA (Token.Pin). The server must send that CA, a
-// chain that leads to it, and prove serverName. clock may be nil for time.Now.
-func PinnedClient(pin, serverName string, clock func() time.Time) *tls.Config {
+// the root but the pins of its CA (Token.Pins). The server must send one that
+// has one of them, a chain that leads to it, and prove serverName. clock may be
+// nil for time.Now.
+func PinnedClient(pins []string, serverName string, clock func() time.Time) *tls.Config {
 	if clock == nil {
 		clock = time.Now
 	}
@@ -77,26 +124,26 @@ func PinnedClient(pin, serverName string, clock func() time.Time) *tls.Config {
 		// same with the CA that the pin picks out of the server's chain.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			return verifyPinned(cs.PeerCertificates, pin, serverName, clock())
+			return verifyPinned(cs.PeerCertificates, pins, serverName, clock())
 		},
 	}
 }
 
-func verifyPinned(chain []*x509.Certificate, pin, serverName string, now time.Time) error {
+func verifyPinned(chain []*x509.Certificate, pins []string, serverName string, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("the server sent no certificate")
 	}
-	var ca *x509.Certificate
+	var cas []*x509.Certificate
 	for _, c := range chain {
-		if isRoot(c) && pinOf(c) == pin {
-			ca = c
+		if slices.Contains(pins, pinOf(c)) && isRoot(c) {
+			cas = append(cas, c)
 		}
 	}
-	if ca == nil {
-		return fmt.Errorf("%w: its authority does not have the fingerprint %.16s…: check the address, or make a new token there (verge token create)", ErrWrongRoot, pin)
+	if len(cas) == 0 {
+		return fmt.Errorf("%w: its authority does not have the fingerprint %.16s…: check the address, or make a new token there (verge token create)", ErrWrongRoot, strings.Join(pins, "…, "))
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots:         poolOf([]*x509.Certificate{ca}),
+		Roots:         poolOf(cas),
 		Intermediates: poolOf(chain[1:]),
 		DNSName:       serverName,
 		CurrentTime:   now,

@@ -39,7 +39,7 @@ func TestMutualTLS(t *testing.T) {
 		if s, err := PeerSubject(srv); err != nil || s != tt.client.Subject() {
 			t.Errorf("server takes %v for %v, %v", tt.client.Subject(), s, err)
 		}
-		if s, err := PeerSubject(cli); err != nil || s != tt.server.Subject() {
+		if s, err := SubjectOf(cli.PeerCertificates[0]); err != nil || s != tt.server.Subject() {
 			t.Errorf("client takes %v for %v, %v", tt.server.Subject(), s, err)
 		}
 		if srv.Version != tls.VersionTLS13 {
@@ -84,7 +84,7 @@ func TestTLSRefuses(t *testing.T) {
 	}
 	_, _, err, _ = handshake(t, rootSrv.ServerTLS(requireClient), func() *tls.Config {
 		c := stranger.ClientTLS(RootName)
-		c.RootCAs = root.Pool() // it trusts us, we don't trust it
+		c.VerifyConnection = nil // it trusts us, we don't trust it
 		return c
 	}())
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
@@ -123,7 +123,7 @@ func TestPinnedClient(t *testing.T) {
 	edgeSrv := newNode(t, t.TempDir(), edge, Subject{RoleCluster, "edge", ""})
 	stranger := newNode(t, t.TempDir(), other, Subject{Role: RoleRoot})
 	join := func(server *Identity, pin, name string, clock func() time.Time) error {
-		_, _, _, err := handshake(t, server.ServerTLS(tls.VerifyClientCertIfGiven), PinnedClient(pin, name, clock))
+		_, _, _, err := handshake(t, server.ServerTLS(tls.VerifyClientCertIfGiven), PinnedClient([]string{pin}, name, clock))
 		return err
 	}
 	if err := join(rootSrv, root.Pin(), RootName, atNow); err != nil {
@@ -137,7 +137,7 @@ func TestPinnedClient(t *testing.T) {
 		t.Errorf("another root: %v, want ErrWrongRoot with a remedy", err)
 	}
 	// The pin of a certificate that is no root authority counts for nothing.
-	if err := join(edgeSrv, pinOf(edge.issuer.cert), ClusterName("edge"), atNow); !errors.Is(err, ErrWrongRoot) {
+	if err := join(edgeSrv, pinOf(edge.Cert()), ClusterName("edge"), atNow); !errors.Is(err, ErrWrongRoot) {
 		t.Errorf("pin of an intermediate: %v", err)
 	}
 	if err := join(edgeSrv, root.Pin(), RootName, atNow); !errors.As(err, new(x509.HostnameError)) {
@@ -156,10 +156,10 @@ func TestPinnedClient(t *testing.T) {
 	liar := stranger.ServerTLS(tls.NoClientCert)
 	liar.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c := *stranger.current.Load().server
-		c.Certificate = append(append([][]byte{}, c.Certificate...), root.issuer.cert.Raw)
+		c.Certificate = append(append([][]byte{}, c.Certificate...), root.certs()[0].Raw)
 		return &c, nil
 	}
-	_, _, _, err = handshake(t, liar, PinnedClient(root.Pin(), RootName, atNow))
+	_, _, _, err = handshake(t, liar, PinnedClient([]string{root.Pin()}, RootName, atNow))
 	if !errors.Is(err, ErrWrongRoot) {
 		t.Errorf("borrowed CA: %v, want ErrWrongRoot", err)
 	}
@@ -171,5 +171,111 @@ func TestExplainLeavesOthersAlone(t *testing.T) {
 	if Explain(err, now) != err || //nolint:errorlint // the very same is wanted
 		Explain(nil, now) != nil {
 		t.Error("an error that has nothing to do with certificates was changed")
+	}
+}
+
+// A server and a client that were configured before a rotation of the authority
+// follow it, in every order in which they can hear of it.
+func TestLiveConfigurationsFollowARotation(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	edge := newCluster(t, root, "edge")
+	serverDir, clientDir := t.TempDir(), t.TempDir()
+	server := newNode(t, serverDir, edge, Subject{RoleCluster, "edge", ""})
+	client := newNode(t, clientDir, edge, Subject{RoleWorker, "edge", "w1"})
+	sc, cc := server.LiveServerTLS(requireClient, nil), client.ClientTLS(ClusterName("edge"))
+	oldPin := []string{root.Pin()}
+	meet := func(what string) {
+		t.Helper()
+		if _, _, srvErr, cliErr := handshake(t, sc, cc); srvErr != nil || cliErr != nil {
+			t.Errorf("%s: server says %v, client %v", what, srvErr, cliErr)
+		}
+	}
+	// follow is what a renewal does for the cluster and for a node.
+	followCluster := func() {
+		t.Helper()
+		chain := must(root.SignCluster(edge.PublicKey(), "edge", now))(t)
+		if err := SaveCluster(edge.dir, chain, root.PEM()); err != nil {
+			t.Fatal(err)
+		}
+		if err := edge.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow := func(id *Identity) {
+		t.Helper()
+		chain := must(edge.Issue(LeafRequest{Subject: id.Subject(), PublicKey: id.Leaf().RawSubjectPublicKeyInfo}, now))(t)
+		if err := SaveIdentity(id.dir, chain, edge.PEM()); err != nil {
+			t.Fatal(err)
+		}
+		if err := id.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meet("before")
+	if err := root.Rotate(now); err != nil {
+		t.Fatal(err)
+	}
+	followCluster()
+	follow(server)
+	meet("the server is ahead")
+	if client.TrustID() == server.TrustID() || edge.TrustID() != root.TrustID() {
+		t.Error("the trust of those who have not followed is not told from that of those who have")
+	}
+	pinned := func(pins []string) error {
+		_, _, _, err := handshake(t, sc, PinnedClient(pins, ClusterName("edge"), atNow))
+		return err
+	}
+	nodePinned := func(pins []string) bool { return !errors.Is(pinned(pins), ErrWrongRoot) }
+	if !nodePinned(oldPin) || !nodePinned([]string{root.NextPin()}) || !nodePinned([]string{root.Pin(), root.NextPin()}) {
+		t.Error("a token does not work while the authority is rotated")
+	}
+	follow(client)
+	meet("both have followed")
+	if err := root.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	meet("finished at the root alone")
+	followCluster()
+	follow(client)
+	meet("the client is ahead")
+	follow(server)
+	meet("finished")
+	if nodePinned(oldPin) {
+		t.Error("a token of the old authority still works")
+	}
+	if edge.TrustID() != client.TrustID() || edge.NextPin() != "" || len(client.CAPEM()) != len(root.PEM()) {
+		t.Error("the old authority is still trusted")
+	}
+	// Who did not follow is locked out, and told why.
+	late := newNode(t, t.TempDir(), newCluster(t, newRoot(t), "edge"), Subject{RoleWorker, "edge", "w1"})
+	if _, _, _, err := handshake(t, sc, late.ClientTLS(ClusterName("edge"))); err == nil || !strings.Contains(err.Error(), "another root") {
+		t.Errorf("who trusts another authority: %v", err)
+	}
+}
+
+func TestAdmitSeesWhoIsVerified(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	edge := newCluster(t, root, "edge")
+	server := newNode(t, t.TempDir(), edge, Subject{RoleCluster, "edge", ""})
+	client := newNode(t, t.TempDir(), edge, Subject{RoleWorker, "edge", "w1"})
+	refusal := errors.New("not you")
+	var seen []Subject
+	sc := server.LiveServerTLS(tls.VerifyClientCertIfGiven, func(cs tls.ConnectionState) error {
+		s, err := PeerSubject(cs)
+		seen = append(seen, s)
+		return errors.Join(err, refusal)
+	})
+	if _, _, err, _ := handshake(t, sc, client.ClientTLS(ClusterName("edge"))); !errors.Is(err, refusal) {
+		t.Errorf("refused with %v", err)
+	}
+	bearer := must(BearerTLS(root.PEM(), ClusterName("edge")))(t)
+	bearer.Time = atNow
+	if _, _, srvErr, cliErr := handshake(t, sc, bearer); srvErr != nil || cliErr != nil {
+		t.Errorf("without a certificate: %v, %v", srvErr, cliErr)
+	}
+	if len(seen) != 1 || seen[0] != client.Subject() {
+		t.Errorf("asked about %v", seen)
 	}
 }

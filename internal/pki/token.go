@@ -55,6 +55,8 @@ type Token struct {
 	// CA's public key in hex: see PinnedClient.
 	Name string `json:"name"`
 	Pin  string `json:"pin"`
+	// NextPin is that of the CA which is about to replace it; "" if there is none.
+	NextPin string `json:"next_pin,omitempty"`
 	// ID finds the TokenRecord; it is no secret.
 	ID      string    `json:"id"`
 	Secret  string    `json:"secret"`
@@ -86,6 +88,21 @@ func randomBytes(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
 	return b
+}
+
+// Pins are the pins of the authorities that the server may belong to.
+func (t Token) Pins() []string {
+	if t.NextPin == "" {
+		return []string{t.Pin}
+	}
+	return []string{t.Pin, t.NextPin}
+}
+
+// Follow is the token for a root whose authority is being rotated: it works with
+// the next one too. "" changes nothing.
+func (t Token) Follow(nextPin string) Token {
+	t.NextPin = nextPin
+	return t
 }
 
 // String describes the token without its secret.
@@ -200,6 +217,9 @@ func (t Token) validate() error {
 		if raw, err := f.decode(f.value); err != nil || len(raw) != f.bytes {
 			return fmt.Errorf("its %s is not %d bytes in the expected form", f.what, f.bytes)
 		}
+	}
+	if raw, err := hex.DecodeString(t.NextPin); err != nil || (len(raw) != 32 && t.NextPin != "") {
+		return errors.New("its next_pin is not 32 bytes in the expected form")
 	}
 	if t.Expires.IsZero() || t.Expires.Year() > 9999 {
 		return errors.New("it has no usable expiry")

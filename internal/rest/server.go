@@ -92,13 +92,7 @@ func New(o Options) (*Server, error) {
 		s.version = "unknown"
 	}
 	if o.TLS != nil {
-		s.tls = o.TLS.Clone()
-		s.tls.MinVersion = tls.VersionTLS13
-		s.tls.ClientAuth = tls.VerifyClientCertIfGiven
-		if s.tls.ClientCAs == nil {
-			// Without a pool Go would trust the system's authorities.
-			s.tls.ClientAuth = tls.NoClientCert
-		}
+		s.tls = harden(o.TLS)
 	}
 	s.draining = make(chan struct{})
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
@@ -109,6 +103,31 @@ func New(o Options) (*Server, error) {
 	}
 	s.handler = s.observe(s.limit(s.authenticate(s.mux)))
 	return s, nil
+}
+
+// harden returns a copy of c, and of whatever it chooses for a client, that
+// speaks TLS 1.3 and asks for a certificate without demanding one.
+func harden(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.MinVersion = tls.VersionTLS13
+	c.ClientAuth = tls.VerifyClientCertIfGiven
+	if c.ClientCAs == nil {
+		// Without a pool Go would trust the system's authorities.
+		c.ClientAuth = tls.NoClientCert
+	}
+	if choose := c.GetConfigForClient; choose != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			chosen, err := choose(hello)
+			if err != nil || chosen == nil {
+				return nil, err
+			}
+			chosen = harden(chosen)
+			chosen.GetConfigForClient = nil
+			chosen.NextProtos = []string{"http/1.1"}
+			return chosen, nil
+		}
+	}
+	return c
 }
 
 // Handler is the whole interface without the listener, for tests.

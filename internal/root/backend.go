@@ -266,14 +266,14 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 	case "cluster":
 		return b.clusterToken(ctx, r.Cluster, ttl)
 	case "api":
-		return b.ledger.NewBearer(ctx, ttl, b.clock())
+		return b.ledger.NewBearer(ctx, ttl, b.clock.Now())
 	}
 	return wire.TokenReply{}, rest.Elsewhere("making a token for a "+r.Kind, "its cluster")
 }
 
 // CheckBearer implements rest.Backend.
 func (b backend) CheckBearer(ctx context.Context, text string) error {
-	return b.ledger.CheckBearer(ctx, text, b.clock())
+	return b.ledger.CheckBearer(ctx, text, b.clock.Now())
 }
 
 // Ready implements rest.Backend.

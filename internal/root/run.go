@@ -45,7 +45,7 @@ type Root struct {
 	server *bus.RootServer
 	api    *rest.Server
 	ledger *enroll.Ledger
-	clock  func() time.Time
+	clock  *pki.Clock
 
 	joining sync.Mutex // taken before core.mu
 	cancel  context.CancelFunc
@@ -64,15 +64,16 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := errors.Join(enroll.Free(o.LinkAddr, "--link"), enroll.Free(o.APIAddr, "--api")); err != nil {
 		return nil, err
 	}
-	r := &Root{opts: o, clock: pki.NewClock(o.Dir)}
-	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock()); err != nil {
+	r := &Root{opts: o, clock: pki.OpenClock(o.Dir)}
+	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock.Now()); err != nil {
 		return nil, err
 	}
+	r.clock.Own(r.ca.Certs()[0])
 	if r.id, err = r.identity(); err != nil {
 		return nil, err
 	}
 	r.server, err = bus.StartRoot(ctx, bus.RootOptions{
-		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.ServerTLS(tls.RequireAndVerifyClientCert),
+		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, nil),
 	})
 	if err != nil {
 		return nil, err
@@ -119,13 +120,13 @@ func (r *Root) identity() (*pki.Identity, error) {
 		}
 	}
 	id, err := pki.LoadIdentity(r.opts.Dir)
-	if err == nil && r.clock().Before(id.RenewAt()) && covers(id, req) {
+	if err == nil && r.clock.Now().Before(id.RenewAt()) && covers(id, req) {
 		return id, nil
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	chain, err := r.ca.Issue(req, r.clock())
+	chain, err := r.ca.Issue(req, r.clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("making the root's certificate: %w", err)
 	}
@@ -151,7 +152,7 @@ func covers(id *pki.Identity, req pki.LeafRequest) bool {
 
 func (r *Root) serveAPI() (err error) {
 	r.api, err = rest.New(rest.Options{
-		Addr: r.opts.APIAddr, TLS: r.id.ServerTLS(tls.VerifyClientCertIfGiven), Backend: backend{r},
+		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r},
 		Log: r.log, Version: obs.Version(),
 		Authorize: func(cs tls.ConnectionState) (string, error) {
 			s, err := pki.PeerSubject(cs)
@@ -178,7 +179,7 @@ func (r *Root) ContextFile() string { return filepath.Join(r.opts.Dir, "context.
 
 func (r *Root) writeContext() error {
 	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], func() (rest.ContextEntry, error) {
-		chain, key, err := r.ca.NewAdmin("admin", r.clock())
+		chain, key, err := r.ca.NewAdmin("admin", r.clock.Now())
 		return rest.ContextEntry{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
 	})
 }
@@ -197,12 +198,12 @@ func (r *Root) clusterToken(ctx context.Context, name string, ttl time.Duration)
 	if taken != nil {
 		return wire.TokenReply{}, wire.Problemf(409, "name-taken", "choose another name", "the name is taken", "a cluster %s joined at %s", name, taken.Joined.Format(time.RFC3339))
 	}
-	return r.ledger.NewJoin(ctx, pki.KindCluster, name, r.apiAddrs(), ttl, r.clock())
+	return r.ledger.NewJoin(ctx, pki.KindCluster, name, r.apiAddrs(), ttl, r.clock.Now())
 }
 
 // Join implements rest.Backend: a cluster wants in.
 func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, error) {
-	now := b.clock()
+	now := b.clock.Now()
 	tok, used, err := b.ledger.Check(ctx, q, pki.KindCluster, now)
 	if err != nil {
 		b.log.Warn("a cluster's join was refused", "name", q.Name, "id", tok.ID, "error", err)
