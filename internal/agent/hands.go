@@ -102,6 +102,11 @@ func (r *Remote) do(ctx context.Context, method, path string, body []byte, out a
 		return fmt.Errorf("reading the engine's answer: %w", err)
 	}
 	if resp.StatusCode >= 300 {
+		var p wire.Problem
+		if json.Unmarshal(data, &p) == nil && p.Title != "" {
+			p.Status = resp.StatusCode
+			return &p
+		}
 		return fmt.Errorf("the engine refused %s: %s", req.URL.Path, bytes.TrimSpace(data[:min(len(data), 500)]))
 	}
 	if out == nil {

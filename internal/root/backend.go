@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -206,10 +205,8 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max
 		return chunk, wire.Problemf(403, "kept-private", "use a context of cluster "+v.Cluster, "the log cannot be read here", "cluster %s keeps its details to itself", v.Cluster)
 	}
 	q := wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)}
-	if err := b.ask(ctx, v.Cluster, wait+askTimeout, q, &chunk); err != nil {
-		return chunk, wire.Problemf(502, "log-unavailable", "try again: verge status shows what is away", "the log cannot be read now", "%s", strings.TrimSpace(err.Error()))
-	}
-	return chunk, nil
+	err = b.ask(ctx, v.Cluster, wait+askTimeout, q, &chunk)
+	return chunk, unanswered(err, v.Cluster, "log-unavailable", "the log cannot be read now")
 }
 
 // Clusters implements rest.Backend.
@@ -245,10 +242,8 @@ func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.En
 		return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+cluster, "the worker cannot be asked here", "cluster %s keeps its details to itself", cluster)
 	}
 	list := []wire.EntryView{}
-	if err := b.ask(ctx, cluster, askTimeout, wire.Ask{What: "entries", Worker: worker}, &list); err != nil {
-		return nil, wire.Problemf(502, "worker-unavailable", "try again: verge status shows what is away", "the worker cannot be asked now", "%s", strings.TrimSpace(err.Error()))
-	}
-	return list, nil
+	err := b.ask(ctx, cluster, askTimeout, wire.Ask{What: "entries", Worker: worker}, &list)
+	return list, unanswered(err, cluster, "worker-unavailable", "the worker cannot be asked now")
 }
 
 // Events implements rest.Backend.

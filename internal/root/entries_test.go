@@ -33,7 +33,7 @@ func TestEntriesAreAskedOfTheCluster(t *testing.T) {
 	code("nowhere", "no-such-cluster")
 	code("mute", "cluster-away")
 	code("fog", "kept-private")
-	code("edge", "worker-unavailable")
+	code("edge", "cluster-away")
 	stop, err := conn.Subscribe(exchange.ClusterSubjects().Ask, func(_ context.Context, m bus.Msg) {
 		if string(m.Data) != `{"w":"entries","n":"w1"}` {
 			t.Errorf("the cluster was asked %s", m.Data)

@@ -2,11 +2,13 @@ package root
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
@@ -222,6 +224,19 @@ func (c *core) ask(ctx context.Context, cluster string, timeout time.Duration, q
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return exchange.AskPeer(ctx, conn, exchange.ClusterSubjects(), q, out)
+}
+
+// unanswered turns what came of a question to a cluster into what is answered
+// here: a problem of the cluster's goes on as it is.
+func unanswered(err error, cluster, code, title string) error {
+	var p *wire.Problem
+	switch {
+	case err == nil, errors.As(err, &p):
+		return err
+	case errors.Is(err, bus.ErrNoResponder), errors.Is(err, bus.ErrDisconnected), errors.Is(err, context.DeadlineExceeded):
+		return wire.Problemf(503, "cluster-away", "try again when it is back: verge get clusters", title, "cluster %s does not answer", cluster)
+	}
+	return wire.Problemf(502, code, "try again: verge status shows what is away", title, "%s", strings.TrimSpace(err.Error()))
 }
 
 // find returns an instance and the cluster that has it ("" for none).

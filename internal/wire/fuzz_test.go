@@ -21,6 +21,9 @@ func FuzzMessages(f *testing.F) {
 		`{"v":1,"id":"a.b.0","phase":"running","ports":{"http":70000},"last_exit":{"code":1,"at":"0001-01-01T00:00:00Z"}}`,
 		`{"v":1,"capacity":{"cpu":1000,"memory":1,"disk":-1},"labels":{"a":"b"}}`,
 		`{"v":1,"cpu":{"sum":1e308,"dev":-1},"reflects":{"i":"a"}}`,
+		`{"w":"exec","x":{"do":"start","owner":"o","start":{"key":"k","command":["a"],"terminal":{"rows":-1}},"input":{"offset":-1,"data":"eA==","end":true},"output":{"stdout":1}}}`,
+		`{"v":1,"e":"no","p":{"status":404,"code":"c","title":"t"}}`,
+		`{"session":"s","taken":1,"output":{"stdout":"eA==","ended":true,"exit":{"code":1,"at":"0001-01-01T00:00:00Z"},"why":"w"}}`,
 		`{"v":1,"have":{"n":1},"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
 	} {
 		f.Add([]byte(s))
@@ -29,7 +32,7 @@ func FuzzMessages(f *testing.F) {
 		for _, pair := range [][2]any{
 			{new(wire.Report), new(wire.Report)}, {new(wire.ReportReply), new(wire.ReportReply)},
 			{new(wire.Fetch), new(wire.Fetch)}, {new(wire.FetchReply), new(wire.FetchReply)},
-			{new(wire.Down), new(wire.Down)}, {new(wire.Answer), new(wire.Answer)},
+			{new(wire.Down), new(wire.Down)}, {new(wire.Ask), new(wire.Ask)}, {new(wire.ExecAnswer), new(wire.ExecAnswer)}, {new(wire.Answer), new(wire.Answer)},
 			{new(wire.Share), new(wire.Share)}, {new(wire.Order), new(wire.Order)},
 			{new(wire.InstanceStatus), new(wire.InstanceStatus)}, {new(wire.WorkerInfo), new(wire.WorkerInfo)},
 			{new(wire.Reported), new(wire.Reported)}, {new(wire.Aggregate), new(wire.Aggregate)},

@@ -89,8 +89,8 @@ type Down struct {
 	Nudge bool `json:"n,omitempty"`
 }
 
-// Ask is a read-only question. What is one of "logs", "explain" (of Instance),
-// "entries" (of Worker), "workers".
+// Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
+// (of Worker), "workers", which are read-only, and "exec".
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
@@ -101,13 +101,17 @@ type Ask struct {
 	Max    int   `json:"m,omitempty"`
 	// WaitMs lets a log answer be held until there is something new.
 	WaitMs int `json:"t,omitempty"`
+	// Exec is a step of a session.
+	Exec *ExecAsk `json:"x,omitempty"`
 }
 
 // Answer to an Ask.
 type Answer struct {
-	V     int             `json:"v"`
-	Error string          `json:"e,omitempty"`
-	Data  json.RawMessage `json:"d,omitempty"`
+	V int `json:"v"`
+	// Error in words; Problem is the same with its code, where it has one.
+	Error   string          `json:"e,omitempty"`
+	Problem *Problem        `json:"p,omitempty"`
+	Data    json.RawMessage `json:"d,omitempty"`
 }
 
 // LogChunk is the data of an Answer to "logs".

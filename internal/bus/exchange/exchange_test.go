@@ -97,7 +97,13 @@ func newPair(t *testing.T) *pair {
 			return nil, nil
 		},
 		Answer: func(_ context.Context, q wire.Ask) (any, error) {
-			if q.What != "echo" {
+			switch q.What {
+			case "echo":
+			case "missing":
+				return nil, fmt.Errorf("looking: %w", wire.Problemf(404, "no-such-thing", "look elsewhere", "there is no such thing", "%s", q.Instance))
+			case "odd":
+				return nil, wire.Problemf(200, "odd", "", strings.Repeat("ö", 10_000), "")
+			default:
 				return nil, errors.New("no such question")
 			}
 			return q.Instance, nil
@@ -527,6 +533,15 @@ func TestQuestions(t *testing.T) {
 		}
 		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "else"}, &out); err == nil || !strings.Contains(err.Error(), "no such question") {
 			t.Errorf("a question that nobody answers gave %v", err)
+		}
+		var problem *wire.Problem
+		err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "missing", Instance: "x"}, &out)
+		if !errors.As(err, &problem) || *problem != *wire.Problemf(404, "no-such-thing", "look elsewhere", "there is no such thing", "x") {
+			t.Errorf("a problem arrived as %#v", err)
+		}
+		err = exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "odd"}, &out)
+		if !errors.As(err, &problem) || problem.Status != 502 || len(problem.Title) > 5000 {
+			t.Errorf("an odd problem arrived as %v", err)
 		}
 		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w2"), wire.Ask{What: "echo"}, &out); !errors.Is(err, bus.ErrNoResponder) {
 			t.Errorf("asking nobody gave %v", err)

@@ -14,8 +14,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// maxAsks is how many questions from above are worked on at once.
-const maxAsks = 16
+// maxAsks is how many questions from above are worked on at once. Some are held
+// (logs -f, a session's output), and leave room for others.
+const maxAsks = 64
 
 // Subjects of one peer.
 type Subjects struct {
@@ -98,7 +99,7 @@ func (l *Lower) Run(ctx context.Context) error {
 		case slots <- struct{}{}:
 			asks.Go(func() { l.answer(ctx, m); <-slots })
 		default:
-			l.respond(m, wire.Answer{V: wire.Version, Error: "too many questions at once, ask again"})
+			l.respond(m, refusal(wire.Problemf(503, "busy", "try again in a moment", "too many questions at once", "%d are being answered", maxAsks)))
 		}
 	})
 	if err != nil {
@@ -305,9 +306,19 @@ func (l *Lower) answer(ctx context.Context, m bus.Msg) {
 		err = errors.New("the answer is too large")
 	}
 	if err != nil {
-		a = wire.Answer{V: wire.Version, Error: err.Error()}
+		a = refusal(err)
 	}
 	l.respond(m, a)
+}
+
+// refusal is an answer that says what is wrong.
+func refusal(err error) wire.Answer {
+	a := wire.Answer{V: wire.Version, Error: err.Error()}
+	var p *wire.Problem
+	if errors.As(err, &p) {
+		a.Problem = p
+	}
+	return a
 }
 
 func (l *Lower) respond(m bus.Msg, a wire.Answer) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
@@ -98,7 +99,8 @@ func Nudge(c bus.Conn, s Subjects) error {
 	return c.Publish(s.Nudge, b)
 }
 
-// AskPeer puts a question to a peer and decodes its answer into out.
+// AskPeer puts a question to a peer and decodes its answer into out. What the
+// peer refuses with a *wire.Problem is one here, too.
 func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q wire.Ask, out any) error {
 	b, err := json.Marshal(q)
 	if err != nil {
@@ -112,6 +114,9 @@ func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q wire.Ask, out any) e
 	if err := json.Unmarshal(data, &a); err != nil {
 		return fmt.Errorf("decoding the answer to %s: %w", q.What, err)
 	}
+	if a.Problem != nil {
+		return checked(a.Problem)
+	}
 	if a.Error != "" {
 		return errors.New(a.Error)
 	}
@@ -119,4 +124,21 @@ func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q wire.Ask, out any) e
 		return fmt.Errorf("decoding the answer to %s: %w", q.What, err)
 	}
 	return nil
+}
+
+// maxProblemText bounds each text of a peer's problem.
+const maxProblemText = 4 << 10
+
+// checked is a problem of a peer without anything that a problem cannot be.
+func checked(p *wire.Problem) *wire.Problem {
+	out := *p
+	if out.Status < 400 || out.Status > 599 {
+		out.Status = 502
+	}
+	for _, s := range []*string{&out.Code, &out.Title, &out.Detail, &out.Remedy} {
+		if len(*s) > maxProblemText {
+			*s = strings.ToValidUTF8((*s)[:maxProblemText], "") + "…"
+		}
+	}
+	return &out
 }

@@ -1,0 +1,91 @@
+package wire
+
+// A session runs a program beside an instance for somebody far away. It is asked
+// step by step, by questions that may be asked again: whoever gets no answer
+// repeats the question, so a link that comes and goes loses nothing.
+
+// Steps of a session: what ExecAsk.Do says.
+const (
+	ExecDoStart  = "start"
+	ExecDoInput  = "input"
+	ExecDoOutput = "output"
+	ExecDoEnd    = "end"
+)
+
+// ExecAsk is one step of a session.
+type ExecAsk struct {
+	Do string `json:"do"`
+	// Owner is who opened the session. Nobody else may go on with it.
+	Owner string `json:"owner,omitempty"`
+	// Session is named by the answer to "start".
+	Session string `json:"session,omitempty"`
+	// Instance and Start of "start", Input of "input", Output of "output".
+	Instance InstanceID  `json:"instance,omitempty"`
+	Start    *ExecStart  `json:"start,omitempty"`
+	Input    *ExecInput  `json:"input,omitempty"`
+	Output   *ExecOffset `json:"output,omitempty"`
+}
+
+// ExecStart asks for a session.
+type ExecStart struct {
+	// Key is chosen by who asks, at random: the same key again is the same
+	// session.
+	Key     string   `json:"key" minLength:"8" maxLength:"64" doc:"chosen at random; the same key again is the same session"`
+	Command []string `json:"command" minItems:"1" maxItems:"1000" doc:"program first, looked up in the instance's PATH"`
+	// Stdin: the program reads what Input brings. Otherwise it has none.
+	Stdin bool `json:"stdin,omitempty" doc:"the program reads what is sent as input"`
+	// Terminal gives the program a terminal. What it writes is all Stdout then.
+	Terminal *Terminal `json:"terminal,omitempty" doc:"give the program a terminal"`
+}
+
+// Terminal of a session.
+type Terminal struct {
+	Rows    int `json:"rows" minimum:"0" maximum:"10000"`
+	Columns int `json:"columns" minimum:"0" maximum:"10000"`
+	// Type is the TERM of the program, "" for the instance's own.
+	Type string `json:"type,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._+-]*$" doc:"value of TERM"`
+}
+
+// ExecInput is a piece of a session's input.
+type ExecInput struct {
+	// Offset of Data in the whole input. What was taken before is not taken again.
+	Offset int64  `json:"offset" minimum:"0"`
+	Data   []byte `json:"data,omitempty" maxLength:"65536"`
+	// End: there is nothing after Data.
+	End bool `json:"end,omitempty"`
+	// Terminal, where it has another size now.
+	Terminal *Terminal `json:"terminal,omitempty"`
+}
+
+// ExecOffset says how far a session's output has been received; what comes
+// before is forgotten.
+type ExecOffset struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+	// WaitMs is how long the answer may be held until there is more.
+	WaitMs int `json:"wait_ms,omitempty"`
+}
+
+// ExecAnswer answers an ExecAsk.
+type ExecAnswer struct {
+	// Session is the answer to "start".
+	Session string `json:"session,omitempty"`
+	// Taken is how much of the whole input has been taken: the Offset to go on
+	// from, which need not be the end of what was sent.
+	Taken int64 `json:"taken,omitempty"`
+	// Output is the answer to "output".
+	Output *ExecOutput `json:"output,omitempty"`
+}
+
+// ExecOutput is what a program has written since an ExecOffset.
+type ExecOutput struct {
+	Stdout []byte `json:"stdout,omitempty"`
+	Stderr []byte `json:"stderr,omitempty"`
+	// Ended: there is nothing after this.
+	Ended bool `json:"ended,omitempty"`
+	// Exit of the program, where it has ended by itself.
+	Exit *Exit `json:"exit,omitempty"`
+	// Why there is no Exit: it could not be run, its instance is gone, nobody
+	// asked any more.
+	Why string `json:"why,omitempty"`
+}
