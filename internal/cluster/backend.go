@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
@@ -60,7 +61,7 @@ func (m *model) apps() []wire.AppView {
 		s := m.shares[key]
 		a := by[s.App]
 		if a == nil {
-			a = &wire.AppView{Name: s.App, Holds: true}
+			a = &wire.AppView{Name: s.App, Namespace: m.namespace(s.App), Holds: true}
 			by[s.App] = a
 		}
 		a.Revision = max(a.Revision, s.Revision)
@@ -111,7 +112,7 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 
 // view is an instance with the age of the report that it comes from.
 func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
-	v := wire.InstanceView{Instance: *i, Source: m.tier()}
+	v := wire.InstanceView{Instance: *i, Namespace: m.namespaceOf(i), Source: m.tier()}
 	if w := m.workers[i.Worker]; w != nil {
 		v.Source = "worker/" + m.name + "/" + i.Worker
 		v.AgeSeconds = now.Sub(w.heard).Seconds()
@@ -206,11 +207,11 @@ func (b backend) Events(ctx context.Context, after uint64, wait time.Duration) (
 }
 
 // Status implements rest.Backend.
-func (b backend) Status(context.Context) (wire.StatusView, error) {
-	s := wire.StatusView{Role: "cluster", Name: b.name, Version: obs.Version(), Started: b.m.started, Time: time.Now(), Workers: b.workers(), Upstream: "connected"}
+func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
+	s := wire.StatusView{Role: "cluster", Name: b.name, Version: obs.Version(), Started: b.m.started, Time: time.Now(), Workers: seenWorkers(ctx, b.name, b.workers()), Upstream: "connected"}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.Apps = b.m.apps()
+	s.Apps = seenApps(ctx, b.name, b.m.apps())
 	if b.upErr != nil {
 		s.Upstream = "away: " + b.upErr.Error()
 		s.Problems = append(s.Problems, "the root does not answer; the site goes on by itself")
@@ -243,14 +244,9 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 	case "worker":
 		return b.ledger.NewJoin(ctx, "worker", b.name, b.apiAddrs(), ttl, now)
 	case "api":
-		return b.ledger.NewBearer(ctx, ttl, now)
+		return b.ledger.NewBearer(ctx, access.From(ctx).Name, ttl, now)
 	}
 	return wire.TokenReply{}, rest.Elsewhere("making a token for a "+r.Kind, "the root")
-}
-
-// CheckBearer implements rest.Backend.
-func (b backend) CheckBearer(ctx context.Context, text string) error {
-	return b.ledger.CheckBearer(ctx, text, b.clock.Now())
 }
 
 // Ready implements rest.Backend.

@@ -200,16 +200,7 @@ func (c *Cluster) serveAPI() (err error) {
 	c.api, err = rest.New(rest.Options{
 		Addr: c.opts.APIAddr, TLS: c.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{c},
 		Log: c.log, Version: obs.Version(),
-		Authorize: func(cs tls.ConnectionState) (string, error) {
-			s, err := pki.PeerSubject(cs)
-			if err != nil {
-				return "", err
-			}
-			if s.Role != pki.RoleAdmin || s.Cluster != c.name {
-				return "", fmt.Errorf("%s is not an operator of cluster %s", s, c.name)
-			}
-			return s.String(), nil
-		},
+		Authorize: c.callerOf, Site: c.name,
 	})
 	if err != nil {
 		return err

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,6 +42,9 @@ type Ledger struct {
 type bearerRecord struct {
 	V       int       `json:"v"`
 	Expires time.Time `json:"expires"`
+	// By made it, Created when; empty in records older than that.
+	By      string    `json:"by,omitempty"`
+	Created time.Time `json:"created,omitzero"`
 }
 
 // NewJoin makes a join token (pki.KindCluster, pki.KindWorker) that names addrs.
@@ -116,13 +121,14 @@ func (l *Ledger) Check(ctx context.Context, req wire.JoinRequest, kind string, n
 	return tok, bus.Op{Key: e.Key, Value: b, If: &e.Rev}, nil
 }
 
-// NewBearer makes a token for the HTTP interface.
-func (l *Ledger) NewBearer(ctx context.Context, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+// NewBearer makes a token for the HTTP interface that may do what an
+// administrator may. by is who asks for it.
+func (l *Ledger) NewBearer(ctx context.Context, by string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
 	if ttl <= 0 {
 		ttl = BearerTTL
 	}
 	text, hash := pki.NewBearer()
-	rec := bearerRecord{V: wire.Version, Expires: now.Add(ttl)}
+	rec := bearerRecord{V: wire.Version, Expires: now.Add(ttl), By: by, Created: now}
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return wire.TokenReply{}, err
@@ -133,28 +139,30 @@ func (l *Ledger) NewBearer(ctx context.Context, ttl time.Duration, now time.Time
 	return wire.TokenReply{Token: text, Expires: rec.Expires}, nil
 }
 
-// CheckBearer says whether a token for the HTTP interface is valid now.
-func (l *Ledger) CheckBearer(ctx context.Context, text string, now time.Time) error {
+// Bearer says who a token for the HTTP interface is, or why it is refused.
+func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.Principal, error) {
 	const remedy = "make a new one: verge token create --api"
 	hash, err := pki.HashBearer(text)
 	if err != nil {
-		return wire.Problemf(401, "bad-token", remedy, "the API token is refused", "%v", err)
+		return rest.Principal{}, wire.Problemf(401, "bad-token", remedy, "the API token is refused", "%v", err)
 	}
 	e, err := l.Store.Get(ctx, keyBearer+hash)
 	if errors.Is(err, bus.ErrNotFound) {
-		return wire.Problemf(401, "bad-token", remedy, "the API token is refused", "it is not known here")
+		return rest.Principal{}, wire.Problemf(401, "bad-token", remedy, "the API token is refused", "it is not known here")
 	}
 	if err != nil {
-		return fmt.Errorf("looking up the API token: %w", err)
+		return rest.Principal{}, fmt.Errorf("looking up the API token: %w", err)
 	}
 	var rec bearerRecord
 	if err := json.Unmarshal(e.Value, &rec); err != nil {
-		return fmt.Errorf("stored API token: %w", err)
+		return rest.Principal{}, fmt.Errorf("stored API token: %w", err)
 	}
 	if !now.Before(rec.Expires) {
-		return wire.Problemf(401, "token-expired", remedy, "the API token is refused", "it expired at %s", rec.Expires.UTC().Format(time.RFC3339))
+		return rest.Principal{}, wire.Problemf(401, "token-expired", remedy, "the API token is refused", "it expired at %s", rec.Expires.UTC().Format(time.RFC3339))
 	}
-	return nil
+	// A part of the hash names the token: enough to tell it from others, useless
+	// for anything else.
+	return rest.Principal{Who: access.Who{Name: "token/" + hash[:8], Admin: true}, Left: rec.Expires.Sub(now)}, nil
 }
 
 // KeyHash identifies a node's TLS key (PKIX DER) in its registration.

@@ -3,6 +3,7 @@ package enroll
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,17 +105,25 @@ func TestTokensThatAreRefused(t *testing.T) {
 func TestBearerTokens(t *testing.T) {
 	ctx := context.Background()
 	l, store, now := newLedger(t)
-	tok, err := l.NewBearer(ctx, time.Hour, now)
+	tok, err := l.NewBearer(ctx, "admin/ann", time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.CheckBearer(ctx, tok.Token, now.Add(time.Minute)); err != nil {
-		t.Errorf("a fresh token: %v", err)
+	c, err := l.Bearer(ctx, tok.Token, now.Add(time.Minute))
+	if err != nil || !c.Admin || !strings.HasPrefix(c.Name, "token/") || c.Left != 59*time.Minute {
+		t.Errorf("a fresh token: %+v, %v", c, err)
+	}
+	refused := func(text string, at time.Time) error {
+		c, err := l.Bearer(ctx, text, at)
+		if c.Admin || c.Name != "" {
+			t.Errorf("a refused token is %+v", c)
+		}
+		return err
 	}
 	for name, bad := range map[string]error{
-		"expired": l.CheckBearer(ctx, tok.Token, now.Add(2*time.Hour)),
-		"other":   l.CheckBearer(ctx, tok.Token+"0", now),
-		"rubbish": l.CheckBearer(ctx, "x", now),
+		"expired": refused(tok.Token, now.Add(2*time.Hour)),
+		"other":   refused(tok.Token+"0", now),
+		"rubbish": refused("x", now),
 	} {
 		var p *wire.Problem
 		if !errors.As(bad, &p) || p.Status != 401 || p.Remedy == "" {
@@ -131,7 +140,7 @@ func TestBearerTokens(t *testing.T) {
 		}
 	}
 	// Spent ones are forgotten in time, by the making of others.
-	if _, err := l.NewBearer(ctx, time.Hour, now.Add(30*24*time.Hour)); err != nil {
+	if _, err := l.NewBearer(ctx, "admin/ann", time.Hour, now.Add(30*24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := store.List(ctx, "bearer."); err != nil || len(left) != 1 {

@@ -28,7 +28,7 @@ const (
 
 func (l layer) String() string {
 	return [...]string{
-		"the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…)", "a doer",
+		"the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…, internal/access)", "a doer",
 		"shared by roles", "a role", "the client (internal/cli)", "the composition (internal/daemon)", "the program (cmd/verge)", "outside", "no layer",
 	}[l]
 }
@@ -37,6 +37,7 @@ func (l layer) String() string {
 var rooms = map[string]layer{
 	"api":                 apiLayer,
 	"internal/wire":       wireLayer,
+	"internal/access":     deciders,
 	"internal/policy":     deciders,
 	"internal/atomicfile": doers,
 	"internal/bus":        doers,

@@ -4,8 +4,19 @@ import (
 	"context"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// Principal is who asks, and for how long that is so.
+type Principal struct {
+	access.Who
+	// Ended is closed when the caller may no longer do all of what Who says;
+	// requests that are still open then are cut off. Nil: that does not happen.
+	Ended <-chan struct{}
+	// Left is how long it will be so at most; 0 is without end.
+	Left time.Duration
+}
 
 // Backend is what a role offers over HTTP. Errors that are (or wrap) a
 // *wire.Problem go to the client as they are; all others become a 500 whose
@@ -33,8 +44,12 @@ type Backend interface {
 	CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error)
 	// Join is open to the unauthenticated: it checks the token itself.
 	Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error)
-	// CheckBearer says whether a bearer token is valid now.
-	CheckBearer(ctx context.Context, token string) error
+	// Authenticate says who a bearer token is, or why it is refused.
+	Authenticate(ctx context.Context, token string) (Principal, error)
+	// Locate says where an object is: its namespace and its cluster, as far as it
+	// has them. ok is false where there is none of that kind and name. It is asked
+	// before an operation for everybody but administrators, and must be quick.
+	Locate(kind access.Kind, name string) (o access.Object, ok bool)
 	// Ready is nil when the role can serve; else why not.
 	Ready() error
 	Operating

@@ -1,16 +1,10 @@
 package rest
 
-import "context"
+import (
+	"context"
 
-type callerKey struct{}
+	"github.com/verge-edge/verge/internal/access"
+)
 
-// Caller is who sent the request that ctx is of, as the log names it; "" where
-// nobody did.
-func Caller(ctx context.Context) string {
-	who, _ := ctx.Value(callerKey{}).(string)
-	return who
-}
-
-func withCaller(ctx context.Context, who string) context.Context {
-	return context.WithValue(ctx, callerKey{}, who)
-}
+// Caller is the name of who asked for the operation of ctx; "" if nobody is known.
+func Caller(ctx context.Context) string { return access.From(ctx).Name }

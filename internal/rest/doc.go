@@ -11,5 +11,8 @@
 //     is cut off.
 //  3. Every error is a problem document (RFC 9457) that says what, why and what
 //     to do next; no panic reaches a client.
-//  4. What a role does not offer is answered with who does.
+//  4. Every operation says what it needs of who asks (permission.go), and is held
+//     to it before it is run; one that does not is refused to everybody. What
+//     somebody may not see is answered as if it did not exist.
+//  5. What a role does not offer is answered with who does.
 package rest

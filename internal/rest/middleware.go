@@ -2,13 +2,16 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -108,14 +111,18 @@ func (s *Server) limit(next http.Handler) http.Handler {
 func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := next.Handler(r)
-		if openPatterns(pattern) {
+		n, declared := s.needs[pattern]
+		if n.open {
 			setWho(w, "unauthenticated")
 			// A slot in the table of connections is for who is known.
 			w.Header().Set("Connection", "close")
 			next.ServeHTTP(w, r)
 			return
 		}
-		who, problem := s.identify(r)
+		caller, problem := s.identify(r)
+		if problem == nil && !declared && pattern != unmatchedPattern {
+			problem = undeclared(pattern)
+		}
 		if problem != nil {
 			w.Header().Set("Connection", "close")
 			if problem.Status == http.StatusUnauthorized {
@@ -124,9 +131,47 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			writeProblem(w, problem)
 			return
 		}
-		setWho(w, who)
-		next.ServeHTTP(w, r.WithContext(withCaller(r.Context(), who)))
+		setWho(w, caller.Name)
+		ctx, end := caller.bound(access.With(r.Context(), caller.Who))
+		defer end()
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// errEnded is why the context of a request ends when its caller loses a right.
+var errEnded = errors.New("the caller's rights have changed")
+
+// bound is ctx until the caller's rights end. end must be called, and waits.
+func (c Principal) bound(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	if c.Ended != nil {
+		watch.Go(func() {
+			select {
+			case <-c.Ended:
+				cancel(errEnded)
+			case <-ctx.Done():
+			}
+		})
+	}
+	stop := func() bool { return true }
+	if c.Left > 0 {
+		stop = time.AfterFunc(c.Left, func() { cancel(errEnded) }).Stop
+	}
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		watch.Wait()
+	}
+}
+
+// ended is what to answer if the caller's rights have ended meanwhile, else nil.
+func ended(ctx context.Context) error {
+	if !errors.Is(context.Cause(ctx), errEnded) {
+		return nil
+	}
+	return wire.Problemf(http.StatusUnauthorized, "access-ended", "ask again; if that is refused, an administrator can say why: verge user describe NAME",
+		"the request was cut off", "%v", errEnded)
 }
 
 func setWho(w http.ResponseWriter, who string) {
@@ -135,45 +180,38 @@ func setWho(w http.ResponseWriter, who string) {
 	}
 }
 
-func openPatterns(pattern string) bool {
-	switch pattern {
-	case "GET /livez", "GET /readyz", "GET /openapi.json", "POST /v1/join":
-		return true
-	}
-	return false
-}
-
 // identify says who asks. A bearer token counts before a certificate: whoever
 // sends one means it.
-func (s *Server) identify(r *http.Request) (who string, _ *wire.Problem) {
+func (s *Server) identify(r *http.Request) (_ Principal, _ *wire.Problem) {
 	const remedy = "use a context (verge context list) or a token made with: verge token create --api"
 	if h := r.Header.Get("Authorization"); h != "" {
 		scheme, token, ok := strings.Cut(h, " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
-			return "", wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
+			return Principal{}, wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
 				"not authenticated", "the Authorization header is not of the form: Bearer TOKEN")
 		}
-		if err := s.backend.CheckBearer(r.Context(), strings.TrimSpace(token)); err != nil {
-			p := asProblem(err)
-			if p.Code == "internal" {
-				return "", wire.Problemf(http.StatusUnauthorized, "token-refused", remedy, "the token is not accepted", "%v", err)
-			}
-			return "", &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy}
+		caller, err := s.backend.Authenticate(r.Context(), strings.TrimSpace(token))
+		if err == nil {
+			return caller, nil
 		}
-		return "token", nil
+		p := asProblem(err)
+		if p.Code == "internal" {
+			return Principal{}, wire.Problemf(http.StatusUnauthorized, "token-refused", remedy, "the token is not accepted", "%v", err)
+		}
+		return Principal{}, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy}
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		if s.authorize == nil {
-			return "", wire.Problemf(http.StatusForbidden, "not-admin", remedy,
+			return Principal{}, wire.Problemf(http.StatusForbidden, "not-admin", remedy,
 				"not allowed", "certificates are not accepted here")
 		}
-		who, err := s.authorize(*r.TLS)
+		caller, err := s.authorize(*r.TLS)
 		if err != nil {
-			return "", wire.Problemf(http.StatusForbidden, "not-admin", remedy,
+			return Principal{}, wire.Problemf(http.StatusForbidden, "not-admin", remedy,
 				"not allowed", "the client certificate is not an administrator's: %v", err)
 		}
-		return who, nil
+		return caller, nil
 	}
-	return "", wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
+	return Principal{}, wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
 		"not authenticated", "the request has neither a client certificate nor a bearer token")
 }

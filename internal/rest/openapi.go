@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -71,19 +73,36 @@ func (s *Server) encode(ctx huma.Context, _ string, v any) (any, error) {
 	return encoded(append(data, '\n')), err
 }
 
-func op(id, method, path, summary string) huma.Operation {
-	return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, BodyReadTimeout: readTimeout, MaxBodyBytes: maxApplyBytes}
+// op describes an operation and what it needs of who asks (see need).
+func op(id, method, path, summary string, n need) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, BodyReadTimeout: readTimeout, MaxBodyBytes: maxApplyBytes,
+		Metadata: map[string]any{needKey: n}, Extensions: map[string]any{"x-verge-needs": n.String()},
+	}
 }
 
-// register adds an operation whose errors are problems.
+// register adds an operation whose errors are problems, and which is refused to
+// those who may not use it.
 func register[I, O any](s *Server, api huma.API, o huma.Operation, f func(context.Context, *I) (O, error)) {
 	problem := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemBody](), true, "Problem")
 	o.Responses = map[string]*huma.Response{"default": {
 		Description: "a problem",
 		Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
 	}}
+	n, _ := o.Metadata[needKey].(need)
+	s.declare(o.Method+" "+o.Path, n, reflect.TypeFor[I]())
 	huma.Register(api, o, func(ctx context.Context, in *I) (*body[O], error) {
-		out, err := f(ctx, in)
+		var out O
+		err := s.permit(ctx, n, asked(in))
+		if err == nil {
+			out, err = f(ctx, in)
+		}
+		if err == nil {
+			out, err = kept(ctx, s, n, out)
+		}
+		if ended := ended(ctx); ended != nil && (err != nil || o.Method == http.MethodGet) {
+			err = ended
+		}
 		if err != nil {
 			b := asProblem(err)
 			if b.Status >= http.StatusInternalServerError && ctx.Err() == nil {
@@ -93,6 +112,24 @@ func register[I, O any](s *Server, api huma.API, o huma.Operation, f func(contex
 		}
 		return &body[O]{Body: out}, nil
 	})
+}
+
+// kept is of an answer what who asks may see.
+func kept[O any](ctx context.Context, s *Server, n need, out O) (O, error) {
+	who := access.From(ctx)
+	if n.keep == nil || who.Admin {
+		return out, nil
+	}
+	var none O
+	v, err := n.keep(s, who, out)
+	if err != nil {
+		return none, err
+	}
+	part, ok := v.(O)
+	if !ok {
+		return none, fmt.Errorf("a filter made %T of %T", v, out)
+	}
+	return part, nil
 }
 
 func list[T any](v []T, err error) (items[T], error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,7 +26,7 @@ type scaleInput struct {
 
 func (s *Server) registerOperating(api huma.API) {
 	b := s.backend
-	register(s, api, op("scale-service", http.MethodPut, "/v1/applications/{app}/services/{service}/replicas", "Change how many replicas a service has"),
+	register(s, api, op("scale-service", http.MethodPut, "/v1/applications/{app}/services/{service}/replicas", "Change how many replicas a service has", may(access.Scale, app("app"))),
 		func(ctx context.Context, in *scaleInput) (wire.ApplyResult, error) {
 			return b.Scale(ctx, in.App, in.Service, in.Body.Replicas)
 		})

@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -57,45 +59,47 @@ type (
 	joinInput  struct{ Body wire.JoinRequest }
 )
 
+func (in *applyInput) descriptor() []byte { return in.RawBody }
+
 const defaultLogBytes = 64 << 10
 
 func (s *Server) registerOperations(api huma.API) {
 	b := s.backend
-	register(s, api, op("apply", http.MethodPut, "/v1/applications/{app}", "Apply a descriptor"), s.apply)
-	register(s, api, op("list-applications", http.MethodGet, "/v1/applications", "List applications"),
+	register(s, api, op("apply", http.MethodPut, "/v1/applications/{app}", "Apply a descriptor", may(access.Apply, descriptor)), s.apply)
+	register(s, api, op("list-applications", http.MethodGet, "/v1/applications", "List applications", each(ofApp)),
 		func(ctx context.Context, _ *none) (items[wire.AppView], error) { return list(b.Applications(ctx)) })
-	register(s, api, op("get-application", http.MethodGet, "/v1/applications/{app}", "An application and how far it is"),
+	register(s, api, op("get-application", http.MethodGet, "/v1/applications/{app}", "An application and how far it is", may(access.See, app("app"))),
 		func(ctx context.Context, in *appInput) (wire.AppView, error) { return b.Application(ctx, in.App) })
-	register(s, api, op("delete-application", http.MethodDelete, "/v1/applications/{app}", "Start the end of an application"),
+	register(s, api, op("delete-application", http.MethodDelete, "/v1/applications/{app}", "Start the end of an application", may(access.Delete, app("app"))),
 		func(ctx context.Context, in *appInput) (none, error) { return none{}, b.Delete(ctx, in.App) })
-	register(s, api, op("list-instances", http.MethodGet, "/v1/instances", "List instances"),
+	register(s, api, op("list-instances", http.MethodGet, "/v1/instances", "List instances", each(ofInstance)),
 		func(ctx context.Context, in *instancesInput) (items[wire.InstanceView], error) {
 			return list(b.Instances(ctx, in.App, in.Service))
 		})
-	register(s, api, op("get-instance", http.MethodGet, "/v1/instances/{id}", "An instance"),
+	register(s, api, op("get-instance", http.MethodGet, "/v1/instances/{id}", "An instance", may(access.See, instance("id"))),
 		func(ctx context.Context, in *instanceInput) (wire.InstanceView, error) { return b.Instance(ctx, in.ID) })
-	register(s, api, op("explain-instance", http.MethodGet, "/v1/instances/{id}/explain", "Why an instance is where it is"),
+	register(s, api, op("explain-instance", http.MethodGet, "/v1/instances/{id}/explain", "Why an instance is where it is", may(access.See, instance("id"))),
 		func(ctx context.Context, in *instanceInput) (wire.Explanation, error) { return b.Explain(ctx, in.ID) })
-	register(s, api, op("read-logs", http.MethodGet, "/v1/instances/{id}/logs", "Read the log of an instance"), s.logs)
-	register(s, api, op("list-clusters", http.MethodGet, "/v1/clusters", "List clusters"),
+	register(s, api, op("read-logs", http.MethodGet, "/v1/instances/{id}/logs", "Read the log of an instance", may(access.Logs, instance("id"))), s.logs)
+	register(s, api, op("list-clusters", http.MethodGet, "/v1/clusters", "List clusters", each(ofCluster)),
 		func(ctx context.Context, _ *none) (items[wire.ClusterView], error) { return list(b.Clusters(ctx)) })
-	register(s, api, op("list-workers", http.MethodGet, "/v1/workers", "List workers"),
+	register(s, api, op("list-workers", http.MethodGet, "/v1/workers", "List workers", each(ofWorker)),
 		func(ctx context.Context, _ *none) (items[wire.WorkerView], error) { return list(b.Workers(ctx)) })
-	register(s, api, op("list-entries", http.MethodGet, "/v1/workers/{cluster}/{worker}/entries", "Where services are reached on a worker"),
+	register(s, api, op("list-entries", http.MethodGet, "/v1/workers/{cluster}/{worker}/entries", "Where services are reached on a worker", may(access.See, worker("cluster", "worker"))),
 		func(ctx context.Context, in *workerInput) (items[wire.EntryView], error) {
 			return list(b.Entries(ctx, in.Cluster, in.Worker))
 		})
-	register(s, api, op("list-events", http.MethodGet, "/v1/events", "What happened"), s.events)
-	register(s, api, op("get-status", http.MethodGet, "/v1/status", "The state of this tier and of what is below it"),
+	register(s, api, op("list-events", http.MethodGet, "/v1/events", "What happened", part(visibleEvents)), s.events)
+	register(s, api, op("get-status", http.MethodGet, "/v1/status", "The state of this tier and of what is below it", part(visibleStatus)),
 		func(ctx context.Context, _ *none) (wire.StatusView, error) { return b.Status(ctx) })
-	register(s, api, op("create-token", http.MethodPost, "/v1/tokens", "Make a token"),
+	register(s, api, op("create-token", http.MethodPost, "/v1/tokens", "Make a token", may(access.Admit, about(ofToken))),
 		func(ctx context.Context, in *tokenInput) (wire.TokenReply, error) { return b.CreateToken(ctx, in.Body) })
-	join := op("join", http.MethodPost, "/v1/join", "Join as a cluster or worker with a token")
+	join := op("join", http.MethodPost, "/v1/join", "Join as a cluster or worker with a token", everybody)
 	join.Security = []map[string][]string{} // the token in the body is checked instead
 	join.MaxBodyBytes = maxJoinBytes
 	register(s, api, join, s.join)
 	s.registerOperating(api)
-	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process"),
+	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil
 		})
@@ -137,12 +141,29 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (wire.EventPage, e
 		return wire.EventPage{}, err
 	}
 	page, err := waiting(ctx, s, func(ctx context.Context) (wire.EventPage, error) {
-		return s.backend.Events(ctx, in.After, wait)
+		return s.nextEvents(ctx, in.After, wait)
 	})
 	if page.Events == nil {
 		page.Events = []wire.Event{}
 	}
 	return page, err
+}
+
+// nextEvents waits for the first event that who asks may see: what others do must
+// not show, not even as an early answer.
+func (s *Server) nextEvents(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error) {
+	who, until := access.From(ctx), time.Now().Add(wait)
+	for {
+		page, err := s.backend.Events(ctx, after, max(0, time.Until(until)))
+		if err != nil {
+			return page, err
+		}
+		seen := visibleEvents(s, who, page)
+		if len(seen.Events) > 0 || len(page.Events) == 0 {
+			return seen, nil
+		}
+		after = page.After // and if the request has ended, the next page comes at once
+	}
 }
 
 func (s *Server) join(ctx context.Context, in *joinInput) (wire.JoinReply, error) {

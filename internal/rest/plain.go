@@ -22,15 +22,15 @@ func (s *Server) registerPlain(api huma.API) error {
 		return fmt.Errorf("rest server: describe the operations: %w", err)
 	}
 	s.spec = append(s.spec, '\n')
-	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	s.handle("GET /openapi.json", everybody, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(s.spec)
 	})
-	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+	s.handle("GET /livez", everybody, func(w http.ResponseWriter, _ *http.Request) {
 		plain(w, "ok\n")
 	})
-	s.mux.HandleFunc("GET /readyz", s.readyz)
-	s.mux.HandleFunc("/", s.unmatched)
+	s.handle("GET /readyz", everybody, s.readyz)
+	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil
 }
 
@@ -73,13 +73,16 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		"not ready", "this role cannot serve now"))
 }
 
+// unmatchedPattern is what serves a request that nothing else does.
+const unmatchedPattern = "/"
+
 // unmatched answers for paths and methods that do not exist.
 func (s *Server) unmatched(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = m
-		if _, pattern := s.mux.Handler(probe); pattern != "/" {
+		if _, pattern := s.mux.Handler(probe); pattern != unmatchedPattern {
 			allowed = append(allowed, m)
 		}
 	}

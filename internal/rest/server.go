@@ -44,7 +44,9 @@ type Options struct {
 	Backend Backend
 	// Authorize says who a verified client certificate is, or why it may not use
 	// this interface. Nil: nobody may by certificate.
-	Authorize func(tls.ConnectionState) (who string, err error)
+	Authorize func(tls.ConnectionState) (Principal, error)
+	// Site is the cluster whose interface this is; "" at a root.
+	Site string
 	// Log gets one line per change that was asked for. Nil: no log.
 	Log *slog.Logger
 	// Version is what /v1/version says; "" is "unknown".
@@ -55,7 +57,8 @@ type Options struct {
 type Server struct {
 	// Set by New, never changed.
 	backend   Backend
-	authorize func(tls.ConnectionState) (string, error)
+	authorize func(tls.ConnectionState) (Principal, error)
+	site      string
 	log       *slog.Logger
 	version   string
 	addr      string
@@ -64,6 +67,8 @@ type Server struct {
 	mux       *http.ServeMux
 	spec      []byte // OpenAPI document
 	handler   http.Handler
+	needs     map[string]need // by pattern
+	wrong     []error         // found in needs
 
 	// draining is closed when Close begins: waiting requests answer at once.
 	draining chan struct{}
@@ -81,7 +86,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("rest server: no backend")
 	}
 	s := &Server{
-		backend: o.Backend, authorize: o.Authorize, log: o.Log, version: o.Version, addr: o.Addr,
+		backend: o.Backend, authorize: o.Authorize, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
 		joins: rate.NewLimiter(joinsPerSecond, joinBurst),
 		mux:   http.NewServeMux(),
 	}
@@ -100,6 +105,9 @@ func New(o Options) (*Server, error) {
 	s.registerOperations(api)
 	if err := s.registerPlain(api); err != nil {
 		return nil, err
+	}
+	if err := errors.Join(s.wrong...); err != nil {
+		return nil, fmt.Errorf("rest server: %w", err)
 	}
 	s.handler = s.observe(s.limit(s.authenticate(s.mux)))
 	return s, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -24,7 +25,7 @@ var _ rest.Backend = backend{}
 func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.ApplyResult, error) {
 	spec, warnings, err := api.Parse("descriptor", source)
 	if err != nil {
-		return wire.ApplyResult{}, wire.Problemf(422, "invalid-descriptor", "verge validate FILE shows every error with its line", "the descriptor is not valid", "%v", err)
+		return wire.ApplyResult{}, rest.InvalidDescriptor(err)
 	}
 	res := wire.ApplyResult{Name: spec.Application, Change: "created", Revision: 1}
 	for _, w := range warnings {
@@ -36,11 +37,15 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err := b.reload(ctx, now); err != nil {
 		return wire.ApplyResult{}, unstored(err)
 	}
-	if err := b.m.hostsFree(spec); err != nil {
+	old := b.m.apps[spec.Application]
+	if old != nil && wire.NamespaceOf(old.Spec) != spec.Namespace {
+		return wire.ApplyResult{}, nameTaken(access.From(ctx), old)
+	}
+	if err := b.m.hostsFree(access.From(ctx), spec); err != nil {
 		return wire.ApplyResult{}, err
 	}
 	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
-	if old := b.m.apps[spec.Application]; old != nil {
+	if old != nil {
 		if !old.Deleting.IsZero() {
 			return wire.ApplyResult{}, beingDeleted(old)
 		}
@@ -69,8 +74,9 @@ func unstored(err error) error {
 	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the root, then try again", "nothing was changed: it could not be stored", "%v", err)
 }
 
-// hostsFree says whether no other application publishes a host of spec.
-func (m *model) hostsFree(spec *api.Application) error {
+// hostsFree says whether no other application publishes a host of spec. Who may
+// not see the other is not told which it is.
+func (m *model) hostsFree(who access.Who, spec *api.Application) error {
 	taken := map[string]string{}
 	for name, app := range m.apps {
 		if name == spec.Application {
@@ -79,7 +85,10 @@ func (m *model) hostsFree(spec *api.Application) error {
 		for svc, s := range app.Spec.Services {
 			for _, p := range s.Ports {
 				if p.Ingress != nil {
-					taken[p.Ingress.Host] = name + "." + svc
+					taken[p.Ingress.Host] = "another application"
+					if maySee(who, app) {
+						taken[p.Ingress.Host] = name + "." + svc
+					}
 				}
 			}
 		}
@@ -165,7 +174,11 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 		return out, err
 	}
 	e, err := b.store.Get(ctx, keyWhy+id)
+	// The root's decision compares all clusters: it is not for who may see one.
+	whole := access.May(access.From(ctx), access.See, access.Object{Kind: access.Instance, Name: id, Namespace: v.Namespace}) == nil
 	switch {
+	case !whole:
+		out.Notes = append(out.Notes, "the root's decision, which compares clusters, is shown to those who have a role in namespace "+v.Namespace)
 	case errors.Is(err, bus.ErrNotFound):
 		out.Notes = append(out.Notes, "the root has not decided about it yet")
 	case err != nil:
@@ -218,7 +231,7 @@ func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
 	if len(out) > 0 {
 		return out, nil
 	}
-	for _, cl := range b.clusters() {
+	for _, cl := range seen(ctx, b.clusters()) {
 		if cl.Aggregate != nil && !cl.Aggregate.Details {
 			return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+cl.Name+", or start it with --share-details", "workers cannot be seen here", "cluster %s keeps its details to itself", cl.Name)
 		}
@@ -261,14 +274,9 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 	case "cluster":
 		return b.clusterToken(ctx, r.Cluster, ttl)
 	case "api":
-		return b.ledger.NewBearer(ctx, ttl, b.clock.Now())
+		return b.ledger.NewBearer(ctx, access.From(ctx).Name, ttl, b.clock.Now())
 	}
 	return wire.TokenReply{}, rest.Elsewhere("making a token for a "+r.Kind, "its cluster")
-}
-
-// CheckBearer implements rest.Backend.
-func (b backend) CheckBearer(ctx context.Context, text string) error {
-	return b.ledger.CheckBearer(ctx, text, b.clock.Now())
 }
 
 // Ready implements rest.Backend.

@@ -22,7 +22,7 @@ func (t *tx) delegate() {
 		s := want[key]
 		if s == nil {
 			s = &wire.Share{
-				V: wire.Version, App: i.App, Service: i.Service, Revision: app.Revision,
+				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Service: i.Service, Revision: app.Revision,
 				Spec: app.Spec.Services[i.Service],
 			}
 			want[key] = s

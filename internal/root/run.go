@@ -154,16 +154,7 @@ func (r *Root) serveAPI() (err error) {
 	r.api, err = rest.New(rest.Options{
 		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r},
 		Log: r.log, Version: obs.Version(),
-		Authorize: func(cs tls.ConnectionState) (string, error) {
-			s, err := pki.PeerSubject(cs)
-			if err != nil {
-				return "", err
-			}
-			if s.Role != pki.RoleAdmin || s.Cluster != "" {
-				return "", fmt.Errorf("%s is not an administrator of this root", s)
-			}
-			return s.String(), nil
-		},
+		Authorize: callerOf,
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -17,7 +18,7 @@ import (
 
 // appView is an application and how far it is.
 func (m *model) appView(app *wire.Application) wire.AppView {
-	v := wire.AppView{Name: app.Name, Revision: app.Revision, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero(), Holds: true}
+	v := wire.AppView{Name: app.Name, Namespace: wire.NamespaceOf(app.Spec), Revision: app.Revision, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero(), Holds: true}
 	for _, name := range app.Spec.ServiceNames() {
 		s := m.serviceView(app, name)
 		if s.Message != "" {
@@ -125,7 +126,7 @@ func (m *model) merged(i *wire.Instance) wire.Instance {
 
 // view is an instance with the age of the report that it comes from.
 func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
-	v := wire.InstanceView{Instance: m.merged(i), Source: tier}
+	v := wire.InstanceView{Instance: m.merged(i), Namespace: m.namespace(i.App), Source: tier}
 	if c := m.clusters[i.Cluster]; c != nil && c.seen[i.ID] != nil {
 		v.Source = "cluster/" + c.Name
 		v.AgeSeconds = now.Sub(c.heard).Seconds()
@@ -164,7 +165,10 @@ func (c *core) apps() []wire.AppView {
 
 // status of the root and of all that it knows of.
 func (c *core) status(ctx context.Context) wire.StatusView {
-	s := wire.StatusView{Role: "root", Name: "root", Version: obs.Version(), Started: c.started, Time: time.Now(), Clusters: c.clusters(), Apps: c.apps()}
+	s := wire.StatusView{Role: "root", Name: "root", Version: obs.Version(), Started: c.started, Time: time.Now(), Clusters: seen(ctx, c.clusters())}
+	s.Apps = access.Visible(access.From(ctx), c.apps(), func(a wire.AppView) access.Object {
+		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace}
+	})
 	workers, missing := c.workers(ctx)
 	s.Workers = workers
 	for _, cl := range s.Clusters {
@@ -199,10 +203,10 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 // askTimeout bounds a question to a cluster.
 const askTimeout = 3 * time.Second
 
-// workers of the clusters that let them be seen; missing says whose could not.
+// workers of the clusters that let them be seen to who asks; missing says whose could not.
 func (c *core) workers(ctx context.Context) (out []wire.WorkerView, missing []string) {
 	out = []wire.WorkerView{}
-	for _, cl := range c.clusters() {
+	for _, cl := range seen(ctx, c.clusters()) {
 		if !cl.Connected || cl.Aggregate == nil || !cl.Aggregate.Details {
 			continue
 		}

@@ -91,14 +91,16 @@ type Exit struct {
 // Share is what a root delegates to a cluster for one service: the right to run
 // between Min and Max instances of the given ordinals at the given revision.
 type Share struct {
-	V        int          `json:"v"`
-	App      string       `json:"app"`
-	Service  string       `json:"service"`
-	Revision uint64       `json:"revision"`
-	Min      int          `json:"min"`
-	Max      int          `json:"max"`
-	Ordinals []Span       `json:"ordinals"`
-	Spec     *api.Service `json:"spec"`
+	V   int    `json:"v"`
+	App string `json:"app"`
+	// Namespace of the application; "" from a root that has none.
+	Namespace string       `json:"namespace,omitempty"`
+	Service   string       `json:"service"`
+	Revision  uint64       `json:"revision"`
+	Min       int          `json:"min"`
+	Max       int          `json:"max"`
+	Ordinals  []Span       `json:"ordinals"`
+	Spec      *api.Service `json:"spec"`
 }
 
 // Span is a half-open range of ordinals [From, To).

@@ -65,12 +65,13 @@ type ApplyResult struct {
 
 // AppView is an application and how far it is.
 type AppView struct {
-	Name     string        `json:"name"`
-	Revision uint64        `json:"revision"`
-	Created  time.Time     `json:"created"`
-	Applied  time.Time     `json:"applied"`
-	Deleting bool          `json:"deleting,omitempty"`
-	Services []ServiceView `json:"services"`
+	Name      string        `json:"name"`
+	Namespace string        `json:"namespace,omitempty"`
+	Revision  uint64        `json:"revision"`
+	Created   time.Time     `json:"created"`
+	Applied   time.Time     `json:"applied"`
+	Deleting  bool          `json:"deleting,omitempty"`
+	Services  []ServiceView `json:"services"`
 	// Holds: every service has the replicas it promises, ready, at the current
 	// revision.
 	Holds bool `json:"holds"`
@@ -95,6 +96,8 @@ type ServiceView struct {
 // InstanceView is an instance as the serving tier knows it.
 type InstanceView struct {
 	Instance
+	// Namespace of its application.
+	Namespace string `json:"namespace,omitempty"`
 	// Source tells who says so ("root", "cluster/edge") and AgeSeconds how old
 	// the report is that it comes from (not the time of reading).
 	Source     string  `json:"source"`

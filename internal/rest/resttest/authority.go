@@ -12,9 +12,11 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
 )
 
@@ -81,12 +83,17 @@ func (a *Authority) Context(t testing.TB, name, addr string) rest.ContextEntry {
 	return e
 }
 
-// Admin authorizes the certificate named "admin" and no other.
-func Admin(cs tls.ConnectionState) (string, error) {
-	if name := cs.PeerCertificates[0].Subject.CommonName; name != "admin" {
-		return "", errors.New("it is of " + name)
+// Admin authorizes the certificate named "admin", and the one named
+// "operator-NAME" as operator of that cluster.
+func Admin(cs tls.ConnectionState) (rest.Principal, error) {
+	name := cs.PeerCertificates[0].Subject.CommonName
+	if of, ok := strings.CutPrefix(name, "operator-"); ok {
+		return rest.Principal{Who: access.Who{Name: name, Clusters: map[string]access.Role{of: access.Operator}}}, nil
 	}
-	return "admin", nil
+	if name != "admin" {
+		return rest.Principal{}, errors.New("it is of " + name)
+	}
+	return rest.Principal{Who: access.Who{Name: "admin", Admin: true}}, nil
 }
 
 // Serve starts a server of backend for the duration of a test and returns it

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -31,8 +32,10 @@ type Fake struct {
 	ApplyAnswer  wire.ApplyResult
 	TokenAnswer  wire.TokenReply
 	JoinAnswer   wire.JoinReply
-	// Bearer is the valid bearer token, "" none.
+	// Bearer is the valid bearer token of an administrator, "" none.
 	Bearer string
+	// People are those who may ask, by their bearer token.
+	People map[string]rest.Principal
 	// NotReady is what Ready says.
 	NotReady error
 
@@ -212,14 +215,18 @@ func (f *Fake) Events(_ context.Context, after uint64, _ time.Duration) (wire.Ev
 	return page, nil
 }
 
-// Status is State.
-func (f *Fake) Status(context.Context) (wire.StatusView, error) {
+// Status is State; its problems are an administrator's to see.
+func (f *Fake) Status(ctx context.Context) (wire.StatusView, error) {
 	end, err := f.begin("status")
 	if err != nil {
 		return wire.StatusView{}, err
 	}
 	defer end()
-	return f.State, nil
+	state := f.State
+	if !access.From(ctx).Admin {
+		state.Problems = nil
+	}
+	return state, nil
 }
 
 // CreateToken records the request and answers TokenAnswer.
@@ -243,12 +250,38 @@ func (f *Fake) Join(context.Context, wire.JoinRequest) (wire.JoinReply, error) {
 	return f.JoinAnswer, nil
 }
 
-// CheckBearer accepts Bearer.
-func (f *Fake) CheckBearer(_ context.Context, token string) error {
-	if f.Bearer == "" || token != f.Bearer {
-		return errors.New("unknown token")
+// Authenticate accepts Bearer and the tokens of People.
+func (f *Fake) Authenticate(_ context.Context, token string) (rest.Principal, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c, ok := f.People[token]; ok {
+		return c, nil
 	}
-	return nil
+	if f.Bearer == "" || token != f.Bearer {
+		return rest.Principal{}, errors.New("unknown token")
+	}
+	return rest.Principal{Who: access.Who{Name: "token", Admin: true}}, nil
+}
+
+// Locate looks at Apps and InstanceList.
+func (f *Fake) Locate(kind access.Kind, name string) (access.Object, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch kind {
+	case access.Application:
+		for _, a := range f.Apps {
+			if a.Name == name {
+				return access.Object{Namespace: a.Namespace}, true
+			}
+		}
+	case access.Instance:
+		for _, i := range f.InstanceList {
+			if i.ID == name {
+				return access.Object{Namespace: i.Namespace, Cluster: i.Cluster}, true
+			}
+		}
+	}
+	return access.Object{}, false
 }
 
 // Ready is NotReady.

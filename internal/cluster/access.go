@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// callerOf says who a client certificate is here. Only an administrator that this
+// cluster itself has certified may use it.
+func (c *Cluster) callerOf(cs tls.ConnectionState) (rest.Principal, error) {
+	s, err := pki.PeerSubject(cs)
+	if err != nil {
+		return rest.Principal{}, err
+	}
+	if s.Role != pki.RoleAdmin || s.Cluster != c.name {
+		return rest.Principal{}, fmt.Errorf("%s is not an operator of cluster %s", s, c.name)
+	}
+	return rest.Principal{Who: access.Who{Name: s.String(), Admin: true}}, nil
+}
+
+// Authenticate implements rest.Backend.
+func (b backend) Authenticate(ctx context.Context, text string) (rest.Principal, error) {
+	return b.ledger.Bearer(ctx, text, b.clock.Now())
+}
+
+// Locate implements rest.Backend.
+func (b backend) Locate(kind access.Kind, name string) (o access.Object, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch kind {
+	case access.Application:
+		ns := b.m.namespace(name)
+		return access.Object{Namespace: ns}, ns != ""
+	case access.Instance:
+		i := b.m.insts[name]
+		if i == nil {
+			return o, false
+		}
+		return access.Object{Namespace: b.m.namespaceOf(i)}, true
+	}
+	return o, false
+}
+
+// namespaceOf an instance; "" where it has no share any more. The site's operators
+// see it all the same.
+func (m *model) namespaceOf(i *wire.Instance) string {
+	s := m.shares[i.App+"."+i.Service]
+	if s == nil {
+		return ""
+	}
+	return cmp.Or(s.Namespace, api.DefaultNamespace)
+}
+
+// namespace of an application that has a share here, else "".
+func (m *model) namespace(app string) string {
+	for _, s := range m.shares {
+		if s.App == app {
+			return cmp.Or(s.Namespace, api.DefaultNamespace)
+		}
+	}
+	return ""
+}
+
+// seenWorkers and seenApps are those that who asks may see.
+func seenWorkers(ctx context.Context, site string, list []wire.WorkerView) []wire.WorkerView {
+	return access.Visible(access.From(ctx), list, func(w wire.WorkerView) access.Object {
+		return access.Object{Kind: access.Worker, Name: site + "/" + w.Name, Cluster: site, Site: true}
+	})
+}
+
+func seenApps(ctx context.Context, site string, list []wire.AppView) []wire.AppView {
+	return access.Visible(access.From(ctx), list, func(a wire.AppView) access.Object {
+		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace, Cluster: site, Site: true}
+	})
+}

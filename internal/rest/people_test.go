@@ -1,0 +1,191 @@
+package rest_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// hidden is what an outsider must not hear of. The words are in no text of Verge.
+var hidden = []string{"xapp", "xspace", "xsite", "xmachine", "xtext"}
+
+// names fill the parameters of requests for what is there, and for what is not.
+func names(app, space, cluster, worker string) func(string) string {
+	return func(name string) string {
+		switch name {
+		case "app", "application":
+			return app
+		case "namespace", "ns":
+			return space
+		case "cluster":
+			return cluster
+		case "worker":
+			return worker
+		case "id", "instance":
+			return app + ".web.0"
+		case "service":
+			return "web"
+		case "name", "secret", "user":
+			return "some"
+		case "body":
+			return "application: " + app + "\nnamespace: " + space + "\nservices:\n  web:\n    command: [\"true\"]\n"
+		}
+		return ""
+	}
+}
+
+func peopled() *resttest.Fake {
+	who := func(w access.Who) rest.Principal { return rest.Principal{Who: w} }
+	ns := func(role access.Role, names ...string) map[string]access.Role {
+		m := map[string]access.Role{}
+		for _, n := range names {
+			m[n] = role
+		}
+		return m
+	}
+	instance := wire.InstanceView{Instance: wire.Instance{ID: "xapp.web.0", App: "xapp", Service: "web", Cluster: "xsite", State: wire.Running}, Namespace: "xspace"}
+	return &resttest.Fake{
+		Apps:         []wire.AppView{{Name: "xapp", Namespace: "xspace", Services: []wire.ServiceView{{Name: "web"}}}},
+		InstanceList: []wire.InstanceView{instance},
+		ClusterList:  []wire.ClusterView{{Name: "xsite"}},
+		WorkerList:   []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite", Status: "ready"}},
+		EntryLists:   map[string][]wire.EntryView{"xsite/xmachine": {{App: "xapp", Service: "web"}}},
+		EventList: []wire.Event{
+			{Seq: 1, Subject: "application/xapp", What: "xtext"}, {Seq: 2, Subject: "instance/xapp.web.0", Tier: "cluster/xsite", What: "xtext"},
+			{Seq: 3, Subject: "cluster/xsite", What: "xtext"}, {Seq: 4, Subject: "worker/xsite/xmachine", What: "xtext"}, {Seq: 5, Subject: "odd", What: "xtext"},
+		},
+		State: wire.StatusView{
+			Role: "root", Name: "root", Problems: []string{"xtext"}, Clusters: []wire.ClusterView{{Name: "xsite"}},
+			Workers: []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite", Status: "ready"}}, Apps: []wire.AppView{{Name: "xapp", Namespace: "xspace"}},
+		},
+		Explanations: map[string]wire.Explanation{"xapp.web.0": {Instance: "xapp.web.0", Notes: []string{"xtext"}}},
+		LogText:      map[string]string{"xapp.web.0": "xtext\n"},
+		ApplyAnswer:  wire.ApplyResult{Name: "xapp", Revision: 2, Change: "updated"},
+		People: map[string]rest.Principal{
+			"outsider":       who(access.Who{Name: "user/outsider", Namespaces: ns(access.Developer, "garden")}),
+			"other-operator": who(access.Who{Name: "user/other-operator", Clusters: ns(access.Operator, "garden")}),
+			"nobody":         who(access.Who{Name: "user/nobody"}),
+			"viewer":         who(access.Who{Name: "user/viewer", Namespaces: ns(access.Viewer, "xspace")}),
+			"developer":      who(access.Who{Name: "user/developer", Namespaces: ns(access.Developer, "xspace")}),
+			"operator":       who(access.Who{Name: "user/operator", Clusters: ns(access.Operator, "xsite")}),
+		},
+	}
+}
+
+// openAPI is the description of a server's interface.
+func openAPI(t *testing.T, e rest.ContextEntry) []byte {
+	t.Helper()
+	resp, err := httpsClient(t, e).Get(e.Server + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if cerr := resp.Body.Close(); err != nil || cerr != nil {
+		t.Fatal(err, cerr)
+	}
+	return data
+}
+
+// Whoever has no right to something hears the same of it, in every operation that
+// there is, as if it did not exist, and hears its names nowhere.
+func TestOutsidersLearnNothing(t *testing.T) {
+	f := peopled()
+	_, a, admin := resttest.Serve(t, f, nil)
+	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	doc := openAPI(t, admin)
+	there := resttest.Requests(t, doc, names("xapp", "xspace", "xsite", "xmachine"))
+	absent := resttest.Requests(t, doc, names("nothing", "nowhere", "noplace", "noone"))
+	same := strings.NewReplacer("xapp", "nothing", "xspace", "nowhere", "xsite", "noplace", "xmachine", "noone")
+	if len(there) < 15 {
+		t.Fatalf("only %d operations", len(there))
+	}
+	for _, who := range []string{"outsider", "other-operator", "nobody"} {
+		for i, r := range there {
+			if r.Open() {
+				continue
+			}
+			if r.Needs == "" || r.Needs == "nobody may" {
+				t.Fatalf("%s %s does not say what it needs", r.Method, r.Path)
+			}
+			status, body := r.Do(t, client, admin.Server, who)
+			wantStatus, want := absent[i].Do(t, client, admin.Server, who)
+			if status != wantStatus || same.Replace(body) != want {
+				t.Errorf("%s, %s:\n%d %swhere there is nothing:\n%d %s", who, r.Operation, status, body, wantStatus, want)
+			}
+			if status >= 500 || (r.Changes() && status < 400) {
+				t.Errorf("%s, %s: %d %s", who, r.Operation, status, body)
+			}
+			if status < 300 {
+				for _, word := range hidden {
+					if strings.Contains(body, word) {
+						t.Errorf("%s, %s: %q is in %s", who, r.Operation, word, body)
+					}
+				}
+			}
+		}
+	}
+	if len(f.Applied) != 0 || len(f.Tokens) != 0 || f.Apps[0].Deleting {
+		t.Error("something was changed")
+	}
+}
+
+// Who may see something but not change it is told which role is missing.
+func TestReadersMayOnlyRead(t *testing.T) {
+	f := peopled()
+	_, a, admin := resttest.Serve(t, f, nil)
+	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	requests := resttest.Requests(t, openAPI(t, admin), names("xapp", "xspace", "xsite", "xmachine"))
+	changes := 0
+	for _, r := range requests {
+		if r.Open() || !r.Changes() {
+			continue
+		}
+		changes++
+		status, body := r.Do(t, client, admin.Server, "viewer")
+		if status != 403 && status != 404 || status == 403 && !strings.Contains(body, "an administrator") {
+			t.Errorf("%s: %d %s", r.Operation, status, body)
+		}
+	}
+	if changes < 3 || f.Apps[0].Deleting || len(f.Applied) != 0 {
+		t.Errorf("%d operations were tried; something was changed: %+v", changes, f.Apps)
+	}
+	for _, c := range []struct {
+		who, operation string
+		status         int
+		has            string
+	}{
+		{"viewer", "get-application", 200, "xapp"},
+		{"viewer", "read-logs", 200, ""},
+		{"viewer", "list-applications", 200, "xapp"},
+		{"viewer", "list-clusters", 200, `{"items":[]}`},
+		{"viewer", "delete-application", 403, "developer of namespace xspace"},
+		{"viewer", "create-token", 403, "an administrator"},
+		{"operator", "list-clusters", 200, "xsite"},
+		{"operator", "list-workers", 200, "xmachine"},
+		{"operator", "list-entries", 200, "xapp"},
+		{"operator", "get-instance", 200, "xapp.web.0"},
+		{"operator", "read-logs", 200, ""},
+		{"operator", "get-application", 404, "no-such-application"},
+		{"operator", "delete-application", 404, "no-such-application"},
+		{"operator", "create-token", 403, "an administrator"},
+		{"developer", "list-events", 200, "instance/xapp.web.0"},
+		{"developer", "list-instances", 200, "xapp.web.0"},
+		{"developer", "list-workers", 200, `{"items":[]}`},
+		{"developer", "delete-application", 200, ""},
+		{"developer", "apply", 200, ""},
+	} {
+		for _, r := range requests {
+			if r.Operation != c.operation {
+				continue
+			}
+			if status, body := r.Do(t, client, admin.Server, c.who); status != c.status || !strings.Contains(body, c.has) {
+				t.Errorf("%s, %s: %d %s, want %d with %q", c.who, c.operation, status, body, c.status, c.has)
+			}
+		}
+	}
+}
