@@ -191,7 +191,7 @@ func (c *core) workers() []wire.WorkerView {
 		w := c.m.workers[name]
 		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: "ready", AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n}
 		switch {
-		case w.suspect:
+		case w.suspect, !w.everHeard && c.m.waits.After(c.m.started):
 			v.Status = "suspect"
 		case !w.everHeard:
 			v.Status, v.AgeSeconds = "never-seen", -1

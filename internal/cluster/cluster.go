@@ -43,6 +43,8 @@ type core struct {
 	stale    bool  // a write may or may not have been stored: the model must be read again
 	upErr    error // of the last exchange with the root
 	upAt     time.Time
+
+	isolation life.Isolation
 }
 
 // newCore loads the model from the store.
@@ -94,7 +96,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	next := newModel(c.m.name, c.m.details, c.m.started)
-	next.peer = c.m.peer
+	next.peer, next.waits, next.alone = c.m.peer, c.m.waits, c.m.alone
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
 		return err

@@ -72,13 +72,15 @@ type model struct {
 	workers map[string]*worker
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
-	// started is when this process did: workers get time to report before that counts.
-	started time.Time
+	// started is when this process did, waits from when workers get time to report
+	// before silence counts: then, or when it was no longer cut off.
+	started, waits time.Time
+	alone          bool // nobody is heard: it may be this cluster that is cut off
 }
 
 func newModel(name string, details bool, now time.Time) *model {
 	return &model{
-		name: name, details: details, started: now,
+		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, far: map[string]*wire.Route{},
 		insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},

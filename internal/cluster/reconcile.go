@@ -155,7 +155,7 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 		return i
 	}
 	i.Unreachable = i.State == wire.Running
-	if now.Sub(w.since) < t.m.replaceAfter(&i, w) {
+	if t.m.alone || now.Sub(w.since) < t.m.replaceAfter(&i, w) {
 		return i
 	}
 	ran := i.State == wire.Running
@@ -469,9 +469,12 @@ func failure(i *wire.Instance) string {
 }
 
 // gathering: this process started lately and has not yet heard from all the
-// workers that are registered.
+// workers that are registered, or it hears of nobody.
 func (m *model) gathering(now time.Time) bool {
-	if now.Sub(m.started) > time.Duration(silence*float64(maxLambda)) {
+	if m.alone {
+		return true
+	}
+	if now.Sub(m.waits) > time.Duration(silence*float64(maxLambda)) {
 		return false
 	}
 	for _, w := range m.workers {

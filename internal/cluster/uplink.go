@@ -50,6 +50,9 @@ func (c *core) onUpReply(err error) {
 	c.upErr = err
 	if err == nil {
 		c.upAt = time.Now()
+		if c.m.alone {
+			loop.Poke(c.wake) // it is not this cluster that is cut off
+		}
 	}
 }
 

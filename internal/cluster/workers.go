@@ -164,7 +164,37 @@ func (c *core) judge(now time.Time) (changed bool) {
 		}
 		w.suspect, w.since = v.Suspect, v.Since
 	}
-	return changed
+	return c.doubt(now) || changed
+}
+
+// doubt asks whether it is this cluster that is cut off, and not its workers: it
+// hears of none, and the root does not answer either. Nothing is replaced then.
+// Afterwards the workers get the time that they get after a start, since their
+// connections do not come back at the same moment. It reports whether that has
+// changed.
+func (c *core) doubt(now time.Time) bool {
+	silent := len(c.m.workers) > 0
+	for _, w := range c.m.workers {
+		silent = silent && w.suspect
+	}
+	was := c.isolation.Alone()
+	var back bool
+	c.isolation, back = c.isolation.Look(now, silent, c.upAt)
+	c.m.alone = c.isolation.Alone()
+	if back {
+		c.m.waits = now
+		for _, w := range c.m.workers {
+			if w.suspect {
+				w.suspect, w.since, w.everHeard, w.heard, w.lambda = false, time.Time{}, false, now, maxLambda
+			}
+		}
+		c.events.Add(now, c.m.tier(), "cluster/"+c.name, "no longer cut off: the workers have time to be heard again")
+		c.log.Info("no longer cut off: the workers have time to be heard again")
+	}
+	if c.m.alone && !was {
+		loop.Poke(c.upChanged) // is anybody there?
+	}
+	return back || c.m.alone != was
 }
 
 // peer is the worker as life judges it.

@@ -29,13 +29,14 @@ type core struct {
 	wake    chan struct{} // a pass is wanted
 	started time.Time
 
-	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
-	m        *model
-	lastPass time.Time
-	planned  time.Duration // from lastPass to the next look at the clock
-	changed  chan struct{} // closed and replaced at each change that people may wait for
-	stops    map[string]func()
-	stale    bool // a write may or may not have been stored: the model must be read again
+	mu        sync.Mutex // guards all below; held over commits, so that a pass is atomic
+	m         *model
+	lastPass  time.Time
+	planned   time.Duration // from lastPass to the next look at the clock
+	isolation life.Isolation
+	changed   chan struct{} // closed and replaced at each change that people may wait for
+	stops     map[string]func()
+	stale     bool // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -80,6 +81,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
+	next.alone = c.m.alone
 	for name, cl := range next.clusters {
 		if old := c.m.clusters[name]; old != nil {
 			old.clusterRecord = cl.clusterRecord
@@ -198,7 +200,33 @@ func (c *core) judge(now time.Time) (changed bool) {
 		}
 		cl.suspect, cl.since = v.Suspect, v.Since
 	}
-	return changed
+	return c.doubt(now) || changed
+}
+
+// doubt asks whether it is this root that is cut off, and not its clusters: it
+// hears of none. Then nothing of them is replaced, and afterwards their absence
+// counts anew: their links do not come back at the same moment. Where there is one
+// cluster only, there is nobody to replace anything. It reports whether that has
+// changed.
+func (c *core) doubt(now time.Time) bool {
+	silent := len(c.m.clusters) > 1
+	for _, cl := range c.m.clusters {
+		silent = silent && cl.suspect
+	}
+	was := c.isolation.Alone()
+	var back bool
+	c.isolation, back = c.isolation.Look(now, silent, time.Time{})
+	c.m.alone = c.isolation.Alone()
+	if back {
+		for _, cl := range c.m.clusters {
+			if cl.suspect {
+				cl.heard, cl.since = now, now
+			}
+		}
+		c.events.Add(now, tier, "root", "no longer cut off: the clusters have time to be heard again")
+		c.log.Info("no longer cut off: the clusters have time to be heard again")
+	}
+	return back || c.m.alone != was
 }
 
 // peer is the cluster as life judges it.

@@ -73,6 +73,7 @@ type model struct {
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
+	alone     bool // no cluster is heard: it may be this root that is cut off
 	// index are the ids of insts by app.service; nil when it must be made again.
 	index map[string][]wire.InstanceID
 }

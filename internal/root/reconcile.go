@@ -84,7 +84,7 @@ func (t *tx) lostAndFound(now time.Time) {
 		back := !c.suspect && c.everHeard && c.inbox.Ack().Inc != ""
 		next := *i
 		switch {
-		case !i.Unreachable && t.m.dead(c, now):
+		case !i.Unreachable && t.m.dead(c, now) && !t.m.alone:
 			next.Unreachable = true
 			next.Reason = "cluster " + c.Name + " is away"
 			t.event("instance/"+i.ID, "unreachable: cluster %s has been away for %s", c.Name, now.Sub(c.heard).Round(time.Second))

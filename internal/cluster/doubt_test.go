@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A cluster that hears of no worker and of no root is cut off itself: it gives
+// nothing away, and gives everybody time when somebody is heard again.
+func TestACutOffClusterReplacesNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		root bool // it answers while no worker does
+	}{{"cut off from everybody", false}, {"cut off from its workers", true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx := context.Background()
+			c := newTestCore(t, bus.NewMemStore())
+			now := time.Now()
+			fakes := map[string]*fake{}
+			s := &sim{t: t, m: c.m}
+			for _, name := range []string{"w1", "w2"} {
+				s.disk, s.fakes = map[string][]byte{}, fakes
+				s.addWorker(name)
+			}
+			pass := func(d time.Duration, reporting ...string) {
+				t.Helper()
+				s.m, s.now = c.m, now
+				for _, name := range reporting {
+					fakes[name].act(s, name)
+					c.m.workers[name].lambda = time.Second
+				}
+				if _, err := c.pass(ctx, now, true); err != nil {
+					t.Fatal(err)
+				}
+				c.planned = d
+				now = now.Add(d)
+			}
+			states := func(want wire.State) {
+				t.Helper()
+				for id, i := range c.m.insts {
+					if i.State != want || len(c.m.insts) != 2 {
+						t.Fatalf("%d instances, %s is %s on %q: %+v", len(c.m.insts), id, i.State, i.Worker, i.History)
+					}
+				}
+			}
+			if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				pass(time.Second, "w1", "w2")
+			}
+			states(wire.Running)
+			for range 60 {
+				pass(time.Second)
+				if tc.root {
+					c.upAt = now
+				}
+			}
+			if tc.root {
+				states(wire.Requested) // given back: somebody else is to run them
+				return
+			}
+			states(wire.Running)
+			if v := c.workers(); v[0].Status != "suspect" || v[1].Status != "suspect" {
+				t.Errorf("they are %s and %s", v[0].Status, v[1].Status)
+			}
+			// The first is back. The other one has time.
+			for range 20 {
+				pass(time.Second, "w1")
+			}
+			states(wire.Running)
+			if n := len(fakes["w1"].has); n != 1 {
+				t.Fatalf("%d run on the first that came back, want 1 as before", n)
+			}
+			if v := c.workers(); v[0].Status != "ready" || v[1].Status != "suspect" {
+				t.Errorf("they are %s and %s", v[0].Status, v[1].Status)
+			}
+			// And then it has not.
+			for range 60 {
+				pass(time.Second, "w1")
+			}
+			if n := len(fakes["w1"].has); n != 2 {
+				t.Errorf("%d run on the one that is there, want both", n)
+			}
+		})
+	}
+}
