@@ -67,6 +67,9 @@ type Instance struct {
 	Shadow *Placement `json:"shadow,omitempty"`
 	// Avoid lists workers on which this instance failed for good.
 	Avoid []string `json:"avoid,omitempty"`
+	// Pinned is the worker that keeps a named volume of this instance, which for
+	// that reason runs nowhere else; "" while it has none.
+	Pinned string `json:"pinned,omitempty"`
 }
 
 // Placement names where an incarnation was put.
@@ -197,6 +200,13 @@ type WorkerInfo struct {
 	OS       string            `json:"os"`
 	Runtimes []string          `json:"runtimes"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	// Location of the machine; nil where its operator did not say.
+	Location *api.Point `json:"location,omitempty"`
+	// Features of its kernel: "cgroup2", "kvm", "nftables", "wireguard".
+	Features []string `json:"features,omitempty"`
+	// HostPaths are the directories of which instances may use what is below, by
+	// its operator's leave.
+	HostPaths []string `json:"host_paths,omitempty"`
 	// Address of the data port as others reach it, host:port; "" if none.
 	Address string `json:"address,omitempty"`
 	// Gateway address for users; "" where the worker is no gateway.
@@ -230,6 +240,34 @@ type Aggregate struct {
 	// Details tells the root whether the operator lets it ask for logs and
 	// decisions of this cluster.
 	Details bool `json:"details,omitempty"`
+	// Architectures counts ready workers by architecture; nil says that the cluster
+	// does not tell. Labels counts them by "key=value", of the labels that they and
+	// their cluster have, the most frequent 64; MoreLabels: there are others.
+	Architectures map[string]int `json:"architectures,omitempty"`
+	Labels        map[string]int `json:"labels,omitempty"`
+	MoreLabels    bool           `json:"more_labels,omitempty"`
+	// Disc has the ready workers that know their location in it; nil: none does.
+	Disc *Disc `json:"disc,omitempty"`
+	// Site is what the operator says about the cluster as a whole.
+	Site Site `json:"site,omitzero"`
+}
+
+// MaxLabels is how many labels an Aggregate counts.
+const MaxLabels = 64
+
+// Site is what an operator says about a cluster.
+type Site struct {
+	Operator string            `json:"operator,omitempty"`
+	Location *api.Point        `json:"location,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+}
+
+// Disc on the surface of the Earth with some workers in it. Its centre is rounded
+// to about a kilometre, so that it does not tell where a single machine stands.
+type Disc struct {
+	Center   api.Point `json:"center"`
+	RadiusKm float64   `json:"radius_km"`
+	Workers  int       `json:"workers"`
 }
 
 // Spread describes how an amount (millicores or bytes) that is free is

@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -19,9 +20,65 @@ func cleanRequest(r Request) Request {
 	r.Demand = cleanResources(r.Demand)
 	r.Affinity.Cluster = cloneList(r.Affinity.Cluster)
 	r.Affinity.Area = cloneList(r.Affinity.Area)
+	r.Affinity.Polygon = clonePolygon(r.Affinity.Polygon)
+	r.Affinity.Labels = cloneMap(r.Affinity.Labels)
+	r.AntiAffinity.Cluster = cloneList(r.AntiAffinity.Cluster)
+	r.AntiAffinity.Area = cloneList(r.AntiAffinity.Area)
+	r.AntiAffinity.Service = cloneList(r.AntiAffinity.Service)
+	r.AntiAffinity.Labels = cloneMap(r.AntiAffinity.Labels)
+	r.Architecture = cloneList(r.Architecture)
+	r.HostPaths = cloneList(r.HostPaths)
 	r.Avoid = cloneList(r.Avoid)
+	if r.Location != nil {
+		l := *r.Location
+		if !validPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {
+			l = api.Location{} // nobody is in a circle without a radius
+		}
+		r.Location = &l
+	}
 	return r
 }
+
+// clonePolygon copies a polygon; one with an impossible corner becomes one that
+// has nothing in it.
+func clonePolygon(p []api.Point) []api.Point {
+	if len(p) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(p, func(c api.Point) bool { return !validPoint(c) }) {
+		return []api.Point{{90, 0}}
+	}
+	return slices.Clone(p)
+}
+
+// cloneMap copies a mapping; an empty one becomes nil, as in cloneList.
+func cloneMap[V any](m map[string]V) map[string]V {
+	if len(m) == 0 {
+		return nil
+	}
+	return maps.Clone(m)
+}
+
+// labelsAsked returns the labels that r asks about. A record that carries its
+// inputs has only these of each worker: 256 workers may have 8,000.
+func labelsAsked[V any](labels map[string]V, r *Request, write func(key, value string) string) map[string]V {
+	var out map[string]V
+	for _, asked := range [...]map[string]string{r.Affinity.Labels, r.AntiAffinity.Labels} {
+		for key, value := range asked {
+			name := write(key, value)
+			if v, has := labels[name]; has {
+				if out == nil {
+					out = map[string]V{}
+				}
+				out[name] = v
+			}
+		}
+	}
+	return out
+}
+
+func labelKey(key, _ string) string      { return key }
+func labelPair(key, value string) string { return key + "=" + value }
 
 func cleanResources(r api.Resources) api.Resources {
 	return api.Resources{CPU: max(0, r.CPU), Memory: max(0, r.Memory), Disk: max(0, r.Disk)}
@@ -43,14 +100,27 @@ func cleanAggregate(a wire.Aggregate) wire.Aggregate {
 	a.Areas, a.Runtimes = cloneList(a.Areas), cloneList(a.Runtimes)
 	a.CPU, a.Memory, a.Disk = cleanSpread(a.CPU), cleanSpread(a.Memory), cleanSpread(a.Disk)
 	a.Capacity = cleanResources(a.Capacity)
+	a.Architectures, a.Labels = cloneMap(a.Architectures), cloneMap(a.Labels)
+	if a.Disc != nil {
+		d := *a.Disc
+		if a.Disc = &d; !validPoint(d.Center) || !(d.RadiusKm >= 0) || d.RadiusKm > 2*maxKm {
+			d.Center, d.RadiusKm = api.Point{}, maxKm // somewhere
+		}
+		d.Workers = max(0, d.Workers)
+	}
+	a.Site = wire.Site{} // for people
 	return a
 }
 
+// maxKm is more than the distance of any two places.
+const maxKm = earthKm * 4
+
 // cleanClusters returns a deep copy in the order of ids.
-func cleanClusters(in []ClusterView) []ClusterView {
+func cleanClusters(in []ClusterView, req *Request) []ClusterView {
 	out := make([]ClusterView, len(in))
 	for i, c := range in {
 		c.Areas, c.Runtimes = cloneList(c.Areas), cloneList(c.Runtimes)
+		c.Aggregate.Labels = labelsAsked(c.Aggregate.Labels, req, labelPair)
 		c.Aggregate = cleanAggregate(c.Aggregate)
 		c.Pending = cleanResources(c.Pending)
 		c.Same = max(0, c.Same)
@@ -61,12 +131,15 @@ func cleanClusters(in []ClusterView) []ClusterView {
 }
 
 // cleanWorkers returns a deep copy in the order of ids.
-func cleanWorkers(in []WorkerView) []WorkerView {
+func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 	out := make([]WorkerView, len(in))
 	for i, w := range in {
 		w.Runtimes = cloneList(w.Runtimes)
 		w.Capacity, w.Used = cleanResources(w.Capacity), cleanResources(w.Used)
 		w.Same = max(0, w.Same)
+		w.Labels = labelsAsked(w.Labels, req, labelKey)
+		w.Location = cleanPoint(w.Location)
+		w.HostPaths, w.Conflicts = cloneList(w.HostPaths), cloneList(w.Conflicts)
 		out[i] = w
 	}
 	slices.SortStableFunc(out, func(a, b WorkerView) int { return cmp.Compare(a.ID, b.ID) })

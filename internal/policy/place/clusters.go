@@ -25,8 +25,10 @@ type bid struct {
 
 // RankClusters is the root's step: it says which clusters are to take how many
 // of req.Count replicas. Clusters that cannot or should not take any are
-// filtered in the order connected, affinity.cluster, affinity.area, runtime,
-// workers, refused, cpu, memory, disk; the others are ordered by
+// filtered in the order connected, cordoned, affinity.cluster, affinity.area,
+// anti_affinity.cluster, anti_affinity.area, runtime, workers, architecture,
+// affinity.labels, location, affinity.polygon, anti_affinity.labels,
+// anti_affinity.service, refused, cpu, memory, disk; the others are ordered by
 //
 //  1. how many of the wanted replicas they are expected to take, most first,
 //  2. how many instances of the service they already have, fewest first,
@@ -38,7 +40,7 @@ type bid struct {
 // here. A count of zero or less places nothing.
 func RankClusters(clusters []ClusterView, req Request) Decision {
 	req = cleanRequest(req)
-	views := cleanClusters(clusters)
+	views := cleanClusters(clusters, &req)
 	d := Decision{V: wire.Version, Kind: KindClusters, Request: req, Candidates: len(views)}
 	if len(views) <= MaxInputs {
 		d.Clusters = views
@@ -92,14 +94,22 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 		return bid{}, removal{filter: fConnected, note: "disconnected"}
 	case a.V == 0 && a.Workers == 0 && a.Suspect == 0:
 		return bid{}, removal{filter: fConnected, note: "has not reported yet"}
-	case len(req.Affinity.Cluster) > 0 && !slices.Contains(req.Affinity.Cluster, c.ID):
-		return bid{}, removal{filter: fCluster}
-	case len(req.Affinity.Area) > 0 && !overlap(req.Affinity.Area, c.Areas, a.Areas):
-		return bid{}, removal{filter: fArea, has: union(c.Areas, a.Areas)}
+	case c.Cordoned:
+		return bid{}, removal{filter: fCordoned}
+	}
+	if r := site(c, req); r.filter != passed {
+		return bid{}, r
+	}
+	switch {
 	case req.Runtime != "" && !slices.Contains(c.Runtimes, req.Runtime) && !slices.Contains(a.Runtimes, req.Runtime):
 		return bid{}, removal{filter: fRuntime, has: union(c.Runtimes, a.Runtimes)}
 	case a.Workers == 0:
 		return bid{}, removal{filter: fWorkers, free: int64(a.Suspect)}
+	}
+	workers, r := suited(c, req)
+	switch {
+	case r.filter != passed:
+		return bid{}, r
 	case c.Refused != "":
 		return bid{}, removal{filter: fRefused, note: c.Refused}
 	}
@@ -116,7 +126,17 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 		}
 		return bid{}, r
 	}
-	return bid{view: c, expected: min(e.expected, req.Count), freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
+	expected := min(e.expected, req.Count)
+	if workers < a.Workers && expected > 1 {
+		// Those that satisfy the constraints may be the ones with room: at least one
+		// is offered.
+		part := partOf(a, workers)
+		expected = min(expected, max(1, expect(&part, demand, pending, req.Count).expected))
+	}
+	if excludesItself(req) {
+		expected = min(expected, workers+a.Suspect-c.Same)
+	}
+	return bid{view: c, expected: expected, freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
 }
 
 // freeShare is how much of the dominant resource is free: of the one of which

@@ -7,15 +7,24 @@
 //
 //  1. The same inputs give the same Decision, in whatever order the candidates
 //     are listed and on whatever machine.
+//
 //  2. A chosen worker fits: each resource demanded is free on it. A cluster is
 //     never given more replicas than it is expected to take.
+//
 //  3. A cluster is passed over for lack of room only where it is proven that not
 //     even one replica fits, or where what it was given just now is expected to
 //     take what there was. So no capacity is overlooked for ever: at worst the
 //     cluster is offered one replica and refuses it.
+//
 //  4. What could not be placed carries a Reason in words, with units.
+//
 //  5. Impossible inputs (negative, NaN, infinite) count as nothing free and
 //     nothing demanded. Ids are distinct; that is for the caller to see to.
+//
+//  6. A cluster is passed over for a constraint (architecture, labels, location,
+//     polygon, anti-affinity) only where its aggregate proves that none of its
+//     ready workers satisfies it. What a cluster says of them is counts and a
+//     disc, of a size that does not depend on how many they are (Describe).
 //
 // # How many replicas a cluster can take
 //

@@ -7,10 +7,12 @@ import (
 
 // ClusterView is what the root knows of a cluster when it decides.
 type ClusterView struct {
-	ID        string         `json:"id"`
-	Areas     []string       `json:"areas,omitempty"`
-	Runtimes  []string       `json:"runtimes,omitempty"`
-	Connected bool           `json:"connected"`
+	ID        string   `json:"id"`
+	Areas     []string `json:"areas,omitempty"`
+	Runtimes  []string `json:"runtimes,omitempty"`
+	Connected bool     `json:"connected"`
+	// Cordoned clusters are given nothing new.
+	Cordoned  bool           `json:"cordoned,omitempty"`
 	Aggregate wire.Aggregate `json:"aggregate"`
 	// Pending are reservations delegated since Aggregate was made.
 	Pending api.Resources `json:"pending,omitzero"`
@@ -27,7 +29,18 @@ type WorkerView struct {
 	Capacity api.Resources `json:"capacity"`
 	Used     api.Resources `json:"used"` // reserved by instances placed there
 	// Suspect or cordoned workers take nothing new.
-	Suspect bool `json:"suspect,omitempty"`
+	Suspect  bool `json:"suspect,omitempty"`
+	Cordoned bool `json:"cordoned,omitempty"`
+	// Arch is its architecture in the names of Go; Labels are its own and those of
+	// its cluster; Location is nil where it is not known.
+	Arch     string            `json:"arch,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Location *api.Point        `json:"location,omitempty"`
+	// HostPaths are directories of which instances may use what is below.
+	HostPaths []string `json:"host_paths,omitempty"`
+	// Conflicts are the services it runs that the one being placed excludes, or
+	// that exclude it (anti_affinity.service).
+	Conflicts []string `json:"conflicts,omitempty"`
 	// Same counts instances of the service being placed that it already has.
 	Same int `json:"same,omitempty"`
 }
@@ -42,6 +55,30 @@ type Request struct {
 	Spread    string          `json:"spread"` // "soft" or "none"
 	Scheduler string          `json:"scheduler"`
 	Avoid     []string        `json:"avoid,omitempty"`
+	// Further constraints, as in the descriptor; empty: none.
+	Architecture []string         `json:"architecture,omitempty"`
+	Location     *api.Location    `json:"location,omitempty"`
+	AntiAffinity api.AntiAffinity `json:"anti_affinity,omitzero"`
+	// HostPaths are directories of the worker that the instance uses.
+	HostPaths []string `json:"host_paths,omitempty"`
+	// Pinned is the only worker that will do, because a volume of the instance is
+	// there; "" is any.
+	Pinned string `json:"pinned,omitempty"`
+}
+
+// NewRequest is a request for count instances of a service by what its
+// descriptor says.
+func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
+	r := Request{
+		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
+		Spread: s.Spread, Scheduler: s.Scheduler, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
+	}
+	for _, v := range s.Volumes {
+		if v.Host != "" {
+			r.HostPaths = append(r.HostPaths, v.Host)
+		}
+	}
+	return r
 }
 
 // Decision is the answer and the record that explains it. Two calls with the

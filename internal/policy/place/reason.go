@@ -2,18 +2,30 @@ package place
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/verge-edge/verge/api"
 )
+
+// passed is the filter of what none removed.
+const passed = -1
 
 // Filters of RankClusters, in their order.
 const (
-	passed     = -1
-	fConnected = iota - 1
+	fConnected = iota
+	fCordoned
 	fCluster
 	fArea
+	fAntiCluster
+	fAntiArea
 	fRuntime
 	fWorkers
+	fArch
+	fLabels
+	fLocation
+	fPolygon
+	fAntiLabels
+	fAntiService
 	fRefused
 	fFirstResource
 	clusterFilters = fFirstResource + resources
@@ -22,7 +34,16 @@ const (
 // Filters of Schedule, in their order.
 const (
 	fSuspect = iota
+	fWorkerCordoned
+	fPinned
 	fWorkerRuntime
+	fWorkerArch
+	fWorkerLabels
+	fWorkerLocation
+	fWorkerPolygon
+	fWorkerAntiLabels
+	fConflicts
+	fVolumes
 	fAvoid
 	fFirstWorkerResource
 	workerFilters = fFirstWorkerResource + resources
@@ -35,7 +56,9 @@ type removal struct {
 	free   int64 // of the resource that was short, or suspect workers
 	total  bool  // free is what the whole cluster has, not its largest worker
 	has    []string
-	note   string
+	note   string     // words, the key of a label, or a path
+	point  *api.Point // of the worker, or the centre of the cluster's disc
+	km     float64    // between point and the location asked for
 }
 
 // sieve counts removals and keeps one example per filter: of those short of a
@@ -123,95 +146,4 @@ func (s *sieve) phrases() []string {
 		}
 	}
 	return out
-}
-
-// words of a filter: its name; what follows "edge-2: ", "1 " and "2 ".
-type words struct{ name, example, one, many string }
-
-func (s *sieve) words(f int) words {
-	r := &s.tally[f].example
-	if j := s.resource(f); j >= 0 {
-		return s.shortage(resourceName(j), j, r)
-	}
-	if !s.clusters {
-		switch f {
-		case fSuspect:
-			return words{"suspect", "suspect or cordoned", "is suspect or cordoned", "are suspect or cordoned"}
-		case fWorkerRuntime:
-			return s.lacks("runtime", "runtime", []string{s.req.Runtime}, r.has)
-		default:
-			return words{"avoid", "the instance failed or was lost there", "is avoided because the instance failed or was lost there", "are avoided because the instance failed or was lost there"}
-		}
-	}
-	switch f {
-	case fConnected:
-		one := "is disconnected"
-		if r.note != "disconnected" {
-			one = r.note
-		}
-		return words{"connected", r.note, one, "are disconnected or have not reported yet"}
-	case fCluster:
-		want := oneOf(s.req.Affinity.Cluster)
-		return words{"affinity.cluster", "is not " + want, "is not " + want, "are not " + want}
-	case fArea:
-		return s.lacks("affinity.area", "area", s.req.Affinity.Area, r.has)
-	case fRuntime:
-		return s.lacks("runtime", "runtime", []string{s.req.Runtime}, r.has)
-	case fWorkers:
-		why := "no ready worker"
-		if r.free > 0 {
-			why += fmt.Sprintf(" (%d suspect)", r.free)
-		}
-		return words{"workers", "has " + why, "has " + why, "have no ready worker"}
-	default:
-		return words{"refused", "refused lately: " + r.note, "refused lately (" + r.note + ")", "refused lately (" + r.note + ")"}
-	}
-}
-
-func (s *sieve) shortage(name string, j int, r *removal) words {
-	why := fmt.Sprintf("needs %s %s, ", needed(j, toVec(s.req.Demand)[j]), name)
-	free := available(j, r.free)
-	switch {
-	case r.total:
-		why += free + " left in all workers together"
-	case s.clusters:
-		why += "largest free " + free
-	default:
-		why += free + " free"
-	}
-	many := why
-	if !s.clusters {
-		many = strings.TrimSuffix(why, free+" free") + "largest free " + free
-	}
-	return words{name, why, "is full: " + why, "are full: " + many}
-}
-
-// lacks words a requirement that none of what a candidate has fulfils.
-func (s *sieve) lacks(name, noun string, wanted, has []string) words {
-	want := noun + " " + oneOf(wanted)
-	what := "none"
-	if len(has) > 0 {
-		what = strings.Join(shorten(has), ", ")
-	}
-	one := fmt.Sprintf("lacks %s (has %s)", want, what)
-	return words{name, one, one, "lack " + want}
-}
-
-// oneOf writes "north", "north or east".
-func oneOf(list []string) string { return strings.Join(shorten(list), " or ") }
-
-// shorten bounds what a list of names adds to a sentence.
-func shorten(list []string) []string {
-	const most = 5
-	if len(list) <= most {
-		return list
-	}
-	return append(slices.Clone(list[:most]), fmt.Sprintf("%d more", len(list)-most))
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -39,9 +40,69 @@ func genWorkers(t *rapid.T) []WorkerView {
 			ID: fmt.Sprintf("w%d", i), Runtimes: genList(t, "runtimes", runtimes),
 			Capacity: genResources(t, "capacity"), Used: genResources(t, "used"),
 			Suspect: rapid.IntRange(0, 5).Draw(t, "suspect") == 0, Same: rapid.IntRange(-1, 3).Draw(t, "same"),
+			Cordoned: rapid.IntRange(0, 7).Draw(t, "cordoned") == 0, Arch: rapid.SampledFrom(archs).Draw(t, "arch"),
+			Labels: genLabels(t, 3), Location: genPoint(t),
+			HostPaths: rapid.SliceOfN(rapid.SampledFrom([]string{"/srv", "/srv/media/"}), 0, 1).Draw(t, "host paths"),
+		}
+		if rapid.IntRange(0, 7).Draw(t, "conflict") == 0 {
+			out[i].Conflicts = []string{"db"}
 		}
 	}
 	return out
+}
+
+var archs = []string{"amd64", "arm64"}
+
+func genLabels(t *rapid.T, most int) map[string]string {
+	return rapid.MapOfN(rapid.SampledFrom([]string{"disk", "zone", "gpu"}), rapid.SampledFrom([]string{"a", "b"}), 0, most).Draw(t, "labels")
+}
+
+// genPoint is near Munich, nowhere, or impossible.
+func genPoint(t *rapid.T) *api.Point {
+	switch rapid.IntRange(0, 5).Draw(t, "where") {
+	case 0:
+		return nil
+	case 1:
+		return &api.Point{math.NaN(), rapid.Float64Range(-1e9, 1e9).Draw(t, "longitude")}
+	}
+	return &api.Point{rapid.Float64Range(47.5, 48.5).Draw(t, "latitude"), rapid.Float64Range(11, 12).Draw(t, "longitude")}
+}
+
+// genConstraints adds what a request may ask beyond names and amounts.
+func genConstraints(t *rapid.T, r *Request) {
+	some := func(what string) bool { return rapid.IntRange(0, 3).Draw(t, what) == 0 }
+	if some("architecture") {
+		r.Architecture = rapid.SliceOfN(rapid.SampledFrom(archs), 1, 2).Draw(t, "architectures")
+	}
+	if some("labels") {
+		r.Affinity.Labels = genLabels(t, 2)
+	}
+	if some("no labels") {
+		r.AntiAffinity.Labels = genLabels(t, 1)
+	}
+	if some("location") {
+		p := api.Point{48.14, 11.58}
+		r.Location = &api.Location{Latitude: p[0], Longitude: p[1], Radius: api.Distance(rapid.IntRange(-1, 60_000).Draw(t, "radius"))}
+	}
+	if some("polygon") {
+		r.Affinity.Polygon = []api.Point{{47.8, 11.2}, {48.3, 11.4}, {48.1, 11.9}}
+	}
+	if some("volumes") {
+		r.HostPaths = []string{rapid.SampledFrom([]string{"/srv/media", "/srv/media/a", "/etc"}).Draw(t, "path")}
+	}
+	if some("areas") {
+		r.AntiAffinity.Area = genList(t, "no area", names)
+	}
+	if some("clusters") {
+		r.AntiAffinity.Cluster = []string{"c0"}
+	}
+	if some("pin") {
+		r.Pinned = rapid.SampledFrom([]string{"w0", "w9"}).Draw(t, "pinned")
+	}
+	if some("alone") {
+		_, service, _ := strings.Cut(r.Instance, ".")
+		r.AntiAffinity.Service = []string{service}
+	}
 }
 
 func genClusters(t *rapid.T) []ClusterView {
@@ -69,7 +130,7 @@ func genClusters(t *rapid.T) []ClusterView {
 }
 
 func genRequest(t *rapid.T) Request {
-	return Request{
+	r := Request{
 		Instance: rapid.StringMatching(`[a-z]{1,3}\.[a-z]{1,3}`).Draw(t, "instance"),
 		Count:    rapid.IntRange(-1, 40).Draw(t, "count"),
 		Runtime:  rapid.SampledFrom([]string{"process", "wasm", ""}).Draw(t, "runtime"),
@@ -81,6 +142,8 @@ func genRequest(t *rapid.T) Request {
 		Spread: rapid.SampledFrom([]string{"soft", "none", ""}).Draw(t, "spread"),
 		Avoid:  rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w9"}), 0, 2).Draw(t, "avoid"),
 	}
+	genConstraints(t, &r)
+	return r
 }
 
 // checkRecord holds what every decision promises whatever its kind.
@@ -124,7 +187,8 @@ func TestScheduleProperties(t *testing.T) {
 		feasible := func(w WorkerView) bool {
 			free := Sub(w.Capacity, w.Used)
 			ok := req.Demand.CPU <= free.CPU && req.Demand.Memory <= free.Memory && req.Demand.Disk <= free.Disk
-			return ok && !w.Suspect && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
+			ok = ok && !w.Suspect && !w.Cordoned && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
+			return ok && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
 		}
 		if d.Chosen == "" {
 			if slices.ContainsFunc(workers, feasible) {
@@ -153,6 +217,9 @@ func TestScheduleProperties(t *testing.T) {
 func TestRankClustersProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clusters, req := genClusters(t), genRequest(t)
+		if len(clusters) > 0 && rapid.IntRange(0, 3).Draw(t, "cordon") == 0 {
+			clusters[0].Cordoned = true
+		}
 		d := RankClusters(clusters, req)
 		checkRecord(t, d, RankClusters(rapid.Permutation(clusters).Draw(t, "order"), req))
 		placed := 0
@@ -163,6 +230,9 @@ func TestRankClustersProperties(t *testing.T) {
 			// Pending can only take away, but for the depth it adds to the count.
 			if s.Count < 1 || s.Count > atMost || c.Pending == (api.Resources{}) && s.Count > expected {
 				t.Fatalf("%s takes %d, expected %d, at most %d", s.Cluster, s.Count, expected, atMost)
+			}
+			if c.Cordoned || overlap(req.AntiAffinity.Area, c.Areas) || slices.Contains(req.AntiAffinity.Cluster, c.ID) {
+				t.Fatalf("%+v is excluded", c)
 			}
 			if !c.Connected || c.Refused != "" || c.Aggregate.Workers <= 0 {
 				t.Fatalf("%+v should take nothing", c)

@@ -2,7 +2,6 @@ package place
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -17,8 +16,10 @@ type candidate struct {
 }
 
 // Schedule is the cluster's step: it chooses a worker for one instance. Workers
-// are filtered in the order suspect, runtime, avoid, cpu, memory, disk; of the
-// others the first by
+// are filtered in the order suspect, cordoned, pinned, runtime, architecture,
+// affinity.labels, location, affinity.polygon, anti_affinity.labels,
+// anti_affinity.service, volumes, avoid, cpu, memory, disk; of the others the
+// first by
 //
 //  1. how many instances of the service it has, fewest first (unless
 //     Request.Spread is "none"),
@@ -33,7 +34,7 @@ func Schedule(workers []WorkerView, req Request) Decision {
 	req = cleanRequest(req)
 	d := Decision{V: wire.Version, Kind: KindWorker, Request: req, Candidates: len(workers)}
 	if len(workers) <= MaxInputs {
-		d.Workers = cleanWorkers(workers)
+		d.Workers = cleanWorkers(workers, &req)
 		workers = d.Workers
 	} else {
 		d.InputsOmitted = len(workers)
@@ -93,9 +94,15 @@ func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free vec
 	switch {
 	case w.Suspect:
 		return removal{filter: fSuspect}
-	case req.Runtime != "" && !slices.Contains(w.Runtimes, req.Runtime):
-		return removal{filter: fWorkerRuntime, has: w.Runtimes}
-	case avoid[w.ID]:
+	case w.Cordoned:
+		return removal{filter: fWorkerCordoned}
+	case req.Pinned != "" && req.Pinned != w.ID:
+		return removal{filter: fPinned}
+	}
+	if r := unfit(w, req); r.filter != passed {
+		return r
+	}
+	if avoid[w.ID] {
 		return removal{filter: fAvoid}
 	}
 	for j := range resources {

@@ -44,7 +44,7 @@ func TestSchedule(t *testing.T) {
 		"no disk, none wanted":       {[]WorkerView{worker("a", half()), worker("b", half(), noDisk)}, noDiskWanted, "b", ""},
 		"no disk":                    {[]WorkerView{worker("a", empty, noDisk)}, unchanged, "", "1 worker: 1 is full: needs 100Mi disk, 0 free"},
 		"nobody":                     {nil, unchanged, "", "no worker has joined yet"},
-		"suspect":                    {[]WorkerView{worker("a", empty, suspect), worker("b", empty, suspect)}, unchanged, "", "2 workers: 2 are suspect or cordoned"},
+		"suspect":                    {[]WorkerView{worker("a", empty, suspect), worker("b", empty, suspect)}, unchanged, "", "2 workers: 2 are suspect"},
 		"runtime":                    {[]WorkerView{worker("a", empty, runs("container", "wasm"))}, unchanged, "", "1 worker: 1 lacks runtime process (has container, wasm)"},
 		"avoid is strict":            {[]WorkerView{worker("a", empty)}, avoid("a"), "", "1 worker: 1 is avoided because the instance failed or was lost there"},
 		"avoid leaves the others":    {[]WorkerView{worker("a", half()), worker("b", empty)}, avoid("a"), "b", ""},
@@ -58,7 +58,7 @@ func TestSchedule(t *testing.T) {
 		"nothing demanded":    {[]WorkerView{{ID: "a"}}, func(r *Request) { r.Demand, r.Runtime = api.Resources{}, "" }, "a", ""},
 		"unknown scheduler":   {[]WorkerView{worker("a", empty)}, func(r *Request) { r.Scheduler = "ldp" }, "", `this cluster has no scheduler "ldp": use rom`},
 		"default scheduler":   {[]WorkerView{worker("a", empty)}, func(r *Request) { r.Scheduler = "" }, "a", ""},
-		"filters in order":    {[]WorkerView{worker("a", size4, suspect, runs("wasm"))}, avoid("a"), "", "1 worker: 1 is suspect or cordoned"},
+		"filters in order":    {[]WorkerView{worker("a", size4, suspect, runs("wasm"))}, avoid("a"), "", "1 worker: 1 is suspect"},
 		"cpu before memory":   {[]WorkerView{worker("a", size4)}, unchanged, "", "1 worker: 1 is full: needs 100m cpu, 0 free"},
 		"an exact fit is one": {[]WorkerView{worker("a", Sub(size4, request(1).Demand))}, unchanged, "a", ""},
 	} {

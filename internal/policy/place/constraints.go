@@ -1,0 +1,220 @@
+package place
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Unfit says in words why a worker does not satisfy the constraints of a request
+// ("lacks label disk=ssd"), "" if it does. What is free there, whether it is
+// suspect, cordoned or avoided, and Request.Pinned do not count: it answers
+// whether what runs there may stay.
+func Unfit(w WorkerView, req Request) string {
+	req = cleanRequest(req)
+	w.Location = cleanPoint(w.Location)
+	r := unfit(&w, &req)
+	if r.filter == passed {
+		return ""
+	}
+	s := newSieve(workerFilters, &req)
+	s.remove(r, w.ID)
+	return s.words(r.filter).one
+}
+
+// OffSite says in words why a cluster is not one that a request names, or is one
+// that it excludes (affinity and anti_affinity by cluster and area), "" if
+// neither.
+func OffSite(c ClusterView, req Request) string {
+	req = cleanRequest(req)
+	r := site(&c, &req)
+	if r.filter == passed {
+		return ""
+	}
+	s := newSieve(clusterFilters, &req)
+	s.remove(r, c.ID)
+	return s.words(r.filter).one
+}
+
+// site is the part of the filters of clusters that asks for names.
+func site(c *ClusterView, req *Request) removal {
+	a := &c.Aggregate
+	switch {
+	case len(req.Affinity.Cluster) > 0 && !slices.Contains(req.Affinity.Cluster, c.ID):
+		return removal{filter: fCluster}
+	case len(req.Affinity.Area) > 0 && !overlap(req.Affinity.Area, c.Areas, a.Areas):
+		return removal{filter: fArea, has: union(c.Areas, a.Areas)}
+	case slices.Contains(req.AntiAffinity.Cluster, c.ID):
+		return removal{filter: fAntiCluster}
+	case overlap(req.AntiAffinity.Area, c.Areas, a.Areas):
+		return removal{filter: fAntiArea, has: common(req.AntiAffinity.Area, union(c.Areas, a.Areas))}
+	}
+	return removal{filter: passed}
+}
+
+// suited says how many of its ready workers may at most satisfy the request, or
+// which filter removes a cluster of which none does. A cluster that does not tell
+// (Architectures is nil) is believed to have what is asked for: it refuses what
+// it cannot take.
+func suited(c *ClusterView, req *Request) (int, removal) {
+	a := &c.Aggregate
+	n := a.Workers
+	if len(a.Architectures) == 0 {
+		return n, alone(c, req, n)
+	}
+	if len(req.Architecture) > 0 {
+		have := 0
+		for _, arch := range req.Architecture {
+			have += max(0, a.Architectures[arch])
+		}
+		if have == 0 {
+			return 0, removal{filter: fArch, has: sortedKeys(a.Architectures)}
+		}
+		n = min(n, have)
+	}
+	lacking := ""
+	for key, value := range req.Affinity.Labels {
+		switch count, told := a.Labels[labelPair(key, value)]; {
+		case told && count > 0:
+			n = min(n, count)
+		case !a.MoreLabels && (lacking == "" || key < lacking):
+			lacking = key
+		}
+	}
+	if lacking != "" {
+		return 0, removal{filter: fLabels, note: lacking}
+	}
+	if req.Location != nil || len(req.Affinity.Polygon) > 0 {
+		if a.Disc == nil {
+			f := fLocation
+			if req.Location == nil {
+				f = fPolygon
+			}
+			return 0, removal{filter: f}
+		}
+		n = min(n, max(1, a.Disc.Workers))
+		if l := req.Location; l != nil {
+			if km := max(0, distanceKm(a.Disc.Center, center(l))-a.Disc.RadiusKm); km > radiusKm(l) || l.Radius <= 0 {
+				return 0, removal{filter: fLocation, point: &a.Disc.Center, km: km}
+			}
+		}
+		if p := req.Affinity.Polygon; len(p) > 0 && !mayTouch(p, a.Disc.Center, a.Disc.RadiusKm) {
+			return 0, removal{filter: fPolygon, point: &a.Disc.Center}
+		}
+	}
+	excluded := ""
+	for key, value := range req.AntiAffinity.Labels {
+		left := a.Workers - a.Labels[labelPair(key, value)]
+		if left <= 0 && (excluded == "" || key < excluded) {
+			excluded = key
+		}
+		n = min(n, left)
+	}
+	if excluded != "" {
+		return 0, removal{filter: fAntiLabels, note: excluded}
+	}
+	return n, alone(c, req, n)
+}
+
+// alone removes a cluster of which each worker runs an instance of a service that
+// wants to be on a worker of its own. Where instances on suspect workers are is
+// not known, so those count as workers.
+func alone(c *ClusterView, req *Request, workers int) removal {
+	if all := workers + c.Aggregate.Suspect; excludesItself(req) && c.Same >= all {
+		return removal{filter: fAntiService, free: int64(all)}
+	}
+	return removal{filter: passed}
+}
+
+// excludesItself: at most one instance of the service on a worker.
+func excludesItself(req *Request) bool {
+	_, service, _ := strings.Cut(req.Instance, ".")
+	return slices.Contains(req.AntiAffinity.Service, service)
+}
+
+// partOf is the aggregate of n of the workers, as if they had their part of all
+// that is free.
+func partOf(a *wire.Aggregate, n int) wire.Aggregate {
+	part := *a
+	for _, s := range [...]*wire.Spread{&part.CPU, &part.Memory, &part.Disk} {
+		s.Sum = s.Sum / float64(a.Workers) * float64(n)
+	}
+	part.Workers = n
+	return part
+}
+
+// unfit names the first filter of constraints that removes a worker, or passed.
+func unfit(w *WorkerView, req *Request) removal {
+	switch {
+	case req.Runtime != "" && !slices.Contains(w.Runtimes, req.Runtime):
+		return removal{filter: fWorkerRuntime, has: w.Runtimes}
+	case len(req.Architecture) > 0 && !slices.Contains(req.Architecture, w.Arch):
+		return removal{filter: fWorkerArch, note: w.Arch}
+	}
+	if len(req.Affinity.Labels) > 0 {
+		if key := firstLabel(req.Affinity.Labels, w.Labels, false); key != "" {
+			return removal{filter: fWorkerLabels, note: key}
+		}
+	}
+	if l := req.Location; l != nil {
+		if w.Location == nil {
+			return removal{filter: fWorkerLocation}
+		}
+		if km := distanceKm(*w.Location, center(l)); km > radiusKm(l) || l.Radius <= 0 {
+			return removal{filter: fWorkerLocation, point: w.Location, km: km}
+		}
+	}
+	if p := req.Affinity.Polygon; len(p) > 0 && (w.Location == nil || !inside(p, *w.Location)) {
+		return removal{filter: fWorkerPolygon, point: w.Location}
+	}
+	if len(req.AntiAffinity.Labels) > 0 {
+		if key := firstLabel(req.AntiAffinity.Labels, w.Labels, true); key != "" {
+			return removal{filter: fWorkerAntiLabels, note: key}
+		}
+	}
+	if len(w.Conflicts) > 0 {
+		return removal{filter: fConflicts, has: w.Conflicts}
+	}
+	for _, path := range req.HostPaths {
+		if !allowed(path, w.HostPaths) {
+			return removal{filter: fVolumes, note: path}
+		}
+	}
+	return removal{filter: passed}
+}
+
+// firstLabel is the key of the first of the labels asked for, in their order,
+// that a worker has, or has not.
+func firstLabel(asked, labels map[string]string, has bool) string {
+	first := ""
+	for key, value := range asked {
+		if got, ok := labels[key]; (ok && got == value) == has && (first == "" || key < first) {
+			first = key
+		}
+	}
+	return first
+}
+
+// allowed says whether a path is one of the directories, or below one.
+func allowed(path string, directories []string) bool {
+	return slices.ContainsFunc(directories, func(d string) bool {
+		return d != "" && (path == d || strings.HasPrefix(path, strings.TrimSuffix(d, "/")+"/"))
+	})
+}
+
+func center(l *api.Location) api.Point { return api.Point{l.Latitude, l.Longitude} }
+
+func radiusKm(l *api.Location) float64 { return float64(l.Radius) / 1000 }
+
+// common lists what is in both, in the order of a.
+func common(a, b []string) []string {
+	var out []string
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package place
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of what a worker may say about itself that is handed on.
+const (
+	maxArchitectures = 16
+	maxArchLength    = 20
+)
+
+// Describe adds to an aggregate what the ready workers are like: how many there
+// are of each architecture, how many have each of the most frequent labels, and
+// the disc of their locations. Its size does not depend on how many they are.
+// What is no architecture, label or location is left out.
+func Describe(workers []WorkerView, a *wire.Aggregate) {
+	type label struct{ key, value string }
+	archs, labels := map[string]int{}, map[label]int{}
+	var points []api.Point
+	for i := range workers {
+		w := &workers[i]
+		if w.Suspect {
+			continue
+		}
+		if n := len(w.Arch); n > 0 && n <= maxArchLength {
+			archs[w.Arch]++
+		}
+		for key, value := range w.Labels {
+			labels[label{key, value}]++
+		}
+		if p := cleanPoint(w.Location); p != nil {
+			points = append(points, *p)
+		}
+	}
+	for l := range labels {
+		if api.LabelProblem(l.key, l.value) != "" {
+			delete(labels, l)
+		}
+	}
+	var more bool
+	a.Architectures, _ = most(archs, maxArchitectures, func(s string) string { return s })
+	a.Labels, more = most(labels, wire.MaxLabels, func(l label) string { return labelPair(l.key, l.value) })
+	a.MoreLabels = more
+	a.Disc = disc(points)
+}
+
+// most keeps the n most frequent under their names, of equals those with the
+// first names; more says whether there were others.
+func most[K comparable](counts map[K]int, n int, name func(K) string) (kept map[string]int, more bool) {
+	if len(counts) == 0 {
+		return nil, false
+	}
+	type entry struct {
+		name  string
+		count int
+	}
+	all := make([]entry, 0, len(counts))
+	for k, c := range counts {
+		all = append(all, entry{name(k), c})
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.name, b.name)) })
+	kept = map[string]int{}
+	for _, e := range all[:min(n, len(all))] {
+		kept[e.name] = e.count
+	}
+	return kept, len(all) > n
+}
+
+// SameDescription says whether two aggregates describe the workers alike: what of
+// it asks for a report before its time.
+func SameDescription(a, b *wire.Aggregate) bool {
+	return maps.Equal(a.Architectures, b.Architectures) && maps.Equal(a.Labels, b.Labels) && a.MoreLabels == b.MoreLabels &&
+		(a.Disc == nil) == (b.Disc == nil) && (a.Disc == nil || *a.Disc == *b.Disc)
+}
