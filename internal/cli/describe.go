@@ -220,6 +220,9 @@ func (a *app) exit(e *wire.Exit) string {
 	case e.Signal != "":
 		how = fmt.Sprintf("signal %s (code %d)", e.Signal, e.Code)
 	}
+	if e.Why != "" {
+		how = e.Why + "; " + how
+	}
 	if e.At.IsZero() {
 		return how
 	}

@@ -35,6 +35,7 @@ func check(st *wire.InstanceStatus, key string) error {
 	st.Restarts = max(0, st.Restarts)
 	if st.LastExit != nil {
 		st.LastExit.Signal = cut(st.LastExit.Signal, maxName)
+		st.LastExit.Why = cut(st.LastExit.Why, maxWords)
 	}
 	st.Ports = nil // known to the worker alone
 	return nil

@@ -226,8 +226,7 @@ func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, 
 	if i.State != wire.Running && i.State != wire.WorkerScheduled {
 		return i
 	}
-	clean := st.LastExit != nil && st.LastExit.Code == 0 && !st.LastExit.Unknown
-	if clean {
+	if st.LastExit != nil && life.Clean(*st.LastExit) {
 		if i.State == wire.WorkerScheduled { // it was over before anyone saw it run
 			i = t.advance(i, wire.Running, now, by, "started")
 		}

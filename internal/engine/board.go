@@ -90,7 +90,7 @@ func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {
 	defer b.mu.Unlock()
 	var ids []wire.InstanceID
 	for id, e := range b.status {
-		if e.status.Phase == wire.PhaseRunning {
+		if e.status.Phase == wire.PhaseRunning || e.status.PID != 0 {
 			ids = append(ids, id)
 		}
 	}

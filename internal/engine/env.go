@@ -17,6 +17,8 @@ import (
 const (
 	envEngine   = "VERGE_ENGINE"
 	envInstance = "VERGE_INSTANCE"
+	// envExec marks commands that run beside an instance.
+	envExec = "VERGE_EXEC"
 )
 
 // surroundings are what an instance is told about itself.
@@ -92,7 +94,7 @@ func fillPeers(o *wire.EngineOrders) {
 
 // resolve returns what the process of an order is started with.
 func resolve(o *wire.Order, s surroundings) (argv, env []string, err error) {
-	for _, name := range []string{envEngine, envInstance} {
+	for _, name := range []string{envEngine, envInstance, envExec} {
 		if _, ok := o.Spec.Env[name]; ok {
 			return nil, nil, fmt.Errorf("env.%s is set by Verge itself; give it another name in the descriptor", name)
 		}

@@ -322,18 +322,28 @@ func (r *fakeRouter) setBusy(id string) (idle func()) {
 	return func() { close(c) }
 }
 
-// fakeProber answers all probes alike.
+// fakeProber answers all probes alike, but for the kinds in of.
 type fakeProber struct {
 	mu     sync.Mutex
 	err    error
+	of     map[checkKind]error
 	probes int
+	kinds  map[checkKind]int
 }
 
-func (p *fakeProber) probe(context.Context, check) error {
+func (p *fakeProber) probe(_ context.Context, c check) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.probes++
-	return p.err
+	if p.kinds == nil {
+		p.kinds = map[checkKind]int{}
+	}
+	p.kinds[c.kind]++
+	err, ok := p.of[c.kind]
+	if !ok {
+		err = p.err
+	}
+	p.mu.Unlock()
+	return err
 }
 
 func (p *fakeProber) set(err error) {
@@ -342,10 +352,26 @@ func (p *fakeProber) set(err error) {
 	p.err = err
 }
 
+// setOf sets the answer to probes of one kind.
+func (p *fakeProber) setOf(k checkKind, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[checkKind]error{}
+	}
+	p.of[k] = err
+}
+
 func (p *fakeProber) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.probes
+}
+
+func (p *fakeProber) countOf(k checkKind) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kinds[k]
 }
 
 // fakeStrays are processes that no file names.
@@ -355,7 +381,7 @@ type fakeStrays struct {
 	swept  []string
 }
 
-func (s *fakeStrays) find() (map[string][]int, error) {
+func (s *fakeStrays) find(bool) (map[string][]int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.marked, nil

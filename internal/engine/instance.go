@@ -39,7 +39,8 @@ type instance struct {
 	unsaved  bool      // rec is not on disk as it should be
 	ready    bool
 	draining bool
-	why      string // of a running instance
+	why      string   // of a running instance
+	env      []string // of a running instance that commands are run beside; nil if not known
 }
 
 // snapshot is what others may know of the supervisor's own fields.
@@ -160,14 +161,19 @@ func (in *instance) run(ctx context.Context) {
 // but what the engine itself looks up (probes, restarts, stops) is new.
 func (in *instance) renew(g goal) {
 	have := &in.rec.Order
-	if g.kind != goalRun || have.ID == "" || have.Revision == g.order.Revision || !sameRun(have, &g.order) {
+	if have.ID == "" || !in.outdated(g) || !sameRun(have, &g.order) {
 		return
 	}
 	in.rec.Order = g.order
 	in.save()
 	if in.task != nil {
-		in.show(wire.PhaseRunning, "", &in.rec.Order)
+		in.display(in.why)
 	}
+}
+
+// outdated says whether a goal to run is of another revision than what we go by.
+func (in *instance) outdated(g goal) bool {
+	return g.kind == goalRun && in.rec.Order.Revision != g.order.Revision
 }
 
 func (in *instance) facts() facts {

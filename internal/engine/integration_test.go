@@ -60,6 +60,15 @@ func serveForTest() {
 			code, _ := strconv.Atoi(r.FormValue("code"))
 			os.Exit(code)
 		}
+		if r.URL.Path == "/held" {
+			_ = os.WriteFile("asked", nil, 0o600)
+			for {
+				if _, err := os.Stat("hold"); err != nil {
+					return
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+		}
 		_, _ = fmt.Fprintln(w, os.Getpid())
 		fmt.Println("served", r.URL.Path)
 	}))
@@ -159,7 +168,7 @@ func (b *bench) clean() {
 		b.kill()
 	}
 	s := b.strays()
-	found, err := s.find()
+	found, err := s.find(false)
 	if err != nil {
 		b.t.Error(err)
 	}
@@ -463,7 +472,7 @@ func TestEndsWhatADeadEngineStartedUnnoted(t *testing.T) {
 	if alive(s.PID) {
 		t.Error("two of the same instance run")
 	}
-	found, err := b.strays().find()
+	found, err := b.strays().find(false)
 	if err != nil || len(found[web0]) != 1 {
 		t.Errorf("processes of the instance: %v, %v", found, err)
 	}

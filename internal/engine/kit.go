@@ -38,7 +38,7 @@ type router interface {
 
 // sweeper ends what a dead engine may have started without noting it.
 type sweeper interface {
-	find() (map[wire.InstanceID][]int, error)
+	find(first bool) (map[wire.InstanceID][]int, error)
 	end(ctx context.Context, id wire.InstanceID) error
 }
 
@@ -62,6 +62,8 @@ type kit struct {
 	strays   sweeper
 	prober   prober
 	restart  rule
+	// commands holds one for each check by command that is being made.
+	commands chan struct{}
 
 	// released is called, without any lock, when an instance gave back its
 	// reservation.

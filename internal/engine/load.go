@@ -64,6 +64,7 @@ func (e *Engine) assemble() error {
 		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
+		commands: make(chan struct{}, maxCommands),
 	}
 	if k.boot == "" {
 		b, err := atomicfile.ReadBounded("/proc/sys/kernel/random/boot_id", 128)
@@ -131,7 +132,7 @@ func (e *Engine) load(ctx context.Context) error {
 		return fmt.Errorf("read orders: %w", err)
 	}
 
-	found, err := e.kit.strays.find()
+	found, err := e.kit.strays.find(true)
 	if err != nil {
 		return err
 	}

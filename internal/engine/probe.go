@@ -7,82 +7,82 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime"
 )
 
-// Pace of probes until an instance is ready: quick at first, because most start
-// quickly and a deploy waits for it.
+// Bounds of what is read of a probe's answer.
 const (
-	firstProbe  = 20 * time.Millisecond
-	slowest     = 500 * time.Millisecond
-	maxBody     = 64 << 10 // of an answer to a probe that is read
-	maxFailures = 3        // the default of Check.Failures
+	maxBody = 64 << 10
+	// maxOutput of a command is looked at; what it writes beyond is read and
+	// dropped, up to maxDrained, and then holds it up.
+	maxOutput  = 4 << 10
+	maxDrained = 1 << 20
+	// maxShown of its output stands in a reason.
+	maxShown = 256
+	// maxCommands run at a time, so that a worker full of slow ones does not
+	// become slow by its checks.
+	maxCommands = 8
 )
 
-// check is a readiness check with every default filled in. The zero check
-// passes always.
-type check struct {
-	port     int
-	path     string // HTTP path; "" is a TCP connect
-	interval time.Duration
-	timeout  time.Duration
-	failures int
-}
-
-// checkOf returns the readiness check of a service whose ports are ports.
-func checkOf(spec *api.Service, ports map[string]int) (check, error) {
-	c := spec.Readiness
-	if c == nil && len(spec.Ports) == 0 {
-		return check{}, nil
-	}
-	if c == nil || (c.HTTP == nil && c.TCP == nil) {
-		d := api.Check{TCP: &api.TCPCheck{}}
-		if c != nil {
-			d.Interval, d.Timeout, d.Failures = c.Interval, c.Timeout, c.Failures
-		}
-		c = &d
-	}
-	out := check{interval: c.Interval.Std(), timeout: c.Timeout.Std(), failures: c.Failures}
-	if out.interval <= 0 {
-		out.interval = api.DefaultInterval.Std()
-	}
-	if out.timeout <= 0 {
-		out.timeout = api.DefaultTimeout.Std()
-	}
-	if out.failures <= 0 {
-		out.failures = maxFailures
-	}
-	var name string
-	if c.HTTP != nil {
-		name, out.path = c.HTTP.Port, c.HTTP.Path
-		// Without its slash a path could name another host.
-		if !strings.HasPrefix(out.path, "/") {
-			out.path = "/" + out.path
-		}
-	} else {
-		name = c.TCP.Port
-	}
-	if name == "" {
-		if len(spec.Ports) == 0 {
-			return check{}, errors.New("readiness: the service has no port to check")
-		}
-		name = portName(&spec.Ports[0])
-	}
-	n, ok := ports[name]
-	if !ok {
-		return check{}, fmt.Errorf("readiness: the service has no port %q", name)
-	}
-	out.port = n
-	return out, nil
-}
-
-// prober probes local ports. Probe returns nil if the check passed.
+// prober probes local ports. probe returns nil if the check passed.
 type prober interface {
 	probe(ctx context.Context, c check) error
+}
+
+// commandCheck runs the command of a check beside a task; nil if it passed.
+func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string) error {
+	name := c.command[0]
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("command %s: %w", name, err)
+	}
+	said := make(chan []byte, 1)
+	go func() {
+		out, _ := io.ReadAll(io.LimitReader(r, maxOutput)) // what there was must do
+		_, _ = io.CopyN(io.Discard, r, maxDrained)
+		said <- out
+	}()
+	exit, err := task.Exec(ctx, runtime.Exec{Command: c.command, Env: env, Stdout: w, Stderr: w})
+	_ = w.Close() // nothing of ours was written
+	// Whoever might still have the pipe open is not waited for.
+	_ = r.SetReadDeadline(time.Now().Add(lastWords))
+	out := <-said
+	_ = r.Close() // read only
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("command %s: not over within %s%s", name, c.timeout, shown(out))
+	case err != nil:
+		return fmt.Errorf("command %s: %w", name, err)
+	case exit.Signal != "":
+		return fmt.Errorf("command %s: killed by signal %s%s", name, exit.Signal, shown(out))
+	case exit.Code != 0:
+		return fmt.Errorf("command %s: exit code %d%s", name, exit.Code, shown(out))
+	}
+	return nil
+}
+
+// lastWords is how long output is read after its command has ended, with all that
+// it had started.
+const lastWords = 100 * time.Millisecond
+
+// shown is what a reason says of a command's output: its end, on one line.
+func shown(out []byte) string {
+	words := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(string(out), ""), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if words == "" {
+		return ""
+	}
+	if cut := len(words) - maxShown; cut > 0 {
+		words = "… " + strings.ToValidUTF8(words[cut:], "")
+	}
+	return ": " + words
 }
 
 // netProber probes for real.
@@ -100,10 +100,8 @@ func newNetProber() *netProber {
 	}}
 }
 
-// probe makes one check, within its timeout.
+// probe makes one check.
 func (p *netProber) probe(ctx context.Context, c check) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
 	if c.path == "" {
 		conn, err := p.dialer.DialContext(ctx, "tcp", addr)
@@ -114,7 +112,7 @@ func (p *netProber) probe(ctx context.Context, c check) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+c.path, nil)
 	if err != nil {
-		return fmt.Errorf("readiness path %q: %w", c.path, err)
+		return fmt.Errorf("path %q: %w", c.path, err)
 	}
 	req.Host = "127.0.0.1"
 	req.Header.Set("User-Agent", "verge-probe")
@@ -137,52 +135,4 @@ func plain(err error) error {
 		return op.Err
 	}
 	return err
-}
-
-// verdict is a change of readiness; why says what the last probe found.
-type verdict struct {
-	ready bool
-	why   string
-}
-
-// probing runs a check until ctx is done and calls tell with every change. Why
-// an instance is not ready yet is told when it has taken about a second, so that
-// an ordinary start makes one report and not two.
-func probing(ctx context.Context, p prober, c check, tell func(verdict)) {
-	ready, failed, pause, told := false, 0, firstProbe, ""
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		err := p.probe(ctx, c)
-		if ctx.Err() != nil {
-			return
-		}
-		switch {
-		case err == nil:
-			failed = 0
-			if !ready {
-				ready, pause, told = true, firstProbe, ""
-				tell(verdict{ready: true})
-			}
-		case ready:
-			if failed++; failed >= c.failures {
-				ready, told = false, err.Error()
-				tell(verdict{why: told})
-			}
-		case pause == slowest && err.Error() != told:
-			told = err.Error()
-			tell(verdict{why: told})
-		}
-		if ready {
-			timer.Reset(c.interval)
-			continue
-		}
-		timer.Reset(pause)
-		pause = min(pause*3/2, slowest)
-	}
 }

@@ -39,6 +39,9 @@ type record struct {
 	// with its answer. Found set, a task may exist that Handle does not name.
 	Starting bool            `json:"starting,omitempty"`
 	Handle   *runtime.Handle `json:"handle,omitempty"`
+	// Up is set once the task that Handle names has passed its startup check, or
+	// needed none.
+	Up bool `json:"up,omitempty"`
 	// Starts of this incarnation, failed ones too.
 	Starts int `json:"starts,omitempty"`
 	// Failures in a row without a calm run between them.

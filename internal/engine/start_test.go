@@ -118,37 +118,6 @@ func TestBindable(t *testing.T) {
 	}
 }
 
-func TestCheckOf(t *testing.T) {
-	t.Parallel()
-	ports := map[string]int{"http": 1000, "admin": 2000}
-	both := []api.Port{{Name: "http"}, {Name: "admin"}}
-	for name, c := range map[string]struct {
-		spec api.Service
-		want check
-		err  string
-	}{
-		"nothing to check": {want: check{}},
-		"first port":       {spec: api.Service{Ports: both}, want: check{port: 1000, interval: 2 * time.Second, timeout: time.Second, failures: 3}},
-		"http": {spec: api.Service{Ports: both, Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "/ok", Port: "admin"}, Interval: 5e9, Timeout: 3e9, Failures: 1}},
-			want: check{port: 2000, path: "/ok", interval: 5 * time.Second, timeout: 3 * time.Second, failures: 1}},
-		"a path that would name a host": {spec: api.Service{Ports: both, Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "@example.com/"}}},
-			want: check{port: 1000, path: "/@example.com/", interval: 2 * time.Second, timeout: time.Second, failures: 3}},
-		"unknown port": {spec: api.Service{Ports: both, Readiness: &api.Check{TCP: &api.TCPCheck{Port: "x"}}}, err: `"x"`},
-		"no port":      {spec: api.Service{Readiness: &api.Check{TCP: &api.TCPCheck{}}}, err: "no port"},
-	} {
-		got, err := checkOf(&c.spec, ports)
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: %v", name, err)
-			}
-			continue
-		}
-		if err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v; want %+v", name, got, err, c.want)
-		}
-	}
-}
-
 func TestNetProber(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
@@ -175,7 +144,7 @@ func TestNetProber(t *testing.T) {
 		if path == "/hang" {
 			timeout = 50 * time.Millisecond
 		}
-		err := p.probe(context.Background(), check{port: port, path: path, timeout: timeout})
+		err := timed(context.Background(), timeout, func(ctx context.Context) error { return p.probe(ctx, check{port: port, path: path}) })
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", path, err, want)
 		}
@@ -188,7 +157,7 @@ func TestNetProber(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.probe(context.Background(), check{port: free, timeout: time.Second}); err == nil || !strings.Contains(err.Error(), strconv.Itoa(free)) {
+	if err := p.probe(context.Background(), check{port: free}); err == nil || !strings.Contains(err.Error(), strconv.Itoa(free)) {
 		t.Errorf("nobody listens: %v", err)
 	}
 }
@@ -219,7 +188,7 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 	tick, deadline := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
 	defer tick.Stop()
 	for {
-		found, err := s.find()
+		found, err := s.find(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,9 +207,26 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 	if st, err := mine.Process.Wait(); err != nil || st.String() != "signal: killed" {
 		t.Errorf("%v, %v", st, err)
 	}
-	found, err := s.find()
+	found, err := s.find(false)
 	if err != nil || len(found["a.b.0"]) != 0 || len(found["a.b.1"]) != 2 {
 		t.Errorf("left %v, %v", found, err)
+	}
+	// A command that ran beside an instance has no place after its engine's death.
+	command := exec.Command("sleep", "600")
+	command.Env = append(slices.Clone(other.Env), envExec+"=1")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for len(found["a.b.1"]) != 3 {
+		if found, err = s.find(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err = s.find(true); err != nil || len(found["a.b.1"]) != 2 {
+		t.Errorf("left %v, %v", found, err)
+	}
+	if st, err := command.Process.Wait(); err != nil || st.String() != "signal: killed" {
+		t.Errorf("the command: %v, %v", st, err)
 	}
 	if !alive(foreign.Process.Pid) {
 		t.Error("another engine's process was killed")

@@ -22,18 +22,12 @@ const (
 // the signal, then force. It returns when the task has ended, when it could not
 // be ended (to be asked again), or when ctx is done (the successor goes on).
 func (in *instance) stop(ctx context.Context) {
-	rule := in.rec.Order.Spec.Stop
-	if rule.Signal == "" {
-		rule.Signal = "TERM"
-	}
-	if rule.Grace <= 0 {
-		rule.Grace = api.DefaultGrace
-	}
+	rule := in.stopRule()
 	deadline := time.Now().Add(rule.Grace.Std())
 	again := in.draining // all that is gentle was tried before
 	if !again {
 		in.draining, in.ready = true, false
-		in.show(wire.PhaseRunning, "draining", &in.rec.Order)
+		in.display("draining")
 		in.kit.router.LocalChanged()
 	}
 
@@ -51,7 +45,9 @@ func (in *instance) stop(ctx context.Context) {
 	})
 	defer finish()
 	if again {
-		in.kill(ctx, ends)
+		if exit, ok := in.kill(ctx, ends); ok {
+			in.stopped(exit)
+		}
 		return
 	}
 	select {
@@ -63,7 +59,27 @@ func (in *instance) stop(ctx context.Context) {
 	case <-idle:
 	case <-in.kit.hurry:
 	}
+	if exit, ok := in.quit(ctx, ends, rule, deadline); ok {
+		in.stopped(exit)
+	}
+}
 
+// stopRule of the task, with every default filled in.
+func (in *instance) stopRule() api.Stop {
+	rule := in.rec.Order.Spec.Stop
+	if rule.Signal == "" {
+		rule.Signal = "TERM"
+	}
+	if rule.Grace <= 0 {
+		rule.Grace = api.DefaultGrace
+	}
+	return rule
+}
+
+// quit signals the task to end and kills it if it has not by deadline; it has a
+// second in any case. It returns the exit, ok false if it could not be ended (to
+// be asked again) or ctx is done.
+func (in *instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.Stop, deadline time.Time) (exit wire.Exit, ok bool) {
 	if err := in.task.Signal(rule.Signal); err != nil && !errors.Is(err, runtime.ErrGone) {
 		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
 	}
@@ -71,37 +87,36 @@ func (in *instance) stop(ctx context.Context) {
 	defer patience.Stop()
 	select {
 	case <-ctx.Done():
-		return
-	case exit := <-ends:
-		in.stopped(exit)
-		return
+		return wire.Exit{}, false
+	case exit = <-ends:
+		return exit, true
 	case <-patience.C:
 		in.log.Info("killed: it did not end within its grace", "grace", rule.Grace)
 	case <-in.kit.hurry:
 	}
-	in.kill(ctx, ends)
+	return in.kill(ctx, ends)
 }
 
-// kill ends the task by force.
-func (in *instance) kill(ctx context.Context, ends <-chan wire.Exit) {
+// kill ends the task by force. ok is as that of quit.
+func (in *instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.Exit, ok bool) {
 	kctx, cancel := context.WithTimeout(ctx, killWithin)
 	defer cancel()
 	err := in.task.Kill(kctx)
 	if err == nil {
 		select {
-		case exit := <-ends:
-			in.stopped(exit)
-			return
+		case exit = <-ends:
+			return exit, true
 		case <-kctx.Done():
 			err = kctx.Err()
 		}
 	}
 	if ctx.Err() != nil {
-		return
+		return wire.Exit{}, false
 	}
 	in.log.Error("can't be killed", "error", err)
-	in.show(wire.PhaseRunning, "can't be killed: "+err.Error(), &in.rec.Order)
+	in.display("can't be killed: " + err.Error())
 	in.pause(ctx, retryAfter)
+	return wire.Exit{}, false
 }
 
 // stopped notes the end of a task that was asked to end. What becomes of the

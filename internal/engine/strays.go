@@ -28,8 +28,10 @@ type strays struct {
 	engine string // value of VERGE_ENGINE
 }
 
-// find returns the processes of this engine's instances, by instance.
-func (s strays) find() (map[wire.InstanceID][]int, error) {
+// find returns the processes of this engine's instances, by instance. first says
+// that this engine has not started anything yet: then commands beside instances
+// are a dead engine's, which nobody waits for any more, and are killed.
+func (s strays) find(first bool) (map[wire.InstanceID][]int, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
@@ -40,22 +42,29 @@ func (s strays) find() (map[wire.InstanceID][]int, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if id := s.owner(pid); id != "" {
+		id, command := s.owner(pid)
+		if id != "" && command && first {
+			if err := s.kill(pid, id); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if id != "" {
 			found[id] = append(found[id], pid)
 		}
 	}
 	return found, nil
 }
 
-// owner returns the instance that a process belongs to, "" if to none. A
-// process that may not be looked at is another user's and so not ours.
-func (s strays) owner(pid int) wire.InstanceID {
+// owner returns the instance that a process belongs to, "" if to none, and
+// whether it is of a command that ran beside it. A process that may not be looked
+// at is another user's and so not ours.
+func (s strays) owner(pid int) (id wire.InstanceID, command bool) {
 	env, err := atomicfile.ReadBounded(filepath.Join("/proc", strconv.Itoa(pid), "environ"), maxEnviron)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	var ours bool
-	var id wire.InstanceID
 	for v := range bytes.SplitSeq(env, []byte{0}) {
 		name, value, _ := bytes.Cut(v, []byte("="))
 		switch string(name) {
@@ -63,12 +72,14 @@ func (s strays) owner(pid int) wire.InstanceID {
 			ours = string(value) == s.engine
 		case envInstance:
 			id = string(value)
+		case envExec:
+			command = true
 		}
 	}
 	if !ours {
-		return ""
+		return "", false
 	}
-	return id
+	return id, command
 }
 
 // end kills the processes of an instance and returns when none is left.
@@ -77,7 +88,7 @@ func (s strays) end(ctx context.Context, id wire.InstanceID) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		found, err := s.find()
+		found, err := s.find(false)
 		if err != nil {
 			return err
 		}
@@ -109,7 +120,7 @@ func (s strays) kill(pid int, id wire.InstanceID) error {
 		return fmt.Errorf("end left-over process %d of %s: %w", pid, id, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if s.owner(pid) != id {
+	if owner, _ := s.owner(pid); owner != id {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

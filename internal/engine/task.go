@@ -42,6 +42,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		return
 	}
 	in.rec.Starts++
+	in.rec.Up, in.env = false, nil
 	spec, err := in.prepare(&o)
 	if err == nil {
 		in.rec.Starting = true
@@ -100,54 +101,84 @@ func (in *instance) prepare(o *wire.Order) (runtime.Spec, error) {
 		return runtime.Spec{}, err
 	}
 	in.rec.Ports = ports
-	around := surroundings{
-		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
-		engine: in.kit.mark, work: in.place.work(), tmp: in.place.tmp(), ports: ports,
-		addrs: make(map[string]map[string]string, len(o.Peers)),
-	}
-	for service, list := range o.Peers {
-		if around.addrs[service], err = in.kit.router.Reserve(o.App, service, list); err != nil {
-			return runtime.Spec{}, fmt.Errorf("address of service %s on this worker: %w", service, err)
-		}
+	around, err := in.surroundings(o)
+	if err != nil {
+		return runtime.Spec{}, err
 	}
 	spec := in.spec(o)
 	spec.Command, spec.Env, err = resolve(o, around)
 	return spec, err
 }
 
+// surroundings of the instance with the ports that it has.
+func (in *instance) surroundings(o *wire.Order) (surroundings, error) {
+	around := surroundings{
+		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
+		engine: in.kit.mark, work: in.place.work(), tmp: in.place.tmp(), ports: in.rec.Ports,
+		addrs: make(map[string]map[string]string, len(o.Peers)),
+	}
+	for service, list := range o.Peers {
+		addrs, err := in.kit.router.Reserve(o.App, service, list)
+		if err != nil {
+			return surroundings{}, fmt.Errorf("address of service %s on this worker: %w", service, err)
+		}
+		around.addrs[service] = addrs
+	}
+	return around, nil
+}
+
 // took notes a task that was started or found.
 func (in *instance) took(task runtime.Task) {
 	h := task.Handle()
 	in.task, in.rec.Handle, in.unsure = task, &h, false
-	in.rec.Phase, in.rec.Why, in.why = wire.PhaseRunning, "", ""
-	in.ready, in.draining = false, false
+	in.rec.Up = in.rec.Up || in.rec.Order.Spec.Startup == nil
+	in.ready, in.draining, in.why = false, false, ""
+	if !in.rec.Up {
+		in.why = starting
+	}
+	in.rec.Phase, in.rec.Why = in.phase(), ""
 	in.save()
-	in.show(wire.PhaseRunning, "", &in.rec.Order)
+	in.display(in.why)
 }
+
+// starting is what is said of an instance until its startup check has passed.
+const starting = "starting"
+
+// phase of an instance that has a task.
+func (in *instance) phase() wire.Phase {
+	if in.rec.Up {
+		return wire.PhaseRunning
+	}
+	return wire.PhasePending
+}
+
+// display shows an instance that has a task.
+func (in *instance) display(why string) { in.show(in.phase(), why, &in.rec.Order) }
 
 // watch sees to a running task until it ends, or something else is to be done
 // about it, or ctx is done.
 func (in *instance) watch(ctx context.Context) {
 	in.draining = false // it may have been to be stopped, which failed
-	c, err := checkOf(in.rec.Order.Spec, in.rec.Ports)
+	checks, err := in.checks()
 	if err != nil {
-		in.tell(verdict{why: err.Error()})
+		in.tell(verdict{kind: readinessCheck, why: err.Error()})
 	}
 	verdicts := make(chan verdict)
+	checking, enough := context.WithCancel(ctx)
+	defer enough()
 	ends, finish := in.await(ctx, func(ctx context.Context) {
-		if c.port == 0 {
-			return
-		}
-		probing(ctx, in.kit.prober, c, func(v verdict) {
+		checks.run(checking, func(v verdict) {
 			select {
 			case verdicts <- v:
+			case <-checking.Done():
 			case <-ctx.Done():
 			}
 		})
 	})
 	defer finish()
-	if c.port == 0 && err == nil {
-		in.tell(verdict{ready: true})
+	defer enough() // before finish waits for them
+	if in.rec.Up && checks.readiness == nil && err == nil {
+		in.tell(verdict{kind: readinessCheck, pass: true})
 	}
 	for {
 		retry, stop := in.retry()
@@ -157,14 +188,22 @@ func (in *instance) watch(ctx context.Context) {
 			in.exited(exit)
 		case v := <-verdicts:
 			stop()
+			if v.final {
+				enough()
+				in.condemn(ctx, ends, string(v.kind)+": "+v.why)
+				return
+			}
 			in.tell(v)
+			if v.kind == startupCheck && v.pass && checks.readiness == nil && err == nil {
+				in.tell(verdict{kind: readinessCheck, pass: true})
+			}
 			continue
 		case <-retry:
 			in.save()
 			continue
 		case <-in.wake:
 			stop()
-			if next(in.facts(), in.currentGoal()) == stepWatch {
+			if g := in.currentGoal(); next(in.facts(), g) == stepWatch && !in.outdated(g) {
 				continue
 			}
 		}
@@ -201,16 +240,44 @@ func (in *instance) await(ctx context.Context, beside func(context.Context)) (en
 	}
 }
 
-// tell shows a change of readiness and lets the router know.
+// tell shows what a check has found and lets the router know.
 func (in *instance) tell(v verdict) {
 	was := in.ready
-	in.ready, in.why = v.ready, v.why
-	if !v.ready {
-		in.why = "not ready: " + v.why
+	switch {
+	case v.kind == livenessCheck: // it lives, which is what was assumed
+		return
+	case v.kind == startupCheck && !v.pass:
+		in.why = starting + ": " + v.why
+	case v.kind == startupCheck:
+		in.why = ""
+		in.rec.Up, in.rec.Phase = true, wire.PhaseRunning
+		in.save()
+		in.log.Info("its startup check passed")
+	default:
+		in.ready, in.why = v.pass, ""
+		if !v.pass {
+			in.why = "not ready: " + v.why
+		}
 	}
-	in.show(wire.PhaseRunning, in.why, &in.rec.Order)
-	if was != v.ready {
+	in.display(in.why)
+	if was != in.ready {
 		in.kit.router.LocalChanged()
+	}
+}
+
+// condemn ends a task that has failed a check for good, by its stop rule. Nobody
+// waits for its connections: it does not serve them. What follows is decided as
+// after any other exit.
+func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why string) {
+	in.log.Info("ended because of a check", "why", why)
+	in.ready = false
+	in.display("being ended: " + why)
+	in.kit.router.LocalChanged()
+	rule := in.stopRule()
+	exit, ok := in.quit(ctx, ends, rule, time.Now().Add(rule.Grace.Std()))
+	if ok {
+		exit.Why = why
+		in.exited(exit)
 	}
 }
 
@@ -218,8 +285,12 @@ func (in *instance) tell(v verdict) {
 func (in *instance) exited(exit wire.Exit) {
 	exit.Attempt = in.rec.attempt()
 	in.rec.LastExit = &exit
-	in.log.Info("exited", "code", exit.Code, "signal", exit.Signal, "oom", exit.OOM)
-	act := in.decide(exit, time.Since(in.since))
+	in.log.Info("exited", "code", exit.Code, "signal", exit.Signal, "oom", exit.OOM, "why", exit.Why)
+	ran := time.Since(in.since)
+	if !in.rec.Up {
+		ran = 0 // it never ran, however long it took to try
+	}
+	act := in.decide(exit, ran)
 	in.over(act, act.Why)
 }
 
@@ -236,7 +307,11 @@ func (in *instance) lost() {
 		in.over(life.Action{Restart: true}, "the machine was started again")
 		return
 	}
-	act := in.decide(exit, max(time.Since(in.rec.Started), 0))
+	ran := max(time.Since(in.rec.Started), 0)
+	if !in.rec.Up {
+		ran = 0
+	}
+	act := in.decide(exit, ran)
 	in.over(act, act.Why)
 }
 

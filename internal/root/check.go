@@ -40,6 +40,7 @@ func check(rep *wire.Reported, key string) error {
 	rep.Restarts = max(0, rep.Restarts)
 	if rep.LastExit != nil {
 		rep.LastExit.Signal = cut(rep.LastExit.Signal, maxName)
+		rep.LastExit.Why = cut(rep.LastExit.Why, maxWords)
 	}
 	if extra := len(rep.History) - life.MaxHistory; extra > 0 {
 		rep.History = rep.History[extra:]

@@ -50,7 +50,7 @@ type Action struct {
 // that nobody saw is a failure. After MaxRestarts in a row it is given up.
 func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duration, seed uint64) Action {
 	said := describe(exit)
-	clean := exit.Code == 0 && exit.Signal == "" && !exit.OOM && !exit.Unknown
+	clean := Clean(exit)
 	if ranFor >= Calm {
 		inARow = 0
 	}
@@ -102,9 +102,17 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
+// Clean says whether an instance ended as a program does that is done. One that
+// its worker ended was not done, whatever its exit code.
+func Clean(exit wire.Exit) bool {
+	return exit.Code == 0 && exit.Signal == "" && !exit.OOM && !exit.Unknown && exit.Why == ""
+}
+
 // describe says how a process ended.
 func describe(e wire.Exit) string {
 	switch {
+	case e.Why != "":
+		return e.Why
 	case e.OOM:
 		return "killed for using more memory than its limit"
 	case e.Unknown:

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// checkKind is what a check decides.
+type checkKind string
+
+const (
+	startupCheck   checkKind = "startup"   // whether the instance is Running
+	readinessCheck checkKind = "readiness" // whether it may get requests
+	livenessCheck  checkKind = "liveness"  // whether it has to be started again
+)
+
+// check is a check of an instance with every default filled in.
+type check struct {
+	kind checkKind
+	// One of three: a command, a GET of path on port, a connection to port.
+	command  []string
+	path     string
+	port     int
+	interval time.Duration
+	timeout  time.Duration
+	failures int
+}
+
+// checks of an instance; nil is none.
+type checks struct{ startup, readiness, liveness *check }
+
+// checksOf returns the checks of a service whose ports are ports.
+func checksOf(spec *api.Service, ports map[string]int) (checks, error) {
+	var out checks
+	var errs []error
+	for _, k := range []struct {
+		kind checkKind
+		spec *api.Check
+		into **check
+	}{
+		{startupCheck, spec.Startup, &out.startup},
+		{readinessCheck, readinessOf(spec), &out.readiness},
+		{livenessCheck, spec.Liveness, &out.liveness},
+	} {
+		if k.spec == nil {
+			continue
+		}
+		c, err := newCheck(k.kind, k.spec, spec.Ports, ports)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", k.kind, err))
+			continue
+		}
+		*k.into = &c
+	}
+	return out, errors.Join(errs...)
+}
+
+// readinessOf is the readiness check of a service: a connection to its first port
+// where it says nothing about it and has one.
+func readinessOf(spec *api.Service) *api.Check {
+	if spec.Readiness == nil && len(spec.Ports) > 0 {
+		return &api.Check{TCP: &api.TCPCheck{}}
+	}
+	return spec.Readiness
+}
+
+// newCheck fills in what a check leaves out.
+func newCheck(kind checkKind, c *api.Check, service []api.Port, ports map[string]int) (check, error) {
+	out := check{kind: kind, interval: c.Interval.Std(), timeout: c.Timeout.Std(), failures: c.Failures}
+	if out.interval <= 0 {
+		out.interval = api.DefaultInterval.Std()
+		if kind == livenessCheck {
+			out.interval = api.DefaultLivenessInterval.Std()
+		}
+	}
+	if out.timeout <= 0 {
+		out.timeout = api.DefaultTimeout.Std()
+	}
+	if out.failures <= 0 {
+		out.failures = api.DefaultFailures
+		if kind == startupCheck {
+			out.failures = api.DefaultStartupFailures
+		}
+	}
+	var name string
+	switch {
+	case c.Exec != nil:
+		if len(c.Exec.Command) == 0 {
+			return check{}, errors.New("it has no command")
+		}
+		out.command = c.Exec.Command
+		return out, nil
+	case c.HTTP != nil:
+		name, out.path = c.HTTP.Port, c.HTTP.Path
+		// Without its slash a path could name another host.
+		if !strings.HasPrefix(out.path, "/") {
+			out.path = "/" + out.path
+		}
+	case c.TCP != nil:
+		name = c.TCP.Port
+	}
+	if name == "" {
+		if len(service) == 0 {
+			return check{}, errors.New("the service has no port to check")
+		}
+		name = portName(&service[0])
+	}
+	n, ok := ports[name]
+	if !ok {
+		return check{}, fmt.Errorf("the service has no port %q", name)
+	}
+	out.port = n
+	return out, nil
+}

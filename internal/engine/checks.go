@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// examination is what checks the running task of an instance.
+type examination struct {
+	checks
+	up, ready bool // what was known before
+	probe     func(context.Context, *check) error
+}
+
+// checks of the task that runs. What is wrong with one of them does not keep the
+// others from being made.
+func (in *instance) checks() (examination, error) {
+	order := &in.rec.Order
+	found, err := checksOf(order.Spec, in.rec.Ports)
+	x := examination{checks: found, up: in.rec.Up, ready: in.ready}
+	if in.rec.Up {
+		x.startup = nil
+	}
+	task, env := in.task, []string(nil)
+	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
+		if c == nil || c.command == nil {
+			continue
+		}
+		if in.env == nil {
+			var e error
+			if in.env, e = in.environment(); e != nil {
+				// It runs, so there was one once; but there is no way to know it.
+				return examination{}, fmt.Errorf("its checks can't be made: %w", e)
+			}
+		}
+		env = in.env
+		var e error
+		if c.command, e = expandAll(c.command, env); e != nil {
+			return examination{}, fmt.Errorf("%s: %w", c.kind, e)
+		}
+	}
+	x.probe = func(ctx context.Context, c *check) error {
+		if c.command == nil {
+			return timed(ctx, c.timeout, func(ctx context.Context) error { return in.kit.prober.probe(ctx, *c) })
+		}
+		select {
+		case in.kit.commands <- struct{}{}:
+			defer func() { <-in.kit.commands }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return timed(ctx, c.timeout, func(ctx context.Context) error {
+			return commandCheck(ctx, task, c, append([]string{envExec + "=1"}, env...))
+		})
+	}
+	return x, err
+}
+
+// environment of the task that runs, as it would get it today.
+func (in *instance) environment() ([]string, error) {
+	around, err := in.surroundings(&in.rec.Order)
+	if err != nil {
+		return nil, err
+	}
+	_, env, err := resolve(&in.rec.Order, around)
+	return env, err
+}
+
+// run makes the checks until ctx is done: first whether the instance has
+// started, then the others. tell gets what they find.
+func (x examination) run(ctx context.Context, tell func(verdict)) {
+	one := func(c *check, passing bool) (passed bool) {
+		checking(ctx, *c, passing, func(ctx context.Context) error { return x.probe(ctx, c) }, func(v verdict) bool {
+			tell(v)
+			passed = v.pass
+			return v.final || v.kind == startupCheck && v.pass
+		})
+		return passed
+	}
+	if x.startup != nil && !one(x.startup, false) {
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if x.readiness != nil {
+		wg.Go(func() { one(x.readiness, x.ready) })
+	}
+	if x.liveness != nil {
+		wg.Go(func() { one(x.liveness, true) })
+	}
+}
+
+// expandAll fills in the variables of a command.
+func expandAll(command, env []string) ([]string, error) {
+	lookup := func(name string) (string, bool) {
+		for _, kv := range env {
+			if value, ok := strings.CutPrefix(kv, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+	out := make([]string, len(command))
+	for i, part := range command {
+		var err error
+		if out[i], err = api.Expand(part, lookup); err != nil {
+			return nil, fmt.Errorf("command[%d]: %w", i, err)
+		}
+	}
+	return out, nil
+}

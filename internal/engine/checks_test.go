@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// checked is an order with a startup and a liveness check beside its readiness.
+func checked() wire.Order {
+	o := order(0, 1, 100)
+	o.Spec.Startup = &api.Check{HTTP: &api.HTTPCheck{Path: "/up"}, Interval: 2e9, Failures: 3}
+	o.Spec.Liveness = &api.Check{HTTP: &api.HTTPCheck{Path: "/alive"}, Interval: 2e9, Failures: 3}
+	return o
+}
+
+func TestStartupComesFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.prober.setOf(startupCheck, errors.New("status 503"))
+		r.apply(checked())
+		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != "starting" || s.PID == 0 || s.Ready {
+			t.Fatalf("after the start: %+v", s)
+		}
+		after(4 * time.Second)
+		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != "starting: status 503" || s.Ready {
+			t.Errorf("while it starts: %+v", s)
+		}
+		if n, m := r.prober.countOf(readinessCheck), r.prober.countOf(livenessCheck); n+m != 0 {
+			t.Errorf("%d probes of readiness and %d of liveness before it has started", n, m)
+		}
+		if _, err := r.e.Target(web0, "http"); err == nil {
+			t.Error("requests would be sent to it")
+		}
+		// Its logs are kept within bounds from its first line on.
+		if ids, _ := r.e.board.running(); !slices.Contains(ids, web0) {
+			t.Error("it is not among what runs")
+		}
+		// Another engine goes on with it.
+		r.stop()
+		r.start()
+		if s := r.status(web0); s.Phase != wire.PhasePending || r.driver.starts(web0) != 1 {
+			t.Fatalf("adopted while it starts: %+v", s)
+		}
+		r.prober.setOf(startupCheck, nil)
+		after(time.Second)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready || s.Why != "" {
+			t.Errorf("after its start: %+v", s)
+		}
+		// It is not asked again, by another engine neither.
+		r.prober.setOf(startupCheck, errors.New("status 503"))
+		before := r.prober.countOf(startupCheck)
+		r.stop()
+		r.start()
+		after(time.Minute)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready || r.prober.countOf(startupCheck) != before {
+			t.Errorf("adopted after its start: %+v", s)
+		}
+		// But after a restart it is.
+		r.one(web0).end(1)
+		after(3 * time.Second)
+		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != "starting: status 503" || s.Restarts != 1 {
+			t.Errorf("started again: %+v", s)
+		}
+	})
+}
+
+func TestFailedStartupIsAFailedStart(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.prober.setOf(startupCheck, errors.New("status 503"))
+		o := checked()
+		most := 1
+		o.Spec.Restart.MaxRestarts = &most
+		r.apply(o)
+		first := r.one(web0)
+		after(5 * time.Second)
+		if first.over() {
+			t.Fatal("ended before its time was over")
+		}
+		after(2500 * time.Millisecond)
+		if signals, killed, _ := first.seen(); !slices.Equal(signals, []string{"TERM"}) || killed {
+			t.Errorf("signals %v, killed %v", signals, killed)
+		}
+		s := r.status(web0)
+		if s.LastExit == nil || s.LastExit.Why != "startup: status 503" || s.Restarts != 1 {
+			t.Errorf("after the first: %+v, %+v", s, s.LastExit)
+		}
+		after(time.Minute)
+		if s = r.status(web0); s.Phase != wire.PhaseExited || !strings.Contains(s.Why, "startup: status 503, given up here after 1 restarts") {
+			t.Errorf("after the last: %+v", s)
+		}
+		// A start may take longer than a calm run, and is none.
+		o = checked()
+		o.Incarnation, o.Spec.Startup.Failures, o.Spec.Restart.MaxRestarts = 2, 100, &most
+		r.apply(o)
+		after(10 * time.Minute)
+		if s = r.status(web0); s.Phase != wire.PhaseExited || s.Restarts != 1 {
+			t.Errorf("slow starts: %+v", s)
+		}
+	})
+}
+
+func TestLivenessRestarts(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		o := checked()
+		o.Spec.Stop = api.Stop{Signal: "INT", Grace: 5e9}
+		r.apply(o)
+		after(time.Minute)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready {
+			t.Fatalf("%+v", s)
+		}
+		if n := r.prober.countOf(livenessCheck); n < 28 || n > 30 {
+			t.Errorf("%d probes of liveness in a minute", n)
+		}
+		busy := r.router.setBusy(web0) // nobody waits for its connections
+		defer busy()
+		first := r.one(web0)
+		first.ignoreSignals()
+		r.prober.setOf(livenessCheck, errors.New("status 500"))
+		after(7 * time.Second)
+		if signals, killed, _ := first.seen(); !slices.Equal(signals, []string{"INT"}) || killed {
+			t.Fatalf("signals %v, killed %v", signals, killed)
+		}
+		if s := r.status(web0); s.Ready || s.Why != "being ended: liveness: status 500" || s.Phase != wire.PhaseRunning {
+			t.Errorf("while it ends: %+v", s)
+		}
+		r.prober.setOf(livenessCheck, nil)
+		after(6 * time.Second)
+		if _, killed, cleaned := first.seen(); !killed || cleaned != 1 {
+			t.Errorf("killed %v, cleaned %d times", killed, cleaned)
+		}
+		s := r.status(web0)
+		if s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.LastExit == nil || s.LastExit.Why != "liveness: status 500" || s.LastExit.Code != 137 {
+			t.Errorf("after it: %+v, %+v", s, s.LastExit)
+		}
+		// It is ended as ordered while it is being ended, too.
+		second := r.one(web0)
+		second.ignoreSignals()
+		r.prober.setOf(livenessCheck, errors.New("status 500"))
+		after(7 * time.Second)
+		r.apply()
+		after(time.Minute)
+		if s := r.status(web0); s.ID != "" || len(r.driver.live(web0)) != 0 {
+			t.Errorf("it was to be forgotten: %+v", s)
+		}
+	})
+}
+
+func TestLivenessAndTheRestartRule(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for policy, want := range map[string]struct {
+			phase wire.Phase
+			why   string
+		}{
+			"never":      {wire.PhaseExited, "liveness: status 500, the restart policy is never"},
+			"on-failure": {wire.PhasePending, "liveness: status 500, restart 1 of 5 in "},
+			"always":     {wire.PhasePending, "liveness: status 500, restart 1 of 5 in "},
+		} {
+			o := checked()
+			o.ID, o.Ordinal = "shop.web."+fmt.Sprint(len(policy)), len(policy)
+			o.Spec.Restart = api.Restart{Policy: policy, Delay: 60e9, MaxDelay: 600e9}
+			r.prober.setOf(livenessCheck, nil)
+			r.apply(o)
+			after(time.Second)
+			r.prober.setOf(livenessCheck, errors.New("status 500"))
+			after(8 * time.Second)
+			if s := r.status(o.ID); s.Phase != want.phase || !strings.HasPrefix(s.Why, want.why) {
+				t.Errorf("%s: %+v", policy, s)
+			}
+		}
+	})
+}
+
+// TestStalls: what could not be seen because nobody was there is no failure.
+func TestStalls(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, c := range []struct {
+		began time.Time
+		long  bool
+	}{
+		{now, false},
+		{now.Add(-2 * time.Second), false},
+		{now.Add(-time.Hour), true},
+		{now.Add(-time.Hour).Round(0), true}, // the machine slept: its monotonic clock did too
+		{now.Add(time.Hour), false},          // the wall clock was set back
+	} {
+		if d := (clock{c.began}).stall(time.Second); (d > 0) != c.long {
+			t.Errorf("from %s to %s: %s", c.began, now, d)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var told []verdict
+		n := 0
+		c := check{kind: livenessCheck, interval: 2 * time.Second, timeout: time.Second, failures: 2}
+		checking(t.Context(), c, true, func(context.Context) error {
+			if n++; n%2 == 0 && n < 1000 {
+				return fmt.Errorf("probe %d: %w", n, &stallError{time.Hour})
+			}
+			return errors.New("refused")
+		}, func(v verdict) bool {
+			told = append(told, v)
+			return v.final
+		})
+		if len(told) != 1 || n != 1000 && n != 1001 {
+			t.Errorf("%+v after %d probes", told, n)
+		}
+		// A probe that comes to its end in time, but to a bad one, is one.
+		for _, d := range []time.Duration{0, time.Second, time.Hour} {
+			err := timed(t.Context(), time.Second, func(context.Context) error { <-time.After(d); return errors.New("refused") })
+			if err == nil || err.Error() != "refused" {
+				t.Errorf("after %s: %v", d, err)
+			}
+		}
+	})
+}
+
+func TestChecksByCommand(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		o := order(0, 1, 100)
+		o.Spec.Env = map[string]string{"MODE": "quick"}
+		o.Spec.Readiness = &api.Check{Exec: &api.ExecCheck{Command: []string{"look", "--port=${PORT}", "${MODE}", "$$x"}}, Interval: 1e9, Failures: 2}
+		r.apply(o)
+		after(time.Minute)
+		s := r.status(web0)
+		if !s.Ready || r.prober.count() != 0 {
+			t.Fatalf("%+v after %d probes of ports", s, r.prober.count())
+		}
+		task := r.one(web0)
+		check := func(what string) {
+			t.Helper()
+			task.mu.Lock()
+			defer task.mu.Unlock()
+			if n := len(task.execs); n < 55 || n > 62 {
+				t.Errorf("%s: %d commands in a minute", what, n)
+			}
+			e := task.execs[len(task.execs)-1]
+			if want := []string{"look", fmt.Sprintf("--port=%d", s.Ports["http"]), "quick", "$x"}; !slices.Equal(e.Command, want) {
+				t.Errorf("%s: command %q, want %q", what, e.Command, want)
+			}
+			for _, want := range []string{"MODE=quick", "VERGE_INSTANCE=shop.web.0", "PATH=/bin:/usr/bin", "VERGE_EXEC=1"} {
+				if !slices.Contains(e.Env, want) {
+					t.Errorf("%s: environment lacks %s", what, want)
+				}
+			}
+			task.execs = nil
+		}
+		check("started")
+		r.stop()
+		r.start()
+		after(time.Minute)
+		check("found again")
+		task.mu.Lock()
+		task.beside = func(e runtime.Exec) (wire.Exit, error) {
+			_, err := e.Stdout.WriteString("no\tanswer\x1b[31m\nfrom the store\n")
+			return wire.Exit{Code: 3}, err
+		}
+		task.mu.Unlock()
+		after(3 * time.Second)
+		if s := r.status(web0); s.Ready || s.Why != "not ready: command look: exit code 3: no answer [31m from the store" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestNewChecksOfTheSameProgram(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(checked())
+		after(10 * time.Second)
+		o := checked()
+		o.Revision = 2
+		o.Spec.Readiness = &api.Check{TCP: &api.TCPCheck{}, Interval: 10e9}
+		o.Spec.Liveness = nil
+		o.Spec.Startup = nil
+		r.apply(o)
+		synctest.Wait()
+		if s := r.status(web0); s.Revision != 2 || !s.Ready || s.Phase != wire.PhaseRunning {
+			t.Errorf("at once: %+v", s)
+		}
+		before, alive := r.prober.countOf(readinessCheck), r.prober.countOf(livenessCheck)
+		after(time.Minute)
+		if n := r.prober.countOf(readinessCheck) - before; n < 5 || n > 6 {
+			t.Errorf("%d probes in a minute, want one every ten seconds", n)
+		}
+		if n := r.prober.countOf(livenessCheck) - alive; n != 0 {
+			t.Errorf("%d probes of a check that is no more", n)
+		}
+		if r.driver.starts(web0) != 1 {
+			t.Error("it was restarted")
+		}
+	})
+}
