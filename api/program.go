@@ -1,6 +1,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 )
@@ -13,6 +15,25 @@ func (s *Service) SameProgram(o *Service) bool {
 	a, err1 := json.Marshal(s.program())
 	b, err2 := json.Marshal(o.program())
 	return err1 == nil && err2 == nil && string(a) == string(b)
+}
+
+// ProgramID names what SameProgram compares: two services with the same id are
+// the same program. It is kept where keeping the whole would be too much.
+func (s *Service) ProgramID() string {
+	b, err := json.Marshal(s.program())
+	if err != nil {
+		return ""
+	}
+	// By name, so that the order of the fields in this build does not matter.
+	var fields map[string]any
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return ""
+	}
+	if b, err = json.Marshal(fields); err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
 }
 
 // program is the part of s that a running process cannot be changed in.

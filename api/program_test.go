@@ -25,6 +25,9 @@ func TestSameProgram(t *testing.T) {
 		if got := a.SameProgram(b); got != tc.same {
 			t.Errorf("%s changed: same program %v, want %v", name, got, tc.same)
 		}
+		if got := a.ProgramID() == b.ProgramID(); got != tc.same || a.ProgramID() == "" {
+			t.Errorf("%s changed: ids %q and %q, same program %v", name, a.ProgramID(), b.ProgramID(), tc.same)
+		}
 		if b.Ports[0].Ingress == nil && name == "host" {
 			t.Error("the comparison changed what it compared")
 		}

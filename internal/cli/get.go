@@ -55,7 +55,7 @@ begins with it.`,
 func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
 	switch kind {
 	case kindApplication:
-		return show(a, a.applications(), f.mode, name, false)(c.Applications(ctx))
+		return show(a, a.applications(), f.mode, name, false)(listApplications(ctx, c, name))
 	case kindService:
 		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app))
 	case kindInstance:
@@ -66,6 +66,17 @@ func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getF
 	default:
 		return show(a, workers(), f.mode, name, false)(c.Workers(ctx))
 	}
+}
+
+// listApplications are all of them; the one with a name has its descriptor.
+func listApplications(ctx context.Context, c *rest.Client, name string) ([]wire.AppView, error) {
+	if name != "" {
+		v, err := c.Application(ctx, name)
+		if !notFound(err) {
+			return []wire.AppView{v}, err
+		}
+	}
+	return c.Applications(ctx)
 }
 
 // show prints those of a list that have the name, or, if it may be a prefix,

@@ -102,7 +102,8 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 	for _, o := range ordinals(s) {
 		id := instanceID(s.App, s.Service, o)
 		old := t.inst(id)
-		if old != nil && (old.State != wire.Terminated || old.Reason != stopped) {
+		again := runAgain(old, s)
+		if old != nil && again == "" && (old.State != wire.Terminated || old.Reason != stopped) {
 			continue
 		}
 		i := wire.Instance{
@@ -111,8 +112,11 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 			State: wire.ClusterScheduled, Since: now,
 			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: "taken over from the root"}},
 		}
-		if old != nil { // it was on its way out when it was wanted again
-			i.Incarnation = old.Incarnation
+		if old != nil { // it was on its way out when it was wanted again, or is to run again
+			i.Incarnation, i.Restarted = old.Incarnation, old.Restarted
+		}
+		if again != "" {
+			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: again})
 		}
 		t.put(i)
 	}
@@ -161,7 +165,7 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 	ran := i.State == wire.Running
 	i = t.advance(i, wire.Failed, now, t.m.tier(), fmt.Sprintf("its worker has not been heard of for %s", now.Sub(w.heard).Round(100*time.Millisecond)))
 	if ran {
-		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since}
+		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since, Restarted: i.Restarted}
 	}
 	return i
 }
@@ -279,7 +283,7 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 			// placed where it was.
 			t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
 		}
-		i.Worker, i.Incarnation, i.Shadow = sh.Worker, sh.Incarnation, nil
+		i.Worker, i.Incarnation, i.Restarted, i.Shadow = sh.Worker, sh.Incarnation, sh.Restarted, nil
 		return t.heard(i, old, st, now)
 	}
 	if runs && replaced {
@@ -316,60 +320,6 @@ func (t *tx) end(id wire.InstanceID, now time.Time) {
 	}
 }
 
-// roll brings instances to the revision of their share: what does not run at
-// once, what runs one at a time, and only while all its siblings are ready.
-func (t *tx) roll(now time.Time) {
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
-		var behind *wire.Instance
-		calm := true
-		for _, o := range ordinals(s) {
-			i := t.inst(instanceID(s.App, s.Service, o))
-			if i == nil || i.State == wire.Terminated {
-				continue
-			}
-			old := t.m.orders[i.Worker+"."+i.ID]
-			if i.Revision == s.Revision && !otherProgram(old, s) {
-				calm = calm && i.State == wire.Running && i.Ready
-				continue
-			}
-			next := *i
-			next.Revision = s.Revision
-			switch {
-			case old != nil && old.Spec.SameProgram(s.Spec):
-				t.put(next)
-				calm = calm && i.State == wire.Running && i.Ready
-			case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
-				next.Incarnation++
-				t.put(next)
-				t.giveOrder(&next, s)
-				calm = false
-			case i.State != wire.Running:
-				next.LastExit, next.Avoid = nil, nil // they say nothing about the new program
-				t.put(next)
-				calm = false
-			case behind == nil || (behind.Ready && !i.Ready):
-				behind = i // one that does not answer first: nobody misses it
-			}
-		}
-		if behind == nil || (!calm && behind.Ready) {
-			continue
-		}
-		next := t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), fmt.Sprintf("updating to revision %d", s.Revision))
-		next.Revision = s.Revision
-		next.Incarnation++
-		next.Restarts = 0
-		t.put(next)
-		t.giveOrder(&next, s)
-	}
-}
-
-// otherProgram: an application that was deleted and applied anew begins again
-// with revision 1, and a cluster that was away may see only that.
-func otherProgram(o *wire.Order, s *wire.Share) bool {
-	return o != nil && o.Revision == s.Revision && o.Spec != s.Spec && !o.Spec.SameProgram(s.Spec)
-}
-
 // place finds a worker for every instance that has none.
 func (t *tx) place(now time.Time) {
 	var use map[string]*usage
@@ -380,7 +330,7 @@ func (t *tx) place(now time.Time) {
 		if !waiting || s == nil || !t.wanted(i) {
 			continue
 		}
-		if i.State == wire.Failed && restartNever(s.Spec, i) {
+		if i.State == wire.Failed && restartNever(s, i) {
 			continue
 		}
 		if use == nil {
@@ -390,9 +340,11 @@ func (t *tx) place(now time.Time) {
 	}
 }
 
-// restartNever: the program ended with an error and is not to be run again.
-func restartNever(s *api.Service, i *wire.Instance) bool {
-	return s.Restart.Policy == "never" && i.LastExit != nil && i.Shadow == nil
+// restartNever: the program ended with an error and is not to be run again. What
+// has ended says nothing about another program, or against a wish to run it again.
+func restartNever(s *wire.Share, i *wire.Instance) bool {
+	return s.Spec.Restart.Policy == "never" && i.LastExit != nil && i.Shadow == nil &&
+		i.Restarted >= restartOf(s, i.Ordinal).N && (i.Program == "" || i.Program == s.Spec.ProgramID())
 }
 
 func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now time.Time) {
@@ -416,13 +368,9 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now
 	}
 	i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "placed on a worker")
 	i.Worker = d.Chosen
-	i.Incarnation++
-	i.Revision = s.Revision
-	i.Restarts = 0
 	i.Unreachable = false
-	t.put(i)
+	t.start(i, s)
 	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-	t.giveOrder(&i, s)
 	if u := use[d.Chosen]; u != nil {
 		u.used.CPU += s.Spec.Resources.CPU
 		u.used.Memory += s.Spec.Resources.Memory

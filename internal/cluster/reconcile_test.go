@@ -233,7 +233,9 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		for range 120 {
 			w := s.fakes[names[rng.IntN(3)]]
 			svc := []string{"a", "b"}[rng.IntN(2)]
-			switch rng.IntN(9) {
+			switch rng.IntN(10) {
+			case 9:
+				s.again(svc, rng.IntN(5)-1)
 			case 0:
 				w.alive = false
 			case 1, 2:
@@ -262,6 +264,11 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 			f.alive, f.linked, f.broken = true, true, map[string]string{}
 		}
 		s.ticks(200, time.Second)
+		for _, i := range s.m.insts {
+			if n := restartOf(s.m.shares[i.App+"."+i.Service], i.Ordinal).N; i.Restarted < n {
+				t.Fatalf("seed %d: %s is at restart %d of %d\n%s", seed, i.ID, i.Restarted, n, s.dump())
+			}
+		}
 		for svc, n := range services {
 			if got := s.running(svc); got != n {
 				t.Fatalf("seed %d: %d of service %s run, want %d\n%s", seed, got, svc, n, s.dump())

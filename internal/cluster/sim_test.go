@@ -20,6 +20,7 @@ type sim struct {
 	now   time.Time
 	disk  map[string][]byte // what a store would hold
 	fakes map[string]*fake
+	marks uint64 // restarts that were asked for
 }
 
 // fake is a worker: it runs its orders while it is alive, and reports them
@@ -27,7 +28,7 @@ type sim struct {
 type fake struct {
 	alive, linked bool
 	has           map[string]wire.InstanceStatus
-	// broken says how a service ends on this worker: "exit" or "refuse".
+	// broken says how a service ends on this worker: "exit", "complete" or "refuse".
 	broken map[string]string
 	starts int
 	seq    uint64
@@ -73,10 +74,28 @@ func (s *sim) share(svc string, n int, change func(*api.Service)) {
 	}
 	sh := &wire.Share{V: wire.Version, App: "app", Service: svc, Revision: 1, Min: n, Max: n, Ordinals: []wire.Span{{To: n}}, Spec: spec}
 	if old := s.m.shares["app."+svc]; old != nil {
-		sh.Revision = old.Revision + 1
+		sh.Revision, sh.Restart, sh.RestartOf = old.Revision+1, old.Restart, old.RestartOf
 	}
 	s.m.shares["app."+svc] = sh
 	s.store(keyShare+"app."+svc, sh)
+}
+
+// again marks a service, or one ordinal of it (≥ 0), to be started again.
+func (s *sim) again(svc string, ordinal int) uint64 {
+	old := s.m.shares["app."+svc]
+	if old == nil {
+		return 0
+	}
+	s.marks++
+	next, r := *old, wire.Restart{N: s.marks, By: "admin", Why: "a test"}
+	if ordinal < 0 {
+		next.Restart, next.RestartOf = &r, nil
+	} else {
+		next.RestartOf = map[int]wire.Restart{ordinal: r}
+	}
+	s.m.shares["app."+svc] = &next
+	s.store(keyShare+"app."+svc, &next)
+	return s.marks
 }
 
 func (s *sim) unshare(svc string) {
@@ -182,6 +201,8 @@ func (f *fake) act(s *sim, name string) {
 		switch f.broken[o.Service] {
 		case "exit":
 			st.Phase, st.Ready, st.Why, st.LastExit = wire.PhaseExited, false, "exited with 7, 5 restarts in a row", &wire.Exit{Code: 7}
+		case "complete":
+			st.Phase, st.Ready, st.LastExit = wire.PhaseExited, false, &wire.Exit{}
 		case "refuse":
 			st.Phase, st.Ready, st.Why = wire.PhaseRefused, false, "needs 64Mi memory, 1Mi free"
 		}

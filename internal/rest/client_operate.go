@@ -17,6 +17,12 @@ func (c *Client) Scale(ctx context.Context, app, service string, replicas int) (
 	return r, err
 }
 
+// Restart asks for a new run; see Operating.
+func (c *Client) Restart(ctx context.Context, app string, q wire.RestartRequest) (r wire.RestartResult, err error) {
+	err = c.send(ctx, http.MethodPost, "/v1/applications/"+url.PathEscape(app)+"/restart", q, &r)
+	return r, err
+}
+
 // send sends a body in JSON and decodes the answer into out.
 func (c *Client) send(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)

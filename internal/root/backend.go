@@ -54,7 +54,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 			res.Change, res.Revision = "unchanged", old.Revision
 			return res, nil
 		}
-		app.Revision, app.Created = res.Revision, old.Created
+		app.Revision, app.Created, app.Restarts = res.Revision, old.Created, old.Restarts
 		res.Warnings = append(res.Warnings, takeScaled(&app, old)...)
 	}
 	if dryRun {

@@ -36,6 +36,7 @@ func (t *tx) delegate() {
 			s.Ordinals = append(s.Ordinals, wire.Span{From: i.Ordinal, To: i.Ordinal + 1})
 		}
 	}
+	t.restart(want)
 	for key, s := range want {
 		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
 			t.share(key, s)
@@ -51,7 +52,7 @@ func (t *tx) delegate() {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.Min == s.Min && old.Max == s.Max && slices.Equal(old.Ordinals, s.Ordinals) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.Min == s.Min && old.Max == s.Max && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
 		return true
 	}
 	if !records.Same(old, s) {

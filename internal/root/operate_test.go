@@ -3,12 +3,15 @@ package root
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -104,5 +107,115 @@ func TestScaleThatCannotBeStoredChangesNothing(t *testing.T) {
 	store.FailWrites(nil)
 	if v, err := b.Application(ctx, "shop"); err != nil || v.Services[1].Wanted != 3 || v.Revision != 1 {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A restart goes through the clusters one by one, and waits where what was
+// started again does not become ready.
+func TestARestartGoesFromClusterToCluster(t *testing.T) {
+	s := newSim(t, "c1", "c2", "c3")
+	for _, f := range s.fakes {
+		f.room = 2
+	}
+	s.apply("app", 6, nil)
+	s.ticks(3, time.Second)
+	if got := s.running("app"); got != 6 {
+		t.Fatalf("%d run\n%s", got, s.dump())
+	}
+	s.fakes["c2"].stuck = true
+	n := s.again("app", -1)
+	for range 10 {
+		s.tick(time.Second)
+		if ready, _ := s.endpoints("app"); ready < 4 {
+			t.Fatalf("only %d of 6 answer\n%s", ready, s.dump())
+		}
+	}
+	if s.fakes["c1"].busy != 2 || s.fakes["c2"].busy != 2 || s.fakes["c3"].busy != 0 {
+		t.Fatalf("restarted %d, %d, %d", s.fakes["c1"].busy, s.fakes["c2"].busy, s.fakes["c3"].busy)
+	}
+	s.restart() // and another process knows where it was
+	s.fakes["c2"].stuck = false
+	s.ticks(10, time.Second)
+	for name, f := range s.fakes {
+		if f.busy != 2 {
+			t.Errorf("%s restarted %d, want 2", name, f.busy)
+		}
+	}
+	for _, c := range s.m.clusters {
+		for _, r := range c.seen {
+			if r.Restarted != n {
+				t.Errorf("%s is at restart %d of %d", r.ID, r.Restarted, n)
+			}
+		}
+	}
+	// What is away is not waited for, and does it when it is back.
+	s.fakes["c1"].linked = false
+	s.tick(time.Second)
+	s.again("app", -1)
+	s.ticks(6, time.Second)
+	if s.fakes["c3"].busy != 4 || s.fakes["c1"].busy != 2 {
+		t.Errorf("c1 restarted %d, c3 %d", s.fakes["c1"].busy, s.fakes["c3"].busy)
+	}
+	s.fakes["c1"].linked = true
+	s.ticks(4, time.Second)
+	if s.fakes["c1"].busy != 4 {
+		t.Errorf("c1 restarted %d after it came back", s.fakes["c1"].busy)
+	}
+}
+
+func TestRestartIsStored(t *testing.T) {
+	ctx := context.Background()
+	store := bus.NewMemStore()
+	b := newTestBackend(t, store)
+	if _, err := b.Restart(ctx, "shop", wire.RestartRequest{}); code(err) != "no-such-application" {
+		t.Error(err)
+	}
+	if _, err := b.Apply(ctx, []byte(shop), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pass(ctx, time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+	two, nine := 2, 9
+	for _, tc := range []struct {
+		q    wire.RestartRequest
+		code string
+		n    int
+		want []string // marks after it
+	}{
+		{wire.RestartRequest{Service: "wbe"}, "no-such-service", 0, nil},
+		{wire.RestartRequest{Ordinal: &two}, "invalid-request", 0, nil},
+		{wire.RestartRequest{Service: "web", Ordinal: &nine}, "no-such-instance", 0, nil},
+		{wire.RestartRequest{Service: "web", Ordinal: &two}, "", 1, []string{"web.2=1"}},
+		{wire.RestartRequest{Service: "db"}, "", 1, []string{"db=2", "web.2=1"}},
+		{wire.RestartRequest{Service: "web"}, "", 3, []string{"db=2", "web=3"}},
+		{wire.RestartRequest{Service: "web", Ordinal: &two}, "", 1, []string{"db=2", "web=3", "web.2=4"}},
+		{wire.RestartRequest{Reason: "because"}, "", 4, []string{"db=5", "web=5"}},
+	} {
+		r, err := b.Restart(ctx, "shop", tc.q)
+		if code(err) != tc.code || len(r.Instances) != tc.n {
+			t.Errorf("%+v: %+v, %v", tc.q, r, err)
+		}
+		if tc.code != "" {
+			continue
+		}
+		var got []string
+		marks := newTestBackend(t, store).m.apps["shop"].Restarts
+		for _, k := range records.SortedKeys(marks) {
+			got = append(got, fmt.Sprintf("%s=%d", k, marks[k].N))
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%+v: marks %v, want %v", tc.q, got, tc.want)
+		}
+	}
+	// A revision leaves the marks, and a restart makes no revision.
+	if r, err := b.Apply(ctx, []byte(strings.Replace(shop, "3", "4", 1)), false); err != nil || r.Revision != 2 || b.m.apps["shop"].Restarts["web"].N != 5 {
+		t.Errorf("%+v, %v, marks %v", r, err, b.m.apps["shop"].Restarts)
+	}
+	// A root that was restored from a copy does not give out a mark twice.
+	b.m.clusters["edge"] = newCluster(clusterRecord{V: wire.Version, Name: "edge"}, time.Now())
+	b.m.clusters["edge"].seen["shop.web.0"] = &wire.Reported{Instance: wire.Instance{App: "shop", Restarted: 41}}
+	if r, err := b.Restart(ctx, "shop", wire.RestartRequest{}); err != nil || r.N != 42 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

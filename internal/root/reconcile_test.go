@@ -1,6 +1,7 @@
 package root
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -171,7 +172,9 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		for range 100 {
 			f := s.fakes[names[rng.IntN(3)]]
 			app := []string{"a", "b"}[rng.IntN(2)]
-			switch rng.IntN(8) {
+			switch rng.IntN(9) {
+			case 8:
+				s.again(app, rng.IntN(7)-1)
 			case 0, 1:
 				f.linked = !f.linked
 			case 2, 3:
@@ -194,6 +197,14 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 			f.linked, f.room = true, 12
 		}
 		s.ticks(700, time.Second)
+		for _, c := range s.m.clusters {
+			for _, r := range c.seen {
+				marks := s.m.apps[r.App].Restarts
+				if n := max(marks["web"].N, marks[fmt.Sprintf("web.%d", r.Ordinal)].N); r.Restarted < n {
+					t.Fatalf("seed %d: %s is at restart %d of %d\n%s", seed, r.ID, r.Restarted, n, s.dump())
+				}
+			}
+		}
 		for app, n := range apps {
 			if got := s.running(app); got != n {
 				t.Fatalf("seed %d: %d of %s run, want %d\n%s", seed, got, app, n, s.dump())

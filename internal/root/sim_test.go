@@ -3,6 +3,7 @@ package root
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,9 @@ type fake struct {
 	linked bool
 	shares map[string]wire.Share // as it fetched them last
 	runs   map[string]wire.Reported
-	room   int // instances it can take
+	room   int  // instances it can take
+	stuck  bool // what it starts again does not become ready
+	busy   int  // restarts
 	seq    uint64
 }
 
@@ -64,10 +67,28 @@ func (s *sim) apply(name string, replicas int, change func(*api.Service)) {
 	}
 	app := &wire.Application{V: wire.Version, Name: name, Revision: 1, Spec: &api.Application{Application: name, Services: map[string]*api.Service{"web": svc}}}
 	if old := s.m.apps[name]; old != nil {
-		app.Revision = old.Revision + 1
+		app.Revision, app.Restarts = old.Revision+1, old.Restarts
 	}
 	s.m.apps[name] = app
 	s.store(keyApp+name, app)
+}
+
+// again asks for a restart of an application, or of one ordinal of it (≥ 0).
+func (s *sim) again(name string, ordinal int) uint64 {
+	old := s.m.apps[name]
+	if old == nil || !old.Deleting.IsZero() {
+		return 0
+	}
+	q := wire.RestartRequest{Service: "web"}
+	if ordinal >= 0 {
+		q.Ordinal = &ordinal
+	}
+	next := *old
+	n := s.m.nextRestart(old)
+	next.Restarts = s.m.marked(old, q, wire.Restart{N: n, By: "admin"})
+	s.m.apps[name] = &next
+	s.store(keyApp+name, next)
+	return n
 }
 
 func (s *sim) delete(name string) {
@@ -168,10 +189,21 @@ func (f *fake) act(s *sim, name string) {
 			r = wire.Reported{Instance: wire.Instance{V: wire.Version, ID: id, App: sh.App, Service: sh.Service, Cluster: name}}
 		}
 		r.Revision = sh.Revision
+		r.Ordinal, _ = strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
+		n := sh.RestartOf[r.Ordinal].N
+		if sh.Restart != nil {
+			n = max(n, sh.Restart.N)
+		}
 		switch {
+		case r.State == wire.Running && r.Restarted < n:
+			// Once started again it takes a while to be ready.
+			r.Ready, r.Restarted, f.busy = false, n, f.busy+1
+		case r.State == wire.Running && !r.Ready && !f.stuck:
+			r.Ready = true
 		case r.State == wire.Running:
 		case taken < f.room:
 			taken++
+			r.Restarted = n
 			r.State, r.Ready, r.Address, r.Peer = wire.Running, true, name+":8474", "w-1"
 		default:
 			r.State, r.Reason = wire.Requested, "full"

@@ -68,7 +68,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			} else if reason == "" {
 				reason = notYet(&cur, app.Revision)
 			}
-		case cur.State == wire.Terminated:
+		case cur.State == wire.Terminated && cur.Revision == app.Revision:
 			holding++ // completed, and not to be run again
 		case reason == "":
 			reason = notYet(&cur, app.Revision)

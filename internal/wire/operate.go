@@ -12,6 +12,34 @@ type Scaled struct {
 	At       time.Time `json:"at"`
 }
 
+// Restart is a mark: what was started before it was asked for is to be started
+// again. Marks of a service are ordered by N, which grows and is never 0.
+type Restart struct {
+	N   uint64    `json:"n"`
+	By  string    `json:"by,omitempty"`
+	At  time.Time `json:"at,omitzero"`
+	Why string    `json:"why,omitempty"`
+}
+
+// RestartRequest asks for a new run of an application, of one of its services, or
+// of one instance.
+type RestartRequest struct {
+	Service string `json:"service,omitempty" maxLength:"63" doc:"only this service"`
+	// Ordinal of the only instance of Service that is meant.
+	Ordinal *int   `json:"ordinal,omitempty" minimum:"0" doc:"only the instance of the service with this ordinal"`
+	Reason  string `json:"reason,omitempty" maxLength:"200" doc:"why, for the history"`
+}
+
+// RestartResult says what will be started again. It is given after the wish is
+// durable.
+type RestartResult struct {
+	Name string `json:"name"` // of the application
+	// N is the mark: an instance has been started again when its Restarted is at
+	// least that.
+	N         uint64       `json:"n"`
+	Instances []InstanceID `json:"instances"`
+}
+
 // ScaleRequest asks for another number of replicas of a service.
 type ScaleRequest struct {
 	Replicas int `json:"replicas" minimum:"0" maximum:"10000" doc:"how many instances are to run"`

@@ -70,6 +70,11 @@ type Instance struct {
 	// Pinned is the worker that keeps a named volume of this instance, which for
 	// that reason runs nowhere else; "" while it has none.
 	Pinned string `json:"pinned,omitempty"`
+	// Restarted is the N of the latest Restart that was asked for when this
+	// incarnation was ordered, 0 if none was.
+	Restarted uint64 `json:"restarted,omitempty"`
+	// Program is the api.Service.ProgramID that this incarnation was ordered with.
+	Program string `json:"program,omitempty"`
 }
 
 // Placement names where an incarnation was put.
@@ -77,6 +82,8 @@ type Placement struct {
 	Worker      string    `json:"worker"`
 	Incarnation int       `json:"incarnation"`
 	Started     time.Time `json:"started,omitzero"`
+	// Restarted is Instance.Restarted of that incarnation.
+	Restarted uint64 `json:"restarted,omitempty"`
 }
 
 // Exit is how a process of an instance ended.
@@ -107,6 +114,10 @@ type Share struct {
 	Max       int          `json:"max"`
 	Ordinals  []Span       `json:"ordinals"`
 	Spec      *api.Service `json:"spec"`
+	// Restart is the latest mark that is for all of them, RestartOf the later ones
+	// for single ordinals.
+	Restart   *Restart        `json:"restart,omitempty"`
+	RestartOf map[int]Restart `json:"restart_of,omitempty"`
 }
 
 // Span is a half-open range of ordinals [From, To).

@@ -52,6 +52,9 @@ type Application struct {
 	// Scaled are the services whose number of replicas was set by a command, by
 	// name, for as long as no file says otherwise.
 	Scaled map[string]Scaled `json:"scaled,omitempty"`
+	// Restarts are the latest marks of services, by name ("web"), and of single
+	// instances that have later ones, by name and ordinal ("web.1").
+	Restarts map[string]Restart `json:"restarts,omitempty"`
 }
 
 // ApplyResult is the answer to an apply. It is given after the application is

@@ -32,6 +32,8 @@ type Fake struct {
 	ApplyAnswer  wire.ApplyResult
 	TokenAnswer  wire.TokenReply
 	JoinAnswer   wire.JoinReply
+	// RestartAnswer is what Restart says.
+	RestartAnswer wire.RestartResult
 	// Bearer is the valid bearer token of an administrator, "" none.
 	Bearer string
 	// People are those who may ask, by their bearer token.
@@ -47,6 +49,8 @@ type Fake struct {
 	// token requests.
 	Applied [][]byte
 	Tokens  []wire.TokenRequest
+	// Restarts are the requests that Restart got.
+	Restarts []wire.RestartRequest
 }
 
 var _ rest.Backend = (*Fake)(nil)

@@ -23,3 +23,19 @@ func (f *Fake) Scale(_ context.Context, app, service string, replicas int) (wire
 	}
 	return wire.ApplyResult{}, missing("service", app+"."+service)
 }
+
+// Restart answers RestartAnswer; Hook changes what there is.
+func (f *Fake) Restart(_ context.Context, app string, r wire.RestartRequest) (wire.RestartResult, error) {
+	end, err := f.begin("restart")
+	if err != nil {
+		return wire.RestartResult{}, err
+	}
+	defer end()
+	f.Restarts = append(f.Restarts, r)
+	for i := range f.Apps {
+		if f.Apps[i].Name == app {
+			return f.RestartAnswer, nil
+		}
+	}
+	return wire.RestartResult{}, missing("application", app)
+}

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const operatedHost = "operated.test"
+
+// TestOperating does to a running application what its people do, while requests
+// come in at gateways of two clusters.
+func TestOperating(t *testing.T) {
+	w := newWorld(t, 2, "edge")
+	w.addCluster("fog").answers()
+	w.addWorker("fog", "fog-1")
+	w.allReady()
+	w.root.apply(operated(3))
+	for _, x := range []string{"edge-1", "fog-1"} {
+		eventually(t, 5*time.Second, x+" routes to it", func() error {
+			_, err := fetch(w.worker[x].gateway, operatedHost, "/whoami")
+			return err
+		})
+	}
+	w.run("scale", w.scaleUpAndDown)
+	w.run("restart", w.restartRolls)
+}
+
+func operated(replicas int) string {
+	return fmt.Sprintf(`application: operated
+services:
+  front:
+    command: [testprogram]
+    replicas: %d # of the file
+    affinity: {cluster: [edge]}
+    ports:
+      - name: http
+        ingress: {host: %s}
+    readiness:
+      http: {path: /healthz}
+`, replicas, operatedHost)
+}
+
+// traffic to the application, at a gateway of each cluster.
+func (w *world) operatedTraffic(t *testing.T) *traffic {
+	t.Helper()
+	return sendTraffic(t, operatedHost, w.worker["edge-1"].gateway, w.worker["fog-1"].gateway)
+}
+
+// scaleUpAndDown changes the number by command: what runs goes on, the descriptor
+// says the new number, and the next file wins and says so.
+func (w *world) scaleUpAndDown(t *testing.T) {
+	f := w.operatedTraffic(t)
+	old := w.pids("operated")
+	w.root.ok("scale", "operated.front", "--replicas", "5")
+	up := w.pids("operated")
+	wantEqual(t, "instances after scaling up", len(up), 5)
+	out := w.root.ok("scale", "service/operated.front", "--replicas", "2")
+	if !strings.Contains(out, "holds: 2/2") {
+		t.Errorf("scale says %q", out)
+	}
+	down := w.pids("operated")
+	wantEqual(t, "instances after scaling down", len(down), 2)
+	for id, pid := range down {
+		wantEqual(t, "pid of "+id, pid, old[id])
+	}
+	if text := w.root.ok("get", "application/operated", "-o", "yaml"); !strings.Contains(text, "replicas: 2 # of the file") {
+		t.Errorf("the descriptor is\n%s", text)
+	}
+	r := verge(t, w.root.contextFile(), "apply", w.file("app-", operated(3)))
+	if r.code != 0 || !strings.Contains(r.err, "services.front.replicas: 2, set by verge scale") {
+		t.Errorf("apply: %d\n%s%s", r.code, r.out, r.err)
+	}
+	f.noneFailed(t)
+	if r := verge(t, w.cluster["edge"].contextFile(), "scale", "operated.front", "--replicas", "1"); r.code != 1 || !strings.Contains(r.err, "the root") {
+		t.Errorf("scale at the cluster: %d %s", r.code, r.err)
+	}
+}
+
+// restartRolls starts all instances again, each once, and then one of them.
+func (w *world) restartRolls(t *testing.T) {
+	f := w.operatedTraffic(t)
+	old := w.pids("operated")
+	out := w.root.ok("restart", "operated.front", "--reason", "a test")
+	if !strings.Contains(out, "3 instances restarted") {
+		t.Errorf("restart says %q", out)
+	}
+	now, views := w.pids("operated"), w.root.instances("operated")
+	wantEqual(t, "instances", len(now), 3)
+	for id, pid := range now {
+		if pid == old[id] {
+			t.Errorf("%s was not started again", id)
+		}
+		var why []string
+		for _, h := range views[id].History {
+			why = append(why, h.Why)
+		}
+		if text := strings.Join(why, "; "); !strings.Contains(text, "restarted by ") || !strings.Contains(text, ": a test") {
+			t.Errorf("history of %s: %s", id, text)
+		}
+	}
+	w.root.ok("restart", "instance/operated.front.1")
+	one := w.pids("operated")
+	for id, pid := range one {
+		wantEqual(t, "pid of "+id+" is another", pid != now[id], id == "operated.front.1")
+	}
+	f.noneFailed(t)
+	// A cluster that is away does it when it is back, and the command says so.
+	w.cluster["edge"].kill()
+	r := verge(t, w.root.contextFile(), "restart", "operated", "--timeout", "2s")
+	if r.code != 2 || !strings.Contains(r.err, "has not been started again yet") {
+		t.Errorf("restart of what is away: %d\n%s%s", r.code, r.out, r.err)
+	}
+	w.cluster["edge"].start()
+	eventually(t, 30*time.Second, "it was restarted", func() error {
+		for id, pid := range w.pids("operated") {
+			if pid == one[id] {
+				return fmt.Errorf("%s is still pid %d", id, pid)
+			}
+		}
+		return nil
+	})
+	w.root.holds("operated", 15*time.Second)
+}

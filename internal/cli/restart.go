@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) restartCommand() *cobra.Command {
+	var f waitFlags
+	reason := ""
+	cmd := &cobra.Command{
+		Use:   "restart APPLICATION | APPLICATION.SERVICE | instance/ID",
+		Short: "Start instances again, one after the other, and watch until they are ready",
+		Long: `Start instances again, one after the other, and watch until they are ready.
+
+Each stays where it is and begins its next incarnation, and only while the others
+of its service are ready. The wish is stored at the root: it is carried out even
+if the root, a cluster or a worker is restarted meanwhile, and a cluster that is
+away carries it out when it is back.
+Exit code 0: all are ready again; 1: an error, nothing was changed; 2: it was
+accepted but not all are ready yet.`,
+		Example: "  verge restart shop\n  verge restart shop.web --reason 'new certificate'\n  verge restart instance/shop.web.1",
+		Args:    oneOrTwoArgs("APPLICATION, APPLICATION.SERVICE or instance/ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			app, q, err := restartRef(args)
+			if err != nil {
+				return err
+			}
+			q.Reason = reason
+			return a.restart(cmd.Context(), app, q, f)
+		},
+	}
+	f.add(cmd, "accepted")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history of the instances")
+	return cmd
+}
+
+// restartRef reads what is to be restarted: "shop", "application/shop",
+// "shop.web", "service/shop.web", "shop.web.1" or "instance/shop.web.1".
+func restartRef(args []string) (app string, q wire.RestartRequest, err error) {
+	kind, name := "", args[0]
+	if len(args) == 2 || strings.Contains(name, "/") {
+		if kind, name, err = ref(args); err != nil {
+			return "", q, err
+		}
+	}
+	parts := strings.Split(name, ".")
+	byParts := map[int]string{1: kindApplication, 2: kindService, 3: kindInstance}
+	if kind == "" {
+		kind = byParts[len(parts)]
+	}
+	if kind == "" || byParts[len(parts)] != kind || slices.Contains(parts, "") {
+		return "", q, &userError{what: "not possible", why: strings.Join(args, " "), next: "write APPLICATION, APPLICATION.SERVICE or instance/APPLICATION.SERVICE.ORDINAL"}
+	}
+	if len(parts) > 1 {
+		q.Service = parts[1]
+	}
+	if len(parts) > 2 {
+		n, err := strconv.Atoi(parts[2])
+		if err != nil || n < 0 {
+			return "", q, &userError{what: "not the id of an instance", why: name, next: "list what there is with: verge get instances"}
+		}
+		q.Ordinal = &n
+	}
+	return parts[0], q, nil
+}
+
+func (a *app) restart(ctx context.Context, app string, q wire.RestartRequest, f waitFlags) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	steps := newProgress(a)
+	before, err := c.Instances(ctx, app, "")
+	if err != nil && !notFound(err) {
+		return err
+	}
+	steps.skip(before)
+	start := a.opts.Now()
+	result, err := c.Restart(ctx, app, q)
+	if err != nil {
+		return err
+	}
+	if err := a.printf("application/%s: restart of %s accepted", app, instancesOf(len(result.Instances))); err != nil {
+		return err
+	}
+	if f.noWait || len(result.Instances) == 0 {
+		return nil
+	}
+	if err := a.awaitRestart(ctx, c, result, f.timeout, steps); err != nil {
+		return err
+	}
+	return a.printf("application/%s: %s restarted and ready after %s", app, instancesOf(len(result.Instances)), took(a.opts.Now().Sub(start)))
+}
+
+func instancesOf(n int) string {
+	if n == 1 {
+		return "1 instance"
+	}
+	return fmt.Sprintf("%d instances", n)
+}
+
+// awaitRestart polls until every instance of r that is still there has been
+// started again and is ready, or has completed.
+func (a *app) awaitRestart(ctx context.Context, c *rest.Client, r wire.RestartResult, timeout time.Duration, steps *progress) error {
+	var left []string
+	err := a.poll(ctx, timeout, func() (bool, error) {
+		list, err := c.Instances(ctx, r.Name, "")
+		if err != nil && !notFound(err) {
+			return false, err
+		}
+		steps.show(list)
+		left = nil
+		for _, i := range list {
+			if slices.Contains(r.Instances, i.ID) && !i.Draining {
+				if why := unrestarted(i, r.N); why != "" {
+					left = append(left, i.ID+" "+why)
+				}
+			}
+		}
+		return len(left) == 0, nil
+	})
+	why := ""
+	switch {
+	case errors.Is(err, errTimeout):
+		why = "after " + api.Duration(timeout).String()
+	case errors.Is(err, context.Canceled):
+		why = "the wait was interrupted"
+	default:
+		return err
+	}
+	slices.Sort(left)
+	return &incompleteError{userError{
+		what: "application/" + r.Name + " was told to restart, and not all of it is ready again", why: why + "\n  " + strings.Join(left, "\n  "),
+		next: "it goes on by itself; look with: verge get instances --app " + r.Name,
+	}}
+}
+
+// unrestarted says what an instance lacks to have been restarted by mark n.
+func unrestarted(i wire.InstanceView, n uint64) string {
+	what := ""
+	switch {
+	case i.State == wire.Terminated && i.Restarted >= n:
+		return ""
+	case i.Unreachable:
+		what = "is unreachable"
+	case i.Restarted < n:
+		what = "has not been started again yet"
+	case !i.Ready:
+		what = "is not ready yet (" + string(i.State) + ")"
+	default:
+		return ""
+	}
+	if i.Reason != "" {
+		what += ": " + i.Reason
+	}
+	return what
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// start makes i the next incarnation of its instance, of the program that its
+// share asks for, and orders it.
+func (t *tx) start(i wire.Instance, s *wire.Share) {
+	i.Incarnation++
+	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, s.Spec.ProgramID()
+	i.Restarts = 0
+	t.put(i)
+	t.giveOrder(&i, s)
+}
+
+// restartOf is the latest restart that was asked for of an ordinal; the zero one
+// if none was.
+func restartOf(s *wire.Share, ordinal int) wire.Restart {
+	var last wire.Restart
+	if s.Restart != nil {
+		last = *s.Restart
+	}
+	if r, ok := s.RestartOf[ordinal]; ok && r.N > last.N {
+		last = r
+	}
+	return last
+}
+
+// asked says in words who wanted a restart, and why.
+func asked(r wire.Restart) string {
+	what := "restarted"
+	if r.By != "" {
+		what += " by " + r.By
+	}
+	if r.Why != "" {
+		what += ": " + r.Why
+	}
+	return what
+}
+
+// runAgain says why an instance that has completed is to run once more, "" if it
+// is not.
+func runAgain(i *wire.Instance, s *wire.Share) string {
+	if i == nil || i.State != wire.Terminated || i.Reason == stopped {
+		return ""
+	}
+	if r := restartOf(s, i.Ordinal); i.Restarted < r.N {
+		return asked(r)
+	}
+	// A record of an older build does not say what it ran.
+	if i.Revision != s.Revision && i.Program != "" && i.Program != s.Spec.ProgramID() {
+		return fmt.Sprintf("completed, and another program since revision %d", s.Revision)
+	}
+	return ""
+}
+
+// roll brings instances to the revision of their share, and starts again those of
+// which that was asked: what does not run at once, what runs one at a time, and
+// only while all its siblings are ready.
+func (t *tx) roll(now time.Time) {
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		var behind *wire.Instance
+		calm := true
+		for _, o := range ordinals(s) {
+			i := t.inst(instanceID(s.App, s.Service, o))
+			if i == nil {
+				continue
+			}
+			next := *i
+			next.Revision = s.Revision
+			if i.State == wire.Terminated { // completed, by the same program (fulfil)
+				t.put(next)
+				continue
+			}
+			old := t.m.orders[i.Worker+"."+i.ID]
+			update := otherProgram(old, s) || (i.Revision != s.Revision && (old == nil || !old.Spec.SameProgram(s.Spec)))
+			switch {
+			case !update && i.Restarted >= restartOf(s, o).N:
+				t.put(next) // with its new terms, if there are any
+				calm = calm && i.State == wire.Running && i.Ready && !i.Unreachable
+			case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
+				t.start(next, s)
+				calm = false
+			case i.State != wire.Running:
+				next.LastExit, next.Avoid = nil, nil // they say nothing about the new run
+				t.put(next)
+				calm = false
+			case i.Unreachable: // nobody is there to do it
+				calm = false
+			case behind == nil || (behind.Ready && !i.Ready):
+				behind = i // one that does not answer first: nobody misses it
+			}
+		}
+		if behind == nil || (!calm && behind.Ready) {
+			continue
+		}
+		why := asked(restartOf(s, behind.Ordinal))
+		if behind.Revision != s.Revision || behind.Restarted >= restartOf(s, behind.Ordinal).N {
+			why = fmt.Sprintf("updating to revision %d", s.Revision)
+		}
+		t.start(t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), why), s)
+	}
+}
+
+// otherProgram: an application that was deleted and applied anew begins again
+// with revision 1, and a cluster that was away may see only that.
+func otherProgram(o *wire.Order, s *wire.Share) bool {
+	return o != nil && o.Revision == s.Revision && o.Spec != s.Spec && !o.Spec.SameProgram(s.Spec)
+}
