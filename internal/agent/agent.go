@@ -22,6 +22,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
@@ -50,6 +51,11 @@ type Options struct {
 	DataAddr, Advertise, GatewayAddr string
 	Capacity                         api.Resources
 	Labels                           map[string]string
+	// Relabel brings other labels while it runs; nil: they stay.
+	Relabel <-chan map[string]string
+	// Ready is called, once, when the worker works: its engine has its orders, be
+	// the cluster there or not. Nil is nobody.
+	Ready func()
 	// Engine makes the engine of this process; nil starts one of its own.
 	Engine func(cfg wire.EngineConfig) (Hands, error)
 	// LogFormat and LogLevel are handed on to the engine.
@@ -74,6 +80,7 @@ type Agent struct {
 	handing sync.Mutex
 
 	mu     sync.Mutex
+	labels map[string]string
 	have   wire.Rev
 	orders map[string]*wire.Order
 	routes map[string]*wire.Route
@@ -94,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	a := &Agent{
-		opts: o, log: o.Log, changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		opts: o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
 		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
@@ -146,11 +153,30 @@ func Run(ctx context.Context, o Options) error {
 	defer watch.Wait()
 	defer cancel()
 	watch.Go(func() { a.watch(ctx, first.Seq) })
+	watch.Go(func() { a.relabel(ctx) })
+	if o.Ready != nil {
+		o.Ready()
+	}
 	err = a.lower(conn).Run(ctx)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
+}
+
+// relabel takes over other labels.
+func (a *Agent) relabel(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case labels := <-a.opts.Relabel:
+			a.mu.Lock()
+			a.labels = labels
+			a.mu.Unlock()
+			loop.Poke(a.changed)
+		}
+	}
 }
 
 // Lock makes sure that this is the only agent in a data directory.
@@ -408,7 +434,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	defer a.mu.Unlock()
 	info := wire.WorkerInfo{
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
-		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.opts.Labels,
+		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Problems: brief(a.problems()),

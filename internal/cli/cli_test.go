@@ -66,8 +66,8 @@ func (f *fixture) runContext(ctx context.Context, stdin string, args ...string) 
 	var out, errs bytes.Buffer
 	code := Main(ctx, args, strings.NewReader(stdin), &out, &errs, Options{
 		Version: "v-test",
-		Daemons: f.daemons,
-		Getenv:  func(k string) string { return f.env[k] },
+		Daemons: f.daemons, ConfigDir: filepath.Join(f.dir, "etc"),
+		Getenv: func(k string) string { return f.env[k] },
 		Now: func() time.Time {
 			f.mu.Lock()
 			defer f.mu.Unlock()

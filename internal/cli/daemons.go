@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -32,6 +33,10 @@ type Process struct {
 	Getenv func(string) string
 	// LogFormat is "text" or "json"; LogLevel "debug", "info", "warn" or "error".
 	LogFormat, LogLevel string
+	// Reread settles the flags anew, after a change of the files: it returns the
+	// same type of flags that the role was started with, and the names of those
+	// that changed since the start or the last Reread that succeeded.
+	Reread func() (flags any, changed []string, err error)
 }
 
 // RootFlags of verge root.
@@ -121,39 +126,124 @@ type DevFlags struct {
 }
 
 func (a *app) daemonCommands() []*cobra.Command {
-	return []*cobra.Command{a.devCommand(), a.rootDaemon(), a.clusterDaemon(), a.workerDaemon(), a.engineDaemon()}
+	d := a.opts.Daemons
+	worker := daemon(a, a.workerRole, d.Worker)
+	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker))
+	return []*cobra.Command{
+		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine),
+	}
 }
 
-// daemon makes the command of a role: its flags are read from the environment
-// where they are not given, then checked, then the role runs.
-func daemon[F any](a *app, cmd *cobra.Command, f *F, p *Process, check func() error, run func(context.Context, F) error) *cobra.Command {
+// role is the command of a daemon with the flags that it fills in.
+type role[F any] struct {
+	cmd     *cobra.Command
+	flags   *F
+	process *Process
+	// check fills in what depends on the machine, and refuses what cannot be.
+	check func() error
+	// config names the files with settings for it, "" if there are none.
+	config string
+	// origin says where a setting came from, by the name of its flag.
+	origin map[string]string
+}
+
+// newRole prepares the command of a role.
+func newRole[F any](a *app, cmd *cobra.Command, f *F, p *Process, config string, check func() error) *role[F] {
 	*p = Process{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv}
 	cmd.Args = noArgs
+	if config != "" {
+		cmd.Flags().String(configFlag, "", "file with settings, a line of name: value for each flag (default: /etc/verge/"+config+".yaml; without root rights $XDG_CONFIG_HOME/verge/"+config+".yaml)")
+	}
 	cmd.Flags().StringVar(&p.LogFormat, "log-format", "text", "form of the log: text, json")
 	cmd.Flags().StringVar(&p.LogLevel, "log-level", "info", "least level of the log: debug, info, warn, error")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := a.flagsFromEnvironment(cmd); err != nil {
-			return err
+	return &role[F]{cmd: cmd, flags: f, process: p, check: check, config: config, origin: map[string]string{}}
+}
+
+// settle completes the flags from the environment and from the files, in this
+// order, and checks them.
+func (r *role[F]) settle(a *app) error {
+	for _, f := range givenFlags(r.cmd) {
+		r.origin[f.Name] = "command line"
+	}
+	if err := a.flagsFromEnvironment(r.cmd, r.origin); err != nil {
+		return err
+	}
+	if f := r.cmd.Flags().Lookup(configFlag); f != nil {
+		main := f.Value.String()
+		if main == "" {
+			main = a.configFile(r.config)
 		}
-		err := oneOf("--log-format", p.LogFormat, "text", "json")
+		files, err := configFiles(main, f.Changed)
 		if err == nil {
-			err = oneOf("--log-level", p.LogLevel, "debug", "info", "warn", "error")
-		}
-		if err == nil {
-			err = check()
+			err = flagsFromFiles(r.cmd, files, r.cmd.Name() == r.config, r.origin)
 		}
 		if err != nil {
-			return usageError(cmd, "%v", err)
+			return err
+		}
+	}
+	err := oneOf("--log-format", r.process.LogFormat, "text", "json")
+	if err == nil {
+		err = oneOf("--log-level", r.process.LogLevel, "debug", "info", "warn", "error")
+	}
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return usageError(r.cmd, "%v", err)
+	}
+	return nil
+}
+
+// daemon makes the command of a role: its flags are completed and checked, then
+// the role runs.
+func daemon[F any](a *app, build func() *role[F], run func(context.Context, F) error) *cobra.Command {
+	r := build()
+	r.cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// The values are those of the command line until the role has settled.
+		line := map[string]any{}
+		for _, f := range givenFlags(cmd) {
+			line[f.Name] = textOf(f)
+		}
+		if err := r.settle(a); err != nil {
+			return err
 		}
 		if run == nil {
 			return &userError{what: cmd.Name(), why: "this build does not have that role", next: "use a full build of verge"}
 		}
-		return run(cmd.Context(), *f)
+		r.process.Reread = func() (any, []string, error) { return reread(a, build, line, r.cmd) }
+		return run(cmd.Context(), *r.flags)
 	}
-	return cmd
+	return r.cmd
 }
 
-func (a *app) rootDaemon() *cobra.Command {
+// reread settles the flags anew, and names those that are others now.
+func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobra.Command) (any, []string, error) {
+	r := build()
+	for name, value := range line {
+		f := r.cmd.Flags().Lookup(name)
+		if err := setText(f, value); err != nil {
+			return nil, nil, fmt.Errorf("--%s: %w", name, err)
+		}
+		f.Changed = true
+	}
+	if err := r.settle(a); err != nil {
+		return nil, nil, err
+	}
+	var changed []string
+	for _, f := range sortedFlags(r.cmd) {
+		if was := old.Flags().Lookup(f.Name); was == nil || was.Value.String() != f.Value.String() {
+			changed = append(changed, f.Name)
+			if was != nil {
+				if err := setText(was, textOf(f)); err != nil { // so that the next time compares with this one
+					return nil, nil, fmt.Errorf("--%s: %w", f.Name, err)
+				}
+			}
+		}
+	}
+	return *r.flags, changed, nil
+}
+
+func (a *app) rootRole() *role[RootFlags] {
 	f := &RootFlags{}
 	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
 	fl := cmd.Flags()
@@ -162,18 +252,18 @@ func (a *app) rootDaemon() *cobra.Command {
 	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address that clusters connect to")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
 	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
-	return daemon(a, cmd, f, &f.Process, func() error {
+	return newRole(a, cmd, f, &f.Process, "root", func() error {
 		if f.ClusterDeadAfter <= 0 {
 			return errMustBe("--cluster-dead-after", f.ClusterDeadAfter, "more than 0")
 		}
 		return firstError(a.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link), hosts("--advertise", f.Advertise))
-	}, a.opts.Daemons.Root)
+	})
 }
 
 // maxInterval is the longest time between two reports (λ).
 const maxInterval = 10 * time.Second
 
-func (a *app) clusterDaemon() *cobra.Command {
+func (a *app) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}
 	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
 	fl := cmd.Flags()
@@ -187,16 +277,16 @@ func (a *app) clusterDaemon() *cobra.Command {
 	fl.StringSliceVar(&f.Areas, "area", nil, "area that this cluster serves (repeatable)")
 	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
-	return daemon(a, cmd, f, &f.Process, func() error {
+	return newRole(a, cmd, f, &f.Process, "cluster", func() error {
 		if f.Interval < time.Second || f.Interval > maxInterval {
 			return errMustBe("--interval", f.Interval, "1s to 10s")
 		}
 		return firstError(a.dataDir(&f.DataDir, "cluster"), optionalLabel("--name", f.Name), address("--link", f.Link),
 			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas))
-	}, a.opts.Daemons.Cluster)
+	})
 }
 
-func (a *app) workerDaemon() *cobra.Command {
+func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
 	var reserve string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
@@ -213,43 +303,42 @@ func (a *app) workerDaemon() *cobra.Command {
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
-	cmd.AddCommand(a.workerStop())
-	return daemon(a, cmd, f, &f.Process, func() (err error) {
+	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err
 		}
 		noneIsEmpty(&f.Data, &f.Gateway)
 		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
 			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway))
-	}, a.opts.Daemons.Worker)
+	})
 }
 
-func (a *app) workerStop() *cobra.Command {
+func (a *app) workerStopRole() *role[StopFlags] {
 	f := &StopFlags{}
 	cmd := &cobra.Command{
 		Use: "stop", Short: "Stop the instances that a worker left running",
 		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. When it has ended, this stops them too.",
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
-	return daemon(a, cmd, f, &f.Process, func() error { return a.dataDir(&f.DataDir, "worker") }, a.opts.Daemons.StopWorker)
+	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
 }
 
-func (a *app) engineDaemon() *cobra.Command {
+func (a *app) engineRole() *role[EngineFlags] {
 	f := &EngineFlags{}
 	cmd := &cobra.Command{Use: "engine", Short: "Run the engine of a worker (started by verge worker)", Hidden: true}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "folder with the configuration that the agent wrote")
-	return daemon(a, cmd, f, &f.Process, func() error {
+	return newRole(a, cmd, f, &f.Process, "", func() error {
 		if f.DataDir == "" {
 			return errMustBe("--data-dir", `""`, "given")
 		}
 		return nil
-	}, a.opts.Daemons.Engine)
+	})
 }
 
 // maxDevWorkers bounds what one process takes on.
 const maxDevWorkers = 100
 
-func (a *app) devCommand() *cobra.Command {
+func (a *app) devRole() *role[DevFlags] {
 	f := &DevFlags{}
 	cmd := &cobra.Command{Use: "dev", Short: "Run root, clusters and workers in one process, to try things out"}
 	fl := cmd.Flags()
@@ -258,7 +347,7 @@ func (a *app) devCommand() *cobra.Command {
 	fl.IntVar(&f.Workers, "workers", 2, "workers in each cluster")
 	fl.StringVar(&f.API, "api", "127.0.0.1:8470", "address of the HTTP interface")
 	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests, none for no gateway")
-	return daemon(a, cmd, f, &f.Process, func() error {
+	return newRole(a, cmd, f, &f.Process, "", func() error {
 		if f.Workers < 1 || f.Workers > maxDevWorkers {
 			return errMustBe("--workers", f.Workers, "1 to 100")
 		}
@@ -267,5 +356,5 @@ func (a *app) devCommand() *cobra.Command {
 		}
 		noneIsEmpty(&f.Gateway)
 		return firstError(labels("--clusters", f.Clusters), distinct("--clusters", f.Clusters), address("--api", f.API), optionalAddress("--gateway", f.Gateway))
-	}, a.opts.Daemons.Dev)
+	})
 }

@@ -33,6 +33,9 @@ type Options struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Getenv reads the environment; nil is os.Getenv.
 	Getenv func(string) string
+	// ConfigDir has the files with settings of daemons; "" is /etc/verge, or
+	// without root rights the folder verge of the user's configuration.
+	ConfigDir string
 }
 
 // app is one run of the command line.
@@ -108,7 +111,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{
 		a.applyCommand(), a.validateCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
 		a.scaleCommand(), a.restartCommand(),
-		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(),
+		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

@@ -19,9 +19,9 @@ import (
 const noneWord = "none"
 
 // flagsFromEnvironment sets each flag of cmd that was not given from
-// VERGE_<FLAG>. Only daemons do that: VERGE_API of a root must not change what
-// a client's --api means.
-func (a *app) flagsFromEnvironment(cmd *cobra.Command) error {
+// VERGE_<FLAG>, and tells origin so. Only daemons do that: VERGE_API of a root
+// must not change what a client's --api means.
+func (a *app) flagsFromEnvironment(cmd *cobra.Command, origin map[string]string) error {
 	var first error
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed || f.Name == "help" || first != nil {
@@ -35,6 +35,7 @@ func (a *app) flagsFromEnvironment(cmd *cobra.Command) error {
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
 			first = usageError(cmd, "environment variable %s: %v", name, err)
 		}
+		origin[f.Name] = name
 	})
 	return first
 }

@@ -175,7 +175,10 @@ func apply[T any](m map[string]*T, key string, ch wire.Change) error {
 
 // answer serves the root's questions, as far as the operator lets details leave.
 func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
-	if !c.m.details {
+	c.mu.Lock()
+	details := c.m.details
+	c.mu.Unlock()
+	if !details {
 		return nil, fmt.Errorf("cluster %s keeps its details to itself; ask it directly with a context of its own", c.name)
 	}
 	switch q.What {

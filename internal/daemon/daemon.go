@@ -27,25 +27,25 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	})
 }
 
-// logger of a daemon. A daemon outlives whoever reads what it prints: a pipe that
-// is closed is an error of the write and not the end of the process.
-func logger(p cli.Process) (*slog.Logger, error) {
+// newService prepares a daemon. A daemon outlives whoever reads what it prints: a
+// pipe that is closed is an error of the write and not the end of the process.
+func newService(p cli.Process) (*service, error) {
 	signal.Ignore(syscall.SIGPIPE)
-	var level slog.Level
+	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
 		return nil, fmt.Errorf("log level %q: %w", p.LogLevel, err)
 	}
-	return obs.NewLogger(p.Stderr, p.LogFormat, level), nil
+	return &service{log: obs.NewLogger(p.Stderr, p.LogFormat, level), level: level, manager: newManager(), process: p}, nil
 }
 
 func runRoot(ctx context.Context, f cli.RootFlags) error {
-	log, err := logger(f.Process)
+	s, err := newService(f.Process)
 	if err != nil {
 		return err
 	}
 	r, err := root.Start(ctx, root.Options{
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
-		Log: log.With("role", "root"),
+		Log: s.log.With("role", "root"),
 	})
 	if err != nil {
 		return err
@@ -54,19 +54,24 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	say(f.Process, "root ready at https://%s, clusters connect to %s", r.Addr(), r.Link()[0])
 	say(f.Process, "administrator's context: %s", r.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --cluster NAME", r.ContextFile())
+	defer onReload(ctx, s, []string{"cluster-dead-after"}, func(f cli.RootFlags) {
+		s.setLevel(f.LogLevel)
+		r.SetDeadAfter(f.ClusterDeadAfter)
+	})()
+	defer s.ready()()
 	<-ctx.Done()
 	return nil
 }
 
 func runCluster(ctx context.Context, f cli.ClusterFlags) error {
-	log, err := logger(f.Process)
+	s, err := newService(f.Process)
 	if err != nil {
 		return err
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
 		Advertise: f.Advertise, Areas: f.Areas, Details: f.ShareDetails, Lambda: f.Interval,
-		Log: log.With("role", "cluster"),
+		Log: s.log.With("role", "cluster"),
 	})
 	if err != nil {
 		return err
@@ -75,12 +80,17 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
 	say(f.Process, "operator's context: %s", c.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
+	defer onReload(ctx, s, []string{"area", "share-details", "interval"}, func(f cli.ClusterFlags) {
+		s.setLevel(f.LogLevel)
+		c.Set(cluster.Settings{Areas: f.Areas, Details: f.ShareDetails, Lambda: f.Interval})
+	})()
+	defer s.ready()()
 	<-ctx.Done()
 	return nil
 }
 
 func runWorker(ctx context.Context, f cli.WorkerFlags) error {
-	log, err := logger(f.Process)
+	s, err := newService(f.Process)
 	if err != nil {
 		return err
 	}
@@ -88,10 +98,21 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
+	relabel := make(chan map[string]string)
+	defer onReload(ctx, s, []string{"label"}, func(f cli.WorkerFlags) {
+		s.setLevel(f.LogLevel)
+		select {
+		case relabel <- f.Labels:
+		case <-ctx.Done():
+		}
+	})()
+	ending := func() {}
+	defer func() { ending() }()
 	return agent.Run(ctx, agent.Options{
+		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Capacity: capacity, Labels: f.Labels,
-		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: log.With("role", "worker", "worker", f.Name),
+		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})
 }
 
@@ -105,11 +126,11 @@ func stopWorker(ctx context.Context, f cli.StopFlags) error {
 }
 
 func runEngine(ctx context.Context, f cli.EngineFlags) error {
-	log, err := logger(f.Process)
+	s, err := newService(f.Process)
 	if err != nil {
 		return err
 	}
-	return engine.Main(ctx, f.DataDir, obs.Version(), log.With("role", "engine"))
+	return engine.Main(ctx, f.DataDir, obs.Version(), s.log.With("role", "engine"))
 }
 
 // say tells whoever started the process something that is no log line.

@@ -50,10 +50,11 @@ type dev struct {
 // runDev starts everything, says so, and stops everything when ctx ends.
 func runDev(ctx context.Context, f cli.DevFlags) (err error) {
 	begin := time.Now()
-	log, err := logger(f.Process)
+	s, err := newService(f.Process)
 	if err != nil {
 		return err
 	}
+	log := s.log
 	d := &dev{flags: f, log: log, dir: f.DataDir}
 	if d.dir == "" {
 		if d.dir, err = os.MkdirTemp("", "verge-dev-"); err != nil {

@@ -31,7 +31,7 @@ var secretText = regexp.MustCompile(`verge-(?:join|api)-\d+\.[\w-]+` +
 // attributes by their name (the last word of it, or of a group around them),
 // texts and errors by their content, messages too. It does not look into
 // structures: log their fields.
-func NewLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
+func NewLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: redact}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))

@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/verge-edge/verge/internal/cli"
+)
+
+// manager is the service manager that started this process (systemd with
+// Type=notify), told on a socket of its own how far the process is. The zero
+// manager is nobody. A library for it is there, but reads the environment anew at
+// each call, and what a worker's engine and instances inherit must not have it.
+type manager struct{ socket string }
+
+func newManager() manager {
+	m := manager{socket: os.Getenv("NOTIFY_SOCKET")}
+	_ = os.Unsetenv("NOTIFY_SOCKET") // fails for names with a = only
+	return m
+}
+
+// tell sends a state, for example "READY=1". It is lost where nobody listens.
+func (m manager) tell(log *slog.Logger, state string) {
+	if m.socket == "" {
+		return
+	}
+	name := m.socket
+	if strings.HasPrefix(name, "@") {
+		name = "\x00" + name[1:]
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err == nil {
+		_, err = c.Write([]byte(state))
+		_ = c.Close() // a datagram has been sent, or not
+	}
+	if err != nil {
+		log.Warn("the service manager cannot be told", "state", state, "error", err)
+	}
+}
+
+// service is what a daemon needs around its role.
+type service struct {
+	log     *slog.Logger
+	level   *slog.LevelVar
+	manager manager
+	process cli.Process
+}
+
+// ready says that the role serves, and returns what says that it ends.
+func (s *service) ready() (ending func()) {
+	s.manager.tell(s.log, "READY=1")
+	return func() { s.manager.tell(s.log, "STOPPING=1") }
+}
+
+// onReload reads the settings again at each SIGHUP until stop is called, which
+// waits for the last of them. live are the settings that apply brings into force;
+// what else has changed is said to need a restart.
+func onReload[F any](ctx context.Context, s *service, live []string, apply func(F)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangup:
+				reload(s, live, apply)
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+		work.Wait()
+	}
+}
+
+func reload[F any](s *service, live []string, apply func(F)) {
+	s.manager.tell(s.log, "RELOADING=1")
+	defer s.manager.tell(s.log, "READY=1")
+	flags, changed, err := s.process.Reread()
+	if err != nil {
+		s.log.Error("the settings cannot be read again, those before go on", "error", err)
+		return
+	}
+	f, ok := flags.(F)
+	if !ok {
+		return // of another role: there is no such thing
+	}
+	var now, later []string
+	for _, name := range changed {
+		if name == "log-level" || slices.Contains(live, name) {
+			now = append(now, name)
+		} else {
+			later = append(later, name)
+		}
+	}
+	apply(f)
+	s.log.Info("settings read again", "changed", strings.Join(now, " "))
+	if len(later) > 0 {
+		s.log.Warn("settings that a restart brings into force", "changed", strings.Join(later, " "))
+	}
+}
+
+// setLevel changes the least level that is logged.
+func (s *service) setLevel(text string) {
+	if err := s.level.UnmarshalText([]byte(text)); err != nil {
+		s.log.Error("log level", "error", err) // it was checked before
+	}
+}
