@@ -23,6 +23,7 @@ import (
 type core struct {
 	name   string
 	areas  []string
+	site   wire.Site     // what the operator says about it
 	lambda time.Duration // longest between two reports of a worker; 0 is the workers' own
 	log    *slog.Logger
 	events *obs.Events
@@ -51,6 +52,7 @@ type core struct {
 func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
 	c.wake, c.upChanged = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.m = newModel(c.name, details, now)
+	c.m.site = c.site
 	c.lastPass, c.planned = now, loop.Tick
 	c.upErr = errors.New("not connected yet")
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
@@ -96,14 +98,14 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	next := newModel(c.m.name, c.m.details, c.m.started)
-	next.peer, next.waits, next.alone = c.m.peer, c.m.waits, c.m.alone
+	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
 		return err
 	}
 	for name, w := range next.workers {
 		if old := c.m.workers[name]; old != nil {
-			old.workerRecord = w.workerRecord
+			old.workerRecord, old.labels = w.workerRecord, w.labels
 			next.workers[name] = old
 		}
 	}

@@ -89,7 +89,7 @@ func (m *model) reported(i *wire.Instance) *wire.Reported {
 	if m.details {
 		return up
 	}
-	up.Worker = ""
+	up.Worker, up.Pinned = "", ""
 	up.History = slices.Clone(i.History)
 	for n := range up.History {
 		if strings.HasPrefix(up.History[n].Tier, "worker/") {
@@ -102,10 +102,9 @@ func (m *model) reported(i *wire.Instance) *wire.Reported {
 // aggregate is all that the root learns about the inside.
 func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	t := m.begin()
-	use := t.usage()
-	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details}
+	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details, Site: m.site}
 	runtimes := map[string]bool{}
-	views := t.views("", use)
+	views := t.views("", "", t.usage())
 	slices.SortFunc(views, func(a, b place.WorkerView) int { return cmp.Compare(a.ID, b.ID) })
 	for _, v := range views {
 		if !v.Suspect {
@@ -116,6 +115,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	}
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	agg.CPU, agg.Memory, agg.Disk, agg.Capacity, agg.Workers, agg.Suspect = place.Aggregate(views)
+	place.Describe(views, &agg)
 	return agg
 }
 
@@ -123,7 +123,8 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 // time: another number of workers, or a free amount that moved by more than 5 %.
 func significant(a, b wire.Aggregate) bool {
 	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Reflects != b.Reflects ||
-		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details {
+		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
+		!place.SameDescription(&a, &b) || !records.Same(a.Site, b.Site) {
 		return true
 	}
 	moved := func(x, y wire.Spread) bool {

@@ -56,6 +56,17 @@ type worker struct {
 	over      int       // reported changes that were too many, as far as that was said
 	inbox     exchange.Inbox
 	status    map[wire.InstanceID]wire.InstanceStatus
+	// labels are its own over those of the site; nil where the site has none.
+	labels map[string]string
+}
+
+// learn takes over what is stored about a worker.
+func (w *worker) learn(rec workerRecord, site map[string]string) {
+	w.workerRecord, w.labels = rec, nil
+	if len(site) > 0 {
+		w.labels = maps.Clone(site)
+		maps.Copy(w.labels, rec.Info.Labels)
+	}
 }
 
 // model is all that a cluster knows. It is only touched under the mutex of its
@@ -63,6 +74,7 @@ type worker struct {
 type model struct {
 	name    string
 	details bool // whether details about workers may leave the cluster
+	site    wire.Site
 	shares  map[string]*wire.Share
 	far     map[string]*wire.Route
 	insts   map[wire.InstanceID]*wire.Instance
@@ -106,7 +118,9 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 			if err := records.Decode(e, recs, r); err != nil {
 				return err
 			}
-			m.workers[r] = newWorker(*recs[r], now)
+			w := newWorker(*recs[r], now)
+			w.learn(*recs[r], m.site.Labels)
+			m.workers[r] = w
 			return nil
 		}},
 	}
@@ -137,6 +151,9 @@ type tx struct {
 	// nudge are the workers whose desired state changes; all of them if all.
 	nudge map[string]bool
 	all   bool
+	// use and apart are made when they are first asked for.
+	use   map[string]*usage
+	apart map[string][]string
 	// events in words, for people.
 	events []event
 }
@@ -311,19 +328,6 @@ func (t *tx) usage() map[string]*usage {
 		if i.Shadow != nil && i.Shadow.Worker != i.Worker {
 			add(i.Shadow.Worker, i)
 		}
-	}
-	return out
-}
-
-// views are the workers as the scheduler sees them for one service.
-func (t *tx) views(svc string, use map[string]*usage) []place.WorkerView {
-	out := make([]place.WorkerView, 0, len(t.m.workers))
-	for name, w := range t.m.workers {
-		u := use[name]
-		out = append(out, place.WorkerView{
-			ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity,
-			Used: u.used, Suspect: w.suspect || !w.everHeard, Same: u.same[svc],
-		})
 	}
 	return out
 }

@@ -43,6 +43,7 @@ func (m *model) step(now time.Time) *tx {
 			t.end(i.ID, now)
 		}
 	}
+	t.use = nil // what was observed changed it
 	t.roll(now)
 	t.place(now)
 	t.sweepOrders()
@@ -125,7 +126,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 // observe takes over what the worker of an instance says about it, and what its
 // silence says.
 func (t *tx) observe(id wire.InstanceID, now time.Time) {
-	i := *t.inst(id)
+	i := t.unpin(*t.inst(id))
 	if i.Worker == "" {
 		t.put(t.settle(i, now)) // given back for want of a place; the lost one may return
 		return
@@ -133,8 +134,9 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 	w := t.m.workers[i.Worker]
 	if w == nil {
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
-			t.put(t.advance(i, wire.Failed, now, t.m.tier(), "its worker was removed"))
+			i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker was removed")
 		}
+		t.put(i)
 		return
 	}
 	st, known := w.status[id]
@@ -159,6 +161,9 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 		return i
 	}
 	i.Unreachable = i.State == wire.Running
+	if i.Pinned != "" { // what it has stored is nowhere else
+		return i
+	}
 	if t.m.alone || now.Sub(w.since) < t.m.replaceAfter(&i, w) {
 		return i
 	}
@@ -264,7 +269,7 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 		keep = s.Spec.OnReturn
 		// An order keeps its revision for as long as its program does not change.
 		o := t.m.orders[sh.Worker+"."+i.ID]
-		outdated = outdated && (o == nil || !o.Spec.SameProgram(s.Spec))
+		outdated = outdated && (o == nil || !o.Spec.SameProgram(s.Spec)) || t.unfit(&i, sh.Worker, s) != ""
 	}
 	replaced := i.Worker != ""
 	if runs && (keep == "original" || !replaced) && !outdated {
@@ -322,7 +327,6 @@ func (t *tx) end(id wire.InstanceID, now time.Time) {
 
 // place finds a worker for every instance that has none.
 func (t *tx) place(now time.Time) {
-	var use map[string]*usage
 	for _, i := range t.instances() {
 		// What was given back stays ours to place until the root takes it away.
 		waiting := i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested
@@ -333,10 +337,7 @@ func (t *tx) place(now time.Time) {
 		if i.State == wire.Failed && restartNever(s, i) {
 			continue
 		}
-		if use == nil {
-			use = t.usage()
-		}
-		t.placeOne(*i, s, use, now)
+		t.placeOne(*i, s, now)
 	}
 }
 
@@ -347,18 +348,12 @@ func restartNever(s *wire.Share, i *wire.Instance) bool {
 		i.Restarted >= restartOf(s, i.Ordinal).N && (i.Program == "" || i.Program == s.Spec.ProgramID())
 }
 
-func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now time.Time) {
+func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
 	avoid := i.Avoid
 	if i.Shadow != nil {
 		avoid = appendOnce(slices.Clone(avoid), i.Shadow.Worker)
 	}
-	key := i.App + "." + i.Service
-	begin := time.Now()
-	d := place.Schedule(t.views(key, use), place.Request{
-		Instance: i.ID, Count: 1, Runtime: s.Spec.Runtime, Demand: s.Spec.Resources,
-		Spread: s.Spec.Spread, Scheduler: s.Spec.Scheduler, Avoid: avoid,
-	})
-	d.TookNs = time.Since(begin).Nanoseconds()
+	d := t.schedule(&i, s, avoid)
 	if d.Chosen == "" {
 		t.unplaced(i, d, now)
 		return
@@ -367,16 +362,7 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, use map[string]*usage, now
 		i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "there is room again")
 	}
 	i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "placed on a worker")
-	i.Worker = d.Chosen
-	i.Unreachable = false
-	t.start(i, s)
-	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-	if u := use[d.Chosen]; u != nil {
-		u.used.CPU += s.Spec.Resources.CPU
-		u.used.Memory += s.Spec.Resources.Memory
-		u.used.Disk += s.Spec.Resources.Disk
-		u.same[key]++
-	}
+	t.assign(i, s, d, now)
 }
 
 // unplaced is what becomes of an instance that no worker can take: while the
@@ -388,12 +374,13 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	if why := failure(&i); len(i.Avoid) > 0 && why != "" {
 		reason += "; it failed because: " + why
 	}
+	pinned := i.Pinned != "" // nobody else could take it: it waits here for its worker
 	switch {
-	case i.State == wire.Requested && len(i.Avoid) > 0 && max(now.Sub(i.Since), i.Since.Sub(now)) >= forgiveAfter:
+	case (i.State == wire.Requested || pinned) && len(i.Avoid) > 0 && max(now.Sub(i.Since), i.Since.Sub(now)) >= forgiveAfter:
 		// Failing again where it failed is better than not running at all, but not
 		// in a hurry.
 		i.Avoid = nil
-	case t.m.gathering(now), i.State == wire.Requested:
+	case t.m.gathering(now), i.State == wire.Requested, pinned:
 		i.Reason = reason
 	default:
 		i = t.advance(i, wire.Requested, now, t.m.tier(), reason)

@@ -11,6 +11,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+var ssd = map[string]string{"disk": "ssd"}
+
 func TestAShareIsFulfilled(t *testing.T) {
 	s := newSim(t, "w1", "w2")
 	s.share("web", 4, nil)
@@ -229,6 +231,9 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := newSim(t, "w1", "w2", "w3")
 		names := []string{"w1", "w2", "w3"}
+		for _, w := range names[1:] {
+			s.know(w, func(w *wire.WorkerInfo) { w.Labels = ssd })
+		}
 		services := map[string]int{}
 		for range 120 {
 			w := s.fakes[names[rng.IntN(3)]]
@@ -247,8 +252,9 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				after := api.Duration(rng.IntN(10)) * api.Duration(time.Second)
 				keep := []string{"original", "replacement", "newest"}[rng.IntN(3)]
 				rev := fmt.Sprint(rng.IntN(2))
+				labels := []map[string]string{nil, ssd}[rng.IntN(2)]
 				s.share(svc, services[svc], func(v *api.Service) {
-					v.ReplaceAfter, v.OnReturn, v.Env = &after, keep, map[string]string{"R": rev}
+					v.ReplaceAfter, v.OnReturn, v.Env, v.Affinity.Labels = &after, keep, map[string]string{"R": rev}, labels
 				})
 			case 5:
 				s.unshare(svc)
@@ -275,6 +281,11 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 			}
 			if ready, suspect := s.endpoints(svc); ready != n || suspect != 0 {
 				t.Fatalf("seed %d: service %s has %d ready and %d suspect endpoints, want %d\n%s", seed, svc, ready, suspect, n, s.dump())
+			}
+			for o := range n {
+				if i := s.inst(fmt.Sprintf("app.%s.%d", svc, o)); s.m.shares["app."+svc].Spec.Affinity.Labels != nil && i.Worker == "w1" {
+					t.Fatalf("seed %d: %s is on a worker that it may not be on\n%s", seed, i.ID, s.dump())
+				}
 			}
 		}
 	}

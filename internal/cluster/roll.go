@@ -14,6 +14,7 @@ func (t *tx) start(i wire.Instance, s *wire.Share) {
 	i.Incarnation++
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, s.Spec.ProgramID()
 	i.Restarts = 0
+	pin(&i, s)
 	t.put(i)
 	t.giveOrder(&i, s)
 }
@@ -61,11 +62,13 @@ func runAgain(i *wire.Instance, s *wire.Share) string {
 
 // roll brings instances to the revision of their share, and starts again those of
 // which that was asked: what does not run at once, what runs one at a time, and
-// only while all its siblings are ready.
+// only while all its siblings are ready. What may not stay where it is by the new
+// revision is placed again.
 func (t *tx) roll(now time.Time) {
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
 		var behind *wire.Instance
+		var moves string // why behind may not stay where it is
 		calm := true
 		for _, o := range ordinals(s) {
 			i := t.inst(instanceID(s.App, s.Service, o))
@@ -80,10 +83,17 @@ func (t *tx) roll(now time.Time) {
 			}
 			old := t.m.orders[i.Worker+"."+i.ID]
 			update := otherProgram(old, s) || (i.Revision != s.Revision && (old == nil || !old.Spec.SameProgram(s.Spec)))
+			misfit := ""
+			if i.Revision != s.Revision || update {
+				misfit = t.misfit(i, s)
+			}
 			switch {
-			case !update && i.Restarted >= restartOf(s, o).N:
+			case !update && misfit == "" && i.Restarted >= restartOf(s, o).N:
 				t.put(next) // with its new terms, if there are any
 				calm = calm && i.State == wire.Running && i.Ready && !i.Unreachable
+			case i.State == wire.WorkerScheduled && misfit != "":
+				t.move(*i, s, misfit, now)
+				calm = false
 			case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
 				t.start(next, s)
 				calm = false
@@ -94,10 +104,14 @@ func (t *tx) roll(now time.Time) {
 			case i.Unreachable: // nobody is there to do it
 				calm = false
 			case behind == nil || (behind.Ready && !i.Ready):
-				behind = i // one that does not answer first: nobody misses it
+				behind, moves = i, misfit // one that does not answer first: nobody misses it
 			}
 		}
 		if behind == nil || (!calm && behind.Ready) {
+			continue
+		}
+		if moves != "" {
+			t.move(*behind, s, moves, now)
 			continue
 		}
 		why := asked(restartOf(s, behind.Ordinal))

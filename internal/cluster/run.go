@@ -40,6 +40,9 @@ type Options struct {
 	// Advertise are the hosts (without port) by which others reach this machine.
 	Advertise []string
 	Areas     []string
+	// Site is what its operator says about it: who that is, where it is, and labels
+	// that all of its workers have.
+	Site wire.Site
 	// Details lets the root see workers, decisions and logs of this cluster.
 	Details bool
 	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
@@ -79,7 +82,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		joined.Link = o.Root
 	}
 	c := &Cluster{opts: o, clock: pki.OpenClock(o.Dir)}
-	c.core = &core{name: joined.Cluster, areas: o.Areas, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
+	c.core = &core{name: joined.Cluster, areas: o.Areas, site: o.Site, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
 	}
@@ -269,7 +272,9 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 		return wire.JoinReply{}, fmt.Errorf("registering the worker: %w", err)
 	}
 	if b.m.workers[r.Name] == nil {
-		b.m.workers[r.Name] = newWorker(rec, time.Now())
+		w := newWorker(rec, time.Now())
+		w.learn(rec, b.m.site.Labels)
+		b.m.workers[r.Name] = w
 		b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, "joined")
 		b.log.Info("a worker joined", "worker", r.Name)
 	}

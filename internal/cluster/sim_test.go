@@ -46,7 +46,7 @@ func newSim(t *testing.T, workers ...string) *sim {
 func (s *sim) addWorker(name string) {
 	info := wire.WorkerInfo{
 		V: wire.Version, Name: name, Runtimes: []string{"process"}, Address: name + ":8474",
-		Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30},
+		Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30}, Arch: "amd64",
 	}
 	rec := workerRecord{V: wire.Version, Info: info}
 	s.m.workers[name] = newWorker(rec, s.now)

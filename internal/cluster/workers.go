@@ -125,7 +125,8 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now
 	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+info.Name, b)); c.wrote(err) != nil {
 		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
 	}
-	w.workerRecord, w.told = rec, now
+	w.learn(rec, c.m.site.Labels)
+	w.told = now
 	loop.Poke(c.wake)
 	return nil
 }

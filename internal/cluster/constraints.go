@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// request asks for a worker for an instance. Which clusters may have it the root
+// has decided already.
+func request(i *wire.Instance, s *wire.Share) place.Request {
+	r := place.NewRequest(i.ID, s.Spec, 1)
+	r.Affinity.Cluster, r.Affinity.Area = nil, nil
+	r.AntiAffinity.Cluster, r.AntiAffinity.Area = nil, nil
+	r.Pinned = i.Pinned
+	return r
+}
+
+// used is the usage as this tx leaves it, counted once.
+func (t *tx) used() map[string]*usage {
+	if t.use == nil {
+		t.use = t.usage()
+	}
+	return t.use
+}
+
+// keptApart are the services of an application of which none may run beside the
+// one named: those that it excludes and those that exclude it.
+func (t *tx) keptApart(app, service string) []string {
+	if t.apart == nil {
+		t.apart = map[string][]string{}
+		for _, s := range t.m.shares {
+			for _, other := range s.Spec.AntiAffinity.Service {
+				for _, pair := range [...][2]string{{s.Service, other}, {other, s.Service}} {
+					key := s.App + "." + pair[0]
+					if !slices.Contains(t.apart[key], pair[1]) {
+						t.apart[key] = append(t.apart[key], pair[1])
+					}
+				}
+			}
+		}
+		for _, list := range t.apart {
+			slices.Sort(list)
+		}
+	}
+	return t.apart[app+"."+service]
+}
+
+// views are the workers as the scheduler sees them for one service.
+func (t *tx) views(app, service string, use map[string]*usage) []place.WorkerView {
+	apart := t.keptApart(app, service)
+	out := make([]place.WorkerView, 0, len(t.m.workers))
+	for name, w := range t.m.workers {
+		u := use[name]
+		v := w.view(name)
+		v.Used, v.Same = u.used, u.same[app+"."+service]
+		for _, other := range apart {
+			if u.same[app+"."+other] > 0 {
+				v.Conflicts = append(v.Conflicts, other)
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// view is what a worker is, without what it runs.
+func (w *worker) view(name string) place.WorkerView {
+	labels := w.labels
+	if labels == nil {
+		labels = w.Info.Labels
+	}
+	return place.WorkerView{
+		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard,
+		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
+	}
+}
+
+// unfit says why an instance may not run on a worker by what its share says, ""
+// if it may. Of services that are kept apart only those count that its own
+// excludes: those that exclude it move themselves.
+func (t *tx) unfit(i *wire.Instance, name string, s *wire.Share) string {
+	w := t.m.workers[name]
+	if w == nil {
+		return ""
+	}
+	v := w.view(name)
+	for _, other := range s.Spec.AntiAffinity.Service {
+		n := t.used()[name].same[i.App+"."+other]
+		if other == i.Service && i.Worker == name {
+			n-- // itself
+		}
+		if n > 0 {
+			v.Conflicts = append(v.Conflicts, other)
+		}
+	}
+	return place.Unfit(v, request(i, s))
+}
+
+// misfit says why an instance must move to be of the revision of its share, ""
+// if it may stay. One with a volume stays in any case.
+func (t *tx) misfit(i *wire.Instance, s *wire.Share) string {
+	if i.Pinned != "" || i.State != wire.Running && i.State != wire.WorkerScheduled {
+		return ""
+	}
+	return t.unfit(i, i.Worker, s)
+}
+
+// move updates an instance whose worker does not satisfy what a new revision
+// asks for: it is placed again, and its old order is swept away. Where no worker
+// can take it, it has failed here, and is given back to the root, unless some
+// workers have not been heard yet.
+func (t *tx) move(i wire.Instance, s *wire.Share, why string, now time.Time) {
+	i.Revision, i.LastExit, i.Avoid = s.Revision, nil, nil
+	d := t.schedule(&i, s, nil)
+	reason := fmt.Sprintf("moving for revision %d: its worker %s", s.Revision, why)
+	if d.Chosen == "" {
+		if !t.m.gathering(now) {
+			t.unplaced(t.advance(i, wire.Failed, now, t.m.tier(), reason), d, now)
+		}
+		return
+	}
+	if i.State == wire.Running { // else it has not started yet, and nobody misses it
+		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), reason)
+	}
+	t.release(&i, s)
+	t.assign(i, s, d, now)
+}
+
+// release gives back what an instance has of its worker.
+func (t *tx) release(i *wire.Instance, s *wire.Share) {
+	if u := t.used()[i.Worker]; u != nil {
+		u.used = place.Sub(u.used, s.Spec.Resources)
+		u.same[i.App+"."+i.Service]--
+		u.n--
+	}
+}
+
+// schedule asks the scheduler for a worker.
+func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Decision {
+	r := request(i, s)
+	r.Avoid = avoid
+	begin := time.Now()
+	d := place.Schedule(t.views(i.App, i.Service, t.used()), r)
+	d.TookNs = time.Since(begin).Nanoseconds()
+	return d
+}
+
+// assign gives an instance, which is in the state WorkerScheduled, to the worker
+// that was chosen.
+func (t *tx) assign(i wire.Instance, s *wire.Share, d place.Decision, now time.Time) {
+	i.Worker = d.Chosen
+	i.Unreachable = false
+	t.start(i, s)
+	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
+	if u := t.used()[d.Chosen]; u != nil {
+		u.used = place.Add(u.used, s.Spec.Resources)
+		u.same[i.App+"."+i.Service]++
+		u.n++
+	}
+}
+
+// pin notes the worker on which an instance has a named volume.
+func pin(i *wire.Instance, s *wire.Share) {
+	switch {
+	case !s.Spec.Pins():
+		i.Pinned = ""
+	case i.Pinned == "":
+		i.Pinned = i.Worker
+	}
+}
+
+// unpin lets an instance go whose volume was lost with its worker.
+func (t *tx) unpin(i wire.Instance) wire.Instance {
+	if i.Pinned != "" && t.m.workers[i.Pinned] == nil {
+		t.event("instance/"+i.ID, "its worker was removed from the cluster, and its volumes with it")
+		i.Pinned = ""
+	}
+	return i
+}
