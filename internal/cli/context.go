@@ -26,9 +26,16 @@ else the current one.`,
 	show := &cobra.Command{Use: "show", Short: "Show the context in use, without its secrets", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.contextShow(showMode) }}
 	outputFlag(show, &showMode, "table", "json", "yaml")
-	cmd.AddCommand(list, show,
-		&cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first", Args: oneArg("NAME or FILE"),
-			RunE: func(_ *cobra.Command, args []string) error { return a.contextUse(args[0]) }},
+	namespace := ""
+	use := &cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first", Args: oneArg("NAME or FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("namespace") {
+				return a.contextUse(args[0], &namespace)
+			}
+			return a.contextUse(args[0], nil)
+		}}
+	use.Flags().StringVar(&namespace, "namespace", "", "from now on list what is in this namespace (\"\": in all)")
+	cmd.AddCommand(list, show, use,
 		&cobra.Command{Use: "path", Short: "Print the file of the context in use", Args: noArgs,
 			RunE: func(*cobra.Command, []string) error {
 				path, err := a.contextPath()
@@ -43,16 +50,17 @@ else the current one.`,
 
 // contextView is a context without its secrets.
 type contextView struct {
-	Name    string `json:"name"`
-	Server  string `json:"server"`
-	Auth    string `json:"auth"`
-	Current bool   `json:"current"`
-	File    string `json:"file"`
-	Problem string `json:"problem,omitempty"`
+	Name      string `json:"name"`
+	Server    string `json:"server"`
+	Auth      string `json:"auth"`
+	Namespace string `json:"namespace,omitempty"`
+	Current   bool   `json:"current"`
+	File      string `json:"file"`
+	Problem   string `json:"problem,omitempty"`
 }
 
 func viewContext(e rest.ContextEntry, file string) contextView {
-	v := contextView{Name: e.Name, Server: e.Server, Auth: "none", File: file}
+	v := contextView{Name: e.Name, Server: e.Server, Auth: "none", Namespace: e.Namespace, File: file}
 	switch {
 	case e.Token != "":
 		v.Auth = "token"
@@ -129,11 +137,13 @@ func (a *app) contextShow(mode string) error {
 	d.add("Name", v.Name)
 	d.add("Server", v.Server)
 	d.add("Auth", v.Auth)
+	d.add("Namespace", v.Namespace)
 	d.add("File", v.File)
 	return d.print(a)
 }
 
-func (a *app) contextUse(arg string) error {
+// contextUse makes a context the current one; namespace, if not nil, becomes its.
+func (a *app) contextUse(arg string, namespace *string) error {
 	dir, err := rest.ContextDir(a.opts.Getenv)
 	if err != nil {
 		return err
@@ -158,6 +168,20 @@ func (a *app) contextUse(arg string) error {
 		if err != nil && !errors.Is(statError(path), os.ErrNotExist) {
 			return err
 		}
+		if err := rest.WriteContext(path, e); err != nil {
+			return err
+		}
+	}
+	if namespace != nil {
+		path, err := rest.ContextPath(dir, name)
+		if err != nil {
+			return err
+		}
+		e, err := rest.ReadContext(path)
+		if err != nil {
+			return err
+		}
+		e.Namespace = *namespace
 		if err := rest.WriteContext(path, e); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 func (a *app) describeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "describe KIND/NAME",
-		Short:   "Show all that is known about an application, service, instance, cluster or worker",
+		Short:   "Show all that is known about an application, service, instance, cluster, worker or namespace",
 		Example: "  verge describe instance/guestbook.front.0\n  verge describe app/guestbook",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 || (len(args) == 1 && !strings.Contains(args[0], "/")) {
@@ -47,6 +47,8 @@ func (a *app) describeCommand() *cobra.Command {
 				return a.describeInstance(ctx, c, name)
 			case kindCluster:
 				return a.describeCluster(ctx, c, name)
+			case kindNamespace:
+				return a.describeNamespace(ctx, c, name)
 			default:
 				return a.describeWorker(ctx, c, name)
 			}
@@ -104,6 +106,7 @@ func (a *app) describeApplication(ctx context.Context, c *rest.Client, name stri
 	}
 	d := &details{}
 	d.add("Application", v.Name)
+	d.add("Namespace", v.Namespace)
 	d.addf("Revision", "%d", v.Revision)
 	d.add("Status", appStatus(v).text)
 	d.add("Message", v.Message)
@@ -117,7 +120,7 @@ func (a *app) describeApplication(ctx context.Context, c *rest.Client, name stri
 	}
 	items := make([]serviceItem, len(v.Services))
 	for i, s := range v.Services {
-		items[i] = serviceItem{v.Name, s}
+		items[i] = serviceItem{v.Name, v.Namespace, s}
 	}
 	if err := services().print(a, "wide", items, false); err != nil {
 		return err

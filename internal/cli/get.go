@@ -14,19 +14,23 @@ import (
 )
 
 // getFlags of the get command.
-type getFlags struct{ mode, app, service string }
+type getFlags struct {
+	mode, app, service string
+	namespaceFlags
+}
 
 func (a *app) getCommand() *cobra.Command {
 	var f getFlags
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "List applications, services, instances, clusters or workers",
-		Long: `List applications (app), services (svc), instances (inst), clusters or workers.
+		Short: "List applications, services, instances, clusters, workers or namespaces",
+		Long: `List applications (app), services (svc), instances (inst), clusters, workers or
+namespaces (ns).
 
 With a name, only what has that name; for instances and services also what
 begins with it.`,
 		Example:   "  verge get instances --app guestbook\n  verge get app/guestbook -o yaml",
-		ValidArgs: []string{"applications", "services", "instances", "clusters", "workers"},
+		ValidArgs: []string{"applications", "services", "instances", "clusters", "workers", "namespaces"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return usageError(cmd, "it takes KIND [NAME]")
@@ -36,6 +40,9 @@ begins with it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, name, err := ref(args)
 			if err != nil {
+				return err
+			}
+			if err := f.resolve(a, name); err != nil {
 				return err
 			}
 			c, err := a.client()
@@ -48,6 +55,7 @@ begins with it.`,
 	}
 	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (services, instances)")
 	cmd.Flags().StringVar(&f.service, "service", "", "only of this service (instances)")
+	f.add(cmd)
 	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
 }
@@ -55,14 +63,17 @@ begins with it.`,
 func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
 	switch kind {
 	case kindApplication:
-		return show(a, a.applications(), f.mode, name, false)(listApplications(ctx, c, name))
+		list, err := listApplications(ctx, c, name)
+		return show(a, a.applications(), f.mode, name, false)(within(f.namespace, list, func(v wire.AppView) string { return v.Namespace }), err)
 	case kindService:
-		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app))
+		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app, f.namespace))
 	case kindInstance:
 		list, err := listInstances(ctx, c, name, f)
-		return show(a, a.instances(), f.mode, name, true)(list, err)
+		return show(a, a.instances(), f.mode, name, true)(within(f.namespace, list, func(v wire.InstanceView) string { return v.Namespace }), err)
 	case kindCluster:
 		return show(a, clusters(), f.mode, name, false)(c.Clusters(ctx))
+	case kindNamespace:
+		return show(a, a.namespaces(), f.mode, name, false)(c.Namespaces(ctx))
 	default:
 		return show(a, workers(), f.mode, name, false)(c.Workers(ctx))
 	}
@@ -103,19 +114,21 @@ func show[T any](a *app, l listing[T], mode, name string, prefix bool) func([]T,
 
 // serviceItem is a service with the application that it belongs to.
 type serviceItem struct {
-	App string `json:"app"`
+	App       string `json:"app"`
+	Namespace string `json:"namespace,omitempty"`
 	wire.ServiceView
 }
 
-func listServices(ctx context.Context, c *rest.Client, app string) ([]serviceItem, error) {
+func listServices(ctx context.Context, c *rest.Client, app, namespace string) ([]serviceItem, error) {
 	apps, err := c.Applications(ctx)
+	apps = within(namespace, apps, func(v wire.AppView) string { return v.Namespace })
 	var list []serviceItem
 	for _, v := range apps {
 		if app != "" && v.Name != app {
 			continue
 		}
 		for _, s := range v.Services {
-			list = append(list, serviceItem{v.Name, s})
+			list = append(list, serviceItem{v.Name, v.Namespace, s})
 		}
 	}
 	return list, err
@@ -135,6 +148,7 @@ func (a *app) applications() listing[wire.AppView] {
 		{name: "ready", cell: func(v wire.AppView) cell { return text(readyOf(v.Services)) }},
 		{name: "status", cell: appStatus},
 		{name: "applied", cell: func(v wire.AppView) cell { return text(a.since(v.Applied)) }},
+		{name: "namespace", wide: true, cell: func(v wire.AppView) cell { return text(v.Namespace) }},
 		{name: "services", wide: true, cell: func(v wire.AppView) cell { return textf("%d", len(v.Services)) }},
 		{name: "created", wide: true, cell: func(v wire.AppView) cell { return text(a.since(v.Created)) }},
 		{name: "message", cell: func(v wire.AppView) cell { return text(v.Message) }},
@@ -173,6 +187,7 @@ func services() listing[serviceItem] {
 			return textf("%d", v.Ready)
 		}},
 		{name: "clusters", cell: func(v serviceItem) cell { return text(strings.Join(v.Clusters, ",")) }},
+		{name: "namespace", wide: true, cell: func(v serviceItem) cell { return text(v.Namespace) }},
 		{name: "hosts", wide: true, cell: func(v serviceItem) cell { return text(strings.Join(v.Hosts, ",")) }},
 		{name: "message", cell: func(v serviceItem) cell { return text(v.Message) }},
 	}}
@@ -188,6 +203,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 		{name: "restarts", cell: func(v view) cell { return textf("%d", v.Restarts) }},
 		{name: "since", cell: func(v view) cell { return text(a.since(v.Since)) }},
 		{name: "says", cell: func(v view) cell { return textf("%s %s ago", v.Source, ageOf(v.AgeSeconds)) }},
+		{name: "namespace", wide: true, cell: func(v view) cell { return text(v.Namespace) }},
 		{name: "revision", wide: true, cell: func(v view) cell { return textf("%d", v.Revision) }},
 		{name: "incarnation", wide: true, cell: func(v view) cell { return textf("%d", v.Incarnation) }},
 		{name: "reason", wide: true, cell: func(v view) cell { return text(v.Reason) }},

@@ -20,6 +20,7 @@ const (
 	kindInstance    = "instance"
 	kindCluster     = "cluster"
 	kindWorker      = "worker"
+	kindNamespace   = "namespace"
 )
 
 var kindWords = []struct {
@@ -31,6 +32,7 @@ var kindWords = []struct {
 	{kindInstance, []string{"instances", "instance", "inst"}},
 	{kindCluster, []string{"clusters", "cluster"}},
 	{kindWorker, []string{"workers", "worker"}},
+	{kindNamespace, []string{"namespaces", "namespace", "ns"}},
 }
 
 // kindOf reads a kind in any of its spellings.

@@ -53,6 +53,7 @@ type Backend interface {
 	// Ready is nil when the role can serve; else why not.
 	Ready() error
 	Operating
+	Spaces
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

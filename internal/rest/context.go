@@ -37,6 +37,8 @@ type ContextEntry struct {
 	Key  string `yaml:"key,omitempty"`
 	// Token is a bearer token, used where there is no certificate.
 	Token string `yaml:"token,omitempty"`
+	// Namespace that lists are of where none is asked for; "" is all.
+	Namespace string `yaml:"namespace,omitempty"`
 	// ServerName that the server's certificate must be for; "" is the host of
 	// Server.
 	ServerName string `yaml:"server_name,omitempty"`

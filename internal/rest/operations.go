@@ -99,6 +99,7 @@ func (s *Server) registerOperations(api huma.API) {
 	join.MaxBodyBytes = maxJoinBytes
 	register(s, api, join, s.join)
 	s.registerOperating(api)
+	s.registerNamespaces(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil

@@ -69,6 +69,8 @@ func (s *Server) seesEvent(who access.Who, e wire.Event) bool {
 	switch o.Kind {
 	case access.Cluster:
 		o.Cluster = name
+	case access.Namespace:
+		o.Namespace = name
 	case access.Worker:
 		o.Cluster, _, _ = strings.Cut(name, "/")
 	case access.Application, access.Instance:

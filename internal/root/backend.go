@@ -38,13 +38,13 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 		return wire.ApplyResult{}, unstored(err)
 	}
 	old := b.m.apps[spec.Application]
-	if old != nil && wire.NamespaceOf(old.Spec) != spec.Namespace {
-		return wire.ApplyResult{}, nameTaken(access.From(ctx), old)
+	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
+	if err := b.m.admits(access.From(ctx), &app, old); err != nil {
+		return wire.ApplyResult{}, err
 	}
 	if err := b.m.hostsFree(access.From(ctx), spec); err != nil {
 		return wire.ApplyResult{}, err
 	}
-	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
 	if old != nil {
 		if !old.Deleting.IsZero() {
 			return wire.ApplyResult{}, beingDeleted(old)

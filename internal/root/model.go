@@ -17,12 +17,13 @@ import (
 
 // Keys of the root's store.
 const (
-	keyApp      = "app."     // + name: wire.Application
-	keyInstance = "inst."    // + id: wire.Instance, the root's part of its life
-	keyWhy      = "why."     // + id: place.Record
-	keyShare    = "to."      // + cluster.app.service: wire.Share
-	keyRoute    = "route."   // + app.service: wire.Route, for all clusters
-	keyCluster  = "cluster." // + name: clusterRecord
+	keyApp       = "app."     // + name: wire.Application
+	keyInstance  = "inst."    // + id: wire.Instance, the root's part of its life
+	keyWhy       = "why."     // + id: place.Record
+	keyShare     = "to."      // + cluster.app.service: wire.Share
+	keyRoute     = "route."   // + app.service: wire.Route, for all clusters
+	keyNamespace = "ns."      // + name: wire.Namespace
+	keyCluster   = "cluster." // + name: clusterRecord
 )
 
 // clusterRecord is what is kept about a cluster over restarts.
@@ -70,6 +71,8 @@ type model struct {
 	shares   map[string]*wire.Share // by cluster.app.service
 	routes   map[string]*wire.Route // by app.service
 	clusters map[string]*cluster
+	// namespaces that have a record; see hasNamespace.
+	namespaces map[string]*wire.Namespace
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
@@ -81,7 +84,7 @@ type model struct {
 func newModel(deadAfter time.Duration) *model {
 	return &model{
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
-		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, deadAfter: deadAfter,
+		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{}, deadAfter: deadAfter,
 	}
 }
 
@@ -101,6 +104,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.Decode(e, m.shares, rest)
 	case keyRoute:
 		return records.Decode(e, m.routes, rest)
+	case keyNamespace:
+		return records.Decode(e, m.namespaces, rest)
 	case keyCluster:
 		recs := map[string]*clusterRecord{}
 		if err := records.Decode(e, recs, rest); err != nil {

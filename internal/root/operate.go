@@ -18,6 +18,9 @@ import (
 // putApp stores an application and makes it the one that counts. The mutex is
 // held. Its errors are for people.
 func (c *core) putApp(ctx context.Context, app *wire.Application) error {
+	if err := c.m.fits(app); err != nil {
+		return err
+	}
 	data, err := json.Marshal(app)
 	if err != nil {
 		return fmt.Errorf("encoding the application: %w", err)

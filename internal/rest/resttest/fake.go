@@ -27,6 +27,7 @@ type Fake struct {
 	EntryLists   map[string][]wire.EntryView
 	EventList    []wire.Event
 	State        wire.StatusView
+	Spaces       []wire.NamespaceView
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
 	ApplyAnswer  wire.ApplyResult

@@ -1,0 +1,61 @@
+package quota
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func asks(services ...*api.Service) wire.Quota {
+	spec := &api.Application{Services: map[string]*api.Service{}}
+	for i, s := range services {
+		spec.Services[string(rune('a'+i))] = s
+	}
+	return Of(spec)
+}
+
+func service(replicas int, cpu api.CPU, memory api.Bytes) *api.Service {
+	return &api.Service{Replicas: api.Replicas{Min: replicas, Max: replicas}, Resources: api.Resources{CPU: cpu, Memory: memory, Disk: 10}}
+}
+
+func TestOf(t *testing.T) {
+	got := asks(service(3, 500, 1<<20), service(2, 100, 1<<10))
+	want := wire.Quota{CPU: 1700, Memory: 3<<20 + 2<<10, Disk: 50, Instances: 5, Applications: 1}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := asks(&api.Service{Replicas: api.Replicas{Min: 1, Max: 4}}); got.Instances != 4 {
+		t.Errorf("a service that may grow to 4 asks for %d", got.Instances)
+	}
+	huge := asks(service(1000, math.MaxInt64/2, 1), service(1000, math.MaxInt64/2, 1))
+	if huge.CPU != math.MaxInt64 {
+		t.Errorf("too much is %d", huge.CPU)
+	}
+}
+
+func TestExceeded(t *testing.T) {
+	q := wire.Quota{CPU: 2000, Memory: 1 << 30, Instances: 4, Applications: 2}
+	none := wire.Quota{}
+	small, big := asks(service(1, 500, 1<<20)), asks(service(3, 1000, 1<<30))
+	for name, c := range map[string]struct {
+		quota, others, before, after wire.Quota
+		want                         []string
+	}{
+		"fits":                      {q, none, none, small, nil},
+		"fits exactly":              {q, none, none, asks(service(4, 500, 1<<28)), nil},
+		"no bounds":                 {none, big, none, big, nil},
+		"too big":                   {q, small, none, big, []string{"cpu: 2 allowed, 500m used, 3500m asked for, 1500m too much", "memory: 1Gi allowed, 1Mi used, 3073Mi asked for, 2049Mi too much"}},
+		"one too many":              {q, wire.Quota{Applications: 2}, none, small, []string{"applications: 2 allowed, 2 used, 3 asked for, 1 too much"}},
+		"smaller, still over":       {q, none, big, asks(service(3, 900, 1<<29)), nil},
+		"the same, over":            {q, big, big, big, nil},
+		"more of one, less of else": {q, none, asks(service(3, 1000, 1)), asks(service(5, 600, 1)), []string{"instances: 4 allowed, 3 used, 5 asked for, 1 too much"}},
+	} {
+		got := Exceeded(c.quota, c.others, c.before, c.after)
+		if got != strings.Join(c.want, "; ") {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package resttest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// CreateNamespace adds to Spaces.
+func (f *Fake) CreateNamespace(_ context.Context, r wire.NamespaceRequest) (wire.NamespaceView, error) {
+	end, err := f.begin("create-namespace")
+	if err != nil {
+		return wire.NamespaceView{}, err
+	}
+	defer end()
+	for _, s := range f.Spaces {
+		if s.Name == r.Name {
+			return s, wire.Problemf(http.StatusConflict, "name-taken", "verge namespace quota "+r.Name, "there is such a namespace already", "%s", r.Name)
+		}
+	}
+	v := wire.NamespaceView{Name: r.Name, Quota: r.Quota}
+	f.Spaces = append(f.Spaces, v)
+	return v, nil
+}
+
+// SetQuota changes one of Spaces.
+func (f *Fake) SetQuota(_ context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
+	end, err := f.begin("set-quota")
+	if err != nil {
+		return wire.NamespaceView{}, err
+	}
+	defer end()
+	for i := range f.Spaces {
+		if f.Spaces[i].Name == name {
+			f.Spaces[i].Quota = q
+			return f.Spaces[i], nil
+		}
+	}
+	return wire.NamespaceView{}, missing("namespace", name)
+}
+
+// RemoveNamespace takes it away from Spaces, unless it is in use.
+func (f *Fake) RemoveNamespace(_ context.Context, name string) error {
+	end, err := f.begin("delete-namespace")
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i, s := range f.Spaces {
+		switch {
+		case s.Name != name:
+		case s.Used.Applications > 0:
+			return wire.Problemf(http.StatusConflict, "not-empty", "delete them first", "the namespace is in use", "it has %d applications", s.Used.Applications)
+		default:
+			f.Spaces = append(f.Spaces[:i:i], f.Spaces[i+1:]...)
+			return nil
+		}
+	}
+	return missing("namespace", name)
+}
+
+// Namespaces are Spaces.
+func (f *Fake) Namespaces(context.Context) ([]wire.NamespaceView, error) {
+	return all(f, "namespaces", &f.Spaces)
+}
+
+// Namespace is one of Spaces.
+func (f *Fake) Namespace(_ context.Context, name string) (wire.NamespaceView, error) {
+	return one(f, "namespace", &f.Spaces, name, func(v wire.NamespaceView) string { return v.Name })
+}

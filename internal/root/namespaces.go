@@ -1,0 +1,225 @@
+package root
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/policy/quota"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxNamespaces bounds how many there are.
+const maxNamespaces = 10_000
+
+// CreateNamespace implements rest.Backend.
+func (b backend) CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (wire.NamespaceView, error) {
+	if !enroll.IsName(r.Name) {
+		return wire.NamespaceView{}, wire.Problemf(422, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a namespace", "%q", r.Name)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if err := b.reload(ctx, now); err != nil {
+		return wire.NamespaceView{}, unstored(err)
+	}
+	switch {
+	case b.m.hasNamespace(r.Name):
+		return wire.NamespaceView{}, wire.Problemf(409, "name-taken", "change its quota with: verge namespace quota "+r.Name, "there is such a namespace already", "%s", r.Name)
+	case len(b.m.namespaces) >= maxNamespaces:
+		return wire.NamespaceView{}, wire.Problemf(409, "too-many", "remove one that is not used: verge namespace rm NAME", "there are too many namespaces", "%d, at most %d", len(b.m.namespaces), maxNamespaces)
+	}
+	ns := &wire.Namespace{V: wire.Version, Name: r.Name, Quota: r.Quota, Created: now, By: rest.Caller(ctx)}
+	return b.putNamespace(ctx, ns, "created")
+}
+
+// SetQuota implements rest.Backend. A quota may be less than what is used: then
+// nothing more is accepted until it fits again.
+func (b backend) SetQuota(ctx context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if err := b.reload(ctx, now); err != nil {
+		return wire.NamespaceView{}, unstored(err)
+	}
+	if !b.m.hasNamespace(name) {
+		return wire.NamespaceView{}, noNamespace(name)
+	}
+	next := wire.Namespace{V: wire.Version, Name: name, Created: now, By: rest.Caller(ctx)}
+	if old := b.m.namespaces[name]; old != nil {
+		next = *old
+	}
+	next.Quota = q
+	return b.putNamespace(ctx, &next, "quota changed")
+}
+
+// putNamespace stores a namespace. The mutex is held.
+func (b backend) putNamespace(ctx context.Context, ns *wire.Namespace, what string) (wire.NamespaceView, error) {
+	data, err := json.Marshal(ns)
+	if err != nil {
+		return wire.NamespaceView{}, fmt.Errorf("encoding the namespace: %w", err)
+	}
+	if _, err := b.store.Put(ctx, keyNamespace+ns.Name, data); b.wrote(err) != nil {
+		return wire.NamespaceView{}, unstored(err)
+	}
+	b.m.namespaces[ns.Name] = ns
+	b.events.Add(time.Now(), tier, "namespace/"+ns.Name, what)
+	return b.m.namespaceView(ns.Name), nil
+}
+
+// RemoveNamespace implements rest.Backend.
+func (b backend) RemoveNamespace(ctx context.Context, name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.reload(ctx, time.Now()); err != nil {
+		return unstored(err)
+	}
+	var apps []string
+	for _, app := range records.SortedKeys(b.m.apps) {
+		if wire.NamespaceOf(b.m.apps[app].Spec) == name {
+			apps = append(apps, app)
+		}
+	}
+	switch {
+	case !b.m.hasNamespace(name):
+		return noNamespace(name)
+	case len(apps) > 0:
+		return wire.Problemf(409, "not-empty", "delete them first: verge delete application/"+apps[0], "the namespace is in use",
+			"it has %d applications: %s", len(apps), shorten(apps, 5))
+	case name == api.DefaultNamespace:
+		return wire.Problemf(409, "default-namespace", "give it a quota instead: verge namespace quota default applications=1", "the namespace cannot be removed",
+			"%s is that of applications which name none", name)
+	}
+	if _, err := b.store.Delete(ctx, keyNamespace+name); b.wrote(err) != nil {
+		return unstored(err)
+	}
+	delete(b.m.namespaces, name)
+	b.events.Add(time.Now(), tier, "namespace/"+name, "removed")
+	return nil
+}
+
+func shorten(list []string, most int) string {
+	text := ""
+	for i, s := range list {
+		if i == most {
+			return fmt.Sprintf("%s and %d more", text, len(list)-most)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += s
+	}
+	return text
+}
+
+// Namespaces implements rest.Backend.
+func (b backend) Namespaces(context.Context) ([]wire.NamespaceView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := map[string]bool{api.DefaultNamespace: true}
+	for name := range b.m.namespaces {
+		names[name] = true
+	}
+	for _, app := range b.m.apps {
+		names[wire.NamespaceOf(app.Spec)] = true
+	}
+	used := b.m.used()
+	out := []wire.NamespaceView{}
+	for _, name := range records.SortedKeys(names) {
+		out = append(out, b.m.viewNamespace(name, used[name]))
+	}
+	return out, nil
+}
+
+// Namespace implements rest.Backend.
+func (b backend) Namespace(_ context.Context, name string) (wire.NamespaceView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.m.hasNamespace(name) {
+		return wire.NamespaceView{}, noNamespace(name)
+	}
+	return b.m.namespaceView(name), nil
+}
+
+func noNamespace(name string) error {
+	return wire.Problemf(404, "no-such-namespace", "an administrator can make it: verge namespace create "+name, "there is no such namespace", "%s is not known", name)
+}
+
+// hasNamespace: it has a record, or it needs none.
+func (m *model) hasNamespace(name string) bool {
+	if name == api.DefaultNamespace || m.namespaces[name] != nil {
+		return true
+	}
+	for _, app := range m.apps {
+		if wire.NamespaceOf(app.Spec) == name {
+			return true // applied when no record was asked for
+		}
+	}
+	return false
+}
+
+// used is what the applications of each namespace ask for.
+func (m *model) used() map[string]wire.Quota {
+	out := map[string]wire.Quota{}
+	for _, app := range m.apps {
+		ns := wire.NamespaceOf(app.Spec)
+		out[ns] = quota.Add(out[ns], quota.Of(app.Spec))
+	}
+	return out
+}
+
+func (m *model) namespaceView(name string) wire.NamespaceView {
+	return m.viewNamespace(name, m.used()[name])
+}
+
+func (m *model) viewNamespace(name string, used wire.Quota) wire.NamespaceView {
+	v := wire.NamespaceView{Name: name, Used: used}
+	if ns := m.namespaces[name]; ns != nil {
+		v.Quota, v.Created, v.By = ns.Quota, ns.Created, ns.By
+	}
+	return v
+}
+
+// fits says whether the quota of its namespace lets an application be as it is to
+// be. The mutex is held.
+func (m *model) fits(app *wire.Application) error {
+	name := wire.NamespaceOf(app.Spec)
+	ns := m.namespaces[name]
+	if ns == nil || ns.Quota == (wire.Quota{}) || !app.Deleting.IsZero() {
+		return nil
+	}
+	var others, before wire.Quota
+	for _, a := range m.apps {
+		switch {
+		case a.Name == app.Name:
+			before = quota.Of(a.Spec)
+		case wire.NamespaceOf(a.Spec) == name:
+			others = quota.Add(others, quota.Of(a.Spec))
+		}
+	}
+	over := quota.Exceeded(ns.Quota, others, before, quota.Of(app.Spec))
+	if over == "" {
+		return nil
+	}
+	return wire.Problemf(403, "over-quota", "ask for less, delete something (verge get applications -n "+name+"), or have the quota raised (verge namespace quota "+name+")",
+		"nothing was changed: the quota of the namespace does not allow it", "namespace %s: %s", name, over)
+}
+
+// admits says whether an application may be applied to its namespace. The mutex is
+// held.
+func (m *model) admits(who access.Who, app, old *wire.Application) error {
+	name := wire.NamespaceOf(app.Spec)
+	switch {
+	case old != nil && wire.NamespaceOf(old.Spec) != name:
+		return nameTaken(who, old)
+	case !m.hasNamespace(name):
+		return noNamespace(name)
+	}
+	return m.fits(app)
+}

@@ -1,0 +1,180 @@
+package root
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// in is a descriptor of an application in a namespace.
+func in(namespace, app string, replicas int, more string) []byte {
+	return fmt.Appendf(nil, "application: %s\nnamespace: %s\nservices:\n  web:\n    command: [x]\n    replicas: %d\n    resources: {cpu: 500m, memory: 256Mi}\n%s", app, namespace, replicas, more)
+}
+
+func mustApply(t *testing.T, b backend, source []byte) {
+	t.Helper()
+	if _, err := b.Apply(t.Context(), source, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNamespacesLiveAndGo(t *testing.T) {
+	ctx, store := t.Context(), bus.NewMemStore()
+	b := newTestBackend(t, store)
+	if _, err := b.Apply(ctx, in("shop", "web", 1, ""), false); code(err) != "no-such-namespace" {
+		t.Errorf("an apply to a namespace that is not there: %v", err)
+	}
+	for _, name := range []string{"", "Shop", "a.b", "-a", strings.Repeat("a", 64)} {
+		if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: name}); code(err) != "bad-name" {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	ann := access.With(ctx, access.Who{Name: "admin/ann", Admin: true})
+	v, err := b.CreateNamespace(ann, wire.NamespaceRequest{Name: "shop", Quota: wire.Quota{Instances: 3}})
+	if err != nil || v.By != "admin/ann" || v.Created.IsZero() {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop"}); code(err) != "name-taken" {
+		t.Errorf("created twice: %v", err)
+	}
+	mustApply(t, b, in("shop", "web", 2, ""))
+	if err := b.RemoveNamespace(ctx, "shop"); code(err) != "not-empty" || !strings.Contains(err.Error(), "web") {
+		t.Errorf("removed in use: %v", err)
+	}
+	// Another process finds it the same.
+	b = newTestBackend(t, store)
+	v, err = b.Namespace(ctx, "shop")
+	if err != nil || v.Quota.Instances != 3 || v.Used.Instances != 2 || v.Used.CPU != 1000 || v.Used.Applications != 1 || v.By != "admin/ann" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if list, err := b.Namespaces(ctx); err != nil || len(list) != 2 || list[0].Name != "default" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	delete(b.m.apps, "web")
+	if err := b.RemoveNamespace(ctx, "shop"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"shop", "never"} {
+		if err := b.RemoveNamespace(ctx, name); code(err) != "no-such-namespace" {
+			t.Errorf("%v", err)
+		}
+		if _, err := b.Namespace(ctx, name); code(err) != "no-such-namespace" {
+			t.Errorf("%v", err)
+		}
+		if _, err := b.SetQuota(ctx, name, wire.Quota{}); code(err) != "no-such-namespace" {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := b.RemoveNamespace(ctx, "default"); code(err) != "default-namespace" {
+		t.Errorf("%v", err)
+	}
+}
+
+// What would pass the quota changes nothing, whichever way it comes.
+func TestQuotaRefusesAndChangesNothing(t *testing.T) {
+	ctx, store := t.Context(), bus.NewMemStore()
+	b := newTestBackend(t, store)
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Quota: wire.Quota{CPU: 2000, Instances: 4, Applications: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, b, in("shop", "one", 2, ""))
+	refused := func(what string, err error, words ...string) {
+		t.Helper()
+		if code(err) != "over-quota" {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q is not in %v", what, w, err)
+			}
+		}
+	}
+	before := store.Rev()
+	_, err := b.Apply(ctx, in("shop", "two", 3, ""), false)
+	refused("another", err, "namespace shop", "cpu: 2 allowed, 1 used, 2500m asked for, 500m too much", "instances: 4 allowed, 2 used, 5 asked for, 1 too much")
+	_, err = b.Apply(ctx, in("shop", "two", 3, ""), true)
+	refused("dry run", err)
+	_, err = b.Apply(ctx, in("shop", "one", 5, ""), false)
+	refused("more of the same", err)
+	_, err = b.Scale(ctx, "one", "web", 5)
+	refused("scale", err)
+	if store.Rev() != before || b.m.apps["two"] != nil || b.m.apps["one"].Revision != 1 {
+		t.Error("something was stored")
+	}
+	mustApply(t, b, in("shop", "two", 2, ""))
+	_, err = b.Apply(ctx, in("shop", "three", 0, ""), false)
+	refused("one application too many", err, "applications: 2 allowed, 2 used, 3 asked for, 1 too much")
+	// The other namespace has no quota, and is not counted.
+	mustApply(t, b, in("default", "free", 50, ""))
+	// A quota below what is used stops growth, not change.
+	if _, err := b.SetQuota(ctx, "shop", wire.Quota{CPU: 100}); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, b, in("shop", "one", 1, ""))
+	_, err = b.Scale(ctx, "one", "web", 2)
+	refused("grow again", err)
+	if err := b.Delete(ctx, "one"); err != nil {
+		t.Errorf("delete over quota: %v", err)
+	}
+}
+
+// The name of an application is taken for all namespaces; whose it is, only those
+// hear who may see it.
+func TestNamesAreOfOneNamespace(t *testing.T) {
+	b := newTestBackend(t, bus.NewMemStore())
+	as := func(namespaces ...string) context.Context {
+		w := access.Who{Name: "user/x", Namespaces: map[string]access.Role{}}
+		for _, n := range namespaces {
+			w.Namespaces[n] = access.Developer
+		}
+		return access.With(t.Context(), w)
+	}
+	for _, n := range []string{"shop", "bank"} {
+		if _, err := b.CreateNamespace(t.Context(), wire.NamespaceRequest{Name: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ports = "    ports: [{name: http, ingress: {host: w.example}}]\n"
+	mustApply(t, b, in("bank", "vault", 1, ports))
+	for _, c := range []struct {
+		ctx       context.Context
+		source    []byte
+		code      string
+		tells     bool
+		telltales []string
+	}{
+		{as("shop"), in("shop", "vault", 1, ""), "name-taken", false, []string{"bank"}},
+		{as("shop", "bank"), in("shop", "vault", 1, ""), "name-taken", true, []string{"bank"}},
+		{as("shop"), in("shop", "web", 1, ports), "host-taken", false, []string{"bank", "vault"}},
+		{as("shop", "bank"), in("shop", "web", 1, ports), "host-taken", true, []string{"vault"}},
+	} {
+		for _, dry := range []bool{true, false} {
+			_, err := b.Apply(c.ctx, c.source, dry)
+			var p *wire.Problem
+			if !errors.As(err, &p) || p.Code != c.code {
+				t.Fatalf("got %v, want %s", err, c.code)
+			}
+			for _, word := range c.telltales {
+				if strings.Contains(err.Error(), word) != c.tells {
+					t.Errorf("%s tells=%v: %v", c.code, c.tells, err)
+				}
+			}
+		}
+	}
+	if b.m.apps["vault"].Revision != 1 || len(b.m.apps) != 1 {
+		t.Error("something was changed")
+	}
+	// Deleting: what is going on there is not told either.
+	if err := b.Delete(t.Context(), "vault"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Apply(as("shop"), in("shop", "vault", 1, ""), false); code(err) != "name-taken" {
+		t.Errorf("%v", err)
+	}
+}
