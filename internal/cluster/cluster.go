@@ -41,9 +41,10 @@ type core struct {
 	planned  time.Duration  // from lastPass to the next look at the clock
 	said     wire.Aggregate // what the root heard last
 	saidAt   time.Time
-	stale    bool  // a write may or may not have been stored: the model must be read again
-	upErr    error // of the last exchange with the root
-	upAt     time.Time
+	stale    bool      // a write may or may not have been stored: the model must be read again
+	upErr    error     // of the last exchange with the root
+	upAt     time.Time // of the last that worked
+	upLost   time.Time // of the last that failed, or that found no link
 
 	isolation life.Isolation
 }

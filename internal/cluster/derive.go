@@ -39,12 +39,12 @@ func (t *tx) route() {
 	}
 	for _, i := range t.instances() {
 		r := want[i.App+"."+i.Service]
-		w := t.m.workers[i.Worker]
-		if r == nil || w == nil || i.State != wire.Running || !i.Ready || i.Draining {
+		w, lost := t.m.serves(i)
+		if r == nil || w == nil {
 			continue
 		}
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
-			Instance: i.ID, Cluster: t.m.name, Worker: i.Worker, Address: w.Info.Address, Suspect: w.suspect,
+			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
 		})
 	}
 	for key, r := range want {
@@ -60,6 +60,21 @@ func (t *tx) route() {
 			t.routes[key], t.all = nil, true
 		}
 	}
+}
+
+// serves is the worker on which requests for an instance may be answered, nil if
+// there is none. lost: it is a lost placement that nobody has replaced yet. It may
+// run all the same, and a try is better than a certain refusal.
+func (m *model) serves(i *wire.Instance) (w *worker, lost bool) {
+	switch {
+	case i.Draining:
+		return nil, false
+	case i.State == wire.Running && i.Ready:
+		return m.workers[i.Worker], false
+	case i.Shadow != nil && i.State != wire.Terminated:
+		return m.workers[i.Shadow.Worker], true
+	}
+	return nil, false
 }
 
 // reportUp derives what the root is told about each instance.
@@ -83,8 +98,8 @@ func (t *tx) reportUp() {
 func (m *model) reported(i *wire.Instance) *wire.Reported {
 	up := &wire.Reported{Instance: *i}
 	up.Avoid, up.Shadow = nil, nil
-	if w := m.workers[i.Worker]; w != nil && i.State == wire.Running && i.Ready && !i.Draining {
-		up.Address, up.Peer = w.Info.Address, m.peer(i.Worker)
+	if w, _ := m.serves(i); w != nil {
+		up.Address, up.Peer = w.Info.Address, m.peer(w.Info.Name)
 	}
 	if m.details {
 		return up

@@ -62,6 +62,28 @@ func TestALostWorkerIsReplacedAfterItsTimeAndNotBefore(t *testing.T) {
 	}
 }
 
+// A worker that nobody hears may answer requests all the same. As long as nothing
+// runs in the place of what it had, routers may try it.
+func TestALostPlacementServesUntilItIsReplaced(t *testing.T) {
+	s := newSim(t, "w1")
+	zero := api.Duration(0)
+	s.share("web", 1, func(v *api.Service) { v.ReplaceAfter = &zero })
+	s.ticks(3, time.Second)
+	s.fakes["w1"].linked = false
+	s.ticks(40, time.Second)
+	if ready, suspect := s.endpoints("web"); ready != 0 || suspect != 1 {
+		t.Errorf("nobody can replace it: %d ready, %d suspect endpoints, want 0 and 1", ready, suspect)
+	}
+	if up := s.m.ups["app.web.0"]; up.Address != "w1:8474" || up.State == wire.Running {
+		t.Errorf("the root is told %+v", up)
+	}
+	s.addWorker("w2")
+	s.ticks(3, time.Second)
+	if ready, suspect := s.endpoints("web"); ready != 1 || suspect != 0 {
+		t.Errorf("it is replaced: %d ready, %d suspect endpoints, want 1 and 0", ready, suspect)
+	}
+}
+
 func TestWhoStaysOnReturn(t *testing.T) {
 	for _, tc := range []struct{ onReturn, stays string }{{"original", "w1"}, {"replacement", "w2"}} {
 		t.Run(tc.onReturn, func(t *testing.T) {

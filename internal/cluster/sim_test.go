@@ -261,7 +261,13 @@ func (s *sim) check() {
 	for _, r := range s.m.routes {
 		for _, e := range r.Endpoints {
 			i := s.m.insts[e.Instance]
-			if e.Cluster == s.m.name && (i == nil || i.State != wire.Running || !i.Ready || i.Draining || i.Worker != e.Worker) {
+			if e.Cluster != s.m.name {
+				continue
+			}
+			runs := i != nil && i.State == wire.Running && i.Ready && i.Worker == e.Worker
+			// A placement that is lost serves until another one does.
+			lost := i != nil && !runs && i.Shadow != nil && i.Shadow.Worker == e.Worker && e.Suspect
+			if !runs && !lost || i.Draining {
 				s.t.Fatalf("route to %s, which is %+v", e.Instance, i)
 			}
 		}

@@ -53,6 +53,8 @@ func (c *core) onUpReply(err error) {
 		if c.m.alone {
 			loop.Poke(c.wake) // it is not this cluster that is cut off
 		}
+	} else {
+		c.upLost = time.Now()
 	}
 }
 

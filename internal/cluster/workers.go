@@ -170,32 +170,44 @@ func (c *core) judge(now time.Time) (changed bool) {
 
 // doubt asks whether it is this cluster that is cut off, and not its workers: it
 // hears of none, and the root does not answer either. Nothing is replaced then.
-// Afterwards the workers get the time that they get after a start, since their
-// connections do not come back at the same moment. It reports whether that has
-// changed.
+// Afterwards the silence of the workers counts anew. It reports whether anything
+// has changed.
 func (c *core) doubt(now time.Time) bool {
 	silent := len(c.m.workers) > 0
 	for _, w := range c.m.workers {
-		silent = silent && w.suspect
+		silent = silent && (w.suspect || !w.everHeard)
+	}
+	if linked, _ := c.up.Connected(); !linked {
+		c.upLost = now
 	}
 	was := c.isolation.Alone()
-	var back bool
-	c.isolation, back = c.isolation.Look(now, silent, c.upAt)
+	again := 0
+	var over, cut bool
+	c.isolation, over, cut = c.isolation.Look(now, silent, life.Elsewhere{Answered: c.upAt, Lost: c.upLost})
 	c.m.alone = c.isolation.Alone()
-	if back {
+	if over {
 		c.m.waits = now
 		for _, w := range c.m.workers {
-			if w.suspect {
-				w.suspect, w.since, w.everHeard, w.heard, w.lambda = false, time.Time{}, false, now, maxLambda
+			if !w.suspect || !cut && !w.connected {
+				continue
+			}
+			// As after a start.
+			again++
+			w.suspect, w.since, w.everHeard, w.heard = false, time.Time{}, false, now
+			if cut {
+				w.lambda = maxLambda
 			}
 		}
-		c.events.Add(now, c.m.tier(), "cluster/"+c.name, "no longer cut off: the workers have time to be heard again")
-		c.log.Info("no longer cut off: the workers have time to be heard again")
+	}
+	if again > 0 {
+		what := fmt.Sprintf("heard of nobody for a while: %d workers get time to be heard again", again)
+		c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
+		c.log.Info(what)
 	}
 	if c.m.alone && !was {
 		loop.Poke(c.upChanged) // is anybody there?
 	}
-	return back || c.m.alone != was
+	return over || c.m.alone != was
 }
 
 // peer is the worker as life judges it.

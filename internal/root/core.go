@@ -214,10 +214,10 @@ func (c *core) doubt(now time.Time) bool {
 		silent = silent && cl.suspect
 	}
 	was := c.isolation.Alone()
-	var back bool
-	c.isolation, back = c.isolation.Look(now, silent, time.Time{})
+	var over bool
+	c.isolation, over, _ = c.isolation.Look(now, silent, life.Elsewhere{})
 	c.m.alone = c.isolation.Alone()
-	if back {
+	if over {
 		for _, cl := range c.m.clusters {
 			if cl.suspect {
 				cl.heard, cl.since = now, now
@@ -226,7 +226,7 @@ func (c *core) doubt(now time.Time) bool {
 		c.events.Add(now, tier, "root", "no longer cut off: the clusters have time to be heard again")
 		c.log.Info("no longer cut off: the clusters have time to be heard again")
 	}
-	return back || c.m.alone != was
+	return over || c.m.alone != was
 }
 
 // peer is the cluster as life judges it.

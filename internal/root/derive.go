@@ -88,14 +88,11 @@ func (t *tx) route(now time.Time) {
 			// is better than nothing: a restart of the root must not empty a route.
 			for key, old := range t.m.routes {
 				for _, e := range old.Endpoints {
-					if r := want[key]; r != nil && e.Cluster == name && !t.m.dead(c, now) {
+					if r := want[key]; r != nil && e.Cluster == name && !(t.m.dead(c, now) && t.replaced(e.Instance)) {
 						r.Endpoints = append(r.Endpoints, e)
 					}
 				}
 			}
-			continue
-		}
-		if t.m.dead(c, now) {
 			continue
 		}
 		for _, rep := range c.seen {
@@ -105,12 +102,16 @@ func (t *tx) route(now time.Time) {
 				continue
 			}
 			r := want[i.App+"."+i.Service]
-			if r == nil || rep.State != wire.Running || !rep.Ready || rep.Draining {
+			runs := rep.State == wire.Running && rep.Ready
+			// A lost placement that nobody replaced may run all the same, and so may
+			// what a dead cluster has: a try is better than a certain refusal.
+			lost := !runs && rep.Address != ""
+			if r == nil || rep.Draining || !runs && !lost || t.m.dead(c, now) && t.replaced(rep.ID) {
 				continue
 			}
 			r.Endpoints = append(r.Endpoints, wire.Endpoint{
 				Instance: rep.ID, Cluster: name, Worker: rep.Peer, Address: rep.Address,
-				Suspect: rep.Unreachable || c.suspect,
+				Suspect: rep.Unreachable || c.suspect || lost,
 			})
 		}
 	}
@@ -127,6 +128,25 @@ func (t *tx) route(now time.Time) {
 			t.routes[key], t.all = nil, true
 		}
 	}
+}
+
+// replaced says whether another instance runs in the place of this one.
+func (t *tx) replaced(id wire.InstanceID) bool {
+	i := t.inst(id)
+	if i == nil {
+		return true
+	}
+	return slices.ContainsFunc(t.of(i.App, i.Service), func(o *wire.Instance) bool {
+		if o.Replaces != id || o.Draining {
+			return false
+		}
+		c := t.m.clusters[o.Cluster]
+		if c == nil {
+			return false
+		}
+		rep := c.seen[o.ID]
+		return rep != nil && rep.State == wire.Running && rep.Ready
+	})
 }
 
 // finish drops deleted applications of which nothing is left.

@@ -128,6 +128,19 @@ func TestADeadClusterIsReplacedAndSettledOnReturn(t *testing.T) {
 	}
 }
 
+// What only a dead cluster may run may be running there all the same: nothing else
+// answers, so routers may try it.
+func TestADeadClusterServesWhatNobodyReplaced(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.apply("app", 2, func(v *api.Service) { v.Affinity.Cluster = []string{"edge"} })
+	s.ticks(3, time.Second)
+	s.fakes["edge"].linked = false
+	s.ticks(200, time.Second)
+	if ready, suspect := s.endpoints("app"); ready != 0 || suspect != 2 {
+		t.Errorf("%d ready, %d suspect endpoints, want 0 and 2\n%s", ready, suspect, s.dump())
+	}
+}
+
 func TestDeletingWaitsForTheClusters(t *testing.T) {
 	s := newSim(t, "edge")
 	s.apply("app", 2, nil)

@@ -16,28 +16,36 @@ type Isolation struct {
 // Alone says that the orchestrator hears of nobody: nothing is to be replaced.
 func (i Isolation) Alone() bool { return i.alone }
 
-// Look is the doubt after the peers were judged at now. silent: all of them are
-// suspect, and there are some. elsewhere is when somebody was heard last who is no
-// peer, such as the tier above, and who is reached by the same ways: an answer
-// after the doubt began ends it, since the peers are then really away. Zero is
-// nobody.
-//
-// back: it is likely to have been cut off, and is no longer. Whoever is not heard
-// yet is to get the time that it would get after a start, since connections do
-// not come back at the same moment.
-func (i Isolation) Look(now time.Time, silent bool, elsewhere time.Time) (next Isolation, back bool) {
-	switch {
-	case !silent:
-		return Isolation{}, i.alone
-	case i.since.IsZero():
-		return Isolation{since: now, alone: true}, false
-	case i.alone && elsewhere.After(i.since):
-		// Remembered until a peer is heard: silence alone does not begin another.
-		return Isolation{since: i.since}, now.Sub(i.since) > answerWithin
-	}
-	return i, false
+// Elsewhere is what is known of somebody who is no peer and is reached by the same
+// ways, such as the tier above. The zero value is nobody.
+type Elsewhere struct {
+	Answered time.Time // last; the orchestrator asks when doubt begins
+	Lost     time.Time // when a question was last found unanswered, or the link closed
 }
 
-// answerWithin is how long an answer from elsewhere may take where nobody is cut
-// off.
-const answerWithin = 5 * time.Second
+// Look is the doubt after the peers were judged at now. silent: none of them is
+// heard, and there are some; those that were given another chance and did not use
+// it yet are not heard. An answer from elsewhere ends the doubt, and so
+// does a peer that is heard.
+//
+// over: the doubt has just ended. Silence before it proves nothing: whoever was
+// silent is to get another chance. cut: it was cut off, so that connections do
+// not come back at the same moment, and those that are closed prove nothing
+// either; the time that peers get after a start is right.
+func (i Isolation) Look(now time.Time, silent bool, e Elsewhere) (next Isolation, over, cut bool) {
+	switch {
+	case !silent:
+		return Isolation{}, i.alone, i.alone
+	case i.since.IsZero():
+		return Isolation{since: now, alone: true}, false, false
+	case i.alone && e.Answered.After(i.since):
+		atOnce := e.Answered.Sub(i.since) <= answerWithin && e.Lost.Before(i.since)
+		// Remembered until a peer is heard: silence alone does not begin another.
+		return Isolation{since: i.since}, true, !atOnce
+	}
+	return i, false, false
+}
+
+// answerWithin is how long an answer takes where nobody is cut off. A packet that
+// was lost to an interruption of two seconds is sent again later than that.
+const answerWithin = time.Second
