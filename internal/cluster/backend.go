@@ -181,6 +181,17 @@ func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.En
 	return b.entries(ctx, worker)
 }
 
+// status is a worker's in a word; see wire.WorkerView.
+func (m *model) status(w *worker) string {
+	switch {
+	case w.suspect, !w.everHeard && m.waits.After(m.started):
+		return "suspect"
+	case !w.everHeard:
+		return "never-seen"
+	}
+	return "ready"
+}
+
 func (c *core) workers() []wire.WorkerView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,12 +200,9 @@ func (c *core) workers() []wire.WorkerView {
 	out := []wire.WorkerView{}
 	for _, name := range records.SortedKeys(c.m.workers) {
 		w := c.m.workers[name]
-		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: "ready", AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n}
-		switch {
-		case w.suspect, !w.everHeard && c.m.waits.After(c.m.started):
-			v.Status = "suspect"
-		case !w.everHeard:
-			v.Status, v.AgeSeconds = "never-seen", -1
+		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n}
+		if v.Status == "never-seen" {
+			v.AgeSeconds = -1
 		}
 		out = append(out, v)
 	}

@@ -202,7 +202,7 @@ func opaque(secret, worker string) string {
 func (c *Cluster) serveAPI() (err error) {
 	c.api, err = rest.New(rest.Options{
 		Addr: c.opts.APIAddr, TLS: c.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{c},
-		Log: c.log, Version: obs.Version(),
+		Log: c.log, Version: obs.Version(), Metrics: obs.NewMetrics("cluster", c.samples),
 		Authorize: c.callerOf, Site: c.name,
 	})
 	if err != nil {

@@ -75,7 +75,13 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				}
 			}
 			w.flush()
-			s.logRequest(r, w, time.Since(start))
+			took := time.Since(start)
+			s.logRequest(r, w, took)
+			// What waits for news says nothing about how fast this role is.
+			if s.metrics != nil && !r.URL.Query().Has("wait") {
+				_, pattern := s.mux.Handler(r)
+				s.metrics.Request(r.Method, pattern, w.status, took)
+			}
 		}()
 		next.ServeHTTP(w, r)
 	})

@@ -30,6 +30,10 @@ func (s *Server) registerPlain(api huma.API) error {
 		plain(w, "ok\n")
 	})
 	s.handle("GET /readyz", everybody, s.readyz)
+	if s.metrics != nil {
+		// Sums over everything, without the names of applications.
+		s.handle("GET /metrics", anyone, s.metrics.ServeHTTP)
+	}
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil
 }

@@ -51,6 +51,15 @@ type Options struct {
 	Log *slog.Logger
 	// Version is what /v1/version says; "" is "unknown".
 	Version string
+	// Metrics answers /metrics, and is told of each request. Nil: there are none.
+	Metrics Metrics
+}
+
+// Metrics is what a server needs of obs.Metrics.
+type Metrics interface {
+	http.Handler
+	// Request notes a request: the pattern that served it, the status and the time.
+	Request(method, route string, status int, took time.Duration)
 }
 
 // Server serves a Backend over HTTPS.
@@ -65,7 +74,8 @@ type Server struct {
 	tls       *tls.Config
 	joins     *rate.Limiter
 	mux       *http.ServeMux
-	spec      []byte // OpenAPI document
+	metrics   Metrics // nil: none
+	spec      []byte  // OpenAPI document
 	handler   http.Handler
 	needs     map[string]need // by pattern
 	wrong     []error         // found in needs
@@ -88,7 +98,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		backend: o.Backend, authorize: o.Authorize, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
 		joins: rate.NewLimiter(joinsPerSecond, joinBurst),
-		mux:   http.NewServeMux(),
+		mux:   http.NewServeMux(), metrics: o.Metrics,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

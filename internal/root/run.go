@@ -153,7 +153,7 @@ func covers(id *pki.Identity, req pki.LeafRequest) bool {
 func (r *Root) serveAPI() (err error) {
 	r.api, err = rest.New(rest.Options{
 		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r},
-		Log: r.log, Version: obs.Version(),
+		Log: r.log, Version: obs.Version(), Metrics: obs.NewMetrics("root", r.samples),
 		Authorize: callerOf,
 	})
 	if err != nil {

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+)
+
+// samples are the cluster's figures at this moment. Their number does not grow
+// with its workers or instances: those of a worker are asked for one by one.
+func (c *core) samples() []obs.Sample {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	workers := map[string]int{"ready": 0, "suspect": 0, "never-seen": 0}
+	var capacity, used [3]float64
+	use := c.m.begin().usage()
+	for name, w := range c.m.workers {
+		status := c.m.status(w)
+		workers[status]++
+		if status != "ready" {
+			continue
+		}
+		of := w.Info.Capacity
+		capacity[0] += float64(of.CPU) / 1000
+		capacity[1] += float64(of.Memory)
+		capacity[2] += float64(of.Disk)
+		if u := use[name]; u != nil {
+			used[0] += float64(u.used.CPU) / 1000
+			used[1] += float64(u.used.Memory)
+			used[2] += float64(u.used.Disk)
+		}
+	}
+	states, ready, restarts := map[string]int{}, 0, 0
+	for _, i := range c.m.insts {
+		states[string(i.State)]++
+		if i.Ready {
+			ready++
+		}
+		restarts += i.Restarts
+	}
+	out := []obs.Sample{
+		{Name: "verge_root_up", Help: "1 where the root answers.", Value: obs.Bool(c.upErr == nil)},
+		{Name: "verge_store_writable", Help: "1 where changes can be stored.", Value: obs.Bool(c.store.WriteError() == nil)},
+		{Name: "verge_instances_ready", Help: "Instances that may receive requests.", Value: float64(ready)},
+		{Name: "verge_instance_restarts", Help: "Restarts in place of the instances that are there now.", Value: float64(restarts)},
+	}
+	if !c.upAt.IsZero() {
+		out = append(out, obs.Sample{Name: "verge_root_answer_age_seconds", Help: "Time since the root answered last.", Value: time.Since(c.upAt).Seconds()})
+	}
+	for _, s := range records.SortedKeys(workers) {
+		out = append(out, obs.Sample{Name: "verge_workers", Help: "Workers by status.", Labels: [][2]string{{"status", s}}, Value: float64(workers[s])})
+	}
+	for _, s := range records.SortedKeys(states) {
+		out = append(out, obs.Sample{Name: "verge_instances", Help: "Instances by state.", Labels: [][2]string{{"state", s}}, Value: float64(states[s])})
+	}
+	for n, r := range [...]string{"cpu_cores", "memory_bytes", "disk_bytes"} {
+		out = append(out,
+			obs.Sample{Name: "verge_capacity_" + r, Help: "What instances may reserve on ready workers.", Value: capacity[n]},
+			obs.Sample{Name: "verge_reserved_" + r, Help: "What instances have reserved on ready workers.", Value: used[n]})
+	}
+	return out
+}
