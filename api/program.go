@@ -46,3 +46,15 @@ func (s *Service) program() Service {
 	}
 	return p
 }
+
+// SameConstraints reports whether s and o may run on the same workers, as far as
+// neither what they reserve nor their volumes matters.
+func (s *Service) SameConstraints(o *Service) bool {
+	a, err1 := json.Marshal(s.constraints())
+	b, err2 := json.Marshal(o.constraints())
+	return err1 == nil && err2 == nil && string(a) == string(b)
+}
+
+func (s *Service) constraints() Service {
+	return Service{Architecture: s.Architecture, Location: s.Location, Affinity: s.Affinity, AntiAffinity: s.AntiAffinity}
+}

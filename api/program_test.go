@@ -33,3 +33,24 @@ func TestSameProgram(t *testing.T) {
 		}
 	}
 }
+
+func TestSameConstraints(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Service)
+		same   bool
+	}{
+		"nothing":      {func(*Service) {}, true},
+		"program":      {func(s *Service) { s.Command = []string{"b"} }, true},
+		"replicas":     {func(s *Service) { s.Replicas = Replicas{3, 3} }, true},
+		"cluster":      {func(s *Service) { s.Affinity.Cluster = []string{"x"} }, false},
+		"labels":       {func(s *Service) { s.AntiAffinity.Labels = map[string]string{"a": "b"} }, false},
+		"location":     {func(s *Service) { s.Location = &Location{Radius: 1} }, false},
+		"architecture": {func(s *Service) { s.Architecture = []string{"arm64"} }, false},
+	} {
+		a, b := &Service{}, &Service{}
+		tc.change(b)
+		if got := a.SameConstraints(b); got != tc.same {
+			t.Errorf("%s changed: same constraints %v, want %v", name, got, tc.same)
+		}
+	}
+}

@@ -152,7 +152,8 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 
 // fulfil makes as many instances of a service as it promises.
 func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
-	want := app.Spec.Services[svc].Replicas.Min
+	spec := app.Spec.Services[svc]
+	want := spec.Replicas.Min
 	var active []*wire.Instance
 	used := map[int]bool{}
 	replaced := map[string]bool{}
@@ -162,7 +163,7 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 		if i.Draining {
 			continue
 		}
-		if i.Unreachable {
+		if i.Unreachable && !spec.Pins() { // what a volume has is nowhere else
 			lost = append(lost, i.ID)
 			continue
 		}
@@ -172,6 +173,10 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 		active = append(active, i)
 	}
 	lost = slices.DeleteFunc(lost, func(id string) bool { return replaced[id] })
+	active, most, moving := t.relocate(app.Name, svc, spec, active, want, now)
+	if moving != "" {
+		want, lost = most, append(lost, moving)
+	}
 	for o := 0; len(active) < want; o++ {
 		if used[o] {
 			continue
@@ -191,7 +196,7 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 		active = append(active, t.inst(i.ID))
 	}
 	// Too many: those that replace go last, else the highest ordinals.
-	for len(active) > want {
+	for len(active) > most {
 		last := active[len(active)-1]
 		active = active[:len(active)-1]
 		t.end(*last, now)
@@ -248,10 +253,7 @@ func (t *tx) place(now time.Time) {
 		list := waiting[key]
 		svc := t.m.apps[list[0].App].Spec.Services[list[0].Service]
 		begin := time.Now()
-		d := place.RankClusters(t.views(key, svc, given, now), place.Request{
-			Instance: key, Count: len(list), Runtime: svc.Runtime, Demand: svc.Resources,
-			Affinity: svc.Affinity, Spread: svc.Spread, Scheduler: svc.Scheduler,
-		})
+		d := place.RankClusters(t.views(key, svc, given, now), place.NewRequest(key, svc, len(list)))
 		d.TookNs = time.Since(begin).Nanoseconds()
 		n := 0
 		for _, sh := range d.Shares {
@@ -330,14 +332,9 @@ func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []plac
 	out := make([]place.ClusterView, 0, len(t.m.clusters))
 	for _, name := range records.SortedKeys(t.m.clusters) {
 		c := t.m.clusters[name]
-		v := place.ClusterView{ID: name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil, Pending: g.pending[name], Same: g.same[svc][name]}
-		if c.agg != nil {
-			v.Aggregate, v.Runtimes = *c.agg, c.agg.Runtimes
-			if len(c.agg.Areas) > 0 {
-				v.Areas = c.agg.Areas
-			}
-		}
-		if r, ok := c.refused[svc]; ok && now.Before(r.until) && (r.spec == spec || r.spec.SameProgram(spec)) {
+		v := c.view()
+		v.Pending, v.Same = g.pending[name], g.same[svc][name]
+		if r, ok := c.refused[svc]; ok && now.Before(r.until) && (r.spec == spec || r.spec.SameProgram(spec) && r.spec.SameConstraints(spec)) {
 			v.Refused = cmp.Or(r.why, "it gave an instance back")
 		}
 		out = append(out, v)

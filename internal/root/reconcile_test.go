@@ -3,6 +3,7 @@ package root
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,7 +195,8 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				if a := s.m.apps[app]; a == nil || a.Deleting.IsZero() {
 					apps[app] = rng.IntN(6)
 					keep := []string{"original", "replacement", "newest"}[rng.IntN(3)]
-					s.apply(app, apps[app], func(v *api.Service) { v.OnReturn = keep })
+					in := [][]string{nil, {"c1", "c2"}, {"c3"}}[rng.IntN(3)]
+					s.apply(app, apps[app], func(v *api.Service) { v.OnReturn, v.Affinity.Cluster = keep, in })
 				}
 			case 4:
 				s.delete(app)
@@ -216,6 +218,11 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				if n := max(marks["web"].N, marks[fmt.Sprintf("web.%d", r.Ordinal)].N); r.Restarted < n {
 					t.Fatalf("seed %d: %s is at restart %d of %d\n%s", seed, r.ID, r.Restarted, n, s.dump())
 				}
+			}
+		}
+		for _, i := range s.m.insts {
+			if in := s.m.apps[i.App].Spec.Services["web"].Affinity.Cluster; len(in) > 0 && !slices.Contains(in, i.Cluster) {
+				t.Fatalf("seed %d: %s is where it may not be\n%s", seed, i.ID, s.dump())
 			}
 		}
 		for app, n := range apps {

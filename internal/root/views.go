@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,9 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 	}
 	t := m.begin()
 	reason, holding := "", 0
-	for _, i := range t.of(app.Name, name) {
+	all := t.of(app.Name, name)
+	off := t.offSite(app.Name, name, svc, all)
+	for _, i := range all {
 		if i.Draining {
 			continue
 		}
@@ -63,7 +66,9 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			if cur.Ready {
 				v.Ready++
 			}
-			if cur.Ready && cur.Revision == app.Revision {
+			if why := off[i.ID]; why != "" {
+				reason = cmp.Or(reason, i.ID+" moves: cluster "+i.Cluster+" "+why)
+			} else if cur.Ready && cur.Revision == app.Revision {
 				holding++
 			} else if reason == "" {
 				reason = notYet(&cur, app.Revision)

@@ -1,0 +1,109 @@
+package root
+
+import (
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// view is a cluster as the ranking sees it, without what it was given.
+func (c *cluster) view() place.ClusterView {
+	v := place.ClusterView{ID: c.Name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil}
+	if c.agg != nil {
+		v.Aggregate, v.Runtimes = *c.agg, c.agg.Runtimes
+		if len(c.agg.Areas) > 0 {
+			v.Areas = c.agg.Areas
+		}
+	}
+	return v
+}
+
+// relocate moves the instances of a service that are in a cluster which its
+// descriptor does not allow, one at a time, and each only when another runs in its
+// place: one instance more than wanted is made, and when all that may stay are
+// ready, one that may not ends. Active are the instances that count; what is left
+// of them is returned, with how many there may be for now, and with the id of the
+// one in whose place another is to be made, "" if none is.
+//
+// The constraints that a cluster alone can judge are not looked at: it gives back
+// what no worker of its may run.
+func (t *tx) relocate(app, svc string, spec *api.Service, active []*wire.Instance, want int, now time.Time) (rest []*wire.Instance, most int, moving string) {
+	off := t.offSite(app, svc, spec, active)
+	if len(off) == 0 || want == 0 {
+		return active, want, ""
+	}
+	settled := true
+	for _, i := range active {
+		settled = settled && (off[i.ID] != "" || t.answers(i))
+	}
+	least := want + 1
+	if settled {
+		least = want
+	}
+	for len(active) > least && len(off) > 0 {
+		next := leave(active, off, t.answers)
+		t.event("instance/"+next.ID, "ends: cluster %s %s", next.Cluster, off[next.ID])
+		t.end(*next, now)
+		active = slices.DeleteFunc(slices.Clone(active), func(i *wire.Instance) bool { return i == next })
+		delete(off, next.ID)
+	}
+	switch {
+	case len(off) == 0:
+		return active, want, ""
+	case !settled:
+		return active, want + 1, ""
+	}
+	return active, want + 1, leave(active, off, t.answers).ID
+}
+
+// leave is the instance to go next: one that does not answer if there is one.
+func leave(active []*wire.Instance, off map[string]string, answers func(*wire.Instance) bool) *wire.Instance {
+	var next *wire.Instance
+	for _, i := range active {
+		if off[i.ID] != "" && (next == nil || answers(next) && !answers(i)) {
+			next = i
+		}
+	}
+	return next
+}
+
+// offSite are the instances in clusters that the descriptor excludes or does not
+// name, with the reason. What has a volume stays where that is, and what has
+// completed runs nowhere.
+func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance) map[string]string {
+	a, anti := spec.Affinity, spec.AntiAffinity
+	if len(a.Cluster)+len(a.Area)+len(anti.Cluster)+len(anti.Area) == 0 || spec.Pins() {
+		return nil
+	}
+	req := place.NewRequest(app+"."+svc, spec, 1)
+	why, off := map[string]string{}, map[string]string{} // by cluster, by instance
+	for _, i := range list {
+		c := t.m.clusters[i.Cluster]
+		if c == nil || c.agg == nil || i.Unreachable { // what it says counts, not what it said when it joined
+			continue
+		}
+		if rep := c.seen[i.ID]; rep != nil && rep.State == wire.Terminated {
+			continue
+		}
+		if _, known := why[i.Cluster]; !known {
+			why[i.Cluster] = place.OffSite(c.view(), req)
+		}
+		if w := why[i.Cluster]; w != "" {
+			off[i.ID] = w
+		}
+	}
+	return off
+}
+
+// answers says whether an instance is known to take requests, or to have completed.
+func (t *tx) answers(i *wire.Instance) bool {
+	c := t.m.clusters[i.Cluster]
+	if c == nil || c.suspect || i.Unreachable {
+		return false
+	}
+	rep := c.seen[i.ID]
+	return rep != nil && (rep.State == wire.Running && rep.Ready || rep.State == wire.Terminated)
+}
