@@ -49,6 +49,7 @@ does not hold yet.`,
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when it is accepted")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check here and at the server, change nothing")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "wait at most this long")
+	a.localFlag(cmd)
 	outputFlag(cmd, &f.mode, "table", "json", "yaml", "name")
 	return cmd
 }
@@ -100,7 +101,7 @@ func (a *app) apply(ctx context.Context, file string, f applyFlags) error {
 		if f.dryRun {
 			did = "would be " + did + " (dry run)"
 		}
-		if err := a.printf("application/%s %s, revision %d", result.Name, did, result.Revision); err != nil {
+		if err := a.printf("application/%s %s, revision %s", result.Name, did, revision(result.Revision)); err != nil {
 			return err
 		}
 	}

@@ -38,6 +38,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			return a.delete(cmd.Context(), name, noWait, timeout)
 		},
 	}
+	a.localFlag(cmd)
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when its end is decided")
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "wait at most this long")
 	return cmd

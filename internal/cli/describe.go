@@ -107,7 +107,7 @@ func (a *app) describeApplication(ctx context.Context, c *rest.Client, name stri
 	d := &details{}
 	d.add("Application", v.Name)
 	d.add("Namespace", v.Namespace)
-	d.addf("Revision", "%d", v.Revision)
+	d.add("Revision", revision(v.Revision))
 	d.add("Status", appStatus(v).text)
 	d.add("Message", v.Message)
 	d.add("Created", a.moment(v.Created))
@@ -123,6 +123,9 @@ func (a *app) describeApplication(ctx context.Context, c *rest.Client, name stri
 		items[i] = serviceItem{v.Name, v.Namespace, s}
 	}
 	if err := services().print(a, "wide", items, false); err != nil {
+		return err
+	}
+	if err := a.localSections(v.Local, v.Conflicts); err != nil {
 		return err
 	}
 	return a.instanceSection(list)
@@ -183,7 +186,7 @@ func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string)
 	d.add("Ready", yesNo(v.Ready))
 	d.add("Reason", v.Reason)
 	d.add("Where", where(v.Instance))
-	d.addf("Revision", "%d", v.Revision)
+	d.add("Revision", revision(v.Revision))
 	d.addf("Incarnation", "%d", v.Incarnation)
 	d.addf("Restarts", "%d", v.Restarts)
 	d.add("Last exit", a.exit(v.LastExit))
@@ -258,7 +261,10 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 		d.add("Disk free", spread(g.Disk, g.Capacity.Disk, size))
 		d.add("Details", map[bool]string{true: "shared with the root", false: "kept by the cluster"}[g.Details])
 	}
-	return d.print(a)
+	if err := d.print(a); err != nil {
+		return err
+	}
+	return a.localSections(v.Local, v.Conflicts)
 }
 
 func agoOf(seconds float64) string {

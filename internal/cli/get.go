@@ -144,7 +144,7 @@ func listInstances(ctx context.Context, c *rest.Client, name string, f getFlags)
 func (a *app) applications() listing[wire.AppView] {
 	return listing[wire.AppView]{kind: kindApplication, name: func(v wire.AppView) string { return v.Name }, columns: []column[wire.AppView]{
 		{name: "application", cell: func(v wire.AppView) cell { return text(v.Name) }},
-		{name: "revision", cell: func(v wire.AppView) cell { return textf("%d", v.Revision) }},
+		{name: "revision", cell: func(v wire.AppView) cell { return text(revision(v.Revision)) }},
 		{name: "ready", cell: func(v wire.AppView) cell { return text(readyOf(v.Services)) }},
 		{name: "status", cell: appStatus},
 		{name: "applied", cell: func(v wire.AppView) cell { return text(a.since(v.Applied)) }},
@@ -204,7 +204,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 		{name: "since", cell: func(v view) cell { return text(a.since(v.Since)) }},
 		{name: "says", cell: func(v view) cell { return textf("%s %s ago", v.Source, ageOf(v.AgeSeconds)) }},
 		{name: "namespace", wide: true, cell: func(v view) cell { return text(v.Namespace) }},
-		{name: "revision", wide: true, cell: func(v view) cell { return textf("%d", v.Revision) }},
+		{name: "revision", wide: true, cell: func(v view) cell { return text(revision(v.Revision)) }},
 		{name: "incarnation", wide: true, cell: func(v view) cell { return textf("%d", v.Incarnation) }},
 		{name: "reason", wide: true, cell: func(v view) cell { return text(v.Reason) }},
 	}}

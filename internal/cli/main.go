@@ -46,6 +46,7 @@ type app struct {
 	err  io.Writer
 
 	context string // --context
+	local   bool   // --local
 }
 
 // Main runs the command line args (without the program's name) and returns the
@@ -113,6 +114,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.scaleCommand(), a.restartCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(),
 		a.namespaceCommand(),
+		a.localCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

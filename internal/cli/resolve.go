@@ -82,7 +82,12 @@ func (a *app) client() (*rest.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rest.NewClient(e)
+	c, err := rest.NewClient(e)
+	if err != nil {
+		return nil, err
+	}
+	c.MeanLocal(a.local)
+	return c, nil
 }
 
 // findContext is the context of --context, else of VERGE_CONTEXT, else the

@@ -40,7 +40,8 @@ func (a *app) scaleCommand() *cobra.Command {
 		Long: `Change how many instances of a service run, and watch until they do.
 
 The number is written into the application's descriptor at the root, as a new
-revision: it stays until a descriptor is applied that says something else.
+revision: it stays until a descriptor is applied that says something else. At a
+cluster, while its root is away, it is the number at that site (see verge local).
 Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
 does not hold yet.`,
 		Example: "  verge scale shop.web --replicas 5\n  verge scale service/shop.web --replicas 0",
@@ -57,6 +58,7 @@ does not hold yet.`,
 		},
 	}
 	f.add(cmd, "accepted")
+	a.localFlag(cmd)
 	cmd.Flags().IntVar(&replicas, "replicas", -1, "how many instances are to run")
 	return cmd
 }
@@ -111,7 +113,7 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 	if result.Change == "unchanged" {
 		did = "is at"
 	}
-	if err := a.printf("service/%s.%s %s %d, revision %d", app, service, did, replicas, result.Revision); err != nil {
+	if err := a.printf("service/%s.%s %s %d, revision %s", app, service, did, replicas, revision(result.Revision)); err != nil {
 		return err
 	}
 	if f.noWait {

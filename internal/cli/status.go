@@ -68,6 +68,9 @@ func (a *app) status(v wire.StatusView, mode string) error {
 			return err
 		}
 	}
+	if err := a.localSections(v.Local, v.Conflicts); err != nil {
+		return err
+	}
 	if len(v.Problems) == 0 {
 		return a.printf("\nNo problems.")
 	}

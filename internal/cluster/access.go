@@ -76,6 +76,13 @@ func seenWorkers(ctx context.Context, site string, list []wire.WorkerView) []wir
 	})
 }
 
+// seenLocal is of the local changes what who asks may see.
+func seenLocal(ctx context.Context, v wire.LocalView) ([]wire.LocalChange, []wire.Conflict) {
+	who := access.From(ctx)
+	return access.Visible(who, v.Changes, func(l wire.LocalChange) access.Object { return rest.OfLocal(l, true) }),
+		access.Visible(who, v.Conflicts, func(c wire.Conflict) access.Object { return rest.OfLocal(c.LocalChange, true) })
+}
+
 func seenApps(ctx context.Context, site string, list []wire.AppView) []wire.AppView {
 	return access.Visible(access.From(ctx), list, func(a wire.AppView) access.Object {
 		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace, Cluster: site, Site: true}

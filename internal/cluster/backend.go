@@ -21,79 +21,9 @@ type backend struct{ *Cluster }
 
 var _ rest.Backend = backend{}
 
-// Apply implements rest.Backend.
-func (b backend) Apply(context.Context, []byte, bool) (wire.ApplyResult, error) {
-	return wire.ApplyResult{}, rest.Elsewhere("applying a descriptor", "the root")
-}
-
-// Delete implements rest.Backend.
-func (b backend) Delete(context.Context, string) error {
-	return rest.Elsewhere("deleting an application", "the root")
-}
-
 // Clusters implements rest.Backend.
 func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) {
 	return nil, rest.Elsewhere("listing clusters", "the root")
-}
-
-// Applications implements rest.Backend: the part of each that is here.
-func (b backend) Applications(context.Context) ([]wire.AppView, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.m.apps(), nil
-}
-
-// Application implements rest.Backend.
-func (b backend) Application(ctx context.Context, app string) (wire.AppView, error) {
-	all, err := b.Applications(ctx)
-	for _, a := range all {
-		if a.Name == app {
-			return a, err
-		}
-	}
-	return wire.AppView{}, wire.Problemf(404, "no-such-application", "verge get applications", "there is no such application", "nothing of %s is in cluster %s", app, b.name)
-}
-
-// apps are the applications as far as they are here.
-func (m *model) apps() []wire.AppView {
-	by := map[string]*wire.AppView{}
-	for _, key := range records.SortedKeys(m.shares) {
-		s := m.shares[key]
-		a := by[s.App]
-		if a == nil {
-			a = &wire.AppView{Name: s.App, Namespace: m.namespace(s.App), Holds: true}
-			by[s.App] = a
-		}
-		a.Revision = max(a.Revision, s.Revision)
-		v := wire.ServiceView{Name: s.Service, Wanted: s.Min, Clusters: []string{m.name}}
-		for _, o := range ordinals(s) {
-			i := m.insts[instanceID(s.App, s.Service, o)]
-			if i == nil {
-				continue
-			}
-			if i.Worker != "" {
-				v.Placed++
-			}
-			if i.State == wire.Running {
-				v.Running++
-				if i.Ready {
-					v.Ready++
-				}
-			} else if i.Reason != "" {
-				v.Message = i.ID + ": " + i.Reason
-			}
-		}
-		if v.Ready < v.Wanted {
-			a.Holds = false
-			a.Message = fmt.Sprintf("%s: %d of %d ready", s.Service, v.Ready, v.Wanted)
-		}
-		a.Services = append(a.Services, v)
-	}
-	out := make([]wire.AppView, 0, len(by))
-	for _, name := range records.SortedKeys(by) {
-		out = append(out, *by[name])
-	}
-	return out
 }
 
 // Instances implements rest.Backend.
@@ -220,10 +150,14 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.Apps = seenApps(ctx, b.name, b.m.apps())
+	local := b.m.localViews("")
+	s.Local, s.Conflicts = seenLocal(ctx, local)
 	if b.upErr != nil {
 		s.Upstream = "away: " + b.upErr.Error()
 		s.Problems = append(s.Problems, "the root does not answer; the site goes on by itself")
 	}
+	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
+	s.Problems = append(s.Problems, b.m.lostHosts()...)
 	for _, w := range s.Workers {
 		if w.Status != "ready" {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s is %s", w.Name, w.Status))

@@ -52,7 +52,7 @@ func checkShare(s *wire.Share, key string) error {
 		return fmt.Errorf("it asks for %d instances, at most %d can be", s.Min, api.MaxReplicas)
 	}
 	for _, sp := range s.Ordinals {
-		if sp.From < 0 || sp.To < sp.From {
+		if sp.From < 0 || sp.To < sp.From || sp.To > wire.LocalOrdinals {
 			return fmt.Errorf("its ordinals go from %d to %d", sp.From, sp.To)
 		}
 	}

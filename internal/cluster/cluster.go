@@ -79,6 +79,7 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have 
 			return have, fmt.Errorf("stored record %s: %w", e.Key, err)
 		}
 	}
+	m.effect()
 	return have, nil
 }
 
@@ -212,6 +213,9 @@ func (c *core) calm() bool {
 	for _, i := range c.m.insts {
 		if i.State != wire.Running && i.State != wire.Terminated {
 			return false
+		}
+		if i.Ordinal >= wire.LocalOrdinals && !i.Draining && !c.m.begin().wanted(i) {
+			return false // it hands over, for a while
 		}
 	}
 	return true

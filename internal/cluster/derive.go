@@ -26,6 +26,7 @@ func (t *tx) route() {
 		}
 		want[key] = &r
 	}
+	taken := t.m.rootHosts()
 	for key, s := range t.m.shares {
 		if len(s.Spec.Ports) == 0 {
 			continue
@@ -36,6 +37,9 @@ func (t *tx) route() {
 			want[key] = r
 		}
 		r.Policy, r.Ports = s.Spec.Policy, s.Spec.Ports
+		if t.m.given[key] == nil {
+			r.Ports = withoutHosts(r.Ports, taken, key)
+		}
 	}
 	for _, i := range t.instances() {
 		r := want[i.App+"."+i.Service]

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,15 +19,22 @@ import (
 
 // Keys of a cluster's store.
 const (
-	keyHave     = "have"    // revision of the root's desired state that is stored
-	keyShare    = "share."  // + app.service: wire.Share, from the root
-	keyFar      = "far."    // + app.service: wire.Route, from the root
-	keyInstance = "inst."   // + id: wire.Instance
-	keyWhy      = "why."    // + id: place.Record
-	keyOrder    = "to."     // + worker.id: wire.Order
-	keyRoute    = "route."  // + app.service: wire.Route, for the workers
-	keyUp       = "up."     // + id: wire.Reported, for the root
-	keyWorker   = "worker." // + name: workerRecord
+	keyHave     = "have"      // revision of the root's desired state that is stored
+	keyShare    = "share."    // + app.service: wire.Share, from the root
+	keyFar      = "far."      // + app.service: wire.Route, from the root
+	keyLocal    = "local."    // + app.service: local
+	keyConflict = "conflict." // + number of the local change: conflict
+	keyLocals   = "locals"    // how many local changes there have been
+	keyInstance = "inst."     // + id: wire.Instance
+	keyWhy      = "why."      // + id: place.Record
+	keyOrder    = "to."       // + worker.id: wire.Order
+	keyRoute    = "route."    // + app.service: wire.Route, for the workers
+	keyUp       = "up."       // + id: wire.Reported, for the root
+	// + app.service: wire.LocalChange; + number: wire.Conflict, for the root. No id of
+	// an instance has a slash.
+	keyUpLocal    = keyUp + wire.ReportedLocal
+	keyUpConflict = keyUp + wire.ReportedConflict
+	keyWorker     = "worker." // + name: workerRecord
 )
 
 // workerRecord is what is kept about a worker over restarts.
@@ -75,13 +83,23 @@ type model struct {
 	name    string
 	details bool // whether details about workers may leave the cluster
 	site    wire.Site
-	shares  map[string]*wire.Share
+	// shares are those that count, made by effect of given (the root's) and locals.
+	shares map[string]*wire.Share
+	given  map[string]*wire.Share
+	locals map[string]*local
+	// conflicts by the number of the local change.
+	conflicts map[string]*conflict
+	// changes is how many local changes there have been.
+	changes uint64
 	far     map[string]*wire.Route
 	insts   map[wire.InstanceID]*wire.Instance
 	orders  map[string]*wire.Order // by key without prefix: worker.id
 	routes  map[string]*wire.Route
 	ups     map[wire.InstanceID]*wire.Reported
-	workers map[string]*worker
+	// upLocals and upConflicts are what the root is told of locals and conflicts.
+	upLocals    map[string]*wire.LocalChange
+	upConflicts map[string]*wire.Conflict
+	workers     map[string]*worker
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
 	// started is when this process did, waits from when workers get time to report
@@ -93,7 +111,9 @@ type model struct {
 func newModel(name string, details bool, now time.Time) *model {
 	return &model{
 		name: name, details: details, started: now, waits: now,
-		shares: map[string]*wire.Share{}, far: map[string]*wire.Route{},
+		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{},
+		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		workers: map[string]*worker{},
@@ -101,17 +121,22 @@ func newModel(name string, details bool, now time.Time) *model {
 	}
 }
 
-// load adds one stored entry to the model.
+// load adds one stored entry to the model; effect must follow the last.
 func (m *model) load(e bus.Entry, now time.Time) error {
 	kinds := []struct {
 		prefix string
 		into   func(rest string) error
 	}{
-		{keyShare, func(r string) error { return records.Decode(e, m.shares, r) }},
+		{keyShare, func(r string) error { return records.Decode(e, m.given, r) }},
+		{keyLocal, func(r string) error { return records.Decode(e, m.locals, r) }},
+		{keyConflict, func(r string) error { return records.Decode(e, m.conflicts, r) }},
+		{keyLocals, func(string) error { return json.Unmarshal(e.Value, &m.changes) }},
 		{keyFar, func(r string) error { return records.Decode(e, m.far, r) }},
 		{keyInstance, func(r string) error { return records.Decode(e, m.insts, r) }},
 		{keyOrder, func(r string) error { return records.Decode(e, m.orders, r) }},
 		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
+		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
+		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyUp, func(r string) error { return records.Decode(e, m.ups, r) }},
 		{keyWorker, func(r string) error {
 			recs := map[string]*workerRecord{}
@@ -148,6 +173,11 @@ type tx struct {
 	routes map[string]*wire.Route             // nil: deleted
 	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
 	whys   map[wire.InstanceID]*place.Record  // nil: deleted
+	// nil: deleted
+	locals      map[string]*local
+	conflicts   map[string]*conflict
+	upLocals    map[string]*wire.LocalChange
+	upConflicts map[string]*wire.Conflict
 	// nudge are the workers whose desired state changes; all of them if all.
 	nudge map[string]bool
 	all   bool
@@ -165,6 +195,8 @@ func (m *model) begin() *tx {
 		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		whys: map[string]*place.Record{}, nudge: map[string]bool{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{},
+		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 	}
 }
 
@@ -282,7 +314,8 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	for _, op := range rest {
 		groups = append(groups, []bus.Op{op})
 	}
-	return groups, nil
+	locals, err := t.encodeLocals()
+	return append(groups, locals...), err
 }
 
 // done makes what the tx changed part of the model, after it is durable.
@@ -291,6 +324,10 @@ func (t *tx) done() {
 	records.Merge(t.m.orders, t.orders)
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.ups, t.ups)
+	records.Merge(t.m.locals, t.locals)
+	records.Merge(t.m.conflicts, t.conflicts)
+	records.Merge(t.m.upLocals, t.upLocals)
+	records.Merge(t.m.upConflicts, t.upConflicts)
 }
 
 // used is what the instances placed on each worker reserve, and how many of

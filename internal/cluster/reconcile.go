@@ -32,6 +32,7 @@ const stopped = "stopped"
 // of now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
+	t.weigh(now)
 	for _, i := range t.instances() {
 		t.observe(i.ID, now)
 	}
@@ -39,7 +40,7 @@ func (m *model) step(now time.Time) *tx {
 		t.fulfil(m.shares[key], now)
 	}
 	for _, i := range t.instances() {
-		if !t.wanted(i) {
+		if !t.wanted(i) && !t.handingOver(i, now) {
 			t.end(i.ID, now)
 		}
 	}
@@ -49,6 +50,7 @@ func (m *model) step(now time.Time) *tx {
 	t.sweepOrders()
 	t.route()
 	t.reportUp()
+	t.reportLocals()
 	return t
 }
 
@@ -107,11 +109,15 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		if old != nil && again == "" && (old.State != wire.Terminated || old.Reason != stopped) {
 			continue
 		}
+		why := "taken over from the root"
+		if o >= wire.LocalOrdinals {
+			why = "wanted by a change that was made here"
+		}
 		i := wire.Instance{
 			V: wire.Version, ID: id, App: s.App, Service: s.Service, Ordinal: o,
 			Incarnation: 0, Revision: s.Revision, Cluster: t.m.name,
 			State: wire.ClusterScheduled, Since: now,
-			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: "taken over from the root"}},
+			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: why}},
 		}
 		if old != nil { // it was on its way out when it was wanted again, or is to run again
 			i.Incarnation, i.Restarted = old.Incarnation, old.Restarted
@@ -264,12 +270,15 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	}
 	st, ok := old.status[i.ID]
 	runs := ok && st.Incarnation == sh.Incarnation && st.Phase == wire.PhaseRunning
-	keep, outdated := "original", st.Revision < i.Revision
+	keep, outdated := "original", st.Revision != i.Revision
 	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
 		keep = s.Spec.OnReturn
-		// An order keeps its revision for as long as its program does not change.
-		o := t.m.orders[sh.Worker+"."+i.ID]
-		outdated = outdated && (o == nil || !o.Spec.SameProgram(s.Spec)) || t.unfit(&i, sh.Worker, s) != ""
+		// What it runs is in its order. Revisions only say that something changed, and
+		// what the root says after a local change has a lower one.
+		if o := t.m.orders[sh.Worker+"."+i.ID]; o != nil {
+			outdated = !o.Spec.SameProgram(s.Spec)
+		}
+		outdated = outdated || t.unfit(&i, sh.Worker, s) != ""
 	}
 	replaced := i.Worker != ""
 	if runs && (keep == "original" || !replaced) && !outdated {
@@ -386,7 +395,11 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 		i = t.advance(i, wire.Requested, now, t.m.tier(), reason)
 		i.Worker = ""
 		t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-		t.event("instance/"+i.ID, "given back to the root: %s", reason)
+		what := "given back to the root"
+		if i.Ordinal >= wire.LocalOrdinals {
+			what = "waits for room"
+		}
+		t.event("instance/"+i.ID, "%s: %s", what, reason)
 	}
 	t.put(i)
 }

@@ -73,16 +73,17 @@ func (s *sim) share(svc string, n int, change func(*api.Service)) {
 		change(spec)
 	}
 	sh := &wire.Share{V: wire.Version, App: "app", Service: svc, Revision: 1, Min: n, Max: n, Ordinals: []wire.Span{{To: n}}, Spec: spec}
-	if old := s.m.shares["app."+svc]; old != nil {
+	if old := s.m.given["app."+svc]; old != nil {
 		sh.Revision, sh.Restart, sh.RestartOf = old.Revision+1, old.Restart, old.RestartOf
 	}
-	s.m.shares["app."+svc] = sh
+	s.m.given["app."+svc] = sh
+	s.m.effect()
 	s.store(keyShare+"app."+svc, sh)
 }
 
 // again marks a service, or one ordinal of it (≥ 0), to be started again.
 func (s *sim) again(svc string, ordinal int) uint64 {
-	old := s.m.shares["app."+svc]
+	old := s.m.given["app."+svc]
 	if old == nil {
 		return 0
 	}
@@ -93,13 +94,15 @@ func (s *sim) again(svc string, ordinal int) uint64 {
 	} else {
 		next.RestartOf = map[int]wire.Restart{ordinal: r}
 	}
-	s.m.shares["app."+svc] = &next
+	s.m.given["app."+svc] = &next
+	s.m.effect()
 	s.store(keyShare+"app."+svc, &next)
 	return s.marks
 }
 
 func (s *sim) unshare(svc string) {
-	delete(s.m.shares, "app."+svc)
+	delete(s.m.given, "app."+svc)
+	s.m.effect()
 	delete(s.disk, keyShare+"app."+svc)
 }
 
@@ -163,6 +166,7 @@ func (s *sim) restart() {
 			s.t.Fatal(err)
 		}
 	}
+	s.m.effect()
 }
 
 // act runs the worker's orders and reports.

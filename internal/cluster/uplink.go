@@ -96,7 +96,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return err
 	}
-	shares, far := c.m.shares, c.m.far
+	shares, far := c.m.given, c.m.far
 	if full {
 		shares, far = map[string]*wire.Share{}, map[string]*wire.Route{}
 	} else {
@@ -138,7 +138,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		groups = append(groups, []bus.Op{op})
 	}
 	if full {
-		for key := range c.m.shares {
+		for key := range c.m.given {
 			if shares[key] == nil {
 				groups = append(groups, []bus.Op{bus.Del(keyShare + key)})
 			}
@@ -157,7 +157,8 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 		return err
 	}
-	c.m.shares, c.m.far, c.have = shares, far, to
+	c.m.given, c.m.far, c.have = shares, far, to
+	c.m.effect()
 	loop.Poke(c.wake)
 	return nil
 }

@@ -394,8 +394,6 @@ func (s *fakeStrays) end(_ context.Context, id string) error {
 	return nil
 }
 
-func (s *fakeStrays) endExec(context.Context, string) error { return nil }
-
 func (s *fakeStrays) all() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

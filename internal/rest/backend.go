@@ -54,6 +54,7 @@ type Backend interface {
 	Ready() error
 	Operating
 	Spaces
+	Sites
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

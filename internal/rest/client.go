@@ -32,6 +32,7 @@ type Client struct {
 	base  string // https://host:port
 	host  string // host:port, for errors
 	token string
+	local bool // see MeanLocal
 	http  *http.Client
 }
 

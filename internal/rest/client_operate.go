@@ -29,5 +29,5 @@ func (c *Client) send(ctx context.Context, method, path string, in, out any) err
 	if err != nil {
 		return fmt.Errorf("encode the request: %w", err)
 	}
-	return c.do(ctx, call{method: method, path: path, body: body, contentType: "application/json"}, out)
+	return c.do(ctx, call{method: method, path: path, query: c.meant(nil), body: body, contentType: "application/json"}, out)
 }

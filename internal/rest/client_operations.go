@@ -18,13 +18,13 @@ func (c *Client) Apply(ctx context.Context, source []byte, dryRun bool) (r wire.
 	if dryRun {
 		q.Set("dry_run", "true")
 	}
-	err = c.do(ctx, call{method: http.MethodPut, path: "/v1/applications/-", query: q, body: source, contentType: "application/yaml"}, &r)
+	err = c.do(ctx, call{method: http.MethodPut, path: "/v1/applications/-", query: c.meant(q), body: source, contentType: "application/yaml"}, &r)
 	return r, err
 }
 
 // Delete starts the end of an application; see Backend.
 func (c *Client) Delete(ctx context.Context, app string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: "/v1/applications/" + url.PathEscape(app)}, nil)
+	return c.do(ctx, call{method: http.MethodDelete, path: "/v1/applications/" + url.PathEscape(app), query: c.meant(nil)}, nil)
 }
 
 // Applications lists all; see Backend.

@@ -24,6 +24,7 @@ type Operating interface {
 type scaleInput struct {
 	App     string `path:"app" maxLength:"63" doc:"name of the application"`
 	Service string `path:"service" maxLength:"63" doc:"name of the service"`
+	Local   bool   `query:"local" doc:"at a cluster whose root is connected: the change is meant for this site alone"`
 	Body    wire.ScaleRequest
 }
 
@@ -36,7 +37,7 @@ func (s *Server) registerOperating(api huma.API) {
 	b := s.backend
 	register(s, api, op("scale-service", http.MethodPut, "/v1/applications/{app}/services/{service}/replicas", "Change how many replicas a service has", may(access.Scale, app("app"))),
 		func(ctx context.Context, in *scaleInput) (wire.ApplyResult, error) {
-			return b.Scale(ctx, in.App, in.Service, in.Body.Replicas)
+			return b.Scale(WithLocal(ctx, in.Local), in.App, in.Service, in.Body.Replicas)
 		})
 	register(s, api, op("restart-application", http.MethodPost, "/v1/applications/{app}/restart", "Start instances again, one after the other", may(access.Restart, app("app"))),
 		func(ctx context.Context, in *restartInput) (wire.RestartResult, error) {

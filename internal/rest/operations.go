@@ -29,9 +29,14 @@ type (
 	appInput struct {
 		App string `path:"app" maxLength:"63" doc:"name of the application"`
 	}
+	deleteInput struct {
+		App   string `path:"app" maxLength:"63" doc:"name of the application"`
+		Local bool   `query:"local" doc:"at a cluster whose root is connected: the change is meant for this site alone"`
+	}
 	applyInput struct {
 		App     string `path:"app" maxLength:"63" doc:"name of the application, or - to take it from the descriptor"`
 		DryRun  bool   `query:"dry_run" doc:"check only, change nothing"`
+		Local   bool   `query:"local" doc:"at a cluster whose root is connected: the change is meant for this site alone"`
 		RawBody []byte `contentType:"application/yaml"`
 	}
 	instancesInput struct {
@@ -71,7 +76,9 @@ func (s *Server) registerOperations(api huma.API) {
 	register(s, api, op("get-application", http.MethodGet, "/v1/applications/{app}", "An application and how far it is", may(access.See, app("app"))),
 		func(ctx context.Context, in *appInput) (wire.AppView, error) { return b.Application(ctx, in.App) })
 	register(s, api, op("delete-application", http.MethodDelete, "/v1/applications/{app}", "Start the end of an application", may(access.Delete, app("app"))),
-		func(ctx context.Context, in *appInput) (none, error) { return none{}, b.Delete(ctx, in.App) })
+		func(ctx context.Context, in *deleteInput) (none, error) {
+			return none{}, b.Delete(WithLocal(ctx, in.Local), in.App)
+		})
 	register(s, api, op("list-instances", http.MethodGet, "/v1/instances", "List instances", each(ofInstance)),
 		func(ctx context.Context, in *instancesInput) (items[wire.InstanceView], error) {
 			return list(b.Instances(ctx, in.App, in.Service))
@@ -100,6 +107,7 @@ func (s *Server) registerOperations(api huma.API) {
 	register(s, api, join, s.join)
 	s.registerOperating(api)
 	s.registerNamespaces(api)
+	s.registerSites(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil
@@ -107,6 +115,7 @@ func (s *Server) registerOperations(api huma.API) {
 }
 
 func (s *Server) apply(ctx context.Context, in *applyInput) (wire.ApplyResult, error) {
+	ctx = WithLocal(ctx, in.Local)
 	// The name of the path is checked before anything is changed; "-" saves
 	// clients that have parsed the descriptor the second look.
 	if in.App != "-" {

@@ -43,6 +43,8 @@ func visibleStatus(s *Server, who access.Who, v wire.StatusView) wire.StatusView
 	v.Clusters = access.Visible(who, v.Clusters, func(c wire.ClusterView) access.Object { return s.here(ofCluster(c)) })
 	v.Workers = access.Visible(who, v.Workers, func(w wire.WorkerView) access.Object { return s.here(ofWorker(w)) })
 	v.Apps = access.Visible(who, v.Apps, func(a wire.AppView) access.Object { return s.here(ofApp(a)) })
+	local := visibleLocal(s, who, wire.LocalView{Changes: v.Local, Conflicts: v.Conflicts})
+	v.Local, v.Conflicts = local.Changes, local.Conflicts
 	return v
 }
 

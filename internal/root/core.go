@@ -351,6 +351,9 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 
 // take takes over one change of what a cluster reports, and tells people.
 func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
+	if ok, err := c.takeLocal(cl, ch, now); ok {
+		return err
+	}
 	old := cl.seen[ch.Key]
 	if ch.Deleted {
 		delete(cl.seen, ch.Key)

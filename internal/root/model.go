@@ -53,6 +53,7 @@ type cluster struct {
 	inbox     exchange.Inbox
 	over      int // reported changes that were too many, as far as that was said
 	seen      map[wire.InstanceID]*wire.Reported
+	sites
 	// refused says until when it is not asked again for a service.
 	refused map[string]refusal
 }

@@ -129,7 +129,8 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		return
 	}
 	rep := c.seen[i.ID]
-	if rep == nil || rep.State != wire.Requested || c.suspect {
+	if rep == nil || rep.State != wire.Requested || c.suspect || rep.Revision >= wire.LocalRevisions {
+		// What its site made of it is the site's to place.
 		return
 	}
 	times := 0

@@ -30,6 +30,8 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 		}
 		v.Services = append(v.Services, s)
 	}
+	local := m.localViews(app.Name)
+	v.Local, v.Conflicts = local.Changes, local.Conflicts
 	if v.Deleting {
 		v.Holds = false
 		v.Message = fmt.Sprintf("%d instances are still ending", len(m.begin().instances(app.Name)))
@@ -84,6 +86,9 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		if reason != "" {
 			v.Message += "; " + reason
 		}
+		if local := m.localOf(app.Name, name); local != "" {
+			v.Message += "; it was " + local
+		}
 	}
 	return v
 }
@@ -94,6 +99,8 @@ func notYet(i *wire.Instance, revision uint64) string {
 	switch {
 	case i.Unreachable:
 		s = i.ID + " is unreachable"
+	case i.State == wire.Running && i.Revision >= wire.LocalRevisions:
+		s = i.ID + " runs what was changed at its site"
 	case i.State == wire.Running && i.Revision != revision:
 		s = fmt.Sprintf("%s still runs revision %d", i.ID, i.Revision)
 	case i.State == wire.Running:
@@ -144,6 +151,8 @@ func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
 	if c.everHeard {
 		v.AgeSeconds = now.Sub(c.heard).Seconds()
 	}
+	local := c.localViews("")
+	v.Local, v.Conflicts = local.Changes, local.Conflicts
 	return v
 }
 
@@ -174,6 +183,8 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	s.Apps = access.Visible(access.From(ctx), c.apps(), func(a wire.AppView) access.Object {
 		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace}
 	})
+	s.Local, s.Conflicts = c.seenLocal(ctx)
+	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	workers, missing := c.workers(ctx)
 	s.Workers = workers
 	for _, cl := range s.Clusters {

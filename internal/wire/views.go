@@ -80,6 +80,10 @@ type AppView struct {
 	Holds bool `json:"holds"`
 	// Message says in words what is missing, "" if Holds.
 	Message string `json:"message,omitempty"`
+	// Local are the changes that were made to it at sites, Conflicts those that gave
+	// way and that nobody has acknowledged yet.
+	Local     []LocalChange `json:"local,omitempty"`
+	Conflicts []Conflict    `json:"conflicts,omitempty"`
 	// Descriptor is the text that is in force; left out of lists.
 	Descriptor string `json:"descriptor,omitempty"`
 }
@@ -118,6 +122,10 @@ type ClusterView struct {
 	Joined     time.Time  `json:"joined"`
 	Version    string     `json:"version,omitempty"`
 	Aggregate  *Aggregate `json:"aggregate,omitempty"`
+	// Local are the changes that were made there without the root, Conflicts those
+	// that gave way to it and that nobody has acknowledged yet.
+	Local     []LocalChange `json:"local,omitempty"`
+	Conflicts []Conflict    `json:"conflicts,omitempty"`
 }
 
 // WorkerView is a worker as its cluster knows it.
@@ -168,6 +176,9 @@ type StatusView struct {
 	Clusters []ClusterView `json:"clusters,omitempty"`
 	Workers  []WorkerView  `json:"workers,omitempty"`
 	Apps     []AppView     `json:"applications,omitempty"`
+	// Local and Conflicts: see AppView; of all applications.
+	Local     []LocalChange `json:"local,omitempty"`
+	Conflicts []Conflict    `json:"conflicts,omitempty"`
 	// Problems in words; empty means all is well.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -46,6 +46,11 @@ type Fake struct {
 	// fields, panic, or return an error, which the operation then returns.
 	Hook func(f *Fake, op string) error
 
+	// Local are the local changes and conflicts; MeantLocal says whether the last
+	// change that was asked for was meant for one site.
+	Local      wire.LocalView
+	MeantLocal bool
+
 	// Applied are the descriptors that Apply got (dry runs too), Tokens the
 	// token requests.
 	Applied [][]byte
@@ -79,23 +84,25 @@ func missing(what, name string) error {
 }
 
 // Apply records the descriptor.
-func (f *Fake) Apply(_ context.Context, source []byte, _ bool) (wire.ApplyResult, error) {
+func (f *Fake) Apply(ctx context.Context, source []byte, _ bool) (wire.ApplyResult, error) {
 	end, err := f.begin("apply")
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
 	defer end()
+	f.noteLocal(ctx)
 	f.Applied = append(f.Applied, append([]byte(nil), source...))
 	return f.ApplyAnswer, nil
 }
 
 // Delete takes the application away at once.
-func (f *Fake) Delete(_ context.Context, app string) error {
+func (f *Fake) Delete(ctx context.Context, app string) error {
 	end, err := f.begin("delete")
 	if err != nil {
 		return err
 	}
 	defer end()
+	f.noteLocal(ctx)
 	for i := range f.Apps {
 		if f.Apps[i].Name == app {
 			f.Apps[i].Deleting = true

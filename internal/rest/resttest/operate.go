@@ -7,12 +7,13 @@ import (
 )
 
 // Scale answers ApplyAnswer; Hook changes what there is.
-func (f *Fake) Scale(_ context.Context, app, service string, replicas int) (wire.ApplyResult, error) {
+func (f *Fake) Scale(ctx context.Context, app, service string, replicas int) (wire.ApplyResult, error) {
 	end, err := f.begin("scale")
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
 	defer end()
+	f.noteLocal(ctx)
 	for i := range f.Apps {
 		for j, s := range f.Apps[i].Services {
 			if f.Apps[i].Name == app && s.Name == service {

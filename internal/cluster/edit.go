@@ -1,0 +1,404 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// wish is what an operator wants of one service at this site.
+type wish struct {
+	gone     bool
+	replicas int
+	spec     *api.Service // nil: as it is
+}
+
+// edit is a set of wishes, and what they come to.
+type edit struct {
+	c   *core
+	by  string
+	now time.Time
+
+	locals   map[string]*local // nil: taken back
+	changes  uint64
+	said     []string // in words, for people
+	warnings []string
+	app      string
+	ns       string // of the application
+}
+
+// begin starts an edit of an application. The mutex is held. It refuses where the
+// root could be asked instead, unless that is not meant.
+func (c *core) beginEdit(ctx context.Context, app string, now time.Time) (*edit, error) {
+	if ok, _ := c.up.Connected(); ok && c.upErr == nil && !rest.Local(ctx) {
+		return nil, wire.Problemf(409, "root-connected", "make the change at the root; or, if it is meant for this site alone, say --local",
+			"the root is connected", "cluster %s takes %s from its root, which would not know of a change that is made here", c.name, app)
+	}
+	if err := c.reload(ctx, now); err != nil {
+		return nil, unstored(err)
+	}
+	// What the root has overtaken is put into the books before anything is added.
+	t := c.m.begin()
+	t.weigh(now)
+	groups, err := t.encodeLocals()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+		return nil, unstored(err)
+	}
+	t.done()
+	c.tell(t, now)
+	return &edit{c: c, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: c.m.changes, app: app, ns: c.m.namespace(app)}, nil
+}
+
+// want notes a wish about a service. It reports whether that changes anything.
+func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
+	m, key := e.c.m, e.app+"."+service
+	given, old := m.given[key], m.locals[key]
+	next := &local{
+		V: wire.Version, Namespace: e.ns, App: e.app, Service: service, Gone: w.gone, Replicas: w.replicas, Spec: w.spec, By: e.by, At: e.now,
+		Base: base{Known: rootKnows},
+	}
+	if given != nil {
+		next.Base.Revision, next.Base.Replicas, next.Base.Spec = given.Revision, given.Min, given.Spec
+		if w.spec == nil && old != nil && !old.Gone {
+			next.Spec = old.Spec // another number of what was changed before
+		}
+		if next.Spec != nil && sameButReplicas(next.Spec, given.Spec) {
+			next.Spec = nil
+		}
+	} else if w.spec == nil && old != nil {
+		next.Spec = old.Spec
+	}
+	switch {
+	case given == nil && (w.gone || next.Spec == nil), given != nil && !w.gone && next.Spec == nil && w.replicas == given.Min:
+		next = nil // as the root says
+	case w.gone:
+		next.Replicas, next.Spec = 0, nil
+	}
+	if next == nil && old == nil {
+		return false
+	}
+	if next != nil && old != nil && next.Gone == old.Gone && next.Replicas == old.Replicas && records.Same(next.Spec, old.Spec) {
+		return false
+	}
+	if next == nil {
+		e.locals[key] = nil
+		e.said = append(e.said, service+": as the root says again")
+		return true
+	}
+	e.changes++
+	next.Number = e.changes
+	if old != nil && records.Same(next.Spec, old.Spec) {
+		next.Number, e.changes = old.Number, e.changes-1 // the same program under the same revision
+	}
+	e.locals[key] = next
+	e.said = append(e.said, service+": "+m.words(next))
+	return true
+}
+
+// commit stores the edit and makes it count.
+func (e *edit) commit(ctx context.Context) error {
+	c := e.c
+	after := len(c.m.locals)
+	var g []bus.Op
+	for _, key := range records.SortedKeys(e.locals) {
+		l := e.locals[key]
+		if l == nil {
+			after--
+		} else if c.m.locals[key] == nil {
+			after++
+		}
+		if err := records.Append(&g, keyLocal+key, l); err != nil {
+			return err
+		}
+	}
+	if after > maxLocals {
+		return wire.Problemf(409, "too-many-changes", "take some back (verge local), or make them at the root", "too many services were changed here",
+			"%d, at most %d", after, maxLocals)
+	}
+	n, err := json.Marshal(e.changes)
+	if err != nil {
+		return err
+	}
+	g = append(g, bus.Put(keyLocals, n))
+	size := 0
+	for _, op := range g {
+		size += len(op.Key) + len(op.Value)
+		if len(op.Value) > bus.MaxValueBytes {
+			size = bus.MaxCommitBytes + 1
+		}
+	}
+	if size > bus.MaxCommitBytes || len(g) > bus.MaxCommitOps {
+		return wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", size, len(g)-1)
+	}
+	// One commit: a change is there as a whole or not at all.
+	if _, err := c.store.Commit(ctx, g...); c.wrote(err) != nil {
+		return unstored(err)
+	}
+	records.Merge(c.m.locals, e.locals)
+	c.m.changes = e.changes
+	c.m.effect(records.SortedKeys(e.locals)...)
+	for _, s := range e.said {
+		c.events.Add(e.now, c.m.tier(), "application/"+e.app, fmt.Sprintf("%s, by %s (local)", s, e.by))
+	}
+	loop.Poke(c.wake)
+	return nil
+}
+
+func unstored(err error) error {
+	if errors.Is(err, bus.ErrUnknownOutcome) {
+		return wire.Problemf(503, "outcome-unknown", "look (verge local) before you try again", "it is not known whether this was stored", "%v", err)
+	}
+	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, then try again", "nothing was changed: it could not be stored", "%v", err)
+}
+
+// applyLocal makes an application at this site what a descriptor says.
+func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now time.Time) (wire.ApplyResult, error) {
+	var res wire.ApplyResult
+	spec, warnings, err := api.Parse("descriptor", source)
+	if err != nil {
+		return res, rest.InvalidDescriptor(err)
+	}
+	res.Name = spec.Application
+	for _, w := range warnings {
+		res.Warnings = append(res.Warnings, w.String())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, err := c.beginEdit(ctx, spec.Application, now)
+	if err != nil {
+		return res, err
+	}
+	if ns := wire.NamespaceOf(spec); e.ns != "" && e.ns != ns {
+		return res, wire.Problemf(409, "name-taken", "choose another name for the application", "the name is taken",
+			"%s belongs to namespace %s, and an application cannot change its namespace", spec.Application, e.ns)
+	} else {
+		e.ns = ns
+	}
+	if err := c.m.hostsFree(spec); err != nil {
+		return res, err
+	}
+	known := c.m.rootKnows()[spec.Application]
+	before := c.m.localRevision(spec.Application)
+	changed, there := false, known || before > 0
+	for _, name := range spec.ServiceNames() {
+		s := spec.Services[name]
+		key := spec.Application + "." + name
+		given := c.m.given[key]
+		if e.want(name, wish{replicas: s.Replicas.Min, spec: s}, known) {
+			changed = true
+			switch {
+			case given == nil && known:
+				e.warnings = append(e.warnings, fmt.Sprintf("services.%s: the root runs it elsewhere, or not at all; now it runs here too", name))
+			case given != nil && given.Min != s.Replicas.Min:
+				e.warnings = append(e.warnings, fmt.Sprintf("services.%s.replicas: the number counts for this site alone, where the root wants %d", name, given.Min))
+			}
+		}
+	}
+	for _, key := range records.SortedKeys(c.m.shares) {
+		if s := c.m.shares[key]; s.App == spec.Application && spec.Services[s.Service] == nil && e.want(s.Service, wish{gone: true}, known) {
+			changed = true
+		}
+	}
+	res.Warnings = append(res.Warnings, e.warnings...)
+	switch {
+	case !changed:
+		res.Change, res.Revision = "unchanged", before
+		return res, nil
+	case there:
+		res.Change = "updated"
+	default:
+		res.Change = "created"
+	}
+	res.Revision = e.revision()
+	if dryRun {
+		return res, nil
+	}
+	if err := e.commit(ctx); err != nil {
+		return wire.ApplyResult{}, err
+	}
+	res.Revision = c.m.localRevision(spec.Application)
+	return res, nil
+}
+
+// revision of the application after the edit, before it is made.
+func (e *edit) revision() uint64 {
+	var most uint64
+	for key, s := range e.c.m.shares {
+		if _, edited := e.locals[key]; s.App == e.app && !edited {
+			most = max(most, s.Revision)
+		}
+	}
+	for key, l := range e.locals {
+		if l != nil {
+			most = max(most, l.revision())
+		} else if g := e.c.m.given[key]; g != nil {
+			most = max(most, g.Revision)
+		}
+	}
+	return most
+}
+
+// localRevision of what counts here of an application; 0 for none.
+func (m *model) localRevision(app string) (most uint64) {
+	for _, s := range m.shares {
+		if s.App == app {
+			most = max(most, s.Revision)
+		}
+	}
+	return most
+}
+
+// hostsFree says whether no other application publishes a host of spec here.
+func (m *model) hostsFree(spec *api.Application) error {
+	taken := map[string]string{}
+	note := func(app, key string, ports []api.Port) {
+		for _, p := range ports {
+			if app != spec.Application && p.Ingress != nil {
+				taken[p.Ingress.Host] = key
+			}
+		}
+	}
+	for key, r := range m.far {
+		note(r.App, key, r.Ports)
+	}
+	for key, s := range m.shares {
+		note(s.App, key, s.Spec.Ports)
+	}
+	for _, name := range spec.ServiceNames() {
+		for _, p := range spec.Services[name].Ports {
+			if p.Ingress == nil {
+				continue
+			}
+			if by, ok := taken[p.Ingress.Host]; ok {
+				return wire.Problemf(409, "host-taken", "choose another host, or delete the other application", "an ingress host is taken", "services.%s: %s is published by %s already", name, p.Ingress.Host, by)
+			}
+		}
+	}
+	return nil
+}
+
+// deleteLocal ends an application at this site.
+func (c *core) deleteLocal(ctx context.Context, app string, now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, err := c.beginEdit(ctx, app, now)
+	if err != nil {
+		return err
+	}
+	found := false
+	known := c.m.rootKnows()[app]
+	for _, key := range records.SortedKeys(c.m.shares) {
+		if s := c.m.shares[key]; s.App == app {
+			found = true
+			e.want(s.Service, wish{gone: true}, known)
+		}
+	}
+	switch {
+	case found:
+		return e.commit(ctx)
+	case c.m.ending(app):
+		return nil // it is on its way
+	}
+	return c.noApp(app)
+}
+
+// ending: nothing of the application is wanted here, and something still runs.
+func (m *model) ending(app string) bool {
+	for _, i := range m.insts {
+		if i.App == app {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *core) noApp(app string) error {
+	return wire.Problemf(404, "no-such-application", "verge get applications", "there is no such application", "nothing of %s is in cluster %s", app, c.name)
+}
+
+// scaleLocal changes how many instances of a service run at this site.
+func (c *core) scaleLocal(ctx context.Context, app, service string, replicas int, now time.Time) (wire.ApplyResult, error) {
+	res := wire.ApplyResult{Name: app, Change: "unchanged"}
+	if replicas < 0 || replicas > api.MaxReplicas {
+		return res, wire.Problemf(422, "cannot-scale", "verge get services --app "+app, "it cannot be scaled to that", "%d replicas: a service has 0 to %d", replicas, api.MaxReplicas)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, err := c.beginEdit(ctx, app, now)
+	if err != nil {
+		return res, err
+	}
+	s := c.m.shares[app+"."+service]
+	if s == nil {
+		if c.m.localRevision(app) == 0 {
+			return res, c.noApp(app)
+		}
+		return res, wire.Problemf(404, "no-such-service", "verge get services --app "+app, "there is no such service", "%s.%s is not in cluster %s", app, service, c.name)
+	}
+	res.Revision = s.Revision
+	if !e.want(service, wish{replicas: replicas}, c.m.rootKnows()[app]) {
+		return res, nil
+	}
+	if err := e.commit(ctx); err != nil {
+		return wire.ApplyResult{}, err
+	}
+	res.Change, res.Revision = "updated", c.m.shares[app+"."+service].Revision
+	return res, nil
+}
+
+// dropLocal takes local changes back, of one service or (service "") of all of an
+// application: what the root says counts again, and what it does not know ends.
+func (c *core) dropLocal(ctx context.Context, app, service string, now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, now); err != nil {
+		return unstored(err)
+	}
+	e := &edit{c: c, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: c.m.changes, app: app}
+	for _, key := range records.SortedKeys(c.m.locals) {
+		if l := c.m.locals[key]; l.App == app && (service == "" || l.Service == service) {
+			e.locals[key] = nil
+			e.said = append(e.said, l.Service+": taken back ("+c.m.words(l)+")")
+		}
+	}
+	if len(e.locals) == 0 {
+		name := app
+		if service != "" {
+			name += "." + service
+		}
+		return wire.Problemf(404, "no-such-change", "verge local", "there is no such local change", "nothing of %s was changed in cluster %s", name, c.name)
+	}
+	return e.commit(ctx)
+}
+
+// ackConflict forgets a conflict.
+func (c *core) ackConflict(ctx context.Context, id string, now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, now); err != nil {
+		return unstored(err)
+	}
+	x := c.m.conflicts[id]
+	if x == nil {
+		return wire.Problemf(404, "no-such-conflict", "verge local", "there is no such conflict", "%s is not known in cluster %s", id, c.name)
+	}
+	if _, err := c.store.Delete(ctx, keyConflict+id); c.wrote(err) != nil {
+		return unstored(err)
+	}
+	delete(c.m.conflicts, id)
+	c.events.Add(now, c.m.tier(), "application/"+x.Local.App, fmt.Sprintf("conflict %s about %s was acknowledged by %s", id, x.Local.Service, rest.Caller(ctx)))
+	loop.Poke(c.wake)
+	return nil
+}

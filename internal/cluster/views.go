@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Applications implements rest.Backend: the part of each that is here.
+func (b backend) Applications(context.Context) ([]wire.AppView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.m.apps(), nil
+}
+
+// Application implements rest.Backend.
+func (b backend) Application(ctx context.Context, app string) (wire.AppView, error) {
+	all, err := b.Applications(ctx)
+	for _, a := range all {
+		if a.Name == app {
+			return a, err
+		}
+	}
+	return wire.AppView{}, b.noApp(app)
+}
+
+// apps are the applications as far as they are here, and those of which something
+// is still ending.
+func (m *model) apps() []wire.AppView {
+	by := map[string]*wire.AppView{}
+	of := func(app string) *wire.AppView {
+		if by[app] == nil {
+			by[app] = &wire.AppView{Name: app, Namespace: m.namespace(app), Holds: true}
+		}
+		return by[app]
+	}
+	for _, key := range records.SortedKeys(m.shares) {
+		s := m.shares[key]
+		a := of(s.App)
+		a.Revision = max(a.Revision, s.Revision)
+		v := m.serviceView(s)
+		if v.Message != "" && a.Holds {
+			a.Holds = false
+			a.Message = v.Name + ": " + v.Message
+		}
+		a.Services = append(a.Services, v)
+	}
+	for _, key := range records.SortedKeys(m.insts) {
+		if i := m.insts[key]; by[i.App] == nil || by[i.App].Deleting {
+			a := of(i.App)
+			a.Deleting, a.Holds, a.Message = true, false, "instances are still ending"
+			a.Revision = max(a.Revision, i.Revision)
+		}
+	}
+	out := make([]wire.AppView, 0, len(by))
+	for _, name := range records.SortedKeys(by) {
+		a := by[name]
+		local := m.localViews(name)
+		a.Local, a.Conflicts = local.Changes, local.Conflicts
+		out = append(out, *a)
+	}
+	return out
+}
+
+// serviceView is a share and how far it is.
+func (m *model) serviceView(s *wire.Share) wire.ServiceView {
+	v := wire.ServiceView{Name: s.Service, Wanted: s.Min, Clusters: []string{m.name}}
+	for _, p := range s.Spec.Ports {
+		if p.Ingress != nil {
+			v.Hosts = append(v.Hosts, p.Ingress.Host)
+		}
+	}
+	reason, holding := "", 0
+	for _, o := range ordinals(s) {
+		i := m.insts[instanceID(s.App, s.Service, o)]
+		if i == nil {
+			continue
+		}
+		if i.Worker != "" {
+			v.Placed++
+		}
+		switch {
+		case i.State == wire.Running && i.Ready:
+			v.Running++
+			v.Ready++
+			if i.Revision == s.Revision {
+				holding++
+			} else if reason == "" {
+				reason = i.ID + " still runs what was wanted before"
+			}
+			continue
+		case i.State == wire.Running:
+			v.Running++
+		case i.State == wire.Terminated:
+			holding++ // completed, and not to be run again
+			continue
+		}
+		if i.Reason != "" {
+			reason = i.ID + ": " + i.Reason
+		}
+	}
+	if holding < v.Wanted {
+		v.Message = fmt.Sprintf("%d of %d ready", holding, v.Wanted)
+		if reason != "" {
+			v.Message += "; " + reason
+		}
+	}
+	return v
+}
