@@ -51,6 +51,8 @@ type Options struct {
 	DataAddr, Advertise, GatewayAddr string
 	Capacity                         api.Resources
 	Labels                           map[string]string
+	// HostPaths are the directories of which instances may use what is below.
+	HostPaths []string
 	// Relabel brings other labels while it runs; nil: they stay.
 	Relabel <-chan map[string]string
 	// Ready is called, once, when the worker works: its engine has its orders, be
@@ -238,7 +240,7 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
-		Capacity: a.opts.Capacity, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -258,7 +260,7 @@ func (a *Agent) startEngine(ctx context.Context) error {
 			// What runs decides what may be placed here, and what is on disk says
 			// what runs.
 			a.log.Warn(a.outdated)
-			a.opts.Capacity, cfg = had.Capacity, had
+			a.opts.Capacity, a.opts.HostPaths, cfg = had.Capacity, had.HostPaths, had
 		}
 	}
 	if err := writeConfig(a.opts.Dir, cfg); err != nil {
@@ -434,7 +436,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	defer a.mu.Unlock()
 	info := wire.WorkerInfo{
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
-		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
+		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels, HostPaths: a.opts.HostPaths,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Problems: brief(a.problems()),

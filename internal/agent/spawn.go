@@ -59,6 +59,7 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--cpus", had.Capacity.CPU.String(), now.Capacity.CPU.String())
 	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
+	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {
 		return ""

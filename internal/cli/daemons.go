@@ -96,6 +96,9 @@ type WorkerFlags struct {
 	Memory, Disk api.Bytes
 	Reserve      float64
 	Labels       map[string]string
+	// HostPaths are the directories of which instances may use what is below,
+	// absolute and clean.
+	HostPaths []string
 }
 
 // StopFlags of verge worker stop.
@@ -303,13 +306,14 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
+	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err
 		}
 		noneIsEmpty(&f.Data, &f.Gateway)
 		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
-			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway))
+			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), directories("--allow-host-path", f.HostPaths))
 	})
 }
 

@@ -159,6 +159,17 @@ func optionalLabel(flag, value string) error {
 	return labels(flag, []string{value})
 }
 
+// directories checks absolute paths, and cleans them.
+func directories(flag string, all []string) error {
+	for i, d := range all {
+		if !filepath.IsAbs(d) {
+			return errMustBe(flag, strconv.Quote(d), "an absolute path")
+		}
+		all[i] = filepath.Clean(d)
+	}
+	return nil
+}
+
 func distinct(flag string, all []string) error {
 	seen := map[string]bool{}
 	for _, v := range all {

@@ -435,7 +435,7 @@ func (m *model) gathering(now time.Time) bool {
 // giveOrder writes the order of an instance to its worker.
 func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.order(i.Worker, i.ID, &wire.Order{
-		V: wire.Version, ID: i.ID, App: i.App, Service: i.Service, Ordinal: i.Ordinal,
+		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
 	})
 }

@@ -66,8 +66,8 @@ func (in *instance) environment() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, env, err := resolve(&in.rec.Order, around)
-	return env, err
+	_, vars, err := resolve(&in.rec.Order, around)
+	return environ(vars), err
 }
 
 // run makes the checks until ctx is done: first whether the instance has

@@ -240,6 +240,7 @@ func (e *Engine) replan() {
 	w := world{
 		orders: e.orders, known: e.known, halting: e.halting,
 		capacity: e.opts.Config.Capacity, runtimes: e.board.runtimes(),
+		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
 		present: make(map[wire.InstanceID]present, len(e.instances)),
 	}
 	for id, in := range e.instances {

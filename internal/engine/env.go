@@ -93,20 +93,20 @@ func fillPeers(o *wire.EngineOrders) {
 }
 
 // resolve returns what the process of an order is started with.
-func resolve(o *wire.Order, s surroundings) (argv, env []string, err error) {
+func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]string, err error) {
 	for _, name := range []string{envEngine, envInstance, envExec} {
 		if _, ok := o.Spec.Env[name]; ok {
 			return nil, nil, fmt.Errorf("env.%s is set by Verge itself; give it another name in the descriptor", name)
 		}
 	}
-	argv, vars, err := o.Spec.Resolve(base(o, s))
+	argv, vars, err = o.Spec.Resolve(base(o, s))
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(argv) == 0 || argv[0] == "" {
 		return nil, nil, errors.New("command: it is empty once its variables are filled in")
 	}
-	return argv, environ(vars), nil
+	return argv, vars, nil
 }
 
 // environ writes env as a process gets it, sorted.
@@ -123,5 +123,6 @@ type place struct{ dir string }
 
 func (p place) work() string   { return filepath.Join(p.dir, "work") }
 func (p place) tmp() string    { return filepath.Join(p.dir, "tmp") }
+func (p place) mounts() string { return filepath.Join(p.dir, "mounts") }
 func (p place) log() string    { return filepath.Join(p.dir, "log") }
 func (p place) record() string { return filepath.Join(p.dir, recordFile) }

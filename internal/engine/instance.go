@@ -126,6 +126,9 @@ func (in *instance) snap() snapshot {
 
 // run supervises the instance until it is forgotten, left, or ctx is done.
 func (in *instance) run(ctx context.Context) {
+	if in.rec.Handle == nil && !in.unsure {
+		in.unmount() // a dead engine may not have come to it
+	}
 	for ctx.Err() == nil {
 		g := in.currentGoal()
 		in.renew(g)
@@ -279,12 +282,16 @@ func (in *instance) settle(g goal) {
 // forget drops all traces. False if that failed, or if it is wanted again.
 func (in *instance) forget(ctx context.Context) bool {
 	in.kit.ports.release(in.id)
+	if !in.unmount() { // nothing may be removed through a mount
+		in.pause(ctx, retryAfter)
+		return false
+	}
 	if err := os.RemoveAll(in.place.dir); err != nil {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its files can't be removed: %w", err))
 		in.pause(ctx, retryAfter)
 		return false
 	}
-	for _, about := range []string{"instance " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
+	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
 		in.kit.problems.set(about, nil)
 	}
 	in.rec, in.unsaved, in.due = record{}, false, time.Time{}

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -175,6 +176,11 @@ func (b *bench) clean() {
 	for id := range found {
 		if err := s.end(context.Background(), id); err != nil {
 			b.t.Error(err)
+		}
+	}
+	for _, point := range slices.Backward(mountsOf(b.t, b.dir)) {
+		if err := syscall.Unmount(point, 0); err != nil {
+			b.t.Errorf("left mounted: %s: %v", point, err)
 		}
 	}
 	// An engine that was killed leaves its control groups to its successor, and

@@ -48,12 +48,14 @@ type rule func(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Durat
 // kit is what all supervisors of an engine work with. It does not change once
 // they run.
 type kit struct {
-	dir     string
-	config  wire.EngineConfig
-	boot    string // the kernel's id of this boot
-	mark    string // VERGE_ENGINE of our instances
-	drivers map[string]runtime.Driver
-	log     *slog.Logger
+	dir    string
+	config wire.EngineConfig
+	boot   string // the kernel's id of this boot
+	// cannotMount says why nothing can be mounted here, "" if it can.
+	cannotMount string
+	mark        string // VERGE_ENGINE of our instances
+	drivers     map[string]runtime.Driver
+	log         *slog.Logger
 
 	router   router
 	board    *board

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -64,7 +65,8 @@ func (e *Engine) assemble() error {
 		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
-		commands: make(chan struct{}, maxCommands),
+		commands:    make(chan struct{}, maxCommands),
+		cannotMount: workdir.CannotMount(),
 	}
 	if k.boot == "" {
 		b, err := atomicfile.ReadBounded("/proc/sys/kernel/random/boot_id", 128)

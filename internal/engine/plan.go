@@ -60,6 +60,10 @@ type world struct {
 	capacity api.Resources
 	// runtimes that this engine has drivers for.
 	runtimes []string
+	// hostPaths are the directories of the machine that instances may use, and
+	// cannotMount says why nothing can be mounted here, "" if it can.
+	hostPaths   []string
+	cannotMount string
 }
 
 // plan gives every instance, ordered or present, its goal. Those that hold a
@@ -98,8 +102,8 @@ func plan(w world) map[wire.InstanceID]goal {
 		switch {
 		case o.Stop:
 			goals[o.ID] = goal{kind: goalStop, order: o}
-		case unfit(&o, w.runtimes) != "":
-			goals[o.ID] = goal{kind: goalRefuse, order: o, why: unfit(&o, w.runtimes)}
+		case w.unfit(&o) != "":
+			goals[o.ID] = goal{kind: goalRefuse, order: o, why: w.unfit(&o)}
 		case here && (p.holds || p.ended) && sameRun(&p.order, &o):
 			goals[o.ID] = goal{kind: goalRun, order: o}
 		case here && p.holds:
@@ -128,16 +132,16 @@ func plan(w world) map[wire.InstanceID]goal {
 }
 
 // unfit says why this engine can never run an order, "" if it can.
-func unfit(o *wire.Order, runtimes []string) string {
+func (w *world) unfit(o *wire.Order) string {
 	switch {
 	case o.Spec == nil:
 		return "the order has no service in it"
 	case len(o.Spec.Command) == 0:
 		return "the service has no command"
-	case !slices.Contains(runtimes, runtimeOf(o)):
-		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(runtimes, ", "))
+	case !slices.Contains(w.runtimes, runtimeOf(o)):
+		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(w.runtimes, ", "))
 	}
-	return ""
+	return unfitVolumes(o.Spec, w.hostPaths, w.cannotMount)
 }
 
 // runtimeOf is the name of the driver that an order needs.

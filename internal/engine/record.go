@@ -42,6 +42,9 @@ type record struct {
 	// Up is set once the task that Handle names has passed its startup check, or
 	// needed none.
 	Up bool `json:"up,omitempty"`
+	// Placed are the paths below the working directory that were put there by us, of
+	// an earlier incarnation too.
+	Placed []string `json:"placed,omitempty"`
 	// Starts of this incarnation, failed ones too.
 	Starts int `json:"starts,omitempty"`
 	// Failures in a row without a calm run between them.

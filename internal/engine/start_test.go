@@ -40,10 +40,11 @@ func TestResolve(t *testing.T) {
 			"s":       {"first": "127.0.0.1:20004", "a": "127.0.0.1:20005"}, "s-a": {"y": "127.0.0.1:20006"},
 		},
 	}
-	argv, env, err := resolve(&o, around)
+	argv, vars, err := resolve(&o, around)
 	if err != nil {
 		t.Fatal(err)
 	}
+	env := environ(vars)
 	if want := []string{"front", "--listen=:25002", "--store", "127.0.0.1:20001", "$HOME", "on w1"}; !slices.Equal(argv, want) {
 		t.Errorf("got %q\nwant %q", argv, want)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -32,7 +33,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 // start makes one attempt at starting a task for an order.
 func (in *instance) start(ctx context.Context, o wire.Order) {
 	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
-		in.rec = record{} // another incarnation counts anew
+		in.rec = record{Placed: in.rec.Placed} // another incarnation counts anew
 	}
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
@@ -106,8 +107,15 @@ func (in *instance) prepare(o *wire.Order) (runtime.Spec, error) {
 		return runtime.Spec{}, err
 	}
 	spec := in.spec(o)
-	spec.Command, spec.Env, err = resolve(o, around)
-	return spec, err
+	argv, vars, err := resolve(o, around)
+	if err != nil {
+		return runtime.Spec{}, err
+	}
+	if !in.unmount() {
+		return runtime.Spec{}, errors.New("what was mounted for its last run can't be unmounted")
+	}
+	spec.Command, spec.Env = argv, environ(vars)
+	return spec, in.furnish(o, vars)
 }
 
 // surroundings of the instance with the ports that it has.
@@ -358,6 +366,7 @@ func (in *instance) over(act life.Action, why string) {
 func (in *instance) cleanup(task runtime.Task) {
 	// The clock looks at the logs of what runs, and may never have met this one.
 	defer in.kit.rotate(in.id)
+	defer in.unmount()
 	if task == nil {
 		return
 	}

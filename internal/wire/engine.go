@@ -32,6 +32,8 @@ type EngineConfig struct {
 	GatewayAddr string `json:"gateway_addr,omitempty"`
 	// Capacity that instances may reserve in all; admission checks it again.
 	Capacity api.Resources `json:"capacity"`
+	// HostPaths are the directories of which instances may use what is below.
+	HostPaths []string `json:"host_paths,omitempty"`
 	// Path is the PATH that instances get and are looked up in.
 	Path      string `json:"path"`
 	LogFormat string `json:"log_format,omitempty"`

@@ -129,13 +129,15 @@ type Span struct {
 // Order tells a worker about one instance it should have. An instance without
 // an order is to be stopped and forgotten.
 type Order struct {
-	V           int        `json:"v"`
-	ID          InstanceID `json:"id"`
-	App         string     `json:"app"`
-	Service     string     `json:"service"`
-	Ordinal     int        `json:"ordinal"`
-	Incarnation int        `json:"incarnation"`
-	Revision    uint64     `json:"revision"`
+	V   int        `json:"v"`
+	ID  InstanceID `json:"id"`
+	App string     `json:"app"`
+	// Namespace of the application; "" from a cluster that has none.
+	Namespace   string `json:"namespace,omitempty"`
+	Service     string `json:"service"`
+	Ordinal     int    `json:"ordinal"`
+	Incarnation int    `json:"incarnation"`
+	Revision    uint64 `json:"revision"`
 	// Stop asks for a graceful end (drain, signal, grace); the order itself stays
 	// until the worker has reported the end.
 	Stop bool         `json:"stop,omitempty"`

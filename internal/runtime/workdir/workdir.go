@@ -1,0 +1,285 @@
+package workdir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// Place is where the things of one instance are. Its methods are not safe for
+// concurrent use on the same directories.
+type Place struct {
+	// Work is the working directory; it exists.
+	Work string
+	// Mounts is a directory outside of Work that is there only while something is
+	// mounted for the instance. It is not for others to touch.
+	Mounts string
+}
+
+// File is a file to be put into the working directory.
+type File struct {
+	// Path below the working directory, clean and without "..".
+	Path    string
+	Content []byte
+	Mode    fs.FileMode
+	// Secret files are kept in memory where the process may mount, and are
+	// symbolic links then.
+	Secret bool
+}
+
+// Volume is a directory to be put into the working directory. Exactly one of
+// Dir and Tmpfs is set.
+type Volume struct {
+	// Path as that of a File.
+	Path string
+	// Dir is a directory of the machine, absolute and without symbolic links.
+	Dir string
+	// Tmpfs is the size of a directory in memory, empty at first.
+	Tmpfs api.Bytes
+	// ReadOnly mounts Dir such that nothing can be written through it.
+	ReadOnly bool
+}
+
+// newName is what a file or link is called until it is complete.
+const newName = ".verge-new"
+
+// Furnish puts files and volumes into the working directory. had are the paths
+// that an earlier Furnish returned: of them, what is not wanted any more is
+// removed. It returns the paths that are there now, also with an error, which
+// names the one that is wrong. Mounts of an earlier Furnish must have been
+// Cleared.
+func (p Place) Furnish(files []File, volumes []Volume, had []string) (placed []string, err error) {
+	root, err := os.OpenRoot(p.Work)
+	if err != nil {
+		return had, fmt.Errorf("working directory: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // nothing is written through it
+	wanted := map[string]bool{}
+	for _, f := range files {
+		wanted[f.Path] = true
+	}
+	for _, v := range volumes {
+		wanted[v.Path] = true
+	}
+	for _, old := range had {
+		if wanted[old] {
+			placed = append(placed, old)
+			continue
+		}
+		if err := remove(root, old); err != nil {
+			return append(placed, had...), fmt.Errorf("%s, which is not wanted any more: %w", old, inWords(err))
+		}
+	}
+	note := func(path string) {
+		if !slices.Contains(placed, path) {
+			placed = append(placed, path)
+		}
+	}
+	ours := func(path string) bool { return slices.Contains(had, path) }
+	inMemory, err := p.memory(files)
+	if err != nil {
+		return placed, err
+	}
+	for i, f := range files {
+		if err := p.putFile(root, f, i, inMemory, ours(f.Path)); err != nil {
+			return placed, fmt.Errorf("file %s: %w", f.Path, inWords(err))
+		}
+		note(f.Path)
+	}
+	for i, v := range volumes {
+		if err := p.putVolume(root, v, i, ours(v.Path)); err != nil {
+			return placed, fmt.Errorf("volume %s: %w", v.Path, inWords(err))
+		}
+		note(v.Path)
+	}
+	return placed, nil
+}
+
+// memory mounts a place in memory for files that are secret, if there are any
+// and it may.
+func (p Place) memory(files []File) (mounted bool, err error) {
+	size := int64(0)
+	for _, f := range files {
+		if f.Secret {
+			size += int64(len(f.Content)) + 2*int64(os.Getpagesize())
+		}
+	}
+	if size == 0 || CannotMount() != "" {
+		return false, nil
+	}
+	if err := mountTmpfs(p.secrets(), size); err != nil {
+		return false, fmt.Errorf("a place in memory for secret files: %w", err)
+	}
+	return true, nil
+}
+
+func (p Place) secrets() string { return filepath.Join(p.Mounts, "secrets") }
+
+// putFile puts one file in its place.
+func (p Place) putFile(root *os.Root, f File, i int, inMemory, ours bool) error {
+	if !f.Secret || !inMemory {
+		return write(root, f)
+	}
+	memory, err := os.OpenRoot(p.secrets())
+	if err != nil {
+		return err
+	}
+	defer memory.Close() //nolint:errcheck // what was written was closed
+	name := strconv.Itoa(i)
+	if err := write(memory, File{Path: name, Content: f.Content, Mode: f.Mode}); err != nil {
+		return err
+	}
+	return link(root, filepath.Join(p.secrets(), name), f.Path, ours)
+}
+
+// write writes a file, unless it is there already.
+func write(root *os.Root, f File) (err error) {
+	if st, err := root.Lstat(f.Path); err == nil && st.Mode() == f.Mode && st.Size() == int64(len(f.Content)) {
+		if had, err := root.ReadFile(f.Path); err == nil && bytes.Equal(had, f.Content) {
+			return nil
+		}
+	}
+	dir := path.Dir(f.Path)
+	if err := makeDir(root, dir); err != nil {
+		return err
+	}
+	tmp := path.Join(dir, newName)
+	if err := root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(f.Content)
+	if err == nil {
+		err = out.Chmod(f.Mode)
+	}
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = root.Rename(tmp, f.Path)
+	}
+	if err != nil {
+		_ = root.Remove(tmp) // a full disk gets its room back
+	}
+	return err
+}
+
+// putVolume puts one volume in its place.
+func (p Place) putVolume(root *os.Root, v Volume, i int, ours bool) error {
+	target := v.Dir
+	if v.Tmpfs > 0 || v.ReadOnly {
+		target = filepath.Join(p.Mounts, strconv.Itoa(i))
+	}
+	var err error
+	switch {
+	case v.Tmpfs > 0:
+		err = mountTmpfs(target, int64(v.Tmpfs))
+	case v.ReadOnly:
+		err = mountReadOnly(v.Dir, target)
+	}
+	if err != nil {
+		return err
+	}
+	return link(root, target, v.Path, ours)
+}
+
+// link makes a symbolic link in the working directory. What is there is replaced
+// if that loses nothing, and if it is ours.
+func link(root *os.Root, target, name string, ours bool) error {
+	if err := makeDir(root, path.Dir(name)); err != nil {
+		return err
+	}
+	st, err := root.Lstat(name)
+	switch {
+	case err != nil || st.Mode()&fs.ModeSymlink != 0: // to be replaced
+	case st.IsDir():
+		if root.Remove(name) != nil {
+			return fmt.Errorf("there is a directory of the instance with that name, and it is not empty: %w", fs.ErrExist)
+		}
+	case !ours:
+		return fmt.Errorf("there is a file of the instance with that name: %w", fs.ErrExist)
+	}
+	tmp := path.Join(path.Dir(name), newName)
+	if err := root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := root.Symlink(target, tmp); err != nil {
+		return err
+	}
+	return root.Rename(tmp, name)
+}
+
+func makeDir(root *os.Root, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	return root.MkdirAll(dir, 0o755)
+}
+
+// remove removes a file or link that was put there, and the directories above it
+// that are empty then.
+func remove(root *os.Root, name string) error {
+	if !isFile(root, name) {
+		return nil // the instance has removed or replaced it, or a directory above it
+	}
+	if err := root.Remove(name); err != nil {
+		return err
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if root.Remove(dir) != nil {
+			break // something else is in it
+		}
+	}
+	return nil
+}
+
+func isFile(root *os.Root, name string) bool {
+	st, err := root.Lstat(name)
+	return err == nil && !st.IsDir()
+}
+
+// inWords says for people what os.Root says for programs.
+func inWords(err error) error {
+	if strings.Contains(err.Error(), "path escapes from parent") {
+		return errors.New("the instance has made a link that leads out of its working directory; remove it there, or choose another path")
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) && !errors.Is(err, fs.ErrExist) {
+		return pe.Err
+	}
+	return err
+}
+
+// Clear ends all mounts of the instance. Without any it costs one look.
+func (p Place) Clear() error {
+	if _, err := os.Lstat(p.Mounts); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := unmountBelow(p.Mounts); err != nil {
+		return err
+	}
+	// Only directories that something was mounted on, which are empty: one that is
+	// not is left, because what is in it may be somebody's.
+	entries, err := os.ReadDir(p.Mounts)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(p.Mounts, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.Remove(p.Mounts)
+}
