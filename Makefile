@@ -45,6 +45,8 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; race=; echo "SKIPPED: the race detector, for want of gcc"; fi; \
 	if ! tools/needs redis-server; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
+	if ! tools/needs ip nft; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
 	set -x; go test $$race -timeout 15m ./...
 
 bench: ## benchmarks, with allocations

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -18,7 +20,15 @@ var programs struct {
 // TestMain builds what the tests run.
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
+// isolate gives this process a network of its own where it can. It may start the
+// program again.
+var isolate = func() error { return nil }
+
 func run(m *testing.M) int {
+	if err := isolate(); err != nil {
+		fmt.Fprintln(os.Stderr, "isolating the tests:", err)
+		return 1
+	}
 	if err := lookAtSources(); err != nil {
 		fmt.Fprintln(os.Stderr, "looking at the sources:", err)
 		return 1
@@ -29,6 +39,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // temporary
+	if err := manyAtOnce(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	programs.dir, programs.verge = dir, filepath.Join(dir, "verge")
 	for _, b := range [][2]string{
 		{programs.verge, "../cmd/verge"},
@@ -40,6 +54,20 @@ func run(m *testing.M) int {
 		}
 	}
 	return m.Run()
+}
+
+// worldsAtOnce is how many parallel tests run at the same time, if the command
+// line does not say it: they wait much more than they compute.
+const worldsAtOnce = 5
+
+func manyAtOnce() error {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(worldsAtOnce))
 }
 
 // lookAtSources makes go test see what the programs are built from. Otherwise it

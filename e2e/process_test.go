@@ -22,6 +22,7 @@ type daemon struct {
 	path string // of the binary
 	args []string
 	log  string // file of its standard error and output
+	in   spot
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -41,7 +42,7 @@ func (d *daemon) start() {
 	cmd.Env = environment()
 	// Its own group, so that what ends the test's does not end it by chance.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	if err := d.in.do(cmd.Start); err != nil {
 		d.w.t.Fatalf("starting %s: %v", d.name, err)
 	}
 	done := make(chan struct{})

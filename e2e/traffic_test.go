@@ -96,8 +96,9 @@ func (f *traffic) noneFailed(t *testing.T) {
 
 // stream is one long answer that must not break.
 type stream struct {
-	cancel context.CancelFunc
-	done   chan struct{}
+	cancel   context.CancelFunc
+	done     chan struct{}
+	instance string // that answers
 
 	mu   sync.Mutex
 	last int
@@ -107,10 +108,22 @@ type stream struct {
 // openStream begins to read /stream and waits for its first line.
 func openStream(t *testing.T, addr, host string) *stream {
 	t.Helper()
+	s := beginStream(t, addr, host)
+	eventually(t, 5*time.Second, "the stream begins", func() error { return s.beyond(0) })
+	return s
+}
+
+// beginStream begins to read /stream, until owner ends.
+func beginStream(owner *testing.T, addr, host string) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{cancel: cancel, done: make(chan struct{}), last: -1}
-	t.Cleanup(func() { cancel(); <-s.done })
-	req := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/stream", nil))
+	owner.Cleanup(s.close)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/stream", nil)
+	if err != nil {
+		s.err = err
+		close(s.done)
+		return s
+	}
 	req.Host = host
 	go func() {
 		defer close(s.done)
@@ -121,9 +134,10 @@ func openStream(t *testing.T, addr, host string) *stream {
 			s.err = fmt.Errorf("it ended after line %d: %w", s.last, err)
 		}
 	}()
-	eventually(t, 5*time.Second, "the stream begins", func() error { return s.beyond(0) })
 	return s
 }
+
+func (s *stream) close() { s.cancel(); <-s.done }
 
 func (s *stream) read(req *http.Request) error {
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
@@ -131,6 +145,9 @@ func (s *stream) read(req *http.Request) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // read only
+	s.mu.Lock()
+	s.instance = resp.Header.Get("Instance")
+	s.mu.Unlock()
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		n, err := strconv.Atoi(strings.TrimSpace(lines.Text()))

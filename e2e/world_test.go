@@ -23,7 +23,25 @@ type world struct {
 	root    *tier
 	cluster map[string]*tier
 	worker  map[string]*worker
+	spots   map[string]spot // of the nodes
+	// settle finds a spot for a node: on this machine, or on one of its own.
+	settle func(name string) spot
 }
+
+// spot is where a node runs.
+type spot interface {
+	// addr is an address to listen on; port is what it would be on a machine of
+	// its own.
+	addr(port int) string
+	// do starts something there.
+	do(start func() error) error
+}
+
+// here is this machine, which is shared: every address has a port of its own.
+type here struct{ t *testing.T }
+
+func (h here) addr(int) string             { return freeAddr(h.t) }
+func (h here) do(start func() error) error { return start() }
 
 // tier is an orchestrator: the root or a cluster.
 type tier struct {
@@ -64,12 +82,25 @@ func newWorld(t *testing.T, workers int, clusters ...string) *world {
 // newRoot starts a world of a root alone.
 func newRoot(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: newDir(t), cluster: map[string]*tier{}, worker: map[string]*worker{}}
+	w := emptyWorld(t, newDir(t))
+	w.startRoot("--cluster-dead-after", "30s")
+	return w
+}
+
+// emptyWorld has no nodes yet; it works in dir.
+func emptyWorld(t *testing.T, dir string) *world {
+	t.Helper()
+	w := &world{t: t, dir: dir, cluster: map[string]*tier{}, worker: map[string]*worker{}, spots: map[string]spot{}}
+	w.settle = func(string) spot { return here{w.t} }
 	t.Cleanup(w.end)
-	w.root = w.newTier("root", "root", "--cluster-dead-after", "30s")
+	return w
+}
+
+func (w *world) startRoot(args ...string) {
+	w.t.Helper()
+	w.root = w.newTier("root", "root", args...)
 	w.root.start()
 	w.root.answers()
-	return w
 }
 
 // run runs a part of a test that shares the world with others. What the world
@@ -100,16 +131,41 @@ func newDir(t *testing.T) string {
 }
 
 func (w *world) newTier(role, name string, args ...string) *tier {
-	x := &tier{dir: filepath.Join(w.dir, name+".d"), api: freeAddr(w.t), link: freeAddr(w.t)}
-	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
-	x.args = append([]string{role, "--data-dir", x.dir, "--api", x.api, "--link", x.link, "--advertise", "127.0.0.1"}, args...)
+	w.t.Helper()
+	in, api, link := w.at(name), apiPort[role], linkPort[role]
+	x := &tier{dir: filepath.Join(w.dir, name+".d"), api: in.addr(api), link: in.addr(link)}
+	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log"), in: in}
+	host, _, err := net.SplitHostPort(x.api)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	x.args = append([]string{role, "--data-dir", x.dir, "--api", x.api, "--link", x.link, "--advertise", host}, args...)
 	return x
 }
 
-func (w *world) addCluster(name string) *tier {
+// at is the spot of a node that is about to be made.
+func (w *world) at(name string) spot {
 	w.t.Helper()
-	c := w.newTier("cluster", name, "--name", name, "--area", name, "--share-details", "--interval", "2s",
-		"--token-file", w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: name}))
+	w.spots[name] = w.settle(name)
+	return w.spots[name]
+}
+
+// The usual ports.
+var (
+	apiPort  = map[string]int{"root": 8470, "cluster": 8473}
+	linkPort = map[string]int{"root": 8471, "cluster": 8472}
+)
+
+const dataPort, gatewayPort = 8474, 8480
+
+// addCluster starts a cluster; what is in more counts more than what it is
+// started with otherwise.
+func (w *world) addCluster(name string, more ...string) *tier {
+	w.t.Helper()
+	c := w.newTier("cluster", name, append([]string{
+		"--name", name, "--area", name, "--share-details", "--interval", "2s",
+		"--token-file", w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: name}),
+	}, more...)...)
 	w.cluster[name] = c
 	c.start()
 	return c
@@ -117,11 +173,12 @@ func (w *world) addCluster(name string) *tier {
 
 func (w *world) addWorker(cluster, name string, more ...string) *worker {
 	w.t.Helper()
+	in := w.at(name)
 	x := &worker{
-		dir: filepath.Join(w.dir, name+".d"), data: freeAddr(w.t), gateway: freeAddr(w.t),
+		dir: filepath.Join(w.dir, name+".d"), data: in.addr(dataPort), gateway: in.addr(gatewayPort),
 		short: name, inCluster: cluster,
 	}
-	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log")}
+	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log"), in: in}
 	x.args = append([]string{
 		"worker", "--data-dir", x.dir, "--name", name, "--data", x.data, "--gateway", x.gateway, "--advertise", x.data,
 		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi",

@@ -29,6 +29,9 @@ func main() {
 	mux.HandleFunc("/lines", lines)
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/call", call)
+	kept := &store{}
+	mux.HandleFunc("/put", kept.put)
+	mux.HandleFunc("/keys", kept.keys)
 	server := &http.Server{
 		Addr: "127.0.0.1:" + os.Getenv("PORT"), Handler: logged(mux), ReadHeaderTimeout: 5 * time.Second,
 	}
@@ -37,7 +40,8 @@ func main() {
 
 func logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/healthz" && r.URL.Path != "/whoami" {
+		w.Header().Set("Instance", os.Getenv("VERGE_INSTANCE"))
+		if r.URL.Path != "/healthz" && r.URL.Path != "/whoami" && r.URL.Path != "/put" {
 			log.Printf("request %s", r.URL.Path)
 		}
 		next.ServeHTTP(w, r)

@@ -1,0 +1,417 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// What fails.
+var parts = []string{"instance", "agent", "engine", "worker", "cluster", "root"}
+
+// How it fails.
+const (
+	killed  = "killed"  // its processes die
+	stopped = "stopped" // they exist and do nothing
+	silent  = "silent"  // what it sends and is sent vanishes
+	cutOff  = "cut off" // it is answered with resets, and so is who asks it
+)
+
+var failures = []string{killed, stopped, silent, cutOff}
+
+// failureCase is one row of the table.
+type failureCase struct {
+	how   string
+	parts []string
+}
+
+func (c failureCase) name() string { return strings.Join(c.parts, " and ") + " " + c.how }
+
+func (c failureCase) has(part string) bool { return slices.Contains(c.parts, part) }
+
+// failureCases are each part alone, all pairs, and all at once.
+func failureCases() (out []failureCase) {
+	for _, how := range failures {
+		out = append(out, failureCase{how, parts})
+		for i, a := range parts {
+			for _, b := range parts[i+1:] {
+				out = append(out, failureCase{how, []string{a, b}})
+			}
+		}
+		for _, a := range parts {
+			out = append(out, failureCase{how, []string{a}})
+		}
+	}
+	return out
+}
+
+// TestFailures lets every part of a world fail in every way, alone, in pairs and
+// all at once, under traffic, and brings it back.
+func TestFailures(t *testing.T) {
+	needMachines(t)
+	pool := &arenas{owner: t}
+	var all outcomes
+	t.Run("case", func(t *testing.T) {
+		for _, c := range failureCases() {
+			t.Run(c.name(), func(t *testing.T) {
+				t.Parallel()
+				pool.lend(t).failure(c, &all)
+			})
+		}
+	})
+	t.Run("nothing is left", func(t *testing.T) {
+		for n, a := range pool.free {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				a.endInOrder(t)
+			})
+		}
+	})
+	all.print(t)
+}
+
+// hurt is what was done in a case, and how it is undone.
+type hurt struct {
+	begun, done time.Time
+	dead        map[string]bool // instances whose processes were killed
+	lift        []func()
+}
+
+// where a part that is hurt beside a whole worker is: on another one.
+func (c failureCase) where(part string) string {
+	if c.has("worker") && part != "worker" {
+		return "edge-3"
+	}
+	return "edge-2"
+}
+
+// failure does one case.
+func (a *arena) failure(c failureCase, all *outcomes) {
+	t := a.t
+	before := a.calm(20 * time.Second)
+	prefix := strings.ReplaceAll(c.name(), " ", "_")
+	front := startLoad(t, a.gateways(), reads)
+	store := startLoad(t, a.gateways(), writes(prefix))
+	eventually(t, 10*time.Second, "requests are answered", func() error {
+		if front.answered() < 10 || store.answered() < 10 {
+			return fmt.Errorf("%d and %d so far", front.answered(), store.answered())
+		}
+		return nil
+	})
+	r := outcome{c: c}
+	h := a.hurt(c)
+	a.during(c, h, before, &r)
+	lifted := time.Now()
+	r.hurtFor = lifted.Sub(h.begun)
+	for _, f := range h.lift {
+		f()
+	}
+	after := a.calm(60 * time.Second)
+	r.back = time.Since(lifted)
+	a.compare(c, h, before, after)
+	a.judgeFront(c, h, front.stop(), &r)
+	list := store.stop()
+	r.writes = acknowledged(t, a.gateways()[0], prefix, list)
+	a.judgeMemo()
+	for i, s := range a.streams {
+		if err := s.beyond(0); err != nil {
+			t.Errorf("the stream through %s to the healthy front: %v", a.gateways()[i], err)
+		}
+	}
+	// The next one needs a front on edge-2.
+	a.spent = frontAt(after, "edge-2") == ""
+	if !t.Failed() {
+		all.add(r)
+	}
+}
+
+// hurt begins the failure of all parts of a case at the same time.
+func (a *arena) hurt(c failureCase) *hurt {
+	h := &hurt{begun: time.Now(), dead: map[string]bool{}}
+	type step struct{ do, undo func() }
+	var steps []step
+	for _, part := range c.parts {
+		do, undo := a.plan(c, part, h)
+		steps = append(steps, step{do, undo})
+	}
+	h.begun = time.Now()
+	for _, s := range steps {
+		s.do()
+	}
+	h.done = time.Now()
+	for _, s := range slices.Backward(steps) {
+		h.lift = append(h.lift, s.undo)
+	}
+	return h
+}
+
+// plan says how a part is made to fail and how that ends. All that is to be
+// looked up is looked up now.
+func (a *arena) plan(c failureCase, part string, h *hurt) (do, undo func()) {
+	name := c.where(part)
+	x := a.worker[name]
+	m := a.machine(name)
+	links := func(m *machine, matches ...[2]string) (do, undo func()) {
+		action := map[string]string{silent: vanish, cutOff: refuse}[c.how]
+		return func() { m.fail(a.t, part, action, matches...) }, func() { m.repair(a.t, part) }
+	}
+	signal := func(pids ...int) (do, undo func()) {
+		send := func(s syscall.Signal) {
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, s) // it may have ended, by another part's failure
+			}
+		}
+		return func() { send(syscall.SIGSTOP) }, func() { send(syscall.SIGCONT) }
+	}
+	restart := func(d *daemon, up func()) (do, undo func()) {
+		return d.kill, func() {
+			if !d.running() {
+				d.start()
+				up()
+			}
+		}
+	}
+	switch part {
+	case "instance":
+		id, r := a.frontOn(name)
+		switch c.how {
+		case killed:
+			h.dead[id] = true
+			return func() { _ = syscall.Kill(r.pid, syscall.SIGKILL) }, func() {}
+		case stopped:
+			return signal(r.pid)
+		}
+		return links(m, port(r.port, true))
+	case "agent":
+		switch c.how {
+		case killed:
+			return restart(x.daemon, func() {})
+		case stopped:
+			return signal(x.pid())
+		}
+		return links(m, flow(a.cluster["edge"].link))
+	case "engine":
+		pid := enginePID(a.t, x)
+		switch c.how {
+		case killed:
+			return func() { _ = syscall.Kill(pid, syscall.SIGKILL) }, func() {}
+		case stopped:
+			return signal(pid)
+		}
+		return links(m, port("8474", false), peers("8474"))
+	case "worker":
+		switch c.how {
+		case killed:
+			for id := range runningIn(a.t, x.dir) {
+				h.dead[id] = true
+			}
+			return func() { killAll(a.t, x.dir) }, x.start
+		case stopped:
+			var pids []int
+			for _, p := range processesOf(x.dir) {
+				pids = append(pids, p.pid)
+			}
+			return signal(pids...)
+		}
+		return links(m, outside)
+	case "cluster", "root":
+		tier, node := a.root, "root"
+		if part == "cluster" {
+			tier, node = a.cluster["edge"], "edge"
+		}
+		switch c.how {
+		case killed:
+			return restart(tier.daemon, tier.answers)
+		case stopped:
+			return signal(tier.pid())
+		}
+		return links(a.machine(node), outside)
+	}
+	a.t.Fatalf("there is no part %q", part)
+	return nil, nil
+}
+
+// holdLeast is how long a failure lasts of which nothing is to be seen.
+const holdLeast = 2500 * time.Millisecond
+
+// during is what is looked at while parts have failed.
+func (a *arena) during(c failureCase, h *hurt, before map[string]instanceState, r *outcome) {
+	t := a.t
+	// An apply: acknowledged or not, as the root is there or not.
+	err := a.applyMemo(2 * time.Second)
+	switch {
+	case !c.has("root") && err != nil:
+		t.Errorf("an apply during the failure: %v", err)
+	case !c.has("root"):
+		eventually(t, 15*time.Second, "what was applied meanwhile runs", func() error {
+			return differs("mark", a.memoRuns(), fmt.Sprint(a.memo))
+		})
+	}
+	lost := c.has("worker") || c.has("agent")
+	switch {
+	case lost && !c.has("cluster"):
+		id := frontAt(before, "edge-2")
+		eventually(t, 15*time.Second, "the front that was there runs elsewhere", func() error {
+			i, err := a.instance(id)
+			if err != nil {
+				return err
+			}
+			if i.Worker == "edge-2" || !i.Ready {
+				return fmt.Errorf("it is %s on %s, ready %v", i.State, i.Worker, i.Ready)
+			}
+			return nil
+		})
+		i, err := a.instance(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := placedAfter(i, h.begun)
+		r.replaced = at.Sub(h.begun)
+		if r.replaced < arenaReplaceAfter {
+			t.Errorf("%s was replaced %s after the failure, replace_after is %s: %+v", id, r.replaced, arenaReplaceAfter, i.History)
+		}
+	case len(c.parts) == 1 && c.has("cluster") && c.how == killed:
+		// What only it may run waits for it; what may run elsewhere is replaced there.
+		eventually(t, 15*time.Second, "its instance runs in the other cluster", func() error {
+			for id, i := range a.root.instances("arena") {
+				if i.Service == "wide" && i.Cluster == "fog" && i.Ready {
+					r.replaced = placedAfter(i, h.begun).Sub(h.begun)
+					if r.replaced < arenaDeadAfter {
+						t.Errorf("%s was made %s after the failure, --cluster-dead-after is %s", id, r.replaced, arenaDeadAfter)
+					}
+					return nil
+				}
+			}
+			return fmt.Errorf("instances %v", slices.Sorted(maps.Keys(a.root.instances("arena"))))
+		})
+	}
+	least := holdLeast
+	if len(c.parts) == 1 && (c.has("root") || c.has("cluster")) && c.how != killed {
+		// Long enough for a tier that doubts others to act on it.
+		least = 3 * holdLeast
+	}
+	if rest := least - time.Since(h.begun); rest > 0 {
+		throughout(t, rest, "requests go on", func() error { return nil })
+	}
+}
+
+// frontAt is the front's instance on a worker.
+func frontAt(st map[string]instanceState, worker string) string {
+	for id, i := range st {
+		if i.worker == worker && strings.HasPrefix(id, "arena.front.") {
+			return id
+		}
+	}
+	return ""
+}
+
+// placedAfter is when an instance was given to a worker again after a time.
+func placedAfter(i wire.InstanceView, begun time.Time) time.Time {
+	for _, step := range i.History {
+		if step.To == wire.WorkerScheduled && step.At.After(begun) {
+			return step.At
+		}
+	}
+	return time.Time{}
+}
+
+// compare holds that only what died was started again.
+func (a *arena) compare(c failureCase, h *hurt, before, after map[string]instanceState) {
+	for id, was := range before {
+		now, ok := after[id]
+		if !ok {
+			a.t.Errorf("%s is gone", id)
+			continue
+		}
+		if id == "memo.main.0" {
+			continue // it was changed
+		}
+		// What a machine took with it does not run when the machine is back, so
+		// there are no two of which the original would stay.
+		moved := c.has("worker") && c.how == killed && h.dead[id] && strings.HasPrefix(id, "arena.front.")
+		if !moved && (now.worker != was.worker || now.incarnation != was.incarnation) {
+			a.t.Errorf("%s was incarnation %d on %s and is incarnation %d on %s", id, was.incarnation, was.worker, now.incarnation, now.worker)
+		}
+		if !h.dead[id] && now.pid != was.pid {
+			a.t.Errorf("%s was pid %d and is pid %d, and nobody killed it", id, was.pid, now.pid)
+		}
+		if !h.dead[id] && now.restarts != was.restarts {
+			a.t.Errorf("%s had %d restarts and has %d, and nobody killed it", id, was.restarts, now.restarts)
+		}
+	}
+}
+
+// judgeFront looks for requests that failed and should not have. What was under
+// way when a part failed may fail with it. What was sent to a part that fell
+// silent, before anybody could know, may hang: until the part is suspect.
+func (a *arena) judgeFront(c failureCase, h *hurt, list []sent, r *outcome) {
+	r.requests = len(list)
+	for _, s := range list {
+		if s.err == nil {
+			r.slowest = max(r.slowest, s.took)
+			continue
+		}
+		r.failed++
+		after := s.at.Sub(h.begun)
+		r.dropped = max(r.dropped, after)
+		underWay := !s.at.After(h.done) && s.at.Add(s.took).After(h.begun)
+		unknowing := s.silent() && (c.how == silent || c.how == stopped) && after > 0 && after < arenaSuspect
+		if !underWay && !unknowing && r.failed < 10 {
+			a.t.Errorf("a request failed that was begun %s after the failure, after %s: %.200v", after.Round(time.Millisecond), s.took.Round(time.Millisecond), s.err)
+		}
+	}
+}
+
+// judgeMemo holds that the last apply that was acknowledged is in effect.
+func (a *arena) judgeMemo() {
+	var n int
+	if _, err := fmt.Sscan(a.memoRuns(), &n); err != nil || n < a.memo {
+		a.t.Errorf("the memo runs with mark %q, %d was acknowledged", a.memoRuns(), a.memo)
+	}
+	a.memo = max(a.memo, n)
+}
+
+// outcome of a case.
+type outcome struct {
+	c                failureCase
+	hurtFor, back    time.Duration
+	replaced         time.Duration // 0: nothing was
+	dropped          time.Duration // begin of the last request that failed
+	requests, failed int
+	slowest          time.Duration // that was answered
+	writes           int
+}
+
+type outcomes struct {
+	mu   sync.Mutex
+	list []outcome
+}
+
+func (l *outcomes) add(r outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, r)
+}
+
+func (l *outcomes) print(t *testing.T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.SortFunc(l.list, func(a, b outcome) int { return strings.Compare(a.c.name(), b.c.name()) })
+	s := func(d time.Duration) string {
+		if d == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	}
+	for _, r := range l.list {
+		t.Logf("%-34s hurt %s, last failed request begun after %s, replaced after %s, as before %s after its end; %d of %d requests failed, the slowest other took %s; %d writes acknowledged",
+			r.c.name(), s(r.hurtFor), s(r.dropped), s(r.replaced), s(r.back), r.failed, r.requests, s(r.slowest), r.writes)
+	}
+}
