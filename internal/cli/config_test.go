@@ -148,3 +148,23 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 }
+
+func TestDoctor(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	r := f.run("doctor")
+	if r.code != 0 || !strings.Contains(r.stdout, "ok    clock of ") || !strings.Contains(r.stdout, " answers, version ") {
+		t.Errorf("%+v", r)
+	}
+	f.files(map[string]string{"worker.yaml": "data-dir: " + filepath.Join(f.dir, "w") + "\ndata: 127.0.0.1:0\n"})
+	r = f.run("doctor", "worker", "-o", "json")
+	if r.code != 0 || !strings.Contains(r.stdout, `"check": "port --data"`) || !strings.Contains(r.stdout, `"check": "join"`) {
+		t.Errorf("%+v", r)
+	}
+	r = f.run("doctor", "root", "--data-dir", "/dev/null", "--api", "127.0.0.1:0", "--link", "127.0.0.1:0")
+	if r.code != 1 || !strings.Contains(r.stdout, "fail  data directory: /dev/null is not a directory") || !strings.Contains(r.stderr, "will not work") {
+		t.Errorf("%+v", r)
+	}
+	if r := f.run("doctor", "worm"); r.code != 1 || !strings.Contains(r.stderr, "unknown command") {
+		t.Errorf("%+v", r)
+	}
+}

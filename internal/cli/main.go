@@ -112,7 +112,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{
 		a.applyCommand(), a.validateCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
 		a.scaleCommand(), a.restartCommand(),
-		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(),
+		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(),
 		a.localCommand(),
 	} {

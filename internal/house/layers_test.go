@@ -49,6 +49,7 @@ var rooms = map[string]layer{
 	"internal/rest":       doers,
 	"internal/runtime":    doers,
 	"internal/unixsock":   doers,
+	"internal/doctor":     entrance,
 	"internal/enroll":     entrance,
 	"internal/agent":      roles,
 	"internal/cluster":    roles,

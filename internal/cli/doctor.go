@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/doctor"
+	"github.com/verge-edge/verge/internal/rest"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	mode := ""
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look at this machine: what will not work, why, and what to do",
+		Long: "Looks at the machine and at the context in use. With the name of a role and the flags that it is\n" +
+			"started with (or its files), also at what that role needs: verge doctor worker --data-dir /srv/verge",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return group(cmd, args)
+			}
+			found := doctor.Machine(a.opts.Now())
+			return a.findings(append(found, a.contextFindings(cmd.Context())...), mode)
+		},
+	}
+	outputFlag(cmd, &mode, "table", "json", "yaml")
+	cmd.AddCommand(doctorFor(a, a.rootRole), doctorFor(a, a.clusterRole), doctorFor(a, a.workerRole))
+	return cmd
+}
+
+// doctorFor takes the flags of a role and looks at what it needs.
+func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
+	r := build()
+	mode := ""
+	r.cmd.Short = "Look at what verge " + r.cmd.Name() + " needs on this machine"
+	r.cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		found := doctor.Machine(a.opts.Now())
+		if err := r.settle(a); err != nil {
+			return err
+		}
+		n := doctor.Node{Role: cmd.Name(), Listen: map[string]string{}}
+		for _, f := range sortedFlags(cmd) {
+			switch f.Name {
+			case "data-dir":
+				n.Dir = f.Value.String()
+			case "api", "link", "data", "gateway":
+				n.Listen[f.Name] = f.Value.String()
+			case "token-file":
+				n.TokenFile = f.Value.String()
+			case "root", "cluster":
+				n.Peers, _ = textOf(f).([]string)
+			}
+		}
+		return a.findings(append(found, n.Look(cmd.Context(), a.opts.Now())...), mode)
+	}
+	outputFlag(r.cmd, &mode, "table", "json", "yaml")
+	return r.cmd
+}
+
+// contextFindings looks at the context in use: whether its server answers, and how
+// far apart the clocks are.
+func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
+	const check = "context"
+	e, path, err := a.findContext()
+	if err != nil {
+		return []doctor.Finding{{Check: check, Status: doctor.Note, Detail: firstLine(err), Remedy: "for the command line: verge context use FILE", Page: "docs/operations.md#contexts"}}
+	}
+	c, err := rest.NewClient(e)
+	if err != nil {
+		return []doctor.Finding{{Check: check, Status: doctor.Fail, Detail: firstLine(err), Remedy: "take a new context file from the root or cluster", Page: "docs/operations.md#contexts"}}
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	begin := a.opts.Now()
+	st, err := c.Status(ctx)
+	if err != nil {
+		return []doctor.Finding{{Check: check, Status: doctor.Warn, Detail: path + ": " + firstLine(err), Remedy: "is it running, and reachable from here?", Page: "docs/operations.md#ports"}}
+	}
+	now := a.opts.Now()
+	found := []doctor.Finding{
+		{Check: check, Status: doctor.OK, Detail: path + ": " + st.Role + " " + st.Name + " answers, version " + st.Version},
+		doctor.Skew(st.Role+" "+st.Name, st.Time, now, now.Sub(begin)),
+	}
+	for _, p := range st.Problems {
+		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p, Remedy: "verge status", Page: "docs/operations.md#health"})
+	}
+	return found
+}
+
+// findings prints them, and is an error if something does not work.
+func (a *app) findings(found []doctor.Finding, mode string) error {
+	worst := doctor.Worst(found)
+	if mode != "table" {
+		if err := a.encode(mode, struct {
+			Worst    doctor.Status    `json:"worst"`
+			Findings []doctor.Finding `json:"findings"`
+		}{worst, found}); err != nil {
+			return err
+		}
+	} else {
+		paints := map[doctor.Status]colour{doctor.Warn: yellow, doctor.Fail: red}
+		for _, f := range found {
+			if err := a.printf("%s  %s: %s", a.paint(a.out, paints[f.Status], fmt.Sprintf("%-4s", f.Status)), clean(f.Check), clean(f.Detail)); err != nil {
+				return err
+			}
+			if f.Remedy == "" {
+				continue
+			}
+			if err := a.printf("      → %s (%s)", clean(f.Remedy), f.Page); err != nil {
+				return err
+			}
+		}
+	}
+	if worst == doctor.Fail {
+		return &userError{what: "doctor", why: "something here will not work", next: "see the lines that say fail"}
+	}
+	return nil
+}

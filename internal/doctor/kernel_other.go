@@ -1,0 +1,13 @@
+//go:build !linux
+
+package doctor
+
+import "math"
+
+func kernel() []Finding { return nil }
+
+func workerKernel() []Finding {
+	return []Finding{bad(Fail, "kernel", pageNeeds, "run workers on Linux", "workers run on Linux only")}
+}
+
+func fileSystem(string) (int64, string, error) { return math.MaxInt64, "", nil }
