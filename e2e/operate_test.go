@@ -25,6 +25,7 @@ func TestOperating(t *testing.T) {
 	}
 	w.run("scale", w.scaleUpAndDown)
 	w.run("restart", w.restartRolls)
+	w.run("cordon", w.cordonTakesNothingNew)
 }
 
 func operated(replicas int) string {
@@ -73,9 +74,6 @@ func (w *world) scaleUpAndDown(t *testing.T) {
 		t.Errorf("apply: %d\n%s%s", r.code, r.out, r.err)
 	}
 	f.noneFailed(t)
-	if r := verge(t, w.cluster["edge"].contextFile(), "scale", "operated.front", "--replicas", "1"); r.code != 1 || !strings.Contains(r.err, "the root") {
-		t.Errorf("scale at the cluster: %d %s", r.code, r.err)
-	}
 }
 
 // restartRolls starts all instances again, each once, and then one of them.
@@ -122,4 +120,47 @@ func (w *world) restartRolls(t *testing.T) {
 		return nil
 	})
 	w.root.holds("operated", 15*time.Second)
+}
+
+// cordonTakesNothingNew takes a worker and then a cluster out of use.
+func (w *world) cordonTakesNothingNew(t *testing.T) {
+	edge := w.cluster["edge"]
+	edge.ok("cordon", "worker/edge-1", "--reason", "a new disk")
+	old := w.pids("operated")
+	w.root.ok("scale", "operated.front", "--replicas", "5")
+	for id, i := range w.root.instances("operated") {
+		if old[id] == 0 && i.Worker != "edge-2" {
+			t.Errorf("%s is on %s", id, i.Worker)
+		}
+	}
+	for id, pid := range w.pids("operated") {
+		if old[id] != 0 {
+			wantEqual(t, "pid of "+id, pid, old[id])
+		}
+	}
+	if out := edge.ok("describe", "worker/edge-1"); !strings.Contains(out, "takes nothing new") || !strings.Contains(out, ": a new disk") {
+		t.Errorf("describe says\n%s", out)
+	}
+	// It outlives its cluster's orchestrator.
+	edge.kill()
+	edge.start()
+	edge.answers()
+	if out := edge.ok("get", "workers"); !strings.Contains(out, ",cordoned") {
+		t.Errorf("get workers says\n%s", out)
+	}
+	r := verge(t, w.root.contextFile(), "uncordon", "worker/edge/edge-1")
+	if r.code != 1 || !strings.Contains(r.err, "its cluster, edge") {
+		t.Errorf("uncordon at the root: %d %s", r.code, r.err)
+	}
+	edge.ok("uncordon", "worker/edge/edge-1")
+	// The same of a cluster, at the root: the application may run nowhere else.
+	w.root.ok("cordon", "cluster/edge")
+	r = verge(t, w.root.contextFile(), "scale", "operated.front", "--replicas", "6", "--timeout", "2s")
+	if r.code != 2 || !strings.Contains(r.err, "cordoned") {
+		t.Errorf("scale: %d\n%s%s", r.code, r.out, r.err)
+	}
+	w.root.ok("uncordon", "cluster/edge")
+	w.root.holds("operated", 15*time.Second)
+	wantEqual(t, "instances", len(w.pids("operated")), 6)
+	w.root.apply(operated(3))
 }

@@ -249,11 +249,12 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 	d.add("Cluster", v.Name)
 	d.add("Connected", yesNo(v.Connected))
 	d.addf("Last report", "%s", agoOf(v.AgeSeconds))
+	d.add("Cordon", a.cordonWords(v.Cordon))
 	d.add("Areas", strings.Join(v.Areas, ", "))
 	d.add("Version", v.Version)
 	d.add("Joined", a.moment(v.Joined))
 	if g := v.Aggregate; g != nil {
-		d.addf("Workers", "%d ready, %d suspect", g.Workers, g.Suspect)
+		d.addf("Workers", "%d ready, %d suspect, %d cordoned", g.Workers, g.Suspect, g.Cordoned)
 		d.addf("Instances", "%d", g.Instances)
 		d.add("Runtimes", strings.Join(g.Runtimes, ", "))
 		d.add("CPU free", spread(g.CPU, g.Capacity.CPU, cores))
@@ -265,6 +266,25 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 		return err
 	}
 	return a.localSections(v.Local, v.Conflicts)
+}
+
+// cordonWords says who took something out of use, when and why; "" if nobody did.
+func (a *app) cordonWords(c *wire.Cordon) string {
+	if c == nil {
+		return ""
+	}
+	words := "takes nothing new"
+	if c.Drain {
+		words += ", and what runs there moves away"
+	}
+	words += ", since " + a.moment(c.At)
+	if c.By != "" {
+		words += " by " + c.By
+	}
+	if c.Why != "" {
+		words += ": " + c.Why
+	}
+	return words
 }
 
 func agoOf(seconds float64) string {
@@ -279,10 +299,11 @@ func spread[T api.CPU | api.Bytes](s wire.Spread, capacity T, write func(T) stri
 	return fmt.Sprintf("%s of %s; per worker %s on average, %s at most", write(T(s.Sum)), write(capacity), write(T(s.Mean)), write(T(s.Max)))
 }
 
-func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) error {
+// findWorker is the worker that name, "worker" or "cluster/worker", means.
+func findWorker(ctx context.Context, c *rest.Client, name string) (wire.WorkerView, error) {
 	list, err := c.Workers(ctx)
 	if err != nil {
-		return err
+		return wire.WorkerView{}, err
 	}
 	var found []wire.WorkerView
 	for _, v := range list {
@@ -292,14 +313,22 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	}
 	switch {
 	case len(found) == 0:
-		return &userError{what: "no such worker", why: name, next: "list what there is with: verge get workers"}
+		return wire.WorkerView{}, &userError{what: "no such worker", why: name, next: "list what there is with: verge get workers"}
 	case len(found) > 1:
-		return &userError{what: "more than one worker", why: name, next: "write worker/CLUSTER/NAME"}
+		return wire.WorkerView{}, &userError{what: "more than one worker", why: name, next: "write worker/CLUSTER/NAME"}
 	}
-	v := found[0]
+	return found[0], nil
+}
+
+func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) error {
+	v, err := findWorker(ctx, c, name)
+	if err != nil {
+		return err
+	}
 	d := &details{}
 	d.add("Worker", workerName(v))
 	d.add("Status", v.Status)
+	d.add("Cordon", a.cordonWords(v.Cordon))
 	d.addf("Last report", "%s", agoOf(v.AgeSeconds))
 	d.add("Version", v.Version)
 	d.add("Platform", v.OS+"/"+v.Arch)

@@ -254,16 +254,20 @@ func clusters() listing[wire.ClusterView] {
 		{name: "cluster", cell: func(v view) cell { return text(v.Name) }},
 		{name: "status", cell: func(v view) cell {
 			if v.Connected {
-				return text("connected")
+				return cordoned(text("connected"), v.Cordon)
 			}
-			return cell{"disconnected", red}
+			return cordoned(cell{"disconnected", red}, v.Cordon)
 		}},
 		{name: "report", cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
 		{name: "workers", cell: of(func(g wire.Aggregate) string {
+			n := fmt.Sprint(g.Workers)
 			if g.Suspect > 0 {
-				return fmt.Sprintf("%d (+%d suspect)", g.Workers, g.Suspect)
+				n += fmt.Sprintf(" (+%d suspect)", g.Suspect)
 			}
-			return fmt.Sprint(g.Workers)
+			if g.Cordoned > 0 {
+				n += fmt.Sprintf(" (+%d cordoned)", g.Cordoned)
+			}
+			return n
 		})},
 		{name: "instances", cell: of(func(g wire.Aggregate) string { return fmt.Sprint(g.Instances) })},
 		{name: "cpu free", cell: of(func(g wire.Aggregate) string {
@@ -286,9 +290,9 @@ func workers() listing[wire.WorkerView] {
 		{name: "worker", cell: func(v view) cell { return text(workerName(v)) }},
 		{name: "status", cell: func(v view) cell {
 			if v.Status == "ready" {
-				return text(v.Status)
+				return cordoned(text(v.Status), v.Cordon)
 			}
-			return cell{v.Status, red}
+			return cordoned(cell{v.Status, red}, v.Cordon)
 		}},
 		{name: "report", cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
 		{name: "instances", cell: func(v view) cell { return textf("%d", v.Instances) }},
@@ -302,6 +306,22 @@ func workers() listing[wire.WorkerView] {
 		{name: "cgroup", wide: true, cell: func(v view) cell { return text(v.Cgroup) }},
 		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
 	}}
+}
+
+// cordoned adds to a status that something was taken out of use.
+func cordoned(c cell, by *wire.Cordon) cell {
+	switch {
+	case by == nil:
+		return c
+	case by.Drain:
+		c.text += ",draining"
+	default:
+		c.text += ",cordoned"
+	}
+	if c.colour == "" {
+		c.colour = yellow
+	}
+	return c
 }
 
 // workerName is "cluster/worker", however the worker calls itself.

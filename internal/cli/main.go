@@ -111,7 +111,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: "client", Title: "Client commands:"}, &cobra.Group{ID: "daemon", Title: "Daemons:"})
 	for _, c := range []*cobra.Command{
 		a.applyCommand(), a.validateCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
-		a.scaleCommand(), a.restartCommand(),
+		a.scaleCommand(), a.restartCommand(), a.cordonCommand(), a.uncordonCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(),
 		a.localCommand(),

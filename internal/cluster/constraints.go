@@ -74,7 +74,7 @@ func (w *worker) view(name string) place.WorkerView {
 		labels = w.Info.Labels
 	}
 	return place.WorkerView{
-		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard,
+		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
 	}
 }

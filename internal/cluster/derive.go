@@ -123,7 +123,12 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	t := m.begin()
 	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details, Site: m.site}
 	runtimes := map[string]bool{}
-	views := t.views("", "", t.usage())
+	views := slices.DeleteFunc(t.views("", "", t.usage()), func(v place.WorkerView) bool {
+		if v.Cordoned && !v.Suspect {
+			agg.Cordoned++
+		}
+		return v.Cordoned && !v.Suspect
+	})
 	slices.SortFunc(views, func(a, b place.WorkerView) int { return cmp.Compare(a.ID, b.ID) })
 	for _, v := range views {
 		if !v.Suspect {
@@ -141,7 +146,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 // significant says whether an aggregate changed enough to be sent before its
 // time: another number of workers, or a free amount that moved by more than 5 %.
 func significant(a, b wire.Aggregate) bool {
-	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Reflects != b.Reflects ||
+	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
 		!place.SameDescription(&a, &b) || !records.Same(a.Site, b.Site) {
 		return true

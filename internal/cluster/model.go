@@ -46,6 +46,8 @@ type workerRecord struct {
 	PublicKey string `json:"public_key"`
 	// KeyHash of its TLS key, for the same reason.
 	KeyHash string `json:"key_hash"`
+	// Cordon is set while the worker takes nothing new.
+	Cordon *wire.Cordon `json:"cordon,omitempty"`
 }
 
 // worker is a registered worker: what is stored, and what is known of it now.

@@ -261,6 +261,9 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 		return wire.JoinReply{}, fmt.Errorf("making the worker's credentials: %w", err)
 	}
 	rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: r.Name, Version: r.Version}, Joined: now, PublicKey: r.NatsKey, KeyHash: hash}
+	if w := b.m.workers[r.Name]; w != nil {
+		rec.Cordon = w.Cordon
+	}
 	data, err := json.Marshal(rec)
 	if err != nil {
 		return wire.JoinReply{}, err

@@ -54,6 +54,13 @@ func (s *sim) addWorker(name string) {
 	s.fakes[name] = &fake{alive: true, linked: true, has: map[string]wire.InstanceStatus{}, broken: map[string]string{}}
 }
 
+// cordon takes a worker out of use, or (nil) into use again.
+func (s *sim) cordon(name string, c *wire.Cordon) {
+	w := s.m.workers[name]
+	w.Cordon = c
+	s.store(keyWorker+name, w.workerRecord)
+}
+
 func (s *sim) store(key string, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -23,6 +23,34 @@ func (c *Client) Restart(ctx context.Context, app string, q wire.RestartRequest)
 	return r, err
 }
 
+// CordonWorker takes a worker out of use; see Operating.
+func (c *Client) CordonWorker(ctx context.Context, cluster, worker string, q wire.CordonRequest) (r wire.Cordon, err error) {
+	err = c.send(ctx, http.MethodPut, workerPath(cluster, worker)+"/cordon", q, &r)
+	return r, err
+}
+
+// UncordonWorker takes that back; see Operating.
+func (c *Client) UncordonWorker(ctx context.Context, cluster, worker string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: workerPath(cluster, worker) + "/cordon"}, nil)
+}
+
+// CordonCluster takes a cluster out of use; see Operating.
+func (c *Client) CordonCluster(ctx context.Context, cluster string, q wire.CordonRequest) (r wire.Cordon, err error) {
+	err = c.send(ctx, http.MethodPut, clusterPath(cluster)+"/cordon", q, &r)
+	return r, err
+}
+
+// UncordonCluster takes that back; see Operating.
+func (c *Client) UncordonCluster(ctx context.Context, cluster string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: clusterPath(cluster) + "/cordon"}, nil)
+}
+
+func workerPath(cluster, worker string) string {
+	return "/v1/workers/" + url.PathEscape(cluster) + "/" + url.PathEscape(worker)
+}
+
+func clusterPath(cluster string) string { return "/v1/clusters/" + url.PathEscape(cluster) }
+
 // send sends a body in JSON and decodes the answer into out.
 func (c *Client) send(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)

@@ -19,6 +19,13 @@ type Operating interface {
 	// Restart asks for a new run of what the request names; durable when it
 	// returns.
 	Restart(ctx context.Context, app string, r wire.RestartRequest) (wire.RestartResult, error)
+	// CordonWorker and CordonCluster take one out of use; durable when they
+	// return. Doing it again changes what is new in the request.
+	CordonWorker(ctx context.Context, cluster, worker string, r wire.CordonRequest) (wire.Cordon, error)
+	CordonCluster(ctx context.Context, cluster string, r wire.CordonRequest) (wire.Cordon, error)
+	// UncordonWorker and UncordonCluster take that back, a drain with it.
+	UncordonWorker(ctx context.Context, cluster, worker string) error
+	UncordonCluster(ctx context.Context, cluster string) error
 }
 
 type scaleInput struct {
@@ -33,6 +40,21 @@ type restartInput struct {
 	Body wire.RestartRequest
 }
 
+type clusterInput struct {
+	Cluster string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+}
+
+type cordonClusterInput struct {
+	Cluster string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+	Body    wire.CordonRequest
+}
+
+type cordonWorkerInput struct {
+	Cluster string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+	Worker  string `path:"worker" maxLength:"63" doc:"name of the worker"`
+	Body    wire.CordonRequest
+}
+
 func (s *Server) registerOperating(api huma.API) {
 	b := s.backend
 	register(s, api, op("scale-service", http.MethodPut, "/v1/applications/{app}/services/{service}/replicas", "Change how many replicas a service has", may(access.Scale, app("app"))),
@@ -42,5 +64,21 @@ func (s *Server) registerOperating(api huma.API) {
 	register(s, api, op("restart-application", http.MethodPost, "/v1/applications/{app}/restart", "Start instances again, one after the other", may(access.Restart, app("app"))),
 		func(ctx context.Context, in *restartInput) (wire.RestartResult, error) {
 			return b.Restart(ctx, in.App, in.Body)
+		})
+	register(s, api, op("cordon-worker", http.MethodPut, "/v1/workers/{cluster}/{worker}/cordon", "Take a worker out of use", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *cordonWorkerInput) (wire.Cordon, error) {
+			return b.CordonWorker(ctx, in.Cluster, in.Worker, in.Body)
+		})
+	register(s, api, op("uncordon-worker", http.MethodDelete, "/v1/workers/{cluster}/{worker}/cordon", "Take a worker into use again", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *workerInput) (none, error) {
+			return none{}, b.UncordonWorker(ctx, in.Cluster, in.Worker)
+		})
+	register(s, api, op("cordon-cluster", http.MethodPut, "/v1/clusters/{cluster}/cordon", "Take a cluster out of use", may(access.Manage, cluster("cluster"))),
+		func(ctx context.Context, in *cordonClusterInput) (wire.Cordon, error) {
+			return b.CordonCluster(ctx, in.Cluster, in.Body)
+		})
+	register(s, api, op("uncordon-cluster", http.MethodDelete, "/v1/clusters/{cluster}/cordon", "Take a cluster into use again", may(access.Manage, cluster("cluster"))),
+		func(ctx context.Context, in *clusterInput) (none, error) {
+			return none{}, b.UncordonCluster(ctx, in.Cluster)
 		})
 }

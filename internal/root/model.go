@@ -35,6 +35,8 @@ type clusterRecord struct {
 	Version string    `json:"version,omitempty"`
 	// KeyHash of its authority's key: a second cluster cannot take its name.
 	KeyHash string `json:"key_hash"`
+	// Cordon is set while the cluster is given nothing new.
+	Cordon *wire.Cordon `json:"cordon,omitempty"`
 }
 
 // cluster is a registered cluster: what is stored, and what is known of it now.

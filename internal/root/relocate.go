@@ -11,7 +11,7 @@ import (
 
 // view is a cluster as the ranking sees it, without what it was given.
 func (c *cluster) view() place.ClusterView {
-	v := place.ClusterView{ID: c.Name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil}
+	v := place.ClusterView{ID: c.Name, Areas: c.Areas, Connected: !c.suspect && c.agg != nil, Cordoned: c.Cordon != nil}
 	if c.agg != nil {
 		v.Aggregate, v.Runtimes = *c.agg, c.agg.Runtimes
 		if len(c.agg.Areas) > 0 {

@@ -220,13 +220,15 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		return wire.JoinReply{}, fmt.Errorf("making the cluster's credentials: %w", err)
 	}
 	rec := clusterRecord{V: wire.Version, Name: name, Areas: q.Areas, Joined: now, Version: q.Version, KeyHash: hash}
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
 	b.mu.Lock()
-	_, err = b.store.Commit(ctx, used, bus.Put(keyCluster+name, data))
-	err = b.wrote(err)
+	if old != nil {
+		rec.Cordon = old.Cordon
+	}
+	data, err := json.Marshal(rec)
+	if err == nil {
+		_, err = b.store.Commit(ctx, used, bus.Put(keyCluster+name, data))
+		err = b.wrote(err)
+	}
 	b.mu.Unlock()
 	if err != nil {
 		if errors.Is(err, bus.ErrConflict) {

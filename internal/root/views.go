@@ -147,7 +147,7 @@ func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
 }
 
 func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
-	v := wire.ClusterView{Name: c.Name, Areas: c.Areas, Connected: c.everHeard && !c.suspect, AgeSeconds: -1, Joined: c.Joined, Version: c.Version, Aggregate: c.agg}
+	v := wire.ClusterView{Name: c.Name, Areas: c.Areas, Connected: c.everHeard && !c.suspect, AgeSeconds: -1, Joined: c.Joined, Version: c.Version, Aggregate: c.agg, Cordon: c.Cordon}
 	if c.everHeard {
 		v.AgeSeconds = now.Sub(c.heard).Seconds()
 	}

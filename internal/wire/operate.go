@@ -12,6 +12,21 @@ type Scaled struct {
 	At       time.Time `json:"at"`
 }
 
+// Cordon notes that somebody took a worker or a cluster out of use: it takes
+// nothing new. With Drain, what runs there is moved away as well.
+type Cordon struct {
+	By    string    `json:"by,omitempty"`
+	At    time.Time `json:"at"`
+	Why   string    `json:"why,omitempty"`
+	Drain bool      `json:"drain,omitempty"`
+}
+
+// CordonRequest asks for a Cordon.
+type CordonRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for those who come across it"`
+	Drain  bool   `json:"drain,omitempty" doc:"move what runs there away"`
+}
+
 // Restart is a mark: what was started before it was asked for is to be started
 // again. Marks of a service are ordered by N, which grows and is never 0.
 type Restart struct {

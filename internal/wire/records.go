@@ -242,6 +242,7 @@ type Aggregate struct {
 	V         int      `json:"v"`
 	Workers   int      `json:"workers"` // ready ones
 	Suspect   int      `json:"suspect,omitempty"`
+	Cordoned  int      `json:"cordoned,omitempty"` // ready but for that; not among Workers
 	Areas     []string `json:"areas,omitempty"`
 	Runtimes  []string `json:"runtimes,omitempty"`
 	CPU       Spread   `json:"cpu"`

@@ -126,6 +126,7 @@ type ClusterView struct {
 	// that gave way to it and that nobody has acknowledged yet.
 	Local     []LocalChange `json:"local,omitempty"`
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
+	Cordon    *Cordon       `json:"cordon,omitempty"`
 }
 
 // WorkerView is a worker as its cluster knows it.
@@ -136,6 +137,7 @@ type WorkerView struct {
 	AgeSeconds float64       `json:"age_seconds"`
 	Used       api.Resources `json:"used"`
 	Instances  int           `json:"instances"`
+	Cordon     *Cordon       `json:"cordon,omitempty"`
 }
 
 // EntryView is the address at which a port of a service is reached on a worker:

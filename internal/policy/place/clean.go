@@ -96,7 +96,7 @@ func cleanSpread(s wire.Spread) wire.Spread {
 }
 
 func cleanAggregate(a wire.Aggregate) wire.Aggregate {
-	a.Workers, a.Suspect = max(0, a.Workers), max(0, a.Suspect)
+	a.Workers, a.Suspect, a.Cordoned = max(0, a.Workers), max(0, a.Suspect), max(0, a.Cordoned)
 	a.Areas, a.Runtimes = cloneList(a.Areas), cloneList(a.Runtimes)
 	a.CPU, a.Memory, a.Disk = cleanSpread(a.CPU), cleanSpread(a.Memory), cleanSpread(a.Disk)
 	a.Capacity = cleanResources(a.Capacity)

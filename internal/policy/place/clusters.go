@@ -2,7 +2,9 @@ package place
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -92,7 +94,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	switch {
 	case !c.Connected:
 		return bid{}, removal{filter: fConnected, note: "disconnected"}
-	case a.V == 0 && a.Workers == 0 && a.Suspect == 0:
+	case a.V == 0 && a.Workers == 0 && a.Suspect == 0 && a.Cordoned == 0:
 		return bid{}, removal{filter: fConnected, note: "has not reported yet"}
 	case c.Cordoned:
 		return bid{}, removal{filter: fCordoned}
@@ -104,7 +106,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	case req.Runtime != "" && !slices.Contains(c.Runtimes, req.Runtime) && !slices.Contains(a.Runtimes, req.Runtime):
 		return bid{}, removal{filter: fRuntime, has: union(c.Runtimes, a.Runtimes)}
 	case a.Workers == 0:
-		return bid{}, removal{filter: fWorkers, free: int64(a.Suspect)}
+		return bid{}, removal{filter: fWorkers, note: unready(a)}
 	}
 	workers, r := suited(c, req)
 	switch {
@@ -137,6 +139,18 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 		expected = min(expected, workers+a.Suspect-c.Same)
 	}
 	return bid{view: c, expected: expected, freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
+}
+
+// unready says in words which workers are not ready, "" for none.
+func unready(a *wire.Aggregate) string {
+	var all []string
+	if a.Suspect > 0 {
+		all = append(all, fmt.Sprintf("%d suspect", a.Suspect))
+	}
+	if a.Cordoned > 0 {
+		all = append(all, fmt.Sprintf("%d cordoned", a.Cordoned))
+	}
+	return strings.Join(all, ", ")
 }
 
 // freeShare is how much of the dominant resource is free: of the one of which

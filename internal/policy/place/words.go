@@ -46,8 +46,8 @@ func (s *sieve) clusterWords(f int, r *removal) words {
 		return lacks("runtime", "runtime", []string{s.req.Runtime}, r.has)
 	case fWorkers:
 		why := "no ready worker"
-		if r.free > 0 {
-			why += fmt.Sprintf(" (%d suspect)", r.free)
+		if r.note != "" {
+			why += " (" + r.note + ")"
 		}
 		return words{"workers", "has " + why, "has " + why, "have no ready worker"}
 	case fArch:

@@ -40,3 +40,55 @@ func (f *Fake) Restart(_ context.Context, app string, r wire.RestartRequest) (wi
 	}
 	return wire.RestartResult{}, missing("application", app)
 }
+
+// CordonWorker notes it in WorkerList.
+func (f *Fake) CordonWorker(ctx context.Context, cluster, worker string, q wire.CordonRequest) (wire.Cordon, error) {
+	c := wire.Cordon{By: "admin/ann", Why: q.Reason, Drain: q.Drain}
+	return c, f.cordonWorker("cordon", cluster, worker, &c)
+}
+
+// UncordonWorker takes it back.
+func (f *Fake) UncordonWorker(_ context.Context, cluster, worker string) error {
+	return f.cordonWorker("uncordon", cluster, worker, nil)
+}
+
+func (f *Fake) cordonWorker(op, cluster, worker string, c *wire.Cordon) error {
+	end, err := f.begin(op)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i, w := range f.WorkerList {
+		if w.Cluster == cluster && w.Name == worker {
+			f.WorkerList[i].Cordon = c
+			return nil
+		}
+	}
+	return missing("worker", cluster+"/"+worker)
+}
+
+// CordonCluster notes it in ClusterList.
+func (f *Fake) CordonCluster(_ context.Context, cluster string, q wire.CordonRequest) (wire.Cordon, error) {
+	c := wire.Cordon{By: "admin/ann", Why: q.Reason, Drain: q.Drain}
+	return c, f.cordonCluster("cordon", cluster, &c)
+}
+
+// UncordonCluster takes it back.
+func (f *Fake) UncordonCluster(_ context.Context, cluster string) error {
+	return f.cordonCluster("uncordon", cluster, nil)
+}
+
+func (f *Fake) cordonCluster(op, cluster string, c *wire.Cordon) error {
+	end, err := f.begin(op)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i := range f.ClusterList {
+		if f.ClusterList[i].Name == cluster {
+			f.ClusterList[i].Cordon = c
+			return nil
+		}
+	}
+	return missing("cluster", cluster)
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) cordonCommand() *cobra.Command {
+	reason := ""
+	cmd := &cobra.Command{
+		Use:   "cordon worker/NAME | cluster/NAME",
+		Short: "Take a worker or a cluster out of use: it takes nothing new",
+		Long: `Take a worker or a cluster out of use: it takes nothing new.
+
+What runs there goes on, and is updated and restarted there. A worker is cordoned
+at its cluster (with a context of it), a cluster at the root.`,
+		Example: "  verge cordon worker/w1 --reason 'disk is failing'\n  verge cordon cluster/edge",
+		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+				if _, err := t.cordon(ctx, c, wire.CordonRequest{Reason: reason}); err != nil {
+					return err
+				}
+				return a.printf("%s cordoned", t)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who come across it")
+	return cmd
+}
+
+func (a *app) uncordonCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "uncordon worker/NAME | cluster/NAME",
+		Short: "Take a worker or a cluster into use again, and end a drain of it",
+		Long: `Take a worker or a cluster into use again, and end a drain of it.
+
+What has been moved away by then stays where it is.`,
+		Args: oneOrTwoArgs("worker/NAME or cluster/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+				if err := t.uncordon(ctx, c); err != nil {
+					return err
+				}
+				return a.printf("%s uncordoned", t)
+			})
+		},
+	}
+}
+
+// target is a cluster, or a worker of it.
+type target struct{ cluster, worker string }
+
+// String is the target as people write it.
+func (t target) String() string {
+	if t.worker == "" {
+		return "cluster/" + t.cluster
+	}
+	return "worker/" + t.cluster + "/" + t.worker
+}
+
+func (t target) cordon(ctx context.Context, c *rest.Client, q wire.CordonRequest) (wire.Cordon, error) {
+	if t.worker == "" {
+		return c.CordonCluster(ctx, t.cluster, q)
+	}
+	return c.CordonWorker(ctx, t.cluster, t.worker, q)
+}
+
+func (t target) uncordon(ctx context.Context, c *rest.Client) error {
+	if t.worker == "" {
+		return c.UncordonCluster(ctx, t.cluster)
+	}
+	return c.UncordonWorker(ctx, t.cluster, t.worker)
+}
+
+// outOfUse does something to the worker or cluster that args name.
+func (a *app) outOfUse(ctx context.Context, args []string, do func(context.Context, *rest.Client, target) error) error {
+	kind, name, err := ref(args)
+	if err != nil {
+		return err
+	}
+	if name == "" || kind != kindWorker && kind != kindCluster {
+		return &userError{what: "not possible for this", why: strings.Join(args, " "), next: "write worker/NAME or cluster/NAME"}
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if kind == kindCluster {
+		return do(ctx, c, target{cluster: name})
+	}
+	v, err := findWorker(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	return do(ctx, c, target{v.Cluster, v.Name})
+}
