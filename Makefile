@@ -7,7 +7,7 @@ VERSION = $(shell tools/version)
 GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-edge/verge/internal/obs.version=$(VERSION)"
 LINTER  = bin/golangci-lint
 
-.PHONY: help build demo test fmt vet lint unit bench footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz bench footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +24,7 @@ demo: build ## a guestbook over three clusters, a killed worker, a killed root; 
 	@$(GOBUILD) -o bin/demo ./tools/demo
 	@bin/demo $(if $(KEEP),--keep)
 
-test: fmt vet lint unit ## all that a change must pass
+test: fmt vet lint unit fuzz ## all that a change must pass
 
 fmt: # every file is as gofmt writes it
 	@files=$$(gofmt -l .); \
@@ -48,6 +48,13 @@ unit:
 	if ! tools/needs ip nft; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
 	set -x; go test $$race -timeout 15m ./...
+
+# Random input, briefly, for what people and nodes send; FUZZ=. is every target.
+FUZZTIME ?= 3s
+FUZZ     ?= ./api ./internal/wire ./internal/pki
+
+fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
+	@tools/fuzz $(FUZZTIME) $(FUZZ)
 
 bench: ## benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
