@@ -27,7 +27,8 @@ func (a *app) restartCommand() *cobra.Command {
 Each stays where it is and begins its next incarnation, and only while the others
 of its service are ready. The wish is stored at the root: it is carried out even
 if the root, a cluster or a worker is restarted meanwhile, and a cluster that is
-away carries it out when it is back.
+away carries it out when it is back. At a cluster, while its root is away, it is
+about what runs at that site.
 Exit code 0: all are ready again; 1: an error, nothing was changed; 2: it was
 accepted but not all are ready yet.`,
 		Example: "  verge restart shop\n  verge restart shop.web --reason 'new certificate'\n  verge restart instance/shop.web.1",
@@ -42,6 +43,7 @@ accepted but not all are ready yet.`,
 		},
 	}
 	f.add(cmd, "accepted")
+	a.localFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history of the instances")
 	return cmd
 }

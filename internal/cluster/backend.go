@@ -61,8 +61,8 @@ func (b backend) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceV
 	return b.m.view(i, time.Now()), nil
 }
 
-func (b backend) noInstance(id string) error {
-	return wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, b.name)
+func (c *core) noInstance(id string) error {
+	return wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
 }
 
 // Explain implements rest.Backend.

@@ -147,7 +147,7 @@ func (m *model) effect(keys ...string) {
 		if s == nil {
 			delete(m.shares, key)
 		} else {
-			m.shares[key] = s
+			m.shares[key] = m.again[key].on(s)
 		}
 	}
 }
@@ -178,6 +178,11 @@ func (l *local) share(given *wire.Share) *wire.Share {
 // weigh takes local changes back that the root has overtaken. What counts has
 // changed already (effect); this keeps the books, and tells people.
 func (t *tx) weigh(now time.Time) {
+	for key := range t.m.again {
+		if t.m.shares[key] == nil {
+			t.again[key] = nil // it is not here any more
+		}
+	}
 	if len(t.m.locals) == 0 {
 		return
 	}
@@ -305,6 +310,9 @@ func (t *tx) encodeLocals() (groups [][]bus.Op, err error) {
 			}
 			groups = append(groups, []bus.Op{op})
 		}
+	}
+	if err := records.AppendEach(&groups, keyAgain, t.again); err != nil {
+		return nil, err
 	}
 	if err := records.AppendEach(&groups, keyUpLocal, t.upLocals); err != nil {
 		return nil, err

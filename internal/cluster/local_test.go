@@ -518,6 +518,56 @@ func TestConflictsAreBounded(t *testing.T) {
 	}
 }
 
+func TestARestartAtTheSite(t *testing.T) {
+	s := newSite(t)
+	s.give(web(2, "a"), 2)
+	restart := func(q wire.RestartRequest, want int) {
+		t.Helper()
+		before := s.starts()
+		r, err := s.c.restartLocal(t.Context(), "app", q, s.now)
+		if err != nil || len(r.Instances) != want {
+			t.Fatalf("%+v, %v, want %d", r, err, want)
+		}
+		s.reopen() // the wish is durable
+		s.settle()
+		s.settle()
+		if n := s.starts() - before; n != want {
+			t.Fatalf("%d starts, want %d\n%s", n, want, s.dump())
+		}
+		for _, id := range r.Instances {
+			if i := s.c.m.insts[id]; i.Restarted != r.N || !i.Ready {
+				t.Errorf("%s: restarted %d, ready %v, want %d", id, i.Restarted, i.Ready, r.N)
+			}
+		}
+	}
+	one := 1
+	restart(wire.RestartRequest{Service: "web", Ordinal: &one}, 1)
+	restart(wire.RestartRequest{}, 2)
+	s.scale(3)
+	restart(wire.RestartRequest{Service: "web"}, 3)
+	if len(s.c.m.locals) != 1 {
+		t.Errorf("a restart is called a change: %v", s.c.m.locals)
+	}
+	// The root is back, and knows nothing of it: nothing is started once more.
+	before := s.starts()
+	s.give(web(2, "a"), 2)
+	if n := s.starts() - before; n != 0 {
+		t.Errorf("%d starts after the root came back", n)
+	}
+	s.give(nil, 0)
+	if len(s.c.m.again) != 0 {
+		t.Errorf("marks of what is gone are kept: %v", s.c.m.again)
+	}
+	for want, q := range map[string]wire.RestartRequest{
+		"no-such-application": {}, "invalid-request": {Ordinal: &one},
+	} {
+		var p *wire.Problem
+		if _, err := s.c.restartLocal(t.Context(), "app", q, s.now); !errors.As(err, &p) || p.Code != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // Whatever the root and the site say, in whatever order: in the end what counts
 // runs, once, and every change that is kept still stands.
 func TestAnyOrderOfChangesEndsWell(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	keyFar      = "far."      // + app.service: wire.Route, from the root
 	keyLocal    = "local."    // + app.service: local
 	keyConflict = "conflict." // + number of the local change: conflict
+	keyAgain    = "again."    // + app.service: again
 	keyLocals   = "locals"    // how many local changes there have been
 	keyInstance = "inst."     // + id: wire.Instance
 	keyWhy      = "why."      // + id: place.Record
@@ -91,6 +92,7 @@ type model struct {
 	locals map[string]*local
 	// conflicts by the number of the local change.
 	conflicts map[string]*conflict
+	again     map[string]*again
 	// changes is how many local changes there have been.
 	changes uint64
 	far     map[string]*wire.Route
@@ -114,7 +116,7 @@ func newModel(name string, details bool, now time.Time) *model {
 	return &model{
 		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
@@ -132,6 +134,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyShare, func(r string) error { return records.Decode(e, m.given, r) }},
 		{keyLocal, func(r string) error { return records.Decode(e, m.locals, r) }},
 		{keyConflict, func(r string) error { return records.Decode(e, m.conflicts, r) }},
+		{keyAgain, func(r string) error { return records.Decode(e, m.again, r) }},
 		{keyLocals, func(string) error { return json.Unmarshal(e.Value, &m.changes) }},
 		{keyFar, func(r string) error { return records.Decode(e, m.far, r) }},
 		{keyInstance, func(r string) error { return records.Decode(e, m.insts, r) }},
@@ -178,6 +181,7 @@ type tx struct {
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
+	again       map[string]*again
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
 	// nudge are the workers whose desired state changes; all of them if all.
@@ -197,7 +201,7 @@ func (m *model) begin() *tx {
 		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		whys: map[string]*place.Record{}, nudge: map[string]bool{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 	}
 }
@@ -328,6 +332,7 @@ func (t *tx) done() {
 	records.Merge(t.m.ups, t.ups)
 	records.Merge(t.m.locals, t.locals)
 	records.Merge(t.m.conflicts, t.conflicts)
+	records.Merge(t.m.again, t.again)
 	records.Merge(t.m.upLocals, t.upLocals)
 	records.Merge(t.m.upConflicts, t.upConflicts)
 }

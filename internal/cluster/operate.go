@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -45,6 +44,6 @@ func (b backend) AckConflict(ctx context.Context, id string) error {
 }
 
 // Restart implements rest.Backend.
-func (b backend) Restart(context.Context, string, wire.RestartRequest) (wire.RestartResult, error) {
-	return wire.RestartResult{}, rest.Elsewhere("restarting instances", "the root")
+func (b backend) Restart(ctx context.Context, app string, q wire.RestartRequest) (wire.RestartResult, error) {
+	return b.restartLocal(ctx, app, q, time.Now())
 }

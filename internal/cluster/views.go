@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -20,10 +22,34 @@ func (b backend) Application(ctx context.Context, app string) (wire.AppView, err
 	all, err := b.Applications(ctx)
 	for _, a := range all {
 		if a.Name == app {
+			a.Descriptor, err = b.descriptor(app)
 			return a, err
 		}
 	}
 	return wire.AppView{}, b.noApp(app)
+}
+
+// descriptor is what counts here of an application, in the words of a descriptor;
+// "" where it is ending. The text that was applied is at the root.
+func (c *core) descriptor(app string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spec := api.Application{Application: app, Namespace: c.m.namespace(app), Services: map[string]*api.Service{}}
+	for _, s := range c.m.shares {
+		if s.App == app {
+			svc := *s.Spec
+			svc.Replicas = api.Replicas{Min: s.Min, Max: s.Min}
+			spec.Services[s.Service] = &svc
+		}
+	}
+	if len(spec.Services) == 0 {
+		return "", nil
+	}
+	b, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("writing the descriptor of %s: %w", app, err)
+	}
+	return string(b), nil
 }
 
 // apps are the applications as far as they are here, and those of which something

@@ -36,8 +36,9 @@ type scaleInput struct {
 }
 
 type restartInput struct {
-	App  string `path:"app" maxLength:"63" doc:"name of the application"`
-	Body wire.RestartRequest
+	App   string `path:"app" maxLength:"63" doc:"name of the application"`
+	Local bool   `query:"local" doc:"at a cluster whose root is connected: the change is meant for this site alone"`
+	Body  wire.RestartRequest
 }
 
 type clusterInput struct {
@@ -63,7 +64,7 @@ func (s *Server) registerOperating(api huma.API) {
 		})
 	register(s, api, op("restart-application", http.MethodPost, "/v1/applications/{app}/restart", "Start instances again, one after the other", may(access.Restart, app("app"))),
 		func(ctx context.Context, in *restartInput) (wire.RestartResult, error) {
-			return b.Restart(ctx, in.App, in.Body)
+			return b.Restart(WithLocal(ctx, in.Local), in.App, in.Body)
 		})
 	register(s, api, op("cordon-worker", http.MethodPut, "/v1/workers/{cluster}/{worker}/cordon", "Take a worker out of use", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *cordonWorkerInput) (wire.Cordon, error) {
