@@ -481,14 +481,28 @@ func limits(missing map[string]string) (out []string) {
 
 // answer serves questions of the cluster.
 func (a *Agent) answer(ctx context.Context, q wire.Ask) (any, error) {
+	v, err := a.look(ctx, q)
+	var p *wire.Problem
+	if err != nil && !errors.As(err, &p) && ctx.Err() == nil {
+		err = wire.Problemf(503, "engine-away", "try again in a moment", "the worker cannot answer now", "its engine: %v", err)
+	}
+	return v, err
+}
+
+func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 	switch q.What {
 	case "logs":
 		const most = 512 << 10 // base64 and JSON still fit one message
 		return a.hands.Logs(ctx, q.Instance, q.Offset, min(max(q.Max, 1), most), time.Duration(q.WaitMs)*time.Millisecond)
 	case "entries":
 		return a.hands.Entries(ctx)
+	case "exec":
+		if q.Exec == nil {
+			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")
+		}
+		return a.hands.Exec(ctx, *q.Exec)
 	}
-	return nil, fmt.Errorf("a worker does not know the question %q", q.What)
+	return nil, wire.Problemf(400, "unknown-question", "upgrade the worker", "the worker cannot answer that", "it does not know the question %q", q.What)
 }
 
 // desired is the worker's copy of what its cluster wants of it.

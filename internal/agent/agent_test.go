@@ -101,6 +101,13 @@ func (f *fakeHands) Entries(context.Context) ([]wire.EntryView, error) {
 	return []wire.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
 }
 
+func (f *fakeHands) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+	if q.Session == "away" {
+		return wire.ExecAnswer{}, errors.New("connection refused")
+	}
+	return wire.ExecAnswer{Session: q.Do}, nil
+}
+
 func newTestAgent(h Hands) *Agent {
 	return &Agent{
 		opts: Options{Name: "w1"}, log: slog.New(slog.DiscardHandler), hands: h, changed: make(chan struct{}, 1),
@@ -241,6 +248,16 @@ func TestQuestionsOfTheCluster(t *testing.T) {
 	got, err := a.answer(t.Context(), wire.Ask{What: "entries"})
 	if list, ok := got.([]wire.EntryView); err != nil || !ok || len(list) != 1 || list[0].Addr != "127.0.0.1:20000" {
 		t.Errorf("entries: %v, %v", got, err)
+	}
+	if got, err := a.answer(t.Context(), wire.Ask{What: "exec", Exec: &wire.ExecAsk{Do: "start"}}); err != nil || got.(wire.ExecAnswer).Session != "start" {
+		t.Errorf("a session: %+v, %v", got, err)
+	}
+	if got, err := a.answer(t.Context(), wire.Ask{What: "exec"}); err == nil {
+		t.Errorf("a session without a step: %+v", got)
+	}
+	_, err = a.answer(t.Context(), wire.Ask{What: "exec", Exec: &wire.ExecAsk{Session: "away"}})
+	if p := new(wire.Problem); !errors.As(err, &p) || p.Status != 503 {
+		t.Errorf("an engine that does not answer: %v", err)
 	}
 	if got, err := a.answer(t.Context(), wire.Ask{What: "weather"}); err == nil {
 		t.Errorf("an unknown question is answered: %v", got)

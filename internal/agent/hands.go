@@ -27,6 +27,8 @@ type Hands interface {
 	Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
 	// Entries are the addresses at which services are reached on this worker.
 	Entries(ctx context.Context) ([]wire.EntryView, error)
+	// Exec takes one step of a session.
+	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
 
 // maxReply bounds what is read from an engine.
@@ -80,6 +82,16 @@ func (r *Remote) Logs(ctx context.Context, id string, offset int64, max int, wai
 func (r *Remote) Entries(ctx context.Context) (list []wire.EntryView, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/entries", nil, &list)
 	return list, err
+}
+
+// Exec implements Hands.
+func (r *Remote) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return a, fmt.Errorf("encoding a step of a session: %w", err)
+	}
+	err = r.do(ctx, http.MethodPost, "/v1/exec", b, &a)
+	return a, err
 }
 
 // Shutdown stops every instance by its stop rule, and then the engine.

@@ -62,7 +62,7 @@ func (in *instance) checks() (examination, error) {
 
 // environment of the task that runs, as it would get it today.
 func (in *instance) environment() ([]string, error) {
-	around, err := in.surroundings(&in.rec.Order)
+	around, err := in.surroundings(&in.rec.Order, in.rec.Ports)
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,8 @@ type Engine struct {
 
 	kit *kit // set before loaded is closed
 
+	sessions sessions // their mutex is taken before mu
+
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
 	known     bool // orders were read from disk or sent

@@ -17,7 +17,7 @@ import (
 const (
 	envEngine   = "VERGE_ENGINE"
 	envInstance = "VERGE_INSTANCE"
-	// envExec marks commands that run beside an instance.
+	// envExec marks commands that run beside an instance; of a session it is the id.
 	envExec = "VERGE_EXEC"
 )
 

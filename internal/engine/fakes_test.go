@@ -394,6 +394,8 @@ func (s *fakeStrays) end(_ context.Context, id string) error {
 	return nil
 }
 
+func (s *fakeStrays) endExec(context.Context, string) error { return nil }
+
 func (s *fakeStrays) all() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,6 +48,8 @@ type snapshot struct {
 	busy  bool // there is a task, or there may be
 	phase wire.Phase
 	run   wire.Order
+	task  runtime.Task
+	ports map[string]int // not changed once it is here
 }
 
 // newInstance makes an instance from what is known of it; rec is zero for a new
@@ -121,6 +123,8 @@ func (in *instance) snap() snapshot {
 		busy:  in.task != nil || in.rec.Handle != nil || in.unsure,
 		phase: in.rec.Phase,
 		run:   in.rec.Order,
+		task:  in.task,
+		ports: in.rec.Ports,
 	}
 }
 

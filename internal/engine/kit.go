@@ -40,6 +40,8 @@ type router interface {
 type sweeper interface {
 	find(first bool) (map[wire.InstanceID][]int, error)
 	end(ctx context.Context, id wire.InstanceID) error
+	// endExec ends what a session has left.
+	endExec(ctx context.Context, session string) error
 }
 
 // rule decides about an exit; life.Restart.

@@ -61,17 +61,41 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/state", e.getState)
 	mux.HandleFunc("GET /v1/logs", e.getLogs)
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
+	mux.HandleFunc("POST /v1/exec", e.postExec)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux
 }
 
-func (e *Engine) putOrders(w http.ResponseWriter, r *http.Request) {
+// body reads what was sent, within its time.
+func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	// A deadline for the whole request would also end long answers.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
-		e.refuse(w, err)
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
+		return nil, err
+	}
+	b, err := atomicfile.ReadAllBounded(r.Body, most)
+	if err != nil {
+		return nil, err
+	}
+	return b, control.SetReadDeadline(time.Time{})
+}
+
+func (e *Engine) postExec(w http.ResponseWriter, r *http.Request) {
+	b, err := body(w, r, maxExecBytes)
+	var q wire.ExecAsk
+	if err == nil {
+		err = json.Unmarshal(b, &q)
+	}
+	if err != nil {
+		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
 		return
 	}
-	body, err := atomicfile.ReadAllBounded(r.Body, maxOrderBytes)
+	a, err := e.Exec(r.Context(), q)
+	e.answer(w, a, err)
+}
+
+func (e *Engine) putOrders(w http.ResponseWriter, r *http.Request) {
+	body, err := body(w, r, maxOrderBytes)
 	if err != nil {
 		e.refuse(w, fmt.Errorf("%w: read them: %w", ErrBadOrders, err))
 		return
@@ -143,9 +167,12 @@ func (e *Engine) answer(w http.ResponseWriter, v any, err error) {
 // refuse says what is wrong in the form of a problem.
 func (e *Engine) refuse(w http.ResponseWriter, err error) {
 	p := wire.Problem{Status: http.StatusInternalServerError, Code: "engine-failed", Title: "the engine could not do it", Detail: err.Error()}
+	var known *wire.Problem
 	switch {
+	case errors.As(err, &known):
+		p = *known
 	case errors.Is(err, atomicfile.ErrTooLarge):
-		p.Status, p.Code, p.Title = http.StatusRequestEntityTooLarge, "too-large", "the orders are too large"
+		p.Status, p.Code, p.Title = http.StatusRequestEntityTooLarge, "too-large", "the request is too large"
 	case errors.Is(err, ErrBadOrders), errors.Is(err, errBadQuery):
 		p.Status, p.Code, p.Title = http.StatusBadRequest, "bad-request", "the request can't be understood"
 	case errors.Is(err, ErrNoInstance):

@@ -163,6 +163,57 @@ func TestNetProber(t *testing.T) {
 	}
 }
 
+// What sessions have left is found without touching the instances.
+func TestStraysEndsSessions(t *testing.T) {
+	t.Parallel()
+	mark := wire.NewID()
+	spawn := func(session string) <-chan struct{} {
+		cmd := exec.Command("sleep", "600")
+		cmd.Env = []string{envEngine + "=" + mark, envInstance + "=a.b.0"}
+		if session != "" {
+			cmd.Env = append(cmd.Env, envExec+"="+session)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_ = cmd.Wait() // it is killed
+		}()
+		return over
+	}
+	one, two, instance := spawn("one"), spawn("two"), spawn("")
+	s := strays{engine: mark}
+	t.Cleanup(func() {
+		if err := s.end(context.Background(), "a.b.0"); err != nil {
+			t.Error(err)
+		}
+		<-instance
+	})
+	if err := s.endExec(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	<-one
+	left := func() (n int) {
+		found, err := s.find(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found["a.b.0"])
+	}
+	if n := left(); n != 2 {
+		t.Errorf("%d are left, want 2", n)
+	}
+	if found, err := s.find(true); err != nil || len(found["a.b.0"]) != 1 {
+		t.Errorf("at a start of the engine: %v, %v", found, err)
+	}
+	<-two
+	if n := left(); n != 1 {
+		t.Errorf("%d are left, want the instance alone", n)
+	}
+}
+
 func TestStraysEndsOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	mark := wire.NewID()

@@ -32,37 +32,51 @@ type strays struct {
 // that this engine has not started anything yet: then commands beside instances
 // are a dead engine's, which nobody waits for any more, and are killed.
 func (s strays) find(first bool) (map[wire.InstanceID][]int, error) {
+	found := make(map[wire.InstanceID][]int)
+	err := s.each(func(pid int, o owner) error {
+		switch {
+		case o.instance == "":
+		case first && o.command != "":
+			return s.kill(pid, o.instance, func(now owner) bool { return now == o })
+		default:
+			found[o.instance] = append(found[o.instance], pid)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// each calls f for every process but our own, until an error.
+func (s strays) each(f func(pid int, o owner) error) error {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil, fmt.Errorf("look for processes: %w", err)
+		return fmt.Errorf("look for processes: %w", err)
 	}
-	found := make(map[wire.InstanceID][]int)
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(d.Name())
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		id, command := s.owner(pid)
-		if id != "" && command && first {
-			if err := s.kill(pid, id); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if id != "" {
-			found[id] = append(found[id], pid)
+		if err := f(pid, s.owner(pid)); err != nil {
+			return err
 		}
 	}
-	return found, nil
+	return nil
 }
 
-// owner returns the instance that a process belongs to, "" if to none, and
-// whether it is of a command that ran beside it. A process that may not be looked
-// at is another user's and so not ours.
-func (s strays) owner(pid int) (id wire.InstanceID, command bool) {
+// owner is what a process belongs to, each "" if to none.
+type owner struct {
+	instance wire.InstanceID
+	// command that ran beside it: what its envExec says.
+	command string
+}
+
+// owner returns what a process belongs to. One that may not be looked at is
+// another user's and so not ours.
+func (s strays) owner(pid int) (o owner) {
 	env, err := atomicfile.ReadBounded(filepath.Join("/proc", strconv.Itoa(pid), "environ"), maxEnviron)
 	if err != nil {
-		return "", false
+		return owner{}
 	}
 	var ours bool
 	for v := range bytes.SplitSeq(env, []byte{0}) {
@@ -71,60 +85,69 @@ func (s strays) owner(pid int) (id wire.InstanceID, command bool) {
 		case envEngine:
 			ours = string(value) == s.engine
 		case envInstance:
-			id = string(value)
+			o.instance = string(value)
 		case envExec:
-			command = true
+			o.command = string(value)
 		}
 	}
 	if !ours {
-		return "", false
+		return owner{}
 	}
-	return id, command
+	return o
 }
 
 // end kills the processes of an instance and returns when none is left.
 func (s strays) end(ctx context.Context, id wire.InstanceID) error {
+	return s.endAll(ctx, id, func(o owner) bool { return o.instance == id })
+}
+
+// endExec kills what a session has left and returns when nothing is.
+func (s strays) endExec(ctx context.Context, session string) error {
+	return s.endAll(ctx, "a session", func(o owner) bool { return o.command == session })
+}
+
+// endAll kills the processes whose owner is meant.
+func (s strays) endAll(ctx context.Context, whose string, meant func(owner) bool) error {
 	// A process can start others while we look, so look until nothing is found.
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		found, err := s.find(false)
-		if err != nil {
-			return err
-		}
-		if len(found[id]) == 0 {
-			return nil
-		}
-		for _, pid := range found[id] {
-			if err := s.kill(pid, id); err != nil {
-				return err
+		var left []int
+		err := s.each(func(pid int, o owner) error {
+			if !meant(o) {
+				return nil
 			}
+			left = append(left, pid)
+			return s.kill(pid, whose, meant)
+		})
+		if err != nil || len(left) == 0 {
+			return err
 		}
 		t := time.NewTimer(5 * time.Millisecond)
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("end left-over processes of %s (%v): %w", id, found[id], ctx.Err())
+			return fmt.Errorf("end left-over processes of %s (%v): %w", whose, left, ctx.Err())
 		case <-t.C:
 		}
 	}
 }
 
 // kill ends one process if it is still the one that was found.
-func (s strays) kill(pid int, id wire.InstanceID) error {
+func (s strays) kill(pid int, whose string, meant func(owner) bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("end left-over process %d of %s: %w", pid, id, err)
+		return fmt.Errorf("end left-over process %d of %s: %w", pid, whose, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if owner, _ := s.owner(pid); owner != id {
+	if !meant(s.owner(pid)) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("end left-over process %d of %s: %w", pid, id, err)
+		return fmt.Errorf("end left-over process %d of %s: %w", pid, whose, err)
 	}
 	return nil
 }

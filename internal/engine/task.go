@@ -102,7 +102,7 @@ func (in *instance) prepare(o *wire.Order) (runtime.Spec, error) {
 		return runtime.Spec{}, err
 	}
 	in.rec.Ports = ports
-	around, err := in.surroundings(o)
+	around, err := in.surroundings(o, ports)
 	if err != nil {
 		return runtime.Spec{}, err
 	}
@@ -118,11 +118,12 @@ func (in *instance) prepare(o *wire.Order) (runtime.Spec, error) {
 	return spec, in.furnish(o, vars)
 }
 
-// surroundings of the instance with the ports that it has.
-func (in *instance) surroundings(o *wire.Order) (surroundings, error) {
+// surroundings of the instance with the ports that it has. It may be called by
+// any goroutine.
+func (in *instance) surroundings(o *wire.Order, ports map[string]int) (surroundings, error) {
 	around := surroundings{
 		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
-		engine: in.kit.mark, work: in.place.work(), tmp: in.place.tmp(), ports: in.rec.Ports,
+		engine: in.kit.mark, work: in.place.work(), tmp: in.place.tmp(), ports: ports,
 		addrs: make(map[string]map[string]string, len(o.Peers)),
 	}
 	for service, list := range o.Peers {

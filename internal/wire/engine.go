@@ -9,6 +9,7 @@ import "github.com/verge-edge/verge/api"
 //	GET /v1/state?after=N&wait=MS       → EngineState, held until Seq > N or MS is over
 //	GET /v1/logs?instance=&offset=&max=&wait=MS → LogChunk
 //	GET /v1/entries                     → []EntryView
+//	POST /v1/exec                       ExecAsk → ExecAnswer
 //	POST /v1/shutdown                   stop every instance by its stop rule, then exit → 202
 //
 // The agent may die at any point of this; the engine acts on the last orders it

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/session"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of the sessions of a worker.
+const (
+	maxSessions         = 16 // that run
+	maxInstanceSessions = 4  // of them in one instance
+	maxKeptSessions     = 32 // with those that have ended and may still be asked
+	maxExecBytes        = 1 << 20
+)
+
+// sessions are those of an engine.
+type sessions struct {
+	mu  sync.Mutex
+	all map[string]*execSession // by id
+}
+
+// execSession is a session and whose it is.
+type execSession struct {
+	*session.Session
+	id, owner, key string
+	instance       wire.InstanceID
+}
+
+// Exec takes one step of a session: wire.ExecAsk says which.
+func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.ExecAnswer{}, err
+	}
+	if q.Do == wire.ExecDoStart && q.Start != nil {
+		id, err := e.startSession(q)
+		return wire.ExecAnswer{Session: id}, err
+	}
+	s, err := e.sessions.find(q.Session, q.Owner)
+	if err != nil {
+		return wire.ExecAnswer{}, err
+	}
+	switch {
+	case q.Do == wire.ExecDoInput && q.Input != nil:
+		taken, err := s.Input(ctx, *q.Input)
+		return wire.ExecAnswer{Taken: taken}, err
+	case q.Do == wire.ExecDoOutput && q.Output != nil:
+		out, err := s.Output(ctx, *q.Output)
+		return wire.ExecAnswer{Output: &out}, err
+	case q.Do == wire.ExecDoEnd:
+		s.End("it was ended by who had started it")
+		return wire.ExecAnswer{}, nil
+	}
+	return wire.ExecAnswer{}, fmt.Errorf("%w: a session has no step %q with that", errBadQuery, q.Do)
+}
+
+// find returns a session of an owner. Another's does not exist.
+func (x *sessions) find(id, owner string) (*execSession, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s := x.all[id]; s != nil && s.owner == owner {
+		return s, nil
+	}
+	return nil, wire.Problemf(http.StatusNotFound, "no-such-session", "start another", "there is no such session",
+		"it was never there, has ended and was not asked for %s, or its worker's engine was started again", session.DefaultIdle)
+}
+
+// startSession starts a session, or finds the one that was started by the same
+// question before.
+func (e *Engine) startSession(q wire.ExecAsk) (id string, err error) {
+	x := &e.sessions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	running, inInstance := 0, 0
+	for _, s := range x.all {
+		if q.Start.Key != "" && s.owner == q.Owner && s.key == q.Start.Key && s.instance == q.Instance {
+			return s.id, nil
+		}
+		if s.Ended() {
+			continue
+		}
+		running++
+		if s.instance == q.Instance {
+			inInstance++
+		}
+	}
+	const remedy = "end one of them, or wait until it ends"
+	switch {
+	case inInstance >= maxInstanceSessions:
+		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions", "%d run in %s, which is the most", inInstance, q.Instance)
+	case running >= maxSessions, len(x.all) >= maxKeptSessions:
+		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions", "%d run on worker %s, which is the most", running, e.opts.Config.Worker)
+	}
+	s := &execSession{id: wire.NewID(), owner: q.Owner, key: q.Start.Key, instance: q.Instance}
+	if err := e.openSession(s, q.Start); err != nil {
+		return "", err
+	}
+	if x.all == nil {
+		x.all = map[string]*execSession{}
+	}
+	x.all[s.id] = s
+	e.log.Info("a command runs beside an instance", "instance", s.instance, "who", s.owner, "program", q.Start.Command[0], "session", s.id)
+	return s.id, nil
+}
+
+// openSession makes a session and lets it run.
+func (e *Engine) openSession(s *execSession, q *wire.ExecStart) error {
+	if len(q.Command) == 0 || q.Command[0] == "" {
+		return wire.Problemf(http.StatusUnprocessableEntity, "no-command", "verge exec instance/NAME -- COMMAND", "there is nothing to run", "the command is empty")
+	}
+	e.mu.Lock()
+	in := e.instances[s.instance]
+	e.mu.Unlock()
+	if in == nil {
+		return fmt.Errorf("%w: %q", ErrNoInstance, s.instance)
+	}
+	task, env, err := in.aside()
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spawn == nil || e.halting {
+		return ErrStopped
+	}
+	s.Session, err = session.New(session.Options{
+		Exec: task.Exec, Command: q.Command, Env: append(env, envExec+"="+s.id), Stdin: q.Stdin, Terminal: q.Terminal,
+		Over: func() { e.sessions.forget(s.id) },
+	})
+	if err != nil {
+		return fmt.Errorf("session in %s: %w", s.instance, err)
+	}
+	e.spawn(func(ctx context.Context) {
+		s.Run(ctx)
+		if task.Handle().Cgroup != "" {
+			return
+		}
+		// What left both its session and its parent is found by its mark alone.
+		if err := e.kit.strays.endExec(context.WithoutCancel(ctx), s.id); err != nil {
+			e.log.Warn("processes of a session are left", "session", s.id, "error", err)
+		}
+	})
+	return nil
+}
+
+// aside is what a command beside the instance needs: its task and its
+// environment.
+func (in *instance) aside() (runtime.Task, []string, error) {
+	in.mu.Lock()
+	s := in.state
+	in.mu.Unlock()
+	if s.task == nil {
+		return nil, nil, wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.phase)
+	}
+	around, err := in.surroundings(&s.run, s.ports)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, vars, err := resolve(&s.run, around)
+	return s.task, environ(vars), err
+}
+
+func (x *sessions) forget(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.all, id)
+}
