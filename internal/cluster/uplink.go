@@ -22,9 +22,9 @@ const (
 	upMax = 5 * time.Second
 )
 
-// entriesTimeout bounds a question to a worker; shorter than a root's patience
-// with this cluster, so that it hears who does not answer.
-const entriesTimeout = 2 * time.Second
+// askTimeout bounds a question to a worker, beyond what it may be held; shorter
+// than a root's patience with this cluster, so that it hears who does not answer.
+const askTimeout = 2 * time.Second
 
 // lower is the exchange with the root.
 func (c *core) lower() *exchange.Lower {
@@ -182,7 +182,7 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 	details := c.m.details
 	c.mu.Unlock()
 	if !details {
-		return nil, fmt.Errorf("cluster %s keeps its details to itself; ask it directly with a context of its own", c.name)
+		return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+c.name, "the cluster does not answer that", "cluster %s keeps its details to itself", c.name)
 	}
 	switch q.What {
 	case "logs":
@@ -193,27 +193,40 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.workers(), nil
 	case "entries":
 		return c.entries(ctx, q.Worker)
+	case "exec":
+		if q.Exec == nil {
+			break
+		}
+		step := *q.Exec
+		step.Owner = "root/" + step.Owner
+		return c.exec(ctx, step)
 	}
-	return nil, fmt.Errorf("cluster %s does not know the question %q", c.name, q.What)
+	return nil, wire.Problemf(400, "unknown-question", "upgrade the cluster", "the cluster cannot answer that", "cluster %s does not know the question %q", c.name, q.What)
 }
 
 // logs passes a question for a log on to the worker that has it.
 func (c *core) logs(ctx context.Context, q wire.Ask) (wire.LogChunk, error) {
 	var chunk wire.LogChunk
-	c.mu.Lock()
-	i := c.m.insts[q.Instance]
-	var name string
-	if i != nil {
-		name = i.Worker
-	}
-	c.mu.Unlock()
-	switch {
-	case i == nil:
-		return chunk, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", q.Instance, c.name)
-	case name == "":
-		return chunk, wire.Problemf(409, "not-placed", "verge describe instance/"+q.Instance, "there is no log yet", "%s is %s and on no worker", q.Instance, i.State)
+	name, err := c.workerOf(q.Instance, "there is no log yet")
+	if err != nil {
+		return chunk, err
 	}
 	return chunk, c.askWorker(ctx, name, q, "the log cannot be read now", &chunk)
+}
+
+// workerOf is the worker that an instance is on; title says what it means if it
+// is on none.
+func (c *core) workerOf(id wire.InstanceID, title string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.m.insts[id]
+	switch {
+	case i == nil:
+		return "", wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
+	case i.Worker == "":
+		return "", wire.Problemf(409, "not-placed", "verge describe instance/"+id, title, "%s is %s and on no worker", id, i.State)
+	}
+	return i.Worker, nil
 }
 
 // entries asks a worker for the addresses of services on it.
@@ -224,8 +237,6 @@ func (c *core) entries(ctx context.Context, worker string) ([]wire.EntryView, er
 	if !known {
 		return nil, wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%s is not in cluster %s", worker, c.name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, entriesTimeout)
-	defer cancel()
 	list := []wire.EntryView{}
 	err := c.askWorker(ctx, worker, wire.Ask{What: "entries", Worker: worker}, "the addresses of services there cannot be shown now", &list)
 	return list, err
@@ -233,6 +244,8 @@ func (c *core) entries(ctx context.Context, worker string) ([]wire.EntryView, er
 
 // askWorker puts a question to a worker; title says what an away one means.
 func (c *core) askWorker(ctx context.Context, name string, q wire.Ask, title string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, q.Hold()+askTimeout)
+	defer cancel()
 	err := exchange.AskPeer(ctx, c.local, exchange.WorkerSubjects(name), q, out)
 	if errors.Is(err, bus.ErrNoResponder) || errors.Is(err, context.DeadlineExceeded) {
 		return wire.Problemf(503, "worker-away", "try again when the worker is back: verge get workers", title, "worker %s, which knows, does not answer", name)

@@ -41,7 +41,7 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 		id, err := e.startSession(q)
 		return wire.ExecAnswer{Session: id}, err
 	}
-	s, err := e.sessions.find(q.Session, q.Owner)
+	s, err := e.sessions.find(q)
 	if err != nil {
 		return wire.ExecAnswer{}, err
 	}
@@ -59,11 +59,12 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 	return wire.ExecAnswer{}, fmt.Errorf("%w: a session has no step %q with that", errBadQuery, q.Do)
 }
 
-// find returns a session of an owner. Another's does not exist.
-func (x *sessions) find(id, owner string) (*execSession, error) {
+// find returns the session that a step is of. Another owner's does not exist, nor
+// one in another instance: whether who asks may go on was decided by that.
+func (x *sessions) find(q wire.ExecAsk) (*execSession, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s := x.all[id]; s != nil && s.owner == owner {
+	if s := x.all[q.Session]; s != nil && s.owner == q.Owner && s.instance == q.Instance {
 		return s, nil
 	}
 	return nil, wire.Problemf(http.StatusNotFound, "no-such-session", "start another", "there is no such session",

@@ -50,7 +50,7 @@ func (b *bench) output(session string, ok func(text string) bool) (text string, 
 	var at wire.ExecOffset
 	for {
 		at.WaitMs = 10_000
-		a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Session: session, Output: &at})
+		a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Instance: web0, Session: session, Output: &at})
 		if code != "" {
 			b.t.Fatalf("output was refused: %s", code)
 		}
@@ -78,14 +78,14 @@ func TestSessions(t *testing.T) {
 		t.Errorf("%q %+v", text, last)
 	}
 	// It can be asked again until it is ended.
-	again, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Session: s, Output: &wire.ExecOffset{Stdout: int64(len(text))}})
+	again, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Instance: web0, Session: s, Output: &wire.ExecOffset{Stdout: int64(len(text))}})
 	if code != "" || again.Output.Exit == nil {
 		t.Errorf("asked again: %+v %s", again, code)
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Session: s}); code != "" {
+	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Instance: web0, Session: s}); code != "" {
 		t.Errorf("end: %s", code)
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Session: s}); code != "no-such-session" {
+	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Instance: web0, Session: s}); code != "no-such-session" {
 		t.Errorf("end of what has ended: %q", code)
 	}
 
@@ -100,12 +100,15 @@ func TestSessions(t *testing.T) {
 		t.Errorf("another's key: %q %s", bobs.Session, code)
 	}
 	for _, do := range []wire.ExecAsk{{Do: wire.ExecDoEnd}, {Do: wire.ExecDoOutput, Output: &wire.ExecOffset{}}, {Do: wire.ExecDoInput, Input: &wire.ExecInput{}}} {
-		do.Owner, do.Session = "bob", first.Session
+		do.Owner, do.Session, do.Instance = "bob", first.Session, web0
 		if _, code := b.exec(do); code != "no-such-session" {
 			t.Errorf("%s of another's session: %q", do.Do, code)
 		}
 	}
-	if a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoInput, Owner: "ann", Session: first.Session, Input: &wire.ExecInput{Data: []byte("hello"), End: true}}); a.Taken != 5 || code != "" {
+	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Session: first.Session, Instance: "shop.web.1"}); code != "no-such-session" {
+		t.Errorf("in another instance: %q", code)
+	}
+	if a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoInput, Owner: "ann", Instance: web0, Session: first.Session, Input: &wire.ExecInput{Data: []byte("hello"), End: true}}); a.Taken != 5 || code != "" {
 		t.Errorf("took %d %s", a.Taken, code)
 	}
 	if text, last := b.output(first.Session, never); text != "hello" || last.Exit == nil {
@@ -175,7 +178,7 @@ func TestSessionsEndWithTheirEngine(t *testing.T) {
 	if after := b.ready(0); after.PID != before.PID {
 		t.Errorf("the instance was started again")
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Session: s, Output: &wire.ExecOffset{}}); code != "no-such-session" {
+	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Instance: web0, Session: s, Output: &wire.ExecOffset{}}); code != "no-such-session" {
 		t.Errorf("a session of the dead engine: %q", code)
 	}
 }

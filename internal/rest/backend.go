@@ -55,6 +55,7 @@ type Backend interface {
 	Operating
 	Spaces
 	Sites
+	Looking
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

@@ -108,6 +108,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerOperating(api)
 	s.registerNamespaces(api)
 	s.registerSites(api)
+	s.registerLooking(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil

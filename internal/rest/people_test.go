@@ -28,6 +28,10 @@ func names(app, space, cluster, worker string) func(string) string {
 			return worker
 		case "id", "instance":
 			return app + ".web.0"
+		case "session":
+			return "some." + cluster + "." + worker + "." + app + ".web.0"
+		case "key":
+			return "0123456789"
 		case "service":
 			return "web"
 		case "name", "secret", "user":

@@ -196,7 +196,7 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 		out.Notes = append(out.Notes, fmt.Sprintf("cluster %s keeps its own decision to itself: ask it directly (verge --context FILE explain instance/%s)", v.Cluster, id))
 	default:
 		var part wire.Explanation
-		if err := b.ask(ctx, v.Cluster, askTimeout, wire.Ask{What: "explain", Instance: id}, &part); err != nil {
+		if err := b.ask(ctx, v.Cluster, wire.Ask{What: "explain", Instance: id}, &part); err != nil {
 			out.Notes = append(out.Notes, fmt.Sprintf("cluster %s could not be asked for its decision: %v", v.Cluster, err))
 		}
 		out.Decisions = append(out.Decisions, part.Decisions...)
@@ -218,7 +218,7 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max
 		return chunk, wire.Problemf(403, "kept-private", "use a context of cluster "+v.Cluster, "the log cannot be read here", "cluster %s keeps its details to itself", v.Cluster)
 	}
 	q := wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)}
-	err = b.ask(ctx, v.Cluster, wait+askTimeout, q, &chunk)
+	err = b.ask(ctx, v.Cluster, q, &chunk)
 	return chunk, unanswered(err, v.Cluster, "log-unavailable", "the log cannot be read now")
 }
 
@@ -241,21 +241,11 @@ func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
 
 // Entries implements rest.Backend.
 func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.EntryView, error) {
-	b.mu.Lock()
-	cl := b.m.clusters[cluster]
-	details := cl != nil && cl.agg != nil && cl.agg.Details
-	heard := cl != nil && cl.agg != nil
-	b.mu.Unlock()
-	switch {
-	case cl == nil:
-		return nil, wire.Problemf(404, "no-such-cluster", "verge get clusters", "there is no such cluster", "%s is not known", cluster)
-	case !heard:
-		return nil, wire.Problemf(503, "cluster-away", "try again when it is back: verge get clusters", "the worker cannot be asked now", "cluster %s has not been heard of since the root started", cluster)
-	case !details:
-		return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+cluster, "the worker cannot be asked here", "cluster %s keeps its details to itself", cluster)
+	if err := b.details(cluster, "the worker cannot be asked here"); err != nil {
+		return nil, err
 	}
 	list := []wire.EntryView{}
-	err := b.ask(ctx, cluster, askTimeout, wire.Ask{What: "entries", Worker: worker}, &list)
+	err := b.ask(ctx, cluster, wire.Ask{What: "entries", Worker: worker}, &list)
 	return list, unanswered(err, cluster, "worker-unavailable", "the worker cannot be asked now")
 }
 

@@ -216,7 +216,7 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	return s
 }
 
-// askTimeout bounds a question to a cluster.
+// askTimeout bounds a question to a cluster, beyond what it may be held.
 const askTimeout = 3 * time.Second
 
 // workers of the clusters that let them be seen to who asks; missing says whose could not.
@@ -227,7 +227,7 @@ func (c *core) workers(ctx context.Context) (out []wire.WorkerView, missing []st
 			continue
 		}
 		var list []wire.WorkerView
-		if err := c.ask(ctx, cl.Name, askTimeout, wire.Ask{What: "workers"}, &list); err != nil {
+		if err := c.ask(ctx, cl.Name, wire.Ask{What: "workers"}, &list); err != nil {
 			missing = append(missing, fmt.Sprintf("the workers of cluster %s cannot be shown: %v", cl.Name, err))
 			continue
 		}
@@ -236,12 +236,12 @@ func (c *core) workers(ctx context.Context) (out []wire.WorkerView, missing []st
 	return out, missing
 }
 
-func (c *core) ask(ctx context.Context, cluster string, timeout time.Duration, q wire.Ask, out any) error {
+func (c *core) ask(ctx context.Context, cluster string, q wire.Ask, out any) error {
 	conn, err := c.link(cluster)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, q.Hold()+askTimeout)
 	defer cancel()
 	return exchange.AskPeer(ctx, conn, exchange.ClusterSubjects(), q, out)
 }

@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
 // A session runs a program beside an instance for somebody far away. It is asked
 // step by step, by questions that may be asked again: whoever gets no answer
 // repeats the question, so a link that comes and goes loses nothing.
@@ -19,7 +25,7 @@ type ExecAsk struct {
 	Owner string `json:"owner,omitempty"`
 	// Session is named by the answer to "start".
 	Session string `json:"session,omitempty"`
-	// Instance and Start of "start", Input of "input", Output of "output".
+	// Instance that it is in; Start of "start", Input of "input", Output of "output".
 	Instance InstanceID  `json:"instance,omitempty"`
 	Start    *ExecStart  `json:"start,omitempty"`
 	Input    *ExecInput  `json:"input,omitempty"`
@@ -50,7 +56,7 @@ type Terminal struct {
 type ExecInput struct {
 	// Offset of Data in the whole input. What was taken before is not taken again.
 	Offset int64  `json:"offset" minimum:"0"`
-	Data   []byte `json:"data,omitempty" maxLength:"65536"`
+	Data   []byte `json:"data,omitempty" maxLength:"90000" doc:"at most 64 KiB before the encoding"`
 	// End: there is nothing after Data.
 	End bool `json:"end,omitempty"`
 	// Terminal, where it has another size now.
@@ -89,3 +95,38 @@ type ExecOutput struct {
 	// asked any more.
 	Why string `json:"why,omitempty"`
 }
+
+// ExecID names a session to people's clients: it says where to ask for it, so
+// that nobody on the way need remember anything.
+type ExecID struct {
+	Session         string // as its engine knows it
+	Cluster, Worker string
+	Instance        InstanceID
+}
+
+// String is "<session>.<cluster>.<worker>.<instance>": none but the instance has
+// a dot in it.
+func (id ExecID) String() string {
+	return strings.Join([]string{id.Session, id.Cluster, id.Worker, id.Instance}, ".")
+}
+
+// ParseExecID reads what String wrote. The parts are checked by whoever uses them.
+func ParseExecID(s string) (ExecID, error) {
+	p := strings.SplitN(s, ".", 4)
+	if len(p) != 4 || p[0] == "" || p[1] == "" || p[2] == "" || strings.Count(p[3], ".") != 2 {
+		return ExecID{}, fmt.Errorf("%.60q is not the id of a session", s)
+	}
+	return ExecID{Session: p[0], Cluster: p[1], Worker: p[2], Instance: p[3]}, nil
+}
+
+// Hold is how long the answer to a question may be held.
+func (q *Ask) Hold() time.Duration {
+	ms := q.WaitMs
+	if q.Exec != nil && q.Exec.Output != nil {
+		ms = q.Exec.Output.WaitMs
+	}
+	return time.Duration(min(max(ms, 0), maxHoldMs)) * time.Millisecond
+}
+
+// maxHoldMs bounds Hold: nothing is held longer than a minute.
+const maxHoldMs = 60_000

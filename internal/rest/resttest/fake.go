@@ -39,6 +39,8 @@ type Fake struct {
 	Bearer string
 	// People are those who may ask, by their bearer token.
 	People map[string]rest.Principal
+	// ExecStep answers steps of sessions; nil knows none.
+	ExecStep func(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 	// NotReady is what Ready says.
 	NotReady error
 

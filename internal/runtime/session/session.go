@@ -21,7 +21,7 @@ const (
 	maxInput  = 64 << 10  // taken and not read by the program yet
 	maxHold   = 30 * time.Second
 	// inputHold is how long input is held that there is no room for.
-	inputHold = 5 * time.Second
+	inputHold = time.Second
 	// lastOutput is how long the output of a program that has ended is waited for,
 	// should a process that does not belong to it hold its pipe open.
 	lastOutput = time.Second

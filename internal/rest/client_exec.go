@@ -1,0 +1,39 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// StartExec runs a program beside an instance; see Looking.
+func (c *Client) StartExec(ctx context.Context, id wire.InstanceID, start wire.ExecStart) (session string, err error) {
+	var v sessionView
+	err = c.send(ctx, http.MethodPost, "/v1/instances/"+url.PathEscape(id)+"/exec", start, &v)
+	return v.Session, err
+}
+
+// SendExec gives a session's program input; see wire.ExecInput.
+func (c *Client) SendExec(ctx context.Context, session string, in wire.ExecInput) (taken int64, err error) {
+	var v takenView
+	err = c.send(ctx, http.MethodPost, execPath(session)+"/input", in, &v)
+	return v.Taken, err
+}
+
+// ReadExec reads what a session's program has written; see wire.ExecOffset. wait
+// is at most 30s.
+func (c *Client) ReadExec(ctx context.Context, session string, stdout, stderr int64, wait time.Duration) (wire.ExecOutput, error) {
+	q := url.Values{"stdout": {strconv.FormatInt(stdout, 10)}, "stderr": {strconv.FormatInt(stderr, 10)}, "wait": {wait.String()}}
+	return get[wire.ExecOutput](ctx, c, call{path: execPath(session) + "/output", query: q, wait: wait})
+}
+
+// EndExec ends a session with its program.
+func (c *Client) EndExec(ctx context.Context, session string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: execPath(session)}, nil)
+}
+
+func execPath(session string) string { return "/v1/exec/" + url.PathEscape(session) }

@@ -1,0 +1,92 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Looking is the part of a Backend that looks into what runs.
+type Looking interface {
+	// Exec takes a step of a session. Its owner is the Caller.
+	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
+}
+
+type (
+	execInput struct {
+		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+		Body wire.ExecStart
+	}
+	sessionInput struct {
+		Session string `path:"session" maxLength:"400" doc:"as the start of the session named it"`
+	}
+	sessionInputInput struct {
+		Session string `path:"session" maxLength:"400" doc:"as the start of the session named it"`
+		Body    wire.ExecInput
+	}
+	sessionOutputInput struct {
+		Session string `path:"session" maxLength:"400" doc:"as the start of the session named it"`
+		Stdout  int64  `query:"stdout" minimum:"0" doc:"bytes of stdout that were received; they are forgotten"`
+		Stderr  int64  `query:"stderr" minimum:"0" doc:"bytes of stderr that were received; they are forgotten"`
+		Wait    string `query:"wait" maxLength:"16" example:"20s" doc:"wait this long for more, at most 30s"`
+	}
+	sessionView struct {
+		Session string `json:"session" doc:"names the session to the operations below /v1/exec"`
+	}
+	takenView struct {
+		Taken int64 `json:"taken" doc:"how much of the whole input has been taken; the rest is to be sent again"`
+	}
+)
+
+// sessionsInstance is the instance that a session is in: who may go on with it
+// is asked at every step, and whether it is the caller's own by its worker.
+var sessionsInstance = finder{params: []string{"session"}, find: func(s *Server, q question) (access.Object, error) {
+	id, err := wire.ParseExecID(q.param("session"))
+	if err != nil {
+		return access.Object{Kind: "session", Name: q.param("session")}, errAbsent
+	}
+	return s.locate(access.Instance, id.Instance)
+}}
+
+func (s *Server) registerLooking(api huma.API) {
+	b := s.backend
+	register(s, api, op("start-exec", http.MethodPost, "/v1/instances/{id}/exec", "Run a program beside an instance", may(access.Exec, instance("id"))),
+		func(ctx context.Context, in *execInput) (sessionView, error) {
+			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Start: &in.Body})
+			return sessionView{a.Session}, err
+		})
+	register(s, api, op("send-exec-input", http.MethodPost, "/v1/exec/{session}/input", "Give a session's program input, or its terminal another size", may(access.Exec, sessionsInstance)),
+		func(ctx context.Context, in *sessionInputInput) (takenView, error) {
+			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoInput, Session: in.Session, Input: &in.Body})
+			return takenView{a.Taken}, err
+		})
+	register(s, api, op("read-exec-output", http.MethodGet, "/v1/exec/{session}/output", "Read what a session's program has written", may(access.Exec, sessionsInstance)), s.execOutput)
+	register(s, api, op("end-exec", http.MethodDelete, "/v1/exec/{session}", "End a session with its program", may(access.Exec, sessionsInstance)),
+		func(ctx context.Context, in *sessionInput) (none, error) {
+			_, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: in.Session})
+			return none{}, err
+		})
+}
+
+func (s *Server) execOutput(ctx context.Context, in *sessionOutputInput) (wire.ExecOutput, error) {
+	wait, err := parseWait(in.Wait)
+	if err != nil {
+		return wire.ExecOutput{}, err
+	}
+	at := wire.ExecOffset{Stdout: in.Stdout, Stderr: in.Stderr, WaitMs: int(wait / time.Millisecond)}
+	a, err := waiting(ctx, s, func(ctx context.Context) (wire.ExecAnswer, error) {
+		return s.backend.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoOutput, Session: in.Session, Output: &at})
+	})
+	if err != nil {
+		return wire.ExecOutput{}, err
+	}
+	if a.Output == nil {
+		return wire.ExecOutput{}, wire.Problemf(http.StatusBadGateway, "odd-answer", "upgrade the worker", "the answer cannot be understood", "there is no output in it")
+	}
+	return *a.Output, nil
+}

@@ -1,0 +1,24 @@
+package resttest
+
+import (
+	"context"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Exec asks ExecStep, which is called without the fake's lock: it may hold its
+// answer.
+func (f *Fake) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+	end, err := f.begin("exec")
+	if err != nil {
+		return wire.ExecAnswer{}, err
+	}
+	step := f.ExecStep
+	end()
+	if step == nil {
+		return wire.ExecAnswer{}, missing("session", q.Session)
+	}
+	q.Owner = rest.Caller(ctx)
+	return step(ctx, q)
+}
