@@ -255,6 +255,8 @@ func (a *arena) during(c failureCase, h *hurt, before map[string]instanceState, 
 		})
 	}
 	lost := c.has("worker") || c.has("agent")
+	// Its agent has to notice first.
+	lost = lost || c.how == stopped && len(c.parts) == 1 && c.has("engine")
 	switch {
 	case lost && !c.has("cluster"):
 		id := frontAt(before, "edge-2")

@@ -75,6 +75,7 @@ type Agent struct {
 	// outdated says that the engine works with other settings than ours, "" if not.
 	outdated string
 	changed  chan struct{}
+	pulse    chan struct{} // somebody wants to know whether the engine answers
 	source   *exchange.MemSource
 
 	// handing is held while orders are given to the engine, so that none are
@@ -87,8 +88,11 @@ type Agent struct {
 	orders map[string]*wire.Order
 	routes map[string]*wire.Route
 	info   wire.EngineInfo
-	engine string          // id of the run of the engine that info is of
-	said   wire.WorkerInfo // what the cluster heard last
+	engine string // id of the run of the engine that info is of
+	// impaired is why what is known of the instances does not count, "" if it does.
+	impaired string
+	seq      uint64          // of what was heard of the engine last
+	said     wire.WorkerInfo // what the cluster heard last
 }
 
 // Run joins the cluster if that has not happened yet, and works until ctx is
@@ -103,7 +107,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	a := &Agent{
-		opts: o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		opts: o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
 		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
@@ -155,6 +159,7 @@ func Run(ctx context.Context, o Options) error {
 	defer watch.Wait()
 	defer cancel()
 	watch.Go(func() { a.watch(ctx, first.Seq) })
+	watch.Go(func() { a.watchPulse(ctx) })
 	watch.Go(func() { a.relabel(ctx) })
 	if o.Ready != nil {
 		o.Ready()
@@ -255,7 +260,11 @@ func (a *Agent) startEngine(ctx context.Context) error {
 	}
 	remote := NewRemote(a.opts.Dir)
 	a.hands, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
-	if _, err := remote.State(ctx, 0, 0); err == nil && had.V != 0 {
+	running, err := a.keeper.running(ctx, remote)
+	if err != nil {
+		return err
+	}
+	if running && had.V != 0 {
 		if a.outdated = outdated(had, cfg); a.outdated != "" {
 			// What runs decides what may be placed here, and what is on disk says
 			// what runs.
@@ -366,7 +375,7 @@ func (a *Agent) take(s wire.EngineState, full bool) {
 		}
 	}
 	changed = changed || !records.Same(a.info, s.Info)
-	a.info, a.engine = s.Info, s.Engine
+	a.info, a.engine, a.seq = s.Info, s.Engine, s.Seq
 	a.mu.Unlock()
 	if changed {
 		select {
@@ -432,6 +441,7 @@ func (a *Agent) problems() []string {
 
 // status is what this worker is, where the cluster has not heard it yet.
 func (a *Agent) status(full bool) (json.RawMessage, error) {
+	a.feel()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	info := wire.WorkerInfo{
@@ -439,7 +449,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels, HostPaths: a.opts.HostPaths,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
-		Problems: brief(a.problems()),
+		Impaired: a.impaired, Problems: brief(a.problems()),
 	}
 	if !full && records.Same(info, a.said) {
 		return nil, nil

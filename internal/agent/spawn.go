@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -79,17 +81,42 @@ func newKeeper(dir string, log *slog.Logger) *keeper {
 	return &keeper{dir: dir, log: log, dead: make(chan struct{}, 1)}
 }
 
+// ask asks an engine whether it is there. mute: its process is, and does not
+// answer.
+func ask(ctx context.Context, hands *Remote) (mute bool, err error) {
+	within, cancel := context.WithTimeout(ctx, pulseWithin)
+	defer cancel()
+	_, err = hands.State(within, 0, 0)
+	return err != nil && within.Err() != nil, err
+}
+
+// running says whether an engine answers. One that is there and does not answer is
+// ended after a while: as long as it holds the directory there can be no other.
+func (k *keeper) running(ctx context.Context, hands *Remote) (bool, error) {
+	for missed := 0; ctx.Err() == nil; {
+		mute, err := ask(ctx, hands)
+		if !mute {
+			return err == nil, nil
+		}
+		if missed++; missed == killAfter {
+			k.log.Error("an engine is there and has not answered for too long: it is ended")
+			return false, k.kill(ctx)
+		}
+	}
+	return false, ctx.Err()
+}
+
 // ensure returns when an engine answers, starting one if need be.
 func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
-	deadline := time.Now().Add(patience)
-	if _, err := hands.State(ctx, 0, 0); err == nil {
-		return nil
+	if running, err := k.running(ctx, hands); running || err != nil {
+		return err
 	}
+	deadline := time.Now().Add(patience)
 	if err := k.start(); err != nil {
 		return err
 	}
 	for {
-		_, err := hands.State(ctx, 0, 0)
+		_, err := ask(ctx, hands)
 		switch {
 		case err == nil:
 			return nil
@@ -104,6 +131,31 @@ func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// kill ends the process that listens on the engine's socket, whether this process
+// started it or not.
+func (k *keeper) kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pulseWithin)
+	defer cancel()
+	pid, err := unixsock.Listener(ctx, filepath.Join(k.dir, wire.EngineSocket))
+	if err != nil {
+		return fmt.Errorf("finding the engine's process: %w", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("ending the engine, process %d: %w", pid, err)
+	}
+	// It is gone when nobody can be connected to any more.
+	for ctx.Err() == nil {
+		if other, err := unixsock.Listener(ctx, filepath.Join(k.dir, wire.EngineSocket)); err != nil || other != pid {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("the engine, process %d, does not end", pid)
 }
 
 // start starts an engine in a session of its own, so that what ends this process

@@ -160,7 +160,11 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	s.Problems = append(s.Problems, b.m.lostHosts()...)
 	for _, w := range s.Workers {
 		if w.Status != "ready" {
-			s.Problems = append(s.Problems, fmt.Sprintf("worker %s is %s", w.Name, w.Status))
+			what := fmt.Sprintf("worker %s is %s", w.Name, w.Status)
+			if w.Impaired != "" {
+				what += ": " + w.Impaired
+			}
+			s.Problems = append(s.Problems, what)
 			continue // what it said last is not news
 		}
 		for _, p := range w.Problems {

@@ -174,7 +174,11 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 		return i
 	}
 	ran := i.State == wire.Running
-	i = t.advance(i, wire.Failed, now, t.m.tier(), fmt.Sprintf("its worker has not been heard of for %s", now.Sub(w.heard).Round(100*time.Millisecond)))
+	why := fmt.Sprintf("its worker has not been heard of for %s", now.Sub(w.heard).Round(100*time.Millisecond))
+	if w.impaired() != "" {
+		why = "its worker cannot vouch for it: " + w.impaired()
+	}
+	i = t.advance(i, wire.Failed, now, t.m.tier(), why)
 	if ran {
 		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since, Restarted: i.Restarted}
 	}

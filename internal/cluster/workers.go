@@ -168,6 +168,15 @@ func (c *core) judge(now time.Time) (changed bool) {
 	return c.doubt(now) || changed
 }
 
+// impaired is why the worker itself says that it cannot be counted on. What was
+// stored by a former process says nothing about now.
+func (w *worker) impaired() string {
+	if !w.everHeard {
+		return ""
+	}
+	return w.Info.Impaired
+}
+
 // doubt asks whether it is this cluster that is cut off, and not its workers: it
 // hears of none, and the root does not answer either. Nothing is replaced then.
 // Afterwards the silence of the workers counts anew. It reports whether anything
@@ -175,7 +184,7 @@ func (c *core) judge(now time.Time) (changed bool) {
 func (c *core) doubt(now time.Time) bool {
 	silent := len(c.m.workers) > 0
 	for _, w := range c.m.workers {
-		silent = silent && (w.suspect || !w.everHeard)
+		silent = silent && (w.suspect && w.impaired() == "" || !w.everHeard)
 	}
 	if linked, _ := c.up.Connected(); !linked {
 		c.upLost = now
@@ -216,6 +225,6 @@ func (w *worker) peer() life.Peer {
 		Heard: w.heard, Interval: w.lambda, Since: w.since,
 		// One that has not been heard since this process started may still be on
 		// its way back.
-		Connected: w.connected || !w.everHeard,
+		Connected: w.connected || !w.everHeard, Impaired: w.impaired(),
 	}
 }

@@ -65,6 +65,25 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return c, nil
 }
 
+// Listener is the process that listens at path: the one that made the socket,
+// even if it does not answer.
+func Listener(ctx context.Context, path string) (pid int, err error) {
+	c, err := Dial(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.Close() }() // nothing was said
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, fmt.Errorf("connect to %s: %T is no connection of a socket", path, c)
+	}
+	cred, err := peer(u)
+	if err != nil {
+		return 0, fmt.Errorf("who listens on %s: %w", path, err)
+	}
+	return int(cred.Pid), nil
+}
+
 // reach returns a name for path that is short enough for the kernel, valid
 // until done is called.
 func reach(path string) (short string, done func(), err error) {
@@ -96,8 +115,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := peerUID(c)
-		if err == nil && allowed(uid, l.uid) {
+		who, err := peer(c)
+		if err == nil && allowed(who.Uid, l.uid) {
 			return c, nil
 		}
 		// Mode 0600 has refused strangers already; this is for a folder whose
@@ -120,21 +139,18 @@ func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "un
 
 func allowed(peer, own uint32) bool { return peer == own || peer == 0 }
 
-// peerUID asks the kernel who opened the other side.
-func peerUID(c *net.UnixConn) (uint32, error) {
+// peer asks the kernel who opened the other side.
+func peer(c *net.UnixConn) (*syscall.Ucred, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var cred *syscall.Ucred
 	var cerr error
 	if err := raw.Control(func(fd uintptr) {
 		cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	}); err != nil {
-		return 0, err
+		return nil, err
 	}
-	if cerr != nil {
-		return 0, cerr
-	}
-	return cred.Uid, nil
+	return cred, cerr
 }

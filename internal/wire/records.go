@@ -231,6 +231,9 @@ type WorkerInfo struct {
 	// Boot identifies the start of the machine or engine, so that a return after
 	// a power cut can be told from a reconnect.
 	Engine string `json:"engine,omitempty"`
+	// Impaired is why nothing that the worker says about its instances counts now,
+	// such as that its engine does not answer; "" if it does.
+	Impaired string `json:"impaired,omitempty"`
 	// Problems of the worker in words, at most some dozens: a port that is taken, a
 	// full disk. Empty means all is well.
 	Problems []string `json:"problems,omitempty"`

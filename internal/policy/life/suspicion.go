@@ -33,6 +33,8 @@ type Peer struct {
 	Interval time.Duration
 	// Connected is whether its connection is open.
 	Connected bool
+	// Impaired is why it says itself that it cannot be counted on; "" if it does not.
+	Impaired string
 	// Since is Verdict.Since of the last judgement: zero if it was not suspect.
 	Since time.Time
 }
@@ -50,8 +52,8 @@ type Verdict struct {
 	Why string
 }
 
-// Judge says whether a peer is suspect: its connection is closed, or it has been
-// silent for SilenceLimit. An orchestrator that itself stalled (Stalled) cannot
+// Judge says whether a peer is suspect: its connection is closed, it has been
+// silent for SilenceLimit, or it says so itself. An orchestrator that itself stalled (Stalled) cannot
 // tell its own silence from that of others: it begins to count anew, both the
 // silence and the time to replacement. So does one that has just started and has
 // not heard of the peer yet. A closed connection is a fact even then: the peer
@@ -67,6 +69,9 @@ func Judge(now time.Time, p Peer, selfStalled bool) Verdict {
 	switch {
 	case !p.Connected:
 		v.Suspect, v.Why = true, "its connection is closed"
+		v.Since = now
+	case p.Impaired != "":
+		v.Suspect, v.Why = true, p.Impaired
 		v.Since = now
 	case silence >= limit:
 		v.Suspect, v.Why = true, fmt.Sprintf("silent for %s, longer than %s", silence.Round(100*time.Millisecond), limit)

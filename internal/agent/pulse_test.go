@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/internal/unixsock"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// muteHands is an engine that can be stopped: it is there and does not answer.
+type muteHands struct {
+	*fakeHands
+	stopped chan struct{} // while it is not nil, until it is closed
+}
+
+func (m *muteHands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+	m.mu.Lock()
+	stopped := m.stopped
+	m.mu.Unlock()
+	if stopped != nil {
+		select {
+		case <-ctx.Done():
+			return wire.EngineState{}, ctx.Err()
+		case <-stopped:
+		}
+	}
+	return m.fakeHands.State(ctx, after, wait)
+}
+
+func TestAnEngineThatDoesNotAnswerIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &muteHands{fakeHands: newFakeHands("e1")}
+		a := newTestAgent(h)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); a.watchPulse(ctx) }()
+		defer func() { cancel(); <-done }()
+		impaired := func() string {
+			t.Helper()
+			b, err := a.status(true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			var info wire.WorkerInfo
+			if err := json.Unmarshal(b, &info); err != nil {
+				t.Fatal(err)
+			}
+			return info.Impaired
+		}
+		if got := impaired(); got != "" {
+			t.Fatalf("while all is well it says %q", got)
+		}
+		stop := make(chan struct{})
+		h.change(func() { h.stopped = stop })
+		begin := time.Now()
+		impaired() // asks
+		<-a.changed
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("it is said after %s", took)
+		}
+		if got := impaired(); got != errMute.Error() {
+			t.Errorf("it says %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := impaired(); got != errMute.Error() {
+			t.Errorf("after a minute it says %q", got)
+		}
+		h.mu.Lock()
+		h.stopped = nil
+		h.mu.Unlock()
+		close(stop)
+		<-a.changed
+		if got := impaired(); got != "" {
+			t.Errorf("when it answers again it says %q", got)
+		}
+	})
+}
+
+// An engine that has ended is started again by whoever waits for its news; that is
+// not what is meant by an engine that does not answer.
+func TestAnEngineThatEndedIsNotMute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHands("e1")
+		h.down = true
+		a := newTestAgent(h)
+		if !a.answers(t.Context()) {
+			t.Error("a refused connection counts as an engine that does not answer")
+		}
+	})
+}
+
+// mutedDir is where the helper process listens.
+const mutedDir = "VERGE_TEST_MUTED_DIR"
+
+// TestMain is the helper of TestAMuteEngineIsEnded where it is told so: a process
+// that listens as an engine does, and stops itself.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(mutedDir)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := unixsock.Listen(filepath.Join(dir, wire.EngineSocket)); err != nil {
+		os.Exit(1)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // what follows is after SIGCONT, which never comes
+	os.Exit(0)
+}
+
+func TestAMuteEngineIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), mutedDir+"="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	k := newKeeper(dir, slog.New(slog.DiscardHandler))
+	remote := NewRemote(dir)
+	defer remote.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for mute := false; !mute; {
+		if ctx.Err() != nil {
+			t.Fatal("it never listens")
+		}
+		mute, _ = ask(ctx, remote) // until it listens it is refused
+	}
+	if err := k.kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := <-ended; !errors.As(err, &exit) {
+		t.Errorf("it ended with %v", err)
+	}
+	if running, err := k.running(ctx, remote); running || err != nil {
+		t.Errorf("running %v, %v", running, err)
+	}
+}
