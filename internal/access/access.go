@@ -103,10 +103,14 @@ type Object struct {
 	Site bool
 }
 
-// String is "application/shop"; for the system itself, "system".
+// String is "application/shop"; "the system" for that itself, "users" for all of
+// them.
 func (o Object) String() string {
-	if o.Name == "" {
-		return string(o.Kind)
+	switch {
+	case o.Kind == System:
+		return "the system"
+	case o.Name == "":
+		return string(o.Kind) + "s"
 	}
 	return string(o.Kind) + "/" + o.Name
 }

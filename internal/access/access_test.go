@@ -112,7 +112,7 @@ func TestReasons(t *testing.T) {
 	}{
 		{May(viewer, Delete, shopApp), "user/viewer may not do that: deleting application/web needs developer of namespace shop or an administrator"},
 		{May(operator, Exec, inEdge), "user/op may not do that: running a command in instance/web.a.0 needs developer of namespace shop or an administrator"},
-		{May(dev, Manage, system), "user/dev may not do that: managing system needs an administrator"},
+		{May(dev, Manage, system), "user/dev may not do that: managing the system needs an administrator"},
 		{May(viewer, Exec, atSite), "user/viewer may not do that: running a command in instance/web.a.0 needs developer of namespace shop or operator of cluster edge or an administrator"},
 		{May(dev, Delete, bankApp), "there is no such application: vault"},
 	} {

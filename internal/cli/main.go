@@ -113,7 +113,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.applyCommand(), a.validateCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
 		a.scaleCommand(), a.restartCommand(), a.cordonCommand(), a.uncordonCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
-		a.namespaceCommand(),
+		a.namespaceCommand(), a.userCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(),
 	} {
 		c.GroupID = "client"

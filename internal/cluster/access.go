@@ -26,8 +26,13 @@ func (c *Cluster) callerOf(cs tls.ConnectionState) (rest.Principal, error) {
 	return rest.Principal{Who: access.Who{Name: s.String(), Admin: true}}, nil
 }
 
-// Authenticate implements rest.Backend.
+// Authenticate implements rest.Backend: a token is a user's of this cluster, or was
+// made by its administrator for a program.
 func (b backend) Authenticate(ctx context.Context, text string) (rest.Principal, error) {
+	p, known, err := b.Book.Authenticate(ctx, text)
+	if known || err != nil {
+		return p, err
+	}
 	return b.ledger.Bearer(ctx, text, b.clock.Now())
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -53,6 +54,8 @@ type Options struct {
 // Cluster is a running cluster orchestrator.
 type Cluster struct {
 	*core
+	*people.Book
+	*people.Log
 	opts   Options
 	ca     *pki.ClusterAuthority
 	id     *pki.Identity
@@ -111,6 +114,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		}
 	}()
 	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
+	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}
+	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
 	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin()}
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err

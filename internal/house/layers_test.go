@@ -51,6 +51,7 @@ var rooms = map[string]layer{
 	"internal/unixsock":   doers,
 	"internal/doctor":     entrance,
 	"internal/enroll":     entrance,
+	"internal/people":     entrance,
 	"internal/agent":      roles,
 	"internal/cluster":    roles,
 	"internal/engine":     roles,

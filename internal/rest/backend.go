@@ -56,6 +56,7 @@ type Backend interface {
 	Spaces
 	Sites
 	Looking
+	People
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

@@ -106,20 +106,29 @@ func position(err error) string {
 	return ""
 }
 
-// WriteContext writes a context file with mode 0600, as one step; missing
-// folders are made with mode 0700.
-func WriteContext(path string, e ContextEntry) error {
+// Encode is the text of a context file. It contains the key and the token.
+func (e ContextEntry) Encode() (string, error) {
 	if err := e.validate(); err != nil {
-		return fmt.Errorf("write context %s: %w", path, err)
+		return "", err
 	}
 	data, err := yaml.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("write context %s: encode: %w", path, err)
+		return "", fmt.Errorf("encode: %w", err)
+	}
+	return string(data), nil
+}
+
+// WriteContext writes a context file with mode 0600, as one step; missing
+// folders are made with mode 0700.
+func WriteContext(path string, e ContextEntry) error {
+	text, err := e.Encode()
+	if err != nil {
+		return fmt.Errorf("write context %s: %w", path, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write context: %w", err)
 	}
-	if err := atomicfile.Write(path, data, 0o600); err != nil {
+	if err := atomicfile.Write(path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write context: %w", err)
 	}
 	return nil

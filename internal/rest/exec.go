@@ -60,12 +60,12 @@ func (s *Server) registerLooking(api huma.API) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Start: &in.Body})
 			return sessionView{a.Session}, err
 		})
-	register(s, api, op("send-exec-input", http.MethodPost, "/v1/exec/{session}/input", "Give a session's program input, or its terminal another size", may(access.Exec, sessionsInstance)),
+	register(s, api, op("send-exec-input", http.MethodPost, "/v1/exec/{session}/input", "Give a session's program input, or its terminal another size", may(access.Exec, sessionsInstance).silent()),
 		func(ctx context.Context, in *sessionInputInput) (takenView, error) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoInput, Session: in.Session, Input: &in.Body})
 			return takenView{a.Taken}, err
 		})
-	register(s, api, op("read-exec-output", http.MethodGet, "/v1/exec/{session}/output", "Read what a session's program has written", may(access.Exec, sessionsInstance)), s.execOutput)
+	register(s, api, op("read-exec-output", http.MethodGet, "/v1/exec/{session}/output", "Read what a session's program has written", may(access.Exec, sessionsInstance).silent()), s.execOutput)
 	register(s, api, op("end-exec", http.MethodDelete, "/v1/exec/{session}", "End a session with its program", may(access.Exec, sessionsInstance)),
 		func(ctx context.Context, in *sessionInput) (none, error) {
 			_, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: in.Session})

@@ -117,6 +117,7 @@ func (s *Server) limit(next http.Handler) http.Handler {
 func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := next.Handler(r)
+		r = r.WithContext(withPeer(r))
 		n, declared := s.needs[pattern]
 		if n.open {
 			setWho(w, "unauthenticated")
@@ -130,6 +131,11 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			problem = undeclared(pattern)
 		}
 		if problem != nil {
+			what := n.id
+			if what == "" {
+				what = r.Method
+			}
+			s.refused(r.Context(), wire.AuditEntry{Who: caller.Name, From: PeerOf(r.Context()), What: what}, problem.Code)
 			w.Header().Set("Connection", "close")
 			if problem.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
@@ -196,10 +202,17 @@ func (s *Server) identify(r *http.Request) (_ Principal, _ *wire.Problem) {
 			return Principal{}, wire.Problemf(http.StatusUnauthorized, "unauthenticated", remedy,
 				"not authenticated", "the Authorization header is not of the form: Bearer TOKEN")
 		}
-		caller, err := s.backend.Authenticate(r.Context(), strings.TrimSpace(token))
+		token = strings.TrimSpace(token)
+		if s.guesses.exhausted(r.RemoteAddr, time.Now()) && !s.trusted.has(token) {
+			return Principal{}, wire.Problemf(http.StatusTooManyRequests, "too-many-guesses", "wait some seconds; then ask once, with a token that is good",
+				"not authenticated", "too many tokens from this address were refused")
+		}
+		caller, err := s.backend.Authenticate(r.Context(), token)
+		s.trusted.note(token, err == nil)
 		if err == nil {
 			return caller, nil
 		}
+		s.guesses.allow(r.RemoteAddr, time.Now())
 		p := asProblem(err)
 		if p.Code == "internal" {
 			return Principal{}, wire.Problemf(http.StatusUnauthorized, "token-refused", remedy, "the token is not accepted", "%v", err)

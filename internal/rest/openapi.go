@@ -90,12 +90,25 @@ func register[I, O any](s *Server, api huma.API, o huma.Operation, f func(contex
 		Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
 	}}
 	n, _ := o.Metadata[needKey].(need)
+	n.id = o.OperationID
+	recorded := n.recorded(o.Method)
 	s.declare(o.Method+" "+o.Path, n, reflect.TypeFor[I]())
 	huma.Register(api, o, func(ctx context.Context, in *I) (*body[O], error) {
 		var out O
-		err := s.permit(ctx, n, asked(in))
-		if err == nil {
+		q := asked(in)
+		err := s.permit(ctx, n, q)
+		switch {
+		case err != nil:
+			err = s.record(ctx, n, q, nil, err)
+		case !recorded:
 			out, err = f(ctx, in)
+		case n.verb == access.Exec:
+			if err = s.begin(ctx, n, q); err == nil {
+				out, err = f(ctx, in)
+			}
+		default:
+			out, err = f(ctx, in)
+			err = s.record(ctx, n, q, out, err)
 		}
 		if err == nil {
 			out, err = kept(ctx, s, n, out)

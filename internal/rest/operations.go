@@ -101,7 +101,7 @@ func (s *Server) registerOperations(api huma.API) {
 		func(ctx context.Context, _ *none) (wire.StatusView, error) { return b.Status(ctx) })
 	register(s, api, op("create-token", http.MethodPost, "/v1/tokens", "Make a token", may(access.Admit, about(ofToken))),
 		func(ctx context.Context, in *tokenInput) (wire.TokenReply, error) { return b.CreateToken(ctx, in.Body) })
-	join := op("join", http.MethodPost, "/v1/join", "Join as a cluster or worker with a token", everybody)
+	join := op("join", http.MethodPost, "/v1/join", "Join as a cluster or worker with a token", joining)
 	join.Security = []map[string][]string{} // the token in the body is checked instead
 	join.MaxBodyBytes = maxJoinBytes
 	register(s, api, join, s.join)
@@ -109,6 +109,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerNamespaces(api)
 	s.registerSites(api)
 	s.registerLooking(api)
+	s.registerPeople(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil
@@ -178,9 +179,9 @@ func (s *Server) nextEvents(ctx context.Context, after uint64, wait time.Duratio
 }
 
 func (s *Server) join(ctx context.Context, in *joinInput) (wire.JoinReply, error) {
-	if !s.joins.Allow() {
+	if !s.joins.allow(PeerOf(ctx), time.Now()) {
 		return wire.JoinReply{}, wire.Problemf(http.StatusTooManyRequests, "too-many-joins", "wait a second and try again",
-			"too many join requests", "at most %d a second are answered", joinsPerSecond)
+			"too many join requests", "at most %d a second are answered from one address", joinsPerSecond)
 	}
 	return s.backend.Join(ctx, in.Body)
 }

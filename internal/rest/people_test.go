@@ -1,9 +1,12 @@
 package rest_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
@@ -193,4 +196,183 @@ func TestReadersMayOnlyRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+func entriesOf(f *resttest.Fake, what string) (out []wire.AuditEntry) {
+	for _, e := range f.Recorded() {
+		if what == "" || e.What == what {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Every change is recorded once, by who made it, and nothing that only reads is.
+func TestEveryChangeIsRecorded(t *testing.T) {
+	f := peopled()
+	f.TokenAnswer.Token = "s3cret"
+	_, a, admin := resttest.Serve(t, f, nil)
+	f.Bearer = "admin"
+	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	n := 0
+	for _, r := range resttest.Requests(t, openAPI(t, admin), names("xapp", "xspace", "xsite", "xmachine")) {
+		before := len(f.Recorded())
+		status, body := r.Do(t, client, admin.Server, "admin")
+		entries := f.Recorded()[before:]
+		// The middle of a session is not; its beginning is.
+		silent := r.Operation == "send-exec-input" || r.Operation == "read-exec-output"
+		recorded := !silent && (r.Changes() && r.Method != "GET" || r.Operation == "join")
+		if recorded != (len(entries) == 1) || len(entries) > 1 {
+			t.Errorf("%s (%s): %d %s made the entries %+v", r.Operation, r.Needs, status, body, entries)
+			continue
+		}
+		if !recorded {
+			continue
+		}
+		n++
+		e := entries[0]
+		if e.What != r.Operation || e.From != "127.0.0.1" || (e.Who != "token") != (r.Operation == "join") || (e.Result == "ok") != (status < 300) || e.On == "" {
+			t.Errorf("%s: %d gave %+v", r.Operation, status, e)
+		}
+		if strings.Contains(e.Detail+e.On+e.Result, "s3cret") {
+			t.Errorf("a secret is in %+v", e)
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d changes", n)
+	}
+	// What would change nothing is not recorded.
+	before := len(f.Recorded())
+	if _, err := newClient(t, admin).Apply(t.Context(), []byte("x"), true); err != nil || len(f.Recorded()) != before {
+		t.Errorf("a dry run: %v, %d entries", err, len(f.Recorded())-before)
+	}
+}
+
+func TestEntriesSayWhatAndWho(t *testing.T) {
+	f := peopled()
+	_, a, admin := resttest.Serve(t, f, nil)
+	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	c := newClient(t, admin)
+	if _, err := c.Apply(t.Context(), []byte("x"), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateUser(t.Context(), wire.UserRequest{Name: "bob", Roles: wire.Roles{Namespaces: map[string]string{"shop": "viewer"}, Clusters: map[string]string{"edge": "operator"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateToken(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "edge"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resttest.Requests(t, openAPI(t, admin), names("xapp", "xspace", "xsite", "xmachine")) {
+		switch r.Operation {
+		case "delete-application":
+			r.Do(t, client, admin.Server, "viewer")
+			r.Do(t, client, admin.Server, "outsider")
+		case "get-status":
+			r.Do(t, client, admin.Server, "guess")
+			r.Do(t, client, admin.Server, "")
+		}
+	}
+	want := []wire.AuditEntry{
+		{Who: "admin", What: "apply", On: "application/xapp", Result: "ok", Detail: "updated"},
+		{Who: "admin", What: "create-user", On: "user/bob", Result: "ok", Detail: "operator of edge, viewer of shop"},
+		{Who: "admin", What: "create-token", On: "cluster/edge", Result: "ok", Detail: "token of kind cluster"},
+		{Who: "user/viewer", What: "delete-application", On: "application/xapp", Result: "forbidden"},
+		{Who: "user/outsider", What: "delete-application", On: "application/xapp", Result: "no-such-application"},
+		{What: "get-status", Result: "token-refused"},
+		{What: "get-status", Result: "unauthenticated"},
+	}
+	got := f.Recorded()
+	if len(got) != len(want) {
+		t.Fatalf("%d entries: %+v", len(got), got)
+	}
+	for i, e := range got {
+		e.Seq, e.From = 0, ""
+		if e != want[i] {
+			t.Errorf("got  %+v\nwant %+v", e, want[i])
+		}
+	}
+}
+
+// Who asks in a loop is recorded some times, and then with how often that was not.
+func TestRefusalsAreNotAllRecorded(t *testing.T) {
+	f := peopled()
+	_, a, admin := resttest.Serve(t, f, nil)
+	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	for range 100 {
+		resttest.Request{Method: "DELETE", Path: "/v1/applications/xapp"}.Do(t, client, admin.Server, "viewer")
+	}
+	if n := len(f.Recorded()); n < 5 || n > 15 {
+		t.Errorf("%d of 100 refusals were recorded", n)
+	}
+	// What is done is recorded all the same.
+	if status, body := (resttest.Request{Method: "DELETE", Path: "/v1/applications/xapp"}).Do(t, client, admin.Server, "developer"); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if e := entriesOf(f, ""); e[len(e)-1].Who != "user/developer" {
+		t.Errorf("%+v", e[len(e)-1])
+	}
+}
+
+// What cannot be recorded is not acknowledged.
+func TestWhatIsNotRecordedIsNotAcknowledged(t *testing.T) {
+	f := peopled()
+	_, _, admin := resttest.Serve(t, f, nil)
+	f.NoRecord = errors.New("disk full")
+	err := newClient(t, admin).Delete(t.Context(), "xapp")
+	wantProblem(t, err, "not-recorded", "disk full")
+	if _, err := newClient(t, admin).Applications(t.Context()); err != nil {
+		t.Errorf("reading: %v", err)
+	}
+}
+
+// Guessing tokens is slowed down, for who guesses: not for tokens that were good,
+// and not for certificates.
+func TestGuessingTokensIsSlowedDown(t *testing.T) {
+	f := peopled()
+	_, a, admin := resttest.Serve(t, f, nil)
+	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	status := resttest.Request{Method: "GET", Path: "/v1/me"}
+	if code, body := status.Do(t, client, admin.Server, "viewer"); code != 200 || !strings.Contains(body, `"xspace":"viewer"`) {
+		t.Fatalf("%d %s", code, body)
+	}
+	refused, limited := 0, 0
+	for i := range 100 {
+		switch code, body := status.Do(t, client, admin.Server, fmt.Sprintf("guess-%d", i)); code {
+		case 401:
+			refused++
+		case 429:
+			limited++
+		default:
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	if refused > 40 || limited < 50 {
+		t.Errorf("%d guesses were looked at, %d not", refused, limited)
+	}
+	if code, _ := status.Do(t, client, admin.Server, "developer"); code != 429 {
+		t.Errorf("a token that was never seen is looked at: %d", code)
+	}
+	if code, body := status.Do(t, client, admin.Server, "viewer"); code != 200 {
+		t.Errorf("a token that was good: %d %s", code, body)
+	}
+	if _, err := newClient(t, admin).Status(t.Context()); err != nil {
+		t.Errorf("a certificate: %v", err)
+	}
+}
+
+// A long poll of who loses a right ends, and says why.
+func TestRevocationEndsLongPolls(t *testing.T) {
+	gone := make(chan struct{})
+	b := &blocking{entered: make(chan struct{})}
+	b.People = map[string]rest.Principal{"bob": {Who: access.Who{Name: "user/bob"}, Ended: gone}}
+	_, _, admin := resttest.Serve(t, b, nil)
+	e := rest.ContextEntry{Name: "bob", Server: admin.Server, CA: admin.CA, Token: "bob"}
+	result := make(chan error, 1)
+	go func() {
+		_, err := newClient(t, e).Events(t.Context(), 0, 30*time.Second)
+		result <- err
+	}()
+	<-b.entered
+	close(gone)
+	wantProblem(t, <-result, "access-ended", "cut off")
 }

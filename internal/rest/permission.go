@@ -23,8 +23,9 @@ import (
 //	may(access.Admit, about(func(in *tokenInput) access.Object { … }))  from the body
 //	each(func(v wire.AppView) access.Object { … })  a list: who asks gets what it may see of it
 //	part(func(s *Server, who access.Who, out T) T { … })  anyone; of the answer what may be seen
+//	may(…).silent()                      not in the audit log: a part of what was recorded when it began
 //	anyone                               whoever is authenticated
-//	everybody                            also who is not (join, health)
+//	everybody                            also who is not (health)
 //
 // A handler of the mux beside huma is registered with s.handle, which wants the
 // same, or asks s.may itself where the object is known only later.
@@ -36,6 +37,9 @@ type need struct {
 	finder *finder // nil: it is about nobody's objects
 	keep   keeper  // nil: the answer is given whole
 	open   bool    // nobody need be known
+	note   bool    // it is recorded although it is no change by its verb
+	quiet  bool    // it is not recorded although it is a change: see silent
+	id     string  // of the operation, set when it is registered
 }
 
 // finder finds the object that a request is about.
@@ -69,7 +73,16 @@ var (
 	anyone = need{verb: access.See}
 	// everybody may, known or not.
 	everybody = need{verb: access.See, open: true}
+	// joining is for everybody who has a token for it, and recorded.
+	joining = need{verb: access.See, open: true, note: true}
 )
+
+// silent is n for a part of something that was recorded when it began, such as the
+// input of a session.
+func (n need) silent() need {
+	n.quiet = true
+	return n
+}
 
 // each filters a list by what its elements are.
 func each[T any](of func(T) access.Object) need {
@@ -253,11 +266,21 @@ func (s *Server) permit(ctx context.Context, n need, q question) error {
 }
 
 // handle registers a handler beside huma's, with what it needs. Its object is
-// found by the wildcards of the pattern.
+// found by the wildcards of the pattern. What is recorded is recorded before it
+// begins.
 func (s *Server) handle(pattern string, n need, h http.HandlerFunc) {
+	method, _, _ := strings.Cut(pattern, " ")
+	n.id = pattern
 	s.declare(pattern, n, nil)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if err := s.permit(r.Context(), n, question{param: r.PathValue}); err != nil {
+		q := question{param: r.PathValue}
+		err := s.permit(r.Context(), n, q)
+		if err == nil && n.recorded(method) {
+			err = s.begin(r.Context(), n, q)
+		} else if err != nil {
+			err = s.record(r.Context(), n, q, nil, err)
+		}
+		if err != nil {
 			p := asProblem(err)
 			writeProblem(w, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy})
 			return

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // An operation that does not say what it needs is refused to everybody, and one
@@ -56,6 +57,8 @@ type everyones struct{ Backend }
 func (everyones) Authenticate(context.Context, string) (Principal, error) {
 	return Principal{Who: access.Who{Name: "admin", Admin: true}}, nil
 }
+
+func (everyones) Record(context.Context, wire.AuditEntry) error { return nil }
 
 func (everyones) Locate(access.Kind, string) (access.Object, bool) {
 	return access.Object{Namespace: "shop"}, true

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	maxConnections    = 512
 	joinsPerSecond    = 5
 	joinBurst         = 20
+	guessesPerSecond  = 1
+	guessBurst        = 20
 )
 
 // Options of a Server.
@@ -72,13 +75,20 @@ type Server struct {
 	version   string
 	addr      string
 	tls       *tls.Config
-	joins     *rate.Limiter
+	joins     *sources // of join requests
+	guesses   *sources // of refused credentials
+	trusted   trusted
 	mux       *http.ServeMux
 	metrics   Metrics // nil: none
 	spec      []byte  // OpenAPI document
 	handler   http.Handler
 	needs     map[string]need // by pattern
 	wrong     []error         // found in needs
+
+	// What is refused is recorded up to these.
+	refusals    *sources
+	allRefusals *rate.Limiter
+	unrecorded  atomic.Int64 // refusals since the last that was
 
 	// draining is closed when Close begins: waiting requests answer at once.
 	draining chan struct{}
@@ -97,8 +107,9 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		backend: o.Backend, authorize: o.Authorize, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
-		joins: rate.NewLimiter(joinsPerSecond, joinBurst),
-		mux:   http.NewServeMux(), metrics: o.Metrics,
+		joins: newSources(joinsPerSecond, joinBurst), guesses: newSources(guessesPerSecond, guessBurst),
+		refusals: newSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
+		mux: http.NewServeMux(), metrics: o.Metrics,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -28,11 +28,6 @@ func callerOf(cs tls.ConnectionState) (rest.Principal, error) {
 	return rest.Principal{Who: who}, nil
 }
 
-// Authenticate implements rest.Backend.
-func (b backend) Authenticate(ctx context.Context, text string) (rest.Principal, error) {
-	return b.ledger.Bearer(ctx, text, b.clock.Now())
-}
-
 // Locate implements rest.Backend.
 func (b backend) Locate(kind access.Kind, name string) (o access.Object, ok bool) {
 	b.mu.Lock()

@@ -96,7 +96,7 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 		return wire.Problemf(409, "default-namespace", "give it a quota instead: verge namespace quota default applications=1", "the namespace cannot be removed",
 			"%s is that of applications which name none", name)
 	}
-	if _, err := b.store.Delete(ctx, keyNamespace+name); b.wrote(err) != nil {
+	if err := b.forgetNamespace(ctx, name); b.wrote(err) != nil {
 		return unstored(err)
 	}
 	delete(b.m.namespaces, name)

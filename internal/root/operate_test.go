@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -28,7 +29,7 @@ func newTestBackend(t *testing.T, store *bus.MemStore) backend {
 	if err := c.init(t.Context(), time.Minute, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	return backend{&Root{core: c}}
+	return backend{&Root{core: c, Book: &people.Book{Store: store, Now: time.Now}, Log: &people.Log{Store: store, Now: time.Now}}}
 }
 
 const shop = `application: shop

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -39,6 +40,8 @@ type Options struct {
 // Root is a running root.
 type Root struct {
 	*core
+	*people.Book
+	*people.Log
 	opts   Options
 	ca     *pki.Authority
 	id     *pki.Identity
@@ -87,6 +90,8 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := r.init(ctx, o.DeadAfter, time.Now()); err != nil {
 		return nil, err
 	}
+	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}
+	r.Log = &people.Log{Store: r.store, Now: r.clock.Now}
 	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin()}
 	r.server.OnLink(r.onLink)
 	for _, name := range records.SortedKeys(r.m.clusters) {

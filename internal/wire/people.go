@@ -45,3 +45,95 @@ type NamespaceView struct {
 	Created time.Time `json:"created,omitzero"`
 	By      string    `json:"by,omitempty"`
 }
+
+// Roles that a user has: see package access for what they allow.
+type Roles struct {
+	Admin bool `json:"admin,omitempty"`
+	// Namespaces and Clusters say which role, by name of the namespace ("developer"
+	// or "viewer") or cluster ("operator").
+	Namespaces map[string]string `json:"namespaces,omitempty"`
+	Clusters   map[string]string `json:"clusters,omitempty"`
+}
+
+// User is the stored form of a person, or of a program.
+type User struct {
+	V    int    `json:"v"`
+	Name string `json:"name"`
+	Roles
+	Created time.Time `json:"created"`
+	By      string    `json:"by,omitempty"` // who created it
+	// Token is the one by which it is known; there is one at a time.
+	Token UserToken `json:"token"`
+}
+
+// UserToken is what is kept of a user's token.
+type UserToken struct {
+	Hash    string    `json:"hash"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+}
+
+// UserRequest asks for a user.
+type UserRequest struct {
+	Name string `json:"name" minLength:"1" maxLength:"63"`
+	Roles
+	TTLSeconds int `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"of its token; 0: 90 days"`
+}
+
+// RotateRequest asks for a new token of a user.
+type RotateRequest struct {
+	TTLSeconds int `json:"ttl_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"0: 90 days"`
+}
+
+// UserView is a user as others see it.
+type UserView struct {
+	Name string `json:"name"`
+	Roles
+	Created      time.Time `json:"created"`
+	By           string    `json:"by,omitempty"`
+	TokenCreated time.Time `json:"token_created"`
+	TokenExpires time.Time `json:"token_expires"`
+}
+
+// UserReply carries a user's new token; it is shown once and stored only as a
+// hash.
+type UserReply struct {
+	User  UserView `json:"user"`
+	Token string   `json:"token"`
+}
+
+// WhoView says who asks, as the server knows it.
+type WhoView struct {
+	Name string `json:"name"`
+	Roles
+}
+
+// AuditEntry is something that somebody did, or was refused.
+type AuditEntry struct {
+	Seq  uint64    `json:"seq"`
+	At   time.Time `json:"at"`
+	Who  string    `json:"who,omitempty"`  // "admin/ann", "user/bob"; "" for nobody known
+	From string    `json:"from,omitempty"` // address of the connection
+	What string    `json:"what"`           // the operation: "delete-application"
+	On   string    `json:"on,omitempty"`   // "application/shop"
+	// Result is "ok", "begun" (recorded before it was done), or the code of the
+	// problem that was answered.
+	Result string `json:"result"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// AuditQuery asks for a part of the audit log.
+type AuditQuery struct {
+	Since time.Time
+	User  string // name, with or without what it is of: "user/bob" or "bob"
+	// Before is the sequence number that entries are to be below; 0: the newest.
+	Before uint64
+	Limit  int
+}
+
+// AuditPage are entries, oldest first. Before is what to ask for next to get what
+// was before them, 0 if there is nothing more.
+type AuditPage struct {
+	Entries []AuditEntry `json:"entries"`
+	Before  uint64       `json:"before,omitempty"`
+}

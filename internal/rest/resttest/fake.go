@@ -28,6 +28,8 @@ type Fake struct {
 	EventList    []wire.Event
 	State        wire.StatusView
 	Spaces       []wire.NamespaceView
+	UserList     []wire.UserView
+	AuditEntries []wire.AuditEntry
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
 	ApplyAnswer  wire.ApplyResult
@@ -41,6 +43,8 @@ type Fake struct {
 	People map[string]rest.Principal
 	// ExecStep answers steps of sessions; nil knows none.
 	ExecStep func(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
+	// NoRecord is why nothing can be written to the audit log.
+	NoRecord error
 	// NotReady is what Ready says.
 	NotReady error
 

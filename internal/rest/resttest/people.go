@@ -1,0 +1,139 @@
+package resttest
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// CreateUser adds to Users and answers with Secret as its token.
+func (f *Fake) CreateUser(_ context.Context, r wire.UserRequest) (wire.UserReply, error) {
+	end, err := f.begin("create-user")
+	if err != nil {
+		return wire.UserReply{}, err
+	}
+	defer end()
+	for _, u := range f.UserList {
+		if u.Name == r.Name {
+			return wire.UserReply{}, wire.Problemf(http.StatusConflict, "name-taken", "verge user grant "+r.Name, "there is such a user already", "%s", r.Name)
+		}
+	}
+	u := wire.UserView{Name: r.Name, Roles: r.Roles, TokenExpires: f.TokenAnswer.Expires}
+	f.UserList = append(f.UserList, u)
+	return wire.UserReply{User: u, Token: f.TokenAnswer.Token}, nil
+}
+
+// RotateToken answers with TokenAnswer.
+func (f *Fake) RotateToken(_ context.Context, name string, _ time.Duration) (wire.UserReply, error) {
+	u, err := f.user("rotate-token", name, nil)
+	u.TokenExpires = f.TokenAnswer.Expires
+	return wire.UserReply{User: u, Token: f.TokenAnswer.Token}, err
+}
+
+// RemoveUser takes it away from UserList.
+func (f *Fake) RemoveUser(_ context.Context, name string) error {
+	end, err := f.begin("delete-user")
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i, u := range f.UserList {
+		if u.Name == name {
+			f.UserList = append(f.UserList[:i:i], f.UserList[i+1:]...)
+			return nil
+		}
+	}
+	return missing("user", name)
+}
+
+// Grant adds roles to one of UserList.
+func (f *Fake) Grant(_ context.Context, name string, r wire.Roles) (wire.UserView, error) {
+	return f.user("grant", name, func(u *wire.UserView) {
+		u.Admin = u.Admin || r.Admin
+		u.Namespaces, u.Clusters = merged(u.Namespaces, r.Namespaces), merged(u.Clusters, r.Clusters)
+	})
+}
+
+func merged(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// Revoke takes roles from one of UserList.
+func (f *Fake) Revoke(_ context.Context, name string, r wire.Roles) (wire.UserView, error) {
+	return f.user("revoke", name, func(u *wire.UserView) {
+		u.Admin = u.Admin && !r.Admin
+		u.Namespaces, u.Clusters = maps.Clone(u.Namespaces), maps.Clone(u.Clusters)
+		for n := range r.Namespaces {
+			delete(u.Namespaces, n)
+		}
+		for n := range r.Clusters {
+			delete(u.Clusters, n)
+		}
+	})
+}
+
+func (f *Fake) user(op, name string, change func(*wire.UserView)) (wire.UserView, error) {
+	end, err := f.begin(op)
+	if err != nil {
+		return wire.UserView{}, err
+	}
+	defer end()
+	for i := range f.UserList {
+		if f.UserList[i].Name == name {
+			if change != nil {
+				change(&f.UserList[i])
+			}
+			return f.UserList[i], nil
+		}
+	}
+	return wire.UserView{}, missing("user", name)
+}
+
+// Users are UserList.
+func (f *Fake) Users(context.Context) ([]wire.UserView, error) { return all(f, "users", &f.UserList) }
+
+// User is one of UserList.
+func (f *Fake) User(_ context.Context, name string) (wire.UserView, error) {
+	return f.user("user", name, nil)
+}
+
+// Audit answers with those of AuditEntries that a query asks for.
+func (f *Fake) Audit(_ context.Context, q wire.AuditQuery) (wire.AuditPage, error) {
+	list, err := all(f, "audit", &f.AuditEntries)
+	page := wire.AuditPage{Entries: []wire.AuditEntry{}}
+	for _, e := range list {
+		if (q.Before == 0 || e.Seq < q.Before) && !e.At.Before(q.Since) && (q.User == "" || e.Who == q.User) {
+			page.Entries = append(page.Entries, e)
+		}
+	}
+	if n := len(page.Entries); q.Limit > 0 && n > q.Limit {
+		page.Entries = page.Entries[n-q.Limit:]
+		page.Before = page.Entries[0].Seq
+	}
+	return page, err
+}
+
+// Record adds to AuditEntries.
+func (f *Fake) Record(_ context.Context, e wire.AuditEntry) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.NoRecord != nil {
+		return f.NoRecord
+	}
+	e.Seq = uint64(len(f.AuditEntries)) + 1
+	f.AuditEntries = append(f.AuditEntries, e)
+	return nil
+}
+
+// Recorded are the AuditEntries so far.
+func (f *Fake) Recorded() []wire.AuditEntry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]wire.AuditEntry(nil), f.AuditEntries...)
+}

@@ -1,0 +1,129 @@
+package rest
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxSources bounds how many addresses are told apart at a time.
+const maxSources = 4096
+
+// sources limits how often something may be done from one address, so that one
+// who does it all the time takes nothing away from others. It is safe for
+// concurrent use.
+type sources struct {
+	every rate.Limit // events a second, in the long run
+	burst int
+	most  int // sources that are told apart
+
+	mu sync.Mutex
+	// by source; those whose bucket is full again can be forgotten.
+	by    map[netip.Prefix]*rate.Limiter
+	rest  *rate.Limiter // of all for whom there is no room
+	swept time.Time
+}
+
+func newSources(every rate.Limit, burst int) *sources {
+	return &sources{every: every, burst: burst, most: maxSources, by: map[netip.Prefix]*rate.Limiter{}, rest: rate.NewLimiter(every, burst)}
+}
+
+// allow takes one from the bucket of an address (host:port or host).
+func (s *sources) allow(addr string, now time.Time) bool { return s.bucket(addr, now).AllowN(now, 1) }
+
+// exhausted says whether the bucket of an address is empty, and takes nothing.
+func (s *sources) exhausted(addr string, now time.Time) bool {
+	return s.bucket(addr, now).TokensAt(now) < 1
+}
+
+func (s *sources) bucket(addr string, now time.Time) *rate.Limiter {
+	key := sourceOf(addr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.by[key]; l != nil {
+		return l
+	}
+	if len(s.by) >= s.most {
+		s.sweep(now)
+	}
+	if len(s.by) >= s.most {
+		return s.rest
+	}
+	l := rate.NewLimiter(s.every, s.burst)
+	s.by[key] = l
+	return l
+}
+
+// sweep forgets the sources that have not been heard of for a while, at most once
+// a second, since it looks at all.
+func (s *sources) sweep(now time.Time) {
+	if now.Sub(s.swept) < time.Second {
+		return
+	}
+	s.swept = now
+	for key, l := range s.by {
+		if l.TokensAt(now) >= float64(s.burst) {
+			delete(s.by, key)
+		}
+	}
+}
+
+// sourceOf is whom an address stands for: a host in IPv4, a network of 64 bits in
+// IPv6, where one host has all its addresses.
+func sourceOf(addr string) netip.Prefix {
+	ip := netip.Addr{}
+	if ap, err := netip.ParseAddrPort(addr); err == nil {
+		ip = ap.Addr()
+	} else if a, err := netip.ParseAddr(addr); err == nil {
+		ip = a
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // all that have no address are one
+	}
+	return p
+}
+
+// maxTrusted bounds the tokens that are remembered as good.
+const maxTrusted = 1024
+
+// trusted remembers the hashes of tokens that were accepted lately, so that
+// whoever guesses tokens from the same address cannot lock out those who have one.
+type trusted struct {
+	mu     sync.Mutex
+	hashes map[[sha256.Size]byte]struct{}
+}
+
+func (t *trusted) has(token string) bool {
+	h := sha256.Sum256([]byte(token))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.hashes[h]
+	return ok
+}
+
+// note remembers a good token, or forgets one that is good no more.
+func (t *trusted) note(token string, good bool) {
+	h := sha256.Sum256([]byte(token))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !good {
+		delete(t.hashes, h)
+		return
+	}
+	if t.hashes == nil {
+		t.hashes = map[[sha256.Size]byte]struct{}{}
+	}
+	if len(t.hashes) >= maxTrusted {
+		clear(t.hashes)
+	}
+	t.hashes[h] = struct{}{}
+}

@@ -1,0 +1,51 @@
+package rest
+
+import "github.com/verge-edge/verge/internal/access"
+
+// What the audit log says of inputs whose object is not in the path.
+
+func (in *applyInput) rehearsal() bool { return in.DryRun }
+
+func (in *tokenInput) subject() (on, detail string) {
+	if in.Body.Cluster != "" {
+		return "cluster/" + in.Body.Cluster, "token of kind " + in.Body.Kind
+	}
+	return "token", "of kind " + in.Body.Kind
+}
+
+func (in *joinInput) subject() (on, detail string) { return "node/" + in.Body.Name, "" }
+
+func (in *createNamespaceInput) subject() (on, detail string) {
+	return string(access.Namespace) + "/" + in.Body.Name, ""
+}
+
+func (in *createUserInput) subject() (on, detail string) {
+	return userSubject(in.Body.Name), rolesText(in.Body.Roles)
+}
+
+func (in *userInput) subject() (on, detail string) { return userSubject(in.User), "" }
+
+func (in *rotateInput) subject() (on, detail string) { return userSubject(in.User), "" }
+
+func (in *rolesInput) subject() (on, detail string) {
+	return userSubject(in.User), rolesText(in.Body)
+}
+
+func userSubject(name string) string { return string(access.User) + "/" + name }
+
+// The program alone: its arguments may be secrets.
+func (in *execInput) subject() (on, detail string) {
+	if len(in.Body.Command) > 0 {
+		detail = in.Body.Command[0]
+	}
+	return string(access.Instance) + "/" + in.ID, detail
+}
+
+func (in *dropInput) subject() (on, detail string) {
+	if in.Service != "" {
+		detail = "service " + in.Service
+	}
+	return string(access.Application) + "/" + in.App, detail
+}
+
+func (in *conflictInput) subject() (on, detail string) { return "conflict/" + in.ID, "" }
