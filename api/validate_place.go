@@ -5,6 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // placement checks where a service may run: names, labels and shapes, and that
@@ -54,20 +57,16 @@ func (v *validator) distinct(path string, names []string) {
 	}
 }
 
-var (
-	keyRE   = regexp.MustCompile(keyPattern)
-	valueRE = regexp.MustCompile(valuePattern)
-)
+var keyRE = regexp.MustCompile(keyPattern)
 
 // LabelProblem says in words why key=value cannot be a label of a worker or
 // cluster, "" if it can.
 func LabelProblem(key, value string) string {
-	const letters = "letters, digits and any of - _ . / between them, at most 63"
 	switch {
 	case len(key) > MaxNameLength || !keyRE.MatchString(key):
-		return quote(key) + " is not the key of a label: use " + letters
-	case len(value) > MaxNameLength || !valueRE.MatchString(value):
-		return quote(value) + " is not the value of a label: use " + letters
+		return quote(key) + " is not the key of a label: use letters, digits and any of - _ . / between them, at most 63"
+	case len(value) > MaxNameLength || !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return quote(value) + " is not the value of a label: use at most 63 characters that can be printed"
 	}
 	return ""
 }

@@ -16,8 +16,8 @@ const (
 	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
 	filePattern    = "^[^/\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$" // roughly; pathProblem is exact
 	hostDirPattern = "^/[^\\x00-\\x1f\\x7f]*$"
-	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$`    // of a label of a worker
-	valuePattern   = `^([A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?)?$` // of its value
+	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$` // of a label of a worker
+	valuePattern   = "^[^\\x00-\\x1f\\x7f]*$"                      // of its value; LabelProblem is exact
 )
 
 // How many of something one service may have.

@@ -53,6 +53,8 @@ type Options struct {
 	Labels                           map[string]string
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string
+	// Location of this machine; nil: not known.
+	Location *api.Point
 	// Relabel brings other labels while it runs; nil: they stay.
 	Relabel <-chan map[string]string
 	// Ready is called, once, when the worker works: its engine has its orders, be
@@ -93,6 +95,7 @@ type Agent struct {
 	impaired string
 	seq      uint64          // of what was heard of the engine last
 	said     wire.WorkerInfo // what the cluster heard last
+	features []string        // of the kernel, as they were at the start
 }
 
 // Run joins the cluster if that has not happened yet, and works until ctx is
@@ -108,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 	defer unlock()
 	a := &Agent{
 		opts: o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
-		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
+		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, features: features("/"),
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
 	if err := os.MkdirAll(idDir, 0o700); err != nil {
@@ -446,7 +449,8 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	defer a.mu.Unlock()
 	info := wire.WorkerInfo{
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
-		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels, HostPaths: a.opts.HostPaths,
+		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
+		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()),

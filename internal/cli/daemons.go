@@ -68,6 +68,11 @@ type ClusterFlags struct {
 	Link, API string
 	Advertise []string
 	Areas     []string
+	// Operator is who runs it, in words; Location where it is, nil if that is not
+	// said; Labels are those of all its workers.
+	Operator string
+	Location *api.Point
+	Labels   map[string]string
 	// ShareDetails lets the root show logs, workers and decisions of this cluster.
 	ShareDetails bool
 	// Interval is the longest time between two reports (λ), 1s to 10s.
@@ -99,6 +104,8 @@ type WorkerFlags struct {
 	// HostPaths are the directories of which instances may use what is below,
 	// absolute and clean.
 	HostPaths []string
+	// Location of the machine, nil if that is not said.
+	Location *api.Point
 }
 
 // StopFlags of verge worker stop.
@@ -268,6 +275,7 @@ const maxInterval = 10 * time.Second
 
 func (a *app) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}
+	var where string
 	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
@@ -278,20 +286,29 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.StringVar(&f.API, "api", ":8473", "address of the HTTP interface")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this cluster (repeatable; default: detected)")
 	fl.StringSliceVar(&f.Areas, "area", nil, "area that this cluster serves (repeatable)")
+	fl.StringVar(&f.Operator, "operator", "", "who runs this cluster, for people")
+	fl.StringVar(&where, "location", "", locationUsage)
+	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
 	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
-	return newRole(a, cmd, f, &f.Process, "cluster", func() error {
+	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
+		if f.Location, err = location("--location", where); err != nil {
+			return err
+		}
+		if len(f.Operator) > maxOperator {
+			return errMustBe("--operator", fmt.Sprintf("%d bytes long", len(f.Operator)), fmt.Sprintf("at most %d", maxOperator))
+		}
 		if f.Interval < time.Second || f.Interval > maxInterval {
 			return errMustBe("--interval", f.Interval, "1s to 10s")
 		}
 		return firstError(a.dataDir(&f.DataDir, "cluster"), optionalLabel("--name", f.Name), address("--link", f.Link),
-			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas))
+			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas), keyValues("--label", f.Labels))
 	})
 }
 
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
-	var reserve string
+	var reserve, where string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
@@ -307,13 +324,18 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
+	fl.StringVar(&where, "location", "", locationUsage)
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err
 		}
+		if f.Location, err = location("--location", where); err != nil {
+			return err
+		}
 		noneIsEmpty(&f.Data, &f.Gateway)
 		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
-			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), directories("--allow-host-path", f.HostPaths))
+			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), keyValues("--label", f.Labels),
+			directories("--allow-host-path", f.HostPaths))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 )
 
@@ -35,10 +36,11 @@ func TestDaemonFlags(t *testing.T) {
 		t.Errorf("root got %+v, want %+v", root, want)
 	}
 
-	if r := f.run("cluster", "--name", "edge", "--area", "north", "--area", "coast", "--token-file", "-", "--share-details", "--interval", "2s"); r.code != 0 {
+	if r := f.run("cluster", "--name", "edge", "--area", "north", "--area", "coast", "--token-file", "-", "--share-details", "--interval", "2s",
+		"--operator", "ACME Ltd.", "--location", "48,11", "--label", "site=shop"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if cluster.DataDir == "" || cluster.Name != "edge" || len(cluster.Areas) != 2 || cluster.TokenFile != "-" || !cluster.ShareDetails || cluster.Interval != 2*time.Second || cluster.Link != ":8472" {
+	if cluster.DataDir == "" || cluster.Name != "edge" || len(cluster.Areas) != 2 || cluster.TokenFile != "-" || !cluster.ShareDetails || cluster.Interval != 2*time.Second || cluster.Operator != "ACME Ltd." || *cluster.Location != (api.Point{48, 11}) || cluster.Labels["site"] != "shop" || cluster.Link != ":8472" {
 		t.Errorf("cluster got %+v", cluster)
 	}
 	if cluster.Stdin == nil || cluster.Stdout == nil || cluster.Stderr == nil {
@@ -46,10 +48,10 @@ func TestDaemonFlags(t *testing.T) {
 	}
 
 	delete(f.env, "VERGE_ADVERTISE")
-	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none"); r.code != 0 {
+	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none", "--location", "48.14, -11.58"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || !dnsLabel.MatchString(worker.Name) {
+	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel.MatchString(worker.Name) {
 		t.Errorf("worker got %+v", worker)
 	}
 
@@ -65,32 +67,40 @@ func TestDaemonFlags(t *testing.T) {
 func TestDaemonFlagsThatAreWrong(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
 	for line, want := range map[string]string{
-		"root --api 8470":                           "HOST:PORT",
-		"root --api :http":                          "port",
-		"root --api :99999":                         "port",
-		"root --link a/b:1":                         "host name",
-		"root --advertise host:1":                   "without a port",
-		"root --cluster-dead-after 0s":              "more than 0",
-		"root --log-format xml":                     "one of text, json",
-		"root --log-level loud":                     "one of debug",
-		"root extra":                                "one argument too many",
-		"cluster --name Edge":                       "DNS label",
-		"cluster --interval 11s":                    "1s to 10s",
-		"cluster --area north/sea":                  "DNS label",
-		"worker --cpus lots":                        "not an amount of cpu",
-		"worker --reserve 5":                        "percentage",
-		"worker --reserve NaN%":                     "percentage",
-		"worker --advertise a b":                    "one argument too many",
-		"worker --name w_1":                         "DNS label",
-		"worker --gateway 80":                       "HOST:PORT",
-		"dev --clusters edge,edge":                  "twice",
-		"dev --workers 0":                           "1 to 100",
-		"engine":                                    "--data-dir",
-		"engine --data-dir /d":                      "does not have that role",
-		"worker --name w1 --data-dir /d --label x":  "label",
-		"cluster --data-dir /d --name edge":         "does not have that role",
-		"root --cluster-dead-after 5":               "duration",
-		"worker --data-dir /d --advertise host:1:2": "host name",
+		"root --api 8470":                                "HOST:PORT",
+		"root --api :http":                               "port",
+		"root --api :99999":                              "port",
+		"root --link a/b:1":                              "host name",
+		"root --advertise host:1":                        "without a port",
+		"root --cluster-dead-after 0s":                   "more than 0",
+		"root --log-format xml":                          "one of text, json",
+		"root --log-level loud":                          "one of debug",
+		"root extra":                                     "one argument too many",
+		"cluster --name Edge":                            "DNS label",
+		"cluster --interval 11s":                         "1s to 10s",
+		"cluster --area north/sea":                       "DNS label",
+		"worker --cpus lots":                             "not an amount of cpu",
+		"worker --reserve 5":                             "percentage",
+		"worker --reserve NaN%":                          "percentage",
+		"worker --advertise a b":                         "one argument too many",
+		"worker --name w_1":                              "DNS label",
+		"worker --gateway 80":                            "HOST:PORT",
+		"worker --location 48.14":                        "not a point",
+		"worker --location 91,0":                         "latitude",
+		"worker --location 0,NaN":                        "not a point",
+		"worker --label -a=b":                            "key of a label",
+		"worker --label a=" + strings.Repeat("b", 64):    "value of a label",
+		"cluster --location here":                        "not a point",
+		"cluster --label a!=b":                           "key of a label",
+		"cluster --operator " + strings.Repeat("x", 201): "at most 200",
+		"dev --clusters edge,edge":                       "twice",
+		"dev --workers 0":                                "1 to 100",
+		"engine":                                         "--data-dir",
+		"engine --data-dir /d":                           "does not have that role",
+		"worker --name w1 --data-dir /d --label x":       "label",
+		"cluster --data-dir /d --name edge":              "does not have that role",
+		"root --cluster-dead-after 5":                    "duration",
+		"worker --data-dir /d --advertise host:1:2":      "host name",
 	} {
 		r := f.run(strings.Fields(line)...)
 		if r.code != 1 || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "→") {

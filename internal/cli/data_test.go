@@ -48,11 +48,14 @@ func world() *resttest.Fake {
 	}
 	edge := wire.ClusterView{Name: "edge", Areas: []string{"north", "coast"}, Connected: true, AgeSeconds: 1.2, Joined: ago(50 * time.Hour), Version: "v-test",
 		Aggregate: &wire.Aggregate{Workers: 2, Areas: []string{"north"}, Runtimes: []string{"process"}, CPU: wire.Spread{Sum: 6500, Mean: 3250, Max: 4000},
-			Memory: gib(12.5), Disk: gib(80), Instances: 3, Capacity: api.Resources{CPU: 8000, Memory: 16 << 30, Disk: 100 << 30}, Details: true}}
+			Memory: gib(12.5), Disk: gib(80), Instances: 3, Capacity: api.Resources{CPU: 8000, Memory: 16 << 30, Disk: 100 << 30}, Details: true,
+			Architectures: map[string]int{"arm64": 2}, Labels: map[string]int{"site=shop": 2, "gpu=no": 1}, Disc: &wire.Disc{Center: api.Point{48.14, 11.58}, RadiusKm: 3, Workers: 2},
+			Site: wire.Site{Operator: "ACME", Location: &api.Point{48, 11}, Labels: map[string]string{"site": "shop"}}}}
 	fog := wire.ClusterView{Name: "fog", AgeSeconds: 65, Joined: ago(3 * time.Hour), Aggregate: &wire.Aggregate{Workers: 1, Suspect: 1, Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 10 << 30}}}
 	cloud := wire.ClusterView{Name: "cloud", AgeSeconds: -1, Joined: ago(time.Minute)}
 	w1 := wire.WorkerView{WorkerInfo: wire.WorkerInfo{V: 1, Name: "w1", Version: "v-test", Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 50 << 30},
-		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480", Cgroup: "v2"},
+		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480", Cgroup: "v2",
+		Location: &api.Point{48.137, 11.575}, Features: []string{"cgroup2", "nftables"}, HostPaths: []string{"/srv/media"}},
 		Cluster: "edge", Status: "ready", AgeSeconds: 0.8, Used: api.Resources{CPU: 1500, Memory: 3 << 29, Disk: 10 << 30}, Instances: 3}
 	w2 := w1
 	w2.Problems = []string{"gateway 127.0.0.1:8480 is taken: stop what listens there"}

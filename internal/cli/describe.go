@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -256,7 +257,15 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 	if g := v.Aggregate; g != nil {
 		d.addf("Workers", "%d ready, %d suspect, %d cordoned", g.Workers, g.Suspect, g.Cordoned)
 		d.addf("Instances", "%d", g.Instances)
+		d.add("Operator", g.Site.Operator)
+		d.add("Location", pointOf(g.Site.Location))
+		d.labels("Label", g.Site.Labels)
 		d.add("Runtimes", strings.Join(g.Runtimes, ", "))
+		d.add("Architectures", counts(g.Architectures))
+		d.add("Workers with", counts(g.Labels))
+		if g.Disc != nil {
+			d.addf("Workers stand", "within %g km of %s (%d say where)", g.Disc.RadiusKm, g.Disc.Center, g.Disc.Workers)
+		}
 		d.add("CPU free", spread(g.CPU, g.Capacity.CPU, cores))
 		d.add("Memory free", spread(g.Memory, g.Capacity.Memory, size))
 		d.add("Disk free", spread(g.Disk, g.Capacity.Disk, size))
@@ -285,6 +294,28 @@ func (a *app) cordonWords(c *wire.Cordon) string {
 		words += ": " + c.Why
 	}
 	return words
+}
+
+// labels adds a line for each.
+func (d *details) labels(name string, labels map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		d.addf(name, "%s=%s", k, labels[k])
+	}
+}
+
+// counts writes "amd64 (2), arm64 (1)", the most frequent first and no more than a
+// dozen.
+func counts(m map[string]int) string {
+	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	var all []string
+	for i, k := range keys {
+		if i == 12 {
+			all = append(all, fmt.Sprintf("%d more", len(keys)-i))
+			break
+		}
+		all = append(all, fmt.Sprintf("%s (%d)", k, m[k]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func agoOf(seconds float64) string {
@@ -336,9 +367,10 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	d.add("Cgroup", v.Cgroup)
 	d.add("Address", v.Address)
 	d.add("Gateway", v.Gateway)
-	for _, k := range slices.Sorted(maps.Keys(v.Labels)) {
-		d.addf("Label", "%s=%s", k, v.Labels[k])
-	}
+	d.add("Features", strings.Join(v.Features, ", "))
+	d.add("Location", pointOf(v.Location))
+	d.labels("Label", v.Labels)
+	d.add("Host paths", strings.Join(v.HostPaths, ", "))
 	d.addf("Instances", "%d", v.Instances)
 	d.addf("CPU", "%s of %s reserved", cores(v.Used.CPU), cores(v.Capacity.CPU))
 	d.addf("Memory", "%s of %s reserved", size(v.Used.Memory), size(v.Capacity.Memory))

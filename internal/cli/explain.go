@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -101,6 +102,9 @@ func decisionLines(d place.Decision) []string {
 	if len(r.Affinity.Area) > 0 {
 		asked += ", area " + strings.Join(r.Affinity.Area, " or ")
 	}
+	for _, c := range constraints(r) {
+		asked += ", " + c
+	}
 	lines := []string{asked, fmt.Sprintf("  considered   %d %s", d.Candidates, noun)}
 	left := d.Candidates
 	for _, f := range d.Filtered {
@@ -140,6 +144,38 @@ func decisionLines(d place.Decision) []string {
 		lines = append(lines, "  reason       "+d.Reason)
 	}
 	return lines
+}
+
+// constraints are those of a request beyond what the descriptor of every service
+// has.
+func constraints(r place.Request) []string {
+	var out []string
+	list := func(what string, names []string) {
+		if len(names) > 0 {
+			out = append(out, what+" "+strings.Join(names, " or "))
+		}
+	}
+	list("architecture", r.Architecture)
+	for _, k := range slices.Sorted(maps.Keys(r.Affinity.Labels)) {
+		out = append(out, "label "+k+"="+r.Affinity.Labels[k])
+	}
+	if l := r.Location; l != nil {
+		out = append(out, fmt.Sprintf("within %s of %s", l.Radius, api.Point{l.Latitude, l.Longitude}))
+	}
+	if n := len(r.Affinity.Polygon); n > 0 {
+		out = append(out, fmt.Sprintf("inside a polygon of %d corners", n))
+	}
+	list("not cluster", r.AntiAffinity.Cluster)
+	list("not area", r.AntiAffinity.Area)
+	for _, k := range slices.Sorted(maps.Keys(r.AntiAffinity.Labels)) {
+		out = append(out, "not label "+k+"="+r.AntiAffinity.Labels[k])
+	}
+	list("not beside", r.AntiAffinity.Service)
+	list("host path", r.HostPaths)
+	if r.Pinned != "" {
+		out = append(out, "on "+r.Pinned+", which has its volume")
+	}
+	return out
 }
 
 // parts are what a score is made of, in the order of their names.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -280,6 +281,9 @@ func clusters() listing[wire.ClusterView] {
 			return size(api.Bytes(g.Disk.Sum)) + "/" + size(g.Capacity.Disk)
 		})},
 		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
+		{name: "operator", wide: true, cell: of(func(g wire.Aggregate) string { return g.Site.Operator })},
+		{name: "location", wide: true, cell: of(func(g wire.Aggregate) string { return pointOf(g.Site.Location) })},
+		{name: "labels", wide: true, cell: of(func(g wire.Aggregate) string { return labelsOf(g.Site.Labels) })},
 		{name: "areas", cell: func(v view) cell { return text(strings.Join(v.Areas, ",")) }},
 	}}
 }
@@ -304,6 +308,9 @@ func workers() listing[wire.WorkerView] {
 		{name: "platform", wide: true, cell: func(v view) cell { return text(v.OS + "/" + v.Arch) }},
 		{name: "runtimes", wide: true, cell: func(v view) cell { return text(strings.Join(v.Runtimes, ",")) }},
 		{name: "cgroup", wide: true, cell: func(v view) cell { return text(v.Cgroup) }},
+		{name: "features", wide: true, cell: func(v view) cell { return text(strings.Join(v.Features, ",")) }},
+		{name: "location", wide: true, cell: func(v view) cell { return text(pointOf(v.Location)) }},
+		{name: "labels", wide: true, cell: func(v view) cell { return text(labelsOf(v.Labels)) }},
 		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
 	}}
 }
@@ -322,6 +329,23 @@ func cordoned(c cell, by *wire.Cordon) cell {
 		c.colour = yellow
 	}
 	return c
+}
+
+// pointOf is "48.14,11.58", "" where it is not known.
+func pointOf(p *api.Point) string {
+	if p == nil {
+		return ""
+	}
+	return p.String()
+}
+
+// labelsOf is "disk=ssd,zone=a".
+func labelsOf(labels map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, k+"="+labels[k])
+	}
+	return strings.Join(all, ",")
 }
 
 // workerName is "cluster/worker", however the worker calls itself.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/verge-edge/verge/api"
 )
 
 // noneWord turns something off.
@@ -150,6 +153,39 @@ func labels(flag string, all []string) error {
 		}
 	}
 	return nil
+}
+
+// Bounds of what an operator says about a node.
+const (
+	maxNodeLabels = 64
+	maxOperator   = 200
+)
+
+// keyValues checks the labels of a worker or cluster.
+func keyValues(flag string, all map[string]string) error {
+	if len(all) > maxNodeLabels {
+		return fmt.Errorf("%s is given %d times, at most %d", flag, len(all), maxNodeLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if problem := api.LabelProblem(key, all[key]); problem != "" {
+			return fmt.Errorf("%s: %s", flag, problem)
+		}
+	}
+	return nil
+}
+
+const locationUsage = "where it stands as LATITUDE,LONGITUDE in degrees, as 48.14,11.58 (default: not known)"
+
+// location parses a point; nil where none is given.
+func location(flag, value string) (*api.Point, error) {
+	if value == "" {
+		return nil, nil
+	}
+	p, err := api.ParsePoint(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return &p, nil
 }
 
 func optionalLabel(flag, value string) error {

@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Settings are what can be changed while a cluster runs; see Options.
 type Settings struct {
 	Areas   []string
+	Site    wire.Site
 	Details bool
 	Lambda  time.Duration
 }
@@ -17,6 +19,10 @@ type Settings struct {
 func (c *Cluster) Set(s Settings) {
 	c.mu.Lock()
 	c.areas, c.m.details, c.lambda = s.Areas, s.Details, s.Lambda
+	c.site, c.m.site = s.Site, s.Site
+	for _, w := range c.m.workers {
+		w.learn(w.workerRecord, s.Site.Labels)
+	}
 	c.mu.Unlock()
 	loop.Poke(c.upChanged)
 	loop.Poke(c.wake)

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/root"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Main runs the command line args (without the program's name) with every role
@@ -70,7 +71,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
-		Advertise: f.Advertise, Areas: f.Areas, Details: f.ShareDetails, Lambda: f.Interval,
+		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval,
 		Log: s.log.With("role", "cluster"),
 	})
 	if err != nil {
@@ -80,13 +81,17 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
 	say(f.Process, "operator's context: %s", c.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
-	defer onReload(ctx, s, []string{"area", "share-details", "interval"}, func(f cli.ClusterFlags) {
+	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval"}, func(f cli.ClusterFlags) {
 		s.setLevel(f.LogLevel)
-		c.Set(cluster.Settings{Areas: f.Areas, Details: f.ShareDetails, Lambda: f.Interval})
+		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval})
 	})()
 	defer s.ready()()
 	<-ctx.Done()
 	return nil
+}
+
+func site(f cli.ClusterFlags) wire.Site {
+	return wire.Site{Operator: f.Operator, Location: f.Location, Labels: f.Labels}
 }
 
 func runWorker(ctx context.Context, f cli.WorkerFlags) error {
@@ -112,7 +117,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Capacity: capacity, Labels: f.Labels,
-		HostPaths: f.HostPaths,
+		Location: f.Location, HostPaths: f.HostPaths,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})
 }

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+)
+
+func TestExplainNamesTheConstraints(t *testing.T) {
+	got := strings.Join(constraints(place.Request{
+		Architecture: []string{"amd64", "arm64"}, Location: &api.Location{Latitude: 48.14, Longitude: 11.58, Radius: 20_000},
+		Affinity:     api.Affinity{Labels: map[string]string{"zone": "a", "disk": "ssd"}, Polygon: make([]api.Point, 5)},
+		AntiAffinity: api.AntiAffinity{Cluster: []string{"fog"}, Area: []string{"sea"}, Labels: map[string]string{"gpu": "no"}, Service: []string{"db", "web"}},
+		HostPaths:    []string{"/srv/media"}, Pinned: "w1",
+	}), "; ")
+	want := "architecture amd64 or arm64; label disk=ssd; label zone=a; within 20km of 48.14,11.58; inside a polygon of 5 corners; " +
+		"not cluster fog; not area sea; not label gpu=no; not beside db or web; host path /srv/media; on w1, which has its volume"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if c := constraints(place.Request{}); c != nil {
+		t.Errorf("none: %v", c)
+	}
+}
