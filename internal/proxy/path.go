@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 
@@ -197,11 +198,13 @@ func (r *Router) judge(e *endpoint, err error) {
 	case blameEndpoint:
 		r.eject(e, oe.err.Error())
 	case blameWorker:
-		for _, other := range r.table.Load().byAddress[e.Address] {
+		list := r.table.Load().byAddress[e.Address]
+		for _, other := range list {
 			r.eject(other, oe.err.Error())
 		}
 		// e may be of a table that was replaced meanwhile.
 		r.eject(e, oe.err.Error())
+		abandon(append(slices.Clip(list), e))
 	}
 }
 

@@ -144,6 +144,7 @@ func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
 			for _, e := range group {
 				r.eject(e, oe.err.Error())
 			}
+			abandon(group)
 			return
 		default:
 			// Also where the fault is here: the next probe is put off.

@@ -55,6 +55,8 @@ type endpoint struct {
 	retired    bool                       // see retire
 	parked     bool                       // see park
 	transports map[string]*http.Transport // by port name
+	waiting    map[*waiter]struct{}       // requests, see wait
+	looked     time.Time                  // see look
 }
 
 const whyNoPath = "no path: its worker has no data address that others can reach"

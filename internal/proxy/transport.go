@@ -42,7 +42,9 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		if e == nil {
 			break
 		}
-		res, err := g.ask(req, e, x.port)
+		asked, done := g.r.wait(e, req, mayRepeat)
+		res, err := g.ask(asked, e, x.port)
+		done()
 		if err == nil {
 			e.requests.Add(1)
 			e.active.Add(1)
@@ -55,6 +57,10 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		last = err
 		tried = append(tried, e.id)
 		broken = broken || !notNow(err)
+		if abandoned(asked) {
+			e.failures.Add(1)
+			continue // nothing but time was lost
+		}
 		var oe *openError
 		if errors.As(err, &oe) {
 			if !body.rewind() {

@@ -1,0 +1,95 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// A worker that falls silent takes the requests with it that wait for an answer
+// over kept connections: nothing tells this side, for as long as TCP goes on
+// trying. So a request that has waited for a while has its endpoint looked at, and
+// when a worker is not reached, what waits for it is asked elsewhere, if it may be
+// asked twice.
+const (
+	// lookAfter is how long a request waits for the head of its response before
+	// the endpoint is looked at. Longer than most answers take; slow ones cost one
+	// probe in lookEvery.
+	lookAfter = time.Second
+	lookEvery = 5 * time.Second
+)
+
+// errAbandoned is why a request was taken back from an endpoint.
+var errAbandoned = errors.New("its worker cannot be reached")
+
+// waiter is a request that waits for the head of its response.
+type waiter struct {
+	abandon context.CancelCauseFunc // nil where it may not be asked again
+	look    *time.Timer
+}
+
+// wait notes that a request is about to wait for an endpoint of another worker;
+// repeat: it may be asked again elsewhere. The returned request is the one to
+// send, and done is called when it waits no longer. The context lasts until that
+// of the request ends, since the body of the response is read under it.
+func (r *Router) wait(e *endpoint, req *http.Request, repeat bool) (_ *http.Request, done func()) {
+	if e.local {
+		return req, func() {} // its engine looks after it
+	}
+	w := &waiter{look: time.AfterFunc(lookAfter, func() { r.look(e) })}
+	if repeat {
+		var ctx context.Context
+		ctx, w.abandon = context.WithCancelCause(req.Context())
+		req = req.WithContext(ctx)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waiting == nil {
+		e.waiting = map[*waiter]struct{}{}
+	}
+	e.waiting[w] = struct{}{}
+	return req, func() {
+		w.look.Stop()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.waiting, w)
+	}
+}
+
+// look makes sure that an endpoint can still be reached.
+func (r *Router) look(e *endpoint) {
+	now := time.Now()
+	e.mu.Lock()
+	due := now.Sub(e.looked) >= lookEvery && !e.retired
+	if due {
+		e.looked = now
+	}
+	e.mu.Unlock()
+	if !due || e.service.isEjected(e) {
+		return // it is known, or being found out
+	}
+	r.spawn(func(ctx context.Context) {
+		if err := r.probeOne(ctx, e); err != nil {
+			r.judge(e, err)
+		}
+	})
+}
+
+// abandon takes back what waits for endpoints that cannot be reached, and drops
+// the connections that were kept to them.
+func abandon(list []*endpoint) {
+	for _, e := range list {
+		e.mu.Lock()
+		e.closeIdleLocked()
+		for w := range e.waiting {
+			if w.abandon != nil {
+				w.abandon(errAbandoned)
+			}
+		}
+		e.mu.Unlock()
+	}
+}
+
+// abandoned says whether a request was taken back.
+func abandoned(req *http.Request) bool { return errors.Is(context.Cause(req.Context()), errAbandoned) }

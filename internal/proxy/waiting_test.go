@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A line is a connection between workers that can fall silent: nothing passes any
+// more, nothing is said about it, and nobody new is let in.
+type line struct {
+	ln     net.Listener
+	silent atomic.Bool
+	wg     sync.WaitGroup
+}
+
+func newLine(t *testing.T, to string) *line {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := &line{ln: ln}
+	var mu sync.Mutex
+	var open []net.Conn
+	l.wg.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, in, out)
+			mu.Unlock()
+			l.wg.Go(func() { l.carry(out, in) })
+			l.wg.Go(func() { l.carry(in, out) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		l.wg.Wait()
+	})
+	return l
+}
+
+func (l *line) carry(to io.Writer, from io.Reader) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if !l.silent.Load() {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (l *line) cutSilently(t *testing.T) {
+	t.Helper()
+	l.silent.Store(true)
+	must(t, l.ln.Close())
+}
+
+// What waits for a worker that fell silent is asked elsewhere, if it may be asked
+// twice; what may not is left to whoever waits for it.
+func TestGatewayTakesBackWhatWaitsForASilentWorker(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	var posts atomic.Int64
+	answer := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.Method == http.MethodPost {
+				posts.Add(1)
+			}
+			_, _ = io.WriteString(w, name)
+		})
+	}
+	a.addHTTP(t, "app.web.0", answer("a"))
+	b.addHTTP(t, "app.web.1", answer("b"))
+	l := newLine(t, b.DataAddr())
+	remote := b.endpoint("app.web.1")
+	remote.Address = l.ln.Addr().String()
+	last := a.endpoint("app.web.0")
+	last.Suspect = true // so that b is asked first
+	a.SetRoutes([]wire.Route{hostRoute(host, last, remote)})
+	c := client(t)
+	// Two connections are kept.
+	var both sync.WaitGroup
+	for range 4 {
+		both.Go(func() {
+			if res, err := c.Do(a.request(t, "GET", host, "/", nil)); err != nil {
+				t.Error(err)
+			} else {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	both.Wait()
+	before := posts.Load()
+	l.cutSilently(t)
+	ask := func(method string, patience time.Duration) (string, error) {
+		impatient := client(t)
+		impatient.Timeout = patience
+		res, err := impatient.Do(a.request(t, method, host, "/", nil))
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		return string(body), err
+	}
+	waiting := func() (n int) {
+		for _, e := range a.table.Load().byAddress[remote.Address] {
+			e.mu.Lock()
+			n += len(e.waiting)
+			e.mu.Unlock()
+		}
+		return n
+	}
+	var posted sync.WaitGroup
+	posted.Go(func() {
+		if got, err := ask("POST", 4*time.Second); err == nil {
+			t.Errorf("a post that a dead worker took was answered: %q", got)
+		}
+	})
+	eventually(t, "the post waits", func() bool { return waiting() == 1 })
+	for range 2 {
+		if got, err := ask("GET", 10*time.Second); err != nil || got != "a" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if st := a.state("app.web.1"); st != EndpointEjected {
+		t.Errorf("b is %s", st)
+	}
+	posted.Wait()
+	if n := posts.Load() - before; n != 0 {
+		t.Errorf("the post was sent twice")
+	}
+	eventually(t, "nothing waits", func() bool { return waiting() == 0 })
+}
