@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -71,9 +73,13 @@ type Options struct {
 type Agent struct {
 	opts   Options
 	log    *slog.Logger
-	joined wire.JoinReply
-	hands  Hands
-	keeper *keeper // nil where the engine is in this process
+	joined wire.JoinReply // as it was when this process started
+	// current is what the cluster said last, with its token for the bus.
+	current atomic.Pointer[wire.JoinReply]
+	id      *pki.Identity
+	peers   pki.Revoked // keys that the cluster must not have
+	hands   Hands
+	keeper  *keeper // nil where the engine is in this process
 	// outdated says that the engine works with other settings than ours, "" if not.
 	outdated string
 	changed  chan struct{}
@@ -89,8 +95,10 @@ type Agent struct {
 	have   wire.Rev
 	orders map[string]*wire.Order
 	routes map[string]*wire.Route
-	info   wire.EngineInfo
-	engine string // id of the run of the engine that info is of
+	// revoked are the keys of peers that do not count any more, see EngineOrders.
+	revoked map[string]struct{}
+	info    wire.EngineInfo
+	engine  string // id of the run of the engine that info is of
 	// impaired is why what is known of the instances does not count, "" if it does.
 	impaired string
 	seq      uint64          // of what was heard of the engine last
@@ -123,14 +131,13 @@ func Run(ctx context.Context, o Options) error {
 	if len(o.Cluster) > 0 {
 		a.joined.Link = o.Cluster
 	}
-	id, err := pki.LoadIdentity(idDir)
-	if err != nil {
+	a.current.Store(&a.joined)
+	if a.id, err = pki.LoadIdentity(idDir); err != nil {
 		return err
 	}
-	clock := pki.OpenClock(idDir)
-	id.Clock = clock
-	clock.Own(id.Leaf())
-	if s := id.Subject(); s.Name != o.Name {
+	a.id.Clock, a.id.Revoked = pki.OpenClock(idDir), &a.peers
+	a.id.Clock.Own(a.id.Leaf())
+	if s := a.id.Subject(); s.Name != o.Name {
 		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir", "this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
 	}
 	if err := a.startEngine(ctx); err != nil {
@@ -148,30 +155,47 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	conn, err := bus.Dial(ctx, bus.DialOptions{
-		Name: o.Name, Addresses: a.joined.Link, JWT: a.joined.BusJWT, Key: key, Log: o.Log,
-		TLS: func() (*tls.Config, error) { return id.ClientTLS(a.joined.LinkName), nil },
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var conn bus.Conn
+	renewer := a.newRenewer(idDir, key, func() bus.Conn { return conn }, func(p *wire.Problem) { cancel(p) })
+	conn, err = bus.Dial(ctx, bus.DialOptions{
+		Name: o.Name, Addresses: a.joined.Link, JWT: func() string { return a.current.Load().BusJWT }, Key: key, Log: o.Log,
+		TLS:     func() (*tls.Config, error) { return a.id.ClientTLS(a.joined.LinkName), nil },
+		Refused: renewer.LinkRefused,
 	})
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	defer conn.Close()
+	if err := a.work(work, conn, renewer, first.Seq); err != nil {
+		return err
+	}
+	var problem *wire.Problem
+	if errors.As(context.Cause(work), &problem) && ctx.Err() == nil {
+		return a.end(ctx, problem)
+	}
+	return nil
+}
+
+// work runs the exchange with the cluster, and what belongs to it, until ctx is
+// done; an error means that it could not begin.
+func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer, seq uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
-	watch.Go(func() { a.watch(ctx, first.Seq) })
+	watch.Go(func() { a.watch(ctx, seq) })
+	watch.Go(func() { renewer.Run(ctx) })
 	watch.Go(func() { a.watchPulse(ctx) })
 	watch.Go(func() { a.relabel(ctx) })
-	if o.Ready != nil {
-		o.Ready()
+	if a.opts.Ready != nil {
+		a.opts.Ready()
 	}
-	err = a.lower(conn).Run(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil
+	if err := a.lower(conn, renewer).Run(ctx); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // relabel takes over other labels.
@@ -233,14 +257,10 @@ func Stop(ctx context.Context, dir string) error {
 }
 
 func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) {
-	public, err := pki.EnsureKey(idDir)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
 	return enroll.Node{
 		Dir: idDir, Kind: pki.KindWorker, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
-		Version: obs.Version(), Public: public,
-		Save: func(r wire.JoinReply) error { return pki.SaveIdentity(idDir, r.Chain, r.CA) },
+		Version: obs.Version(), Public: pki.EnsureKey,
+		Save: func(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) },
 		Warn: func(s string) { o.Log.Warn(s) },
 	}.Join(ctx)
 }
@@ -298,6 +318,7 @@ func (a *Agent) loadOrders() error {
 		return nil
 	}
 	a.have = o.Have
+	a.setRevoked(entries(o.Revoked))
 	for i := range o.Orders {
 		a.orders[o.Orders[i].ID] = &o.Orders[i]
 	}
@@ -393,7 +414,7 @@ func (a *Agent) handOver(ctx context.Context) {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(a.have, a.orders, a.routes)
+	o := assemble(a.have, a.orders, a.routes, a.revoked)
 	a.mu.Unlock()
 	if o.Have.IsZero() {
 		return
@@ -403,8 +424,16 @@ func (a *Agent) handOver(ctx context.Context) {
 	}
 }
 
-func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route) wire.EngineOrders {
-	out := wire.EngineOrders{V: wire.Version, Have: have}
+func entries(list []string) map[string]struct{} {
+	out := make(map[string]struct{}, len(list))
+	for _, e := range list {
+		out[e] = struct{}{}
+	}
+	return out
+}
+
+func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route, revoked map[string]struct{}) wire.EngineOrders {
+	out := wire.EngineOrders{V: wire.Version, Have: have, Revoked: records.SortedKeys(revoked)}
 	for _, id := range records.SortedKeys(orders) {
 		out.Orders = append(out.Orders, *orders[id])
 	}
@@ -415,12 +444,14 @@ func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*w
 }
 
 // lower is the exchange with the cluster.
-func (a *Agent) lower(conn bus.Conn) *exchange.Lower {
+func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	known, answers := false, false // touched by the goroutine of the exchange alone
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
 		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Farewell: true, Log: a.log,
+		Renew: renewer.Want,
 		OnReply: func(err error) {
+			renewer.Exchanged(err)
 			if known && answers == (err == nil) {
 				return
 			}
@@ -454,6 +485,9 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()),
+	}
+	if a.id != nil {
+		info.Trust, info.Expires = a.id.TrustID(), a.id.Leaf().NotAfter
 	}
 	if !full && records.Same(info, a.said) {
 		return nil, nil
@@ -537,10 +571,11 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	orders, routes := map[string]*wire.Order{}, map[string]*wire.Route{}
+	orders, routes, revoked := map[string]*wire.Order{}, map[string]*wire.Route{}, map[string]struct{}{}
 	if !full {
 		records.Merge(orders, a.orders)
 		records.Merge(routes, a.routes)
+		maps.Copy(revoked, a.revoked)
 	}
 	a.mu.Unlock()
 	for _, ch := range changes {
@@ -551,17 +586,24 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 			err = applyChange(orders, key, ch)
 		case "route":
 			err = applyChange(routes, key, ch)
+		case "revoked", "fargone":
+			if e := revokedEntry(kind, key, a.joined.Cluster); ch.Deleted {
+				delete(revoked, e)
+			} else {
+				revoked[e] = struct{}{}
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("what the cluster sent for %s: %w", ch.Key, err)
 		}
 	}
-	if err := a.hands.Apply(ctx, assemble(to, orders, routes)); err != nil {
+	if err := a.hands.Apply(ctx, assemble(to, orders, routes, revoked)); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.have, a.orders, a.routes = to, orders, routes
+	a.setRevoked(revoked)
 	return nil
 }
 

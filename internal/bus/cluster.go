@@ -54,8 +54,9 @@ type Upstream struct {
 	// TLS presents the cluster's certificate (GetClientCertificate, so that a
 	// renewed one is used), trusts the root's, and has its ServerName.
 	TLS *tls.Config
-	// JWT is the token that the root issued for Key.
-	JWT string
+	// JWT returns the token that the root issued for Key; asked before every
+	// attempt.
+	JWT func() string
 	Key Key
 }
 
@@ -186,6 +187,18 @@ func (c *ClusterServer) SetUpstream(u Upstream) error {
 	return nil
 }
 
+// DropUpstream ends the link, and the trying to have one.
+func (c *ClusterServer) DropUpstream() error {
+	c.upstreamMu.Lock()
+	defer c.upstreamMu.Unlock()
+	next := c.opts.Clone()
+	next.LeafNode.Remotes = nil
+	if err := c.ns.ReloadOptions(next); err != nil {
+		return fmt.Errorf("end the link to the root: %w", err)
+	}
+	return nil
+}
+
 // remote makes the server's form of u. A remote cannot be changed while an
 // attempt to connect is under way, only removed and another be added; the server
 // tells them apart by their URLs, so each has a path of its own, which means
@@ -195,7 +208,7 @@ func (c *ClusterServer) remote(u Upstream, generation int) (*server.RemoteLeafOp
 	if err != nil {
 		return nil, err
 	}
-	if len(u.Addresses) == 0 || u.JWT == "" || u.Key.pair == nil {
+	if len(u.Addresses) == 0 || u.JWT == nil || u.Key.pair == nil {
 		return nil, errors.New("addresses, token and key of the link are needed")
 	}
 	var urls []*url.URL
@@ -215,7 +228,7 @@ func (c *ClusterServer) remote(u Upstream, generation int) (*server.RemoteLeafOp
 		// A callback, so that the seed is in no file but the caller's.
 		SignatureCB: func(nonce []byte) (string, []byte, error) {
 			sig, err := u.Key.sign(nonce)
-			return u.JWT, sig, err
+			return u.JWT(), sig, err
 		},
 		TLS: true, TLSConfig: secure, TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,
 		FirstInfoTimeout:        tlsTimeout * time.Second,
@@ -266,6 +279,13 @@ func (c *ClusterServer) RevokeWorker(id, userPublicKey string) error {
 		return fmt.Errorf("revoke worker %s: %w", id, err)
 	}
 	return nil
+}
+
+// Revoked reports whether tokens for a key were revoked.
+func (c *ClusterServer) Revoked(userPublicKey string) bool {
+	acc, _ := c.auth.account(accountLocal)
+	_, ok := acc.Revoked[userPublicKey]
+	return ok
 }
 
 func (c *ClusterServer) updateLocal(change func(*accountState)) error {

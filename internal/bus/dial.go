@@ -32,9 +32,13 @@ type DialOptions struct {
 	// TLS is asked before every attempt, so that a renewed certificate is used.
 	// It must present a client certificate and name the server.
 	TLS func() (*tls.Config, error)
-	// JWT is the token that the cluster issued for Key.
-	JWT string
+	// JWT returns the token that the cluster issued for Key. It is asked before
+	// every attempt, so that a renewed one is used.
+	JWT func() string
 	Key Key
+	// Refused, if set, is told when the cluster was reached and did not let us in:
+	// it does not know us, or a certificate has expired. It must not block.
+	Refused func(error)
 	// Inbox is the prefix of the subjects that answers come to; "" is the one
 	// that the tokens of AddWorker allow.
 	Inbox string
@@ -53,10 +57,10 @@ func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 		return nil, errors.New("dial: no address of the cluster given")
 	case o.TLS == nil:
 		return nil, errors.New("dial: no TLS configuration given: the bus is never spoken in clear")
-	case o.Key.pair == nil:
-		return nil, errors.New("dial: no bus key given")
+	case o.Key.pair == nil || o.JWT == nil:
+		return nil, errors.New("dial: no bus key or token given")
 	}
-	allow, err := tokenPermissions(o.JWT)
+	allow, err := tokenPermissions(o.JWT())
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
@@ -77,12 +81,28 @@ func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 		nats.Timeout(dialTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.CustomReconnectDelay(redialDelay),
-		nats.UserJWT(func() (string, error) { return o.JWT, nil }, o.Key.sign),
+		nats.UserJWT(func() (string, error) { return o.JWT(), nil }, o.Key.sign),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if o.Refused != nil && refused(err) {
+				o.Refused(err)
+			}
+		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", strings.Join(o.Addresses, ", "), err)
 	}
 	return c, nil
+}
+
+// refused tells that a server did not let us in from that it was not reached.
+func refused(err error) bool {
+	for _, e := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	// crypto/tls does not export the type of an alert.
+	return err != nil && strings.Contains(err.Error(), "remote error: tls:")
 }
 
 // redialDelay is the pause after the given number of rounds over all addresses.

@@ -128,7 +128,7 @@ func upstream(t *testing.T, a *ca, r *bus.RootServer, name string) *bus.Upstream
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bus.Upstream{Addresses: []string{r.Addr()}, TLS: a.client(name, "root.test"), JWT: token, Key: key}
+	return &bus.Upstream{Addresses: []string{r.Addr()}, TLS: a.client(name, "root.test"), JWT: always(token), Key: key}
 }
 
 func dialWith(t *testing.T, a *ca, c *bus.ClusterServer, name, token string, key bus.Key) bus.Conn {
@@ -136,7 +136,7 @@ func dialWith(t *testing.T, a *ca, c *bus.ClusterServer, name, token string, key
 	config := a.client(name, "cluster.test")
 	conn, err := bus.Dial(t.Context(), bus.DialOptions{
 		Name: name, Addresses: []string{c.Addr()}, TLS: func() (*tls.Config, error) { return config, nil },
-		JWT: token, Key: key, Log: quiet(t),
+		JWT: always(token), Key: key, Log: quiet(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -208,3 +208,6 @@ func answer(t *testing.T, c bus.Conn, subject, who string) {
 		t.Fatal(err)
 	}
 }
+
+// always is a token that is never renewed.
+func always(token string) func() string { return func() string { return token } }

@@ -310,7 +310,7 @@ func TestRemoveCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	up.JWT = token
+	up.JWT = always(token)
 	if err := edge.SetUpstream(*up); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 )
@@ -174,6 +175,50 @@ func (r *RootServer) AddCluster(name, userPublicKey string) (userJWT string, err
 		return "", fmt.Errorf("add cluster %s: %w", name, err)
 	}
 	return r.auth.issue(account, linkClaims(name, userPublicKey))
+}
+
+// ClusterToken is another token for a cluster that is there, for the user key
+// that it has.
+func (r *RootServer) ClusterToken(name, userPublicKey string) (userJWT string, err error) {
+	account := clusterAccountPrefix + name
+	acc, there := r.auth.account(account)
+	if _, revoked := acc.Revoked[userPublicKey]; !there || acc.User != userPublicKey || revoked {
+		return "", fmt.Errorf("token for cluster %s: its key: %w", name, ErrNotFound)
+	}
+	return r.auth.issue(account, linkClaims(name, userPublicKey))
+}
+
+// RevokeCluster refuses all tokens that a cluster was given so far and cuts its
+// link. Its account stays: AddCluster with another key lets it in again.
+func (r *RootServer) RevokeCluster(name string) error {
+	account := clusterAccountPrefix + name
+	err := r.auth.update(func(s *authorityState) error {
+		acc := s.Accounts[account]
+		if acc == nil {
+			return fmt.Errorf("its account: %w", ErrNotFound)
+		}
+		if acc.User != "" {
+			acc.revoke(acc.User, time.Now())
+			acc.User = ""
+		}
+		return nil
+	})
+	var claims *jwt.AccountClaims
+	var token string
+	if err == nil {
+		claims, token, err = r.auth.accountClaims(account)
+	}
+	if err == nil {
+		err = r.refresh(claims, token)
+	}
+	if err != nil {
+		return fmt.Errorf("revoke cluster %s: %w", name, err)
+	}
+	for _, id := range r.links.ids(name) {
+		// It may have ended by itself meanwhile.
+		_ = r.ns.DisconnectClientByID(id)
+	}
+	return nil
 }
 
 // RemoveCluster forgets a cluster: its tokens are refused for good and its link

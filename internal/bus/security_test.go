@@ -288,7 +288,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"token not signed by us": rawOptions(good, credentials(selfSigned(t, key), key.Sign)),
 		"changed token":          rawOptions(good, credentials(changed(t, token, "w.w1.", "w.w2."), key.Sign)),
 		"token of another":       rawOptions(good, credentials(mustAdd(t, fog, "w1", key), key.Sign)),
-		"token of a link":        rawOptions(good, credentials(link.JWT, link.Key.Sign)),
+		"token of a link":        rawOptions(good, credentials(link.JWT(), link.Key.Sign)),
 		"in clear":               {nats.NoReconnect(), nats.Timeout(3 * time.Second), credentials(token, key.Sign)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	t.Run("client at the link port", func(t *testing.T) {
 		t.Parallel()
 		config := a.client("edge", "root.test")
-		nc, err := nats.Connect("nats://"+root.Addr(), rawOptions(config, credentials(link.JWT, link.Key.Sign))...)
+		nc, err := nats.Connect("nats://"+root.Addr(), rawOptions(config, credentials(link.JWT(), link.Key.Sign))...)
 		if err == nil {
 			nc.Close()
 			t.Fatal("accepted")
@@ -477,12 +477,12 @@ func TestBadLinksAreRefused(t *testing.T) {
 		},
 		"another server":        func(_ *testing.T, up *bus.Upstream) { up.TLS = a.client("cloud", "other.test") },
 		"token without its key": func(_ *testing.T, up *bus.Upstream) { up.Key = key },
-		"forged token":          func(t *testing.T, up *bus.Upstream) { up.JWT, up.Key = selfSigned(t, key), key },
+		"forged token":          func(t *testing.T, up *bus.Upstream) { up.JWT, up.Key = always(selfSigned(t, key)), key },
 		"changed token": func(t *testing.T, up *bus.Upstream) {
-			up.JWT = changed(t, up.JWT, "$SYS.", "$XYZ.")
+			up.JWT = always(changed(t, up.JWT(), "$SYS.", "$XYZ."))
 		},
 		"token of a worker": func(t *testing.T, up *bus.Upstream) {
-			up.JWT, up.Key = mustAdd(t, startCluster(t, a, "edge", t.TempDir(), nil), "w1", key), key
+			up.JWT, up.Key = always(mustAdd(t, startCluster(t, a, "edge", t.TempDir(), nil), "w1", key)), key
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -31,6 +32,8 @@ type core struct {
 	local  bus.Conn // to the workers
 	up     bus.Conn // to the root
 
+	revoked pki.Revoked // the keys that do not count any more
+
 	wake      chan struct{} // a pass is wanted
 	upChanged chan struct{} // there is something new for the root
 
@@ -41,10 +44,13 @@ type core struct {
 	planned  time.Duration  // from lastPass to the next look at the clock
 	said     wire.Aggregate // what the root heard last
 	saidAt   time.Time
-	stale    bool      // a write may or may not have been stored: the model must be read again
-	upErr    error     // of the last exchange with the root
-	upAt     time.Time // of the last that worked
-	upLost   time.Time // of the last that failed, or that found no link
+	stale    bool          // a write may or may not have been stored: the model must be read again
+	upErr    error         // of the last exchange with the root
+	upAt     time.Time     // of the last that worked
+	upLost   time.Time     // of the last that failed, or that found no link
+	refused  *wire.Problem // why the root does not want this cluster any more; nil: it does
+	expires  time.Time     // when the certificate of its authority does
+	trusts   string        // the root authorities that this cluster trusts, by name
 
 	isolation life.Isolation
 }
@@ -59,6 +65,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
 	}
+	c.revoked.Set(c.m.revoked())
 	return c, nil
 }
 
@@ -112,6 +119,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		}
 	}
 	c.m, c.have, c.stale = next, have, false
+	c.revoked.Set(c.m.revoked())
 	return nil
 }
 
@@ -226,11 +234,13 @@ func (c *core) desiredOf(name string) exchange.Desired {
 	return exchange.Desired{Store: c.store, Parts: []exchange.Part{
 		{Prefix: keyOrder + name + ".", As: "order."},
 		{Prefix: keyRoute, As: "route."},
+		{Prefix: keyRevoked, As: "revoked."},
+		{Prefix: keyFarGone, As: "fargone."},
 	}}
 }
 
 // serveWorkers answers the workers until stop is called.
-func (c *core) serveWorkers() (stop func(), err error) {
+func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewRequest) (wire.JoinReply, error)) (stop func(), err error) {
 	u := exchange.Upper{
 		Conn: c.local, Log: c.log,
 		Peer:     func(subject string) string { return token(subject, 1) },
@@ -241,5 +251,17 @@ func (c *core) serveWorkers() (stop func(), err error) {
 			return c.desiredOf(name), c.m.workers[name] != nil
 		},
 	}
-	return u.Serve("w.*.report", "w.*.fetch")
+	stopExchange, err := u.Serve("w.*.report", "w.*.fetch")
+	if err != nil {
+		return nil, err
+	}
+	stopRenewals, err := u.ServeRenewals("w.*.renew", renew)
+	if err != nil {
+		stopExchange()
+		return nil, err
+	}
+	return func() {
+		stopRenewals()
+		stopExchange()
+	}, nil
 }

@@ -143,10 +143,21 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	return agg
 }
 
+// behind counts the workers that do not trust the authorities that trust names.
+func (m *model) behind(trust string) (n int) {
+	for _, w := range m.workers {
+		if w.Revoked.IsZero() && w.Info.Trust != trust {
+			n++
+		}
+	}
+	return n
+}
+
 // significant says whether an aggregate changed enough to be sent before its
 // time: another number of workers, or a free amount that moved by more than 5 %.
 func significant(a, b wire.Aggregate) bool {
 	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects ||
+		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
 		!place.SameDescription(&a, &b) || !records.Same(a.Site, b.Site) {
 		return true

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -35,7 +36,13 @@ const (
 	// an instance has a slash.
 	keyUpLocal    = keyUp + wire.ReportedLocal
 	keyUpConflict = keyUp + wire.ReportedConflict
-	keyWorker     = "worker." // + name: workerRecord
+	keyWorker     = "worker."  // + name: workerRecord
+	keyGone       = "gone."    // + hash of a key: enroll.Gone, of this cluster's own
+	keyRevoked    = "revoked." // + hash of a key: wire.Revocation, the same for the workers
+	keyFarGone    = "fargone." // + who says so.hash of a key: wire.Revocation, from the root
+
+	// upRevoked begins what the root is told about a key, see exchange.StoreSource.
+	upRevoked = "revoked/"
 )
 
 // workerRecord is what is kept about a worker over restarts.
@@ -49,6 +56,11 @@ type workerRecord struct {
 	KeyHash string `json:"key_hash"`
 	// Cordon is set while the worker takes nothing new.
 	Cordon *wire.Cordon `json:"cordon,omitempty"`
+	// Expires is when the last certificate that it was given does.
+	Expires time.Time `json:"expires,omitzero"`
+	// Revoked since: its key does not count any more, and another node may take its
+	// place.
+	Revoked time.Time `json:"revoked,omitzero"`
 }
 
 // worker is a registered worker: what is stored, and what is known of it now.
@@ -63,6 +75,7 @@ type worker struct {
 	suspect   bool
 	since     time.Time // of suspect
 	leaving   bool      // its agent announced a restart
+	renewed   time.Time // when it was certified last by this process
 	told      time.Time // when what it says about itself was stored last
 	over      int       // reported changes that were too many, as far as that was said
 	inbox     exchange.Inbox
@@ -104,6 +117,10 @@ type model struct {
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
 	workers     map[string]*worker
+	// gone and farGone are the keys that do not count any more, by hash: of this
+	// cluster, and of others.
+	gone    map[string]*enroll.Gone
+	farGone map[string]*wire.Revocation
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
 	// started is when this process did, waits from when workers get time to report
@@ -120,8 +137,8 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
-		workers: map[string]*worker{},
-		peer:    func(w string) string { return w },
+		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{},
+		peer: func(w string) string { return w },
 	}
 }
 
@@ -142,7 +159,14 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
-		{keyUp, func(r string) error { return records.Decode(e, m.ups, r) }},
+		{keyUp, func(r string) error {
+			if strings.HasPrefix(r, upRevoked) {
+				return nil // follows from gone
+			}
+			return records.Decode(e, m.ups, r)
+		}},
+		{keyGone, func(r string) error { return records.Decode(e, m.gone, r) }},
+		{keyFarGone, func(r string) error { return records.Decode(e, m.farGone, r) }},
 		{keyWorker, func(r string) error {
 			recs := map[string]*workerRecord{}
 			if err := records.Decode(e, recs, r); err != nil {

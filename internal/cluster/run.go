@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -24,6 +25,10 @@ import (
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// rootAPIPort is the usual port of a root's HTTP interface, for clusters that
+// joined before they were told.
+const rootAPIPort = "8470"
 
 // Options of a cluster orchestrator.
 type Options struct {
@@ -56,13 +61,17 @@ type Cluster struct {
 	*core
 	*people.Book
 	*people.Log
-	opts   Options
-	ca     *pki.ClusterAuthority
-	id     *pki.Identity
-	server *bus.ClusterServer
-	api    *rest.Server
-	ledger *enroll.Ledger
-	clock  *pki.Clock
+	opts    Options
+	ca      *pki.ClusterAuthority
+	id      *pki.Identity
+	joined  atomic.Pointer[wire.JoinReply] // what the root said last about how to reach it
+	desk    *enroll.Desk
+	ownDue  atomic.Pointer[time.Time] // when to look at the own certificate again
+	renewer *enroll.Renewer
+	server  *bus.ClusterServer
+	api     *rest.Server
+	ledger  *enroll.Ledger
+	clock   *pki.Clock
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -84,25 +93,31 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if len(o.Root) > 0 {
 		joined.Link = o.Root
 	}
-	c := &Cluster{opts: o, clock: pki.OpenClock(o.Dir)}
+	joined.API = enroll.APIAddrs(joined, joined.Link, rootAPIPort)
+	c := &Cluster{opts: o, clock: pki.OpenClock(o.Dir), desk: enroll.NewDesk(pki.ClusterName(joined.Cluster))}
+	c.joined.Store(&joined)
 	c.core = &core{name: joined.Cluster, areas: o.Areas, site: o.Site, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
 	}
+	c.clock.Own(c.ca.Cert())
+	c.trusts, c.expires = c.ca.TrustID(), c.ca.Cert().NotAfter
 	if c.id, err = pki.LoadIdentity(o.Dir); err != nil {
 		return nil, err
 	}
-	c.id.Clock = c.clock
-	c.clock.Own(c.ca.Cert())
+	c.id.Clock, c.id.Revoked = c.clock, &c.core.revoked
+	if err := c.ownCert(); err != nil {
+		return nil, err
+	}
 	key, err := enroll.Key(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	c.server, err = bus.StartCluster(ctx, bus.ClusterOptions{
 		Dir: filepath.Join(o.Dir, "bus"), Name: c.name, Listen: o.LinkAddr, Log: o.Log,
-		TLS: c.id.LiveServerTLS(tls.RequireAndVerifyClientCert, nil),
+		TLS: c.id.LiveServerTLS(tls.RequireAndVerifyClientCert, c.admitWorker),
 		Upstream: &bus.Upstream{
-			Addresses: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: joined.BusJWT, Key: key,
+			Addresses: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: func() string { return c.joined.Load().BusJWT }, Key: key,
 		},
 	})
 	if err != nil {
@@ -116,7 +131,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
 	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}
 	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
-	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin()}
+	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin}
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err
 	}
@@ -125,20 +140,25 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.m.peer = func(w string) string { return opaque(secret, w) }
+	if err := c.reconcileGone(ctx); err != nil {
+		return nil, err
+	}
 	c.server.OnWorker(c.onWorker)
 	if err := c.serveAPI(); err != nil {
 		return nil, err
 	}
-	stopWorkers, err := c.serveWorkers()
+	stopWorkers, err := c.serveWorkers(c.renewWorker)
 	if err != nil {
 		return nil, err
 	}
+	c.renewer = c.newRenewer(key)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = func() { cancel(); stopWorkers() }
 	passes := loop.Loop{Wake: c.wake, Pass: c.pass, Pause: c.pause, Log: c.log}
 	c.work.Go(func() { passes.Run(run) })
+	c.work.Go(func() { c.renewer.Run(run) })
 	c.work.Go(func() {
-		if err := c.lower().Run(run); err != nil && run.Err() == nil {
+		if err := c.lower(c.exchanged, c.renewer.Want).Run(run); err != nil && run.Err() == nil {
 			c.log.Error("the exchange with the root ended", "error", err)
 		}
 	})
@@ -147,22 +167,19 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 
 // join makes this node a cluster of its root, once.
 func join(ctx context.Context, o Options) (wire.JoinReply, error) {
-	caKey, err := pki.EnsureClusterKey(o.Dir)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
-	nodeKey, err := pki.EnsureKey(o.Dir)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
 	return enroll.Node{
 		Dir: o.Dir, Kind: pki.KindCluster, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
-		Areas: o.Areas, Version: obs.Version(), Public: caKey,
-		Save: func(r wire.JoinReply) error {
-			if err := pki.SaveCluster(o.Dir, r.Chain, r.CA); err != nil {
+		Areas: o.Areas, Version: obs.Version(),
+		Public: pki.EnsureClusterKey,
+		Save: func(dir string, r wire.JoinReply) error {
+			if err := pki.SaveCluster(dir, r.Chain, r.CA); err != nil {
 				return err
 			}
-			ca, err := pki.OpenClusterAuthority(o.Dir)
+			ca, err := pki.OpenClusterAuthority(dir)
+			if err != nil {
+				return err
+			}
+			nodeKey, err := pki.EnsureKey(dir)
 			if err != nil {
 				return err
 			}
@@ -172,7 +189,7 @@ func join(ctx context.Context, o Options) (wire.JoinReply, error) {
 			if err != nil {
 				return err
 			}
-			return pki.SaveIdentity(o.Dir, chain, r.CA)
+			return pki.SaveIdentity(dir, chain, r.CA)
 		},
 		Warn: func(s string) { o.Log.Warn(s) },
 	}.Join(ctx)
@@ -223,10 +240,7 @@ func (c *Cluster) serveAPI() (err error) {
 func (c *Cluster) ContextFile() string { return filepath.Join(c.opts.Dir, "context.yaml") }
 
 func (c *Cluster) writeContext() error {
-	return enroll.EnsureContext(c.ContextFile(), "https://"+c.apiAddrs()[0], func() (rest.ContextEntry, error) {
-		chain, key, err := c.ca.NewAdmin("admin", c.clock.Now())
-		return rest.ContextEntry{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
-	})
+	return enroll.EnsureContext(c.ContextFile(), "https://"+c.apiAddrs()[0], c.ca.PEM(), c.clock.Now(), c.contextOf)
 }
 
 // apiAddrs and linkAddrs are the addresses by which others reach this cluster.
@@ -234,6 +248,12 @@ func (c *Cluster) apiAddrs() []string {
 	return enroll.Reachable(c.opts.Advertise, c.api.Addr().String())
 }
 func (c *Cluster) linkAddrs() []string { return enroll.Reachable(c.opts.Advertise, c.server.Addr()) }
+
+// exchanged is told the outcome of every exchange with the root.
+func (c *Cluster) exchanged(err error) {
+	c.lookAtOwn()
+	c.renewer.Exchanged(err)
+}
 
 // Join implements rest.Backend: a worker wants in.
 func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error) {
@@ -249,25 +269,25 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	hash := enroll.KeyHash(r.PublicKey)
-	if w := b.m.workers[r.Name]; w != nil && w.KeyHash != hash {
-		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "give this one another name with --name",
+	hash := pki.KeyHash(r.PublicKey)
+	w := b.m.workers[r.Name]
+	if g := b.m.gone[hash]; g != nil {
+		return wire.JoinReply{}, g.Problem("worker "+g.Name+" of cluster "+b.name, againWorker+", and start it with an empty identity folder, so that it makes another key")
+	}
+	if w != nil && w.KeyHash != hash && w.Revoked.IsZero() {
+		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "give this one another name with --name; or, if that one is gone for good: verge remove worker/"+b.name+"/"+r.Name,
 			"the name is taken", "cluster %s has a worker %s already, with another key, since %s", b.name, r.Name, w.Joined.Format(time.RFC3339))
 	}
-	chain, err := b.ca.Issue(pki.LeafRequest{
-		Subject:   pki.Subject{Role: pki.RoleWorker, Cluster: b.name, Name: r.Name},
-		PublicKey: r.PublicKey, DNSNames: []string{pki.WorkerName(b.name, b.m.peer(r.Name))},
-	}, now)
+	reply, expires, err := b.certify(r.Name, r.PublicKey, r.NatsKey, now)
 	if err != nil {
-		return wire.JoinReply{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
+		return wire.JoinReply{}, err
 	}
-	jwt, err := b.server.AddWorker(r.Name, r.NatsKey)
-	if err != nil {
-		return wire.JoinReply{}, fmt.Errorf("making the worker's credentials: %w", err)
+	rec := workerRecord{
+		V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: r.Name, Version: r.Version}, Joined: now,
+		PublicKey: r.NatsKey, KeyHash: hash, Expires: expires,
 	}
-	rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: r.Name, Version: r.Version}, Joined: now, PublicKey: r.NatsKey, KeyHash: hash}
-	if w := b.m.workers[r.Name]; w != nil {
-		rec.Cordon = w.Cordon
+	if w != nil { // it has joined again: what runs there is its own
+		rec.Info, rec.Joined, rec.Cordon = w.Info, w.Joined, w.Cordon
 	}
 	data, err := json.Marshal(rec)
 	if err != nil {
@@ -279,17 +299,17 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 		}
 		return wire.JoinReply{}, fmt.Errorf("registering the worker: %w", err)
 	}
-	if b.m.workers[r.Name] == nil {
-		w := newWorker(rec, time.Now())
+	said := "joined"
+	if w == nil {
+		w = newWorker(rec, time.Now())
 		w.learn(rec, b.m.site.Labels)
 		b.m.workers[r.Name] = w
-		b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, "joined")
-		b.log.Info("a worker joined", "worker", r.Name)
+	} else {
+		w.workerRecord, said = rec, "joined again"
 	}
-	return wire.JoinReply{
-		V: wire.Version, Chain: chain, CA: b.ca.PEM(), BusJWT: jwt,
-		Link: b.linkAddrs(), LinkName: pki.ClusterName(b.name), Cluster: b.name, Root: b.ca.RootID(),
-	}, nil
+	b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, said)
+	b.log.Info("a worker "+said, "worker", r.Name)
+	return reply, nil
 }
 
 // Name of the cluster.

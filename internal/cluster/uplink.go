@@ -26,12 +26,19 @@ const (
 // than a root's patience with this cluster, so that it hears who does not answer.
 const askTimeout = 2 * time.Second
 
-// lower is the exchange with the root.
-func (c *core) lower() *exchange.Lower {
+// lower is the exchange with the root. exchanged is told the outcome of every
+// exchange, renew that the root asks for a renewal; both may be nil.
+func (c *core) lower(exchanged func(error), renew func()) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: c.up, Subjects: exchange.ClusterSubjects(), Desired: (*rootDesired)(c),
 		Observed: exchange.StoreSource{Store: c.store, Prefix: keyUp},
-		Changed:  c.upChanged, Status: c.upStatus, OnReply: c.onUpReply,
+		Changed:  c.upChanged, Status: c.upStatus, Renew: renew,
+		OnReply: func(err error) {
+			c.onUpReply(err)
+			if exchanged != nil {
+				exchanged(err)
+			}
+		},
 		Min: upMin, Max: upMax, Answer: c.answer, Log: c.log,
 	}
 }
@@ -63,6 +70,7 @@ func (c *core) upStatus(full bool) (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	agg := c.m.aggregate(c.have, c.areas)
+	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
 	now := time.Now()
 	if !full && !significant(c.said, agg) && (now.Sub(c.saidAt) < upMax || records.Same(c.said, agg)) {
 		return nil, nil
@@ -85,7 +93,7 @@ func (d *rootDesired) Have() wire.Rev {
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}}
 
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
 // crash in between leads to the same changes being fetched again.
@@ -96,11 +104,11 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return err
 	}
-	shares, far := c.m.given, c.m.far
+	shares, far, gone := c.m.given, c.m.far, c.m.farGone
 	if full {
-		shares, far = map[string]*wire.Share{}, map[string]*wire.Route{}
+		shares, far, gone = map[string]*wire.Share{}, map[string]*wire.Route{}, map[string]*wire.Revocation{}
 	} else {
-		shares, far = maps.Clone(shares), maps.Clone(far)
+		shares, far, gone = maps.Clone(shares), maps.Clone(far), maps.Clone(gone)
 	}
 	var groups [][]bus.Op
 	for _, ch := range changes {
@@ -115,7 +123,8 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		}
 		rest := key[strings.IndexByte(key, '.')+1:]
 		var err error
-		if strings.HasPrefix(key, keyShare) {
+		switch {
+		case strings.HasPrefix(key, keyShare):
 			err = apply(shares, rest, ch)
 			if s := shares[rest]; err == nil && s != nil {
 				if err := checkShare(s, rest); err != nil {
@@ -125,7 +134,13 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 					ch.Deleted = true
 				}
 			}
-		} else {
+		case strings.HasPrefix(key, keyFarGone):
+			err = apply(gone, rest, ch)
+			if r := gone[rest]; err == nil && r != nil && r.Cluster == c.name {
+				delete(gone, rest) // it was ourselves who said so
+				ch.Deleted = true
+			}
+		default:
 			err = apply(far, rest, ch)
 		}
 		if err != nil {
@@ -148,6 +163,11 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 				groups = append(groups, []bus.Op{bus.Del(keyFar + key)})
 			}
 		}
+		for key := range c.m.farGone {
+			if gone[key] == nil {
+				groups = append(groups, []bus.Op{bus.Del(keyFarGone + key)})
+			}
+		}
 	}
 	b, err := json.Marshal(to)
 	if err != nil {
@@ -157,8 +177,9 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 		return err
 	}
-	c.m.given, c.m.far, c.have = shares, far, to
+	c.m.given, c.m.far, c.m.farGone, c.have = shares, far, gone, to
 	c.m.effect()
+	c.revoked.Set(c.m.revoked())
 	loop.Poke(c.wake)
 	return nil
 }

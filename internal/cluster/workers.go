@@ -89,6 +89,9 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	if c.lambda > 0 && w.lambda > c.lambda {
 		reply.Interval = int(c.lambda / time.Millisecond)
 	}
+	// Who trusts something else has not heard of a rotation, or was away for all of
+	// it.
+	reply.Renew = c.trusts != "" && w.Info.Trust != c.trusts && !reply.NeedStatus
 	reply.Want = c.desiredOf(name).Rev()
 	reply.Ack = w.inbox.AckFor(r)
 	return reply

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -61,7 +62,8 @@ type Engine struct {
 
 	kit *kit // set before loaded is closed
 
-	sessions sessions // their mutex is taken before mu
+	sessions sessions    // their mutex is taken before mu
+	revoked  pki.Revoked // keys of peers that do not count any more
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
@@ -126,6 +128,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 		return fmt.Errorf("store orders: %w", err)
 	}
 	fillPeers(&o)
+	e.revoke(o.Revoked)
 	e.kit.router.SetRoutes(o.Routes)
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
@@ -133,6 +136,13 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	e.board.setHave(o.Have)
 	e.replan()
 	return nil
+}
+
+// revoke refuses the peers whose keys do not count any more, and cuts what is open
+// to and from them.
+func (e *Engine) revoke(entries []string) {
+	e.revoked.Set(entries)
+	e.kit.router.PeersChanged()
 }
 
 // State says what changed after a number that an earlier State returned, or

@@ -64,14 +64,16 @@ func (i *identity) own() {
 func peerName(cluster, worker string) string { return pki.WorkerName(cluster, worker) }
 
 // peerAllowed refuses peers that are not workers: users and orchestrators have
-// certificates of the same authority.
-func peerAllowed(cs tls.ConnectionState) error {
-	s, err := pki.PeerSubject(cs)
-	if err != nil {
-		return err
+// certificates of the same authority; and workers whose keys were revoked.
+func peerAllowed(revoked *pki.Revoked) func(tls.ConnectionState) error {
+	return func(cs tls.ConnectionState) error {
+		s, err := pki.PeerSubject(cs)
+		if err != nil {
+			return err
+		}
+		if s.Role != pki.RoleWorker {
+			return fmt.Errorf("%s is not a worker", s)
+		}
+		return revoked.RefusesPeer(cs)
 	}
-	if s.Role != pki.RoleWorker {
-		return fmt.Errorf("%s is not a worker", s)
-	}
-	return nil
 }

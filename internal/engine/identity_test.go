@@ -61,14 +61,14 @@ func greet(t *testing.T, client, server *identity, name string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc.VerifyConnection = peerAllowed
+	sc.VerifyConnection = peerAllowed(nil)
 	cc, err := client.config()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cc = cc.Clone()
 	cc.ServerName = name
-	cc.VerifyConnection = peerAllowed
+	cc.VerifyConnection = peerAllowed(nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

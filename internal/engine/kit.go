@@ -23,6 +23,8 @@ type router interface {
 	Open(ctx context.Context) []*proxy.PortError
 	Close()
 	SetRoutes(routes []wire.Route)
+	// PeersChanged says that peers may be refused now that were not before.
+	PeersChanged()
 	// Reserve returns the loopback address of each port of a service, by port
 	// name, the same for as long as the worker lives.
 	Reserve(app, service string, ports []api.Port) (map[string]string, error)

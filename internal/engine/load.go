@@ -89,7 +89,7 @@ func (e *Engine) assemble() error {
 	}
 	k.ports = newPortPool(k.mark, p.free)
 	if k.router == nil {
-		r, err := newRouter(e, k.dir, k.config, e.log)
+		r, err := newRouter(e, &e.revoked, k.dir, k.config, e.log)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (e *Engine) assemble() error {
 	return nil
 }
 
-func newRouter(local proxy.Local, dir string, c wire.EngineConfig, log *slog.Logger) (*proxy.Router, error) {
+func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger) (*proxy.Router, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	idDir := filepath.Join(dir, wire.IdentityDir)
@@ -111,7 +111,7 @@ func newRouter(local proxy.Local, dir string, c wire.EngineConfig, log *slog.Log
 		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
 		StateFile: filepath.Join(dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,
-		TLS: id.config, PeerName: peerName, PeerAllowed: peerAllowed,
+		TLS: id.config, PeerName: peerName, PeerAllowed: peerAllowed(revoked),
 	})
 }
 
@@ -125,6 +125,7 @@ func (e *Engine) load(ctx context.Context) error {
 		fillPeers(&orders)
 		e.orders, e.known = orders.Orders, true
 		e.board.setHave(orders.Have)
+		e.revoke(orders.Revoked)
 		e.kit.router.SetRoutes(orders.Routes)
 	case errors.Is(err, os.ErrNotExist):
 	case errors.Is(err, errDamaged):

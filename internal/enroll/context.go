@@ -5,23 +5,38 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
+	"time"
 
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // EnsureContext writes the context file of a first administrator, whose
 // certificate create makes, if there is none, and corrects the server's address
-// in one that is there.
-func EnsureContext(path, server string, create func() (rest.ContextEntry, error)) error {
+// in one that is there. It is written anew where half of its certificate's life
+// is over, or where it does not trust the authorities ca (PEM) as they are now.
+// What somebody has put in its place, with a token or other certificates, stays.
+func EnsureContext(path, server, ca string, now time.Time, create func() (rest.ContextEntry, error)) error {
 	e, err := rest.ReadContext(path)
 	if _, statErr := os.Stat(path); err != nil && !errors.Is(statErr, os.ErrNotExist) {
 		return err // somebody's file, even if it cannot be read
 	}
-	if err != nil {
-		if e, err = create(); err != nil {
+	stale := false
+	if err == nil && e.Cert != "" {
+		renewAt, cerr := pki.RenewAtOf(e.Cert)
+		stale = cerr == nil && !now.Before(renewAt) || strings.TrimSpace(e.CA) != strings.TrimSpace(ca)
+	}
+	if err != nil || stale {
+		next, err := create()
+		if err != nil {
 			return fmt.Errorf("making the administrator's certificate: %w", err)
 		}
+		if stale {
+			next.Name = e.Name
+		}
+		e = next
 	} else if e.Server == server {
 		return nil
 	}

@@ -2,8 +2,6 @@ package enroll
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +33,10 @@ const (
 // Ledger keeps the tokens of a root or a cluster.
 type Ledger struct {
 	Store bus.Store
-	// ServerName and Pin go into join tokens: whom the node must meet.
-	ServerName, Pin string
+	// ServerName goes into join tokens: whom the node must meet. Pin and NextPin
+	// are asked each time: see pki.Authority.
+	ServerName   string
+	Pin, NextPin func() string
 }
 
 type bearerRecord struct {
@@ -52,10 +52,11 @@ func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []stri
 	if ttl <= 0 {
 		ttl = JoinTTL
 	}
-	tok, rec, err := pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin, ttl, now)
+	tok, rec, err := pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin(), ttl, now)
 	if err != nil {
 		return wire.TokenReply{}, err
 	}
+	tok = tok.Follow(l.NextPin())
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return wire.TokenReply{}, err
@@ -163,12 +164,6 @@ func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.P
 	// A part of the hash names the token: enough to tell it from others, useless
 	// for anything else.
 	return rest.Principal{Who: access.Who{Name: "token/" + hash[:8], Admin: true}, Left: rec.Expires.Sub(now)}, nil
-}
-
-// KeyHash identifies a node's TLS key (PKIX DER) in its registration.
-func KeyHash(public []byte) string {
-	sum := sha256.Sum256(public)
-	return hex.EncodeToString(sum[:])
 }
 
 // IsName says whether s can name a node: a DNS label, so that it is also a part

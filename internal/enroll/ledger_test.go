@@ -20,7 +20,7 @@ func newLedger(t *testing.T) (*Ledger, *bus.MemStore, time.Time) {
 		t.Fatal(err)
 	}
 	store := bus.NewMemStore()
-	return &Ledger{Store: store, ServerName: pki.RootName, Pin: ca.Pin()}, store, now
+	return &Ledger{Store: store, ServerName: pki.RootName, Pin: ca.Pin, NextPin: ca.NextPin}, store, now
 }
 
 func request(token, key string) wire.JoinRequest {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +41,10 @@ type Node struct {
 	Stdin     io.Reader
 	Areas     []string
 	Version   string
-	// Public is the node's TLS key (PKIX DER); Save stores the certificate for it.
-	Public []byte
-	Save   func(r wire.JoinReply) error
+	// Public is the node's TLS key (PKIX DER) in a folder, made at its first call;
+	// Save stores the certificate for it there.
+	Public func(dir string) ([]byte, error)
+	Save   func(dir string, r wire.JoinReply) error
 	// Warn is told what is unwise but works.
 	Warn func(string)
 }
@@ -63,15 +66,89 @@ func Joined(dir string) (wire.JoinReply, error) {
 	return r, wire.CheckVersion(path, r.V)
 }
 
-// Join returns the node's identity: the one it has, or a new one for its token.
-func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
-	have, err := Joined(n.Dir)
-	if err == nil {
-		return have, nil
+// SaveJoined stores where the tier above is and what it said.
+func SaveJoined(dir string, r wire.JoinReply) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
 	}
-	if !errors.Is(err, os.ErrNotExist) {
+	if err := atomicfile.Write(filepath.Join(dir, joinedFile), b, 0o600); err != nil {
+		return fmt.Errorf("storing this node's registration: %w", err)
+	}
+	return nil
+}
+
+// maxAddrs bounds the addresses of one server that are remembered.
+const maxAddrs = 16
+
+// Moved is what a renewal said, with the addresses that were known before behind
+// those that it names: whichever of them is right, it is among them.
+func Moved(before, now wire.JoinReply) wire.JoinReply {
+	now.Link, now.API = union(now.Link, before.Link), union(now.API, before.API)
+	return now
+}
+
+func union(first, then []string) []string {
+	out := slices.Clone(first)
+	for _, a := range then {
+		if !slices.Contains(out, a) && len(out) < maxAddrs {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// APIAddrs are the addresses of the HTTP interface of the tier above. Where they
+// are not known they are guessed from those of its link; port is the usual one.
+func APIAddrs(r wire.JoinReply, link []string, port string) []string {
+	if len(r.API) > 0 {
+		if _, p, err := net.SplitHostPort(r.API[0]); err == nil {
+			port = p
+		}
+	}
+	var guessed []string
+	for _, a := range link {
+		if host, _, err := net.SplitHostPort(a); err == nil {
+			guessed = append(guessed, net.JoinHostPort(host, port))
+		}
+	}
+	return union(r.API, guessed)
+}
+
+// Join returns the node's identity: the one it has, or a new one for its token.
+// A node that was refused for good (MarkRefused) joins anew with a token; as long
+// as that does not work it keeps the identity that it has.
+func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
+	if err := n.finishSwap(); err != nil {
+		return wire.JoinReply{}, err
+	}
+	have, err := Joined(n.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return n.join(ctx)
+	}
+	if err != nil || n.TokenFile == "" {
 		return have, err
 	}
+	mark, marked, err := n.refused()
+	if err != nil || !marked {
+		return have, err
+	}
+	reply, err := n.rejoin(ctx, mark)
+	if err != nil {
+		n.warn("this node was refused (" + mark.Problem.Title + ") and could not join again: " + err.Error())
+		return have, nil
+	}
+	return reply, nil
+}
+
+func (n Node) warn(text string) {
+	if n.Warn != nil {
+		n.Warn(text)
+	}
+}
+
+// join makes a new identity for the token.
+func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	if n.TokenFile == "" {
 		return have, wire.Problemf(0, "no-token", "make one ("+howTo(n.Kind)+") and pass it with --token-file FILE",
 			"this "+n.Kind+" has not joined yet", "%s holds no identity, and no token was given", n.Dir)
@@ -85,8 +162,8 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 	if err != nil {
 		return have, err
 	}
-	if warning != "" && n.Warn != nil {
-		n.Warn(warning)
+	if warning != "" {
+		n.warn(warning)
 	}
 	if err := tok.CheckKind(n.Kind); err != nil {
 		return have, err
@@ -102,10 +179,14 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 	if err != nil {
 		return have, err
 	}
+	public, err := n.Public(n.Dir)
+	if err != nil {
+		return have, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Dir, tok)), wire.JoinRequest{
-		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: n.Public,
+		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: public,
 		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
 	})
 	if err != nil {
@@ -114,18 +195,11 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 	if err := wire.CheckVersion("the answer to the join request", reply.V); err != nil {
 		return have, err
 	}
-	if err := n.Save(reply); err != nil {
-		return have, err
-	}
-	b, err := json.Marshal(reply)
-	if err != nil {
+	if err := n.Save(n.Dir, reply); err != nil {
 		return have, err
 	}
 	// Last, because its presence says that all the rest is there.
-	if err := atomicfile.Write(filepath.Join(n.Dir, joinedFile), b, 0o600); err != nil {
-		return have, fmt.Errorf("storing this node's registration: %w", err)
-	}
-	return reply, nil
+	return reply, SaveJoined(n.Dir, reply)
 }
 
 // joinClock is the time for a node that has no certificate yet: by its own clock,

@@ -128,26 +128,27 @@ func clusterOf(cert *x509.Certificate, key *ecdsa.PrivateKey) (string, error) {
 // Cluster is the name of the cluster.
 func (c *ClusterAuthority) Cluster() string { return c.cluster }
 
-func (c *ClusterAuthority) roots() []*x509.Certificate { return c.current.Load().roots }
+// Roots are the certificates of the root CA: see Authority.Certs.
+func (c *ClusterAuthority) Roots() []*x509.Certificate { return c.current.Load().roots }
 
 // Pool holds the root CA, for verifying peers.
-func (c *ClusterAuthority) Pool() *x509.CertPool { return poolOf(c.roots()) }
+func (c *ClusterAuthority) Pool() *x509.CertPool { return poolOf(c.Roots()) }
 
 // PEM is the certificate of the root CA; of both while it is rotated.
-func (c *ClusterAuthority) PEM() string { return certPEM(c.roots()...) }
+func (c *ClusterAuthority) PEM() string { return certPEM(c.Roots()...) }
 
 // Pin is the SHA-256 of the root CA's public key, in hex: what a token of this
 // cluster carries.
-func (c *ClusterAuthority) Pin() string { return pinOf(c.roots()[0]) }
+func (c *ClusterAuthority) Pin() string { return pinOf(c.Roots()[0]) }
 
 // NextPin is Pin of the next CA, "" while the root's authority is not rotated.
-func (c *ClusterAuthority) NextPin() string { return nextPin(c.roots()) }
+func (c *ClusterAuthority) NextPin() string { return nextPin(c.Roots()) }
 
 // RootID is Authority.ID of the root above.
-func (c *ClusterAuthority) RootID() string { return rootID(c.roots()[0]) }
+func (c *ClusterAuthority) RootID() string { return rootID(c.Roots()[0]) }
 
 // TrustID names what is trusted: see Identity.TrustID.
-func (c *ClusterAuthority) TrustID() string { return trustID(c.roots()) }
+func (c *ClusterAuthority) TrustID() string { return trustID(c.Roots()) }
 
 // Cert is the certificate of the cluster's authority that lasts longest. The
 // caller must not change it.

@@ -25,6 +25,9 @@ type Identity struct {
 	// Clock says what time it is when certificates are verified; nil is the
 	// machine's. Set it, if at all, before the first use.
 	Clock *Clock
+	// Revoked are keys that no peer may have; nil: none. Set it, if at all, before
+	// the first use.
+	Revoked *Revoked
 
 	dir     string
 	current atomic.Pointer[credentials]
@@ -36,6 +39,7 @@ type credentials struct {
 	leaf    *x509.Certificate
 	roots   []*x509.Certificate
 	pool    *x509.CertPool // of roots
+	issuers string         // PEM of the chain without the leaf
 	// client is sent to servers: leaf and what leads to the root. server has the
 	// root CA too, so that a node with only a pin can find it there.
 	client, server *tls.Certificate
@@ -136,7 +140,7 @@ func newCredentials(key *ecdsa.PrivateKey, data []byte) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &credentials{subject: subject, leaf: leaf, roots: roots, pool: poolOf(roots)}
+	c := &credentials{subject: subject, leaf: leaf, roots: roots, pool: poolOf(roots), issuers: certPEM(chain[1:]...)}
 	c.client = &tls.Certificate{Certificate: rawOf(chain), PrivateKey: key, Leaf: leaf}
 	c.server = &tls.Certificate{Certificate: append(rawOf(chain), rawOf(roots)...), PrivateKey: key, Leaf: leaf}
 	return c, nil
@@ -176,6 +180,9 @@ func (id *Identity) Subject() Subject { return id.current.Load().subject }
 
 // Leaf is the certificate in use now. The caller must not change it.
 func (id *Identity) Leaf() *x509.Certificate { return id.current.Load().leaf }
+
+// Issuers is the PEM of what leads from this identity's certificate to the root.
+func (id *Identity) Issuers() string { return id.current.Load().issuers }
 
 // RootID is Authority.ID of the root that this identity belongs to.
 func (id *Identity) RootID() string { return rootID(id.current.Load().roots[0]) }

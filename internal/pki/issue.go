@@ -147,6 +147,29 @@ func usable(ca *x509.Certificate, now time.Time) error {
 	return nil
 }
 
+// ExpiresOf is when the first certificate of a PEM chain that an authority of
+// this package made expires; zero for what is none.
+func ExpiresOf(chain string) time.Time {
+	m, err := parsePEM([]byte(chain))
+	if err != nil || len(m.certs) == 0 {
+		return time.Time{}
+	}
+	return m.certs[0].NotAfter
+}
+
+// RenewAtOf is when half of the life of the first certificate of a PEM chain is
+// over.
+func RenewAtOf(chain string) (time.Time, error) {
+	m, err := parsePEM([]byte(chain))
+	if err == nil && len(m.certs) == 0 {
+		err = errors.New("there is no certificate")
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return halfLife(m.certs[0]), nil
+}
+
 // pinOf is the hash by which a token names an authority: of its public key, so
 // that it outlives a renewed certificate.
 func pinOf(ca *x509.Certificate) string {

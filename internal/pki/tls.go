@@ -30,13 +30,14 @@ func (id *Identity) ServerTLS(clientAuth tls.ClientAuthType) *tls.Config {
 func (id *Identity) LiveServerTLS(clientAuth tls.ClientAuthType, admit func(tls.ConnectionState) error) *tls.Config {
 	now := func() *tls.Config {
 		cfg := id.ServerTLS(clientAuth)
-		if admit != nil {
-			cfg.VerifyConnection = func(cs tls.ConnectionState) error {
-				if len(cs.VerifiedChains) == 0 {
-					return nil // none was shown, where none is demanded
-				}
-				return admit(cs)
+		cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+			if len(cs.VerifiedChains) == 0 {
+				return nil // none was shown, where none is demanded
 			}
+			if err := id.Revoked.RefusesPeer(cs); err != nil || admit == nil {
+				return err
+			}
+			return admit(cs)
 		}
 		return cfg
 	}
@@ -73,6 +74,9 @@ func (id *Identity) verifyServer(chain []*x509.Certificate, serverName string) e
 		})
 		return err
 	})
+	if err == nil {
+		err = id.Revoked.Refuses(chain)
+	}
 	return Explain(err, id.Clock.Now())
 }
 
@@ -168,6 +172,8 @@ func Explain(err error, now time.Time) error {
 		return fmt.Errorf("%w: the other side must renew its certificate; or set this machine's clock if it is not %s", err, now.UTC().Format(time.DateTime))
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("%w: the other side belongs to another root: check the address", err)
+	case errors.Is(err, ErrRevoked):
+		return fmt.Errorf("%w: it must join again with a new token", err)
 	case errors.As(err, new(x509.HostnameError)):
 		return fmt.Errorf("%w: another node answers at this address: check the address", err)
 	}

@@ -35,6 +35,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		return
 	}
 	defer d.conns.give()
+	keepPeer(raw)
 	conn, p, err := d.admit(ctx, raw)
 	if err != nil {
 		d.rejected.Add(1)
@@ -42,6 +43,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		cut(raw)
 		return
 	}
+	defer d.r.paths.add(conn, "")()
 	target, release, err := d.r.connectLocal(ctx, p.instance, p.port)
 	if err != nil {
 		d.refused.Add(1)

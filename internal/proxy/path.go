@@ -67,7 +67,10 @@ func (r *Router) connect(ctx context.Context, e *endpoint, port string, probe bo
 		return r.connectLocal(ctx, e.Instance, port)
 	}
 	conn, err := r.connectRemote(ctx, e, port, probe)
-	return conn, func() {}, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, r.paths.add(conn, e.Address), nil
 }
 
 // connectLocal opens a connection to an instance of this worker.
@@ -89,8 +92,8 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 }
 
 // connectRemote opens a stream to an instance of another worker.
-func (r *Router) connectRemote(ctx context.Context, e *endpoint, port string, probe bool) (_ net.Conn, err error) {
-	fail := func(b blame, step string, err error) (net.Conn, error) {
+func (r *Router) connectRemote(ctx context.Context, e *endpoint, port string, probe bool) (_ *tls.Conn, err error) {
+	fail := func(b blame, step string, err error) (*tls.Conn, error) {
 		return nil, &openError{
 			blame: r.blameFor(ctx, b), target: e.Instance + " at worker " + e.Worker,
 			err: fmt.Errorf("%s: %w", step, err), notNow: errors.As(err, new(notNowError)),
@@ -117,6 +120,7 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, port string, pr
 		_ = dialed.Close()
 		return fail(blameSelf, "reach its data port", fmt.Errorf("%T is no TCP connection", dialed))
 	}
+	keepPeer(tcp)
 	raw := strictConn{tcp}
 	// Both the time limit and the end of ctx cut off handshake and answer.
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })

@@ -27,15 +27,22 @@ var (
 	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 )
 
+// halfClosedIdle is how long a connection of which one direction has ended may be
+// silent in the other one before it is cut. A client that is gone may have left
+// no more than its end, and an instance need not notice that nobody reads.
+const halfClosedIdle = 10 * time.Minute
+
 // relay copies both ways until both have ended, and closes both connections. An
-// end of stream is passed on as a half-close. Where reading breaks, the other
-// side is cut off in a way that it can tell from an end. It reports whether
-// upstream broke by itself before a byte came from it.
+// end of stream is passed on as a half-close; what is silent for halfClosedIdle
+// after one is cut. Where reading breaks, the other side is cut off in a way that
+// it can tell from an end. It reports whether upstream broke by itself before a
+// byte came from it.
 func relay(client, upstream net.Conn) (broken bool) {
 	var (
 		first    sync.Once   // who was it that broke?
 		answered atomic.Bool // a byte came from upstream
 		refused  atomic.Bool // upstream stopped taking bytes
+		half     atomic.Bool // one direction has ended
 		wg       sync.WaitGroup
 	)
 	abort := func() {
@@ -43,7 +50,7 @@ func relay(client, upstream net.Conn) (broken bool) {
 		cut(upstream)
 	}
 	wg.Go(func() {
-		switch err := pump(upstream, client, nil); {
+		switch err := pump(upstream, client, nil, &half); {
 		case errors.Is(err, errRead):
 			first.Do(func() {})
 			abort()
@@ -51,7 +58,7 @@ func relay(client, upstream net.Conn) (broken bool) {
 			refused.Store(true)
 		}
 	})
-	err := pump(client, upstream, &answered)
+	err := pump(client, upstream, &answered, &half)
 	if errors.Is(err, errRead) {
 		first.Do(func() { broken = !answered.Load() })
 		abort()
@@ -77,10 +84,13 @@ var (
 // errWrite: which side broke is all that the caller decides on. An errWrite
 // ends only this direction: what dst sent before it went away is still to be
 // delivered by the other one, which meets the end of dst by itself.
-func pump(dst, src net.Conn, got *atomic.Bool) error {
+func pump(dst, src net.Conn, got, half *atomic.Bool) error {
 	small := smallBuffers.Get().(*[smallBuffer]byte)
 	defer smallBuffers.Put(small)
 	for {
+		if half.Load() {
+			bound(dst, src)
+		}
 		m, rerr := src.Read(small[:])
 		if m > 0 && got != nil {
 			got.Store(true)
@@ -98,6 +108,9 @@ func pump(dst, src net.Conn, got *atomic.Bool) error {
 		case rerr == nil:
 		case errors.Is(rerr, io.EOF):
 			closeWrite(dst)
+			if !half.Swap(true) {
+				bound(src, dst) // the other direction, which may be waiting already
+			}
 			return nil
 		case errors.Is(rerr, errWrite):
 			return errWrite
@@ -107,15 +120,26 @@ func pump(dst, src net.Conn, got *atomic.Bool) error {
 	}
 }
 
+// bound cuts what goes from src to dst short if nothing moves for halfClosedIdle.
+func bound(dst, src net.Conn) {
+	end := time.Now().Add(halfClosedIdle)
+	// An error means that it is closed, which is found out anyway.
+	_ = src.SetReadDeadline(end)
+	_ = dst.SetWriteDeadline(end)
+}
+
 // burst copies as long as much comes at a time. Its error is io.EOF at the end
 // of src, errWrite, or any other where src broke.
 func burst(dst, src net.Conn) error {
 	d, ok1 := dst.(*net.TCPConn)
 	s, ok2 := src.(*net.TCPConn)
 	if ok1 && ok2 {
-		_, err := io.CopyN(d, s, spliceBurst)
+		n, err := io.CopyN(d, s, spliceBurst)
 		if err == nil || errors.Is(err, io.EOF) {
 			return err
+		}
+		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil // something moved: see bound
 		}
 		return blameSplice(s)
 	}

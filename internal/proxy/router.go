@@ -27,6 +27,7 @@ type Router struct {
 	localDialer  *net.Dialer
 	remoteDialer *net.Dialer
 	inflight     inflight
+	paths        paths
 	entries      *entries
 	data         *dataPort
 	gateway      *gateway
@@ -315,6 +316,14 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 	// instead of kept.
 	for _, e := range gone {
 		e.retire()
+		r.doubt(e, true)
+	}
+	for _, s := range next.services {
+		for _, e := range s.all() {
+			if s.isSuspect(e) {
+				r.doubt(e, false)
+			}
+		}
 	}
 	r.entries.set(keys)
 	r.LocalChanged()

@@ -166,6 +166,13 @@ func (s *service) isEjected(e *endpoint) bool {
 	return e.health.Ejected()
 }
 
+// isSuspect: its cluster has not heard of its worker.
+func (s *service) isSuspect(e *endpoint) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.index >= 0 && s.view.Endpoints[e.index].Suspect
+}
+
 // setHealth replaces the health of an endpoint and returns whether it was
 // ejected before.
 func (s *service) setHealth(e *endpoint, why string, next func(route.Health) route.Health) (was bool) {

@@ -57,6 +57,9 @@ type Backend interface {
 	Sites
 	Looking
 	People
+	Renewing
+	Leaving
+	Certifying
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -179,32 +178,8 @@ func JoinAt(ctx context.Context, addrs []string, tlsConf *tls.Config, req wire.J
 	if err != nil {
 		return wire.JoinReply{}, fmt.Errorf("join: encode the request: %w", err)
 	}
-	if len(addrs) == 0 {
-		return wire.JoinReply{}, errors.New("join: no address to join at")
-	}
-	var failed []error
-	for _, addr := range addrs {
-		var reply wire.JoinReply
-		err := joinOne(ctx, addr, tlsConf, body, &reply)
-		if err == nil {
-			return reply, nil
-		}
-		failed = append(failed, fmt.Errorf("join at %s: %w", addr, err))
-		var p *wire.Problem
-		refused := errors.As(err, &p) && p.Status >= 400 && p.Status < 500 &&
-			p.Status != http.StatusMisdirectedRequest && p.Status != http.StatusTooManyRequests
-		if refused || ctx.Err() != nil {
-			break
-		}
-	}
-	return wire.JoinReply{}, errors.Join(failed...)
-}
-
-func joinOne(ctx context.Context, addr string, tlsConf *tls.Config, body []byte, reply *wire.JoinReply) error {
-	c, err := newClient("https://"+addr, tlsConf.Clone())
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return c.do(ctx, call{method: http.MethodPost, path: "/v1/join", body: body, contentType: "application/json"}, reply)
+	return firstOf(ctx, "join", addrs, tlsConf, func(c *Client) (reply wire.JoinReply, err error) {
+		err = c.do(ctx, call{method: http.MethodPost, path: "/v1/join", body: body, contentType: "application/json"}, &reply)
+		return reply, err
+	})
 }

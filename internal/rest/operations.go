@@ -110,6 +110,9 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerSites(api)
 	s.registerLooking(api)
 	s.registerPeople(api)
+	s.registerRenewing(api)
+	s.registerLeaving(api)
+	s.registerCertifying(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil

@@ -78,6 +78,7 @@ type Server struct {
 	joins     *sources // of join requests
 	guesses   *sources // of refused credentials
 	trusted   trusted
+	renewals  *sources // of requests to renew
 	mux       *http.ServeMux
 	metrics   Metrics // nil: none
 	spec      []byte  // OpenAPI document
@@ -109,7 +110,8 @@ func New(o Options) (*Server, error) {
 		backend: o.Backend, authorize: o.Authorize, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
 		joins: newSources(joinsPerSecond, joinBurst), guesses: newSources(guessesPerSecond, guessBurst),
 		refusals: newSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
-		mux: http.NewServeMux(), metrics: o.Metrics,
+		renewals: newSources(renewalsPerSecond, renewalBurst),
+		mux:      http.NewServeMux(), metrics: o.Metrics,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

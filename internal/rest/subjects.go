@@ -49,3 +49,13 @@ func (in *dropInput) subject() (on, detail string) {
 }
 
 func (in *conflictInput) subject() (on, detail string) { return "conflict/" + in.ID, "" }
+
+func (in *caInput) subject() (on, detail string) {
+	detail = in.Body.Step
+	if in.Body.Force {
+		detail += " by force"
+	}
+	return "ca", detail
+}
+
+func (in *renewInput) subject() (on, detail string) { return "node/" + in.Body.Name, "" }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -25,6 +27,10 @@ type core struct {
 	store  bus.Store
 	// link is the connection by which a cluster can be reached.
 	link func(cluster string) (bus.Conn, error)
+	// renew answers a cluster that wants its certificate renewed; nil: nobody does.
+	renew func(ctx context.Context, cluster string, q wire.RenewRequest) (wire.JoinReply, error)
+
+	revoked pki.Revoked // the keys of clusters that do not count any more
 
 	wake    chan struct{} // a pass is wanted
 	started time.Time
@@ -36,7 +42,8 @@ type core struct {
 	isolation life.Isolation
 	changed   chan struct{} // closed and replaced at each change that people may wait for
 	stops     map[string]func()
-	stale     bool // a write may or may not have been stored: the model must be read again
+	trusts    string // the authorities that are to be trusted, by name
+	stale     bool   // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -44,7 +51,11 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
 	c.m, c.started, c.lastPass, c.planned = newModel(deadAfter), now, now, loop.Tick
 	c.stops = map[string]func(){}
-	return c.m.read(ctx, c.store, now)
+	if err := c.m.read(ctx, c.store, now); err != nil {
+		return err
+	}
+	c.revoked.Set(c.m.ownRevoked())
+	return nil
 }
 
 // read adds all that is stored to the model.
@@ -89,6 +100,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		}
 	}
 	c.m, c.stale = next, false
+	c.revoked.Set(c.m.ownRevoked())
 	return nil
 }
 
@@ -257,6 +269,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 	return exchange.Desired{Store: c.store, Parts: []exchange.Part{
 		{Prefix: keyShare + name + ".", As: "share."},
 		{Prefix: keyRoute, As: "route."},
+		{Prefix: keyRevoked, As: "revoked."},
 	}}
 }
 
@@ -278,9 +291,18 @@ func (c *core) serve(name string) error {
 		},
 	}
 	s := exchange.ClusterSubjects()
-	stop, err := u.Serve(s.Report, s.Fetch)
+	stopExchange, err := u.Serve(s.Report, s.Fetch)
 	if err != nil {
 		return err
+	}
+	stopRenewals, err := c.serveRenewals(&u)
+	if err != nil {
+		stopExchange()
+		return err
+	}
+	stop := func() {
+		stopRenewals()
+		stopExchange()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -288,8 +310,8 @@ func (c *core) serve(name string) error {
 	return nil
 }
 
-// stopServing ends what serve began, for all clusters.
-func (c *core) stopServing() {
+// stopServingAll ends what serve began, for all clusters.
+func (c *core) stopServingAll() {
 	c.mu.Lock()
 	stops := c.stops
 	c.stops = map[string]func(){}
@@ -321,6 +343,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		}
 	}
 	reply.NeedStatus = cl.agg == nil
+	reply.Renew = c.trusts != "" && cl.agg != nil && cl.agg.Trust != c.trusts
 	before := cl.inbox.Ack()
 	for _, ch := range cl.inbox.Accept(r) {
 		changed = true
@@ -351,6 +374,9 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 
 // take takes over one change of what a cluster reports, and tells people.
 func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
+	if strings.HasPrefix(ch.Key, upRevoked) {
+		return cl.takeRevoked(ch)
+	}
 	if ok, err := c.takeLocal(cl, ch, now); ok {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -24,6 +25,8 @@ const (
 	keyRoute     = "route."   // + app.service: wire.Route, for all clusters
 	keyNamespace = "ns."      // + name: wire.Namespace
 	keyCluster   = "cluster." // + name: clusterRecord
+	keyGone      = "gone."    // + hash of a key: enroll.Gone, of clusters
+	keyRevoked   = "revoked." // + who says so.hash of a key: wire.Revocation, for all clusters
 )
 
 // clusterRecord is what is kept about a cluster over restarts.
@@ -37,6 +40,10 @@ type clusterRecord struct {
 	KeyHash string `json:"key_hash"`
 	// Cordon is set while the cluster is given nothing new.
 	Cordon *wire.Cordon `json:"cordon,omitempty"`
+	// Expires is when the last certificate that it was given does.
+	Expires time.Time `json:"expires,omitzero"`
+	// Revoked since: its key does not count any more, and it has to join again.
+	Revoked time.Time `json:"revoked,omitzero"`
 }
 
 // cluster is a registered cluster: what is stored, and what is known of it now.
@@ -56,6 +63,8 @@ type cluster struct {
 	over      int // reported changes that were too many, as far as that was said
 	seen      map[wire.InstanceID]*wire.Reported
 	sites
+	revoked map[string]wire.Revocation // what it says about keys of its workers, by hash
+	renewed time.Time                  // when it was certified last by this process
 	// refused says until when it is not asked again for a service.
 	refused map[string]refusal
 }
@@ -76,6 +85,8 @@ type model struct {
 	clusters map[string]*cluster
 	// namespaces that have a record; see hasNamespace.
 	namespaces map[string]*wire.Namespace
+	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
+	revoked    map[string]*wire.Revocation // what all clusters are told
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
@@ -87,12 +98,13 @@ type model struct {
 func newModel(deadAfter time.Duration) *model {
 	return &model{
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
-		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{}, deadAfter: deadAfter,
+		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
+		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter,
 	}
 }
 
 func newCluster(rec clusterRecord, now time.Time) *cluster {
-	return &cluster{clusterRecord: rec, heard: now, lambda: maxLambda, seen: map[string]*wire.Reported{}, refused: map[string]refusal{}}
+	return &cluster{clusterRecord: rec, heard: now, lambda: maxLambda, seen: map[string]*wire.Reported{}, revoked: map[string]wire.Revocation{}, refused: map[string]refusal{}}
 }
 
 // load adds one stored entry to the model.
@@ -109,6 +121,10 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.Decode(e, m.routes, rest)
 	case keyNamespace:
 		return records.Decode(e, m.namespaces, rest)
+	case keyGone:
+		return records.Decode(e, m.gone, rest)
+	case keyRevoked:
+		return records.Decode(e, m.revoked, rest)
 	case keyCluster:
 		recs := map[string]*clusterRecord{}
 		if err := records.Decode(e, recs, rest); err != nil {
@@ -128,6 +144,8 @@ type tx struct {
 	whys   map[wire.InstanceID]*place.Record
 	shares map[string]*wire.Share
 	routes map[string]*wire.Route
+	// revoked is what all clusters are told about keys.
+	revoked map[string]*wire.Revocation
 	// touched are the keys of insts by app.service.
 	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
@@ -142,7 +160,7 @@ func (m *model) begin() *tx {
 	return &tx{
 		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
-		touched: map[string]map[wire.InstanceID]struct{}{},
+		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{},
 	}
 }
 
@@ -250,6 +268,9 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	if err := records.AppendEach(&groups, keyRoute, t.routes); err != nil {
 		return nil, err
 	}
+	if err := records.AppendEach(&groups, keyRevoked, t.revoked); err != nil {
+		return nil, err
+	}
 	return groups, records.AppendEach(&groups, keyApp, t.apps)
 }
 
@@ -260,6 +281,7 @@ func (t *tx) done() {
 	t.m.index = nil
 	records.Merge(t.m.shares, t.shares)
 	records.Merge(t.m.routes, t.routes)
+	records.Merge(t.m.revoked, t.revoked)
 }
 
 func instanceID(app, svc string, ordinal int) wire.InstanceID {

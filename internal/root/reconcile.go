@@ -27,6 +27,7 @@ const (
 // now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
+	t.orphans()
 	t.lostAndFound(now)
 	for _, i := range t.instances("") {
 		t.takeBack(*i, now)
@@ -53,6 +54,7 @@ func (m *model) step(now time.Time) *tx {
 	t.place(now)
 	t.delegate()
 	t.route(now)
+	t.revoke()
 	t.finish()
 	return t
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -50,9 +49,14 @@ type Root struct {
 	ledger *enroll.Ledger
 	clock  *pki.Clock
 
-	joining sync.Mutex // taken before core.mu
-	cancel  context.CancelFunc
-	work    sync.WaitGroup
+	desk      *enroll.Desk
+	lookAtOwn chan struct{} // the own certificate may have to be renewed
+
+	joining  sync.Mutex // taken before core.mu
+	rotating sync.Mutex // a step of a rotation at a time; taken before owning
+	owning   sync.Mutex // taken before core.mu
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
 }
 
 // Start starts a root; the first time it makes its authority. The caller must
@@ -67,21 +71,25 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := errors.Join(enroll.Free(o.LinkAddr, "--link"), enroll.Free(o.APIAddr, "--api")); err != nil {
 		return nil, err
 	}
-	r := &Root{opts: o, clock: pki.OpenClock(o.Dir)}
+	r := &Root{opts: o, clock: pki.OpenClock(o.Dir), desk: enroll.NewDesk(pki.RootName), lookAtOwn: make(chan struct{}, 1)}
 	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock.Now()); err != nil {
 		return nil, err
 	}
 	r.clock.Own(r.ca.Certs()[0])
-	if r.id, err = r.identity(); err != nil {
+	if err := r.ownCert(); err != nil {
 		return nil, err
 	}
 	r.server, err = bus.StartRoot(ctx, bus.RootOptions{
-		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, nil),
+		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, r.admitCluster),
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.core = &core{log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), link: r.server.Cluster}
+	r.core = &core{
+		log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), link: r.server.Cluster,
+		renew: r.renewCluster, trusts: r.ca.TrustID(),
+	}
+	r.id.Revoked = &r.revoked
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -92,7 +100,10 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}
 	r.Log = &people.Log{Store: r.store, Now: r.clock.Now}
-	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin()}
+	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin}
+	if err := r.reconcileGone(ctx); err != nil {
+		return nil, err
+	}
 	r.server.OnLink(r.onLink)
 	for _, name := range records.SortedKeys(r.m.clusters) {
 		if err := r.serve(name); err != nil {
@@ -106,53 +117,8 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	r.cancel = cancel
 	passes := loop.Loop{Wake: r.wake, Pass: r.pass, Pause: r.pause, Log: r.log}
 	r.work.Go(func() { passes.Run(run) })
+	r.work.Go(func() { r.keepOwn(run) })
 	return r, nil
-}
-
-// identity is the root's own certificate, made anew where it is missing or would
-// not fit the addresses that the root is reached by.
-func (r *Root) identity() (*pki.Identity, error) {
-	public, err := pki.EnsureKey(r.opts.Dir)
-	if err != nil {
-		return nil, err
-	}
-	req := pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleRoot}, PublicKey: public, DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
-	for _, h := range r.opts.Advertise {
-		if ip := net.ParseIP(h); ip != nil {
-			req.IPs = append(req.IPs, ip)
-		} else {
-			req.DNSNames = append(req.DNSNames, h)
-		}
-	}
-	id, err := pki.LoadIdentity(r.opts.Dir)
-	if err == nil && r.clock.Now().Before(id.RenewAt()) && covers(id, req) {
-		return id, nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	chain, err := r.ca.Issue(req, r.clock.Now())
-	if err != nil {
-		return nil, fmt.Errorf("making the root's certificate: %w", err)
-	}
-	if err := pki.SaveIdentity(r.opts.Dir, chain, r.ca.PEM()); err != nil {
-		return nil, err
-	}
-	return pki.LoadIdentity(r.opts.Dir)
-}
-
-func covers(id *pki.Identity, req pki.LeafRequest) bool {
-	for _, name := range req.DNSNames {
-		if id.Leaf().VerifyHostname(name) != nil {
-			return false
-		}
-	}
-	for _, ip := range req.IPs {
-		if id.Leaf().VerifyHostname(ip.String()) != nil {
-			return false
-		}
-	}
-	return true
 }
 
 func (r *Root) serveAPI() (err error) {
@@ -173,13 +139,6 @@ func (r *Root) serveAPI() (err error) {
 // ContextFile is where a first start leaves the administrator's context.
 func (r *Root) ContextFile() string { return filepath.Join(r.opts.Dir, "context.yaml") }
 
-func (r *Root) writeContext() error {
-	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], func() (rest.ContextEntry, error) {
-		chain, key, err := r.ca.NewAdmin("admin", r.clock.Now())
-		return rest.ContextEntry{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
-	})
-}
-
 // apiAddrs and linkAddrs are the addresses by which others reach this root.
 func (r *Root) apiAddrs() []string  { return enroll.Reachable(r.opts.Advertise, r.api.Addr().String()) }
 func (r *Root) linkAddrs() []string { return enroll.Reachable(r.opts.Advertise, r.server.Addr()) }
@@ -191,8 +150,8 @@ func (r *Root) clusterToken(ctx context.Context, name string, ttl time.Duration)
 	r.mu.Lock()
 	taken := r.m.clusters[name]
 	r.mu.Unlock()
-	if taken != nil {
-		return wire.TokenReply{}, wire.Problemf(409, "name-taken", "choose another name", "the name is taken", "a cluster %s joined at %s", name, taken.Joined.Format(time.RFC3339))
+	if taken != nil && taken.Revoked.IsZero() {
+		return wire.TokenReply{}, wire.Problemf(409, "name-taken", "choose another name; or, if that one is gone for good: verge remove cluster/"+name, "the name is taken", "a cluster %s joined at %s", name, taken.Joined.Format(time.RFC3339))
 	}
 	return r.ledger.NewJoin(ctx, pki.KindCluster, name, r.apiAddrs(), ttl, r.clock.Now())
 }
@@ -206,14 +165,17 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		return wire.JoinReply{}, err
 	}
 	name := tok.Cluster
-	hash := enroll.KeyHash(q.PublicKey)
+	hash := pki.KeyHash(q.PublicKey)
 	// One join at a time, from the look at who is there to the note of who came.
 	b.joining.Lock()
 	defer b.joining.Unlock()
 	b.mu.Lock()
-	old := b.m.clusters[name]
+	old, gone := b.m.clusters[name], b.m.gone[hash]
 	b.mu.Unlock()
-	if old != nil && old.KeyHash != hash {
+	if gone != nil {
+		return wire.JoinReply{}, gone.Problem("cluster "+gone.Name, againCluster(name)+", and start it with an empty data directory, so that it makes another key")
+	}
+	if old != nil && old.KeyHash != hash && old.Revoked.IsZero() {
 		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "make a token for another name: verge token create --cluster NAME", "the name is taken", "a cluster %s joined at %s, with another key", name, old.Joined.Format(time.RFC3339))
 	}
 	chain, err := b.ca.SignCluster(q.PublicKey, name, now)
@@ -224,10 +186,10 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	if err != nil {
 		return wire.JoinReply{}, fmt.Errorf("making the cluster's credentials: %w", err)
 	}
-	rec := clusterRecord{V: wire.Version, Name: name, Areas: q.Areas, Joined: now, Version: q.Version, KeyHash: hash}
+	rec := clusterRecord{V: wire.Version, Name: name, Areas: q.Areas, Joined: now, Version: q.Version, KeyHash: hash, Expires: pki.ExpiresOf(chain)}
 	b.mu.Lock()
 	if old != nil {
-		rec.Cordon = old.Cordon
+		rec.Cordon, rec.Joined = old.Cordon, old.Joined // it has joined again: what runs there is its own
 	}
 	data, err := json.Marshal(rec)
 	if err == nil {
@@ -255,11 +217,14 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		}
 		b.events.Add(time.Now(), tier, "cluster/"+name, "joined")
 		b.log.Info("a cluster joined", "cluster", name)
+	} else {
+		b.mu.Lock()
+		old.clusterRecord = rec
+		b.mu.Unlock()
+		b.events.Add(time.Now(), tier, "cluster/"+name, "joined again")
+		b.log.Info("a cluster joined again", "cluster", name)
 	}
-	return wire.JoinReply{
-		V: wire.Version, Chain: chain, CA: b.ca.PEM(), BusJWT: jwt,
-		Link: b.linkAddrs(), LinkName: pki.RootName, Cluster: name, Root: b.ca.ID(),
-	}, nil
+	return b.joined(name, chain, jwt), nil
 }
 
 // Addr is where people reach the root's HTTP interface.
@@ -295,7 +260,7 @@ func (r *Root) Close() {
 		cancel()
 	}
 	if r.core != nil && r.stops != nil {
-		r.stopServing()
+		r.stopServingAll()
 	}
 	if r.cancel != nil {
 		r.cancel()

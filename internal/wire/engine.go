@@ -48,6 +48,9 @@ type EngineOrders struct {
 	Have   Rev     `json:"have,omitzero"`
 	Orders []Order `json:"orders,omitempty"`
 	Routes []Route `json:"routes,omitempty"`
+	// Revoked are the keys of peers that do not count any more, as package pki
+	// names them (RevokedBy).
+	Revoked []string `json:"revoked,omitempty"`
 }
 
 // EngineState is what an engine says about itself.

@@ -25,6 +25,9 @@ func FuzzMessages(f *testing.F) {
 		`{"v":1,"e":"no","p":{"status":404,"code":"c","title":"t"}}`,
 		`{"session":"s","taken":1,"output":{"stdout":"eA==","ended":true,"exit":{"code":1,"at":"0001-01-01T00:00:00Z"},"why":"w"}}`,
 		`{"v":1,"have":{"n":1},"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
+		`{"v":1,"name":"w1","public_key":"AAEC","nats_key":"U","challenge":"x","signature":"AA=="}`,
+		`{"v":1,"j":{"v":1,"chain":"x","link":["a:1"],"api":["b:2"]},"p":{"status":403,"code":"node-removed"}}`,
+		`{"v":1,"until":"2026-01-02T03:04:05Z","cluster":"edge"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -36,6 +39,8 @@ func FuzzMessages(f *testing.F) {
 			{new(wire.Share), new(wire.Share)}, {new(wire.Order), new(wire.Order)},
 			{new(wire.InstanceStatus), new(wire.InstanceStatus)}, {new(wire.WorkerInfo), new(wire.WorkerInfo)},
 			{new(wire.Reported), new(wire.Reported)}, {new(wire.Aggregate), new(wire.Aggregate)},
+			{new(wire.RenewRequest), new(wire.RenewRequest)}, {new(wire.RenewReply), new(wire.RenewReply)},
+			{new(wire.Revocation), new(wire.Revocation)}, {new(wire.JoinReply), new(wire.JoinReply)},
 			{new(wire.EngineOrders), new(wire.EngineOrders)}, {new(wire.EngineState), new(wire.EngineState)},
 		} {
 			if json.Unmarshal(data, pair[0]) != nil {

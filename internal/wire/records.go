@@ -234,6 +234,10 @@ type WorkerInfo struct {
 	// Impaired is why nothing that the worker says about its instances counts now,
 	// such as that its engine does not answer; "" if it does.
 	Impaired string `json:"impaired,omitempty"`
+	// Trust names the root authorities that the worker trusts, Expires is when its
+	// certificate does.
+	Trust   string    `json:"trust,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
 	// Problems of the worker in words, at most some dozens: a port that is taken, a
 	// full disk. Empty means all is well.
 	Problems []string `json:"problems,omitempty"`
@@ -270,6 +274,12 @@ type Aggregate struct {
 	Disc *Disc `json:"disc,omitempty"`
 	// Site is what the operator says about the cluster as a whole.
 	Site Site `json:"site,omitzero"`
+	// Trust names the root authorities that the cluster trusts, Expires is when the
+	// certificate of its own authority does. Behind are the workers, away or not,
+	// that do not trust the same.
+	Trust   string    `json:"trust,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Behind  int       `json:"behind,omitempty"`
 }
 
 // MaxLabels is how many labels an Aggregate counts.

@@ -51,6 +51,9 @@ type ReportReply struct {
 	// Interval is the longest time to the next report in milliseconds, from now on;
 	// 0 leaves it as it is.
 	Interval int `json:"l,omitempty"`
+	// Renew asks the sender to renew its certificate now: who it is to trust has
+	// changed.
+	Renew bool `json:"rn,omitempty"`
 	// Refused says why the report was not accepted ("" if it was).
 	Refused string `json:"e,omitempty"`
 }

@@ -242,6 +242,9 @@ type JoinReply struct {
 	LinkName string   `json:"link_name"`
 	Cluster  string   `json:"cluster"`
 	Root     string   `json:"root"` // id of the root
+	// API are the addresses (host:port) of the HTTP interface, where a node renews
+	// that can no longer use the link.
+	API []string `json:"api,omitempty"`
 }
 
 // VersionView is the answer to /v1/version.

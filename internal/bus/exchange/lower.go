@@ -20,17 +20,17 @@ const maxAsks = 64
 
 // Subjects of one peer.
 type Subjects struct {
-	Report, Fetch, Nudge, Ask string
+	Report, Fetch, Renew, Nudge, Ask string
 }
 
 // WorkerSubjects are what worker id may use at its cluster (LOCAL account).
 func WorkerSubjects(id string) Subjects {
-	return Subjects{Report: "w." + id + ".report", Fetch: "w." + id + ".fetch", Nudge: "o." + id + ".nudge", Ask: "o." + id + ".ask"}
+	return Subjects{Report: "w." + id + ".report", Fetch: "w." + id + ".fetch", Renew: "w." + id + ".renew", Nudge: "o." + id + ".nudge", Ask: "o." + id + ".ask"}
 }
 
 // ClusterSubjects are what a cluster and its root use in the account they share.
 func ClusterSubjects() Subjects {
-	return Subjects{Report: "up.report", Fetch: "up.fetch", Nudge: "down.nudge", Ask: "down.ask"}
+	return Subjects{Report: "up.report", Fetch: "up.fetch", Renew: "up.renew", Nudge: "down.nudge", Ask: "down.ask"}
 }
 
 // DesiredStore is where a lower side keeps its desired state.
@@ -55,6 +55,9 @@ type Lower struct {
 	Status func(full bool) (json.RawMessage, error)
 	// OnReply, if set, is told the outcome of every exchange.
 	OnReply func(err error)
+	// Renew, if set, is called when the upper side asks for a renewal. It must not
+	// block.
+	Renew func()
 	// Min and Max are the bounds of λ: Min after a change, doubling to Max.
 	Min, Max time.Duration
 	// Timeout of one request; 0 is 5 s.
@@ -196,6 +199,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	r.acked, r.needStatus = reply.Ack, reply.NeedStatus
 	if reply.Interval > 0 {
 		r.longest = max(r.Min, time.Duration(reply.Interval)*time.Millisecond)
+	}
+	if reply.Renew && r.Lower.Renew != nil {
+		r.Lower.Renew()
 	}
 	if reply.Want != rep.Have {
 		if err := r.fetch(ctx, rep.Have); err != nil {

@@ -63,6 +63,11 @@ type Fake struct {
 	Tokens  []wire.TokenRequest
 	// Restarts are the requests that Restart got.
 	Restarts []wire.RestartRequest
+	// CAState is what CA says, Rotations what RotateCA got.
+	CAState   wire.CAView
+	Rotations []wire.CARotateRequest
+	// Renewals are the requests to Renew.
+	Renewals []wire.RenewRequest
 }
 
 var _ rest.Backend = (*Fake)(nil)

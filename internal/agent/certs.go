@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// clusterAPIPort is the usual port of a cluster's HTTP interface, for workers that
+// joined before they were told.
+const clusterAPIPort = "8473"
+
+// newRenewer keeps the worker's certificate valid. The engine sees the new one by
+// itself. conn is set before it runs.
+func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refused func(*wire.Problem)) *enroll.Renewer {
+	return &enroll.Renewer{
+		Clock: a.id.Clock, Log: a.log, Server: a.joined.LinkName, TLS: a.id.ClientTLS(a.joined.LinkName),
+		Held: func() enroll.Held {
+			return enroll.Held{Made: a.id.Leaf().NotBefore, RenewAt: a.id.RenewAt(), Expires: a.id.Leaf().NotAfter}
+		},
+		Request: wire.RenewRequest{V: wire.Version, Name: a.opts.Name, PublicKey: a.id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version()},
+		Prove:   func(text string) ([]byte, error) { return pki.Prove(dir, text) },
+		Link: func(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
+			return exchange.Renew(ctx, conn(), exchange.WorkerSubjects(a.opts.Name), req)
+		},
+		API: func() []string { return enroll.APIAddrs(*a.current.Load(), a.joined.Link, clusterAPIPort) },
+		Take: func(r wire.JoinReply) error {
+			if r.Cluster != a.joined.Cluster {
+				return fmt.Errorf("it is for cluster %q", r.Cluster)
+			}
+			if err := pki.SaveIdentity(dir, r.Chain, r.CA); err != nil {
+				return err
+			}
+			if err := a.id.Reload(); err != nil {
+				return err
+			}
+			a.id.Clock.Own(a.id.Leaf())
+			r = enroll.Moved(*a.current.Load(), r)
+			if err := enroll.SaveJoined(dir, r); err != nil {
+				return err
+			}
+			a.current.Store(&r)
+			loop.Poke(a.changed) // the cluster wants to know whom we trust now
+			return nil
+		},
+		Refused: func(p *wire.Problem) {
+			if err := enroll.MarkRefused(dir, *p, a.id.Leaf().RawSubjectPublicKeyInfo); err != nil {
+				a.log.Error("noting that this worker was refused", "error", err)
+			}
+			refused(p)
+		},
+	}
+}
+
+// end is what becomes of a worker that the cluster does not want any more. One
+// that was taken out ends what it runs, since that was placed elsewhere; one whose
+// key was revoked goes on, and may join again.
+func (a *Agent) end(ctx context.Context, p *wire.Problem) error {
+	if p.Code != wire.CodeRemoved {
+		return p
+	}
+	a.handing.Lock()
+	defer a.handing.Unlock()
+	a.mu.Lock()
+	o := assemble(wire.Rev{}, nil, nil, a.revoked)
+	a.mu.Unlock()
+	if err := a.hands.Apply(ctx, o); err != nil {
+		a.log.Error("ending what ran here; verge worker stop does it too", "error", err)
+	}
+	return p
+}
+
+// revokedEntry is what the engine is told for a key of the desired state about a
+// key that does not count any more; "" for any other.
+func revokedEntry(kind, key, cluster string) string {
+	switch kind {
+	case "revoked":
+		return pki.RevokedBy(cluster, key)
+	case "fargone":
+		by, hash, _ := strings.Cut(key, ".")
+		if by == "=" { // the root
+			by = ""
+		}
+		return pki.RevokedBy(by, hash)
+	}
+	return ""
+}
+
+// setRevoked has this process refuse the keys that do not count any more.
+func (a *Agent) setRevoked(entries map[string]struct{}) {
+	a.revoked = entries
+	a.peers.Set(records.SortedKeys(entries))
+}

@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// againWorker says how a worker joins again.
+const againWorker = "at the cluster: verge token create --worker"
+
+// ownCert makes the certificate of the cluster's server, and its operator's
+// context, again where half of their life is over or the cluster's authority has
+// changed. Who asks for it is a look at the clock away from knowing that nothing
+// is to be done.
+func (c *Cluster) ownCert() error {
+	now := c.clock.Now()
+	if c.id != nil && now.Before(c.id.RenewAt()) && now.After(c.id.Leaf().NotBefore) && c.id.TrustID() == c.ca.TrustID() && c.id.Issuers() == c.ca.Chain() {
+		return nil
+	}
+	public, err := pki.EnsureKey(c.opts.Dir)
+	if err != nil {
+		return err
+	}
+	chain, err := c.ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: c.name}, PublicKey: public}, now)
+	if err != nil {
+		return fmt.Errorf("renewing the cluster's own certificate: %w", err)
+	}
+	if err := pki.SaveIdentity(c.opts.Dir, chain, c.ca.PEM()); err != nil {
+		return err
+	}
+	if c.id == nil {
+		return nil
+	}
+	c.log.Info("the cluster's own certificate is renewed")
+	return c.id.Reload()
+}
+
+// keepOwn is ownCert and the operator's context, for the running cluster.
+func (c *Cluster) keepOwn() {
+	if err := errors.Join(c.ownCert(), c.writeContext()); err != nil {
+		c.log.Error("renewing what this cluster certifies for itself, it is tried again", "error", err)
+	}
+}
+
+// lookAtOwn calls keepOwn when that is due. It is called after every exchange.
+func (c *Cluster) lookAtOwn() {
+	now := c.clock.Now()
+	if next := c.ownDue.Load(); next != nil && now.Before(*next) && now.After(c.id.Leaf().NotBefore) {
+		return
+	}
+	c.keepOwn()
+	// What could not be done now is not tried at every exchange.
+	next := c.id.RenewAt()
+	if soon := now.Add(time.Hour); next.Before(soon) {
+		next = soon
+	}
+	c.ownDue.Store(&next)
+}
+
+// newRenewer keeps the certificate of the cluster's authority valid.
+func (c *Cluster) newRenewer(key bus.Key) *enroll.Renewer {
+	name := c.joined.Load().LinkName
+	return &enroll.Renewer{
+		Clock: c.clock, Log: c.log, Server: name, TLS: c.id.ClientTLS(name),
+		Held: func() enroll.Held {
+			return enroll.Held{Made: c.ca.Cert().NotBefore, RenewAt: c.ca.RenewAt(), Expires: c.ca.Cert().NotAfter}
+		},
+		Request: wire.RenewRequest{V: wire.Version, Name: c.name, PublicKey: c.ca.PublicKey(), NatsKey: key.Public(), Version: obs.Version()},
+		Prove:   func(text string) ([]byte, error) { return pki.ProveCluster(c.opts.Dir, text) },
+		Link: func(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
+			return exchange.Renew(ctx, c.up, exchange.ClusterSubjects(), req)
+		},
+		API:     func() []string { return c.joined.Load().API },
+		Take:    c.takeRenewal,
+		Refused: c.refusedByRoot,
+	}
+}
+
+// takeRenewal begins to use what the root certified: the authority first, then
+// what it signs for this process, and then the workers are told.
+func (c *Cluster) takeRenewal(r wire.JoinReply) error {
+	if r.Cluster != c.name {
+		return fmt.Errorf("it is for cluster %q", r.Cluster)
+	}
+	if err := pki.SaveCluster(c.opts.Dir, r.Chain, r.CA); err != nil {
+		return err
+	}
+	if err := c.ca.Reload(); err != nil {
+		return err
+	}
+	c.clock.Own(c.ca.Cert())
+	r = enroll.Moved(*c.joined.Load(), r)
+	if err := enroll.SaveJoined(c.opts.Dir, r); err != nil {
+		return err
+	}
+	c.joined.Store(&r)
+	c.keepOwn()
+	c.mu.Lock()
+	c.trusts, c.expires = c.ca.TrustID(), c.ca.Cert().NotAfter
+	c.nudgeAll() // their next report would bring it to them too
+	c.mu.Unlock()
+	loop.Poke(c.upChanged)
+	return nil
+}
+
+// refusedByRoot is a refusal that asking again does not change. The site goes on;
+// only where the root has placed elsewhere what runs here, it ends here.
+func (c *Cluster) refusedByRoot(p *wire.Problem) {
+	c.log.Error("the root refuses this cluster, the site goes on without it", "error", p.Error())
+	c.mu.Lock()
+	c.refused = p
+	c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, "the root refuses this cluster: "+p.Title+": "+p.Detail)
+	c.mu.Unlock()
+	if err := enroll.MarkRefused(c.opts.Dir, *p, c.ca.PublicKey()); err != nil {
+		c.log.Error("noting that the root refuses this cluster", "error", err)
+	}
+	if p.Code != wire.CodeRemoved && p.Code != wire.CodeRevoked {
+		return // a root that was restored from an older copy may know us again
+	}
+	if err := c.server.DropUpstream(); err != nil {
+		c.log.Error("ending the link to the root", "error", err)
+	}
+	if p.Code == wire.CodeRemoved {
+		// As if it had delegated nothing: everything here ends in order.
+		if err := (*rootDesired)(c.core).Take(context.Background(), true, nil, wire.Rev{}); err != nil {
+			c.log.Error("ending what the removed cluster ran", "error", err)
+		}
+	}
+}
+
+// Challenge implements rest.Backend.
+func (b backend) Challenge(context.Context) (wire.Challenge, error) { return b.desk.Challenge(), nil }
+
+// Renew implements rest.Backend: a worker that can no longer use the link.
+func (b backend) Renew(ctx context.Context, r wire.RenewRequest) (wire.JoinReply, error) {
+	err := b.desk.Check(r)
+	var reply wire.JoinReply
+	if err == nil {
+		reply, err = b.renewWorker(ctx, r.Name, r)
+	}
+	if err != nil {
+		b.log.Warn("a worker's renewal was refused", "name", r.Name, "error", err)
+	}
+	return reply, err
+}
+
+// renewWorker certifies the registered key of a worker again. name is proven, what
+// the request says about it counts only if it is the same.
+func (c *Cluster) renewWorker(ctx context.Context, name string, r wire.RenewRequest) (wire.JoinReply, error) {
+	now := c.clock.Now()
+	what := fmt.Sprintf("worker %.63s of cluster %s", name, c.name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Name != name {
+		return wire.JoinReply{}, wire.Problemf(403, "another-name", "ask for the own name", "the renewal is refused", "%s asks for the certificate of %.63q", what, r.Name)
+	}
+	if g := c.m.gone[pki.KeyHash(r.PublicKey)]; g != nil {
+		return wire.JoinReply{}, g.Problem(what, againWorker)
+	}
+	w := c.m.workers[name]
+	if w == nil {
+		return wire.JoinReply{}, enroll.Unknown(what, againWorker)
+	}
+	reg := enroll.Registered{What: what, Again: againWorker, KeyHash: w.KeyHash, NatsKey: w.PublicKey, Expires: w.expires(), Renewed: w.renewed}
+	if err := reg.MayRenew(r, now); err != nil {
+		return wire.JoinReply{}, err
+	}
+	reply, expires, err := c.certify(name, r.PublicKey, r.NatsKey, now)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	rec := w.workerRecord
+	rec.Expires = expires
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	// Before it is given: a certificate of which nobody knows could outlive its
+	// revocation.
+	if _, err := c.store.Put(ctx, keyWorker+name, data); c.wrote(err) != nil {
+		return wire.JoinReply{}, fmt.Errorf("storing the renewal of worker %s: %w", name, err)
+	}
+	w.workerRecord, w.renewed = rec, time.Now()
+	c.log.Info("a worker's certificate is renewed", "worker", name, "until", expires.UTC().Format(time.DateOnly))
+	return reply, nil
+}
+
+// expires is when the last certificate that the worker was given does.
+func (r *workerRecord) expires() time.Time {
+	if r.Expires.IsZero() {
+		return r.Joined.Add(pki.LeafTTL) // of before that was noted
+	}
+	return r.Expires
+}
+
+// certify makes all that a worker needs to be one.
+func (c *Cluster) certify(name string, public []byte, natsKey string, now time.Time) (wire.JoinReply, time.Time, error) {
+	chain, err := c.ca.Issue(pki.LeafRequest{
+		Subject:   pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: name},
+		PublicKey: public, DNSNames: []string{pki.WorkerName(c.name, c.m.peer(name))},
+	}, now)
+	if err != nil {
+		return wire.JoinReply{}, time.Time{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
+	}
+	jwt, err := c.server.AddWorker(name, natsKey)
+	if err != nil {
+		return wire.JoinReply{}, time.Time{}, fmt.Errorf("making the worker's credentials: %w", err)
+	}
+	return wire.JoinReply{
+		V: wire.Version, Chain: chain, CA: c.ca.PEM(), BusJWT: jwt, Link: c.linkAddrs(), LinkName: pki.ClusterName(c.name),
+		Cluster: c.name, Root: c.ca.RootID(), API: c.apiAddrs(),
+	}, pki.ExpiresOf(chain), nil
+}
+
+// admitWorker lets only workers of this cluster in to the link: everybody who was
+// ever certified under this root has a certificate that is valid here.
+func (c *Cluster) admitWorker(cs tls.ConnectionState) error {
+	s, err := pki.PeerSubject(cs)
+	if err == nil && (s.Role != pki.RoleWorker || s.Cluster != c.name) {
+		err = fmt.Errorf("%s is not a worker of cluster %s", s, c.name)
+	}
+	return err
+}
+
+// contextOf makes a context for the operator of this cluster.
+func (c *Cluster) contextOf() (rest.ContextEntry, error) {
+	chain, key, err := c.ca.NewAdmin("admin", c.clock.Now())
+	return rest.ContextEntry{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
+}

@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxGone bounds the keys that a cluster remembers not to count any more. Beyond
+// it those are forgotten whose certificates are of no use soonest.
+const maxGone = 4096
+
+// RemoveWorker implements rest.Backend.
+func (b backend) RemoveWorker(ctx context.Context, cluster, worker string, force bool) error {
+	if cluster != b.name {
+		return rest.Elsewhere("removing a worker of cluster "+cluster, "that cluster")
+	}
+	g, err := b.removeWorker(ctx, worker, force, b.clock.Now())
+	if err != nil {
+		return err
+	}
+	return b.shut(*g)
+}
+
+// RevokeWorker implements rest.Backend.
+func (b backend) RevokeWorker(ctx context.Context, cluster, worker string) error {
+	if cluster != b.name {
+		return rest.Elsewhere("revoking the key of a worker of cluster "+cluster, "that cluster")
+	}
+	g, err := b.revokeWorker(ctx, worker, b.clock.Now())
+	if err != nil {
+		return err
+	}
+	return b.shut(*g)
+}
+
+// shut ends the connection of a worker whose key does not count any more, and
+// refuses it from now on.
+func (c *Cluster) shut(g enroll.Gone) error {
+	if err := c.server.RevokeWorker(g.Name, g.NatsKey); err != nil {
+		return wire.Problemf(507, "not-stored", "do it again: as long as this fails the worker can still connect, though it is told nothing",
+			"the worker's credentials could not be revoked", "%v", err)
+	}
+	return nil
+}
+
+// reconcileGone does at a start what a crash may have kept shut from doing, and
+// forgets what is of no meaning any more.
+func (c *Cluster) reconcileGone(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var groups [][]bus.Op
+	now := c.clock.Now()
+	for _, hash := range records.SortedKeys(c.m.gone) {
+		g := c.m.gone[hash]
+		switch {
+		case now.After(g.Until):
+			groups = append(groups, forgetGone(hash))
+			delete(c.m.gone, hash)
+		case !c.server.Revoked(g.NatsKey):
+			if err := c.server.RevokeWorker(g.Name, g.NatsKey); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+		return fmt.Errorf("forgetting old revocations: %w", err)
+	}
+	return nil
+}
+
+func forgetGone(hash string) []bus.Op {
+	return []bus.Op{bus.Del(keyGone + hash), bus.Del(keyRevoked + hash), bus.Del(keyUp + upRevoked + hash)}
+}
+
+// RemoveCluster implements rest.Backend.
+func (b backend) RemoveCluster(context.Context, string, bool) error {
+	return rest.Elsewhere("removing a cluster", "the root")
+}
+
+// RevokeCluster implements rest.Backend.
+func (b backend) RevokeCluster(context.Context, string) error {
+	return rest.Elsewhere("revoking the key of a cluster", "the root")
+}
+
+func noWorker(cluster, name string) error {
+	return wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%.63s is not in cluster %s", name, cluster)
+}
+
+// removeWorker forgets a worker, whose key does not count any more and whose name
+// is free then. It is durable when it returns.
+func (c *core) removeWorker(ctx context.Context, name string, force bool, now time.Time) (*enroll.Gone, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, time.Now()); err != nil {
+		return nil, err
+	}
+	w := c.m.workers[name]
+	if w == nil {
+		return nil, noWorker(c.name, name)
+	}
+	if !force {
+		if err := c.m.mayRemove(name, w); err != nil {
+			return nil, err
+		}
+	}
+	g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
+	if err := c.note(ctx, w.KeyHash, g, bus.Del(keyWorker+name)); err != nil {
+		return nil, err
+	}
+	delete(c.m.workers, name)
+	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "removed")
+	c.log.Info("a worker was removed", "worker", name, "forced", force)
+	loop.Poke(c.wake)
+	return g, nil
+}
+
+// mayRemove says what would be lost.
+func (m *model) mayRemove(name string, w *worker) error {
+	again := "or remove it all the same, what it runs is placed elsewhere: verge remove worker/" + m.name + "/" + name + " --force"
+	n := 0
+	for _, i := range m.insts {
+		if i.Worker == name && i.State != wire.Terminated && i.State != wire.Failed {
+			n++
+		}
+	}
+	switch {
+	case n > 0:
+		return wire.Problemf(409, "worker-in-use", "have them placed elsewhere first: verge drain worker/"+m.name+"/"+name+"; "+again, "the worker is in use", "%d instances are placed on %s", n, name)
+	case w.connected && !w.suspect && w.Cordon == nil:
+		return wire.Problemf(409, "worker-connected", "drain it (verge drain worker/"+m.name+"/"+name+") or stop it (verge worker stop) first; "+again, "the worker is connected", "%s may be given something to run at any moment", name)
+	}
+	return nil
+}
+
+// revokeWorker makes the key of a worker count no more, and keeps the worker: who
+// joins again under its name is it.
+func (c *core) revokeWorker(ctx context.Context, name string, now time.Time) (*enroll.Gone, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, time.Now()); err != nil {
+		return nil, err
+	}
+	w := c.m.workers[name]
+	if w == nil {
+		return nil, noWorker(c.name, name)
+	}
+	if !w.Revoked.IsZero() {
+		return nil, wire.Problemf(409, "revoked-already", "let it join again ("+againWorker+"), or remove it: verge remove worker/"+c.name+"/"+name+" --force",
+			"the key was revoked before", "that of worker %s, at %s", name, w.Revoked.UTC().Format(time.RFC3339))
+	}
+	g := &enroll.Gone{V: wire.Version, Name: name, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
+	rec := w.workerRecord
+	rec.Revoked = now
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.note(ctx, w.KeyHash, g, bus.Put(keyWorker+name, data)); err != nil {
+		return nil, err
+	}
+	w.workerRecord, w.connected = rec, false
+	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "its key was revoked")
+	c.log.Info("the key of a worker was revoked", "worker", name)
+	loop.Poke(c.wake)
+	return g, nil
+}
+
+// note stores together that a key does not count any more, here, for the workers
+// and for the root, and what else happens to its holder. The mutex is held.
+func (c *core) note(ctx context.Context, hash string, g *enroll.Gone, also bus.Op) error {
+	group := []bus.Op{also}
+	r := &wire.Revocation{V: wire.Version, Until: g.Until, Cluster: c.name}
+	for _, err := range []error{
+		records.Append(&group, keyGone+hash, g), records.Append(&group, keyRevoked+hash, r), records.Append(&group, keyUp+upRevoked+hash, r),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	var full string
+	if len(c.m.gone) >= maxGone {
+		full = slices.MinFunc(records.SortedKeys(c.m.gone), func(a, b string) int {
+			return cmp.Or(c.m.gone[a].Until.Compare(c.m.gone[b].Until), cmp.Compare(a, b))
+		})
+		group = append(group, forgetGone(full)...)
+	}
+	if _, err := c.store.Commit(ctx, group...); c.wrote(err) != nil {
+		return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, then try again", "nothing was changed: it could not be stored", "%v", err)
+	}
+	delete(c.m.gone, full)
+	c.m.gone[hash] = g
+	c.revoked.Set(c.m.revoked())
+	c.nudgeAll()
+	loop.Poke(c.upChanged)
+	return nil
+}
+
+// nudgeAll asks all workers for a report, with which they fetch what is new. The
+// mutex is held.
+func (c *core) nudgeAll() {
+	for name := range c.m.workers {
+		if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
+			c.log.Debug("nudging", "worker", name, "error", err)
+		}
+	}
+}
+
+// revoked are all keys that do not count any more, as far as they are known here.
+func (m *model) revoked() []string {
+	out := make([]string, 0, len(m.gone)+len(m.farGone))
+	for hash := range m.gone {
+		out = append(out, pki.RevokedBy(m.name, hash))
+	}
+	for key, r := range m.farGone {
+		out = append(out, pki.RevokedBy(r.Cluster, key[strings.LastIndexByte(key, '.')+1:]))
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package enroll
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// challengeLife is how long a node has to sign a challenge.
+	challengeLife = 2 * time.Minute
+	// renewPause is the least time between two certificates of one node, so that
+	// none can keep its tier busy with signing and storing.
+	renewPause = 5 * time.Second
+)
+
+// Desk checks who wants to renew over HTTP. It is good for one process: what it
+// gave out means nothing to the next one. It is safe for concurrent use.
+type Desk struct {
+	server string // TLS name of the server, which the signature covers
+	key    [32]byte
+	start  time.Time
+}
+
+// NewDesk makes the desk of a server with a TLS name.
+func NewDesk(server string) *Desk {
+	d := &Desk{server: server, start: time.Now()}
+	_, _ = rand.Read(d.key[:]) // never fails
+	return d
+}
+
+// Challenge is something that was never signed before. Nothing is kept about it:
+// it carries its age, and a code that only this desk can make.
+func (d *Desk) Challenge() wire.Challenge {
+	b := make([]byte, 8, 8+16+sha256.Size)
+	binary.BigEndian.PutUint64(b, uint64(time.Since(d.start)))
+	b = b[:8+16]
+	_, _ = rand.Read(b[8:]) // never fails
+	return wire.Challenge{Challenge: base64.RawURLEncoding.EncodeToString(append(b, d.code(b)...))}
+}
+
+func (d *Desk) code(b []byte) []byte {
+	mac := hmac.New(sha256.New, d.key[:])
+	mac.Write(b)
+	return mac.Sum(nil)
+}
+
+func (d *Desk) fresh(challenge string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(challenge)
+	if err != nil || len(b) != 8+16+sha256.Size || !hmac.Equal(d.code(b[:24]), b[24:]) {
+		return false
+	}
+	return time.Since(d.start)-time.Duration(binary.BigEndian.Uint64(b)) < challengeLife
+}
+
+// Check says whether the sender of a renewal over HTTP has the key that it asks
+// for. Whether that key is registered is another question.
+func (d *Desk) Check(req wire.RenewRequest) error {
+	const title, remedy = "the renewal is refused", "it is tried again by itself"
+	if err := wire.CheckVersion("the renewal", req.V); err != nil {
+		return wire.Problemf(400, "wire-version", "use the same version of verge on both sides", "the renewal cannot be read", "%v", err)
+	}
+	if !d.fresh(req.Challenge) {
+		return wire.Problemf(409, "stale-challenge", remedy, title, "what was signed was not given out here in the last %s", challengeLife)
+	}
+	if err := pki.CheckProof(req.PublicKey, ProofText(d.server, req), req.Signature); err != nil {
+		return wire.Problemf(403, "bad-proof", remedy, title, "%v", err)
+	}
+	return nil
+}
+
+// ProofText is what a node signs to renew at the server with a TLS name: all
+// that the request says, so that nothing of it can be used for another.
+func ProofText(server string, req wire.RenewRequest) string {
+	return strings.Join([]string{"renew", server, req.Challenge, req.Name, pki.KeyHash(req.PublicKey), req.NatsKey, req.Version}, "\n")
+}
+
+// Registered is what a tier has on record about a node.
+type Registered struct {
+	// What it is, in words, and how it joins again.
+	What, Again string
+	// KeyHash and NatsKey that it joined with.
+	KeyHash, NatsKey string
+	// Expires is when the last certificate that it was given does.
+	Expires time.Time
+	// Renewed is when that was, by the monotonic clock of this process; zero: not
+	// by this process.
+	Renewed time.Time
+}
+
+// MayRenew says whether a registered node may be certified again at a time; nil,
+// or a problem for both sides.
+func (r Registered) MayRenew(req wire.RenewRequest, now time.Time) error {
+	switch {
+	case r.KeyHash != pki.KeyHash(req.PublicKey) || r.NatsKey != req.NatsKey:
+		return wire.Problemf(403, wire.CodeUnknown, "join again with a new token: "+r.Again, "the renewal is refused", "%s is registered with another key", r.What)
+	case now.After(r.Expires.Add(pki.RenewGrace)):
+		return wire.Problemf(403, wire.CodeTooLate, "join again with a new token: "+r.Again, "the renewal is refused",
+			"the certificate of %s expired on %s; that is more than %d days ago", r.What, r.Expires.UTC().Format(time.DateOnly), int(pki.RenewGrace.Hours()/24))
+	case !r.Renewed.IsZero() && time.Since(r.Renewed) < renewPause:
+		return wire.Problemf(429, "too-many-renewals", "wait some seconds and try again", "the renewal is refused", "%s was certified a moment ago", r.What)
+	}
+	return nil
+}
+
+// Gone is why a key does not count any more, as the tier keeps it that took it
+// out of the registry.
+type Gone struct {
+	V int `json:"v"`
+	// Name of the worker or cluster; Removed: with its record, else only its key.
+	Name    string    `json:"name"`
+	Removed bool      `json:"removed,omitempty"`
+	At      time.Time `json:"at"`
+	// NatsKey of it, which is refused too.
+	NatsKey string `json:"nats_key,omitempty"`
+	// Until is when nothing certified for the key can be of use any more.
+	Until time.Time `json:"until"`
+}
+
+// Problem tells the holder of the key; what is "worker NAME of cluster NAME".
+func (g Gone) Problem(what, again string) *wire.Problem {
+	if g.Removed {
+		return wire.Problemf(403, wire.CodeRemoved, "to use it again, join with a new token: "+again,
+			"this node was removed", "%s was taken out on %s; what it ran was placed elsewhere", what, g.At.UTC().Format(time.DateTime))
+	}
+	return wire.Problemf(403, wire.CodeRevoked, "join again with a new token: "+again,
+		"the key of this node was revoked", "the key of %s does not count any more since %s", what, g.At.UTC().Format(time.DateTime))
+}
+
+// Unknown is the problem for a key of which nothing is on record.
+func Unknown(what, again string) *wire.Problem {
+	return wire.Problemf(403, wire.CodeUnknown, "join again with a new token: "+again, "this node is not known here", "%s is not registered", what)
+}

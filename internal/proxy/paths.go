@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// Looking after connections to a worker that is believed dead.
+const (
+	// firstDoubt after its cluster began to doubt it, doubling to lastDoubt.
+	firstDoubt = 10 * time.Second
+	lastDoubt  = time.Minute
+	// againDoubt is the pause between two probes that must both fail.
+	againDoubt = 3 * time.Second
+
+	// A peer that is gone without a word is noticed by the kernel after about
+	// deadPeer, whether or not anything is on its way to it. Long enough for a link
+	// that is away for a while.
+	deadPeer      = 3 * time.Minute
+	peerIdle      = time.Minute // before the first probe of the kernel
+	peerInterval  = 20 * time.Second
+	peerIntervals = 6
+)
+
+// paths are the open connections to and from other workers.
+type paths struct {
+	mu   sync.Mutex // guards below
+	open map[*tls.Conn]string
+	// dialled counts those of open by address.
+	dialled map[string]int
+	// doubted has the addresses that are looked after, see doubt.
+	doubted map[string]bool
+}
+
+// add notes a connection, with the address that was dialled or "" for one that
+// was accepted. done forgets it.
+func (p *paths) add(conn *tls.Conn, addr string) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		p.open, p.dialled = map[*tls.Conn]string{}, map[string]int{}
+	}
+	p.open[conn] = addr
+	p.dialled[addr]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, conn)
+		if p.dialled[addr]--; p.dialled[addr] == 0 {
+			delete(p.dialled, addr)
+		}
+	}
+}
+
+// to are the connections that were dialled to an address.
+func (p *paths) to(addr string) (out []*tls.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn, a := range p.open {
+		if a == addr {
+			out = append(out, conn)
+		}
+	}
+	return out
+}
+
+func (p *paths) all() (out []*tls.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.open {
+		out = append(out, conn)
+	}
+	return out
+}
+
+// begin is true if there are connections to an address that nobody looks after
+// yet; end is to be called then.
+func (p *paths) begin(addr string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doubted[addr] || p.dialled[addr] == 0 {
+		return false
+	}
+	if p.doubted == nil {
+		p.doubted = map[string]bool{}
+	}
+	p.doubted[addr] = true
+	return true
+}
+
+func (p *paths) end(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.doubted, addr)
+}
+
+// PeersChanged says that PeerAllowed may refuse who it allowed before: open
+// connections to and from whom it refuses now are cut.
+func (r *Router) PeersChanged() {
+	if r.opts.PeerAllowed == nil {
+		return
+	}
+	for _, conn := range r.paths.all() {
+		if err := r.opts.PeerAllowed(conn.ConnectionState()); err != nil {
+			r.log.Info("connection cut", "peer", conn.RemoteAddr().String(), "why", err)
+			cut(conn)
+		}
+	}
+}
+
+// doubt looks after the connections to a worker that its cluster does not believe
+// to be there: gone, since an endpoint was taken out of the routes, or else
+// suspect. They are cut only if the worker cannot be reached from here either: a
+// worker that lost its cluster goes on serving, and an instance that drains is no
+// reason to break what is open.
+func (r *Router) doubt(e *endpoint, gone bool) {
+	if e.local || e.Address == "" || !r.paths.begin(e.Address) {
+		return
+	}
+	if !r.spawn(func(ctx context.Context) {
+		defer r.paths.end(e.Address)
+		r.lookAfter(ctx, e, gone)
+	}) {
+		r.paths.end(e.Address)
+	}
+}
+
+func (r *Router) lookAfter(ctx context.Context, e *endpoint, gone bool) {
+	wait := waitOrDone(ctx)
+	for pause := firstDoubt; ; pause = min(2*pause, lastDoubt) {
+		if !gone && !wait(pause) {
+			return
+		}
+		conns := r.paths.to(e.Address)
+		if len(conns) == 0 || (!gone && !r.suspected(e.Address)) {
+			return
+		}
+		if r.reaches(ctx, e) || (!wait(againDoubt) || r.reaches(ctx, e)) {
+			if gone || ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		r.log.Info("connections cut: their worker is believed dead and does not answer", "worker", e.Worker, "address", e.Address, "connections", len(conns))
+		for _, conn := range conns {
+			cut(conn)
+		}
+		return
+	}
+}
+
+// reaches says whether the worker of an endpoint answers, whatever it says.
+func (r *Router) reaches(ctx context.Context, e *endpoint) bool {
+	conn, release, err := r.connect(ctx, e, e.service.firstPort(), true)
+	if err == nil {
+		_ = conn.Close() // it was there, which is all that is asked
+		release()
+		return true
+	}
+	var oe *openError
+	return !errors.As(err, &oe) || oe.blame != blameWorker
+}
+
+// suspected says whether an endpoint behind an address is suspect.
+func (r *Router) suspected(addr string) bool {
+	for _, e := range r.table.Load().byAddress[addr] {
+		if e.service.isSuspect(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepPeer has the kernel notice when the other side of a connection to or from
+// another worker is gone.
+func keepPeer(c *net.TCPConn) {
+	// What cannot be set leaves the defaults, which notice it later.
+	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: peerIdle, Interval: peerInterval, Count: peerIntervals})
+	_ = boundUnacknowledged(c, deadPeer)
+}

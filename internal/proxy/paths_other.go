@@ -1,0 +1,11 @@
+//go:build !linux
+
+package proxy
+
+import (
+	"net"
+	"time"
+)
+
+// boundUnacknowledged does nothing: the system has no such bound.
+func boundUnacknowledged(*net.TCPConn, time.Duration) error { return nil }

@@ -1,0 +1,28 @@
+package resttest
+
+import (
+	"context"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Challenge is always the same.
+func (f *Fake) Challenge(context.Context) (wire.Challenge, error) {
+	end, err := f.begin("challenge")
+	if err != nil {
+		return wire.Challenge{}, err
+	}
+	defer end()
+	return wire.Challenge{Challenge: "sign this"}, nil
+}
+
+// Renew records the request and answers JoinAnswer.
+func (f *Fake) Renew(_ context.Context, r wire.RenewRequest) (wire.JoinReply, error) {
+	end, err := f.begin("renew")
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	defer end()
+	f.Renewals = append(f.Renewals, r)
+	return f.JoinAnswer, nil
+}
