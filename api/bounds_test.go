@@ -74,6 +74,15 @@ func hostile(size int) map[string]string {
 		"clusters":       web + "    affinity: {cluster: [" + numbered("a%d,", size) + "]}",
 		"environment":    web + "    env:\n" + numbered("      A%d: ${B}\n", size),
 		"bad environ":    web + "    env:\n" + numbered("      1%d: ${\n", size),
+		"volumes":        fill(web+"    volumes: [", "{path: a, tmpfs: 1Mi},") + "]",
+		"files":          web + "    files:\n" + numbered("      a%d: {content: x}\n", size),
+		"deep files":     web + "    files:\n      ? " + strings.Repeat("a/", size/2-100) + "a\n      : {content: x}\n",
+		"secrets":        web + "    env_secrets:\n" + numbered("      A%d: b\n", size),
+		"polygon":        fill(web+"    affinity: {polygon: [", "[1,2],") + "]}",
+		"labels":         web + "    affinity:\n      labels:\n" + numbered("        a%d: b\n", size),
+		"neighbours":     web + "    anti_affinity: {service: [" + numbered("a%d,", size) + "]}",
+		"both lists":     web + "    affinity: {cluster: [" + numbered("a%d,", size/2) + "]}\n    anti_affinity: {cluster: [" + numbered("a%d,", size/2) + "]}",
+		"exec":           fill(web+"    liveness: {exec: {command: [", `"${A}",`) + "]}}",
 		"same as json":   fill(`{"application": "x", "services": {"web": {"command": [`, `"x",`) + `"x"]}}}`,
 	}
 }
@@ -160,5 +169,53 @@ func TestErrorsAreBounded(t *testing.T) {
 	got := refusal(t, b.String())
 	if lines := strings.Split(got, "\n"); len(lines) != maxErrorsShown+1 || lines[maxErrorsShown] != "and 30 more" {
 		t.Error(got)
+	}
+}
+
+// A thousand services are an application, one more is not.
+func TestManyServices(t *testing.T) {
+	source := func(n int) []byte {
+		var b strings.Builder
+		b.WriteString("application: x\nservices:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "  s%d: {command: [x, \"${VERGE_S%d_ADDR}\"], ports: [{}], anti_affinity: {service: [s0]}}\n", i, (i+1)%n)
+		}
+		return []byte(b.String())
+	}
+	app, _, err := Parse("f", source(MaxServices))
+	if err != nil || len(app.Services) != MaxServices {
+		t.Errorf("1,000 services: %v", err)
+	}
+	if got := refusal(t, string(source(MaxServices+1))); !strings.Contains(got, "has 1001 ") || strings.Contains(got, "\n") {
+		t.Error(got)
+	}
+}
+
+// Aliases that lead back to themselves end, wherever they stand.
+func TestAliasCycles(t *testing.T) {
+	for _, inside := range []string{
+		"&a [*a]", "&a {web: *a}", "&a {web: {command: *a}}", "{web: &a {command: [x], env: *a}}", "{web: &a {command: [x], readiness: *a}}",
+		"{web: &a {command: [x], affinity: *a}}", "{web: {command: [x], affinity: {polygon: &a [*a, *a, *a]}}}",
+		"{web: {command: [x], files: &a {x: *a}}}", "{web: {command: [x], volumes: &a [*a]}}",
+	} {
+		if got := refusal(t, "application: x\nservices: "+inside); len(got) > 4000 {
+			t.Errorf("%s: %d bytes of complaints", inside, len(got))
+		}
+	}
+}
+
+// A secret is referred to nowhere: it would be seen in the list of processes.
+func TestSecretsAreNotReferredTo(t *testing.T) {
+	const web = "application: x\nservices:\n  web:\n    env_secrets: {KEY: api-key, PATH: a-path}\n    command: [x]\n    "
+	for _, line := range []string{
+		`args: ["${KEY}"]`, `args: ["${PATH}"]`, `env: {A: "${KEY}"}`, `files: {a: {content: "${KEY}"}}`,
+		`startup: {exec: {command: [x, "${KEY}"]}}`, `readiness: {exec: {command: ["${KEY}"]}}`, `liveness: {exec: {command: ["${KEY}"]}}`,
+	} {
+		if got := refusal(t, web+line); !strings.Contains(got, "is a secret") {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+	if _, _, err := Parse("f", []byte(web+`args: ["$${KEY} $KEY"]`)); err != nil {
+		t.Errorf("what is no reference: %v", err)
 	}
 }

@@ -145,6 +145,41 @@ args: x
 affinity: {cluster: [Edge]}
 affinity: {cluster: edge}
 resources: null
+virtualization: container
+bandwidth: {in: 10Mbps}
+latency: [{to: web, max: 20ms}]
+resources: {vgpus: 1}
+rigidness: 1
+env_secrets: {A: Not_A_Name}
+env_secrets: {1A: a}
+files: {/a: {content: x}}
+files: {a: {}}
+files: {a: {content: x, secret: y}}
+files: {a: {content: x, mode: rw}}
+files: [a]
+volumes: [{path: a}]
+volumes: [{name: b}]
+volumes: [{path: a, name: b, tmpfs: 1Mi}]
+volumes: [{path: a, host: srv}]
+volumes: [{path: a, host: /srv, read_only: "true"}]
+startup: {exec: {}}
+liveness: {tcp: {}, exec: {command: [x]}}
+readiness: {exec: {command: []}}
+restart: {delay: 5}
+architecture: vax
+architecture: [amd64, vax]
+location: {latitude: 48}
+location: {latitude: 91, longitude: 0, radius: 1km}
+location: {latitude: "48", longitude: 0, radius: 1km}
+location: {latitude: 48, longitude: 0, radius: 20}
+affinity: {polygon: [[1, 2], [3, 4]]}
+affinity: {polygon: [[1, 2], [3, 4], [5]]}
+affinity: {polygon: [[1, 2], [3, 4], [5, 181]]}
+affinity: {labels: {-a: b}}
+affinity: {labels: {a: [b]}}
+affinity: {service: [web]}
+anti_affinity: {service: [Web]}
+anti_affinity: {polygon: []}
 `), "\n") {
 		both("application: x\nservices:\n  web:\n    command: [x]\n    " + line + "\n")
 	}

@@ -72,9 +72,68 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
+func TestParseDistance(t *testing.T) {
+	for in, want := range map[string]Distance{"500m": 500, "20km": 20_000, "1.5km": 1500, "0m": 0, "0.001km": 1, "20038km": MaxDistance} {
+		if got, err := ParseDistance(in); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"": "not a distance", "20": "not a distance", "km": "not a distance", "20 km": "not a distance", "-1km": "not a distance", "1e3m": "not a distance",
+		"NaNkm": "not a distance", "0.5m": "not a whole number", "20039km": "further than any place",
+	} {
+		if got, err := ParseDistance(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestParseBitrate(t *testing.T) {
+	for in, want := range map[string]Bitrate{"10Mbps": 10e6, "1.5Gbps": 15e8, "500kbps": 5e5, "1bps": 1, "1000Gbps": MaxBitrate} {
+		if got, err := ParseBitrate(in); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{"10": "not a bandwidth", "10MBps": "not a bandwidth", "-1bps": "not a bandwidth", "0.5bps": "not a whole number", "1001Gbps": "too much"} {
+		if got, err := ParseBitrate(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestParseFileMode(t *testing.T) {
+	for in, want := range map[string]FileMode{"0600": 0o600, "600": 0o600, "0755": 0o755, "000": 0} {
+		if got, err := ParseFileMode(in); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "6", "60", "0o600", "4755", "06000", "0888", "rw-", "-600"} {
+		if got, err := ParseFileMode(in); err == nil {
+			t.Errorf("%q is %v", in, got)
+		}
+	}
+}
+
+func TestParsePoint(t *testing.T) {
+	for in, want := range map[string]Point{"48.14,11.58": {48.14, 11.58}, "-90, -180": {-90, -180}, "0,0": {}, "-0,-0": {}} {
+		got, err := ParsePoint(in)
+		if err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
+		}
+		if again, err := ParsePoint(got.String()); err != nil || again != got || strings.Contains(got.String(), "-0,") {
+			t.Errorf("%q is written %s and read as %v, %v", in, got, again, err)
+		}
+	}
+	for in, want := range map[string]string{"": "not a point", "48": "not a point", "48,11,3": "not a point", "NaN,1": "not a point", "0x10,1": "not a point", "90.1,0": "latitude", "0,-181": "longitude", "1e999,0": "not a point"} {
+		if got, err := ParsePoint(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
 // FuzzUnits: no panic, and what is accepted is written back as the same amount.
 func FuzzUnits(f *testing.F) {
-	for _, s := range []string{"500m", "0.5", "128Mi", "1.5Gi", "200M", "4096", "20ms", "1h30m", "0", "1e9", "-1", "0x1p-2"} {
+	for _, s := range []string{"500m", "0.5", "128Mi", "1.5Gi", "200M", "4096", "20ms", "1h30m", "0", "1e9", "-1", "0x1p-2", "20km", "1.5km", "10Mbps", "0640", "48.14,11.58"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -91,6 +150,26 @@ func FuzzUnits(f *testing.F) {
 		if d, err := ParseDuration(s); err == nil {
 			if again, err := ParseDuration(d.String()); err != nil || again != d || d < 0 || d > MaxDuration {
 				t.Errorf("duration %q: %v, then %v, %v", s, d, again, err)
+			}
+		}
+		if d, err := ParseDistance(s); err == nil {
+			if again, err := ParseDistance(d.String()); err != nil || again != d || d < 0 || d > MaxDistance {
+				t.Errorf("distance %q: %v, then %v, %v", s, d, again, err)
+			}
+		}
+		if r, err := ParseBitrate(s); err == nil {
+			if again, err := ParseBitrate(r.String()); err != nil || again != r || r < 0 || r > MaxBitrate {
+				t.Errorf("bit rate %q: %v, then %v, %v", s, r, again, err)
+			}
+		}
+		if m, err := ParseFileMode(s); err == nil {
+			if again, err := ParseFileMode(m.String()); err != nil || again != m || m < 0 || m > 0o777 {
+				t.Errorf("mode %q: %v, then %v, %v", s, m, again, err)
+			}
+		}
+		if p, err := ParsePoint(s); err == nil {
+			if again, err := ParsePoint(p.String()); err != nil || again != p {
+				t.Errorf("point %q: %v, then %v, %v", s, p, again, err)
 			}
 		}
 	})

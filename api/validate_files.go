@@ -36,6 +36,9 @@ func pathProblem(p string) (what, remedy string) {
 // files checks the paths of files, that each has one source, and that none is in
 // the way of another.
 func (v *validator) files(at string, s *Service) {
+	if len(s.Files) > maxFiles {
+		return // said already
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		in := where{path: at}.entry(name).path
 		f := s.Files[name]
@@ -62,6 +65,9 @@ func (v *validator) files(at string, s *Service) {
 // volumes checks the paths of volumes, that each is of one kind, and that none is
 // in the way of another or of a file.
 func (v *validator) volumes(at string, s *Service) {
+	if len(s.Volumes) > maxVolumes { // said already, and each is compared with all others
+		return
+	}
 	names := map[string]int{}
 	for i, vol := range s.Volumes {
 		in := fmt.Sprintf("%s[%d]", at, i)

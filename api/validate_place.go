@@ -35,12 +35,16 @@ func (v *validator) placement(path string, s *Service) {
 // sites are names of clusters or areas; wanted has those of the affinity that
 // excludes would contradict.
 func (v *validator) sites(path string, names, wanted []string) {
+	both := map[string]bool{}
+	for _, name := range wanted {
+		both[name] = true
+	}
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case !siteRE.MatchString(name) || len(name) > MaxNameLength:
 			v.complain(at, quote(name)+" is not a name", "use small letters, digits and -, at most 63")
-		case slices.Contains(wanted, name):
+		case both[name]:
 			v.complain(at, quote(name)+" is also in affinity", "it cannot be wanted and excluded: remove one of them")
 		}
 	}
@@ -87,11 +91,14 @@ func (v *validator) labels(path string, labels, wanted map[string]string) {
 
 // neighbours are services of the application that keep others from a worker.
 func (v *validator) neighbours(path string, names []string) {
+	var known []string
 	for i, name := range names {
-		if _, exists := v.app.Services[name]; exists {
+		if _, exists := v.app.Services[name]; exists || v.full() {
 			continue
 		}
-		known := v.app.ServiceNames()
+		if known == nil {
+			known = v.app.ServiceNames()
+		}
 		remedy := "there is " + either(known)
 		if near := nearest(name, known); near != "" {
 			remedy = "did you mean " + near + "?"
