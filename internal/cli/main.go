@@ -75,6 +75,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if err == nil {
 		return exitOK
 	}
+	var remote *remoteExit
+	if errors.As(err, &remote) {
+		return remote.code
+	}
 	a.printError(err)
 	var incomplete *incompleteError
 	if errors.As(err, &incomplete) {
@@ -115,6 +119,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.userCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(),
+		a.execCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

@@ -24,9 +24,15 @@ func (c *Client) SendExec(ctx context.Context, session string, in wire.ExecInput
 	return v.Taken, err
 }
 
+// execLate is how much longer than asked for an answer may take: somebody sits
+// there, and asking again costs nothing.
+const execLate = 10 * time.Second
+
 // ReadExec reads what a session's program has written; see wire.ExecOffset. wait
 // is at most 30s.
 func (c *Client) ReadExec(ctx context.Context, session string, stdout, stderr int64, wait time.Duration) (wire.ExecOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+execLate)
+	defer cancel()
 	q := url.Values{"stdout": {strconv.FormatInt(stdout, 10)}, "stderr": {strconv.FormatInt(stderr, 10)}, "wait": {wait.String()}}
 	return get[wire.ExecOutput](ctx, c, call{path: execPath(session) + "/output", query: q, wait: wait})
 }
