@@ -24,6 +24,9 @@ import (
 const (
 	// execChunk is how much input is sent at a time.
 	execChunk = 32 << 10
+	// execHold is how long a request for output is held. If who answers dies
+	// meanwhile nobody hears of it before that is over.
+	execHold = 5 * time.Second
 	// execPatience is how long nobody may answer before it is given up; a session
 	// lives two minutes without being asked.
 	execPatience = 100 * time.Second
@@ -166,7 +169,7 @@ func (e *execution) output(ctx context.Context) error {
 	var out, problems int64
 	for {
 		asked := e.a.opts.Now()
-		chunk, err := e.c.ReadExec(ctx, e.session, out, problems, followWait)
+		chunk, err := e.c.ReadExec(ctx, e.session, out, problems, execHold)
 		if ctx.Err() != nil {
 			return &remoteExit{exitInterrupted}
 		}

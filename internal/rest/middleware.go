@@ -89,7 +89,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 
 func (s *Server) logRequest(r *http.Request, w *responseWriter, took time.Duration) {
 	level := slog.LevelInfo
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	// What changes nothing is not worth a line; nor is every key that is pressed in
+	// a session, whose start was.
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || strings.HasPrefix(r.URL.Path, "/v1/exec/") {
 		level = slog.LevelDebug
 	}
 	// Neither query nor body: they may hold what should not be in a log.
