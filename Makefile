@@ -7,7 +7,7 @@ VERSION = $(shell tools/version)
 GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-edge/verge/internal/obs.version=$(VERSION)"
 LINTER  = bin/golangci-lint
 
-.PHONY: help build demo test fmt vet lint unit fuzz bench footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos bench footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,13 @@ FUZZ     ?= ./api ./internal/wire ./internal/pki
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)
+
+# N is the first N seeds from a random one on, which is printed; a list such as
+# 1-100,7 is these. What fails says how to see it again, and keeps its logs.
+SEEDS ?= 20
+chaos: ## worlds in random trouble: SEEDS=50 new ones, SEEDS=7-7 that one again
+	@tools/needs ip nft || echo "links will not fail"
+	VERGE_CHAOS_SEEDS=$(SEEDS) go test -run '^TestChaos$$' -v -count 1 -timeout 24h ./e2e
 
 bench: ## benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,16 +14,6 @@ import (
 
 // What fails.
 var parts = []string{"instance", "agent", "engine", "worker", "cluster", "root"}
-
-// How it fails.
-const (
-	killed  = "killed"  // its processes die
-	stopped = "stopped" // they exist and do nothing
-	silent  = "silent"  // what it sends and is sent vanishes
-	cutOff  = "cut off" // it is answered with resets, and so is who asks it
-)
-
-var failures = []string{killed, stopped, silent, cutOff}
 
 // failureCase is one row of the table.
 type failureCase struct {
@@ -155,87 +144,24 @@ func (a *arena) hurt(c failureCase) *hurt {
 // plan says how a part is made to fail and how that ends. All that is to be
 // looked up is looked up now.
 func (a *arena) plan(c failureCase, part string, h *hurt) (do, undo func()) {
-	name := c.where(part)
-	x := a.worker[name]
-	m := a.machine(name)
-	links := func(m *machine, matches ...[2]string) (do, undo func()) {
-		action := map[string]string{silent: vanish, cutOff: refuse}[c.how]
-		return func() { m.fail(a.t, part, action, matches...) }, func() { m.repair(a.t, part) }
-	}
-	signal := func(pids ...int) (do, undo func()) {
-		send := func(s syscall.Signal) {
-			for _, pid := range pids {
-				_ = syscall.Kill(pid, s) // it may have ended, by another part's failure
-			}
-		}
-		return func() { send(syscall.SIGSTOP) }, func() { send(syscall.SIGCONT) }
-	}
-	restart := func(d *daemon, up func()) (do, undo func()) {
-		return d.kill, func() {
-			if !d.running() {
-				d.start()
-				up()
-			}
-		}
-	}
-	switch part {
-	case "instance":
-		id, r := a.frontOn(name)
-		switch c.how {
-		case killed:
+	node := c.where(part)
+	var r running
+	switch {
+	case part == "root":
+		node = "root"
+	case part == "cluster":
+		node = "edge"
+	case part == "instance":
+		var id string
+		if id, r = a.frontOn(node); c.how == killed {
 			h.dead[id] = true
-			return func() { _ = syscall.Kill(r.pid, syscall.SIGKILL) }, func() {}
-		case stopped:
-			return signal(r.pid)
 		}
-		return links(m, port(r.port, true))
-	case "agent":
-		switch c.how {
-		case killed:
-			return restart(x.daemon, func() {})
-		case stopped:
-			return signal(x.pid())
+	case part == "worker" && c.how == killed:
+		for id := range runningIn(a.t, a.worker[node].dir) {
+			h.dead[id] = true
 		}
-		return links(m, flow(a.cluster["edge"].link))
-	case "engine":
-		pid := enginePID(a.t, x)
-		switch c.how {
-		case killed:
-			return func() { _ = syscall.Kill(pid, syscall.SIGKILL) }, func() {}
-		case stopped:
-			return signal(pid)
-		}
-		return links(m, port("8474", false), peers("8474"))
-	case "worker":
-		switch c.how {
-		case killed:
-			for id := range runningIn(a.t, x.dir) {
-				h.dead[id] = true
-			}
-			return func() { killAll(a.t, x.dir) }, x.start
-		case stopped:
-			var pids []int
-			for _, p := range processesOf(x.dir) {
-				pids = append(pids, p.pid)
-			}
-			return signal(pids...)
-		}
-		return links(m, outside)
-	case "cluster", "root":
-		tier, node := a.root, "root"
-		if part == "cluster" {
-			tier, node = a.cluster["edge"], "edge"
-		}
-		switch c.how {
-		case killed:
-			return restart(tier.daemon, tier.answers)
-		case stopped:
-			return signal(tier.pid())
-		}
-		return links(a.machine(node), outside)
 	}
-	a.t.Fatalf("there is no part %q", part)
-	return nil, nil
+	return a.breakage(part, c.how, node, r)
 }
 
 // holdLeast is how long a failure lasts of which nothing is to be seen.

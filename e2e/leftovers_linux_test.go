@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -75,8 +76,14 @@ func (w *world) endDaemon(t *testing.T, d *daemon) {
 // nothingLeft looks for what should be gone when all nodes have ended.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
-	if left := processesOf(w.dir); len(left) > 0 {
-		t.Errorf("processes are left: %s", describe(left))
+	// An engine has let go of everything a moment before it is gone.
+	if err := await(2*time.Second, func() error {
+		if left := processesOf(w.dir); len(left) > 0 {
+			return errors.New(describe(left))
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("processes are left: %v", err)
 	}
 	for _, x := range w.worker {
 		if groups, parents := groupsOf(x.dir); len(groups)+len(parents) > 0 {
