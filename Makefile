@@ -17,6 +17,7 @@ build: ## bin/verge and the programs of the examples: static, stripped, with a v
 	$(GOBUILD) -o bin/verge ./cmd/verge
 	$(GOBUILD) -o bin/guestbook-front ./examples/guestbook/front
 	$(GOBUILD) -o bin/hello ./examples/hello
+	$(GOBUILD) -o bin/boutique ./examples/boutique/service
 
 demo: build ## a guestbook over three clusters, a killed worker, a killed root; KEEP=1 leaves it running
 	@tools/needs redis-server

@@ -65,7 +65,7 @@ func mentions(path, text string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	var r io.Reader = f
 	if strings.HasSuffix(path, ".gz") {
 		if r, err = gzip.NewReader(f); err != nil {
