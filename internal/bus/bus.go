@@ -100,6 +100,8 @@ type Store interface {
 	// soon after the Commit has returned. fn must not block. The returned stop
 	// waits for a running fn, so fn must not call it.
 	Watch(prefix string, fn func([]Entry)) (stop func())
+	// Snapshot is a copy of all that the store holds at one moment.
+	Snapshot(ctx context.Context) (Snapshot, error)
 	// WriteError is non-nil while the store refuses writes (disk full, corrupt).
 	WriteError() error
 }

@@ -35,12 +35,15 @@ func (u *memUnderTest) Reopen(*testing.T) bus.Store {
 	return u.s
 }
 
-func (u *memUnderTest) Copy(*testing.T) func(*testing.T) bus.Store {
-	snapshot := u.s.Snapshot()
+func (u *memUnderTest) Copy(t *testing.T) func(*testing.T) bus.Store {
+	snapshot, err := u.s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	u.s = u.s.Reopen()
 	return func(*testing.T) bus.Store {
 		u.s.Close()
-		u.s = snapshot.Open()
+		u.s = bus.OpenMemStore(snapshot)
 		return u.s
 	}
 }

@@ -35,45 +35,37 @@ const (
 
 // NewMemStore returns an empty store in its first era.
 func NewMemStore() *MemStore {
-	return MemSnapshot{}.Open()
+	return OpenMemStore(Snapshot{})
 }
 
-// MemSnapshot is a copy of the content of a MemStore, like a backup of its
-// directory.
-type MemSnapshot struct {
-	timeline wire.Timeline
-	last     uint64
-	floor    uint64
-	entries  []Entry // by revision
-}
-
-// Open returns a store with the content of the copy, in a new era.
-func (c MemSnapshot) Open() *MemStore {
-	s := &MemStore{timeline: c.timeline.Next(c.last), m: newMirror(), last: c.last}
-	s.m.applyLocked(c.entries, func(int) *record { return nil })
-	s.m.floor = c.floor
+// OpenMemStore returns a store with the content of a copy, in a new era.
+func OpenMemStore(c Snapshot) *MemStore {
+	s := &MemStore{timeline: c.Timeline.Next(c.Last), m: newMirror(), last: c.Last}
+	s.m.applyLocked(c.Entries, func(int) *record { return nil })
+	s.m.floor = c.Floor
 	return s
 }
 
-// Snapshot returns a copy of the content as it is now.
-func (s *MemStore) Snapshot() MemSnapshot {
+// Snapshot implements Store.
+func (s *MemStore) Snapshot(ctx context.Context) (Snapshot, error) {
+	if err := s.ready(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	return s.snapshot(), nil
+}
+
+func (s *MemStore) snapshot() Snapshot {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	s.m.mu.RLock()
-	defer s.m.mu.RUnlock()
-	c := MemSnapshot{timeline: s.timeline, last: s.last, floor: s.m.floor}
-	for it := s.m.oldest; it != nil; it = it.newer {
-		c.entries = append(c.entries, it.Entry)
-	}
-	return c
+	return s.m.snapshot(s.timeline, s.last)
 }
 
 // Reopen closes s and returns a store with the same content in a new era, as
 // after a restart of the process.
 func (s *MemStore) Reopen() *MemStore {
-	c := s.Snapshot()
+	c := s.snapshot()
 	s.Close()
-	return c.Open()
+	return OpenMemStore(c)
 }
 
 // Close ends the watches; every later call fails with ErrClosed.

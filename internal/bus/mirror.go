@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 	"sync"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // MaxTombstones is how many deletions a store remembers; beyond it the oldest
@@ -293,6 +295,17 @@ func (m *mirror) forget(tombstones []Entry, floor uint64) {
 		}
 	}
 	m.sorted = slices.DeleteFunc(m.sorted, func(it *item) bool { _, g := gone[it]; return g })
+}
+
+// snapshot is a copy of all there is. Values are shared: nobody modifies them.
+func (m *mirror) snapshot(timeline wire.Timeline, last uint64) Snapshot {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c := Snapshot{Timeline: slices.Clone(timeline), Last: last, Floor: m.floor, Entries: make([]Entry, 0, len(m.sorted))}
+	for it := m.oldest; it != nil; it = it.newer {
+		c.Entries = append(c.Entries, it.Entry)
+	}
+	return c
 }
 
 // size is the bytes that the items take in a log that has nothing else.

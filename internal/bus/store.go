@@ -313,6 +313,19 @@ func (s *store) Changes(ctx context.Context, since uint64, prefixes ...string) (
 // Rev implements Store.
 func (s *store) Rev(prefixes ...string) uint64 { return s.m.rev(prefixes) }
 
+// Snapshot implements Store. Nobody writes while it is taken, which is as long as
+// it takes to walk the entries once.
+func (s *store) Snapshot(ctx context.Context) (Snapshot, error) {
+	if err := s.lock(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	defer s.unlock()
+	if err := s.settleLocked(); err != nil {
+		return Snapshot{}, err
+	}
+	return s.m.snapshot(s.timeline, s.rev), nil
+}
+
 // Timeline implements Store.
 func (s *store) Timeline() wire.Timeline { return slices.Clone(s.timeline) }
 

@@ -294,7 +294,10 @@ func TestARestoredUpperResynchronisesFully(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPair(t)
 				p.put("to.w1.old", `1`)
-				copied := p.store.Snapshot()
+				copied, err := p.store.Snapshot(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
 				p.put("to.w1.new", `2`)
 				p.put("to.w1.old", `3`)
 				for i := range 5 {
@@ -305,7 +308,7 @@ func TestARestoredUpperResynchronisesFully(t *testing.T) {
 				if got := p.desired.get(); len(got) != 7 {
 					t.Fatalf("before the restore: %v", got)
 				}
-				restored := copied.Open()
+				restored := bus.OpenMemStore(copied)
 				want := map[string]string{"order.old": "1"}
 				for i := range after {
 					key := fmt.Sprintf("m%d", i)
