@@ -100,6 +100,45 @@ func ReadSnapshot(records iter.Seq2[[]byte, error]) (Snapshot, error) {
 	return c, nil
 }
 
+// offline opens the log of a server that does not run. close must be called.
+func offline(ctx context.Context, dir string, log *slog.Logger) (_ *store, close func(), err error) {
+	e, err := start(ctx, dir, baseOptions("verge-restore", "restore", dir), log, accountSystem, accountStore)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := e.connect(accountStore, false)
+	if err != nil {
+		e.close()
+		return nil, nil, err
+	}
+	s := &store{
+		log: log, js: &jsLog{nc: conn.nc, rest: newRester()}, m: newMirror(), dir: dir,
+		free: freeBytes, patience: ackTimeout, slack: cleanSlack, turn: make(chan struct{}, 1),
+	}
+	return s, func() { s.js.rest.end(); e.close() }, nil
+}
+
+// ReadStore copies the store of a server that does not run; nothing of it changes.
+func ReadStore(ctx context.Context, dir string, log *slog.Logger) (Snapshot, error) {
+	if _, err := os.Stat(filepath.Join(dir, storeMarker)); err != nil {
+		return Snapshot{}, fmt.Errorf("read a store: %w", err)
+	}
+	s, end, err := offline(ctx, dir, log)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("read a store: %w", err)
+	}
+	defer end()
+	state, err := s.openStream(ctx)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("read a store: %w", err)
+	}
+	timeline, err := s.load(ctx, state)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("read a store: %w", err)
+	}
+	return s.m.snapshot(timeline, s.rev), nil
+}
+
 // WriteSnapshot makes the store of a server that does not run of a copy: dir is as
 // RootOptions.Dir or ClusterOptions.Dir, with the keys in it that belong to the
 // copy, and without a store. What it leaves after an error must be removed.
@@ -108,20 +147,11 @@ func WriteSnapshot(ctx context.Context, dir string, c Snapshot, log *slog.Logger
 	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
 		return errors.Join(fmt.Errorf("there is a store in %s already", dir), err)
 	}
-	e, err := start(ctx, dir, baseOptions("verge-restore", "restore", dir), log, accountSystem, accountStore)
+	s, end, err := offline(ctx, dir, log)
 	if err != nil {
 		return fmt.Errorf("make a store of a copy: %w", err)
 	}
-	defer e.close()
-	conn, err := e.connect(accountStore, false)
-	if err != nil {
-		return fmt.Errorf("make a store of a copy: %w", err)
-	}
-	s := &store{
-		log: log, js: &jsLog{nc: conn.nc, rest: newRester()}, m: newMirror(), dir: dir,
-		free: freeBytes, patience: ackTimeout, slack: cleanSlack, turn: make(chan struct{}, 1),
-	}
-	defer s.js.rest.end()
+	defer end()
 	if _, err := s.openStream(ctx); err != nil {
 		return fmt.Errorf("make a store of a copy: %w", err)
 	}

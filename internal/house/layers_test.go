@@ -40,6 +40,7 @@ var rooms = map[string]layer{
 	"internal/access":     deciders,
 	"internal/policy":     deciders,
 	"internal/atomicfile": doers,
+	"internal/backup":     doers,
 	"internal/bus":        doers,
 	"internal/loop":       doers,
 	"internal/obs":        doers,
@@ -74,6 +75,7 @@ var neighbours = map[string]struct {
 	to     []string
 	reason string
 }{
+	"internal/backup":  {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
 	"internal/bus":     {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
 	"internal/pki":     {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/proxy":   {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},

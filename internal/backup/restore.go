@@ -1,0 +1,130 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// MarkKey is the key in a restored store that says so.
+const MarkKey = "restored"
+
+// Mark is what is under MarkKey in a store that was restored, until its role has
+// found out all that it can about what happened since.
+type Mark struct {
+	V int `json:"v"`
+	// At is when it was restored, Made when the backup was made.
+	At   time.Time `json:"at"`
+	Made time.Time `json:"made"`
+	// Asked are those below that have been asked, and said, what they hold.
+	Asked map[string]time.Time `json:"asked,omitempty"`
+}
+
+// Restore makes the data directory dir of an archive: as a whole or not at all. dir
+// must not be there, or be empty.
+func Restore(ctx context.Context, dir string, a Archive, now time.Time, log *slog.Logger) (err error) {
+	if err := vacant(dir); err != nil {
+		return err
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	// Beside it, so that it is put in place by a change of its name.
+	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".restoring-*")
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(tmp))
+		}
+	}()
+	for _, f := range a.Files {
+		if err := put(tmp, f); err != nil {
+			return fmt.Errorf("restore: %w", err)
+		}
+	}
+	mark, err := json.Marshal(Mark{V: wire.Version, At: now.Round(0), Made: a.Made})
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	snap := a.Store
+	snap.Amend(MarkKey, mark)
+	store := filepath.Join(tmp, StoreDir)
+	if err := os.MkdirAll(store, 0o700); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := bus.WriteSnapshot(ctx, store, snap, log); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := vacant(dir); err != nil {
+		return err
+	}
+	// An empty directory gives way; one that is not cannot be removed like that.
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		return fmt.Errorf("restore: put the data directory in place: %w", err)
+	}
+	return atomicfile.SyncDir(parent)
+}
+
+// put writes one file of an archive.
+func put(dir string, f File) error {
+	local, err := filepath.Localize(f.Path)
+	if err != nil {
+		return fmt.Errorf("file %q of the backup: %w", f.Path, err)
+	}
+	p := filepath.Join(dir, local)
+	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(p, f.Data, 0o600)
+}
+
+// vacant says whether nothing is in dir that could be lost.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return wire.Problemf(0, "bad-data-dir", "choose another --data-dir", "the data directory cannot be used", "%v", err)
+	case len(entries) == 0:
+		return nil
+	}
+	why := fmt.Sprintf("%s holds %s and more", dir, entries[0].Name())
+	if inUse(dir) {
+		why = fmt.Sprintf("a process works in %s", dir)
+	}
+	return wire.Problemf(0, "data-dir-not-empty", "choose another --data-dir, or move that one away first", "nothing is restored over what is there", "%s", why)
+}
+
+// inUse: a root or cluster has dir open.
+func inUse(dir string) bool {
+	lock := filepath.Join(dir, StoreDir, "lock")
+	if _, err := os.Stat(lock); err != nil {
+		return false
+	}
+	unlock, err := atomicfile.Lock(lock)
+	if err != nil {
+		return errors.Is(err, atomicfile.ErrLocked)
+	}
+	unlock()
+	return false
+}
