@@ -55,6 +55,7 @@ type Backend interface {
 	Operating
 	Spaces
 	Sites
+	Backups
 	Looking
 	People
 	Renewing

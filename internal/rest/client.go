@@ -114,20 +114,9 @@ type call struct {
 func (c *Client) do(ctx context.Context, r call, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout+r.wait)
 	defer cancel()
-	target := c.base + r.path
-	if len(r.query) > 0 {
-		target += "?" + r.query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
+	req, err := c.request(ctx, r)
 	if err != nil {
-		return fmt.Errorf("make the request: %w", err)
-	}
-	req.Header.Set("Accept", "application/json")
-	if r.contentType != "" {
-		req.Header.Set("Content-Type", r.contentType)
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -155,6 +144,26 @@ func (c *Client) do(ctx context.Context, r call, out any) error {
 			"the answer cannot be read", "%s: %v", c.host, err)
 	}
 	return nil
+}
+
+// request makes the request of a call.
+func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
+	target := c.base + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req, nil
 }
 
 // problem decodes an error of the server.

@@ -34,6 +34,7 @@ func (s *Server) registerPlain(api huma.API) error {
 		// Sums over everything, without the names of applications.
 		s.handle("GET /metrics", anyone, s.metrics.ServeHTTP)
 	}
+	s.registerBackup()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil
 }

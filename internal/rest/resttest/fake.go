@@ -52,6 +52,9 @@ type Fake struct {
 	// fields, panic, or return an error, which the operation then returns.
 	Hook func(f *Fake, op string) error
 
+	// Archive is what Backup writes.
+	Archive []byte
+
 	// Local are the local changes and conflicts; MeantLocal says whether the last
 	// change that was asked for was meant for one site.
 	Local      wire.LocalView

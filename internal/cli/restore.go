@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/backup"
+)
+
+type restoreFlags struct {
+	dataDir, passphraseFile, identityFile string
+	dryRun                                bool
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore FILE|- --data-dir DIR",
+		Short: "Make the data directory of a root or a cluster of a backup",
+		Long: `Make the data directory of a root or a cluster of a backup.
+
+The file is checked as a whole first. The directory must be empty or not be there;
+it is there as a whole afterwards, or not at all. Then start verge root or verge
+cluster with it. What was restored asks those below it what they hold before it
+tells them anything, so that nothing is ended because the backup does not know of
+it; verge recovery shows how far that is.
+Never run the original and what was restored at the same time.`,
+		Example: "  verge restore root.backup --data-dir /var/lib/verge/root --passphrase-file pass\n  verge restore root.backup --dry-run --passphrase-file pass",
+		Args:    oneArg("FILE or -"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (f.dataDir == "") != f.dryRun {
+				return usageError(cmd, "it takes --data-dir DIR, or --dry-run to check the file only")
+			}
+			return a.restore(cmd.Context(), args[0], f)
+		},
+	}
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the directory to make")
+	cmd.Flags().StringVar(&f.passphraseFile, "passphrase-file", "", "decrypt with the passphrase in this file")
+	cmd.Flags().StringVar(&f.identityFile, "identity-file", "", "decrypt with the secret keys of age in this file")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the file, write nothing")
+	return cmd
+}
+
+func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err error) {
+	var keys backup.Keys
+	if f.passphraseFile != "" {
+		if keys.Passphrase, err = a.passphrase(f.passphraseFile); err != nil {
+			return err
+		}
+	}
+	if f.identityFile != "" {
+		const maxIdentities = 1 << 20
+		b, err := atomicfile.ReadBounded(f.identityFile, maxIdentities)
+		if err != nil {
+			return &userError{what: "the identities cannot be read", why: err.Error(), next: "give the file that age-keygen wrote"}
+		}
+		keys.Identities = string(b)
+	}
+	in := a.in
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return &userError{what: "the backup cannot be read", why: err.Error(), next: "give the path of a file that verge backup has written"}
+		}
+		defer func() { _ = opened.Close() }() // read only
+		in = opened
+	}
+	r, sealed, err := backup.Unseal(bufio.NewReaderSize(in, 1<<20), keys)
+	if err != nil {
+		return err
+	}
+	archive, err := backup.Read(r)
+	if err != nil {
+		return err
+	}
+	// Something after the end of what was encrypted is no part of it.
+	if sealed {
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return err
+		}
+	}
+	what := "backup of " + nameOf(archive.Manifest)
+	made := a.moment(archive.Made)
+	if f.dryRun {
+		return a.printf("%s, made %s: whole, entries: %d at revision %s, files: %d", what, made, archive.Entries, archive.At, len(archive.Files))
+	}
+	if err := backup.Restore(ctx, f.dataDir, archive, a.opts.Now(), slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	if err := a.printf("data directory %s made of the %s, made %s; entries: %d at revision %s, files: %d", f.dataDir, what, made, archive.Entries, archive.At, len(archive.Files)); err != nil {
+		return err
+	}
+	a.notef("next: verge %s --data-dir %s, with the flags that it had\n  then: verge recovery shows what those below say has happened since", archive.Role, f.dataDir)
+	return nil
+}

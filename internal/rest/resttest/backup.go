@@ -1,0 +1,17 @@
+package resttest
+
+import (
+	"context"
+	"io"
+)
+
+// Backup writes Archive.
+func (f *Fake) Backup(_ context.Context, w io.Writer) error {
+	end, err := f.begin("backup")
+	if err != nil {
+		return err
+	}
+	defer end()
+	_, err = w.Write(f.Archive)
+	return err
+}
