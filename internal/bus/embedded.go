@@ -109,10 +109,19 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 	}
 	logger := &serverLog{log: log, fatal: make(chan string, 1)}
 	ns.SetLoggerV2(logger, false, false, false)
-	go ns.Start() // ends with Shutdown
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		ns.Start() // ends with Shutdown
+	}()
 	if err := waitReady(ctx, ns, logger); err != nil {
 		ns.Shutdown()
 		ns.WaitForShutdown()
+		// One that is shut down while it starts goes on for a while, and writes.
+		select {
+		case <-started:
+		case <-time.After(shutdownTimeout):
+		}
 		return nil, err
 	}
 	setLogListInterval(ns, logListEvery)
