@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	// cobra: commands, flags, completions for four shells; the reflexes of kubectl.
@@ -45,8 +46,9 @@ type app struct {
 	out  io.Writer
 	err  io.Writer
 
-	context string // --context
-	local   bool   // --local
+	context string      // --context
+	noticed atomic.Bool // the server's notice was shown
+	local   bool        // --local
 }
 
 // Main runs the command line args (without the program's name) and returns the
@@ -115,7 +117,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: "client", Title: "Client commands:"}, &cobra.Group{ID: "daemon", Title: "Daemons:"})
 	for _, c := range []*cobra.Command{
 		a.applyCommand(), a.validateCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
-		a.scaleCommand(), a.restartCommand(), a.cordonCommand(), a.uncordonCommand(),
+		a.scaleCommand(), a.restartCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.revokeCommand(), a.caCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.userCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(),
@@ -193,6 +195,13 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func (a *app) printError(err error) {
 	// Much of it may be what a server, or a program through it, has said.
 	a.notef("%s %s", a.paint(a.err, red, "verge:"), cleanLines(err.Error()))
+}
+
+// notice shows what the server has to say beside its answers, once.
+func (a *app) notice(text string) {
+	if !a.noticed.Swap(true) {
+		a.notef("%s %s", a.paint(a.err, yellow, "note:"), clean(text))
+	}
 }
 
 // notef writes a line to standard error.

@@ -87,6 +87,7 @@ func (a *app) client() (*rest.Client, error) {
 		return nil, err
 	}
 	c.MeanLocal(a.local)
+	c.Notice = a.notice
 	return c, nil
 }
 

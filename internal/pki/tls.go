@@ -160,6 +160,17 @@ func verifyPinned(chain []*x509.Certificate, pins []string, serverName string, n
 	return Explain(err, now)
 }
 
+// LeadsTo says whether what the other side of a connection showed leads to the
+// authority with a pin: false for who showed nothing.
+func LeadsTo(cs tls.ConnectionState, pin string) bool {
+	for _, chain := range cs.VerifiedChains {
+		if len(chain) > 0 && pinOf(chain[len(chain)-1]) == pin {
+			return true
+		}
+	}
+	return false
+}
+
 // Explain adds to an error of certificate verification what to do next, for
 // people. Other errors, and nil, are returned as they are. now is what the
 // clock said during verification.

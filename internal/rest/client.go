@@ -24,6 +24,7 @@ const (
 	askTimeout = 30 * time.Second
 	// maxAnswerBytes bounds an answer: 100,000 instances with their histories.
 	maxAnswerBytes = 256 << 20
+	maxNotice      = 1 << 10
 )
 
 // Client talks to a Server. It is safe for concurrent use.
@@ -33,6 +34,10 @@ type Client struct {
 	token string
 	local bool // see MeanLocal
 	http  *http.Client
+	// Notice, if set before the first request, is told what the server has to say
+	// beside an answer: that the context will stop to work, for example. Calls may
+	// come at the same time.
+	Notice func(text string)
 }
 
 // NewClient makes a client of a context. Nothing is sent yet.
@@ -121,6 +126,9 @@ func (c *Client) do(ctx context.Context, r call, out any) error {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return c.transportError(err)
+	}
+	if text := resp.Header.Get(noticeHeader); text != "" && c.Notice != nil {
+		c.Notice(text[:min(len(text), maxNotice)])
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	if cerr := resp.Body.Close(); err == nil {

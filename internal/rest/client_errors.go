@@ -76,7 +76,7 @@ func tlsProblem(host string, err error) *wire.Problem {
 	title := "no trusted connection to " + host
 	switch {
 	case errors.As(err, &authority):
-		return wire.Problemf(0, CodeTLS, "if this root was made anew, use its new context file (verge context use FILE); else someone else answers there",
+		return wire.Problemf(0, CodeTLS, "if this root was made anew, or its authority replaced (verge ca rotate), use its new context file (verge context use FILE); else someone else answers there",
 			title, "its certificate is not from the authority that this context trusts")
 	case errors.As(err, &name):
 		return wire.Problemf(0, CodeTLS, "start it with --advertise and the host that you use, or set server_name in the context file",
@@ -89,7 +89,7 @@ func tlsProblem(host string, err error) *wire.Problem {
 			title, "what answers there does not speak TLS")
 	case strings.Contains(err.Error(), "remote error: tls:"):
 		// crypto/tls does not export the type of an alert.
-		return wire.Problemf(0, CodeTLS, "the certificate of this context is not from this root, or has expired: use its new context file (verge context use FILE)",
+		return wire.Problemf(0, CodeTLS, "the certificate of this context is not from this root, has expired, or was revoked: use its new context file (verge context use FILE)",
 			title, "it refuses us: %v", innermost(err))
 	}
 	return nil

@@ -146,6 +146,11 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			return
 		}
 		setWho(w, caller.Name)
+		if s.notice != nil && r.TLS != nil {
+			if text := s.notice(*r.TLS); text != "" {
+				w.Header().Set(noticeHeader, text)
+			}
+		}
 		ctx, end := caller.bound(access.With(r.Context(), caller.Who))
 		defer end()
 		next.ServeHTTP(w, r.WithContext(ctx))

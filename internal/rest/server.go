@@ -17,6 +17,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// noticeHeader carries what the server has to say beside an answer.
+const noticeHeader = "Verge-Notice"
+
 // Bounds of the server. A long poll (maxWait) must end before the request
 // (requestTimeout), and that before the connection may be cut (writeTimeout).
 const (
@@ -50,6 +53,9 @@ type Options struct {
 	Authorize func(tls.ConnectionState) (Principal, error)
 	// Site is the cluster whose interface this is; "" at a root.
 	Site string
+	// Notice says what to tell an authenticated caller beside every answer, by the
+	// connection that it came by; "" nothing. Nil: nothing.
+	Notice func(cs tls.ConnectionState) string
 	// Log gets one line per change that was asked for. Nil: no log.
 	Log *slog.Logger
 	// Version is what /v1/version says; "" is "unknown".
@@ -70,6 +76,7 @@ type Server struct {
 	// Set by New, never changed.
 	backend   Backend
 	authorize func(tls.ConnectionState) (Principal, error)
+	notice    func(tls.ConnectionState) string
 	site      string
 	log       *slog.Logger
 	version   string
@@ -107,7 +114,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("rest server: no backend")
 	}
 	s := &Server{
-		backend: o.Backend, authorize: o.Authorize, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
+		backend: o.Backend, authorize: o.Authorize, notice: o.Notice, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
 		joins: newSources(joinsPerSecond, joinBurst), guesses: newSources(guessesPerSecond, guessBurst),
 		refusals: newSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
 		renewals: newSources(renewalsPerSecond, renewalBurst),
