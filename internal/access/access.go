@@ -52,6 +52,8 @@ const (
 	Operate Verb = "operate"
 	// Admit makes tokens for workers of a cluster.
 	Admit Verb = "admit"
+	// Measure reads figures of the whole, which name what is in it.
+	Measure Verb = "measure"
 	// Audit reads the audit log.
 	Audit Verb = "audit"
 	// Manage is for administrators alone: people, namespaces, tokens for clusters
@@ -70,7 +72,8 @@ var verbs = map[Verb]struct {
 	Apply: {"changing", false}, Delete: {"deleting", false}, Scale: {"scaling", false}, Restart: {"restarting", false},
 	Exec: {"running a command in", false}, Secret: {"using the secrets of", false},
 	Operate: {"operating", false}, Admit: {"admitting workers to", false}, Audit: {"reading the audit log of", false},
-	Manage: {"managing", false},
+	Measure: {"reading the metrics of", false},
+	Manage:  {"managing", false},
 }
 
 // Kind of an object, as in "application/shop".
@@ -171,7 +174,7 @@ func May(w Who, v Verb, o Object) error {
 }
 
 // ofNamespace: a role in a namespace can never give what belongs to a cluster.
-func ofNamespace(v Verb) bool { return v != Operate && v != Admit && v != Audit }
+func ofNamespace(v Verb) bool { return v != Operate && v != Admit && v != Audit && v != Measure }
 
 // needs says which role would do.
 func needs(v Verb, read bool, o Object) string {

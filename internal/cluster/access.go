@@ -64,14 +64,25 @@ func (m *model) namespaceOf(i *wire.Instance) string {
 	return cmp.Or(s.Namespace, api.DefaultNamespace)
 }
 
-// namespace of an application that has a share here, else "".
+// namespace of an application that has a share here, or that the root runs
+// elsewhere; else "".
 func (m *model) namespace(app string) string {
 	for _, s := range m.shares {
 		if s.App == app {
 			return cmp.Or(s.Namespace, api.DefaultNamespace)
 		}
 	}
+	for _, r := range m.far {
+		if r.App == app {
+			return cmp.Or(r.Namespace, api.DefaultNamespace)
+		}
+	}
 	return ""
+}
+
+// maySee says whether who may see an application.
+func (m *model) maySee(who access.Who, app string) bool {
+	return access.May(who, access.See, access.Object{Kind: access.Application, Name: app, Namespace: m.namespace(app), Cluster: m.name, Site: true}) == nil
 }
 
 // seenWorkers and seenApps are those that who asks may see.
@@ -92,4 +103,11 @@ func seenApps(ctx context.Context, site string, list []wire.AppView) []wire.AppV
 	return access.Visible(access.From(ctx), list, func(a wire.AppView) access.Object {
 		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace, Cluster: site, Site: true}
 	})
+}
+
+// place tells the events which namespace each application is in.
+func (c *core) place() {
+	for _, s := range c.m.shares {
+		c.events.Place(s.App, cmp.Or(s.Namespace, api.DefaultNamespace))
+	}
 }

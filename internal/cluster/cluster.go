@@ -66,6 +66,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 		return nil, err
 	}
 	c.revoked.Set(c.m.revoked())
+	c.place()
 	return c, nil
 }
 

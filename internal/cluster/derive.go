@@ -33,7 +33,7 @@ func (t *tx) route() {
 		}
 		r := want[key]
 		if r == nil {
-			r = &wire.Route{V: wire.Version, App: s.App, Service: s.Service}
+			r = &wire.Route{V: wire.Version, App: s.App, Namespace: s.Namespace, Service: s.Service}
 			want[key] = r
 		}
 		r.Policy, r.Ports = s.Spec.Policy, s.Spec.Ports

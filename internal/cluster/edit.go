@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
@@ -149,6 +151,7 @@ func (e *edit) commit(ctx context.Context) error {
 	records.Merge(c.m.locals, e.locals)
 	c.m.changes = e.changes
 	c.m.effect(records.SortedKeys(e.locals)...)
+	c.place()
 	for _, s := range e.said {
 		c.events.Add(e.now, c.m.tier(), "application/"+e.app, fmt.Sprintf("%s, by %s (local)", s, e.by))
 	}
@@ -181,12 +184,15 @@ func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now t
 		return res, err
 	}
 	if ns := wire.NamespaceOf(spec); e.ns != "" && e.ns != ns {
-		return res, wire.Problemf(409, "name-taken", "choose another name for the application", "the name is taken",
-			"%s belongs to namespace %s, and an application cannot change its namespace", spec.Application, e.ns)
+		detail := spec.Application + " is the name of another application"
+		if c.m.maySee(access.From(ctx), spec.Application) {
+			detail = fmt.Sprintf("%s belongs to namespace %s, and an application cannot change its namespace", spec.Application, e.ns)
+		}
+		return res, wire.Problemf(409, "name-taken", "choose another name for the application", "the name is taken", "%s", detail)
 	} else {
 		e.ns = ns
 	}
-	if err := c.m.hostsFree(spec); err != nil {
+	if err := c.m.hostsFree(access.From(ctx), spec); err != nil {
 		return res, err
 	}
 	known := c.m.rootKnows()[spec.Application]
@@ -260,8 +266,9 @@ func (m *model) localRevision(app string) (most uint64) {
 	return most
 }
 
-// hostsFree says whether no other application publishes a host of spec here.
-func (m *model) hostsFree(spec *api.Application) error {
+// hostsFree says whether no other application publishes a host of spec here. Who
+// may not see the other is not told which it is.
+func (m *model) hostsFree(who access.Who, spec *api.Application) error {
 	taken := map[string]string{}
 	note := func(app, key string, ports []api.Port) {
 		for _, p := range ports {
@@ -282,6 +289,9 @@ func (m *model) hostsFree(spec *api.Application) error {
 				continue
 			}
 			if by, ok := taken[p.Ingress.Host]; ok {
+				if app, _, _ := strings.Cut(by, "."); !m.maySee(who, app) {
+					by = "another application"
+				}
 				return wire.Problemf(409, "host-taken", "choose another host, or delete the other application", "an ingress host is taken", "services.%s: %s is published by %s already", name, p.Ingress.Host, by)
 			}
 		}

@@ -180,6 +180,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	c.m.given, c.m.far, c.m.farGone, c.have = shares, far, gone, to
 	c.m.effect()
 	c.revoked.Set(c.m.revoked())
+	c.place()
 	loop.Poke(c.wake)
 	return nil
 }

@@ -29,6 +29,8 @@ type Events struct {
 	next int           // where the next event goes once the ring is full
 	last uint64        // sequence number of the newest event, base if none
 	more chan struct{} // closed and replaced by each Add
+	// spaces are the namespaces of applications, see Place.
+	spaces map[string]string
 }
 
 // NewEvents keeps up to limit events (DefaultEvents if limit < 1). Sequence
@@ -48,7 +50,7 @@ func (e *Events) Add(now time.Time, tier, subject, what string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last++
-	ev := wire.Event{Seq: e.last, At: now, Tier: cut(tier), Subject: cut(subject), What: cut(what)}
+	ev := wire.Event{Seq: e.last, At: now, Tier: cut(tier), Subject: cut(subject), What: cut(what), Namespace: e.spaces[appOf(subject)]}
 	if len(e.ring) < e.limit {
 		e.ring = append(e.ring, ev)
 	} else {
@@ -57,6 +59,30 @@ func (e *Events) Add(now time.Time, tier, subject, what string) {
 	}
 	close(e.more)
 	e.more = make(chan struct{})
+}
+
+// maxSpaces bounds the applications whose namespace is remembered.
+const maxSpaces = 20_000
+
+// Place says which namespace an application is in, for the events of it from now
+// on: those of one that is gone stay with the namespace that it was in.
+func (e *Events) Place(app, namespace string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spaces == nil || len(e.spaces) >= maxSpaces {
+		e.spaces = map[string]string{}
+	}
+	e.spaces[app] = namespace
+}
+
+// appOf is the application that a subject is of: "application/a", "instance/a.b.0".
+func appOf(subject string) string {
+	kind, name, _ := strings.Cut(subject, "/")
+	if kind != "application" && kind != "instance" {
+		return ""
+	}
+	app, _, _ := strings.Cut(name, ".")
+	return app
 }
 
 func cut(s string) string {

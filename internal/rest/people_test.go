@@ -1,9 +1,9 @@
 package rest_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,37 +14,11 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// hidden is what an outsider must not hear of. The words are in no text of Verge.
-var hidden = []string{"xapp", "xspace", "xsite", "xmachine", "xtext"}
-
-// names fill the parameters of requests for what is there, and for what is not.
-func names(app, space, cluster, worker string) func(string) string {
-	return func(name string) string {
-		switch name {
-		case "app", "application":
-			return app
-		case "namespace", "ns":
-			return space
-		case "cluster":
-			return cluster
-		case "worker":
-			return worker
-		case "id", "instance":
-			return app + ".web.0"
-		case "session":
-			return "some." + cluster + "." + worker + "." + app + ".web.0"
-		case "key":
-			return "0123456789"
-		case "service":
-			return "web"
-		case "name", "secret", "user":
-			return "some"
-		case "body":
-			return "application: " + app + "\nnamespace: " + space + "\nservices:\n  web:\n    command: [\"true\"]\n"
-		}
-		return ""
-	}
-}
+// here is where everything is in these tests, nowhere where nothing is.
+var (
+	here    = resttest.Place{App: "xapp", Namespace: "xspace", Cluster: "xsite", Worker: "xmachine"}
+	nowhere = resttest.Place{App: "nothing", Namespace: "nowhere", Cluster: "noplace", Worker: "noone"}
+)
 
 func peopled() *resttest.Fake {
 	who := func(w access.Who) rest.Principal { return rest.Principal{Who: w} }
@@ -85,58 +59,12 @@ func peopled() *resttest.Fake {
 	}
 }
 
-// openAPI is the description of a server's interface.
-func openAPI(t *testing.T, e rest.ContextEntry) []byte {
-	t.Helper()
-	resp, err := httpsClient(t, e).Get(e.Server + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(resp.Body)
-	if cerr := resp.Body.Close(); err != nil || cerr != nil {
-		t.Fatal(err, cerr)
-	}
-	return data
-}
-
 // Whoever has no right to something hears the same of it, in every operation that
 // there is, as if it did not exist, and hears its names nowhere.
 func TestOutsidersLearnNothing(t *testing.T) {
 	f := peopled()
-	_, a, admin := resttest.Serve(t, f, nil)
-	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
-	doc := openAPI(t, admin)
-	there := resttest.Requests(t, doc, names("xapp", "xspace", "xsite", "xmachine"))
-	absent := resttest.Requests(t, doc, names("nothing", "nowhere", "noplace", "noone"))
-	same := strings.NewReplacer("xapp", "nothing", "xspace", "nowhere", "xsite", "noplace", "xmachine", "noone")
-	if len(there) < 15 {
-		t.Fatalf("only %d operations", len(there))
-	}
-	for _, who := range []string{"outsider", "other-operator", "nobody"} {
-		for i, r := range there {
-			if r.Open() {
-				continue
-			}
-			if r.Needs == "" || r.Needs == "nobody may" {
-				t.Fatalf("%s %s does not say what it needs", r.Method, r.Path)
-			}
-			status, body := r.Do(t, client, admin.Server, who)
-			wantStatus, want := absent[i].Do(t, client, admin.Server, who)
-			if status != wantStatus || same.Replace(body) != want {
-				t.Errorf("%s, %s:\n%d %swhere there is nothing:\n%d %s", who, r.Operation, status, body, wantStatus, want)
-			}
-			if status >= 500 || (r.Changes() && status < 400) {
-				t.Errorf("%s, %s: %d %s", who, r.Operation, status, body)
-			}
-			if status < 300 {
-				for _, word := range hidden {
-					if strings.Contains(body, word) {
-						t.Errorf("%s, %s: %q is in %s", who, r.Operation, word, body)
-					}
-				}
-			}
-		}
-	}
+	_, _, admin := resttest.Serve(t, f, nil)
+	resttest.OutsidersLearnNothing(t, admin, []string{"outsider", "other-operator", "nobody"}, here, nowhere, "xtext")
 	if len(f.Applied) != 0 || len(f.Tokens) != 0 || f.Apps[0].Deleting {
 		t.Error("something was changed")
 	}
@@ -145,9 +73,9 @@ func TestOutsidersLearnNothing(t *testing.T) {
 // Who may see something but not change it is told which role is missing.
 func TestReadersMayOnlyRead(t *testing.T) {
 	f := peopled()
-	_, a, admin := resttest.Serve(t, f, nil)
-	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
-	requests := resttest.Requests(t, openAPI(t, admin), names("xapp", "xspace", "xsite", "xmachine"))
+	_, _, admin := resttest.Serve(t, f, nil)
+	client := resttest.Bearers(t, admin)
+	requests := resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill)
 	changes := 0
 	for _, r := range requests {
 		if r.Open() || !r.Changes() {
@@ -211,11 +139,11 @@ func entriesOf(f *resttest.Fake, what string) (out []wire.AuditEntry) {
 func TestEveryChangeIsRecorded(t *testing.T) {
 	f := peopled()
 	f.TokenAnswer.Token = "s3cret"
-	_, a, admin := resttest.Serve(t, f, nil)
+	_, _, admin := resttest.Serve(t, f, nil)
 	f.Bearer = "admin"
-	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	client := resttest.Bearers(t, admin)
 	n := 0
-	for _, r := range resttest.Requests(t, openAPI(t, admin), names("xapp", "xspace", "xsite", "xmachine")) {
+	for _, r := range resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill) {
 		before := len(f.Recorded())
 		status, body := r.Do(t, client, admin.Server, "admin")
 		entries := f.Recorded()[before:]
@@ -250,8 +178,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 
 func TestEntriesSayWhatAndWho(t *testing.T) {
 	f := peopled()
-	_, a, admin := resttest.Serve(t, f, nil)
-	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	_, _, admin := resttest.Serve(t, f, nil)
+	client := resttest.Bearers(t, admin)
 	c := newClient(t, admin)
 	if _, err := c.Apply(t.Context(), []byte("x"), false); err != nil {
 		t.Fatal(err)
@@ -262,7 +190,7 @@ func TestEntriesSayWhatAndWho(t *testing.T) {
 	if _, err := c.CreateToken(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "edge"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range resttest.Requests(t, openAPI(t, admin), names("xapp", "xspace", "xsite", "xmachine")) {
+	for _, r := range resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill) {
 		switch r.Operation {
 		case "delete-application":
 			r.Do(t, client, admin.Server, "viewer")
@@ -296,8 +224,8 @@ func TestEntriesSayWhatAndWho(t *testing.T) {
 // Who asks in a loop is recorded some times, and then with how often that was not.
 func TestRefusalsAreNotAllRecorded(t *testing.T) {
 	f := peopled()
-	_, a, admin := resttest.Serve(t, f, nil)
-	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	_, _, admin := resttest.Serve(t, f, nil)
+	client := resttest.Bearers(t, admin)
 	for range 100 {
 		resttest.Request{Method: "DELETE", Path: "/v1/applications/xapp"}.Do(t, client, admin.Server, "viewer")
 	}
@@ -329,8 +257,8 @@ func TestWhatIsNotRecordedIsNotAcknowledged(t *testing.T) {
 // and not for certificates.
 func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	f := peopled()
-	_, a, admin := resttest.Serve(t, f, nil)
-	client := httpsClient(t, a.Context(t, "", strings.TrimPrefix(admin.Server, "https://")))
+	_, _, admin := resttest.Serve(t, f, nil)
+	client := resttest.Bearers(t, admin)
 	status := resttest.Request{Method: "GET", Path: "/v1/me"}
 	if code, body := status.Do(t, client, admin.Server, "viewer"); code != 200 || !strings.Contains(body, `"xspace":"viewer"`) {
 		t.Fatalf("%d %s", code, body)
@@ -375,4 +303,48 @@ func TestRevocationEndsLongPolls(t *testing.T) {
 	<-b.entered
 	close(gone)
 	wantProblem(t, <-result, "access-ended", "cut off")
+}
+
+// Names and bodies that are too long, or not names at all, are refused, by every
+// operation.
+func TestNoOperationTakesAnything(t *testing.T) {
+	f := peopled()
+	f.Bearer = "admin"
+	_, _, admin := resttest.Serve(t, f, nil)
+	client, doc := resttest.Bearers(t, admin), resttest.OpenAPI(t, admin)
+	long := strings.Repeat("x", 10_000)
+	for what, fill := range map[string]func(string) string{
+		"long": func(name string) string {
+			if name == "body" {
+				return here.Fill(name)
+			}
+			return long
+		},
+		"dots":     func(string) string { return ".." },
+		"slashes":  func(string) string { return "a/../b" },
+		"control":  func(string) string { return "a\x00b\n" },
+		"not text": func(string) string { return "\xff\xfe" },
+	} {
+		for _, r := range resttest.Requests(t, doc, fill) {
+			status, body := r.Do(t, client, admin.Server, "admin")
+			if status >= 500 || (what == "long" && status < 400 && strings.Contains(r.Path, long)) {
+				t.Errorf("%s, %s: %d %.300s", what, r.Operation, status, body)
+			}
+		}
+	}
+	for _, r := range resttest.Requests(t, doc, here.Fill) {
+		if r.Body == nil {
+			continue
+		}
+		for what, size := range map[string]int{"large": 3 << 20, "too large": 64 << 20} {
+			r.Body = append([]byte(`{"x":"`), bytes.Repeat([]byte("x"), size)...)
+			status, body, err := r.Try(client, admin.Server, "admin")
+			if err == nil && (status < 400 || status >= 500) {
+				t.Errorf("%s, %s: %d %.300s", what, r.Operation, status, body)
+			}
+		}
+	}
+	if _, err := newClient(t, admin).Status(t.Context()); err != nil {
+		t.Errorf("after all that: %v", err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,8 +32,8 @@ func (s *Server) registerPlain(api huma.API) error {
 	})
 	s.handle("GET /readyz", everybody, s.readyz)
 	if s.metrics != nil {
-		// Sums over everything, without the names of applications.
-		s.handle("GET /metrics", anyone, s.metrics.ServeHTTP)
+		// Sums over everything, with the names of clusters.
+		s.handle("GET /metrics", may(access.Measure, system), s.metrics.ServeHTTP)
 	}
 	s.registerBackup()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)

@@ -60,8 +60,9 @@ func visibleEvents(s *Server, who access.Who, page wire.EventPage) wire.EventPag
 	return page
 }
 
-// seesEvent says whether who may see an event. What is no more, nobody can say
-// where it was: only administrators see what happened to it.
+// seesEvent says whether who may see an event. It belongs to the namespace that its
+// application was in then; and at the root an operator sees what its own cluster
+// says, not what was thought of others before.
 func (s *Server) seesEvent(who access.Who, e wire.Event) bool {
 	if who.Admin {
 		return true
@@ -76,17 +77,27 @@ func (s *Server) seesEvent(who access.Who, e wire.Event) bool {
 	case access.Worker:
 		o.Cluster, _, _ = strings.Cut(name, "/")
 	case access.Application, access.Instance:
-		at, ok := s.backend.Locate(o.Kind, name)
-		if !ok {
-			return false
+		if o.Namespace = e.Namespace; o.Namespace == "" {
+			at, _ := s.backend.Locate(o.Kind, name)
+			o.Namespace = at.Namespace
 		}
-		// At the root an operator reads what its own cluster says, not what was
-		// thought of others before.
-		if o.Namespace = at.Namespace; e.Tier == "cluster/"+at.Cluster {
-			o.Cluster = at.Cluster
+		o.Cluster = clusterOf(e.Tier)
+		if o = s.here(o); o.Namespace == "" && o.Cluster == "" {
+			return false
 		}
 	default:
 		return false
 	}
 	return access.May(who, access.See, s.here(o)) == nil
+}
+
+// clusterOf is the cluster of a tier: "cluster/edge", "worker/edge/w1"; "" of the
+// root.
+func clusterOf(tier string) string {
+	kind, name, _ := strings.Cut(tier, "/")
+	if kind != "cluster" && kind != "worker" {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "/")
+	return name
 }

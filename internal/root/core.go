@@ -55,6 +55,7 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 		return err
 	}
 	c.revoked.Set(c.m.ownRevoked())
+	c.place()
 	return nil
 }
 
@@ -70,6 +71,13 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error 
 		}
 	}
 	return nil
+}
+
+// place tells the events which namespace each application is in.
+func (c *core) place() {
+	for name, app := range c.m.apps {
+		c.events.Place(name, wire.NamespaceOf(app.Spec))
+	}
 }
 
 // wrote notes how a write ended. After one that failed, or of which a part or
@@ -101,6 +109,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	}
 	c.m, c.stale = next, false
 	c.revoked.Set(c.m.ownRevoked())
+	c.place()
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (t *tx) route(now time.Time) {
 		}
 		for svc, s := range app.Spec.Services {
 			if len(s.Ports) > 0 {
-				want[name+"."+svc] = &wire.Route{V: wire.Version, App: name, Service: svc, Policy: s.Policy, Ports: s.Ports}
+				want[name+"."+svc] = &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Policy: s.Policy, Ports: s.Ports}
 			}
 		}
 	}

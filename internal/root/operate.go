@@ -32,6 +32,7 @@ func (c *core) putApp(ctx context.Context, app *wire.Application) error {
 		return unstored(err)
 	}
 	c.m.apps[app.Name] = app
+	c.events.Place(app.Name, wire.NamespaceOf(app.Spec))
 	loop.Poke(c.wake)
 	return nil
 }

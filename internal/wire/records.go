@@ -181,10 +181,13 @@ type InstanceStatus struct {
 
 // Route is a service as a router sees it.
 type Route struct {
-	V       int    `json:"v"`
-	App     string `json:"app"`
-	Service string `json:"service"`
-	Policy  string `json:"policy"`
+	V   int    `json:"v"`
+	App string `json:"app"`
+	// Namespace of the application, so that a site cannot let somebody else have its
+	// name; "" from a root that says none.
+	Namespace string `json:"namespace,omitempty"`
+	Service   string `json:"service"`
+	Policy    string `json:"policy"`
 	// Ports of the service, in the order of the descriptor.
 	Ports     []api.Port `json:"ports"`
 	Endpoints []Endpoint `json:"endpoints,omitempty"`

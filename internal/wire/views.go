@@ -158,6 +158,8 @@ type Event struct {
 	Tier    string    `json:"tier"`
 	Subject string    `json:"subject"` // "instance/a.b.0", "cluster/edge", "worker/edge/w1", "application/a"
 	What    string    `json:"what"`
+	// Namespace of the application that it is about, as it was then; "" for others.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // EventPage is a page of events; After is what to ask for next.
