@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,7 +18,7 @@ func TestOperating(t *testing.T) {
 	w.addCluster("fog").answers()
 	w.addWorker("fog", "fog-1")
 	w.allReady()
-	w.root.apply(operated(3))
+	w.root.apply(operated(3, "edge"))
 	for _, x := range []string{"edge-1", "fog-1"} {
 		eventually(t, 5*time.Second, x+" routes to it", func() error {
 			_, err := fetch(w.worker[x].gateway, operatedHost, "/whoami")
@@ -26,21 +28,23 @@ func TestOperating(t *testing.T) {
 	w.run("scale", w.scaleUpAndDown)
 	w.run("restart", w.restartRolls)
 	w.run("cordon", w.cordonTakesNothingNew)
+	w.run("drain a worker", w.drainWorker)
+	w.run("drain a cluster", w.drainCluster)
 }
 
-func operated(replicas int) string {
+func operated(replicas int, clusters ...string) string {
 	return fmt.Sprintf(`application: operated
 services:
   front:
     command: [testprogram]
     replicas: %d # of the file
-    affinity: {cluster: [edge]}
+    affinity: {cluster: [%s]}
     ports:
       - name: http
         ingress: {host: %s}
     readiness:
       http: {path: /healthz}
-`, replicas, operatedHost)
+`, replicas, strings.Join(clusters, ", "), operatedHost)
 }
 
 // traffic to the application, at a gateway of each cluster.
@@ -69,7 +73,7 @@ func (w *world) scaleUpAndDown(t *testing.T) {
 	if text := w.root.ok("get", "application/operated", "-o", "yaml"); !strings.Contains(text, "replicas: 2 # of the file") {
 		t.Errorf("the descriptor is\n%s", text)
 	}
-	r := verge(t, w.root.contextFile(), "apply", w.file("app-", operated(3)))
+	r := verge(t, w.root.contextFile(), "apply", w.file("app-", operated(3, "edge")))
 	if r.code != 0 || !strings.Contains(r.err, "services.front.replicas: 2, set by verge scale") {
 		t.Errorf("apply: %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -162,5 +166,132 @@ func (w *world) cordonTakesNothingNew(t *testing.T) {
 	w.root.ok("uncordon", "cluster/edge")
 	w.root.holds("operated", 15*time.Second)
 	wantEqual(t, "instances", len(w.pids("operated")), 6)
-	w.root.apply(operated(3))
+	w.root.apply(operated(3, "edge"))
+}
+
+// fewest watches how many instances of the application run at least at any time,
+// until it is called: an instance that moves counts once.
+func (w *world) fewest(t *testing.T) func() int {
+	t.Helper()
+	stop, watched := make(chan struct{}), make(chan int, 1)
+	count := func() int {
+		ids := map[string]bool{}
+		for _, p := range processesOf(w.dir) {
+			if id := p.env["VERGE_INSTANCE"]; strings.HasPrefix(id, "operated.") {
+				ids[id] = true
+			}
+		}
+		return len(ids)
+	}
+	go func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		n := count()
+		for {
+			select {
+			case <-stop:
+				watched <- n
+				return
+			case <-ticker.C:
+				n = min(n, count())
+			}
+		}
+	}()
+	return sync.OnceValue(func() int { close(stop); return <-watched })
+}
+
+// onWorker are the instances that run on a worker.
+func (w *world) onWorker(name string) (ids []string) {
+	for id, r := range runningIn(w.t, w.worker[name].dir) {
+		if strings.HasPrefix(id, "operated.") && r.pid > 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// drainWorker empties a worker: nothing is missing at any time, no request fails,
+// what cannot go stays and is named, and the end of it changes nothing more.
+func (w *world) drainWorker(t *testing.T) {
+	edge := w.cluster["edge"]
+	home := "edge-1"
+	if len(w.onWorker(home)) == 0 {
+		home = "edge-2"
+	}
+	other := map[string]string{"edge-1": "edge-2", "edge-2": "edge-1"}[home]
+	moved := w.onWorker(home)
+	before := w.root.instances("operated")
+	f := w.operatedTraffic(t)
+	fewest := w.fewest(t)
+	defer fewest()
+	out := edge.ok("drain", "worker/"+home, "--reason", "a new disk", "--timeout", "50s")
+	if !strings.Contains(out, "drained: ") {
+		t.Errorf("drain says %q", out)
+	}
+	wantEqual(t, "instances at the fewest", fewest(), 3)
+	f.noneFailed(t)
+	wantEqual(t, "instances on the drained worker", len(w.onWorker(home)), 0)
+	for id, i := range w.root.instances("operated") {
+		wantEqual(t, "worker of "+id, i.Worker, other)
+		step := 0
+		if slices.Contains(moved, id) {
+			step = 1
+		}
+		wantEqual(t, "incarnation of "+id, i.Incarnation, before[id].Incarnation+step)
+	}
+	// There is nowhere else to go to from the other one.
+	r := verge(t, edge.contextFile(), "drain", "worker/"+other)
+	if r.code != 2 || !strings.Contains(r.err, "3 instances cannot go anywhere now") || !strings.Contains(r.err, "2 are cordoned") {
+		t.Errorf("drain of the last one: %d\n%s%s", r.code, r.out, r.err)
+	}
+	edge.ok("uncordon", "worker/"+other)
+	pids := w.pids("operated")
+	edge.ok("uncordon", "worker/"+home)
+	throughout(t, time.Second, "nothing moves any more", func() error {
+		for id, pid := range w.pids("operated") {
+			if pid != pids[id] {
+				return fmt.Errorf("%s was pid %d and is %d", id, pids[id], pid)
+			}
+		}
+		return nil
+	})
+	// An orchestrator that is killed in the middle goes on with it.
+	f = w.operatedTraffic(t)
+	fewest = w.fewest(t)
+	edge.ok("drain", "worker/"+other, "--no-wait")
+	edge.kill()
+	edge.start()
+	eventually(t, 45*time.Second, "it is empty", func() error {
+		return differs("instances on the drained worker", len(w.onWorker(other)), 0)
+	})
+	wantEqual(t, "instances at the fewest", fewest(), 3)
+	f.noneFailed(t)
+	edge.answers()
+	edge.ok("uncordon", "worker/"+other)
+}
+
+// drainCluster empties a cluster into another.
+func (w *world) drainCluster(t *testing.T) {
+	w.root.holds("operated", 15*time.Second)
+	w.root.apply(operated(2, "edge", "fog"))
+	old := w.root.instances("operated")
+	f := w.operatedTraffic(t)
+	out := w.root.ok("drain", "cluster/edge", "--timeout", "50s")
+	if !strings.Contains(out, "drained: ") {
+		t.Errorf("drain says %q", out)
+	}
+	f.noneFailed(t)
+	now := w.root.instances("operated")
+	wantEqual(t, "instances", len(now), 2)
+	for id, i := range now {
+		wantEqual(t, "cluster of "+id, i.Cluster, "fog")
+		if _, ok := old[i.Replaces]; !ok && old[id].Cluster != "fog" {
+			t.Errorf("%s replaces %q", id, i.Replaces)
+		}
+	}
+	for _, x := range []string{"edge-1", "edge-2"} {
+		wantEqual(t, "instances on "+x, len(w.onWorker(x)), 0)
+	}
+	w.root.ok("uncordon", "cluster/edge")
+	w.root.holds("operated", 15*time.Second)
 }

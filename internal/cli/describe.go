@@ -195,6 +195,14 @@ func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string)
 	if v.Shadow != nil {
 		d.addf("Shadow", "incarnation %d on %s, believed lost", v.Shadow.Incarnation, v.Shadow.Worker)
 	}
+	if m := v.Moving; m != nil && m.Failed == "" {
+		d.addf("Moving", "to %s, incarnation %d, since %s", m.Worker, m.Incarnation, a.moment(m.Since))
+	} else if m != nil {
+		d.addf("Moving", "failed on %s: %s, %s", m.Worker, m.Failed, a.moment(m.Since))
+	}
+	if l := v.Leaving; l != nil {
+		d.addf("Leaving", "incarnation %d on %s ends, since %s", l.Incarnation, l.Worker, a.moment(l.Started))
+	}
 	d.add("Avoids", strings.Join(v.Avoid, ", "))
 	d.addf("Says", "%s, %s ago", v.Source, ageOf(v.AgeSeconds))
 	if err := d.print(a); err != nil {

@@ -141,6 +141,11 @@ func (c *core) pause(settled bool) (d time.Duration) {
 			}
 		})
 	}
+	for id := range c.m.leaving {
+		if d := c.m.insts[id].Leaving.Started.Add(leaveAfter).Sub(now); d > 0 {
+			least = min(least, d)
+		}
+	}
 	for _, i := range c.m.insts {
 		w := c.m.workers[i.Worker]
 		if w == nil || !w.suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {
@@ -220,8 +225,11 @@ func (c *core) calm() bool {
 		}
 	}
 	for _, i := range c.m.insts {
-		if i.State != wire.Running && i.State != wire.Terminated {
+		if i.State != wire.Running && i.State != wire.Terminated || i.Leaving != nil {
 			return false
+		}
+		if len(i.Avoid) > 0 && c.m.workers[i.Worker].draining() {
+			return false // it may be forgiven where it failed
 		}
 		if i.Ordinal >= wire.LocalOrdinals && !i.Draining && !c.m.begin().wanted(i) {
 			return false // it hands over, for a while

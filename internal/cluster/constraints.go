@@ -90,7 +90,7 @@ func (t *tx) unfit(i *wire.Instance, name string, s *wire.Share) string {
 	v := w.view(name)
 	for _, other := range s.Spec.AntiAffinity.Service {
 		n := t.used()[name].same[i.App+"."+other]
-		if other == i.Service && i.Worker == name {
+		if other == i.Service && (i.Worker == name || underWay(i) && i.Moving.Worker == name) {
 			n-- // itself
 		}
 		if n > 0 {

@@ -40,7 +40,7 @@ func (b backend) setCordon(ctx context.Context, cluster, name string, now time.T
 	}
 	w := b.m.workers[name]
 	if w == nil {
-		return wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%s is not in cluster %s", name, b.name)
+		return b.noWorker(name)
 	}
 	next := w.workerRecord
 	if next.Cordon = change(w.Cordon); rest.SameCordon(w.Cordon, next.Cordon) {
@@ -62,6 +62,59 @@ func (b backend) setCordon(ctx context.Context, cluster, name string, now time.T
 	return nil
 }
 
+// WorkerDrain implements rest.Backend.
+func (b backend) WorkerDrain(ctx context.Context, cluster, name string) (wire.DrainView, error) {
+	if cluster != b.name {
+		return wire.DrainView{}, rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if err := b.reload(ctx, now); err != nil {
+		return wire.DrainView{}, cordonUnstored(err)
+	}
+	if b.m.workers[name] == nil {
+		return wire.DrainView{}, b.noWorker(name)
+	}
+	return b.m.drainView(name, now), nil
+}
+
+func (c *core) noWorker(name string) error {
+	return wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%s is not in cluster %s", name, c.name)
+}
+
+// drainView says what is still on a worker. It asks the same pass that decides.
+func (m *model) drainView(name string, now time.Time) wire.DrainView {
+	w := m.workers[name]
+	v := wire.DrainView{Left: []wire.DrainItem{}, Source: m.tier(), AgeSeconds: -1}
+	if w.everHeard {
+		v.AgeSeconds = now.Sub(w.heard).Seconds()
+	}
+	if w.draining() {
+		v.Cordon = w.Cordon
+	}
+	t := m.step(now)
+	for _, i := range t.instances() {
+		item := wire.DrainItem{Instance: i.ID}
+		switch {
+		case i.Leaving != nil && i.Leaving.Worker == name:
+			item.State, item.To, item.Why = "ending", i.Worker, "its connections end, and it stops"
+		case i.Worker != name || i.State != wire.Running && i.State != wire.WorkerScheduled:
+			continue
+		case i.Draining:
+			item.State, item.Why = "ending", "it is no longer wanted"
+		case underWay(i):
+			item.State, item.To, item.Why = "moving", i.Moving.Worker, "not ready there yet"
+		case t.stays[i.ID] != "":
+			item.State, item.Why = "stays", t.stays[i.ID]
+		default:
+			item.State, item.Why = "waiting", "another of its service moves first"
+		}
+		v.Left = append(v.Left, item)
+	}
+	return v
+}
+
 func cordonUnstored(err error) error {
 	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, look (verge get workers), then try again",
 		"it may not be stored", "%v", err)
@@ -75,4 +128,9 @@ func (b backend) CordonCluster(context.Context, string, wire.CordonRequest) (wir
 // UncordonCluster implements rest.Backend.
 func (b backend) UncordonCluster(context.Context, string) error {
 	return rest.Elsewhere("taking a cluster into use", "the root")
+}
+
+// ClusterDrain implements rest.Backend.
+func (b backend) ClusterDrain(context.Context, string) (wire.DrainView, error) {
+	return wire.DrainView{}, rest.Elsewhere("draining a cluster", "the root")
 }

@@ -77,6 +77,7 @@ type worker struct {
 	leaving   bool      // its agent announced a restart
 	renewed   time.Time // when it was certified last by this process
 	told      time.Time // when what it says about itself was stored last
+	current   bool      // its last report had the current revision of its desired state
 	over      int       // reported changes that were too many, as far as that was said
 	inbox     exchange.Inbox
 	status    map[wire.InstanceID]wire.InstanceStatus
@@ -110,6 +111,8 @@ type model struct {
 	changes uint64
 	far     map[string]*wire.Route
 	insts   map[wire.InstanceID]*wire.Instance
+	// leaving are those of insts that have a Leaving.
+	leaving map[wire.InstanceID]bool
 	orders  map[string]*wire.Order // by key without prefix: worker.id
 	routes  map[string]*wire.Route
 	ups     map[wire.InstanceID]*wire.Reported
@@ -135,7 +138,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
-		insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
+		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{},
 		peer: func(w string) string { return w },
@@ -154,7 +157,13 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyAgain, func(r string) error { return records.Decode(e, m.again, r) }},
 		{keyLocals, func(string) error { return json.Unmarshal(e.Value, &m.changes) }},
 		{keyFar, func(r string) error { return records.Decode(e, m.far, r) }},
-		{keyInstance, func(r string) error { return records.Decode(e, m.insts, r) }},
+		{keyInstance, func(r string) error {
+			err := records.Decode(e, m.insts, r)
+			if err == nil {
+				m.note(r, m.insts[r])
+			}
+			return err
+		}},
 		{keyOrder, func(r string) error { return records.Decode(e, m.orders, r) }},
 		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
@@ -214,6 +223,10 @@ type tx struct {
 	// use and apart are made when they are first asked for.
 	use   map[string]*usage
 	apart map[string][]string
+	// stays are the instances that cannot leave a worker that is drained, with the
+	// reason; waits those whose turn has not come.
+	stays map[wire.InstanceID]string
+	waits map[wire.InstanceID]bool
 	// events in words, for people.
 	events []event
 }
@@ -348,9 +361,26 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	return append(groups, locals...), err
 }
 
+// note keeps account of an instance that was stored, or (nil) is no more.
+func (m *model) note(id wire.InstanceID, i *wire.Instance) {
+	if i != nil && i.Leaving != nil {
+		m.leaving[id] = true
+	} else {
+		delete(m.leaving, id)
+	}
+}
+
 // done makes what the tx changed part of the model, after it is durable.
 func (t *tx) done() {
 	records.Merge(t.m.insts, t.insts)
+	for id, i := range t.insts {
+		t.m.note(id, i)
+	}
+	for name, w := range t.m.workers {
+		if t.all || t.nudge[name] {
+			w.current = false
+		}
+	}
 	records.Merge(t.m.orders, t.orders)
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.ups, t.ups)
@@ -391,6 +421,12 @@ func (t *tx) usage() map[string]*usage {
 	for _, i := range t.instances() {
 		if i.Worker != "" && i.State != wire.Terminated && i.State != wire.Failed {
 			add(i.Worker, i)
+		}
+		if underWay(i) {
+			add(i.Moving.Worker, i)
+		}
+		if i.Leaving != nil {
+			add(i.Leaving.Worker, i)
 		}
 		// What may come back with a lost worker still takes room there.
 		if i.Shadow != nil && i.Shadow.Worker != i.Worker {

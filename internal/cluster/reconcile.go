@@ -24,8 +24,11 @@ const (
 	forgiveAfter = time.Minute
 )
 
-// stopped is why an instance ended that was asked to.
-const stopped = "stopped"
+// Why an instance ended: it was asked to, or it was done.
+const (
+	stopped   = "stopped"
+	completed = "completed"
+)
 
 // step is one pass of the cluster's loop: it compares what should be with what
 // is and collects in a tx what has to change. It is a function of the model and
@@ -45,9 +48,10 @@ func (m *model) step(now time.Time) *tx {
 		}
 	}
 	t.use = nil // what was observed changed it
+	t.moves(now)
 	t.roll(now)
 	t.place(now)
-	t.sweepOrders()
+	t.sweepOrders(now)
 	t.route()
 	t.reportUp()
 	t.reportLocals()
@@ -106,7 +110,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		id := instanceID(s.App, s.Service, o)
 		old := t.inst(id)
 		again := runAgain(old, s)
-		if old != nil && again == "" && (old.State != wire.Terminated || old.Reason != stopped) {
+		if old != nil && again == "" && (old.State != wire.Terminated || old.Reason == completed) {
 			continue
 		}
 		why := "taken over from the root"
@@ -120,7 +124,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: why}},
 		}
 		if old != nil { // it was on its way out when it was wanted again, or is to run again
-			i.Incarnation, i.Restarted = old.Incarnation, old.Restarted
+			i.Incarnation, i.Given, i.Restarted, i.Leaving = old.Incarnation, old.Given, old.Restarted, old.Leaving
 		}
 		if again != "" {
 			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: again})
@@ -134,7 +138,8 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 func (t *tx) observe(id wire.InstanceID, now time.Time) {
 	i := t.unpin(*t.inst(id))
 	if i.Worker == "" {
-		t.put(t.settle(i, now)) // given back for want of a place; the lost one may return
+		// Given back for want of a place; the lost one may return.
+		t.put(t.observeMove(t.settle(i, now), now))
 		return
 	}
 	w := t.m.workers[i.Worker]
@@ -142,7 +147,7 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
 			i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker was removed")
 		}
-		t.put(i)
+		t.put(t.observeMove(i, now))
 		return
 	}
 	st, known := w.status[id]
@@ -157,8 +162,7 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 		// or somebody emptied its data directory.
 		i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker does not know it any more")
 	}
-	i = t.settle(i, now)
-	t.put(i)
+	t.put(t.observeMove(t.settle(i, now), now))
 }
 
 // silent is what becomes of an instance whose worker is suspect.
@@ -250,7 +254,7 @@ func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, 
 			i = t.advance(i, wire.Running, now, by, "started")
 		}
 		i.Draining = true
-		return t.advance(i, wire.Terminated, now, by, "completed")
+		return t.advance(i, wire.Terminated, now, by, completed)
 	}
 	i = t.advance(i, wire.Failed, now, by, st.Why)
 	i.Avoid = appendOnce(i.Avoid, worker)
@@ -285,6 +289,9 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 		outdated = outdated || t.unfit(&i, sh.Worker, s) != ""
 	}
 	replaced := i.Worker != ""
+	if old.draining() {
+		keep = "replacement"
+	}
 	if runs && (keep == "original" || !replaced) && !outdated {
 		switch {
 		case !replaced: // nobody could take it meanwhile
@@ -301,7 +308,8 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 			// placed where it was.
 			t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
 		}
-		i.Worker, i.Incarnation, i.Restarted, i.Shadow = sh.Worker, sh.Incarnation, sh.Restarted, nil
+		become(&i, sh.Incarnation)
+		i.Worker, i.Restarted, i.Shadow = sh.Worker, sh.Restarted, nil
 		return t.heard(i, old, st, now)
 	}
 	if runs && replaced {
@@ -315,6 +323,7 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 func (t *tx) end(id wire.InstanceID, now time.Time) {
 	i := *t.inst(id)
 	i.Shadow = nil
+	drop(&i)
 	switch i.State {
 	case wire.Running:
 		w := t.m.workers[i.Worker]
@@ -332,7 +341,7 @@ func (t *tx) end(id wire.InstanceID, now time.Time) {
 		i = t.advance(i, wire.Terminated, now, t.m.tier(), "no longer wanted")
 	}
 	t.put(i)
-	if i.State == wire.Terminated {
+	if i.State == wire.Terminated && i.Leaving == nil { // else that is still to be stopped
 		t.event("instance/"+id, "Terminated: %s", i.History[len(i.History)-1].Why)
 		t.remove(id)
 	}
@@ -449,9 +458,10 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 // is taken back. An update that leaves the program of an instance as it is
 // leaves its order too, revision included: for a worker another revision is
 // another run.
-func (t *tx) sweepOrders() {
+func (t *tx) sweepOrders(now time.Time) {
 	want := map[string]bool{}
 	for _, i := range t.instances() {
+		t.sweepMove(i, want, now)
 		if i.Shadow != nil {
 			want[i.Shadow.Worker+"."+i.ID] = true
 		}
@@ -460,10 +470,7 @@ func (t *tx) sweepOrders() {
 		}
 		key := i.Worker + "." + i.ID
 		want[key] = true
-		o, ok := t.orders[key]
-		if !ok {
-			o = t.m.orders[key]
-		}
+		o := t.ordered(key)
 		s := t.m.shares[i.App+"."+i.Service]
 		switch {
 		case o == nil && s != nil && (i.State == wire.Running || i.State == wire.WorkerScheduled):

@@ -11,7 +11,7 @@ import (
 // start makes i the next incarnation of its instance, of the program that its
 // share asks for, and orders it.
 func (t *tx) start(i wire.Instance, s *wire.Share) {
-	i.Incarnation++
+	become(&i, nextIncarnation(&i))
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, s.Spec.ProgramID()
 	i.Restarts = 0
 	pin(&i, s)
@@ -47,7 +47,7 @@ func asked(r wire.Restart) string {
 // runAgain says why an instance that has completed is to run once more, "" if it
 // is not.
 func runAgain(i *wire.Instance, s *wire.Share) string {
-	if i == nil || i.State != wire.Terminated || i.Reason == stopped {
+	if i == nil || i.State != wire.Terminated || i.Reason != completed {
 		return ""
 	}
 	if r := restartOf(s, i.Ordinal); i.Restarted < r.N {
@@ -83,6 +83,14 @@ func (t *tx) roll(now time.Time) {
 			}
 			old := t.m.orders[i.Worker+"."+i.ID]
 			update := otherProgram(old, s) || (i.Revision != s.Revision && (old == nil || !old.Spec.SameProgram(s.Spec)))
+			if underWay(i) || t.waits[i.ID] {
+				// It moves, and what starts elsewhere is up to date already.
+				if !update {
+					t.put(next)
+				}
+				calm = calm && i.State == wire.Running && i.Ready && !i.Unreachable
+				continue
+			}
 			misfit := ""
 			if i.Revision != s.Revision || update {
 				misfit = t.misfit(i, s)

@@ -30,6 +30,9 @@ type fake struct {
 	has           map[string]wire.InstanceStatus
 	// broken says how a service ends on this worker: "exit", "complete" or "refuse".
 	broken map[string]string
+	// slow is how many reports it takes until what was started is ready.
+	slow   int
+	warm   map[string]int // reports since the start, by instance
 	starts int
 	seq    uint64
 }
@@ -51,7 +54,7 @@ func (s *sim) addWorker(name string) {
 	rec := workerRecord{V: wire.Version, Info: info}
 	s.m.workers[name] = newWorker(rec, s.now)
 	s.store(keyWorker+name, rec)
-	s.fakes[name] = &fake{alive: true, linked: true, has: map[string]wire.InstanceStatus{}, broken: map[string]string{}}
+	s.fakes[name] = &fake{alive: true, linked: true, has: map[string]wire.InstanceStatus{}, warm: map[string]int{}, broken: map[string]string{}}
 }
 
 // cordon takes a worker out of use, or (nil) into use again.
@@ -198,6 +201,12 @@ func (f *fake) act(s *sim, name string) {
 			f.has[id] = st
 		}
 	}
+	for id, st := range f.has {
+		if f.warm[id]++; st.Phase == wire.PhaseRunning && f.warm[id] >= f.slow {
+			st.Ready = true
+			f.has[id] = st
+		}
+	}
 	for key, o := range s.m.orders {
 		if !strings.HasPrefix(key, name+".") || o.Stop {
 			continue
@@ -208,7 +217,8 @@ func (f *fake) act(s *sim, name string) {
 			continue
 		}
 		f.starts++
-		st := wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: true}
+		f.warm[o.ID] = 0
+		st := wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: f.slow == 0}
 		switch f.broken[o.Service] {
 		case "exit":
 			st.Phase, st.Ready, st.Why, st.LastExit = wire.PhaseExited, false, "exited with 7, 5 restarts in a row", &wire.Exit{Code: 7}
@@ -226,6 +236,7 @@ func (f *fake) act(s *sim, name string) {
 func (f *fake) report(w *worker, now time.Time) {
 	f.seq++
 	rep := wire.Report{V: wire.Version, To: wire.Rev{Inc: "agent", N: f.seq}}
+	w.current = true // it has acted on all of its orders
 	w.status = map[string]wire.InstanceStatus{}
 	for id, st := range f.has {
 		w.status[id] = st
@@ -260,13 +271,33 @@ func (s *sim) check() {
 	for id, i := range s.m.insts {
 		most := 1
 		if i.Shadow != nil {
-			most = 2
+			most++
+		}
+		if underWay(i) {
+			most++
+		}
+		if i.Leaving != nil {
+			most++
 		}
 		if orders[id] > most {
 			s.t.Fatalf("%s has %d orders in state %s", id, orders[id], i.State)
 		}
 		if (i.State == wire.Running || i.State == wire.WorkerScheduled) && i.Worker == "" {
 			s.t.Fatalf("%s is %s on no worker", id, i.State)
+		}
+	}
+	moving := map[string]int{}
+	for id, i := range s.m.insts {
+		if (underWay(i) || i.Leaving != nil) && i.State != wire.Terminated && !i.Draining && s.m.workers[i.Worker].draining() {
+			if moving[i.Service]++; moving[i.Service] > movesAtOnce {
+				s.t.Fatalf("%d of service %s move at once\n%s", moving[i.Service], i.Service, s.dump())
+			}
+		}
+		if underWay(i) && i.Moving.Worker == i.Worker {
+			s.t.Fatalf("%s moves to where it is", id)
+		}
+		if s.m.leaving[id] != (i.Leaving != nil) {
+			s.t.Fatalf("%s is noted wrongly as leaving", id)
 		}
 	}
 	for _, r := range s.m.routes {
@@ -283,6 +314,20 @@ func (s *sim) check() {
 			}
 		}
 	}
+}
+
+// answering counts the instances of a service of which a process is ready on a
+// worker that can be reached.
+func (s *sim) answering(svc string) int {
+	ids := map[string]bool{}
+	for _, f := range s.fakes {
+		for id, st := range f.has {
+			if f.alive && f.linked && strings.HasPrefix(id, "app."+svc+".") && st.Phase == wire.PhaseRunning && st.Ready {
+				ids[id] = true
+			}
+		}
+	}
+	return len(ids)
 }
 
 // running counts the processes of a service on workers that are alive.
@@ -323,7 +368,7 @@ func (s *sim) endpoints(svc string) (ready, suspect int) {
 func (s *sim) dump() string {
 	var b strings.Builder
 	for _, i := range s.m.begin().instances() {
-		fmt.Fprintf(&b, "%s %s inc %d on %q ready %v shadow %v: %s\n", i.ID, i.State, i.Incarnation, i.Worker, i.Ready, i.Shadow, i.Reason)
+		fmt.Fprintf(&b, "%s %s inc %d on %q ready %v shadow %v moving %+v leaving %v: %s\n", i.ID, i.State, i.Incarnation, i.Worker, i.Ready, i.Shadow, i.Moving, i.Leaving, i.Reason)
 	}
 	return b.String()
 }

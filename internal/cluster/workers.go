@@ -93,6 +93,11 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	// it.
 	reply.Renew = c.trusts != "" && w.Info.Trust != c.trusts && !reply.NeedStatus
 	reply.Want = c.desiredOf(name).Rev()
+	if current := reply.Want == r.Have; current != w.current {
+		if w.current = current; current && len(c.m.leaving) > 0 {
+			loop.Poke(c.wake) // somebody may wait for the routers to know
+		}
+	}
 	reply.Ack = w.inbox.AckFor(r)
 	return reply
 }

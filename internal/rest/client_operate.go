@@ -45,6 +45,16 @@ func (c *Client) UncordonCluster(ctx context.Context, cluster string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: clusterPath(cluster) + "/cordon"}, nil)
 }
 
+// WorkerDrain says how far a drain is; see Operating.
+func (c *Client) WorkerDrain(ctx context.Context, cluster, worker string) (wire.DrainView, error) {
+	return get[wire.DrainView](ctx, c, call{path: workerPath(cluster, worker) + "/drain"})
+}
+
+// ClusterDrain says how far a drain is; see Operating.
+func (c *Client) ClusterDrain(ctx context.Context, cluster string) (wire.DrainView, error) {
+	return get[wire.DrainView](ctx, c, call{path: clusterPath(cluster) + "/drain"})
+}
+
 func workerPath(cluster, worker string) string {
 	return "/v1/workers/" + url.PathEscape(cluster) + "/" + url.PathEscape(worker)
 }

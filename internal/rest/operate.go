@@ -26,6 +26,9 @@ type Operating interface {
 	// UncordonWorker and UncordonCluster take that back, a drain with it.
 	UncordonWorker(ctx context.Context, cluster, worker string) error
 	UncordonCluster(ctx context.Context, cluster string) error
+	// WorkerDrain and ClusterDrain say how far a drain is.
+	WorkerDrain(ctx context.Context, cluster, worker string) (wire.DrainView, error)
+	ClusterDrain(ctx context.Context, cluster string) (wire.DrainView, error)
 }
 
 type scaleInput struct {
@@ -81,5 +84,13 @@ func (s *Server) registerOperating(api huma.API) {
 	register(s, api, op("uncordon-cluster", http.MethodDelete, "/v1/clusters/{cluster}/cordon", "Take a cluster into use again", may(access.Manage, cluster("cluster"))),
 		func(ctx context.Context, in *clusterInput) (none, error) {
 			return none{}, b.UncordonCluster(ctx, in.Cluster)
+		})
+	register(s, api, op("get-worker-drain", http.MethodGet, "/v1/workers/{cluster}/{worker}/drain", "What is still on a worker that is drained", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *workerInput) (wire.DrainView, error) {
+			return b.WorkerDrain(ctx, in.Cluster, in.Worker)
+		})
+	register(s, api, op("get-cluster-drain", http.MethodGet, "/v1/clusters/{cluster}/drain", "What is still in a cluster that is drained", may(access.Manage, cluster("cluster"))),
+		func(ctx context.Context, in *clusterInput) (wire.DrainView, error) {
+			return b.ClusterDrain(ctx, in.Cluster)
 		})
 }

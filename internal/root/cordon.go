@@ -68,3 +68,81 @@ func (b backend) CordonWorker(_ context.Context, cluster, _ string, _ wire.Cordo
 func (b backend) UncordonWorker(_ context.Context, cluster, _ string) error {
 	return rest.Elsewhere("taking a worker into use", "its cluster, "+cluster)
 }
+
+// WorkerDrain implements rest.Backend.
+func (b backend) WorkerDrain(_ context.Context, cluster, _ string) (wire.DrainView, error) {
+	return wire.DrainView{}, rest.Elsewhere("draining a worker", "its cluster, "+cluster)
+}
+
+// ClusterDrain implements rest.Backend.
+func (b backend) ClusterDrain(ctx context.Context, name string) (wire.DrainView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if err := b.reload(ctx, now); err != nil {
+		return wire.DrainView{}, unstored(err)
+	}
+	if b.m.clusters[name] == nil {
+		return wire.DrainView{}, wire.Problemf(404, "no-such-cluster", "verge get clusters", "there is no such cluster", "%s is not known", name)
+	}
+	return b.m.drainView(name, now), nil
+}
+
+// drainView says what is still in a cluster.
+func (m *model) drainView(name string, now time.Time) wire.DrainView {
+	c := m.clusters[name]
+	v := wire.DrainView{Left: []wire.DrainItem{}, Source: tier, AgeSeconds: -1}
+	if c.everHeard {
+		v.AgeSeconds = now.Sub(c.heard).Seconds()
+	}
+	if c.draining() {
+		v.Cordon = c.Cordon
+	}
+	t := m.begin()
+	all := t.instances("")
+	replaces := map[wire.InstanceID]*wire.Instance{}
+	stuck := map[string]string{} // why the next of a service finds no cluster, by app.service
+	for _, i := range all {
+		if i.Replaces != "" && !i.Draining {
+			replaces[i.Replaces] = i
+		}
+	}
+	for _, i := range all {
+		if r := replaces[i.ID]; i.Cluster == name && r != nil && r.Cluster == "" && r.Reason != "" {
+			stuck[i.App+"."+i.Service] = r.Reason
+		}
+	}
+	for _, i := range all {
+		rep := c.seen[i.ID]
+		if i.Cluster != name || rep != nil && rep.State == wire.Terminated && !i.Draining {
+			continue
+		}
+		v.Left = append(v.Left, m.drainItem(i, c, replaces[i.ID], stuck[i.App+"."+i.Service]))
+	}
+	return v
+}
+
+func (m *model) drainItem(i *wire.Instance, c *cluster, next *wire.Instance, stuck string) wire.DrainItem {
+	item := wire.DrainItem{Instance: i.ID}
+	switch app := m.apps[i.App]; {
+	case i.Draining:
+		item.State, item.Why = "ending", "it stops in its orderly way"
+	case app != nil && app.Spec.Services[i.Service] != nil && app.Spec.Services[i.Service].Pins():
+		item.State, item.Why = "stays", "it has a volume in that cluster and nowhere else"
+	case i.Unreachable || c.suspect:
+		item.State, item.Why = "waiting", "the cluster is away; what it runs ends when it is back"
+	case stuck != "":
+		item.State, item.Why = "stays", stuck
+	case next != nil && next.Cluster != "":
+		item.State, item.To, item.Why = "moving", next.Cluster, next.ID+" is not ready yet"
+		if cur := m.merged(next); cur.Reason != "" {
+			item.Why += ": " + cur.Reason
+		}
+	default:
+		item.State, item.Why = "waiting", "another of its service moves first"
+	}
+	return item
+}
+
+// draining says whether everything is to move out of a cluster.
+func (c *cluster) draining() bool { return c != nil && c.Cordon != nil && c.Cordon.Drain }

@@ -73,3 +73,136 @@ func TestACordonIsStored(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// answering is how many instances of an application are ready in clusters that can
+// be reached.
+func (s *sim) answering(app string) (n int) {
+	for _, f := range s.fakes {
+		for _, r := range f.runs {
+			if f.linked && r.App == app && r.State == wire.Running && r.Ready {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// whole ticks n times, and fails if fewer than want instances answer, or are in
+// the route.
+func (s *sim) whole(n, want int) {
+	s.t.Helper()
+	for range n {
+		s.tick(time.Second)
+		ready, _ := s.endpoints("app")
+		if got := s.answering("app"); got < want || ready < want {
+			s.t.Fatalf("%d of %d answer, %d are in the route\n%s", got, want, ready, s.dump())
+		}
+	}
+}
+
+func TestADrainOfAClusterMovesMakeBeforeBreak(t *testing.T) {
+	for _, replicas := range []int{1, 5} {
+		s := newSim(t, "edge", "fog", "cloud")
+		s.fakes["edge"].room = 5
+		s.cordon("fog", &wire.Cordon{})
+		s.cordon("cloud", &wire.Cordon{})
+		s.apply("app", replicas, nil)
+		s.ticks(3, time.Second)
+		s.cordon("fog", nil)
+		s.cordon("cloud", nil)
+		s.cordon("edge", &wire.Cordon{Drain: true})
+		most := 0
+		for n := range 40 {
+			s.whole(1, replicas)
+			most = max(most, len(s.m.insts))
+			if n == 3 {
+				s.restart()
+				s.tick(time.Second)
+			}
+		}
+		if n := len(s.fakes["edge"].runs); n != 0 || s.running("app") != replicas || len(s.m.insts) != replicas {
+			t.Fatalf("%d are left, %d run\n%s", n, s.running("app"), s.dump())
+		}
+		if most > replicas+2 { // one more that starts, one that ends
+			t.Errorf("there were up to %d at a time", most)
+		}
+		for _, i := range s.m.insts {
+			if i.Replaces == "" || i.Cluster == "edge" {
+				t.Errorf("%+v", i)
+			}
+		}
+		if v := s.m.drainView("edge", s.now); len(v.Left) != 0 || v.Cordon == nil {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// Where nothing else has room, what runs stays, and is not ended by the end of the
+// drain either.
+func TestADrainOfAClusterWithoutRoomElsewhere(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.fakes["fog"].room = 1
+	s.cordon("fog", &wire.Cordon{})
+	s.apply("app", 3, nil)
+	s.apply("db", 1, func(v *api.Service) { v.Volumes = []api.Volume{{Name: "data", Path: "data"}} })
+	s.ticks(3, time.Second)
+	s.cordon("fog", nil)
+	s.cordon("edge", &wire.Cordon{Drain: true})
+	s.whole(30, 3)
+	v := s.m.drainView("edge", s.now)
+	if len(v.Left) != 3 || len(s.fakes["fog"].runs) != 1 {
+		t.Fatalf("%+v\n%s", v, s.dump())
+	}
+	for _, i := range v.Left {
+		want := "1 is cordoned"
+		if strings.HasPrefix(i.Instance, "db.") {
+			want = "volume"
+		}
+		if i.State != "stays" || !strings.Contains(i.Why, want) {
+			t.Errorf("%+v, want %s", i, want)
+		}
+	}
+	if a := s.m.appView(s.m.apps["app"]); !a.Holds {
+		t.Errorf("it has what it promises: %s", a.Message)
+	}
+	before := len(s.fakes["edge"].runs)
+	s.cordon("edge", nil)
+	s.whole(10, 3)
+	if len(s.fakes["edge"].runs) != before || s.running("app") != 3 || len(s.m.insts) != 4 {
+		t.Errorf("after the end of the drain\n%s", s.dump())
+	}
+	// There is room again.
+	s.fakes["fog"].room = 10
+	s.cordon("edge", &wire.Cordon{Drain: true})
+	s.whole(60, 3)
+	if v := s.m.drainView("edge", s.now); len(v.Left) != 1 {
+		t.Errorf("%+v\n%s", v, s.dump())
+	}
+}
+
+// A cluster that is lost while it is drained, and comes back, does not get back
+// what was moved.
+func TestADrainedClusterThatComesBack(t *testing.T) {
+	s := newSim(t, "edge", "fog")
+	s.cordon("fog", &wire.Cordon{})
+	s.apply("app", 3, nil)
+	s.ticks(3, time.Second)
+	s.cordon("fog", nil)
+	s.fakes["fog"].stuck = true
+	s.cordon("edge", &wire.Cordon{Drain: true})
+	s.ticks(2, time.Second)
+	s.fakes["edge"].linked = false
+	s.tick(time.Second)
+	if v := s.m.drainView("edge", s.now); len(v.Left) != 3 || v.Left[2].State != "waiting" || !strings.Contains(v.Left[2].Why, "away") {
+		t.Errorf("%+v", v)
+	}
+	s.ticks(90, time.Second)
+	if n := len(s.fakes["fog"].runs); n != 3 {
+		t.Fatalf("%d run in the other cluster\n%s", n, s.dump())
+	}
+	s.fakes["edge"].linked = true
+	s.ticks(20, time.Second)
+	if n := s.running("app"); n != 3 || len(s.fakes["edge"].runs) != 0 {
+		t.Errorf("%d run\n%s", n, s.dump())
+	}
+}

@@ -114,6 +114,9 @@ func (t *tx) settle(i *wire.Instance, c *cluster, now time.Time) {
 	if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil {
 		keep = app.Spec.Services[i.Service].OnReturn
 	}
+	if c.draining() {
+		keep = "replacement"
+	}
 	rep := c.seen[i.ID]
 	if keep == "original" && rep != nil && rep.State == wire.Running {
 		t.event("instance/"+i.ID, "cluster %s is back: the original stays, its replacement %s ends", c.Name, replacement.ID)
@@ -198,11 +201,14 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 		t.put(i)
 		active = append(active, t.inst(i.ID))
 	}
-	// Too many: those that replace go last, else the highest ordinals.
+	// Too many: those first that no cluster has yet, else the highest ordinals.
 	for len(active) > most {
-		last := active[len(active)-1]
-		active = active[:len(active)-1]
-		t.end(*last, now)
+		last := len(active) - 1
+		if n := slices.IndexFunc(active, func(i *wire.Instance) bool { return i.Cluster == "" }); n >= 0 {
+			last = n
+		}
+		t.end(*active[last], now)
+		active = slices.Delete(active, last, last+1)
 	}
 }
 

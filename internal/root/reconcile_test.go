@@ -186,7 +186,11 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		for range 100 {
 			f := s.fakes[names[rng.IntN(3)]]
 			app := []string{"a", "b"}[rng.IntN(2)]
-			switch rng.IntN(9) {
+			switch rng.IntN(11) {
+			case 9:
+				s.cordon(names[rng.IntN(3)], &wire.Cordon{Drain: rng.IntN(3) > 0})
+			case 10:
+				s.cordon(names[rng.IntN(3)], nil)
 			case 8:
 				s.again(app, rng.IntN(7)-1)
 			case 0, 1:
@@ -211,7 +215,14 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		for _, f := range s.fakes {
 			f.linked, f.room = true, 12
 		}
+		for _, name := range names {
+			s.cordon(name, nil)
+		}
+		s.cordon("c1", &wire.Cordon{Drain: true})
 		s.ticks(700, time.Second)
+		if n := len(s.fakes["c1"].runs); n != 0 {
+			t.Fatalf("seed %d: %d are left in the drained cluster\n%s", seed, n, s.dump())
+		}
 		for _, c := range s.m.clusters {
 			for _, r := range c.seen {
 				marks := s.m.apps[r.App].Restarts

@@ -22,7 +22,7 @@ func (c *cluster) view() place.ClusterView {
 }
 
 // relocate moves the instances of a service that are in a cluster which its
-// descriptor does not allow, one at a time, and each only when another runs in its
+// descriptor does not allow, or which is being drained, one at a time, and each only when another runs in its
 // place: one instance more than wanted is made, and when all that may stay are
 // ready, one that may not ends. Active are the instances that count; what is left
 // of them is returned, with how many there may be for now, and with the id of the
@@ -70,10 +70,27 @@ func leave(active []*wire.Instance, off map[string]string, answers func(*wire.In
 	return next
 }
 
-// offSite are the instances in clusters that the descriptor excludes or does not
-// name, with the reason. What has a volume stays where that is, and what has
-// completed runs nowhere.
+// offSite are the instances that are not to be in the cluster that has them, with
+// the reason: what misfits has, and what is in clusters that are being drained.
 func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance) map[string]string {
+	off := t.misfits(app, svc, spec, list)
+	if spec.Pins() {
+		return off
+	}
+	for _, i := range list {
+		if c := t.m.clusters[i.Cluster]; c.draining() && t.mayMove(i, c) {
+			if off == nil {
+				off = map[string]string{}
+			}
+			off[i.ID] = "is being drained"
+		}
+	}
+	return off
+}
+
+// misfits are the instances in clusters that the descriptor excludes or does not
+// name, with the reason.
+func (t *tx) misfits(app, svc string, spec *api.Service, list []*wire.Instance) map[string]string {
 	a, anti := spec.Affinity, spec.AntiAffinity
 	if len(a.Cluster)+len(a.Area)+len(anti.Cluster)+len(anti.Area) == 0 || spec.Pins() {
 		return nil
@@ -82,10 +99,7 @@ func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance) 
 	why, off := map[string]string{}, map[string]string{} // by cluster, by instance
 	for _, i := range list {
 		c := t.m.clusters[i.Cluster]
-		if c == nil || c.agg == nil || i.Unreachable { // what it says counts, not what it said when it joined
-			continue
-		}
-		if rep := c.seen[i.ID]; rep != nil && rep.State == wire.Terminated {
+		if c == nil || !t.mayMove(i, c) {
 			continue
 		}
 		if _, known := why[i.Cluster]; !known {
@@ -96,6 +110,16 @@ func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance) 
 		}
 	}
 	return off
+}
+
+// mayMove: what is cut off is replaced or not by other rules, and what has completed
+// runs nowhere. What a cluster says counts, not what it said when it joined.
+func (t *tx) mayMove(i *wire.Instance, c *cluster) bool {
+	if c.agg == nil || i.Unreachable {
+		return false
+	}
+	rep := c.seen[i.ID]
+	return rep == nil || rep.State != wire.Terminated
 }
 
 // answers says whether an instance is known to take requests, or to have completed.

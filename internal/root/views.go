@@ -50,7 +50,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 	t := m.begin()
 	reason, holding := "", 0
 	all := t.of(app.Name, name)
-	off := t.offSite(app.Name, name, svc, all)
+	off := t.misfits(app.Name, name, svc, all)
 	for _, i := range all {
 		if i.Draining {
 			continue

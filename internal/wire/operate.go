@@ -27,6 +27,28 @@ type CordonRequest struct {
 	Drain  bool   `json:"drain,omitempty" doc:"move what runs there away"`
 }
 
+// DrainView says how far a drain is.
+type DrainView struct {
+	// Cordon with Drain; nil: nobody drains it.
+	Cordon *Cordon `json:"cordon,omitempty"`
+	// Left are the instances that are still there, by id.
+	Left []DrainItem `json:"left"`
+	// Source says so, and AgeSeconds is how old the oldest report is that it is made
+	// of; negative where nothing was heard.
+	Source     string  `json:"source"`
+	AgeSeconds float64 `json:"age_seconds"`
+}
+
+// DrainItem is an instance that is still where nothing is to be.
+type DrainItem struct {
+	Instance InstanceID `json:"instance"`
+	// State: "moving" (another starts elsewhere), "ending" (another has taken over),
+	// "waiting" (for its turn), "stays" (it cannot go anywhere now).
+	State string `json:"state" enum:"moving,ending,waiting,stays"`
+	To    string `json:"to,omitempty"` // worker or cluster that it moves to
+	Why   string `json:"why,omitempty"`
+}
+
 // Restart is a mark: what was started before it was asked for is to be started
 // again. Marks of a service are ordered by N, which grows and is never 0.
 type Restart struct {

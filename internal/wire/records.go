@@ -75,6 +75,26 @@ type Instance struct {
 	Restarted uint64 `json:"restarted,omitempty"`
 	// Program is the api.Service.ProgramID that this incarnation was ordered with.
 	Program string `json:"program,omitempty"`
+	// Moving is the next incarnation, on another worker, which takes over when it is
+	// ready. Leaving is the one before, which ends since another took over.
+	Moving  *Move      `json:"moving,omitempty"`
+	Leaving *Placement `json:"leaving,omitempty"`
+	// Given is the highest incarnation that was ever given out, where that is higher
+	// than Incarnation: a number is never given out twice.
+	Given int `json:"given,omitempty"`
+}
+
+// Move of an instance to another worker that goes on, or that failed.
+type Move struct {
+	Worker      string    `json:"worker"`
+	Incarnation int       `json:"incarnation"`
+	Since       time.Time `json:"since"`
+	// As those of the Instance, of this incarnation.
+	Revision  uint64 `json:"revision"`
+	Restarted uint64 `json:"restarted,omitempty"`
+	Program   string `json:"program,omitempty"`
+	// Failed is why it came to nothing, in words. It is tried again.
+	Failed string `json:"failed,omitempty"`
 }
 
 // Placement names where an incarnation was put.

@@ -19,8 +19,8 @@ const (
 // "cluster/<name>", "worker/<name>"). in is not touched and shares nothing with
 // the copy. Conditions that mean nothing in the new state are cleared: ready and
 // draining outside Running, unreachable always, because each step is news of the
-// instance. LastExit stays. Worker, Cluster, Incarnation, Shadow and Avoid are
-// the caller's. The error is an *IllegalError.
+// instance. LastExit stays. Worker, Cluster, Incarnation, Shadow, Moving, Leaving and
+// Avoid are the caller's. The error is an *IllegalError.
 func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (wire.Instance, error) {
 	if !Allowed(in.State, to) {
 		return wire.Instance{}, &IllegalError{From: in.State, To: to, ID: in.ID}
@@ -53,6 +53,14 @@ func Clone(in wire.Instance) wire.Instance {
 	if in.Shadow != nil {
 		shadow := *in.Shadow
 		in.Shadow = &shadow
+	}
+	if in.Moving != nil {
+		moving := *in.Moving
+		in.Moving = &moving
+	}
+	if in.Leaving != nil {
+		leaving := *in.Leaving
+		in.Leaving = &leaving
 	}
 	return in
 }

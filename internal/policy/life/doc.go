@@ -33,7 +33,9 @@
 // worker, is to run another revision ("updating to revision 4") as the next
 // incarnation. By way of Terminated it would be another instance, and routes,
 // volumes and logs that hang on its id would be lost; by way of Failed it would
-// be counted and shown as a failure that nobody had.
+// be counted and shown as a failure that nobody had. A move to another worker is
+// the same step, taken when the next incarnation is ready there already, so that
+// Running follows in the same write.
 //
 // A record that is only being opened has the empty state: it opens as Registered
 // at the root, as ClusterScheduled at a cluster that was delegated its ordinal.

@@ -35,6 +35,8 @@ type Fake struct {
 	ApplyAnswer  wire.ApplyResult
 	TokenAnswer  wire.TokenReply
 	JoinAnswer   wire.JoinReply
+	// Drain is how far drains are.
+	Drain wire.DrainView
 	// RestartAnswer is what Restart says.
 	RestartAnswer wire.RestartResult
 	// Bearer is the valid bearer token of an administrator, "" none.

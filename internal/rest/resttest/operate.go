@@ -92,3 +92,20 @@ func (f *Fake) cordonCluster(op, cluster string, c *wire.Cordon) error {
 	}
 	return missing("cluster", cluster)
 }
+
+// WorkerDrain is Drain.
+func (f *Fake) WorkerDrain(context.Context, string, string) (wire.DrainView, error) {
+	return f.drain()
+}
+
+// ClusterDrain is Drain.
+func (f *Fake) ClusterDrain(context.Context, string) (wire.DrainView, error) { return f.drain() }
+
+func (f *Fake) drain() (wire.DrainView, error) {
+	end, err := f.begin("drain")
+	if err != nil {
+		return wire.DrainView{}, err
+	}
+	defer end()
+	return f.Drain, nil
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) drainCommand() *cobra.Command {
+	var f waitFlags
+	reason := ""
+	cmd := &cobra.Command{
+		Use:   "drain worker/NAME | cluster/NAME",
+		Short: "Cordon a worker or a cluster and move what runs there away",
+		Long: `Cordon a worker or a cluster and move what runs there away.
+
+Each instance is started elsewhere first, and ends here when the other is ready
+and gets the requests: one at a time of each service. What cannot go anywhere
+(its volume is here, there is no room) stays and is listed. The drain goes on
+without this command, also when an orchestrator is restarted, until it is taken
+back with: verge uncordon. A worker is drained at its cluster (with a context of
+it), a cluster at the root.
+Exit code 0: nothing is left; 1: an error, nothing was changed; 2: it goes on, or
+something has to stay.`,
+		Example: "  verge drain worker/w1 --reason 'a new disk' --timeout 10m\n  verge drain cluster/edge",
+		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+				return a.drain(ctx, c, t, reason, f)
+			})
+		},
+	}
+	f.add(cmd, "stored")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who come across it")
+	return cmd
+}
+
+func (t target) drain(ctx context.Context, c *rest.Client) (wire.DrainView, error) {
+	if t.worker == "" {
+		return c.ClusterDrain(ctx, t.cluster)
+	}
+	return c.WorkerDrain(ctx, t.cluster, t.worker)
+}
+
+// errStays ends a poll when nothing that is left can move.
+var errStays = errors.New("all that is left has to stay")
+
+func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string, f waitFlags) error {
+	start := a.opts.Now()
+	if _, err := t.cordon(ctx, c, wire.CordonRequest{Reason: reason, Drain: true}); err != nil {
+		return err
+	}
+	if err := a.printf("%s draining", t); err != nil {
+		return err
+	}
+	if f.noWait {
+		return nil
+	}
+	said, total := map[string]wire.DrainItem{}, map[string]bool{}
+	var last wire.DrainView
+	err := a.poll(ctx, f.timeout, func() (bool, error) {
+		v, err := t.drain(ctx, c)
+		if err != nil {
+			return false, err
+		}
+		if v.Cordon == nil {
+			return false, &userError{what: t.String() + " is no longer drained", why: "somebody has taken it back meanwhile", next: "look with: verge get " + t.kind() + "s"}
+		}
+		last = v
+		stays := a.drainSteps(v, said, total)
+		if len(v.Left) > 0 && stays == len(v.Left) {
+			return false, errStays
+		}
+		return len(v.Left) == 0, nil
+	})
+	why := ""
+	switch {
+	case err == nil && len(total) == 0:
+		return a.printf("%s drained: nothing ran there", t)
+	case err == nil:
+		return a.printf("%s drained: %s moved or ended after %s", t, instancesOf(len(total)), took(a.opts.Now().Sub(start)))
+	case errors.Is(err, errStays):
+		why = instancesOf(len(last.Left)) + " cannot go anywhere now"
+	case errors.Is(err, errTimeout):
+		why = instancesOf(len(last.Left)) + " left after " + api.Duration(f.timeout).String()
+	case errors.Is(err, context.Canceled):
+		why = "the wait was interrupted"
+	default:
+		return err
+	}
+	for _, i := range last.Left {
+		why += fmt.Sprintf("\n  %s %s", i.Instance, i.State)
+		if i.To != "" {
+			why += " to " + i.To
+		}
+		if i.Why != "" {
+			why += ": " + i.Why
+		}
+	}
+	return &incompleteError{userError{what: t.String() + " is not empty", why: why,
+		next: "it goes on by itself, as soon as there is room; to take it back: verge uncordon " + t.String()}}
+}
+
+// drainSteps prints what is new in a view, and counts what has to stay.
+func (a *app) drainSteps(v wire.DrainView, said map[string]wire.DrainItem, total map[string]bool) (stays int) {
+	here := map[string]bool{}
+	line := func(words ...string) {
+		words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
+		a.notef("%s  %s", a.clock(a.opts.Now()), clean(strings.Join(words, "  ")))
+	}
+	for _, i := range v.Left {
+		here[i.Instance], total[i.Instance] = true, true
+		if i.State == "stays" {
+			stays++
+		}
+		if old := said[i.Instance]; old.State != i.State || old.To != i.To {
+			line(i.Instance, i.State, i.To, i.Why)
+		}
+		said[i.Instance] = i
+	}
+	for _, id := range slices.Sorted(maps.Keys(said)) {
+		if !here[id] {
+			line(id, "gone")
+			delete(said, id)
+		}
+	}
+	return stays
+}
+
+func (t target) kind() string {
+	if t.worker == "" {
+		return kindCluster
+	}
+	return kindWorker
+}
