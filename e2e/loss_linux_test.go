@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestLossyLinks deploys while packets between a cluster and both its root and its
+// workers are lost, each way, and says how long that takes.
+func TestLossyLinks(t *testing.T) {
+	needMachines(t)
+	w := onMachines(t)
+	w.startRoot()
+	w.addCluster("edge").answers()
+	w.addWorker("edge", "edge-1")
+	w.addWorker("edge", "edge-2")
+	w.allReady()
+	for _, percent := range []int{0, 20, 50} {
+		t.Run(fmt.Sprintf("%d%%", percent), func(t *testing.T) {
+			m := w.machine("edge")
+			if percent > 0 {
+				m.fail(t, "loss", lose(percent), outside)
+				defer m.repair(t, "loss")
+			}
+			client := w.root.client()
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+			defer cancel()
+			if _, err := client.Apply(ctx, []byte(plain("lossy", fmt.Sprint(percent), 2, 100)), false); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 2*time.Minute, "it holds", func() error {
+				v, err := client.Application(context.Background(), "lossy")
+				if err == nil && !v.Holds {
+					err = errors.New(v.Message)
+				}
+				return err
+			})
+			t.Logf("with %d %% of the packets lost each way, two instances were deployed or updated after %s", percent, time.Since(begin).Round(time.Millisecond))
+		})
+	}
+	w.endInOrder(t, "lossy")
+}
