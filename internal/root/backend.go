@@ -227,7 +227,7 @@ func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) { return 
 
 // Workers implements rest.Backend.
 func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
-	out, _ := b.workers(ctx)
+	out, _ := b.workers(ctx, askTimeout)
 	if len(out) > 0 {
 		return out, nil
 	}

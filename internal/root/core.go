@@ -34,6 +34,7 @@ type core struct {
 
 	wake    chan struct{} // a pass is wanted
 	started time.Time
+	fleet   fleet
 
 	mu        sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m         *model

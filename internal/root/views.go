@@ -185,7 +185,7 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	})
 	s.Local, s.Conflicts = c.seenLocal(ctx)
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
-	workers, missing := c.workers(ctx)
+	workers, missing := c.workers(ctx, statusPatience)
 	s.Workers = workers
 	for _, cl := range s.Clusters {
 		switch {
@@ -218,23 +218,6 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 
 // askTimeout bounds a question to a cluster, beyond what it may be held.
 const askTimeout = 3 * time.Second
-
-// workers of the clusters that let them be seen to who asks; missing says whose could not.
-func (c *core) workers(ctx context.Context) (out []wire.WorkerView, missing []string) {
-	out = []wire.WorkerView{}
-	for _, cl := range seen(ctx, c.clusters()) {
-		if !cl.Connected || cl.Aggregate == nil || !cl.Aggregate.Details {
-			continue
-		}
-		var list []wire.WorkerView
-		if err := c.ask(ctx, cl.Name, wire.Ask{What: "workers"}, &list); err != nil {
-			missing = append(missing, fmt.Sprintf("the workers of cluster %s cannot be shown: %v", cl.Name, err))
-			continue
-		}
-		out = append(out, list...)
-	}
-	return out, missing
-}
 
 func (c *core) ask(ctx context.Context, cluster string, q wire.Ask, out any) error {
 	conn, err := c.link(cluster)
