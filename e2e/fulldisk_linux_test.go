@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFullDisks fills the disk of each role in turn: what it cannot store it
+// refuses with a reason, what runs goes on, and all is well when there is room
+// again.
+func TestFullDisks(t *testing.T) {
+	needMachines(t) // for the mounts
+	w := emptyWorld(t, newDir(t))
+	for _, name := range []string{"root", "edge", "edge-1"} {
+		dir := filepath.Join(w.dir, name+".d")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=96m,mode=700"); err != nil {
+			t.Fatalf("mounting memory: %v", err)
+		}
+		t.Cleanup(func() {
+			killAll(t, w.dir)
+			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	w.startRoot()
+	w.addCluster("edge").answers()
+	w.addWorker("edge", "edge-1")
+	w.allReady()
+	w.root.apply(plain("kept", "1", 1, 100))
+	pids := w.pids("kept")
+	w.run("root", func(t *testing.T) {
+		free := fill(t, w.root.dir)
+		r := verge(t, w.root.contextFile(), "apply", "--timeout", "5s", w.file("app-", plain("more", "1", 1, 100)))
+		if r.code != 1 || !strings.Contains(r.err, "stor") && !strings.Contains(r.err, "space") {
+			t.Errorf("an apply that cannot be stored: exit code %d\n%s", r.code, r.err)
+		}
+		if _, err := w.root.client().Application(context.Background(), "more"); err == nil {
+			t.Error("what was refused is there")
+		}
+		free()
+		w.root.apply(plain("more", "1", 1, 100))
+	})
+	w.run("cluster", func(t *testing.T) {
+		free := fill(t, w.cluster["edge"].dir)
+		r := verge(t, w.root.contextFile(), "apply", "--timeout", "4s", w.file("app-", plain("more", "2", 1, 100)))
+		wantEqual(t, "exit code of an apply whose cluster cannot store it", r.code, 2)
+		status, err := w.cluster["edge"].client().Status(context.Background())
+		if err != nil || !strings.Contains(strings.Join(status.Problems, "; "), "stored") {
+			t.Errorf("its status says %v, %v", status.Problems, err)
+		}
+		free()
+		w.root.holds("more", 40*time.Second)
+	})
+	w.run("worker", func(t *testing.T) {
+		free := fill(t, w.worker["edge-1"].dir)
+		r := verge(t, w.root.contextFile(), "apply", "--timeout", "4s", w.file("app-", plain("more", "3", 1, 100)))
+		wantEqual(t, "exit code of an apply whose worker cannot store it", r.code, 2)
+		free()
+		w.root.holds("more", 60*time.Second)
+	})
+	for id, pid := range w.pids("kept") {
+		wantEqual(t, "pid of "+id, pid, pids[id])
+	}
+}
+
+// fill leaves nothing free in the file system of dir until free is called.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f := must[*os.File](t)(os.Create(path))
+	block := make([]byte, 4096)
+	for {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
