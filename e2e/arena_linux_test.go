@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -186,7 +185,7 @@ func (a *arena) state() (map[string]instanceState, error) {
 			if !i.Ready {
 				return nil, fmt.Errorf("%s is %s and not ready: %s", i.ID, i.State, i.Reason)
 			}
-			out[i.ID] = instanceState{worker: i.Worker, incarnation: int(i.Incarnation), restarts: i.Restarts}
+			out[i.ID] = instanceState{worker: i.Worker, incarnation: i.Incarnation, restarts: i.Restarts}
 		}
 	}
 	for name, x := range a.worker {
@@ -291,13 +290,6 @@ func (a *arena) memoRuns() (mark string) {
 		}
 	}
 	return mark
-}
-
-// signalAll sends a signal to processes; some may have ended.
-func signalAll(list []process, s syscall.Signal) {
-	for _, p := range list {
-		_ = syscall.Kill(p.pid, s)
-	}
 }
 
 // instance of the cluster edge by its own interface, or what is wrong.
