@@ -77,32 +77,16 @@ func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 	c, err := connect(strings.Join(urls, ","), allow, false, o.Log,
 		nats.Name(o.Name),
 		nats.CustomInboxPrefix(o.Inbox),
-		nats.SetCustomDialer(&tlsDialer{config: o.TLS}),
+		nats.SetCustomDialer(&tlsDialer{config: o.TLS, refused: o.Refused}),
 		nats.Timeout(dialTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.CustomReconnectDelay(redialDelay),
 		nats.UserJWT(func() (string, error) { return o.JWT(), nil }, o.Key.sign),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			if o.Refused != nil && refused(err) {
-				o.Refused(err)
-			}
-		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", strings.Join(o.Addresses, ", "), err)
 	}
 	return c, nil
-}
-
-// refused tells that a server did not let us in from that it was not reached.
-func refused(err error) bool {
-	for _, e := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	// crypto/tls does not export the type of an alert.
-	return err != nil && strings.Contains(err.Error(), "remote error: tls:")
 }
 
 // redialDelay is the pause after the given number of rounds over all addresses.
@@ -117,7 +101,8 @@ func redialDelay(rounds int) time.Duration {
 // tlsDialer opens a TLS connection before a byte of the bus protocol is said,
 // with the configuration of the moment.
 type tlsDialer struct {
-	config func() (*tls.Config, error)
+	config  func() (*tls.Config, error)
+	refused func(error) // nil: nobody wants to know
 }
 
 // Dial implements the client's CustomDialer.
@@ -149,7 +134,37 @@ func (d *tlsDialer) Dial(network, address string) (net.Conn, error) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, err), plain.Close())
 	}
-	return secure, nil
+	if d.refused == nil {
+		return secure, nil
+	}
+	return &watchedConn{Conn: secure, refused: d.refused}, nil
+}
+
+// watchedConn tells when the other side does not let us in, which the client does
+// not: in TLS 1.3 it is heard at the first read that a certificate was refused,
+// and what is wrong with a token is in the server's last words.
+type watchedConn struct {
+	net.Conn
+	refused func(error)
+}
+
+// lastWords are how a server begins to say what is wrong.
+const lastWords = "-ERR '"
+
+// Read implements net.Conn.
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	switch {
+	// crypto/tls does not export the type of an alert.
+	case err != nil && strings.Contains(err.Error(), "remote error: tls:"):
+		c.refused(err)
+	case n > len(lastWords) && string(p[:len(lastWords)]) == lastWords:
+		text, _, _ := strings.Cut(string(p[len(lastWords):n]), "'")
+		if lower := strings.ToLower(text); strings.Contains(lower, "authorization") || strings.Contains(lower, "authentication") {
+			c.refused(errors.New(text))
+		}
+	}
+	return n, err
 }
 
 // SkipTLSHandshake tells the client that the connection is secure already.

@@ -21,6 +21,9 @@ const (
 	renewPause = 5 * time.Second
 )
 
+// CodeTooSoon is the code of the problem for a node that was certified a moment ago.
+const CodeTooSoon = "renewed-just-now"
+
 // Desk checks who wants to renew over HTTP. It is good for one process: what it
 // gave out means nothing to the next one. It is safe for concurrent use.
 type Desk struct {
@@ -105,7 +108,7 @@ func (r Registered) MayRenew(req wire.RenewRequest, now time.Time) error {
 		return wire.Problemf(403, wire.CodeTooLate, "join again with a new token: "+r.Again, "the renewal is refused",
 			"the certificate of %s expired on %s; that is more than %d days ago", r.What, r.Expires.UTC().Format(time.DateOnly), int(pki.RenewGrace.Hours()/24))
 	case !r.Renewed.IsZero() && time.Since(r.Renewed) < renewPause:
-		return wire.Problemf(429, "too-many-renewals", "wait some seconds and try again", "the renewal is refused", "%s was certified a moment ago", r.What)
+		return wire.Problemf(429, CodeTooSoon, "wait some seconds and try again", "the renewal is refused", "%s was certified a moment ago", r.What)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 	longestPause = time.Hour
 	// doubtAfter is how long the link may be away before the HTTP interface is
 	// asked whether the fault is ours.
-	doubtAfter = time.Minute
+	doubtAfter = 20 * time.Second
 	// askPatience bounds one attempt.
 	askPatience = time.Minute
 )
@@ -242,7 +242,7 @@ func (r *Renewer) note(err error) {
 	case verdict != nil && verdict.Code != before:
 		r.Refused(verdict)
 	case verdict != nil:
-	case errors.As(err, &p) && p.Code == rest.CodeUnreachable:
+	case errors.As(err, &p) && (p.Code == rest.CodeUnreachable || p.Code == CodeTooSoon):
 		r.Log.Debug("the certificate could not be renewed", "error", err)
 	default:
 		r.Log.Warn("the certificate could not be renewed, it is tried again", "error", err)
