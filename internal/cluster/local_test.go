@@ -21,7 +21,6 @@ type site struct {
 	*sim
 	c     *core
 	store *bus.MemStore
-	root  *api.Application // what the root gives, as it is changed by the test
 	rev   uint64
 }
 

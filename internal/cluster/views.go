@@ -20,6 +20,9 @@ func (b backend) Applications(context.Context) ([]wire.AppView, error) {
 // Application implements rest.Backend.
 func (b backend) Application(ctx context.Context, app string) (wire.AppView, error) {
 	all, err := b.Applications(ctx)
+	if err != nil {
+		return wire.AppView{}, err
+	}
 	for _, a := range all {
 		if a.Name == app {
 			a.Descriptor, err = b.descriptor(app)

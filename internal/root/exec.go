@@ -12,7 +12,7 @@ import (
 func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
 	const title = "the program cannot be reached now"
 	q.Owner = rest.Caller(ctx)
-	cluster := ""
+	var cluster string
 	if q.Do == wire.ExecDoStart {
 		v, _, err := b.find(q.Instance)
 		if err != nil {

@@ -55,7 +55,7 @@ func (b backend) RotateCA(_ context.Context, q wire.CARotateRequest) (wire.CAVie
 	defer b.rotating.Unlock()
 	now := b.clock.Now()
 	var err error
-	said := ""
+	var said string
 	switch q.Step {
 	case "start":
 		said = "a new authority is being brought in"
