@@ -10,4 +10,7 @@
 //  3. Once a node has its identity its token is never looked at again: the same
 //     command works at every start.
 //  4. The node's private keys never leave it.
+//  5. A certificate is renewed at half of its life without a restart, and for 180
+//     days after it has expired; who is refused for good asks no more than once an
+//     hour.
 package enroll
