@@ -27,6 +27,7 @@ import (
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -85,6 +86,7 @@ type Agent struct {
 	changed  chan struct{}
 	pulse    chan struct{} // somebody wants to know whether the engine answers
 	source   *exchange.MemSource
+	sealKey  string // the public part of it
 
 	// handing is held while orders are given to the engine, so that none are
 	// replaced by older ones; taken before mu.
@@ -97,6 +99,8 @@ type Agent struct {
 	routes map[string]*wire.Route
 	// revoked are the keys of peers that do not count any more, see EngineOrders.
 	revoked map[string]struct{}
+	// secrets that the orders need, sealed for this worker, by their id.
+	secrets map[string]*wire.SealedSecret
 	info    wire.EngineInfo
 	engine  string // id of the run of the engine that info is of
 	// impaired is why what is known of the instances does not count, "" if it does.
@@ -119,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 	defer unlock()
 	a := &Agent{
 		opts: o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
-		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, features: features("/"),
+		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, secrets: map[string]*wire.SealedSecret{}, features: features("/"),
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
 	if err := os.MkdirAll(idDir, 0o700); err != nil {
@@ -140,6 +144,11 @@ func Run(ctx context.Context, o Options) error {
 	if s := a.id.Subject(); s.Name != o.Name {
 		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir", "this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
 	}
+	sealKey, err := seal.Ensure(idDir)
+	if err != nil {
+		return err
+	}
+	a.sealKey = sealKey.Public()
 	if err := a.startEngine(ctx); err != nil {
 		return err
 	}
@@ -325,6 +334,9 @@ func (a *Agent) loadOrders() error {
 	for i := range o.Routes {
 		a.routes[o.Routes[i].Key()] = &o.Routes[i]
 	}
+	for i := range o.Secrets {
+		a.secrets[o.Secrets[i].ID()] = &o.Secrets[i]
+	}
 	return nil
 }
 
@@ -414,7 +426,7 @@ func (a *Agent) handOver(ctx context.Context) {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(a.have, a.orders, a.routes, a.revoked)
+	o := assemble(a.have, a.orders, a.routes, a.secrets, a.revoked)
 	a.mu.Unlock()
 	if o.Have.IsZero() {
 		return
@@ -432,13 +444,16 @@ func entries(list []string) map[string]struct{} {
 	return out
 }
 
-func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route, revoked map[string]struct{}) wire.EngineOrders {
+func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route, secrets map[string]*wire.SealedSecret, revoked map[string]struct{}) wire.EngineOrders {
 	out := wire.EngineOrders{V: wire.Version, Have: have, Revoked: records.SortedKeys(revoked)}
 	for _, id := range records.SortedKeys(orders) {
 		out.Orders = append(out.Orders, *orders[id])
 	}
 	for _, key := range records.SortedKeys(routes) {
 		out.Routes = append(out.Routes, *routes[key])
+	}
+	for _, id := range records.SortedKeys(secrets) {
+		out.Secrets = append(out.Secrets, *secrets[id])
 	}
 	return out
 }
@@ -481,7 +496,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	info := wire.WorkerInfo{
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
-		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths,
+		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, SealKey: a.sealKey,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()),
@@ -571,10 +586,11 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	orders, routes, revoked := map[string]*wire.Order{}, map[string]*wire.Route{}, map[string]struct{}{}
+	orders, routes, secrets, revoked := map[string]*wire.Order{}, map[string]*wire.Route{}, map[string]*wire.SealedSecret{}, map[string]struct{}{}
 	if !full {
 		records.Merge(orders, a.orders)
 		records.Merge(routes, a.routes)
+		records.Merge(secrets, a.secrets)
 		maps.Copy(revoked, a.revoked)
 	}
 	a.mu.Unlock()
@@ -586,6 +602,8 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 			err = applyChange(orders, key, ch)
 		case "route":
 			err = applyChange(routes, key, ch)
+		case "secret":
+			err = applyChange(secrets, key, ch)
 		case "revoked", "fargone":
 			if e := revokedEntry(kind, key, a.joined.Cluster); ch.Deleted {
 				delete(revoked, e)
@@ -597,12 +615,12 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 			return fmt.Errorf("what the cluster sent for %s: %w", ch.Key, err)
 		}
 	}
-	if err := a.hands.Apply(ctx, assemble(to, orders, routes, revoked)); err != nil {
+	if err := a.hands.Apply(ctx, assemble(to, orders, routes, secrets, revoked)); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.have, a.orders, a.routes = to, orders, routes
+	a.have, a.orders, a.routes, a.secrets = to, orders, routes, secrets
 	a.setRevoked(revoked)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,8 +30,9 @@ type core struct {
 	log    *slog.Logger
 	events *obs.Events
 	store  bus.Store
-	local  bus.Conn // to the workers
-	up     bus.Conn // to the root
+	local  bus.Conn  // to the workers
+	up     bus.Conn  // to the root
+	key    *seal.Key // of its secrets
 
 	revoked pki.Revoked // the keys that do not count any more
 
@@ -60,6 +62,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	c.wake, c.upChanged = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.m = newModel(c.name, details, now)
 	c.m.site = c.site
+	c.m.vault.key = c.key
 	c.lastPass, c.planned = now, loop.Tick
 	c.upErr = errors.New("not connected yet")
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
@@ -108,6 +111,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	next := newModel(c.m.name, c.m.details, c.m.started)
+	next.vault.key = c.key
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -173,6 +177,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	const rounds = 8 // each round is caused by the one before; more is a bug
 	for range rounds {
 		t := c.m.step(now)
+		c.close(ctx, t)
 		groups, err := t.encode()
 		if err != nil {
 			return false, err
@@ -245,6 +250,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyRoute, As: "route."},
 		{Prefix: keyRevoked, As: "revoked."},
 		{Prefix: keyFarGone, As: "fargone."},
+		{Prefix: keySealed + name + ".", As: "secret."},
 	}}
 }
 

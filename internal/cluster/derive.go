@@ -121,7 +121,7 @@ func (m *model) reported(i *wire.Instance) *wire.Reported {
 // aggregate is all that the root learns about the inside.
 func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	t := m.begin()
-	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details, Site: m.site}
+	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details, Site: m.site, SealKey: m.vault.public()}
 	runtimes := map[string]bool{}
 	views := slices.DeleteFunc(t.views("", "", t.usage()), func(v place.WorkerView) bool {
 		if v.Cordoned && !v.Suspect {
@@ -156,7 +156,7 @@ func (m *model) behind(trust string) (n int) {
 // significant says whether an aggregate changed enough to be sent before its
 // time: another number of workers, or a free amount that moved by more than 5 %.
 func significant(a, b wire.Aggregate) bool {
-	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects ||
+	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey ||
 		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
 		!place.SameDescription(&a, &b) || !records.Same(a.Site, b.Site) {

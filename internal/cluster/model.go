@@ -124,6 +124,7 @@ type model struct {
 	// cluster, and of others.
 	gone    map[string]*enroll.Gone
 	farGone map[string]*wire.Revocation
+	vault   vault
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
 	// started is when this process did, waits from when workers get time to report
@@ -140,13 +141,16 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
-		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{},
+		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil),
 		peer: func(w string) string { return w },
 	}
 }
 
 // load adds one stored entry to the model; effect must follow the last.
 func (m *model) load(e bus.Entry, now time.Time) error {
+	if ok, err := m.vault.load(e); ok {
+		return err
+	}
 	kinds := []struct {
 		prefix string
 		into   func(rest string) error
@@ -211,6 +215,7 @@ type tx struct {
 	routes map[string]*wire.Route             // nil: deleted
 	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
 	whys   map[wire.InstanceID]*place.Record  // nil: deleted
+	seals  map[string]*wire.SealedSecret      // nil: deleted
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
@@ -237,7 +242,7 @@ func (m *model) begin() *tx {
 	return &tx{
 		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
-		whys: map[string]*place.Record{}, nudge: map[string]bool{},
+		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 	}
@@ -304,6 +309,10 @@ func (t *tx) event(subject, format string, args ...any) {
 // is never split.
 func (t *tx) encode() ([][]bus.Op, error) {
 	var groups [][]bus.Op
+	// Before the orders that need them.
+	if err := records.AppendEach(&groups, keySealed, t.seals); err != nil {
+		return nil, err
+	}
 	taken := map[string]bool{}
 	orders := map[wire.InstanceID][]string{} // keys of t.orders
 	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
@@ -382,6 +391,10 @@ func (t *tx) done() {
 		}
 	}
 	records.Merge(t.m.orders, t.orders)
+	for key, s := range t.seals {
+		t.seals[key] = bare(s)
+	}
+	records.Merge(t.m.vault.sealed, t.seals)
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.ups, t.ups)
 	records.Merge(t.m.locals, t.locals)

@@ -52,6 +52,7 @@ func (m *model) step(now time.Time) *tx {
 	t.roll(now)
 	t.place(now)
 	t.sweepOrders(now)
+	t.secrets()
 	t.route()
 	t.reportUp()
 	t.reportLocals()

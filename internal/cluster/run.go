@@ -23,6 +23,7 @@ import (
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -96,7 +97,11 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	joined.API = enroll.APIAddrs(joined, joined.Link, rootAPIPort)
 	c := &Cluster{opts: o, clock: pki.OpenClock(o.Dir), desk: enroll.NewDesk(pki.ClusterName(joined.Cluster))}
 	c.joined.Store(&joined)
-	c.core = &core{name: joined.Cluster, areas: o.Areas, site: o.Site, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
+	sealKey, err := seal.Ensure(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c.core = &core{name: joined.Cluster, key: sealKey, areas: o.Areas, site: o.Site, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (d *rootDesired) Have() wire.Rev {
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}}
 
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
 // crash in between leads to the same changes being fetched again.
@@ -104,11 +104,12 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return err
 	}
-	shares, far, gone := c.m.given, c.m.far, c.m.farGone
+	shares, far, gone, secrets := c.m.given, c.m.far, c.m.farGone, c.m.vault.given
 	if full {
 		shares, far, gone = map[string]*wire.Share{}, map[string]*wire.Route{}, map[string]*wire.Revocation{}
+		secrets = map[string]*wire.SealedSecret{}
 	} else {
-		shares, far, gone = maps.Clone(shares), maps.Clone(far), maps.Clone(gone)
+		shares, far, gone, secrets = maps.Clone(shares), maps.Clone(far), maps.Clone(gone), maps.Clone(secrets)
 	}
 	var groups [][]bus.Op
 	for _, ch := range changes {
@@ -124,6 +125,16 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		rest := key[strings.IndexByte(key, '.')+1:]
 		var err error
 		switch {
+		case strings.HasPrefix(key, keySecret):
+			err = apply(secrets, rest, ch)
+			if s := secrets[rest]; err == nil && s != nil {
+				secrets[rest] = bare(s)
+				if err := checkSecret(s, rest); err != nil {
+					c.log.Error("a secret cannot be used and is left out", "secret", rest, "error", err)
+					delete(secrets, rest)
+					ch.Deleted = true
+				}
+			}
 		case strings.HasPrefix(key, keyShare):
 			err = apply(shares, rest, ch)
 			if s := shares[rest]; err == nil && s != nil {
@@ -158,6 +169,11 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 				groups = append(groups, []bus.Op{bus.Del(keyShare + key)})
 			}
 		}
+		for key := range c.m.vault.given {
+			if secrets[key] == nil {
+				groups = append(groups, []bus.Op{bus.Del(keySecret + key)})
+			}
+		}
 		for key := range c.m.far {
 			if far[key] == nil {
 				groups = append(groups, []bus.Op{bus.Del(keyFar + key)})
@@ -177,7 +193,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 		return err
 	}
-	c.m.given, c.m.far, c.m.farGone, c.have = shares, far, gone, to
+	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, to
 	c.m.effect()
 	c.revoked.Set(c.m.revoked())
 	c.place()

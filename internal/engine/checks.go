@@ -25,7 +25,7 @@ func (in *instance) checks() (examination, error) {
 	if in.rec.Up {
 		x.startup = nil
 	}
-	task, env := in.task, []string(nil)
+	task, env, hidden := in.task, []string(nil), [][]byte(nil)
 	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
 		if c == nil || c.command == nil {
 			continue
@@ -37,7 +37,7 @@ func (in *instance) checks() (examination, error) {
 				return examination{}, fmt.Errorf("its checks can't be made: %w", e)
 			}
 		}
-		env = in.env
+		env, hidden = in.env, in.hidden
 		var e error
 		if c.command, e = expandAll(c.command, env); e != nil {
 			return examination{}, fmt.Errorf("%s: %w", c.kind, e)
@@ -54,19 +54,28 @@ func (in *instance) checks() (examination, error) {
 			return ctx.Err()
 		}
 		return timed(ctx, c.timeout, func(ctx context.Context) error {
-			return commandCheck(ctx, task, c, append([]string{envExec + "=1"}, env...))
+			return commandCheck(ctx, task, c, append([]string{envExec + "=1"}, env...), hidden)
 		})
 	}
 	return x, err
 }
 
-// environment of the task that runs, as it would get it today.
+// environment of the task that runs, as it would get it today. A secret that is
+// not there any more is left out: what runs goes on without it.
 func (in *instance) environment() ([]string, error) {
 	around, err := in.surroundings(&in.rec.Order, in.rec.Ports)
 	if err != nil {
 		return nil, err
 	}
 	_, vars, err := resolve(&in.rec.Order, around)
+	if err != nil {
+		return nil, err
+	}
+	known, err := in.kit.vault.open(&in.rec.Order)
+	if err != nil {
+		in.log.Info("a command beside it goes without a secret", "why", err)
+	}
+	in.hidden, err = known.fill(&in.rec.Order, vars)
 	return environ(vars), err
 }
 

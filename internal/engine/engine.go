@@ -130,11 +130,15 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	fillPeers(&o)
 	e.revoke(o.Revoked)
 	e.kit.router.SetRoutes(o.Routes)
+	unlocked := e.kit.vault.set(o.Secrets)
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
 	e.mu.Unlock()
 	e.board.setHave(o.Have)
 	e.replan()
+	if unlocked {
+		e.wakeAll() // who waits for a secret
+	}
 	return nil
 }
 
@@ -143,6 +147,15 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 func (e *Engine) revoke(entries []string) {
 	e.revoked.Set(entries)
 	e.kit.router.PeersChanged()
+}
+
+// wakeAll lets every supervisor look again.
+func (e *Engine) wakeAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, in := range e.instances {
+		in.poke()
+	}
 }
 
 // State says what changed after a number that an earlier State returned, or

@@ -426,8 +426,10 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
+	dir := t.TempDir()
+	t.Cleanup(func() { unmountAll(t, dir) }) // what an engine leaves when it is killed
 	return &rig{
-		t: t, dir: t.TempDir(), driver: newFakeDriver(), router: &fakeRouter{}, prober: &fakeProber{},
+		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{}, prober: &fakeProber{},
 		strays: &fakeStrays{}, boot: "boot-1",
 		config: wire.EngineConfig{
 			V: wire.Version, Worker: "w1", Cluster: "edge", Path: "/bin:/usr/bin",

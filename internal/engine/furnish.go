@@ -22,13 +22,13 @@ const volumesDir = "volumes"
 
 // workplace is where files and volumes of the instance are put.
 func (in *instance) workplace() workdir.Place {
-	return workdir.Place{Work: in.place.work(), Mounts: in.place.mounts()}
+	return workdir.Place{Work: in.place.work(), Mounts: in.place.mounts(), MayMount: in.kit.cannotMount == ""}
 }
 
 // furnish puts the files and volumes of an order into the working directory; env
-// are the variables that files may refer to.
-func (in *instance) furnish(o *wire.Order, env map[string]string) error {
-	files, err := in.files(o, env)
+// are the variables that files may refer to, which are no secrets.
+func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets) error {
+	files, err := in.files(o, env, known)
 	if err != nil {
 		return err
 	}
@@ -44,11 +44,15 @@ func (in *instance) furnish(o *wire.Order, env map[string]string) error {
 }
 
 // files of an order, with their variables filled in.
-func (in *instance) files(o *wire.Order, env map[string]string) ([]workdir.File, error) {
+func (in *instance) files(o *wire.Order, env map[string]string, known secrets) ([]workdir.File, error) {
 	var out []workdir.File
 	for _, path := range slices.Sorted(maps.Keys(o.Spec.Files)) {
 		f := o.Spec.Files[path]
 		mode := fs.FileMode(cmp.Or(f.Mode, api.DefaultFileMode)).Perm()
+		if f.Secret != "" {
+			out = append(out, workdir.File{Path: path, Content: known[f.Secret], Mode: mode, Secret: true})
+			continue
+		}
 		text, err := api.Expand(f.Content, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 		if err != nil {
 			return nil, fmt.Errorf("file %s: %w", path, err)
@@ -67,7 +71,7 @@ func (in *instance) volumes(o *wire.Order) ([]workdir.Volume, error) {
 		var err error
 		switch {
 		case v.Name != "":
-			w.Dir = filepath.Join(in.kit.dir, volumesDir, cmp.Or(o.Namespace, api.DefaultNamespace), o.ID, v.Name)
+			w.Dir = filepath.Join(in.kit.dir, volumesDir, wire.OrderNamespace(o), o.ID, v.Name)
 			err = os.MkdirAll(w.Dir, 0o700)
 		case v.Host != "":
 			w.Dir, err = hostDir(v.Host, in.kit.config.HostPaths)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,6 +184,16 @@ func mountsOf(t *testing.T, dir string) (points []string) {
 		}
 	}
 	return points
+}
+
+// unmountAll ends what a test has left mounted.
+func unmountAll(t *testing.T, dir string) {
+	t.Helper()
+	for _, point := range slices.Backward(mountsOf(t, dir)) {
+		if err := syscall.Unmount(point, 0); err != nil {
+			t.Errorf("left mounted: %s: %v", point, err)
+		}
+	}
 }
 
 func TestMountsOfRealProcesses(t *testing.T) {

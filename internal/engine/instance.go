@@ -41,6 +41,7 @@ type instance struct {
 	draining bool
 	why      string   // of a running instance
 	env      []string // of a running instance that commands are run beside; nil if not known
+	hidden   [][]byte // values of secrets in env
 }
 
 // snapshot is what others may know of the supervisor's own fields.
@@ -79,9 +80,13 @@ func (in *instance) setGoal(g goal) {
 		in.goal.order.Revision == g.order.Revision && sameRun(&in.goal.order, &g.order)
 	in.goal = g
 	in.mu.Unlock()
-	if same {
-		return
+	if !same {
+		in.poke()
 	}
+}
+
+// poke lets the supervisor look again at what is to be done.
+func (in *instance) poke() {
 	select {
 	case in.wake <- struct{}{}:
 	default: // it has not seen the last change yet and will see both

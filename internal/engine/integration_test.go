@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,11 +177,7 @@ func (b *bench) clean() {
 			b.t.Error(err)
 		}
 	}
-	for _, point := range slices.Backward(mountsOf(b.t, b.dir)) {
-		if err := syscall.Unmount(point, 0); err != nil {
-			b.t.Errorf("left mounted: %s: %v", point, err)
-		}
-	}
+	unmountAll(b.t, b.dir)
 	// An engine that was killed leaves its control groups to its successor, and
 	// here there is none.
 	d := process.New(process.Options{Base: b.dir})

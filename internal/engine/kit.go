@@ -65,6 +65,7 @@ type kit struct {
 	board    *board
 	problems *problems
 	ports    *portPool
+	vault    *vault
 	strays   sweeper
 	prober   prober
 	restart  rule

@@ -65,6 +65,7 @@ func (e *Engine) assemble() error {
 		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
+		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
 		commands:    make(chan struct{}, maxCommands),
 		cannotMount: workdir.CannotMount(),
 	}
@@ -126,6 +127,7 @@ func (e *Engine) load(ctx context.Context) error {
 		e.orders, e.known = orders.Orders, true
 		e.board.setHave(orders.Have)
 		e.revoke(orders.Revoked)
+		e.kit.vault.set(orders.Secrets)
 		e.kit.router.SetRoutes(orders.Routes)
 	case errors.Is(err, os.ErrNotExist):
 	case errors.Is(err, errDamaged):

@@ -35,8 +35,9 @@ type prober interface {
 	probe(ctx context.Context, c check) error
 }
 
-// commandCheck runs the command of a check beside a task; nil if it passed.
-func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string) error {
+// commandCheck runs the command of a check beside a task; nil if it passed. The
+// values in hidden do not show in the error.
+func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string, hidden [][]byte) error {
 	name := c.command[0]
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -52,7 +53,7 @@ func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string
 	_ = w.Close() // nothing of ours was written
 	// Whoever might still have the pipe open is not waited for.
 	_ = r.SetReadDeadline(time.Now().Add(lastWords))
-	out := <-said
+	out := hide(<-said, hidden)
 	_ = r.Close() // read only
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -37,6 +37,14 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
+	known, err := in.kit.vault.open(&o)
+	if err != nil {
+		// Nobody's failure: it starts when it comes, which wakes this supervisor.
+		in.rec.Why = err.Error()
+		in.show(wire.PhasePending, in.rec.Why, &o)
+		in.pause(ctx, 0)
+		return
+	}
 	if err := in.makeDirs(); err != nil {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
 		in.hold()
@@ -44,7 +52,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	in.rec.Starts++
 	in.rec.Up, in.env = false, nil
-	spec, err := in.prepare(&o)
+	spec, err := in.prepare(&o, known)
 	if err == nil {
 		in.rec.Starting = true
 		if !in.save() {
@@ -96,7 +104,7 @@ func (in *instance) makeDirs() error {
 }
 
 // prepare gives a start its ports and environment.
-func (in *instance) prepare(o *wire.Order) (runtime.Spec, error) {
+func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) {
 	ports, err := in.kit.ports.give(in.id, o.Spec.Ports, in.rec.Ports)
 	if err != nil {
 		return runtime.Spec{}, err
@@ -114,8 +122,12 @@ func (in *instance) prepare(o *wire.Order) (runtime.Spec, error) {
 	if !in.unmount() {
 		return runtime.Spec{}, errors.New("what was mounted for its last run can't be unmounted")
 	}
+	if err := in.furnish(o, vars, known); err != nil {
+		return runtime.Spec{}, err
+	}
+	_, err = known.fill(o, vars)
 	spec.Command, spec.Env = argv, environ(vars)
-	return spec, in.furnish(o, vars)
+	return spec, err
 }
 
 // surroundings of the instance with the ports that it has. It may be called by

@@ -49,6 +49,7 @@ var rooms = map[string]layer{
 	"internal/proxy":      doers,
 	"internal/rest":       doers,
 	"internal/runtime":    doers,
+	"internal/seal":       doers,
 	"internal/unixsock":   doers,
 	"internal/doctor":     entrance,
 	"internal/enroll":     entrance,
@@ -80,6 +81,7 @@ var neighbours = map[string]struct {
 	"internal/pki":     {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/proxy":   {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
 	"internal/rest":    {[]string{"internal/atomicfile"}, "the client's context is a file"},
+	"internal/seal":    {[]string{"internal/atomicfile"}, "a key is a file"},
 	"internal/runtime": {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
 }
 

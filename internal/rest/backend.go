@@ -54,6 +54,7 @@ type Backend interface {
 	Ready() error
 	Operating
 	Spaces
+	Vault
 	Sites
 	Backups
 	Looking

@@ -107,6 +107,7 @@ func (s *Server) registerOperations(api huma.API) {
 	register(s, api, join, s.join)
 	s.registerOperating(api)
 	s.registerNamespaces(api)
+	s.registerSecrets(api)
 	s.registerSites(api)
 	s.registerLooking(api)
 	s.registerPeople(api)

@@ -45,6 +45,7 @@ func peopled() *resttest.Fake {
 			Workers: []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite", Status: "ready"}}, Apps: []wire.AppView{{Name: "xapp", Namespace: "xspace"}},
 		},
 		Spaces:       []wire.NamespaceView{{Name: "xspace"}},
+		SecretList:   []wire.SecretView{{Name: "some", Namespace: "xspace", UsedBy: []string{"xapp.web"}}},
 		Explanations: map[string]wire.Explanation{"xapp.web.0": {Instance: "xapp.web.0", Notes: []string{"xtext"}}},
 		LogText:      map[string]string{"xapp.web.0": "xtext\n"},
 		ApplyAnswer:  wire.ApplyResult{Name: "xapp", Revision: 2, Change: "updated"},

@@ -45,6 +45,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err := b.m.hostsFree(access.From(ctx), spec); err != nil {
 		return wire.ApplyResult{}, err
 	}
+	res.Warnings = append(res.Warnings, b.m.missingSecrets(&app)...)
 	if old != nil {
 		if !old.Deleting.IsZero() {
 			return wire.ApplyResult{}, beingDeleted(old)

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,6 +26,7 @@ type core struct {
 	log    *slog.Logger
 	events *obs.Events
 	store  bus.Store
+	key    *seal.Key // of its secrets
 	// link is the connection by which a cluster can be reached.
 	link func(cluster string) (bus.Conn, error)
 	// renew answers a cluster that wants its certificate renewed; nil: nobody does.
@@ -51,6 +53,9 @@ type core struct {
 func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time) error {
 	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
 	c.m, c.started, c.lastPass, c.planned = newModel(deadAfter), now, now, loop.Tick
+	if c.key != nil {
+		c.m.vault.key = c.key.ID()
+	}
 	c.stops = map[string]func(){}
 	if err := c.m.read(ctx, c.store, now); err != nil {
 		return err
@@ -101,7 +106,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
-	next.alone = c.m.alone
+	next.alone, next.vault.key = c.m.alone, c.m.vault.key
 	for name, cl := range next.clusters {
 		if old := c.m.clusters[name]; old != nil {
 			old.clusterRecord = cl.clusterRecord
@@ -129,6 +134,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	const rounds = 8 // each round is caused by the one before; more is a bug
 	for range rounds {
 		t := c.m.step(now)
+		c.close(ctx, t)
 		groups, err := t.encode()
 		if err != nil {
 			return false, err
@@ -280,6 +286,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyShare + name + ".", As: "share."},
 		{Prefix: keyRoute, As: "route."},
 		{Prefix: keyRevoked, As: "revoked."},
+		{Prefix: keySealed + name + ".", As: "secret."},
 	}}
 }
 

@@ -87,6 +87,7 @@ type model struct {
 	namespaces map[string]*wire.Namespace
 	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
 	revoked    map[string]*wire.Revocation // what all clusters are told
+	vault      vault
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
@@ -100,6 +101,7 @@ func newModel(deadAfter time.Duration) *model {
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
 		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
 		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter,
+		vault: newVault(""),
 	}
 }
 
@@ -109,6 +111,9 @@ func newCluster(rec clusterRecord, now time.Time) *cluster {
 
 // load adds one stored entry to the model.
 func (m *model) load(e bus.Entry, now time.Time) error {
+	if ok, err := m.vault.load(e); ok {
+		return err
+	}
 	switch kind, rest, _ := strings.Cut(e.Key, "."); kind + "." {
 	case keyApp:
 		return records.Decode(e, m.apps, rest)
@@ -146,6 +151,7 @@ type tx struct {
 	routes map[string]*wire.Route
 	// revoked is what all clusters are told about keys.
 	revoked map[string]*wire.Revocation
+	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
 	// touched are the keys of insts by app.service.
 	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
@@ -160,7 +166,7 @@ func (m *model) begin() *tx {
 	return &tx{
 		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
-		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{},
+		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{}, seals: map[string]*wire.SealedSecret{},
 	}
 }
 
@@ -260,6 +266,9 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 		}
 		groups = append(groups, g)
 	}
+	if err := records.AppendEach(&groups, keySealed, t.seals); err != nil {
+		return nil, err
+	}
 	// The share after its instances: a cluster must never be given what the root
 	// does not remember having given.
 	if err := records.AppendEach(&groups, keyShare, t.shares); err != nil {
@@ -282,6 +291,7 @@ func (t *tx) done() {
 	records.Merge(t.m.shares, t.shares)
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.revoked, t.revoked)
+	t.m.vault.merge(t.seals)
 }
 
 func instanceID(app, svc string, ordinal int) wire.InstanceID {

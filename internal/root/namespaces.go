@@ -92,6 +92,10 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 	case len(apps) > 0:
 		return wire.Problemf(409, "not-empty", "delete them first: verge delete application/"+apps[0], "the namespace is in use",
 			"it has %d applications: %s", len(apps), shorten(apps, 5))
+	case len(b.m.vault.of(name)) > 0:
+		secrets := b.m.vault.of(name)
+		return wire.Problemf(409, "not-empty", "remove them first: verge secret rm "+secrets[0]+" --namespace "+name, "the namespace is in use",
+			"it has %d secrets: %s", len(secrets), shorten(secrets, 5))
 	case name == api.DefaultNamespace:
 		return wire.Problemf(409, "default-namespace", "give it a quota instead: verge namespace quota default applications=1", "the namespace cannot be removed",
 			"%s is that of applications which name none", name)

@@ -53,6 +53,7 @@ func (m *model) step(now time.Time) *tx {
 	}
 	t.place(now)
 	t.delegate()
+	t.secrets()
 	t.route(now)
 	t.revoke()
 	t.finish()

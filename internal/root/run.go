@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -79,6 +80,10 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := r.ownCert(); err != nil {
 		return nil, err
 	}
+	key, err := seal.Ensure(o.Dir)
+	if err != nil {
+		return nil, err
+	}
 	r.server, err = bus.StartRoot(ctx, bus.RootOptions{
 		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, r.admitCluster),
 	})
@@ -86,7 +91,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 		return nil, err
 	}
 	r.core = &core{
-		log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), link: r.server.Cluster,
+		log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), key: key, link: r.server.Cluster,
 		renew: r.renewCluster, trusts: r.ca.TrustID(),
 	}
 	r.id.Revoked = &r.revoked

@@ -51,6 +51,8 @@ type EngineOrders struct {
 	// Revoked are the keys of peers that do not count any more, as package pki
 	// names them (RevokedBy).
 	Revoked []string `json:"revoked,omitempty"`
+	// Secrets that the orders need, sealed for the worker.
+	Secrets []SealedSecret `json:"secrets,omitempty"`
 }
 
 // EngineState is what an engine says about itself.

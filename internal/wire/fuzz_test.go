@@ -31,6 +31,8 @@ func FuzzMessages(f *testing.F) {
 		`{"v":1,"name":"w1","public_key":"AAEC","nats_key":"U","challenge":"x","signature":"AA=="}`,
 		`{"v":1,"j":{"v":1,"chain":"x","link":["a:1"],"api":["b:2"]},"p":{"status":403,"code":"node-removed"}}`,
 		`{"v":1,"until":"2026-01-02T03:04:05Z","cluster":"edge"}`,
+		`{"v":1,"namespace":"default","name":"a","version":"x","key":"k","sealed":"eA==","created":"0001-01-01T00:00:00Z","by":"b"}`,
+		`{"v":1,"have":{"n":1},"secrets":[{"sealed":"eA=="},{}],"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -41,6 +43,7 @@ func FuzzMessages(f *testing.F) {
 			{new(wire.Down), new(wire.Down)}, {new(wire.Ask), new(wire.Ask)}, {new(wire.ExecAnswer), new(wire.ExecAnswer)}, {new(wire.Answer), new(wire.Answer)},
 			{new(wire.Share), new(wire.Share)}, {new(wire.Order), new(wire.Order)},
 			{new(wire.InstanceStatus), new(wire.InstanceStatus)}, {new(wire.WorkerInfo), new(wire.WorkerInfo)},
+			{new(wire.SealedSecret), new(wire.SealedSecret)}, {new(wire.Secret), new(wire.Secret)},
 			{new(wire.Reported), new(wire.Reported)}, {new(wire.Aggregate), new(wire.Aggregate)},
 			{new(wire.RenewRequest), new(wire.RenewRequest)}, {new(wire.RenewReply), new(wire.RenewReply)},
 			{new(wire.Revocation), new(wire.Revocation)}, {new(wire.JoinReply), new(wire.JoinReply)},

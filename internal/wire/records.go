@@ -246,6 +246,8 @@ type WorkerInfo struct {
 	// HostPaths are the directories of which instances may use what is below, by
 	// its operator's leave.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// SealKey is the public part of the key that secrets for it are sealed for.
+	SealKey string `json:"seal_key,omitempty"`
 	// Address of the data port as others reach it, host:port; "" if none.
 	Address string `json:"address,omitempty"`
 	// Gateway address for users; "" where the worker is no gateway.
@@ -295,6 +297,9 @@ type Aggregate struct {
 	MoreLabels    bool           `json:"more_labels,omitempty"`
 	// Disc has the ready workers that know their location in it; nil: none does.
 	Disc *Disc `json:"disc,omitempty"`
+	// SealKey is the public part of the key that secrets for the cluster are sealed
+	// for.
+	SealKey string `json:"seal_key,omitempty"`
 	// Site is what the operator says about the cluster as a whole.
 	Site Site `json:"site,omitzero"`
 	// Trust names the root authorities that the cluster trusts, Expires is when the

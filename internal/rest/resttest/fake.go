@@ -30,6 +30,7 @@ type Fake struct {
 	Spaces       []wire.NamespaceView
 	UserList     []wire.UserView
 	AuditEntries []wire.AuditEntry
+	SecretList   []wire.SecretView
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
 	ApplyAnswer  wire.ApplyResult
@@ -66,6 +67,8 @@ type Fake struct {
 	// token requests.
 	Applied [][]byte
 	Tokens  []wire.TokenRequest
+	// SecretValues that were set, by "namespace.name".
+	SecretValues map[string]string
 	// Restarts are the requests that Restart got.
 	Restarts []wire.RestartRequest
 	// CAState is what CA says, Rotations what RotateCA got.

@@ -23,6 +23,9 @@ type Place struct {
 	// Mounts is a directory outside of Work that is there only while something is
 	// mounted for the instance. It is not for others to touch.
 	Mounts string
+	// MayMount: see CannotMount. Where it is false there can be no Tmpfs and no
+	// ReadOnly volumes, and secret files are on disk.
+	MayMount bool
 }
 
 // File is a file to be put into the working directory.
@@ -113,7 +116,7 @@ func (p Place) memory(files []File) (mounted bool, err error) {
 			size += int64(len(f.Content)) + 2*int64(os.Getpagesize())
 		}
 	}
-	if size == 0 || CannotMount() != "" {
+	if size == 0 || !p.MayMount {
 		return false, nil
 	}
 	if err := mountTmpfs(p.secrets(), size); err != nil {
@@ -237,10 +240,9 @@ func remove(root *os.Root, name string) error {
 	if err := root.Remove(name); err != nil {
 		return err
 	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if root.Remove(dir) != nil {
-			break // something else is in it
-		}
+	empty := true
+	for dir := path.Dir(name); dir != "." && empty; dir = path.Dir(dir) {
+		empty = root.Remove(dir) == nil
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	dir := t.TempDir()
-	s := &scene{t: t, dir: dir, place: Place{Work: filepath.Join(dir, "work"), Mounts: filepath.Join(dir, "mounts and more")}}
+	s := &scene{t: t, dir: dir, place: Place{Work: filepath.Join(dir, "work"), Mounts: filepath.Join(dir, "mounts and more"), MayMount: true}}
 	for _, d := range []string{"work", "outside"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -152,6 +152,24 @@ func TestFiles(t *testing.T) {
 	}
 	if got := s.names("work"); !slices.Equal(got, []string{"conf"}) || len(s.had) != 0 {
 		t.Errorf("in the end there is %v, and %v is noted", got, s.had)
+	}
+}
+
+func TestSecretFilesWithoutMounts(t *testing.T) {
+	s := newScene(t)
+	s.place.MayMount = false
+	files := []File{{Path: "tls/key", Content: []byte("secret"), Mode: 0o400, Secret: true}}
+	for range 2 {
+		if err := s.furnish(files, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.is("work/tls/key", "secret", 0o400)
+	}
+	if err := s.furnish(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.names("work"); len(got) != 0 {
+		t.Errorf("in the end there is %v", got)
 	}
 }
 

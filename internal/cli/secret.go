@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const kindSecret = "secret"
+
+func (a *app) secretCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "secret", Aliases: []string{"secrets"}, Short: "Set, list and remove secrets", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Set, list and remove secrets.
+
+A secret has a name in a namespace, and a value that nobody can read again. A
+descriptor names it as a variable (env_secrets) or as a file (files); its
+instances get the value that it has when they start. Only the workers that run
+them can open it, also when nobody else can be reached.`,
+	}
+	cmd.AddCommand(a.secretSet(), a.secretList(), a.secretRemove())
+	return cmd
+}
+
+// ofNamespace adds the flag for the namespace of one secret.
+func (f *namespaceFlags) ofNamespace(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the secret (default: that of the context, else default)")
+}
+
+// one is the namespace of one secret.
+func (f *namespaceFlags) one(a *app) (string, error) {
+	if err := f.resolve(a, ""); err != nil {
+		return "", err
+	}
+	return cmp.Or(f.namespace, api.DefaultNamespace), nil
+}
+
+func (a *app) secretSet() *cobra.Command {
+	file, f := "", namespaceFlags{}
+	cmd := &cobra.Command{
+		Use: "set NAME --from-file FILE", Short: "Set the value of a secret to the content of a file", Args: secretName,
+		Long: fmt.Sprintf(`Set the value of a secret to the content of a file, all of it, at most %d KiB;
+"-" is standard input. It is not taken as an argument, because others can see
+those. What runs goes on with the value that it has, until it is started again
+(verge restart).`, wire.MaxSecretBytes>>10),
+		Example: "  verge secret set db-password --from-file password.txt\n  openssl rand -hex 20 | tr -d '\\n' | verge secret set session-key --from-file -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usageError(cmd, "--from-file is missing: a file with the value, or - for standard input")
+			}
+			namespace, err := f.one(a)
+			if err != nil {
+				return err
+			}
+			value, err := a.secretValue(file)
+			if err != nil {
+				return err
+			}
+			return a.withClient(func(c *rest.Client) error {
+				v, err := c.SetSecret(cmd.Context(), namespace, args[0], value)
+				if err != nil {
+					return err
+				}
+				if bytes.HasSuffix(value, []byte("\n")) {
+					a.notef("note: the value ends with a line break, which is a part of it")
+				}
+				if len(v.UsedBy) > 0 {
+					a.notef("note: what runs of %s has the former value until it is started again: verge restart", strings.Join(v.UsedBy, ", "))
+				}
+				return a.printf("secret/%s of namespace %s set", v.Name, v.Namespace)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "from-file", "", "file with the value, - for standard input")
+	f.ofNamespace(cmd)
+	return cmd
+}
+
+// secretName wants a name alone. What stands after it may be a value, and is not
+// repeated.
+func secretName(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return &userError{
+			what: "secret set", why: "a value is not given as an argument, because others can see those (and it is in your shell's history now)",
+			next: "write it to a file, or pipe it: verge secret set NAME --from-file FILE",
+		}
+	}
+	return oneArg("NAME")(cmd, args)
+}
+
+// secretValue reads a value. No error has any of it.
+func (a *app) secretValue(file string) (value []byte, err error) {
+	if file == "-" {
+		value, err = atomicfile.ReadAllBounded(a.in, wire.MaxSecretBytes)
+	} else {
+		value, err = atomicfile.ReadBounded(file, wire.MaxSecretBytes)
+	}
+	var next string
+	switch {
+	case err == nil && len(value) == 0:
+		return nil, &userError{what: "the secret has no value", why: file + " is empty", next: "write the value into it; to take a secret away: verge secret rm NAME"}
+	case err == nil:
+		return value, nil
+	case errors.Is(err, atomicfile.ErrTooLarge):
+		next = "keep large files elsewhere, and a key to them here"
+	case errors.Is(err, os.ErrNotExist):
+		next = "give the path of a file, or - for standard input"
+	default:
+		next = "make it readable for you"
+	}
+	return nil, &userError{what: "the value of the secret cannot be read", why: err.Error(), next: next}
+}
+
+func (a *app) secretList() *cobra.Command {
+	mode, f := "", namespaceFlags{}
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List secrets, without their values", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.resolve(a, ""); err != nil {
+				return err
+			}
+			return a.withClient(func(c *rest.Client) error {
+				return show(a, a.secrets(), mode, "", false)(c.Secrets(cmd.Context(), f.namespace))
+			})
+		},
+	}
+	f.add(cmd)
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func (a *app) secrets() listing[wire.SecretView] {
+	type view = wire.SecretView
+	return listing[view]{kind: kindSecret, name: func(v view) string { return v.Name }, columns: []column[view]{
+		{name: "secret", cell: func(v view) cell { return text(v.Name) }},
+		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
+		{name: "changed", cell: func(v view) cell { return text(a.since(v.Updated)) }},
+		{name: "used by", cell: func(v view) cell { return text(strings.Join(v.UsedBy, ", ")) }},
+		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
+		{name: "problem", cell: func(v view) cell { return cell{text: v.Problem, colour: red} }},
+	}}
+}
+
+func (a *app) secretRemove() *cobra.Command {
+	f := namespaceFlags{}
+	cmd := &cobra.Command{
+		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove a secret", Args: oneArg("NAME"),
+		Long: `Remove a secret. What runs keeps the value that it was started with; what is to
+start without it waits until it is set again.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, err := f.one(a)
+			if err != nil {
+				return err
+			}
+			return a.withClient(func(c *rest.Client) error { return a.removeSecret(cmd.Context(), c, namespace, args[0]) })
+		},
+	}
+	f.ofNamespace(cmd)
+	return cmd
+}
+
+func (a *app) removeSecret(ctx context.Context, c *rest.Client, namespace, name string) error {
+	v, err := c.RemoveSecret(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	if len(v.UsedBy) > 0 {
+		a.notef("note: %s still need it: their instances wait for it at their next start", strings.Join(v.UsedBy, ", "))
+	}
+	return a.printf("secret/%s of namespace %s removed", v.Name, v.Namespace)
+}

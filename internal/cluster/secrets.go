@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Keys of secrets in a cluster's store.
+const (
+	keySecret = "secret." // + namespace.name: wire.SealedSecret, for this cluster, from the root
+	keySealed = "seal."   // + worker.namespace.name: wire.SealedSecret, for the worker
+)
+
+// vault is the part of a model that is about secrets. Values are not in it.
+type vault struct {
+	given  map[string]*wire.SealedSecret // by namespace.name
+	sealed map[string]*wire.SealedSecret // by worker.namespace.name
+	// key is the cluster's own; nil where it has none, as in some tests.
+	key *seal.Key
+}
+
+func newVault(key *seal.Key) vault {
+	return vault{given: map[string]*wire.SealedSecret{}, sealed: map[string]*wire.SealedSecret{}, key: key}
+}
+
+// load adds a stored entry; ok is false for one that is none of ours.
+func (v *vault) load(e bus.Entry) (ok bool, err error) {
+	for prefix, into := range map[string]map[string]*wire.SealedSecret{keySecret: v.given, keySealed: v.sealed} {
+		rest, is := strings.CutPrefix(e.Key, prefix)
+		if !is {
+			continue
+		}
+		if err = records.Decode(e, into, rest); err == nil {
+			into[rest].Sealed = nil
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+// public is the public part of the key of the cluster.
+func (v *vault) public() string {
+	if v.key == nil {
+		return ""
+	}
+	return v.key.Public()
+}
+
+// bare is a secret without its value.
+func bare(s *wire.SealedSecret) *wire.SealedSecret {
+	if s == nil {
+		return nil
+	}
+	b := *s
+	b.Sealed = nil
+	return &b
+}
+
+// secrets decides which secrets each worker is given: those that an order of it
+// needs. One is sealed anew only where its value or the key of the worker is
+// another; nobody could compare what is sealed. The tx has them without their
+// values, see core.close.
+func (t *tx) secrets() {
+	want := map[string]bool{}
+	each := func(key string, o *wire.Order) {
+		if o == nil || o.Spec == nil || o.Stop {
+			return
+		}
+		worker := key[:len(key)-len(o.ID)-1]
+		for _, name := range o.Spec.Secrets() {
+			id := wire.SecretID(wire.OrderNamespace(o), name)
+			want[worker+"."+id] = true
+			t.give(worker, id)
+		}
+	}
+	for key, o := range t.m.orders {
+		if _, changed := t.orders[key]; !changed {
+			each(key, o)
+		}
+	}
+	for key, o := range t.orders {
+		each(key, o)
+	}
+	for key := range t.m.vault.sealed {
+		if !want[key] {
+			t.sealFor(key, nil)
+		}
+	}
+}
+
+// give lets a worker have a secret as it is now.
+func (t *tx) give(worker, id string) {
+	key := worker + "." + id
+	secret, old := t.m.vault.given[id], t.m.vault.sealed[key]
+	if secret == nil {
+		if old != nil {
+			t.sealFor(key, nil)
+		}
+		return
+	}
+	w := t.m.workers[worker]
+	if w == nil || t.m.vault.key == nil || secret.Key != t.m.vault.key.ID() {
+		return // what cannot be read here may still be read there
+	}
+	to, err := seal.ID(w.Info.SealKey)
+	if err != nil || old.Fits(secret.Version, to) {
+		return
+	}
+	t.sealFor(key, &wire.SealedSecret{V: wire.Version, Namespace: secret.Namespace, Name: secret.Name, Version: secret.Version, Key: to})
+}
+
+func (t *tx) sealFor(key string, s *wire.SealedSecret) {
+	t.seals[key] = s
+	worker, _, _ := strings.Cut(key, ".")
+	t.nudge[worker] = true
+}
+
+// close puts the values into what a step has decided to give. A value that cannot
+// be sealed is left out, and tried again with the next pass. The mutex is held.
+func (c *core) close(ctx context.Context, t *tx) {
+	for _, key := range records.SortedKeys(t.seals) {
+		s := t.seals[key]
+		if s == nil {
+			continue
+		}
+		worker, id, _ := strings.Cut(key, ".")
+		value, err := c.open(ctx, id, s.Version)
+		if err == nil {
+			s.Sealed, err = seal.Seal(c.m.workers[worker].Info.SealKey, s.Purpose(), value)
+		}
+		if err != nil {
+			delete(t.seals, key)
+			c.log.Error("a secret cannot be sealed", "secret", id, "worker", worker, "error", err)
+		}
+	}
+}
+
+// open returns the value of a secret that the root has given.
+func (c *core) open(ctx context.Context, id, version string) ([]byte, error) {
+	e, err := c.store.Get(ctx, keySecret+id)
+	if err != nil {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
+	var rec wire.SealedSecret
+	if err := json.Unmarshal(e.Value, &rec); err != nil {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
+	if rec.Version != version {
+		return nil, errors.New("it was changed meanwhile")
+	}
+	return c.m.vault.key.Open(rec.Purpose(), rec.Sealed)
+}
+
+// checkSecret refuses a secret that is not the one that its key names.
+func checkSecret(s *wire.SealedSecret, id string) error {
+	if s.ID() != id {
+		return fmt.Errorf("it is about %q", cut(s.ID(), maxName))
+	}
+	return nil
+}
+
+// Secrets are the root's.
+func secretsOfRoot() error { return rest.Elsewhere("setting and removing secrets", "the root") }
+
+// SetSecret implements rest.Backend.
+func (b backend) SetSecret(context.Context, string, string, []byte) (wire.SecretView, error) {
+	return wire.SecretView{}, secretsOfRoot()
+}
+
+// RemoveSecret implements rest.Backend.
+func (b backend) RemoveSecret(context.Context, string, string) (wire.SecretView, error) {
+	return wire.SecretView{}, secretsOfRoot()
+}
+
+// Secrets implements rest.Backend.
+func (b backend) Secrets(context.Context, string) ([]wire.SecretView, error) {
+	return nil, secretsOfRoot()
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// vault has the secrets that the orders brought, as they came: sealed for this
+// worker. One is opened when an instance starts that needs it, and at no other
+// time.
+type vault struct {
+	dir string // with the key of the worker
+
+	mu     sync.Mutex // guards below
+	sealed map[string]wire.SealedSecret
+}
+
+// set takes over the secrets of orders. It reports whether any is another.
+func (v *vault) set(list []wire.SealedSecret) (changed bool) {
+	next := make(map[string]wire.SealedSecret, len(list))
+	for _, s := range list {
+		next[s.ID()] = s
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changed = !reflect.DeepEqual(v.sealed, next)
+	v.sealed = next
+	return changed
+}
+
+// secrets are values of secrets, by their names.
+type secrets map[string][]byte
+
+// open opens the secrets that an order needs. With an error, which names the first
+// that cannot be had and why, it returns those that can.
+func (v *vault) open(o *wire.Order) (secrets, error) {
+	names := o.Spec.Secrets()
+	if len(names) == 0 {
+		return nil, nil
+	}
+	key, err := seal.Load(v.dir)
+	if err != nil {
+		return nil, fmt.Errorf("this worker cannot open secrets: %w", err)
+	}
+	out, namespace := make(secrets, len(names)), wire.OrderNamespace(o)
+	var first error
+	for _, name := range names {
+		v.mu.Lock()
+		s, ok := v.sealed[wire.SecretID(namespace, name)]
+		v.mu.Unlock()
+		value, err := []byte(nil), errors.New(wire.NoSecret(namespace, name))
+		switch {
+		case ok && s.Key != key.ID():
+			err = fmt.Errorf("secret %s of namespace %s was sealed for a key that this worker had before; it comes anew when its cluster answers", name, namespace)
+		case ok:
+			if value, err = key.Open(s.Purpose(), s.Sealed); err != nil {
+				err = fmt.Errorf("secret %s of namespace %s cannot be opened: %w; set it again: verge secret set %s --namespace %s --from-file FILE", name, namespace, err, name, namespace)
+			}
+		}
+		if err != nil && first == nil {
+			first = err
+		}
+		if err == nil {
+			out[name] = value
+		}
+	}
+	return out, first
+}
+
+// fill adds the variables of an order that are secrets to those of an instance,
+// and returns their values, which no text for people may have in it.
+func (s secrets) fill(o *wire.Order, vars map[string]string) (hidden [][]byte, err error) {
+	for variable, name := range o.Spec.EnvSecrets {
+		value, ok := s[name]
+		if !ok {
+			continue
+		}
+		if bytes.IndexByte(value, 0) >= 0 {
+			return nil, fmt.Errorf("secret %s has a NUL byte in it and cannot be the variable %s; give it to the program as a file", name, variable)
+		}
+		vars[variable] = string(value)
+		hidden = append(hidden, value)
+	}
+	return hidden, nil
+}
+
+// hide takes the values of secrets out of a text.
+func hide(text []byte, hidden [][]byte) []byte {
+	for _, value := range hidden {
+		if len(value) > 0 {
+			text = bytes.ReplaceAll(text, value, []byte("[secret]"))
+		}
+	}
+	return text
+}
