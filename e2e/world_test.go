@@ -264,6 +264,7 @@ func (w *world) end() {
 	for _, x := range w.worker {
 		removeGroups(w.t, x.dir)
 	}
+	unmountBelow(w.t, w.dir)
 	if left := processesOf(w.dir); len(left) > 0 {
 		w.t.Errorf("processes are left: %s", describe(left))
 	}

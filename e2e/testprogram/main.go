@@ -25,6 +25,8 @@ func main() {
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/whoami", whoami)
 	mux.HandleFunc("/env", env)
+	mux.HandleFunc("/file", file)
+	mux.HandleFunc("/write", write)
 	mux.HandleFunc("/exit", exit)
 	mux.HandleFunc("/lines", lines)
 	mux.HandleFunc("/stream", stream)
@@ -58,6 +60,22 @@ func whoami(w http.ResponseWriter, _ *http.Request) {
 
 func env(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, os.Getenv(r.FormValue("name")))
+}
+
+// file answers with a file of the working directory, and write makes one.
+func file(w http.ResponseWriter, r *http.Request) {
+	text, err := os.ReadFile(r.FormValue("name"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	_, _ = w.Write(text)
+}
+
+func write(w http.ResponseWriter, r *http.Request) {
+	if err := os.WriteFile(r.FormValue("name"), []byte(r.FormValue("text")), 0o600); err != nil {
+		http.Error(w, err.Error(), http.StatusInsufficientStorage)
+	}
 }
 
 // exit answers before it ends the process with ?code=.
