@@ -28,7 +28,7 @@ import (
 //	everybody                            also who is not (health)
 //
 // A handler of the mux beside huma is registered with s.handle, which wants the
-// same, or asks s.may itself where the object is known only later.
+// same.
 
 // need says what an operation needs of who asks. The zero value is none: nobody
 // may.
@@ -112,9 +112,11 @@ func (s *Server) here(o access.Object) access.Object {
 	return o
 }
 
-// app and instance find an object by a parameter of the path or query.
-func app(param string) finder      { return located(access.Application, param) }
-func instance(param string) finder { return located(access.Instance, param) }
+// app and instance find an object by a parameter of the path or query. Its name is
+// written at each operation, where one looks for it.
+
+func app(param string) finder      { return located(access.Application, param) } //nolint:unparam // see above
+func instance(param string) finder { return located(access.Instance, param) }    //nolint:unparam // see above
 
 func located(kind access.Kind, param string) finder {
 	return finder{params: []string{param}, find: func(s *Server, q question) (access.Object, error) {
@@ -139,7 +141,7 @@ func namespace(param string) finder {
 	})
 }
 
-func cluster(param string) finder {
+func cluster(param string) finder { //nolint:unparam // see app
 	return named(param, func(name string) access.Object {
 		return access.Object{Kind: access.Cluster, Name: name, Cluster: name}
 	})
@@ -151,7 +153,7 @@ func named(param string, of func(name string) access.Object) finder {
 	}}
 }
 
-func worker(clusterParam, workerParam string) finder {
+func worker(clusterParam, workerParam string) finder { //nolint:unparam // see app
 	return finder{params: []string{clusterParam, workerParam}, find: func(s *Server, q question) (access.Object, error) {
 		cluster := q.param(clusterParam)
 		return s.here(access.Object{Kind: access.Worker, Name: cluster + "/" + q.param(workerParam), Cluster: cluster}), nil
@@ -300,13 +302,6 @@ func (s *Server) declare(pattern string, n need, in reflect.Type) {
 		}
 	}
 	s.needs[pattern] = n
-}
-
-// allow says whether who asks may do v with an object, for handlers that know it
-// only later: nil, or what to answer.
-func (s *Server) allow(ctx context.Context, v access.Verb, kind access.Kind, name string) error {
-	o, err := s.locate(kind, name)
-	return decide(access.From(ctx), v, o, err)
 }
 
 // decide turns a refusal into what is answered. found is errAbsent for an object
