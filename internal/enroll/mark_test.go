@@ -1,0 +1,123 @@
+package enroll
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// joinedNode is a node with an identity in a folder.
+func joinedNode(t *testing.T) Node {
+	t.Helper()
+	n := Node{Dir: t.TempDir(), Kind: pki.KindWorker, Name: "w1", Public: pki.EnsureKey}
+	if _, err := n.Public(n.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Key(n.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := SaveJoined(n.Dir, wire.JoinReply{V: wire.Version, Cluster: "edge", BusJWT: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A node that was refused keeps its identity until it has another one.
+func TestARefusedNodeKeepsItsIdentity(t *testing.T) {
+	for _, code := range []string{wire.CodeRemoved, wire.CodeUnknown} {
+		n := joinedNode(t)
+		public, err := n.Public(n.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := MarkRefused(n.Dir, wire.Problem{Code: code, Title: "refused"}, public); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := n.Join(t.Context()); err != nil || got.BusJWT != "old" {
+			t.Errorf("%s, without a token: %+v, %v", code, got, err)
+		}
+		n.TokenFile = filepath.Join(n.Dir, "nowhere")
+		warned := ""
+		n.Warn = func(s string) { warned = s }
+		if got, err := n.Join(t.Context()); err != nil || got.BusJWT != "old" || warned == "" {
+			t.Errorf("%s, with a bad token: %+v, %v, warned %q", code, got, err, warned)
+		}
+		if again, err := n.Public(n.Dir); err != nil || string(again) != string(public) {
+			t.Errorf("%s: the key was lost: %v", code, err)
+		}
+	}
+	// A note about another key means nothing, and neither does a damaged one.
+	n := joinedNode(t)
+	n.TokenFile = filepath.Join(n.Dir, "nowhere")
+	n.Warn = func(s string) { t.Errorf("it tried to join again: %s", s) }
+	if err := MarkRefused(n.Dir, wire.Problem{Code: wire.CodeRevoked}, []byte("another")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Join(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.Dir, refusedFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Join(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A crash while a new identity takes the place of the old one is made good.
+func TestACrashWhileJoiningAgain(t *testing.T) {
+	for moved := range 4 {
+		n := joinedNode(t)
+		dir := filepath.Join(n.Dir, rejoinDir)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		public, err := pki.EnsureKey(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := Key(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := SaveJoined(dir, wire.JoinReply{V: wire.Version, Cluster: "edge", BusJWT: "new"}); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"key.pem", busKeyFile, joinedFile} {
+			if i >= moved {
+				break
+			}
+			if err := os.Rename(filepath.Join(dir, name), filepath.Join(n.Dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := n.Join(t.Context())
+		if err != nil || got.BusJWT != "new" {
+			t.Fatalf("after %d files: %+v, %v", moved, got, err)
+		}
+		if p, err := n.Public(n.Dir); err != nil || string(p) != string(public) {
+			t.Errorf("after %d files another key is used: %v", moved, err)
+		}
+		if k, err := Key(n.Dir); err != nil || k.Public() != key.Public() {
+			t.Errorf("after %d files another bus key is used: %v", moved, err)
+		}
+	}
+	// What is not complete changes nothing.
+	n := joinedNode(t)
+	if err := os.MkdirAll(filepath.Join(n.Dir, rejoinDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.EnsureKey(filepath.Join(n.Dir, rejoinDir)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.Join(t.Context()); err != nil || got.BusJWT != "old" {
+		t.Errorf("an attempt that failed: %+v, %v", got, err)
+	}
+	if _, err := Joined(filepath.Join(n.Dir, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
