@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// withWorkers registers workers in a core, as joining does.
+func withWorkers(t *testing.T, c *core, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name, Trust: "old"}, Joined: time.Now(), PublicKey: "U" + name, KeyHash: pki.KeyHash([]byte(name))}
+		b, err := json.Marshal(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.store.Put(t.Context(), keyWorker+name, b); err != nil {
+			t.Fatal(err)
+		}
+		c.m.workers[name] = newWorker(rec, time.Now())
+	}
+}
+
+func wantCode(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	var p *wire.Problem
+	if !errors.As(err, &p) || p.Code != code || p.Remedy == "" {
+		t.Errorf("%s: %v, want %s with a remedy", what, err, code)
+	}
+}
+
+func TestRemovingAWorker(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	withWorkers(t, c, "w1", "w2")
+	hash := pki.KeyHash([]byte("w1"))
+	_, err := c.removeWorker(ctx, "w9", true, now)
+	wantCode(t, "one that is not there", err, "no-such-worker")
+	c.m.workers["w1"].connected = true
+	_, err = c.removeWorker(ctx, "w1", false, now)
+	wantCode(t, "one that is connected", err, "worker-connected")
+	c.m.workers["w1"].Cordon = &wire.Cordon{At: now}
+	c.m.insts["app.web.0"] = &wire.Instance{ID: "app.web.0", App: "app", Service: "web", Worker: "w1", State: wire.Running}
+	_, err = c.removeWorker(ctx, "w1", false, now)
+	wantCode(t, "one in use", err, "worker-in-use")
+	delete(c.m.insts, "app.web.0")
+
+	store.FailWrites(errors.New("disk full"))
+	_, err = c.removeWorker(ctx, "w1", false, now)
+	wantCode(t, "what cannot be stored", err, "not-stored")
+	if c.m.workers["w1"] == nil || len(c.m.gone) != 0 {
+		t.Error("it is gone, although that is not stored")
+	}
+	store.FailWrites(nil)
+	c.m.workers["w1"].connected = false // stopped
+	g, err := c.removeWorker(ctx, "w1", false, now)
+	if err != nil || !g.Removed || g.NatsKey != "Uw1" || g.Until.Before(now.Add(pki.LeafTTL+pki.RenewGrace-time.Hour)) {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	if c.m.workers["w1"] != nil || c.m.workers["w2"] == nil {
+		t.Error("the wrong one is gone")
+	}
+	if r := c.onReport(ctx, "w1", wire.Report{V: wire.Version}); r.Refused == "" {
+		t.Error("its reports are taken")
+	}
+	// The same after a restart; the workers and the root are told.
+	again := newTestCore(t, store)
+	if again.m.workers["w1"] != nil || again.m.gone[hash] == nil || !slices.Contains(again.m.revoked(), pki.RevokedBy("edge", hash)) {
+		t.Error("a restart forgot it")
+	}
+	for _, prefix := range []string{keyRevoked, keyUp + upRevoked} {
+		if list, err := store.List(ctx, prefix); err != nil || len(list) != 1 || !strings.HasSuffix(list[0].Key, hash) || strings.Contains(string(list[0].Value), "w1") {
+			t.Errorf("%s: %v, %v", prefix, list, err)
+		}
+	}
+}
+
+func TestRevokingAKey(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	withWorkers(t, c, "w1")
+	if g, err := c.revokeWorker(ctx, "w1", now); err != nil || g.Removed {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	_, err := c.revokeWorker(ctx, "w1", now)
+	wantCode(t, "twice", err, "revoked-already")
+	if w := newTestCore(t, store).m.workers["w1"]; w == nil || w.Revoked.IsZero() {
+		t.Errorf("after a restart: %+v", w)
+	}
+	if _, err := c.removeWorker(ctx, "w1", true, now); err != nil {
+		t.Error(err)
+	}
+}
+
+// The list is bounded: beyond it those go that are of use soonest.
+func TestTheListOfRevokedKeysIsBounded(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	withWorkers(t, c, "first", "last")
+	if _, err := c.removeWorker(ctx, "first", true, now); err != nil {
+		t.Fatal(err)
+	}
+	first := pki.KeyHash([]byte("first"))
+	c.m.gone[first].Until = now
+	for n := len(c.m.gone); n < maxGone; n++ {
+		g := *c.m.gone[first]
+		g.Until = now.Add(time.Hour)
+		c.m.gone[pki.KeyHash([]byte{byte(n), byte(n >> 8)})] = &g
+	}
+	if _, err := c.removeWorker(ctx, "last", true, now); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.m.gone) != maxGone || c.m.gone[first] != nil {
+		t.Errorf("%d are kept, the first among them: %v", len(c.m.gone), c.m.gone[first] != nil)
+	}
+	if _, err := store.Get(ctx, keyRevoked+first); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("the workers are still told of the first: %v", err)
+	}
+}
+
+// What other clusters and the root say comes from the root, and counts for theirs.
+func TestRevokedKeysOfOthers(t *testing.T) {
+	ctx := context.Background()
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	d := (*rootDesired)(c)
+	change := func(key, cluster string) wire.Change {
+		b, err := json.Marshal(wire.Revocation{V: wire.Version, Until: time.Now(), Cluster: cluster})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire.Change{Key: "revoked." + key, Value: b}
+	}
+	to := wire.Rev{Inc: "root", N: 1}
+	if err := d.Take(ctx, true, []wire.Change{change("=.aa", ""), change("fog.bb", "fog"), change("edge.cc", "edge")}, to); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{pki.RevokedBy("", "aa"), pki.RevokedBy("fog", "bb")}
+	for _, x := range []*core{c, newTestCore(t, store)} {
+		got := x.m.revoked()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("revoked %v, want %v", got, want)
+		}
+	}
+	to.N++
+	if err := d.Take(ctx, false, []wire.Change{{Key: "revoked.fog.bb", Deleted: true}}, to); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.m.revoked(); !slices.Equal(got, want[:1]) {
+		t.Errorf("after one was forgotten: %v", got)
+	}
+}
+
+// A worker that trusts something else than its cluster is asked to renew, until
+// it says that it has.
+func TestWorkersAreAskedToFollowARotation(t *testing.T) {
+	c := newTestCore(t, bus.NewMemStore())
+	withWorkers(t, c, "w1")
+	c.trusts = "new"
+	report := func(trust string) wire.ReportReply {
+		b, err := json.Marshal(wire.WorkerInfo{V: wire.Version, Name: "w1", Trust: trust})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.m.workers["w1"].told = time.Time{}
+		return c.onReport(t.Context(), "w1", wire.Report{V: wire.Version, Status: b})
+	}
+	if !report("old").Renew || c.m.behind("new") != 1 {
+		t.Error("it is not asked")
+	}
+	if report("new").Renew || c.m.behind("new") != 0 {
+		t.Error("it is asked although it follows")
+	}
+}
