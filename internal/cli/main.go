@@ -121,7 +121,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.drainCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.userCommand(), a.whoamiCommand(), a.auditCommand(),
-		a.localCommand(), a.backupCommand(), a.restoreCommand(),
+		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
 		a.execCommand(),
 	} {
 		c.GroupID = "client"

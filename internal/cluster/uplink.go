@@ -216,6 +216,9 @@ func apply[T any](m map[string]*T, key string, ch wire.Change) error {
 
 // answer serves the root's questions, as far as the operator lets details leave.
 func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
+	if q.What == wire.AskHoldings {
+		return c.holdings(q.After)
+	}
 	c.mu.Lock()
 	details := c.m.details
 	c.mu.Unlock()

@@ -57,6 +57,7 @@ type Backend interface {
 	Vault
 	Sites
 	Backups
+	Recoveries
 	Looking
 	People
 	Renewing

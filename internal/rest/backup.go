@@ -31,7 +31,18 @@ func (s *Server) registerBackup() {
 	s.handle("POST "+backupPath, may(access.Manage, system), s.backup)
 }
 
+// backupSubject is what the audit log says that a backup is of.
+type backupSubject struct{}
+
+func (backupSubject) subject() (on, detail string) { return "system/backup", "with all keys" }
+
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
+	// Before anything leaves: what could not be recorded is not given out.
+	if err := s.begin(r.Context(), need{id: "take-backup"}, question{in: backupSubject{}}); err != nil {
+		p := asProblem(err)
+		writeProblem(w, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy})
+		return
+	}
 	out := &steady{w: w, c: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", backupType)
 	// As long as it moves it may take: what bounds a request is meant for answers

@@ -109,6 +109,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
 	s.registerSites(api)
+	s.registerRecovery(api)
 	s.registerLooking(api)
 	s.registerPeople(api)
 	s.registerRenewing(api)

@@ -53,6 +53,12 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 		res.Change, res.Revision = "updated", old.Revision+1
 		if records.Same(old.Spec, spec) {
 			res.Change, res.Revision = "unchanged", old.Revision
+			if old.Recovered != nil && !dryRun {
+				// The same, but as somebody wrote it.
+				next := *old
+				next.Source, next.Recovered = string(source), nil
+				return res, b.putApp(ctx, &next)
+			}
 			return res, nil
 		}
 		app.Revision, app.Created, app.Restarts = res.Revision, old.Created, old.Restarts

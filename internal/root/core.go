@@ -35,6 +35,7 @@ type core struct {
 	revoked pki.Revoked // the keys of clusters that do not count any more
 
 	wake    chan struct{} // a pass is wanted
+	askWake chan struct{} // a cluster is to be asked what it holds
 	started time.Time
 	fleet   fleet
 
@@ -52,6 +53,7 @@ type core struct {
 // init loads the model from the store.
 func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time) error {
 	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
+	c.askWake = make(chan struct{}, 1)
 	c.m, c.started, c.lastPass, c.planned = newModel(deadAfter), now, now, loop.Tick
 	if c.key != nil {
 		c.m.vault.key = c.key.ID()
@@ -148,8 +150,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		t.done()
 		c.tell(t, now)
 	}
+	c.m.recovery.settled = !c.m.holding(now)
 	c.notify()
-	return c.calm(), nil
+	return c.calm() && c.m.recovery.settled, nil
 }
 
 // notify wakes those who wait for a change. The mutex is held.
@@ -304,7 +307,7 @@ func (c *core) serve(name string) error {
 		Desired: func(name string) (exchange.Desired, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.desiredOf(name), c.m.clusters[name] != nil
+			return c.desiredOf(name), c.m.clusters[name] != nil && !c.m.silent(name)
 		},
 	}
 	s := exchange.ClusterSubjects()
@@ -380,7 +383,14 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 	}
 	reply.Want = c.desiredOf(name).Rev()
 	reply.Ack = cl.inbox.AckFor(r)
-	if current := reply.Want == r.Have; current != cl.current {
+	silent := c.m.silent(name)
+	if silent {
+		reply.Want = r.Have // it keeps what it has
+	}
+	if c.m.unasked(name) && cl.held == nil {
+		loop.Poke(c.askWake)
+	}
+	if current := reply.Want == r.Have && !silent; current != cl.current {
 		cl.current, changed = current, true
 	}
 	if changed || before != cl.inbox.Ack() {

@@ -2,12 +2,14 @@ package root
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -60,7 +62,9 @@ type cluster struct {
 	agg       *wire.Aggregate
 	current   bool // its last report had the current revision of its desired state
 	inbox     exchange.Inbox
-	over      int // reported changes that were too many, as far as that was said
+	held      *held  // what it says that it holds; nil: not asked, or not needed
+	unheld    string // why it could not be asked
+	over      int    // reported changes that were too many, as far as that was said
 	seen      map[wire.InstanceID]*wire.Reported
 	sites
 	revoked map[string]wire.Revocation // what it says about keys of its workers, by hash
@@ -91,6 +95,7 @@ type model struct {
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
+	recovery  recovery
 	alone     bool // no cluster is heard: it may be this root that is cut off
 	// index are the ids of insts by app.service; nil when it must be made again.
 	index map[string][]wire.InstanceID
@@ -117,6 +122,9 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 	switch kind, rest, _ := strings.Cut(e.Key, "."); kind + "." {
 	case keyApp:
 		return records.Decode(e, m.apps, rest)
+	case keyRestored:
+		m.recovery.mark = &backup.Mark{}
+		return json.Unmarshal(e.Value, m.recovery.mark)
 	case keyInstance:
 		m.index = nil
 		return records.Decode(e, m.insts, rest)
@@ -152,6 +160,9 @@ type tx struct {
 	// revoked is what all clusters are told about keys.
 	revoked map[string]*wire.Revocation
 	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
+	// mark of a recovery as it is to be, nil as it is; unmark: it is over.
+	mark   *backup.Mark
+	unmark bool
 	// touched are the keys of insts by app.service.
 	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
@@ -280,7 +291,18 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	if err := records.AppendEach(&groups, keyRevoked, t.revoked); err != nil {
 		return nil, err
 	}
-	return groups, records.AppendEach(&groups, keyApp, t.apps)
+	if err := records.AppendEach(&groups, keyApp, t.apps); err != nil {
+		return nil, err
+	}
+	if t.mark != nil || t.unmark {
+		// Last: a cluster counts as asked when all that it said is stored.
+		op, err := t.markOp()
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, []bus.Op{op})
+	}
+	return groups, nil
 }
 
 // done makes what the tx changed part of the model, after it is durable.
@@ -292,6 +314,12 @@ func (t *tx) done() {
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.revoked, t.revoked)
 	t.m.vault.merge(t.seals)
+	switch {
+	case t.unmark:
+		t.m.recovery = recovery{}
+	case t.mark != nil:
+		t.m.recovery.mark = t.mark
+	}
 }
 
 func instanceID(app, svc string, ordinal int) wire.InstanceID {

@@ -27,6 +27,10 @@ const (
 // now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
+	t.recover(now)
+	if m.holding(now) {
+		return t
+	}
 	t.orphans()
 	t.lostAndFound(now)
 	for _, i := range t.instances("") {

@@ -123,6 +123,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	passes := loop.Loop{Wake: r.wake, Pass: r.pass, Pause: r.pause, Log: r.log}
 	r.work.Go(func() { passes.Run(run) })
 	r.work.Go(func() { r.keepOwn(run) })
+	r.work.Go(func() { r.askClusters(run) })
 	return r, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -105,7 +106,7 @@ func (s *sim) tick(d time.Duration) {
 	for name, f := range s.fakes {
 		f.act(s, name)
 	}
-	for range 4 {
+	for range 8 {
 		t := s.m.step(s.now)
 		groups, err := t.encode()
 		if err != nil {
@@ -133,6 +134,7 @@ func (s *sim) tick(d time.Duration) {
 	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
 		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
 	}
+	s.m.recovery.settled = !s.m.holding(s.now)
 	s.check()
 }
 
@@ -160,15 +162,25 @@ func (f *fake) act(s *sim, name string) {
 		}
 		return
 	}
-	f.shares = map[string]wire.Share{}
+	if s.m.unasked(name) {
+		c.held = &held{lost: true} // as it would answer
+		for _, key := range records.SortedKeys(f.shares) {
+			c.held.shares = append(c.held.shares, f.shares[key])
+		}
+	}
+	if !s.m.silent(name) {
+		f.shares = map[string]wire.Share{}
+		for key, sh := range s.m.shares {
+			if rest, ok := strings.CutPrefix(key, name+"."); ok {
+				f.shares[rest] = *sh
+			}
+		}
+	}
 	wanted := map[string]wire.Share{}
-	for key, sh := range s.m.shares {
-		if rest, ok := strings.CutPrefix(key, name+"."); ok {
-			f.shares[rest] = *sh
-			for _, sp := range sh.Ordinals {
-				for o := sp.From; o < sp.To; o++ {
-					wanted[instanceID(sh.App, sh.Service, o)] = *sh
-				}
+	for _, sh := range f.shares {
+		for _, sp := range sh.Ordinals {
+			for o := sp.From; o < sp.To; o++ {
+				wanted[instanceID(sh.App, sh.Service, o)] = sh
 			}
 		}
 	}

@@ -184,6 +184,11 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace}
 	})
 	s.Local, s.Conflicts = c.seenLocal(ctx)
+	if access.From(ctx).Admin {
+		c.mu.Lock()
+		s.Problems = append(s.Problems, recoveryProblems(c.m.recoveryView(time.Now()))...)
+		c.mu.Unlock()
+	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	workers, missing := c.workers(ctx, statusPatience)
 	s.Workers = workers

@@ -48,6 +48,7 @@ func FuzzMessages(f *testing.F) {
 			{new(wire.RenewRequest), new(wire.RenewRequest)}, {new(wire.RenewReply), new(wire.RenewReply)},
 			{new(wire.Revocation), new(wire.Revocation)}, {new(wire.JoinReply), new(wire.JoinReply)},
 			{new(wire.EngineOrders), new(wire.EngineOrders)}, {new(wire.EngineState), new(wire.EngineState)},
+			{new(wire.Holdings), new(wire.Holdings)}, {new(wire.LocalChange), new(wire.LocalChange)}, {new(wire.Conflict), new(wire.Conflict)},
 		} {
 			if json.Unmarshal(data, pair[0]) != nil {
 				continue

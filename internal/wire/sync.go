@@ -98,6 +98,8 @@ type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
 	Worker   string `json:"n,omitempty"`
+	// After is the key of the last share of the page before (AskHoldings).
+	After string `json:"a,omitempty"`
 	// Offset and Max page a log: bytes from the start of what was ever logged; a
 	// negative Offset counts from the end in lines.
 	Offset int64 `json:"o,omitempty"`

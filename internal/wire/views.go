@@ -55,6 +55,9 @@ type Application struct {
 	// Restarts are the latest marks of services, by name ("web"), and of single
 	// instances that have later ones, by name and ordinal ("web.1").
 	Restarts map[string]Restart `json:"restarts,omitempty"`
+	// Recovered is set where a restored root learnt of it from clusters, until it is
+	// applied again.
+	Recovered *Recovered `json:"recovered,omitempty"`
 }
 
 // ApplyResult is the answer to an apply. It is given after the application is

@@ -55,6 +55,8 @@ type Fake struct {
 	// fields, panic, or return an error, which the operation then returns.
 	Hook func(f *Fake, op string) error
 
+	// Recovering is what Recovery says.
+	Recovering wire.RecoveryView
 	// Archive is what Backup writes.
 	Archive []byte
 

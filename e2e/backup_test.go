@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// TestARootIsRestored backs a root up, applies more, loses its machine, and puts the
+// backup in its place, under traffic.
+func TestARootIsRestored(t *testing.T) {
+	w := newWorld(t, 2, "edge")
+	w.root.apply(shopOf(2, "1"))
+	pass := w.file("pass", "correct horse battery")
+	file := filepath.Join(w.dir, "root.backup")
+	w.root.ok("backup", file, "--passphrase-file", pass)
+
+	t.Log("what is acknowledged after the backup")
+	w.root.apply(shopOf(3, "2"))
+	w.root.apply(kioskOf(2))
+	pids := everything(w)
+	wantEqual(t, "instances", len(pids), 5)
+	site := w.cluster["edge"]
+	counts := incarnations(site)
+	gates := []string{w.worker["edge-1"].gateway, w.worker["edge-2"].gateway}
+	f, g := sendTraffic(t, shopHost, gates...), sendTraffic(t, kiosk, gates...)
+
+	t.Log("the root's machine is lost")
+	w.root.kill()
+	if err := os.RemoveAll(w.root.dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"a wrong passphrase": {"restore", file, "--data-dir", w.root.dir, "--passphrase-file", w.file("pass", "wrong")},
+		"no passphrase":      {"restore", file, "--data-dir", w.root.dir},
+	} {
+		if r := verge(t, "", args...); r.code != 1 {
+			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.err)
+		}
+	}
+	if r := verge(t, "", "restore", file, "--data-dir", w.root.dir, "--passphrase-file", pass); r.code != 0 {
+		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	w.root.start()
+	w.root.answers()
+	w.allReady()
+
+	t.Log("it learns what it lost, and nothing is touched")
+	eventually(t, 20*time.Second, "the cluster has been asked", func() error {
+		v, err := w.root.client().Recovery(context.Background())
+		if err == nil && (v.Holding || len(v.Peers) != 1 || v.Peers[0].Asked.IsZero()) {
+			err = fmt.Errorf("%+v", v)
+		}
+		return err
+	})
+	w.root.holds("kiosk", 15*time.Second)
+	w.root.holds("shop", 15*time.Second)
+	throughout(t, 3*time.Second, "nothing is touched", func() error {
+		if now := everything(w); !maps.Equal(now, pids) {
+			return fmt.Errorf("processes were %v, are %v", pids, now)
+		}
+		return nil
+	})
+	if now := incarnations(site); !maps.Equal(now, counts) {
+		t.Errorf("incarnations were %v, are %v", counts, now)
+	}
+	v := must[wire.AppView](t)(w.root.client().Application(context.Background(), "shop"))
+	wantEqual(t, "revision of shop", v.Revision, 2)
+	if text := w.root.ok("recovery"); !strings.Contains(text, "kiosk") {
+		t.Errorf("recovery says\n%s", text)
+	}
+
+	t.Log("it goes on")
+	w.root.apply(shopOf(2, "3"))
+	who := must[who](t)(whoami(gates[0], shopHost, "/whoami"))
+	wantEqual(t, "mark", who.Mark, "3")
+	f.noneFailed(t)
+	g.noneFailed(t)
+	w.root.ok("recovery", "finish")
+	w.root.ok("delete", "application/kiosk", "--timeout", "40s")
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) recoveryCommand() *cobra.Command {
+	mode := ""
+	cmd := &cobra.Command{
+		Use:   "recovery",
+		Short: "Show how far a root is that was restored from a backup",
+		Long: `Show how far a root is that was restored from a backup.
+
+Such a root asks each of its clusters what it holds before it tells it anything,
+and takes over what it does not know. It decides nothing until all have said it or
+count as dead. verge recovery finish CLUSTER goes on without one; without a name
+it ends the recovery: clusters that come later are told what the root knows.`,
+		Example: "  verge recovery\n  verge recovery finish edge",
+		Args:    cobra.ArbitraryArgs,
+	}
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return group(c, args)
+		}
+		return a.recovery(c.Context(), mode)
+	}
+	outputFlag(cmd, &mode, "table", "json", "yaml")
+	cmd.AddCommand(&cobra.Command{
+		Use:   "finish [CLUSTER]",
+		Short: "Go on without what a cluster could say, or end the recovery",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = strings.TrimPrefix(args[0], kindCluster+"/")
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := c.FinishRecovery(cmd.Context(), name); err != nil {
+				return err
+			}
+			if name == "" {
+				return a.printf("the recovery has ended")
+			}
+			return a.printf("cluster/%s is not asked any more", name)
+		},
+	})
+	return cmd
+}
+
+func (a *app) recovery(ctx context.Context, mode string) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	v, err := c.Recovery(ctx)
+	if err != nil {
+		return err
+	}
+	if mode == "json" || mode == "yaml" {
+		return a.encode(mode, v)
+	}
+	if v.Restored.IsZero() {
+		a.notef("nothing was restored, or the recovery has ended")
+		return nil
+	}
+	d := &details{}
+	d.add("Restored", a.moment(v.Restored))
+	d.add("Backup of", a.moment(v.Made))
+	d.add("Decides", map[bool]string{true: "nothing yet: it waits for clusters", false: "as always"}[v.Holding])
+	if err := d.print(a); err != nil {
+		return err
+	}
+	if err := a.section("Clusters"); err != nil {
+		return err
+	}
+	rows := make([][]cell, len(v.Peers))
+	for i, p := range v.Peers {
+		said := cell{"not yet", yellow}
+		if !p.Asked.IsZero() {
+			said = text(a.since(p.Asked) + " ago")
+		}
+		rows[i] = []cell{text(p.Name), said, text(p.Problem)}
+	}
+	if err := a.table([]string{"CLUSTER", "SAID WHAT IT HOLDS", "PROBLEM"}, rows); err != nil {
+		return err
+	}
+	return a.recoveredTable(v.Applications)
+}
+
+func (a *app) recoveredTable(apps map[string]wire.Recovered) error {
+	if len(apps) == 0 {
+		return nil
+	}
+	if err := a.section("Recovered from clusters (their descriptors as they were written are lost: apply them again)"); err != nil {
+		return err
+	}
+	var rows [][]cell
+	for _, name := range records.SortedKeys(apps) {
+		rows = append(rows, []cell{text(name), text(strings.Join(apps[name].From, ",")), text(a.since(apps[name].At) + " ago")})
+	}
+	return a.table([]string{"APPLICATION", "FROM", "WHEN"}, rows)
+}

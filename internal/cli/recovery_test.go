@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func TestRecovery(t *testing.T) {
+	fake := &resttest.Fake{Recovering: wire.RecoveryView{
+		Restored: noon.Add(-time.Minute), Made: noon.Add(-time.Hour), Holding: true,
+		Peers:        []wire.RecoveryPeer{{Name: "edge", Asked: noon.Add(-30 * time.Second)}, {Name: "fog", Problem: "nobody answers"}},
+		Applications: map[string]wire.Recovered{"shop": {From: []string{"edge"}, At: noon.Add(-30 * time.Second)}},
+	}}
+	f := newFixture(t, fake)
+	for _, step := range [][2]string{
+		{"recovery", "recovery"}, {"recovery-finish-one", "recovery finish cluster/fog"},
+		{"recovery-finish", "recovery finish"}, {"recovery-none", "recovery"},
+	} {
+		args := strings.Fields(step[1])
+		f.golden(step[0], f.run(args...), args...)
+	}
+}
