@@ -43,7 +43,7 @@ var proofs = map[string]proof{
 	"services.*.command":               {"command: [x, y]", "command: []", "a process has a program", engine + "TestResolve"},
 	"services.*.args":                  {`args: ["${PORT}"]` + "\nports: [{}]", `args: ["${PRT}"]`, "is set neither by env nor by Verge", engine + "TestResolve"},
 	"services.*.env":                   {"env: {A: 1}", "env: {PORT: 1}", "is set by Verge", engine + "TestResolve"},
-	"services.*.env_secrets":           {"env_secrets: {A: db-password}", "env_secrets: {A: db}\nenv: {A: x}", "is in env too", "api.TestSecretsAreNotReferredTo"},
+	"services.*.env_secrets":           {"env_secrets: {A: db-password}", "env_secrets: {A: db}\nenv: {A: x}", "is in env too", engine + "TestSecretsOfAnInstance"},
 	"services.*.files":                 {"files: {a/b.txt: {content: x}}", "files: {/etc/passwd: {content: x}}", "is absolute", engine + "TestFilesAreThereAtEachStart"},
 	"services.*.files.*.content":       {`files: {a: {content: "port=${PORT}"}}` + "\nports: [{}]", "files: {a: {mode: 600}}", "needs exactly one of content and secret", engine + "TestFilesAreThereAtEachStart"},
 	"services.*.files.*.secret":        {"files: {a: {secret: tls-key}}", "files: {a: {secret: tls-key, content: x}}", "needs exactly one of content and secret", "internal/runtime/workdir.TestSecretFilesAreInMemory"},
