@@ -242,7 +242,8 @@ func (w *walk) next(t *tar.Reader, file func(File)) ([]byte, error) {
 		return nil, err
 	}
 	first := w.manifest.Format == 0
-	name, limit := h.Name, int64(0)
+	name := h.Name
+	var limit int64
 	switch {
 	case h.Typeflag != tar.TypeReg || w.summed || first != (name == manifestName):
 		return nil, fmt.Errorf("%q is not expected there", name)

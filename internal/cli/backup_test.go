@@ -138,7 +138,7 @@ func TestAHalfBackupIsNone(t *testing.T) {
 func TestRepeatedBackups(t *testing.T) {
 	fake := &resttest.Fake{Archive: rootBackup(t)}
 	tries := 0
-	fake.Hook = func(f *resttest.Fake, op string) error {
+	fake.Hook = func(_ *resttest.Fake, op string) error {
 		if op != "backup" {
 			return nil
 		}

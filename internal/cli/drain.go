@@ -82,7 +82,7 @@ func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string
 		}
 		return len(v.Left) == 0, nil
 	})
-	why := ""
+	var why string
 	switch {
 	case err == nil && len(total) == 0:
 		return a.printf("%s drained: nothing ran there", t)

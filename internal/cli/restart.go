@@ -134,7 +134,7 @@ func (a *app) awaitRestart(ctx context.Context, c *rest.Client, r wire.RestartRe
 		}
 		return len(left) == 0, nil
 	})
-	why := ""
+	var why string
 	switch {
 	case errors.Is(err, errTimeout):
 		why = "after " + api.Duration(timeout).String()
@@ -152,7 +152,7 @@ func (a *app) awaitRestart(ctx context.Context, c *rest.Client, r wire.RestartRe
 
 // unrestarted says what an instance lacks to have been restarted by mark n.
 func unrestarted(i wire.InstanceView, n uint64) string {
-	what := ""
+	var what string
 	switch {
 	case i.State == wire.Terminated && i.Restarted >= n:
 		return ""

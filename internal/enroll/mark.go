@@ -45,11 +45,14 @@ func MarkRefused(dir string, p wire.Problem, public []byte) error {
 // meaning any more.
 func (n Node) refused() (r refusal, marked bool, err error) {
 	b, err := atomicfile.ReadBounded(filepath.Join(n.Dir, refusedFile), maxJoined)
-	if errors.Is(err, os.ErrNotExist) || (err == nil && json.Unmarshal(b, &r) != nil) {
-		return r, false, nil // damaged: the tier above will say it again
+	if errors.Is(err, os.ErrNotExist) {
+		return r, false, nil
 	}
 	if err != nil {
 		return r, false, fmt.Errorf("reading whether this node was refused: %w", err)
+	}
+	if json.Unmarshal(b, &r) != nil {
+		return refusal{}, false, nil // damaged: the tier above will say it again
 	}
 	public, err := n.Public(n.Dir)
 	if err != nil {

@@ -136,7 +136,7 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 	reply, err := n.rejoin(ctx, mark)
 	if err != nil {
 		n.warn("this node was refused (" + mark.Problem.Title + ") and could not join again: " + err.Error())
-		return have, nil
+		return have, nil //nolint:nilerr // said above; what it is good for is found out again
 	}
 	return reply, nil
 }

@@ -84,7 +84,7 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // the caller closes it, with what surrounds it
 	if err != nil {
 		return nil, errors.Join(c.transportError(err), body.Close())
 	}

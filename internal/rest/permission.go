@@ -135,7 +135,7 @@ func (s *Server) locate(kind access.Kind, name string) (access.Object, error) {
 }
 
 // namespace and cluster are found by their name alone.
-func namespace(param string) finder {
+func namespace(param string) finder { //nolint:unparam // see app
 	return named(param, func(name string) access.Object {
 		return access.Object{Kind: access.Namespace, Name: name, Namespace: name}
 	})

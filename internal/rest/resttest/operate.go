@@ -42,7 +42,7 @@ func (f *Fake) Restart(_ context.Context, app string, r wire.RestartRequest) (wi
 }
 
 // CordonWorker notes it in WorkerList.
-func (f *Fake) CordonWorker(ctx context.Context, cluster, worker string, q wire.CordonRequest) (wire.Cordon, error) {
+func (f *Fake) CordonWorker(_ context.Context, cluster, worker string, q wire.CordonRequest) (wire.Cordon, error) {
 	c := wire.Cordon{By: "admin/ann", Why: q.Reason, Drain: q.Drain}
 	return c, f.cordonWorker("cordon", cluster, worker, &c)
 }
