@@ -52,7 +52,7 @@ func (n Node) refused() (r refusal, marked bool, err error) {
 		return r, false, fmt.Errorf("reading whether this node was refused: %w", err)
 	}
 	if json.Unmarshal(b, &r) != nil {
-		return refusal{}, false, nil // damaged: the tier above will say it again
+		return refusal{}, false, nil //nolint:nilerr // damaged: the tier above will say it again
 	}
 	public, err := n.Public(n.Dir)
 	if err != nil {
