@@ -86,3 +86,47 @@ func TestARootIsRestored(t *testing.T) {
 	w.root.ok("recovery", "finish")
 	w.root.ok("delete", "application/kiosk", "--timeout", "40s")
 }
+
+// TestAClusterIsRestored does the same with the orchestrator of a site: what was
+// placed after the backup runs on, and is known again.
+func TestAClusterIsRestored(t *testing.T) {
+	w := newWorld(t, 2, "edge")
+	site := w.cluster["edge"]
+	w.root.apply(shopOf(2, "1"))
+	file := filepath.Join(w.dir, "edge.backup")
+	site.ok("backup", file, "--plain")
+	w.root.apply(shopOf(4, "1"))
+	w.root.apply(kioskOf(2))
+	pids := everything(w)
+	wantEqual(t, "instances", len(pids), 6)
+	gates := []string{w.worker["edge-1"].gateway, w.worker["edge-2"].gateway}
+	f, g := sendTraffic(t, shopHost, gates...), sendTraffic(t, kiosk, gates...)
+	site.kill()
+	if err := os.RemoveAll(site.dir); err != nil {
+		t.Fatal(err)
+	}
+	if r := verge(t, "", "restore", file, "--data-dir", site.dir); r.code != 0 {
+		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	site.start()
+	site.answers()
+	eventually(t, 30*time.Second, "the recovery has ended", func() error {
+		v, err := site.client().Recovery(context.Background())
+		if err == nil && !v.Restored.IsZero() {
+			err = fmt.Errorf("%+v", v)
+		}
+		return err
+	})
+	w.allReady()
+	w.root.holds("kiosk", 15*time.Second)
+	w.root.holds("shop", 15*time.Second)
+	throughout(t, 2*time.Second, "nothing is touched", func() error {
+		if now := everything(w); !maps.Equal(now, pids) {
+			return fmt.Errorf("processes were %v, are %v", pids, now)
+		}
+		return nil
+	})
+	f.noneFailed(t)
+	g.noneFailed(t)
+	w.root.apply(shopOf(2, "2"))
+}

@@ -14,13 +14,15 @@ func (a *app) recoveryCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
 		Use:   "recovery",
-		Short: "Show how far a root is that was restored from a backup",
-		Long: `Show how far a root is that was restored from a backup.
+		Short: "Show how far a root or cluster is that was restored from a backup",
+		Long: `Show how far a root or cluster is that was restored from a backup.
 
 Such a root asks each of its clusters what it holds before it tells it anything,
 and takes over what it does not know. It decides nothing until all have said it or
 count as dead. verge recovery finish CLUSTER goes on without one; without a name
-it ends the recovery: clusters that come later are told what the root knows.`,
+it ends the recovery: clusters that come later are told what the root knows.
+
+A cluster hears its root first and then each of its workers, in the same way.`,
 		Example: "  verge recovery\n  verge recovery finish edge",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -32,13 +34,13 @@ it ends the recovery: clusters that come later are told what the root knows.`,
 	}
 	outputFlag(cmd, &mode, "table", "json", "yaml")
 	cmd.AddCommand(&cobra.Command{
-		Use:   "finish [CLUSTER]",
-		Short: "Go on without what a cluster could say, or end the recovery",
+		Use:   "finish [CLUSTER|WORKER|root]",
+		Short: "Go on without what one of them could say, or end the recovery",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {
-				name = strings.TrimPrefix(args[0], kindCluster+"/")
+				name = strings.TrimPrefix(strings.TrimPrefix(args[0], kindCluster+"/"), kindWorker+"/")
 			}
 			c, err := a.client()
 			if err != nil {
@@ -51,7 +53,7 @@ it ends the recovery: clusters that come later are told what the root knows.`,
 			if name == "" {
 				return a.printf("the recovery has ended")
 			}
-			return a.printf("cluster/%s is not asked any more", name)
+			return a.printf("%s is not asked any more", name)
 		},
 	})
 	return cmd
@@ -77,11 +79,11 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 	d := &details{}
 	d.add("Restored", a.moment(v.Restored))
 	d.add("Backup of", a.moment(v.Made))
-	d.add("Decides", map[bool]string{true: "nothing yet: it waits for clusters", false: "as always"}[v.Holding])
+	d.add("Decides", map[bool]string{true: "nothing yet: it waits for them", false: "as always"}[v.Holding])
 	if err := d.print(a); err != nil {
 		return err
 	}
-	if err := a.section("Clusters"); err != nil {
+	if err := a.section("Those that are asked"); err != nil {
 		return err
 	}
 	rows := make([][]cell, len(v.Peers))
@@ -92,7 +94,7 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 		}
 		rows[i] = []cell{text(p.Name), said, text(p.Problem)}
 	}
-	if err := a.table([]string{"CLUSTER", "SAID WHAT IT HOLDS", "PROBLEM"}, rows); err != nil {
+	if err := a.table([]string{"NAME", "SAID WHAT IT HOLDS", "PROBLEM"}, rows); err != nil {
 		return err
 	}
 	return a.recoveredTable(v.Applications)

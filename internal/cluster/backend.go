@@ -156,6 +156,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 		s.Upstream = "away: " + b.upErr.Error()
 		s.Problems = append(s.Problems, "the root does not answer; the site goes on by itself")
 	}
+	if p := recoveryProblem(b.m.recoveryView()); p != "" && access.From(ctx).Admin {
+		s.Problems = append(s.Problems, p)
+	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, b.m.lostHosts()...)
 	for _, w := range s.Workers {

@@ -8,7 +8,6 @@ import (
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/rest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Backup implements rest.Backend.
@@ -19,15 +18,4 @@ func (b backend) Backup(ctx context.Context, w io.Writer) error {
 		Manifest: backup.Manifest{Role: "cluster", Name: b.name, Root: b.ca.RootID(), Version: obs.Version(), Made: b.clock.Now()},
 		Dir:      b.opts.Dir, Store: b.store,
 	})
-}
-
-// Recovery implements rest.Backend: a cluster takes what it must know from its root
-// and its workers, as always.
-func (b backend) Recovery(context.Context) (wire.RecoveryView, error) {
-	return wire.RecoveryView{Peers: []wire.RecoveryPeer{}}, nil
-}
-
-// FinishRecovery implements rest.Backend.
-func (b backend) FinishRecovery(context.Context, string) error {
-	return rest.Elsewhere("ending a recovery", "the root")
 }

@@ -111,6 +111,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	next := newModel(c.m.name, c.m.details, c.m.started)
+	next.recovery.heard = c.m.recovery.heard
 	next.vault.key = c.key
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
@@ -191,7 +192,8 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		t.done()
 		c.tell(t, now)
 	}
-	return c.calm(), nil
+	c.m.recovery.settled = !c.m.unasked(theRoot)
+	return c.calm() && c.m.recovery.mark == nil, nil
 }
 
 // tell nudges whoever has something new to fetch, and people.
@@ -263,7 +265,7 @@ func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewReques
 		Desired: func(name string) (exchange.Desired, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.desiredOf(name), c.m.workers[name] != nil
+			return c.desiredOf(name), c.m.workers[name] != nil && !c.m.silent(name)
 		},
 	}
 	stopExchange, err := u.Serve("w.*.report", "w.*.fetch")

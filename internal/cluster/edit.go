@@ -48,6 +48,10 @@ func (c *core) beginEdit(ctx context.Context, app string, now time.Time) (*edit,
 	if err := c.reload(ctx, now); err != nil {
 		return nil, unstored(err)
 	}
+	if c.m.unasked(theRoot) {
+		return nil, wire.Problemf(409, "recovering", "wait until the root has been heard, or go on without it: verge recovery finish root",
+			"the cluster was restored and does not know yet what is wanted here", "a change now could be made of what is long over")
+	}
 	// What the root has overtaken is put into the books before anything is added.
 	t := c.m.begin()
 	t.weigh(now)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -107,6 +108,7 @@ type model struct {
 	// conflicts by the number of the local change.
 	conflicts map[string]*conflict
 	again     map[string]*again
+	recovery  recovery
 	// changes is how many local changes there have been.
 	changes uint64
 	far     map[string]*wire.Route
@@ -158,6 +160,10 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyShare, func(r string) error { return records.Decode(e, m.given, r) }},
 		{keyLocal, func(r string) error { return records.Decode(e, m.locals, r) }},
 		{keyConflict, func(r string) error { return records.Decode(e, m.conflicts, r) }},
+		{backup.MarkKey, func(string) error {
+			m.recovery.mark = &backup.Mark{}
+			return json.Unmarshal(e.Value, m.recovery.mark)
+		}},
 		{keyAgain, func(r string) error { return records.Decode(e, m.again, r) }},
 		{keyLocals, func(string) error { return json.Unmarshal(e.Value, &m.changes) }},
 		{keyFar, func(r string) error { return records.Decode(e, m.far, r) }},
@@ -222,6 +228,9 @@ type tx struct {
 	again       map[string]*again
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
+	// mark of a recovery as it is to be, nil as it is; unmark: it is over.
+	mark   *backup.Mark
+	unmark bool
 	// nudge are the workers whose desired state changes; all of them if all.
 	nudge map[string]bool
 	all   bool
@@ -367,7 +376,19 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		groups = append(groups, []bus.Op{op})
 	}
 	locals, err := t.encodeLocals()
-	return append(groups, locals...), err
+	if err != nil {
+		return nil, err
+	}
+	groups = append(groups, locals...)
+	if t.mark != nil || t.unmark {
+		// Last: a worker counts as heard when what it runs is stored.
+		op, err := t.markOp()
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, []bus.Op{op})
+	}
+	return groups, nil
 }
 
 // note keeps account of an instance that was stored, or (nil) is no more.
@@ -400,6 +421,12 @@ func (t *tx) done() {
 	records.Merge(t.m.locals, t.locals)
 	records.Merge(t.m.conflicts, t.conflicts)
 	records.Merge(t.m.again, t.again)
+	switch {
+	case t.unmark:
+		t.m.recovery.mark = nil
+	case t.mark != nil:
+		t.m.recovery.mark = t.mark
+	}
 	records.Merge(t.m.upLocals, t.upLocals)
 	records.Merge(t.m.upConflicts, t.upConflicts)
 }

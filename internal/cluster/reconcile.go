@@ -35,6 +35,9 @@ const (
 // of now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
+	if !t.recover(now) {
+		return t
+	}
 	t.weigh(now)
 	for _, i := range t.instances() {
 		t.observe(i.ID, now)
@@ -350,6 +353,9 @@ func (t *tx) end(id wire.InstanceID, now time.Time) {
 
 // place finds a worker for every instance that has none.
 func (t *tx) place(now time.Time) {
+	if t.m.recovery.mark != nil && t.m.gathering(now) {
+		return // it may run on a worker that has not been heard yet
+	}
 	for _, i := range t.instances() {
 		// What was given back stays ours to place until the root takes it away.
 		waiting := i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested

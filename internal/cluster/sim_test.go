@@ -144,6 +144,7 @@ func (s *sim) tick(d time.Duration) {
 	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
 		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
 	}
+	s.m.recovery.settled = !s.m.unasked(theRoot)
 	s.check()
 }
 
@@ -189,6 +190,10 @@ func (f *fake) act(s *sim, name string) {
 		if !f.alive {
 			f.has = map[string]wire.InstanceStatus{}
 		}
+		return
+	}
+	if s.m.silent(name) { // it is told nothing, and keeps what it has
+		f.report(w, s.now)
 		return
 	}
 	for id, st := range f.has {

@@ -57,6 +57,10 @@ func (c *core) onUpReply(err error) {
 	c.upErr = err
 	if err == nil {
 		c.upAt = time.Now()
+		if !c.m.recovery.heard {
+			c.m.recovery.heard = true
+			loop.Poke(c.wake)
+		}
 		if c.m.alone {
 			loop.Poke(c.wake) // it is not this cluster that is cut off
 		}

@@ -93,7 +93,12 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	// it.
 	reply.Renew = c.trusts != "" && w.Info.Trust != c.trusts && !reply.NeedStatus
 	reply.Want = c.desiredOf(name).Rev()
-	if current := reply.Want == r.Have; current != w.current {
+	silent := c.m.silent(name)
+	if silent {
+		reply.Want = r.Have // it keeps what it has
+		loop.Poke(c.wake)
+	}
+	if current := reply.Want == r.Have && !silent; current != w.current {
 		if w.current = current; current && len(c.m.leaving) > 0 {
 			loop.Poke(c.wake) // somebody may wait for the routers to know
 		}

@@ -1,0 +1,233 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A cluster that was restored from a backup has old shares, and does not know what
+// it placed after the backup was made. The root knows the shares, the workers know
+// what runs. So it hears the root first, then each worker, and takes over what runs
+// there and is wanted before it tells that worker anything.
+
+// theRoot stands for the root among those that a restored cluster must hear. No
+// worker has such a name.
+const theRoot = "="
+
+// recovery is what a restored cluster knows beyond its store.
+type recovery struct {
+	mark *backup.Mark // as stored; nil: nothing was restored, or that is over
+	// heard: an exchange with the root has come to its end since this process began.
+	heard bool
+	// settled: a pass has decided on everything since.
+	settled bool
+}
+
+// unasked says whether the root or a worker must still be heard.
+func (m *model) unasked(name string) bool {
+	return m.recovery.mark != nil && m.recovery.mark.Asked[name].IsZero()
+}
+
+// silent: the worker is told nothing yet, and keeps what it has.
+func (m *model) silent(name string) bool {
+	return m.recovery.mark != nil && (m.unasked(theRoot) || m.unasked(name) || !m.recovery.settled)
+}
+
+// recover hears the root and the workers. It reports whether more can be decided.
+func (t *tx) recover(now time.Time) bool {
+	m := t.m
+	if m.recovery.mark == nil {
+		return true
+	}
+	if m.unasked(theRoot) {
+		if m.recovery.heard {
+			t.asked(theRoot, now)
+			t.event("cluster/"+m.name, "the root has said what is wanted here")
+		}
+		return false
+	}
+	all := true
+	for _, name := range records.SortedKeys(m.workers) {
+		w := m.workers[name]
+		if !m.unasked(name) {
+			continue
+		}
+		if !w.everHeard || w.inbox.Ack().Inc == "" {
+			all = false
+			continue
+		}
+		for _, id := range records.SortedKeys(w.status) {
+			t.adopt(name, w.status[id], now)
+		}
+		t.asked(name, now)
+	}
+	if all {
+		t.mark, t.unmark = nil, true
+		t.event("cluster/"+m.name, "all workers have been heard: the recovery from the backup has ended")
+	}
+	return true
+}
+
+// asked notes that somebody has been heard.
+func (t *tx) asked(name string, now time.Time) {
+	if t.mark == nil {
+		next := *t.m.recovery.mark
+		next.Asked = maps.Clone(next.Asked)
+		if next.Asked == nil {
+			next.Asked = map[string]time.Time{}
+		}
+		t.mark = &next
+	}
+	t.mark.Asked[name] = now.Round(0)
+}
+
+// markOp stores what the tx says of the recovery.
+func (t *tx) markOp() (bus.Op, error) {
+	if t.unmark {
+		return bus.Del(backup.MarkKey), nil
+	}
+	return records.Op(backup.MarkKey, t.mark)
+}
+
+// adopt makes an instance that runs on a worker known where it is wanted and the
+// backup has nothing later of it.
+func (t *tx) adopt(worker string, st wire.InstanceStatus, now time.Time) {
+	parts := strings.Split(st.ID, ".")
+	if len(parts) != 3 || st.Phase != wire.PhaseRunning {
+		return
+	}
+	ordinal, err := strconv.Atoi(parts[2])
+	s := t.m.shares[parts[0]+"."+parts[1]]
+	if err != nil || s == nil || instanceID(s.App, s.Service, ordinal) != st.ID {
+		return
+	}
+	i := wire.Instance{V: wire.Version, ID: st.ID, App: s.App, Service: s.Service, Ordinal: ordinal}
+	if !t.wanted(&i) {
+		return
+	}
+	if old := t.inst(st.ID); old != nil && old.Incarnation >= st.Incarnation && t.confirmed(old) {
+		return
+	}
+	why := "it runs on a worker, the backup does not know of that"
+	i.Cluster, i.Worker, i.Incarnation, i.Revision = t.m.name, worker, st.Incarnation, st.Revision
+	i.State, i.Since, i.Ready, i.Restarts = wire.Running, now.Round(0), st.Ready, st.Restarts
+	i.History = []wire.Transition{{To: wire.ClusterScheduled, At: i.Since, Tier: t.m.tier(), Why: "recovered"}, {To: wire.Running, At: i.Since, Tier: "worker/" + worker, Why: why}}
+	t.event("instance/"+st.ID, "incarnation %d on %s was not in the backup: taken over", st.Incarnation, worker)
+	if st.Revision == s.Revision {
+		i.Restarted, i.Program = restartOf(s, ordinal).N, s.Spec.ProgramID()
+		t.put(i)
+		t.giveOrder(&i, s)
+		return
+	}
+	// What it runs is not known, only that it is not what is wanted now.
+	i.State = wire.WorkerScheduled
+	t.start(i, s)
+}
+
+// confirmed: what is stored of an instance is what its worker says, or may still
+// say. An instance that was ended and made anew after the backup begins again with
+// its first incarnation, so that the number alone does not tell which is later.
+func (t *tx) confirmed(i *wire.Instance) bool {
+	w := t.m.workers[i.Worker]
+	if w == nil {
+		return false
+	}
+	if !w.everHeard || w.inbox.Ack().Inc == "" {
+		return true
+	}
+	st, ok := w.status[i.ID]
+	return ok && st.Phase == wire.PhaseRunning && st.Incarnation == i.Incarnation && st.Revision == i.Revision
+}
+
+// recoveryView says how far the recovery is.
+func (m *model) recoveryView() wire.RecoveryView {
+	v := wire.RecoveryView{Peers: []wire.RecoveryPeer{}}
+	mark := m.recovery.mark
+	if mark == nil {
+		return v
+	}
+	v.Restored, v.Made, v.Holding = mark.At, mark.Made, m.unasked(theRoot)
+	v.Peers = append(v.Peers, wire.RecoveryPeer{Name: "root", Asked: mark.Asked[theRoot]})
+	for _, name := range records.SortedKeys(m.workers) {
+		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: mark.Asked[name]})
+	}
+	return v
+}
+
+// recoveryProblem is what people must know about a recovery, "" for nothing.
+func recoveryProblem(v wire.RecoveryView) string {
+	if v.Restored.IsZero() {
+		return ""
+	}
+	var missing []string
+	for _, p := range v.Peers {
+		if p.Asked.IsZero() {
+			missing = append(missing, p.Name)
+		}
+	}
+	text := "restored from a backup of " + v.Made.UTC().Format(time.RFC3339) + ": not heard yet: " + strings.Join(missing, ", ")
+	if v.Holding {
+		text += "; nothing is decided before the root has been; to go on without it: verge recovery finish root"
+	}
+	return text
+}
+
+// Recovery implements rest.Backend.
+func (b backend) Recovery(context.Context) (wire.RecoveryView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.m.recoveryView(), nil
+}
+
+// FinishRecovery implements rest.Backend.
+func (b backend) FinishRecovery(ctx context.Context, name string) error {
+	return b.finishRecovery(ctx, name, time.Now())
+}
+
+func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, now); err != nil {
+		return unstored(err)
+	}
+	if c.m.recovery.mark == nil {
+		return wire.Problemf(409, "not-recovering", "verge status", "there is no recovery to end", "cluster %s was not restored, or its recovery has ended", c.name)
+	}
+	t := c.m.begin()
+	switch {
+	case name == "":
+		t.unmark = true
+	case name == "root":
+		t.asked(theRoot, now)
+	case c.m.workers[name] != nil:
+		t.asked(name, now)
+	default:
+		return wire.Problemf(404, "no-such-worker", "verge recovery", "there is no such worker", "%.63s is not in cluster %s", name, c.name)
+	}
+	op, err := t.markOp()
+	if err != nil {
+		return err
+	}
+	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+		return unstored(err)
+	}
+	t.done()
+	what := "as a whole"
+	if name != "" {
+		what = "for " + name
+	}
+	c.events.Add(now, c.m.tier(), "cluster/"+c.name, fmt.Sprintf("the recovery was ended %s by %s", what, rest.Caller(ctx)))
+	loop.Poke(c.wake)
+	return nil
+}

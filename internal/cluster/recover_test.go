@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// restored puts a copy of the disk in the place of the cluster. What the root wants
+// comes when it is heard.
+func (s *sim) restored(disk map[string][]byte) {
+	s.t.Helper()
+	s.disk = maps.Clone(disk)
+	s.store(backup.MarkKey, backup.Mark{V: wire.Version, At: s.now, Made: s.now.Add(-time.Hour)})
+	s.restart()
+}
+
+// hear is an exchange with a root that wants these shares.
+func (s *sim) hear(given map[string]*wire.Share) {
+	s.m.given = maps.Clone(given)
+	for key, sh := range given {
+		s.store(keyShare+key, sh)
+	}
+	s.m.effect()
+	s.m.recovery.heard = true
+}
+
+// processes are what runs, with how often each worker has started anything.
+func (s *sim) processes() map[string]int {
+	out := map[string]int{}
+	for name, f := range s.fakes {
+		for id, st := range f.has {
+			if st.Phase == wire.PhaseRunning {
+				out[name+"/"+id] = st.Incarnation
+			}
+		}
+		out[name+" starts"] = f.starts
+	}
+	return out
+}
+
+func TestARestoredClusterStopsNothingThatIsWanted(t *testing.T) {
+	s := newSim(t, "w1", "w2", "w3")
+	s.share("web", 2, nil)
+	s.ticks(3, time.Second)
+	disk := maps.Clone(s.disk)
+	// After the backup: more of it, another service, and an update of the first.
+	s.share("web", 4, func(v *api.Service) { v.Env = map[string]string{"A": "2"} })
+	s.share("db", 3, nil)
+	s.ticks(15, time.Second)
+	given, before := maps.Clone(s.m.given), s.processes()
+	s.restored(disk)
+	s.ticks(60, time.Second)
+	if now := s.processes(); !maps.Equal(now, before) || !s.m.silent("w1") {
+		t.Fatalf("before the root was heard it ran\n%v and now\n%v", before, now)
+	}
+	s.hear(given)
+	s.ticks(10, time.Second)
+	if now := s.processes(); !maps.Equal(now, before) {
+		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
+	}
+	if ready, _ := s.endpoints("db"); ready != 3 || s.m.recovery.mark != nil {
+		t.Errorf("%d endpoints, mark %v", ready, s.m.recovery.mark)
+	}
+	// It goes on, with numbers that are new to the workers.
+	s.share("db", 3, func(v *api.Service) { v.Env = map[string]string{"A": "3"} })
+	s.ticks(15, time.Second)
+	for o := range 3 {
+		if i := s.inst(fmt.Sprintf("app.db.%d", o)); i.Incarnation != 2 || !i.Ready {
+			t.Errorf("%s: incarnation %d, ready %v", i.ID, i.Incarnation, i.Ready)
+		}
+	}
+}
+
+// A worker that is away holds up its own part only, and keeps what it has.
+func TestARestoredClusterWaitsForItsWorkers(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.tick(time.Second)
+	disk := maps.Clone(s.disk)
+	s.share("web", 2, nil)
+	s.ticks(3, time.Second)
+	given, before := maps.Clone(s.m.given), s.processes()
+	s.restored(disk)
+	s.fakes["w2"].linked = false
+	s.hear(given)
+	s.ticks(5, time.Second)
+	if now := s.processes(); !maps.Equal(now, before) {
+		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
+	}
+	s.fakes["w2"].linked = true
+	s.ticks(5, time.Second)
+	if now := s.processes(); !maps.Equal(now, before) || s.m.recovery.mark != nil {
+		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
+	}
+}
+
+// Whatever was done after the backup: with all workers there nothing that is wanted
+// is stopped, and in the end all that is wanted runs once.
+func TestAnyBackupStopsNothing(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		s := newSim(t, "w1", "w2", "w3")
+		var disk map[string][]byte
+		at := rng.IntN(25)
+		for n := range 25 {
+			if n == at {
+				disk = maps.Clone(s.disk)
+			}
+			svc := []string{"a", "b"}[rng.IntN(2)]
+			switch rng.IntN(4) {
+			case 0, 1:
+				mark := fmt.Sprint(rng.IntN(2))
+				s.share(svc, rng.IntN(5), func(v *api.Service) { v.Env = map[string]string{"R": mark} })
+				// A revision that begins again says nothing about the program: then what
+				// runs is started again, to be sure.
+				sh := s.m.given["app."+svc]
+				sh.Revision = uint64(n + 1)
+				s.store(keyShare+"app."+svc, sh)
+				s.m.effect()
+			case 2:
+				s.unshare(svc)
+			case 3:
+				s.restart()
+			}
+			s.ticks(8, time.Second)
+		}
+		s.ticks(30, time.Second)
+		given, before := maps.Clone(s.m.given), s.processes()
+		s.restored(disk)
+		s.hear(given)
+		s.ticks(20, time.Second)
+		if now := s.processes(); !maps.Equal(now, before) {
+			t.Fatalf("seed %d: it ran\n%v and now\n%v\n%s", seed, before, now, s.dump())
+		}
+	}
+}
+
+func TestNothingIsEditedBeforeTheRootWasHeard(t *testing.T) {
+	s := newSite(t)
+	s.give(web(1, "a"), 1)
+	s.c.m.recovery.mark = &backup.Mark{V: wire.Version, At: s.now}
+	var p *wire.Problem
+	if _, err := s.c.scaleLocal(t.Context(), "app", "web", 2, s.now); !errors.As(err, &p) || p.Code != "recovering" {
+		t.Errorf("%v", err)
+	}
+	if err := s.c.finishRecovery(t.Context(), "nobody", s.now); !errors.As(err, &p) || p.Code != "no-such-worker" {
+		t.Errorf("%v", err)
+	}
+	if err := s.c.finishRecovery(t.Context(), "root", s.now); err != nil {
+		t.Fatal(err)
+	}
+	s.scale(2)
+	if len(s.marks()) != 2 {
+		t.Errorf("it does not go on: %v", s.marks())
+	}
+}
