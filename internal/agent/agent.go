@@ -67,7 +67,9 @@ type Options struct {
 	Engine func(cfg wire.EngineConfig) (Hands, error)
 	// LogFormat and LogLevel are handed on to the engine.
 	LogFormat, LogLevel string
-	Log                 *slog.Logger
+	// Clock by which certificates are judged; nil is the machine's.
+	Clock *pki.Clock
+	Log   *slog.Logger
 }
 
 // Agent is a running agent.
@@ -129,6 +131,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := os.MkdirAll(idDir, 0o700); err != nil {
 		return fmt.Errorf("preparing the identity: %w", err)
 	}
+	if o.Clock == nil {
+		o.Clock = pki.OpenClock(idDir)
+	}
+	a.opts.Clock = o.Clock
 	if a.joined, err = join(ctx, o, idDir); err != nil {
 		return err
 	}
@@ -139,7 +145,7 @@ func Run(ctx context.Context, o Options) error {
 	if a.id, err = pki.LoadIdentity(idDir); err != nil {
 		return err
 	}
-	a.id.Clock, a.id.Revoked = pki.OpenClock(idDir), &a.peers
+	a.id.Clock, a.id.Revoked = a.opts.Clock, &a.peers
 	a.id.Clock.Own(a.id.Leaf())
 	if s := a.id.Subject(); s.Name != o.Name {
 		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir", "this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
@@ -270,7 +276,7 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 		Dir: idDir, Kind: pki.KindWorker, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
 		Version: obs.Version(), Public: pki.EnsureKey,
 		Save: func(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) },
-		Warn: func(s string) { o.Log.Warn(s) },
+		Warn: func(s string) { o.Log.Warn(s) }, Clock: o.Clock,
 	}.Join(ctx)
 }
 

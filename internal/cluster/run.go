@@ -54,7 +54,9 @@ type Options struct {
 	Details bool
 	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
 	Lambda time.Duration
-	Log    *slog.Logger
+	// Clock by which certificates are judged; nil is the machine's.
+	Clock *pki.Clock
+	Log   *slog.Logger
 }
 
 // Cluster is a running cluster orchestrator.
@@ -87,6 +89,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err := errors.Join(enroll.Free(o.LinkAddr, "--link"), enroll.Free(o.APIAddr, "--api")); err != nil {
 		return nil, err
 	}
+	if o.Clock == nil {
+		o.Clock = pki.OpenClock(o.Dir)
+	}
 	joined, err := join(ctx, o)
 	if err != nil {
 		return nil, err
@@ -95,7 +100,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		joined.Link = o.Root
 	}
 	joined.API = enroll.APIAddrs(joined, joined.Link, rootAPIPort)
-	c := &Cluster{opts: o, clock: pki.OpenClock(o.Dir), desk: enroll.NewDesk(pki.ClusterName(joined.Cluster))}
+	c := &Cluster{opts: o, clock: o.Clock, desk: enroll.NewDesk(pki.ClusterName(joined.Cluster))}
 	c.joined.Store(&joined)
 	sealKey, err := seal.Ensure(o.Dir)
 	if err != nil {
@@ -188,15 +193,14 @@ func join(ctx context.Context, o Options) (wire.JoinReply, error) {
 			if err != nil {
 				return err
 			}
-			clock := pki.OpenClock(o.Dir)
-			clock.Own(ca.Cert())
-			chain, err := ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: r.Cluster}, PublicKey: nodeKey}, clock.Now())
+			o.Clock.Own(ca.Cert())
+			chain, err := ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: r.Cluster}, PublicKey: nodeKey}, o.Clock.Now())
 			if err != nil {
 				return err
 			}
 			return pki.SaveIdentity(dir, chain, r.CA)
 		},
-		Warn: func(s string) { o.Log.Warn(s) },
+		Warn: func(s string) { o.Log.Warn(s) }, Clock: o.Clock,
 	}.Join(ctx)
 }
 

@@ -45,6 +45,8 @@ type Node struct {
 	// Save stores the certificate for it there.
 	Public func(dir string) ([]byte, error)
 	Save   func(dir string, r wire.JoinReply) error
+	// Clock by which the server's certificate is judged; nil is the machine's.
+	Clock *pki.Clock
 	// Warn is told what is unwise but works.
 	Warn func(string)
 }
@@ -185,7 +187,7 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Dir, tok)), wire.JoinRequest{
+	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Clock, tok)), wire.JoinRequest{
 		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: public,
 		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
 	})
@@ -204,8 +206,7 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 
 // joinClock is the time for a node that has no certificate yet: by its own clock,
 // unless the token shows that this cannot be right.
-func joinClock(dir string, tok pki.Token) func() time.Time {
-	clock := pki.OpenClock(dir)
+func joinClock(clock *pki.Clock, tok pki.Token) func() time.Time {
 	return func() time.Time {
 		now := clock.Now()
 		if now.Before(tok.Expires.Add(-maxTokenTTL - 24*time.Hour)) {

@@ -112,8 +112,24 @@ func (r *Root) keepOwn(ctx context.Context) {
 			r.log.Error("renewing what the root certifies for itself, it is tried again", "error", err)
 		} else {
 			pause = min(max(r.id.RenewAt().Sub(r.clock.Now()), lookAtMost), lookAtLeast)
+			due := r.id.RenewAt()
+			r.ownDue.Store(&due)
 		}
 		timer.Reset(pause)
+	}
+}
+
+// lookIfDue has the own certificate looked at when it is due by the clock: it may
+// have been set since the last look. It costs next to nothing if not.
+func (r *Root) lookIfDue() {
+	due := r.ownDue.Load()
+	if due == nil || r.clock.Now().Before(*due) {
+		return
+	}
+	r.ownDue.Store(nil)
+	select {
+	case r.lookAtOwn <- struct{}{}:
+	default:
 	}
 }
 

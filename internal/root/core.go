@@ -32,6 +32,9 @@ type core struct {
 	// renew answers a cluster that wants its certificate renewed; nil: nobody does.
 	renew func(ctx context.Context, cluster string, q wire.RenewRequest) (wire.JoinReply, error)
 
+	// heard, if set, is called with every report. It must not block.
+	heard func()
+
 	revoked pki.Revoked // the keys of clusters that do not count any more
 
 	wake    chan struct{} // a pass is wanted
@@ -344,6 +347,9 @@ func (c *core) stopServingAll() {
 // onReport takes over a cluster's report.
 func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.ReportReply {
 	reply := wire.ReportReply{V: wire.Version}
+	if c.heard != nil {
+		c.heard()
+	}
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()

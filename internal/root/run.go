@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -34,7 +35,9 @@ type Options struct {
 	// DeadAfter is how long a cluster may be away before what it runs is placed
 	// elsewhere; 0 is 60 s.
 	DeadAfter time.Duration
-	Log       *slog.Logger
+	// Clock by which certificates are judged; nil is the machine's.
+	Clock *pki.Clock
+	Log   *slog.Logger
 }
 
 // Root is a running root.
@@ -51,7 +54,8 @@ type Root struct {
 	clock  *pki.Clock
 
 	desk      *enroll.Desk
-	lookAtOwn chan struct{} // the own certificate may have to be renewed
+	ownDue    atomic.Pointer[time.Time] // when lookAtOwn is due by the clock; nil: not known yet
+	lookAtOwn chan struct{}             // the own certificate may have to be renewed
 
 	joining  sync.Mutex // taken before core.mu
 	rotating sync.Mutex // a step of a rotation at a time; taken before owning
@@ -72,7 +76,10 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := errors.Join(enroll.Free(o.LinkAddr, "--link"), enroll.Free(o.APIAddr, "--api")); err != nil {
 		return nil, err
 	}
-	r := &Root{opts: o, clock: pki.OpenClock(o.Dir), desk: enroll.NewDesk(pki.RootName), lookAtOwn: make(chan struct{}, 1)}
+	if o.Clock == nil {
+		o.Clock = pki.OpenClock(o.Dir)
+	}
+	r := &Root{opts: o, clock: o.Clock, desk: enroll.NewDesk(pki.RootName), lookAtOwn: make(chan struct{}, 1)}
 	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock.Now()); err != nil {
 		return nil, err
 	}
@@ -92,7 +99,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	r.core = &core{
 		log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), key: key, link: r.server.Cluster,
-		renew: r.renewCluster, trusts: r.ca.TrustID(),
+		renew: r.renewCluster, heard: r.lookIfDue, trusts: r.ca.TrustID(),
 	}
 	r.id.Revoked = &r.revoked
 	defer func() {

@@ -1,0 +1,322 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/root"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ages is a clock that all nodes of a test share, some years ahead.
+type ages struct{ ahead atomic.Int64 }
+
+func (a *ages) clock(dir string) *pki.Clock {
+	start := time.Now()
+	return pki.NewClock(dir,
+		func() time.Time { return time.Now().Round(0).Add(time.Duration(a.ahead.Load())) },
+		func() time.Duration { return time.Since(start) + time.Duration(a.ahead.Load()) })
+}
+
+// idleHands is an engine that has nothing to do.
+type idleHands struct {
+	mu   sync.Mutex
+	have wire.Rev
+}
+
+func (h *idleHands) Apply(_ context.Context, o wire.EngineOrders) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.have = o.Have
+	return nil
+}
+
+func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wire.EngineState, error) {
+	if wait > 0 {
+		<-ctx.Done()
+		return wire.EngineState{}, ctx.Err()
+	}
+	return wire.EngineState{V: wire.Version, Engine: "idle", Seq: 1, Info: wire.EngineInfo{Runtimes: []string{"process"}}}, nil
+}
+
+func (h *idleHands) Logs(context.Context, string, int64, int, time.Duration) (wire.LogChunk, error) {
+	return wire.LogChunk{}, errors.New("none")
+}
+func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
+func (h *idleHands) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
+	return wire.ExecAnswer{}, errors.New("none")
+}
+
+// tiers are a root, a cluster and a worker in this process, over real sockets.
+type tiers struct {
+	t       *testing.T
+	dir     string
+	now     ages
+	root    *root.Root
+	cluster *cluster.Cluster
+	log     *slog.Logger
+	api     string // of the cluster; the same after a restart, as it would be
+}
+
+func (s *tiers) path(parts ...string) string {
+	return filepath.Join(append([]string{s.dir}, parts...)...)
+}
+
+func (s *tiers) startRoot() {
+	s.t.Helper()
+	r, err := root.Start(s.t.Context(), root.Options{
+		Dir: s.path("root"), APIAddr: loopback, LinkAddr: loopback, Log: s.log, Clock: s.now.clock(s.path("root")),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.root = r
+}
+
+func (s *tiers) startCluster(token string) {
+	s.t.Helper()
+	if s.api == "" {
+		s.api = loopback
+	}
+	c, err := cluster.Start(s.t.Context(), cluster.Options{
+		Dir: s.path("edge"), Name: "edge", TokenFile: "-", Stdin: strings.NewReader(token), Root: s.root.Link(),
+		LinkAddr: loopback, APIAddr: s.api, Lambda: time.Second, Log: s.log, Clock: s.now.clock(s.path("edge")),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cluster, s.api = c, c.Addr()
+}
+
+// startWorker returns what ends it and what it returned.
+func (s *tiers) startWorker(token string) (stop func() error) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- agent.Run(ctx, agent.Options{
+			Dir: s.path("w1"), Name: "w1", TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
+			Engine: func(wire.EngineConfig) (agent.Hands, error) { return &idleHands{}, nil }, Clock: s.now.clock(s.path("w1", wire.IdentityDir)),
+		})
+	}()
+	return sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+}
+
+func (s *tiers) eventually(what string, check func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: %v", what, err)
+		}
+		<-tick.C
+	}
+}
+
+// fresh says whether everything that is certified is in the first half of its
+// life.
+func (s *tiers) fresh() error {
+	now := time.Now().Add(time.Duration(s.now.ahead.Load()))
+	for _, dir := range []string{s.path("root"), s.path("edge"), s.path("w1", wire.IdentityDir)} {
+		id, err := pki.LoadIdentity(dir)
+		if err != nil {
+			return err
+		}
+		if !now.Before(id.RenewAt()) {
+			return fmt.Errorf("%s is to be renewed since %s, it is %s", id.Subject(), id.RenewAt(), now)
+		}
+	}
+	ca, err := pki.OpenClusterAuthority(s.path("edge"))
+	if err != nil {
+		return err
+	}
+	if !now.Before(ca.RenewAt()) {
+		return fmt.Errorf("the cluster's authority is to be renewed since %s, it is %s", ca.RenewAt(), now)
+	}
+	for _, dir := range []string{"root", "edge"} {
+		e, err := rest.ReadContext(s.path(dir, "context.yaml"))
+		if err != nil {
+			return err
+		}
+		at, err := pki.RenewAtOf(e.Cert)
+		if err != nil || !now.Before(at) {
+			return fmt.Errorf("the context of %s is to be renewed since %s, it is %s (%v)", dir, at, now, err)
+		}
+	}
+	return nil
+}
+
+func (s *tiers) connected() error {
+	if n := s.root.Ready()["edge"]; n != 1 {
+		return fmt.Errorf("%d workers are ready", n)
+	}
+	return nil
+}
+
+// Years pass: everything is renewed while it runs, and nobody has to join again;
+// a worker that was in a drawer for nearly its last 180 days comes back; one that
+// was there for longer is told to join again.
+func TestYearsPass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	const day = 24 * time.Hour
+	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
+	if os.Getenv("VERGE_TEST_LOG") != "" {
+		s.log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	s.startRoot()
+	defer func() { s.root.Close() }()
+	token, err := s.root.NewClusterToken(t.Context(), "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startCluster(token)
+	defer func() { s.cluster.Close() }()
+	if token, err = s.cluster.NewWorkerToken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := s.startWorker(token)
+	defer func() { _ = stop() }()
+	s.eventually("all are there", s.connected)
+
+	// Beyond half of the life of the cluster's authority.
+	for n := range 5 {
+		s.now.ahead.Add(int64(200 * day))
+		s.eventually(fmt.Sprintf("everything is renewed after %d days", 200*(n+1)), s.fresh)
+		if err := s.connected(); err != nil {
+			t.Error(err)
+		}
+	}
+	// New connections are made with what there is now.
+	s.cluster.Close()
+	s.startCluster("")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	stop = s.startWorker("")
+	s.eventually("all are there with what was renewed", s.connected)
+
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.now.ahead.Add(int64((365 + 170) * day))
+	s.eventually("the others go on", func() error {
+		if err := s.fresh(); err != nil && !strings.Contains(err.Error(), "worker/edge/w1") {
+			return err
+		}
+		return nil
+	})
+	stop = s.startWorker("")
+	s.eventually("the worker is back from its drawer", s.fresh)
+	s.eventually("and works", s.connected)
+
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.now.ahead.Add(int64((365 + 190) * day))
+	ended := s.startWorker("")
+	defer func() { _ = ended() }()
+	s.eventually("the worker is told that it was away for too long", func() error {
+		b, err := os.ReadFile(s.path("w1", wire.IdentityDir, "refused.json"))
+		if err == nil && !strings.Contains(string(b), wire.CodeTooLate) {
+			err = errors.New(string(b))
+		}
+		return err
+	})
+	var p *wire.Problem
+	if err := ended(); !errors.As(err, &p) || p.Code != wire.CodeTooLate || !strings.Contains(p.Remedy, "verge token create --worker") {
+		t.Errorf("it ended with %v", err)
+	}
+	// With a token it is what it was.
+	if token, err = s.cluster.NewWorkerToken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop = s.startWorker(token)
+	s.eventually("the worker has joined again", s.fresh)
+	s.eventually("and works again", s.connected)
+}
+
+// Only who is meant gets in to a link, whatever certificate of the root is shown.
+func TestLinksAdmitTheirOwnOnly(t *testing.T) {
+	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
+	s.startRoot()
+	defer s.root.Close()
+	token, err := s.root.NewClusterToken(t.Context(), "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startCluster(token)
+	defer s.cluster.Close()
+	if token, err = s.cluster.NewWorkerToken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := s.startWorker(token)
+	defer func() { _ = stop() }()
+	s.eventually("all are there", s.connected)
+	worker, err := tls.LoadX509KeyPair(s.path("w1", wire.IdentityDir, "identity.pem"), s.path("w1", wire.IdentityDir, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := tls.LoadX509KeyPair(s.path("edge", "identity.pem"), s.path("edge", "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := rest.ReadContext(s.path("edge", "context.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := tls.X509KeyPair([]byte(op.Cert), []byte(op.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(op.CA))
+	for what, c := range map[string]struct {
+		addr, name string
+		pair       tls.Certificate
+		in         bool
+	}{
+		"a worker at its cluster":      {s.cluster.Link()[0], pki.ClusterName("edge"), worker, true},
+		"a cluster at its own link":    {s.cluster.Link()[0], pki.ClusterName("edge"), node, false},
+		"an operator at its cluster":   {s.cluster.Link()[0], pki.ClusterName("edge"), operator, false},
+		"a cluster at the root":        {s.root.Link()[0], pki.RootName, node, true},
+		"a worker at the root":         {s.root.Link()[0], pki.RootName, worker, false},
+		"an operator at the root":      {s.root.Link()[0], pki.RootName, operator, false},
+		"a worker that asks by a name": {s.cluster.Link()[0], pki.RootName, worker, false},
+	} {
+		conn, err := tls.Dial("tcp", c.addr, &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: c.name, Certificates: []tls.Certificate{c.pair}})
+		if err == nil {
+			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_, err = conn.Read(make([]byte, 1)) // the server speaks first
+			_ = conn.Close()
+		}
+		if c.in != (err == nil) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
