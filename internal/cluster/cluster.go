@@ -37,6 +37,7 @@ type core struct {
 	revoked pki.Revoked // the keys that do not count any more
 
 	wake      chan struct{} // a pass is wanted
+	news      loop.Bell     // rings when what people see may have changed
 	upChanged chan struct{} // there is something new for the root
 
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
@@ -172,6 +173,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if !c.judge(now) && !changed {
 		return true, nil
 	}
+	defer c.news.Ring()
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}

@@ -41,3 +41,6 @@ func (c *core) hasWorker(name string) bool {
 	defer c.mu.Unlock()
 	return c.m.workers[name] != nil
 }
+
+// Changes implements rest.Backend.
+func (b backend) Changes() <-chan struct{} { return b.news.Listen() }

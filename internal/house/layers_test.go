@@ -51,6 +51,7 @@ var rooms = map[string]layer{
 	"internal/runtime":    doers,
 	"internal/seal":       doers,
 	"internal/unixsock":   doers,
+	"internal/watch":      doers,
 	"internal/doctor":     entrance,
 	"internal/enroll":     entrance,
 	"internal/people":     entrance,
@@ -80,7 +81,7 @@ var neighbours = map[string]struct {
 	"internal/bus":     {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
 	"internal/pki":     {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/proxy":   {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
-	"internal/rest":    {[]string{"internal/atomicfile"}, "the client's context is a file"},
+	"internal/rest":    {[]string{"internal/atomicfile", "internal/watch"}, "the client's context is a file; what is watched is served"},
 	"internal/seal":    {[]string{"internal/atomicfile"}, "a key is a file"},
 	"internal/runtime": {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
 }

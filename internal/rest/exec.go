@@ -15,6 +15,8 @@ import (
 type Looking interface {
 	// Exec takes a step of a session. Its owner is the Caller.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
+	// Changes returns what is closed when what the lists show may have changed.
+	Changes() <-chan struct{}
 }
 
 type (
@@ -66,7 +68,7 @@ func (s *Server) registerLooking(api huma.API) {
 			return takenView{a.Taken}, err
 		})
 	register(s, api, op("read-exec-output", http.MethodGet, "/v1/exec/{session}/output", "Read what a session's program has written", may(access.Exec, sessionsInstance).silent()), s.execOutput)
-	register(s, api, op("end-exec", http.MethodDelete, "/v1/exec/{session}", "End a session with its program", may(access.Exec, sessionsInstance)),
+	register(s, api, op("end-exec", http.MethodDelete, "/v1/exec/{session}", "End a session with its program", may(access.Exec, sessionsInstance).silent()),
 		func(ctx context.Context, in *sessionInput) (none, error) {
 			_, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: in.Session})
 			return none{}, err

@@ -78,7 +78,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			took := time.Since(start)
 			s.logRequest(r, w, took)
 			// What waits for news says nothing about how fast this role is.
-			if s.metrics != nil && !r.URL.Query().Has("wait") {
+			if s.metrics != nil && !r.URL.Query().Has("wait") && r.URL.Path != watchPath {
 				_, pattern := s.mux.Handler(r)
 				s.metrics.Request(r.Method, pattern, w.status, took)
 			}
@@ -104,11 +104,16 @@ func (s *Server) logRequest(r *http.Request, w *responseWriter, took time.Durati
 // moves to its end.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == watchPath && r.Method == http.MethodGet { // it has bounds of its own
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as below
+			next.ServeHTTP(w, r)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		if r.Body == nil || r.Body == http.NoBody {
 			// Not supported by test recorders, and there not needed.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(writeTimeout))
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.patience.Answer))
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -76,7 +76,7 @@ func (s *Server) encode(ctx huma.Context, _ string, v any) (any, error) {
 // op describes an operation and what it needs of who asks (see need).
 func op(id, method, path, summary string, n need) huma.Operation {
 	return huma.Operation{
-		OperationID: id, Method: method, Path: path, Summary: summary, BodyReadTimeout: readTimeout, MaxBodyBytes: maxApplyBytes,
+		OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: maxApplyBytes,
 		Metadata: map[string]any{needKey: n}, Extensions: map[string]any{"x-verge-needs": n.String()},
 	}
 }
@@ -89,6 +89,7 @@ func register[I, O any](s *Server, api huma.API, o huma.Operation, f func(contex
 		Description: "a problem",
 		Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
 	}}
+	o.BodyReadTimeout = s.patience.Body
 	n, _ := o.Metadata[needKey].(need)
 	n.id = o.OperationID
 	recorded := n.recorded(o.Method)

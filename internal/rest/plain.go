@@ -17,6 +17,7 @@ import (
 func (s *Server) registerPlain(api huma.API) error {
 	// huma registers its own error type although every operation declares ours.
 	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
+	s.registerWatch(api)
 	var err error
 	s.spec, err = json.MarshalIndent(api.OpenAPI(), "", "  ")
 	if err != nil {

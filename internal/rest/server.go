@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +16,8 @@ import (
 
 	// rate: token bucket, already linked by the bus.
 	"golang.org/x/time/rate"
+
+	"github.com/verge-edge/verge/internal/watch"
 )
 
 // noticeHeader carries what the server has to say beside an answer.
@@ -34,6 +37,7 @@ const (
 	maxConnections    = 512
 	joinsPerSecond    = 5
 	joinBurst         = 20
+	watchPatience     = 10 * time.Second
 	guessesPerSecond  = 1
 	guessBurst        = 20
 )
@@ -58,10 +62,29 @@ type Options struct {
 	Notice func(cs tls.ConnectionState) string
 	// Log gets one line per change that was asked for. Nil: no log.
 	Log *slog.Logger
+	// Patience with slow clients.
+	Patience Patience
 	// Version is what /v1/version says; "" is "unknown".
 	Version string
 	// Metrics answers /metrics, and is told of each request. Nil: there are none.
 	Metrics Metrics
+}
+
+// Patience is how long a client may take; 0 is the usual. Who is slower is cut off.
+type Patience struct {
+	// Header to send the header of a request (5 s), Body to send the rest (30 s).
+	Header, Body time.Duration
+	// Answer to read the answer, from the request on (75 s), Watch to read a piece
+	// of what a watch tells (10 s).
+	Answer, Watch time.Duration
+}
+
+// usual fills in what is 0.
+func (p Patience) usual() Patience {
+	return Patience{
+		Header: cmp.Or(p.Header, readHeaderTimeout), Body: cmp.Or(p.Body, readTimeout),
+		Answer: cmp.Or(p.Answer, writeTimeout), Watch: cmp.Or(p.Watch, watchPatience),
+	}
 }
 
 // Metrics is what a server needs of obs.Metrics.
@@ -102,6 +125,9 @@ type Server struct {
 	draining chan struct{}
 	drain    func()
 
+	hub      *watch.Hub
+	patience Patience
+
 	// Set by Start.
 	http     *http.Server
 	listener net.Listener
@@ -118,7 +144,7 @@ func New(o Options) (*Server, error) {
 		joins: newSources(joinsPerSecond, joinBurst), guesses: newSources(guessesPerSecond, guessBurst),
 		refusals: newSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
 		renewals: newSources(renewalsPerSecond, renewalBurst),
-		mux:      http.NewServeMux(), metrics: o.Metrics,
+		mux:      http.NewServeMux(), metrics: o.Metrics, patience: o.Patience.usual(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -129,6 +155,7 @@ func New(o Options) (*Server, error) {
 	if o.TLS != nil {
 		s.tls = harden(o.TLS)
 	}
+	s.hub = s.watches()
 	s.draining = make(chan struct{})
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
 	api := s.newAPI()
@@ -184,9 +211,9 @@ func (s *Server) Start() error {
 	s.http = &http.Server{
 		Handler:           s.handler,
 		TLSConfig:         s.tls,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
+		ReadHeaderTimeout: s.patience.Header,
+		ReadTimeout:       s.patience.Body,
+		WriteTimeout:      s.patience.Answer,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		// Scanners and failed handshakes are not worth more than debug.
@@ -224,6 +251,7 @@ func (s *Server) Addr() net.Addr {
 // ends, and then cuts them off. Readiness fails from its first moment.
 func (s *Server) Close(ctx context.Context) error {
 	s.drain()
+	defer s.hub.Close()
 	if s.http == nil {
 		return nil
 	}

@@ -1,18 +1,19 @@
 package rest_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,9 @@ func TestBodyLimits(t *testing.T) {
 		{"apply", "PUT", "/v1/applications/-", 2 << 20, 413},
 		{"largest apply", "PUT", "/v1/applications/-", api.MaxDescriptorBytes, 200},
 		{"join", "POST", "/v1/join", 17 << 10, 413},
+		{"token", "POST", "/v1/tokens", 2 << 20, 413},
+		{"exec", "POST", "/v1/instances/a.b.0/exec", 2 << 20, 413},
+		{"exec input", "POST", "/v1/exec/x.a.b.c.d.0/input", 2 << 20, 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resp, text, p := ask(t, admin, c.method, c.path, bytes.NewReader(make([]byte, c.size)), "Content-Type", "application/yaml")
@@ -176,26 +180,101 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// A client that never finishes its header is cut off.
-func TestSlowClient(t *testing.T) {
-	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
+// rawConn is a connection to a server that a test says everything itself on.
+func rawConn(t *testing.T, e rest.ContextEntry) net.Conn {
+	t.Helper()
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(admin.CA))
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(admin.Server, "https://"), &tls.Config{RootCAs: pool})
+	pool.AppendCertsFromPEM([]byte(e.CA))
+	pair, err := tls.X509KeyPair([]byte(e.Cert), []byte(e.Key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
+	raw, err := net.Dial("tcp", strings.TrimPrefix(e.Server, "https://"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(15 * time.Second)); err != nil {
+	if err := raw.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	_, err = bufio.NewReader(conn).ReadString('\n')
-	var network net.Error
-	if errors.As(err, &network) && network.Timeout() {
-		t.Fatal("the server still waits after 15s")
+	conn := tls.Client(raw, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{pair}})
+	t.Cleanup(func() { _ = conn.Close() }) // it is cut off, or the test is over
+	return conn
+}
+
+// Clients that take for ever are cut off, wherever they stop, and meanwhile others
+// are served.
+func TestSlowClients(t *testing.T) {
+	const limit = 400 * time.Millisecond
+	f := &resttest.Fake{}
+	for i := range 3000 {
+		f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{ID: fmt.Sprint(i), Reason: strings.Repeat("x", 4000)}})
+	}
+	_, _, admin := resttest.Serve(t, f, func(o *rest.Options) {
+		o.Patience = rest.Patience{Header: limit, Body: limit, Answer: 2 * limit}
+	})
+	for name, c := range map[string]struct {
+		sends string
+		after string // then one byte after the other
+		reads bool
+		want  string // in what is read
+	}{
+		"header":             {"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", "", true, ""},
+		"header in drops":    {"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", strings.Repeat("x", 1000), true, ""},
+		"body":               {"PUT /v1/applications/- HTTP/1.1\r\nHost: x\r\nContent-Type: application/yaml\r\nContent-Length: 1000\r\n\r\nappl", "", true, "body-too-slow"},
+		"body in drops":      {"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", strings.Repeat(" ", 999), true, "body-too-slow"},
+		"chunked body":       {"PUT /v1/applications/- HTTP/1.1\r\nHost: x\r\nContent-Type: application/yaml\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nappl\r\n", "", true, "body-too-slow"},
+		"never reads":        {"GET /v1/instances HTTP/1.1\r\nHost: x\r\n\r\n", "", false, ""},
+		"nothing after TLS":  {"", "", true, ""},
+		"pipelines for ever": {strings.Repeat("GET /v1/instances HTTP/1.1\r\nHost: x\r\n\r\n", 20), "", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := rawConn(t, admin)
+			began := time.Now()
+			if _, err := io.WriteString(conn, c.sends); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetDeadline(began.Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := range len(c.after) {
+					if _, err := conn.Write([]byte{c.after[i]}); err != nil {
+						return
+					}
+					<-time.After(20 * time.Millisecond)
+				}
+			}()
+			if !c.reads {
+				// It is cut off although nothing is read: what is sent is refused.
+				for {
+					_, err := conn.Write([]byte("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"))
+					if errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Fatal("the server still waits")
+					}
+					if err != nil {
+						return
+					}
+					<-time.After(20 * time.Millisecond)
+				}
+			}
+			data, err := io.ReadAll(conn)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal("the server still waits")
+			}
+			<-done
+			if !strings.Contains(string(data), c.want) {
+				t.Errorf("got %q, %v; want %s", data, err, c.want)
+			}
+			if took := time.Since(began); took < limit {
+				t.Errorf("cut off after %s: %q", took, data)
+			}
+		})
+	}
+	if resp, _, _ := ask(t, admin, "GET", "/livez", nil); resp.StatusCode != 200 {
+		t.Errorf("another is answered %d", resp.StatusCode)
 	}
 }
 

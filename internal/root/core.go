@@ -39,6 +39,7 @@ type core struct {
 
 	wake    chan struct{} // a pass is wanted
 	askWake chan struct{} // a cluster is to be asked what it holds
+	news    loop.Bell     // rings when what people see may have changed
 	started time.Time
 	fleet   fleet
 
@@ -47,7 +48,6 @@ type core struct {
 	lastPass  time.Time
 	planned   time.Duration // from lastPass to the next look at the clock
 	isolation life.Isolation
-	changed   chan struct{} // closed and replaced at each change that people may wait for
 	stops     map[string]func()
 	trusts    string // the authorities that are to be trusted, by name
 	stale     bool   // a write may or may not have been stored: the model must be read again
@@ -55,8 +55,7 @@ type core struct {
 
 // init loads the model from the store.
 func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time) error {
-	c.wake, c.changed = make(chan struct{}, 1), make(chan struct{})
-	c.askWake = make(chan struct{}, 1)
+	c.wake, c.askWake = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.m, c.started, c.lastPass, c.planned = newModel(deadAfter), now, now, loop.Tick
 	if c.key != nil {
 		c.m.vault.key = c.key.ID()
@@ -133,6 +132,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if !c.judge(now) && !changed {
 		return true, nil
 	}
+	defer c.notify()
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
@@ -154,15 +154,11 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.tell(t, now)
 	}
 	c.m.recovery.settled = !c.m.holding(now)
-	c.notify()
 	return c.calm() && c.m.recovery.settled, nil
 }
 
-// notify wakes those who wait for a change. The mutex is held.
-func (c *core) notify() {
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
+// notify wakes those who wait for a change.
+func (c *core) notify() { c.news.Ring() }
 
 // tell nudges the clusters that have something new to fetch, and people.
 func (c *core) tell(t *tx, now time.Time) {

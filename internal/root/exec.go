@@ -51,3 +51,6 @@ func (c *core) details(name, title string) error {
 	}
 	return nil
 }
+
+// Changes implements rest.Backend.
+func (b backend) Changes() <-chan struct{} { return b.news.Listen() }

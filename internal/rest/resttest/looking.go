@@ -22,3 +22,24 @@ func (f *Fake) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error
 	q.Owner = rest.Caller(ctx)
 	return step(ctx, q)
 }
+
+// Change changes what is watched.
+func (f *Fake) Change(do func(f *Fake)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(f)
+	if f.news != nil {
+		close(f.news)
+		f.news = nil
+	}
+}
+
+// Changes is closed by the next Change.
+func (f *Fake) Changes() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.news == nil {
+		f.news = make(chan struct{})
+	}
+	return f.news
+}

@@ -90,3 +90,6 @@ func (w *Watch) Next(n int) (changes []Change, more <-chan struct{}, lost bool) 
 
 // Wants says whether a kind is watched.
 func (w *Watch) Wants(kind string) bool { return w.kinds[kind] }
+
+// PlaceOf is where the watch is after a change.
+func (w *Watch) PlaceOf(c Change) string { return fmt.Sprintf("%s-%d", w.run.id, c.Seq) }

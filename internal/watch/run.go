@@ -129,9 +129,8 @@ func (r *run) unwant(kinds map[string]bool) {
 func (r *run) work(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	sign := r.hub.opts.Changed()
 	for {
-		// Before the lists: a change while they are made is heard of again.
-		sign := r.hub.opts.Changed()
 		next := r.listDue(ctx)
 		timer.Reset(next)
 		select {
@@ -140,6 +139,8 @@ func (r *run) work(ctx context.Context) {
 		case <-r.kick:
 		case <-timer.C:
 		case <-sign:
+			// Before the lists: a change while they are made is heard of again.
+			sign = r.hub.opts.Changed()
 			r.soil()
 		}
 	}
@@ -260,14 +261,15 @@ func (r *run) appendLocked(changes []Change) {
 func (r *run) follow(ctx context.Context, l *list, last Item) {
 	for ctx.Err() == nil {
 		items, err := l.Next(ctx, last)
-		if err != nil {
-			select { // it is tried again, but not in a hurry
-			case <-ctx.Done():
-			case <-time.After(time.Second):
+		if err != nil || len(items) == 0 {
+			pause := minGap // it need not wait as long as it could
+			if err != nil {
+				pause = time.Second
 			}
-			continue
-		}
-		if len(items) == 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
 			continue
 		}
 		last = items[len(items)-1]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -199,6 +200,38 @@ func TestNothingIsMissedAtTheBeginning(t *testing.T) {
 			settle()
 			want(t, news(t, w), "things a=1")
 		})
+	}
+}
+
+// Whatever else wakes the log at the moment of a sign, none is missed.
+func TestNoSignIsMissed(t *testing.T) {
+	l := newLists()
+	h := l.hub()
+	defer h.Close()
+	w := join(t, h, "things")
+	defer w.Close()
+	w.State()
+	for i := range 40 {
+		for range i % 7 {
+			goruntime.Gosched()
+		}
+		other := join(t, h, "things") // it wakes the log
+		l.put("a", fmt.Sprint(i))
+		other.Close()
+		for heard := false; !heard; {
+			changes, more, _ := w.Next(1000)
+			for _, c := range changes {
+				heard = heard || c.Value == fmt.Sprint(i)
+			}
+			if heard {
+				break
+			}
+			select {
+			case <-more:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("change %d was missed", i)
+			}
+		}
 	}
 }
 
