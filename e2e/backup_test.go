@@ -130,3 +130,67 @@ func TestAClusterIsRestored(t *testing.T) {
 	g.noneFailed(t)
 	w.root.apply(shopOf(2, "2"))
 }
+
+// TestAClusterOfAfterTheBackupJoinsAgain: a cluster that the backup does not know
+// runs on, is told what to do, and what it runs is known again once it has.
+func TestAClusterOfAfterTheBackupJoinsAgain(t *testing.T) {
+	w := newWorld(t, 1, "edge")
+	file := filepath.Join(w.dir, "root.backup")
+	w.root.ok("backup", file, "--plain")
+	fog := w.addCluster("fog")
+	fog.answers()
+	w.addWorker("fog", "fog-1")
+	w.allReady()
+	w.root.apply(strings.Replace(kioskOf(2), "    replicas: 2\n", "    replicas: 2\n    affinity: {cluster: [fog]}\n", 1))
+	pids := everything(w)
+	wantEqual(t, "instances", len(pids), 2)
+	f := sendTraffic(t, kiosk, w.worker["fog-1"].gateway)
+	w.root.kill()
+	if err := os.RemoveAll(w.root.dir); err != nil {
+		t.Fatal(err)
+	}
+	if r := verge(t, "", "restore", file, "--data-dir", w.root.dir); r.code != 0 {
+		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	w.root.start()
+	w.root.answers()
+	fog.away()
+	for x, want := range map[*tier]string{fog: "refused: the root does not know this cluster", w.root: "cluster fog asks to be let in"} {
+		eventually(t, 15*time.Second, x.name+" says why and what to do", func() error {
+			text := x.ok("status")
+			if !strings.Contains(text, want) || !strings.Contains(text, "token create --cluster fog") {
+				return fmt.Errorf("%s", text)
+			}
+			return nil
+		})
+	}
+
+	t.Log("it joins again, with its keys and its store, and a new token")
+	token := w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: "fog"})
+	fog.kill()
+	if err := os.Remove(filepath.Join(fog.dir, "joined.json")); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range fog.args {
+		if a == "--token-file" {
+			fog.args[i+1] = token
+		}
+	}
+	fog.start()
+	fog.answers()
+	w.allReady()
+	eventually(t, 20*time.Second, "what it runs is known again", func() error {
+		v, err := w.root.client().Application(context.Background(), "kiosk")
+		if err == nil && !v.Holds {
+			err = fmt.Errorf("%s", v.Message)
+		}
+		return err
+	})
+	throughout(t, 2*time.Second, "nothing is touched", func() error {
+		if now := everything(w); !maps.Equal(now, pids) {
+			return fmt.Errorf("processes were %v, are %v", pids, now)
+		}
+		return nil
+	})
+	f.noneFailed(t)
+}

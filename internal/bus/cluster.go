@@ -159,7 +159,12 @@ func (c *ClusterServer) listen() error {
 		}
 		return theRoot
 	})
-	c.link.listen(func(_ string, up bool) { c.up.setUp(up) })
+	c.link.listen(func(_ string, up bool) {
+		if up {
+			c.lines.refused.Store(false)
+		}
+		c.up.setUp(up)
+	})
 	if err := c.link.watch(system, up); err != nil {
 		return err
 	}
@@ -249,6 +254,10 @@ func (c *ClusterServer) Up() Conn { return c.up }
 
 // UpConnected is Up().Connected().
 func (c *ClusterServer) UpConnected() (bool, <-chan struct{}) { return c.up.Connected() }
+
+// Refused says whether the root has answered since the link was up last, and does
+// not let this cluster in.
+func (c *ClusterServer) Refused() bool { return c.lines.refused.Load() }
 
 // Addr is the address of the port for workers.
 func (c *ClusterServer) Addr() string { return c.addr }

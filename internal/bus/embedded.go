@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -34,11 +36,12 @@ const (
 
 // embedded is a running server and the connections of its owner.
 type embedded struct {
-	ns   *server.Server
-	opts *server.Options // as at the start, for reloads
-	auth *authority
-	log  *slog.Logger
-	lock *os.File
+	ns    *server.Server
+	opts  *server.Options // as at the start, for reloads
+	auth  *authority
+	log   *slog.Logger
+	lock  *os.File
+	lines *serverLog
 
 	closing sync.Once
 
@@ -125,7 +128,7 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 		return nil, err
 	}
 	setLogListInterval(ns, logListEvery)
-	return &embedded{ns: ns, opts: given, auth: auth, log: log, lock: lock}, nil
+	return &embedded{ns: ns, opts: given, auth: auth, log: log, lock: lock, lines: logger}, nil
 }
 
 func waitReady(ctx context.Context, ns *server.Server, logger *serverLog) error {
@@ -267,8 +270,10 @@ func checkFree(addr string) error {
 // serverLog passes the server's lines on. Its own levels are about a server
 // that someone operates; here only errors may matter to anyone.
 type serverLog struct {
-	log   *slog.Logger
-	fatal chan string // capacity 1
+	log *slog.Logger
+	// refused: the other end of a link has said that it does not let us in.
+	refused atomic.Bool
+	fatal   chan string // capacity 1
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.debug(format, v) }
@@ -283,8 +288,16 @@ func (l *serverLog) debug(format string, v []any) {
 }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.log.Warn("bus server", "line", fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	if strings.Contains(text, refusedText) && l.refused.Swap(true) {
+		return // said before; it is tried again every second
+	}
+	l.log.Warn("bus server", "line", text)
 }
+
+// refusedText is what a server says to whom it does not let in, and all that the
+// one who asked learns of it.
+const refusedText = "Authorization Violation"
 
 // Fatalf is where the server expects the process to end; start reports it.
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -154,7 +154,13 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	s.Local, s.Conflicts = seenLocal(ctx, local)
 	if b.upErr != nil {
 		s.Upstream = "away: " + b.upErr.Error()
-		s.Problems = append(s.Problems, "the root does not answer; the site goes on by itself")
+		problem := "the root does not answer; the site goes on by itself"
+		if b.server != nil && b.server.Refused() {
+			s.Upstream = "refused: the root does not know this cluster"
+			problem = "the root does not let this cluster in: it was removed or revoked there, or the root was restored from a backup that is older than it. " +
+				"The site goes on by itself. To join again: verge token create --cluster " + b.name + " at the root; then remove joined.json here and start with that token"
+		}
+		s.Problems = append(s.Problems, problem)
 	}
 	if p := recoveryProblem(b.m.recoveryView()); p != "" && access.From(ctx).Admin {
 		s.Problems = append(s.Problems, p)

@@ -262,7 +262,18 @@ func (b backend) Events(ctx context.Context, after uint64, wait time.Duration) (
 }
 
 // Status implements rest.Backend.
-func (b backend) Status(ctx context.Context) (wire.StatusView, error) { return b.status(ctx), nil }
+func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
+	s := b.status(ctx)
+	if !access.From(ctx).Admin {
+		return s, nil // others may not know of all clusters
+	}
+	known := map[string]bool{}
+	for _, c := range s.Clusters {
+		known[c.Name] = true
+	}
+	s.Problems = append(s.Problems, b.callers.strangers(known, time.Now())...)
+	return s, nil
+}
 
 // CreateToken implements rest.Backend.
 func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error) {

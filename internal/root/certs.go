@@ -231,5 +231,8 @@ func (r *Root) admitCluster(cs tls.ConnectionState) error {
 	if err == nil && s.Role != pki.RoleCluster {
 		err = fmt.Errorf("%s is not a cluster", s)
 	}
+	if err == nil {
+		r.callers.note(s.Cluster)
+	}
 	return err
 }

@@ -53,6 +53,7 @@ type Root struct {
 	ledger *enroll.Ledger
 	clock  *pki.Clock
 
+	callers   callers
 	desk      *enroll.Desk
 	ownDue    atomic.Pointer[time.Time] // when lookAtOwn is due by the clock; nil: not known yet
 	lookAtOwn chan struct{}             // the own certificate may have to be renewed
