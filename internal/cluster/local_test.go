@@ -570,7 +570,7 @@ func TestARestartAtTheSite(t *testing.T) {
 // Whatever the root and the site say, in whatever order: in the end what counts
 // runs, once, and every change that is kept still stands.
 func TestAnyOrderOfChangesEndsWell(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range seeds(12) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		s := newSite(t)
 		for range 25 {

@@ -415,7 +415,7 @@ func TestWhatCannotBeMovedStaysAndSaysWhy(t *testing.T) {
 // that had room; and when all is well, what is drained is empty, everything runs
 // once, and nothing is left over.
 func TestDrainsInAnyTroubleEndWell(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range seeds(25) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		s := newSim(t, "w1", "w2", "w3", "w4")
 		names := []string{"w1", "w2", "w3", "w4"}
@@ -485,7 +485,7 @@ func TestDrainsInAnyTroubleEndWell(t *testing.T) {
 
 // Without other trouble no number of drains ever costs an instance.
 func TestDrainsAloneCostNothing(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range seeds(12) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		s := newSim(t, "w1", "w2", "w3")
 		names := []string{"w1", "w2", "w3"}

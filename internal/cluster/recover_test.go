@@ -104,7 +104,7 @@ func TestARestoredClusterWaitsForItsWorkers(t *testing.T) {
 // Whatever was done after the backup: with all workers there nothing that is wanted
 // is stopped, and in the end all that is wanted runs once.
 func TestAnyBackupStopsNothing(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range seeds(30) {
 		rng := rand.New(rand.NewPCG(seed, 13))
 		s := newSim(t, "w1", "w2", "w3")
 		var disk map[string][]byte
