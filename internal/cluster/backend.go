@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
@@ -130,7 +131,7 @@ func (c *core) workers() []wire.WorkerView {
 	out := []wire.WorkerView{}
 	for _, name := range records.SortedKeys(c.m.workers) {
 		w := c.m.workers[name]
-		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon}
+		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon, Revoked: w.Revoked}
 		if v.Status == "never-seen" {
 			v.AgeSeconds = -1
 		}
@@ -155,10 +156,14 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	if b.upErr != nil {
 		s.Upstream = "away: " + b.upErr.Error()
 		problem := "the root does not answer; the site goes on by itself"
-		if b.server != nil && b.server.Refused() {
+		switch {
+		case b.refused != nil:
+			s.Upstream = "refused: " + b.refused.Title
+			problem = "the root refuses this cluster; the site goes on by itself: " + strings.ReplaceAll(b.refused.Error(), "\n", "")
+		case b.server != nil && b.server.Refused():
 			s.Upstream = "refused: the root does not know this cluster"
 			problem = "the root does not let this cluster in: it was removed or revoked there, or the root was restored from a backup that is older than it. " +
-				"The site goes on by itself. To join again: verge token create --cluster " + b.name + " at the root; then remove joined.json here and start with that token"
+				"The site goes on by itself. To join again: verge token create --cluster " + b.name + " at the root; then start this one with that token"
 		}
 		s.Problems = append(s.Problems, problem)
 	}
@@ -170,7 +175,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	for _, w := range s.Workers {
 		if w.Status != "ready" {
 			what := fmt.Sprintf("worker %s is %s", w.Name, w.Status)
-			if w.Impaired != "" {
+			if !w.Revoked.IsZero() {
+				what = fmt.Sprintf("the key of worker %s was revoked: it has to join again with a new token", w.Name)
+			} else if w.Impaired != "" {
 				what += ": " + w.Impaired
 			}
 			s.Problems = append(s.Problems, what)

@@ -264,6 +264,9 @@ func (c *Cluster) linkAddrs() []string { return enroll.Reachable(c.opts.Advertis
 // exchanged is told the outcome of every exchange with the root.
 func (c *Cluster) exchanged(err error) {
 	c.lookAtOwn()
+	if err != nil && c.server.Refused() {
+		c.renewer.LinkRefused(err)
+	}
 	c.renewer.Exchanged(err)
 }
 

@@ -56,6 +56,7 @@ func (c *core) onUpReply(err error) {
 	}
 	c.upErr = err
 	if err == nil {
+		c.refused = nil
 		c.upAt = time.Now()
 		if !c.m.recovery.heard {
 			c.m.recovery.heard = true

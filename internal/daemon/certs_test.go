@@ -120,6 +120,18 @@ func (s *tiers) startWorker(token string) (stop func() error) {
 	})
 }
 
+// away waits until the root knows that the worker has gone, so that it can be seen
+// to come back.
+func (s *tiers) away() {
+	s.t.Helper()
+	s.eventually("the worker has gone", func() error {
+		if n := s.root.Ready()["edge"]; n != 0 {
+			return fmt.Errorf("%d workers are ready", n)
+		}
+		return nil
+	})
+}
+
 func (s *tiers) eventually(what string, check func() error) {
 	s.t.Helper()
 	deadline := time.Now().Add(40 * time.Second)
@@ -213,17 +225,19 @@ func TestYearsPass(t *testing.T) {
 		}
 	}
 	// New connections are made with what there is now.
-	s.cluster.Close()
-	s.startCluster("")
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
+	s.away()
+	s.cluster.Close()
+	s.startCluster("")
 	stop = s.startWorker("")
 	s.eventually("all are there with what was renewed", s.connected)
 
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
+	s.away()
 	s.now.ahead.Add(int64((365 + 170) * day))
 	s.eventually("the others go on", func() error {
 		if err := s.fresh(); err != nil && !strings.Contains(err.Error(), "worker/edge/w1") {
@@ -238,6 +252,7 @@ func TestYearsPass(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
+	s.away()
 	s.now.ahead.Add(int64((365 + 190) * day))
 	ended := s.startWorker("")
 	defer func() { _ = ended() }()

@@ -272,6 +272,7 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 		known[c.Name] = true
 	}
 	s.Problems = append(s.Problems, b.callers.strangers(known, time.Now())...)
+	s.Problems = append(s.Problems, b.caProblems()...)
 	return s, nil
 }
 

@@ -47,6 +47,20 @@ func (r *Root) caView() wire.CAView {
 	return v
 }
 
+// caProblems say what an administrator must not forget about the authority.
+func (r *Root) caProblems() []string {
+	v := r.caView()
+	switch half := v.Authorities[0].Made.Add(v.Authorities[0].Expires.Sub(v.Authorities[0].Made) / 2); {
+	case v.Rotating && len(v.Behind) == 0:
+		return []string{"the root's authority is being rotated, and everybody follows: verge ca rotate --finish"}
+	case v.Rotating:
+		return []string{"the root's authority is being rotated, and not everybody follows yet: verge ca status"}
+	case r.clock.Now().After(half):
+		return []string{"the root's authority expires on " + v.Authorities[0].Expires.Format(time.DateOnly) + ", and with it everything: verge ca rotate"}
+	}
+	return nil
+}
+
 // RotateCA implements rest.Backend. Every step is one change of a file, so that a
 // crash leaves the rotation before or after it; the rest follows from what is
 // trusted then, here and at every node.

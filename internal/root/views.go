@@ -147,7 +147,7 @@ func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
 }
 
 func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
-	v := wire.ClusterView{Name: c.Name, Areas: c.Areas, Connected: c.everHeard && !c.suspect, AgeSeconds: -1, Joined: c.Joined, Version: c.Version, Aggregate: c.agg, Cordon: c.Cordon}
+	v := wire.ClusterView{Name: c.Name, Areas: c.Areas, Connected: c.everHeard && !c.suspect, AgeSeconds: -1, Joined: c.Joined, Version: c.Version, Aggregate: c.agg, Cordon: c.Cordon, Revoked: c.Revoked}
 	if c.everHeard {
 		v.AgeSeconds = now.Sub(c.heard).Seconds()
 	}
@@ -194,6 +194,8 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	s.Workers = workers
 	for _, cl := range s.Clusters {
 		switch {
+		case !cl.Revoked.IsZero():
+			s.Problems = append(s.Problems, "the key of cluster "+cl.Name+" was revoked: it has to join again with a new token")
 		case cl.AgeSeconds < 0:
 			s.Problems = append(s.Problems, "cluster "+cl.Name+" has not been heard of since the root started")
 		case !cl.Connected:

@@ -130,6 +130,8 @@ type ClusterView struct {
 	Local     []LocalChange `json:"local,omitempty"`
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
 	Cordon    *Cordon       `json:"cordon,omitempty"`
+	// Revoked since: its key does not count any more, and it has to join again.
+	Revoked time.Time `json:"revoked,omitzero"`
 }
 
 // WorkerView is a worker as its cluster knows it.
@@ -141,6 +143,8 @@ type WorkerView struct {
 	Used       api.Resources `json:"used"`
 	Instances  int           `json:"instances"`
 	Cordon     *Cordon       `json:"cordon,omitempty"`
+	// Revoked since: its key does not count any more, and it has to join again.
+	Revoked time.Time `json:"revoked,omitzero"`
 }
 
 // EntryView is the address at which a port of a service is reached on a worker:
