@@ -185,3 +185,32 @@ func TestWorkersAreAskedToFollowARotation(t *testing.T) {
 		t.Error("it is asked although it follows")
 	}
 }
+
+// Over its link a worker renews for itself only, and only with the key that it is
+// registered with.
+func TestAWorkerRenewsForItselfOnly(t *testing.T) {
+	ctx := t.Context()
+	c := newTestCore(t, bus.NewMemStore())
+	withWorkers(t, c, "w1", "w2")
+	b := &Cluster{core: c, clock: pki.OpenClock(t.TempDir())}
+	ask := func(subject, name, key string) error {
+		_, err := b.renewWorker(ctx, subject, wire.RenewRequest{V: wire.Version, Name: name, PublicKey: []byte(key), NatsKey: "U" + key})
+		return err
+	}
+	wantCode(t, "for another", ask("w1", "w2", "w2"), "another-name")
+	wantCode(t, "with another's key", ask("w1", "w1", "w2"), wire.CodeUnknown)
+	wantCode(t, "one that is not registered", ask("w9", "w9", "w9"), wire.CodeUnknown)
+	if _, err := c.revokeWorker(ctx, "w2", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "with a revoked key", ask("w2", "w2", "w2"), wire.CodeRevoked)
+	wantCode(t, "with the revoked key of another", ask("w1", "w1", "w2"), wire.CodeRevoked)
+	if _, err := c.removeWorker(ctx, "w1", true, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "one that was removed", ask("w1", "w1", "w1"), wire.CodeRemoved)
+	// Another node cannot join with a key that does not count, whatever its name.
+	withWorkers(t, c, "w3")
+	c.m.workers["w3"].Expires = time.Now().Add(-pki.RenewGrace - time.Hour)
+	wantCode(t, "one that was away for too long", ask("w3", "w3", "w3"), wire.CodeTooLate)
+}

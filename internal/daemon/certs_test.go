@@ -176,7 +176,7 @@ func (s *tiers) fresh() error {
 		}
 		at, err := pki.RenewAtOf(e.Cert)
 		if err != nil || !now.Before(at) {
-			return fmt.Errorf("the context of %s is to be renewed since %s, it is %s (%v)", dir, at, now, err)
+			return fmt.Errorf("the context of %s is to be renewed since %s, it is %s (%w)", dir, at, now, err)
 		}
 	}
 	return nil
