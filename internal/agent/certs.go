@@ -25,7 +25,10 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 	return &enroll.Renewer{
 		Clock: a.id.Clock, Log: a.log, Server: a.joined.LinkName, TLS: a.id.ClientTLS(a.joined.LinkName),
 		Held: func() enroll.Held {
-			return enroll.Held{Made: a.id.Leaf().NotBefore, RenewAt: a.id.RenewAt(), Expires: a.id.Leaf().NotAfter}
+			return enroll.Held{
+				Made: a.id.Leaf().NotBefore, RenewAt: a.id.RenewAt(), Expires: a.id.Leaf().NotAfter,
+				ID: enroll.HeldID(a.id.Leaf().NotAfter, a.id.TrustID(), a.id.Issuers()),
+			}
 		},
 		Request: wire.RenewRequest{V: wire.Version, Name: a.opts.Name, PublicKey: a.id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version()},
 		Prove:   func(text string) ([]byte, error) { return pki.Prove(dir, text) },
@@ -37,13 +40,15 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 			if r.Cluster != a.joined.Cluster {
 				return fmt.Errorf("it is for cluster %q", r.Cluster)
 			}
-			if err := pki.SaveIdentity(dir, r.Chain, r.CA); err != nil {
-				return err
+			if r.Chain != "" {
+				if err := pki.SaveIdentity(dir, r.Chain, r.CA); err != nil {
+					return err
+				}
+				if err := a.id.Reload(); err != nil {
+					return err
+				}
+				a.id.Clock.Own(a.id.Leaf())
 			}
-			if err := a.id.Reload(); err != nil {
-				return err
-			}
-			a.id.Clock.Own(a.id.Leaf())
 			r = enroll.Moved(*a.current.Load(), r)
 			if err := enroll.SaveJoined(dir, r); err != nil {
 				return err

@@ -76,7 +76,10 @@ func (c *Cluster) newRenewer(key bus.Key) *enroll.Renewer {
 	return &enroll.Renewer{
 		Clock: c.clock, Log: c.log, Server: name, TLS: c.id.ClientTLS(name),
 		Held: func() enroll.Held {
-			return enroll.Held{Made: c.ca.Cert().NotBefore, RenewAt: c.ca.RenewAt(), Expires: c.ca.Cert().NotAfter}
+			return enroll.Held{
+				Made: c.ca.Cert().NotBefore, RenewAt: c.ca.RenewAt(), Expires: c.ca.Cert().NotAfter,
+				ID: enroll.HeldID(c.ca.Cert().NotAfter, c.ca.TrustID()),
+			}
 		},
 		Request: wire.RenewRequest{V: wire.Version, Name: c.name, PublicKey: c.ca.PublicKey(), NatsKey: key.Public(), Version: obs.Version()},
 		Prove:   func(text string) ([]byte, error) { return pki.ProveCluster(c.opts.Dir, text) },
@@ -95,13 +98,15 @@ func (c *Cluster) takeRenewal(r wire.JoinReply) error {
 	if r.Cluster != c.name {
 		return fmt.Errorf("it is for cluster %q", r.Cluster)
 	}
-	if err := pki.SaveCluster(c.opts.Dir, r.Chain, r.CA); err != nil {
-		return err
+	if r.Chain != "" {
+		if err := pki.SaveCluster(c.opts.Dir, r.Chain, r.CA); err != nil {
+			return err
+		}
+		if err := c.ca.Reload(); err != nil {
+			return err
+		}
+		c.clock.Own(c.ca.Cert())
 	}
-	if err := c.ca.Reload(); err != nil {
-		return err
-	}
-	c.clock.Own(c.ca.Cert())
 	r = enroll.Moved(*c.joined.Load(), r)
 	if err := enroll.SaveJoined(c.opts.Dir, r); err != nil {
 		return err
@@ -178,6 +183,9 @@ func (c *Cluster) renewWorker(ctx context.Context, name string, r wire.RenewRequ
 	if err := reg.MayRenew(r, now); err != nil {
 		return wire.JoinReply{}, err
 	}
+	if reg.Keeps(r, now, c.ca.TrustID(), c.ca.Chain()) {
+		return c.admitted(name, r.NatsKey, "")
+	}
 	reply, expires, err := c.certify(name, r.PublicKey, r.NatsKey, now)
 	if err != nil {
 		return wire.JoinReply{}, err
@@ -215,14 +223,21 @@ func (c *Cluster) certify(name string, public []byte, natsKey string, now time.T
 	if err != nil {
 		return wire.JoinReply{}, time.Time{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
 	}
+	reply, err := c.admitted(name, natsKey, chain)
+	return reply, pki.ExpiresOf(chain), err
+}
+
+// admitted is what a worker is told that has the certificates of chain, or keeps
+// those that it has.
+func (c *Cluster) admitted(name, natsKey, chain string) (wire.JoinReply, error) {
 	jwt, err := c.server.AddWorker(name, natsKey)
 	if err != nil {
-		return wire.JoinReply{}, time.Time{}, fmt.Errorf("making the worker's credentials: %w", err)
+		return wire.JoinReply{}, fmt.Errorf("making the worker's credentials: %w", err)
 	}
 	return wire.JoinReply{
 		V: wire.Version, Chain: chain, CA: c.ca.PEM(), BusJWT: jwt, Link: c.linkAddrs(), LinkName: pki.ClusterName(c.name),
 		Cluster: c.name, Root: c.ca.RootID(), API: c.apiAddrs(),
-	}, pki.ExpiresOf(chain), nil
+	}, nil
 }
 
 // admitWorker lets only workers of this cluster in to the link: everybody who was

@@ -17,6 +17,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/root"
@@ -106,6 +107,17 @@ func (s *tiers) startCluster(token string) {
 // startWorker returns what ends it and what it returned.
 func (s *tiers) startWorker(token string) (stop func() error) {
 	s.t.Helper()
+	cancel, ended := s.runWorker(token)
+	return func() error {
+		cancel()
+		return ended()
+	}
+}
+
+// runWorker returns what ends it, and what waits for its end and says what it
+// returned.
+func (s *tiers) runWorker(token string) (cancel func(), ended func() error) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -114,10 +126,7 @@ func (s *tiers) startWorker(token string) (stop func() error) {
 			Engine: func(wire.EngineConfig) (agent.Hands, error) { return &idleHands{}, nil }, Clock: s.now.clock(s.path("w1", wire.IdentityDir)),
 		})
 	}()
-	return sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
+	return cancel, sync.OnceValue(func() error { return <-done })
 }
 
 // away waits until the root knows that the worker has gone, so that it can be seen
@@ -254,8 +263,8 @@ func TestYearsPass(t *testing.T) {
 	}
 	s.away()
 	s.now.ahead.Add(int64((365 + 190) * day))
-	ended := s.startWorker("")
-	defer func() { _ = ended() }()
+	cancel, ended := s.runWorker("")
+	defer func() { cancel(); _ = ended() }()
 	s.eventually("the worker is told that it was away for too long", func() error {
 		b, err := os.ReadFile(s.path("w1", wire.IdentityDir, "refused.json"))
 		if err == nil && !strings.Contains(string(b), wire.CodeTooLate) {
@@ -263,6 +272,7 @@ func TestYearsPass(t *testing.T) {
 		}
 		return err
 	})
+	// It ends by itself: what would end it here would win over what it was told.
 	var p *wire.Problem
 	if err := ended(); !errors.As(err, &p) || p.Code != wire.CodeTooLate || !strings.Contains(p.Remedy, "verge token create --worker") {
 		t.Errorf("it ended with %v", err)
@@ -332,6 +342,80 @@ func TestLinksAdmitTheirOwnOnly(t *testing.T) {
 		}
 		if c.in != (err == nil) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Who asks at the HTTP interface with a certificate that will do, keeps it: nothing
+// is signed or stored because a link was away for a while. Who holds something else
+// is certified again.
+func TestWhatWillDoIsKept(t *testing.T) {
+	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
+	s.startRoot()
+	defer s.root.Close()
+	token, err := s.root.NewClusterToken(t.Context(), "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startCluster(token)
+	defer s.cluster.Close()
+	if token, err = s.cluster.NewWorkerToken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := s.startWorker(token)
+	defer func() { _ = stop() }()
+	s.eventually("all are there", s.connected)
+	w1 := s.path("w1", wire.IdentityDir)
+	worker, err := pki.LoadIdentity(w1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := pki.OpenClusterAuthority(s.path("edge"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		addr, server string
+		req          wire.RenewRequest
+		keyOf        string
+		prove        func(dir, text string) ([]byte, error)
+		holds        string
+	}{
+		"a worker": {
+			s.cluster.Addr(), pki.ClusterName("edge"), wire.RenewRequest{Name: "w1", PublicKey: worker.Leaf().RawSubjectPublicKeyInfo}, w1, pki.Prove,
+			enroll.HeldID(worker.Leaf().NotAfter, worker.TrustID(), worker.Issuers()),
+		},
+		"a cluster": {
+			s.root.Addr(), pki.RootName, wire.RenewRequest{Name: "edge", PublicKey: ca.PublicKey()}, s.path("edge"), pki.ProveCluster,
+			enroll.HeldID(ca.Cert().NotAfter, ca.TrustID()),
+		},
+	} {
+		key, err := enroll.Key(c.keyOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.req.V, c.req.NatsKey = wire.Version, key.Public()
+		ask := func(holds string) wire.JoinReply {
+			t.Helper()
+			reply, err := rest.RenewAt(t.Context(), []string{c.addr}, worker.ClientTLS(c.server), func(challenge string) (wire.RenewRequest, error) {
+				req := c.req
+				req.Challenge, req.Holds = challenge, holds
+				var err error
+				req.Signature, err = c.prove(c.keyOf, enroll.ProofText(c.server, req))
+				return req, err
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			return reply
+		}
+		for range 2 {
+			if got := ask(c.holds); got.Chain != "" || got.BusJWT == "" || len(got.Link) == 0 || got.CA == "" {
+				t.Errorf("%s that holds what it needs is answered %+v", what, got)
+			}
+		}
+		if got := ask("another"); got.Chain == "" {
+			t.Errorf("%s that holds something else is answered %+v", what, got)
 		}
 	}
 }

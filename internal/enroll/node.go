@@ -83,9 +83,13 @@ func SaveJoined(dir string, r wire.JoinReply) error {
 // maxAddrs bounds the addresses of one server that are remembered.
 const maxAddrs = 16
 
-// Moved is what a renewal said, with the addresses that were known before behind
-// those that it names: whichever of them is right, it is among them.
+// Moved is what a renewal said, with the certificate of before if it has none, and
+// with the addresses that were known before behind those that it names: whichever
+// of them is right, it is among them.
 func Moved(before, now wire.JoinReply) wire.JoinReply {
+	if now.Chain == "" {
+		now.Chain, now.CA = before.Chain, before.CA
+	}
 	now.Link, now.API = union(now.Link, before.Link), union(now.API, before.API)
 	return now
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"time"
 
@@ -80,7 +81,8 @@ func (d *Desk) Check(req wire.RenewRequest) error {
 }
 
 // ProofText is what a node signs to renew at the server with a TLS name: all
-// that the request says, so that nothing of it can be used for another.
+// that the request claims, so that nothing of it can be used for another. What it
+// holds is no claim: the server only compares it.
 func ProofText(server string, req wire.RenewRequest) string {
 	return strings.Join([]string{"renew", server, req.Challenge, req.Name, pki.KeyHash(req.PublicKey), req.NatsKey, req.Version}, "\n")
 }
@@ -111,6 +113,23 @@ func (r Registered) MayRenew(req wire.RenewRequest, now time.Time) error {
 		return wire.Problemf(429, CodeTooSoon, "wait some seconds and try again", "the renewal is refused", "%s was certified a moment ago", r.What)
 	}
 	return nil
+}
+
+// keepLeast is how long a certificate must last to be kept by a node that asks
+// whether it may: half of the life of a worker's, the time to renew it.
+const keepLeast = pki.LeafTTL / 2
+
+// Keeps says whether what the node holds, as it says, is what it would be given:
+// its certificate, of those who vouch for it, see HeldID.
+func (r Registered) Keeps(req wire.RenewRequest, now time.Time, vouch ...string) bool {
+	return req.Holds != "" && req.Holds == HeldID(r.Expires, vouch...) && now.Before(r.Expires.Add(-keepLeast))
+}
+
+// HeldID names a certificate by what the tier above remembers of it: until when it
+// is valid, and who vouches for it.
+func HeldID(expires time.Time, vouch ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(vouch, "\n")))
+	return fmt.Sprintf("%d.%x", expires.Unix(), sum[:16])
 }
 
 // Gone is why a key does not count any more, as the tier keeps it that took it

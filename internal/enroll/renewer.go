@@ -31,6 +31,8 @@ const (
 type Held struct {
 	// Made, RenewAt (half of its life) and Expires of the certificate.
 	Made, RenewAt, Expires time.Time
+	// ID is its HeldID.
+	ID string
 }
 
 // Renewer keeps the certificate of a node valid: it asks the tier above for a
@@ -52,7 +54,8 @@ type Renewer struct {
 	API    func() []string
 	Server string
 	TLS    *tls.Config
-	// Take stores a new certificate and begins to use it.
+	// Take stores a new certificate and begins to use it. Without a chain in it
+	// the certificate stays, and all else of it is new.
 	Take func(wire.JoinReply) error
 	// Refused is told of a refusal that trying again will not change, once.
 	Refused func(*wire.Problem)
@@ -94,9 +97,8 @@ func (s *renewing) next(now, clock time.Time, h Held) way {
 		return notNow
 	}
 	expired := clock.After(h.Expires)
-	due := s.wanted || expired || !clock.Before(h.RenewAt) || clock.Before(h.Made.Add(-25*time.Hour))
 	switch {
-	case s.down.IsZero() && due:
+	case s.down.IsZero() && s.due(clock, h):
 		return byLink
 	case s.down.IsZero():
 		return notNow
@@ -104,6 +106,11 @@ func (s *renewing) next(now, clock time.Time, h Held) way {
 		return byAPI
 	}
 	return notNow
+}
+
+// due says whether another certificate is needed, whatever the link does.
+func (s *renewing) due(clock time.Time, h Held) bool {
+	return s.wanted || !clock.Before(h.RenewAt) || clock.After(h.Expires) || clock.Before(h.Made.Add(-25*time.Hour))
 }
 
 func (r *Renewer) init() { r.once.Do(func() { r.poke = make(chan struct{}, 1) }) }
@@ -170,25 +177,29 @@ func (r *Renewer) Run(ctx context.Context) {
 		case <-r.poke:
 		}
 		r.mu.Lock()
-		how := r.next(time.Now(), r.Clock.Now(), r.Held())
+		clock, held := r.Clock.Now(), r.Held()
+		how, due := r.next(time.Now(), clock, held), r.due(clock, held)
 		r.mu.Unlock()
 		if how == notNow {
 			continue
 		}
-		err := r.try(ctx, how)
+		holds := ""
+		if !due {
+			holds = held.ID
+		}
+		kept, err := r.try(ctx, how, holds)
 		if ctx.Err() != nil {
 			return
 		}
-		r.note(err)
+		r.note(kept, err)
 	}
 }
 
-// try asks once.
-func (r *Renewer) try(ctx context.Context, how way) error {
+// try asks once. holds is the certificate that may be kept, "" for none.
+func (r *Renewer) try(ctx context.Context, how way, holds string) (kept bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	var reply wire.JoinReply
-	var err error
 	if how == byLink {
 		reply, err = r.Link(ctx, r.Request)
 	} else {
@@ -198,29 +209,40 @@ func (r *Renewer) try(ctx context.Context, how way) error {
 		conf.GetClientCertificate, conf.Certificates = nil, nil
 		reply, err = rest.RenewAt(ctx, r.API(), conf, func(challenge string) (wire.RenewRequest, error) {
 			req := r.Request
-			req.Challenge = challenge
+			req.Challenge, req.Holds = challenge, holds
 			var err error
 			req.Signature, err = r.Prove(ProofText(r.Server, req))
 			return req, err
 		})
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := wire.CheckVersion("the answer to the renewal", reply.V); err != nil {
-		return err
+		return false, err
+	}
+	if kept = reply.Chain == ""; kept && holds == "" {
+		return false, errors.New("the answer to the renewal has no certificate")
 	}
 	if err := r.Take(reply); err != nil {
-		return fmt.Errorf("using the renewed certificate: %w", err)
+		return false, fmt.Errorf("using the renewed certificate: %w", err)
 	}
-	return nil
+	return kept, nil
 }
 
-// note remembers how an attempt ended, and says what is worth saying.
-func (r *Renewer) note(err error) {
+// note remembers how an attempt ended, and says what is worth saying. A tier that
+// sees no fault in us is asked again when any other attempt would be.
+func (r *Renewer) note(kept bool, err error) {
 	r.mu.Lock()
 	r.tried = time.Now()
 	before := r.final
+	if err == nil && kept {
+		r.refused, r.final = false, ""
+		r.failures++
+		r.mu.Unlock()
+		r.Log.Debug("the tier above answers, but not over the link; the certificate is not at fault")
+		return
+	}
 	if err == nil {
 		r.wanted, r.refused, r.failures, r.final = false, false, 0, ""
 		if !r.down.IsZero() {

@@ -3,8 +3,12 @@ package enroll
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +68,7 @@ func TestYearsOfRenewals(t *testing.T) {
 				if asked++; asked == 3 {
 					return wire.JoinReply{}, errors.New("lost") // once
 				}
-				return wire.JoinReply{V: wire.Version}, nil
+				return wire.JoinReply{V: wire.Version, Chain: "another"}, nil
 			},
 			Take: func(wire.JoinReply) error {
 				now := time.Now()
@@ -262,5 +266,76 @@ func TestContextFilesAreRenewed(t *testing.T) {
 	}
 	if got := ensure(); got != mine {
 		t.Errorf("replaced by %v", got)
+	}
+}
+
+// A node whose link is away, with a certificate that is not due, asks whether the
+// fault is its own: it keeps what it has if the tier above says so, and asks less
+// and less often.
+func TestDoubtKeepsTheCertificate(t *testing.T) {
+	expires := begin.Add(year)
+	held := Held{Made: begin, RenewAt: begin.Add(year / 2), Expires: expires, ID: HeldID(expires, "ca")}
+	reg := Registered{Expires: expires}
+	for name, c := range map[string]struct {
+		holds string
+		now   time.Time
+		vouch string
+		want  bool
+	}{
+		"the same":                  {held.ID, begin, "ca", true},
+		"it asks for another":       {"", begin, "ca", false},
+		"another was given since":   {HeldID(expires.Add(-time.Hour), "ca"), begin, "ca", false},
+		"others vouch for it now":   {held.ID, begin, "another ca", false},
+		"it is due, it may not see": {held.ID, begin.Add(year/2 + time.Hour), "ca", false},
+		"rubbish":                   {"rubbish", begin, "ca", false},
+	} {
+		if got := reg.Keeps(wire.RenewRequest{Holds: c.holds}, c.now, c.vouch); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+
+	var asked []string
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reply := any(wire.Challenge{Challenge: "c"})
+		if r.Method == http.MethodPost {
+			var req wire.RenewRequest
+			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+				t.Error(err)
+			}
+			asked = append(asked, req.Holds)
+			reply = wire.JoinReply{V: wire.Version, BusJWT: "new"}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(reply) // seen by the client
+	}))
+	defer server.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	var taken []wire.JoinReply
+	r := &Renewer{
+		Clock: pki.NewClock(t.TempDir(), func() time.Time { return begin }, func() time.Duration { return 0 }),
+		Held:  func() Held { return held }, Request: wire.RenewRequest{V: wire.Version},
+		Prove: func(string) ([]byte, error) { return nil, nil },
+		API:   func() []string { return []string{server.Listener.Addr().String()} }, TLS: &tls.Config{RootCAs: pool, ServerName: "example.com"},
+		Take: func(j wire.JoinReply) error { taken = append(taken, j); return nil },
+		Log:  slog.New(slog.DiscardHandler),
+	}
+	r.down = time.Now().Add(-time.Hour)
+	kept, err := r.try(t.Context(), byAPI, held.ID)
+	if err != nil || !kept || len(taken) != 1 || taken[0].BusJWT != "new" || len(asked) != 1 || asked[0] != held.ID {
+		t.Fatalf("kept %v, %v; taken %+v, asked with %q", kept, err, taken, asked)
+	}
+	for n, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause} {
+		r.note(kept, err)
+		if got := r.next(r.tried.Add(pause-time.Second), begin, held); got != notNow {
+			t.Errorf("after attempt %d it asks at once: %v", n+1, got)
+		}
+		if got := r.next(r.tried.Add(pause), begin, held); got != byAPI {
+			t.Errorf("after attempt %d it does not ask again: %v", n+1, got)
+		}
+	}
+	// Who needs a certificate and gets none has failed.
+	if _, err := r.try(t.Context(), byAPI, ""); err == nil || len(taken) != 1 {
+		t.Errorf("an answer without a certificate: %v, taken %d", err, len(taken))
 	}
 }

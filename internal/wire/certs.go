@@ -16,6 +16,10 @@ type RenewRequest struct {
 	PublicKey []byte `json:"public_key"`
 	NatsKey   string `json:"nats_key" maxLength:"100"`
 	Version   string `json:"version,omitempty" maxLength:"100"`
+	// Holds says what the node was certified with (enroll.HeldID), if it is not due
+	// and all that is asked is whether the fault is ours: where it is what would be
+	// given, the answer has no certificate.
+	Holds string `json:"holds,omitempty" maxLength:"100"`
 	// Challenge is what the server gave for this request, Signature is over it and
 	// the rest (package pki), by the registered key. Both only over HTTP.
 	Challenge string `json:"challenge,omitempty" maxLength:"200"`

@@ -241,7 +241,8 @@ type JoinRequest struct {
 type JoinReply struct {
 	V int `json:"v"`
 	// Chain is the PEM certificate chain of the node, CA the PEM of the root's
-	// certificate authority.
+	// certificate authority. Without a chain the node keeps what it has, see
+	// RenewRequest.Holds.
 	Chain string `json:"chain"`
 	CA    string `json:"ca"`
 	// BusJWT is the node's credential for the bus (used with its own key), Link
