@@ -179,6 +179,8 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 		return nil, errors.Join(err, removeGroup(group))
 	}
 	defer null.Close() //nolint:errcheck // nothing is written to it
+	// Read before it runs: a program can use up its memory before we look again.
+	oomBefore := group.OOMKills()
 	proc, err := spawn(ctx, path, s, stdio{in: null, out: out, err: out}, group)
 	if err != nil {
 		return nil, errors.Join(explain(err, path, s), removeGroup(group))
@@ -187,7 +189,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	if group != nil {
 		h.Cgroup = group.Path()
 	}
-	return newTask(s, h, proc, group), nil
+	return newTask(s, h, proc, group, oomBefore), nil
 }
 
 // Adopt implements runtime.Driver. Of a task that is gone it kills what is left
@@ -224,7 +226,7 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*
 	if err != nil {
 		return nil, fmt.Errorf("adopt %s: %w", s.ID, err)
 	}
-	t := newTask(s, h, proc, group)
+	t := newTask(s, h, proc, group, group.OOMKills())
 	t.sweepExecs(ctx, d.log)
 	return t, nil
 }

@@ -24,7 +24,8 @@ type task struct {
 	logDir  string
 	proc    *process
 	group   *cgroup.Group // nil without control groups
-	// oomBefore is the group's count of OOM kills when we began to watch.
+	// oomBefore is the group's count of OOM kills before the task ran, or before
+	// it was adopted.
 	oomBefore int64
 
 	killed atomic.Bool // by us, so a SIGKILL is not the kernel's
@@ -39,15 +40,11 @@ type task struct {
 	beside beside
 }
 
-func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
-	t := &task{
-		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, proc: p, group: g,
+func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group, oomBefore int64) *task {
+	return &task{
+		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, proc: p, group: g, oomBefore: oomBefore,
 		ended: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	if g != nil {
-		t.oomBefore = g.OOMKills()
-	}
-	return t
 }
 
 // watch waits for the end of the main process and records it.

@@ -264,8 +264,11 @@ func rmdir(paths []string) (errs []error) {
 }
 
 // OOMKills is how often the kernel killed a process of the group because the
-// group's memory was used up; 0 where that is not known.
+// group's memory was used up; 0 where that is not known, and without a group.
 func (g *Group) OOMKills() int64 {
+	if g == nil {
+		return 0
+	}
 	d, ok := g.with("memory")
 	if !ok {
 		return 0
