@@ -24,6 +24,7 @@ type dataPort struct {
 	served   atomic.Uint64
 	rejected atomic.Uint64 // handshake or preamble failed, or over a limit
 	refused  atomic.Uint64 // answered with another status than ok
+	traffic  traffic
 }
 
 // serve handles one connection.
@@ -64,7 +65,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		return
 	}
 	d.served.Add(1)
-	d.r.relay(ctx, conn, target)
+	d.r.relay(ctx, conn, target, &d.traffic)
 }
 
 // admit does the handshake and reads the preamble, both within pathTimeout.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,12 +37,14 @@ type gateway struct {
 	noEndpoint atomic.Uint64 // 503
 	failed     atomic.Uint64 // 502
 	rejected   atomic.Uint64 // connections over the limit
+	traffic    traffic
 }
 
 // exchange is what the steps of one request share; it travels in the context.
 type exchange struct {
 	hostTarget
 	endpoint *endpoint // that answers; nil before
+	status   int       // of the answer; 0 before
 }
 
 type exchangeKey struct{}
@@ -98,7 +101,11 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	t.service.requests.Add(1)
 	x := &exchange{hostTarget: t}
+	begin := time.Now()
 	defer func() {
+		if x.status != http.StatusSwitchingProtocols { // that is a connection from there on
+			t.service.answers.observe(req.Method, cmp.Or(x.status, statusClosed), time.Since(begin))
+		}
 		if x.endpoint != nil {
 			x.endpoint.active.Add(-1)
 			x.endpoint.settle()
@@ -133,9 +140,11 @@ func (g *gateway) fail(w http.ResponseWriter, req *http.Request, err error) {
 		return
 	}
 	x.service.failures.Add(1)
+	x.status = http.StatusBadGateway
 	g.r.log.Debug("request failed", "service", x.service.key, "port", x.port, "why", err)
 	if errors.Is(err, errNoEndpoint) {
 		g.noEndpoint.Add(1)
+		x.status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 		problem(w, wire.Problemf(http.StatusServiceUnavailable, "no-endpoint",
 			"try again in a moment; \"verge describe application/"+x.service.app+"\" says what is missing",
@@ -185,7 +194,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.g.conns.take() {
-			return &heldConn{Conn: c, release: l.g.conns.give}, nil
+			return &heldConn{Conn: &countedConn{Conn: c, traffic: &l.g.traffic}, release: l.g.conns.give}, nil
 		}
 		l.g.rejected.Add(1)
 		cut(c)

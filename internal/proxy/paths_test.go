@@ -218,7 +218,7 @@ func TestHalfClosedRelaysEnd(t *testing.T) {
 		start := time.Now()
 		go func() {
 			defer close(ended)
-			relay(clientHere, instanceHere)
+			relay(clientHere, instanceHere, new(traffic))
 		}()
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()

@@ -36,8 +36,8 @@ const halfClosedIdle = 10 * time.Minute
 // end of stream is passed on as a half-close; what is silent for halfClosedIdle
 // after one is cut. Where reading breaks, the other side is cut off in a way that
 // it can tell from an end. It reports whether upstream broke by itself before a
-// byte came from it.
-func relay(client, upstream net.Conn) (broken bool) {
+// byte came from it. The bytes are counted in t.
+func relay(client, upstream net.Conn, t *traffic) (broken bool) {
 	var (
 		first    sync.Once   // who was it that broke?
 		answered atomic.Bool // a byte came from upstream
@@ -50,7 +50,7 @@ func relay(client, upstream net.Conn) (broken bool) {
 		cut(upstream)
 	}
 	wg.Go(func() {
-		switch err := pump(upstream, client, nil, &half); {
+		switch err := pump(upstream, client, nil, &half, &t.received); {
 		case errors.Is(err, errRead):
 			first.Do(func() {})
 			abort()
@@ -58,7 +58,7 @@ func relay(client, upstream net.Conn) (broken bool) {
 			refused.Store(true)
 		}
 	})
-	err := pump(client, upstream, &answered, &half)
+	err := pump(client, upstream, &answered, &half, &t.sent)
 	if errors.Is(err, errRead) {
 		first.Do(func() { broken = !answered.Load() })
 		abort()
@@ -84,7 +84,7 @@ var (
 // errWrite: which side broke is all that the caller decides on. An errWrite
 // ends only this direction: what dst sent before it went away is still to be
 // delivered by the other one, which meets the end of dst by itself.
-func pump(dst, src net.Conn, got, half *atomic.Bool) error {
+func pump(dst, src net.Conn, got, half *atomic.Bool, count *atomic.Uint64) error {
 	small := smallBuffers.Get().(*[smallBuffer]byte)
 	defer smallBuffers.Put(small)
 	for {
@@ -97,12 +97,14 @@ func pump(dst, src net.Conn, got, half *atomic.Bool) error {
 			got = nil
 		}
 		if m > 0 {
-			if _, err := dst.Write(small[:m]); err != nil {
+			n, err := dst.Write(small[:m])
+			count.Add(uint64(n))
+			if err != nil {
 				return errWrite
 			}
 		}
 		if rerr == nil && m == len(small) {
-			rerr = burst(dst, src)
+			rerr = burst(dst, src, count)
 		}
 		switch {
 		case rerr == nil:
@@ -130,11 +132,12 @@ func bound(dst, src net.Conn) {
 
 // burst copies as long as much comes at a time. Its error is io.EOF at the end
 // of src, errWrite, or any other where src broke.
-func burst(dst, src net.Conn) error {
+func burst(dst, src net.Conn, count *atomic.Uint64) error {
 	d, ok1 := dst.(*net.TCPConn)
 	s, ok2 := src.(*net.TCPConn)
 	if ok1 && ok2 {
 		n, err := io.CopyN(d, s, spliceBurst)
+		count.Add(uint64(n))
 		if err == nil || errors.Is(err, io.EOF) {
 			return err
 		}
@@ -148,7 +151,9 @@ func burst(dst, src net.Conn) error {
 	for {
 		m, rerr := src.Read(large[:])
 		if m > 0 {
-			if _, err := dst.Write(large[:m]); err != nil {
+			n, err := dst.Write(large[:m])
+			count.Add(uint64(n))
+			if err != nil {
 				return errWrite
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
@@ -368,7 +369,9 @@ func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn
 		return
 	}
 	s.connections.Add(1)
+	begin := time.Now()
 	upstream, release, e, err := r.open(ctx, s, k.port)
+	s.connects.observe(time.Since(begin))
 	if err != nil {
 		s.failures.Add(1)
 		r.log.Debug("connection refused", "service", s.key, "port", k.port, "why", err)
@@ -378,20 +381,20 @@ func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn
 	defer release()
 	e.active.Add(1)
 	defer e.active.Add(-1)
-	if r.relay(ctx, client, upstream) {
+	if r.relay(ctx, client, upstream, &s.traffic) {
 		e.failures.Add(1)
 		r.eject(e, "connection was reset before an answer")
 	}
 }
 
 // relay is relay until ctx ends.
-func (r *Router) relay(ctx context.Context, client, upstream net.Conn) (broken bool) {
+func (r *Router) relay(ctx context.Context, client, upstream net.Conn, t *traffic) (broken bool) {
 	stop := context.AfterFunc(ctx, func() {
 		cut(client)
 		cut(upstream)
 	})
 	defer stop()
-	return relay(client, upstream) && ctx.Err() == nil
+	return relay(client, upstream, t) && ctx.Err() == nil
 }
 
 // serveData accepts streams from other workers.

@@ -22,6 +22,9 @@ type service struct {
 	connections atomic.Uint64 // of clients, by entries
 	requests    atomic.Uint64 // of clients, by the gateway
 	failures    atomic.Uint64 // of both, to which no endpoint could be given
+	connects    histogram     // how long each of the connections took to open, or to fail
+	traffic     traffic       // of those connections
+	answers     answers       // to the requests
 
 	mu     sync.Mutex // guards below; nothing is called with it that blocks
 	policy route.Policy

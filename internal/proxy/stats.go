@@ -15,6 +15,10 @@ type Stats struct {
 	NoRoute uint64
 	// EntryConns are the connections of all entries that are open now.
 	EntryConns int
+	// Handshakes with other workers that are under way.
+	Handshakes int
+	// Waiting are requests that wait for the head of an answer from another worker.
+	Waiting int
 }
 
 // ServiceStats counts what one service was asked for on this worker.
@@ -24,6 +28,18 @@ type ServiceStats struct {
 	Requests     uint64 // of clients, by the gateway
 	Failures     uint64 // of both, that no endpoint took
 	Endpoints    []EndpointStats
+	Connects     Histogram // how long the connections took to open, or to fail
+	Traffic      Traffic   // of the connections
+	Answers      []AnswerStats
+}
+
+// AnswerStats are the durations of requests by how they were answered.
+type AnswerStats struct {
+	// Method is "_OTHER" for one that is not a standard's. It is "" and Status 0
+	// for all ways to answer together that are beyond the bound.
+	Method string
+	Status int // 499: the client left before
+	Histogram
 }
 
 // EndpointState is how a router sees an endpoint.
@@ -56,6 +72,7 @@ type DataStats struct {
 	Refused  uint64 // answered with the reason why not
 	Rejected uint64 // cut off: handshake, preamble, or limit
 	Open     int    // now
+	Traffic  Traffic
 }
 
 // GatewayStats counts the requests of users.
@@ -66,6 +83,7 @@ type GatewayStats struct {
 	Failed      uint64 // answered 502
 	Rejected    uint64 // connections beyond the limit
 	Open        int    // connections now
+	Traffic     Traffic
 }
 
 // Stats returns the counters. Its cost grows with the number of endpoints.
@@ -74,17 +92,19 @@ func (r *Router) Stats() Stats {
 	st := Stats{
 		Data: DataStats{
 			Accepted: d.accepted.Load(), Served: d.served.Load(), Refused: d.refused.Load(),
-			Rejected: d.rejected.Load(), Open: int(d.conns.n.Load()),
+			Rejected: d.rejected.Load(), Open: int(d.conns.n.Load()), Traffic: d.traffic.read(),
 		},
 		Gateway: GatewayStats{
 			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), NoEndpoint: g.noEndpoint.Load(),
-			Failed: g.failed.Load(), Rejected: g.rejected.Load(), Open: int(g.conns.n.Load()),
+			Failed: g.failed.Load(), Rejected: g.rejected.Load(), Open: int(g.conns.n.Load()), Traffic: g.traffic.read(),
 		},
 		NoRoute:    r.noRoute.Load(),
 		EntryConns: int(r.entries.conns.n.Load()),
+		Handshakes: len(d.handshakes),
 	}
 	for _, s := range r.table.Load().services {
 		st.Services = append(st.Services, s.stats())
+		st.Waiting += s.waiting()
 	}
 	slices.SortFunc(st.Services, func(a, b ServiceStats) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service))
@@ -99,6 +119,7 @@ func (s *service) stats() ServiceStats {
 		App: s.app, Service: s.name,
 		Connections: s.connections.Load(), Requests: s.requests.Load(), Failures: s.failures.Load(),
 		Endpoints: make([]EndpointStats, 0, len(s.endpoints)),
+		Connects:  s.connects.read(), Traffic: s.traffic.read(), Answers: s.answers.read(),
 	}
 	for i, e := range s.endpoints {
 		es := EndpointStats{
@@ -123,6 +144,31 @@ func (s *service) stats() ServiceStats {
 	}
 	slices.SortFunc(out.Endpoints, func(a, b EndpointStats) int {
 		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
+	})
+	return out
+}
+
+// waiting counts the requests that wait for the service's endpoints.
+func (s *service) waiting() (n int) {
+	for _, e := range s.all() {
+		e.mu.Lock()
+		n += len(e.waiting)
+		e.mu.Unlock()
+	}
+	return n
+}
+
+func (a *answers) read() []AnswerStats {
+	by := a.by.Load()
+	if by == nil {
+		return nil
+	}
+	out := make([]AnswerStats, 0, len(*by))
+	for k, h := range *by {
+		out = append(out, AnswerStats{Method: k.method, Status: k.status, Histogram: h.read()})
+	}
+	slices.SortFunc(out, func(x, y AnswerStats) int {
+		return cmp.Or(cmp.Compare(x.Method, y.Method), cmp.Compare(x.Status, y.Status))
 	})
 	return out
 }

@@ -48,7 +48,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			e.requests.Add(1)
 			e.active.Add(1)
-			x.endpoint = e
+			x.endpoint, x.status = e, res.StatusCode
 			return res, nil
 		}
 		if req.Context().Err() != nil || body.failed() {

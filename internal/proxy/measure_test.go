@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Each span of time is in the first bucket whose bound it does not exceed.
+func TestHistogram(t *testing.T) {
+	var h histogram
+	for _, d := range []time.Duration{0, 5 * time.Millisecond, 6 * time.Millisecond, 10 * time.Second, time.Minute} {
+		h.observe(d)
+	}
+	got := h.read()
+	if got.Counts[0] != 2 || got.Counts[1] != 1 || got.Counts[len(Bounds)-1] != 1 || got.Counts[len(Bounds)] != 1 || got.Sum != time.Minute+10*time.Second+11*time.Millisecond {
+		t.Errorf("%+v", got)
+	}
+	if buckets != len(Bounds)+1 {
+		t.Errorf("%d buckets for %d bounds", buckets, len(Bounds))
+	}
+}
+
+// What clients and programs make of methods and statuses is bounded.
+func TestAnswersAreBounded(t *testing.T) {
+	var a answers
+	for i := range 3 * maxAnswers {
+		a.observe("BREW"+strconv.Itoa(i), 200+i, time.Millisecond)
+	}
+	a.observe("GET", 200, time.Millisecond)
+	got := a.read()
+	if len(got) != maxAnswers+1 || got[0].Method != "" || got[0].Status != 0 {
+		t.Fatalf("%d kinds, first %+v", len(got), got[0])
+	}
+	var all uint64
+	for _, x := range got {
+		if x.Method != "_OTHER" && x.Method != "" {
+			t.Errorf("method %q", x.Method)
+		}
+		all += x.Counts[0]
+	}
+	if all != 3*maxAnswers+1 {
+		t.Errorf("%d of %d are counted", all, 3*maxAnswers+1)
+	}
+}
+
+// Bytes of a connection are counted at the router that it was opened at, and at the
+// one that has the instance, small pieces and large ones.
+func TestTrafficIsCounted(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	b.addGreeter(t, "app.web.0")
+	a.SetRoutes([]wire.Route{webRoute(b.endpoint("app.web.0"))})
+	c, _, err := greetFrom(a.addr(t, "tcp"))
+	must(t, err)
+	sent := bytes.Repeat([]byte("x"), 300_000)
+	done := make(chan error, 1)
+	go func() { _, err := c.Write(sent); done <- err }()
+	_, err = io.ReadFull(c, make([]byte, len(sent)))
+	must(t, err)
+	must(t, <-done)
+	must(t, c.Close())
+	const greeting = uint64(len("app.web.0\n"))
+	want := Traffic{Received: uint64(len(sent)), Sent: uint64(len(sent)) + greeting}
+	eventually(t, "all bytes are counted", func() bool {
+		st, far := a.Stats(), b.Stats()
+		return st.Services[0].Traffic == want && far.Data.Traffic == want
+	})
+	if h := a.Stats().Services[0].Connects; h.Counts[0]+h.Counts[1]+h.Counts[2]+h.Counts[3]+h.Counts[4]+h.Counts[5]+h.Counts[6]+h.Counts[7]+h.Counts[8]+h.Counts[9] != 1 || h.Sum <= 0 {
+		t.Errorf("one connection took %+v", h)
+	}
+}
+
+// Requests are counted by service, method and status; those whose client left
+// before an answer as what they are.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := newWorker(t, ca, "a", nil)
+	arrived := make(chan struct{})
+	a.addHTTP(t, "app.web.0", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/slow":
+			close(arrived)
+			<-req.Context().Done()
+		case "/bad":
+			w.WriteHeader(http.StatusTeapot)
+		default:
+			_, _ = io.WriteString(w, "ok")
+		}
+	}))
+	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
+	c := client(t)
+	for _, path := range []string{"/", "/", "/bad"} {
+		fetch(t, c, a.request(t, "GET", host, path, nil))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-arrived; cancel() }()
+	if res, err := c.Do(a.request(t, "POST", host, "/slow", nil).WithContext(ctx)); err == nil {
+		_ = res.Body.Close()
+		t.Error("a request that was given up was answered")
+	}
+	a.engine.set("app.web.0", "", ErrDraining)
+	fetch(t, c, a.request(t, "GET", host, "/", nil))
+	want := map[string]uint64{"GET 200": 2, "GET 418": 1, "POST 499": 1, "GET 503": 1}
+	eventually(t, "all requests are counted", func() bool {
+		got := 0
+		for _, x := range a.Stats().Services[0].Answers {
+			var n uint64
+			for _, k := range x.Counts {
+				n += k
+			}
+			if want[x.Method+" "+strconv.Itoa(x.Status)] != n {
+				return false
+			}
+			got++
+		}
+		return got == len(want)
+	})
+	if tr := a.Stats().Gateway.Traffic; tr.Received == 0 || tr.Sent == 0 {
+		t.Errorf("the gateway's traffic is %+v", tr)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	var a answers
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			a.observe(http.MethodGet, 200, 3*time.Millisecond)
+		}
+	})
+}
