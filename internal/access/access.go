@@ -22,6 +22,8 @@ type Who struct {
 	Name string
 	// Admin may do everything here.
 	Admin bool
+	// Monitor may read figures: a program that collects them.
+	Monitor bool
 	// Namespaces and Clusters are the roles, by name. A developer is a viewer too.
 	Namespaces map[string]Role
 	Clusters   map[string]Role
@@ -52,7 +54,7 @@ const (
 	Operate Verb = "operate"
 	// Admit makes tokens for workers of a cluster.
 	Admit Verb = "admit"
-	// Measure reads figures of the whole, which name what is in it.
+	// Measure reads figures of the whole, or of a worker, which name what is in it.
 	Measure Verb = "measure"
 	// Audit reads the audit log.
 	Audit Verb = "audit"
@@ -163,6 +165,8 @@ func May(w Who, v Verb, o Object) error {
 	case !known, v == Manage, o.Kind == User:
 		d.Hidden = belongs && !inNamespace && !operates
 		return d
+	case w.Monitor && v == Measure && (o.Kind == System || o.Kind == Worker):
+		return nil
 	case operates && (t.read || o.Namespace == "" || o.Site):
 		return nil
 	case ofNamespace(v) && (role == Developer || (role == Viewer && t.read)):
@@ -189,6 +193,9 @@ func needs(v Verb, read bool, o Object) string {
 		}
 		if o.Cluster != "" && (read || o.Namespace == "" || o.Site) {
 			roles = append(roles, fmt.Sprintf("%s of cluster %s", Operator, o.Cluster))
+		}
+		if v == Measure && (o.Kind == System || o.Kind == Worker) {
+			roles = append(roles, "monitor")
 		}
 	}
 	return strings.Join(append(roles, "an administrator"), " or ")

@@ -11,6 +11,7 @@ var (
 	admin    = Who{Name: "admin/ann", Admin: true}
 	dev      = Who{Name: "user/dev", Namespaces: map[string]Role{"shop": Developer}}
 	viewer   = Who{Name: "user/viewer", Namespaces: map[string]Role{"shop": Viewer}}
+	monitor  = Who{Name: "user/prom", Monitor: true}
 	operator = Who{Name: "user/op", Clusters: map[string]Role{"edge": Operator}}
 
 	shopApp  = Object{Kind: Application, Name: "web", Namespace: "shop"}
@@ -70,6 +71,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"operator, an application at the root", operator, shopApp, nil, true},
 		{"operator, system", operator, system, nil, false},
 		{"operator, people at the site", operator, person, nil, false},
+		{"monitor, system", monitor, system, []Verb{Measure}, false},
+		{"monitor, worker", monitor, worker, []Verb{Measure}, true},
+		{"monitor, application", monitor, shopApp, nil, true},
+		{"monitor, cluster", monitor, edge, nil, true},
 		{"nobody, application", Who{}, shopApp, nil, true},
 		{"nobody, system", Who{}, system, nil, false},
 		// A namespace or cluster without a name must not match a role without one.
@@ -114,6 +119,7 @@ func TestReasons(t *testing.T) {
 		{May(operator, Exec, inEdge), "user/op may not do that: running a command in instance/web.a.0 needs developer of namespace shop or an administrator"},
 		{May(dev, Manage, system), "user/dev may not do that: managing the system needs an administrator"},
 		{May(viewer, Exec, atSite), "user/viewer may not do that: running a command in instance/web.a.0 needs developer of namespace shop or operator of cluster edge or an administrator"},
+		{May(dev, Measure, system), "user/dev may not do that: reading the metrics of the system needs monitor or an administrator"},
 		{May(dev, Delete, bankApp), "there is no such application: vault"},
 	} {
 		if c.err == nil || c.err.Error() != c.want {

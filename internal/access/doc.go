@@ -11,6 +11,8 @@
 //   - An operator may do everything with one cluster and its workers. What runs in
 //     it an operator may read at the root; at the cluster's own interface an
 //     operator may also change it, so that a site can be run without its root.
+//   - A monitor may read the figures of the root or cluster and of its workers, and
+//     nothing else.
 //
 // Promises:
 //

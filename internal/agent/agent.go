@@ -110,6 +110,7 @@ type Agent struct {
 	seq      uint64          // of what was heard of the engine last
 	said     wire.WorkerInfo // what the cluster heard last
 	features []string        // of the kernel, as they were at the start
+	link     link
 }
 
 // Run joins the cluster if that has not happened yet, and works until ctx is
@@ -470,9 +471,10 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
 		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Farewell: true, Log: a.log,
-		Renew: renewer.Want,
+		Renew: renewer.Want, OnAck: a.acked,
 		OnReply: func(err error) {
 			renewer.Exchanged(err)
+			a.answered(err)
 			if known && answers == (err == nil) {
 				return
 			}
@@ -565,6 +567,8 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 		return a.hands.Logs(ctx, q.Instance, q.Offset, min(max(q.Max, 1), most), time.Duration(q.WaitMs)*time.Millisecond)
 	case "entries":
 		return a.hands.Entries(ctx)
+	case wire.AskMetrics:
+		return a.metrics(ctx)
 	case "exec":
 		if q.Exec == nil {
 			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -99,6 +100,15 @@ func (f *fakeHands) Logs(context.Context, string, int64, int, time.Duration) (wi
 
 func (f *fakeHands) Entries(context.Context) ([]wire.EntryView, error) {
 	return []wire.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
+}
+
+func (f *fakeHands) Metrics(context.Context) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return nil, errors.New("connection refused")
+	}
+	return obs.Page("engine", []obs.Sample{{Name: "verge_worker_starts_total", Help: "x", Counter: true, Value: 3}})
 }
 
 func (f *fakeHands) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {

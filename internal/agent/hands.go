@@ -27,6 +27,8 @@ type Hands interface {
 	Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
 	// Entries are the addresses at which services are reached on this worker.
 	Entries(ctx context.Context) ([]wire.EntryView, error)
+	// Metrics are the engine's figures, as obs.Page writes them.
+	Metrics(ctx context.Context) ([]byte, error)
 	// Exec takes one step of a session.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
@@ -84,6 +86,11 @@ func (r *Remote) Entries(ctx context.Context) (list []wire.EntryView, err error)
 	return list, err
 }
 
+// Metrics implements Hands.
+func (r *Remote) Metrics(ctx context.Context) ([]byte, error) {
+	return r.raw(ctx, http.MethodGet, "/v1/metrics", nil)
+}
+
 // Exec implements Hands.
 func (r *Remote) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
 	b, err := json.Marshal(q)
@@ -99,33 +106,39 @@ func (r *Remote) Shutdown(ctx context.Context) error {
 	return r.do(ctx, http.MethodPost, "/v1/shutdown", nil, nil)
 }
 
+// do asks the engine and decodes its answer into out, where that is not nil.
 func (r *Remote) do(ctx context.Context, method, path string, body []byte, out any) error {
+	data, err := r.raw(ctx, method, path, body)
+	if err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("decoding the engine's answer to %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r *Remote) raw(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := r.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("the engine does not answer: %w", err)
+		return nil, fmt.Errorf("the engine does not answer: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return fmt.Errorf("reading the engine's answer: %w", err)
+		return nil, fmt.Errorf("reading the engine's answer: %w", err)
 	}
 	if resp.StatusCode >= 300 {
 		var p wire.Problem
 		if json.Unmarshal(data, &p) == nil && p.Title != "" {
 			p.Status = resp.StatusCode
-			return &p
+			return nil, &p
 		}
-		return fmt.Errorf("the engine refused %s: %s", req.URL.Path, bytes.TrimSpace(data[:min(len(data), 500)]))
+		return nil, fmt.Errorf("the engine refused %s: %s", req.URL.Path, bytes.TrimSpace(data[:min(len(data), 500)]))
 	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("decoding the engine's answer to %s: %w", req.URL.Path, err)
-	}
-	return nil
+	return data, nil
 }

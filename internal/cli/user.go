@@ -18,12 +18,13 @@ const maxUserTTL = 366 * 24 * time.Hour
 
 // roleFlags are the roles of a command line.
 type roleFlags struct {
-	admin                       bool
+	admin, monitor              bool
 	developer, viewer, operator []string
 }
 
 func (f *roleFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.admin, "admin", false, "administrator: may do everything")
+	cmd.Flags().BoolVar(&f.monitor, "monitor", false, "monitor: may read metrics, for programs that collect them")
 	cmd.Flags().StringSliceVar(&f.developer, "developer", nil, "developer of these namespaces: may change all that is in them")
 	cmd.Flags().StringSliceVar(&f.viewer, "viewer", nil, "viewer of these namespaces: may read")
 	cmd.Flags().StringSliceVar(&f.operator, "operator", nil, "operator of these clusters")
@@ -31,7 +32,7 @@ func (f *roleFlags) add(cmd *cobra.Command) {
 
 // roles of the flags; there must be one.
 func (f *roleFlags) roles(cmd *cobra.Command) (wire.Roles, error) {
-	r := wire.Roles{Admin: f.admin}
+	r := wire.Roles{Admin: f.admin, Monitor: f.monitor}
 	put := func(m *map[string]string, names []string, role string) error {
 		for _, n := range names {
 			if (*m)[n] != "" {
@@ -47,8 +48,8 @@ func (f *roleFlags) roles(cmd *cobra.Command) (wire.Roles, error) {
 	if err := errors.Join(put(&r.Namespaces, f.developer, "developer"), put(&r.Namespaces, f.viewer, "viewer"), put(&r.Clusters, f.operator, "operator")); err != nil {
 		return r, err
 	}
-	if !r.Admin && len(r.Namespaces)+len(r.Clusters) == 0 {
-		return r, usageError(cmd, "give a role: --admin, --developer NAMESPACE, --viewer NAMESPACE or --operator CLUSTER")
+	if !r.Admin && !r.Monitor && len(r.Namespaces)+len(r.Clusters) == 0 {
+		return r, usageError(cmd, "give a role: --admin, --developer NAMESPACE, --viewer NAMESPACE, --operator CLUSTER or --monitor")
 	}
 	return r, nil
 }
@@ -96,7 +97,7 @@ func (a *app) userCreateCommand() *cobra.Command {
 	var f roleFlags
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "create NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER…", Short: "Make a user, and print its context file", Args: oneArg("NAME"),
+		Use: "create NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: "Make a user, and print its context file", Args: oneArg("NAME"),
 		Long: `Make a user, and print its context file with its token. That is shown once: only
 a hash of it is kept. Send the file to whom it is for over a way that others
 cannot read.`,
@@ -174,6 +175,9 @@ func (a *app) printUser(r wire.UserReply) error {
 // rolesOf writes roles in words: "developer of bank,shop; operator of edge".
 func rolesOf(r wire.Roles) string {
 	var parts []string
+	if r.Monitor {
+		parts = append(parts, "monitor")
+	}
 	if r.Admin {
 		parts = append(parts, "admin")
 	}
@@ -260,7 +264,7 @@ func (a *app) userDescribeCommand() *cobra.Command {
 func (a *app) userRolesCommand(verb, short string, do func(*rest.Client, context.Context, string, wire.Roles) (wire.UserView, error)) *cobra.Command {
 	var f roleFlags
 	cmd := &cobra.Command{
-		Use: verb + " NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER…", Short: short, Args: oneArg("NAME"),
+		Use: verb + " NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: short, Args: oneArg("NAME"),
 		Example: "  verge user " + verb + " bob --developer shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			roles, err := f.roles(cmd)

@@ -7,6 +7,11 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 )
 
+// allSamples are samples, and those of what the process itself is known by.
+func (c *Cluster) allSamples() []obs.Sample {
+	return append(c.samples(), obs.Expires("cluster", c.id.Leaf().NotAfter), obs.Expires("authority", c.ca.Cert().NotAfter))
+}
+
 // samples are the cluster's figures at this moment. Their number does not grow
 // with its workers or instances: those of a worker are asked for one by one.
 func (c *core) samples() []obs.Sample {

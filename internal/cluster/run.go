@@ -233,7 +233,7 @@ func opaque(secret, worker string) string {
 func (c *Cluster) serveAPI() (err error) {
 	c.api, err = rest.New(rest.Options{
 		Addr: c.opts.APIAddr, TLS: c.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{c},
-		Log: c.log, Version: obs.Version(), Metrics: obs.NewMetrics("cluster", c.samples),
+		Log: c.log, Version: obs.Version(), Metrics: obs.NewMetrics("cluster", c.allSamples),
 		Notice: func(cs tls.ConnectionState) string {
 			return enroll.Notice(cs, c.ca.NextPin(), c.ContextFile()+" of the cluster", c.clock.Now())
 		},

@@ -239,6 +239,8 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.workers(), nil
 	case "entries":
 		return c.entries(ctx, q.Worker)
+	case wire.AskMetrics:
+		return c.workerPage(ctx, q.Worker)
 	case "exec":
 		if q.Exec == nil {
 			break

@@ -59,6 +59,7 @@ func (h *idleHands) Logs(context.Context, string, int64, int, time.Duration) (wi
 	return wire.LogChunk{}, errors.New("none")
 }
 func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
+func (h *idleHands) Metrics(context.Context) ([]byte, error)           { return nil, errors.New("none") }
 func (h *idleHands) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
 	return wire.ExecAnswer{}, errors.New("none")
 }
@@ -72,6 +73,7 @@ type tiers struct {
 	cluster *cluster.Cluster
 	log     *slog.Logger
 	api     string // of the cluster; the same after a restart, as it would be
+	details bool   // the cluster shares them
 }
 
 func (s *tiers) path(parts ...string) string {
@@ -96,7 +98,7 @@ func (s *tiers) startCluster(token string) {
 	}
 	c, err := cluster.Start(s.t.Context(), cluster.Options{
 		Dir: s.path("edge"), Name: "edge", TokenFile: "-", Stdin: strings.NewReader(token), Root: s.root.Link(),
-		LinkAddr: loopback, APIAddr: s.api, Lambda: time.Second, Log: s.log, Clock: s.now.clock(s.path("edge")),
+		LinkAddr: loopback, APIAddr: s.api, Lambda: time.Second, Details: s.details, Log: s.log, Clock: s.now.clock(s.path("edge")),
 	})
 	if err != nil {
 		s.t.Fatal(err)

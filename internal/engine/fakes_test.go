@@ -259,7 +259,8 @@ func (r *fakeRouter) Entries() []proxy.Entry {
 	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"}, {App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
 }
 
-func (r *fakeRouter) PeersChanged() {}
+func (r *fakeRouter) PeersChanged()      {}
+func (r *fakeRouter) Stats() proxy.Stats { return proxy.Stats{} }
 
 func (r *fakeRouter) SetRoutes(routes []wire.Route) {
 	r.mu.Lock()

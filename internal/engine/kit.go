@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -36,6 +37,8 @@ type router interface {
 	WaitIdle(ctx context.Context, id wire.InstanceID) error
 	DataAddr() string
 	GatewayAddr() string
+	// Stats are counters since the router was made, and what is open now.
+	Stats() proxy.Stats
 }
 
 // sweeper ends what a dead engine may have started without noting it.
@@ -71,6 +74,8 @@ type kit struct {
 	restart  rule
 	// commands holds one for each check by command that is being made.
 	commands chan struct{}
+	// starts and lost count the starts of programs, and those that failed.
+	starts, lost atomic.Uint64
 
 	// released is called, without any lock, when an instance gave back its
 	// reservation.

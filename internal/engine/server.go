@@ -61,6 +61,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/state", e.getState)
 	mux.HandleFunc("GET /v1/logs", e.getLogs)
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
+	mux.HandleFunc("GET /v1/metrics", e.getMetrics)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux

@@ -69,6 +69,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		if err == nil {
 			in.rec.Started = time.Now()
 			in.since = in.rec.Started
+			in.kit.starts.Add(1)
 			in.log.Info("started", "pid", task.Handle().PID, "attempt", spec.Attempt)
 			in.took(task)
 			return
@@ -80,6 +81,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 			return
 		}
 	}
+	in.kit.lost.Add(1)
 	in.failed(err)
 }
 

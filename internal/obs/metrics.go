@@ -1,6 +1,7 @@
 package obs
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strconv"
@@ -29,10 +30,21 @@ type Sample struct {
 	Counter    bool
 	Labels     [][2]string // name and value; bounded in number by what the role owns
 	Value      float64
+	// Histogram, where it is one; Counter and Value mean nothing then.
+	Histogram *Histogram
 }
 
-// httpBuckets are those that OpenTelemetry advises for request durations.
-var httpBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
+// Histogram is a distribution over the buckets of Bounds.
+type Histogram struct {
+	// Counts of each bucket alone, and of what is above the last bound.
+	Counts []uint64
+	// Sum of all that was observed.
+	Sum float64
+}
+
+// Bounds are the upper ends of the buckets that OpenTelemetry advises for the
+// durations of requests, in seconds.
+var Bounds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 
 // NewMetrics makes the metrics of a role ("root", "cluster"). samples is called at
 // each scrape, by one goroutine at a time; it may be nil.
@@ -40,9 +52,17 @@ func NewMetrics(role string, samples func() []Sample) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	// OpenTelemetry's http.server.request.duration, as Prometheus writes it.
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "http_server_request_duration_seconds", Help: "Duration of requests to the HTTP interface, without those that wait for news.", Buckets: httpBuckets,
+		Name: "http_server_request_duration_seconds", Help: "Duration of requests to the HTTP interface, without those that wait for news.", Buckets: Bounds,
 	}, []string{"http_request_method", "http_route", "http_response_status_code"})
-	m.registry.MustRegister(m.requests,
+	m.registry.MustRegister(m.requests)
+	registerProcess(m.registry, role, samples)
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return m
+}
+
+// registerProcess adds the figures of this process, and samples (which may be nil).
+func registerProcess(to prometheus.Registerer, role string, samples func() []Sample) {
+	to.MustRegister(
 		collectors.NewGoCollector(collectors.WithGoCollectorMemStatsMetricsDisabled()),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		sampler(func() []Sample {
@@ -57,8 +77,6 @@ func NewMetrics(role string, samples func() []Sample) *Metrics {
 			}
 			return out
 		}))
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-	return m
 }
 
 // ServeHTTP answers a scrape.
@@ -102,12 +120,34 @@ func (s sampler) Collect(ch chan<- prometheus.Metric) {
 			kind = prometheus.CounterValue
 		}
 		desc := prometheus.NewDesc(v.Name, v.Help, names, nil)
-		metric, err := prometheus.NewConstMetric(desc, kind, v.Value, values...)
+		var metric prometheus.Metric
+		var err error
+		if v.Histogram != nil {
+			metric, err = v.Histogram.metric(desc, values)
+		} else {
+			metric, err = prometheus.NewConstMetric(desc, kind, v.Value, values...)
+		}
 		if err != nil {
 			metric = prometheus.NewInvalidMetric(desc, err)
 		}
 		ch <- metric
 	}
+}
+
+// metric is the histogram as Prometheus counts: each bucket with all below it.
+func (h *Histogram) metric(desc *prometheus.Desc, values []string) (prometheus.Metric, error) {
+	if len(h.Counts) != len(Bounds)+1 {
+		return nil, fmt.Errorf("a histogram of %d buckets, not %d", len(h.Counts), len(Bounds)+1)
+	}
+	var all uint64
+	buckets := make(map[float64]uint64, len(Bounds))
+	for i, n := range h.Counts {
+		all += n
+		if i < len(Bounds) {
+			buckets[Bounds[i]] = all
+		}
+	}
+	return prometheus.NewConstHistogram(desc, all, h.Sum, buckets, values...)
 }
 
 // diskWritten is what the kernel says that this process has caused to be written.
@@ -123,6 +163,11 @@ func diskWritten() (float64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Expires is until when a certificate is good.
+func Expires(of string, at time.Time) Sample {
+	return Sample{Name: "verge_certificate_expiry_timestamp_seconds", Help: "When a certificate ends, unless it is renewed before.", Labels: [][2]string{{"certificate", of}}, Value: float64(at.Unix())}
 }
 
 // Bool is 1 or 0.

@@ -89,7 +89,7 @@ func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal,
 
 // whoOf is what a user may do.
 func whoOf(u *wire.User) access.Who {
-	w := access.Who{Name: "user/" + u.Name, Admin: u.Admin, Namespaces: map[string]access.Role{}, Clusters: map[string]access.Role{}}
+	w := access.Who{Name: "user/" + u.Name, Admin: u.Admin, Monitor: u.Monitor, Namespaces: map[string]access.Role{}, Clusters: map[string]access.Role{}}
 	for n, r := range u.Namespaces {
 		w.Namespaces[n] = access.Role(r)
 	}
@@ -252,7 +252,7 @@ func (b *Book) RemoveUser(ctx context.Context, name string) error {
 // Grant adds roles to a user; see rest.Backend.
 func (b *Book) Grant(ctx context.Context, name string, r wire.Roles) (wire.UserView, error) {
 	return b.change(ctx, name, r, func(u *wire.User) (less bool, err error) {
-		u.Admin = u.Admin || r.Admin
+		u.Admin, u.Monitor = u.Admin || r.Admin, u.Monitor || r.Monitor
 		u.Namespaces, less = added(u.Namespaces, r.Namespaces)
 		u.Clusters, _ = added(u.Clusters, r.Clusters)
 		return less, nil
@@ -279,7 +279,10 @@ func (b *Book) Revoke(ctx context.Context, name string, r wire.Roles) (wire.User
 		if r.Admin && !u.Admin {
 			return false, hasNot(u, "is no administrator")
 		}
-		u.Admin = u.Admin && !r.Admin
+		if r.Monitor && !u.Monitor {
+			return false, hasNot(u, "is no monitor")
+		}
+		u.Admin, u.Monitor = u.Admin && !r.Admin, u.Monitor && !r.Monitor
 		u.Namespaces, u.Clusters = maps.Clone(u.Namespaces), maps.Clone(u.Clusters)
 		for of, roles := range map[string][2]map[string]string{"namespace": {u.Namespaces, r.Namespaces}, "cluster": {u.Clusters, r.Clusters}} {
 			for n, role := range roles[1] {

@@ -59,6 +59,7 @@ type Backend interface {
 	Backups
 	Recoveries
 	Looking
+	Measuring
 	People
 	Renewing
 	Leaving

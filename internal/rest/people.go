@@ -92,7 +92,7 @@ func (s *Server) registerPeople(api huma.API) {
 
 func whoami(ctx context.Context, _ *none) (wire.WhoView, error) {
 	w := access.From(ctx)
-	v := wire.WhoView{Name: w.Name, Roles: wire.Roles{Admin: w.Admin}}
+	v := wire.WhoView{Name: w.Name, Roles: wire.Roles{Admin: w.Admin, Monitor: w.Monitor}}
 	roles := func(of map[string]access.Role) map[string]string {
 		out := map[string]string{}
 		for n, r := range of {
@@ -114,6 +114,9 @@ func rolesText(r wire.Roles) string {
 		parts = append(parts, role+" of "+n)
 	}
 	slices.Sort(parts)
+	if r.Monitor {
+		parts = append(parts, "monitor")
+	}
 	if r.Admin {
 		parts = append(parts, "admin")
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,10 +31,7 @@ func (s *Server) registerPlain(api huma.API) error {
 		plain(w, "ok\n")
 	})
 	s.handle("GET /readyz", everybody, s.readyz)
-	if s.metrics != nil {
-		// Sums over everything, with the names of clusters.
-		s.handle("GET /metrics", may(access.Measure, system), s.metrics.ServeHTTP)
-	}
+	s.registerMeasuring()
 	s.registerBackup()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil

@@ -1,11 +1,19 @@
 package root
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
 )
+
+// allSamples are samples, and those of what the process itself is known by.
+func (r *Root) allSamples() []obs.Sample {
+	return append(r.samples(), obs.Expires("root", r.id.Leaf().NotAfter), obs.Expires("authority", r.ca.Certs()[0].NotAfter))
+}
 
 // samples are the root's figures at this moment. Their number grows with the
 // clusters, not with what they run.
@@ -46,4 +54,24 @@ func (c *core) samples() []obs.Sample {
 		}
 	}
 	return out
+}
+
+// WorkerMetrics implements rest.Backend: the worker's cluster asks it.
+func (b backend) WorkerMetrics(ctx context.Context, cluster, worker string) ([]byte, error) {
+	const title = "the worker cannot be measured now"
+	if err := b.details(cluster, title); err != nil {
+		return nil, err
+	}
+	var page wire.MetricsPage
+	if err := b.ask(ctx, cluster, wire.Ask{What: wire.AskMetrics, Worker: worker}, &page); err != nil {
+		return nil, unanswered(err, cluster, "worker-unavailable", title)
+	}
+	if err := wire.CheckVersion("the figures of worker "+cluster+"/"+worker, page.V); err != nil {
+		return nil, err
+	}
+	text, err := obs.Unpack(page.Text)
+	if err != nil {
+		return nil, fmt.Errorf("the answer of worker %s/%s: %w", cluster, worker, err)
+	}
+	return text, nil
 }

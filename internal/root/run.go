@@ -138,7 +138,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 func (r *Root) serveAPI() (err error) {
 	r.api, err = rest.New(rest.Options{
 		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r},
-		Log: r.log, Version: obs.Version(), Metrics: obs.NewMetrics("root", r.samples),
+		Log: r.log, Version: obs.Version(), Metrics: obs.NewMetrics("root", r.allSamples),
 		Notice: func(cs tls.ConnectionState) string {
 			return enroll.Notice(cs, r.ca.NextPin(), r.ContextFile()+" of the root", r.clock.Now())
 		},

@@ -9,6 +9,7 @@ import "github.com/verge-edge/verge/api"
 //	GET /v1/state?after=N&wait=MS       → EngineState, held until Seq > N or MS is over
 //	GET /v1/logs?instance=&offset=&max=&wait=MS → LogChunk
 //	GET /v1/entries                     → []EntryView
+//	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
 //	POST /v1/exec                       ExecAsk → ExecAnswer
 //	POST /v1/shutdown                   stop every instance by its stop rule, then exit → 202
 //

@@ -32,6 +32,7 @@ func FuzzMessages(f *testing.F) {
 		`{"v":1,"j":{"v":1,"chain":"x","link":["a:1"],"api":["b:2"]},"p":{"status":403,"code":"node-removed"}}`,
 		`{"v":1,"until":"2026-01-02T03:04:05Z","cluster":"edge"}`,
 		`{"v":1,"namespace":"default","name":"a","version":"x","key":"k","sealed":"eA==","created":"0001-01-01T00:00:00Z","by":"b"}`,
+		`{"v":1,"t":"H4sIAAAAAAAA/w=="}`,
 		`{"v":1,"have":{"n":1},"secrets":[{"sealed":"eA=="},{}],"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
 	} {
 		f.Add([]byte(s))
@@ -40,7 +41,7 @@ func FuzzMessages(f *testing.F) {
 		for _, pair := range [][2]any{
 			{new(wire.Report), new(wire.Report)}, {new(wire.ReportReply), new(wire.ReportReply)},
 			{new(wire.Fetch), new(wire.Fetch)}, {new(wire.FetchReply), new(wire.FetchReply)},
-			{new(wire.Down), new(wire.Down)}, {new(wire.Ask), new(wire.Ask)}, {new(wire.ExecAnswer), new(wire.ExecAnswer)}, {new(wire.WatchEvent), new(wire.WatchEvent)}, {new(wire.Answer), new(wire.Answer)},
+			{new(wire.Down), new(wire.Down)}, {new(wire.Ask), new(wire.Ask)}, {new(wire.ExecAnswer), new(wire.ExecAnswer)}, {new(wire.WatchEvent), new(wire.WatchEvent)}, {new(wire.Answer), new(wire.Answer)}, {new(wire.MetricsPage), new(wire.MetricsPage)},
 			{new(wire.Share), new(wire.Share)}, {new(wire.Order), new(wire.Order)},
 			{new(wire.InstanceStatus), new(wire.InstanceStatus)}, {new(wire.WorkerInfo), new(wire.WorkerInfo)},
 			{new(wire.SealedSecret), new(wire.SealedSecret)}, {new(wire.Secret), new(wire.Secret)},

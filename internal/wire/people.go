@@ -49,6 +49,8 @@ type NamespaceView struct {
 // Roles that a user has: see package access for what they allow.
 type Roles struct {
 	Admin bool `json:"admin,omitempty"`
+	// Monitor may read figures, and nothing else.
+	Monitor bool `json:"monitor,omitempty"`
 	// Namespaces and Clusters say which role, by name of the namespace ("developer"
 	// or "viewer") or cluster ("operator").
 	Namespaces map[string]string `json:"namespaces,omitempty"`

@@ -93,7 +93,7 @@ type Down struct {
 }
 
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
-// (of Worker), "workers", which are read-only, and "exec".
+// (of Worker), "workers", "metrics", which are read-only, and "exec".
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
@@ -108,6 +108,16 @@ type Ask struct {
 	WaitMs int `json:"t,omitempty"`
 	// Exec is a step of a session.
 	Exec *ExecAsk `json:"x,omitempty"`
+}
+
+// AskMetrics asks for the figures of Worker, as they are now.
+const AskMetrics = "metrics"
+
+// MetricsPage is the data of an Answer to AskMetrics.
+type MetricsPage struct {
+	V int `json:"v"`
+	// Text in the format of Prometheus, packed with gzip.
+	Text []byte `json:"t"`
 }
 
 // Answer to an Ask.

@@ -55,6 +55,9 @@ type Lower struct {
 	Status func(full bool) (json.RawMessage, error)
 	// OnReply, if set, is told the outcome of every exchange.
 	OnReply func(err error)
+	// OnAck, if set, is told what the upper side has of Observed, after every
+	// exchange. It must not block.
+	OnAck func(to wire.Rev)
 	// Renew, if set, is called when the upper side asks for a renewal. It must not
 	// block.
 	Renew func()
@@ -197,6 +200,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	}
 	before := r.acked
 	r.acked, r.needStatus = reply.Ack, reply.NeedStatus
+	if r.OnAck != nil {
+		r.OnAck(reply.Ack)
+	}
 	if reply.Interval > 0 {
 		r.longest = max(r.Min, time.Duration(reply.Interval)*time.Millisecond)
 	}

@@ -129,6 +129,21 @@ func (s *MemSource) Keys() []string {
 	return keys
 }
 
+// After counts the keys that have changed since r.
+func (s *MemSource) After(r wire.Rev) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Inc != s.inc {
+		r.N = 0
+	}
+	for _, e := range s.keys {
+		if e.seq > r.N {
+			n++
+		}
+	}
+	return n
+}
+
 // Rev implements Source.
 func (s *MemSource) Rev() wire.Rev {
 	s.mu.Lock()

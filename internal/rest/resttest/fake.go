@@ -23,6 +23,8 @@ type Fake struct {
 	InstanceList []wire.InstanceView
 	ClusterList  []wire.ClusterView
 	WorkerList   []wire.WorkerView
+	// Figures of workers by "cluster/worker".
+	Figures map[string]string
 	// EntryLists by "cluster/worker".
 	EntryLists   map[string][]wire.EntryView
 	EventList    []wire.Event

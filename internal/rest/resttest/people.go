@@ -52,7 +52,7 @@ func (f *Fake) RemoveUser(_ context.Context, name string) error {
 // Grant adds roles to one of UserList.
 func (f *Fake) Grant(_ context.Context, name string, r wire.Roles) (wire.UserView, error) {
 	return f.user("grant", name, func(u *wire.UserView) {
-		u.Admin = u.Admin || r.Admin
+		u.Admin, u.Monitor = u.Admin || r.Admin, u.Monitor || r.Monitor
 		u.Namespaces, u.Clusters = merged(u.Namespaces, r.Namespaces), merged(u.Clusters, r.Clusters)
 	})
 }
@@ -67,7 +67,7 @@ func merged(a, b map[string]string) map[string]string {
 // Revoke takes roles from one of UserList.
 func (f *Fake) Revoke(_ context.Context, name string, r wire.Roles) (wire.UserView, error) {
 	return f.user("revoke", name, func(u *wire.UserView) {
-		u.Admin = u.Admin && !r.Admin
+		u.Admin, u.Monitor = u.Admin && !r.Admin, u.Monitor && !r.Monitor
 		u.Namespaces, u.Clusters = maps.Clone(u.Namespaces), maps.Clone(u.Clusters)
 		for n := range r.Namespaces {
 			delete(u.Namespaces, n)

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of what is told in figures: the first services by name, and distributions
+// of answers in all.
+const (
+	maxMeasuredServices = 1000
+	maxMeasuredAnswers  = 2000
+)
+
+// Metrics are the figures of the engine and its router at this moment, as obs.Page
+// writes them.
+func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
+	if err := e.wait(ctx); err != nil {
+		return nil, err
+	}
+	return obs.Page("engine", append(e.samples(), proxied(e.kit.router.Stats())...))
+}
+
+func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
+	page, err := e.Metrics(r.Context())
+	if err != nil {
+		e.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if _, err := w.Write(page); err != nil {
+		e.log.Debug("answer the agent", "error", err)
+	}
+}
+
+// samples are what runs here.
+func (e *Engine) samples() []obs.Sample {
+	phases, ready, draining, restarts, problems := e.board.counts()
+	e.sessions.mu.Lock()
+	sessions := len(e.sessions.all)
+	e.sessions.mu.Unlock()
+	reserved := e.reserved()
+	out := []obs.Sample{
+		{Name: "verge_worker_instances_ready", Help: "Instances that may receive requests.", Value: float64(ready)},
+		{Name: "verge_worker_instances_draining", Help: "Instances that finish what they have before they are stopped.", Value: float64(draining)},
+		{Name: "verge_worker_instance_restarts", Help: "Restarts in place of the instances that are there now.", Value: float64(restarts)},
+		{Name: "verge_worker_starts_total", Help: "Starts of programs since the engine started.", Counter: true, Value: float64(e.kit.starts.Load())},
+		{Name: "verge_worker_start_failures_total", Help: "Starts of programs that failed since the engine started.", Counter: true, Value: float64(e.kit.lost.Load())},
+		{Name: "verge_worker_problems", Help: "Things that are wrong now; verge status says which.", Value: float64(problems)},
+		{Name: "verge_worker_checks_running", Help: "Checks by command that are being made.", Value: float64(len(e.kit.commands))},
+		{Name: "verge_worker_exec_sessions", Help: "Sessions of verge exec.", Value: float64(sessions)},
+		{Name: "verge_worker_reserved_cpu_cores", Help: "What instances have reserved.", Value: float64(reserved.CPU) / 1000},
+		{Name: "verge_worker_reserved_memory_bytes", Help: "What instances have reserved.", Value: float64(reserved.Memory)},
+		{Name: "verge_worker_capacity_cpu_cores", Help: "What instances may reserve.", Value: float64(e.opts.Config.Capacity.CPU) / 1000},
+		{Name: "verge_worker_capacity_memory_bytes", Help: "What instances may reserve.", Value: float64(e.opts.Config.Capacity.Memory)},
+	}
+	for _, p := range slices.Sorted(maps.Keys(phases)) {
+		out = append(out, obs.Sample{Name: "verge_worker_instances", Help: "Instances by phase.", Labels: [][2]string{{"phase", p}}, Value: float64(phases[p])})
+	}
+	return out
+}
+
+// reserved is what instances hold here.
+func (e *Engine) reserved() (sum api.Resources) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, in := range e.instances {
+		if p := in.present(); p.holds {
+			sum = plus(sum, reserved(&p.order))
+		}
+	}
+	return sum
+}
+
+// counts is what the board shows in numbers.
+func (b *board) counts() (phases map[string]int, ready, draining, restarts, problems int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	phases = map[string]int{string(wire.PhaseRunning): 0}
+	for _, e := range b.status {
+		phases[string(e.status.Phase)]++
+		if e.status.Ready {
+			ready++
+		}
+		if e.status.Draining {
+			draining++
+		}
+		restarts += e.status.Restarts
+	}
+	return phases, ready, draining, restarts, len(b.info.Problems)
+}
+
+// proxied are the figures of the router. A service that was not asked for here has
+// none of its own.
+func proxied(st proxy.Stats) []obs.Sample {
+	traffic := func(out []obs.Sample, name string, t proxy.Traffic, labels ...[2]string) []obs.Sample {
+		return append(out,
+			obs.Sample{Name: "verge_" + name + "_received_bytes_total", Help: "Bytes from clients.", Counter: true, Labels: labels, Value: float64(t.Received)},
+			obs.Sample{Name: "verge_" + name + "_sent_bytes_total", Help: "Bytes to clients.", Counter: true, Labels: labels, Value: float64(t.Sent)})
+	}
+	out := []obs.Sample{
+		{Name: "verge_proxy_no_route_total", Help: "Connections to services that have no route.", Counter: true, Value: float64(st.NoRoute)},
+		{Name: "verge_proxy_handshakes", Help: "Handshakes with other workers under way.", Value: float64(st.Handshakes)},
+		{Name: "verge_proxy_waiting_requests", Help: "Requests that wait for the answer of another worker.", Value: float64(st.Waiting)},
+	}
+	for _, p := range []struct {
+		port string
+		open int
+	}{{"entry", st.EntryConns}, {"data", st.Data.Open}, {"gateway", st.Gateway.Open}} {
+		out = append(out, obs.Sample{Name: "verge_proxy_open_connections", Help: "Connections of clients now: of programs here (entry), of other workers (data), of users (gateway).", Labels: [][2]string{{"port", p.port}}, Value: float64(p.open)})
+	}
+	for _, r := range []struct {
+		result string
+		n      uint64
+	}{{"served", st.Data.Served}, {"refused", st.Data.Refused}, {"rejected", st.Data.Rejected}} {
+		out = append(out, obs.Sample{Name: "verge_data_connections_total", Help: "Connections of other workers: given to an instance, refused with the reason, or cut off.", Counter: true, Labels: [][2]string{{"result", r.result}}, Value: float64(r.n)})
+	}
+	for _, r := range []struct {
+		reason string
+		n      uint64
+	}{{"unknown-host", st.Gateway.UnknownHost}, {"no-endpoint", st.Gateway.NoEndpoint}, {"failed", st.Gateway.Failed}, {"limit", st.Gateway.Rejected}} {
+		out = append(out, obs.Sample{Name: "verge_gateway_refused_total", Help: "What the gateway answered itself: 404, 503, 502, or nothing to a connection over the limit.", Counter: true, Labels: [][2]string{{"reason", r.reason}}, Value: float64(r.n)})
+	}
+	out = traffic(out, "data", st.Data.Traffic)
+	out = traffic(out, "gateway", st.Gateway.Traffic)
+	left, answers := 0, 0
+	for n := range st.Services {
+		s := &st.Services[n]
+		if s.Connections == 0 && s.Requests == 0 {
+			continue
+		}
+		if n >= maxMeasuredServices {
+			left++
+			continue
+		}
+		of := [][2]string{{"application", s.App}, {"service", s.Service}}
+		out = append(out, obs.Sample{Name: "verge_proxy_failures_total", Help: "Connections and requests that no instance took.", Counter: true, Labels: of, Value: float64(s.Failures)})
+		states := map[proxy.EndpointState]int{proxy.EndpointOK: 0, proxy.EndpointSuspect: 0, proxy.EndpointEjected: 0, proxy.EndpointNoPath: 0}
+		for _, e := range s.Endpoints {
+			states[e.State]++
+		}
+		for _, state := range slices.Sorted(maps.Keys(states)) {
+			out = append(out, obs.Sample{Name: "verge_proxy_endpoints", Help: "Instances of a service as this router sees them.", Labels: with(of, "state", string(state)), Value: float64(states[state])})
+		}
+		if s.Connections > 0 {
+			out = append(out,
+				obs.Sample{Name: "verge_proxy_connections_total", Help: "Connections of programs here.", Counter: true, Labels: of, Value: float64(s.Connections)},
+				obs.Sample{Name: "verge_proxy_connect_duration_seconds", Help: "How long a connection took to reach an instance, or to fail.", Labels: of, Histogram: distribution(s.Connects)})
+			out = traffic(out, "proxy", s.Traffic, of...)
+		}
+		for _, a := range s.Answers {
+			if answers++; answers > maxMeasuredAnswers {
+				continue
+			}
+			method, status := a.Method, strconv.Itoa(a.Status)
+			if a.Status == 0 {
+				method, status = "_OTHER", "_OTHER"
+			}
+			out = append(out, obs.Sample{
+				Name: "http_server_request_duration_seconds", Help: "Duration of requests at the gateway.",
+				Labels: append(with(of, "http_request_method", method), [2]string{"http_response_status_code", status}), Histogram: distribution(a.Histogram),
+			})
+		}
+	}
+	return append(out,
+		obs.Sample{Name: "verge_worker_figures_left_out", Help: "Services and kinds of answers that are too many to be told apart.", Value: float64(left + max(answers-maxMeasuredAnswers, 0))})
+}
+
+func with(labels [][2]string, name, value string) [][2]string {
+	return append(labels[:len(labels):len(labels)], [2]string{name, value})
+}
+
+func distribution(h proxy.Histogram) *obs.Histogram {
+	return &obs.Histogram{Counts: h.Counts, Sum: h.Sum.Seconds()}
+}
