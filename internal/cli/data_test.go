@@ -51,7 +51,8 @@ func world() *resttest.Fake {
 			Memory: gib(12.5), Disk: gib(80), Instances: 3, Capacity: api.Resources{CPU: 8000, Memory: 16 << 30, Disk: 100 << 30}, Details: true,
 			Architectures: map[string]int{"arm64": 2}, Labels: map[string]int{"site=shop": 2, "gpu=no": 1}, Disc: &wire.Disc{Center: api.Point{48.14, 11.58}, RadiusKm: 3, Workers: 2},
 			Site: wire.Site{Operator: "ACME", Location: &api.Point{48, 11}, Labels: map[string]string{"site": "shop"}}}}
-	fog := wire.ClusterView{Name: "fog", AgeSeconds: 65, Joined: ago(3 * time.Hour), Aggregate: &wire.Aggregate{Workers: 1, Suspect: 1, Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 10 << 30}}}
+	edge.Tally = &wire.Tally{Restarts: 5, Changes: 3}
+	fog := wire.ClusterView{Tally: &wire.Tally{Restarts: 1, Changes: 4}, SinceAway: &wire.TallySince{At: ago(time.Hour), Tally: wire.Tally{Changes: 3}}, Name: "fog", AgeSeconds: 65, Joined: ago(3 * time.Hour), Aggregate: &wire.Aggregate{Workers: 1, Suspect: 1, Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 10 << 30}}}
 	cloud := wire.ClusterView{Name: "cloud", AgeSeconds: -1, Joined: ago(time.Minute)}
 	w1 := wire.WorkerView{WorkerInfo: wire.WorkerInfo{V: 1, Name: "w1", Version: "v-test", Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 50 << 30},
 		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480", Cgroup: "v2",
@@ -60,12 +61,12 @@ func world() *resttest.Fake {
 	w2 := w1
 	w2.Problems = []string{"gateway 127.0.0.1:8480 is taken: stop what listens there"}
 	w2.Name, w2.Address, w2.Gateway, w2.Status, w2.AgeSeconds, w2.Used, w2.Instances, w2.Labels = "w2", "", "", "suspect", 9, api.Resources{}, 0, nil
-	app := wire.AppView{Name: "guestbook", Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready",
+	app := wire.AppView{Name: "guestbook", Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready", Tally: wire.Tally{Restarts: 6, Changes: 3},
 		Services: []wire.ServiceView{
 			{Name: "front", Wanted: 3, Placed: 3, Running: 3, Ready: 3, Hosts: []string{"guestbook.local"}, Clusters: []string{"edge", "fog"}},
 			{Name: "store", Wanted: 1, Placed: 1, Message: "store.0 exited 5 times in a row", Clusters: []string{"edge"}},
 		}}
-	idle := wire.AppView{Name: "hello", Revision: 1, Created: ago(30 * time.Second), Applied: ago(30 * time.Second), Holds: true,
+	idle := wire.AppView{Name: "hello", Revision: 1, Created: ago(30 * time.Second), Applied: ago(30 * time.Second), Holds: true, Tally: wire.Tally{Changes: 1},
 		Services: []wire.ServiceView{{Name: "web", Wanted: 1, Placed: 1, Running: 1, Ready: 1, Clusters: []string{"cloud"}}}}
 	f := &resttest.Fake{
 		Apps: []wire.AppView{app, idle},
@@ -100,6 +101,6 @@ func world() *resttest.Fake {
 		ApplyAnswer: wire.ApplyResult{Name: "hello", Revision: 1, Change: "created"},
 	}
 	f.State = wire.StatusView{Role: "root", Name: "home", Version: "v-test", Started: ago(26 * time.Hour), Time: noon,
-		Clusters: f.ClusterList, Apps: f.Apps, Problems: []string{"cluster fog is disconnected for 65s", "application guestbook: 1 of 4 instances is not ready"}}
+		Clusters: f.ClusterList, Apps: f.Apps, Tally: wire.Tally{Restarts: 6, Changes: 4}, Problems: []string{"cluster fog is disconnected for 65s", "application guestbook: 1 of 4 instances is not ready"}}
 	return f
 }

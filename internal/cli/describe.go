@@ -113,6 +113,7 @@ func (a *app) describeApplication(ctx context.Context, c *rest.Client, name stri
 	d.add("Message", v.Message)
 	d.add("Created", a.moment(v.Created))
 	d.add("Applied", a.moment(v.Applied))
+	d.add("Counts", v.Tally.String())
 	if err := d.print(a); err != nil {
 		return err
 	}
@@ -262,6 +263,8 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 	d.add("Areas", strings.Join(v.Areas, ", "))
 	d.add("Version", v.Version)
 	d.add("Joined", a.moment(v.Joined))
+	d.add("Counts", tallyOf(v.Tally))
+	d.add("Since it was away", a.tallySince(v.SinceAway))
 	if g := v.Aggregate; g != nil {
 		d.addf("Workers", "%d ready, %d suspect, %d cordoned", g.Workers, g.Suspect, g.Cordoned)
 		d.addf("Instances", "%d", g.Instances)

@@ -152,6 +152,8 @@ func (a *app) applications() listing[wire.AppView] {
 		{name: "namespace", wide: true, cell: func(v wire.AppView) cell { return text(v.Namespace) }},
 		{name: "services", wide: true, cell: func(v wire.AppView) cell { return textf("%d", len(v.Services)) }},
 		{name: "created", wide: true, cell: func(v wire.AppView) cell { return text(a.since(v.Created)) }},
+		{name: "restarts", wide: true, cell: func(v wire.AppView) cell { return textf("%d", v.Tally.Restarts) }},
+		{name: "changes", wide: true, cell: func(v wire.AppView) cell { return textf("%d", v.Tally.Changes) }},
 		{name: "message", cell: func(v wire.AppView) cell { return text(v.Message) }},
 	}}
 }

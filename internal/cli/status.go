@@ -41,6 +41,8 @@ func (a *app) status(v wire.StatusView, mode string) error {
 	d.add("Version", v.Version)
 	d.add("Up", age(v.Time.Sub(v.Started)))
 	d.add("Root", v.Upstream)
+	d.add("Counts", v.Tally.String())
+	d.add("Since the root was lost", a.tallySince(v.SinceAway))
 	if err := d.print(a); err != nil {
 		return err
 	}
@@ -67,6 +69,9 @@ func (a *app) status(v wire.StatusView, mode string) error {
 		if err := a.applications().print(a, mode, v.Apps, false); err != nil {
 			return err
 		}
+	}
+	if err := a.tallies(v); err != nil {
+		return err
 	}
 	if err := a.localSections(v.Local, v.Conflicts); err != nil {
 		return err

@@ -151,6 +151,12 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.Apps = seenApps(ctx, b.name, b.m.apps())
+	for _, a := range s.Apps {
+		s.Tally = s.Tally.Plus(a.Tally)
+	}
+	if access.From(ctx).Admin {
+		s.Tally, s.SinceAway = b.m.counted(), b.sinceAway()
+	}
 	local := b.m.localViews("")
 	s.Local, s.Conflicts = seenLocal(ctx, local)
 	if b.upErr != nil {

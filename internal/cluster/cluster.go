@@ -54,6 +54,7 @@ type core struct {
 	refused  *wire.Problem // why the root does not want this cluster any more; nil: it does
 	expires  time.Time     // when the certificate of its authority does
 	trusts   string        // the root authorities that this cluster trusts, by name
+	lost     lost          // when the root was; when this process started, if it was not
 
 	isolation life.Isolation
 }
@@ -69,6 +70,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
 	}
+	c.lost = lost{now, c.m.counted()}
 	c.revoked.Set(c.m.revoked())
 	c.place()
 	return c, nil
@@ -207,7 +209,7 @@ func (c *core) tell(t *tx, now time.Time) {
 			}
 		}
 	}
-	if len(t.ups) > 0 {
+	if len(t.ups)+len(t.tallies) > 0 {
 		loop.Poke(c.upChanged)
 	}
 	for _, id := range records.SortedKeys(t.insts) {

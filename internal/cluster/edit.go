@@ -137,7 +137,11 @@ func (e *edit) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g = append(g, bus.Put(keyLocals, n))
+	tally, counted, err := c.m.tallyOps(map[string]uint64{e.app: uint64(len(e.locals))})
+	if err != nil {
+		return err
+	}
+	g = append(append(g, bus.Put(keyLocals, n)), tally...)
 	size := 0
 	for _, op := range g {
 		size += len(op.Key) + len(op.Value)
@@ -146,13 +150,14 @@ func (e *edit) commit(ctx context.Context) error {
 		}
 	}
 	if size > bus.MaxCommitBytes || len(g) > bus.MaxCommitOps {
-		return wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", size, len(g)-1)
+		return wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", size, len(e.locals))
 	}
 	// One commit: a change is there as a whole or not at all.
 	if _, err := c.store.Commit(ctx, g...); c.wrote(err) != nil {
 		return unstored(err)
 	}
 	records.Merge(c.m.locals, e.locals)
+	counted()
 	c.m.changes = e.changes
 	c.m.effect(records.SortedKeys(e.locals)...)
 	c.place()

@@ -121,6 +121,7 @@ type model struct {
 	// upLocals and upConflicts are what the root is told of locals and conflicts.
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
+	tallies     map[string]*wire.Tally // by application, or wire.TallyGone
 	workers     map[string]*worker
 	// gone and farGone are the keys that do not count any more, by hash: of this
 	// cluster, and of others.
@@ -143,6 +144,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
+		tallies: map[string]*wire.Tally{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil),
 		peer: func(w string) string { return w },
 	}
@@ -178,6 +180,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
+		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
 		{keyUp, func(r string) error {
 			if strings.HasPrefix(r, upRevoked) {
 				return nil // follows from gone
@@ -228,6 +231,7 @@ type tx struct {
 	again       map[string]*again
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
+	tallies     map[string]*wire.Tally
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over.
 	mark   *backup.Mark
 	unmark bool
@@ -254,6 +258,7 @@ func (m *model) begin() *tx {
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
+		tallies: map[string]*wire.Tally{},
 	}
 }
 
@@ -380,6 +385,9 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		return nil, err
 	}
 	groups = append(groups, locals...)
+	if err := records.AppendEach(&groups, keyTally, t.tallies); err != nil {
+		return nil, err
+	}
 	if t.mark != nil || t.unmark {
 		// Last: a worker counts as heard when what it runs is stored.
 		op, err := t.markOp()
@@ -429,6 +437,7 @@ func (t *tx) done() {
 	}
 	records.Merge(t.m.upLocals, t.upLocals)
 	records.Merge(t.m.upConflicts, t.upConflicts)
+	records.Merge(t.m.tallies, t.tallies)
 }
 
 // used is what the instances placed on each worker reserve, and how many of

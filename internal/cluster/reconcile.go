@@ -59,6 +59,7 @@ func (m *model) step(now time.Time) *tx {
 	t.route()
 	t.reportUp()
 	t.reportLocals()
+	t.count()
 	return t
 }
 
@@ -129,6 +130,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		}
 		if old != nil { // it was on its way out when it was wanted again, or is to run again
 			i.Incarnation, i.Given, i.Restarted, i.Leaving = old.Incarnation, old.Given, old.Restarted, old.Leaving
+			i.Starts, i.Ran = old.Starts, old.Ran
 		}
 		if again != "" {
 			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: again})
@@ -188,7 +190,7 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 	}
 	i = t.advance(i, wire.Failed, now, t.m.tier(), why)
 	if ran {
-		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since, Restarted: i.Restarted}
+		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since, Restarted: i.Restarted, Restarts: i.Restarts}
 	}
 	return i
 }
@@ -239,6 +241,7 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	if i.State == wire.Running {
 		i.Ready, i.Draining = st.Ready, st.Draining
 	}
+	ran(&i, st)
 	i.Restarts = st.Restarts
 	if st.LastExit != nil {
 		e := *st.LastExit
@@ -313,7 +316,7 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 			t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
 		}
 		become(&i, sh.Incarnation)
-		i.Worker, i.Restarted, i.Shadow = sh.Worker, sh.Restarted, nil
+		i.Worker, i.Restarted, i.Restarts, i.Shadow = sh.Worker, sh.Restarted, sh.Restarts, nil
 		return t.heard(i, old, st, now)
 	}
 	if runs && replaced {

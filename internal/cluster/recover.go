@@ -122,6 +122,7 @@ func (t *tx) adopt(worker string, st wire.InstanceStatus, now time.Time) {
 	why := "it runs on a worker, the backup does not know of that"
 	i.Cluster, i.Worker, i.Incarnation, i.Revision = t.m.name, worker, st.Incarnation, st.Revision
 	i.State, i.Since, i.Ready, i.Restarts = wire.Running, now.Round(0), st.Ready, st.Restarts
+	i.Starts, i.Ran = 1+st.Restarts, st.Incarnation
 	i.History = []wire.Transition{{To: wire.ClusterScheduled, At: i.Since, Tier: t.m.tier(), Why: "recovered"}, {To: wire.Running, At: i.Since, Tier: "worker/" + worker, Why: why}}
 	t.event("instance/"+st.ID, "incarnation %d on %s was not in the backup: taken over", st.Incarnation, worker)
 	if st.Revision == s.Revision {

@@ -50,6 +50,7 @@ func (c *core) onUpReply(err error) {
 		what := "the root answers"
 		if err != nil {
 			what = "the root does not answer, the site goes on by itself: " + err.Error()
+			c.lost = lost{time.Now(), c.m.counted()}
 		}
 		c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, what)
 		c.log.Info(what)
@@ -194,12 +195,20 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err != nil {
 		return err
 	}
-	groups = append(groups, []bus.Op{bus.Put(keyHave, b)})
+	tally, counted, err := c.m.tallyOps(taken(c.m.given, shares))
+	if err != nil {
+		return err
+	}
+	groups = append(groups, tally, []bus.Op{bus.Put(keyHave, b)})
 	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 		return err
 	}
 	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, to
 	c.m.effect()
+	counted()
+	if len(tally) > 0 {
+		loop.Poke(c.upChanged)
+	}
 	c.revoked.Set(c.m.revoked())
 	c.place()
 	loop.Poke(c.wake)

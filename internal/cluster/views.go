@@ -88,6 +88,9 @@ func (m *model) apps() []wire.AppView {
 		a := by[name]
 		local := m.localViews(name)
 		a.Local, a.Conflicts = local.Changes, local.Conflicts
+		if n := m.tallies[name]; n != nil {
+			a.Tally = *n
+		}
 		out = append(out, *a)
 	}
 	return out

@@ -38,7 +38,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 		return wire.ApplyResult{}, unstored(err)
 	}
 	old := b.m.apps[spec.Application]
-	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now}
+	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now, Changes: changes(nil, spec)}
 	if err := b.m.admits(access.From(ctx), &app, old); err != nil {
 		return wire.ApplyResult{}, err
 	}
@@ -62,6 +62,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 			return res, nil
 		}
 		app.Revision, app.Created, app.Restarts = res.Revision, old.Created, old.Restarts
+		app.Changes = old.Changes + changes(old.Spec, spec)
 		res.Warnings = append(res.Warnings, takeScaled(&app, old)...)
 	}
 	if dryRun {
@@ -126,6 +127,7 @@ func (b backend) Delete(ctx context.Context, name string) error {
 	}
 	next := *app
 	next.Deleting = time.Now()
+	next.Changes += changes(app.Spec, nil)
 	if err := b.putApp(ctx, &next); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func check(rep *wire.Reported, key string) error {
 	rep.Reason = cut(rep.Reason, maxWords)
 	rep.Address, rep.Peer, rep.Worker = cut(rep.Address, maxName), cut(rep.Peer, maxName), cut(rep.Worker, maxName)
 	rep.Replaces, rep.Avoid, rep.Shadow, rep.Moving, rep.Leaving = "", nil, nil, nil, nil // of no concern to a root
-	rep.Restarts = max(0, rep.Restarts)
+	rep.Restarts, rep.Starts = max(0, rep.Restarts), max(0, rep.Starts)
 	if rep.LastExit != nil {
 		rep.LastExit.Signal = cut(rep.LastExit.Signal, maxName)
 		rep.LastExit.Why = cut(rep.LastExit.Why, maxWords)

@@ -224,6 +224,7 @@ func (c *core) judge(now time.Time) (changed bool) {
 			what := "heard of again"
 			if v.Suspect {
 				what = "away: " + v.Why
+				cl.lose(now)
 			}
 			c.events.Add(now, tier, "cluster/"+name, what)
 			c.log.Info("cluster "+what, "cluster", name)
@@ -407,6 +408,9 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 		return cl.takeRevoked(ch)
 	}
 	if ok, err := c.takeLocal(cl, ch, now); ok {
+		return err
+	}
+	if ok, err := cl.takeTally(ch); ok {
 		return err
 	}
 	old := cl.seen[ch.Key]

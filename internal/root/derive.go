@@ -154,6 +154,7 @@ func (t *tx) finish() {
 	for name, app := range t.m.apps {
 		if !app.Deleting.IsZero() && len(t.instances(name)) == 0 {
 			t.apps[name] = nil
+			t.bury(app)
 			t.event("application/"+name, "deleted")
 		}
 	}

@@ -67,6 +67,8 @@ type cluster struct {
 	over      int    // reported changes that were too many, as far as that was said
 	seen      map[wire.InstanceID]*wire.Reported
 	sites
+	tallies tallies
+	lost    *lost                      // nil: it was not away since the root started
 	revoked map[string]wire.Revocation // what it says about keys of its workers, by hash
 	renewed time.Time                  // when it was certified last by this process
 	// refused says until when it is not asked again for a service.
@@ -92,6 +94,7 @@ type model struct {
 	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
 	revoked    map[string]*wire.Revocation // what all clusters are told
 	vault      vault
+	buried     *wire.Tally // of applications that are gone; nil: of none
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
@@ -134,6 +137,9 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.Decode(e, m.routes, rest)
 	case keyNamespace:
 		return records.Decode(e, m.namespaces, rest)
+	case keyTally:
+		m.buried = &wire.Tally{}
+		return json.Unmarshal(e.Value, m.buried)
 	case keyGone:
 		return records.Decode(e, m.gone, rest)
 	case keyRevoked:
@@ -163,6 +169,7 @@ type tx struct {
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over.
 	mark   *backup.Mark
 	unmark bool
+	gone   *wire.Tally // what is counted of applications that are gone; nil: as it is
 	// touched are the keys of insts by app.service.
 	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
@@ -294,6 +301,13 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	if err := records.AppendEach(&groups, keyApp, t.apps); err != nil {
 		return nil, err
 	}
+	if t.gone != nil {
+		op, err := records.Op(keyTally+wire.TallyGone, t.gone)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, []bus.Op{op})
+	}
 	if t.mark != nil || t.unmark {
 		// Last: a cluster counts as asked when all that it said is stored.
 		op, err := t.markOp()
@@ -314,6 +328,9 @@ func (t *tx) done() {
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.revoked, t.revoked)
 	t.m.vault.merge(t.seals)
+	if t.gone != nil {
+		t.m.buried = t.gone
+	}
 	switch {
 	case t.unmark:
 		t.m.recovery = recovery{}

@@ -76,6 +76,7 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	}
 	next := *old
 	next.Source, next.Spec, next.Revision, next.Applied = string(source), spec, old.Revision+1, now
+	next.Changes += changes(old.Spec, spec)
 	next.Scaled = maps.Clone(old.Scaled)
 	if next.Scaled == nil {
 		next.Scaled = map[string]wire.Scaled{}

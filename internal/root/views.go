@@ -32,6 +32,7 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 	}
 	local := m.localViews(app.Name)
 	v.Local, v.Conflicts = local.Changes, local.Conflicts
+	v.Tally = m.tally(app)
 	if v.Deleting {
 		v.Holds = false
 		v.Message = fmt.Sprintf("%d instances are still ending", len(m.begin().instances(app.Name)))
@@ -153,6 +154,7 @@ func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
 	}
 	local := c.localViews("")
 	v.Local, v.Conflicts = local.Changes, local.Conflicts
+	v.Tally, v.SinceAway = c.counted(), c.sinceAway()
 	return v
 }
 
@@ -184,8 +186,12 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 		return access.Object{Kind: access.Application, Name: a.Name, Namespace: a.Namespace}
 	})
 	s.Local, s.Conflicts = c.seenLocal(ctx)
+	for _, a := range s.Apps {
+		s.Tally = s.Tally.Plus(a.Tally)
+	}
 	if access.From(ctx).Admin {
 		c.mu.Lock()
+		s.Tally = c.m.counted()
 		s.Problems = append(s.Problems, recoveryProblems(c.m.recoveryView(time.Now()))...)
 		c.mu.Unlock()
 	}

@@ -30,6 +30,7 @@ func FuzzMessages(f *testing.F) {
 		`{"v":1,"have":{"n":1},"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
 		`{"v":1,"name":"w1","public_key":"AAEC","nats_key":"U","challenge":"x","signature":"AA=="}`,
 		`{"v":1,"j":{"v":1,"chain":"x","link":["a:1"],"api":["b:2"]},"p":{"status":403,"code":"node-removed"}}`,
+		`{"restarts":18446744073709551615,"changes":1}`,
 		`{"v":1,"until":"2026-01-02T03:04:05Z","cluster":"edge"}`,
 		`{"v":1,"namespace":"default","name":"a","version":"x","key":"k","sealed":"eA==","created":"0001-01-01T00:00:00Z","by":"b"}`,
 		`{"v":1,"t":"H4sIAAAAAAAA/w=="}`,
@@ -50,6 +51,7 @@ func FuzzMessages(f *testing.F) {
 			{new(wire.Revocation), new(wire.Revocation)}, {new(wire.JoinReply), new(wire.JoinReply)},
 			{new(wire.EngineOrders), new(wire.EngineOrders)}, {new(wire.EngineState), new(wire.EngineState)},
 			{new(wire.Holdings), new(wire.Holdings)}, {new(wire.LocalChange), new(wire.LocalChange)}, {new(wire.Conflict), new(wire.Conflict)},
+			{new(wire.Tally), new(wire.Tally)},
 		} {
 			if json.Unmarshal(data, pair[0]) != nil {
 				continue

@@ -59,8 +59,12 @@ type Instance struct {
 
 	Reason string `json:"reason,omitempty"`
 	// Restarts in place of the current incarnation, and what the last exit said.
-	Restarts int          `json:"restarts,omitempty"`
-	LastExit *Exit        `json:"last_exit,omitempty"`
+	Restarts int   `json:"restarts,omitempty"`
+	LastExit *Exit `json:"last_exit,omitempty"`
+	// Starts counts the runs that are known of all incarnations, those after a restart
+	// in place among them. Ran is the highest incarnation that is in it.
+	Starts   int          `json:"starts,omitempty"`
+	Ran      int          `json:"ran,omitempty"`
 	Replaces string       `json:"replaces,omitempty"`
 	History  []Transition `json:"history,omitempty"`
 	// Shadow is a former placement on a worker believed lost, which may return.
@@ -102,9 +106,14 @@ type Placement struct {
 	Worker      string    `json:"worker"`
 	Incarnation int       `json:"incarnation"`
 	Started     time.Time `json:"started,omitzero"`
-	// Restarted is Instance.Restarted of that incarnation.
+	// Restarted and Restarts are those of the Instance, of that incarnation.
 	Restarted uint64 `json:"restarted,omitempty"`
+	Restarts  int    `json:"restarts,omitempty"`
 }
+
+// Again is how often the instance was started again: in place, or as another
+// incarnation.
+func (i *Instance) Again() int { return max(i.Starts-1, 0) }
 
 // Exit is how a process of an instance ended.
 type Exit struct {

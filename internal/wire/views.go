@@ -55,6 +55,8 @@ type Application struct {
 	// Restarts are the latest marks of services, by name ("web"), and of single
 	// instances that have later ones, by name and ordinal ("web.1").
 	Restarts map[string]Restart `json:"restarts,omitempty"`
+	// Changes counts the services that were added, changed, scaled or removed.
+	Changes uint64 `json:"changes,omitempty"`
 	// Recovered is set where a restored root learnt of it from clusters, until it is
 	// applied again.
 	Recovered *Recovered `json:"recovered,omitempty"`
@@ -87,6 +89,9 @@ type AppView struct {
 	// way and that nobody has acknowledged yet.
 	Local     []LocalChange `json:"local,omitempty"`
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
+	// Tally counts its restarts in all clusters that have been heard, and the changes
+	// that the serving tier has applied.
+	Tally Tally `json:"tally"`
 	// Descriptor is the text that is in force; left out of lists.
 	Descriptor string `json:"descriptor,omitempty"`
 }
@@ -129,7 +134,12 @@ type ClusterView struct {
 	// that gave way to it and that nobody has acknowledged yet.
 	Local     []LocalChange `json:"local,omitempty"`
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
-	Cordon    *Cordon       `json:"cordon,omitempty"`
+	// Tally counts what the cluster has done; nil: it has not said since the root
+	// started. SinceAway is what of it came after it was heard of no more the last
+	// time; nil: that has not happened since the root started.
+	Tally     *Tally      `json:"tally,omitempty"`
+	SinceAway *TallySince `json:"since_away,omitempty"`
+	Cordon    *Cordon     `json:"cordon,omitempty"`
 	// Revoked since: its key does not count any more, and it has to join again.
 	Revoked time.Time `json:"revoked,omitzero"`
 }
@@ -190,6 +200,10 @@ type StatusView struct {
 	// Local and Conflicts: see AppView; of all applications.
 	Local     []LocalChange `json:"local,omitempty"`
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
+	// Tally counts what was done in all. SinceAway (clusters only) is what of it came
+	// after the root was lost the last time, or after the cluster's process started.
+	Tally     Tally       `json:"tally"`
+	SinceAway *TallySince `json:"since_away,omitempty"`
 	// Problems in words; empty means all is well.
 	Problems []string `json:"problems,omitempty"`
 }

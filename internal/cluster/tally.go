@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// What was done is counted with what it changes, in the same commits: a count costs
+// no write of its own, and is as durable as what it counts. The root is told of it
+// as of instances.
+
+// keyTally + app: wire.Tally, for the root.
+const keyTally = keyUp + wire.ReportedTally
+
+// ran notes the runs of an instance that its worker tells of. It comes before what
+// is known of the restarts in place is brought up to date.
+func ran(i *wire.Instance, st wire.InstanceStatus) {
+	switch {
+	case st.Phase != wire.PhaseRunning && st.Phase != wire.PhaseExited && st.Restarts == 0:
+		// It has not started yet.
+	case st.Incarnation > i.Ran:
+		i.Starts += 1 + st.Restarts
+		i.Ran = st.Incarnation
+	default: // also an original that is back
+		i.Starts += max(0, st.Restarts-i.Restarts)
+	}
+}
+
+// count adds up the restarts that this tx takes over, and puts the counts of
+// applications that have left the cluster with those of the others that have.
+func (t *tx) count() {
+	for id, i := range t.insts {
+		old := t.m.insts[id]
+		if i == nil || old == nil {
+			continue
+		}
+		if n := i.Again() - old.Again(); n > 0 {
+			t.tally(i.App, wire.Tally{Restarts: uint64(n)})
+		}
+	}
+	if len(t.m.tallies) == 0 {
+		return
+	}
+	here := map[string]bool{wire.TallyGone: true}
+	for _, s := range t.m.shares {
+		here[s.App] = true
+	}
+	for _, s := range t.m.given {
+		here[s.App] = true
+	}
+	for _, i := range t.instances() {
+		here[i.App] = true
+	}
+	for _, app := range records.SortedKeys(t.m.tallies) {
+		if !here[app] {
+			t.tally(wire.TallyGone, *t.m.tallies[app])
+			t.tallies[app] = nil
+		}
+	}
+}
+
+// tally adds to the count of an application.
+func (t *tx) tally(app string, n wire.Tally) {
+	if old := t.tallies[app]; old != nil {
+		n = n.Plus(*old)
+	} else if old := t.m.tallies[app]; old != nil {
+		n = n.Plus(*old)
+	}
+	t.tallies[app] = &n
+}
+
+// counted is all that was ever counted here.
+func (m *model) counted() (sum wire.Tally) {
+	for _, n := range m.tallies {
+		sum = sum.Plus(*n)
+	}
+	return sum
+}
+
+// taken counts the services that the root changes, by application: what is there
+// that was not, what is not there that was, and what is to be otherwise. A share of
+// another revision that asks for the same is no change.
+func taken(have, want map[string]*wire.Share) map[string]uint64 {
+	out := map[string]uint64{}
+	for key, s := range want {
+		if old := have[key]; old == nil || old != s && changed(old, s) {
+			out[s.App]++
+		}
+	}
+	for key, s := range have {
+		if want[key] == nil {
+			out[s.App]++
+		}
+	}
+	return out
+}
+
+func changed(a, b *wire.Share) bool {
+	return a.Min != b.Min || a.Max != b.Max || !slices.Equal(a.Ordinals, b.Ordinals) || !sameButReplicas(a.Spec, b.Spec)
+}
+
+// tallyOps stores changes by application, and merge makes them count once that is
+// done.
+func (m *model) tallyOps(changes map[string]uint64) (ops []bus.Op, merge func(), err error) {
+	t := m.begin()
+	for app, n := range changes {
+		t.tally(app, wire.Tally{Changes: n})
+	}
+	for _, app := range records.SortedKeys(t.tallies) {
+		if err := records.Append(&ops, keyTally+app, t.tallies[app]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return ops, func() { records.Merge(m.tallies, t.tallies) }, nil
+}
+
+// lost is when the root was lost, and what was counted until then.
+type lost struct {
+	at  time.Time
+	was wire.Tally
+}
+
+// sinceAway is what was counted since.
+func (c *core) sinceAway() *wire.TallySince {
+	return &wire.TallySince{At: c.lost.at, Tally: c.m.counted().Since(c.lost.was)}
+}

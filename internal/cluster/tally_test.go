@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func TestRestartsAreCounted(t *testing.T) {
+	s := newSim(t, "w1", "w2", "w3")
+	want := func(what string, n uint64) {
+		t.Helper()
+		if got := s.m.counted().Restarts; got != n {
+			t.Fatalf("%s: %d restarts, want %d\n%s", what, got, n, s.dump())
+		}
+	}
+	program := func(cmd string) func(*api.Service) {
+		return func(svc *api.Service) { svc.Command = []string{cmd} }
+	}
+	s.share("web", 2, nil)
+	s.ticks(4, time.Second)
+	want("first runs", 0)
+	for _, f := range s.fakes {
+		if st, ok := f.has["app.web.0"]; ok {
+			st.Restarts = 2
+			f.has["app.web.0"] = st
+		}
+	}
+	s.ticks(2, time.Second)
+	want("in place", 2)
+	s.restart()
+	s.ticks(4, time.Second)
+	want("another process of the cluster", 2)
+	s.share("web", 2, func(svc *api.Service) { svc.Policy = "closest" })
+	s.ticks(4, time.Second)
+	want("other terms", 2)
+	s.share("web", 2, program("y"))
+	s.ticks(8, time.Second)
+	want("another program", 4)
+	s.share("web", 3, program("y"))
+	s.ticks(4, time.Second)
+	want("one more", 4)
+	s.again("web", 1)
+	s.ticks(4, time.Second)
+	want("asked for", 5)
+
+	// A lost worker: what it ran runs elsewhere. When it is back its own stays, and
+	// has not been started again.
+	lost := s.m.insts["app.web.0"].Worker
+	moved := uint64(0)
+	for _, i := range s.m.insts {
+		if i.Worker == lost {
+			moved++
+		}
+	}
+	s.fakes[lost].linked = false
+	s.ticks(40, time.Second)
+	want("replaced", 5+moved)
+	s.fakes[lost].linked = true
+	s.ticks(10, time.Second)
+	want("the original is back", 5+moved)
+	if i := s.m.insts["app.web.0"]; i.Worker != lost || i.State != wire.Running {
+		t.Fatalf("it is %s on %s\n%s", i.State, i.Worker, s.dump())
+	}
+	s.again("web", 0)
+	s.ticks(4, time.Second)
+	want("asked for again", 6+moved)
+
+	s.unshare("web")
+	s.ticks(6, time.Second)
+	want("gone", 6+moved)
+	if len(s.m.tallies) != 1 || s.m.tallies[wire.TallyGone] == nil {
+		t.Errorf("counts of what is gone: %v", s.m.tallies)
+	}
+	s.share("web", 1, nil)
+	s.ticks(4, time.Second)
+	want("it begins anew", 6+moved)
+	s.restart()
+	want("stored", 6+moved)
+}
+
+// What counts as a change is a service that is to be otherwise here, not a revision.
+func TestChangesAreCounted(t *testing.T) {
+	s := newSite(t)
+	want := func(what string, n uint64) {
+		t.Helper()
+		if got := s.c.m.counted(); got.Changes != n || got.Restarts != 0 && what != "another program" {
+			t.Fatalf("%s: %s, want %d", what, got, n)
+		}
+	}
+	s.give(web(2, "a"), 2)
+	want("added", 1)
+	s.give(web(2, "a"), 2)
+	want("another revision of the same", 1)
+	s.give(web(5, "a"), 2)
+	want("scaled elsewhere", 1)
+	s.give(web(5, "a"), 3)
+	want("scaled here", 2)
+	s.scale(1)
+	want("scaled by the site", 3)
+	s.reopen()
+	s.settle()
+	want("another process", 3)
+	if since := s.c.sinceAway(); since.Changes != 0 {
+		t.Errorf("since the process started: %+v", since)
+	}
+	if v := s.c.m.apps(); len(v) != 1 || v[0].Tally.Changes != 3 {
+		t.Errorf("%+v", v)
+	}
+
+	// A change while the root is away, and one when it is back.
+	s.c.onUpReply(nil)
+	s.c.onUpReply(errors.New("nobody answers"))
+	s.scale(2)
+	s.c.onUpReply(nil)
+	s.give(web(5, "b"), 3)
+	want("another program", 5)
+	if since := s.c.sinceAway(); since.Changes != 2 || since.Restarts == 0 {
+		t.Errorf("since the root was lost: %+v", since)
+	}
+	s.give(nil, 0)
+	want("another program", 6)
+	if len(s.c.m.tallies) != 1 || s.c.m.tallies[wire.TallyGone] == nil {
+		t.Errorf("counts of what is gone: %v", s.c.m.tallies)
+	}
+}
