@@ -23,6 +23,24 @@ var ErrTooLarge = errors.New("file is too large")
 // and the temporary file is removed. A symbolic link at path is replaced, not
 // followed.
 func Write(path string, data []byte, perm os.FileMode) error {
+	if err := replace(path, data, perm, (*os.File).Sync); err != nil {
+		return err
+	}
+	if err := SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// Replace is Write for what counts only until the machine stops: it waits for no
+// disk. A reader sees the old content or the new, whoever is killed meanwhile; but
+// after a power cut the file may be as it was at any earlier time, missing, or
+// empty.
+func Replace(path string, data []byte, perm os.FileMode) error {
+	return replace(path, data, perm, func(*os.File) error { return nil })
+}
+
+func replace(path string, data []byte, perm os.FileMode, sync func(*os.File) error) error {
 	dir := filepath.Dir(path)
 	// The leading dot and the suffix keep a leftover of a power cut apart
 	// from real files, for a reader that lists the folder.
@@ -31,26 +49,23 @@ func Write(path string, data []byte, perm os.FileMode) error {
 		return fmt.Errorf("write %s: create temporary file: %w", path, err)
 	}
 	tmp := f.Name()
-	if err := fill(f, data, perm); err != nil {
+	if err := fill(f, data, perm, sync); err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp))
 	}
 	if err := os.Rename(tmp, path); err != nil {
 		return errors.Join(fmt.Errorf("write %s: put in place: %w", path, err), os.Remove(tmp))
 	}
-	if err := SyncDir(dir); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
 	return nil
 }
 
-// fill writes data to f, makes it durable and closes f in every case.
-func fill(f *os.File, data []byte, perm os.FileMode) error {
+// fill writes data to f, makes it durable by sync and closes f in every case.
+func fill(f *os.File, data []byte, perm os.FileMode, sync func(*os.File) error) error {
 	err := f.Chmod(perm)
 	if err == nil {
 		_, err = f.Write(data)
 	}
 	if err == nil {
-		err = f.Sync()
+		err = sync(f)
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr

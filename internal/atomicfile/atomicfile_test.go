@@ -105,3 +105,23 @@ func TestReadBounded(t *testing.T) {
 		t.Errorf("missing file: error %v, want os.ErrNotExist", err)
 	}
 }
+
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	for _, text := range []string{"old", "new"} {
+		if err := Replace(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadBounded(path, 3); err != nil || string(got) != text {
+			t.Fatalf("read %q, %v; want %q", got, err, text)
+		}
+	}
+	if err := Replace(filepath.Join(dir, "none", "state"), nil, 0o600); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+}

@@ -235,7 +235,7 @@ func (in *instance) save() bool {
 	in.rec.V, in.rec.Boot = wire.Version, in.kit.boot
 	err := os.MkdirAll(in.place.dir, 0o700)
 	if err == nil {
-		err = writeJSON(in.place.record(), &in.rec)
+		err = in.rec.write(in.place.record())
 	}
 	if err != nil {
 		err = fmt.Errorf("its state can't be kept; nothing new is started for it until it can: %w", err)

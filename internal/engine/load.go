@@ -165,6 +165,8 @@ func (e *Engine) load(ctx context.Context) error {
 			records[id] = rec
 			continue
 		case errors.Is(err, os.ErrNotExist):
+		case errors.Is(err, errEmpty):
+			e.marked[id] = true // look for what it may have left
 		case errors.Is(err, errDamaged):
 			e.damaged(filepath.Join(dir, recordFile), err, "it is started anew if it is still ordered")
 			e.marked[id] = true // look for what it may have left

@@ -269,6 +269,24 @@ func TestDamagedRecordStartsAnew(t *testing.T) {
 	})
 }
 
+// An empty record is what a power cut may leave: nothing is wrong then.
+func TestEmptyRecordStartsAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		r.stop()
+		if err := os.Truncate(r.recordPath(web0), 0); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		if !r.strays.was(web0) || r.driver.starts(web0) != 2 || r.status(web0).Phase != wire.PhaseRunning {
+			t.Errorf("swept %v, %d starts", r.strays.all(), r.driver.starts(web0))
+		}
+		if p := r.problems(); p != "" {
+			t.Errorf("problems: %q", p)
+		}
+	})
+}
+
 func TestDiskThatCannotBeWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))

@@ -1,0 +1,56 @@
+package records
+
+import (
+	"testing"
+	"time"
+)
+
+// sample is a record as those of the tiers are.
+type sample struct {
+	ID     string            `json:"id"`
+	Ports  map[string]int    `json:"ports,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	List   []string          `json:"list,omitempty"`
+	Since  time.Time         `json:"since"`
+}
+
+func newSample() *sample {
+	return &sample{
+		ID: "shop.web.0", Ports: map[string]int{"http": 8080}, Labels: map[string]string{"disk": "ssd", "rack": "7"},
+		List: []string{"a", "b", "c"}, Since: time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC),
+	}
+}
+
+func TestSame(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*sample)
+		same   bool
+	}{
+		"alike":                         {func(*sample) {}, true},
+		"nothing instead of an empty":   {func(s *sample) { s.List = nil }, false},
+		"the same time in another zone": {func(s *sample) { s.Since = s.Since.In(time.FixedZone("UTC", 0)) }, true},
+		"another value in a map":        {func(s *sample) { s.Labels["rack"] = "8" }, false},
+	} {
+		a, b := newSample(), newSample()
+		tc.change(b)
+		if Same(a, b) != tc.same {
+			t.Errorf("%s: %v", name, !tc.same)
+		}
+	}
+	// What is not stored makes no difference.
+	a, b := newSample(), newSample()
+	a.List, b.List = nil, []string{}
+	if !Same(a, b) {
+		t.Error("an empty list, which is not stored, makes a difference")
+	}
+}
+
+func BenchmarkSame(b *testing.B) {
+	b.ReportAllocs()
+	x, y := newSample(), newSample()
+	for b.Loop() {
+		if !Same(x, y) {
+			b.Fatal("not the same")
+		}
+	}
+}
