@@ -569,6 +569,8 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 		return a.hands.Entries(ctx)
 	case wire.AskMetrics:
 		return a.metrics(ctx)
+	case "top":
+		return a.hands.Top(ctx)
 	case "exec":
 		if q.Exec == nil {
 			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")

@@ -111,6 +111,8 @@ func (f *fakeHands) Metrics(context.Context) ([]byte, error) {
 	return obs.Page("engine", []obs.Sample{{Name: "verge_worker_starts_total", Help: "x", Counter: true, Value: 3}})
 }
 
+func (f *fakeHands) Top(context.Context) (wire.WorkerTop, error) { return wire.WorkerTop{V: 1}, nil }
+
 func (f *fakeHands) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
 	if q.Session == "away" {
 		return wire.ExecAnswer{}, errors.New("connection refused")

@@ -29,6 +29,8 @@ type Hands interface {
 	Entries(ctx context.Context) ([]wire.EntryView, error)
 	// Metrics are the engine's figures, as obs.Page writes them.
 	Metrics(ctx context.Context) ([]byte, error)
+	// Top measures what instances use.
+	Top(ctx context.Context) (wire.WorkerTop, error)
 	// Exec takes one step of a session.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
@@ -89,6 +91,12 @@ func (r *Remote) Entries(ctx context.Context) (list []wire.EntryView, err error)
 // Metrics implements Hands.
 func (r *Remote) Metrics(ctx context.Context) ([]byte, error) {
 	return r.raw(ctx, http.MethodGet, "/v1/metrics", nil)
+}
+
+// Top implements Hands.
+func (r *Remote) Top(ctx context.Context) (top wire.WorkerTop, err error) {
+	err = r.do(ctx, http.MethodGet, "/v1/top", nil, &top)
+	return top, err
 }
 
 // Exec implements Hands.

@@ -250,6 +250,10 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.entries(ctx, q.Worker)
 	case wire.AskMetrics:
 		return c.workerPage(ctx, q.Worker)
+	case "top":
+		return c.topInstances(ctx, q.Worker, q.Instance), nil
+	case "top-workers":
+		return c.topWorkers(ctx, q.Worker), nil
 	case "exec":
 		if q.Exec == nil {
 			break

@@ -60,6 +60,7 @@ func (h *idleHands) Logs(context.Context, string, int64, int, time.Duration) (wi
 }
 func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
 func (h *idleHands) Metrics(context.Context) ([]byte, error)           { return nil, errors.New("none") }
+func (h *idleHands) Top(context.Context) (wire.WorkerTop, error)       { return wire.WorkerTop{}, nil }
 func (h *idleHands) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
 	return wire.ExecAnswer{}, errors.New("none")
 }

@@ -62,7 +62,8 @@ type Engine struct {
 
 	kit *kit // set before loaded is closed
 
-	sessions sessions    // their mutex is taken before mu
+	sessions sessions // their mutex is taken before mu
+	meter    meter
 	revoked  pki.Revoked // keys of peers that do not count any more
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
@@ -108,6 +109,7 @@ func New(opts Options) (*Engine, error) {
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
 		instances: make(map[wire.InstanceID]*instance),
+		meter:     meter{busy: make(chan struct{}, 1)},
 	}, nil
 }
 

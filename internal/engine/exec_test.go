@@ -63,6 +63,21 @@ func (b *bench) output(session string, ok func(text string) bool) (text string, 
 	}
 }
 
+// json gets what the engine says at a path.
+func (b *bench) json(path string, v any) {
+	b.t.Helper()
+	status, text := b.do(http.MethodGet, path, nil)
+	if status != http.StatusOK || json.Unmarshal([]byte(text), v) != nil {
+		b.t.Fatalf("%s: %d %s", path, status, text)
+	}
+}
+
+// grouped says whether what runs beside an instance counts as its own.
+func (b *bench) grouped() bool {
+	missing, ok := b.info().Missing["process"]
+	return !ok || !strings.Contains(missing, "no control groups")
+}
+
 func never(string) bool { return false }
 
 func TestSessions(t *testing.T) {

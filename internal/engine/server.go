@@ -62,6 +62,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/logs", e.getLogs)
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
 	mux.HandleFunc("GET /v1/metrics", e.getMetrics)
+	mux.HandleFunc("GET /v1/top", e.getTop)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux
@@ -138,6 +139,11 @@ func (e *Engine) getLogs(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) getEntries(w http.ResponseWriter, r *http.Request) {
 	entries, err := e.Entries(r.Context())
 	e.answer(w, entries, err)
+}
+
+func (e *Engine) getTop(w http.ResponseWriter, r *http.Request) {
+	top, err := e.Top(r.Context())
+	e.answer(w, top, err)
 }
 
 func (e *Engine) postShutdown(w http.ResponseWriter, _ *http.Request) {

@@ -60,6 +60,7 @@ type Backend interface {
 	Recoveries
 	Looking
 	Measuring
+	Using
 	People
 	Renewing
 	Leaving

@@ -111,6 +111,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerSites(api)
 	s.registerRecovery(api)
 	s.registerLooking(api)
+	s.registerUsing(api)
 	s.registerPeople(api)
 	s.registerRenewing(api)
 	s.registerLeaving(api)

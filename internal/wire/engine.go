@@ -10,6 +10,7 @@ import "github.com/verge-edge/verge/api"
 //	GET /v1/logs?instance=&offset=&max=&wait=MS → LogChunk
 //	GET /v1/entries                     → []EntryView
 //	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
+//	GET /v1/top                         → WorkerTop
 //	POST /v1/exec                       ExecAsk → ExecAnswer
 //	POST /v1/shutdown                   stop every instance by its stop rule, then exit → 202
 //

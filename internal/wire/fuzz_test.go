@@ -42,7 +42,7 @@ func FuzzMessages(f *testing.F) {
 		for _, pair := range [][2]any{
 			{new(wire.Report), new(wire.Report)}, {new(wire.ReportReply), new(wire.ReportReply)},
 			{new(wire.Fetch), new(wire.Fetch)}, {new(wire.FetchReply), new(wire.FetchReply)},
-			{new(wire.Down), new(wire.Down)}, {new(wire.Ask), new(wire.Ask)}, {new(wire.ExecAnswer), new(wire.ExecAnswer)}, {new(wire.WatchEvent), new(wire.WatchEvent)}, {new(wire.Answer), new(wire.Answer)}, {new(wire.MetricsPage), new(wire.MetricsPage)},
+			{new(wire.Down), new(wire.Down)}, {new(wire.Ask), new(wire.Ask)}, {new(wire.ExecAnswer), new(wire.ExecAnswer)}, {new(wire.WatchEvent), new(wire.WatchEvent)}, {new(wire.Answer), new(wire.Answer)}, {new(wire.MetricsPage), new(wire.MetricsPage)}, {new(wire.WorkerTop), new(wire.WorkerTop)}, {new(wire.TopPage), new(wire.TopPage)},
 			{new(wire.Share), new(wire.Share)}, {new(wire.Order), new(wire.Order)},
 			{new(wire.InstanceStatus), new(wire.InstanceStatus)}, {new(wire.WorkerInfo), new(wire.WorkerInfo)},
 			{new(wire.SealedSecret), new(wire.SealedSecret)}, {new(wire.Secret), new(wire.Secret)},

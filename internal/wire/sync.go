@@ -93,7 +93,8 @@ type Down struct {
 }
 
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
-// (of Worker), "workers", "metrics", which are read-only, and "exec".
+// (of Worker), "workers", "metrics", "top" and "top-workers" (of a cluster, those
+// after Instance or Worker), which are read-only, and "exec".
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`

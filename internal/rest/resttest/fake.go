@@ -46,7 +46,12 @@ type Fake struct {
 	Bearer string
 	// People are those who may ask, by their bearer token.
 	People map[string]rest.Principal
-	news   chan struct{} // closed and replaced by Change
+	// What is measured.
+	InstanceTops []wire.InstanceTop
+	WorkerTops   []wire.WorkerTopView
+	ClusterTops  []wire.ClusterTop
+
+	news chan struct{} // closed and replaced by Change
 	// ExecStep answers steps of sessions; nil knows none.
 	ExecStep func(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 	// NoRecord is why nothing can be written to the audit log.

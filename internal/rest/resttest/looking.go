@@ -2,6 +2,8 @@ package resttest
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -42,4 +44,20 @@ func (f *Fake) Changes() <-chan struct{} {
 		f.news = make(chan struct{})
 	}
 	return f.news
+}
+
+// TopInstances are those of InstanceTops that match.
+func (f *Fake) TopInstances(_ context.Context, app string) ([]wire.InstanceTop, error) {
+	list, err := all(f, "top-instances", &f.InstanceTops)
+	return slices.DeleteFunc(list, func(i wire.InstanceTop) bool { return app != "" && !strings.HasPrefix(i.ID, app+".") }), err
+}
+
+// TopWorkers are WorkerTops.
+func (f *Fake) TopWorkers(context.Context) ([]wire.WorkerTopView, error) {
+	return all(f, "top-workers", &f.WorkerTops)
+}
+
+// TopClusters are ClusterTops.
+func (f *Fake) TopClusters(context.Context) ([]wire.ClusterTop, error) {
+	return all(f, "top-clusters", &f.ClusterTops)
 }

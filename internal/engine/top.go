@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Span between two samples of what instances use. Samples are made only when
+// somebody asks: a first one waits for topSpan; who asks again within topKept
+// measures since the last time.
+const (
+	topSpan  = 500 * time.Millisecond
+	topKept  = 30 * time.Second
+	topFresh = 200 * time.Millisecond // what is younger is answered again
+)
+
+// meter measures what instances use.
+type meter struct {
+	busy chan struct{} // holds one while somebody measures
+
+	mu   sync.Mutex // guards below
+	last sample
+	said wire.WorkerTop
+}
+
+// sample is what tasks had used at a moment.
+type sample struct {
+	at  time.Time
+	use map[runtime.Handle]used
+}
+
+type used struct {
+	id wire.InstanceID
+	runtime.Usage
+}
+
+// Top measures what every instance that runs uses.
+func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.WorkerTop{}, err
+	}
+	m := &e.meter
+	select {
+	case m.busy <- struct{}{}:
+		defer func() { <-m.busy }()
+	case <-ctx.Done():
+		return wire.WorkerTop{}, ctx.Err()
+	}
+	m.mu.Lock()
+	before, said := m.last, m.said
+	m.mu.Unlock()
+	switch age := time.Since(before.at); {
+	case said.V != 0 && age < topFresh:
+		return said, nil
+	case before.use == nil || age > topKept || age < topFresh:
+		before = e.sample()
+		t := time.NewTimer(topSpan)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return wire.WorkerTop{}, ctx.Err()
+		case <-e.ended:
+			return wire.WorkerTop{}, ErrStopped
+		}
+	}
+	now := e.sample()
+	top := between(before, now)
+	m.mu.Lock()
+	m.last, m.said = now, top
+	m.mu.Unlock()
+	return top, nil
+}
+
+// sample asks every task.
+func (e *Engine) sample() sample {
+	e.mu.Lock()
+	tasks := map[wire.InstanceID]runtime.Task{}
+	for id, in := range e.instances {
+		in.mu.Lock()
+		if in.state.task != nil {
+			tasks[id] = in.state.task
+		}
+		in.mu.Unlock()
+	}
+	e.mu.Unlock()
+	s := sample{at: time.Now(), use: make(map[runtime.Handle]used, len(tasks))}
+	for id, task := range tasks {
+		s.use[task.Handle()] = used{id, task.Usage()}
+	}
+	return s
+}
+
+// between is what was used between two samples. What was not there at the first
+// has used what it has since.
+func between(before, now sample) wire.WorkerTop {
+	span := now.at.Sub(before.at)
+	top := wire.WorkerTop{V: wire.Version, SpanMs: span.Milliseconds()}
+	for h, u := range now.use {
+		spent := u.CPU - before.use[h].CPU
+		use := wire.Use{Memory: api.Bytes(max(u.Memory, 0)), Tasks: max(u.Tasks, 0)}
+		if span > 0 && spent > 0 {
+			use.CPU = api.CPU((1000*spent + span/2) / span)
+		}
+		top.Instances = append(top.Instances, wire.InstanceUse{ID: u.id, Use: use})
+	}
+	slices.SortFunc(top.Instances, func(a, b wire.InstanceUse) int { return cmp.Compare(a.ID, b.ID) })
+	return top
+}
