@@ -130,7 +130,7 @@ func (a *app) ca(v wire.CAView, mode string) error {
 			}
 		}
 		if m.Behind > 0 {
-			note = textf("%d workers do not follow", m.Behind).text
+			note = wire.Count(m.Behind, "worker") + " behind"
 		}
 		if m.Away {
 			if note != "" {

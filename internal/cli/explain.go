@@ -87,9 +87,9 @@ func decisionOf(x wire.Explained) (place.Decision, error) {
 }
 
 func decisionLines(d place.Decision) []string {
-	noun := "workers"
-	if d.Kind == "clusters" {
-		noun = "clusters"
+	noun := "worker"
+	if d.Kind == place.KindClusters {
+		noun = "cluster"
 	}
 	r := d.Request
 	asked := fmt.Sprintf("  asked for    %s: cpu %s, memory %s, disk %s, runtime %s", r.Instance, r.Demand.CPU, r.Demand.Memory, r.Demand.Disk, r.Runtime)
@@ -105,7 +105,7 @@ func decisionLines(d place.Decision) []string {
 	for _, c := range constraints(r) {
 		asked += ", " + c
 	}
-	lines := []string{asked, fmt.Sprintf("  considered   %d %s", d.Candidates, noun)}
+	lines := []string{asked, "  considered   " + wire.Count(d.Candidates, noun)}
 	left := d.Candidates
 	for _, f := range d.Filtered {
 		left -= f.Removed
@@ -116,6 +116,9 @@ func decisionLines(d place.Decision) []string {
 		lines = append(lines, l)
 	}
 	lines = append(lines, fmt.Sprintf("  left         %d", left))
+	if len(d.Ranked) > 0 {
+		lines = append(lines, "  ranked by    "+legend(d.Kind))
+	}
 	for i, c := range d.Ranked {
 		label := "             "
 		if i == 0 {
@@ -130,7 +133,7 @@ func decisionLines(d place.Decision) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s  %s takes %d", label, s.Cluster, s.Count))
 	}
-	if d.Kind != "clusters" {
+	if d.Kind != place.KindClusters {
 		chosen := d.Chosen
 		if chosen == "" {
 			chosen = "none"
@@ -144,6 +147,14 @@ func decisionLines(d place.Decision) []string {
 		lines = append(lines, "  reason       "+d.Reason)
 	}
 	return lines
+}
+
+// legend says what the score and its parts mean.
+func legend(kind string) string {
+	if kind == place.KindClusters {
+		return "expected: replicas that fit, as far as is known; then same: fewest of the service there already; then free_share: most room left"
+	}
+	return "same: fewest of the service there already; then score: least left over of what fits worst (cpu, memory, disk: share that is left over)"
 }
 
 // constraints are those of a request beyond what the descriptor of every service

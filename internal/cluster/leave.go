@@ -139,7 +139,7 @@ func (m *model) mayRemove(name string, w *worker) error {
 	}
 	switch {
 	case n > 0:
-		return wire.Problemf(409, "worker-in-use", "have them placed elsewhere first: verge drain worker/"+m.name+"/"+name+"; "+again, "the worker is in use", "%d instances are placed on %s", n, name)
+		return wire.Problemf(409, "worker-in-use", "have them placed elsewhere first: verge drain worker/"+m.name+"/"+name+"; "+again, "the worker is in use", "%s has %s", name, wire.Count(n, "instance"))
 	case w.connected && !w.suspect && w.Cordon == nil:
 		return wire.Problemf(409, "worker-connected", "drain it (verge drain worker/"+m.name+"/"+name+") or stop it (verge worker stop) first; "+again, "the worker is connected", "%s may be given something to run at any moment", name)
 	}

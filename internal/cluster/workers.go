@@ -222,7 +222,7 @@ func (c *core) doubt(now time.Time) bool {
 		}
 	}
 	if again > 0 {
-		what := fmt.Sprintf("heard of nobody for a while: %d workers get time to be heard again", again)
+		what := fmt.Sprintf("heard of nobody for a while: time for %s to be heard again", wire.Count(again, "worker"))
 		c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
 		c.log.Info(what)
 	}

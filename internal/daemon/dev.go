@@ -263,8 +263,8 @@ func (d *dev) gatewayURL(ctx context.Context) string {
 func (d *dev) greet(ctx context.Context, took time.Duration) {
 	p := d.flags.Process
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format+"\n", args...) }
-	out("ready in %s: clusters %s with %d workers each (%s/%s)", took.Round(time.Millisecond),
-		strings.Join(d.flags.Clusters, ", "), d.flags.Workers, runtime.GOOS, runtime.GOARCH)
+	out("ready in %s: clusters %s with %s each (%s/%s)", took.Round(time.Millisecond),
+		strings.Join(d.flags.Clusters, ", "), wire.Count(d.flags.Workers, "worker"), runtime.GOOS, runtime.GOARCH)
 	out("  API      https://%s", d.root.Addr())
 	if d.flags.Gateway != "" {
 		out("  gateway  %s", d.gatewayURL(ctx))

@@ -150,7 +150,7 @@ func (m *model) mayRemove(name string, cl *cluster) error {
 	}
 	switch {
 	case n > 0:
-		return wire.Problemf(409, "cluster-in-use", "have them placed elsewhere first: verge drain cluster/"+name+"; "+again, "the cluster is in use", "%d instances are delegated to %s", n, name)
+		return wire.Problemf(409, "cluster-in-use", "have them placed elsewhere first: verge drain cluster/"+name+"; "+again, "the cluster is in use", "%s has %s", name, wire.Count(n, "instance"))
 	case cl.connected && !cl.suspect && cl.everHeard && cl.Cordon == nil:
 		return wire.Problemf(409, "cluster-connected", "drain it (verge drain cluster/"+name+") or end its process first; "+again, "the cluster is connected", "%s may be given something to run at any moment", name)
 	}

@@ -91,7 +91,7 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 		return noNamespace(name)
 	case len(apps) > 0:
 		return wire.Problemf(409, "not-empty", "delete them first: verge delete application/"+apps[0], "the namespace is in use",
-			"it has %d applications: %s", len(apps), shorten(apps, 5))
+			"it has %s: %s", wire.Count(len(apps), "application"), shorten(apps, 5))
 	case len(b.m.vault.of(name)) > 0:
 		secrets := b.m.vault.of(name)
 		return wire.Problemf(409, "not-empty", "remove them first: verge secret rm "+secrets[0]+" --namespace "+name, "the namespace is in use",

@@ -35,7 +35,7 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 	v.Tally = m.tally(app)
 	if v.Deleting {
 		v.Holds = false
-		v.Message = fmt.Sprintf("%d instances are still ending", len(m.begin().instances(app.Name)))
+		v.Message = "still ending: " + wire.Count(len(m.begin().instances(app.Name)), "instance")
 	}
 	return v
 }

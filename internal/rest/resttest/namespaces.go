@@ -51,7 +51,7 @@ func (f *Fake) RemoveNamespace(_ context.Context, name string) error {
 		switch {
 		case s.Name != name:
 		case s.Used.Applications > 0:
-			return wire.Problemf(http.StatusConflict, "not-empty", "delete them first", "the namespace is in use", "it has %d applications", s.Used.Applications)
+			return wire.Problemf(http.StatusConflict, "not-empty", "delete them first", "the namespace is in use", "it has %s", wire.Count(s.Used.Applications, "application"))
 		default:
 			f.Spaces = append(f.Spaces[:i:i], f.Spaces[i+1:]...)
 			return nil
