@@ -27,6 +27,7 @@ type fixture struct {
 	dir     string
 	fake    *resttest.Fake
 	server  *rest.Server
+	issuer  *resttest.Authority
 	entry   rest.ContextEntry
 	env     map[string]string
 	daemons Daemons
@@ -40,7 +41,7 @@ type fixture struct {
 func newFixture(t *testing.T, fake *resttest.Fake) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir(), fake: fake, now: noon}
-	f.server, _, f.entry = resttest.Serve(t, fake, nil)
+	f.server, f.issuer, f.entry = resttest.Serve(t, fake, nil)
 	path := filepath.Join(f.dir, "context.yaml")
 	if err := rest.WriteContext(path, f.entry); err != nil {
 		t.Fatal(err)
@@ -64,7 +65,40 @@ func (f *fixture) runWith(stdin string, args ...string) result {
 func (f *fixture) runContext(ctx context.Context, stdin string, args ...string) result {
 	f.t.Helper()
 	var out, errs bytes.Buffer
-	code := Main(ctx, args, strings.NewReader(stdin), &out, &errs, Options{
+	code := Main(ctx, args, strings.NewReader(stdin), &out, &errs, f.options())
+	return result{code, f.clean(out.String()), f.clean(errs.String())}
+}
+
+// restart ends the server and starts another at its address.
+func (f *fixture) restart() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := f.server.Close(ctx); err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := rest.New(rest.Options{Addr: f.server.Addr().String(), TLS: f.issuer.ServerTLS(f.t), Backend: f.fake, Authorize: resttest.Admin, Version: "v-test"})
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
+func (f *fixture) clean(s string) string {
+	return strings.NewReplacer(f.dir, "DIR", f.server.Addr().String(), "SERVER").Replace(s)
+}
+
+func (f *fixture) options() Options {
+	return Options{
 		Version: "v-test",
 		Daemons: f.daemons, ConfigDir: filepath.Join(f.dir, "etc"),
 		Getenv: func(k string) string { return f.env[k] },
@@ -82,9 +116,86 @@ func (f *fixture) runContext(ctx context.Context, stdin string, args ...string) 
 			}
 			return ctx.Err()
 		},
-	})
-	clean := strings.NewReplacer(f.dir, "DIR", f.server.Addr().String(), "SERVER")
-	return result{code, clean.Replace(out.String()), clean.Replace(errs.String())}
+	}
+}
+
+// live is a command that runs.
+type live struct {
+	f     *fixture
+	stop  context.CancelFunc
+	ended chan int
+	grew  chan struct{}
+
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu: both outputs
+	read int             // guarded by mu: how much of it was waited for
+}
+
+// Write implements io.Writer.
+func (l *live) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.grew <- struct{}{}:
+	default:
+	}
+	return l.text.Write(p)
+}
+
+// begin starts a command that goes on until it is ended.
+func (f *fixture) begin(args ...string) *live {
+	f.t.Helper()
+	ctx, stop := context.WithCancel(f.t.Context())
+	l := &live{f: f, stop: stop, ended: make(chan int, 1), grew: make(chan struct{}, 1)}
+	go func() { l.ended <- Main(ctx, args, strings.NewReader(""), l, l, f.options()) }()
+	f.t.Cleanup(stop)
+	return l
+}
+
+// until waits until it has written something more that ends in text, and returns
+// what it wrote since the last time.
+func (l *live) until(text string) string {
+	l.f.t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		l.mu.Lock()
+		got := l.text.String()[l.read:]
+		if n := strings.Index(got, text); n >= 0 {
+			l.read += n + len(text)
+			l.mu.Unlock()
+			return l.f.clean(got[:n+len(text)])
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.grew:
+		case code := <-l.ended:
+			l.ended <- code
+			l.f.t.Fatalf("it ended with %d before it wrote %q: %q", code, text, got)
+		case <-late:
+			l.f.t.Fatalf("it did not write %q: %q", text, got)
+		}
+	}
+}
+
+// end interrupts it and returns its exit code, and what it wrote since the last
+// time.
+func (l *live) end() (code int, rest string) {
+	l.f.t.Helper()
+	l.stop()
+	return l.over()
+}
+
+// over waits for its end.
+func (l *live) over() (code int, rest string) {
+	l.f.t.Helper()
+	select {
+	case code = <-l.ended:
+	case <-time.After(20 * time.Second):
+		l.f.t.Fatal("it does not end")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return code, l.f.clean(l.text.String()[l.read:])
 }
 
 // golden compares what a command printed with testdata/<name>.golden.

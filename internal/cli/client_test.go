@@ -10,7 +10,6 @@ import (
 
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestNoContext(t *testing.T) {
@@ -147,28 +146,6 @@ func TestLogsFollowUntilInterrupted(t *testing.T) {
 	}
 	f := newFixture(t, fake)
 	if r := f.runContext(ctx, "", "logs", "guestbook.front.0", "-f"); r.code != 0 || r.stdout != "one\ntwo\n" {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestEventsFollowUntilInterrupted(t *testing.T) {
-	fake := world()
-	ctx, cancel := context.WithCancel(t.Context())
-	reads := 0
-	fake.Hook = func(f *resttest.Fake, op string) error {
-		if op == "events" {
-			switch reads++; reads {
-			case 3:
-				f.EventList = append(f.EventList, wire.Event{Seq: 11, At: noon, Tier: "root", Subject: "cluster/fog", What: "connected"})
-			case 4:
-				cancel()
-			}
-		}
-		return nil
-	}
-	f := newFixture(t, fake)
-	r := f.runContext(ctx, "", "events", "-f")
-	if r.code != 0 || strings.Count(r.stdout, "\n") != 4 || !strings.Contains(r.stdout, "cluster/fog                   connected") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -55,11 +55,12 @@ func world() *resttest.Fake {
 	fog := wire.ClusterView{Tally: &wire.Tally{Restarts: 1, Changes: 4}, SinceAway: &wire.TallySince{At: ago(time.Hour), Tally: wire.Tally{Changes: 3}}, Name: "fog", AgeSeconds: 65, Joined: ago(3 * time.Hour), Aggregate: &wire.Aggregate{Workers: 1, Suspect: 1, Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 10 << 30}}}
 	cloud := wire.ClusterView{Name: "cloud", AgeSeconds: -1, Joined: ago(time.Minute)}
 	w1 := wire.WorkerView{WorkerInfo: wire.WorkerInfo{V: 1, Name: "w1", Version: "v-test", Capacity: api.Resources{CPU: 4000, Memory: 8 << 30, Disk: 50 << 30},
-		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480", Cgroup: "v2",
+		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480",
 		Location: &api.Point{48.137, 11.575}, Features: []string{"cgroup2", "nftables"}, HostPaths: []string{"/srv/media"}},
 		Cluster: "edge", Status: "ready", AgeSeconds: 0.8, Used: api.Resources{CPU: 1500, Memory: 3 << 29, Disk: 10 << 30}, Instances: 3}
 	w2 := w1
 	w2.Problems = []string{"gateway 127.0.0.1:8480 is taken: stop what listens there"}
+	w2.Cgroup = "process: limits: no control groups"
 	w2.Name, w2.Address, w2.Gateway, w2.Status, w2.AgeSeconds, w2.Used, w2.Instances, w2.Labels = "w2", "", "", "suspect", 9, api.Resources{}, 0, nil
 	app := wire.AppView{Name: "guestbook", Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready", Tally: wire.Tally{Restarts: 6, Changes: 3},
 		Services: []wire.ServiceView{

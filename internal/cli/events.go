@@ -2,10 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -16,7 +20,8 @@ func (a *app) eventsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.events(cmd.Context(), follow, mode) },
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
-	outputFlag(cmd, &mode, "table", "json", "yaml")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "the same as --follow")
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
 	return cmd
 }
 
@@ -27,11 +32,10 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 	}
 	defer c.Close()
 	var after uint64
-	var wait time.Duration
 	all := []wire.Event{}
+	lines := mode != "json" && mode != "yaml"
 	for {
-		asked := a.opts.Now()
-		page, err := c.Events(ctx, after, wait)
+		page, err := c.Events(ctx, after, 0)
 		if ctx.Err() != nil {
 			return nil // the user has seen enough
 		}
@@ -39,7 +43,7 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 			return err
 		}
 		after = page.After
-		if mode == "table" || follow {
+		if lines || follow {
 			if err := a.printEvents(page.Events, mode); err != nil {
 				return err
 			}
@@ -52,10 +56,9 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 		if !follow {
 			break
 		}
-		wait = followWait
-		a.pace(ctx, asked)
+		return a.followEvents(ctx, c, after, mode)
 	}
-	if mode == "table" {
+	if lines {
 		return nil
 	}
 	return a.encode(mode, struct {
@@ -63,13 +66,57 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 	}{all})
 }
 
+// followEvents prints what comes after an event.
+func (a *app) followEvents(ctx context.Context, c *rest.Client, after uint64, mode string) error {
+	var first []wire.Event // what there is, until all of it was told
+	live := true
+	return a.watch(ctx, c, "events", func(e wire.WatchEvent) error {
+		switch e.Type {
+		case wire.WatchBegin:
+			live, first = !e.Full, nil
+		case wire.WatchSynced:
+			live = true
+			if n := len(first); n > 0 && first[n-1].Seq < after {
+				after = 0 // the server was started again, with its clock set back
+			}
+			return a.eventsAfter(first, &after, mode)
+		case wire.WatchPut:
+			var v wire.Event
+			if err := json.Unmarshal(e.Object, &v); err != nil {
+				return fmt.Errorf("read an event: %w", err)
+			}
+			if !live {
+				first = append(first, v)
+				return nil
+			}
+			return a.eventsAfter([]wire.Event{v}, &after, mode)
+		}
+		return nil
+	})
+}
+
+// eventsAfter prints those that were not printed before.
+func (a *app) eventsAfter(list []wire.Event, after *uint64, mode string) error {
+	list = slices.DeleteFunc(list, func(v wire.Event) bool { return v.Seq <= *after })
+	if len(list) > 0 {
+		*after = list[len(list)-1].Seq
+	}
+	return a.printEvents(list, mode)
+}
+
 // printEvents writes one line, or one document, for each.
 func (a *app) printEvents(list []wire.Event, mode string) error {
 	for _, e := range list {
 		var err error
-		if mode == "table" {
+		switch mode {
+		case "table":
 			err = a.printf("%s  %-14s  %-28s  %s", a.clock(e.At), clean(e.Tier), clean(e.Subject), clean(e.What))
-		} else {
+		case "wide":
+			at := e.At.In(a.opts.Now().Location()).Format(time.RFC3339)
+			err = a.printf("%s  %-14s  %-28s  %-12s  %s", at, clean(e.Tier), clean(e.Subject), orDash(e.Namespace), clean(e.What))
+		case "name":
+			err = a.printf("event/%d", e.Seq)
+		default:
 			err = a.encode(mode, e)
 		}
 		if err != nil {

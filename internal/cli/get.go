@@ -17,6 +17,7 @@ import (
 // getFlags of the get command.
 type getFlags struct {
 	mode, app, service string
+	watch              bool
 	namespaceFlags
 }
 
@@ -30,8 +31,7 @@ namespaces (ns).
 
 With a name, only what has that name; for instances and services also what
 begins with it.`,
-		Example:   "  verge get instances --app guestbook\n  verge get app/guestbook -o yaml",
-		ValidArgs: []string{"applications", "services", "instances", "clusters", "workers", "namespaces"},
+		Example: "  verge get instances --app guestbook\n  verge get app/guestbook -o yaml\n  verge get instances -w",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return usageError(cmd, "it takes KIND [NAME]")
@@ -51,11 +51,15 @@ begins with it.`,
 				return err
 			}
 			defer c.Close()
+			if f.watch {
+				return a.getWatch(cmd.Context(), c, kind, name, f)
+			}
 			return a.get(cmd.Context(), c, kind, name, f)
 		},
 	}
 	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (services, instances)")
 	cmd.Flags().StringVar(&f.service, "service", "", "only of this service (instances)")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "go on with every change from now on")
 	f.add(cmd)
 	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
@@ -201,7 +205,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 	return listing[view]{kind: kindInstance, name: func(v view) string { return v.ID }, columns: []column[view]{
 		{name: "instance", cell: func(v view) cell { return text(v.ID) }},
 		{name: "state", cell: instanceState},
-		{name: "ready", cell: func(v view) cell { return text(yesNo(v.Ready)) }},
+		{name: "ready", cell: instanceReady},
 		{name: "where", cell: func(v view) cell { return text(where(v.Instance)) }},
 		{name: "restarts", cell: func(v view) cell { return textf("%d", v.Restarts) }},
 		{name: "since", cell: func(v view) cell { return text(a.since(v.Since)) }},
@@ -226,6 +230,14 @@ func instanceState(v wire.InstanceView) cell {
 		c = cell{c.text + ",unreachable", yellow}
 	}
 	return c
+}
+
+// instanceReady: of what cannot be reached nobody knows it now.
+func instanceReady(v wire.InstanceView) cell {
+	if v.Unreachable {
+		return cell{"unknown", yellow}
+	}
+	return text(yesNo(v.Ready))
 }
 
 // where an instance is: "edge/w1", "edge", or "".
@@ -309,12 +321,20 @@ func workers() listing[wire.WorkerView] {
 		{name: "gateway", cell: func(v view) cell { return text(v.Gateway) }},
 		{name: "platform", wide: true, cell: func(v view) cell { return text(v.OS + "/" + v.Arch) }},
 		{name: "runtimes", wide: true, cell: func(v view) cell { return text(strings.Join(v.Runtimes, ",")) }},
-		{name: "cgroup", wide: true, cell: func(v view) cell { return text(v.Cgroup) }},
+		{name: "limits", wide: true, cell: func(v view) cell { return text(limitsOf(v)) }},
 		{name: "features", wide: true, cell: func(v view) cell { return text(strings.Join(v.Features, ",")) }},
 		{name: "location", wide: true, cell: func(v view) cell { return text(pointOf(v.Location)) }},
 		{name: "labels", wide: true, cell: func(v view) cell { return text(labelsOf(v.Labels)) }},
 		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
 	}}
+}
+
+// limitsOf says whether a worker enforces limits, and why not.
+func limitsOf(v wire.WorkerView) string {
+	if v.Cgroup == "" && v.AgeSeconds >= 0 {
+		return "enforced"
+	}
+	return v.Cgroup
 }
 
 // cordoned adds to a status that something was taken out of use.

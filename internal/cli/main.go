@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,7 @@ type app struct {
 
 	context string      // --context
 	noticed atomic.Bool // the server's notice was shown
+	noting  sync.Mutex  // taken to write to err
 	local   bool        // --local
 }
 
@@ -122,7 +124,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.userCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
-		a.execCommand(),
+		a.execCommand(), a.topCommand(), a.waitCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)
@@ -207,6 +209,8 @@ func (a *app) notice(text string) {
 
 // notef writes a line to standard error.
 func (a *app) notef(format string, args ...any) {
+	a.noting.Lock()
+	defer a.noting.Unlock()
 	// There is nowhere to report that standard error is closed.
 	_, _ = fmt.Fprintf(a.err, format+"\n", args...)
 }

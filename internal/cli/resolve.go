@@ -139,6 +139,13 @@ func isPath(s string) bool {
 // maxCandidates are listed when a prefix is ambiguous.
 const maxCandidates = 5
 
+// errNoInstance is what findInstance returns where nothing is called so.
+var errNoInstance = errors.New("no such instance")
+
+type noInstanceError struct{ userError }
+
+func (e *noInstanceError) Is(target error) bool { return target == errNoInstance }
+
 // findInstance is the instance whose id is name, or begins with it if there is
 // only one such.
 func findInstance(ctx context.Context, c *rest.Client, name string) (wire.InstanceView, error) {
@@ -148,7 +155,7 @@ func findInstance(ctx context.Context, c *rest.Client, name string) (wire.Instan
 	}
 	switch len(found) {
 	case 0:
-		return wire.InstanceView{}, &userError{what: "no such instance", why: name, next: "list what there is with: verge get instances"}
+		return wire.InstanceView{}, &noInstanceError{userError{what: "no such instance", why: name, next: "list what there is with: verge get instances"}}
 	case 1:
 		return found[0], nil
 	}

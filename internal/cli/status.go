@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"context"
+	"sync"
+	"time"
+
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	mode := ""
+	mode, watch := "", false
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the tiers, how old what is known of them is, and what is wrong", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -16,18 +21,85 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			if watch {
+				return a.statusWatch(cmd.Context(), c, mode)
+			}
 			v, err := c.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if mode == "json" || mode == "yaml" {
-				return a.encode(mode, v)
-			}
-			return a.status(v, mode)
+			return a.printStatus(v, mode)
 		},
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again after every change")
 	outputFlag(cmd, &mode, "table", "wide", "json", "yaml")
 	return cmd
+}
+
+func (a *app) printStatus(v wire.StatusView, mode string) error {
+	if mode == "json" || mode == "yaml" {
+		return a.encode(mode, v)
+	}
+	return a.status(v, mode)
+}
+
+// statusPause is the shortest time between two showings.
+const statusPause = time.Second
+
+// statusWatch shows the status, and again when anything in it has changed.
+func (a *app) statusWatch(ctx context.Context, c *rest.Client, mode string) error {
+	first, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	kinds := "applications,instances,clusters"
+	if first.Role != "root" {
+		kinds = "applications,instances,workers"
+	}
+	// What comes while it is shown, or within the pause, is shown together.
+	ctx, stop := context.WithCancel(ctx)
+	news, ended := make(chan struct{}, 1), make(chan error, 1)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() {
+		live := false
+		ended <- a.watch(ctx, c, kinds, func(e wire.WatchEvent) error {
+			live = live && e.Type != wire.WatchBegin || e.Type == wire.WatchSynced
+			if live {
+				select {
+				case news <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		})
+	})
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-news:
+		}
+		v, err := c.Status(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil // the user has seen enough
+		case passing(err):
+			continue // the watch tells
+		case err != nil:
+			return err
+		}
+		if err := a.redraw(mode); err != nil {
+			return err
+		}
+		if err := a.printStatus(v, mode); err != nil {
+			return err
+		}
+		if a.opts.Sleep(ctx, statusPause) != nil {
+			return nil
+		}
+	}
 }
 
 func (a *app) status(v wire.StatusView, mode string) error {

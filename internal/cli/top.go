@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// topEvery is the pause between two measurements of top -w: long enough for a
+// mean of cpu that does not jump.
+const topEvery = 2 * time.Second
+
+// topFlags of the top command.
+type topFlags struct {
+	mode, app string
+	watch     bool
+}
+
+func (a *app) topCommand() *cobra.Command {
+	var f topFlags
+	cmd := &cobra.Command{
+		Use:   "top instances|workers|clusters",
+		Short: "Measure what instances use, beside what is reserved for them",
+		Long: "Measure what instances use now, beside what is reserved for them and what they may use at most.\n" +
+			"Nothing is measured unless somebody asks, so the answer takes a moment. What could not be asked is shown with the reason.",
+		Example:   "  verge top instances --app guestbook\n  verge top workers -w",
+		Args:      oneArg("instances, workers or clusters"),
+		ValidArgs: []string{"instances", "workers", "clusters"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, err := kindOf(args[0])
+			if err != nil {
+				return err
+			}
+			if kind != kindInstance && kind != kindWorker && kind != kindCluster {
+				return &userError{what: "not possible for this kind", why: args[0], next: "it works for instances, workers and clusters"}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.top(cmd.Context(), c, kind, f)
+		},
+	}
+	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (instances)")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure again and again")
+	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
+	for {
+		err := a.topOnce(ctx, c, kind, f)
+		if ctx.Err() != nil && f.watch {
+			return nil //nolint:nilerr // the user has seen enough
+		}
+		if err != nil && !(f.watch && passing(err)) {
+			return err
+		}
+		if !f.watch {
+			return nil
+		}
+		if err != nil {
+			a.notef("%s  %s; trying again", a.clock(a.opts.Now()), clean(firstLine(err)))
+		}
+		if a.opts.Sleep(ctx, topEvery) != nil {
+			return nil
+		}
+	}
+}
+
+func (a *app) topOnce(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
+	switch kind {
+	case kindInstance:
+		list, err := c.TopInstances(ctx, f.app)
+		return again(a, f, instanceTops(), list, err)
+	case kindWorker:
+		list, err := c.TopWorkers(ctx)
+		if f.mode == "name" {
+			list = slices.DeleteFunc(list, func(v wire.WorkerTopView) bool { return v.Name == "" })
+		}
+		return again(a, f, workerTops(), list, err)
+	}
+	list, err := c.TopClusters(ctx)
+	return again(a, f, clusterTops(), list, err)
+}
+
+// again prints a measurement, over the last one where that is possible.
+func again[T any](a *app, f topFlags, l listing[T], list []T, err error) error {
+	if err != nil {
+		return err
+	}
+	if f.watch {
+		if err := a.redraw(f.mode); err != nil {
+			return err
+		}
+	}
+	return l.print(a, f.mode, list, false)
+}
+
+// redraw clears a terminal, and elsewhere keeps what follows apart from what was
+// before.
+func (a *app) redraw(mode string) error {
+	switch {
+	case mode != "table" && mode != "wide":
+		return nil
+	case a.isTerminal(a.out):
+		_, err := fmt.Fprint(a.out, "\x1b[H\x1b[2J")
+		return err
+	}
+	return a.printf("\n%s", a.clock(a.opts.Now()))
+}
+
+// usedCPU, usedMemory and usedTasks are the cells of what was measured.
+func usedCPU(u *wire.Use) cell {
+	if u == nil {
+		return text("")
+	}
+	return text(millis(u.CPU))
+}
+
+func usedMemory(u *wire.Use) cell {
+	if u == nil {
+		return text("")
+	}
+	return text(size(u.Memory))
+}
+
+func usedTasks(u *wire.Use) cell {
+	if u == nil {
+		return text("")
+	}
+	return textf("%d", u.Tasks)
+}
+
+// millis is an amount of cpu in cores, to the thousandth: 0.003.
+func millis(c api.CPU) string { return fmt.Sprintf("%.3f", float64(c)/1000) }
+
+// orNone is a limit; 0 is none.
+func orNone(n int64, s string) cell {
+	if n == 0 {
+		return text("")
+	}
+	return text(s)
+}
+
+func problem(why string) cell {
+	if why == "" {
+		return text("")
+	}
+	return cell{why, yellow}
+}
+
+func instanceTops() listing[wire.InstanceTop] {
+	type view = wire.InstanceTop
+	return listing[view]{kind: kindInstance, name: func(v view) string { return v.ID }, columns: []column[view]{
+		{name: "instance", cell: func(v view) cell { return text(v.ID) }},
+		{name: "cpu", cell: func(v view) cell { return usedCPU(v.Used) }},
+		{name: "reserved", cell: func(v view) cell { return text(millis(v.Reserved.CPU)) }},
+		{name: "limit", cell: func(v view) cell { return orNone(int64(v.Limits.CPU), millis(v.Limits.CPU)) }},
+		{name: "memory", cell: func(v view) cell { return usedMemory(v.Used) }},
+		{name: "reserved", cell: func(v view) cell { return text(size(v.Reserved.Memory)) }},
+		{name: "limit", cell: func(v view) cell { return orNone(int64(v.Limits.Memory), size(v.Limits.Memory)) }},
+		{name: "tasks", cell: func(v view) cell { return usedTasks(v.Used) }},
+		{name: "where", cell: func(v view) cell { return text(where(wire.Instance{Cluster: v.Cluster, Worker: v.Worker})) }},
+		{name: "namespace", wide: true, cell: func(v view) cell { return text(v.Namespace) }},
+		{name: "heard", wide: true, cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
+		{name: "message", cell: func(v view) cell { return topProblem(v.Used, v.Problem, v.AgeSeconds) }},
+	}}
+}
+
+func workerTops() listing[wire.WorkerTopView] {
+	type view = wire.WorkerTopView
+	// A cluster that says nothing of its workers has a line without a name.
+	name := func(v view) string { return v.Cluster + "/" + cmp.Or(strings.TrimPrefix(v.Name, v.Cluster+"/"), "?") }
+	return listing[view]{kind: kindWorker, name: name, columns: []column[view]{
+		{name: "worker", cell: func(v view) cell { return text(name(v)) }},
+		{name: "cpu", cell: func(v view) cell { return usedCPU(v.Used) }},
+		{name: "reserved", cell: func(v view) cell { return text(millis(v.Reserved.CPU)) }},
+		{name: "capacity", cell: func(v view) cell { return text(millis(v.Capacity.CPU)) }},
+		{name: "memory", cell: func(v view) cell { return usedMemory(v.Used) }},
+		{name: "reserved", cell: func(v view) cell { return text(size(v.Reserved.Memory)) }},
+		{name: "capacity", cell: func(v view) cell { return text(size(v.Capacity.Memory)) }},
+		{name: "tasks", cell: func(v view) cell { return usedTasks(v.Used) }},
+		{name: "instances", cell: func(v view) cell { return textf("%d", v.Instances) }},
+		{name: "heard", wide: true, cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
+		{name: "message", cell: func(v view) cell { return topProblem(v.Used, v.Problem, v.AgeSeconds) }},
+	}}
+}
+
+func clusterTops() listing[wire.ClusterTop] {
+	type view = wire.ClusterTop
+	return listing[view]{kind: kindCluster, name: func(v view) string { return v.Name }, columns: []column[view]{
+		{name: "cluster", cell: func(v view) cell { return text(v.Name) }},
+		{name: "cpu", cell: func(v view) cell { return usedCPU(v.Used) }},
+		{name: "reserved", cell: func(v view) cell { return text(millis(v.Reserved.CPU)) }},
+		{name: "capacity", cell: func(v view) cell { return text(millis(v.Capacity.CPU)) }},
+		{name: "memory", cell: func(v view) cell { return usedMemory(v.Used) }},
+		{name: "reserved", cell: func(v view) cell { return text(size(v.Reserved.Memory)) }},
+		{name: "capacity", cell: func(v view) cell { return text(size(v.Capacity.Memory)) }},
+		{name: "tasks", cell: func(v view) cell { return usedTasks(v.Used) }},
+		{name: "instances", cell: func(v view) cell { return textf("%d", v.Instances) }},
+		{name: "measured", cell: func(v view) cell { return textf("%d/%d workers", v.Measured, v.Workers) }},
+		{name: "heard", wide: true, cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
+		{name: "message", cell: func(v view) cell { return topProblem(v.Used, v.Problem, v.AgeSeconds) }},
+	}}
+}
+
+// topProblem says why there is no measurement, and how long nothing was heard.
+func topProblem(used *wire.Use, why string, age float64) cell {
+	if used != nil || why == "" {
+		return problem(why)
+	}
+	if age >= 0 {
+		why += ", heard of " + ageOf(age) + " ago"
+	}
+	return problem(why)
+}
