@@ -46,7 +46,6 @@ func TestGolden(t *testing.T) {
 		"logs-tail":              "logs guestbook.store --tail 2",
 		"logs-tail-0":            "logs guestbook.store --tail 0",
 		"logs-follow-ended":      "logs guestbook.store -f --tail 1",
-		"logs-wrong-kind":        "logs app/guestbook",
 		"status":                 "status",
 		"status-json":            "status -o json",
 		"events":                 "events",

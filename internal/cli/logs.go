@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,81 +18,160 @@ const (
 	logPage = 256 << 10
 	// followWait is how long a request is held while following.
 	followWait = 20 * time.Second
+	// logPause is how long is waited before one who did not answer is asked again.
+	logPause = time.Second
 )
 
+// logFlags of the logs command.
+type logFlags struct {
+	follow, prefix, noPrefix bool
+	tail                     int
+}
+
 func (a *app) logsCommand() *cobra.Command {
-	follow, tail := false, -1
+	var f logFlags
 	cmd := &cobra.Command{
-		Use:     "logs INSTANCE",
-		Short:   "Print what an instance has written",
-		Example: "  verge logs guestbook.front.0 -f --tail 20",
-		Args:    oneArg("INSTANCE"),
+		Use:   "logs INSTANCE | service/APPLICATION.SERVICE | application/APPLICATION",
+		Short: "Print what instances have written",
+		Long: `Print what an instance has written, to standard output and standard error, since
+its first start on its worker: what it wrote before it was started again stands
+before what it wrote after that. What is older than the worker keeps is missing.
+
+Of a service or an application it prints the logs of all instances, one after the
+other, each line with the instance that it is of. With -f all at once, also of
+those that are new.`,
+		Example: "  verge logs guestbook.front.0 -f --tail 20\n  verge logs application/guestbook -f --tail 0\n  verge logs service/guestbook.front --tail 5",
+		Args:    oneOrTwoArgs("INSTANCE, service/NAME or application/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := instanceRef(args)
-			if err != nil {
-				return err
+			kind, name := kindInstance, args[0]
+			if len(args) > 1 || strings.Contains(name, "/") {
+				var err error
+				if kind, name, err = ref(args); err != nil {
+					return err
+				}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
+			if f.prefix && f.noPrefix {
+				return usageError(cmd, "--prefix and --no-prefix are opposites")
 			}
-			defer c.Close()
-			i, err := findInstance(cmd.Context(), c, name)
-			if err != nil {
-				return err
-			}
-			return a.logs(cmd.Context(), c, i.ID, follow, tail)
+			return a.withClient(func(c *rest.Client) error {
+				ctx := cmd.Context()
+				switch kind {
+				case kindApplication, kindService:
+					return a.logsOf(ctx, c, kind, name, f)
+				case kindInstance:
+				default:
+					return &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "it works for instance, service and application"}
+				}
+				i, err := findInstance(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				r := &logReader{a: a, c: c, id: i.ID, to: a.out, last: true}
+				if !f.prefix {
+					return r.read(ctx, f)
+				}
+				lines := &prefixed{to: &shared{to: a.out}, prefix: i.ID + " | "}
+				r.to = lines
+				return errors.Join(r.read(ctx, f), lines.flush())
+			})
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on, until the instance is gone")
-	cmd.Flags().IntVar(&tail, "tail", -1, "begin with the last so many lines; -1: all that is kept")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what is written from now on, until the instance is gone")
+	cmd.Flags().IntVar(&f.tail, "tail", -1, "begin with the last so many lines; -1: all that is kept")
+	cmd.Flags().BoolVar(&f.prefix, "prefix", false, "write the instance before every line (default: of more than one instance)")
+	cmd.Flags().BoolVar(&f.noPrefix, "no-prefix", false, "never write the instance before lines")
 	return cmd
 }
 
-func (a *app) logs(ctx context.Context, c *rest.Client, id string, follow bool, tail int) error {
-	var offset int64
-	if tail > 0 {
-		offset = -int64(tail)
+// logReader reads the log of one instance.
+type logReader struct {
+	a    *app
+	c    *rest.Client
+	id   string
+	to   io.Writer
+	skip bool // begin with what is written from now on
+	// last says whether it ends when the instance does; otherwise somebody else ends
+	// it.
+	last   bool
+	silent bool // the user knows that it does not answer
+}
+
+// read prints the log, and follows it until the instance is gone or ctx ends.
+func (r *logReader) read(ctx context.Context, f logFlags) error {
+	offset, wait := int64(0), time.Duration(0)
+	if f.tail > 0 {
+		offset = -int64(f.tail)
 	}
-	if tail == 0 {
-		end, err := logEnd(ctx, c, id)
-		if err != nil {
-			return err
-		}
-		offset = end
-	}
-	var wait time.Duration
+	r.skip = f.tail == 0
 	for {
-		asked := a.opts.Now()
-		chunk, err := c.Logs(ctx, id, offset, logPage, wait)
-		if ctx.Err() != nil {
+		asked := r.a.opts.Now()
+		chunk, err := r.chunk(ctx, offset, wait)
+		switch {
+		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the user has seen enough
-		}
-		if err != nil {
+		case err != nil && f.follow && r.last && notFound(err):
+			r.a.notef("%s is gone", clean(r.id))
+			return nil
+		case err != nil && f.follow && (passing(err) || notPlaced(err) || notFound(err)):
+			r.lost(ctx, err)
+			continue
+		case err != nil:
 			return err
+		}
+		r.silent = false
+		if offset > 0 && chunk.Next-int64(len(chunk.Data)) < offset {
+			// On another worker it is another log.
+			r.a.notef("%s writes to another log now, from its first line on", clean(r.id))
+			offset = 0
+			continue
 		}
 		if chunk.Lost > 0 {
-			a.notef("%d bytes were rotated away", chunk.Lost)
+			r.a.notef("%d bytes of %s were rotated away", chunk.Lost, clean(r.id))
 		}
-		if _, err := a.out.Write(chunk.Data); err != nil {
+		if _, err := r.to.Write(chunk.Data); err != nil {
 			return fmt.Errorf("write to standard output: %w", err)
 		}
 		offset = chunk.Next
 		if len(chunk.Data) > 0 {
 			continue
 		}
-		if !follow {
+		if !f.follow {
 			return nil
 		}
 		wait = followWait
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the user has seen enough
+		if r.last {
+			if gone, err := r.a.ended(ctx, r.c, r.id); gone || err != nil && ctx.Err() == nil && !passing(err) {
+				return err
+			}
 		}
-		if gone, err := a.ended(ctx, c, id); gone || err != nil {
-			return err
-		}
-		a.pace(ctx, asked)
+		r.a.pace(ctx, asked)
 	}
+}
+
+// chunk reads from an offset; the first time with skip it reads nothing, and tells
+// where the log ends.
+func (r *logReader) chunk(ctx context.Context, offset int64, wait time.Duration) (wire.LogChunk, error) {
+	if r.skip {
+		end, err := logEnd(ctx, r.c, r.id)
+		r.skip = err != nil
+		return wire.LogChunk{Next: end}, err
+	}
+	return r.c.Logs(ctx, r.id, offset, logPage, wait)
+}
+
+// lost says once that the log cannot be read now, and waits a little.
+func (r *logReader) lost(ctx context.Context, err error) {
+	if !r.silent {
+		r.silent = true
+		r.a.notef("%s  %s: %s; trying again", r.a.clock(r.a.opts.Now()), clean(r.id), clean(firstLine(err)))
+	}
+	_ = r.a.opts.Sleep(ctx, logPause) // the loop looks at ctx
+}
+
+// notPlaced says that an instance is on no worker yet.
+func notPlaced(err error) bool {
+	var p *wire.Problem
+	return errors.As(err, &p) && p.Code == "not-placed"
 }
 
 // logEnd is the offset of the end of a log.
