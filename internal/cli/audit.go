@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ last 10,000 entries.`,
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only what happened in this time, for example 1h")
 	cmd.Flags().StringVar(&f.user, "user", "", "only what this user did")
 	cmd.Flags().IntVar(&f.limit, "limit", 200, "the newest of them, at most this many (0: all)")
-	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml")
+	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
 }
 
@@ -77,7 +78,7 @@ func (a *app) auditEntries(ctx context.Context, c *rest.Client, f auditFlags) ([
 
 func (a *app) auditEntry() listing[wire.AuditEntry] {
 	type view = wire.AuditEntry
-	return listing[view]{kind: "entry", name: func(v view) string { return v.What }, columns: []column[view]{
+	return listing[view]{kind: "entry", name: func(v view) string { return fmt.Sprint(v.Seq) }, columns: []column[view]{
 		{name: "at", cell: func(v view) cell { return text(v.At.In(a.opts.Now().Location()).Format(time.DateTime)) }},
 		{name: "who", cell: func(v view) cell {
 			if v.Who == "" {

@@ -21,7 +21,7 @@ else the current one.`,
 	mode := ""
 	list := &cobra.Command{Use: "list", Short: "List the contexts of this user", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.contextList(mode) }}
-	outputFlag(list, &mode, "table", "json", "yaml", "name")
+	outputFlag(list, &mode, "table", "wide", "json", "yaml", "name")
 	showMode := ""
 	show := &cobra.Command{Use: "show", Short: "Show the context in use, without its secrets", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.contextShow(showMode) }}
@@ -114,6 +114,8 @@ func (a *app) contextList(mode string) error {
 			}
 			return text(v.Auth)
 		}},
+		{name: "namespace", wide: true, cell: func(v contextView) cell { return text(v.Namespace) }},
+		{name: "file", wide: true, cell: func(v contextView) cell { return text(v.File) }},
 	}}.print(a, mode, list, false)
 }
 

@@ -35,7 +35,7 @@ conflict, which is kept until somebody acknowledges it.`,
 		}
 		return a.listLocal(c.Context(), mode)
 	}
-	outputFlag(cmd, &mode, "table", "json", "yaml")
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
 	cmd.AddCommand(a.dropCommand(), a.ackCommand())
 	return cmd
 }
@@ -52,6 +52,19 @@ func (a *app) listLocal(ctx context.Context, mode string) error {
 	}
 	if mode == "json" || mode == "yaml" {
 		return a.encode(mode, v)
+	}
+	if mode == "name" {
+		for _, l := range v.Changes {
+			if err := a.printf("local/%s", clean(l.Key())); err != nil {
+				return err
+			}
+		}
+		for _, x := range v.Conflicts {
+			if err := a.printf("conflict/%s", clean(x.ID)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if len(v.Changes)+len(v.Conflicts) == 0 {
 		a.notef("nothing was changed at a site")

@@ -133,6 +133,7 @@ func (a *app) rootCommand() *cobra.Command {
 		c.GroupID = "daemon"
 		root.AddCommand(c)
 	}
+	a.addCompletions(root)
 	return root
 }
 

@@ -34,6 +34,10 @@ accepted but not all are ready yet.`,
 		Example: "  verge restart shop\n  verge restart shop.web --reason 'new certificate'\n  verge restart instance/shop.web.1",
 		Args:    oneOrTwoArgs("APPLICATION, APPLICATION.SERVICE or instance/ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := a.wholeInstance(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
 			app, q, err := restartRef(args)
 			if err != nil {
 				return err
@@ -46,6 +50,23 @@ accepted but not all are ready yet.`,
 	a.localFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history of the instances")
 	return cmd
+}
+
+// wholeInstance replaces the beginning of the id of an instance by all of it.
+func (a *app) wholeInstance(ctx context.Context, args []string) ([]string, error) {
+	if len(args) == 1 && !strings.Contains(args[0], "/") {
+		return args, nil
+	}
+	kind, name, err := ref(args)
+	if err != nil || kind != kindInstance || name == "" || strings.Count(name, ".") > 1 && !strings.HasSuffix(name, ".") {
+		return args, err
+	}
+	err = a.withClient(func(c *rest.Client) error {
+		i, err := findInstance(ctx, c, name)
+		args = []string{kindInstance + "/" + i.ID}
+		return err
+	})
+	return args, err
 }
 
 // restartRef reads what is to be restarted: "shop", "application/shop",
