@@ -101,6 +101,7 @@ func (t *tx) reportUp() {
 // reported is the part of an instance's record that may leave the cluster.
 func (m *model) reported(i *wire.Instance) *wire.Reported {
 	up := &wire.Reported{Instance: *i}
+	up.Kept = i.Shadow != nil && i.Worker == ""
 	up.Avoid, up.Shadow, up.Moving, up.Leaving = nil, nil, nil, nil
 	if w, _ := m.serves(i); w != nil {
 		up.Address, up.Peer = w.Info.Address, m.peer(w.Info.Name)

@@ -84,6 +84,25 @@ func TestALostPlacementServesUntilItIsReplaced(t *testing.T) {
 	}
 }
 
+// The only worker is away for longer than replace_after, and its instance goes on
+// there: what is back is kept as it was, and nothing is started again.
+func TestTheOnlyWorkerComesBackWithWhatItRan(t *testing.T) {
+	s := newSim(t, "w1")
+	s.share("web", 2, nil)
+	s.ticks(3, time.Second)
+	s.fakes["w1"].linked = false
+	s.ticks(120, time.Second)
+	up := s.m.ups["app.web.0"]
+	if up.State != wire.Requested || !up.Kept {
+		t.Errorf("the root is told %+v", up)
+	}
+	s.fakes["w1"].linked = true
+	s.ticks(3, time.Second)
+	if i := s.inst("app.web.0"); i.State != wire.Running || !i.Ready || i.Incarnation != 1 || s.fakes["w1"].starts != 2 || s.m.ups[i.ID].Kept {
+		t.Errorf("%d starts, want those from before\n%s", s.fakes["w1"].starts, s.dump())
+	}
+}
+
 func TestWhoStaysOnReturn(t *testing.T) {
 	for _, tc := range []struct{ onReturn, stays string }{{"original", "w1"}, {"replacement", "w2"}} {
 		t.Run(tc.onReturn, func(t *testing.T) {

@@ -143,6 +143,11 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		// What its site made of it is the site's to place.
 		return
 	}
+	if rep.Kept && !t.elsewhere(&i, now) {
+		// Its worker may come back with it, and nobody else has room: taken back it
+		// would be stopped there, for nothing.
+		return
+	}
 	times := 0
 	for _, h := range i.History {
 		if h.To == wire.Requested {
@@ -159,6 +164,23 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 	}
 	i.Cluster = ""
 	t.put(i)
+}
+
+// elsewhere says whether another cluster could take an instance now, or whether
+// nobody wants it any more.
+func (t *tx) elsewhere(i *wire.Instance, now time.Time) bool {
+	app := t.m.apps[i.App]
+	if app == nil || !app.Deleting.IsZero() || app.Spec.Services[i.Service] == nil {
+		return true
+	}
+	key, svc := i.App+"."+i.Service, app.Spec.Services[i.Service]
+	views := t.views(key, svc, t.given(), now)
+	for n := range views {
+		if views[n].ID == i.Cluster {
+			views[n].Refused = "it gave it back"
+		}
+	}
+	return len(place.RankClusters(views, place.NewRequest(key, svc, 1)).Shares) > 0
 }
 
 // fulfil makes as many instances of a service as it promises.

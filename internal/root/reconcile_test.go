@@ -67,6 +67,35 @@ func TestWhatAClusterGivesBackGoesElsewhere(t *testing.T) {
 	}
 }
 
+// What may still run on a worker that is away is not taken from its cluster as long
+// as nobody else could run it: it would be stopped when its worker is back.
+func TestWhatNobodyElseCanRunIsLeftWhereItIs(t *testing.T) {
+	for _, elsewhere := range []bool{false, true} {
+		s := newSim(t, "edge", "fog")
+		s.fakes["fog"].room = 0
+		s.apply("app", 1, nil)
+		s.ticks(3, time.Second)
+		s.fakes["edge"].lost = true
+		s.ticks(100, time.Second)
+		if i := s.m.insts["app.web.0"]; i.Cluster != "edge" || i.State != wire.ClusterScheduled || s.m.shares["edge.app.web"] == nil {
+			t.Fatalf("it was taken away\n%s", s.dump())
+		}
+		if v := s.m.appView(s.m.apps["app"]); v.Holds || !strings.Contains(v.Message, "its worker is away") {
+			t.Errorf("the application says %q", v.Message)
+		}
+		home := "edge"
+		if elsewhere {
+			s.fakes["fog"].room, home = 1, "fog"
+		} else {
+			s.fakes["edge"].lost = false
+		}
+		s.ticks(5, time.Second)
+		if i := s.m.insts["app.web.0"]; i.Cluster != home || len(s.fakes[home].runs) != 1 || s.running("app") != 1 {
+			t.Fatalf("elsewhere %v: it is not in %s\n%s", elsewhere, home, s.dump())
+		}
+	}
+}
+
 func TestARestartEmptiesNoRoute(t *testing.T) {
 	s := newSim(t, "edge", "fog")
 	s.apply("app", 3, nil)

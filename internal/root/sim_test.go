@@ -32,6 +32,7 @@ type fake struct {
 	room   int  // instances it can take
 	stuck  bool // what it starts again does not become ready
 	busy   int  // restarts
+	lost   bool // its workers are away, with what runs on them
 	seq    uint64
 }
 
@@ -200,6 +201,13 @@ func (f *fake) act(s *sim, name string) {
 		if !ok {
 			r = wire.Reported{Instance: wire.Instance{V: wire.Version, ID: id, App: sh.App, Service: sh.Service, Cluster: name}}
 		}
+		switch {
+		case f.lost && r.State == wire.Running:
+			r.State, r.Ready, r.Kept, r.Reason = wire.Requested, false, true, "its worker is away"
+		case !f.lost && r.Kept:
+			r.State, r.Ready, r.Kept, r.Reason = wire.Running, true, false, ""
+			taken++
+		}
 		r.Revision = sh.Revision
 		r.Ordinal, _ = strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
 		n := sh.RestartOf[r.Ordinal].N
@@ -213,10 +221,11 @@ func (f *fake) act(s *sim, name string) {
 		case r.State == wire.Running && !r.Ready && !f.stuck:
 			r.Ready = true
 		case r.State == wire.Running:
-		case taken < f.room:
+		case taken < f.room && !f.lost:
 			taken++
 			r.Restarted = n
 			r.State, r.Ready, r.Address, r.Peer = wire.Running, true, name+":8474", "w-1"
+		case r.Kept:
 		default:
 			r.State, r.Reason = wire.Requested, "full"
 		}
@@ -232,6 +241,9 @@ func (f *fake) act(s *sim, name string) {
 	}
 	c.inbox.Accept(rep)
 	free := float64(f.room - taken)
+	if f.lost {
+		free = 0
+	}
 	sp := func(x float64) wire.Spread { return wire.Spread{Sum: free * x, Mean: free * x, Max: free * x} }
 	c.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp(100), Memory: sp(64 << 20), Disk: sp(1 << 20)}
 	c.heard, c.everHeard, c.connected, c.suspect, c.current = s.now, true, true, false, true

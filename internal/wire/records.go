@@ -272,6 +272,8 @@ type WorkerInfo struct {
 	// certificate does.
 	Trust   string    `json:"trust,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
+	// Issuer names the key that the certificate is signed with, "" of older workers.
+	Issuer string `json:"issuer,omitempty"`
 	// Problems of the worker in words, at most some dozens: a port that is taken, a
 	// full disk. Empty means all is well.
 	Problems []string `json:"problems,omitempty"`
@@ -354,4 +356,7 @@ type Reported struct {
 	Address string `json:"address,omitempty"`
 	// Peer is the opaque name under which the worker proves itself there.
 	Peer string `json:"peer,omitempty"`
+	// Kept says that its worker is away and may still run it, and that nothing runs
+	// in its place.
+	Kept bool `json:"kept,omitempty"`
 }
