@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -309,6 +311,26 @@ func TestTheAdvertisedAddress(t *testing.T) {
 		if got := advertised(tc.set, tc.listening, links); got != tc.want {
 			t.Errorf("advertised(%q, %q) = %q, want %q", tc.set, tc.listening, got, tc.want)
 		}
+	}
+}
+
+// A worker cannot be started with memory or disk that its machine does not have.
+func TestCapacityThatIsNotThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
+	for what, set := range map[string]api.Resources{"--memory": {Memory: math.MaxInt64}, "--disk": {Disk: math.MaxInt64}} {
+		_, err := Capacity(dir, set, 0)
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Code != "no-such-capacity" || !strings.Contains(p.Detail, what) || !strings.Contains(p.Remedy, what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	set := api.Resources{CPU: 64_000, Memory: 1 << 20, Disk: 1 << 20}
+	if got, err := Capacity(dir, set, 0.5); err != nil || got != set {
+		t.Errorf("what was set became %+v, %v", got, err)
+	}
+	got, err := Capacity(dir, api.Resources{}, 0.5)
+	if err != nil || got.CPU <= 0 || got.Memory <= 0 || got.Disk < 0 {
+		t.Errorf("what was found out is %+v, %v", got, err)
 	}
 }
 

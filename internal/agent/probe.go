@@ -14,12 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Capacity says what instances may reserve: what was set, else what the machine
-// has, less the reserve (a fraction).
+// has, less the reserve (a fraction). Memory and disk that it does not have cannot
+// be set; processors may be promised more often than they are there, since whoever
+// waits for one only gets slower.
 func Capacity(dir string, set api.Resources, reserve float64) (api.Resources, error) {
 	out := set
+	if err := has(dir, set); err != nil {
+		return out, err
+	}
 	if out.CPU == 0 {
 		out.CPU = api.CPU(float64(runtime.NumCPU()*1000) * (1 - reserve))
 	}
@@ -31,12 +37,7 @@ func Capacity(dir string, set api.Resources, reserve float64) (api.Resources, er
 		out.Memory = api.Bytes(float64(total) * (1 - reserve))
 	}
 	if out.Disk == 0 {
-		free, err := diskFree(dir)
-		// At the first start the directory is not there yet, what it will lie in is.
-		for at := dir; errors.Is(err, os.ErrNotExist) && filepath.Dir(at) != at; {
-			at = filepath.Dir(at)
-			free, err = diskFree(at)
-		}
+		free, _, err := disk(dir)
 		if err != nil {
 			return out, fmt.Errorf("finding out how much disk is free (set it with --disk): %w", err)
 		}
@@ -81,17 +82,38 @@ func memory() (int64, error) {
 	return 0, fmt.Errorf("/proc/meminfo has no MemTotal")
 }
 
-// diskFree is what an ordinary user may still write below dir.
-func diskFree(dir string) (int64, error) {
-	abs, err := filepath.Abs(dir)
+// has says whether the machine has what is to be promised of it. What cannot be
+// found out is believed.
+func has(dir string, set api.Resources) error {
+	total, err := memory()
+	if err == nil && set.Memory > api.Bytes(total) {
+		return wire.Problemf(0, "no-such-capacity", "give less, or leave --memory out: it is found out then",
+			"the machine does not have that much memory", "--memory %s, there are %s", set.Memory, api.Bytes(total))
+	}
+	_, all, err := disk(dir)
+	if err == nil && set.Disk > api.Bytes(all) {
+		return wire.Problemf(0, "no-such-capacity", "give less, choose a --data-dir on another disk, or leave --disk out: it is found out then",
+			"the disk is not that large", "--disk %s, that of %s has %s", set.Disk, dir, api.Bytes(all))
+	}
+	return nil
+}
+
+// disk is what an ordinary user may still write below dir, and the size of the file
+// system that it is on. At a first start the directory is not there yet, what it
+// will lie in is.
+func disk(dir string) (free, all int64, err error) {
+	at, err := filepath.Abs(dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(abs, &st); err != nil {
-		return 0, err
+	err = unix.Statfs(at, &st)
+	for errors.Is(err, os.ErrNotExist) && filepath.Dir(at) != at {
+		at = filepath.Dir(at)
+		err = unix.Statfs(at, &st)
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // Bsize is of other types on other machines
+	size := int64(st.Bsize) //nolint:unconvert // of other types on other machines
+	return int64(st.Bavail) * size, int64(st.Blocks) * size, err
 }
 
 // advertised is the address by which others reach the data port: what was set,
