@@ -93,8 +93,8 @@ func TestResultsGoToStdoutOnly(t *testing.T) {
 	if r.stdout != "verge-join-abc\n" {
 		t.Errorf("stdout is %q, it must be the token alone", r.stdout)
 	}
-	if len(f.fake.Tokens) != 1 || f.fake.Tokens[0] != (wire.TokenRequest{Kind: "cluster", Cluster: "edge"}) {
-		t.Errorf("asked for %+v", f.fake.Tokens)
+	if len(f.fake.TokenRequests) != 1 || f.fake.TokenRequests[0] != (wire.TokenRequest{Kind: "cluster", Cluster: "edge"}) {
+		t.Errorf("asked for %+v", f.fake.TokenRequests)
 	}
 }
 

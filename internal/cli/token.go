@@ -20,7 +20,7 @@ type tokenFlags struct {
 }
 
 func (a *app) tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make tokens", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "token", Short: "Make tokens, list them and take them back", Args: cobra.ArbitraryArgs, RunE: group}
 	var f tokenFlags
 	create := &cobra.Command{
 		Use:   "create --cluster NAME | --worker | --api",
@@ -43,7 +43,7 @@ once and stored only as a hash.`,
 	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
 	create.Flags().DurationVar(&f.ttl, "ttl", 0, "valid for this long (default 1h; with --api 720h)")
 	outputFlag(create, &f.mode, "table", "json", "yaml")
-	cmd.AddCommand(create)
+	cmd.AddCommand(create, a.tokenLsCommand(), a.tokenRevokeCommand())
 	return cmd
 }
 
@@ -85,6 +85,10 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 	}
 	a.notef("valid until %s (%s)", t.Expires.In(a.opts.Now().Location()).Format(time.RFC3339), age(t.Expires.Sub(a.opts.Now())))
 	switch r.Kind {
+	case "api":
+		if t.ID != "" {
+			a.notef("to take it back: verge token revoke %s", clean(t.ID))
+		}
 	case "cluster":
 		a.notef("next, on the cluster's machine: verge cluster --name %s --token-file FILE", r.Cluster)
 	case "worker":

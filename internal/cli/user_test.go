@@ -22,6 +22,12 @@ func peopled() *resttest.Fake {
 			Created: noon.Add(-time.Hour), By: "user/amy", TokenCreated: noon.Add(-time.Hour), TokenExpires: noon.Add(-time.Minute)},
 		{Name: "zoe", TokenExpires: noon.Add(time.Hour)},
 	}
+	f.TokenList = []wire.TokenView{
+		{ID: "1a2b3c4d5e6f7081", Kind: "api", By: "admin/admin", Created: noon.Add(-time.Hour), Expires: noon.Add(700 * time.Hour)},
+		{ID: "99aa3c4d5e6f7081", Kind: "api", By: "token/1a2b3c4d", Created: noon.Add(-time.Minute), Expires: noon.Add(time.Hour)},
+		{ID: "0123456789abcdef", Kind: "cluster", Cluster: "edge", By: "user/amy", Created: noon.Add(-time.Hour), Expires: noon.Add(time.Minute), Used: noon.Add(-30 * time.Minute)},
+		{ID: "fedcba9876543210", Kind: "worker", Cluster: "edge", Expires: noon.Add(-time.Hour)},
+	}
 	for i, e := range []wire.AuditEntry{
 		{Who: "admin/admin", From: "10.0.0.1", What: "create-user", On: "user/amy", Result: "ok", Detail: "admin"},
 		{Who: "user/amy", From: "10.0.0.7", What: "apply", On: "application/guestbook", Result: "ok", Detail: "created"},
@@ -50,6 +56,12 @@ func TestPeopleGolden(t *testing.T) {
 		"user-rm":             "user rm bob",
 		"user-rm-none":        "user rm carl",
 		"user-unknown":        "user creat",
+		"token-ls":            "token ls",
+		"token-ls-wide":       "token ls -o wide",
+		"token-ls-json":       "token ls -o json",
+		"token-revoke":        "token revoke token/1a2b3c4d",
+		"token-revoke-none":   "token revoke 00000000",
+		"token-revoke-secret": "token revoke verge-api-1.00",
 		"whoami":              "whoami",
 		"whoami-json":         "whoami -o json",
 		"audit":               "audit",

@@ -36,6 +36,13 @@ func (b backend) Authenticate(ctx context.Context, text string) (rest.Principal,
 	return b.ledger.Bearer(ctx, text, b.clock.Now())
 }
 
+// Tokens and RevokeToken implement rest.Backend.
+func (b backend) Tokens(ctx context.Context) ([]wire.TokenView, error) { return b.ledger.Tokens(ctx) }
+
+func (b backend) RevokeToken(ctx context.Context, id string) ([]wire.TokenView, error) {
+	return b.ledger.RevokeToken(ctx, id)
+}
+
 // Locate implements rest.Backend.
 func (b backend) Locate(kind access.Kind, name string) (o access.Object, ok bool) {
 	b.mu.Lock()

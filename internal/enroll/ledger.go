@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
@@ -30,14 +31,22 @@ const (
 	keepSpent = 7 * 24 * time.Hour
 )
 
-// Ledger keeps the tokens of a root or a cluster.
+// Ledger keeps the tokens of a root or a cluster. It is safe for concurrent use.
 type Ledger struct {
 	Store bus.Store
 	// ServerName goes into join tokens: whom the node must meet. Pin and NextPin
 	// are asked each time: see pki.Authority.
 	ServerName   string
 	Pin, NextPin func() string
+	// Administers says whether who once made a token for the API may still have it
+	// used; nil: whoever did.
+	Administers func(ctx context.Context, who string) (bool, error)
+
+	mu    sync.Mutex   // held over making and taking back tokens for the API
+	ended rest.Endings // by key
 }
+
+const remedyBearer = "make a new one: verge token create --api"
 
 type bearerRecord struct {
 	V       int       `json:"v"`
@@ -52,20 +61,25 @@ func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []stri
 	if ttl <= 0 {
 		ttl = JoinTTL
 	}
-	tok, rec, err := pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin(), ttl, now)
+	tok, rec, err := pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin(), min(ttl, maxTokenTTL), now)
 	if err != nil {
 		return wire.TokenReply{}, err
 	}
 	tok = tok.Follow(l.NextPin())
+	rec.By = access.From(ctx).Name
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return wire.TokenReply{}, err
 	}
-	ops := append(l.spent(ctx, now), bus.Put(keyToken+rec.ID, b))
+	ops := l.spent(ctx, now)
+	if err := l.roomFor(ctx, keyToken, maxJoins, len(ops)); err != nil {
+		return wire.TokenReply{}, err
+	}
+	ops = append(ops, bus.Put(keyToken+rec.ID, b))
 	if _, err := l.Store.Commit(ctx, ops...); err != nil {
 		return wire.TokenReply{}, fmt.Errorf("storing the token: %w", err)
 	}
-	return wire.TokenReply{Token: tok.Encode(), Expires: rec.Expires}, nil
+	return wire.TokenReply{Token: tok.Encode(), Expires: rec.Expires, ID: rec.ID}, nil
 }
 
 // spent are the ops that forget some of what expired long ago.
@@ -128,28 +142,37 @@ func (l *Ledger) NewBearer(ctx context.Context, by string, ttl time.Duration, no
 	if ttl <= 0 {
 		ttl = BearerTTL
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.mayMake(ctx, by); err != nil {
+		return wire.TokenReply{}, err
+	}
 	text, hash := pki.NewBearer()
-	rec := bearerRecord{V: wire.Version, Expires: now.Add(ttl), By: by, Created: now}
+	rec := bearerRecord{V: wire.Version, Expires: now.Add(min(ttl, BearerTTL)), By: by, Created: now}
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return wire.TokenReply{}, err
 	}
-	if _, err := l.Store.Commit(ctx, append(l.spent(ctx, now), bus.Put(keyBearer+hash, b))...); err != nil {
+	ops := l.spent(ctx, now)
+	if err := l.roomFor(ctx, keyBearer, maxBearers, len(ops)); err != nil {
+		return wire.TokenReply{}, err
+	}
+	if _, err := l.Store.Commit(ctx, append(ops, bus.Put(keyBearer+hash, b))...); err != nil {
 		return wire.TokenReply{}, fmt.Errorf("storing the token: %w", err)
 	}
-	return wire.TokenReply{Token: text, Expires: rec.Expires}, nil
+	return wire.TokenReply{Token: text, Expires: rec.Expires, ID: hash[:bearerID]}, nil
 }
 
 // Bearer says who a token for the HTTP interface is, or why it is refused.
 func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.Principal, error) {
-	const remedy = "make a new one: verge token create --api"
+	const remedy = remedyBearer
 	hash, err := pki.HashBearer(text)
 	if err != nil {
 		return rest.Principal{}, wire.Problemf(401, "bad-token", remedy, "the API token is refused", "%v", err)
 	}
 	e, err := l.Store.Get(ctx, keyBearer+hash)
 	if errors.Is(err, bus.ErrNotFound) {
-		return rest.Principal{}, wire.Problemf(401, "bad-token", remedy, "the API token is refused", "it is not known here")
+		return rest.Principal{}, notKnown()
 	}
 	if err != nil {
 		return rest.Principal{}, fmt.Errorf("looking up the API token: %w", err)
@@ -161,9 +184,19 @@ func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.P
 	if !now.Before(rec.Expires) {
 		return rest.Principal{}, wire.Problemf(401, "token-expired", remedy, "the API token is refused", "it expired at %s", rec.Expires.UTC().Format(time.RFC3339))
 	}
+	// The end is taken before the last look, so that no change goes unnoticed.
+	end := l.ended.Of(e.Key)
+	if err := l.made(ctx, rec.By); err != nil {
+		return rest.Principal{}, err
+	}
+	if _, err := l.Store.Get(ctx, e.Key); errors.Is(err, bus.ErrNotFound) {
+		return rest.Principal{}, notKnown()
+	} else if err != nil {
+		return rest.Principal{}, fmt.Errorf("looking up the API token: %w", err)
+	}
 	// A part of the hash names the token: enough to tell it from others, useless
 	// for anything else.
-	return rest.Principal{Who: access.Who{Name: "token/" + hash[:8], Admin: true}, Left: rec.Expires.Sub(now)}, nil
+	return rest.Principal{Who: access.Who{Name: userOf(hash), Admin: true}, Left: rec.Expires.Sub(now), Ended: end}, nil
 }
 
 // IsName says whether s can name a node: a DNS label, so that it is also a part

@@ -3,12 +3,15 @@ package enroll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -145,6 +148,125 @@ func TestBearerTokens(t *testing.T) {
 	}
 	if left, err := store.List(ctx, "bearer."); err != nil || len(left) != 1 {
 		t.Errorf("%d tokens are kept, %v, want the new one", len(left), err)
+	}
+}
+
+// A token for the API is taken back by its id, at once, with those that were made
+// with it; nothing else is, and it is found by no less than its name.
+func TestTokensAreTakenBack(t *testing.T) {
+	ctx := context.Background()
+	l, _, now := newLedger(t)
+	admin := true
+	l.Administers = func(_ context.Context, who string) (bool, error) { return who != "user/amy" || admin, nil }
+	bearer := func(by string) (wire.TokenReply, rest.Principal) {
+		t.Helper()
+		tok, err := l.NewBearer(ctx, by, 0, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := l.Bearer(ctx, tok.Token, now)
+		if err != nil || p.Ended == nil {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		return tok, p
+	}
+	first, p := bearer("admin/ann")
+	second, q := bearer(p.Name)
+	_, r := bearer(q.Name)
+	other, o := bearer("user/amy")
+	join, err := l.NewJoin(access.With(ctx, access.Who{Name: "user/bob"}), pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.Tokens(ctx)
+	if err != nil || len(list) != 5 || list[4].ID != join.ID || list[4].By != "user/bob" || list[4].Cluster != "edge" || list[0].Expires != now.Add(BearerTTL) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for name, id := range map[string]string{"nothing": "", "too short": first.ID[:7], "not one": "00000000", "the token itself": first.Token} {
+		_, err := l.RevokeToken(ctx, id)
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Code != "no-such-token" || p.Remedy == "" || strings.Contains(err.Error(), first.Token) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	gone, err := l.RevokeToken(ctx, p.Name)
+	if err != nil || len(gone) != 3 || gone[0].ID != first.ID || gone[1].ID != second.ID {
+		t.Fatalf("%+v, %v", gone, err)
+	}
+	for i, c := range []<-chan struct{}{p.Ended, q.Ended, r.Ended} {
+		select {
+		case <-c:
+		default:
+			t.Errorf("what token %d has open goes on", i)
+		}
+	}
+	for _, text := range []string{first.Token, second.Token} {
+		var p *wire.Problem
+		if _, err := l.Bearer(ctx, text, now); !errors.As(err, &p) || p.Code != "bad-token" {
+			t.Errorf("it is still good: %v", err)
+		}
+	}
+	if _, err := l.NewBearer(ctx, p.Name, 0, now); err == nil {
+		t.Error("a request that was under way with it makes another")
+	}
+	select {
+	case <-o.Ended:
+		t.Error("another's is cut off")
+	default:
+	}
+	// What an administrator made ends with that right.
+	admin = false
+	l.CutOff(ctx, "user/amy")
+	<-o.Ended
+	if _, err := l.Bearer(ctx, other.Token, now); err == nil || !strings.Contains(err.Error(), "user/amy") {
+		t.Errorf("it is good without its maker: %v", err)
+	}
+	// A token to join: as long as nobody did.
+	if _, err := l.RevokeToken(ctx, join.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Check(ctx, request(join.Token, "k"), pki.KindCluster, now); !errors.Is(err, pki.ErrTokenUnknown) {
+		t.Errorf("it lets join: %v", err)
+	}
+	if join, err = l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now); err != nil {
+		t.Fatal(err)
+	}
+	_, used, err := l.Check(ctx, request(join.Token, "k"), pki.KindCluster, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Store.Commit(ctx, used); err != nil {
+		t.Fatal(err)
+	}
+	var problem *wire.Problem
+	if _, err := l.RevokeToken(ctx, join.ID); !errors.As(err, &problem) || problem.Code != "token-used" {
+		t.Errorf("one that was used: %v", err)
+	}
+}
+
+func TestTokensAreBounded(t *testing.T) {
+	ctx := context.Background()
+	l, store, now := newLedger(t)
+	if tok, err := l.NewBearer(ctx, "admin/ann", 1000*time.Hour, now); err != nil || tok.Expires.After(now.Add(BearerTTL)) {
+		t.Errorf("%v, %v", tok.Expires, err)
+	}
+	var ops []bus.Op
+	for i := range maxBearers - 1 {
+		ops = append(ops, bus.Put(fmt.Sprintf("%s%064x", keyBearer, i), []byte(`{"v":1,"expires":"2026-02-02T00:00:00Z"}`)))
+	}
+	if _, err := store.Commit(ctx, ops...); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.NewBearer(ctx, "admin/ann", 0, now)
+	var p *wire.Problem
+	if !errors.As(err, &p) || p.Code != "too-many" || !strings.Contains(p.Remedy, "verge token ls") {
+		t.Errorf("%v", err)
+	}
+	if _, err := l.RevokeToken(ctx, "0000000000000000"); !errors.As(err, &p) || p.Code != "ambiguous" {
+		t.Errorf("%v", err)
+	}
+	if _, err := l.NewJoin(ctx, pki.KindWorker, "edge", []string{"127.0.0.1:1"}, 0, now); err != nil {
+		t.Errorf("a token to join is of another kind: %v", err)
 	}
 }
 

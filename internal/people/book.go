@@ -45,10 +45,11 @@ type Book struct {
 	// Site is the cluster whose users these are; "" at a root.
 	Site string
 
-	mu sync.Mutex // held over changes of users
-	// endMu guards ended: closed and removed when a user's rights become less.
-	endMu sync.Mutex
-	ended map[string]chan struct{}
+	// Less, if set, is told of a user that may do less than before, or is gone.
+	Less func(name string)
+
+	mu    sync.Mutex   // held over changes of users
+	ended rest.Endings // by user
 }
 
 // Authenticate says whom a bearer token belongs to. known is false where it
@@ -70,7 +71,7 @@ func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal,
 		return p, true, fmt.Errorf("stored token of a user: %w", err)
 	}
 	// The end is taken before the look, so that no change goes unnoticed.
-	end := b.endOf(rec.User)
+	end := b.ended.Of(rec.User)
 	u, err := b.user(ctx, rec.User)
 	var gone *wire.Problem
 	if err != nil && !errors.As(err, &gone) {
@@ -99,26 +100,27 @@ func whoOf(u *wire.User) access.Who {
 	return w
 }
 
-func (b *Book) endOf(name string) <-chan struct{} {
-	b.endMu.Lock()
-	defer b.endMu.Unlock()
-	if b.ended == nil {
-		b.ended = map[string]chan struct{}{}
-	}
-	if b.ended[name] == nil {
-		b.ended[name] = make(chan struct{})
-	}
-	return b.ended[name]
-}
-
 // end cuts off what a user has open.
 func (b *Book) end(name string) {
-	b.endMu.Lock()
-	defer b.endMu.Unlock()
-	if c := b.ended[name]; c != nil {
-		close(c)
-		delete(b.ended, name)
+	b.ended.End(name)
+	if b.Less != nil {
+		b.Less(name)
 	}
+}
+
+// Administers says whether who ("user/amy") is not one of these users, or one that
+// is an administrator.
+func (b *Book) Administers(ctx context.Context, who string) (bool, error) {
+	name, is := strings.CutPrefix(who, "user/")
+	if !is {
+		return true, nil
+	}
+	u, err := b.user(ctx, name)
+	var gone *wire.Problem
+	if errors.As(err, &gone) {
+		return false, nil
+	}
+	return err == nil && u.Admin, err
 }
 
 func (b *Book) user(ctx context.Context, name string) (*wire.User, error) {

@@ -33,6 +33,8 @@ type TokenRecord struct {
 	SecretHash string    `json:"secret_hash"`
 	Created    time.Time `json:"created"`
 	Expires    time.Time `json:"expires"`
+	// By made it; "" in records older than that.
+	By string `json:"by,omitempty"`
 	// UsedBy is the SHA-256 of the public key (PKIX DER) of the node that used
 	// the token, in hex; "" while it is unused.
 	UsedBy string    `json:"used_by,omitempty"`

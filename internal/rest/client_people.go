@@ -49,6 +49,18 @@ func (c *Client) User(ctx context.Context, name string) (wire.UserView, error) {
 	return get[wire.UserView](ctx, c, call{path: userPath(name)})
 }
 
+// Tokens lists those that were made; see People.
+func (c *Client) Tokens(ctx context.Context) ([]wire.TokenView, error) {
+	return getList[wire.TokenView](ctx, c, "/v1/tokens", nil)
+}
+
+// RevokeToken takes one back; see People.
+func (c *Client) RevokeToken(ctx context.Context, id string) ([]wire.TokenView, error) {
+	var v items[wire.TokenView]
+	err := c.do(ctx, call{method: http.MethodDelete, path: "/v1/tokens/" + url.PathEscape(id)}, &v)
+	return v.Items, err
+}
+
 // Whoami says who asks, and what they may do.
 func (c *Client) Whoami(ctx context.Context) (wire.WhoView, error) {
 	return get[wire.WhoView](ctx, c, call{path: "/v1/me"})

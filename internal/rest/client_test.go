@@ -76,7 +76,7 @@ func TestClientMirrorsBackend(t *testing.T) {
 	check("apply", f.ApplyAnswer, result, err)
 	token, err := c.CreateToken(ctx, wire.TokenRequest{Kind: "cluster", Cluster: "edge", TTLSeconds: 60})
 	check("token", f.TokenAnswer, token, err)
-	check("token request", []wire.TokenRequest{{Kind: "cluster", Cluster: "edge", TTLSeconds: 60}}, f.Tokens, nil)
+	check("token request", []wire.TokenRequest{{Kind: "cluster", Cluster: "edge", TTLSeconds: 60}}, f.TokenRequests, nil)
 	version, err := c.Version(ctx)
 	check("version", "v-test", version.Version, err)
 	if err := c.Delete(ctx, "a"); err != nil {

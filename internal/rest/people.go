@@ -25,6 +25,12 @@ type People interface {
 	Revoke(ctx context.Context, name string, r wire.Roles) (wire.UserView, error)
 	Users(ctx context.Context) ([]wire.UserView, error)
 	User(ctx context.Context, name string) (wire.UserView, error)
+	// Tokens are those that were made here, to join and for programs, without what is
+	// secret of them.
+	Tokens(ctx context.Context) ([]wire.TokenView, error)
+	// RevokeToken makes one good for nothing, and those that were made with it; id is
+	// as in TokenView, or enough of its beginning. It returns what was taken back.
+	RevokeToken(ctx context.Context, id string) ([]wire.TokenView, error)
 	// Audit reads the audit log.
 	Audit(ctx context.Context, q wire.AuditQuery) (wire.AuditPage, error)
 	// Record appends to the audit log; durable when it returns. Number and time of
@@ -44,6 +50,9 @@ type (
 	rolesInput struct {
 		User string `path:"user" maxLength:"63" doc:"name of the user"`
 		Body wire.Roles
+	}
+	tokenIDInput struct {
+		Token string `path:"token" maxLength:"64" doc:"id of the token, or at least its first 8 characters"`
 	}
 	auditInput struct {
 		Since  time.Time `query:"since" doc:"only entries from this time on"`
@@ -82,6 +91,12 @@ func (s *Server) registerPeople(api huma.API) {
 	register(s, api, op("revoke-roles", http.MethodPost, "/v1/users/{user}/revoke", "Take roles from a user; what it has open is cut off", manage),
 		func(ctx context.Context, in *rolesInput) (wire.UserView, error) {
 			return b.Revoke(ctx, in.User, in.Body)
+		})
+	register(s, api, op("list-tokens", http.MethodGet, "/v1/tokens", "List tokens, to join and for programs", manage),
+		func(ctx context.Context, _ *none) (items[wire.TokenView], error) { return list(b.Tokens(ctx)) })
+	register(s, api, op("revoke-token", http.MethodDelete, "/v1/tokens/{token}", "Take a token back, and those that were made with it", manage),
+		func(ctx context.Context, in *tokenIDInput) (items[wire.TokenView], error) {
+			return list(b.RevokeToken(ctx, in.Token))
 		})
 	register(s, api, op("who-am-i", http.MethodGet, "/v1/me", "Who asks, and what they may do", anyone), whoami)
 	register(s, api, op("read-audit-log", http.MethodGet, "/v1/audit", "Who did what", may(access.Audit, system)),

@@ -49,6 +49,7 @@ func peopled() *resttest.Fake {
 		WorkerTops:   []wire.WorkerTopView{{Name: "xmachine", Cluster: "xsite", Problem: "xtext"}},
 		ClusterTops:  []wire.ClusterTop{{Name: "xsite", Problem: "xtext"}},
 		Spaces:       []wire.NamespaceView{{Name: "xspace"}},
+		TokenList:    []wire.TokenView{{ID: "some", Kind: "api"}},
 		SecretList:   []wire.SecretView{{Name: "some", Namespace: "xspace", UsedBy: []string{"xapp.web"}}},
 		Explanations: map[string]wire.Explanation{"xapp.web.0": {Instance: "xapp.web.0", Notes: []string{"xtext"}}},
 		LogText:      map[string]string{"xapp.web.0": "xtext\n"},
@@ -70,7 +71,7 @@ func TestOutsidersLearnNothing(t *testing.T) {
 	f := peopled()
 	_, _, admin := resttest.Serve(t, f, nil)
 	resttest.OutsidersLearnNothing(t, admin, []string{"outsider", "other-operator", "nobody"}, here, nowhere, "xtext")
-	if len(f.Applied) != 0 || len(f.Tokens) != 0 || f.Apps[0].Deleting {
+	if len(f.Applied) != 0 || len(f.TokenRequests) != 0 || f.Apps[0].Deleting {
 		t.Error("something was changed")
 	}
 }

@@ -1,6 +1,10 @@
 package rest
 
-import "github.com/verge-edge/verge/internal/access"
+import (
+	"strings"
+
+	"github.com/verge-edge/verge/internal/access"
+)
 
 // What the audit log says of inputs whose object is not in the path.
 
@@ -11,6 +15,10 @@ func (in *tokenInput) subject() (on, detail string) {
 		return "cluster/" + in.Body.Cluster, "token of kind " + in.Body.Kind
 	}
 	return "token", "of kind " + in.Body.Kind
+}
+
+func (in *tokenIDInput) subject() (on, detail string) {
+	return "token/" + strings.TrimPrefix(in.Token, "token/"), ""
 }
 
 func (in *joinInput) subject() (on, detail string) { return "node/" + in.Body.Name, "" }

@@ -18,6 +18,13 @@ func (b backend) Authenticate(ctx context.Context, text string) (rest.Principal,
 	return b.ledger.Bearer(ctx, text, b.clock.Now())
 }
 
+// Tokens and RevokeToken implement rest.Backend.
+func (b backend) Tokens(ctx context.Context) ([]wire.TokenView, error) { return b.ledger.Tokens(ctx) }
+
+func (b backend) RevokeToken(ctx context.Context, id string) ([]wire.TokenView, error) {
+	return b.ledger.RevokeToken(ctx, id)
+}
+
 // CreateUser implements rest.Backend. Roles are given in namespaces that are there.
 func (b backend) CreateUser(ctx context.Context, r wire.UserRequest) (wire.UserReply, error) {
 	b.mu.Lock()

@@ -236,6 +236,24 @@ type TokenRequest struct {
 type TokenReply struct {
 	Token   string    `json:"token"`
 	Expires time.Time `json:"expires"`
+	// ID of the token, for TokenView and to take it back; "" of older servers.
+	ID string `json:"id,omitempty"`
+}
+
+// TokenView is what is kept of a token. Nothing in it is secret.
+type TokenView struct {
+	// ID tells it from others. Of a token for the API its first 8 characters are
+	// the name of who uses it: "token/1a2b3c4d".
+	ID string `json:"id"`
+	// Kind as in TokenRequest, Cluster that it lets join.
+	Kind    string `json:"kind"`
+	Cluster string `json:"cluster,omitempty"`
+	// By made it, "" if that was not noted.
+	By      string    `json:"by,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	Expires time.Time `json:"expires"`
+	// Used is when a node joined with it; zero: none did.
+	Used time.Time `json:"used,omitzero"`
 }
 
 // JoinRequest is sent with a join token by a node that has no identity yet.

@@ -31,6 +31,7 @@ type Fake struct {
 	State        wire.StatusView
 	Spaces       []wire.NamespaceView
 	UserList     []wire.UserView
+	TokenList    []wire.TokenView
 	AuditEntries []wire.AuditEntry
 	SecretList   []wire.SecretView
 	Explanations map[string]wire.Explanation
@@ -73,10 +74,10 @@ type Fake struct {
 	Local      wire.LocalView
 	MeantLocal bool
 
-	// Applied are the descriptors that Apply got (dry runs too), Tokens the
-	// token requests.
-	Applied [][]byte
-	Tokens  []wire.TokenRequest
+	// Applied are the descriptors that Apply got (dry runs too),
+	// TokenRequests what CreateToken did.
+	Applied       [][]byte
+	TokenRequests []wire.TokenRequest
 	// SecretValues that were set, by "namespace.name".
 	SecretValues map[string]string
 	// Restarts are the requests that Restart got.
@@ -277,7 +278,7 @@ func (f *Fake) CreateToken(_ context.Context, r wire.TokenRequest) (wire.TokenRe
 		return wire.TokenReply{}, err
 	}
 	defer end()
-	f.Tokens = append(f.Tokens, r)
+	f.TokenRequests = append(f.TokenRequests, r)
 	return f.TokenAnswer, nil
 }
 

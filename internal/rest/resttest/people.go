@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
@@ -101,6 +102,34 @@ func (f *Fake) Users(context.Context) ([]wire.UserView, error) { return all(f, "
 // User is one of UserList.
 func (f *Fake) User(_ context.Context, name string) (wire.UserView, error) {
 	return f.user("user", name, nil)
+}
+
+// Tokens are TokenList.
+func (f *Fake) Tokens(context.Context) ([]wire.TokenView, error) {
+	return all(f, "tokens", &f.TokenList)
+}
+
+// RevokeToken takes one away from TokenList, and those of which it is the maker.
+func (f *Fake) RevokeToken(_ context.Context, id string) ([]wire.TokenView, error) {
+	end, err := f.begin("revoke-token")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	id = strings.TrimPrefix(id, "token/")
+	var gone, left []wire.TokenView
+	for _, v := range f.TokenList {
+		if strings.HasPrefix(v.ID, id) || strings.HasPrefix(v.By, "token/"+id) {
+			gone = append(gone, v)
+		} else {
+			left = append(left, v)
+		}
+	}
+	if len(gone) == 0 {
+		return nil, missing("token", id)
+	}
+	f.TokenList = left
+	return gone, nil
 }
 
 // Audit answers with those of AuditEntries that a query asks for.

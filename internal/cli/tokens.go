@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) tokenLsCommand() *cobra.Command {
+	mode := ""
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the tokens that were made", Args: noArgs,
+		Long: `List the tokens that the root or cluster of the context has made, to join and for
+programs, without what is secret of them. Those that have expired are shown for
+some days more. The tokens of users are not among them: verge user ls.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(c *rest.Client) error {
+				return show(a, a.tokens(), mode, "", false)(c.Tokens(cmd.Context()))
+			})
+		},
+	}
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+// tokenFor says what a token is good for.
+func tokenFor(v wire.TokenView) string {
+	switch v.Kind {
+	case "cluster":
+		return "joining as cluster " + v.Cluster
+	case "worker":
+		return "joining as a worker"
+	case "api":
+		return "the API"
+	}
+	return v.Kind
+}
+
+func (a *app) tokens() listing[wire.TokenView] {
+	type view = wire.TokenView
+	return listing[view]{kind: "token", name: func(v view) string { return v.ID }, columns: []column[view]{
+		{name: "token", cell: func(v view) cell { return text(v.ID) }},
+		{name: "for", cell: func(v view) cell { return text(tokenFor(v)) }},
+		{name: "by", cell: func(v view) cell { return text(v.By) }},
+		{name: "state", cell: func(v view) cell {
+			left := v.Expires.Sub(a.opts.Now())
+			switch {
+			case !v.Used.IsZero():
+				return text("used " + a.since(v.Used) + " ago")
+			case left <= 0:
+				return text("expired")
+			}
+			return text("good for " + age(left))
+		}},
+		{name: "created", wide: true, cell: func(v view) cell { return text(a.since(v.Created)) }},
+	}}
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke TOKEN", Aliases: []string{"rm", "delete"}, Short: "Take a token back, at once", Args: oneArg("TOKEN"),
+		Long: `Take a token back, at once, also for what its user has open. TOKEN is its id in
+verge token ls, or the name that its user has in the audit log (token/1a2b3c4d);
+not the token itself, which is a secret. Tokens for the API that were made with
+it are taken back too.`,
+		Example: "  verge token ls\n  verge token revoke token/1a2b3c4d",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := strings.TrimPrefix(args[0], "token/")
+			if strings.HasPrefix(id, "verge-") {
+				return &userError{
+					what: "token revoke", why: "this looks like a token itself, which is a secret and is not given as an argument (it is in your shell's history now)",
+					next: "give its id: verge token ls",
+				}
+			}
+			return a.withClient(func(c *rest.Client) error {
+				gone, err := c.RevokeToken(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				for _, v := range gone {
+					if err := a.printf("token/%s (%s) revoked", v.ID, tokenFor(v)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
