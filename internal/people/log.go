@@ -48,7 +48,7 @@ func (l *Log) Record(ctx context.Context, e wire.AuditEntry) error {
 	if err := l.load(ctx); err != nil {
 		return err
 	}
-	e.Seq, e.At = l.last+1, l.Now().UTC()
+	e.V, e.Seq, e.At = wire.Version, l.last+1, l.Now().UTC()
 	for _, text := range []*string{&e.Who, &e.From, &e.What, &e.On, &e.Result, &e.Detail} {
 		if len(*text) > maxText {
 			*text = strings.ToValidUTF8((*text)[:maxText], "") + "…"

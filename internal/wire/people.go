@@ -112,6 +112,7 @@ type WhoView struct {
 
 // AuditEntry is something that somebody did, or was refused.
 type AuditEntry struct {
+	V    int       `json:"v,omitempty"` // 0 of entries older than that
 	Seq  uint64    `json:"seq"`
 	At   time.Time `json:"at"`
 	Who  string    `json:"who,omitempty"`  // "admin/ann", "user/bob"; "" for nobody known
