@@ -178,6 +178,7 @@ func Run(ctx context.Context, o Options) error {
 	conn, err = bus.Dial(ctx, bus.DialOptions{
 		Name: o.Name, Addresses: a.joined.Link, JWT: func() string { return a.current.Load().BusJWT }, Key: key, Log: o.Log,
 		TLS:     func() (*tls.Config, error) { return a.id.ClientTLS(a.joined.LinkName), nil },
+		Also:    func() []string { return a.current.Load().Link },
 		Refused: renewer.LinkRefused,
 	})
 	if err != nil {
@@ -278,6 +279,9 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 		Version: obs.Version(), Public: pki.EnsureKey,
 		Save: func(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) },
 		Warn: func(s string) { o.Log.Warn(s) }, Clock: o.Clock,
+		Ask: func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error) {
+			return askCluster(ctx, o, idDir, have)
+		},
 	}.Join(ctx)
 }
 
@@ -510,7 +514,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Impaired: a.impaired, Problems: brief(a.problems()),
 	}
 	if a.id != nil {
-		info.Trust, info.Expires = a.id.TrustID(), a.id.Leaf().NotAfter
+		info.Trust, info.Expires, info.Issuer = a.id.TrustID(), a.id.Leaf().NotAfter, a.id.IssuerID()
 	}
 	if !full && records.Same(info, a.said) {
 		return nil, nil

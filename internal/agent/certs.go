@@ -66,6 +66,31 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 	}
 }
 
+// askCluster asks the cluster whether the key of this worker still counts, before
+// anything else is started.
+func askCluster(ctx context.Context, o Options, dir string, have wire.JoinReply) (wire.JoinReply, error) {
+	id, err := pki.LoadIdentity(dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	id.Clock = o.Clock
+	key, err := enroll.Key(dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	link := have.Link
+	if len(o.Cluster) > 0 {
+		link = o.Cluster
+	}
+	return enroll.Asker{
+		API: enroll.APIAddrs(have, link, clusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
+	}.Ask(ctx, wire.RenewRequest{
+		V: wire.Version, Name: id.Subject().Name, PublicKey: id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version(),
+		Holds: enroll.HeldID(id.Leaf().NotAfter, id.TrustID(), id.Issuers()),
+	})
+}
+
 // end is what becomes of a worker that the cluster does not want any more. One
 // that was taken out ends what it runs, since that was placed elsewhere; one whose
 // key was revoked goes on, and may join again.

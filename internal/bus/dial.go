@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ type DialOptions struct {
 	Name string
 	// Addresses of the cluster, host:port; tried in turn.
 	Addresses []string
+	// Also, if set, is asked for more addresses when one of those does not answer:
+	// the cluster may have moved meanwhile.
+	Also func() []string
 	// TLS is asked before every attempt, so that a renewed certificate is used.
 	// It must present a client certificate and name the server.
 	TLS func() (*tls.Config, error)
@@ -77,7 +81,7 @@ func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 	c, err := connect(strings.Join(urls, ","), allow, false, o.Log,
 		nats.Name(o.Name),
 		nats.CustomInboxPrefix(o.Inbox),
-		nats.SetCustomDialer(&tlsDialer{config: o.TLS, refused: o.Refused}),
+		nats.SetCustomDialer(&tlsDialer{config: o.TLS, refused: o.Refused, known: o.Addresses, also: o.Also}),
 		nats.Timeout(dialTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.CustomReconnectDelay(redialDelay),
@@ -103,10 +107,30 @@ func redialDelay(rounds int) time.Duration {
 type tlsDialer struct {
 	config  func() (*tls.Config, error)
 	refused func(error) // nil: nobody wants to know
+	known   []string    // addresses that the client tries by itself
+	also    func() []string
 }
 
 // Dial implements the client's CustomDialer.
 func (d *tlsDialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := d.dial(network, address)
+	if err == nil || d.also == nil {
+		return conn, err
+	}
+	for _, other := range d.also() {
+		if slices.Contains(d.known, other) {
+			continue
+		}
+		conn, otherErr := d.dial(network, other)
+		if otherErr == nil {
+			return conn, nil
+		}
+		err = errors.Join(err, otherErr)
+	}
+	return nil, err
+}
+
+func (d *tlsDialer) dial(network, address string) (net.Conn, error) {
 	config, err := d.config()
 	if err != nil {
 		return nil, fmt.Errorf("TLS configuration: %w", err)

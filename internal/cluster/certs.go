@@ -92,6 +92,35 @@ func (c *Cluster) newRenewer(key bus.Key) *enroll.Renewer {
 	}
 }
 
+// askRoot asks the root whether the key of this cluster still counts, before
+// anything else is started.
+func askRoot(ctx context.Context, o Options, have wire.JoinReply) (wire.JoinReply, error) {
+	ca, err := pki.OpenClusterAuthority(o.Dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	id, err := pki.LoadIdentity(o.Dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	id.Clock = o.Clock
+	key, err := enroll.Key(o.Dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	link := have.Link
+	if len(o.Root) > 0 {
+		link = o.Root
+	}
+	return enroll.Asker{
+		API: enroll.APIAddrs(have, link, rootAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		Prove: func(text string) ([]byte, error) { return pki.ProveCluster(o.Dir, text) },
+	}.Ask(ctx, wire.RenewRequest{
+		V: wire.Version, Name: have.Cluster, PublicKey: ca.PublicKey(), NatsKey: key.Public(), Version: obs.Version(),
+		Holds: enroll.HeldID(ca.Cert().NotAfter, ca.TrustID()),
+	})
+}
+
 // takeRenewal begins to use what the root certified: the authority first, then
 // what it signs for this process, and then the workers are told.
 func (c *Cluster) takeRenewal(r wire.JoinReply) error {
@@ -114,7 +143,7 @@ func (c *Cluster) takeRenewal(r wire.JoinReply) error {
 	c.joined.Store(&r)
 	c.keepOwn()
 	c.mu.Lock()
-	c.trusts, c.expires = c.ca.TrustID(), c.ca.Cert().NotAfter
+	c.trusts, c.signs, c.expires = c.ca.TrustID(), c.ca.KeyID(), c.ca.Cert().NotAfter
 	c.nudgeAll() // their next report would bring it to them too
 	c.mu.Unlock()
 	loop.Poke(c.upChanged)

@@ -55,6 +55,7 @@ type core struct {
 	expires  time.Time     // when the certificate of its authority does
 	trusts   string        // the root authorities that this cluster trusts, by name
 	lost     lost          // when the root was; when this process started, if it was not
+	signs    string        // the key that it signs with, by name
 
 	isolation life.Isolation
 }

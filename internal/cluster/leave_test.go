@@ -169,20 +169,26 @@ func TestRevokedKeysOfOthers(t *testing.T) {
 func TestWorkersAreAskedToFollowARotation(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
 	withWorkers(t, c, "w1")
-	c.trusts = "new"
-	report := func(trust string) wire.ReportReply {
-		b, err := json.Marshal(wire.WorkerInfo{V: wire.Version, Name: "w1", Trust: trust})
+	c.trusts, c.signs = "new", "key"
+	report := func(trust, issuer string) wire.ReportReply {
+		b, err := json.Marshal(wire.WorkerInfo{V: wire.Version, Name: "w1", Trust: trust, Issuer: issuer})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.m.workers["w1"].told = time.Time{}
 		return c.onReport(t.Context(), "w1", wire.Report{V: wire.Version, Status: b})
 	}
-	if !report("old").Renew || c.m.behind("new") != 1 {
+	if !report("old", "key").Renew || c.m.behind("new") != 1 {
 		t.Error("it is not asked")
 	}
-	if report("new").Renew || c.m.behind("new") != 0 {
+	if report("new", "key").Renew || c.m.behind("new") != 0 {
 		t.Error("it is asked although it follows")
+	}
+	if !report("new", "the key before").Renew {
+		t.Error("it is not asked although the cluster has another key now")
+	}
+	if report("new", "").Renew {
+		t.Error("one that does not say who certified it is asked again and again")
 	}
 }
 

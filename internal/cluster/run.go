@@ -111,7 +111,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.clock.Own(c.ca.Cert())
-	c.trusts, c.expires = c.ca.TrustID(), c.ca.Cert().NotAfter
+	c.trusts, c.signs, c.expires = c.ca.TrustID(), c.ca.KeyID(), c.ca.Cert().NotAfter
 	if c.id, err = pki.LoadIdentity(o.Dir); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
 	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}
 	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
-	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin}
+	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin, Administers: c.Book.Administers}
+	c.Book.Less = func(user string) { c.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err
 	}
@@ -201,6 +202,7 @@ func join(ctx context.Context, o Options) (wire.JoinReply, error) {
 			return pki.SaveIdentity(dir, chain, r.CA)
 		},
 		Warn: func(s string) { o.Log.Warn(s) }, Clock: o.Clock,
+		Ask: func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error) { return askRoot(ctx, o, have) },
 	}.Join(ctx)
 }
 
@@ -292,6 +294,14 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	if w != nil && w.KeyHash != hash && w.Revoked.IsZero() {
 		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "give this one another name with --name; or, if that one is gone for good: verge remove worker/"+b.name+"/"+r.Name,
 			"the name is taken", "cluster %s has a worker %s already, with another key, since %s", b.name, r.Name, w.Joined.Format(time.RFC3339))
+	}
+	for name, other := range b.m.workers {
+		// What is done about one of them would be done to the other: keys are revoked
+		// by what they are.
+		if name != r.Name && (other.KeyHash == hash || other.PublicKey == r.NatsKey) {
+			return wire.JoinReply{}, wire.Problemf(409, "key-taken", "start it with an empty identity folder, so that it makes keys of its own",
+				"the key is another worker's", "worker %s of cluster %s joined with it", name, b.name)
+		}
 	}
 	reply, expires, err := b.certify(r.Name, r.PublicKey, r.NatsKey, now)
 	if err != nil {

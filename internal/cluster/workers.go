@@ -90,8 +90,9 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		reply.Interval = int(c.lambda / time.Millisecond)
 	}
 	// Who trusts something else has not heard of a rotation, or was away for all of
-	// it.
-	reply.Renew = c.trusts != "" && w.Info.Trust != c.trusts && !reply.NeedStatus
+	// it; who was certified with another key was so before this one took its place.
+	otherwise := w.Info.Trust != c.trusts || w.Info.Issuer != "" && w.Info.Issuer != c.signs
+	reply.Renew = c.trusts != "" && otherwise && !reply.NeedStatus
 	reply.Want = c.desiredOf(name).Rev()
 	silent := c.m.silent(name)
 	if silent {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -75,6 +76,17 @@ type tiers struct {
 	log     *slog.Logger
 	api     string // of the cluster; the same after a restart, as it would be
 	details bool   // the cluster shares them
+	link    string // as api
+	// tokenFile is given to what is started without a token.
+	tokenFile string
+}
+
+// token is how a token is given: its file, or standard input.
+func (s *tiers) token(text string) (file string, in io.Reader) {
+	if text == "" && s.tokenFile != "" {
+		return s.tokenFile, nil
+	}
+	return "-", strings.NewReader(text)
 }
 
 func (s *tiers) path(parts ...string) string {
@@ -95,16 +107,17 @@ func (s *tiers) startRoot() {
 func (s *tiers) startCluster(token string) {
 	s.t.Helper()
 	if s.api == "" {
-		s.api = loopback
+		s.api, s.link = loopback, loopback
 	}
+	file, in := s.token(token)
 	c, err := cluster.Start(s.t.Context(), cluster.Options{
-		Dir: s.path("edge"), Name: "edge", TokenFile: "-", Stdin: strings.NewReader(token), Root: s.root.Link(),
-		LinkAddr: loopback, APIAddr: s.api, Lambda: time.Second, Details: s.details, Log: s.log, Clock: s.now.clock(s.path("edge")),
+		Dir: s.path("edge"), Name: "edge", TokenFile: file, Stdin: in, Root: s.root.Link(),
+		LinkAddr: s.link, APIAddr: s.api, Lambda: time.Second, Details: s.details, Log: s.log, Clock: s.now.clock(s.path("edge")),
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.cluster, s.api = c, c.Addr()
+	s.cluster, s.api, s.link = c, c.Addr(), c.Link()[0]
 }
 
 // startWorker returns what ends it and what it returned.
@@ -123,9 +136,10 @@ func (s *tiers) runWorker(token string) (cancel func(), ended func() error) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
+	file, in := s.token(token)
 	go func() {
 		done <- agent.Run(ctx, agent.Options{
-			Dir: s.path("w1"), Name: "w1", TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
+			Dir: s.path("w1"), Name: "w1", TokenFile: file, Stdin: in, Cluster: s.cluster.Link(), Log: s.log,
 			Engine: func(wire.EngineConfig) (agent.Hands, error) { return &idleHands{}, nil }, Clock: s.now.clock(s.path("w1", wire.IdentityDir)),
 		})
 	}()

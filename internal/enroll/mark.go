@@ -83,6 +83,9 @@ func (n Node) rejoin(ctx context.Context, mark refusal) (wire.JoinReply, error) 
 	if err == nil {
 		err = os.Remove(filepath.Join(n.Dir, refusedFile))
 	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // it has just been learnt
+	}
 	return reply, err
 }
 

@@ -1,10 +1,13 @@
 package enroll
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
@@ -65,6 +68,65 @@ func TestARefusedNodeKeepsItsIdentity(t *testing.T) {
 	}
 	if _, err := n.Join(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A token that a node has not seen makes it ask, once, whether what it has counts;
+// it keeps that unless it is told for good that it does not.
+func TestANewTokenMakesANodeAsk(t *testing.T) {
+	token := func(n Node, ttl time.Duration, now time.Time) string {
+		t.Helper()
+		tok, _, err := pki.NewToken(pki.KindWorker, "edge", []string{"127.0.0.1:1"}, pki.ClusterName("edge"), strings.Repeat("0", 64), ttl, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(n.Dir, "token")
+		if err := os.WriteFile(path, []byte(tok.Encode()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	gone := wire.Problemf(403, wire.CodeRemoved, "join again", "this node was removed", "worker w1")
+	for name, c := range map[string]struct {
+		err   error
+		again bool   // it asks again at the next start
+		warns string // a part of what it says
+	}{
+		"it counts":           {nil, false, "is not used"},
+		"it counted just now": {wire.Problemf(429, CodeTooSoon, "wait", "renewed", ""), false, "is not used"},
+		"nobody can be asked": {errors.New("no route to host"), true, "no route to host"},
+		"overloaded":          {wire.Problemf(429, "too-many-renewals", "wait", "too many", ""), true, "too many"},
+		"it was removed":      {gone, true, "could not join again"}, // nobody answers at the address of the token
+	} {
+		n := joinedNode(t)
+		n.Clock = pki.OpenClock(t.TempDir())
+		n.Save = func(string, wire.JoinReply) error { return nil }
+		asked, said := 0, ""
+		n.Warn = func(s string) { said += s + "\n" }
+		n.Ask = func(_ context.Context, have wire.JoinReply) (wire.JoinReply, error) {
+			asked++
+			return wire.JoinReply{V: wire.Version, Cluster: have.Cluster, BusJWT: "certified again"}, c.err
+		}
+		if _, err := n.Join(t.Context()); err != nil || asked != 0 {
+			t.Errorf("%s: without a token it asked %d times, %v", name, asked, err)
+		}
+		n.TokenFile = token(n, time.Hour, time.Now().Add(-2*time.Hour))
+		if _, err := n.Join(t.Context()); err != nil || asked != 0 {
+			t.Errorf("%s: for a token that has expired it asked %d times, %v", name, asked, err)
+		}
+		n.TokenFile = token(n, time.Hour, time.Now())
+		want := "old"
+		if c.err == nil {
+			want = "certified again"
+		}
+		for range 2 {
+			if got, err := n.Join(t.Context()); err != nil || got.BusJWT != want {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+		if (asked == 2) != c.again || asked == 0 || !strings.Contains(said, c.warns) {
+			t.Errorf("%s: it asked %d times and said %s", name, asked, said)
+		}
 	}
 }
 

@@ -45,6 +45,9 @@ type Node struct {
 	// Save stores the certificate for it there.
 	Public func(dir string) ([]byte, error)
 	Save   func(dir string, r wire.JoinReply) error
+	// Ask asks the tier above, at its HTTP interface, to certify the key that this node
+	// has joined with again; nil: nobody is asked whether it still counts.
+	Ask func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error)
 	// Clock by which the server's certificate is judged; nil is the machine's.
 	Clock *pki.Clock
 	// Warn is told what is unwise but works.
@@ -122,8 +125,8 @@ func APIAddrs(r wire.JoinReply, link []string, port string) []string {
 }
 
 // Join returns the node's identity: the one it has, or a new one for its token.
-// A node that was refused for good (MarkRefused) joins anew with a token; as long
-// as that does not work it keeps the identity that it has.
+// A node that was refused for good (MarkRefused, or as it learns now) joins anew
+// with a token; as long as that does not work it keeps the identity that it has.
 func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 	if err := n.finishSwap(); err != nil {
 		return wire.JoinReply{}, err
@@ -136,8 +139,13 @@ func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
 		return have, err
 	}
 	mark, marked, err := n.refused()
-	if err != nil || !marked {
+	if err != nil {
 		return have, err
+	}
+	if !marked {
+		if have, mark, marked = n.doubt(ctx, have); !marked {
+			return have, nil
+		}
 	}
 	reply, err := n.rejoin(ctx, mark)
 	if err != nil {
@@ -204,6 +212,7 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	if err := n.Save(n.Dir, reply); err != nil {
 		return have, err
 	}
+	n.saw(tok)
 	// Last, because its presence says that all the rest is there.
 	return reply, SaveJoined(n.Dir, reply)
 }

@@ -203,17 +203,9 @@ func (r *Renewer) try(ctx context.Context, how way, holds string) (kept bool, er
 	if how == byLink {
 		reply, err = r.Link(ctx, r.Request)
 	} else {
-		// A certificate that has expired would end the handshake; who we are is in
-		// the request.
-		conf := r.TLS.Clone()
-		conf.GetClientCertificate, conf.Certificates = nil, nil
-		reply, err = rest.RenewAt(ctx, r.API(), conf, func(challenge string) (wire.RenewRequest, error) {
-			req := r.Request
-			req.Challenge, req.Holds = challenge, holds
-			var err error
-			req.Signature, err = r.Prove(ProofText(r.Server, req))
-			return req, err
-		})
+		req := r.Request
+		req.Holds = holds
+		reply, err = Asker{API: r.API(), Server: r.Server, TLS: r.TLS, Prove: r.Prove}.Ask(ctx, req)
 	}
 	if err != nil {
 		return false, err

@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/ecdsa"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -162,6 +163,9 @@ func (c *ClusterAuthority) RenewAt() time.Time { return halfLife(c.Cert()) }
 
 // Chain is the PEM that leads from what this authority signs to the root CA.
 func (c *ClusterAuthority) Chain() string { return c.current.Load().issuer.above }
+
+// KeyID names the key that this authority signs with.
+func (c *ClusterAuthority) KeyID() string { return hex.EncodeToString(c.Cert().SubjectKeyId) }
 
 // Issue certifies the cluster's server, one of its workers or one of its
 // operators and returns the PEM chain up to, and without, the root CA.

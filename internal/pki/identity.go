@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -183,6 +184,10 @@ func (id *Identity) Leaf() *x509.Certificate { return id.current.Load().leaf }
 
 // Issuers is the PEM of what leads from this identity's certificate to the root.
 func (id *Identity) Issuers() string { return id.current.Load().issuers }
+
+// IssuerID names the key that this identity's certificate is signed with: that of
+// ClusterAuthority.KeyID for who has followed it.
+func (id *Identity) IssuerID() string { return hex.EncodeToString(id.Leaf().AuthorityKeyId) }
 
 // RootID is Authority.ID of the root that this identity belongs to.
 func (id *Identity) RootID() string { return rootID(id.current.Load().roots[0]) }

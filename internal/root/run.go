@@ -113,7 +113,8 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}
 	r.Log = &people.Log{Store: r.store, Now: r.clock.Now}
-	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin}
+	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin, Administers: r.Book.Administers}
+	r.Book.Less = func(user string) { r.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
 	if err := r.reconcileGone(ctx); err != nil {
 		return nil, err
 	}
@@ -187,8 +188,12 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	b.joining.Lock()
 	defer b.joining.Unlock()
 	b.mu.Lock()
-	old, gone := b.m.clusters[name], b.m.gone[hash]
+	old, gone, other := b.m.clusters[name], b.m.gone[hash], b.m.holder(hash)
 	b.mu.Unlock()
+	if other != "" && other != name {
+		return wire.JoinReply{}, wire.Problemf(409, "key-taken", "start it with an empty data directory, so that it makes keys of its own",
+			"the key is another cluster's", "cluster %s joined with it", other)
+	}
 	if gone != nil {
 		return wire.JoinReply{}, gone.Problem("cluster "+gone.Name, againCluster(name)+", and start it with an empty data directory, so that it makes another key")
 	}
@@ -242,6 +247,16 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		b.log.Info("a cluster joined again", "cluster", name)
 	}
 	return b.joined(name, chain, jwt), nil
+}
+
+// holder is the cluster that joined with a key, "" if none did.
+func (m *model) holder(hash string) string {
+	for name, cl := range m.clusters {
+		if cl.KeyHash == hash {
+			return name
+		}
+	}
+	return ""
 }
 
 // Addr is where people reach the root's HTTP interface.
