@@ -18,6 +18,7 @@ func TestARevokedClusterJoinsAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("VERGE_TEST_LOG") != "" {
 		s.log = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -84,6 +85,7 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("VERGE_TEST_LOG") != "" {
 		s.log = slog.New(slog.NewTextHandler(t.Output(), nil))
