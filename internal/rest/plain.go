@@ -11,6 +11,12 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// Where health is asked for.
+const (
+	livezPath  = "/livez"
+	readyzPath = "/readyz"
+)
+
 // registerPlain adds what is not an operation: health, the description, and
 // answers to requests that nothing else matches.
 func (s *Server) registerPlain(api huma.API) error {
@@ -27,10 +33,10 @@ func (s *Server) registerPlain(api huma.API) error {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(s.spec)
 	})
-	s.handle("GET /livez", everybody, func(w http.ResponseWriter, _ *http.Request) {
+	s.handle("GET "+livezPath, everybody, func(w http.ResponseWriter, _ *http.Request) {
 		plain(w, "ok\n")
 	})
-	s.handle("GET /readyz", everybody, s.readyz)
+	s.handle("GET "+readyzPath, everybody, s.readyz)
 	s.registerMeasuring()
 	s.registerBackup()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)

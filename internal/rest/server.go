@@ -125,6 +125,7 @@ type Server struct {
 	draining chan struct{}
 	drain    func()
 
+	work     work // requests that are being answered
 	hub      *watch.Hub
 	patience Patience
 
@@ -166,7 +167,7 @@ func New(o Options) (*Server, error) {
 	if err := errors.Join(s.wrong...); err != nil {
 		return nil, fmt.Errorf("rest server: %w", err)
 	}
-	s.handler = s.observe(s.limit(s.authenticate(s.mux)))
+	s.handler = s.observe(s.finish(s.limit(s.authenticate(s.mux))))
 	return s, nil
 }
 
@@ -247,14 +248,16 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
-// Close stops accepting, ends waiting requests, lets others finish until ctx
-// ends, and then cuts them off. Readiness fails from its first moment.
+// Close ends what waits, lets other requests finish until ctx ends, and then stops
+// accepting and cuts off what is left. Readiness fails from its first moment; who
+// asks for it is answered until the rest has finished.
 func (s *Server) Close(ctx context.Context) error {
 	s.drain()
 	defer s.hub.Close()
 	if s.http == nil {
 		return nil
 	}
+	s.work.end(ctx)
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("rest server: shut down: %w", err), s.http.Close())

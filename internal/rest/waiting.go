@@ -29,8 +29,7 @@ func waiting[T any](ctx context.Context, s *Server, f func(context.Context) (T, 
 	select {
 	case <-s.draining:
 		if err != nil {
-			return v, wire.Problemf(http.StatusServiceUnavailable, "shutting-down", "try again in a moment",
-				"this role is shutting down", "the wait was ended")
+			return v, shuttingDown("the wait was ended")
 		}
 	default:
 	}
