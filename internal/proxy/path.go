@@ -178,7 +178,7 @@ func (r *Router) blameFor(ctx context.Context, b blame) blame {
 // health.
 func (r *Router) dial(ctx context.Context, e *endpoint, port string) (net.Conn, func(), error) {
 	wasEjected := e.service.isEjected(e)
-	conn, release, err := r.connect(ctx, e, port, false)
+	conn, release, err := r.timed(ctx, e, port)
 	if err == nil {
 		e.connections.Add(1)
 		if wasEjected {
@@ -189,6 +189,20 @@ func (r *Router) dial(ctx context.Context, e *endpoint, port string) (net.Conn, 
 	e.failures.Add(1)
 	r.judge(e, err)
 	return nil, nil, err
+}
+
+// timed is connect, and looks at the time that it takes.
+func (r *Router) timed(ctx context.Context, e *endpoint, port string) (net.Conn, func(), error) {
+	if e.local {
+		return r.connect(ctx, e, port, false)
+	}
+	defer r.hurry(e)()
+	begin := time.Now()
+	conn, release, err := r.connect(ctx, e, port, false)
+	if err == nil {
+		e.opened(time.Since(begin))
+	}
+	return conn, release, err
 }
 
 // judge ejects what a failed try speaks against.
@@ -202,14 +216,19 @@ func (r *Router) judge(e *endpoint, err error) {
 	case blameEndpoint:
 		r.eject(e, oe.err.Error())
 	case blameWorker:
-		list := r.table.Load().byAddress[e.Address]
-		for _, other := range list {
-			r.eject(other, oe.err.Error())
-		}
 		// e may be of a table that was replaced meanwhile.
-		r.eject(e, oe.err.Error())
-		abandon(append(slices.Clip(list), e))
+		r.lose(append(slices.Clip(r.table.Load().byAddress[e.Address]), e), oe.err.Error())
 	}
+}
+
+// lose ejects endpoints whose worker cannot be reached, and takes back what waits
+// for them.
+func (r *Router) lose(list []*endpoint, why string) {
+	for _, e := range list {
+		e.lost.Store(true)
+		r.eject(e, why)
+	}
+	abandon(list)
 }
 
 // outOfResources is true for errors that come from this machine's limits.
@@ -224,24 +243,3 @@ func outOfResources(err error) bool {
 
 // errNoEndpoint is the end of open where nothing could be tried.
 var errNoEndpoint = errors.New("no endpoint is ready")
-
-// open picks endpoints until one takes the connection.
-func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, func(), *endpoint, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	var tried []string
-	last := errNoEndpoint
-	for len(tried) < maxTries && ctx.Err() == nil {
-		e := s.pick(tried)
-		if e == nil {
-			break
-		}
-		conn, release, err := r.dial(ctx, e, port)
-		if err == nil {
-			return conn, release, e, nil
-		}
-		last = err
-		tried = append(tried, e.id)
-	}
-	return nil, nil, nil, fmt.Errorf("no endpoint of %s took the connection (%d tried): %w", s.key, len(tried), last)
-}

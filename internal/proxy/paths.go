@@ -32,8 +32,9 @@ type paths struct {
 	open map[*tls.Conn]string
 	// dialled counts those of open by address.
 	dialled map[string]int
-	// doubted has the addresses that are looked after, see doubt.
-	doubted map[string]bool
+	// doubted has the addresses that are looked after, see doubt: a value in the
+	// channel says that it is out of the routes by now.
+	doubted map[string]chan struct{}
 }
 
 // add notes a connection, with the address that was dialled or "" for one that
@@ -77,19 +78,26 @@ func (p *paths) all() (out []*tls.Conn) {
 	return out
 }
 
-// begin is true if there are connections to an address that nobody looks after
-// yet; end is to be called then.
-func (p *paths) begin(addr string) bool {
+// begin returns a channel if there are connections to an address that nobody looks
+// after yet; end is to be called then. Who does already is told if it is gone.
+func (p *paths) begin(addr string, gone bool) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.doubted[addr] || p.dialled[addr] == 0 {
-		return false
+	if c := p.doubted[addr]; c != nil {
+		if gone {
+			wake(c)
+		}
+		return nil
+	}
+	if p.dialled[addr] == 0 {
+		return nil
 	}
 	if p.doubted == nil {
-		p.doubted = map[string]bool{}
+		p.doubted = map[string]chan struct{}{}
 	}
-	p.doubted[addr] = true
-	return true
+	c := make(chan struct{}, 1)
+	p.doubted[addr] = c
+	return c
 }
 
 func (p *paths) end(addr string) {
@@ -116,42 +124,73 @@ func (r *Router) PeersChanged() {
 // to be there: gone, since an endpoint was taken out of the routes, or else
 // suspect. They are cut only if the worker cannot be reached from here either: a
 // worker that lost its cluster goes on serving, and an instance that drains is no
-// reason to break what is open.
+// reason to break what is open. Where that is known already when the endpoint is
+// gone, two have said it, and they are cut at once: what was sent to a silent
+// worker would only go on waiting.
 func (r *Router) doubt(e *endpoint, gone bool) {
-	if e.local || e.Address == "" || !r.paths.begin(e.Address) {
+	if e.local || e.Address == "" {
+		return
+	}
+	if gone && e.lost.Load() && r.withdrawn(e.Address) {
+		r.cutAll(e)
+		return
+	}
+	left := r.paths.begin(e.Address, gone)
+	if left == nil {
 		return
 	}
 	if !r.spawn(func(ctx context.Context) {
 		defer r.paths.end(e.Address)
-		r.lookAfter(ctx, e, gone)
+		r.lookAfter(ctx, e, gone, left)
 	}) {
 		r.paths.end(e.Address)
 	}
 }
 
-func (r *Router) lookAfter(ctx context.Context, e *endpoint, gone bool) {
+func (r *Router) lookAfter(ctx context.Context, e *endpoint, gone bool, left <-chan struct{}) {
 	wait := waitOrDone(ctx)
 	for pause := firstDoubt; ; pause = min(2*pause, lastDoubt) {
-		if !gone && !wait(pause) {
-			return
-		}
-		conns := r.paths.to(e.Address)
-		if len(conns) == 0 || (!gone && !r.suspected(e.Address)) {
-			return
-		}
-		if r.reaches(ctx, e) || (!wait(againDoubt) || r.reaches(ctx, e)) {
-			if gone || ctx.Err() != nil {
-				return
+		if !gone {
+			t := time.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+			case <-t.C:
+			case <-left:
+				gone = true
 			}
-			continue
+			t.Stop()
 		}
-		r.log.Info("connections cut: their worker is believed dead and does not answer", "worker", e.Worker, "address", e.Address, "connections", len(conns))
-		for _, conn := range conns {
-			cut(conn)
+		if ctx.Err() != nil || len(r.paths.to(e.Address)) == 0 || (!gone && !r.suspected(e.Address)) {
+			return
 		}
-		return
+		dead := !r.reaches(ctx, e)
+		if dead && !(gone && r.withdrawn(e.Address)) {
+			dead = wait(againDoubt) && !r.reaches(ctx, e)
+		}
+		switch {
+		case dead && ctx.Err() == nil:
+			r.cutAll(e)
+			return
+		case gone:
+			return
+		}
 	}
 }
+
+// cutAll cuts what is open to the worker of an endpoint.
+func (r *Router) cutAll(e *endpoint) {
+	conns := r.paths.to(e.Address)
+	if len(conns) > 0 {
+		r.log.Info("connections cut: their worker is believed dead and does not answer", "worker", e.Worker, "address", e.Address, "connections", len(conns))
+	}
+	for _, conn := range conns {
+		cut(conn)
+	}
+}
+
+// withdrawn says whether no endpoint behind an address is in the routes any more:
+// its cluster has given up the worker, not only an instance of it.
+func (r *Router) withdrawn(addr string) bool { return len(r.table.Load().byAddress[addr]) == 0 }
 
 // reaches says whether the worker of an endpoint answers, whatever it says.
 func (r *Router) reaches(ctx context.Context, e *endpoint) bool {

@@ -117,9 +117,7 @@ func TestConnectionsToTheDeadAreCut(t *testing.T) {
 	} else if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		t.Error("the connection to a dead worker was not cut")
 	}
-	if n := len(here.paths.all()); n != 0 {
-		t.Errorf("%d connections are still counted", n)
-	}
+	eventually(t, "no connection is counted any more", func() bool { return len(here.paths.all()) == 0 })
 }
 
 // Who is refused from now on loses what is open, in both directions.

@@ -141,10 +141,7 @@ func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
 		case err == nil:
 			r.readmit(e)
 		case errors.As(err, &oe) && oe.blame == blameWorker:
-			for _, e := range group {
-				r.eject(e, oe.err.Error())
-			}
-			abandon(group)
+			r.lose(group, oe.err.Error())
 			return
 		default:
 			// Also where the fault is here: the next probe is put off.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,9 @@ type endpoint struct {
 	requests    atomic.Uint64
 	failures    atomic.Uint64
 	active      atomic.Int64 // connections and requests now
+	took        atomic.Int64 // ns to open a connection, usually; 0 is not known
+	lost        atomic.Bool  // its worker could not be reached when that was tried last
+	late        atomic.Int32 // connections that take too long to open now; see hurry
 
 	// Guarded by service.mu.
 	index  int // in service.endpoints; -1 once it is gone
@@ -142,15 +146,21 @@ func (s *service) all() []*endpoint {
 	return s.endpoints // replaced as a whole, never changed
 }
 
-// pick chooses an endpoint; nil if there is none (left).
-func (s *service) pick(tried []string) *endpoint {
+// pick chooses an endpoint; nil if there is none (left). more: there are others
+// still.
+func (s *service) pick(tried []string) (e *endpoint, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried})
 	if !ok {
-		return nil
+		return nil, false
 	}
-	return s.endpoints[i]
+	for k := range s.view.Endpoints {
+		if v := &s.view.Endpoints[k]; k != i && v.Ready && !slices.Contains(tried, v.ID) {
+			return s.endpoints[i], true
+		}
+	}
+	return s.endpoints[i], false
 }
 
 // firstPort is what a probe connects to.
@@ -212,6 +222,7 @@ func (r *Router) eject(e *endpoint, why string) {
 // readmit takes an endpoint back into the rotation.
 func (r *Router) readmit(e *endpoint) {
 	e.park(false)
+	e.lost.Store(false)
 	if e.service.setHealth(e, "", route.Health.Succeeded) {
 		r.log.Info("endpoint back in rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker)
 	}

@@ -34,16 +34,16 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = &guarded
 	}
 	mayRepeat := body == nil && idempotent(req.Method)
-	var tried []string
+	p := picker{service: x.service}
 	last := errNoEndpoint
 	broken := false // something is, or the routes are only behind
-	for deadline := time.Now().Add(openTimeout); len(tried) < maxTries && time.Now().Before(deadline); {
-		e := x.service.pick(tried)
+	for deadline := time.Now().Add(openTimeout); time.Now().Before(deadline); {
+		e, more := p.next()
 		if e == nil {
 			break
 		}
-		asked, done := g.r.wait(e, req, mayRepeat)
-		res, err := g.ask(asked, e, x.port)
+		asked, waits, done := g.r.wait(e, req, mayRepeat, more)
+		res, err := g.ask(asked, e, x.port, waits)
 		done()
 		if err == nil {
 			e.requests.Add(1)
@@ -55,7 +55,10 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err // the client's doing
 		}
 		last = err
-		tried = append(tried, e.id)
+		if waits.state.Load() == overtaken && body.rewind() {
+			p.again(e)
+			continue // no connection had taken it
+		}
 		broken = broken || !notNow(err)
 		if abandoned(asked) {
 			e.failures.Add(1)
@@ -85,14 +88,14 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	if !broken && len(tried) > 0 {
+	if !broken && len(p.tried) > 0 {
 		last = fmt.Errorf("%w: %w", errNoEndpoint, last)
 	}
-	return nil, fmt.Errorf("%d endpoints tried: %w", len(tried), last)
+	return nil, fmt.Errorf("%d endpoints tried: %w", len(p.tried), last)
 }
 
-// ask sends the request to one endpoint.
-func (g *gateway) ask(req *http.Request, e *endpoint, port string) (*http.Response, error) {
+// ask sends the request to one endpoint, for w.
+func (g *gateway) ask(req *http.Request, e *endpoint, port string, w *waiter) (*http.Response, error) {
 	if e.local {
 		// A kept connection would not notice that the instance is draining.
 		if _, err := g.r.opts.Local.Target(e.Instance, port); err != nil {
@@ -106,6 +109,9 @@ func (g *gateway) ask(req *http.Request, e *endpoint, port string) (*http.Respon
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		if c, ok := i.Conn.(*keptConn); ok {
 			kept, before = c, c.writes.Load()
+			if !w.state.CompareAndSwap(waitsForConn, hasConn) && w.state.Load() == overtaken {
+				c.barred.Store(true) // it is being asked elsewhere
+			}
 		}
 	}}))
 	res, err := g.r.transport(e, port).RoundTrip(req)

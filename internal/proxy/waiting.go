@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,20 +26,35 @@ var errAbandoned = errors.New("its worker cannot be reached")
 
 // waiter is a request that waits for the head of its response.
 type waiter struct {
-	abandon context.CancelCauseFunc // nil where it may not be asked again
-	look    *time.Timer
+	abandon context.CancelCauseFunc // nil where it may not be taken back
+	repeat  bool                    // it may be asked again though it was sent
+	// elsewhere: there is another endpoint, which it may be asked at as long as it
+	// was not sent.
+	elsewhere bool
+	state     atomic.Int32
+	look      *time.Timer
 }
 
-// wait notes that a request is about to wait for an endpoint of another worker;
-// repeat: it may be asked again elsewhere. The returned request is the one to
-// send, and done is called when it waits no longer. The context lasts until that
-// of the request ends, since the body of the response is read under it.
-func (r *Router) wait(e *endpoint, req *http.Request, repeat bool) (_ *http.Request, done func()) {
+// States of a waiter. Only one that waits for a connection can be overtaken, and
+// what was overtaken never gets one.
+const (
+	waitsForConn int32 = iota
+	hasConn
+	overtaken
+)
+
+// wait notes that a request is about to wait for an endpoint of another worker.
+// repeat: it may be asked again elsewhere after it was sent, and elsewhere: before
+// that. The returned request is the one to send, and done is called when it waits
+// no longer. The context lasts until that of the request ends, since the body of
+// the response is read under it.
+func (r *Router) wait(e *endpoint, req *http.Request, repeat, elsewhere bool) (_ *http.Request, w *waiter, done func()) {
+	w = &waiter{repeat: repeat, elsewhere: elsewhere}
 	if e.local {
-		return req, func() {} // its engine looks after it
+		return req, w, func() {} // its engine looks after it
 	}
-	w := &waiter{look: time.AfterFunc(lookAfter, func() { r.look(e) })}
-	if repeat {
+	w.look = time.AfterFunc(lookAfter, func() { r.look(e) })
+	if repeat || elsewhere {
 		var ctx context.Context
 		ctx, w.abandon = context.WithCancelCause(req.Context())
 		req = req.WithContext(ctx)
@@ -49,7 +65,7 @@ func (r *Router) wait(e *endpoint, req *http.Request, repeat bool) (_ *http.Requ
 		e.waiting = map[*waiter]struct{}{}
 	}
 	e.waiting[w] = struct{}{}
-	return req, func() {
+	return req, w, func() {
 		w.look.Stop()
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -83,7 +99,7 @@ func abandon(list []*endpoint) {
 		e.mu.Lock()
 		e.closeIdleLocked()
 		for w := range e.waiting {
-			if w.abandon != nil {
+			if w.repeat {
 				w.abandon(errAbandoned)
 			}
 		}
@@ -91,5 +107,5 @@ func abandon(list []*endpoint) {
 	}
 }
 
-// abandoned says whether a request was taken back.
+// abandoned says whether a request was taken back because its worker is gone.
 func abandoned(req *http.Request) bool { return errors.Is(context.Cause(req.Context()), errAbandoned) }

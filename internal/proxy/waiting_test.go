@@ -17,7 +17,18 @@ import (
 type line struct {
 	ln     net.Listener
 	silent atomic.Bool
+	held   atomic.Pointer[chan struct{}] // nothing passes until it is closed; nil: all does
 	wg     sync.WaitGroup
+}
+
+// hold lets nothing pass, and nobody notice, until release is called.
+func (l *line) hold() (release func()) {
+	c := make(chan struct{})
+	l.held.Store(&c)
+	return sync.OnceFunc(func() {
+		l.held.Store(nil)
+		close(c)
+	})
 }
 
 func newLine(t *testing.T, to string) *line {
@@ -57,12 +68,18 @@ func newLine(t *testing.T, to string) *line {
 	return l
 }
 
-func (l *line) carry(to io.Writer, from io.Reader) {
+func (l *line) carry(to io.WriteCloser, from io.Reader) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
+			if !l.silent.Load() {
+				_ = to.Close() // an end is passed on, too
+			}
 			return
+		}
+		if c := l.held.Load(); c != nil {
+			<-*c
 		}
 		if !l.silent.Load() {
 			if _, err := to.Write(buf[:n]); err != nil {

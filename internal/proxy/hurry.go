@@ -1,0 +1,244 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// A worker that is there and silent (stopped, or behind a link that swallows
+// everything) does not refuse a connection, it lets it wait for seconds. Nothing of
+// the client has been sent until a connection is open, so whoever waits for one
+// longer than it usually takes goes on elsewhere, and the first that opens wins.
+// The slow one is not given up: it finds out whether the endpoint is there.
+const (
+	// leastPatience with a connection to another worker, and mostPatience where it
+	// usually takes long.
+	leastPatience = 250 * time.Millisecond
+	mostPatience  = 2 * time.Second
+	// patienceFactor is how many times the usual is too long.
+	patienceFactor = 3
+)
+
+// patience is how long a connection to e may take until others are tried.
+func (e *endpoint) patience() time.Duration {
+	return min(max(patienceFactor*time.Duration(e.took.Load()), leastPatience), mostPatience)
+}
+
+// opened notes how long a connection took: an average in which the last four or so
+// count.
+func (e *endpoint) opened(took time.Duration) {
+	if old := e.took.Load(); old != 0 {
+		took = (3*time.Duration(old) + took) / 4
+	}
+	e.took.Store(int64(max(took, 1)))
+}
+
+// hurry watches over a connection that is being opened to an endpoint of another
+// worker. When it takes too long, all endpoints behind its address are late, and
+// who waits for one of them goes on. done ends that.
+func (r *Router) hurry(e *endpoint) (done func()) {
+	var mu sync.Mutex // guards below
+	var late []*endpoint
+	var over bool
+	t := time.AfterFunc(e.patience(), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		late = r.table.Load().byAddress[e.Address]
+		if len(late) == 0 {
+			late = []*endpoint{e} // of a table that was replaced meanwhile
+		}
+		for _, x := range late {
+			x.late.Add(1)
+			x.overtake()
+		}
+	})
+	return func() {
+		if t.Stop() {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		for _, x := range late {
+			x.late.Add(-1)
+		}
+	}
+}
+
+// errOvertaken is why a request that had no connection yet was taken back.
+var errOvertaken = errors.New("its worker is slow to take a connection")
+
+// overtake takes back the requests that wait for a connection to the endpoint and
+// can go elsewhere.
+func (e *endpoint) overtake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w := range e.waiting {
+		if w.elsewhere && w.state.CompareAndSwap(waitsForConn, overtaken) {
+			w.abandon(errOvertaken)
+		}
+	}
+}
+
+// picker picks the endpoints for one client in turn, each once; those that are
+// late come last.
+type picker struct {
+	service *service
+	tried   []string
+	later   []*endpoint
+}
+
+// next is nil where there is none left. more: there is another that can be tried
+// instead of waiting for it.
+func (p *picker) next() (e *endpoint, more bool) {
+	for len(p.tried) < maxTries {
+		e, more := p.service.pick(p.tried)
+		if e == nil {
+			break
+		}
+		p.tried = append(p.tried, e.id)
+		if e.late.Load() == 0 {
+			return e, more || len(p.later) > 0
+		}
+		p.later = append(p.later, e)
+	}
+	if len(p.later) == 0 {
+		return nil, false
+	}
+	e, p.later = p.later[0], p.later[1:]
+	return e, len(p.later) > 0
+}
+
+// again puts back an endpoint that was not waited for.
+func (p *picker) again(e *endpoint) { p.later = append(p.later, e) }
+
+// attempt is what came of one try to open a connection.
+type attempt struct {
+	conn    net.Conn
+	release func()
+	e       *endpoint
+	err     error
+}
+
+// race is the tries for one client that are under way.
+type race struct {
+	news chan struct{} // a value: there are results
+
+	mu      sync.Mutex // guards below
+	results []attempt
+	over    bool // nobody takes a connection any more
+}
+
+// report hands over what came of a try. A connection that nobody waits for any
+// more is closed.
+func (x *race) report(a attempt) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		a.drop()
+		return
+	}
+	x.results = append(x.results, a)
+	wake(x.news)
+}
+
+// take is one of the results; ok is false where there is none.
+func (x *race) take() (a attempt, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.results) == 0 {
+		return a, false
+	}
+	a, x.results = x.results[0], x.results[1:]
+	return a, true
+}
+
+// end closes what comes too late. A nil race has nothing to end.
+func (x *race) end() {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	for _, a := range x.results {
+		a.drop()
+	}
+}
+
+// drop closes a connection that nobody needs.
+func (a attempt) drop() {
+	if a.err == nil {
+		cut(a.conn)
+		a.release()
+	}
+}
+
+// open picks endpoints until one takes the connection.
+func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, func(), *endpoint, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	p := picker{service: s}
+	var x *race // nil as long as no other worker was asked
+	defer func() { x.end() }()
+	last := errNoEndpoint
+	for running := 0; ctx.Err() == nil; {
+		e, more := p.next()
+		if e == nil && running == 0 {
+			break
+		}
+		var tooLong <-chan time.Time
+		var news <-chan struct{}
+		switch {
+		case e == nil: // only to wait for
+		case e.local:
+			conn, release, err := r.dial(ctx, e, port)
+			if err == nil {
+				return conn, release, e, nil
+			}
+			last = err
+			continue
+		default:
+			if x == nil {
+				x = &race{news: make(chan struct{}, 1)}
+			}
+			// It goes on when the client has another, so that it is known what
+			// becomes of it; the Router waits for its end.
+			if !r.spawn(func(ctx context.Context) {
+				conn, release, err := r.dial(ctx, e, port)
+				x.report(attempt{conn, release, e, err})
+			}) {
+				return nil, nil, nil, errClosed
+			}
+			running++
+			if more {
+				t := time.NewTimer(e.patience())
+				defer t.Stop() // few turns, and most have none
+				tooLong = t.C
+			}
+		}
+		if x != nil {
+			news = x.news
+		}
+		select {
+		case <-news:
+			for a, ok := x.take(); ok; a, ok = x.take() {
+				running--
+				if a.err == nil {
+					return a.conn, a.release, a.e, nil
+				}
+				last = a.err
+			}
+		case <-tooLong:
+		case <-ctx.Done():
+		}
+	}
+	return nil, nil, nil, fmt.Errorf("no endpoint of %s took the connection (%d tried): %w", s.key, len(p.tried), last)
+}
