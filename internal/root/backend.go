@@ -171,14 +171,13 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 
 // Instance implements rest.Backend.
 func (b backend) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceView, error) {
-	v, _, err := b.find(id)
-	return v, err
+	return b.find(id)
 }
 
 // Explain implements rest.Backend.
 func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error) {
 	out := wire.Explanation{Instance: id}
-	v, details, err := b.find(id)
+	v, err := b.find(id)
 	if err != nil {
 		return out, err
 	}
@@ -199,9 +198,14 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 		}
 		out.Decisions = append(out.Decisions, wire.Explained{Tier: tier, At: rec.At, Decision: rec.Decision})
 	}
-	switch {
-	case v.Cluster == "":
-	case !details:
+	if v.Cluster == "" {
+		return out, nil
+	}
+	var p *wire.Problem
+	switch err := b.details(v.Cluster, "its decision is not known now"); {
+	case errors.As(err, &p) && p.Code != "kept-private":
+		out.Notes = append(out.Notes, fmt.Sprintf("cluster %s could not be asked for its decision: %s", v.Cluster, p.Detail))
+	case err != nil:
 		out.Notes = append(out.Notes, fmt.Sprintf("cluster %s keeps its own decision to itself: ask it directly (verge --context FILE explain instance/%s)", v.Cluster, id))
 	default:
 		var part wire.Explanation
@@ -217,14 +221,15 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 // Logs implements rest.Backend.
 func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
 	var chunk wire.LogChunk
-	v, details, err := b.find(id)
-	switch {
-	case err != nil:
+	v, err := b.find(id)
+	if err != nil {
 		return chunk, err
-	case v.Cluster == "":
+	}
+	if v.Cluster == "" {
 		return chunk, wire.Problemf(409, "not-placed", "verge describe instance/"+id, "there is no log yet", "%s is %s: %s", id, v.State, v.Reason)
-	case !details:
-		return chunk, wire.Problemf(403, "kept-private", "use a context of cluster "+v.Cluster, "the log cannot be read here", "cluster %s keeps its details to itself", v.Cluster)
+	}
+	if err := b.details(v.Cluster, "the log cannot be read here"); err != nil {
+		return chunk, err
 	}
 	q := wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)}
 	err = b.ask(ctx, v.Cluster, q, &chunk)

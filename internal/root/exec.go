@@ -14,7 +14,7 @@ func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, e
 	q.Owner = rest.Caller(ctx)
 	var cluster string
 	if q.Do == wire.ExecDoStart {
-		v, _, err := b.find(q.Instance)
+		v, err := b.find(q.Instance)
 		if err != nil {
 			return a, err
 		}

@@ -255,8 +255,8 @@ func unanswered(err error, cluster, code, title string) error {
 	return wire.Problemf(502, code, "try again: verge status shows what is away", title, "%s", strings.TrimSpace(err.Error()))
 }
 
-// find returns an instance and the cluster that has it ("" for none).
-func (c *core) find(id wire.InstanceID) (v wire.InstanceView, details bool, err error) {
+// find returns an instance.
+func (c *core) find(id wire.InstanceID) (v wire.InstanceView, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := c.m.insts[id]
@@ -272,10 +272,7 @@ func (c *core) find(id wire.InstanceID) (v wire.InstanceView, details bool, err 
 		if len(near) > 0 {
 			detail += "; there are " + strings.Join(near[:min(len(near), 5)], ", ")
 		}
-		return v, false, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s", detail)
+		return v, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s", detail)
 	}
-	if cl := c.m.clusters[i.Cluster]; cl != nil && cl.agg != nil {
-		details = cl.agg.Details
-	}
-	return c.m.view(i, time.Now()), details, nil
+	return c.m.view(i, time.Now()), nil
 }
