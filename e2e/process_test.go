@@ -23,6 +23,8 @@ type daemon struct {
 	args []string
 	log  string // file of its standard error and output
 	in   spot
+	// before is called just before the process starts, what it returns just after.
+	before func(*exec.Cmd) (after func() error)
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -42,7 +44,13 @@ func (d *daemon) start() {
 	cmd.Env = environment()
 	// Its own group, so that what ends the test's does not end it by chance.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := d.in.do(cmd.Start); err != nil {
+	if err := d.in.do(func() error {
+		after := func() error { return nil }
+		if d.before != nil {
+			after = d.before(cmd)
+		}
+		return errors.Join(cmd.Start(), after())
+	}); err != nil {
 		d.w.t.Fatalf("starting %s: %v", d.name, err)
 	}
 	done := make(chan struct{})
