@@ -82,6 +82,9 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 			err = errors.Join(err, lock.Close())
 		}
 	}()
+	if err := checkBlocks(dir); err != nil {
+		return nil, err
+	}
 	auth, err := openAuthority(dir, accounts...)
 	if err != nil {
 		return nil, err

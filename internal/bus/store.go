@@ -51,6 +51,7 @@ type store struct {
 	logBytes    int       // their size
 	timelineAt  *record   // that has the timeline in force
 	loggedFloor uint64    // the highest that a record has
+	marked      uint64    // see mark
 	retryAt     time.Time // no attempt to settle before
 
 	doubtful atomic.Bool // written under turn: the log may have more than the mirror
@@ -336,6 +337,9 @@ func (s *store) Watch(prefix string, fn func([]Entry)) (stop func()) { return s.
 func (s *store) close() {
 	s.closed.Store(true)
 	s.turn <- struct{}{} // a commit under way ends within its patience
+	if err := s.mark(); err != nil {
+		s.log.Warn("noting how far the log has come", "error", err)
+	}
 	s.unlock()
 	s.js.rest.end()
 	s.m.close()

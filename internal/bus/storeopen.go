@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -18,8 +19,49 @@ import (
 )
 
 // storeMarker is a file that says that the directory has a store, so that one
-// that JetStream cannot recover is not taken for a new one.
+// that JetStream cannot recover is not taken for a new one; and which sequence
+// number the log had reached when it was opened, or closed in order, so that one
+// that was cut off is not taken for a shorter one.
 const storeMarker = "store"
+
+const (
+	markerHead = "verge store 1\n"
+	markerLast = "last %d\n"
+	maxMarker  = 100
+)
+
+// reached is what the marker in dir says, 0 if it says nothing.
+func reached(dir string) (n uint64, err error) {
+	path := filepath.Join(dir, storeMarker)
+	b, err := atomicfile.ReadBounded(path, maxMarker)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if rest, ok := strings.CutPrefix(string(b), markerHead); !ok {
+		err = errors.New("it is something else")
+	} else if rest != "" { // else it is of before this was noted
+		_, err = fmt.Sscanf(rest, markerLast, &n)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s is damaged (%w): if the rest of the directory is what it was, remove this file; else restore the directory from a backup", path, err)
+	}
+	return n, nil
+}
+
+// mark notes how far the log has come.
+func (s *store) mark() error {
+	if s.marked == s.seq {
+		return nil
+	}
+	err := atomicfile.Write(filepath.Join(s.dir, storeMarker), fmt.Appendf([]byte(markerHead), markerLast, s.seq), 0o600)
+	if err == nil {
+		s.marked = s.seq
+	}
+	return err
+}
 
 // openStore opens the log of a server, or makes it, loads it into memory, and
 // begins a new era. nc is used by nobody else.
@@ -51,6 +93,9 @@ func openStore(ctx context.Context, nc *nats.Conn, dir string, log *slog.Logger)
 	if _, err := s.writeLocked(content{floor: s.m.floor, timeline: s.timeline}); err != nil {
 		return nil, fmt.Errorf("begin a new era of the store in %s: %w", dir, err)
 	}
+	if err := s.mark(); err != nil {
+		return nil, fmt.Errorf("begin a new era of the store in %s: %w", dir, err)
+	}
 	return s, nil
 }
 
@@ -80,7 +125,7 @@ func (s *store) openStream(ctx context.Context) (server.StreamState, error) {
 	if created.Error != nil {
 		return none, errors.New(created.Error.Description)
 	}
-	return none, atomicfile.Write(marker, []byte("verge store 1\n"), 0o600)
+	return none, atomicfile.Write(marker, []byte(markerHead), 0o600)
 }
 
 // loaded is the latest entry of a key while the log is read.
@@ -115,7 +160,7 @@ func (s *store) load(ctx context.Context, state server.StreamState) (wire.Timeli
 	if err != nil {
 		return nil, err
 	}
-	if count != state.Msgs || (state.Msgs > 0 && former == nil) {
+	if count != state.Msgs || (state.LastSeq > 0 && former == nil) {
 		return nil, fmt.Errorf("%d of %d messages are readable: the data is damaged: restore the directory from a backup", count, state.Msgs)
 	}
 	s.seq = state.LastSeq
