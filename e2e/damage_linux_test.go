@@ -2,69 +2,218 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
 )
 
-// TestDamagedFiles damages each file of a root and of a cluster. Each of them
-// either works all the same, or says which file it is and ends; it never panics,
-// and never makes itself a new identity.
+// What a role does about a damaged file.
+const (
+	refuses = "refuses" // it ends and says which file it is
+	heals   = "heals"   // it works, with all that was acknowledged
+	either  = "either"  // as the damage can be seen or not
+)
+
+// kept are the files that roles keep, by a pattern of their path, and what becomes
+// of a role if one of them is damaged. One that is not here fails the test. A key
+// of which a bit has changed is refused unless it is the same key all the same: a
+// bit of its name, or of what can be computed again.
+var kept = map[string]map[string]string{
+	"root": {
+		"authority.pem":              refuses,
+		"key.pem":                    either,
+		"identity.pem":               either,
+		"seal.key":                   either,
+		"context.yaml":               either,
+		"last-time":                  heals,
+		"bus/bus.json":               either,
+		"bus/store":                  either,
+		storeFiles + "meta.inf":      either,
+		storeFiles + "meta.sum":      either,
+		storeFiles + "msgs/1.blk":    refuses,
+		storeFiles + "msgs/index.db": heals,
+	},
+	"edge": {
+		"cluster-ca.pem":             refuses,
+		"cluster-ca-key.pem":         either,
+		"key.pem":                    either,
+		"identity.pem":               either,
+		"joined.json":                either,
+		"bus.key":                    refuses,
+		"seal.key":                   either,
+		"context.yaml":               either,
+		"last-time":                  heals,
+		"bus/bus.json":               either,
+		"bus/store":                  either,
+		storeFiles + "meta.inf":      either,
+		storeFiles + "meta.sum":      either,
+		storeFiles + "msgs/1.blk":    refuses,
+		storeFiles + "msgs/index.db": heals,
+	},
+	"edge-1": {
+		"identity/key.pem":       either,
+		"identity/identity.pem":  either,
+		"identity/joined.json":   either,
+		"identity/bus.key":       refuses,
+		"identity/seal.key":      either,
+		"identity/last-time":     heals,
+		"engine.json":            heals,
+		"orders.json":            heals,
+		"router.json":            heals,
+		"instances/*/state.json": heals,
+	},
+}
+
+// storeFiles is where the log of a store is.
+const storeFiles = "bus/jetstream/jetstream/*/streams/STORE/"
+
+// notKept are files of which nothing depends: locks, sockets' locks, and what
+// people and instances read and write.
+var notKept = []string{"*.lock", "bus/lock", "engine.log", "instances/*/log/*"}
+
+// damages of a file that has some bytes.
+func damagesOf(good []byte) map[string][]byte {
+	flipped := bytes.Clone(good)
+	flipped[len(good)/2] ^= 4
+	random := make([]byte, len(good))
+	source := rand.New(rand.NewPCG(uint64(len(good)), 1))
+	for i := range random {
+		random[i] = byte(source.Uint32())
+	}
+	return map[string][]byte{"empty": nil, "half of it": good[:len(good)/2], "one bit flipped": flipped, "random bytes": random}
+}
+
+// TestDamagedFiles damages each file that a role keeps, in each way. The role says
+// what is damaged and where, and ends; or it works, and everything that was
+// acknowledged is there. It never panics, never makes itself a new identity, and
+// instances and the other roles go on.
 func TestDamagedFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	w := newRoot(t)
-	w.addCluster("edge").answers()
-	for _, x := range []*tier{w.cluster["edge"], w.root} {
-		x.kill()
-		keep := filepath.Join(w.dir, x.name+".kept")
-		if err := os.CopyFS(keep, os.DirFS(x.dir)); err != nil {
+	t.Parallel() // it waits much more than it computes
+	w := newWorld(t, 1, "edge")
+	w.root.apply(plain("kept", "1", 1, 100))
+	pids := w.pids("kept")
+	x := w.worker["edge-1"]
+	same := func(t *testing.T) {
+		t.Helper()
+		if now := w.pids("kept"); fmt.Sprint(now) != fmt.Sprint(pids) {
+			t.Errorf("instances were %v and are %v", pids, now)
+		}
+	}
+	// Each case puts back what was damaged, so one that fails leaves the others alone.
+	run := func(name string, part func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			whole := w.t
+			w.t = t
+			defer func() { w.t = whole }()
+			part(t)
+		})
+	}
+	for _, tier := range []*tier{w.root, w.cluster["edge"]} {
+		tier.inOrder()
+		copied := filepath.Join(w.dir, tier.name+".kept")
+		if err := os.CopyFS(copied, os.DirFS(tier.dir)); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range keptFiles(t, keep) {
-			w.run(x.name+" "+file, func(t *testing.T) { damaged(t, x, keep, file) })
+		for _, file := range keptFiles(t, copied, kept[tier.name]) {
+			run(tier.name+" "+kindOf(file, kept[tier.name]), func(t *testing.T) {
+				w.damagedTier(t, tier, copied, file)
+				same(t)
+			})
 		}
-		restore(t, x, keep)
-		x.start()
-		x.answers()
+		restore(t, tier, copied)
+		tier.start()
+		tier.answers()
 	}
+	w.allReady()
+	for _, file := range keptFiles(t, x.dir, kept["edge-1"]) {
+		run("worker "+kindOf(file, kept["edge-1"]), func(t *testing.T) {
+			w.damagedWorker(t, x, file)
+			if strings.HasSuffix(file, "state.json") {
+				pids = w.pids("kept") // started anew: nobody can know whose it was
+			}
+			same(t)
+		})
+	}
+	w.root.holds("kept", 30*time.Second)
+	run("backup", w.damagedBackup)
+	run("context", w.damagedContext)
+	run("settings", w.damagedSettings)
 }
 
-// keptFiles are those that a role keeps, but for the log of its store, which has
-// tests of its own.
-func keptFiles(t *testing.T, dir string) (out []string) {
+// inOrder ends a tier as an operator would.
+func (x *tier) inOrder() {
+	x.w.t.Helper()
+	x.signal(syscall.SIGTERM)
+	x.wait()
+}
+
+// kindOf is the pattern that a file matches, "" for none.
+func kindOf(file string, kinds map[string]string) string {
+	for pattern := range kinds {
+		if ok, err := path.Match(pattern, file); ok && err == nil {
+			return pattern
+		}
+	}
+	return ""
+}
+
+// keptFiles are the files of a role. One that nobody has thought of fails the
+// test.
+func keptFiles(t *testing.T, dir string, kinds map[string]string) (out []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+	missing := map[string]bool{}
+	for pattern := range kinds {
+		missing[pattern] = true
+	}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		if d.IsDir() && d.Name() == "jetstream" {
-			return filepath.SkipDir
+		name, err := filepath.Rel(dir, p)
+		for _, pattern := range notKept {
+			if ok, _ := path.Match(pattern, name); ok {
+				return err
+			}
 		}
-		if st, err := d.Info(); err != nil || !d.Type().IsRegular() || st.Size() == 0 {
-			return err // locks are empty
+		kind := kindOf(name, kinds)
+		if kind == "" {
+			t.Errorf("%s keeps %s, and nobody has said what becomes of it when that is damaged", filepath.Base(dir), name)
+			return err
 		}
-		name, err := filepath.Rel(dir, path)
+		delete(missing, kind)
 		out = append(out, name)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	for pattern := range missing {
+		t.Errorf("%s has no %s", filepath.Base(dir), pattern)
+	}
 	return out
 }
 
-func restore(t *testing.T, x *tier, keep string) {
+func restore(t *testing.T, x *tier, copied string) {
 	t.Helper()
 	if err := os.RemoveAll(x.dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(x.dir, os.DirFS(keep)); err != nil {
+	if err := os.CopyFS(x.dir, os.DirFS(copied)); err != nil {
 		t.Fatal(err)
 	}
 	tighten(t, x.dir)
@@ -79,19 +228,37 @@ func (x *tier) listens() error {
 	return err
 }
 
-func damaged(t *testing.T, x *tier, keep, file string) {
-	good := must[[]byte](t)(os.ReadFile(filepath.Join(keep, file)))
-	for how, bad := range map[string][]byte{
-		"cut off": good[:len(good)/2], "zeros": make([]byte, len(good)), "garbage": bytes.Repeat([]byte("\xfe}{"), 50),
-	} {
-		restore(t, x, keep)
+// judge holds what is true of every damage: said is what the role has written.
+func judge(t *testing.T, how, file, want, said string, works bool) {
+	t.Helper()
+	if strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
+		t.Errorf("%s: it panics:\n%s", how, said)
+	}
+	if !works && !strings.Contains(said, filepath.Base(file)) && !(strings.Contains(file, "bus/jetstream/") && strings.Contains(said, ".d/bus")) {
+		t.Errorf("%s: it ends and does not name the file:\n%s", how, said)
+	}
+	if works && want == refuses {
+		t.Errorf("%s: it works, and nobody can know with what:\n%s", how, said)
+	}
+	if !works && want == heals {
+		t.Errorf("%s: it ends:\n%s", how, said)
+	}
+}
+
+func (w *world) damagedTier(t *testing.T, x *tier, copied, file string) {
+	t.Helper()
+	good := must[[]byte](t)(os.ReadFile(filepath.Join(copied, file)))
+	entry := must[rest.ContextEntry](t)(rest.ReadContext(filepath.Join(copied, "context.yaml")))
+	want := kept[x.name][kindOf(file, kept[x.name])]
+	for how, bad := range damagesOf(good) {
+		restore(t, x, copied)
 		if err := os.WriteFile(filepath.Join(x.dir, file), bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		before := len(x.text())
 		x.start()
 		works := false
-		eventually(t, 30*time.Second, "it works or ends", func() error {
+		eventually(t, time.Minute, "it works or ends", func() error {
 			if !x.running() {
 				return nil
 			}
@@ -99,27 +266,145 @@ func damaged(t *testing.T, x *tier, keep, file string) {
 			works = err == nil
 			return err
 		})
+		if works {
+			client := must[*rest.Client](t)(rest.NewClient(entry))
+			eventually(t, time.Minute, how+": what was acknowledged is there", func() error {
+				v, err := client.Application(context.Background(), "kept")
+				if err == nil && (len(v.Services) != 1 || v.Services[0].Wanted != 1) {
+					err = fmt.Errorf("%+v", v)
+				}
+				if err != nil {
+					return err
+				}
+				list, err := client.Instances(context.Background(), "", "")
+				if err == nil && (len(list) != 1 || list[0].ID != "kept.main.0") {
+					err = fmt.Errorf("%+v", list)
+				}
+				return err
+			})
+			client.Close()
+		}
 		if x.running() {
 			x.kill()
 		}
-		said := x.text()[before:]
-		if strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
-			t.Errorf("%s, %s: it panics:\n%s", file, how, said)
-		}
-		if !works && !strings.Contains(said, filepath.Base(file)) {
-			t.Errorf("%s, %s: it ends and does not name the file:\n%s", file, how, said)
-		}
-		for _, key := range []string{"key.pem", "cluster-ca-key.pem", "bus.key"} {
-			was, err := os.ReadFile(filepath.Join(keep, key))
+		judge(t, how, file, want, x.text()[before:], works)
+		for _, key := range []string{"key.pem", "cluster-ca-key.pem", "bus.key", "seal.key", "authority.pem"} {
+			was, err := os.ReadFile(filepath.Join(copied, key))
 			if err != nil || key == file {
 				continue
 			}
 			if now, err := os.ReadFile(filepath.Join(x.dir, key)); err != nil || !bytes.Equal(was, now) {
-				t.Errorf("%s, %s: it made itself another %s (%v)", file, how, key, err)
+				t.Errorf("%s: it made itself another %s (%v)", how, key, err)
 			}
 		}
-		if works && strings.HasSuffix(file, "key.pem") {
-			t.Errorf("%s, %s: it works without the key that it had", file, how)
+	}
+}
+
+// endBoth kills an agent and its engine; the instances are left.
+func (x *worker) endBoth() {
+	x.w.t.Helper()
+	if x.running() {
+		x.kill()
+	}
+	eventually(x.w.t, 20*time.Second, "the engine has ended", func() error {
+		for _, p := range processesOf(x.dir) {
+			if p.env["VERGE_INSTANCE"] == "" {
+				_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended by itself
+				return errors.New(describe([]process{p}))
+			}
 		}
+		return nil
+	})
+}
+
+func (w *world) damagedWorker(t *testing.T, x *worker, file string) {
+	t.Helper()
+	want := kept["edge-1"][kindOf(file, kept["edge-1"])]
+	at := filepath.Join(x.dir, file)
+	good := must[[]byte](t)(os.ReadFile(at))
+	for how, bad := range damagesOf(good) {
+		x.endBoth()
+		was := must[[]byte](t)(os.ReadFile(at))
+		if err := os.WriteFile(at, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := len(x.text())
+		x.start()
+		works := false
+		eventually(t, time.Minute, how+": it works or ends", func() error {
+			if !x.running() {
+				return nil
+			}
+			if err := w.worksAgain(x, before); err != nil {
+				return err
+			}
+			works = true
+			return nil
+		})
+		judge(t, how, file, want, x.text()[before:], works)
+		if works {
+			continue
+		}
+		// The operator puts it back, and all is well.
+		x.endBoth()
+		if err := os.WriteFile(at, was, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before = len(x.text())
+		x.start()
+		eventually(t, time.Minute, how+": it works again", func() error { return w.worksAgain(x, before) })
+	}
+}
+
+// worksAgain is nil if a worker whose log had so many bytes before its start
+// works: it talks with its cluster, and its engine answers for the instance.
+func (w *world) worksAgain(x *worker, before int) error {
+	if !strings.Contains(x.text()[before:], "the cluster answers") {
+		return errors.New("the cluster does not answer it")
+	}
+	i, err := w.cluster["edge"].client().Instance(context.Background(), "kept.main.0")
+	if err == nil && (!i.Ready || i.Unreachable) {
+		err = fmt.Errorf("the instance is %s, ready %v", i.State, i.Ready)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fetch(x.gateway, "kept.test", "/whoami")
+	return err
+}
+
+func (w *world) damagedBackup(t *testing.T) {
+	pass := w.file("pass-", "correct horse battery")
+	file := filepath.Join(w.dir, "root.backup")
+	w.root.ok("backup", file, "--passphrase-file", pass)
+	good := must[[]byte](t)(os.ReadFile(file))
+	for how, bad := range damagesOf(good) {
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(w.dir, "restored.d")
+		r := verge(t, "", "restore", file, "--data-dir", to, "--passphrase-file", pass)
+		judge(t, how, file, refuses, r.err, r.code == 0)
+		if list, err := os.ReadDir(to); err == nil && len(list) > 0 {
+			t.Errorf("%s: it left %v", how, list)
+		}
+	}
+}
+
+func (w *world) damagedContext(t *testing.T) {
+	good := must[[]byte](t)(os.ReadFile(w.root.contextFile()))
+	for how, bad := range damagesOf(good) {
+		file := w.file("context-", string(bad))
+		r := verge(t, file, "get", "clusters")
+		judge(t, how, file, refuses, r.err, r.code == 0)
+	}
+}
+
+func (w *world) damagedSettings(t *testing.T) {
+	good := []byte("# what this worker is told\ncpus: 4\nmemory: 2Gi\nlabel: [disk=ssd]\n")
+	for how, bad := range damagesOf(good) {
+		file := w.file("settings-", string(bad))
+		r := verge(t, "", "config", "print", "worker", "--config", file)
+		judge(t, how, file, either, r.err, r.code == 0)
 	}
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 type restoreFlags struct {
@@ -47,6 +50,17 @@ Never run the original and what was restored at the same time.`,
 	return cmd
 }
 
+// ofFile says which file a problem is about.
+func ofFile(file string, err error) error {
+	var p *wire.Problem
+	if !errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	named := *p
+	named.Detail = file + ": " + p.Detail
+	return &named
+}
+
 func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err error) {
 	var keys backup.Keys
 	if f.passphraseFile != "" {
@@ -73,16 +87,16 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	}
 	r, sealed, err := backup.Unseal(bufio.NewReaderSize(in, 1<<20), keys)
 	if err != nil {
-		return err
+		return ofFile(file, err)
 	}
 	archive, err := backup.Read(r)
 	if err != nil {
-		return err
+		return ofFile(file, err)
 	}
 	// Something after the end of what was encrypted is no part of it.
 	if sealed {
 		if _, err := io.Copy(io.Discard, r); err != nil {
-			return err
+			return ofFile(file, err)
 		}
 	}
 	what := "backup of " + nameOf(archive.Manifest)

@@ -21,7 +21,13 @@ import (
 func EnsureContext(path, server, ca string, now time.Time, create func() (rest.ContextEntry, error)) error {
 	e, err := rest.ReadContext(path)
 	if _, statErr := os.Stat(path); err != nil && !errors.Is(statErr, os.ErrNotExist) {
-		return err // somebody's file, even if it cannot be read
+		// Somebody's file, even if it cannot be read.
+		why := err.Error()
+		if p := new(wire.Problem); errors.As(err, &p) {
+			why = p.Detail
+		}
+		return wire.Problemf(0, "bad-context", "put back what was there, or remove the file: the next start makes another one with a new certificate",
+			"the context file of this node cannot be used", "%s", why)
 	}
 	stale := false
 	if err == nil && e.Cert != "" {

@@ -91,6 +91,11 @@ func ReadContext(path string) (ContextEntry, error) {
 		return ContextEntry{}, wire.Problemf(0, "bad-context", "make it again, or choose another: verge context list",
 			"the context cannot be used", "%s: %v", path, err)
 	}
+	var p *wire.Problem
+	if _, err := e.tlsConfig(); errors.As(err, &p) {
+		p.Detail = path + ": " + p.Detail
+		return ContextEntry{}, p
+	}
 	return e, nil
 }
 

@@ -22,7 +22,10 @@ const File = "seal.key"
 
 const (
 	blockKey = "PRIVATE KEY"
-	maxFile  = 4 << 10
+	// headerPublic has the public part beside the private one: any 32 bytes are a
+	// key, so one that is damaged would not be known from another.
+	headerPublic = "Public"
+	maxFile      = 4 << 10
 	// overhead of a sealed value: an encapsulated key and a tag.
 	overhead = 32 + 16
 )
@@ -51,14 +54,18 @@ func Ensure(dir string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a seal key: %w", err)
 	}
+	k, err = newKey(private)
+	if err != nil {
+		return nil, err
+	}
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return nil, fmt.Errorf("make a seal key: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, File), pem.EncodeToMemory(&pem.Block{Type: blockKey, Bytes: der}), 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, File), pem.EncodeToMemory(&pem.Block{Type: blockKey, Headers: map[string]string{headerPublic: k.public}, Bytes: der}), 0o600); err != nil {
 		return nil, fmt.Errorf("make a seal key: %w", err)
 	}
-	return newKey(private)
+	return k, nil
 }
 
 // Load returns the key in dir; the error wraps os.ErrNotExist where there is
@@ -79,7 +86,14 @@ func Load(dir string) (*Key, error) {
 	if err != nil || !ok || private.Curve() != ecdh.X25519() {
 		return nil, fmt.Errorf("%s is damaged: it is not a key for X25519: %s", path, remedy)
 	}
-	return newKey(private)
+	k, err := newKey(private)
+	if err != nil {
+		return nil, err
+	}
+	if public, ok := block.Headers[headerPublic]; ok && public != k.public {
+		return nil, fmt.Errorf("%s is damaged: its two halves are of different keys: %s", path, remedy)
+	}
+	return k, nil
 }
 
 func newKey(private *ecdh.PrivateKey) (*Key, error) {

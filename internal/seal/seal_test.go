@@ -46,6 +46,16 @@ func TestKeyIsMadeOnce(t *testing.T) {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
 	text := must[[]byte](t)(os.ReadFile(path))
+	for at := range text {
+		flipped := bytes.Clone(text)
+		flipped[at] ^= 4
+		if err := os.WriteFile(path, flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Load(dir); err == nil && got.Public() != k.Public() {
+			t.Errorf("a bit of byte %d makes it another key", at)
+		}
+	}
 	for name, damaged := range map[string][]byte{
 		"empty": nil, "cut off": text[:len(text)/2], "twice": append(bytes.Clone(text), text...), "noise": []byte("x"), "large": bytes.Repeat(text, 100),
 		"another kind": []byte("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIKgwK9+e3Tz7h2bnkYOU5T4vI3Zz3Ea2mN3oBkm1Yz9N\n-----END PRIVATE KEY-----\n"),
