@@ -25,6 +25,7 @@ func TestCertificates(t *testing.T) {
 	w.run("expired", w.expiredWorkerReturns)
 	w.run("revoked", w.revokedWorkerJoinsAgain)
 	w.run("removed", w.removeUnderTraffic)
+	w.run("removed while away", w.removeWhileAway)
 	w.run("removed cluster", w.removeCluster)
 }
 
@@ -176,6 +177,40 @@ func (w *world) removeUnderTraffic(t *testing.T) {
 	// Its name is free.
 	w.addWorker("edge", "edge-2b")
 	w.allReady()
+}
+
+// A worker that was removed while its agent was away is one again after one start
+// with a new token. What its engine still ran was placed elsewhere, and ends.
+func (w *world) removeWhileAway(t *testing.T) {
+	x := w.worker["edge-2b"]
+	w.root.apply(strings.Replace(plain("more", "1", 6, 100), "    replicas: 6\n", "    replicas: 6\n    affinity: {cluster: [edge]}\n", 1))
+	w.root.holds("more", 30*time.Second)
+	before := runningIn(t, x.dir)
+	if len(before) == 0 {
+		t.Fatal("nothing runs there")
+	}
+	x.kill()
+	w.cluster["edge"].ok("remove", "worker/edge-2b", "--force")
+	w.root.holds("more", 30*time.Second)
+	wantEqual(t, "instances that its engine still runs", len(runningIn(t, x.dir)), len(before))
+	for i, arg := range x.args {
+		if arg == "--token-file" {
+			x.args[i+1] = w.token(w.cluster["edge"], wire.TokenRequest{Kind: "worker"})
+		}
+	}
+	x.start()
+	w.allReady()
+	eventually(t, 20*time.Second, "what it ran has ended", func() error {
+		for id, r := range runningIn(t, x.dir) {
+			if before[id].pid == r.pid {
+				return fmt.Errorf("%s runs on", id)
+			}
+		}
+		return nil
+	})
+	wantWords(t, "the worker", x.text(), "this node was removed", "joins again")
+	w.root.holds("more", 30*time.Second)
+	w.root.ok("delete", "application/more")
 }
 
 func (w *world) removeCluster(t *testing.T) {

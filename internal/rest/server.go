@@ -127,6 +127,7 @@ type Server struct {
 
 	work     work // requests that are being answered
 	hub      *watch.Hub
+	watchers watchers
 	patience Patience
 
 	// Set by Start.

@@ -172,6 +172,26 @@ func TestBodyLimits(t *testing.T) {
 	}
 }
 
+// No operation reads more than it says, whatever it is.
+func TestEveryBodyIsBounded(t *testing.T) {
+	f := &resttest.Fake{}
+	_, _, admin := resttest.Serve(t, f, nil)
+	n := 0
+	for _, r := range resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill) {
+		if r.ContentType == "" {
+			continue
+		}
+		n++
+		resp, text, p := ask(t, admin, r.Method, r.Path, bytes.NewReader(make([]byte, 2<<20)), "Content-Type", r.ContentType)
+		if resp.StatusCode != http.StatusRequestEntityTooLarge || p.Code != "body-too-large" || p.Remedy == "" {
+			t.Errorf("%s: %d %.200s", r.Operation, resp.StatusCode, text)
+		}
+	}
+	if n < 10 || len(f.Applied) != 0 {
+		t.Errorf("%d operations were tried, %d descriptors applied", n, len(f.Applied))
+	}
+}
+
 func TestHeadersAreBounded(t *testing.T) {
 	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
 	resp, _, _ := ask(t, admin, "GET", "/livez", nil, "X-Long", strings.Repeat("x", 64<<10))

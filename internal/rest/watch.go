@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -25,6 +26,9 @@ import (
 const (
 	watchPath  = "/v1/watch"
 	maxWatches = 64
+	// maxOwnWatches of one person who is no administrator, so that nobody can keep
+	// all others from watching.
+	maxOwnWatches = maxWatches / 4
 	// keepAlive is the longest silence, so that either side notices a dead link.
 	keepAlive = 15 * time.Second
 	// maxWatchTime ends a watch, so that its caller is looked at again.
@@ -162,7 +166,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy})
 		return
 	}
-	defer st.from.Close()
+	defer st.end()
 	st.to, st.control = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", streamType)
@@ -181,6 +185,7 @@ type stream struct {
 	who     access.Who
 	print   string // of who and what: a place in the log is good for the same alone
 	from    *watch.Watch
+	end     func()
 	to      http.ResponseWriter
 	control *http.ResponseController
 	buf     bytes.Buffer
@@ -203,16 +208,54 @@ func (s *Server) joinWatch(r *http.Request) (*stream, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(strings.Join(kinds, ",") + string(rights)))
+	leave, ok := s.watchers.enter(who)
+	if !ok {
+		return nil, wire.Problemf(http.StatusServiceUnavailable, "too-many-watches", "end some of your own, or ask without watching", "too many watch already",
+			"%d are of %s, which is the most for one", maxOwnWatches, who.Name)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), watchJoin)
 	defer cancel()
 	w, err := s.hub.Join(ctx, kinds)
+	if err != nil {
+		leave()
+	}
 	switch {
 	case errors.Is(err, watch.ErrTooMany):
 		return nil, wire.Problemf(http.StatusServiceUnavailable, "too-many-watches", "try again later, or ask without watching", "too many watch already", "%d do, which is the most", maxWatches)
 	case err != nil:
 		return nil, err
 	}
-	return &stream{s: s, who: who, print: hex.EncodeToString(sum[:6]), from: w}, nil
+	return &stream{s: s, who: who, print: hex.EncodeToString(sum[:6]), from: w, end: func() { leave(); w.Close() }}, nil
+}
+
+// watchers counts who watches, by name.
+type watchers struct {
+	mu sync.Mutex
+	by map[string]int // guarded by mu
+}
+
+// enter counts one more of who, until leave is called. Administrators are not
+// counted.
+func (w *watchers) enter(who access.Who) (leave func(), ok bool) {
+	if who.Admin {
+		return func() {}, true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.by == nil {
+		w.by = map[string]int{}
+	}
+	if w.by[who.Name] >= maxOwnWatches {
+		return nil, false
+	}
+	w.by[who.Name]++
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.by[who.Name]--; w.by[who.Name] == 0 {
+			delete(w.by, who.Name)
+		}
+	}), true
 }
 
 // id of the place that the stream is at, and back.

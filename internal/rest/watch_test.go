@@ -196,6 +196,33 @@ func TestWatchRefusals(t *testing.T) {
 	}
 }
 
+// One person cannot take all watches; those that have ended do not count.
+func TestWatchesOfOnePerson(t *testing.T) {
+	server, a, admin := resttest.Serve(t, peopled(), nil)
+	nobody := a.Context(t, "", strings.TrimPrefix(admin.Server, "https://"))
+	var last *reader
+	for range 16 {
+		last = openWatch(t, nobody, "instances", "viewer", "")
+		last.until("synced")
+	}
+	_, _, p := ask(t, nobody, "GET", "/v1/watch?kinds=instances", nil, "Authorization", "Bearer viewer")
+	if p.Code != "too-many-watches" || !strings.Contains(p.Detail, "user/viewer") || p.Remedy == "" {
+		t.Errorf("one too many: %+v", p)
+	}
+	openWatch(t, nobody, "instances", "operator", "").until("synced")
+	_ = last.resp.Body.Close() // only read
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(20 * time.Second); server.Watching() > 16; {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the one that was closed goes on")
+		}
+	}
+	openWatch(t, nobody, "instances", "viewer", "").until("synced")
+}
+
 // A watch that never reads is cut off, and hurts nobody: who reads goes on hearing
 // of everything meanwhile.
 func TestWatchThatNeverReads(t *testing.T) {
