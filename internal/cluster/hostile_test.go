@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +114,69 @@ func TestLongWordsAreCut(t *testing.T) {
 	}
 	if i := c.m.insts[st.ID]; i.Worker != "good" {
 		t.Errorf("it is %s on %q, want it placed anew", i.State, i.Worker)
+	}
+}
+
+// What a worker says that it has is believed as far as numbers go: it can be given
+// what it does not have, and no other is harmed. What it refuses then is placed
+// elsewhere, and not there again.
+func TestAWorkerThatSaysItHasMore(t *testing.T) {
+	c := newHostileCore(t)
+	info := wire.WorkerInfo{V: wire.Version, Runtimes: []string{"process"}, Address: "bad:1"}
+	say := func(n uint64, capacity api.Resources, statuses ...wire.InstanceStatus) (refused string) {
+		t.Helper()
+		c.m.workers["bad"].told = time.Time{}
+		info.Capacity = capacity
+		reply := report(t, c, "bad", wire.Rev{Inc: "bad", N: n - 1}, n, info, statuses...)
+		pass(t, c)
+		return reply.Refused
+	}
+	want := func(n int) {
+		t.Helper()
+		ch := published(t)
+		var s wire.Share
+		if err := json.Unmarshal(ch.Value, &s); err != nil {
+			t.Fatal(err)
+		}
+		s.Min, s.Max, s.Ordinals = n, n, []wire.Span{{To: n}}
+		ch.Value = encoded(t, s)
+		if err := (*rootDesired)(c).Take(t.Context(), false, []wire.Change{ch}, wire.Rev{Inc: "root", N: uint64(n)}); err != nil {
+			t.Fatal(err)
+		}
+		pass(t, c)
+	}
+	good := runningOn(c, "good").ID
+	had := c.m.workers["bad"].Info.Capacity
+	for _, odd := range []api.Resources{{CPU: -1}, {Memory: math.MinInt64}, {Disk: -1}, {CPU: math.MaxInt64}, {Memory: math.MaxInt64}} {
+		if refused := say(3, odd); !strings.Contains(refused, "what the worker says about itself") || c.m.workers["bad"].Info.Capacity != had {
+			t.Errorf("%+v is believed: %q", odd, refused)
+		}
+	}
+	say(3, api.Resources{})
+	want(3)
+	if i := c.m.insts["app.web.2"]; i.Worker != "good" {
+		t.Errorf("a worker that has nothing is given something: %+v", i)
+	}
+	if refused := say(4, api.Resources{CPU: 1 << 60, Memory: 1 << 60, Disk: 1 << 60}); refused != "" {
+		t.Fatal(refused)
+	}
+	want(4)
+	i := c.m.insts["app.web.3"]
+	if i.Worker != "bad" {
+		t.Fatalf("it is on %q", i.Worker)
+	}
+	say(5, info.Capacity, wire.InstanceStatus{V: wire.Version, ID: i.ID, Incarnation: i.Incarnation, Revision: 1, Phase: wire.PhaseRefused, Why: "needs 1 byte of memory, 0 are free"})
+	if i := c.m.insts["app.web.3"]; i.Worker != "good" || !slices.Contains(i.Avoid, "bad") {
+		t.Errorf("what it refused is on %q, and avoids %v", i.Worker, i.Avoid)
+	}
+	if i := c.m.insts[good]; i.Worker != "good" || i.State != wire.Running || i.Incarnation != 1 {
+		t.Errorf("another's instance is now %+v", i)
+	}
+	agg := c.m.aggregate(wire.Rev{}, nil)
+	for _, s := range []wire.Spread{agg.CPU, agg.Memory, agg.Disk} {
+		if s.Sum < 0 || s.Mean < 0 || s.Dev < 0 || s.Max < 0 || math.IsInf(s.Sum+s.Dev, 0) {
+			t.Errorf("the root is told %+v", s)
+		}
 	}
 }
 

@@ -296,4 +296,39 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 	if list := clustersOf(t, s.root); len(list) != 1 {
 		t.Errorf("the root has %v", list)
 	}
+
+	// Two tokens for one name: who comes second is refused, and the first is it.
+	second, err := s.root.NewClusterToken(t.Context(), "fog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, token := range []string{fog, second} {
+		dir := t.TempDir()
+		public, err := pki.EnsureClusterKey(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := enroll.Key(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := wire.JoinRequest{Name: "fog", PublicKey: public, NatsKey: key.Public()}
+		if n == 1 {
+			if got := join(s.root.Addr(), pki.RootName, token, r); got != "name-taken" {
+				t.Errorf("a second cluster fog: %s", got)
+			}
+			continue
+		}
+		tok, err := pki.ParseToken(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.V, r.Token = wire.Version, token
+		if _, err := rest.JoinAt(t.Context(), []string{s.root.Addr()}, pki.PinnedClient(tok.Pins(), pki.RootName, time.Now), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list := clustersOf(t, s.root); len(list) != 2 {
+		t.Errorf("the root has %v", list)
+	}
 }

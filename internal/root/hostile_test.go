@@ -3,6 +3,7 @@ package root
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -66,6 +67,57 @@ func encoded(t *testing.T, v any) json.RawMessage {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// The largest application that there may be is stored, delegated, scaled and ended
+// like any other, in parts that each fit where they go.
+func TestAThousandServices(t *testing.T) {
+	store := bus.NewMemStore()
+	b := newTestBackend(t, store)
+	now := time.Now()
+	cl := newCluster(clusterRecord{V: wire.Version, Name: "edge"}, now)
+	much := wire.Spread{Sum: 1 << 50, Mean: 1 << 50, Max: 1 << 50}
+	cl.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: much, Memory: much, Disk: much}
+	cl.heard, cl.everHeard, cl.connected, cl.current = now, true, true, true
+	b.m.clusters["edge"] = cl
+	var source strings.Builder
+	source.WriteString("application: big\nservices:\n")
+	for i := range api.MaxServices {
+		fmt.Fprintf(&source, "  s%d: {command: [x, \"${VERGE_S%d_ADDR}\"], ports: [{}]}\n", i, (i+1)%api.MaxServices)
+	}
+	mustApply(t, b, []byte(source.String()))
+	settle := func() {
+		t.Helper()
+		for range 3 {
+			pass(t, b.core)
+		}
+	}
+	settle()
+	shares := 0
+	for key, s := range b.m.shares {
+		if strings.HasPrefix(key, "edge.big.") && s.Min == 1 {
+			shares++
+		}
+	}
+	if shares != api.MaxServices || len(b.m.insts) != api.MaxServices {
+		t.Fatalf("%d shares, %d instances", shares, len(b.m.insts))
+	}
+	list, err := store.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if len(e.Value) > wire.MaxMessageBytes {
+			t.Errorf("%s has %d bytes", e.Key, len(e.Value))
+		}
+	}
+	if err := b.Delete(t.Context(), "big"); err != nil {
+		t.Fatal(err)
+	}
+	settle()
+	if len(b.m.shares) != 0 || len(b.m.apps) != 0 || len(b.m.insts) != 0 {
+		t.Errorf("%d shares, %d applications, %d instances are left", len(b.m.shares), len(b.m.apps), len(b.m.insts))
+	}
 }
 
 // What a cluster gives back comes with its words, which the root stores.
