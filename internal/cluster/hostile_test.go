@@ -180,6 +180,30 @@ func TestAWorkerThatSaysItHasMore(t *testing.T) {
 	}
 }
 
+// An application of the same name, program and revision in another namespace does
+// not take over what runs, with the secrets and volumes of that.
+func TestAnotherNamespaceIsAnotherApplication(t *testing.T) {
+	s := newSim(t, "w1")
+	s.share("web", 1, nil)
+	s.ticks(3, time.Second)
+	next := *s.m.given["app.web"]
+	next.Namespace = "theirs"
+	s.m.given["app.web"] = &next
+	s.m.effect()
+	s.ticks(2, time.Second)
+	if o := s.m.orders["w1.app.web.0"]; o == nil || o.Namespace != "theirs" {
+		t.Errorf("the worker is told %+v", o)
+	}
+	next.Namespace = api.DefaultNamespace
+	s.ticks(2, time.Second)
+	before := s.m.orders["w1.app.web.0"]
+	next.Namespace = ""
+	s.ticks(2, time.Second)
+	if o := s.m.orders["w1.app.web.0"]; o != before {
+		t.Errorf("the same namespace by another name: %+v", o)
+	}
+}
+
 // An application that was deleted and applied anew has revision 1 again.
 func TestAnotherProgramWithTheSameRevisionIsTakenOver(t *testing.T) {
 	s := newSim(t, "w1")

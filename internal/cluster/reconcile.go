@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -491,7 +492,9 @@ func (t *tx) sweepOrders(now time.Time) {
 			stop.Stop = true
 			t.order(i.Worker, i.ID, &stop)
 		case s == nil || o.Stop:
-		case o.Incarnation != i.Incarnation:
+		case o.Incarnation != i.Incarnation, wire.OrderNamespace(o) != cmp.Or(s.Namespace, api.DefaultNamespace):
+			// In another namespace it is another application of the same name: its
+			// worker ends the one and starts the other.
 			t.giveOrder(i, s)
 		case o.Revision != i.Revision && i.Revision == s.Revision:
 			// The same program: the engine restarts nothing, and looks up anew how to

@@ -307,6 +307,34 @@ func TestNewIncarnationReplaces(t *testing.T) {
 	})
 }
 
+// An application of the same name in another namespace is another: even if it looks
+// the same, it is started anew and finds nothing of the other.
+func TestAnotherNamespaceFindsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(order(0, 1, 100))
+		old := r.one(web0)
+		for _, dir := range []string{"work", "log"} {
+			if err := os.WriteFile(filepath.Join(r.dir, instancesDir, web0, dir, "left"), []byte("private"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		theirs := order(0, 1, 100)
+		theirs.Namespace = "theirs"
+		r.apply(theirs)
+		if len(r.driver.live(web0)) != 1 || !old.over() {
+			t.Fatal("the old one must be gone and one new one be there")
+		}
+		for _, dir := range []string{"work", "log"} {
+			if _, err := os.Stat(filepath.Join(r.dir, instancesDir, web0, dir, "left")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Incarnation != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 func TestShutdownStopsAllAndKeepsOrders(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100), order(1, 1, 100))

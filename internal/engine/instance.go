@@ -291,6 +291,18 @@ func (in *instance) settle(g goal) {
 // forget drops all traces. False if that failed, or if it is wanted again.
 func (in *instance) forget(ctx context.Context) bool {
 	in.kit.ports.release(in.id)
+	if !in.remove(ctx) {
+		return false
+	}
+	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
+		in.kit.problems.set(about, nil)
+	}
+	return in.kit.forgotten(in)
+}
+
+// remove removes what the instance has on disk, but named volumes. False if that
+// failed.
+func (in *instance) remove(ctx context.Context) bool {
 	if !in.unmount() { // nothing may be removed through a mount
 		in.pause(ctx, retryAfter)
 		return false
@@ -300,11 +312,8 @@ func (in *instance) forget(ctx context.Context) bool {
 		in.pause(ctx, retryAfter)
 		return false
 	}
-	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
-		in.kit.problems.set(about, nil)
-	}
 	in.rec, in.unsaved, in.due = record{}, false, time.Time{}
-	return in.kit.forgotten(in)
+	return true
 }
 
 // sweep ends what an earlier engine may have started without noting it.

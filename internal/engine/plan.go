@@ -40,9 +40,10 @@ type present struct {
 // sameRun tells whether two orders ask for the same run of an instance; any
 // other is a replacement. Another revision of the same program is the same run.
 // It does not ask for "greater": a cluster that was restored from an older copy
-// is believed as well.
+// is believed as well. In another namespace it is another application of the same
+// name, whatever it looks like.
 func sameRun(a, b *wire.Order) bool {
-	if a.Incarnation != b.Incarnation {
+	if a.Incarnation != b.Incarnation || wire.OrderNamespace(a) != wire.OrderNamespace(b) {
 		return false
 	}
 	return a.Revision == b.Revision || (a.Spec != nil && b.Spec != nil && a.Spec.SameProgram(b.Spec))

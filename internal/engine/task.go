@@ -32,6 +32,9 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 
 // start makes one attempt at starting a task for an order.
 func (in *instance) start(ctx context.Context, o wire.Order) {
+	if in.rec.Order.ID != "" && wire.OrderNamespace(&in.rec.Order) != wire.OrderNamespace(&o) && !in.remove(ctx) {
+		return // what another namespace has left is not for this one
+	}
 	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
 		in.rec = record{Placed: in.rec.Placed} // another incarnation counts anew
 	}
