@@ -2,20 +2,26 @@ package rest
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 )
 
 // boundedListener accepts at most cap(slots) connections at a time; further
-// ones wait in the kernel's queue until one is closed.
+// ones wait in the kernel's queue until one is closed. Of one source it holds at
+// most each, and closes what is more, so that one cannot keep all others waiting.
 type boundedListener struct {
 	net.Listener
 	slots chan struct{}
+	each  int
 	done  chan struct{}
 	once  sync.Once
+
+	mu sync.Mutex
+	by map[netip.Prefix]int // connections by source, guarded by mu
 }
 
-func boundListener(l net.Listener, n int) *boundedListener {
-	return &boundedListener{Listener: l, slots: make(chan struct{}, n), done: make(chan struct{})}
+func boundListener(l net.Listener, n, each int) *boundedListener {
+	return &boundedListener{Listener: l, slots: make(chan struct{}, n), each: each, done: make(chan struct{}), by: map[netip.Prefix]int{}}
 }
 
 // Accept waits for a free slot, then for a connection.
@@ -25,12 +31,36 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	case <-l.done:
 		return nil, net.ErrClosed
 	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			<-l.slots
+			return nil, err
+		}
+		from := sourceOf(c.RemoteAddr().String())
+		if l.enter(from) {
+			return &boundedConn{Conn: c, release: sync.OnceFunc(func() { l.leave(from); <-l.slots })}, nil
+		}
+		_ = c.Close() // nothing was said yet
 	}
-	return &boundedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+func (l *boundedListener) enter(from netip.Prefix) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by[from] >= l.each {
+		return false
+	}
+	l.by[from]++
+	return true
+}
+
+func (l *boundedListener) leave(from netip.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by[from]--; l.by[from] == 0 {
+		delete(l.by, from)
+	}
 }
 
 // Close also ends an Accept that waits for a slot.

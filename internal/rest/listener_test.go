@@ -11,7 +11,7 @@ func TestBoundedListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := boundListener(inner, 1)
+	l := boundListener(inner, 1, 1)
 	dial := func() {
 		c, err := net.Dial("tcp", inner.Addr().String())
 		if err != nil {
@@ -57,4 +57,54 @@ func TestBoundedListener(t *testing.T) {
 		t.Errorf("third: %v", third.err)
 	}
 	_ = second.conn.Close()
+}
+
+// One source does not get all connections: what is more than its part is closed,
+// and what others ask for comes through.
+func TestOneSourceGetsAPart(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := boundListener(inner, 8, 2)
+	defer l.Close()
+	dial := func(from string) net.Conn {
+		t.Helper()
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	accept := func(from string) net.Conn {
+		t.Helper()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if got := sourceOf(c.RemoteAddr().String()).Addr().String(); got != from {
+			t.Fatalf("accepted %s, want %s", got, from)
+		}
+		return c
+	}
+	dial("127.0.0.1")
+	dial("127.0.0.1")
+	first := accept("127.0.0.1")
+	accept("127.0.0.1")
+	third := dial("127.0.0.1")
+	dial("127.0.0.2")
+	accept("127.0.0.2")
+	if _, err := third.Read(make([]byte, 1)); err == nil {
+		t.Error("one too many was not closed")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dial("127.0.0.1")
+	accept("127.0.0.1")
+	if len(l.slots) != 3 {
+		t.Errorf("%d slots are taken", len(l.slots))
+	}
 }

@@ -35,6 +35,7 @@ const (
 	maxHeaderBytes    = 32 << 10
 	maxJoinBytes      = 16 << 10
 	maxConnections    = 512
+	maxFromOneSource  = maxConnections / 2
 	joinsPerSecond    = 5
 	joinBurst         = 20
 	watchPatience     = 10 * time.Second
@@ -225,7 +226,7 @@ func (s *Server) Start() error {
 		Protocols: http1Only(),
 	}
 	s.served = make(chan struct{})
-	bounded := boundListener(l, maxConnections)
+	bounded := boundListener(l, maxConnections, maxFromOneSource)
 	go func() {
 		defer close(s.served)
 		if err := s.http.ServeTLS(bounded, "", ""); !errors.Is(err, http.ErrServerClosed) {
