@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // files writes files below the fixture's folder of settings.
@@ -154,6 +155,24 @@ func TestDoctor(t *testing.T) {
 	r := f.run("doctor")
 	if r.code != 0 || !strings.Contains(r.stdout, "ok    clock of ") || !strings.Contains(r.stdout, " answers, version ") {
 		t.Errorf("%+v", r)
+	}
+	// A clock that differs is a finding of its own, and said once.
+	skewed := wire.WorkerView{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready", ClockSkewSeconds: -3600}
+	g := newFixture(t, &resttest.Fake{State: wire.StatusView{
+		Role: "root", Name: "root", Time: time.Now(), Workers: []wire.WorkerView{skewed}, Clusters: []wire.ClusterView{{Name: "edge", ClockSkewSeconds: 12}},
+		Problems: []string{wire.SkewProblem("worker edge/w1", "its cluster", -3600), "nothing can be stored: disk full"},
+	}})
+	r = g.run("doctor")
+	for _, want := range []string{
+		"warn  clock of worker edge/w1: 1h0m0s behind that of its cluster\n      → set both clocks (NTP)", "(docs/operations.md#clocks)",
+		"warn  clock of cluster edge: 12s ahead of that of the root", "warn  root root: nothing can be stored: disk full",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("lacks %s:\n%s", want, r.stdout)
+		}
+	}
+	if strings.Contains(r.stdout, "the clock of") {
+		t.Errorf("it is said twice:\n%s", r.stdout)
 	}
 	f.files(map[string]string{"worker.yaml": "data-dir: " + filepath.Join(f.dir, "w") + "\ndata: 127.0.0.1:0\n"})
 	r = f.run("doctor", "worker", "-o", "json")

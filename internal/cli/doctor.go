@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/doctor"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -85,7 +86,23 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 		{Check: check, Status: doctor.OK, Detail: path + ": " + st.Role + " " + st.Name + " answers, version " + st.Version},
 		doctor.Skew(st.Role+" "+st.Name, st.Time, now, now.Sub(begin)),
 	}
+	skewed := map[string]bool{}
+	skew := func(node, than string, seconds float64) {
+		if p := wire.SkewProblem(node, than, seconds); p != "" {
+			skewed[p] = true
+			found = append(found, doctor.Drift(node, than, seconds))
+		}
+	}
+	for _, cl := range st.Clusters {
+		skew("cluster "+cl.Name, "the root", cl.ClockSkewSeconds)
+	}
+	for _, w := range st.Workers {
+		skew("worker "+w.Cluster+"/"+w.Name, "its cluster", w.ClockSkewSeconds)
+	}
 	for _, p := range st.Problems {
+		if skewed[p] {
+			continue // said already
+		}
 		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p, Remedy: "verge status", Page: "docs/operations.md#health"})
 	}
 	return found

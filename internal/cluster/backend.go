@@ -132,6 +132,7 @@ func (c *core) workers() []wire.WorkerView {
 	for _, name := range records.SortedKeys(c.m.workers) {
 		w := c.m.workers[name]
 		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon, Revoked: w.Revoked}
+		v.ClockSkewSeconds = w.skew.Ahead().Seconds()
 		if v.Status == "never-seen" {
 			v.AgeSeconds = -1
 		}
@@ -188,6 +189,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 			}
 			s.Problems = append(s.Problems, what)
 			continue // what it said last is not news
+		}
+		if p := wire.SkewProblem("worker "+w.Cluster+"/"+w.Name, "its cluster", w.ClockSkewSeconds); p != "" {
+			s.Problems = append(s.Problems, p)
 		}
 		for _, p := range w.Problems {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s/%s: %s", w.Cluster, w.Name, p))

@@ -227,6 +227,7 @@ func FuzzOnReport(f *testing.F) {
 		`{"v":1,"t":{"i":"x","n":1},"m":true,"c":[{"k":"../x","d":true},{"k":"","v":null}]}`,
 		`{"v":1,"f":{"i":"bad","n":2},"t":{"i":"bad","n":3},"c":[{"k":"app.web.0","v":{"id":"app.web.0","incarnation":1,"phase":"refused","restarts":-5}},{"k":"app.web.1","v":{"id":"app.web.1","incarnation":1,"phase":"refused"}}],"x":-1}`,
 		`{"v":1,"s":{"name":"good","capacity":{"cpu":-1,"memory":9223372036854775807,"disk":-9223372036854775808},"runtimes":["process","",""],"address":"good:1"}}`,
+		`{"v":1,"u":9223372036854775807}`,
 		`{"v":1,"s":{"capacity":"x"},"x":9223372036854775807}`,
 		`{"v":1,"t":{"i":"","n":18446744073709551615},"c":[{"k":"app.web.0","v":{"id":"app.web.0","incarnation":-9223372036854775808,"phase":"running"}}]}`,
 	} {

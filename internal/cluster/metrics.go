@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -20,7 +21,9 @@ func (c *core) samples() []obs.Sample {
 	workers := map[string]int{"ready": 0, "suspect": 0, "never-seen": 0}
 	var capacity, used [3]float64
 	use := c.m.begin().usage()
+	skew := 0.0
 	for name, w := range c.m.workers {
+		skew = max(skew, math.Abs(w.skew.Ahead().Seconds()))
 		status := c.m.status(w)
 		workers[status]++
 		if status != "ready" {
@@ -47,6 +50,7 @@ func (c *core) samples() []obs.Sample {
 	out := []obs.Sample{
 		{Name: "verge_root_up", Help: "1 where the root answers.", Value: obs.Bool(c.upErr == nil)},
 		{Name: "verge_store_writable", Help: "1 where changes can be stored.", Value: obs.Bool(c.store.WriteError() == nil)},
+		{Name: "verge_workers_clock_skew_seconds", Help: "How far the clock of a worker is from the cluster's, the most of all workers; 0 up to 5 s.", Value: skew},
 		{Name: "verge_instances_ready", Help: "Instances that may receive requests.", Value: float64(ready)},
 		{Name: "verge_instance_restarts", Help: "Restarts in place of the instances that are there now.", Value: float64(restarts)},
 	}

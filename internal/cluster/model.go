@@ -75,6 +75,7 @@ type worker struct {
 	connected bool
 	suspect   bool
 	since     time.Time // of suspect
+	skew      exchange.Skew
 	leaving   bool      // its agent announced a restart
 	renewed   time.Time // when it was certified last by this process
 	told      time.Time // when what it says about itself was stored last

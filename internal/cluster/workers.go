@@ -36,6 +36,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		return reply
 	}
 	w.heard, w.connected, w.leaving = now, true, r.Leaving // whatever becomes of what it says
+	w.skew.Heard(r, now)
 	if r.Status != nil {
 		err := c.takeInfo(ctx, w, r.Status, now)
 		if errors.Is(err, errTooSoon) {

@@ -43,6 +43,7 @@ const (
 	pageFiles  = "docs/operations.md#folders"
 	pagePorts  = "docs/operations.md#ports"
 	pageCerts  = "docs/operations.md#certificates"
+	pageClocks = "docs/operations.md#clocks"
 	pageRun    = "docs/operations.md#processes-and-flags"
 	pageTokens = "docs/operations.md#tokens"
 	pageHealth = "docs/operations.md#health"
@@ -71,7 +72,7 @@ func system() Finding {
 
 func clock(now time.Time) Finding {
 	if now.Before(oldest) {
-		return bad(Warn, "clock", pageCerts, "set the clock (NTP); until then the last time that Verge has seen counts",
+		return bad(Warn, "clock", pageClocks, "set the clock (NTP); until then the last time that Verge has seen counts",
 			"it shows %s", now.UTC().Format(time.RFC3339))
 	}
 	return ok("clock", "%s", now.UTC().Format(time.RFC3339))
@@ -81,17 +82,21 @@ func clock(now time.Time) Finding {
 // within took.
 func Skew(server string, theirs, ours time.Time, took time.Duration) Finding {
 	const most = 5 * time.Second
-	check := "clock of " + server
-	d := theirs.Sub(ours)
-	if abs := max(d, -d); abs > most+took {
-		word := "ahead of"
-		if d < 0 {
-			word = "behind"
-		}
-		return bad(Warn, check, pageCerts, "set both clocks (NTP): times in events and logs do not fit together, and certificates may seem not to be valid",
-			"%s %s this machine's", abs.Round(time.Second), word)
+	if d := theirs.Sub(ours); max(d, -d) > most+took {
+		return Drift(server, "this machine", d.Seconds())
 	}
-	return ok(check, "within %s of this machine's", (most + took).Round(time.Second))
+	return ok("clock of "+server, "within %s of this machine's", (most + took).Round(time.Second))
+}
+
+// Drift is that the clock of node is seconds ahead of (negative: behind) another's.
+func Drift(node, than string, seconds float64) Finding {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	word := "ahead of"
+	if d < 0 {
+		word = "behind"
+	}
+	return bad(Warn, "clock of "+node, pageClocks, "set both clocks (NTP): times in events and logs do not fit together, and certificates may seem not to be valid",
+		"%s %s that of %s", max(d, -d), word, than)
 }
 
 func rights() Finding {

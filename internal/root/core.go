@@ -381,6 +381,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		}
 	}
 	cl.heard, cl.connected, cl.everHeard = now, true, true
+	cl.skew.Heard(r, now)
 	if r.Next > 0 {
 		cl.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
 	}

@@ -164,6 +164,7 @@ func FuzzOnReport(f *testing.F) {
 		`{"v":1,"t":{"i":"x","n":1},"c":[{"k":"app.web.1","v":{"id":"app.web.1","app":"app","service":"web","ordinal":1,"state":"Running","ready":true,"address":"evil:1"}}]}`,
 		`{"v":1,"t":{"i":"x","n":1},"c":[{"k":"x","v":{"id":"app.web.0","app":"app","service":"web","state":"Requested"}},{"k":"","v":null},{"k":"app.web.0","d":true}]}`,
 		`{"v":1,"s":{"workers":-1,"cpu":{"sum":1e300,"mean":-5,"dev":1e308,"max":1e308},"capacity":{"cpu":-9223372036854775808},"areas":["a"],"runtimes":["process"]},"x":-9223372036854775808}`,
+		`{"v":1,"u":-9223372036854775808}`,
 		`{"v":1,"s":7,"m":true,"t":{"n":1},"c":[{"k":"../..","v":{"history":[{"to":"Running"},{"to":"x"}],"id":"../..","state":"Running"}}]}`,
 	} {
 		f.Add([]byte(s))

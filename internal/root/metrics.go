@@ -45,6 +45,7 @@ func (c *core) samples() []obs.Sample {
 		if cl.everHeard {
 			out = append(out, obs.Sample{Name: "verge_cluster_report_age_seconds", Help: "Age of the cluster's last report.", Labels: of, Value: now.Sub(cl.heard).Seconds()})
 		}
+		out = append(out, obs.Sample{Name: "verge_cluster_clock_skew_seconds", Help: "How far the cluster's clock is ahead of the root's, negative if behind; 0 up to 5 s.", Labels: of, Value: cl.skew.Ahead().Seconds()})
 		if a := cl.agg; a != nil {
 			out = append(out,
 				obs.Sample{Name: "verge_cluster_workers", Help: "Ready workers, as the cluster reported last.", Labels: of, Value: float64(a.Workers)},

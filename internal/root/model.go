@@ -57,6 +57,7 @@ type cluster struct {
 	everHeard bool
 	lambda    time.Duration
 	connected bool // by the link's own word
+	skew      exchange.Skew
 	suspect   bool
 	since     time.Time // of suspect
 	agg       *wire.Aggregate

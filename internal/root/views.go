@@ -149,6 +149,7 @@ func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
 
 func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
 	v := wire.ClusterView{Name: c.Name, Areas: c.Areas, Connected: c.everHeard && !c.suspect, AgeSeconds: -1, Joined: c.Joined, Version: c.Version, Aggregate: c.agg, Cordon: c.Cordon, Revoked: c.Revoked}
+	v.ClockSkewSeconds = c.skew.Ahead().Seconds()
 	if c.everHeard {
 		v.AgeSeconds = now.Sub(c.heard).Seconds()
 	}
@@ -208,10 +209,18 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 			s.Problems = append(s.Problems, fmt.Sprintf("cluster %s is away, last heard of %s ago", cl.Name, (time.Duration(cl.AgeSeconds)*time.Second).String()))
 		}
 	}
+	for _, cl := range s.Clusters {
+		if p := wire.SkewProblem("cluster "+cl.Name, "the root", cl.ClockSkewSeconds); p != "" && cl.Connected {
+			s.Problems = append(s.Problems, p)
+		}
+	}
 	for _, w := range workers {
 		if w.Status != "ready" {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s of cluster %s is %s", w.Name, w.Cluster, w.Status))
 			continue // what it said last is not news
+		}
+		if p := wire.SkewProblem("worker "+w.Cluster+"/"+w.Name, "its cluster", w.ClockSkewSeconds); p != "" {
+			s.Problems = append(s.Problems, p)
 		}
 		for _, p := range w.Problems {
 			s.Problems = append(s.Problems, fmt.Sprintf("worker %s/%s: %s", w.Cluster, w.Name, p))

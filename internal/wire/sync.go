@@ -32,6 +32,8 @@ type Report struct {
 	// Next is when the sender will report again at the latest, in milliseconds:
 	// the λ that silence is measured against.
 	Next int `json:"x,omitempty"`
+	// At is the sender's clock, in seconds of Unix time; 0 by those that do not say.
+	At int64 `json:"u,omitempty"`
 	// Leaving announces that the sender ends now and means to be back soon: what
 	// it runs goes on, and is not to be replaced in a hurry.
 	Leaving bool `json:"l,omitempty"`

@@ -139,7 +139,9 @@ type ClusterView struct {
 	// time; nil: that has not happened since the root started.
 	Tally     *Tally      `json:"tally,omitempty"`
 	SinceAway *TallySince `json:"since_away,omitempty"`
-	Cordon    *Cordon     `json:"cordon,omitempty"`
+	// ClockSkewSeconds is how far its clock is ahead of the root's; see WorkerView.
+	ClockSkewSeconds float64 `json:"clock_skew_seconds,omitempty"`
+	Cordon           *Cordon `json:"cordon,omitempty"`
 	// Revoked since: its key does not count any more, and it has to join again.
 	Revoked time.Time `json:"revoked,omitzero"`
 }
@@ -152,7 +154,10 @@ type WorkerView struct {
 	AgeSeconds float64       `json:"age_seconds"`
 	Used       api.Resources `json:"used"`
 	Instances  int           `json:"instances"`
-	Cordon     *Cordon       `json:"cordon,omitempty"`
+	// ClockSkewSeconds is how far its clock is ahead of its cluster's, negative if
+	// behind; left out up to MaxSkew, or where it is not known.
+	ClockSkewSeconds float64 `json:"clock_skew_seconds,omitempty"`
+	Cordon           *Cordon `json:"cordon,omitempty"`
 	// Revoked since: its key does not count any more, and it has to join again.
 	Revoked time.Time `json:"revoked,omitzero"`
 }

@@ -176,7 +176,7 @@ func (r *lowerRun) pause(err error) time.Duration {
 
 // once makes one report and acts on the reply. again: there is more to say.
 func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
-	rep := wire.Report{V: wire.Version, Have: r.Desired.Have(), Next: int(min(r.lambda*2, r.longest) / time.Millisecond)}
+	rep := wire.Report{V: wire.Version, Have: r.Desired.Have(), At: time.Now().Unix(), Next: int(min(r.lambda*2, r.longest) / time.Millisecond)}
 	if r.Observed.Rev() != r.acked {
 		if rep.Changes, rep.From, rep.To, rep.More, err = r.Observed.Since(ctx, r.acked); err != nil {
 			return false, fmt.Errorf("collecting what to report: %w", err)
