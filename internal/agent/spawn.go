@@ -14,14 +14,13 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 const (
-	engineLog    = "engine.log"
-	maxEngineLog = 4 << 20
-	maxConfig    = 1 << 20
+	maxConfig = 1 << 20
 	// patience with an engine that has been started and does not answer yet.
 	patience = 10 * time.Second
 )
@@ -121,13 +120,13 @@ func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
 		case err == nil:
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("the engine was started but does not answer, see %s: %w", filepath.Join(k.dir, engineLog), err)
+			return fmt.Errorf("the engine was started but does not answer, see %s: %w", filepath.Join(k.dir, wire.EngineLog), err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-k.dead:
-			return fmt.Errorf("the engine ended at its start, see %s", filepath.Join(k.dir, engineLog))
+			return fmt.Errorf("the engine ended at its start, see %s", filepath.Join(k.dir, wire.EngineLog))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -165,8 +164,8 @@ func (k *keeper) start() error {
 	if err != nil {
 		return fmt.Errorf("finding this program to start the engine: %w", err)
 	}
-	path := filepath.Join(k.dir, engineLog)
-	if st, err := os.Stat(path); err == nil && st.Size() > maxEngineLog {
+	path := filepath.Join(k.dir, wire.EngineLog)
+	if st, err := os.Stat(path); err == nil && st.Size() > obs.MaxLog {
 		if err := os.Rename(path, path+".1"); err != nil {
 			return fmt.Errorf("rotating the engine's log: %w", err)
 		}

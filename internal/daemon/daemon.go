@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -132,6 +134,12 @@ func stopWorker(ctx context.Context, f cli.StopFlags) error {
 }
 
 func runEngine(ctx context.Context, f cli.EngineFlags) error {
+	// Nobody looks after the log of a process that its agent has started and left.
+	bounded, err := obs.Bound(filepath.Join(f.DataDir, wire.EngineLog), obs.MaxLog, f.Process.Stderr, os.Stdout)
+	if err != nil {
+		return err
+	}
+	f.Process.Stderr = bounded
 	s, err := newService(f.Process)
 	if err != nil {
 		return err

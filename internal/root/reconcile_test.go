@@ -326,3 +326,35 @@ func TestACorrectedProgramIsAskedForAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The root does not know which host paths a site's workers let be used: it is told
+// by the clusters that cannot, and goes on to the next; where none can, it says why.
+func TestHostPathsAreFoundByAsking(t *testing.T) {
+	shared := func(v *api.Service) { v.Volumes = []api.Volume{{Path: "media", Host: "/srv/media"}} }
+	s := newSim(t, "c1", "c2", "c3", "c4", "c5")
+	s.fakes["c4"].paths = true
+	s.fakes["c4"].room = 3
+	s.apply("app", 3, shared)
+	s.apply("other", 2, nil)
+	s.ticks(20, time.Second)
+	n := 0
+	for _, r := range s.fakes["c4"].runs {
+		if r.App == "app" && r.State == wire.Running {
+			n++
+		}
+	}
+	if n != 3 || s.running("app") != 3 || s.running("other") != 2 {
+		t.Fatalf("%d run where they may, %d in all, %d of another\n%s", n, s.running("app"), s.running("other"), s.dump())
+	}
+	s = newSim(t, "c1", "c2")
+	s.apply("app", 1, shared)
+	s.ticks(20, time.Second)
+	if i := s.m.insts["app.web.0"]; i.State != wire.Requested || !strings.Contains(i.Reason, "host path") {
+		t.Fatalf("it is %s: %s", i.State, i.Reason)
+	}
+	s.fakes["c2"].paths = true // its operator allows it
+	s.ticks(90, time.Second)
+	if s.running("app") != 1 {
+		t.Errorf("it was not asked for again\n%s", s.dump())
+	}
+}

@@ -3,6 +3,7 @@ package root
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ type fake struct {
 	stuck  bool // what it starts again does not become ready
 	busy   int  // restarts
 	lost   bool // its workers are away, with what runs on them
+	paths  bool // its workers let host paths be used
 	seq    uint64
 }
 
@@ -221,6 +223,8 @@ func (f *fake) act(s *sim, name string) {
 		case r.State == wire.Running && !r.Ready && !f.stuck:
 			r.Ready = true
 		case r.State == wire.Running:
+		case !f.paths && slices.ContainsFunc(sh.Spec.Volumes, func(v api.Volume) bool { return v.Host != "" }):
+			r.State, r.Ready, r.Reason = wire.Requested, false, "no worker lets the host path be used"
 		case taken < f.room && !f.lost:
 			taken++
 			r.Restarted = n

@@ -20,6 +20,7 @@ import "github.com/verge-edge/verge/api"
 // Files in a worker's data directory.
 const (
 	EngineSocket     = "engine.sock"
+	EngineLog        = "engine.log"
 	EngineConfigFile = "engine.json"
 	EngineOrdersFile = "orders.json"
 	IdentityDir      = "identity"
