@@ -16,6 +16,7 @@ import (
 // TestARootIsRestored backs a root up, applies more, loses its machine, and puts the
 // backup in its place, under traffic.
 func TestARootIsRestored(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2, "edge")
 	w.root.apply(shopOf(2, "1"))
 	pass := w.file("pass", "correct horse battery")
@@ -90,6 +91,7 @@ func TestARootIsRestored(t *testing.T) {
 // TestAClusterIsRestored does the same with the orchestrator of a site: what was
 // placed after the backup runs on, and is known again.
 func TestAClusterIsRestored(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2, "edge")
 	site := w.cluster["edge"]
 	w.root.apply(shopOf(2, "1"))
@@ -134,6 +136,7 @@ func TestAClusterIsRestored(t *testing.T) {
 // TestAClusterOfAfterTheBackupJoinsAgain: a cluster that the backup does not know
 // runs on, is told what to do, and what it runs is known again once it has.
 func TestAClusterOfAfterTheBackupJoinsAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, "edge")
 	file := filepath.Join(w.dir, "root.backup")
 	w.root.ok("backup", file, "--plain")

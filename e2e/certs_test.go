@@ -17,6 +17,7 @@ import (
 // TestCertificates takes certificates through their whole life while requests are
 // coming in: none of them may fail.
 func TestCertificates(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge", "fog")
 	w.addWorker("edge", "edge-2")
 	w.allReady()

@@ -24,7 +24,7 @@ type result struct {
 }
 
 // cliLimit is how long one run of the command line may take.
-const cliLimit = 60 * time.Second
+const cliLimit = 150 * time.Second
 
 // verge runs the command line with a context file ("" for none).
 func verge(t *testing.T, contextFile string, args ...string) result {
@@ -68,7 +68,7 @@ func (x *tier) ok(args ...string) string {
 // apply applies a descriptor and expects that it holds.
 func (x *tier) apply(descriptor string) {
 	x.w.t.Helper()
-	x.ok("apply", "--timeout", "40s", x.w.file("app-", descriptor))
+	x.ok("apply", "--timeout", "2m", x.w.file("app-", descriptor))
 }
 
 func decode[T any](t *testing.T, text string) T {

@@ -18,6 +18,7 @@ import (
 // again.
 func TestFullDisks(t *testing.T) {
 	needMachines(t) // for the mounts
+	t.Parallel() // it waits much more than it computes
 	w := emptyWorld(t, newDir(t))
 	for _, name := range []string{"root", "edge", "edge-1"} {
 		dir := filepath.Join(w.dir, name+".d")

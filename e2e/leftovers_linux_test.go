@@ -22,7 +22,7 @@ func (w *world) endInOrder(t *testing.T, apps ...string) {
 	t.Helper()
 	w.t = t
 	for _, app := range apps {
-		w.root.ok("delete", "application/"+app, "--timeout", "40s")
+		w.root.ok("delete", "application/"+app, "--timeout", "2m")
 	}
 	if left := instancesIn(w.dir); len(left) > 0 {
 		t.Errorf("instances run on after they were deleted: %s", describe(left))
@@ -68,7 +68,7 @@ func (w *world) endDaemon(t *testing.T, d *daemon) {
 		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("%s ended with exit code %d", d.name, code)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Errorf("%s does not end", d.name)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // workers are lost, each way, and says how long that takes.
 func TestLossyLinks(t *testing.T) {
 	needMachines(t)
+	t.Parallel() // it waits much more than it computes
 	w := onMachines(t)
 	w.startRoot()
 	w.addCluster("edge").answers()
@@ -27,7 +28,7 @@ func TestLossyLinks(t *testing.T) {
 			}
 			client := w.root.client()
 			begin := time.Now()
-			ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), 4*requestTimeout)
 			defer cancel()
 			if _, err := client.Apply(ctx, []byte(plain("lossy", fmt.Sprint(percent), 2, 100)), false); err != nil {
 				t.Fatal(err)
@@ -42,5 +43,8 @@ func TestLossyLinks(t *testing.T) {
 			t.Logf("with %d %% of the packets lost each way, two instances were deployed or updated after %s", percent, time.Since(begin).Round(time.Millisecond))
 		})
 	}
+	// What is deleted while its worker is away, is ended when that is back.
+	w.allReady()
+	w.root.holds("lossy", time.Minute)
 	w.endInOrder(t, "lossy")
 }

@@ -95,7 +95,7 @@ func (d *daemon) wait() int {
 	d.w.t.Helper()
 	select {
 	case <-d.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		d.w.t.Fatalf("%s does not end", d.name)
 	}
 	return d.cmd.ProcessState.ExitCode()
