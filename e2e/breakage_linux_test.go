@@ -1,6 +1,12 @@
 package e2e
 
-import "syscall"
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // How something fails.
 const (
@@ -8,9 +14,37 @@ const (
 	stopped = "stopped" // they exist and do nothing
 	silent  = "silent"  // what it sends and is sent vanishes
 	cutOff  = "cut off" // it is answered with resets, and so is who asks it
+	full    = "full"    // of a disk, only where disks are of their own: see ownDisk
 )
 
 var failures = []string{killed, stopped, silent, cutOff}
+
+// dirOf is the data directory of a node.
+func (w *world) dirOf(node string) string { return filepath.Join(w.dir, node+".d") }
+
+// sizeOfDisk in memory: what its nodes promise is there, and nothing is taken
+// before it is used.
+const sizeOfDisk = "64g"
+
+// ownDisk gives a node that is about to be made a disk of its own, in memory.
+func (w *world) ownDisk(node string) {
+	w.t.Helper()
+	dir := w.dirOf(node)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=700,size="+sizeOfDisk); err != nil {
+		w.t.Fatalf("mounting memory: %v", err)
+	}
+	w.disks++
+	owner := w.t
+	owner.Cleanup(func() {
+		killAll(owner, w.dir)
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			owner.Error(err)
+		}
+	})
+}
 
 // breakage says how a part at a node is made to fail and how that ends; r is the
 // process of an instance.
@@ -38,6 +72,9 @@ func (w *world) breakage(part, how, node string, r running) (do, undo func()) {
 		}
 	}
 	switch part {
+	case "disk":
+		var free func()
+		return func() { free = fill(w.t, w.dirOf(node)) }, func() { free() }
 	case "instance":
 		switch how {
 		case killed:

@@ -99,6 +99,9 @@ const (
 	secretWorker = "hidden-worker"
 )
 
+// chaosDisks are the nodes whose disks can be full.
+var chaosDisks = []string{"root", "edge", "edge-2"}
+
 // chaos is a world in trouble.
 //
 //	root
@@ -115,6 +118,7 @@ type chaos struct {
 
 	wish  wish
 	extra presence
+	asks  int // changes of the application that were asked for
 }
 
 // trouble is a failure that lasts until it is undone.
@@ -175,6 +179,9 @@ func (c *chaos) build(t *testing.T) {
 	c.links = linksCanFail(t)
 	if c.links {
 		c.world = onMachines(t)
+		for _, node := range chaosDisks {
+			c.ownDisk(node)
+		}
 	} else {
 		c.world = emptyWorld(t, newDir(t))
 	}
@@ -317,7 +324,15 @@ func (c *chaos) fail() {
 	if !c.links {
 		hows = []string{killed, stopped}
 	}
+	for _, node := range chaosDisks {
+		if c.links && !c.hurt(node) {
+			all = append(all, place{"disk", node})
+		}
+	}
 	p, how := all[c.rand.IntN(len(all))], hows[c.rand.IntN(len(hows))]
+	if p.part == "disk" {
+		how = full
+	}
 	var r running
 	if p.part == "instance" {
 		list := runningIn(c.t, c.worker[p.node].dir)
@@ -346,11 +361,14 @@ func (c *chaos) undo(i int) {
 
 // change asks for something.
 func (c *chaos) change() {
-	switch n := c.rand.IntN(10); {
+	switch n := c.rand.IntN(12); {
+	case n >= 10:
+		c.exec()
 	case n < 4:
 		c.apply()
 	case n < 6:
 		replicas := c.rand.IntN(5)
+		c.asks++
 		err := c.ask(func(ctx context.Context) error {
 			_, err := c.root.client().Scale(ctx, "chaos", "front", replicas)
 			return err
@@ -380,6 +398,7 @@ func (c *chaos) ask(f func(ctx context.Context) error) error {
 // apply applies the application with another mark and number of replicas.
 func (c *chaos) apply() {
 	c.wish.mark++
+	c.asks++
 	mark, replicas := c.wish.mark, c.rand.IntN(5)
 	err := c.ask(func(ctx context.Context) error {
 		_, err := c.root.client().Apply(ctx, []byte(chaosApp(mark, replicas)), false)
@@ -409,18 +428,38 @@ func (c *chaos) makeOrDelete() {
 	}
 }
 
-// cordon cordons a worker, or takes that back.
+// cordon cordons or drains a worker, or takes that back.
 func (c *chaos) cordon() {
 	client := c.cluster["edge"].client()
-	take := c.rand.IntN(2) == 0
+	what := []string{"cordon", "drain", "uncordon"}[c.rand.IntN(3)]
 	err := c.ask(func(ctx context.Context) error {
-		if take {
+		if what == "uncordon" {
 			return client.UncordonWorker(ctx, "edge", "edge-2")
 		}
-		_, err := client.CordonWorker(ctx, "edge", "edge-2", wire.CordonRequest{Reason: "chaos"})
+		_, err := client.CordonWorker(ctx, "edge", "edge-2", wire.CordonRequest{Reason: "chaos", Drain: what == "drain"})
 		return err
 	})
-	c.say("cordon edge-2 %v: %v", !take, err)
+	c.say("%s edge-2: %v", what, err)
+}
+
+// exec runs a command beside the instance that is never hurt, through the link of
+// its worker, if that and its cluster are well.
+func (c *chaos) exec() {
+	c.t.Helper()
+	if c.hurt("edge") || c.hurt("edge-1") {
+		c.say("no exec: the way there is hurt")
+		return
+	}
+	begun := time.Now()
+	var r result
+	// Where the way was hurt a moment ago the worker has to be heard of first.
+	eventually(c.t, 20*time.Second, "a command runs beside the instance", func() error {
+		if r = verge(c.t, c.cluster["edge"].contextFile(), "exec", "steady.main.0", "--", "sh", "-c", "echo it runs; exit 7"); r.code != 7 || r.out != "it runs\n" {
+			return fmt.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+		}
+		return nil
+	})
+	c.say("exec: %s", time.Since(begun).Round(time.Millisecond))
 }
 
 // heal ends all trouble, in any order.

@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,22 +15,10 @@ import (
 // again.
 func TestFullDisks(t *testing.T) {
 	needMachines(t) // for the mounts
-	t.Parallel() // it waits much more than it computes
+	t.Parallel()    // it waits much more than it computes
 	w := emptyWorld(t, newDir(t))
 	for _, name := range []string{"root", "edge", "edge-1"} {
-		dir := filepath.Join(w.dir, name+".d")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=96m,mode=700"); err != nil {
-			t.Fatalf("mounting memory: %v", err)
-		}
-		t.Cleanup(func() {
-			killAll(t, w.dir)
-			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		})
+		w.ownDisk(name)
 	}
 	w.startRoot()
 	w.addCluster("edge").answers()
@@ -76,24 +61,21 @@ func TestFullDisks(t *testing.T) {
 	}
 }
 
-// fill leaves nothing free in the file system of dir until free is called.
+// fill leaves nothing free on the disk of dir, see ownDisk, until free is called:
+// the disk becomes as small as what is on it, which costs no memory.
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
-	path := filepath.Join(dir, "filler")
-	f := must[*os.File](t)(os.Create(path))
-	block := make([]byte, 4096)
-	for {
-		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
+	resize := func(size string) error { return unix.Mount("", dir, "", unix.MS_REMOUNT, "size="+size) }
+	// What is written meanwhile makes it larger than was asked for.
+	eventually(t, 10*time.Second, "the disk is full", func() error {
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			return err
 		}
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+		return resize(fmt.Sprint((st.Blocks - st.Bfree) * uint64(st.Bsize)))
+	})
 	return func() {
-		if err := os.Remove(path); err != nil {
+		if err := resize(sizeOfDisk); err != nil {
 			t.Error(err)
 		}
 	}

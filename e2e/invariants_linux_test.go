@@ -248,6 +248,25 @@ func (c *chaos) seventh(ctx context.Context, x *tier) {
 	}
 }
 
+// tallies: what need not restart did not, and what was changed is what was asked
+// for.
+func (c *chaos) tallies() {
+	c.t.Helper()
+	steady, err := c.root.client().Application(context.Background(), "steady")
+	if err != nil || steady.Tally.String() != "0 restarts, 1 change applied" {
+		c.t.Errorf("the application that nobody touched has %s (%v)", steady.Tally, err)
+	}
+	all, err := c.root.client().Application(context.Background(), "chaos")
+	if n := int(all.Tally.Changes); err != nil || n < 1 || n > c.asks {
+		c.t.Errorf("%d changes were applied, %d were asked for (%v)", n, c.asks, err)
+	}
+	status, err := c.root.client().Status(context.Background())
+	if sum := steady.Tally.Plus(all.Tally); err != nil || status.Tally.Restarts < sum.Restarts || status.Tally.Changes < sum.Changes {
+		c.t.Errorf("the status says %s, two applications have %s (%v)", status.Tally, sum, err)
+	}
+	c.t.Logf("seed %d: %s", c.seed, status.Tally)
+}
+
 // mostMemory of a daemon: its own, in a world of a few instances.
 const mostMemory = 200 << 20
 
@@ -300,6 +319,7 @@ func (c *chaos) settleDown() {
 	throughout(t, time.Second, "what was asked for last holds", func() error { return c.asWished(c.wish) })
 	c.look(c.watched())
 	c.eighth()
+	c.tallies()
 	t.Logf("seed %d: %d steps; as wished %s after the end of all trouble", c.seed, len(c.log), time.Since(begin).Round(time.Millisecond))
 }
 

@@ -95,8 +95,8 @@ func (w *world) nothingLeft(t *testing.T) {
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if n := bytes.Count(mounts, []byte(" "+w.dir+"/")); err != nil || n > 0 {
-		t.Errorf("%d mounts are left, %v", n, err)
+	if n := bytes.Count(mounts, []byte(" "+w.dir+"/")); err != nil || n != w.disks {
+		t.Errorf("%d mounts are left, %d of them disks, %v", n, w.disks, err)
 	}
 	err = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&(fs.ModeSocket|fs.ModeNamedPipe) != 0 {

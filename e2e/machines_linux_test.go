@@ -32,7 +32,7 @@ func (w *world) machine(name string) *machine {
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir := newDir(t)
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1g,mode=700"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=700,size="+sizeOfDisk); err != nil {
 		t.Fatalf("mounting memory: %v", err)
 	}
 	t.Cleanup(func() {

@@ -24,6 +24,7 @@ type world struct {
 	cluster map[string]*tier
 	worker  map[string]*worker
 	spots   map[string]spot // of the nodes
+	disks   int             // how many nodes have one of their own
 	// settle finds a spot for a node: on this machine, or on one of its own.
 	settle func(name string) spot
 }
