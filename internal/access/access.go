@@ -39,7 +39,7 @@ const (
 	// Logs and Top read more of an instance than its state.
 	Logs Verb = "logs"
 	Top  Verb = "top"
-	// Plan says what an apply would do.
+	// Plan says what an apply would do; it is for who may do that.
 	Plan Verb = "plan"
 	// What changes an application or what runs of it.
 	Apply   Verb = "apply"
@@ -70,7 +70,7 @@ var verbs = map[Verb]struct {
 	doing string
 	read  bool
 }{
-	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true}, Plan: {"planning a change of", true},
+	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true}, Plan: {"planning a change of", false},
 	Apply: {"changing", false}, Delete: {"deleting", false}, Scale: {"scaling", false}, Restart: {"restarting", false},
 	Exec: {"running a command in", false}, Secret: {"using the secrets of", false},
 	Operate: {"operating", false}, Admit: {"admitting workers to", false}, Audit: {"reading the audit log of", false},

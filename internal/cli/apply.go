@@ -17,10 +17,11 @@ import (
 )
 
 type applyFlags struct {
-	mode    string
-	noWait  bool
-	dryRun  bool
-	timeout time.Duration
+	mode      string
+	namespace string
+	noWait    bool
+	dryRun    bool
+	timeout   time.Duration
 }
 
 // defaultTimeout of what waits.
@@ -29,108 +30,189 @@ const defaultTimeout = 2 * time.Minute
 func (a *app) applyCommand() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use:   "apply FILE|-",
-		Short: "Make what a descriptor says so, and watch until it is",
-		Long: `Make what a descriptor says so, and watch until it is.
+		Use:   "apply FILE... | -",
+		Short: "Make what descriptors say so, and watch until it is",
+		Long: `Make what descriptors say so, and watch until it is.
 
-The descriptor is checked here first, then sent, and durably stored when the
-server has accepted it. Each step of its instances is printed as it happens.
+The descriptors are checked here first, then sent, and durably stored when the
+server has accepted them. Each step of their instances is printed as it happens.
+Several, in files of their own or in one with lines of "---" between them, are
+all checked here and at the server before the first is applied. What an apply
+would do says: verge plan.
 Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
-does not hold yet.`,
-		Example: "  verge apply guestbook.yaml\n  sed s/v1/v2/ app.yaml | verge apply -",
-		Args:    oneArg("FILE or -"),
+does not hold yet, or with --dry-run: it would not be placed as a whole.`,
+		Example: "  verge apply guestbook.yaml\n  verge apply -n shop web.yaml db.yaml\n  sed s/v1/v2/ app.yaml | verge apply -",
+		Args:    filesArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")
 			}
-			return a.apply(cmd.Context(), args[0], f)
+			list, err := a.readDescriptors(args, f.namespace)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if f.dryRun {
+				return a.plan(cmd.Context(), c, list, f.mode, true)
+			}
+			return a.apply(cmd.Context(), c, list, f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when it is accepted")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check here and at the server, change nothing")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what it would do, as verge plan, and change nothing")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "wait at most this long")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", namespaceHelp)
 	a.localFlag(cmd)
 	outputFlag(cmd, &f.mode, "table", "json", "yaml", "name")
 	return cmd
 }
 
+const namespaceHelp = "put what names no namespace into this one (default: that of the context, else default)"
+
 // applyOutput is the result in JSON.
 type applyOutput struct {
 	wire.ApplyResult
-	DryRun      bool          `json:"dry_run,omitempty"`
-	Holds       bool          `json:"holds"`
+	DryRun bool `json:"dry_run,omitempty"`
+	Holds  bool `json:"holds"`
+	// Restarts of instances that ran before.
+	Restarts    uint64        `json:"restarts"`
 	TookSeconds float64       `json:"took_seconds,omitempty"`
 	Application *wire.AppView `json:"application,omitempty"`
+	Plan        *wire.Plan    `json:"plan,omitempty"`
 }
 
-func (a *app) apply(ctx context.Context, file string, f applyFlags) error {
-	source, spec, known, err := a.readDescriptor(file)
-	if err != nil {
-		return err
+// applying is an apply that is under way.
+type applying struct {
+	out   applyOutput
+	steps *progress
+	runs  map[wire.InstanceID]int // of each instance, when it began
+	start time.Time
+}
+
+func (a *app) apply(ctx context.Context, c *rest.Client, list []descriptor, f applyFlags) error {
+	if len(list) > 1 {
+		for _, d := range list {
+			if _, err := c.Apply(ctx, d.source, true); err != nil {
+				return fmt.Errorf("%s: nothing was applied: %w", d.name, err)
+			}
+		}
 	}
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	steps := newProgress(a)
-	if !f.dryRun {
-		// What is already there is not news.
-		before, err := c.Instances(ctx, spec.Application, "")
-		if err != nil && !notFound(err) {
+	var all []*applying
+	for n, d := range list {
+		w, err := a.send(ctx, c, d, f)
+		if err != nil && n > 0 {
+			return fmt.Errorf("%s: %w\n  %d of %d were applied before it", d.name, err, n, len(list))
+		}
+		if err != nil {
 			return err
 		}
-		steps.skip(before)
+		all = append(all, w)
 	}
-	start := a.opts.Now()
-	result, err := c.Apply(ctx, source, f.dryRun)
-	if err != nil {
-		return err
-	}
-	for _, w := range result.Warnings {
-		// The same check has run here; a newer server may know more.
-		if slices.ContainsFunc(known, func(k api.Warning) bool { return strings.HasSuffix(w, k.Message) }) {
-			continue
-		}
-		a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w))
-	}
-	out := applyOutput{ApplyResult: result, DryRun: f.dryRun}
-	human := f.mode == "table"
-	if human {
-		did := result.Change
-		if f.dryRun {
-			did = "would be " + did + " (dry run)"
-		}
-		if err := a.printf("application/%s %s, revision %s", result.Name, did, revision(result.Revision)); err != nil {
-			return err
+	var waitErr error
+	if !f.noWait {
+		for _, w := range all {
+			if err := a.follow(ctx, c, w, f); err != nil && waitErr == nil {
+				waitErr = err
+			}
 		}
 	}
-	if f.dryRun || f.noWait {
-		return a.applied(f.mode, out)
-	}
-	view, waitErr := a.await(ctx, c, result, f.timeout, steps)
-	out.TookSeconds = a.opts.Now().Sub(start).Round(time.Millisecond).Seconds()
-	out.Application, out.Holds = view, waitErr == nil
-	if human && waitErr == nil {
-		if err := a.printf("application/%s holds: %s instances ready after %s", result.Name, readyOf(view.Services), took(a.opts.Now().Sub(start))); err != nil {
-			return err
-		}
-		a.gatewayHint(ctx, c, view)
-	}
-	if err := a.applied(f.mode, out); err != nil {
+	if err := a.applied(f.mode, all); err != nil {
 		return err
 	}
 	return waitErr
 }
 
-func (a *app) applied(mode string, out applyOutput) error {
+// send has one descriptor accepted.
+func (a *app) send(ctx context.Context, c *rest.Client, d descriptor, f applyFlags) (*applying, error) {
+	w := &applying{steps: newProgress(a), runs: map[wire.InstanceID]int{}}
+	// What is already there is not news.
+	before, err := c.Instances(ctx, d.spec.Application, "")
+	if err != nil && !notFound(err) {
+		return nil, err
+	}
+	w.steps.skip(before)
+	for _, i := range before {
+		w.runs[i.ID] = i.Again()
+	}
+	w.start = a.opts.Now()
+	if w.out.ApplyResult, err = c.Apply(ctx, d.source, false); err != nil {
+		return nil, err
+	}
+	a.warn(w.out.Warnings, d.warnings)
+	if f.mode != "table" {
+		return w, nil
+	}
+	line := fmt.Sprintf("application/%s %s, revision %s", w.out.Name, w.out.Change, revision(w.out.Revision))
+	if f.noWait {
+		line += ": " + changesOf(w.out.Changes)
+	}
+	return w, a.printf("%s", line)
+}
+
+// warn prints what a server has to say about a descriptor.
+func (a *app) warn(said []string, known []api.Warning) {
+	for _, w := range said {
+		// The same check has run here; a newer server may know more.
+		if !slices.ContainsFunc(known, func(k api.Warning) bool { return strings.HasSuffix(w, k.Message) }) {
+			a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w))
+		}
+	}
+}
+
+// follow waits until what was applied holds, and says what was done.
+func (a *app) follow(ctx context.Context, c *rest.Client, w *applying, f applyFlags) error {
+	view, waitErr := a.await(ctx, c, w.out.ApplyResult, f.timeout, w.steps)
+	w.out.TookSeconds = a.opts.Now().Sub(w.start).Round(time.Millisecond).Seconds()
+	w.out.Application, w.out.Holds = view, waitErr == nil
+	if list, err := c.Instances(ctx, w.out.Name, ""); err == nil {
+		for _, i := range list {
+			w.out.Restarts += uint64(max(0, i.Again()-w.runs[i.ID])) //nolint:gosec // not negative
+		}
+	}
+	if f.mode != "table" || waitErr != nil {
+		return waitErr
+	}
+	did := wire.Tally{Restarts: w.out.Restarts, Changes: uint64(max(0, w.out.Changes))} //nolint:gosec // not negative
+	if err := a.printf("application/%s holds: %s instances ready after %s; %s", w.out.Name, readyOf(view.Services), took(a.opts.Now().Sub(w.start)), did); err != nil {
+		return err
+	}
+	a.gatewayHint(ctx, c, view)
+	return nil
+}
+
+// changesOf is "3 changes applied".
+func changesOf(n int) string { return count(n, "change") + " applied" }
+
+func (a *app) applied(mode string, all []*applying) error {
+	outs := make([]applyOutput, len(all))
+	for n, w := range all {
+		outs[n] = w.out
+	}
 	switch mode {
 	case "json", "yaml":
-		return a.encode(mode, out)
+		return a.encodeEach(mode, outs)
 	case "name":
-		return a.printf("application/%s", out.Name)
+		for _, o := range outs {
+			if err := a.printf("application/%s", o.Name); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// encodeEach writes the only one of a list by itself, else all as items.
+func (a *app) encodeEach(mode string, list []applyOutput) error {
+	if len(list) == 1 {
+		return a.encode(mode, list[0])
+	}
+	return a.encode(mode, struct {
+		Items []applyOutput `json:"items"`
+	}{list})
 }
 
 // await polls until the application holds at the applied revision. A server

@@ -31,7 +31,8 @@ type deployment struct {
 }
 
 func newDeployment() *deployment {
-	d := &deployment{fake: &resttest.Fake{ApplyAnswer: wire.ApplyResult{Name: "hello", Revision: 1, Change: "created"}}}
+	d := &deployment{fake: &resttest.Fake{ApplyAnswer: wire.ApplyResult{Name: "hello", Revision: 1, Change: "created", Changes: 1}}}
+	d.fake.PlanAnswer = wire.Plan{ApplyResult: d.fake.ApplyAnswer, Placed: true, Source: "root", Services: []wire.ServicePlan{}, Instances: []wire.InstancePlan{}}
 	d.fake.Hook = func(f *resttest.Fake, op string) error {
 		switch op {
 		case "apply":
@@ -157,10 +158,10 @@ func TestApplyOutlivesARestart(t *testing.T) {
 func TestApplyWithoutWaiting(t *testing.T) {
 	d := newDeployment()
 	f := newFixture(t, d.fake)
-	if r := f.runWith(hello, "apply", "-", "--no-wait"); r.code != 0 || r.stdout != "application/hello created, revision 1\n" {
+	if r := f.runWith(hello, "apply", "-", "--no-wait"); r.code != 0 || r.stdout != "application/hello created, revision 1: 1 change applied\n" {
 		t.Errorf("%+v", r)
 	}
-	if r := f.runWith(hello, "apply", "-", "--dry-run"); r.code != 0 || r.stdout != "application/hello would be created (dry run), revision 1\n" {
+	if r := f.runWith(hello, "apply", "-", "--dry-run"); r.code != 0 || !strings.HasPrefix(r.stdout, "application/hello would be created (dry run), revision 1\n") {
 		t.Errorf("%+v", r)
 	}
 	if r := f.runWith(hello, "apply", "-", "--no-wait", "-o", "name"); r.stdout != "application/hello\n" {

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
 )
@@ -24,6 +27,86 @@ func (a *app) readDescriptor(file string) ([]byte, *api.Application, []api.Warni
 		a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w.String()))
 	}
 	return source, spec, warnings, nil
+}
+
+// descriptor is one application to be applied.
+type descriptor struct {
+	name     string // of its file, with the line where it is not the first there
+	source   []byte
+	spec     *api.Application
+	warnings []api.Warning
+}
+
+// readDescriptors reads all documents of FILES or "-" and checks them all; one that
+// names no namespace is put into the one given, or else into that of the context.
+func (a *app) readDescriptors(files []string, namespace string) ([]descriptor, error) {
+	var all []descriptor
+	names := map[string]string{}
+	for _, file := range files {
+		source, name, err := a.readSource(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range api.Documents(source) {
+			d := descriptor{name: name, source: doc.Source}
+			if doc.Line > 1 {
+				d.name = fmt.Sprintf("%s:%d", name, doc.Line)
+			}
+			if d.spec, d.warnings, err = api.Parse(name, doc.InPlace()); err != nil {
+				return nil, a.invalid(name, err)
+			}
+			for _, w := range d.warnings {
+				a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w.String()))
+			}
+			if other, twice := names[d.spec.Application]; twice {
+				return nil, &userError{what: "an application is described twice", why: fmt.Sprintf("%s in %s and in %s", d.spec.Application, other, d.name), next: "leave one of them out"}
+			}
+			names[d.spec.Application] = d.name
+			if err := a.place(&d, namespace); err != nil {
+				return nil, err
+			}
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// place puts a descriptor into a namespace, where it names none.
+func (a *app) place(d *descriptor, namespace string) error {
+	if api.NamesNamespace(d.source) {
+		if namespace != "" && namespace != d.spec.Namespace {
+			return &userError{what: "two namespaces are named", why: fmt.Sprintf("%s says namespace: %s, the command line --namespace %s", d.name, d.spec.Namespace, namespace),
+				next: "leave one of them out; nothing was changed"}
+		}
+		return nil
+	}
+	if namespace == "" {
+		e, _, err := a.findContext()
+		if err != nil || e.Namespace == "" {
+			return err
+		}
+		namespace = e.Namespace
+	}
+	if namespace == d.spec.Namespace {
+		return nil
+	}
+	source, spec, err := api.InNamespace(d.source, d.spec, namespace)
+	if err != nil {
+		return fmt.Errorf("name the namespace in %s: %w", d.name, err)
+	}
+	d.source, d.spec = source, spec
+	return nil
+}
+
+// filesArgs wants files, or "-" alone.
+func filesArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return usageError(cmd, "FILE or - is missing")
+	case len(args) > 1 && slices.Contains(args, "-"):
+		return usageError(cmd, "- is standard input, and stands alone")
+	}
+	return nil
 }
 
 // readSource reads one byte more than a descriptor may have, so that Parse can

@@ -20,6 +20,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// maxRounds of a pass: each is caused by the one before; more is a bug.
+const maxRounds = 8
+
 // core is a cluster orchestrator without its sockets: the model, the loop, and
 // the two exchanges. It works on any bus.
 type core struct {
@@ -39,6 +42,8 @@ type core struct {
 	wake      chan struct{} // a pass is wanted
 	news      loop.Bell     // rings when what people see may have changed
 	upChanged chan struct{} // there is something new for the root
+
+	planning sync.Mutex // one plan at a time is worked out
 
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
@@ -180,8 +185,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
-	const rounds = 8 // each round is caused by the one before; more is a bug
-	for range rounds {
+	for range maxRounds {
 		t := c.m.step(now)
 		c.close(ctx, t)
 		groups, err := t.encode()

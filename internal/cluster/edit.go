@@ -27,6 +27,7 @@ type wish struct {
 // edit is a set of wishes, and what they come to.
 type edit struct {
 	c   *core
+	m   *model // c's own, or a copy that nothing is stored of
 	by  string
 	now time.Time
 
@@ -38,19 +39,27 @@ type edit struct {
 	ns       string // of the application
 }
 
-// begin starts an edit of an application. The mutex is held. It refuses where the
-// root could be asked instead, unless that is not meant.
-func (c *core) beginEdit(ctx context.Context, app string, now time.Time) (*edit, error) {
+// mayEdit refuses an edit of an application where the root could be asked instead,
+// unless that is not meant. The mutex is held.
+func (c *core) mayEdit(ctx context.Context, app string, now time.Time) error {
 	if ok, _ := c.up.Connected(); ok && c.upErr == nil && !rest.Local(ctx) {
-		return nil, wire.Problemf(409, "root-connected", "make the change at the root; or, if it is meant for this site alone, say --local",
+		return wire.Problemf(409, "root-connected", "make the change at the root; or, if it is meant for this site alone, say --local",
 			"the root is connected", "cluster %s takes %s from its root, which would not know of a change that is made here", c.name, app)
 	}
 	if err := c.reload(ctx, now); err != nil {
-		return nil, unstored(err)
+		return unstored(err)
 	}
 	if c.m.unasked(theRoot) {
-		return nil, wire.Problemf(409, "recovering", "wait until the root has been heard, or go on without it: verge recovery finish root",
+		return wire.Problemf(409, "recovering", "wait until the root has been heard, or go on without it: verge recovery finish root",
 			"the cluster was restored and does not know yet what is wanted here", "a change now could be made of what is long over")
+	}
+	return nil
+}
+
+// beginEdit starts an edit of an application. The mutex is held.
+func (c *core) beginEdit(ctx context.Context, app string, now time.Time) (*edit, error) {
+	if err := c.mayEdit(ctx, app, now); err != nil {
+		return nil, err
 	}
 	// What the root has overtaken is put into the books before anything is added.
 	t := c.m.begin()
@@ -64,12 +73,28 @@ func (c *core) beginEdit(ctx context.Context, app string, now time.Time) (*edit,
 	}
 	t.done()
 	c.tell(t, now)
-	return &edit{c: c, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: c.m.changes, app: app, ns: c.m.namespace(app)}, nil
+	return c.newEdit(ctx, c.m, app, now), nil
+}
+
+// rehearseEdit starts an edit of which nothing will be stored. The mutex is held.
+func (c *core) rehearseEdit(ctx context.Context, app string, now time.Time) (*edit, error) {
+	if err := c.mayEdit(ctx, app, now); err != nil {
+		return nil, err
+	}
+	m := c.m.copy()
+	t := m.begin()
+	t.weigh(now)
+	t.done()
+	return c.newEdit(ctx, m, app, now), nil
+}
+
+func (c *core) newEdit(ctx context.Context, m *model, app string, now time.Time) *edit {
+	return &edit{c: c, m: m, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: m.changes, app: app, ns: m.namespace(app)}
 }
 
 // want notes a wish about a service. It reports whether that changes anything.
 func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
-	m, key := e.c.m, e.app+"."+service
+	m, key := e.m, e.app+"."+service
 	given, old := m.given[key], m.locals[key]
 	next := &local{
 		V: wire.Version, Namespace: e.ns, App: e.app, Service: service, Gone: w.gone, Replicas: w.replicas, Spec: w.spec, By: e.by, At: e.now,
@@ -113,33 +138,32 @@ func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
 	return true
 }
 
-// commit stores the edit and makes it count.
-func (e *edit) commit(ctx context.Context) error {
-	c := e.c
-	after := len(c.m.locals)
-	var g []bus.Op
+// ops are what stores the edit, and counted makes it count afterwards what was
+// changed. It is refused where it is too much.
+func (e *edit) ops() (g []bus.Op, counted func(), err error) {
+	after := len(e.m.locals)
 	for _, key := range records.SortedKeys(e.locals) {
 		l := e.locals[key]
 		if l == nil {
 			after--
-		} else if c.m.locals[key] == nil {
+		} else if e.m.locals[key] == nil {
 			after++
 		}
 		if err := records.Append(&g, keyLocal+key, l); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	if after > maxLocals {
-		return wire.Problemf(409, "too-many-changes", "take some back (verge local), or make them at the root", "too many services were changed here",
+		return nil, nil, wire.Problemf(409, "too-many-changes", "take some back (verge local), or make them at the root", "too many services were changed here",
 			"%d, at most %d", after, maxLocals)
 	}
 	n, err := json.Marshal(e.changes)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	tally, counted, err := c.m.tallyOps(map[string]uint64{e.app: uint64(len(e.locals))})
+	tally, counted, err := e.m.tallyOps(map[string]uint64{e.app: uint64(len(e.locals))})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	g = append(append(g, bus.Put(keyLocals, n)), tally...)
 	size := 0
@@ -150,7 +174,17 @@ func (e *edit) commit(ctx context.Context) error {
 		}
 	}
 	if size > bus.MaxCommitBytes || len(g) > bus.MaxCommitOps {
-		return wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", size, len(e.locals))
+		return nil, nil, wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", size, len(e.locals))
+	}
+	return g, counted, nil
+}
+
+// commit stores the edit and makes it count.
+func (e *edit) commit(ctx context.Context) error {
+	c := e.c
+	g, counted, err := e.ops()
+	if err != nil {
+		return err
 	}
 	// One commit: a change is there as a whole or not at all.
 	if _, err := c.store.Commit(ctx, g...); c.wrote(err) != nil {
@@ -175,70 +209,38 @@ func unstored(err error) error {
 	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, then try again", "nothing was changed: it could not be stored", "%v", err)
 }
 
-// applyLocal makes an application at this site what a descriptor says.
-func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now time.Time) (wire.ApplyResult, error) {
+// parsed is a descriptor with what is to be said about it.
+func parsed(source []byte) (*api.Application, wire.ApplyResult, error) {
 	var res wire.ApplyResult
 	spec, warnings, err := api.Parse("descriptor", source)
 	if err != nil {
-		return res, rest.InvalidDescriptor(err)
+		return nil, res, rest.InvalidDescriptor(err)
 	}
 	res.Name = spec.Application
 	for _, w := range warnings {
 		res.Warnings = append(res.Warnings, w.String())
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, err := c.beginEdit(ctx, spec.Application, now)
+	return spec, res, nil
+}
+
+// applyLocal makes an application at this site what a descriptor says.
+func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now time.Time) (wire.ApplyResult, error) {
+	spec, res, err := parsed(source)
 	if err != nil {
 		return res, err
 	}
-	if ns := wire.NamespaceOf(spec); e.ns != "" && e.ns != ns {
-		detail := spec.Application + " is the name of another application"
-		if c.m.maySee(access.From(ctx), spec.Application) {
-			detail = fmt.Sprintf("%s belongs to namespace %s, and an application cannot change its namespace", spec.Application, e.ns)
-		}
-		return res, wire.Problemf(409, "name-taken", "choose another name for the application", "the name is taken", "%s", detail)
-	} else {
-		e.ns = ns
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begin := c.beginEdit
+	if dryRun {
+		begin = c.rehearseEdit
 	}
-	if err := c.m.hostsFree(access.From(ctx), spec); err != nil {
+	e, err := begin(ctx, spec.Application, now)
+	if err != nil {
 		return res, err
 	}
-	known := c.m.rootKnows()[spec.Application]
-	before := c.m.localRevision(spec.Application)
-	changed, there := false, known || before > 0
-	for _, name := range spec.ServiceNames() {
-		s := spec.Services[name]
-		key := spec.Application + "." + name
-		given := c.m.given[key]
-		if e.want(name, wish{replicas: s.Replicas.Min, spec: s}, known) {
-			changed = true
-			switch {
-			case given == nil && known:
-				e.warnings = append(e.warnings, fmt.Sprintf("services.%s: the root runs it elsewhere, or not at all; now it runs here too", name))
-			case given != nil && given.Min != s.Replicas.Min:
-				e.warnings = append(e.warnings, fmt.Sprintf("services.%s.replicas: the number counts for this site alone, where the root wants %d", name, given.Min))
-			}
-		}
-	}
-	for _, key := range records.SortedKeys(c.m.shares) {
-		if s := c.m.shares[key]; s.App == spec.Application && spec.Services[s.Service] == nil && e.want(s.Service, wish{gone: true}, known) {
-			changed = true
-		}
-	}
-	res.Warnings = append(res.Warnings, e.warnings...)
-	switch {
-	case !changed:
-		res.Change, res.Revision = "unchanged", before
-		return res, nil
-	case there:
-		res.Change = "updated"
-	default:
-		res.Change = "created"
-	}
-	res.Revision = e.revision()
-	if dryRun {
-		return res, nil
+	if err := e.apply(access.From(ctx), spec, &res); err != nil || dryRun || res.Change == "unchanged" {
+		return res, err
 	}
 	if err := e.commit(ctx); err != nil {
 		return wire.ApplyResult{}, err
@@ -247,10 +249,61 @@ func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now t
 	return res, nil
 }
 
+// apply notes what a descriptor wants of the site, and says what that changes.
+func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResult) error {
+	m := e.m
+	if ns := wire.NamespaceOf(spec); e.ns != "" && e.ns != ns {
+		detail := spec.Application + " is the name of another application"
+		if m.maySee(who, spec.Application) {
+			detail = fmt.Sprintf("%s belongs to namespace %s, and an application cannot change its namespace", spec.Application, e.ns)
+		}
+		return wire.Problemf(409, "name-taken", "choose another name for the application", "the name is taken", "%s", detail)
+	} else {
+		e.ns = ns
+	}
+	if err := m.hostsFree(who, spec); err != nil {
+		return err
+	}
+	known := m.rootKnows()[spec.Application]
+	before := m.localRevision(spec.Application)
+	there := known || before > 0
+	for _, name := range spec.ServiceNames() {
+		s := spec.Services[name]
+		key := spec.Application + "." + name
+		given := m.given[key]
+		if e.want(name, wish{replicas: s.Replicas.Min, spec: s}, known) {
+			switch {
+			case given == nil && known:
+				e.warnings = append(e.warnings, fmt.Sprintf("services.%s: the root runs it elsewhere, or not at all; now it runs here too", name))
+			case given != nil && given.Min != s.Replicas.Min:
+				e.warnings = append(e.warnings, fmt.Sprintf("services.%s.replicas: the number counts for this site alone, where the root wants %d", name, given.Min))
+			}
+		}
+	}
+	for _, key := range records.SortedKeys(m.shares) {
+		if s := m.shares[key]; s.App == spec.Application && spec.Services[s.Service] == nil {
+			e.want(s.Service, wish{gone: true}, known)
+		}
+	}
+	res.Warnings = append(res.Warnings, e.warnings...)
+	res.Changes = len(e.locals)
+	switch {
+	case len(e.locals) == 0:
+		res.Change, res.Revision = "unchanged", before
+		return nil
+	case there:
+		res.Change = "updated"
+	default:
+		res.Change = "created"
+	}
+	res.Revision = e.revision()
+	return nil
+}
+
 // revision of the application after the edit, before it is made.
 func (e *edit) revision() uint64 {
 	var most uint64
-	for key, s := range e.c.m.shares {
+	for key, s := range e.m.shares {
 		if _, edited := e.locals[key]; s.App == e.app && !edited {
 			most = max(most, s.Revision)
 		}
@@ -258,7 +311,7 @@ func (e *edit) revision() uint64 {
 	for key, l := range e.locals {
 		if l != nil {
 			most = max(most, l.revision())
-		} else if g := e.c.m.given[key]; g != nil {
+		} else if g := e.m.given[key]; g != nil {
 			most = max(most, g.Revision)
 		}
 	}
@@ -373,7 +426,7 @@ func (c *core) scaleLocal(ctx context.Context, app, service string, replicas int
 	if err := e.commit(ctx); err != nil {
 		return wire.ApplyResult{}, err
 	}
-	res.Change, res.Revision = "updated", c.m.shares[app+"."+service].Revision
+	res.Change, res.Changes, res.Revision = "updated", 1, c.m.shares[app+"."+service].Revision
 	return res, nil
 }
 
@@ -385,7 +438,7 @@ func (c *core) dropLocal(ctx context.Context, app, service string, now time.Time
 	if err := c.reload(ctx, now); err != nil {
 		return unstored(err)
 	}
-	e := &edit{c: c, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: c.m.changes, app: app}
+	e := c.newEdit(ctx, c.m, app, now)
 	for _, key := range records.SortedKeys(c.m.locals) {
 		if l := c.m.locals[key]; l.App == app && (service == "" || l.Service == service) {
 			e.locals[key] = nil

@@ -233,6 +233,9 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 	if q.What == wire.AskHoldings {
 		return c.holdings(q.After)
 	}
+	if q.What == wire.AskPlan { // it keeps details to itself, see becomes
+		return c.planShares(ctx, q.Plan, time.Now())
+	}
 	c.mu.Lock()
 	details := c.m.details
 	c.mu.Unlock()

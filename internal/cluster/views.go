@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -37,17 +36,11 @@ func (b backend) Application(ctx context.Context, app string) (wire.AppView, err
 func (c *core) descriptor(app string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spec := api.Application{Application: app, Namespace: c.m.namespace(app), Services: map[string]*api.Service{}}
-	for _, s := range c.m.shares {
-		if s.App == app {
-			svc := *s.Spec
-			svc.Replicas = api.Replicas{Min: s.Min, Max: s.Min}
-			spec.Services[s.Service] = &svc
-		}
-	}
-	if len(spec.Services) == 0 {
+	spec := c.m.written(app)
+	if spec == nil {
 		return "", nil
 	}
+	spec.Namespace = c.m.namespace(app)
 	b, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("writing the descriptor of %s: %w", app, err)

@@ -106,6 +106,7 @@ func (s *Server) registerOperations(api huma.API) {
 	join.MaxBodyBytes = maxJoinBytes
 	register(s, api, join, s.join)
 	s.registerOperating(api)
+	s.registerPlanning(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
 	s.registerSites(api)

@@ -23,13 +23,9 @@ var _ rest.Backend = backend{}
 
 // Apply implements rest.Backend. What it accepts is durable when it returns.
 func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.ApplyResult, error) {
-	spec, warnings, err := api.Parse("descriptor", source)
+	spec, warnings, err := parsed(source)
 	if err != nil {
-		return wire.ApplyResult{}, rest.InvalidDescriptor(err)
-	}
-	res := wire.ApplyResult{Name: spec.Application, Change: "created", Revision: 1}
-	for _, w := range warnings {
-		res.Warnings = append(res.Warnings, w.String())
+		return wire.ApplyResult{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,42 +33,72 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err := b.reload(ctx, now); err != nil {
 		return wire.ApplyResult{}, unstored(err)
 	}
-	old := b.m.apps[spec.Application]
-	app := wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now, Changes: changes(nil, spec)}
-	if err := b.m.admits(access.From(ctx), &app, old); err != nil {
+	app, res, err := b.m.accept(access.From(ctx), spec, source, now)
+	if err != nil {
 		return wire.ApplyResult{}, err
 	}
-	if err := b.m.hostsFree(access.From(ctx), spec); err != nil {
-		return wire.ApplyResult{}, err
-	}
-	res.Warnings = append(res.Warnings, b.m.missingSecrets(&app)...)
-	if old != nil {
-		if !old.Deleting.IsZero() {
-			return wire.ApplyResult{}, beingDeleted(old)
-		}
-		res.Change, res.Revision = "updated", old.Revision+1
-		if records.Same(old.Spec, spec) {
-			res.Change, res.Revision = "unchanged", old.Revision
-			if old.Recovered != nil && !dryRun {
-				// The same, but as somebody wrote it.
-				next := *old
-				next.Source, next.Recovered = string(source), nil
-				return res, b.putApp(ctx, &next)
-			}
-			return res, nil
-		}
-		app.Revision, app.Created, app.Restarts = res.Revision, old.Created, old.Restarts
-		app.Changes = old.Changes + changes(old.Spec, spec)
-		res.Warnings = append(res.Warnings, takeScaled(&app, old)...)
-	}
-	if dryRun {
+	res.Warnings = append(warnings, res.Warnings...)
+	old := b.m.apps[app.Name]
+	switch {
+	case dryRun:
 		return res, nil
+	case res.Change == "unchanged" && old.Recovered == nil:
+		return res, nil
+	case res.Change == "unchanged":
+		// The same, but as somebody wrote it.
+		next := *old
+		next.Source, next.Recovered = string(source), nil
+		return res, b.putApp(ctx, &next)
 	}
-	if err := b.putApp(ctx, &app); err != nil {
+	if err := b.putApp(ctx, app); err != nil {
 		return wire.ApplyResult{}, err
 	}
 	b.events.Add(now, tier, "application/"+app.Name, fmt.Sprintf("%s, revision %d", res.Change, res.Revision))
 	return res, nil
+}
+
+// parsed is a descriptor with what is to be said about it.
+func parsed(source []byte) (*api.Application, []string, error) {
+	spec, found, err := api.Parse("descriptor", source)
+	if err != nil {
+		return nil, nil, rest.InvalidDescriptor(err)
+	}
+	var warnings []string
+	for _, w := range found {
+		warnings = append(warnings, w.String())
+	}
+	return spec, warnings, nil
+}
+
+// accept says what applying a descriptor makes of its application, and what that
+// changes; or why it is refused. It changes nothing.
+func (m *model) accept(who access.Who, spec *api.Application, source []byte, now time.Time) (*wire.Application, wire.ApplyResult, error) {
+	res := wire.ApplyResult{Name: spec.Application, Change: "created", Revision: 1, Changes: len(spec.Services)}
+	old := m.apps[spec.Application]
+	app := &wire.Application{V: wire.Version, Name: spec.Application, Revision: 1, Source: string(source), Spec: spec, Created: now, Applied: now, Changes: changes(nil, spec)}
+	if err := m.admits(who, app, old); err != nil {
+		return nil, res, err
+	}
+	if err := m.hostsFree(who, spec); err != nil {
+		return nil, res, err
+	}
+	res.Warnings = m.missingSecrets(app)
+	if old == nil {
+		return app, res, nil
+	}
+	if !old.Deleting.IsZero() {
+		return nil, res, beingDeleted(old)
+	}
+	if records.Same(old.Spec, spec) {
+		res.Change, res.Revision, res.Changes = "unchanged", old.Revision, 0
+		return old, res, nil
+	}
+	n := changes(old.Spec, spec)
+	res.Change, res.Revision, res.Changes = "updated", old.Revision+1, int(n) //nolint:gosec // no more than there are services
+	app.Revision, app.Created, app.Restarts = res.Revision, old.Created, old.Restarts
+	app.Changes = old.Changes + n
+	res.Warnings = append(res.Warnings, takeScaled(app, old)...)
+	return app, res, nil
 }
 
 func unstored(err error) error {

@@ -20,6 +20,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// maxRounds of a pass: each is caused by the one before; more is a bug.
+const maxRounds = 8
+
 // core is a root without its sockets: the model, the loop, and the exchange with
 // each cluster. It works on any bus.
 type core struct {
@@ -42,6 +45,8 @@ type core struct {
 	news    loop.Bell     // rings when what people see may have changed
 	started time.Time
 	fleet   fleet
+
+	planning sync.Mutex // one plan at a time is worked out
 
 	mu        sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m         *model
@@ -136,8 +141,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
-	const rounds = 8 // each round is caused by the one before; more is a bug
-	for range rounds {
+	for range maxRounds {
 		t := c.m.step(now)
 		c.close(ctx, t)
 		groups, err := t.encode()

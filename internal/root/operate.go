@@ -18,15 +18,9 @@ import (
 // putApp stores an application and makes it the one that counts. The mutex is
 // held. Its errors are for people.
 func (c *core) putApp(ctx context.Context, app *wire.Application) error {
-	if err := c.m.fits(app); err != nil {
-		return err
-	}
-	data, err := json.Marshal(app)
+	data, err := c.m.storable(app)
 	if err != nil {
-		return fmt.Errorf("encoding the application: %w", err)
-	}
-	if len(data) > bus.MaxValueBytes {
-		return wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
+		return err
 	}
 	if _, err := c.store.Put(ctx, keyApp+app.Name, data); c.wrote(err) != nil {
 		return unstored(err)
@@ -35,6 +29,21 @@ func (c *core) putApp(ctx context.Context, app *wire.Application) error {
 	c.events.Place(app.Name, wire.NamespaceOf(app.Spec))
 	loop.Poke(c.wake)
 	return nil
+}
+
+// storable is an application as it is stored, or why it may not be.
+func (m *model) storable(app *wire.Application) ([]byte, error) {
+	if err := m.fits(app); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(app)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the application: %w", err)
+	}
+	if len(data) > bus.MaxValueBytes {
+		return nil, wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
+	}
+	return data, nil
 }
 
 // changeable is an application that something is to be done to. The mutex is held.
@@ -85,7 +94,7 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	if err := b.putApp(ctx, &next); err != nil {
 		return wire.ApplyResult{}, err
 	}
-	res.Revision, res.Change = next.Revision, "updated"
+	res.Revision, res.Change, res.Changes = next.Revision, "updated", 1
 	b.events.Add(now, tier, "application/"+name, fmt.Sprintf("%s scaled from %d to %d by %s, revision %d",
 		service, old.Spec.Services[service].Replicas.Min, replicas, rest.Caller(ctx), next.Revision))
 	return res, nil

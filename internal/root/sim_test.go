@@ -31,6 +31,7 @@ type fake struct {
 	shares map[string]wire.Share // as it fetched them last
 	runs   map[string]wire.Reported
 	room   int  // instances it can take
+	boasts int  // instances that it says it can take beyond that
 	stuck  bool // what it starts again does not become ready
 	busy   int  // restarts
 	lost   bool // its workers are away, with what runs on them
@@ -198,7 +199,8 @@ func (f *fake) act(s *sim, name string) {
 			taken++
 		}
 	}
-	for id, sh := range wanted {
+	for _, id := range records.SortedKeys(wanted) {
+		sh := wanted[id]
 		r, ok := f.runs[id]
 		if !ok {
 			r = wire.Reported{Instance: wire.Instance{V: wire.Version, ID: id, App: sh.App, Service: sh.Service, Cluster: name}}
@@ -244,7 +246,7 @@ func (f *fake) act(s *sim, name string) {
 		rep.Changes = append(rep.Changes, wire.Change{Key: id, Value: b})
 	}
 	c.inbox.Accept(rep)
-	free := float64(f.room - taken)
+	free := float64(f.room + f.boasts - taken)
 	if f.lost {
 		free = 0
 	}

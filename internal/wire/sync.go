@@ -95,7 +95,7 @@ type Down struct {
 }
 
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
-// (of Worker), "workers", "metrics", "top" and "top-workers" (of a cluster, those
+// (of Worker), "workers", "metrics", AskPlan, "top" and "top-workers" (of a cluster, those
 // after Instance or Worker), which are read-only, and "exec".
 type Ask struct {
 	What     string `json:"w"`
@@ -111,6 +111,8 @@ type Ask struct {
 	WaitMs int `json:"t,omitempty"`
 	// Exec is a step of a session.
 	Exec *ExecAsk `json:"x,omitempty"`
+	// Plan is what AskPlan asks about.
+	Plan *PlanAsk `json:"pl,omitempty"`
 }
 
 // AskMetrics asks for the figures of Worker, as they are now.

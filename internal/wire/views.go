@@ -68,6 +68,7 @@ type ApplyResult struct {
 	Name     string   `json:"name"`
 	Revision uint64   `json:"revision"`
 	Change   string   `json:"change" enum:"created,updated,unchanged" doc:"what the apply did"`
+	Changes  int      `json:"changes" doc:"how many services it added, changed, scaled or removed"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 

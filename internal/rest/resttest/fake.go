@@ -37,6 +37,7 @@ type Fake struct {
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
 	ApplyAnswer  wire.ApplyResult
+	PlanAnswer   wire.Plan
 	TokenAnswer  wire.TokenReply
 	JoinAnswer   wire.JoinReply
 	// Drain is how far drains are.
@@ -73,6 +74,9 @@ type Fake struct {
 	// change that was asked for was meant for one site.
 	Local      wire.LocalView
 	MeantLocal bool
+
+	// Planned are the descriptors that Plan got.
+	Planned [][]byte
 
 	// Applied are the descriptors that Apply got (dry runs too),
 	// TokenRequests what CreateToken did.

@@ -1,0 +1,317 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/plan"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A plan is a rehearsal: the passes that would carry out a change run on a copy of
+// the model, with workers that start and stop at once what they are told to. So a
+// plan cannot differ from what would be done but by what happens meanwhile.
+
+const (
+	// rehearseFor bounds the time of a rehearsal, so that a root that asks hears of it
+	// in its patience.
+	rehearseFor = time.Second
+	// maxScenes bounds its length: an update of so many instances of one service.
+	maxScenes = 2000
+	// maxAnswer bounds the instances in an answer to the root.
+	maxAnswer = 2000
+)
+
+// copy is a model that shares no state with m but records, which nobody changes.
+func (m *model) copy() *model {
+	c := *m
+	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
+	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
+	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
+	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)
+	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
+	c.workers = make(map[string]*worker, len(m.workers))
+	for name, w := range m.workers {
+		next := *w
+		next.status = maps.Clone(w.status)
+		c.workers[name] = &next
+	}
+	return &c
+}
+
+// rehearse lets m, a copy, and its workers act until there is nothing left to do at
+// this moment. whys are the decisions. whole is false if it took too long.
+func (m *model) rehearse(ctx context.Context, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool, err error) {
+	whys = map[wire.InstanceID]*place.Record{}
+	for range maxScenes {
+		for range maxRounds {
+			t := m.step(now)
+			groups, err := t.encode()
+			if err != nil {
+				return nil, false, err
+			}
+			if len(groups) == 0 {
+				break
+			}
+			t.done()
+			for id, w := range t.whys {
+				if w != nil {
+					whys[id] = w
+				}
+			}
+		}
+		if !m.perform() {
+			return whys, true, nil
+		}
+		if ctx.Err() != nil {
+			return whys, false, nil
+		}
+	}
+	return whys, false, nil
+}
+
+// perform lets the workers do what they are told: what is started runs and is ready
+// at once. What runs already stays as it is. It reports whether there was anything.
+func (m *model) perform() (changed bool) {
+	for name, w := range m.workers {
+		if w.suspect || !w.everHeard {
+			continue
+		}
+		w.current = true
+		for id, st := range w.status {
+			switch o := m.orders[name+"."+id]; {
+			case o == nil:
+				delete(w.status, id)
+				changed = true
+			case o.Stop && (st.Phase == wire.PhaseRunning || st.Phase == wire.PhasePending):
+				st.Phase, st.Ready = wire.PhaseStopped, false
+				w.status[id], changed = st, true
+			}
+		}
+	}
+	for key, o := range m.orders {
+		w := m.workers[strings.TrimSuffix(key, "."+o.ID)]
+		if w == nil || w.suspect || !w.everHeard || o.Stop {
+			continue
+		}
+		st, known := w.status[o.ID]
+		switch {
+		case !known || st.Incarnation != o.Incarnation:
+			st = wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: true}
+		case st.Revision != o.Revision:
+			st.Revision = o.Revision
+		default:
+			continue
+		}
+		w.status[o.ID], changed = st, true
+	}
+	return changed
+}
+
+// becomes says what becomes of the instances of an application: before are those
+// that there were, m is how it ended. Workers are named where details is set.
+func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, whys map[wire.InstanceID]*place.Record, details bool) []wire.InstancePlan {
+	t := m.begin()
+	where := func(i *wire.Instance) string {
+		if !details || i.Worker == "" {
+			return m.name
+		}
+		return m.name + "/" + i.Worker
+	}
+	var out []wire.InstancePlan
+	for _, id := range records.SortedKeys(before) {
+		a := before[id]
+		if b := m.insts[id]; a.App == app && !a.Draining && (b == nil || !t.wanted(b)) {
+			out = append(out, wire.InstancePlan{ID: id, Service: a.Service, Action: wire.PlanStop, From: where(a), Why: "no longer wanted", State: wire.Terminated})
+		}
+	}
+	for _, b := range t.instances() {
+		if b.App != app || !t.wanted(b) {
+			continue
+		}
+		a := before[b.ID]
+		p := wire.InstancePlan{ID: b.ID, Service: b.Service, Action: wire.PlanKeep, State: b.State, Why: b.Reason}
+		if placed(a) {
+			p.From = where(a)
+		}
+		switch {
+		case !placed(b):
+			p.Action = wire.PlanWait
+		case !placed(a):
+			p.Action, p.To, p.Why = wire.PlanStart, where(b), lastWhy(b, wire.WorkerScheduled)
+		case a.Incarnation == b.Incarnation:
+			p.To = p.From
+			if s := m.shares[b.App+"."+b.Service]; s != nil && b.State == wire.Running && b.Revision != s.Revision {
+				p.Why = cmp.Or(p.Why, "it is brought to the new revision when its worker is heard of, and the others of its service are ready")
+			}
+		case a.Worker == b.Worker:
+			p.Action, p.To, p.Why = wire.PlanRestart, where(b), lastWhy(b, wire.WorkerScheduled)
+		default:
+			p.Action, p.To, p.Why = wire.PlanMove, where(b), lastWhy(b, wire.WorkerScheduled)
+		}
+		if w := whys[b.ID]; details && w != nil && p.Action != wire.PlanKeep {
+			d := w.Decision
+			d.InputsOmitted, d.Workers = d.InputsOmitted+len(d.Workers), nil
+			p.Decisions = []wire.Explained{{Tier: m.tier(), At: w.At, Decision: d}}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// placed says whether an instance has a worker, or is done.
+func placed(i *wire.Instance) bool {
+	return i != nil && (i.State == wire.Terminated || i.Worker != "" && (i.State == wire.Running || i.State == wire.WorkerScheduled))
+}
+
+// lastWhy is why an instance entered a state the last time.
+func lastWhy(i *wire.Instance, to wire.State) string {
+	for _, h := range slices.Backward(i.History) {
+		if h.To == to {
+			return h.Why
+		}
+	}
+	return ""
+}
+
+// planShares answers the root: what would become of an application here, were these
+// its shares.
+func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (wire.SitePlan, error) {
+	out := wire.SitePlan{V: wire.Version}
+	given := map[string]*wire.Share{}
+	if q == nil || q.App == "" {
+		return out, wire.Problemf(400, "invalid-request", "upgrade the root", "the question is not complete", "it names no application")
+	}
+	for n := range q.Shares {
+		s := &q.Shares[n]
+		if err := checkShare(s, q.App+"."+s.Service); err != nil {
+			return out, wire.Problemf(400, "invalid-request", "upgrade the root", "the question is not valid", "share %s: %v", cut(s.Service, maxName), err)
+		}
+		given[q.App+"."+s.Service] = s
+	}
+	c.planning.Lock()
+	defer c.planning.Unlock()
+	c.mu.Lock()
+	if c.m.unasked(theRoot) {
+		c.mu.Unlock()
+		return out, wire.Problemf(409, "recovering", "wait until it has recovered: verge recovery, at the cluster", "the cluster was restored and does not plan yet", "cluster %s hears its workers first", c.name)
+	}
+	m, details := c.m.copy(), c.m.details
+	before := maps.Clone(c.m.insts)
+	c.mu.Unlock()
+	keys := records.SortedKeys(given)
+	for key, s := range m.given {
+		if s.App == q.App && given[key] == nil {
+			delete(m.given, key)
+			keys = append(keys, key)
+		}
+	}
+	maps.Copy(m.given, given)
+	m.effect(keys...)
+	conflicts := len(m.conflicts)
+	ctx, cancel := context.WithTimeout(ctx, rehearseFor)
+	defer cancel()
+	whys, whole, err := m.rehearse(ctx, now)
+	if err != nil {
+		return out, err
+	}
+	out.Instances = m.becomes(q.App, before, whys, details)
+	if len(m.conflicts) > conflicts {
+		out.Notes = append(out.Notes, "changes that were made at cluster "+c.name+" give way: verge local, there")
+	}
+	if !whole {
+		out.Notes = append(out.Notes, "the plan of cluster "+c.name+" was cut off: it goes on in the same way")
+	}
+	if len(out.Instances) > maxAnswer {
+		return out, wire.Problemf(413, "too-large", "look at the cluster itself after the apply", "the plan is too large to be sent", "%d instances, at most %d", len(out.Instances), maxAnswer)
+	}
+	decisions := 0
+	for n := range out.Instances {
+		if decisions += len(out.Instances[n].Decisions); decisions > maxDecisions {
+			out.Instances[n].Decisions = nil
+		}
+	}
+	return out, nil
+}
+
+// maxDecisions are told of in one answer: they are mostly alike.
+const maxDecisions = 50
+
+// Plan implements rest.Backend: what an apply at this site would do.
+func (b backend) Plan(ctx context.Context, source []byte) (wire.Plan, error) {
+	return b.planLocal(ctx, source, time.Now())
+}
+
+func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wire.Plan, error) {
+	var out wire.Plan
+	spec, res, err := parsed(source)
+	if err != nil {
+		return out, err
+	}
+	c.planning.Lock()
+	defer c.planning.Unlock()
+	e, before, was, err := c.rehearseApply(ctx, spec, &res, now)
+	if err != nil {
+		return out, err
+	}
+	m := e.m
+	out = wire.Plan{ApplyResult: res, Namespace: e.ns, Source: m.tier(), Services: plan.Services(was, m.written(spec.Application))}
+	ctx, cancel := context.WithTimeout(ctx, 5*rehearseFor)
+	defer cancel()
+	whys, whole, err := m.rehearse(ctx, now)
+	if err != nil {
+		return out, err
+	}
+	if !whole {
+		out.Notes = append(out.Notes, "the plan was cut off: it goes on in the same way")
+	}
+	out.Instances = m.becomes(spec.Application, before, whys, true)
+	plan.Close(&out)
+	return out, nil
+}
+
+// rehearseApply makes a copy of the model in which a descriptor has been applied,
+// with the instances and the services that there were before.
+func (c *core) rehearseApply(ctx context.Context, spec *api.Application, res *wire.ApplyResult, now time.Time) (*edit, map[wire.InstanceID]*wire.Instance, *api.Application, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, err := c.rehearseEdit(ctx, spec.Application, now)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	was := e.m.written(spec.Application)
+	if err := e.apply(access.From(ctx), spec, res); err != nil {
+		return nil, nil, nil, err
+	}
+	if _, _, err := e.ops(); err != nil {
+		return nil, nil, nil, err
+	}
+	records.Merge(e.m.locals, e.locals)
+	e.m.changes = e.changes
+	e.m.effect(records.SortedKeys(e.locals)...)
+	return e, maps.Clone(c.m.insts), was, nil
+}
+
+// written is what counts here of an application, as a descriptor; nil: nothing.
+func (m *model) written(app string) *api.Application {
+	out := &api.Application{Application: app, Services: map[string]*api.Service{}}
+	for _, s := range m.shares {
+		if s.App == app {
+			svc := *s.Spec
+			svc.Replicas = api.Replicas{Min: s.Min, Max: s.Min}
+			out.Services[s.Service] = &svc
+		}
+	}
+	if len(out.Services) == 0 {
+		return nil
+	}
+	return out
+}
