@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -309,9 +310,14 @@ func (w *walk) begin(data []byte) error {
 			"it has format %d, this version reads %d", m.Format, Format)
 	case m.Role != "root" && m.Role != "cluster":
 		return fmt.Errorf("its manifest says role %.60q", m.Role)
+	case !label.MatchString(m.Name):
+		return fmt.Errorf("its manifest says name %.80q", m.Name) // files are called by it
 	}
 	return nil
 }
+
+// label is what the name of a role can be: of DNS.
+var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // whole says whether all was there.
 func (w *walk) whole(entries int) error {

@@ -297,6 +297,7 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		"newer":          {manifest(func(m *Manifest) { m.Format = 9 }), "backup-newer"},
 		"something else": {manifest(func(m *Manifest) { m.Kind = "x" }), "not-a-backup"},
 		"another role":   {manifest(func(m *Manifest) { m.Role = "worker" }), "backup-damaged"},
+		"a path as name": {manifest(func(m *Manifest) { m.Role, m.Name = "cluster", "x/../../../etc/x" }), "backup-damaged"},
 		"another number": {manifest(func(m *Manifest) { m.Entries++ }), "backup-damaged"},
 		"outside":        {rename("files/key.pem", "files/../key.pem"), "backup-damaged"},
 		"absolute":       {rename("files/key.pem", "files//etc/passwd"), "backup-damaged"},

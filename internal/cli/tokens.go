@@ -81,7 +81,7 @@ it are taken back too.`,
 					return err
 				}
 				for _, v := range gone {
-					if err := a.printf("token/%s (%s) revoked", v.ID, tokenFor(v)); err != nil {
+					if err := a.printf("token/%s (%s) revoked", clean(v.ID), clean(tokenFor(v))); err != nil {
 						return err
 					}
 				}
