@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -250,6 +251,40 @@ func TestWatchThatNeverReads(t *testing.T) {
 			t.Fatal("it was not cut off")
 		default:
 		}
+	}
+}
+
+// Many that never read cost little memory while they are not cut off yet, however
+// much changes.
+func TestDeafWatchesCostLittle(t *testing.T) {
+	f := &resttest.Fake{}
+	for i := range 1000 {
+		f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{
+			ID: fmt.Sprintf("a.b.%04d", i), App: "a", Service: "b", Reason: strings.Repeat("x", 10_000),
+		}})
+	}
+	s, _, admin := resttest.Serve(t, f, func(o *rest.Options) { o.Patience.Watch = time.Minute })
+	reads := openWatch(t, admin, "instances", "", "")
+	reads.until("synced")
+	used := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := used()
+	const deaf = 30
+	for range deaf {
+		if _, err := io.WriteString(rawConn(t, admin), "GET /v1/watch?kinds=instances HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 0; n < 4 || s.Watching() <= deaf; n++ {
+		f.Change(func(f *resttest.Fake) { f.InstanceList[n%1000].Restarts++ })
+		reads.until(fmt.Sprintf("put instances/a.b.%04d", n%1000))
+	}
+	if grown, all := used()-before, int64(deaf*10<<20); grown > all/6 {
+		t.Errorf("%d who do not read cost %d KiB; all that they were not told is %d KiB", deaf, grown>>10, all>>10)
 	}
 }
 
