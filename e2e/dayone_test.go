@@ -181,6 +181,12 @@ func (w *world) logsOfSeveral(t *testing.T, at *tier) {
 	if out := at.ok("logs", "day.talk.1", "--tail", "1"); out != "hello of day.talk.1\n" {
 		t.Errorf("logs of an instance:\n%s", out)
 	}
+	if out := at.ok("logs", "day.talk.0", "--since", "1h", "--tail", "1"); out != "hello of day.talk.0\n" {
+		t.Errorf("since an hour: %q", out)
+	}
+	eventually(t, 15*time.Second, "what was written is long ago", func() error {
+		return differs("logs of the last second", at.ok("logs", "application/day", "--since", "1s"), "")
+	})
 	follows := at.goesOn("logs", "service/day.talk", "-f", "--tail", "1")
 	follows.says(t, hello(0))
 	follows.says(t, hello(1))

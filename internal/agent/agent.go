@@ -568,7 +568,9 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 	switch q.What {
 	case "logs":
 		const most = 512 << 10 // base64 and JSON still fit one message
-		return a.hands.Logs(ctx, q.Instance, q.Offset, min(max(q.Max, 1), most), time.Duration(q.WaitMs)*time.Millisecond)
+		ask := q.Log()
+		ask.Max = min(max(ask.Max, 1), most)
+		return a.hands.Logs(ctx, q.Instance, ask)
 	case "entries":
 		return a.hands.Entries(ctx)
 	case wire.AskMetrics:

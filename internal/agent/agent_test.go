@@ -96,7 +96,7 @@ func (f *fakeHands) State(ctx context.Context, after uint64, wait time.Duration)
 	}
 }
 
-func (f *fakeHands) Logs(context.Context, string, int64, int, time.Duration) (wire.LogChunk, error) {
+func (f *fakeHands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, nil
 }
 

@@ -24,7 +24,7 @@ type Hands interface {
 	// State is what changed after a sequence number, held up to wait for news.
 	State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error)
 	// Logs reads an instance's log.
-	Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
+	Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogChunk, error)
 	// Entries are the addresses at which services are reached on this worker.
 	Entries(ctx context.Context) ([]wire.EntryView, error)
 	// Metrics are the engine's figures, as obs.Page writes them.
@@ -73,10 +73,13 @@ func (r *Remote) State(ctx context.Context, after uint64, wait time.Duration) (s
 }
 
 // Logs implements Hands.
-func (r *Remote) Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (c wire.LogChunk, err error) {
+func (r *Remote) Logs(ctx context.Context, id string, ask wire.LogAsk) (c wire.LogChunk, err error) {
 	q := url.Values{
-		"instance": {id}, "offset": {strconv.FormatInt(offset, 10)}, "max": {strconv.Itoa(max)},
-		"wait": {strconv.FormatInt(wait.Milliseconds(), 10)},
+		"instance": {id}, "offset": {strconv.FormatInt(ask.Offset, 10)}, "max": {strconv.Itoa(ask.Max)},
+		"wait": {strconv.FormatInt(ask.Wait.Milliseconds(), 10)},
+	}
+	if ask.Since > 0 {
+		q.Set("since", strconv.FormatInt(ask.Since.Milliseconds(), 10))
 	}
 	err = r.do(ctx, http.MethodGet, "/v1/logs?"+q.Encode(), nil, &c)
 	return c, err

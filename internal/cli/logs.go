@@ -26,6 +26,7 @@ const (
 type logFlags struct {
 	follow, prefix, noPrefix bool
 	tail                     int
+	since                    time.Duration
 }
 
 func (a *app) logsCommand() *cobra.Command {
@@ -49,6 +50,9 @@ those that are new.`,
 				if kind, name, err = ref(args); err != nil {
 					return err
 				}
+			}
+			if f.since < 0 {
+				return usageError(cmd, "--since must not be negative")
 			}
 			if f.prefix && f.noPrefix {
 				return usageError(cmd, "--prefix and --no-prefix are opposites")
@@ -78,6 +82,7 @@ those that are new.`,
 	}
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what is written from now on, until the instance is gone")
 	cmd.Flags().IntVar(&f.tail, "tail", -1, "begin with the last so many lines; -1: all that is kept")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "leave out what was written longer ago than this, for example 10m; may be a few seconds more")
 	cmd.Flags().BoolVar(&f.prefix, "prefix", false, "write the instance before every line (default: of more than one instance)")
 	cmd.Flags().BoolVar(&f.noPrefix, "no-prefix", false, "never write the instance before lines")
 	return cmd
@@ -93,6 +98,7 @@ type logReader struct {
 	// last says whether it ends when the instance does; otherwise somebody else ends
 	// it.
 	last   bool
+	since  time.Duration
 	silent bool // the user knows that it does not answer
 }
 
@@ -102,7 +108,7 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 	if f.tail > 0 {
 		offset = -int64(f.tail)
 	}
-	r.skip = f.tail == 0
+	r.skip, r.since = f.tail == 0, f.since
 	for {
 		asked := r.a.opts.Now()
 		chunk, err := r.chunk(ctx, offset, wait)
@@ -156,7 +162,11 @@ func (r *logReader) chunk(ctx context.Context, offset int64, wait time.Duration)
 		r.skip = err != nil
 		return wire.LogChunk{Next: end}, err
 	}
-	return r.c.Logs(ctx, r.id, offset, logPage, wait)
+	chunk, err := r.c.Logs(ctx, r.id, wire.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since})
+	if err == nil {
+		r.since = 0
+	}
+	return chunk, err
 }
 
 // lost says once that the log cannot be read now, and waits a little.
@@ -178,7 +188,7 @@ func notPlaced(err error) bool {
 func logEnd(ctx context.Context, c *rest.Client, id string) (int64, error) {
 	offset := int64(-1)
 	for {
-		chunk, err := c.Logs(ctx, id, offset, logPage, 0)
+		chunk, err := c.Logs(ctx, id, wire.LogAsk{Offset: offset, Max: logPage})
 		if err != nil {
 			return 0, err
 		}

@@ -13,8 +13,11 @@ func TestLogsOfSeveral(t *testing.T) {
 	fake.LogText["guestbook.front.0"] = "one\ntwo\nthree\n"
 	fake.LogText["guestbook.front.1"] = "uno\ndos\nno end"
 	fake.LogText["guestbook.front.2"] = ""
+	fake.LogSince = map[string]int64{"guestbook.store.0": 28}
 	f := newFixture(t, fake)
 	for name, line := range map[string]string{
+		"logs-since":       "logs guestbook.store --since 10m",
+		"logs-since-bad":   "logs guestbook.store --since -1m",
 		"logs-service":     "logs service/guestbook.front --tail 2",
 		"logs-application": "logs application/guestbook --tail 1",
 		"logs-no-prefix":   "logs svc guestbook.front --no-prefix",

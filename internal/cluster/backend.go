@@ -97,8 +97,8 @@ func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanatio
 }
 
 // Logs implements rest.Backend.
-func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
-	return b.logs(ctx, wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)})
+func (b backend) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
+	return b.logs(ctx, q.Logs(id))
 }
 
 // Workers implements rest.Backend.

@@ -56,7 +56,7 @@ func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wi
 	return wire.EngineState{V: wire.Version, Engine: "idle", Seq: 1, Info: wire.EngineInfo{Runtimes: []string{"process"}}}, nil
 }
 
-func (h *idleHands) Logs(context.Context, string, int64, int, time.Duration) (wire.LogChunk, error) {
+func (h *idleHands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, errors.New("none")
 }
 func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }

@@ -306,6 +306,7 @@ func (e *Engine) forgotten(in *instance) bool {
 	}
 	delete(e.instances, in.id)
 	e.board.forget(in.id)
+	e.kit.marks.forget(in.id)
 	e.mu.Unlock()
 	e.replan()
 	return true

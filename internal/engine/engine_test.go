@@ -487,7 +487,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))
 		dir := place{dir: filepath.Join(r.dir, instancesDir, web0)}.log()
-		c, err := r.e.Logs(context.Background(), web0, 0, 0, 300*time.Millisecond)
+		c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Wait: 300 * time.Millisecond})
 		if err != nil || len(c.Data) != 0 {
 			t.Errorf("an empty log: %+v, %v", c, err)
 		}
@@ -503,7 +503,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		}
 		var read int64
 		for {
-			c, err := r.e.Logs(context.Background(), web0, read, 1<<30, 0)
+			c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Offset: read, Max: 1 << 30})
 			if err != nil || len(c.Data) > maxLog || c.Lost != 0 {
 				t.Fatalf("%d bytes, %d lost, %v", len(c.Data), c.Lost, err)
 			}
@@ -515,7 +515,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		if read != int64(len(text)) {
 			t.Errorf("read %d of %d bytes", read, len(text))
 		}
-		if _, err := r.e.Logs(context.Background(), "shop.web.8", 0, 0, 0); !errors.Is(err, ErrNoInstance) {
+		if _, err := r.e.Logs(context.Background(), "shop.web.8", wire.LogAsk{}); !errors.Is(err, ErrNoInstance) {
 			t.Errorf("log of a stranger: %v", err)
 		}
 	})

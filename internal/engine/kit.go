@@ -72,6 +72,7 @@ type kit struct {
 	strays   sweeper
 	prober   prober
 	restart  rule
+	marks    logMarks
 	// commands holds one for each check by command that is being made.
 	commands chan struct{}
 	// starts and lost count the starts of programs, and those that failed.
@@ -92,4 +93,5 @@ func (k *kit) rotate(id wire.InstanceID) {
 	dir := place{dir: filepath.Join(k.dir, instancesDir, id)}.log()
 	_, err := logfile.Rotate(dir, logfile.Options{Logger: k.log})
 	k.problems.set(logSubject(id), err)
+	k.marks.look(id, dir, time.Now())
 }

@@ -20,17 +20,16 @@ const (
 	followEvery = 100 * time.Millisecond
 )
 
-// Logs reads what an instance has written: at most max bytes (0: 64 KiB, at most
-// 512 KiB) from offset on, or from that many lines before the end if negative.
-// If there is nothing it waits for something, at most for wait.
-func (e *Engine) Logs(ctx context.Context, id string, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
+// Logs reads what an instance has written: at most q.Max bytes (0: 64 KiB, at most
+// 512 KiB). If there is nothing it waits for something, at most for q.Wait.
+func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogChunk, error) {
 	if err := e.wait(ctx); err != nil {
 		return wire.LogChunk{}, err
 	}
-	if max <= 0 {
-		max = defaultLog
+	most := min(q.Max, maxLog)
+	if most <= 0 {
+		most = defaultLog
 	}
-	max = min(max, maxLog)
 	p := place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}
 	_, known := e.board.get(id)
 	if !validID(id) || !known {
@@ -39,14 +38,27 @@ func (e *Engine) Logs(ctx context.Context, id string, offset int64, max int, wai
 	if _, err := os.Stat(p.log()); os.IsNotExist(err) {
 		return wire.LogChunk{}, nil // it has not been started yet
 	}
+	offset := q.Offset
+	if q.Since > 0 {
+		from := e.kit.marks.before(id, time.Now().Add(-q.Since))
+		if offset < 0 {
+			// Where those lines begin is known when they are read.
+			c, err := logfile.Read(p.log(), offset, most)
+			if err != nil {
+				return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
+			}
+			offset = c.Next - int64(len(c.Data))
+		}
+		offset = max(offset, from)
+	}
 	var until <-chan time.Time
-	if wait = min(wait, maxWait); wait > 0 {
+	if wait := min(q.Wait, maxWait); wait > 0 {
 		t := time.NewTimer(wait)
 		defer t.Stop()
 		until = t.C
 	}
 	for {
-		c, err := logfile.Read(p.log(), offset, max)
+		c, err := logfile.Read(p.log(), offset, most)
 		if err != nil {
 			return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
 		}

@@ -127,12 +127,12 @@ func (e *Engine) getState(w http.ResponseWriter, r *http.Request) {
 
 func (e *Engine) getLogs(w http.ResponseWriter, r *http.Request) {
 	q := query{r: r}
-	offset, limit, wait := q.number("offset"), q.number("max"), q.number("wait")
+	offset, limit, wait, since := q.number("offset"), q.number("max"), q.number("wait"), q.number("since")
 	if q.err != nil {
 		e.refuse(w, q.err)
 		return
 	}
-	c, err := e.Logs(r.Context(), r.FormValue("instance"), offset, int(min(limit, maxLog)), millis(wait))
+	c, err := e.Logs(r.Context(), r.FormValue("instance"), wire.LogAsk{Offset: offset, Max: int(min(limit, maxLog)), Wait: millis(wait), Since: ago(since)})
 	e.answer(w, c, err)
 }
 
@@ -213,6 +213,12 @@ func (q *query) number(name string) int64 {
 		q.err = fmt.Errorf("%w: %s=%q is not a number", errBadQuery, name, s)
 	}
 	return n
+}
+
+// ago is a time of milliseconds in the past, however long.
+func ago(n int64) time.Duration {
+	const most = 1 << 40 // is thirty years
+	return time.Duration(min(max(n, 0), most)) * time.Millisecond
 }
 
 // millis is a span given in milliseconds, bounded so that it can't overflow.

@@ -33,7 +33,7 @@ type Backend interface {
 	Instances(ctx context.Context, app, service string) ([]wire.InstanceView, error)
 	Instance(ctx context.Context, id wire.InstanceID) (wire.InstanceView, error)
 	Explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error)
-	Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error)
+	Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error)
 	Clusters(ctx context.Context) ([]wire.ClusterView, error)
 	Workers(ctx context.Context) ([]wire.WorkerView, error)
 	// Entries are the addresses at which services are reached on a worker.

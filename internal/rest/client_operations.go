@@ -60,9 +60,12 @@ func (c *Client) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 }
 
 // Logs reads a part of an instance's log; see Backend. wait is at most 30s.
-func (c *Client) Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
-	q := url.Values{"offset": {strconv.FormatInt(offset, 10)}, "max": {strconv.Itoa(max)}, "wait": {wait.String()}}
-	return get[wire.LogChunk](ctx, c, call{path: "/v1/instances/" + url.PathEscape(id) + "/logs", query: q, wait: wait})
+func (c *Client) Logs(ctx context.Context, id wire.InstanceID, ask wire.LogAsk) (wire.LogChunk, error) {
+	q := url.Values{"offset": {strconv.FormatInt(ask.Offset, 10)}, "max": {strconv.Itoa(ask.Max)}, "wait": {ask.Wait.String()}}
+	if ask.Since > 0 {
+		q.Set("since", ask.Since.String())
+	}
+	return get[wire.LogChunk](ctx, c, call{path: "/v1/instances/" + url.PathEscape(id) + "/logs", query: q, wait: ask.Wait})
 }
 
 // Clusters lists all; see Backend.

@@ -70,7 +70,7 @@ func TestClientMirrorsBackend(t *testing.T) {
 	check("status", f.State, status, err)
 	ex, err := c.Explain(ctx, "a.s.0")
 	check("explain", f.Explanations["a.s.0"], ex, err)
-	chunk, err := c.Logs(ctx, "a.s.0", -2, 5, 0)
+	chunk, err := c.Logs(ctx, "a.s.0", wire.LogAsk{Offset: -2, Max: 5})
 	check("logs", wire.LogChunk{Data: []byte("two\nt"), Next: 9}, chunk, err)
 	result, err := c.Apply(ctx, []byte("x"), true)
 	check("apply", f.ApplyAnswer, result, err)

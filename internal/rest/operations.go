@@ -55,6 +55,7 @@ type (
 		Offset int64  `query:"offset" doc:"bytes from the start of the log; negative: lines from its end"`
 		Max    int    `query:"max" minimum:"0" maximum:"524288" doc:"bytes at most; 0: 64 KiB"`
 		Wait   string `query:"wait" maxLength:"16" example:"20s" doc:"wait this long for something new, at most 30s"`
+		Since  string `query:"since" maxLength:"16" example:"10m" doc:"leave out what was written longer ago, as far as the worker knows"`
 	}
 	eventsInput struct {
 		After uint64 `query:"after" doc:"sequence number of the last event already seen"`
@@ -145,12 +146,16 @@ func (s *Server) logs(ctx context.Context, in *logsInput) (wire.LogChunk, error)
 	if err != nil {
 		return wire.LogChunk{}, err
 	}
+	since, err := parseSince(in.Since)
+	if err != nil {
+		return wire.LogChunk{}, err
+	}
 	size := in.Max
 	if size == 0 {
 		size = defaultLogBytes
 	}
 	return waiting(ctx, s, func(ctx context.Context) (wire.LogChunk, error) {
-		return s.backend.Logs(ctx, in.ID, in.Offset, size, wait)
+		return s.backend.Logs(ctx, in.ID, wire.LogAsk{Offset: in.Offset, Max: size, Wait: wait, Since: since})
 	})
 }
 

@@ -36,6 +36,18 @@ func waiting[T any](ctx context.Context, s *Server, f func(context.Context) (T, 
 	return v, err
 }
 
+// parseSince reads how long ago something begins; "" is at the beginning.
+func parseSince(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := api.ParseDuration(text)
+	if err != nil {
+		return 0, wire.Problemf(http.StatusUnprocessableEntity, "invalid-request", "write for example since=10m", "the request is not valid", "query.since: %v", err)
+	}
+	return d.Std(), nil
+}
+
 // parseWait reads how long a request may be held; "" is not at all.
 func parseWait(text string) (time.Duration, error) {
 	if text == "" {

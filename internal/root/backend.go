@@ -245,7 +245,7 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 }
 
 // Logs implements rest.Backend.
-func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max int, wait time.Duration) (wire.LogChunk, error) {
+func (b backend) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
 	var chunk wire.LogChunk
 	v, err := b.find(id)
 	if err != nil {
@@ -257,8 +257,7 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, offset int64, max
 	if err := b.details(v.Cluster, "the log cannot be read here"); err != nil {
 		return chunk, err
 	}
-	q := wire.Ask{What: "logs", Instance: id, Offset: offset, Max: max, WaitMs: int(wait / time.Millisecond)}
-	err = b.ask(ctx, v.Cluster, q, &chunk)
+	err = b.ask(ctx, v.Cluster, q.Logs(id), &chunk)
 	return chunk, unanswered(err, v.Cluster, "log-unavailable", "the log cannot be read now")
 }
 

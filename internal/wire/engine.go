@@ -7,7 +7,7 @@ import "github.com/verge-edge/verge/api"
 //
 //	PUT /v1/orders                      EngineOrders → 204 once stored and fsynced
 //	GET /v1/state?after=N&wait=MS       → EngineState, held until Seq > N or MS is over
-//	GET /v1/logs?instance=&offset=&max=&wait=MS → LogChunk
+//	GET /v1/logs?instance=&offset=&max=&wait=MS&since=MS → LogChunk
 //	GET /v1/entries                     → []EntryView
 //	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
 //	GET /v1/top                         → WorkerTop

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // The exchange of revisions, the same between worker and cluster as between
 // cluster and root (see internal/bus/exchange). The lower side opens every
@@ -109,6 +112,8 @@ type Ask struct {
 	Max    int   `json:"m,omitempty"`
 	// WaitMs lets a log answer be held until there is something new.
 	WaitMs int `json:"t,omitempty"`
+	// SinceMs leaves out what a log had that long ago, in milliseconds; see LogAsk.
+	SinceMs int64 `json:"s,omitempty"`
 	// Exec is a step of a session.
 	Exec *ExecAsk `json:"x,omitempty"`
 	// Plan is what AskPlan asks about.
@@ -132,6 +137,32 @@ type Answer struct {
 	Error   string          `json:"e,omitempty"`
 	Problem *Problem        `json:"p,omitempty"`
 	Data    json.RawMessage `json:"d,omitempty"`
+}
+
+// LogAsk is what is asked of a log.
+type LogAsk struct {
+	// Offset in bytes from the start of what was ever logged; negative: lines from
+	// its end.
+	Offset int64
+	// Max bytes; 0 is left to who answers.
+	Max int
+	// Wait this long for something new.
+	Wait time.Duration
+	// Since leaves out what was written longer ago than that, if it is not 0. Logs
+	// have no times, so it is never less than what was written since, and as much
+	// more as the worker does not know better: that of up to 5 seconds, or all from
+	// before its engine started.
+	Since time.Duration
+}
+
+// Logs is the question for the log of an instance.
+func (q LogAsk) Logs(id InstanceID) Ask {
+	return Ask{What: "logs", Instance: id, Offset: q.Offset, Max: q.Max, WaitMs: int(q.Wait / time.Millisecond), SinceMs: q.Since.Milliseconds()}
+}
+
+// Log is what a question asks of a log.
+func (q Ask) Log() LogAsk {
+	return LogAsk{Offset: q.Offset, Max: q.Max, Wait: time.Duration(q.WaitMs) * time.Millisecond, Since: time.Duration(q.SinceMs) * time.Millisecond}
 }
 
 // LogChunk is the data of an Answer to "logs".

@@ -36,10 +36,12 @@ type Fake struct {
 	SecretList   []wire.SecretView
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
-	ApplyAnswer  wire.ApplyResult
-	PlanAnswer   wire.Plan
-	TokenAnswer  wire.TokenReply
-	JoinAnswer   wire.JoinReply
+	// LogSince is where a log begins for who asks for what is new.
+	LogSince    map[string]int64
+	ApplyAnswer wire.ApplyResult
+	PlanAnswer  wire.Plan
+	TokenAnswer wire.TokenReply
+	JoinAnswer  wire.JoinReply
 	// Drain is how far drains are.
 	Drain wire.DrainView
 	// RestartAnswer is what Restart says.
@@ -189,7 +191,7 @@ func (f *Fake) Explain(_ context.Context, id wire.InstanceID) (wire.Explanation,
 
 // Logs pages LogText; a negative offset counts lines from the end. With wait
 // it returns at once too.
-func (f *Fake) Logs(_ context.Context, id wire.InstanceID, offset int64, max int, _ time.Duration) (wire.LogChunk, error) {
+func (f *Fake) Logs(_ context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
 	end, err := f.begin("logs")
 	if err != nil {
 		return wire.LogChunk{}, err
@@ -199,12 +201,16 @@ func (f *Fake) Logs(_ context.Context, id wire.InstanceID, offset int64, max int
 	if !ok {
 		return wire.LogChunk{}, missing("instance", id)
 	}
+	offset := q.Offset
 	if offset < 0 {
 		offset = fromEnd(text, -offset)
 	}
+	if q.Since > 0 {
+		offset = max(offset, f.LogSince[id])
+	}
 	offset = min(offset, int64(len(text)))
 	data := text[offset:]
-	data = data[:min(len(data), max)]
+	data = data[:min(len(data), q.Max)]
 	return wire.LogChunk{Data: []byte(data), Next: offset + int64(len(data))}, nil
 }
 

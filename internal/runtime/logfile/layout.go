@@ -169,3 +169,15 @@ func writeBase(dir string, base int64) error {
 	}
 	return nil
 }
+
+// Live is the file of dir that programs append to.
+func Live(dir string) string { return filepath.Join(dir, liveName) }
+
+// End is the number of bytes ever logged in dir.
+func End(dir string) (int64, error) {
+	l, err := load(dir)
+	if err != nil {
+		return 0, err
+	}
+	return l.end(), nil
+}
