@@ -60,21 +60,17 @@ func (a *app) topCommand() *cobra.Command {
 func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
 	for {
 		err := a.topOnce(ctx, c, kind, f)
-		if ctx.Err() != nil && f.watch {
+		switch {
+		case !f.watch:
+			return err
+		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the user has seen enough
-		}
-		if err != nil && !(f.watch && passing(err)) {
+		case passing(err):
+			a.notef("%s  %s; trying again", a.clock(a.opts.Now()), clean(firstLine(err)))
+		case err != nil:
 			return err
 		}
-		if !f.watch {
-			return nil
-		}
-		if err != nil {
-			a.notef("%s  %s; trying again", a.clock(a.opts.Now()), clean(firstLine(err)))
-		}
-		if a.opts.Sleep(ctx, topEvery) != nil {
-			return nil
-		}
+		_ = a.opts.Sleep(ctx, topEvery) // the next round looks at ctx
 	}
 }
 
