@@ -273,7 +273,7 @@ func TestDeafWatchesCostLittle(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := used()
-	const deaf = 15
+	const deaf = 12
 	for range deaf {
 		if _, err := io.WriteString(rawConn(t, admin), "GET /v1/watch?kinds=instances HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
