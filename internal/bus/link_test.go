@@ -2,8 +2,11 @@ package bus_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,6 +226,50 @@ func TestWorkerReconnects(t *testing.T) {
 		got, err := request(t, edge.Local(), "o.w1.ask", "again")
 		return err == nil && got == "w1 got again"
 	})
+}
+
+// A cluster that has moved is found at an address that the worker was told while it
+// was running.
+func TestWorkerFollowsToAnotherAddress(t *testing.T) {
+	t.Parallel()
+	a := newCA(t)
+	opts := bus.ClusterOptions{Name: "edge", Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Log: quiet(t)}
+	edge, err := bus.StartCluster(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := newKey(t)
+	token, err := edge.AddWorker("w1", key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var also atomic.Pointer[[]string]
+	also.Store(&[]string{edge.Addr()}) // what it knows already is not tried twice
+	w, err := bus.Dial(t.Context(), bus.DialOptions{
+		Name: "w1", Addresses: []string{edge.Addr()}, Key: key, Log: quiet(t), JWT: func() string { return token },
+		TLS:  func() (*tls.Config, error) { return a.client("w1", "cluster.test"), nil },
+		Also: func() []string { return *also.Load() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	waitUp(t, w, true)
+	// Its old port is taken, by something that is not the cluster.
+	old := edge.Addr()
+	edge.Close()
+	waitUp(t, w, false)
+	taken, err := net.Listen("tcp", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edge, err = bus.StartCluster(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	defer edge.Close()
+	also.Store(&[]string{old, edge.Addr()})
+	_ = taken.Close() // what has connected to it hangs no longer
+	waitUp(t, w, true)
 }
 
 // Interest of workers must stay in the cluster: with it a root's cost would

@@ -286,6 +286,12 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 			t.Errorf("a worker with %s: %s, want %s", what, got, c.code)
 		}
 	}
+	for _, name := range []string{"", "Fog", "a.b", "-fog", "fog-", "föhn", "../fog", strings.Repeat("x", 64)} {
+		var p *wire.Problem
+		if _, err := s.root.NewClusterToken(t.Context(), name); !errors.As(err, &p) || p.Code != "bad-name" || p.Remedy == "" {
+			t.Errorf("a token for cluster %q: %v", name, err)
+		}
+	}
 	fog, err := s.root.NewClusterToken(t.Context(), "fog")
 	if err != nil {
 		t.Fatal(err)
