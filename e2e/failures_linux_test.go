@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,6 +96,7 @@ func (a *arena) failure(c failureCase, all *outcomes) {
 		return nil
 	})
 	r := outcome{c: c}
+	tallies := a.tallies()
 	h := a.hurt(c)
 	a.during(c, h, before, &r)
 	lifted := time.Now()
@@ -105,6 +107,7 @@ func (a *arena) failure(c failureCase, all *outcomes) {
 	after := a.calm(60 * time.Second)
 	r.back = time.Since(lifted)
 	a.compare(c, h, before, after)
+	a.compareTallies(c, h, before, tallies)
 	a.judgeFront(c, h, front.stop(), &r)
 	list := store.stop()
 	r.writes = acknowledged(t, a.gateways()[0], prefix, list)
@@ -274,6 +277,42 @@ func (a *arena) compare(c failureCase, h *hurt, before, after map[string]instanc
 			a.t.Errorf("%s had %d restarts and has %d, and nobody killed it", id, was.restarts, now.restarts)
 		}
 	}
+}
+
+// tallies are what the root has counted of the application that is hurt and of the
+// one that is changed.
+func (a *arena) tallies() (out [2]wire.Tally) {
+	a.t.Helper()
+	for n, app := range []string{"arena", "memo"} {
+		out[n] = must[wire.AppView](a.t)(a.root.client().Application(context.Background(), app)).Tally
+	}
+	return out
+}
+
+// compareTallies holds that exactly that was counted what the failure justifies:
+// a restart of each instance that died, and of those that were replaced; one change
+// of the memo, and none of the rest.
+func (a *arena) compareTallies(c failureCase, h *hurt, before map[string]instanceState, was [2]wire.Tally) {
+	a.t.Helper()
+	// Who may run elsewhere for a while, without having died.
+	least, most := uint64(len(h.dead)), uint64(len(h.dead))
+	if front := frontAt(before, "edge-2"); (c.has("worker") || c.has("agent") || c.has("engine")) && !h.dead[front] {
+		most++
+	}
+	if c.has("cluster") {
+		most++ // wide, in the other cluster
+	}
+	eventually(a.t, 10*time.Second, "what was counted is what had to be", func() error {
+		now := a.tallies()
+		arena, memo := now[0].Since(was[0]), now[1].Since(was[1])
+		if arena.Changes != 0 || arena.Restarts < least || arena.Restarts > most {
+			return fmt.Errorf("%s, justified are 0 changes and from %d to %d restarts", arena, least, most)
+		}
+		if memo.Changes > 1 || memo.Restarts > memo.Changes {
+			return fmt.Errorf("%s of an application that was changed once", memo)
+		}
+		return nil
+	})
 }
 
 // judgeFront looks for requests that failed and should not have. What was under

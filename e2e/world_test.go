@@ -163,11 +163,18 @@ const dataPort, gatewayPort = 8474, 8480
 // started with otherwise.
 func (w *world) addCluster(name string, more ...string) *tier {
 	w.t.Helper()
+	return w.addClusterBy(name, func(*tier) {}, more...)
+}
+
+// addClusterBy is addCluster, and calls prepare before it starts.
+func (w *world) addClusterBy(name string, prepare func(*tier), more ...string) *tier {
+	w.t.Helper()
 	c := w.newTier("cluster", name, append([]string{
 		"--name", name, "--area", name, "--share-details", "--interval", "2s",
 		"--token-file", w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: name}),
 	}, more...)...)
 	w.cluster[name] = c
+	prepare(c)
 	c.start()
 	return c
 }
