@@ -107,7 +107,7 @@ func (a *arena) failure(c failureCase, all *outcomes) {
 	after := a.calm(60 * time.Second)
 	r.back = time.Since(lifted)
 	a.compare(c, h, before, after)
-	a.compareTallies(c, h, before, tallies)
+	a.compareTallies(c, h, tallies)
 	a.judgeFront(c, h, front.stop(), &r)
 	list := store.stop()
 	r.writes = acknowledged(t, a.gateways()[0], prefix, list)
@@ -292,15 +292,20 @@ func (a *arena) tallies() (out [2]wire.Tally) {
 // compareTallies holds that exactly that was counted what the failure justifies:
 // a restart of each instance that died, and of those that were replaced; one change
 // of the memo, and none of the rest.
-func (a *arena) compareTallies(c failureCase, h *hurt, before map[string]instanceState, was [2]wire.Tally) {
+func (a *arena) compareTallies(c failureCase, h *hurt, was [2]wire.Tally) {
 	a.t.Helper()
-	// Who may run elsewhere for a while, without having died.
+	// Who died runs again. The front of a worker that is hurt is replaced, whether or
+	// not it died and was started again there; wide may be, in the other cluster.
 	least, most := uint64(len(h.dead)), uint64(len(h.dead))
-	if front := frontAt(before, "edge-2"); (c.has("worker") || c.has("agent") || c.has("engine")) && !h.dead[front] {
-		most++
+	replaced := map[string]bool{}
+	for _, part := range c.parts {
+		if part == "worker" || part == "agent" || part == "engine" {
+			replaced[c.where(part)] = true
+		}
 	}
+	most += uint64(len(replaced))
 	if c.has("cluster") {
-		most++ // wide, in the other cluster
+		most++
 	}
 	eventually(a.t, 10*time.Second, "what was counted is what had to be", func() error {
 		now := a.tallies()
@@ -308,7 +313,8 @@ func (a *arena) compareTallies(c failureCase, h *hurt, before map[string]instanc
 		if arena.Changes != 0 || arena.Restarts < least || arena.Restarts > most {
 			return fmt.Errorf("%s, justified are 0 changes and from %d to %d restarts", arena, least, most)
 		}
-		if memo.Changes > 1 || memo.Restarts > memo.Changes {
+		// A change that was not acknowledged in the case before may have come later.
+		if memo.Changes > 2 || memo.Restarts > memo.Changes {
 			return fmt.Errorf("%s of an application that was changed once", memo)
 		}
 		return nil

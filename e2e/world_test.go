@@ -3,10 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +51,10 @@ type tier struct {
 	*daemon
 	dir       string
 	api, link string
+
+	clients sync.Mutex // guards below
+	context rest.ContextEntry
+	open    *rest.Client // with context
 }
 
 // worker is an agent with its engine and its instances.
@@ -220,12 +226,21 @@ func (w *world) file(prefix, content string) string {
 
 func (x *tier) contextFile() string { return filepath.Join(x.dir, "context.yaml") }
 
-// client of this tier's interface by its administrator's context.
+// client of this tier's interface by its administrator's context, always the same
+// as long as that does not change: a tier does not take any number of connections
+// from one address.
 func (x *tier) client() *rest.Client {
 	x.w.t.Helper()
-	c := must[*rest.Client](x.w.t)(rest.NewClient(must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile()))))
-	x.w.t.Cleanup(c.Close)
-	return c
+	now := must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile()))
+	x.clients.Lock()
+	defer x.clients.Unlock()
+	if x.open == nil || x.context != now {
+		if x.open != nil {
+			x.open.Close()
+		}
+		x.open, x.context = must[*rest.Client](x.w.t)(rest.NewClient(now)), now
+	}
+	return x.open
 }
 
 // answers waits until the tier's interface works.
@@ -267,6 +282,11 @@ func (w *world) allReady() {
 func (w *world) end() {
 	if w.t.Failed() {
 		w.dump()
+	}
+	for _, x := range append(slices.Collect(maps.Values(w.cluster)), w.root) {
+		if x != nil && x.open != nil {
+			x.open.Close()
+		}
 	}
 	killAll(w.t, w.dir)
 	for _, x := range w.worker {
