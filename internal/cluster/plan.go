@@ -182,6 +182,17 @@ func lastWhy(i *wire.Instance, to wire.State) string {
 	return ""
 }
 
+// planNotes say what a plan does not know.
+func (m *model) planNotes(whole bool, now time.Time) (notes []string) {
+	if m.gathering(now) {
+		notes = append(notes, "cluster "+m.name+" has not heard from all its workers yet: what seems to have no place may have one then")
+	}
+	if !whole {
+		notes = append(notes, "the plan of cluster "+m.name+" was cut off: it goes on in the same way")
+	}
+	return notes
+}
+
 // planShares answers the root: what would become of an application here, were these
 // its shares.
 func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (wire.SitePlan, error) {
@@ -227,9 +238,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (
 	if len(m.conflicts) > conflicts {
 		out.Notes = append(out.Notes, "changes that were made at cluster "+c.name+" give way: verge local, there")
 	}
-	if !whole {
-		out.Notes = append(out.Notes, "the plan of cluster "+c.name+" was cut off: it goes on in the same way")
-	}
+	out.Notes = append(out.Notes, m.planNotes(whole, now)...)
 	if len(out.Instances) > maxAnswer {
 		return out, wire.Problemf(413, "too-large", "look at the cluster itself after the apply", "the plan is too large to be sent", "%d instances, at most %d", len(out.Instances), maxAnswer)
 	}
@@ -270,9 +279,7 @@ func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wir
 	if err != nil {
 		return out, err
 	}
-	if !whole {
-		out.Notes = append(out.Notes, "the plan was cut off: it goes on in the same way")
-	}
+	out.Notes = m.planNotes(whole, now)
 	out.Instances = m.becomes(spec.Application, before, whys, true)
 	plan.Close(&out)
 	return out, nil
