@@ -237,6 +237,8 @@ func (w *world) watchesOverRestarts(t *testing.T) {
 	instances := w.root.goesOn("get", "instances", "-w", "-o", "name")
 	events := w.root.goesOn("events", "-w")
 	logs := w.root.goesOn("logs", "application/day", "-f", "--tail", "1")
+	namespaces := w.root.goesOn("get", "namespaces", "-w", "-o", "name")
+	namespaces.says(t, "namespace/shop\n")
 	instances.says(t, "instance/day.talk.1\n")
 	events.says(t, "day")
 	logs.says(t, "hello of day.talk.1")
@@ -248,12 +250,14 @@ func (w *world) watchesOverRestarts(t *testing.T) {
 	w.root.answers()
 	w.root.ok("scale", "day.talk", "--replicas", "3")
 	instances.says(t, "instance/day.talk.2\n")
+	w.root.ok("namespace", "create", "late")
+	namespaces.says(t, "namespace/late\n")
 	events.says(t, "day.talk.2")
 	logs.says(t, "hello of day.talk.2")
 	if now := strings.Count(instances.out.String(), "\n"); now != before+1 {
 		t.Errorf("%d lines, %d before:\n%s", now, before, instances.out.String())
 	}
-	for _, c := range []*client{instances, events, logs} {
+	for _, c := range []*client{instances, events, logs, namespaces} {
 		c.interrupt(t)
 	}
 	follows := w.root.goesOn("logs", "application/day", "-f", "--tail", "1")

@@ -40,6 +40,7 @@ var completes = map[string]completion{
 	"verge namespace quota": {bare: kindNamespace},
 	"verge namespace rm":    {bare: kindNamespace},
 	"verge secret rm":       {bare: kindSecret},
+	"verge token revoke":    {bare: kindToken},
 	"verge user describe":   {bare: kindUser},
 	"verge user grant":      {bare: kindUser},
 	"verge user revoke":     {bare: kindUser},
@@ -54,6 +55,7 @@ var completes = map[string]completion{
 const (
 	kindUser    = "user"
 	kindContext = "context"
+	kindToken   = "token"
 )
 
 // addCompletions makes the shells' completion know names. What cannot be found out
@@ -149,6 +151,8 @@ func (a *app) names(ctx context.Context, kind string) (out []string) {
 			out = namesOf(c.Namespaces(ctx))(a.namespaces().name)
 		case kindSecret:
 			out = namesOf(c.Secrets(ctx, ""))(a.secrets().name)
+		case kindToken:
+			out = namesOf(c.Tokens(ctx))(a.tokens().name)
 		case kindUser:
 			out = namesOf(c.Users(ctx))(a.users().name)
 		}

@@ -19,14 +19,14 @@ import (
 
 // watchable kinds, as the server calls them.
 var watchable = map[string]string{
-	kindApplication: "applications", kindService: "applications", kindInstance: "instances", kindCluster: "clusters", kindWorker: "workers",
+	kindApplication: "applications", kindService: "applications", kindInstance: "instances", kindCluster: "clusters", kindWorker: "workers", kindNamespace: "namespaces",
 }
 
 // getWatch is get -w: what there is, and then every change.
 func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
 	kinds, ok := watchable[kind]
 	if !ok {
-		return &userError{what: "this kind cannot be watched", why: kind, next: "it works for applications, services, instances, clusters and workers"}
+		return &userError{what: "this kind cannot be watched", why: kind, next: "it works for applications, services, instances, clusters, workers and namespaces"}
 	}
 	called := func(id string, prefix bool) bool {
 		return name == "" || id == name || prefix && strings.HasPrefix(id, name)
@@ -57,6 +57,11 @@ func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f
 	case kindCluster:
 		return follow(ctx, a, c, kinds, f.mode, clusters(), func(v wire.ClusterView) []wire.ClusterView {
 			return slices.DeleteFunc([]wire.ClusterView{v}, func(v wire.ClusterView) bool { return !called(v.Name, false) })
+		})
+	}
+	if kind == kindNamespace {
+		return follow(ctx, a, c, kinds, f.mode, a.namespaces(), func(v wire.NamespaceView) []wire.NamespaceView {
+			return slices.DeleteFunc([]wire.NamespaceView{v}, func(v wire.NamespaceView) bool { return !called(v.Name, false) })
 		})
 	}
 	return follow(ctx, a, c, kinds, f.mode, workers(), func(v wire.WorkerView) []wire.WorkerView {

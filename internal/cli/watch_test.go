@@ -77,8 +77,12 @@ func TestGetWatchForms(t *testing.T) {
 	if got := names.until("\n"); got != "cluster/sea\n" {
 		t.Errorf("names: %s", got)
 	}
-	if r := f.run("get", "namespaces", "-w"); r.code != 1 || !strings.Contains(r.stderr, "cannot be watched") {
-		t.Errorf("%+v", r)
+	f.fake.Change(func(f *resttest.Fake) { f.Spaces = []wire.NamespaceView{{Name: "default"}} })
+	spaces := f.begin("get", "namespaces", "-w", "-o", "name")
+	spaces.until("namespace/default\n")
+	f.fake.Change(func(f *resttest.Fake) { f.Spaces = append(f.Spaces, wire.NamespaceView{Name: "shop"}) })
+	if got := spaces.until("\n"); got != "namespace/shop\n" {
+		t.Errorf("namespaces: %s", got)
 	}
 }
 

@@ -73,6 +73,7 @@ func (s *Server) watches() *watch.Hub {
 		watchedList(s, "clusters", b.Clusters, func(v wire.ClusterView) string { return v.Name }, ofCluster,
 			func(v *wire.ClusterView) *float64 { return &v.AgeSeconds }),
 		workers,
+		watchedList(s, "namespaces", b.Namespaces, func(v wire.NamespaceView) string { return v.Name }, ofNamespace, nil),
 		{
 			Kind: "events",
 			List: func(ctx context.Context) (out []watch.Item, err error) {
@@ -144,7 +145,7 @@ func (s *Server) registerWatch(api huma.API) {
 			"Whoever is back soon with the id of the last event (Last-Event-ID) goes on from there; begin says whether that was possible. " +
 			"The data is JSON with kind, key and object, the same as in the lists. Shows what may be seen.",
 		Parameters: []*huma.Param{
-			text("kinds", "query", "some of applications, instances, clusters, workers, events; separated by commas", true),
+			text("kinds", "query", "some of applications, instances, clusters, workers, namespaces, events; separated by commas", true),
 			text("Last-Event-ID", "header", "id of the last event that was received", false),
 		},
 		Responses: map[string]*huma.Response{
@@ -196,7 +197,7 @@ func (s *Server) joinWatch(r *http.Request) (*stream, error) {
 	for _, k := range strings.Split(r.URL.Query().Get("kinds"), ",") {
 		if !s.hub.Has(k) {
 			return nil, wire.Problemf(http.StatusUnprocessableEntity, "invalid-request", "write for example kinds=instances,events",
-				"the request is not valid", "query.kinds: %.60q is none of applications, instances, clusters, workers, events", k)
+				"the request is not valid", "query.kinds: %.60q is none of applications, instances, clusters, workers, namespaces, events", k)
 		}
 		kinds = append(kinds, k)
 	}

@@ -138,12 +138,12 @@ func TestWatchShowsWhatMayBeSeen(t *testing.T) {
 	f := peopled()
 	_, a, admin := resttest.Serve(t, f, nil)
 	nobody := a.Context(t, "", strings.TrimPrefix(admin.Server, "https://"))
-	const all = "applications,instances,clusters,workers,events"
+	const all = "applications,instances,clusters,workers,namespaces,events"
 	for who, want := range map[string][]string{
 		"outsider":       {},
 		"other-operator": {},
 		"nobody":         {},
-		"viewer":         {"put applications/xapp", "put events/1", "put events/2", "put instances/xapp.web.0"},
+		"viewer":         {"put applications/xapp", "put events/1", "put events/2", "put instances/xapp.web.0", "put namespaces/xspace"},
 		"operator":       {"put clusters/xsite", "put events/2", "put events/3", "put events/4", "put instances/xapp.web.0", "put workers/xsite/xmachine"},
 	} {
 		w := openWatch(t, nobody, all, who, "")

@@ -70,6 +70,7 @@ func (b backend) putNamespace(ctx context.Context, ns *wire.Namespace, what stri
 	}
 	b.m.namespaces[ns.Name] = ns
 	b.events.Add(time.Now(), tier, "namespace/"+ns.Name, what)
+	b.notify()
 	return b.m.namespaceView(ns.Name), nil
 }
 
@@ -95,7 +96,7 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 	case len(b.m.vault.of(name)) > 0:
 		secrets := b.m.vault.of(name)
 		return wire.Problemf(409, "not-empty", "remove them first: verge secret rm "+secrets[0]+" --namespace "+name, "the namespace is in use",
-			"it has %d secrets: %s", len(secrets), shorten(secrets, 5))
+			"it has %s: %s", wire.Count(len(secrets), "secret"), shorten(secrets, 5))
 	case name == api.DefaultNamespace:
 		return wire.Problemf(409, "default-namespace", "give it a quota instead: verge namespace quota default applications=1", "the namespace cannot be removed",
 			"%s is that of applications which name none", name)
@@ -105,6 +106,7 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 	}
 	delete(b.m.namespaces, name)
 	b.events.Add(time.Now(), tier, "namespace/"+name, "removed")
+	b.notify()
 	return nil
 }
 
