@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate" // a token bucket, which the server brings along
 )
 
 const (
@@ -113,7 +114,7 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 	if err != nil {
 		return nil, fmt.Errorf("make bus server: %w", err)
 	}
-	logger := &serverLog{log: log, fatal: make(chan string, 1)}
+	logger := &serverLog{log: log, handshakes: rate.NewLimiter(rate.Every(time.Minute), failedHandshakes), fatal: make(chan string, 1)}
 	ns.SetLoggerV2(logger, false, false, false)
 	started := make(chan struct{})
 	go func() {
@@ -276,8 +277,14 @@ type serverLog struct {
 	log *slog.Logger
 	// refused: the other end of a link has said that it does not let us in.
 	refused atomic.Bool
-	fatal   chan string // capacity 1
+	// handshakes bounds what is said of those who fail to prove who they are: they
+	// may try for ever.
+	handshakes *rate.Limiter
+	fatal      chan string // capacity 1
 }
+
+// Of failed handshakes the first some are logged, and then one a minute.
+const failedHandshakes = 10
 
 func (l *serverLog) Noticef(format string, v ...any) { l.debug(format, v) }
 func (l *serverLog) Warnf(format string, v ...any)   { l.debug(format, v) }
@@ -292,15 +299,22 @@ func (l *serverLog) debug(format string, v []any) {
 
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
-	if strings.Contains(text, refusedText) && l.refused.Swap(true) {
+	refused := strings.Contains(text, refusedText) || strings.Contains(text, revokedText)
+	if refused && l.refused.Swap(true) {
 		return // said before; it is tried again every second
+	}
+	if strings.Contains(text, "handshake error") && !l.handshakes.Allow() {
+		return
 	}
 	l.log.Warn("bus server", "line", text)
 }
 
 // refusedText is what a server says to whom it does not let in, and all that the
-// one who asked learns of it.
-const refusedText = "Authorization Violation"
+// one who asked learns of it; revokedText what it says to whom it cuts off.
+const (
+	refusedText = "Authorization Violation"
+	revokedText = "Authentication Revoked"
+)
 
 // Fatalf is where the server expects the process to end; start reports it.
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -374,6 +375,35 @@ func (c *lineCounter) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	return nil
+}
+
+// Who tries for ever with a certificate that is refused does not fill the log.
+func TestFailedHandshakesDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	a, other := newCA(t), newCA(t)
+	lines := &lineCounter{}
+	root, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("root.test"), Log: slog.New(lines)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(root.Close)
+	for range 50 {
+		conf := other.client("cloud", "root.test")
+		conf.InsecureSkipVerify, conf.MinVersion = true, tls.VersionTLS13
+		conn, err := net.Dial("tcp", root.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure := tls.Client(conn, conf)
+		if err := secure.Handshake(); err == nil {
+			_, _ = secure.Read(make([]byte, 1)) // it is told so here
+		}
+		_ = conn.Close()
+	}
+	eventually(t, "what is logged", func() bool { return lines.n.Load() >= 10 })
+	if n := lines.n.Load(); n > 12 {
+		t.Errorf("%d lines", n)
+	}
 }
 
 func TestLinkIsConfinedToItsAccount(t *testing.T) {
