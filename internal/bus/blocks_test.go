@@ -62,6 +62,7 @@ func TestADamagedLogIsRefused(t *testing.T) {
 		"zeros behind it":                  {append(bytes.Clone(whole), make([]byte, 4096)...), "", true, ""},
 		"a torn write after a crash":       {append(bytes.Clone(whole), whole[len(whole)-150:len(whole)-10]...), "", true, ""},
 		"a marker of before it said more":  {whole, "verge store 1\n", true, ""},
+		"no marker":                        {whole, "none", true, ""},
 		"a marker that is something else":  {whole, "virge store 1\n", false, "remove this file"},
 		"a marker whose number is no more": {whole, "verge store 1\nlast x\n", false, "remove this file"},
 	} {
@@ -72,7 +73,11 @@ func TestADamagedLogIsRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, block), c.bytes, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c.marker != "" {
+		if c.marker == "none" {
+			if err := os.Remove(filepath.Join(dir, "store")); err != nil {
+				t.Fatal(err)
+			}
+		} else if c.marker != "" {
 			if err := os.WriteFile(filepath.Join(dir, "store"), []byte(c.marker), 0o600); err != nil {
 				t.Fatal(err)
 			}
