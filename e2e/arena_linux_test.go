@@ -64,7 +64,7 @@ services:
     readiness:
       http: {path: /healthz}
       interval: 500ms
-      timeout: 500ms
+      timeout: 1s
       failures: 2
   store:
     command: [testprogram]
