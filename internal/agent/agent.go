@@ -575,6 +575,13 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 		return a.hands.Entries(ctx)
 	case wire.AskMetrics:
 		return a.metrics(ctx)
+	case wire.AskVolumes:
+		return a.hands.Volumes(ctx)
+	case wire.AskRemoveVolume:
+		if q.Volume == nil {
+			break
+		}
+		return struct{}{}, a.hands.RemoveVolume(ctx, *q.Volume)
 	case "top":
 		return a.hands.Top(ctx)
 	case "exec":

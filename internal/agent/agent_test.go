@@ -104,6 +104,9 @@ func (f *fakeHands) Entries(context.Context) ([]wire.EntryView, error) {
 	return []wire.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
 }
 
+func (f *fakeHands) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
+func (f *fakeHands) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
+
 func (f *fakeHands) Metrics(context.Context) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

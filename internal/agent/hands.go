@@ -31,6 +31,10 @@ type Hands interface {
 	Metrics(ctx context.Context) ([]byte, error)
 	// Top measures what instances use.
 	Top(ctx context.Context) (wire.WorkerTop, error)
+	// Volumes are the named volumes of this worker; RemoveVolume removes one that
+	// nothing uses.
+	Volumes(ctx context.Context) ([]wire.VolumeView, error)
+	RemoveVolume(ctx context.Context, r wire.VolumeRef) error
 	// Exec takes one step of a session.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
@@ -100,6 +104,18 @@ func (r *Remote) Metrics(ctx context.Context) ([]byte, error) {
 func (r *Remote) Top(ctx context.Context) (top wire.WorkerTop, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/top", nil, &top)
 	return top, err
+}
+
+// Volumes implements Hands.
+func (r *Remote) Volumes(ctx context.Context) (list []wire.VolumeView, err error) {
+	err = r.do(ctx, http.MethodGet, "/v1/volumes", nil, &list)
+	return list, err
+}
+
+// RemoveVolume implements Hands.
+func (r *Remote) RemoveVolume(ctx context.Context, v wire.VolumeRef) error {
+	q := url.Values{"namespace": {v.Namespace}, "instance": {v.Instance}, "name": {v.Name}}
+	return r.do(ctx, http.MethodDelete, "/v1/volumes?"+q.Encode(), nil, nil)
 }
 
 // Exec implements Hands.

@@ -253,6 +253,8 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.entries(ctx, q.Worker)
 	case wire.AskMetrics:
 		return c.workerPage(ctx, q.Worker)
+	case wire.AskVolumes:
+		return c.volumes(ctx, q.Worker)
 	case "top":
 		return c.topInstances(ctx, q.Worker, q.Instance), nil
 	case "top-workers":

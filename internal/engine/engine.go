@@ -59,6 +59,7 @@ type Engine struct {
 	haltOnce, hurryOnce sync.Once
 
 	applying sync.Mutex // one Apply at a time; taken before mu
+	clearing sync.Mutex // one clearVolumes at a time
 
 	kit *kit // set before loaded is closed
 

@@ -17,7 +17,7 @@ import (
 )
 
 // volumesDir holds the named volumes, below the engine's directory: by namespace,
-// instance and name. Nothing here removes them.
+// instance and name. Only RemoveVolume removes them.
 const volumesDir = "volumes"
 
 // workplace is where files and volumes of the instance are put.

@@ -63,6 +63,8 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
 	mux.HandleFunc("GET /v1/metrics", e.getMetrics)
 	mux.HandleFunc("GET /v1/top", e.getTop)
+	mux.HandleFunc("GET /v1/volumes", e.getVolumes)
+	mux.HandleFunc("DELETE /v1/volumes", e.deleteVolume)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux

@@ -61,6 +61,7 @@ type Backend interface {
 	Recoveries
 	Looking
 	Measuring
+	Storing
 	Using
 	People
 	Renewing

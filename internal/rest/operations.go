@@ -108,6 +108,7 @@ func (s *Server) registerOperations(api huma.API) {
 	register(s, api, join, s.join)
 	s.registerOperating(api)
 	s.registerPlanning(api)
+	s.registerStoring(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
 	s.registerSites(api)

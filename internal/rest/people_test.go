@@ -36,6 +36,7 @@ func peopled() *resttest.Fake {
 		InstanceList: []wire.InstanceView{instance},
 		ClusterList:  []wire.ClusterView{{Name: "xsite"}},
 		WorkerList:   []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite", Status: "ready"}},
+		VolumeList:   []wire.VolumeView{{Cluster: "xsite", Worker: "xmachine", VolumeRef: wire.VolumeRef{Namespace: "xspace", Instance: "xapp.web.0", Name: "some"}}},
 		EntryLists:   map[string][]wire.EntryView{"xsite/xmachine": {{App: "xapp", Service: "web"}}},
 		EventList: []wire.Event{
 			{Seq: 1, Subject: "application/xapp", What: "xtext"}, {Seq: 2, Subject: "instance/xapp.web.0", Tier: "cluster/xsite", What: "xtext"},

@@ -12,6 +12,8 @@ import "github.com/verge-edge/verge/api"
 //	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
 //	GET /v1/top                         → WorkerTop
 //	POST /v1/exec                       ExecAsk → ExecAnswer
+//	GET /v1/volumes                     → []VolumeView
+//	DELETE /v1/volumes?namespace=&instance=&name= → 204
 //	POST /v1/shutdown                   stop every instance by its stop rule, then exit → 202
 //
 // The agent may die at any point of this; the engine acts on the last orders it

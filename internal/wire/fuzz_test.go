@@ -109,6 +109,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.FieldChange](),
 	reflect.TypeFor[wire.InstancePlan](),
 	reflect.TypeFor[wire.WorkerTop](),
+	reflect.TypeFor[wire.VolumeRef](),
+	reflect.TypeFor[wire.VolumeView](),
 	reflect.TypeFor[wire.InstanceUse](),
 	reflect.TypeFor[wire.Use](),
 	reflect.TypeFor[wire.InstanceTop](),

@@ -98,8 +98,9 @@ type Down struct {
 }
 
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
-// (of Worker), "workers", "metrics", AskPlan, "top" and "top-workers" (of a cluster, those
-// after Instance or Worker), which are read-only, and "exec".
+// (of Worker), "workers", "metrics", AskPlan, "volumes", "top" and "top-workers"
+// (of a cluster, those after Instance or Worker), which are read-only, "exec" and
+// "remove-volume".
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
@@ -118,6 +119,8 @@ type Ask struct {
 	Exec *ExecAsk `json:"x,omitempty"`
 	// Plan is what AskPlan asks about.
 	Plan *PlanAsk `json:"pl,omitempty"`
+	// Volume that AskRemoveVolume is about.
+	Volume *VolumeRef `json:"v,omitempty"`
 }
 
 // AskMetrics asks for the figures of Worker, as they are now.

@@ -23,6 +23,8 @@ type Fake struct {
 	InstanceList []wire.InstanceView
 	ClusterList  []wire.ClusterView
 	WorkerList   []wire.WorkerView
+	// VolumeList are the named volumes of all workers.
+	VolumeList []wire.VolumeView
 	// Figures of workers by "cluster/worker".
 	Figures map[string]string
 	// EntryLists by "cluster/worker".

@@ -1,0 +1,34 @@
+package resttest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Volumes are those of VolumeList that are on the worker.
+func (f *Fake) Volumes(_ context.Context, cluster, worker string) ([]wire.VolumeView, error) {
+	list, err := all(f, "volumes", &f.VolumeList)
+	return slices.DeleteFunc(list, func(v wire.VolumeView) bool { return v.Cluster != cluster || v.Worker != worker }), err
+}
+
+// RemoveVolume takes one out of VolumeList that is not in use.
+func (f *Fake) RemoveVolume(_ context.Context, cluster, worker string, r wire.VolumeRef) error {
+	end, err := f.begin("remove-volume")
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i, v := range f.VolumeList {
+		if v.Cluster != cluster || v.Worker != worker || v.VolumeRef != r {
+			continue
+		}
+		if v.InUse {
+			return wire.Problemf(409, "volume-in-use", "delete what uses it first", "the volume is in use", "%s names %s", r.Instance, r.Name)
+		}
+		f.VolumeList = slices.Delete(slices.Clone(f.VolumeList), i, i+1)
+		return nil
+	}
+	return missing("volume", r.String())
+}

@@ -1,0 +1,60 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Storing is the part of a Backend that is about what instances have stored.
+type Storing interface {
+	// Volumes are the named volumes of a worker.
+	Volumes(ctx context.Context, cluster, worker string) ([]wire.VolumeView, error)
+	// RemoveVolume removes one with all that is in it; one that is used is an error.
+	RemoveVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef) error
+}
+
+type volumeInput struct {
+	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
+	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
+	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
+}
+
+func (in *volumeInput) ref() wire.VolumeRef {
+	return wire.VolumeRef{Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+}
+
+func (in *volumeInput) subject() (on, detail string) {
+	return "worker/" + in.Cluster + "/" + in.Worker, "volume " + in.ref().String()
+}
+
+func (s *Server) registerStoring(api huma.API) {
+	b := s.backend
+	register(s, api, op("list-volumes", http.MethodGet, "/v1/workers/{cluster}/{worker}/volumes", "The named volumes of a worker", may(access.See, worker("cluster", "worker"))),
+		func(ctx context.Context, in *workerInput) (items[wire.VolumeView], error) {
+			return list(b.Volumes(ctx, in.Cluster, in.Worker))
+		})
+	register(s, api, op("delete-volume", http.MethodDelete, "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}", "Remove a named volume that nothing uses, with all that is in it", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *volumeInput) (none, error) {
+			return none{}, b.RemoveVolume(ctx, in.Cluster, in.Worker, in.ref())
+		})
+}
+
+// Volumes are the named volumes of a worker; see Storing.
+func (c *Client) Volumes(ctx context.Context, cluster, worker string) ([]wire.VolumeView, error) {
+	r, err := get[items[wire.VolumeView]](ctx, c, call{path: workerPath(cluster, worker) + "/volumes"})
+	return r.Items, err
+}
+
+// RemoveVolume removes one; see Storing.
+func (c *Client) RemoveVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef) error {
+	path := workerPath(cluster, worker) + "/volumes/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Instance) + "/" + url.PathEscape(r.Name)
+	return c.do(ctx, call{method: http.MethodDelete, path: path}, nil)
+}
