@@ -98,6 +98,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Ask](),
 	reflect.TypeFor[wire.MetricsPage](),
 	reflect.TypeFor[wire.Answer](),
+	reflect.TypeFor[wire.LogAsk](),
 	reflect.TypeFor[wire.LogChunk](),
 	reflect.TypeFor[wire.Tally](),
 	reflect.TypeFor[wire.TallySince](),
