@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -392,7 +393,37 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	if err := d.print(a); err != nil {
 		return err
 	}
+	if err := a.drainSection(ctx, c, v); err != nil {
+		return err
+	}
 	return a.entrySection(ctx, c, v)
+}
+
+// drainSection lists what is still on a worker that is drained, and what that waits
+// for.
+func (a *app) drainSection(ctx context.Context, c *rest.Client, v wire.WorkerView) error {
+	if v.Cordon == nil || !v.Cordon.Drain {
+		return nil
+	}
+	drain, err := c.WorkerDrain(ctx, v.Cluster, v.Name)
+	if err != nil {
+		var p *wire.Problem
+		if errors.As(err, &p) && p.Code == "elsewhere" {
+			return nil // its cluster says it
+		}
+		return a.printf("\nWhat is still here is not known: %s", clean(err.Error()))
+	}
+	if err := a.section("Still here (end it with: verge uncordon worker/" + v.Name + ")"); err != nil {
+		return err
+	}
+	if len(drain.Left) == 0 {
+		return a.printf("nothing")
+	}
+	rows := make([][]cell, len(drain.Left))
+	for n, i := range drain.Left {
+		rows[n] = []cell{text(i.Instance), text(i.State), text(i.To), text(i.Why)}
+	}
+	return a.table([]string{"INSTANCE", "STATE", "TO", "WHY"}, rows)
 }
 
 // entrySection lists where services are reached on a worker. One that cannot be

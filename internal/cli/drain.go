@@ -107,7 +107,7 @@ func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string
 		}
 	}
 	return &incompleteError{userError{what: t.String() + " is not empty", why: why,
-		next: "it goes on by itself, as soon as there is room; to take it back: verge uncordon " + t.String()}}
+		next: "it takes nothing new, and the drain goes on by itself, until: verge uncordon " + t.String()}}
 }
 
 // drainSteps prints what is new in a view, and counts what has to stay.
@@ -122,7 +122,7 @@ func (a *app) drainSteps(v wire.DrainView, said map[string]wire.DrainItem, total
 		if i.State == "stays" {
 			stays++
 		}
-		if old := said[i.Instance]; old.State != i.State || old.To != i.To {
+		if old := said[i.Instance]; old.State != i.State || old.To != i.To || old.Why != i.Why {
 			line(i.Instance, i.State, i.To, i.Why)
 		}
 		said[i.Instance] = i

@@ -235,6 +235,9 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 	} {
 		d.add(line.name, line.cell.text)
 	}
+	if v.AtSites != (wire.Quota{}) {
+		d.add("Of that at sites", quotaText(v.AtSites))
+	}
 	if err := d.print(a); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -104,15 +105,53 @@ func (m *model) drainView(name string, now time.Time) wire.DrainView {
 		case i.Draining:
 			item.State, item.Why = "ending", "it is no longer wanted"
 		case underWay(i):
-			item.State, item.To, item.Why = "moving", i.Moving.Worker, "not ready there yet"
+			item.State, item.To, item.Why = "moving", i.Moving.Worker, m.moveWaits(i)
 		case t.stays[i.ID] != "":
 			item.State, item.Why = "stays", t.stays[i.ID]
 		default:
-			item.State, item.Why = "waiting", "another of its service moves first"
+			item.State, item.Why = "waiting", t.goesFirst(i)
 		}
 		v.Left = append(v.Left, item)
 	}
 	return v
+}
+
+// moveWaits says what the move of an instance waits for.
+func (m *model) moveWaits(i *wire.Instance) string {
+	w := m.workers[i.Moving.Worker]
+	if w == nil {
+		return "not ready there yet"
+	}
+	st, known := w.status[i.ID]
+	if !known || st.Incarnation != i.Moving.Incarnation {
+		return "ordered, and the worker has not begun with it yet"
+	}
+	why := "not ready there yet"
+	switch {
+	case st.Why != "":
+		why += ": " + st.Why
+	case st.Phase == wire.PhasePending:
+		why += ": it has not started"
+	case st.Phase == wire.PhaseRunning && !st.Ready:
+		why += ": it runs, and its readiness check has not passed"
+	}
+	if st.Restarts > 0 {
+		why += fmt.Sprintf(" (started again %d times)", st.Restarts)
+	}
+	return why
+}
+
+// goesFirst says which instance of the same service moves before i.
+func (t *tx) goesFirst(i *wire.Instance) string {
+	if t.m.alone {
+		return "nobody is heard, so nothing is moved"
+	}
+	for _, o := range t.instances() {
+		if o.App == i.App && o.Service == i.Service && o.ID != i.ID && (underWay(o) || o.Leaving != nil) {
+			return o.ID + " moves first"
+		}
+	}
+	return "another of its service moves first"
 }
 
 func cordonUnstored(err error) error {

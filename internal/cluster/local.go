@@ -253,8 +253,11 @@ func (m *model) localView(l *local) wire.LocalChange {
 		V: wire.Version, Cluster: m.name, Namespace: l.Namespace, App: l.App, Service: l.Service, Change: m.words(l), By: l.By, At: l.At,
 		Base: l.Base.Revision, Replicas: l.Replicas,
 	}
-	if l.Spec != nil {
-		v.Revision = l.revision()
+	switch {
+	case l.Spec != nil:
+		v.Revision, v.Needs = l.revision(), l.Spec.Resources
+	case l.Base.Spec != nil:
+		v.Needs = l.Base.Spec.Resources
 	}
 	return v
 }

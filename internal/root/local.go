@@ -85,6 +85,7 @@ func (c *core) takeLocalChange(cl *cluster, key string, ch wire.Change, now time
 		cl.locals = map[string]*wire.LocalChange{}
 	}
 	cl.locals[key] = &l
+	c.tellQuota(l.App, l.Namespace, now)
 	if old == nil || old.Change != l.Change {
 		c.events.Add(now, "cluster/"+cl.Name, "application/"+l.App, words(&l, now))
 	}

@@ -136,9 +136,10 @@ func (b backend) Namespaces(context.Context) ([]wire.NamespaceView, error) {
 		names[wire.NamespaceOf(app.Spec)] = true
 	}
 	used := b.m.used()
+	local, _, _ := b.m.atSites()
 	out := []wire.NamespaceView{}
 	for _, name := range records.SortedKeys(names) {
-		out = append(out, b.m.viewNamespace(name, used[name]))
+		out = append(out, b.m.viewNamespace(name, used[name], local[name]))
 	}
 	return out, nil
 }
@@ -181,11 +182,12 @@ func (m *model) used() map[string]wire.Quota {
 }
 
 func (m *model) namespaceView(name string) wire.NamespaceView {
-	return m.viewNamespace(name, m.used()[name])
+	local, _, _ := m.atSites()
+	return m.viewNamespace(name, m.used()[name], local[name])
 }
 
-func (m *model) viewNamespace(name string, used wire.Quota) wire.NamespaceView {
-	v := wire.NamespaceView{Name: name, Used: used}
+func (m *model) viewNamespace(name string, used, local wire.Quota) wire.NamespaceView {
+	v := wire.NamespaceView{Name: name, Used: quota.Add(used, local), AtSites: local}
 	if ns := m.namespaces[name]; ns != nil {
 		v.Quota, v.Created, v.By = ns.Quota, ns.Created, ns.By
 	}
@@ -200,7 +202,8 @@ func (m *model) fits(app *wire.Application) error {
 	if ns == nil || ns.Quota == (wire.Quota{}) || !app.Deleting.IsZero() {
 		return nil
 	}
-	var others, before wire.Quota
+	_, local, _ := m.atSites()
+	others, before := local[name], wire.Quota{}
 	for _, a := range m.apps {
 		switch {
 		case a.Name == app.Name:

@@ -197,6 +197,7 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 		c.mu.Unlock()
 	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
+	s.Problems = append(s.Problems, c.quotaProblems(ctx)...)
 	workers, missing := c.workers(ctx, statusPatience)
 	s.Workers = workers
 	for _, cl := range s.Clusters {

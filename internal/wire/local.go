@@ -41,8 +41,9 @@ type LocalChange struct {
 	Base uint64 `json:"base,omitempty"`
 	// Revision that instances of the change carry: 0 where it is the root's.
 	Revision uint64 `json:"revision,omitempty"`
-	// Replicas that are to run at the site.
-	Replicas int `json:"replicas"`
+	// Replicas that are to run at the site, and what each of them needs.
+	Replicas int           `json:"replicas"`
+	Needs    api.Resources `json:"needs,omitzero"`
 }
 
 // Key is the service that the change is of: "<application>.<service>".

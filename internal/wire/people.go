@@ -39,9 +39,12 @@ type NamespaceRequest struct {
 
 // NamespaceView is a namespace and what it uses.
 type NamespaceView struct {
-	Name    string    `json:"name"`
-	Quota   Quota     `json:"quota"`
-	Used    Quota     `json:"used"`
+	Name  string `json:"name"`
+	Quota Quota  `json:"quota"`
+	Used  Quota  `json:"used"`
+	// AtSites is the part of Used that sites have asked for by themselves, beyond what
+	// the root gave them.
+	AtSites Quota     `json:"at_sites,omitzero"`
 	Created time.Time `json:"created,omitzero"`
 	By      string    `json:"by,omitempty"`
 }

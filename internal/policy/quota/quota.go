@@ -63,3 +63,34 @@ func Exceeded(q, others, before, after wire.Quota) string {
 	check("applications", int64(q.Applications), int64(was.Applications), int64(is.Applications), count)
 	return strings.Join(over, "; ")
 }
+
+// Over says in words which bounds of q are passed by what is used; "" if none is.
+func Over(q, used wire.Quota) string {
+	var over []string
+	check := func(what string, bound, is int64, text func(int64) string) {
+		if bound > 0 && is > bound {
+			over = append(over, fmt.Sprintf("%s: %s allowed, %s used", what, text(bound), text(is)))
+		}
+	}
+	check("cpu", int64(q.CPU), int64(used.CPU), func(n int64) string { return api.CPU(n).String() })
+	bytes := func(n int64) string { return api.Bytes(n).String() }
+	check("memory", int64(q.Memory), int64(used.Memory), bytes)
+	check("disk", int64(q.Disk), int64(used.Disk), bytes)
+	count := func(n int64) string { return fmt.Sprint(n) }
+	check("instances", int64(q.Instances), int64(used.Instances), count)
+	check("applications", int64(q.Applications), int64(used.Applications), count)
+	return strings.Join(over, "; ")
+}
+
+// More is what n instances that need each so much ask for beyond what m that need
+// base do. What is less of something is none.
+func More(n int, each api.Resources, m int, base api.Resources) wire.Quota {
+	over := func(a, b int64) int64 { return max(0, max(0, a)-max(0, b)) }
+	n = max(0, n)
+	return wire.Quota{
+		CPU:       api.CPU(over(int64(times(max(0, each.CPU), n)), int64(times(base.CPU, m)))),
+		Memory:    api.Bytes(over(int64(times(max(0, each.Memory), n)), int64(times(base.Memory, m)))),
+		Disk:      api.Bytes(over(int64(times(max(0, each.Disk), n)), int64(times(base.Disk, m)))),
+		Instances: max(0, n-m),
+	}
+}

@@ -36,6 +36,34 @@ func TestOf(t *testing.T) {
 	}
 }
 
+func TestOverAndMore(t *testing.T) {
+	q := wire.Quota{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30, Instances: 2, Applications: 1}
+	if got := Over(q, wire.Quota{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30, Instances: 2, Applications: 1}); got != "" {
+		t.Errorf("what fits is over by %q", got)
+	}
+	want := "cpu: 1 allowed, 2 used; memory: 1Gi allowed, 2Gi used; disk: 1Gi allowed, 2Gi used; instances: 2 allowed, 3 used; applications: 1 allowed, 2 used"
+	if got := Over(q, wire.Quota{CPU: 2000, Memory: 2 << 30, Disk: 2 << 30, Instances: 3, Applications: 2}); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Over(wire.Quota{}, wire.Quota{Instances: 1 << 40}); got != "" {
+		t.Errorf("without a bound it is over by %q", got)
+	}
+	each := api.Resources{CPU: 100, Memory: 10}
+	for name, c := range map[string]struct {
+		got, want wire.Quota
+	}{
+		"more of the same": {More(3, each, 1, each), wire.Quota{CPU: 200, Memory: 20, Instances: 2}},
+		"larger ones":      {More(1, api.Resources{CPU: 150, Memory: 5}, 1, each), wire.Quota{CPU: 50}},
+		"fewer":            {More(0, each, 2, each), wire.Quota{}},
+		"nonsense":         {More(-1, api.Resources{CPU: -5}, 0, each), wire.Quota{}},
+		"its own":          {More(2, each, 0, api.Resources{}), wire.Quota{CPU: 200, Memory: 20, Instances: 2}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, c.got, c.want)
+		}
+	}
+}
+
 func TestExceeded(t *testing.T) {
 	q := wire.Quota{CPU: 2000, Memory: 1 << 30, Instances: 4, Applications: 2}
 	none := wire.Quota{}
