@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,7 +152,7 @@ func TestApplyIntoANamespace(t *testing.T) {
 	} {
 		fake.Applied, fake.Planned = nil, nil
 		r := f.run(c.args...)
-		if got := append(fake.Applied, fake.Planned...); len(got) != 1 || string(got[0]) != c.want {
+		if got := slices.Concat(fake.Applied, fake.Planned); len(got) != 1 || string(got[0]) != c.want {
 			t.Errorf("%v sent %q: %+v", c.args, got, r)
 		}
 	}

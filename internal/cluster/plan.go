@@ -71,8 +71,10 @@ func (m *model) rehearse(ctx context.Context, now time.Time) (whys map[wire.Inst
 		if !m.perform() {
 			return whys, true, nil
 		}
-		if ctx.Err() != nil {
-			return whys, false, nil
+		select {
+		case <-ctx.Done():
+			return whys, false, nil // what there is of it is true all the same
+		default:
 		}
 	}
 	return whys, false, nil
