@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +68,7 @@ func TestBoundedLog(t *testing.T) {
 	if bytes.Count(now, []byte("panic: beside it\n")) != 2 {
 		t.Errorf("what was written beside it is not there:\n%s", now)
 	}
-	both := append(before, now...)
+	both := slices.Concat(before, now)
 	for n := range 150 {
 		if !bytes.Contains(both, []byte(fmt.Sprintf("line %d at last", n))) {
 			t.Errorf("line %d is lost", n)
