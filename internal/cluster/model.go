@@ -459,12 +459,16 @@ func (t *tx) usage() map[string]*usage {
 		if u == nil {
 			return
 		}
+		// What it is to be may ask for more than what it is, or for less; until it is
+		// updated it takes the larger of both.
+		var r api.Resources
 		if s := t.m.shares[i.App+"."+i.Service]; s != nil {
-			r := s.Spec.Resources
-			u.used.CPU += r.CPU
-			u.used.Memory += r.Memory
-			u.used.Disk += r.Disk
+			r = s.Spec.Resources
 		}
+		if o := t.ordered(worker + "." + i.ID); o != nil && o.Spec != nil {
+			r.CPU, r.Memory, r.Disk = max(r.CPU, o.Spec.Resources.CPU), max(r.Memory, o.Spec.Resources.Memory), max(r.Disk, o.Spec.Resources.Disk)
+		}
+		u.used = place.Add(u.used, r)
 		u.same[i.App+"."+i.Service]++
 		u.n++
 	}

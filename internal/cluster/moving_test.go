@@ -447,7 +447,9 @@ func TestDrainsInAnyTroubleEndWell(t *testing.T) {
 				keep := []string{"original", "replacement", "newest"}[rng.IntN(3)]
 				rev := fmt.Sprint(rng.IntN(3))
 				services[svc] = rng.IntN(4)
+				need := []api.CPU{100, 100, 250}[rng.IntN(3)]
 				s.share(svc, services[svc], func(v *api.Service) {
+					v.Resources.CPU = need
 					v.ReplaceAfter, v.OnReturn, v.Env = &after, keep, map[string]string{"R": rev}
 				})
 			case 12:

@@ -294,7 +294,9 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				keep := []string{"original", "replacement", "newest"}[rng.IntN(3)]
 				rev := fmt.Sprint(rng.IntN(2))
 				labels := []map[string]string{nil, ssd}[rng.IntN(2)]
+				need := []api.CPU{100, 100, 220}[rng.IntN(3)]
 				s.share(svc, services[svc], func(v *api.Service) {
+					v.Resources.CPU = need
 					v.ReplaceAfter, v.OnReturn, v.Env, v.Affinity.Labels = &after, keep, map[string]string{"R": rev}, labels
 				})
 			case 5:

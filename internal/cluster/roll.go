@@ -2,9 +2,12 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -69,6 +72,7 @@ func (t *tx) roll(now time.Time) {
 		s := t.m.shares[key]
 		var behind *wire.Instance
 		var moves string // why behind may not stay where it is
+		var another bool // behind is to be of another program
 		calm := true
 		for _, o := range ordinals(s) {
 			i := t.inst(instanceID(s.App, s.Service, o))
@@ -95,6 +99,9 @@ func (t *tx) roll(now time.Time) {
 			if i.Revision != s.Revision || update {
 				misfit = t.misfit(i, s)
 			}
+			if misfit == "" && update && i.State == wire.WorkerScheduled {
+				misfit = t.crowded(i, s)
+			}
 			switch {
 			case !update && misfit == "" && i.Restarted >= restartOf(s, o).N:
 				t.put(next) // with its new terms, if there are any
@@ -112,11 +119,19 @@ func (t *tx) roll(now time.Time) {
 			case i.Unreachable: // nobody is there to do it
 				calm = false
 			case behind == nil || (behind.Ready && !i.Ready):
-				behind, moves = i, misfit // one that does not answer first: nobody misses it
+				behind, moves, another = i, misfit, update // one that does not answer first: nobody misses it
 			}
 		}
 		if behind == nil || (!calm && behind.Ready) {
 			continue
+		}
+		if moves == "" && another {
+			if moves = t.crowded(behind, s); moves != "" {
+				if d := t.whereTo(behind, s); d.Chosen == "" {
+					t.keep(*behind, s, moves, d)
+					continue
+				}
+			}
 		}
 		if moves != "" {
 			t.move(*behind, s, moves, now)
@@ -128,6 +143,45 @@ func (t *tx) roll(now time.Time) {
 		}
 		t.start(t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), why), s)
 	}
+}
+
+// crowded says why a worker has no room for what an instance of it is to be, ""
+// if it has. The others there count as they were ordered, not yet as they are to
+// be.
+func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
+	w, use := t.m.workers[i.Worker], t.used()[i.Worker]
+	if w == nil || use == nil {
+		return ""
+	}
+	// Most often there is room for all as they are to be, this one among them.
+	if ok, _ := place.Fits(w.Info.Capacity, use.used); ok {
+		return ""
+	}
+	var others api.Resources
+	count := func(key string, o *wire.Order) {
+		if worker, id, _ := strings.Cut(key, "."); worker == i.Worker && id != i.ID && o != nil && o.Spec != nil {
+			others = place.Add(others, o.Spec.Resources)
+		}
+	}
+	for key, o := range t.m.orders {
+		if _, changed := t.orders[key]; !changed {
+			count(key, o)
+		}
+	}
+	for key, o := range t.orders {
+		count(key, o)
+	}
+	if ok, lacking := place.Fits(place.Sub(w.Info.Capacity, others), s.Spec.Resources); !ok {
+		return "is full: " + lacking
+	}
+	return ""
+}
+
+// keep lets an instance go on as it is that cannot be updated, since no worker has
+// room for what it is to be.
+func (t *tx) keep(i wire.Instance, s *wire.Share, full string, d place.Decision) {
+	i.Reason = fmt.Sprintf("it goes on as it is: its worker %s ; revision %d fits nowhere else: %s", full, s.Revision, d.Reason)
+	t.put(i)
 }
 
 // otherProgram: an application that was deleted and applied anew begins again

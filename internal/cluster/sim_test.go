@@ -259,18 +259,21 @@ func (s *sim) check() {
 	orders := map[string]int{}
 	for key, o := range s.m.orders {
 		name := strings.TrimSuffix(key, "."+o.ID)
+		orders[o.ID]++
 		u := used[name]
+		if i := s.m.insts[o.ID]; i != nil && i.State == wire.Failed && i.Worker == name {
+			continue // it does not run, and is looking for another place
+		}
 		u.CPU += o.Spec.Resources.CPU
 		u.Memory += o.Spec.Resources.Memory
 		used[name] = u
-		orders[o.ID]++
 		if i := s.m.insts[o.ID]; i == nil {
 			s.t.Fatalf("order %s without an instance", key)
 		}
 	}
 	for name, u := range used {
 		if c := s.m.workers[name].Info.Capacity; u.CPU > c.CPU || u.Memory > c.Memory {
-			s.t.Fatalf("worker %s is overcommitted: %+v of %+v", name, u, c)
+			s.t.Fatalf("worker %s is overcommitted: %+v of %+v\n%s", name, u, c, s.dump())
 		}
 	}
 	for id, i := range s.m.insts {

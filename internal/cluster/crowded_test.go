@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func cpu(n int64) func(*api.Service) {
+	return func(v *api.Service) { v.Resources.CPU = api.CPU(n) }
+}
+
+// full gives each worker of a sim room for so much cpu.
+func (s *sim) full(n int64) {
+	for name, w := range s.m.workers {
+		w.Info.Capacity.CPU = api.CPU(n)
+		s.store(keyWorker+name, w.workerRecord)
+	}
+	s.ticks(3, time.Second)
+}
+
+// What asks for more than any worker has goes on as it was, all of it.
+func TestAnUpdateWithoutRoomEndsNothing(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.full(1000)
+	s.share("web", 3, cpu(300))
+	s.ticks(3, time.Second)
+	was := s.starts()
+	s.share("web", 3, cpu(5000))
+	for range 20 {
+		s.tick(time.Second)
+		if ready, _ := s.endpoints("web"); ready != 3 {
+			t.Fatalf("%d of 3 answer\n%s", ready, s.dump())
+		}
+	}
+	if s.starts() != was {
+		t.Errorf("%d starts, before it were %d\n%s", s.starts(), was, s.dump())
+	}
+	said := 0
+	for _, i := range s.m.insts {
+		if i.Revision == s.m.shares["app.web"].Revision {
+			t.Errorf("%s is said to be of the new revision", i.ID)
+		}
+		if strings.Contains(i.Reason, "needs 5 cpu") {
+			said++
+		}
+	}
+	if said == 0 {
+		t.Errorf("nobody is told why\n%s", s.dump())
+	}
+	// It holds no matter how often it is looked at, and nothing is written for it.
+	if tx := s.m.step(s.now); len(tx.insts) != 0 || len(tx.orders) != 0 {
+		t.Errorf("a step that has nothing to do writes %v, %v", tx.insts, tx.orders)
+	}
+	// With room it is made up for.
+	s.full(16000)
+	s.ticks(12, time.Second)
+	for _, i := range s.m.insts {
+		if i.Revision != s.m.shares["app.web"].Revision || !i.Ready || i.Reason != "" {
+			t.Errorf("%s: revision %d ready %v, %s", i.ID, i.Revision, i.Ready, i.Reason)
+		}
+	}
+}
+
+// What grows moves where its worker is too small for all of it, and nothing is ever
+// given more than there is.
+func TestAnUpdateMovesWhatItsWorkerHasNoRoomFor(t *testing.T) {
+	s := newSim(t, "w1", "w2", "w3")
+	s.full(1000)
+	s.share("web", 4, cpu(250))
+	s.ticks(3, time.Second)
+	s.share("web", 4, cpu(450))
+	for range 30 {
+		s.tick(time.Second)
+		if ready, _ := s.endpoints("web"); ready < 3 {
+			t.Fatalf("%d of 4 answer\n%s", ready, s.dump())
+		}
+		sum := map[string]int64{}
+		for key, o := range s.m.orders {
+			sum[strings.TrimSuffix(key, "."+o.ID)] += int64(o.Spec.Resources.CPU)
+		}
+		for w, n := range sum {
+			if n > 1000 {
+				t.Fatalf("%s is given %dm\n%s", w, n, s.dump())
+			}
+		}
+	}
+	for _, i := range s.m.insts {
+		if i.Revision != s.m.shares["app.web"].Revision || i.State != wire.Running || !i.Ready {
+			t.Errorf("%s: revision %d, %s\n%s", i.ID, i.Revision, i.State, s.dump())
+		}
+	}
+}
