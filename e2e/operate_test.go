@@ -14,6 +14,7 @@ const operatedHost = "operated.test"
 // TestOperating does to a running application what its people do, while requests
 // come in at gateways of two clusters.
 func TestOperating(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 2, "edge")
 	w.addCluster("fog").answers()
 	w.addWorker("fog", "fog-1")

@@ -36,6 +36,7 @@ services:
 // TestTheSiteWithoutTheRoot does at a site, under traffic and with the root
 // killed, what people do; then the root comes back.
 func TestTheSiteWithoutTheRoot(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 2, "edge")
 	site := w.cluster["edge"]
 	w.root.apply(shopOf(2, "1"))

@@ -35,6 +35,7 @@ services:
 // TestRootRestoredFromBackup gives the root an older copy of its data while the
 // cluster knows newer things.
 func TestRootRestoredFromBackup(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.root.apply(plain("keep", "old", 1, 100))
 	w.root.apply(plain("gone", "old", 1, 100))
@@ -103,6 +104,7 @@ func tighten(t *testing.T, dir string) {
 
 // TestCapacity asks for more than there is, and then adds a worker.
 func TestCapacity(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.run("never fits", func(t *testing.T) {
 		r := verge(t, w.root.contextFile(), "apply", "--timeout", "3s", w.file("app-", plain("giant", "1", 1, 6000)))
