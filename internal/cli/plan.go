@@ -165,7 +165,7 @@ func (a *app) printPlan(p wire.Plan, mode string, dryRun bool) error {
 	}
 	placed := "all would be placed"
 	if !p.Placed {
-		placed = fmt.Sprintf("%s would not be placed", instancesOf(p.Waits))
+		placed = instancesOf(p.Waits) + " would wait"
 	}
 	restarts := count(p.Restarts, "restart")
 	if p.Moves > 0 {

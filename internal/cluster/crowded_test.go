@@ -94,3 +94,18 @@ func TestAnUpdateMovesWhatItsWorkerHasNoRoomFor(t *testing.T) {
 		}
 	}
 }
+
+// A plan tells beforehand.
+func TestAPlanSaysWhatHasNoRoom(t *testing.T) {
+	s := newSite(t)
+	s.give(web(2, "a"), 2)
+	p := s.ask(append(web(2, "a"), "\n    resources: {cpu: 100}\n"...), 2)
+	if len(p.Instances) != 2 {
+		t.Fatalf("%+v", p.Instances)
+	}
+	for _, i := range p.Instances {
+		if i.Action != wire.PlanWait || i.State != wire.Running || i.From != i.To || i.Why == "" {
+			t.Errorf("%+v", i)
+		}
+	}
+}

@@ -152,6 +152,7 @@ func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, w
 		case a.Incarnation == b.Incarnation:
 			p.To = p.From
 			if s := m.shares[b.App+"."+b.Service]; s != nil && b.State == wire.Running && b.Revision != s.Revision {
+				p.Action = wire.PlanWait
 				p.Why = cmp.Or(p.Why, "it is brought to the new revision when its worker is heard of, and the others of its service are ready")
 			}
 		case a.Worker == b.Worker:

@@ -205,7 +205,7 @@ func TestAPlanWithAWorkerAway(t *testing.T) {
 		if s.c.m.insts[i.ID].Worker != away {
 			continue
 		}
-		if i.Action != wire.PlanKeep || i.Why == "" {
+		if i.Action != wire.PlanWait || i.Why == "" {
 			t.Errorf("%+v", i)
 		}
 	}

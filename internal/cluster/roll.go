@@ -126,11 +126,8 @@ func (t *tx) roll(now time.Time) {
 			continue
 		}
 		if moves == "" && another {
-			if moves = t.crowded(behind, s); moves != "" {
-				if d := t.whereTo(behind, s); d.Chosen == "" {
-					t.keep(*behind, s, moves, d)
-					continue
-				}
+			if moves = t.crowded(behind, s); moves != "" && t.kept(*behind, s, moves) {
+				continue
 			}
 		}
 		if moves != "" {
@@ -177,11 +174,20 @@ func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
 	return ""
 }
 
-// keep lets an instance go on as it is that cannot be updated, since no worker has
-// room for what it is to be.
-func (t *tx) keep(i wire.Instance, s *wire.Share, full string, d place.Decision) {
-	i.Reason = fmt.Sprintf("it goes on as it is: its worker %s ; revision %d fits nowhere else: %s", full, s.Revision, d.Reason)
+// kept lets an instance go on as it is for which no worker has room as it is to be.
+// False if there is one.
+func (t *tx) kept(i wire.Instance, s *wire.Share, full string) bool {
+	why := "its volume is there"
+	if i.Pinned == "" {
+		d := t.schedule(&i, s, nil)
+		if d.Chosen != "" {
+			return false
+		}
+		why = d.Reason
+	}
+	i.Reason = fmt.Sprintf("it goes on as it is, for want of room for revision %d: its worker %s; %s", s.Revision, full, why)
 	t.put(i)
+	return true
 }
 
 // otherProgram: an application that was deleted and applied anew begins again

@@ -38,7 +38,7 @@ const (
 	PlanRestart = "restart" // started again where it is
 	PlanMove    = "move"    // started again on another worker
 	PlanStop    = "stop"    // ended
-	PlanWait    = "wait"    // nobody can take it
+	PlanWait    = "wait"    // nobody can take it, or it runs on as it was meanwhile
 )
 
 // Plan is what an apply would do. What is started is taken to become ready.
@@ -58,7 +58,7 @@ type Plan struct {
 	Restarts int `json:"restarts"`
 	Moves    int `json:"moves"`
 	Stops    int `json:"stops"`
-	// Waits counts those that nobody can take; Placed: there are none.
+	// Waits counts those that nobody can take as they are to be; Placed: there are none.
 	Waits  int  `json:"waits"`
 	Placed bool `json:"placed"`
 }
