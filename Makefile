@@ -6,6 +6,7 @@ SHELL := /bin/bash
 VERSION = $(shell tools/version)
 GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-edge/verge/internal/obs.version=$(VERSION)"
 LINTER  = bin/golangci-lint
+PROMCHECK = bin/promcheck
 
 .PHONY: help build demo test fmt vet lint unit fuzz chaos bench footprint clean
 
@@ -34,8 +35,9 @@ fmt: # every file is as gofmt writes it
 vet:
 	go vet ./...
 
-lint: $(LINTER) ## what golangci-lint has to say
+lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus about deploy/monitoring
 	$(LINTER) run
+	$(PROMCHECK) deploy/monitoring/alerts.yaml deploy/monitoring/grafana-dashboard.json
 
 # Unit, house rules and end to end. The race detector needs gcc, the end-to-end
 # tests run the guestbook with redis-server. What is missing and cannot be
@@ -73,6 +75,13 @@ footprint: build ## what an idle root, cluster and worker cost
 
 clean: ## remove what was built
 	rm -rf bin
+
+# The parser of Prometheus, in a module of its own.
+$(PROMCHECK): tools/promcheck/main.go tools/promcheck/go.mod tools/promcheck/go.sum
+	@mkdir -p bin
+	@echo "building promcheck, this takes a minute the first time"
+	CGO_ENABLED=0 go build -C tools/promcheck -trimpath -ldflags "-s -w" -o ../../$@ .
+	@touch $@
 
 # The linter is built from its sources, once, at the version that its own module
 # pins. Cold that takes some minutes.
