@@ -265,11 +265,12 @@ func (r *Root) Addr() string { return r.apiAddrs()[0] }
 // Link is where clusters connect, most likely address first.
 func (r *Root) Link() []string { return r.linkAddrs() }
 
-// Ready workers that the clusters have reported, by cluster.
+// Ready workers that the clusters have reported, by cluster, where they can run
+// something: one that has just joined is heard of before its engine is.
 func (r *Root) Ready() map[string]int {
 	out := map[string]int{}
 	for _, c := range r.clusters() {
-		if c.Connected && c.Aggregate != nil {
+		if c.Connected && c.Aggregate != nil && len(c.Aggregate.Runtimes) > 0 {
 			out[c.Name] = c.Aggregate.Workers
 		}
 	}

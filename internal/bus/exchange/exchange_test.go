@@ -34,6 +34,7 @@ type pair struct {
 	fulls    int
 	statuses []string
 	left     bool
+	refuse   string // why reports are refused, "" if they are not
 	stop     func()
 	end      func() // ends the lower side
 }
@@ -140,6 +141,9 @@ func (p *pair) startUpper(store *bus.MemStore) {
 			defer p.mu.Unlock()
 			p.reports++
 			p.left = r.Leaving
+			if p.refuse != "" {
+				return wire.ReportReply{V: wire.Version, Refused: p.refuse}
+			}
 			if r.Status != nil {
 				p.statuses = append(p.statuses, string(r.Status))
 			}
@@ -342,6 +346,30 @@ func TestWhatCouldNotBeStoredIsFetchedAgain(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		equal(t, "desired afterwards", p.desired.get(), map[string]string{"order.a": "1"})
+	})
+}
+
+// What was said of itself in a report that was refused is said again: the upper one
+// could not take it over.
+func TestWhatWasRefusedIsSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		time.Sleep(15 * time.Second)
+		p.mu.Lock()
+		before := len(p.statuses)
+		p.refuse = "the disk is full"
+		p.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		p.mu.Lock()
+		p.refuse = ""
+		p.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if n := len(p.statuses) - before; n != 1 {
+			t.Errorf("said %d times after it was refused, want once", n)
+		}
 	})
 }
 

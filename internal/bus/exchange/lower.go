@@ -196,6 +196,7 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if reply.Refused != "" {
+		r.needStatus = true // it was heard, and not taken over
 		return false, fmt.Errorf("report refused: %s", reply.Refused)
 	}
 	before := r.acked
