@@ -216,7 +216,8 @@ func (t *terminal) shown() string {
 	return t.text.String()
 }
 
-// start runs a block in a terminal of its own and waits until it says "ready".
+// start runs a block in a terminal of its own and waits until it says that it
+// is ready.
 func (r *reader) start(name string, b shellBlock) {
 	r.t.Helper()
 	// Ended by interrupt alone: a Verge that is killed leaves its instances behind.
@@ -233,7 +234,12 @@ func (r *reader) start(name string, b shellBlock) {
 	}()
 	r.terminals[name] = term // so that it is ended, whatever happens here
 	deadline := time.After(time.Minute)
-	for !strings.Contains(term.shown(), "ready") {
+	// Of verge dev the README says what to wait for; its workers are ready before.
+	word := "ready"
+	if strings.Contains(b.text, "verge dev") {
+		word = "ready in "
+	}
+	for !strings.Contains(term.shown(), word) {
 		select {
 		case <-term.done:
 			r.t.Fatalf("README.md:%d: it ended:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
