@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -27,6 +28,16 @@ type Mark struct {
 	Made time.Time `json:"made"`
 	// Asked are those below that have been asked, and said, what they hold.
 	Asked map[string]time.Time `json:"asked,omitempty"`
+}
+
+// Heard is a copy of m that says that somebody has said what it holds.
+func (m *Mark) Heard(name string, at time.Time) *Mark {
+	next := *m
+	if next.Asked = maps.Clone(m.Asked); next.Asked == nil {
+		next.Asked = map[string]time.Time{}
+	}
+	next.Asked[name] = at.Round(0)
+	return &next
 }
 
 // Restore makes the data directory dir of an archive: as a whole or not at all. dir

@@ -233,7 +233,7 @@ type tx struct {
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
 	tallies     map[string]*wire.Tally
-	// mark of a recovery as it is to be, nil as it is; unmark: it is over.
+	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
 	// nudge are the workers whose desired state changes; all of them if all.
@@ -274,15 +274,8 @@ func (t *tx) inst(id wire.InstanceID) *wire.Instance {
 // instances as this tx sees them, by id.
 func (t *tx) instances() []*wire.Instance {
 	out := make([]*wire.Instance, 0, len(t.m.insts))
-	for id, i := range t.m.insts {
-		if _, changed := t.insts[id]; !changed {
-			out = append(out, i)
-		}
-	}
-	for _, i := range t.insts {
-		if i != nil {
-			out = append(out, i)
-		}
+	for _, i := range records.Merged(t.m.insts, t.insts) {
+		out = append(out, i)
 	}
 	slices.SortFunc(out, func(a, b *wire.Instance) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
@@ -391,7 +384,7 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	}
 	if t.mark != nil || t.unmark {
 		// Last: a worker counts as heard when what it runs is stored.
-		op, err := t.markOp()
+		op, err := records.Op(backup.MarkKey, t.mark)
 		if err != nil {
 			return nil, err
 		}

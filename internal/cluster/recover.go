@@ -1,15 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
@@ -81,23 +80,7 @@ func (t *tx) recover(now time.Time) bool {
 
 // asked notes that somebody has been heard.
 func (t *tx) asked(name string, now time.Time) {
-	if t.mark == nil {
-		next := *t.m.recovery.mark
-		next.Asked = maps.Clone(next.Asked)
-		if next.Asked == nil {
-			next.Asked = map[string]time.Time{}
-		}
-		t.mark = &next
-	}
-	t.mark.Asked[name] = now.Round(0)
-}
-
-// markOp stores what the tx says of the recovery.
-func (t *tx) markOp() (bus.Op, error) {
-	if t.unmark {
-		return bus.Del(backup.MarkKey), nil
-	}
-	return records.Op(backup.MarkKey, t.mark)
+	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, now)
 }
 
 // adopt makes an instance that runs on a worker known where it is wanted and the
@@ -216,7 +199,7 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	default:
 		return wire.Problemf(404, "no-such-worker", "verge recovery", "there is no such worker", "%.63s is not in cluster %s", name, c.name)
 	}
-	op, err := t.markOp()
+	op, err := records.Op(backup.MarkKey, t.mark)
 	if err != nil {
 		return err
 	}

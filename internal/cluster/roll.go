@@ -155,18 +155,10 @@ func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
 		return ""
 	}
 	var others api.Resources
-	count := func(key string, o *wire.Order) {
-		if worker, id, _ := strings.Cut(key, "."); worker == i.Worker && id != i.ID && o != nil && o.Spec != nil {
+	for key, o := range records.Merged(t.m.orders, t.orders) {
+		if o.ID != i.ID && o.Spec != nil && strings.HasPrefix(key, i.Worker+".") {
 			others = place.Add(others, o.Spec.Resources)
 		}
-	}
-	for key, o := range t.m.orders {
-		if _, changed := t.orders[key]; !changed {
-			count(key, o)
-		}
-	}
-	for key, o := range t.orders {
-		count(key, o)
 	}
 	if ok, lacking := place.Fits(place.Sub(w.Info.Capacity, others), s.Spec.Resources); !ok {
 		return "is full: " + lacking

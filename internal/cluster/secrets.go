@@ -71,9 +71,9 @@ func bare(s *wire.SealedSecret) *wire.SealedSecret {
 // values, see core.close.
 func (t *tx) secrets() {
 	want := map[string]bool{}
-	each := func(key string, o *wire.Order) {
-		if o == nil || o.Spec == nil || o.Stop {
-			return
+	for key, o := range records.Merged(t.m.orders, t.orders) {
+		if o.Spec == nil || o.Stop {
+			continue
 		}
 		worker := key[:len(key)-len(o.ID)-1]
 		for _, name := range o.Spec.Secrets() {
@@ -81,14 +81,6 @@ func (t *tx) secrets() {
 			want[worker+"."+id] = true
 			t.give(worker, id)
 		}
-	}
-	for key, o := range t.m.orders {
-		if _, changed := t.orders[key]; !changed {
-			each(key, o)
-		}
-	}
-	for key, o := range t.orders {
-		each(key, o)
 	}
 	for key := range t.m.vault.sealed {
 		if !want[key] {

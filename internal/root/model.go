@@ -167,7 +167,7 @@ type tx struct {
 	// revoked is what all clusters are told about keys.
 	revoked map[string]*wire.Revocation
 	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
-	// mark of a recovery as it is to be, nil as it is; unmark: it is over.
+	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
 	gone   *wire.Tally // what is counted of applications that are gone; nil: as it is
@@ -222,13 +222,8 @@ func (t *tx) remove(id wire.InstanceID) {
 // application, service and ordinal. The cost is that of looking at all.
 func (t *tx) instances(app string) []*wire.Instance {
 	var out []*wire.Instance
-	for id, i := range t.m.insts {
-		if _, changed := t.insts[id]; !changed && (app == "" || i.App == app) {
-			out = append(out, i)
-		}
-	}
-	for _, i := range t.insts {
-		if i != nil && (app == "" || i.App == app) {
+	for _, i := range records.Merged(t.m.insts, t.insts) {
+		if app == "" || i.App == app {
 			out = append(out, i)
 		}
 	}
@@ -311,7 +306,7 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	}
 	if t.mark != nil || t.unmark {
 		// Last: a cluster counts as asked when all that it said is stored.
-		op, err := t.markOp()
+		op, err := records.Op(backup.MarkKey, t.mark)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/wire"
@@ -78,23 +78,7 @@ func (t *tx) recover(now time.Time) {
 
 // asked notes that a cluster need not be asked any more.
 func (t *tx) asked(name string, now time.Time) {
-	if t.mark == nil {
-		next := *t.m.recovery.mark
-		next.Asked = maps.Clone(next.Asked)
-		if next.Asked == nil {
-			next.Asked = map[string]time.Time{}
-		}
-		t.mark = &next
-	}
-	t.mark.Asked[name] = now.Round(0)
-}
-
-// markOp stores what the tx says of the recovery.
-func (t *tx) markOp() (bus.Op, error) {
-	if t.unmark {
-		return bus.Del(backup.MarkKey), nil
-	}
-	return records.Op(backup.MarkKey, t.mark)
+	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, now)
 }
 
 // app as this tx sees it; nil if there is none.

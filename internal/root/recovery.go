@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -133,7 +135,7 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	} else {
 		t.asked(name, now)
 	}
-	op, err := t.markOp()
+	op, err := records.Op(backup.MarkKey, t.mark)
 	if err != nil {
 		return err
 	}

@@ -75,9 +75,9 @@ func (v *vault) readable(s *wire.Secret) bool { return s != nil && s.Key == v.ke
 // without their values, see core.close.
 func (t *tx) secrets() {
 	want := map[string]bool{}
-	each := func(key string, s *wire.Share) {
-		if s == nil || s.Spec == nil {
-			return
+	for key, s := range records.Merged(t.m.shares, t.shares) {
+		if s.Spec == nil {
+			continue
 		}
 		cluster, _, _ := strings.Cut(key, ".")
 		for _, name := range s.Spec.Secrets() {
@@ -85,14 +85,6 @@ func (t *tx) secrets() {
 			want[cluster+"."+id] = true
 			t.give(cluster, id)
 		}
-	}
-	for key, s := range t.m.shares {
-		if _, changed := t.shares[key]; !changed {
-			each(key, s)
-		}
-	}
-	for key, s := range t.shares {
-		each(key, s)
 	}
 	for key := range t.m.vault.sealed {
 		if !want[key] {

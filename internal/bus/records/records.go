@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -89,6 +90,22 @@ func Merge[T any](into, changes map[string]*T) {
 			delete(into, k)
 		} else {
 			into[k] = v
+		}
+	}
+}
+
+// Merged goes through what Merge would leave, in no order.
+func Merged[T any](stored, changes map[string]*T) iter.Seq2[string, *T] {
+	return func(yield func(string, *T) bool) {
+		for k, v := range stored {
+			if _, changed := changes[k]; !changed && !yield(k, v) {
+				return
+			}
+		}
+		for k, v := range changes {
+			if v != nil && !yield(k, v) {
+				return
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"maps"
 	"testing"
 	"time"
 )
@@ -52,5 +53,18 @@ func BenchmarkSame(b *testing.B) {
 		if !Same(x, y) {
 			b.Fatal("not the same")
 		}
+	}
+}
+
+func TestMergedIsWhatMergeLeaves(t *testing.T) {
+	a, b, c := newSample(), newSample(), newSample()
+	stored, changes := map[string]*sample{"kept": a, "changed": a, "gone": a}, map[string]*sample{"changed": b, "gone": nil, "new": c, "never": nil}
+	got := maps.Collect(Merged(stored, changes))
+	Merge(stored, changes)
+	if !maps.Equal(got, stored) || len(got) != 3 {
+		t.Errorf("got %v, want %v", got, stored)
+	}
+	for range Merged(stored, changes) {
+		break // which must not panic
 	}
 }
