@@ -207,8 +207,13 @@ func (e *execution) output(ctx context.Context) error {
 // is no use.
 func (e *execution) lost(ctx context.Context, err error) error {
 	now := e.a.opts.Now()
-	e.silent.CompareAndSwap(0, now.UnixNano())
-	since := now.Sub(time.Unix(0, e.silent.Load()))
+	var since time.Duration
+	if !e.silent.CompareAndSwap(0, now.UnixNano()) {
+		// The other direction may have found somebody meanwhile: 0 is no time.
+		if silent := e.silent.Load(); silent != 0 {
+			since = now.Sub(time.Unix(0, silent))
+		}
+	}
 	if !passing(err) || since > execPatience {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // program is a session's program: it upcases its input, says so on stderr, and
-// ends with its input, or at once without. lossy lets every other answer get
-// lost, after what it answers was done.
+// ends with its input, or at once without. lossy lets every other answer of a
+// kind get lost, after what it answers was done.
 type program struct {
 	lossy bool
 	exit  *wire.Exit
@@ -23,7 +23,7 @@ type program struct {
 
 	mu      sync.Mutex
 	asks    []wire.ExecAsk
-	n       int
+	n       map[string]int
 	key     string
 	out     []byte
 	taken   int64
@@ -36,8 +36,11 @@ type program struct {
 func (p *program) step(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
 	p.mu.Lock()
 	p.asks = append(p.asks, q)
-	p.n++
-	lose := p.lossy && p.n%2 == 1
+	if p.n == nil {
+		p.n = make(map[string]int)
+	}
+	p.n[q.Do]++
+	lose := p.lossy && p.n[q.Do]%2 == 1
 	a, wait, err := p.workLocked(q)
 	p.mu.Unlock()
 	if wait != nil {
