@@ -53,6 +53,9 @@ type EngineOrders struct {
 	Have   Rev     `json:"have,omitzero"`
 	Orders []Order `json:"orders,omitempty"`
 	Routes []Route `json:"routes,omitempty"`
+	// Network is the worker's place in the service network; nil where its cluster
+	// has given it none yet.
+	Network *Network `json:"network,omitempty"`
 	// Revoked are the keys of peers that do not count any more, as package pki
 	// names them (RevokedBy).
 	Revoked []string `json:"revoked,omitempty"`

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -171,6 +172,9 @@ type Order struct {
 	// until the worker has reported the end.
 	Stop bool         `json:"stop,omitempty"`
 	Spec *api.Service `json:"spec"`
+	// AppNumber is the application in addresses, 1 to 1<<24 - 1; 0 from a cluster
+	// that has no service network.
+	AppNumber uint32 `json:"app_number,omitempty"`
 	// Peers are the ports of all services of the application, by service name:
 	// what VERGE_<SERVICE>_ADDR and the loopback entries are made of. The engine
 	// fills them in from the routes, which it has of every service anyway.
@@ -200,10 +204,12 @@ type InstanceStatus struct {
 	Draining    bool       `json:"draining,omitempty"`
 	PID         int        `json:"pid,omitempty"`
 	// Ports given to the instance, by port name.
-	Ports    map[string]int `json:"ports,omitempty"`
-	Restarts int            `json:"restarts,omitempty"`
-	LastExit *Exit          `json:"last_exit,omitempty"`
-	Started  time.Time      `json:"started,omitzero"`
+	Ports map[string]int `json:"ports,omitempty"`
+	// Addrs of the instance in the service network, IPv6 first; none without it.
+	Addrs    []netip.Addr `json:"addrs,omitempty"`
+	Restarts int          `json:"restarts,omitempty"`
+	LastExit *Exit        `json:"last_exit,omitempty"`
+	Started  time.Time    `json:"started,omitzero"`
 	// Why explains Phase ("waiting 4s to restart", "command not found: x").
 	Why string `json:"why,omitempty"`
 }
@@ -217,6 +223,8 @@ type Route struct {
 	Namespace string `json:"namespace,omitempty"`
 	Service   string `json:"service"`
 	Policy    string `json:"policy"`
+	// AppNumber is the application in addresses, as in Order.
+	AppNumber uint32 `json:"app_number,omitempty"`
 	// Ports of the service, in the order of the descriptor.
 	Ports     []api.Port `json:"ports"`
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
@@ -233,6 +241,12 @@ type Endpoint struct {
 	// Address is the data address of the worker, host:port; empty where it has
 	// none that others can reach.
 	Address string `json:"address,omitempty"`
+	// Addrs of the instance in the service network, IPv6 first; none where its worker
+	// is not in it.
+	Addrs []netip.Addr `json:"addrs,omitempty"`
+	// Relay is the name of the Relay through which its worker is reached where
+	// Address is empty or does not answer; "" if there is none.
+	Relay string `json:"relay,omitempty"`
 	// Suspect: its worker is not heard of. It is used only where nothing better is.
 	Suspect bool `json:"suspect,omitempty"`
 }
@@ -261,7 +275,9 @@ type WorkerInfo struct {
 	Address string `json:"address,omitempty"`
 	// Gateway address for users; "" where the worker is no gateway.
 	Gateway string `json:"gateway,omitempty"`
-	Cgroup  string `json:"cgroup,omitempty"` // "v1", "v2", or why there is none
+	// Network is the worker's part in the service network; nil from older workers.
+	Network *NetworkInfo `json:"network,omitempty"`
+	Cgroup  string       `json:"cgroup,omitempty"` // "v1", "v2", or why there is none
 	// Boot identifies the start of the machine or engine, so that a return after
 	// a power cut can be told from a reconnect.
 	Engine string `json:"engine,omitempty"`
@@ -356,6 +372,10 @@ type Reported struct {
 	Address string `json:"address,omitempty"`
 	// Peer is the opaque name under which the worker proves itself there.
 	Peer string `json:"peer,omitempty"`
+	// Addrs of the instance in the service network, and the relay through which its
+	// worker can be reached.
+	Addrs []netip.Addr `json:"addrs,omitempty"`
+	Relay string       `json:"relay,omitempty"`
 	// Kept says that its worker is away and may still run it, and that nothing runs
 	// in its place.
 	Kept bool `json:"kept,omitempty"`

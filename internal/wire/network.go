@@ -1,0 +1,75 @@
+package wire
+
+import "net/netip"
+
+// Lease is a worker's place in the service network. Leases go down the tree: a
+// root has the prefix and the pool, gives blocks of numbers and of the pool to
+// clusters, and these give single ones to their workers. A worker keeps its lease
+// for good: the addresses of its instances are made of it.
+type Lease struct {
+	V       int    `json:"v"`
+	Cluster string `json:"cluster"`
+	Worker  string `json:"worker"`
+	// Prefix is the root's unique local /48. With Number it is the worker's /80:
+	// 48 bits of Prefix, 32 of worker, 24 of application, 24 of instance.
+	Prefix netip.Prefix `json:"prefix"`
+	// Number of the worker, unique below the root, 1 or more.
+	Number uint32 `json:"number"`
+	// IPv4 is the worker's /24; zero where the pool is used up: IPv6 is enough.
+	IPv4 netip.Prefix `json:"ipv4,omitzero"`
+	// Pool is where all IPv4 leases are from, Services where workers take the IPv4
+	// addresses of services from, each for itself.
+	Pool     netip.Prefix `json:"pool,omitzero"`
+	Services netip.Prefix `json:"services,omitzero"`
+}
+
+// SignedLease is a Lease that its cluster has signed, so that workers of other
+// clusters know whose addresses are whose.
+type SignedLease struct {
+	// Body is a Lease in JSON, Sig the signature of the cluster's authority over it,
+	// as package pki makes it.
+	Body []byte `json:"body"`
+	Sig  []byte `json:"sig"`
+}
+
+// Relay is a node that forwards packets between workers which cannot reach each
+// other. It cannot read them.
+type Relay struct {
+	// Name is unique below the root: the node's identity.
+	Name string `json:"name"`
+	// Key is its public WireGuard key, in base64.
+	Key string `json:"key"`
+	// Addresses at which it is reached, host:port over UDP, the best first.
+	Addresses []string `json:"addresses"`
+}
+
+// Network is what a worker is told about the service network, beside the routes.
+type Network struct {
+	V     int         `json:"v"`
+	Lease SignedLease `json:"lease"`
+	// Relays in the order in which they are to be tried.
+	Relays []Relay `json:"relays,omitempty"`
+}
+
+// NetworkInfo is what a worker says about its part in the service network.
+type NetworkInfo struct {
+	// Mode is NetworkOverlay or NetworkLoopback.
+	Mode string `json:"mode"`
+	// WireGuard is "kernel" or "user", by who encrypts; "" without overlay.
+	WireGuard string `json:"wireguard,omitempty"`
+	// Why says in words why Mode is not the better one.
+	Why string `json:"why,omitempty"`
+	// Relay is set where the worker is one.
+	Relay *Relay `json:"relay,omitempty"`
+}
+
+// Modes of a worker's network.
+const (
+	// NetworkAuto: overlay where the machine allows it, else loopback.
+	NetworkAuto = "auto"
+	// NetworkOverlay: each instance has a network namespace and addresses of its own.
+	NetworkOverlay = "overlay"
+	// NetworkLoopback: instances share the machine's network; services are reached
+	// by ports of the loopback address.
+	NetworkLoopback = "loopback"
+)
