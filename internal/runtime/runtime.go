@@ -26,6 +26,8 @@ type Spec struct {
 	CPULimit  int64
 	// MemoryLimit in bytes, 0 is none.
 	MemoryLimit int64
+	// NetNS is the path of the network namespace to run in, "" is the machine's.
+	NetNS string
 }
 
 // Handle is what a driver needs to find a task again. It is stored before Start
