@@ -86,7 +86,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.policy == nil || s.named != rt.Policy {
-		p, err := route.New(rt.Policy)
+		p, err := route.New(api.Policy{Name: rt.Policy}, s.seed)
 		if err != nil {
 			// A newer orchestrator knows more policies: traffic must still flow.
 			unknown(err)
@@ -119,6 +119,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		now[id] = e
 		list = append(list, route.Endpoint{
 			ID:      id,
+			Local:   e.local,
 			Ready:   e.local || e.Address != "",
 			Suspect: we.Suspect,
 			Ejected: e.health.Ejected(),
@@ -195,7 +196,9 @@ func (s *service) setHealth(e *endpoint, why string, next func(route.Health) rou
 	e.health = next(e.health)
 	e.why = why
 	if e.index >= 0 {
-		s.view.Endpoints[e.index].Ejected = e.health.Ejected()
+		v := s.view.Endpoints[e.index]
+		v.Ejected = e.health.Ejected()
+		s.view.Set(e.index, v)
 	}
 	return was
 }

@@ -6,8 +6,12 @@
 //
 //  1. An endpoint that is not ready is never chosen. Among the others the best
 //     class is used: healthy, then suspect, then ejected; a try that may fail is
-//     better than a refusal that is certain.
+//     better than a refusal that is certain. Only then does a policy choose.
 //  2. Round robin is exact: as long as two endpoints stay usable, they are chosen
 //     equally often but for one, whatever happens to the other endpoints.
 //  3. The order in which endpoints are listed has no influence.
+//  4. Weights are finite, not negative, and add up to 1, whatever was measured.
+//     Pick gives requests in these shares.
+//  5. A distance that is not known is never taken for a short one: it counts as the
+//     median of those that are known.
 package route

@@ -10,6 +10,7 @@ import (
 	// rapid: property tests that shrink a failure to its smallest case.
 	"pgregory.net/rapid"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
 )
 
@@ -264,12 +265,14 @@ func TestWeightsAreTheSharesOfPick(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for _, name := range []string{"", route.RoundRobinName} {
-		if _, err := route.New(name); err != nil {
+	for _, name := range []string{"", api.PolicyRoundRobin} {
+		if p, err := route.New(api.Policy{Name: name}, 1); err != nil {
 			t.Errorf("%q: %v", name, err)
+		} else if _, is := p.(*route.RoundRobin); !is {
+			t.Errorf("%q is %T", name, p)
 		}
 	}
-	if _, err := route.New("fastest"); err == nil {
+	if _, err := route.New(api.Policy{Name: "fastest"}, 1); err == nil {
 		t.Error("an unknown policy was accepted")
 	}
 }

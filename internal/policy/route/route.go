@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
 )
 
 // Endpoint is one replica of a service as a policy sees it.
@@ -18,14 +21,52 @@ type Endpoint struct {
 	Suspect bool
 	// Ejected: it failed and no probe has succeeded since (see Health).
 	Ejected bool
+	// Local: it is on the worker that asks.
+	Local bool
+	// RTT is the round trip to its worker, where Source says that it is known.
+	// What is not above zero is taken for not known.
+	RTT time.Duration
+	// Source says where RTT comes from.
+	Source Source
+	// Ordinal of the replica, for the policy instance.
+	Ordinal int
+	// Weight is the load that it can take next to the others, in any unit, for the
+	// policy weighted; what is not above zero and finite is taken for not known.
+	Weight float64
+}
+
+// Source says where a distance comes from.
+type Source uint8
+
+// Sources of a distance, the worst first.
+const (
+	Unknown   Source = iota // there is none
+	Estimated               // from coordinates: enough to say whom to measure
+	Measured                // by probes of the path
+)
+
+// String is the word that people are shown.
+func (s Source) String() string {
+	return [...]string{"unknown", "estimated", "measured"}[min(s, Measured)]
 }
 
 // View is what a router knows about the endpoints of one service. NewView makes
-// it; Ready, Suspect and Ejected may be changed in place, ID may not.
+// it; Set changes an endpoint of it.
 type View struct {
 	Endpoints []Endpoint
 	// places of the endpoints on the circle of a rotation, ascending.
 	places []uint64
+	// changes counts calls of Set.
+	changes uint64
+}
+
+// Set replaces endpoint i, whose ID and Ordinal must be the same as before.
+func (v *View) Set(i int, e Endpoint) {
+	if v.Endpoints[i] == e {
+		return
+	}
+	v.Endpoints[i] = e
+	v.changes++
 }
 
 // NewView puts endpoints into the order in which a router with this seed uses
@@ -111,19 +152,21 @@ type Policy interface {
 	Pick(v View, r Request) (int, bool)
 }
 
-// Names of policies as a descriptor writes them.
-const (
-	// RoundRobinName selects RoundRobin; it is also the default.
-	RoundRobinName = "round-robin"
-)
-
-// New returns the policy with the given name; "" is the default.
-func New(name string) (Policy, error) {
-	switch name {
-	case "", RoundRobinName:
+// New returns the policy that p describes. The seed makes routers differ; with the
+// same seed and the same calls the answers are the same.
+func New(p api.Policy, seed uint64) (Policy, error) {
+	p = p.Filled()
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("routing: %w", err)
+	}
+	if p.Name == api.PolicyRoundRobin {
 		return &RoundRobin{}, nil
 	}
-	return nil, fmt.Errorf("routing policy %q is not known here: use %q", name, RoundRobinName)
+	s := &spread{rule: ruleOf(p), next: mix(seed), even: p.Name != api.PolicyRandom}
+	if p.Name == api.PolicyInstance {
+		s.only = func(e *Endpoint) bool { return e.Ordinal == p.Ordinal }
+	}
+	return s, nil
 }
 
 // place of an ID on the circle of the router with this seed.
