@@ -173,6 +173,7 @@ func forbidden(f *file, room string, from layer, i imported) string {
 // common are parts of a room that its other parts share.
 var common = map[string]string{
 	"internal/runtime/logfile": "every driver writes the same rotated files",
+	"internal/runtime/cgroup":  "every driver limits by the same control groups",
 }
 
 // assembled are rooms whose outer package puts the parts together, instead of
@@ -260,9 +261,9 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 		"proxy in client":  {map[string]string{"internal/cli/a.go": src("cli", own("internal/proxy"))}, []string{"internal/cli/a.go:2 only internal/engine"}},
 		"inwards":          {map[string]string{"internal/bus/a.go": src("bus", own("internal/bus/exchange"))}, []string{"internal/bus/a.go:2 lies within"}},
 		"parts": {files: map[string]string{
-			"internal/runtime/process/a.go":        src("process", own("internal/runtime"), own("internal/runtime/process/cgroup"), own("internal/runtime/logfile")),
-			"internal/runtime/process/cgroup/a.go": src("cgroup", own("internal/runtime")),
-			"internal/cli/a.go":                    src("cli", own("internal/cli/table")),
+			"internal/runtime/process/a.go": src("process", own("internal/runtime"), own("internal/runtime/cgroup"), own("internal/runtime/logfile")),
+			"internal/runtime/cgroup/a.go":  src("cgroup", own("internal/runtime")),
+			"internal/cli/a.go":             src("cli", own("internal/cli/table")),
 		}},
 		"assembled":   {files: map[string]string{"internal/overlay/a.go": src("overlay", own("internal/overlay/addr"))}},
 		"parts of it": {map[string]string{"internal/overlay/link/a.go": src("link", own("internal/overlay/addr"))}, []string{"internal/overlay/link/a.go:2 sibling"}},

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/runtime/runtimetest"
 )
 

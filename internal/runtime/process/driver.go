@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
-	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
 	"github.com/verge-edge/verge/internal/wire"
 )
 

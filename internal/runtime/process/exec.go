@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
 )
 
 // umask of instances: what they make is readable by others, writable by none.

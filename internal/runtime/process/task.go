@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/process/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
