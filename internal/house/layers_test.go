@@ -173,6 +173,7 @@ func forbidden(f *file, room string, from layer, i imported) string {
 // common are parts of a room that its other parts share.
 var common = map[string]string{
 	"internal/runtime/logfile": "every driver writes the same rotated files",
+	"internal/overlay/wg":      "paths to peers are set at the device",
 	"internal/runtime/cgroup":  "every driver limits by the same control groups",
 }
 

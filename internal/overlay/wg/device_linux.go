@@ -1,0 +1,136 @@
+package wg
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	// Links, routes and queues over netlink, instead of calling ip and tc.
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// routeProtocol marks routes as ours, so that they are told from the host's.
+const routeProtocol = 168
+
+func (d *Device) open() error {
+	if d.opts.Mode != ModeUser {
+		eng, err := openKernel(d.opts)
+		if err == nil {
+			d.eng, d.mode = eng, ModeKernel
+			return d.adopt()
+		}
+		if d.opts.Mode == ModeKernel || !errors.Is(err, errNoKernel) {
+			return err
+		}
+		d.why = err.Error()
+	}
+	eng, err := openUser(d.opts)
+	if err != nil {
+		return err
+	}
+	d.eng, d.mode = eng, ModeUser
+	return d.adopt()
+}
+
+// adopt finds out what the device has already.
+func (d *Device) adopt() error {
+	link, err := netlink.LinkByName(d.opts.Name)
+	if err == nil {
+		d.index = link.Attrs().Index
+		err = netlink.LinkSetUp(link)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("set it up: %w", err), d.eng.close())
+	}
+	if k, ok := d.eng.(*kernel); ok {
+		if d.allowed, d.keep, err = k.known(); err != nil {
+			return errors.Join(err, d.eng.close())
+		}
+	}
+	return nil
+}
+
+// route makes the routes of after and removes those that only before had.
+func (d *Device) route(before, after []netip.Prefix) error {
+	var errs []error
+	for _, p := range before {
+		if slices.Contains(after, p) {
+			continue
+		}
+		if err := netlink.RouteDel(d.routeTo(p)); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("remove the route to %s: %w", p, err))
+		}
+	}
+	for _, p := range after {
+		if err := netlink.RouteReplace(d.routeTo(p)); err != nil {
+			errs = append(errs, fmt.Errorf("route %s to %s: %w", p, d.opts.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Device) routeTo(p netip.Prefix) *netlink.Route {
+	return &netlink.Route{
+		LinkIndex: d.index, Protocol: routeProtocol,
+		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
+	}
+}
+
+// Shape holds what leaves through the device below a rate in bits a second, so
+// that the queue is here and not in a modem, where control would wait in it too. 0
+// ends it.
+func (d *Device) Shape(rate uint64) error {
+	attrs := netlink.QdiscAttrs{LinkIndex: d.index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+	if rate == 0 {
+		err := netlink.QdiscDel(&netlink.Tbf{QdiscAttrs: attrs})
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("end the shaping of %s: %w", d.opts.Name, err)
+		}
+		return nil
+	}
+	bytes := rate / 8
+	// A tick's worth of packets, and at least two full ones that a segmentation
+	// offload put together; a queue of 50 ms.
+	burst := max(bytes/250, 2*math.MaxUint16)
+	q := &netlink.Tbf{
+		QdiscAttrs: attrs, Rate: bytes,
+		Buffer: netlink.Xmittime(bytes, uint32(min(burst, math.MaxUint32/2))),
+		Limit:  uint32(min(burst+bytes/20, math.MaxUint32/2)),
+	}
+	if err := netlink.QdiscReplace(q); err != nil {
+		return fmt.Errorf("shape %s to %d bit/s: %w", d.opts.Name, rate, err)
+	}
+	return nil
+}
+
+// Destroy closes the device and removes it, the kernel's too.
+func (d *Device) Destroy() error {
+	err := d.Close()
+	link, e := netlink.LinkByName(d.opts.Name)
+	switch {
+	case errors.As(e, new(netlink.LinkNotFoundError)):
+		return err
+	case e == nil && link.Type() == "wireguard":
+		e = netlink.LinkDel(link)
+	}
+	if e != nil {
+		err = errors.Join(err, fmt.Errorf("remove %s: %w", d.opts.Name, e))
+	}
+	return err
+}
+
+// notPossible says what a user can do where there is no TUN.
+func notPossible(err error) error {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: %w: the worker needs CAP_NET_ADMIN and /dev/net/tun", ErrUnsupported, err)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w: %w: load the module (modprobe tun), or give the container /dev/net/tun", ErrUnsupported, err)
+	}
+	return err
+}

@@ -1,0 +1,288 @@
+package wg_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/overlay/nstest"
+	"github.com/verge-edge/verge/internal/overlay/wg"
+	"github.com/vishvananda/netlink"
+)
+
+// end is one worker with a device on a host of its own.
+type end struct {
+	*nstest.Host
+	dev  *wg.Device
+	addr netip.Addr // in the network that the devices make
+	port uint16
+}
+
+func newEnd(t testing.TB, n int) *end {
+	t.Helper()
+	e := &end{Host: nstest.New(t), addr: netip.MustParseAddr(fmt.Sprintf("fd00::%d:0:0:1", n))}
+	key, err := wg.EnsureKey(filepath.Join(t.TempDir(), "wireguard.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.open(t, key)
+	return e
+}
+
+func (e *end) open(t testing.TB, key wg.Private) {
+	t.Helper()
+	var err error
+	e.Do(func() {
+		if e.dev, err = wg.Open(wg.Options{Key: key}); err == nil {
+			e.port, err = e.dev.Port()
+		}
+	})
+	if errors.Is(err, wg.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Do(func() { _ = e.dev.Destroy() }) })
+	e.Run("ip", "addr", "add", e.addr.String()+"/128", "dev", e.dev.Name())
+}
+
+// peer of e that reaches the other at an address.
+func (e *end) peer(t testing.TB, other *end, at string) {
+	t.Helper()
+	p := wg.Peer{Key: other.dev.Public(), Allowed: []netip.Prefix{netip.PrefixFrom(other.addr, 80).Masked()}}
+	if at != "" {
+		p.Endpoint = netip.AddrPortFrom(netip.MustParseAddr(at), other.port)
+	}
+	var err error
+	e.Do(func() { err = e.dev.Set(p) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pair(t testing.TB) (a, b *end) {
+	t.Helper()
+	nstest.Need(t)
+	a, b = newEnd(t, 1), newEnd(t, 2)
+	nstest.Link(a.Host, "e0", "192.0.2.1/24", b.Host, "e0", "192.0.2.2/24")
+	return a, b
+}
+
+// talk sends n bytes over TCP from a to b's address in the network.
+func talk(t testing.TB, a *end, b *end, n int64) {
+	t.Helper()
+	ln := b.Listen("tcp", netip.AddrPortFrom(b.addr, 0).String())
+	got := make(chan int64, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			got <- -1
+			return
+		}
+		m, _ := io.Copy(io.Discard, c)
+		got <- m
+	}()
+	var c net.Conn
+	var err error
+	a.Do(func() { c, err = net.DialTimeout("tcp", ln.Addr().String(), 20*time.Second) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(c, zero{}, n); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if m := <-got; m != n {
+		t.Fatalf("%d of %d bytes arrived", m, n)
+	}
+}
+
+type zero struct{}
+
+func (zero) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestDevicesCarryTraffic(t *testing.T) {
+	a, b := pair(t)
+	a.peer(t, b, "192.0.2.2")
+	b.peer(t, a, "") // learns the endpoint from the handshake
+	talk(t, a, b, 8<<20)
+	for _, e := range []struct{ me, other *end }{{a, b}, {b, a}} {
+		peers, err := e.me.dev.Peers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := peers[e.other.dev.Public()]
+		if s.Handshake.IsZero() || s.Rx == 0 || s.Tx == 0 || s.Endpoint.Port() != e.other.port {
+			t.Errorf("status of the peer: %+v", s)
+		}
+	}
+}
+
+func TestRoutesComeAndGoWithPeers(t *testing.T) {
+	a, b := pair(t)
+	a.peer(t, b, "192.0.2.2")
+	to := net.IP(b.addr.AsSlice())
+	out := func() int {
+		var routes []netlink.Route
+		a.Do(func() { routes, _ = netlink.RouteGet(to) })
+		if len(routes) == 0 {
+			return 0
+		}
+		return routes[0].LinkIndex
+	}
+	if got := out(); got != a.dev.Index() {
+		t.Fatalf("a peer's addresses leave through device %d, want %d", got, a.dev.Index())
+	}
+	var err error
+	a.Do(func() { err = errors.Join(a.dev.Remove(b.dev.Public()), a.dev.Remove(b.dev.Public())) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out(); got == a.dev.Index() {
+		t.Fatal("the route outlives the peer")
+	}
+	peers, err := a.dev.Peers()
+	if err != nil || len(peers) != 0 {
+		t.Fatalf("peers: %v, %v", peers, err)
+	}
+}
+
+func TestNudgeMakesASession(t *testing.T) {
+	a, b := pair(t)
+	a.peer(t, b, "192.0.2.2")
+	b.peer(t, a, "")
+	var err error
+	a.Do(func() { err = a.dev.Nudge(b.dev.Public()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		peers, err := a.dev.Peers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !peers[b.dev.Public()].Handshake.IsZero() {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("no handshake")
+		}
+	}
+}
+
+func TestShapedDeviceStillCarries(t *testing.T) {
+	a, b := pair(t)
+	a.peer(t, b, "192.0.2.2")
+	b.peer(t, a, "")
+	var err error
+	a.Do(func() { err = a.dev.Shape(200_000_000) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk(t, a, b, 4<<20)
+	a.Do(func() { err = errors.Join(a.dev.Shape(0), a.dev.Shape(0)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKeyIsMadeOnceAndKeptPrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "wireguard.key")
+	a, err := wg.EnsureKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := wg.EnsureKey(path)
+	if err != nil || a.Public() != b.Public() {
+		t.Fatalf("the key changed: %v", err)
+	}
+	fi, err := os.Stat(path)
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", fi.Mode(), err)
+	}
+	if got, err := wg.ParseKey(a.Public().String()); err != nil || got != a.Public() {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wg.EnsureKey(path); err == nil {
+		t.Fatal("a damaged key was replaced")
+	}
+}
+
+// BenchmarkPath is what the device itself costs: bytes over TCP through two of
+// them and a cable, beside the same through the cable alone.
+func BenchmarkPath(b *testing.B) {
+	x, y := pair(b)
+	x.peer(b, y, "192.0.2.2")
+	y.peer(b, x, "")
+	b.Run("overlay", func(b *testing.B) {
+		b.SetBytes(1 << 20)
+		talk(b, x, y, int64(b.N)<<20)
+	})
+	b.Run("cable", func(b *testing.B) {
+		x := &end{Host: x.Host}
+		y := &end{Host: y.Host, addr: netip.MustParseAddr("192.0.2.2")}
+		b.SetBytes(1 << 20)
+		talk(b, x, y, int64(b.N)<<20)
+	})
+}
+
+// BenchmarkMemory is what the two devices of a process add to it with 50 peers
+// each, at rest and after 256 MB through them; the reach is 45 MB for one.
+func BenchmarkMemory(b *testing.B) {
+	for range b.N {
+		before := resident(b)
+		x, y := pair(b)
+		for i := range 49 {
+			k, err := wg.EnsureKey(filepath.Join(b.TempDir(), fmt.Sprint(i)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, e := range []*end{x, y} {
+				p := wg.Peer{Key: k.Public(), Endpoint: netip.MustParseAddrPort("192.0.2.9:1"), Allowed: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("fd01::%d:0:0:0/80", i+1))}}
+				e.Do(func() { err = e.dev.Set(p) })
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		x.peer(b, y, "192.0.2.2")
+		y.peer(b, x, "")
+		rest := resident(b)
+		talk(b, x, y, 256<<20)
+		b.ReportMetric(float64(rest-before)/2/(1<<20), "MB-rest/device")
+		b.ReportMetric(float64(resident(b)-before)/2/(1<<20), "MB-after/device")
+	}
+}
+
+// resident memory of this process in bytes.
+func resident(b *testing.B) int64 {
+	data, err := os.ReadFile("/proc/self/smaps_rollup")
+	if err != nil {
+		b.Skip(err)
+	}
+	var kb int64
+	for line := range strings.Lines(string(data)) {
+		if v, ok := strings.CutPrefix(line, "Pss:"); ok {
+			if _, err := fmt.Sscanf(v, "%d", &kb); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return kb << 10
+}
