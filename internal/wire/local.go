@@ -44,6 +44,9 @@ type LocalChange struct {
 	// Replicas that are to run at the site, and what each of them needs.
 	Replicas int           `json:"replicas"`
 	Needs    api.Resources `json:"needs,omitzero"`
+	// AppNumber is what the site gave the application in addresses, 0 where the root
+	// did.
+	AppNumber uint32 `json:"app_number,omitempty"`
 }
 
 // Key is the service that the change is of: "<application>.<service>".

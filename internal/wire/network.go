@@ -43,6 +43,61 @@ type Relay struct {
 	Addresses []string `json:"addresses"`
 }
 
+// Block is a range of numbers that somebody was given: N of them from From on.
+type Block struct {
+	From uint32 `json:"from"`
+	N    uint32 `json:"n"`
+}
+
+// ClusterLease is what a root gives a cluster of the service network, for it to
+// give to its workers. A root adds to it and takes nothing back from it for as long
+// as the cluster is registered.
+type ClusterLease struct {
+	V       int    `json:"v"`
+	Cluster string `json:"cluster"`
+	// Key is the cluster's, as package pki names it (KeyHash): another cluster of
+	// the same name has nothing of it.
+	Key string `json:"key,omitempty"`
+	// Index of the cluster, 1 to MaxClusterIndex, or 0 where all are used up: the
+	// numbers of applications that begin at the site are made of it.
+	Index uint32 `json:"index,omitempty"`
+	// Prefix, Pool and Services are as in Lease.
+	Prefix   netip.Prefix `json:"prefix"`
+	Pool     netip.Prefix `json:"pool,omitzero"`
+	Services netip.Prefix `json:"services,omitzero"`
+	// Numbers of workers; Subnets are /24s of Pool, counted from its first.
+	Numbers []Block `json:"numbers,omitempty"`
+	Subnets []Block `json:"subnets,omitempty"`
+	// Relays beyond the cluster, in the order in which they are to be tried.
+	Relays []Relay `json:"relays,omitempty"`
+}
+
+// NetworkNeed is what a cluster needs of the service network in all: what its
+// workers have, what rests, and what workers wait for.
+type NetworkNeed struct {
+	Numbers int `json:"numbers"`
+	Subnets int `json:"subnets"`
+	// Relays that the cluster has.
+	Relays []Relay `json:"relays,omitempty"`
+}
+
+// Bounds of relays in one message.
+const (
+	// MaxClusterRelays is how many a cluster tells its root of.
+	MaxClusterRelays = 8
+	// MaxRelays is how many anybody is told of.
+	MaxRelays = 64
+)
+
+// Numbers of applications in addresses: those that a root gives are from 1 to
+// MaxRootApp; a site gives those that have the bit above it set, then 12 bits of
+// its cluster's index and 11 of its own.
+const (
+	MaxRootApp      = 1<<23 - 1
+	MaxClusterIndex = 1<<12 - 1
+	SiteApps        = 1 << 11
+)
+
 // Network is what a worker is told about the service network, beside the routes.
 type Network struct {
 	V     int         `json:"v"`

@@ -148,6 +148,8 @@ type Share struct {
 	// for single ordinals.
 	Restart   *Restart        `json:"restart,omitempty"`
 	RestartOf map[int]Restart `json:"restart_of,omitempty"`
+	// AppNumber is the application in addresses, as in Order.
+	AppNumber uint32 `json:"app_number,omitempty"`
 }
 
 // Span is a half-open range of ordinals [From, To).
@@ -335,6 +337,8 @@ type Aggregate struct {
 	Trust   string    `json:"trust,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
 	Behind  int       `json:"behind,omitempty"`
+	// Network is what the cluster needs of the service network; nil from older ones.
+	Network *NetworkNeed `json:"network,omitempty"`
 }
 
 // MaxLabels is how many labels an Aggregate counts.

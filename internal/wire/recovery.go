@@ -15,6 +15,8 @@ type Holdings struct {
 	// this answer.
 	Have   Rev     `json:"have,omitzero"`
 	Shares []Share `json:"shares,omitempty"`
+	// Lease is what the cluster has of the service network; on the first page.
+	Lease *ClusterLease `json:"lease,omitempty"`
 	// More: the next page follows the last share of this one.
 	More bool `json:"more,omitempty"`
 }

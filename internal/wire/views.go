@@ -60,6 +60,8 @@ type Application struct {
 	// Recovered is set where a restored root learnt of it from clusters, until it is
 	// applied again.
 	Recovered *Recovered `json:"recovered,omitempty"`
+	// Number is the application in addresses, as in Order; 0 until it was given one.
+	Number uint32 `json:"number,omitempty"`
 }
 
 // ApplyResult is the answer to an apply. It is given after the application is
