@@ -1,0 +1,177 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Network is one that the machine is in or has a route to.
+type Network struct {
+	Prefix netip.Prefix
+	// Device is "" for a route that has none.
+	Device string
+}
+
+// Networks of the machine, without those of this worker's devices, and without
+// default, multicast, link-local and loopback ones.
+func (l *Links) Networks() ([]Network, error) {
+	links, err := l.host.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	names := make(map[int]string, len(links))
+	for _, d := range links {
+		names[d.Attrs().Index] = d.Attrs().Name
+	}
+	var out []Network
+	add := func(p netip.Prefix, index int) {
+		a := p.Addr()
+		if p.Bits() == 0 || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() || strings.HasPrefix(names[index], l.Own("")) {
+			return
+		}
+		out = append(out, Network{p, names[index]})
+	}
+	addrs, err := l.host.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addrs {
+		if p, ok := prefix(a.IP, a.Mask); ok {
+			add(p, a.LinkIndex)
+		}
+	}
+	routes, err := l.host.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range routes {
+		if r.Dst == nil {
+			continue
+		}
+		if p, ok := prefix(r.Dst.IP, r.Dst.Mask); ok {
+			add(p, r.LinkIndex)
+		}
+	}
+	return out, nil
+}
+
+func prefix(ip, mask []byte) (netip.Prefix, bool) {
+	a, ok := netip.AddrFromSlice(ip)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	bits := 0
+	for _, b := range mask {
+		for ; b&0x80 != 0; b <<= 1 {
+			bits++
+		}
+	}
+	if a.Is4In6() && len(mask) == 16 {
+		bits -= 96
+	}
+	a = a.Unmap()
+	return netip.PrefixFrom(a, min(bits, a.BitLen())).Masked(), true
+}
+
+// Host gives a device of the worker (which is there) its addresses, and leads
+// networks to it: packets to service addresses for which there is no rule go there,
+// and those of the machine itself get the right source. What the device had
+// besides goes.
+func (l *Links) Host(device string, own []netip.Addr, networks []netip.Prefix) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dev, err := l.host.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("device %s: %w", device, err)
+	}
+	for _, set := range []struct{ path, value string }{
+		{"ipv6/conf/" + device + "/disable_ipv6", "0"},
+		{"ipv6/conf/" + device + "/accept_ra", "0"},
+		{"ipv6/conf/" + device + "/accept_dad", "0"},
+		{"ipv6/conf/" + device + "/addr_gen_mode", "1"},
+		// What user space writes back has the source of an instance. Not 0, which the
+		// setting for all devices may overrule: of the two the greater counts.
+		{"ipv4/conf/" + device + "/rp_filter", "2"},
+		{"ipv4/conf/" + device + "/forwarding", "1"},
+	} {
+		if err := sysctl(set.path, set.value); err != nil {
+			return err
+		}
+	}
+	if err := l.host.LinkSetUp(dev); err != nil {
+		return fmt.Errorf("switch %s on: %w", device, err)
+	}
+	had, err := l.host.AddrList(dev, netlink.FAMILY_ALL)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return fmt.Errorf("addresses of %s: %w", device, err)
+	}
+	wanted := make(map[netip.Addr]bool, len(own))
+	for _, a := range own {
+		wanted[a] = a.IsValid()
+	}
+	for i := range had {
+		if a, ok := netip.AddrFromSlice(had[i].IP); ok && !wanted[a.Unmap()] {
+			if err := l.host.AddrDel(dev, &had[i]); err != nil {
+				return fmt.Errorf("remove the former address %s: %w", a, err)
+			}
+		}
+	}
+	source := map[bool]netip.Addr{}
+	for _, a := range own {
+		if !a.IsValid() {
+			continue
+		}
+		flags := 0
+		if a.Is6() {
+			flags = unix.IFA_F_NODAD
+		}
+		if err := l.host.AddrReplace(dev, &netlink.Addr{IPNet: single(a), Flags: flags}); err != nil {
+			return fmt.Errorf("address %s: %w", a, err)
+		}
+		source[a.Is6()] = a
+	}
+	for _, p := range networks {
+		if !p.IsValid() {
+			continue
+		}
+		r := &netlink.Route{LinkIndex: dev.Attrs().Index, Dst: network(p), Scope: netlink.SCOPE_LINK, Src: source[p.Addr().Is6()].AsSlice()}
+		if err := l.host.RouteReplace(r); err != nil {
+			return fmt.Errorf("route to services, %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// Forward lets the machine forward packets. Where it learned its own addresses and
+// routes from router advertisements it goes on doing so, which a router else does
+// not.
+func Forward(ipv4 bool) error {
+	const all = "ipv6/conf/all/forwarding"
+	if now, err := os.ReadFile("/proc/sys/net/" + all); err == nil && strings.TrimSpace(string(now)) != "1" {
+		devices, err := os.ReadDir("/proc/sys/net/ipv6/conf")
+		if err != nil {
+			return fmt.Errorf("list devices: %w", err)
+		}
+		for _, d := range devices {
+			path := "ipv6/conf/" + d.Name() + "/accept_ra"
+			if now, err := os.ReadFile("/proc/sys/net/" + path); err == nil && strings.TrimSpace(string(now)) == "1" { //nolint:gosec // a path of the kernel's
+				if err := sysctl(path, "2"); err != nil {
+					return err
+				}
+			}
+		}
+		if err := sysctl(all, "1"); err != nil {
+			return err
+		}
+	}
+	if ipv4 {
+		return sysctl("ipv4/ip_forward", "1")
+	}
+	return nil
+}
