@@ -103,6 +103,13 @@ var reserved = map[string]string{
 	"github.com/spf13/cobra": "internal/cli",
 }
 
+// pure are modules of others that a decider may use although they are not of the
+// standard library, by folder and import path: functions without clock, I/O or
+// goroutine, each with its reason.
+var pure = map[string]map[string]string{
+	"internal/policy/coord": {"github.com/hashicorp/serf/coordinate": "the arithmetic of Vivaldi is somebody's who runs it on thousands of nodes"},
+}
+
 // within reports whether p is folder dir or lies in it.
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
@@ -215,7 +222,7 @@ func foreign(f *file, room string, from layer, i imported) string {
 			return fmt.Sprintf("only %s imports %s: use what it offers", owner, strings.TrimSuffix(prefix, "/"))
 		}
 	}
-	if from == deciders && !i.std() && (!f.isTest() || i.path != "pgregory.net/rapid") {
+	if from == deciders && !i.std() && (!f.isTest() || i.path != "pgregory.net/rapid") && pure[f.pkg()][i.path] == "" {
 		return fmt.Sprintf("deciders use the standard library alone: %s has to go", i.path)
 	}
 	return ""
@@ -254,6 +261,8 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 		"doers":            {map[string]string{"internal/obs/a.go": src("obs", own("internal/bus"))}, []string{"internal/obs/a.go:2 a doer like"}},
 		"deciders":         {map[string]string{"internal/policy/place/a.go": src("place", own("internal/policy/life"))}, []string{"internal/policy/place/a.go:2 do not use each other"}},
 		"tests of decider": {map[string]string{"internal/policy/place/a_test.go": src("place", own("internal/bus"))}, []string{"internal/policy/place/a_test.go:2 above"}},
+		"pure module":      {files: map[string]string{"internal/policy/coord/a.go": src("coord", "github.com/hashicorp/serf/coordinate")}},
+		"serf elsewhere":   {map[string]string{"internal/policy/place/a.go": src("place", "github.com/hashicorp/serf/coordinate")}, []string{"internal/policy/place/a.go:2 standard library"}},
 		"decider's module": {map[string]string{"internal/policy/place/a.go": src("place", "pgregory.net/rapid")}, []string{"internal/policy/place/a.go:2 standard library"}},
 		"program":          {map[string]string{"cmd/verge/main.go": src("main", own("internal/root"))}, []string{"cmd/verge/main.go:2 internal/daemon alone"}},
 		"nats":             {map[string]string{"internal/root/a.go": src("root", "github.com/nats-io/nats.go")}, []string{"internal/root/a.go:2 only internal/bus"}},
