@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,6 +54,9 @@ type RootFlags struct {
 	// ClusterDeadAfter is how long a cluster may be silent before its instances
 	// are replaced elsewhere; more than 0.
 	ClusterDeadAfter time.Duration
+	// NetworkPool and ServicePool of the service network; zero leaves what was chosen
+	// before, or the default.
+	NetworkPool, ServicePool netip.Prefix
 }
 
 // ClusterFlags of verge cluster.
@@ -255,6 +260,7 @@ func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobr
 
 func (a *app) rootRole() *role[RootFlags] {
 	f := &RootFlags{}
+	var pool, services string
 	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
@@ -262,7 +268,15 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address that clusters connect to")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
 	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
-	return newRole(a, cmd, f, &f.Process, "root", func() error {
+	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
+	fl.StringVar(&services, "service-pool", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
+	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
+		if f.NetworkPool, err = prefix("--network-pool", pool); err != nil {
+			return err
+		}
+		if f.ServicePool, err = prefix("--service-pool", services); err != nil {
+			return err
+		}
 		if f.ClusterDeadAfter <= 0 {
 			return errMustBe("--cluster-dead-after", f.ClusterDeadAfter, "more than 0")
 		}
@@ -272,6 +286,17 @@ func (a *app) rootRole() *role[RootFlags] {
 
 // maxInterval is the longest time between two reports (λ).
 const maxInterval = 10 * time.Second
+
+// prefix reads the value of a flag, zero where it is not set.
+func prefix(flag, value string) (p netip.Prefix, err error) {
+	if value == "" {
+		return p, nil
+	}
+	if p, err = netip.ParsePrefix(value); err != nil || !p.Addr().Is4() || p != p.Masked() {
+		return p, errMustBe(flag, strconv.Quote(value), "an IPv4 network as 10.128.0.0/9")
+	}
+	return p, nil
+}
 
 func (a *app) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}

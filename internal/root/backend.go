@@ -95,7 +95,7 @@ func (m *model) accept(who access.Who, spec *api.Application, source []byte, now
 	}
 	n := changes(old.Spec, spec)
 	res.Change, res.Revision, res.Changes = "updated", old.Revision+1, int(n) //nolint:gosec // no more than there are services
-	app.Revision, app.Created, app.Restarts = res.Revision, old.Created, old.Restarts
+	app.Revision, app.Created, app.Restarts, app.Number = res.Revision, old.Created, old.Restarts, old.Number
 	app.Changes = old.Changes + n
 	res.Warnings = append(res.Warnings, takeScaled(app, old)...)
 	return app, res, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -37,6 +38,7 @@ func check(rep *wire.Reported, key string) error {
 	rep.Reason = cut(rep.Reason, maxWords)
 	rep.Address, rep.Peer, rep.Worker = cut(rep.Address, maxName), cut(rep.Peer, maxName), cut(rep.Worker, maxName)
 	rep.Replaces, rep.Avoid, rep.Shadow, rep.Moving, rep.Leaving = "", nil, nil, nil, nil // of no concern to a root
+	rep.Relay, rep.Addrs = cut(rep.Relay, maxName), rep.Addrs[:min(len(rep.Addrs), lease.MaxAddrs)]
 	rep.Restarts, rep.Starts = max(0, rep.Restarts), max(0, rep.Starts)
 	if rep.LastExit != nil {
 		rep.LastExit.Signal = cut(rep.LastExit.Signal, maxName)

@@ -115,7 +115,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
-	next.alone, next.vault.key = c.m.alone, c.m.vault.key
+	next.alone, next.vault.key, next.net.relay = c.m.alone, c.m.vault.key, c.m.net.relay
 	for name, cl := range next.clusters {
 		if old := c.m.clusters[name]; old != nil {
 			old.clusterRecord = cl.clusterRecord
@@ -294,6 +294,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyRoute, As: "route."},
 		{Prefix: keyRevoked, As: "revoked."},
 		{Prefix: keySealed + name + ".", As: "secret."},
+		{Prefix: keyLease + name + ".", As: "lease."},
 	}}
 }
 
@@ -366,6 +367,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 			c.log.Warn("a cluster's aggregate cannot be read", "cluster", name, "error", err)
 		} else {
 			changed = true
+			checkNeed(agg.Network, name)
 			cl.agg = &agg
 		}
 	}

@@ -23,7 +23,7 @@ func (t *tx) delegate() {
 		if s == nil {
 			s = &wire.Share{
 				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Service: i.Service, Revision: app.Revision,
-				Spec: app.Spec.Services[i.Service],
+				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App),
 			}
 			want[key] = s
 		}
@@ -52,7 +52,7 @@ func (t *tx) delegate() {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.Min == s.Min && old.Max == s.Max && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
 		return true
 	}
 	if !records.Same(old, s) {
@@ -77,7 +77,7 @@ func (t *tx) route(now time.Time) {
 		}
 		for svc, s := range app.Spec.Services {
 			if len(s.Ports) > 0 {
-				want[name+"."+svc] = &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Policy: s.Policy, Ports: s.Ports}
+				want[name+"."+svc] = &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Policy: s.Policy, Ports: s.Ports, AppNumber: t.numberOf(name)}
 			}
 		}
 	}
@@ -105,14 +105,13 @@ func (t *tx) route(now time.Time) {
 			runs := rep.State == wire.Running && rep.Ready
 			// A lost placement that nobody replaced may run all the same, and so may
 			// what a dead cluster has: a try is better than a certain refusal.
-			lost := !runs && rep.Address != ""
+			lost := !runs && (rep.Address != "" || len(rep.Addrs) > 0)
 			if r == nil || rep.Draining || !runs && !lost || t.m.dead(c, now) && t.replaced(rep.ID) {
 				continue
 			}
-			r.Endpoints = append(r.Endpoints, wire.Endpoint{
-				Instance: rep.ID, Cluster: name, Worker: rep.Peer, Address: rep.Address,
-				Suspect: rep.Unreachable || c.suspect || lost,
-			})
+			e := t.endpoint(c, rep)
+			e.Suspect = rep.Unreachable || c.suspect || lost
+			r.Endpoints = append(r.Endpoints, e)
 		}
 	}
 	for key, r := range want {

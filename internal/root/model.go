@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -95,6 +96,7 @@ type model struct {
 	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
 	revoked    map[string]*wire.Revocation // what all clusters are told
 	vault      vault
+	net        network
 	buried     *wire.Tally // of applications that are gone; nil: of none
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
@@ -110,7 +112,7 @@ func newModel(deadAfter time.Duration) *model {
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
 		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
 		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter,
-		vault: newVault(""),
+		vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
 	}
 }
 
@@ -145,6 +147,11 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.Decode(e, m.gone, rest)
 	case keyRevoked:
 		return records.Decode(e, m.revoked, rest)
+	case keyNetwork:
+		m.net.rec = &lease.Network{}
+		return json.Unmarshal(e.Value, m.net.rec)
+	case keyLease:
+		return records.Decode(e, m.net.leases, strings.TrimSuffix(rest, leaseOf))
 	case keyCluster:
 		recs := map[string]*clusterRecord{}
 		if err := records.Decode(e, recs, rest); err != nil {
@@ -167,6 +174,8 @@ type tx struct {
 	// revoked is what all clusters are told about keys.
 	revoked map[string]*wire.Revocation
 	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
+	leases  map[string]*wire.ClusterLease // by cluster
+	net     *lease.Network                // nil: as it is
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
@@ -186,6 +195,7 @@ func (m *model) begin() *tx {
 		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
 		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{}, seals: map[string]*wire.SealedSecret{},
+		leases: map[string]*wire.ClusterLease{},
 	}
 }
 
@@ -268,6 +278,9 @@ func (m *model) byService() map[string][]wire.InstanceID {
 
 // encode turns the tx into groups of ops that belong together.
 func (t *tx) encode() (groups [][]bus.Op, err error) {
+	if err := t.encodeNetwork(&groups); err != nil {
+		return nil, err
+	}
 	for _, id := range records.SortedKeys(t.insts) {
 		var g []bus.Op
 		if err := records.Append(&g, keyInstance+id, t.insts[id]); err != nil {
@@ -294,8 +307,10 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	if err := records.AppendEach(&groups, keyRevoked, t.revoked); err != nil {
 		return nil, err
 	}
-	if err := records.AppendEach(&groups, keyApp, t.apps); err != nil {
-		return nil, err
+	for _, name := range records.SortedKeys(t.apps) {
+		if t.apps[name] == nil {
+			groups = append(groups, []bus.Op{bus.Del(keyApp + name)})
+		}
 	}
 	if t.gone != nil {
 		op, err := records.Op(keyTally+wire.TallyGone, t.gone)
@@ -324,6 +339,10 @@ func (t *tx) done() {
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.revoked, t.revoked)
 	t.m.vault.merge(t.seals)
+	records.Merge(t.m.net.leases, t.leases)
+	if t.net != nil {
+		t.m.net.rec = t.net
+	}
 	if t.gone != nil {
 		t.m.buried = t.gone
 	}

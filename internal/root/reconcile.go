@@ -31,6 +31,8 @@ func (m *model) step(now time.Time) *tx {
 	if m.holding(now) {
 		return t
 	}
+	t.grant(now)
+	t.number()
 	t.orphans()
 	t.lostAndFound(now)
 	for _, i := range t.instances("") {

@@ -32,6 +32,7 @@ type recovery struct {
 // held is what a cluster said that it holds.
 type held struct {
 	shares []wire.Share
+	lease  *wire.ClusterLease
 	// lost: the cluster has seen what this root's store has not. Where it has not,
 	// the store knows better.
 	lost bool
@@ -68,8 +69,11 @@ func (t *tx) recover(now time.Time) {
 		if c.held == nil || !t.m.unasked(name) {
 			continue
 		}
-		if c.held.lost && t.adopt(c, now) {
-			continue
+		if c.held.lost {
+			leased := t.adoptLease(c)
+			if t.adopt(c, now) || leased {
+				continue
+			}
 		}
 		t.asked(name, now)
 		t.event("cluster/"+name, "it has said what it holds: %d services", len(c.held.shares))
@@ -96,6 +100,7 @@ func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
 	for n := range c.held.shares {
 		s := &c.held.shares[n]
 		changed = t.adoptApp(c, s, now) || changed
+		changed = t.adoptNumber(s) || changed
 		for _, sp := range s.Ordinals {
 			for o := sp.From; o < sp.To; o++ {
 				has[instanceID(s.App, s.Service, o)] = true

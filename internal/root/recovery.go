@@ -79,6 +79,9 @@ func (c *core) readHeld(ctx context.Context, name string) (*held, wire.Rev, erro
 			return nil, have, fmt.Errorf("what it holds changed from %s to %s while it was asked", have, page.Have)
 		}
 		have = page.Have
+		if page.Lease != nil {
+			h.lease = page.Lease
+		}
 		for n := range page.Shares {
 			s := &page.Shares[n]
 			if err := checkHeld(s); err != nil {

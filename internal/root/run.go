@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,6 +36,10 @@ type Options struct {
 	// DeadAfter is how long a cluster may be away before what it runs is placed
 	// elsewhere; 0 is 60 s.
 	DeadAfter time.Duration
+	// NetworkPool is where the IPv4 networks of workers are from, ServicePool where
+	// workers take the IPv4 addresses of services from; zero leaves what was chosen
+	// at the first start, or the default.
+	NetworkPool, ServicePool netip.Prefix
 	// Clock by which certificates are judged; nil is the machine's.
 	Clock *pki.Clock
 	Log   *slog.Logger
@@ -109,6 +114,9 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 		}
 	}()
 	if err := r.init(ctx, o.DeadAfter, time.Now()); err != nil {
+		return nil, err
+	}
+	if err := r.openNetwork(ctx, o.NetworkPool, o.ServicePool); err != nil {
 		return nil, err
 	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}

@@ -3,6 +3,7 @@ package root
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -37,11 +39,17 @@ type fake struct {
 	lost   bool // its workers are away, with what runs on them
 	paths  bool // its workers let host paths be used
 	seq    uint64
+	lease  *wire.ClusterLease // as it fetched it last
+	grown  int                // workers that it ever had
 }
 
 func newSim(t *testing.T, clusters ...string) *sim {
 	s := &sim{t: t, now: time.Unix(1e9, 0), disk: map[string][]byte{}, fakes: map[string]*fake{}}
 	s.m = newModel(time.Minute)
+	// Small enough to be used up.
+	net := lease.NewNetwork([5]byte{1, 2, 3, 4, 5}, netip.MustParsePrefix("10.128.0.0/18"), lease.DefaultServices)
+	s.m.net.rec = &net
+	s.store(networkKey, net)
 	for _, name := range clusters {
 		rec := clusterRecord{V: wire.Version, Name: name, Areas: []string{"area-" + name}}
 		s.m.clusters[name] = newCluster(rec, s.now)
@@ -72,7 +80,7 @@ func (s *sim) apply(name string, replicas int, change func(*api.Service)) {
 	}
 	app := &wire.Application{V: wire.Version, Name: name, Revision: 1, Spec: &api.Application{Application: name, Services: map[string]*api.Service{"web": svc}}}
 	if old := s.m.apps[name]; old != nil {
-		app.Revision, app.Restarts = old.Revision+1, old.Restarts
+		app.Revision, app.Restarts, app.Number = old.Revision+1, old.Restarts, old.Number
 	}
 	s.m.apps[name] = app
 	s.store(keyApp+name, app)
@@ -167,12 +175,13 @@ func (f *fake) act(s *sim, name string) {
 		return
 	}
 	if s.m.unasked(name) {
-		c.held = &held{lost: true} // as it would answer
+		c.held = &held{lost: true, lease: f.lease} // as it would answer
 		for _, key := range records.SortedKeys(f.shares) {
 			c.held.shares = append(c.held.shares, f.shares[key])
 		}
 	}
 	if !s.m.silent(name) {
+		f.lease = s.m.net.leases[name]
 		f.shares = map[string]wire.Share{}
 		for key, sh := range s.m.shares {
 			if rest, ok := strings.CutPrefix(key, name+"."); ok {
@@ -252,12 +261,15 @@ func (f *fake) act(s *sim, name string) {
 	}
 	sp := func(x float64) wire.Spread { return wire.Spread{Sum: free * x, Mean: free * x, Max: free * x} }
 	c.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp(100), Memory: sp(64 << 20), Disk: sp(1 << 20)}
+	f.grown = min(f.grown+1, 40)
+	c.agg.Network = lease.Need(f.lease, nil, f.grown, s.now)
 	c.heard, c.everHeard, c.connected, c.suspect, c.current = s.now, true, true, false, true
 }
 
 // check holds what must be true after every pass.
 func (s *sim) check() {
 	s.t.Helper()
+	s.checkNetwork()
 	given := map[string]string{}
 	for key, sh := range s.m.shares {
 		name, _, _ := strings.Cut(key, ".")
@@ -274,6 +286,38 @@ func (s *sim) check() {
 		}
 		if n != sh.Max || sh.Min != sh.Max {
 			s.t.Fatalf("share %s has %d ordinals for min %d max %d", key, n, sh.Min, sh.Max)
+		}
+	}
+}
+
+// checkNetwork: nothing of the network has two owners, whoever thinks so.
+func (s *sim) checkNetwork() {
+	s.t.Helper()
+	var numbers, subnets []wire.Block
+	for name, f := range s.fakes {
+		l := f.lease
+		if l == nil {
+			continue
+		}
+		if len(lease.Without(l.Numbers, numbers)) != len(l.Numbers) || len(lease.Without(l.Subnets, subnets)) != len(l.Subnets) ||
+			lease.Count(lease.Without(l.Numbers, numbers)) != lease.Count(l.Numbers) || lease.Count(lease.Without(l.Subnets, subnets)) != lease.Count(l.Subnets) {
+			s.t.Fatalf("%s has what another one has: %+v", name, l)
+		}
+		numbers, subnets = append(numbers, l.Numbers...), append(subnets, l.Subnets...)
+		if lease.Count(subnets) > 64 {
+			s.t.Fatalf("%d networks of 64 are given", lease.Count(subnets))
+		}
+	}
+	seen := map[uint32]string{}
+	for name, app := range s.m.apps {
+		if other := seen[app.Number]; other != "" && app.Number != 0 {
+			s.t.Fatalf("%s and %s have number %d", name, other, app.Number)
+		}
+		seen[app.Number] = name
+	}
+	for key, sh := range s.m.shares {
+		if app := s.m.apps[sh.App]; !s.m.holding(s.now) && app != nil && app.Deleting.IsZero() && (sh.AppNumber == 0 || sh.AppNumber != app.Number) {
+			s.t.Fatalf("share %s has number %d, its application %d", key, sh.AppNumber, app.Number)
 		}
 	}
 }

@@ -198,6 +198,7 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, c.quotaProblems(ctx)...)
+	s.Problems = append(s.Problems, c.networkProblems()...)
 	workers, missing := c.workers(ctx, statusPatience)
 	s.Workers = workers
 	for _, cl := range s.Clusters {
