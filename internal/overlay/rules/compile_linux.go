@@ -1,0 +1,390 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"golang.org/x/sys/unix"
+)
+
+// Names of sets.
+const (
+	setLink6, setLink4     = "link6", "link4"
+	setHair6, setHair4     = "hair6", "hair4"
+	setKnown6, setKnown4   = "known6", "known4"
+	setService6            = "service6"
+	setService4            = "service4"
+	setExport6, setExport4 = "export6", "export4"
+	setFrom6, setFrom4     = "from6", "from4"
+	setApp4                = "app4"
+)
+
+// Reasons for which packets are refused; each is a counter.
+const (
+	Spoofed  = "spoofed"  // the source is not the sender's
+	Isolated = "isolated" // another application's, and not exported
+	Guarded  = "guarded"  // to the machine itself
+	Outside  = "outside"  // opened from outside of the service network
+	Foreign  = "foreign"  // from another worker, to what is not here
+	Endless  = "endless"  // to a service without an endpoint
+	dnsPort  = 53
+)
+
+var reasons = []string{Endless, Foreign, Guarded, Isolated, Outside, Spoofed}
+
+// chain of a table; base is nil for one that others go on to.
+type chain struct {
+	name  string
+	base  *base
+	rules []rule
+}
+
+type base struct {
+	kind nftables.ChainType
+	hook *nftables.ChainHook
+	prio *nftables.ChainPriority
+	text string
+}
+
+// ruleset is a Model compiled.
+type ruleset struct {
+	sets map[string]*set
+	// fixed chains depend on networks and devices alone. Services have two more each
+	// at most, applications one; these by name.
+	fixed    []chain
+	services map[string]chain
+	known4   map[netip.Addr]bool // of the map of applications
+	made     map[string]made     // by service
+}
+
+// made is what became of a service.
+type made struct {
+	of     Service
+	chains []chain
+	known  []element // for each chain, in known and service
+	jumps  []element
+}
+
+func prio(p int32) *nftables.ChainPriority {
+	return nftables.ChainPriorityRef(nftables.ChainPriority(p))
+}
+
+// Priorities around those of the connection tracking and the translation.
+var (
+	rawIn   = &base{nftables.ChainTypeFilter, nftables.ChainHookPrerouting, prio(-300), "filter hook prerouting priority -300"}
+	rawOut  = &base{nftables.ChainTypeFilter, nftables.ChainHookOutput, prio(-300), "filter hook output priority -300"}
+	natIn   = &base{nftables.ChainTypeNAT, nftables.ChainHookPrerouting, prio(-100), "nat hook prerouting priority -100"}
+	natOut  = &base{nftables.ChainTypeNAT, nftables.ChainHookOutput, prio(-100), "nat hook output priority -100"}
+	natPost = &base{nftables.ChainTypeNAT, nftables.ChainHookPostrouting, prio(100), "nat hook postrouting priority 100"}
+	forward = &base{nftables.ChainTypeFilter, nftables.ChainHookForward, prio(0), "filter hook forward priority 0"}
+	input   = &base{nftables.ChainTypeFilter, nftables.ChainHookInput, prio(0), "filter hook input priority 0"}
+)
+
+// compile makes the ruleset of a model; what is the same as in before, which may be
+// nil, is taken from there.
+func compile(m *Model, before *ruleset) (*ruleset, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	rs := &ruleset{
+		sets: sets(), services: make(map[string]chain, 2*len(m.Services)),
+		known4: map[netip.Addr]bool{}, made: make(map[string]made, len(m.Services)),
+	}
+	rs.fixed = fixed(m.Space, m.Devices)
+	rs.members(m)
+	for i := range m.Services {
+		rs.service(&m.Services[i], before)
+	}
+	return rs, nil
+}
+
+func sets() map[string]*set {
+	concat := nftables.MustConcatSetType
+	all := []*set{
+		{name: setLink6, text: "ifname . ipv6_addr", key: concat(nftables.TypeIFName, nftables.TypeIP6Addr), concat: true},
+		{name: setLink4, text: "ifname . ipv4_addr", key: concat(nftables.TypeIFName, nftables.TypeIPAddr), concat: true},
+		{name: setHair6, text: "ipv6_addr . ipv6_addr", key: concat(nftables.TypeIP6Addr, nftables.TypeIP6Addr), concat: true},
+		{name: setHair4, text: "ipv4_addr . ipv4_addr", key: concat(nftables.TypeIPAddr, nftables.TypeIPAddr), concat: true},
+		{name: setKnown6, text: "ipv6_addr", key: nftables.TypeIP6Addr},
+		{name: setKnown4, text: "ipv4_addr", key: nftables.TypeIPAddr},
+		{name: setExport6, text: "ipv6_addr . inet_proto . inet_service", key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setExport4, text: "ipv4_addr . inet_proto . inet_service", key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setFrom6, text: "ipv6_addr : verdict", key: nftables.TypeIP6Addr, val: &nftables.TypeVerdict},
+		{name: setFrom4, text: "ipv4_addr : verdict", key: nftables.TypeIPAddr, val: &nftables.TypeVerdict},
+		{name: setApp4, text: "ipv4_addr : app", key: nftables.TypeIPAddr, val: &nftables.TypeMark},
+		{name: setService6, text: "ipv6_addr : verdict", key: nftables.TypeIP6Addr, val: &nftables.TypeVerdict},
+		{name: setService4, text: "ipv4_addr : verdict", key: nftables.TypeIPAddr, val: &nftables.TypeVerdict},
+	}
+	out := make(map[string]*set, len(all))
+	for _, s := range all {
+		s.elements = map[string]element{}
+		out[s.name] = s
+	}
+	return out
+}
+
+func (rs *ruleset) add(name, text string, e element) {
+	e.text = text
+	rs.sets[name].elements[text] = e
+}
+
+// members fills the sets with what is here.
+func (rs *ruleset) members(m *Model) {
+	apps := map[uint32]bool{}
+	for _, l := range m.Links {
+		apps[l.App] = true
+		name := make([]byte, unix.IFNAMSIZ)
+		copy(name, l.Device)
+		for _, f := range []struct {
+			a          netip.Addr
+			link, hair string
+		}{{l.Addr6, setLink6, setHair6}, {l.Addr4, setLink4, setHair4}} {
+			if !f.a.IsValid() {
+				continue
+			}
+			b := f.a.AsSlice()
+			rs.add(f.link, fmt.Sprintf("%q . %s", l.Device, f.a), element{key: slices.Concat(name, b)})
+			rs.add(f.hair, fmt.Sprintf("%s . %s", f.a, f.a), element{key: slices.Concat(b, b)})
+		}
+		if l.Addr4.IsValid() {
+			rs.app4(l.Addr4, l.App)
+		}
+	}
+	for a, app := range m.Apps4 {
+		rs.app4(a, app)
+		apps[app] = true
+	}
+	for app := range apps {
+		c := chain{name: fmt.Sprintf("app-%d", app), rules: []rule{join(toApp(app), accept()), join(toApp4(app), accept())}}
+		rs.services[c.name] = c
+		rs.add(setFrom6, fmt.Sprintf("%s : jump %s", appAddr(app), c.name), element{key: appAddr(app).AsSlice(), jump: c.name})
+	}
+	for _, t := range m.Exported {
+		name, proto := setExport6, byte(unix.IPPROTO_TCP)
+		if t.Addr.Is4() {
+			name = setExport4
+		}
+		if t.Proto == "udp" {
+			proto = unix.IPPROTO_UDP
+		}
+		rs.add(name, fmt.Sprintf("%s . %s . %d", t.Addr, t.Proto, t.Port),
+			element{key: slices.Concat(t.Addr.AsSlice(), []byte{proto, 0, 0, 0, byte(t.Port >> 8), byte(t.Port), 0, 0})})
+	}
+}
+
+func (rs *ruleset) app4(a netip.Addr, app uint32) {
+	if rs.known4[a] {
+		return // the first who says it
+	}
+	rs.known4[a] = true
+	rs.add(setFrom4, fmt.Sprintf("%s : jump app-%d", a, app), element{key: a.AsSlice(), jump: fmt.Sprintf("app-%d", app)})
+	rs.add(setApp4, fmt.Sprintf("%s : %d", a, app), element{key: a.AsSlice(), val: appKey(app)})
+}
+
+// appKey is an application's number in a map.
+func appKey(app uint32) []byte { return binaryutil.NativeEndian.PutUint32(app) }
+
+// service adds the chains of a service and what leads to them.
+func (rs *ruleset) service(s *Service, before *ruleset) {
+	var is made
+	if before != nil {
+		is = before.made[s.Name]
+	}
+	if !s.same(&is.of) {
+		is = s.compile()
+	}
+	rs.made[s.Name] = is
+	for i, c := range is.chains {
+		rs.services[c.name] = c
+		known, vmap := setKnown6, setService6
+		if len(is.known[i].key) == 4 {
+			known, vmap = setKnown4, setService4
+		}
+		rs.sets[known].elements[is.known[i].text] = is.known[i]
+		rs.sets[vmap].elements[is.jumps[i].text] = is.jumps[i]
+	}
+}
+
+func (s *Service) compile() made {
+	is := made{of: *s}
+	is.of.Ports = slices.Clone(s.Ports)
+	for i := range s.Ports {
+		is.of.Ports[i].To6, is.of.Ports[i].To4 = slices.Clone(s.Ports[i].To6), slices.Clone(s.Ports[i].To4)
+	}
+	for _, x := range []struct {
+		f     family
+		digit string
+		addr  netip.Addr
+		to    func(*Port) []Backend
+	}{
+		{six, "6", s.Addr6, func(p *Port) []Backend { return p.To6 }},
+		{four, "4", s.Addr4, func(p *Port) []Backend { return p.To4 }},
+	} {
+		if !x.addr.IsValid() {
+			continue
+		}
+		c := chain{name: chainOf(x.digit, s.Name)}
+		for i := range s.Ports {
+			p := &s.Ports[i]
+			if list := x.to(p); len(list) > 0 {
+				choice, m := x.f.choose(list, p.Rotate)
+				r := join(l4(p.Proto), dport(p.Port), choice)
+				r.choice = m
+				c.rules = append(c.rules, r)
+			}
+		}
+		is.chains = append(is.chains, c)
+		is.known = append(is.known, element{text: x.addr.String(), key: x.addr.AsSlice()})
+		is.jumps = append(is.jumps, element{text: x.addr.String() + " : jump " + c.name, key: x.addr.AsSlice(), jump: c.name})
+	}
+	return is
+}
+
+// fixed are the chains that do not depend on what runs.
+func fixed(sp Space, d Devices) []chain {
+	v4 := sp.Worker4.IsValid()
+	links := iif(d.Links)
+	refuse := func(reason string) rule { return join(count(reason), drop()) }
+	var raw, out, in, post, fwd, sent, judge6, judge4, peers, inp []rule
+
+	// Who says what about itself. Addresses of the service network come by devices
+	// of the service network alone.
+	raw = append(raw,
+		join(links, six.daddr(netip.MustParsePrefix("ff00::/8")), drop()), // reports to routers that are none
+		join(links, six.linked(setLink6), goTo("known")),
+		join(links, four.linked(setLink4), goTo("known")),
+		join(links, count(Spoofed), drop()),
+		join(iifIs("lo"), accept()),
+		join(notIif(d.Own), six.saddr(sp.Root), count(Spoofed), drop()),
+	)
+	if v4 {
+		raw = append(raw, join(notIif(d.Own), four.saddr(sp.Worker4), count(Spoofed), drop()))
+	}
+	// A packet to an unknown service goes to user space and comes back when the
+	// service is known. It must not be tracked on its first way: the entry would say
+	// that nothing is to be translated, and hold for the second.
+	unknown := func() []rule {
+		r := []rule{join(six.daddr(sp.Services), six.daddrIn(setKnown6, true), notrack())}
+		if v4 {
+			r = append(r, join(four.daddr(sp.Services4), four.daddrIn(setKnown4, true), notrack()))
+		}
+		return r
+	}
+	out = unknown()
+
+	in = []rule{join(six.toService(setService6)), join(four.toService(setService4))}
+
+	post = append(post, join(translated(), six.pair(setHair6), six.snat(sp.Host6)))
+	if v4 {
+		post = append(post, join(translated(), four.pair(setHair4), four.snat(sp.Host4)))
+	}
+	post = append(post, join(notOif(d.Own), six.saddr(sp.Worker), six.notDaddr(sp.Root), masquerade()))
+	if v4 {
+		post = append(post, join(notOif(d.Own), four.saddr(sp.Worker4), four.notDaddr(sp.Pool), masquerade()))
+	}
+
+	fwd = append(fwd,
+		join(oifIs(d.Services), notIif(d.Links), count(Outside), drop()),
+		join(oifIs(d.Services), six.daddrIn(setKnown6, false), goTo("endless")),
+		join(oifIs(d.Services), four.daddrIn(setKnown4, false), goTo("endless")),
+		join(oifIs(d.Services), accept()),
+		join(iif(d.Own), established(), accept()),
+		join(oif(d.Own), established(), accept()),
+		join(links, goTo("sent")),
+		join(iifIs(d.Services), goTo("sent")), // written back
+		join(iifIs(d.Peers), goTo("peers")),
+		join(oif(d.Own), count(Outside), drop()),
+	)
+	sent = append(sent, join(six.daddr(sp.Root), goTo("judge6")))
+	if v4 {
+		sent = append(sent, join(four.daddr(sp.Pool), goTo("judge4")), join(four.daddr(sp.Services4), goTo("endless")))
+	}
+	sent = append(sent, join(accept())) // to the world outside
+
+	judge6 = []rule{join(fromHost(), accept()), join(fromApp(setFrom6)), join(six.exported(setExport6), accept()), refuse(Isolated)}
+	if v4 {
+		judge4 = append(judge4, join(four.saddrIs(sp.Host4), accept()))
+	}
+	judge4 = append(judge4, join(fromApp4(setFrom4)), join(four.exported(setExport4), accept()), refuse(Isolated))
+
+	peers = append(peers, join(six.daddr(sp.Worker), six.saddr(sp.Root), goTo("judge6")))
+	if v4 {
+		peers = append(peers, join(four.daddr(sp.Worker4), four.saddr(sp.Pool), goTo("judge4")))
+	}
+	peers = append(peers, refuse(Foreign))
+
+	inp = append(inp, join(notIif(d.Links), notIifIs(d.Peers), accept()), join(established(), accept()))
+	inp = append(inp, join(iifIs(d.Peers), fromHost(), accept()))
+	for _, h := range []struct {
+		f    family
+		a    netip.Addr
+		ping string
+	}{{six, sp.Host6, "icmpv6"}, {four, sp.Host4, "icmp"}} {
+		if !h.a.IsValid() {
+			continue
+		}
+		for _, proto := range []string{"udp", "tcp"} {
+			inp = append(inp, join(links, h.f.daddrIs(h.a), l4(proto), dport(dnsPort), accept()))
+		}
+		inp = append(inp, join(links, h.f.daddrIs(h.a), l4(h.ping), accept()))
+	}
+	// A service whose endpoints have no address in the service network is reached
+	// through the worker's router: translated by us, to a port of ours.
+	inp = append(inp, join(links, translated(), accept()), refuse(Guarded))
+
+	return []chain{
+		{"known", nil, unknown()},
+		{"endless", nil, []rule{join(count(Endless)), join(l4("tcp"), resetTCP()), join(reject())}},
+		{"judge6", nil, judge6},
+		{"judge4", nil, judge4},
+		{"sent", nil, sent},
+		{"peers", nil, peers},
+		{"raw", rawIn, raw},
+		{"raw-out", rawOut, out},
+		{"translate", natIn, in},
+		{"translate-out", natOut, in},
+		{"source", natPost, post},
+		{"forward", forward, fwd},
+		{"input", input, inp},
+	}
+}
+
+// Text is a Model as people read it, in a form that is always the same for the same
+// Model.
+func Text(m *Model) (string, error) {
+	rs, err := compile(m, nil)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(rs.sets)) {
+		s := rs.sets[name]
+		fmt.Fprintf(&b, "set %s { %s }\n", name, s.text)
+		for _, e := range slices.Sorted(maps.Keys(s.elements)) {
+			fmt.Fprintf(&b, "\t%s\n", e)
+		}
+	}
+	write := func(c *chain) {
+		fmt.Fprintf(&b, "chain %s {", c.name)
+		if c.base != nil {
+			fmt.Fprintf(&b, " type %s", c.base.text)
+		}
+		b.WriteString(" }\n")
+		for _, r := range c.rules {
+			fmt.Fprintf(&b, "\t%s\n", r.text)
+		}
+	}
+	for i := range rs.fixed {
+		write(&rs.fixed[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(rs.services)) {
+		c := rs.services[name]
+		write(&c)
+	}
+	return b.String(), nil
+}
