@@ -103,6 +103,7 @@ type Agent struct {
 	revoked map[string]struct{}
 	// secrets that the orders need, sealed for this worker, by their id.
 	secrets map[string]*wire.SealedSecret
+	network *wire.Network // nil: the cluster has given no place in it yet
 	info    wire.EngineInfo
 	engine  string // id of the run of the engine that info is of
 	// impaired is why what is known of the instances does not count, "" if it does.
@@ -338,6 +339,7 @@ func (a *Agent) loadOrders() error {
 		return nil
 	}
 	a.have = o.Have
+	a.network = o.Network
 	a.setRevoked(entries(o.Revoked))
 	for i := range o.Orders {
 		a.orders[o.Orders[i].ID] = &o.Orders[i]
@@ -437,7 +439,7 @@ func (a *Agent) handOver(ctx context.Context) {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(a.have, a.orders, a.routes, a.secrets, a.revoked)
+	o := assemble(a.have, a.orders, a.routes, a.secrets, a.revoked, a.network)
 	a.mu.Unlock()
 	if o.Have.IsZero() {
 		return
@@ -455,8 +457,8 @@ func entries(list []string) map[string]struct{} {
 	return out
 }
 
-func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route, secrets map[string]*wire.SealedSecret, revoked map[string]struct{}) wire.EngineOrders {
-	out := wire.EngineOrders{V: wire.Version, Have: have, Revoked: records.SortedKeys(revoked)}
+func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route, secrets map[string]*wire.SealedSecret, revoked map[string]struct{}, network *wire.Network) wire.EngineOrders {
+	out := wire.EngineOrders{V: wire.Version, Have: have, Revoked: records.SortedKeys(revoked), Network: network}
 	for _, id := range records.SortedKeys(orders) {
 		out.Orders = append(out.Orders, *orders[id])
 	}
@@ -511,7 +513,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, SealKey: a.sealKey,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
-		Impaired: a.impaired, Problems: brief(a.problems()),
+		Impaired: a.impaired, Problems: brief(a.problems()), Network: a.info.Network, Lease: leaseIn(a.network),
 	}
 	if a.id != nil {
 		info.Trust, info.Expires, info.Issuer = a.id.TrustID(), a.id.Leaf().NotAfter, a.id.IssuerID()
@@ -521,6 +523,18 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	}
 	a.said = info
 	return json.Marshal(info)
+}
+
+// leaseIn is what a worker was given of the service network, nil for nothing.
+func leaseIn(n *wire.Network) *wire.Lease {
+	if n == nil {
+		return nil
+	}
+	var l wire.Lease
+	if err := json.Unmarshal(n.Lease.Body, &l); err != nil {
+		return nil
+	}
+	return &l
 }
 
 // Bounds of the problems that are reported: a cluster reads 64 KiB of what a
@@ -612,6 +626,9 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 	defer a.handing.Unlock()
 	a.mu.Lock()
 	orders, routes, secrets, revoked := map[string]*wire.Order{}, map[string]*wire.Route{}, map[string]*wire.SealedSecret{}, map[string]struct{}{}
+	// What it was given of the network is not taken away again: what runs has
+	// addresses of it.
+	network := a.network
 	if !full {
 		records.Merge(orders, a.orders)
 		records.Merge(routes, a.routes)
@@ -629,6 +646,11 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 			err = applyChange(routes, key, ch)
 		case "secret":
 			err = applyChange(secrets, key, ch)
+		case "network":
+			if !ch.Deleted {
+				network = &wire.Network{}
+				err = json.Unmarshal(ch.Value, network)
+			}
 		case "revoked", "fargone":
 			if e := revokedEntry(kind, key, a.joined.Cluster); ch.Deleted {
 				delete(revoked, e)
@@ -640,12 +662,12 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 			return fmt.Errorf("what the cluster sent for %s: %w", ch.Key, err)
 		}
 	}
-	if err := a.hands.Apply(ctx, assemble(to, orders, routes, secrets, revoked)); err != nil {
+	if err := a.hands.Apply(ctx, assemble(to, orders, routes, secrets, revoked, network)); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.have, a.orders, a.routes, a.secrets = to, orders, routes, secrets
+	a.have, a.orders, a.routes, a.secrets, a.network = to, orders, routes, secrets, network
 	a.setRevoked(revoked)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,6 +176,57 @@ func TestOrdersReachTheEngineBeforeTheyCount(t *testing.T) {
 	}
 	if err := d.Take(ctx, false, []wire.Change{{Key: "order.bad", Value: json.RawMessage(`[]`)}}, at(2)); err == nil {
 		t.Error("an order that cannot be read was taken")
+	}
+}
+
+// The place in the network goes to the engine with the orders, comes back with
+// them after a restart, and is not lost by a full exchange that says nothing of it.
+func TestThePlaceInTheNetworkIsKept(t *testing.T) {
+	ctx := context.Background()
+	h := newFakeHands("e1")
+	a := newTestAgent(h)
+	a.opts.Dir = t.TempDir()
+	d := (*desired)(a)
+	body, err := json.Marshal(wire.Lease{Worker: "w1", Number: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := json.Marshal(wire.Network{V: wire.Version, Lease: wire.SignedLease{Body: body, Sig: []byte("s")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Take(ctx, true, []wire.Change{{Key: "network.net", Value: place}}, wire.Rev{Inc: "era", N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "other", N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	last := h.orders[len(h.orders)-1]
+	if last.Network == nil || string(last.Network.Lease.Sig) != "s" || leaseIn(last.Network).Number != 7 {
+		t.Fatalf("the engine has %+v", last.Network)
+	}
+	b, err := json.Marshal(last)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(a.opts.Dir, wire.EngineOrdersFile), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := newTestAgent(newFakeHands("e2"))
+	next.opts.Dir, next.secrets = a.opts.Dir, map[string]*wire.SealedSecret{}
+	if err := next.loadOrders(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := next.status(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info wire.WorkerInfo
+	if err := json.Unmarshal(raw, &info); err != nil || info.Lease == nil || info.Lease.Number != 7 {
+		t.Errorf("it says %+v, %v", info.Lease, err)
+	}
+	if leaseIn(nil) != nil || leaseIn(&wire.Network{}) != nil {
+		t.Error("a lease is made of nothing")
 	}
 }
 

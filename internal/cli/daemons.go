@@ -80,6 +80,8 @@ type ClusterFlags struct {
 	Labels   map[string]string
 	// ShareDetails lets the root show logs, workers and decisions of this cluster.
 	ShareDetails bool
+	// RelayOnly tells other clusters of a relay instead of workers' addresses.
+	RelayOnly bool
 	// Interval is the longest time between two reports (λ), 1s to 10s.
 	Interval time.Duration
 }
@@ -300,7 +302,7 @@ func prefix(flag, value string) (p netip.Prefix, err error) {
 
 func (a *app) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}
-	var where string
+	var where, export string
 	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
@@ -315,10 +317,14 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
 	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
+	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
 	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
 		if f.Location, err = location("--location", where); err != nil {
 			return err
+		}
+		if f.RelayOnly = export == "relay"; !f.RelayOnly && export != "address" {
+			return errMustBe("--export", strconv.Quote(export), "address or relay")
 		}
 		if len(f.Operator) > maxOperator {
 			return errMustBe("--operator", fmt.Sprintf("%d bytes long", len(f.Operator)), fmt.Sprintf("at most %d", maxOperator))

@@ -143,10 +143,12 @@ func (c *Cluster) takeRenewal(r wire.JoinReply) error {
 	c.joined.Store(&r)
 	c.keepOwn()
 	c.mu.Lock()
+	c.m.net.signs = c.ca.KeyID()
 	c.trusts, c.signs, c.expires = c.ca.TrustID(), c.ca.KeyID(), c.ca.Cert().NotAfter
 	c.nudgeAll() // their next report would bring it to them too
 	c.mu.Unlock()
 	loop.Poke(c.upChanged)
+	loop.Poke(c.wake) // with another key the leases are signed again
 	return nil
 }
 

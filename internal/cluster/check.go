@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,6 +33,7 @@ func check(st *wire.InstanceStatus, key string) error {
 		return fmt.Errorf("there is no phase %q", cut(string(st.Phase), maxName))
 	}
 	st.Why = cut(st.Why, maxWords)
+	st.Addrs = st.Addrs[:min(len(st.Addrs), lease.MaxAddrs)]
 	st.Restarts = max(0, st.Restarts)
 	if st.LastExit != nil {
 		st.LastExit.Signal = cut(st.LastExit.Signal, maxName)

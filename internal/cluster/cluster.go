@@ -38,6 +38,8 @@ type core struct {
 	key    *seal.Key // of its secrets
 
 	revoked pki.Revoked // the keys that do not count any more
+	// sign signs what a worker has of the service network; nil: nobody is given any.
+	sign func(wire.Lease) (wire.SignedLease, error)
 
 	wake      chan struct{} // a pass is wanted
 	news      loop.Bell     // rings when what people see may have changed
@@ -122,6 +124,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next := newModel(c.m.name, c.m.details, c.m.started)
 	next.recovery.heard = c.m.recovery.heard
 	next.vault.key = c.key
+	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -262,6 +265,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyRevoked, As: "revoked."},
 		{Prefix: keyFarGone, As: "fargone."},
 		{Prefix: keySealed + name + ".", As: "secret."},
+		{Prefix: keyNet + name + ".", As: "network."},
 	}}
 }
 

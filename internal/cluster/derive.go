@@ -33,7 +33,7 @@ func (t *tx) route() {
 		}
 		r := want[key]
 		if r == nil {
-			r = &wire.Route{V: wire.Version, App: s.App, Namespace: s.Namespace, Service: s.Service}
+			r = &wire.Route{V: wire.Version, App: s.App, Namespace: s.Namespace, Service: s.Service, AppNumber: t.appNumber(s.App, s.Namespace)}
 			want[key] = r
 		}
 		r.Policy, r.Ports = s.Spec.Policy, s.Spec.Ports
@@ -49,6 +49,7 @@ func (t *tx) route() {
 		}
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
 			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
+			Addrs: t.addrs(i, w), Relay: t.m.relayOf(w),
 		})
 	}
 	for key, r := range want {
@@ -86,7 +87,7 @@ func (t *tx) reportUp() {
 	seen := map[string]bool{}
 	for _, i := range t.instances() {
 		seen[i.ID] = true
-		up := t.m.reported(i)
+		up := t.reported(i)
 		if old := t.m.ups[i.ID]; old == nil || !records.Same(old, up) {
 			t.ups[i.ID] = up
 		}
@@ -99,12 +100,17 @@ func (t *tx) reportUp() {
 }
 
 // reported is the part of an instance's record that may leave the cluster.
-func (m *model) reported(i *wire.Instance) *wire.Reported {
+func (t *tx) reported(i *wire.Instance) *wire.Reported {
+	m := t.m
 	up := &wire.Reported{Instance: *i}
 	up.Kept = i.Shadow != nil && i.Worker == ""
 	up.Avoid, up.Shadow, up.Moving, up.Leaving = nil, nil, nil, nil
 	if w, _ := m.serves(i); w != nil {
 		up.Address, up.Peer = w.Info.Address, m.peer(w.Info.Name)
+		if m.net.relayOnly {
+			up.Address = ""
+		}
+		up.Addrs, up.Relay = t.addrs(i, w), m.relayOf(w)
 	}
 	if m.details {
 		return up
@@ -141,6 +147,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	agg.CPU, agg.Memory, agg.Disk, agg.Capacity, agg.Workers, agg.Suspect = place.Aggregate(views)
 	place.Describe(views, &agg)
+	agg.Network = m.need()
 	return agg
 }
 
@@ -160,7 +167,7 @@ func significant(a, b wire.Aggregate) bool {
 	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey ||
 		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
-		!place.SameDescription(&a, &b) || !records.Same(a.Site, b.Site) {
+		!place.SameDescription(&a, &b) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {
 		return true
 	}
 	moved := func(x, y wire.Spread) bool {

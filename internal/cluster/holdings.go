@@ -18,6 +18,9 @@ func (c *core) holdings(after string) (wire.Holdings, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := wire.Holdings{V: wire.Version, Have: c.have}
+	if after == "" {
+		h.Lease = c.m.net.blocks
+	}
 	size := 0
 	for _, key := range records.SortedKeys(c.m.given) {
 		if key <= after {

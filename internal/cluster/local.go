@@ -253,6 +253,9 @@ func (m *model) localView(l *local) wire.LocalChange {
 		V: wire.Version, Cluster: m.name, Namespace: l.Namespace, App: l.App, Service: l.Service, Change: m.words(l), By: l.By, At: l.At,
 		Base: l.Base.Revision, Replicas: l.Replicas,
 	}
+	if n := m.net.numbers[l.App]; n != nil {
+		v.AppNumber = n.Number
+	}
 	switch {
 	case l.Spec != nil:
 		v.Revision, v.Needs = l.revision(), l.Spec.Resources

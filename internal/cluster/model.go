@@ -129,6 +129,7 @@ type model struct {
 	gone    map[string]*enroll.Gone
 	farGone map[string]*wire.Revocation
 	vault   vault
+	net     network
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
 	// started is when this process did, waits from when workers get time to report
@@ -146,7 +147,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{},
-		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil),
+		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
 }
@@ -188,6 +189,14 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 			}
 			return records.Decode(e, m.ups, r)
 		}},
+		{keyBlocks, func(string) error {
+			m.net.blocks = &wire.ClusterLease{}
+			return json.Unmarshal(e.Value, m.net.blocks)
+		}},
+		{keyLease, func(r string) error { return records.Decode(e, m.net.leases, r) }},
+		{keyNet, func(r string) error { return records.Decode(e, m.net.told, strings.TrimSuffix(r, netOf)) }},
+		{keyNumber, func(r string) error { return records.Decode(e, m.net.numbers, r) }},
+		{keyLeft, func(string) error { return json.Unmarshal(e.Value, &m.net.left) }},
 		{keyGone, func(r string) error { return records.Decode(e, m.gone, r) }},
 		{keyFarGone, func(r string) error { return records.Decode(e, m.farGone, r) }},
 		{keyWorker, func(r string) error {
@@ -226,6 +235,7 @@ type tx struct {
 	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
 	whys   map[wire.InstanceID]*place.Record  // nil: deleted
 	seals  map[string]*wire.SealedSecret      // nil: deleted
+	net    netChanges
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
@@ -259,7 +269,7 @@ func (m *model) begin() *tx {
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
-		tallies: map[string]*wire.Tally{},
+		tallies: map[string]*wire.Tally{}, net: newNetChanges(),
 	}
 }
 
@@ -319,6 +329,9 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	var groups [][]bus.Op
 	// Before the orders that need them.
 	if err := records.AppendEach(&groups, keySealed, t.seals); err != nil {
+		return nil, err
+	}
+	if err := t.net.encode(&groups); err != nil {
 		return nil, err
 	}
 	taken := map[string]bool{}
@@ -414,6 +427,7 @@ func (t *tx) done() {
 		}
 	}
 	records.Merge(t.m.orders, t.orders)
+	t.net.done(&t.m.net)
 	for key, s := range t.seals {
 		t.seals[key] = bare(s)
 	}

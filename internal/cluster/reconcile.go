@@ -40,6 +40,7 @@ func (m *model) step(now time.Time) *tx {
 		return t
 	}
 	t.weigh(now)
+	t.leases(now)
 	for _, i := range t.instances() {
 		t.observe(i.ID, now)
 	}
@@ -56,6 +57,7 @@ func (m *model) step(now time.Time) *tx {
 	t.roll(now)
 	t.place(now)
 	t.sweepOrders(now)
+	t.dropNumbers()
 	t.secrets()
 	t.route()
 	t.reportUp()
@@ -461,6 +463,7 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
+		AppNumber: t.orderNumber(i, s),
 	})
 }
 

@@ -108,10 +108,14 @@ func (t *tx) adopt(worker string, st wire.InstanceStatus, now time.Time) {
 	i.Starts, i.Ran = 1+st.Restarts, st.Incarnation
 	i.History = []wire.Transition{{To: wire.ClusterScheduled, At: i.Since, Tier: t.m.tier(), Why: "recovered"}, {To: wire.Running, At: i.Since, Tier: "worker/" + worker, Why: why}}
 	t.event("instance/"+st.ID, "incarnation %d on %s was not in the backup: taken over", st.Incarnation, worker)
+	n := t.adoptNumber(s, st)
 	if st.Revision == s.Revision {
 		i.Restarted, i.Program = restartOf(s, ordinal).N, s.Spec.ProgramID()
 		t.put(i)
 		t.giveOrder(&i, s)
+		if o := t.orders[worker+"."+i.ID]; o != nil && n != 0 && o.AppNumber != n {
+			t.orders[worker+"."+i.ID].AppNumber = n // what runs has addresses of that
+		}
 		return
 	}
 	// What it runs is not known, only that it is not what is wanted now.

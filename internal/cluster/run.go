@@ -52,6 +52,8 @@ type Options struct {
 	Site wire.Site
 	// Details lets the root see workers, decisions and logs of this cluster.
 	Details bool
+	// RelayOnly tells other clusters of a relay instead of workers' addresses.
+	RelayOnly bool
 	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
 	Lambda time.Duration
 	// Clock by which certificates are judged; nil is the machine's.
@@ -151,6 +153,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.m.peer = func(w string) string { return opaque(secret, w) }
+	c.m.net.signs, c.m.net.relayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
 	if err := c.reconcileGone(ctx); err != nil {
 		return nil, err
 	}

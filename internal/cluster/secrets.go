@@ -118,7 +118,7 @@ func (t *tx) sealFor(key string, s *wire.SealedSecret) {
 
 // close puts the values into what a step has decided to give. A value that cannot
 // be sealed is left out, and tried again with the next pass. The mutex is held.
-func (c *core) close(ctx context.Context, t *tx) {
+func (c *core) seal(ctx context.Context, t *tx) {
 	for _, key := range records.SortedKeys(t.seals) {
 		s := t.seals[key]
 		if s == nil {

@@ -13,12 +13,15 @@ type Settings struct {
 	Site    wire.Site
 	Details bool
 	Lambda  time.Duration
+	// RelayOnly is as in Options.
+	RelayOnly bool
 }
 
 // Set brings other settings into force; the root hears of them at once.
 func (c *Cluster) Set(s Settings) {
 	c.mu.Lock()
 	c.areas, c.m.details, c.lambda = s.Areas, s.Details, s.Lambda
+	c.m.net.relayOnly = s.RelayOnly
 	c.site, c.m.site = s.Site, s.Site
 	for _, w := range c.m.workers {
 		w.learn(w.workerRecord, s.Site.Labels)

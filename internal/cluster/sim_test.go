@@ -1,14 +1,18 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,15 +39,27 @@ type fake struct {
 	warm   map[string]int // reports since the start, by instance
 	starts int
 	seq    uint64
+	lease  *wire.Lease // of the network, as it was told
 }
 
 func newSim(t *testing.T, workers ...string) *sim {
 	s := &sim{t: t, now: time.Unix(1e9, 0), disk: map[string][]byte{}, fakes: map[string]*fake{}}
 	s.m = newModel("edge", true, s.now)
+	s.m.net.signs = "key"
+	s.grant(wire.ClusterLease{
+		V: wire.Version, Cluster: "edge", Index: 3, Prefix: netip.MustParsePrefix("fd01:203:405::/48"), Pool: lease.DefaultPool, Services: lease.DefaultServices,
+		Numbers: []wire.Block{{From: 100, N: 40}}, Subnets: []wire.Block{{From: 7, N: 3}},
+	})
 	for _, w := range workers {
 		s.addWorker(w)
 	}
 	return s
+}
+
+// grant is what the root gives of the network.
+func (s *sim) grant(l wire.ClusterLease) {
+	s.m.net.blocks = &l
+	s.store(keyBlocks+"net", l)
 }
 
 func (s *sim) addWorker(name string) {
@@ -172,6 +188,7 @@ func (s *sim) apply(ops []bus.Op) {
 // restart is a new process on the same store: it knows nothing of before.
 func (s *sim) restart() {
 	s.m = newModel("edge", true, s.now)
+	s.m.net.signs = "key"
 	for key, value := range s.disk {
 		if err := s.m.load(bus.Entry{Key: key, Value: value}, s.now); err != nil {
 			s.t.Fatal(err)
@@ -195,6 +212,13 @@ func (f *fake) act(s *sim, name string) {
 	if s.m.silent(name) { // it is told nothing, and keeps what it has
 		f.report(w, s.now)
 		return
+	}
+	if s.m.net.told[name] != nil {
+		if next := s.m.net.leases[name].Lease; f.lease != nil && (f.lease.Number != next.Number || f.lease.IPv4.IsValid() && f.lease.IPv4 != next.IPv4) {
+			s.t.Fatalf("%s had %+v and is given %+v", name, *f.lease, next)
+		} else {
+			f.lease = &next
+		}
 	}
 	for id, st := range f.has {
 		o := s.m.orders[name+"."+id]
@@ -224,6 +248,7 @@ func (f *fake) act(s *sim, name string) {
 		f.starts++
 		f.warm[o.ID] = 0
 		st := wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: f.slow == 0}
+		st.Addrs = f.addrs(o)
 		switch f.broken[o.Service] {
 		case "exit":
 			st.Phase, st.Ready, st.Why, st.LastExit = wire.PhaseExited, false, "exited with 7, 5 restarts in a row", &wire.Exit{Code: 7}
@@ -250,11 +275,59 @@ func (f *fake) report(w *worker, now time.Time) {
 	}
 	w.inbox.Accept(rep)
 	w.heard, w.everHeard, w.connected, w.suspect = now, true, true, false
+	w.Info.Lease = f.lease
+}
+
+// addrs are what a worker gives an instance.
+func (f *fake) addrs(o *wire.Order) []netip.Addr {
+	if f.lease == nil || o.AppNumber == 0 {
+		return nil
+	}
+	b := f.lease.Prefix.Addr().As16()
+	binary.BigEndian.PutUint32(b[6:], f.lease.Number)
+	binary.BigEndian.PutUint32(b[9:], o.AppNumber|uint32(b[9])<<24)
+	b[15] = byte(o.Ordinal + 1)
+	out := []netip.Addr{netip.AddrFrom16(b)}
+	if f.lease.IPv4.IsValid() {
+		out = append(out, f.lease.IPv4.Addr().Next())
+	}
+	return out
+}
+
+// checkNetwork: nothing of the network has two owners, and what is said of an
+// address is what its worker gave.
+func (s *sim) checkNetwork() {
+	s.t.Helper()
+	numbers, subnets := map[uint32]string{}, map[netip.Prefix]string{}
+	for name, f := range s.fakes {
+		if f.lease == nil {
+			continue
+		}
+		if other := numbers[f.lease.Number]; other != "" {
+			s.t.Fatalf("%s and %s have number %d", other, name, f.lease.Number)
+		}
+		if other := subnets[f.lease.IPv4]; other != "" && f.lease.IPv4.IsValid() {
+			s.t.Fatalf("%s and %s have %s", other, name, f.lease.IPv4)
+		}
+		numbers[f.lease.Number], subnets[f.lease.IPv4] = name, name
+	}
+	for _, r := range s.m.routes {
+		for _, e := range r.Endpoints {
+			f := s.fakes[e.Worker]
+			if e.Cluster != s.m.name || f == nil {
+				continue
+			}
+			if st, ok := f.has[e.Instance]; ok && f.alive && f.linked && !s.m.silent(e.Worker) && !slices.Equal(st.Addrs, e.Addrs) {
+				s.t.Fatalf("%s has %v, its route says %v", e.Instance, st.Addrs, e.Addrs)
+			}
+		}
+	}
 }
 
 // check holds what must be true after every pass.
 func (s *sim) check() {
 	s.t.Helper()
+	s.checkNetwork()
 	used := map[string]api.Resources{}
 	orders := map[string]int{}
 	for key, o := range s.m.orders {

@@ -99,7 +99,7 @@ func (d *rootDesired) Have() wire.Rev {
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}}
 
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
 // crash in between leads to the same changes being fetched again.
@@ -117,6 +117,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	} else {
 		shares, far, gone, secrets = maps.Clone(shares), maps.Clone(far), maps.Clone(gone), maps.Clone(secrets)
 	}
+	blocks := c.m.net.blocks
 	var groups [][]bus.Op
 	for _, ch := range changes {
 		key, ok := "", false
@@ -151,6 +152,15 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 					ch.Deleted = true
 				}
 			}
+		case strings.HasPrefix(key, keyBlocks):
+			next, err := c.takeBlocks(ch)
+			if err != nil {
+				return fmt.Errorf("what the root sent for %s: %w", ch.Key, err)
+			}
+			if next == blocks {
+				continue
+			}
+			blocks = next
 		case strings.HasPrefix(key, keyFarGone):
 			err = apply(gone, rest, ch)
 			if r := gone[rest]; err == nil && r != nil && r.Cluster == c.name {
@@ -204,6 +214,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		return err
 	}
 	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, to
+	c.m.net.blocks = blocks
 	c.m.effect()
 	counted()
 	if len(tally) > 0 {

@@ -88,6 +88,8 @@ type EngineInfo struct {
 	// Addresses actually listened on.
 	DataAddr    string `json:"data_addr,omitempty"`
 	GatewayAddr string `json:"gateway_addr,omitempty"`
+	// Network is what the engine does of the service network; nil from older ones.
+	Network *NetworkInfo `json:"network,omitempty"`
 	// Problems in words: a port that is taken, a full disk.
 	Problems []string `json:"problems,omitempty"`
 }

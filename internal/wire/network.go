@@ -116,6 +116,9 @@ type NetworkInfo struct {
 	Why string `json:"why,omitempty"`
 	// Relay is set where the worker is one.
 	Relay *Relay `json:"relay,omitempty"`
+	// Via is the name of the relay through which others reach the worker; "" where
+	// they need none, or it has none.
+	Via string `json:"via,omitempty"`
 }
 
 // Modes of a worker's network.

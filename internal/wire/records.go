@@ -279,6 +279,9 @@ type WorkerInfo struct {
 	Gateway string `json:"gateway,omitempty"`
 	// Network is the worker's part in the service network; nil from older workers.
 	Network *NetworkInfo `json:"network,omitempty"`
+	// Lease is what it was given of the service network, so that a cluster which was
+	// restored from a backup knows; nil: nothing.
+	Lease  *Lease `json:"lease,omitempty"`
 	Cgroup  string       `json:"cgroup,omitempty"` // "v1", "v2", or why there is none
 	// Boot identifies the start of the machine or engine, so that a return after
 	// a power cut can be told from a reconnect.

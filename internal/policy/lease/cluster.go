@@ -85,6 +85,9 @@ func Parts(w *wire.Lease) (numbers, subnets []wire.Block) {
 	return numbers, subnets
 }
 
+// Unaccounted is whose a rest of Fence is.
+const Unaccounted = "workers that joined after the backup"
+
 // Fence is what must rest at a cluster that was restored from a backup: all that
 // it has and that none of its workers is known to have, since a worker that joined
 // after the backup may.
@@ -93,7 +96,7 @@ func Fence(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now,
 		return nil
 	}
 	numbers, subnets := free(l, have, rests, now)
-	return Rests("workers that joined after the backup", 0, numbers, subnets, now, valid)
+	return Rests(Unaccounted, 0, numbers, subnets, now, valid)
 }
 
 // Need of a cluster with so many workers.

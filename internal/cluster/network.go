@@ -1,0 +1,504 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// The service network as a cluster knows it: what the root gave it of it, and what
+// each of its workers has of that, signed. What is given is decided by policy/lease.
+const (
+	keyBlocks = "blocks." // + "net": wire.ClusterLease, from the root
+	keyLease  = "lease."  // + worker: workerLease
+	keyNet    = "net."    // + worker + netOf: wire.Network, for the worker
+	netOf     = ".net"
+	keyNumber = "number." // + application: siteNumber
+	keyLeft   = "netleft" // netLeft
+)
+
+// workerLease is what a worker has of the network.
+type workerLease struct {
+	wire.Lease
+
+	// Key is the worker's (its KeyHash): another node of its name has nothing of it.
+	Key string `json:"key,omitempty"`
+	// By is the key of the authority that the worker's copy is signed with.
+	By string `json:"by"`
+}
+
+// siteNumber is the number of an application that began here.
+type siteNumber struct {
+	V      int    `json:"v"`
+	Number uint32 `json:"number"`
+	// Namespace of the application.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// netLeft is what is given to nobody yet, and where the next number is looked for.
+type netLeft struct {
+	V       int          `json:"v"`
+	Rests   []lease.Rest `json:"rests,omitempty"`
+	NextApp uint32       `json:"next_app,omitempty"`
+	// Fenced is when the backup was restored for which what was not accounted for
+	// began to rest.
+	Fenced time.Time `json:"fenced,omitzero"`
+}
+
+// network of a model.
+type network struct {
+	// signs names the key of this cluster's authority; "" signs nothing, and then
+	// nobody is given anything.
+	signs   string
+	blocks  *wire.ClusterLease
+	leases  map[string]*workerLease
+	told    map[string]*wire.Network
+	numbers map[string]*siteNumber // by application
+	left    netLeft
+	// relayOnly: other clusters are told of a relay instead of workers' addresses.
+	relayOnly bool
+}
+
+func newNetwork() network {
+	return network{leases: map[string]*workerLease{}, told: map[string]*wire.Network{}, numbers: map[string]*siteNumber{}}
+}
+
+// netChanges are those of a tx; nil deletes.
+type netChanges struct {
+	leases  map[string]*workerLease
+	told    map[string]*wire.Network
+	numbers map[string]*siteNumber
+	left    *netLeft // nil: as it is
+}
+
+func newNetChanges() netChanges {
+	return netChanges{leases: map[string]*workerLease{}, told: map[string]*wire.Network{}, numbers: map[string]*siteNumber{}}
+}
+
+// encode is what comes before the orders: no worker may be told a number that this
+// cluster does not remember.
+func (n *netChanges) encode(groups *[][]bus.Op) error {
+	if n.left != nil {
+		op, err := records.Op(keyLeft, n.left)
+		if err != nil {
+			return err
+		}
+		*groups = append(*groups, []bus.Op{op})
+	}
+	if err := records.AppendEach(groups, keyNumber, n.numbers); err != nil {
+		return err
+	}
+	// A lease and what its worker is told of it are one.
+	names := map[string]bool{}
+	for name := range n.leases {
+		names[name] = true
+	}
+	for name := range n.told {
+		names[name] = true
+	}
+	for _, name := range records.SortedKeys(names) {
+		var g []bus.Op
+		if l, ok := n.leases[name]; ok {
+			if err := records.Append(&g, keyLease+name, l); err != nil {
+				return err
+			}
+		}
+		if w, ok := n.told[name]; ok {
+			if err := records.Append(&g, keyNet+name+netOf, w); err != nil {
+				return err
+			}
+		}
+		*groups = append(*groups, g)
+	}
+	return nil
+}
+
+func (n *netChanges) done(m *network) {
+	records.Merge(m.leases, n.leases)
+	records.Merge(m.told, n.told)
+	records.Merge(m.numbers, n.numbers)
+	if n.left != nil {
+		m.left = *n.left
+	}
+}
+
+func (t *tx) netLeft() netLeft {
+	if t.net.left != nil {
+		return *t.net.left
+	}
+	return t.m.net.left
+}
+
+func (t *tx) setLeft(l netLeft) {
+	l.V = wire.Version
+	if records.Same(l, t.m.net.left) {
+		t.net.left = nil
+		return
+	}
+	t.net.left = &l
+}
+
+// lease of a worker as this tx sees it; nil if it has none.
+func (t *tx) lease(worker string) *workerLease {
+	if l, ok := t.net.leases[worker]; ok {
+		return l
+	}
+	return t.m.net.leases[worker]
+}
+
+// leases brings what the workers have in line with who there is.
+func (t *tx) leases(now time.Time) {
+	m := t.m
+	if m.net.signs == "" || m.net.blocks == nil {
+		return
+	}
+	left := t.netLeft()
+	left.Rests = lease.Awake(left.Rests, now)
+	have := map[string]*wire.Lease{}
+	var names []string
+	for _, name := range records.SortedKeys(m.net.leases) {
+		l, w := t.lease(name), m.workers[name]
+		if w != nil && (l.Key == "" || l.Key == w.KeyHash) {
+			have[name] = &l.Lease
+			continue
+		}
+		// It was removed, or another node has its name.
+		until := now.Add(pki.LeafTTL + pki.RenewGrace)
+		if g := m.gone[l.Key]; g != nil {
+			until = g.Until
+		}
+		numbers, subnets := lease.Parts(&l.Lease)
+		left.Rests = append(slices.Clone(left.Rests), lease.Rests("worker "+name, 0, numbers, subnets, now.Round(0), until)...)
+		t.net.leases[name], t.net.told[name] = nil, nil
+	}
+	if mark := m.recovery.mark; mark != nil && !left.Fenced.Equal(mark.At) {
+		left.Rests = append(slices.Clone(left.Rests), lease.Fence(m.net.blocks, have, left.Rests, now.Round(0), now.Round(0).Add(pki.LeafTTL+pki.RenewGrace))...)
+		left.Fenced = mark.At
+	}
+	for name, w := range m.workers {
+		if !w.Revoked.IsZero() && have[name] == nil || m.unasked(name) && have[name] == nil {
+			continue // it may have one, which it says when it is heard
+		}
+		names = append(names, name)
+		if old := t.lease(name); old == nil && w.Info.Lease != nil && w.Info.Lease.Worker == name {
+			if l, rests := take(m.net.blocks, have, left.Rests, w.Info.Lease); l != nil {
+				have[name], left.Rests = l, rests
+				t.setLease(name, *l, w)
+			}
+		}
+	}
+	t.setLeft(left)
+	for name, l := range lease.Assign(m.net.blocks, have, left.Rests, names, now) {
+		t.setLease(name, *l, m.workers[name])
+	}
+	t.tellNetwork()
+}
+
+// setLease gives a worker a lease; another one than it had is not signed yet.
+func (t *tx) setLease(name string, l wire.Lease, w *worker) {
+	t.net.leases[name] = &workerLease{Lease: l, Key: w.KeyHash}
+}
+
+// take lets a worker go on with what it says that it has, of what rests because
+// this cluster was restored; nil if it cannot.
+func take(blocks *wire.ClusterLease, have map[string]*wire.Lease, rests []lease.Rest, l *wire.Lease) (*wire.Lease, []lease.Rest) {
+	if !lease.Takes(blocks, have, l) {
+		return nil, rests
+	}
+	numbers, subnets := lease.Parts(l)
+	var out []lease.Rest
+	for _, r := range rests {
+		if r.Of == lease.Unaccounted {
+			r.Numbers, r.Subnets = lease.Without(r.Numbers, numbers), lease.Without(r.Subnets, subnets)
+		} else if lease.Count(lease.Without(numbers, r.Numbers)) < 1 || len(subnets) > 0 && lease.Count(lease.Without(subnets, r.Subnets)) < 1 {
+			return nil, rests // it was taken from somebody since
+		}
+		if len(r.Numbers)+len(r.Subnets) > 0 {
+			out = append(out, r)
+		}
+	}
+	next := *l
+	return &next, out
+}
+
+// tellNetwork derives what each worker is told. What is signed anew is signed when
+// this tx is closed.
+func (t *tx) tellNetwork() {
+	m := t.m
+	all := m.relays()
+	for name := range m.workers {
+		l := t.lease(name)
+		if l == nil {
+			continue
+		}
+		own := m.relayName(name)
+		relays := slices.DeleteFunc(slices.Clone(all), func(r wire.Relay) bool { return r.Name == own })
+		old := m.net.told[name]
+		if old != nil && l.By == m.net.signs && records.Same(old.Relays, relays) {
+			continue
+		}
+		next := &wire.Network{V: wire.Version, Relays: relays}
+		if old != nil && l.By == m.net.signs {
+			next.Lease = old.Lease
+		} else {
+			signed := *l
+			signed.By = m.net.signs
+			t.net.leases[name] = &signed
+		}
+		t.net.told[name] = next
+		t.nudge[name] = true
+	}
+}
+
+// sign completes what closes a tx: the leases that are new in it.
+func (c *core) signLeases(t *tx) {
+	for _, name := range records.SortedKeys(t.net.told) {
+		n := t.net.told[name]
+		if n == nil || n.Lease.Sig != nil {
+			continue
+		}
+		err := errors.New("it is not there")
+		if l := t.lease(name); l != nil && c.sign != nil {
+			n.Lease, err = c.sign(l.Lease)
+		}
+		if err != nil {
+			delete(t.net.told, name)
+			delete(t.net.leases, name)
+			c.log.Error("a lease of the service network cannot be signed", "worker", name, "error", err)
+		}
+	}
+}
+
+// relays in the order in which workers are to try them: those of this cluster, then
+// what the root told of.
+func (m *model) relays() []wire.Relay {
+	out := m.ownRelays()
+	if m.net.blocks != nil {
+		out = append(out, m.net.blocks.Relays...)
+	}
+	return out[:min(len(out), wire.MaxRelays)]
+}
+
+// ownRelays are the workers that are relays, under the names by which others know
+// them.
+func (m *model) ownRelays() []wire.Relay {
+	var out []wire.Relay
+	for _, name := range records.SortedKeys(m.workers) {
+		w := m.workers[name]
+		if w.Info.Network == nil || w.Info.Network.Relay == nil || !w.Revoked.IsZero() || len(out) == wire.MaxClusterRelays {
+			continue
+		}
+		r := *w.Info.Network.Relay
+		r.Name, r.Key = m.relayName(name), cut(r.Key, maxName)
+		r.Addresses = slices.Clone(r.Addresses[:min(len(r.Addresses), 8)])
+		out = append(out, r)
+	}
+	return out
+}
+
+func (m *model) relayName(worker string) string { return m.name + "/" + m.peer(worker) }
+
+// relayOf is the relay through which a worker is reached, "" if none: the one that
+// it says, or the first where it has no address at which others reach it.
+func (m *model) relayOf(w *worker) string {
+	n := w.Info.Network
+	if n == nil || n.Mode != wire.NetworkOverlay {
+		return ""
+	}
+	all := m.relays()
+	if n.Via != "" && slices.ContainsFunc(all, func(r wire.Relay) bool { return r.Name == n.Via }) {
+		return n.Via
+	}
+	if w.Info.Address != "" && !m.net.relayOnly || len(all) == 0 {
+		return ""
+	}
+	return all[0].Name
+}
+
+// need is what the root is told.
+func (m *model) need() *wire.NetworkNeed {
+	n := lease.Need(m.net.blocks, m.net.left.Rests, len(m.workers), time.Time{})
+	n.Relays = m.ownRelays()
+	return n
+}
+
+// appNumber is the application in addresses: the root's number for it, or one of
+// this cluster's own where it began here. 0 without a service network.
+func (t *tx) appNumber(app, namespace string) uint32 {
+	m := t.m
+	same := func(other string) bool {
+		return cmp.Or(other, api.DefaultNamespace) == cmp.Or(namespace, api.DefaultNamespace)
+	}
+	for _, s := range m.given {
+		if s.App == app && s.AppNumber != 0 && same(s.Namespace) {
+			return s.AppNumber
+		}
+	}
+	for _, r := range m.far {
+		if r.App == app && r.AppNumber != 0 && same(r.Namespace) {
+			return r.AppNumber
+		}
+	}
+	if m.net.blocks == nil {
+		return 0
+	}
+	if n := t.siteNumber(app); n != nil && same(n.Namespace) {
+		return n.Number
+	}
+	if m.recovery.mark != nil {
+		return 0 // a worker that has not been heard yet may know one
+	}
+	used := t.usedNumbers()
+	left := t.netLeft()
+	number, next := lease.SiteApp(m.net.blocks.Index, left.NextApp, func(n uint32) bool { return used[n] })
+	if number == 0 {
+		return 0
+	}
+	left.NextApp = next
+	t.setLeft(left)
+	t.net.numbers[app] = &siteNumber{V: wire.Version, Number: number, Namespace: namespace}
+	return number
+}
+
+// siteNumber of an application as this tx sees it, nil if it has none.
+func (t *tx) siteNumber(app string) *siteNumber {
+	if n, ok := t.net.numbers[app]; ok {
+		return n
+	}
+	return t.m.net.numbers[app]
+}
+
+// adoptNumber is the number that an instance has in its addresses, 0 if none. What
+// its application lost with the backup it has again.
+func (t *tx) adoptNumber(s *wire.Share, st wire.InstanceStatus) uint32 {
+	blocks := t.m.net.blocks
+	if blocks == nil {
+		return 0
+	}
+	for _, a := range st.Addrs {
+		_, n, _, ok := lease.Parse(blocks.Prefix, a)
+		if !ok || n != s.AppNumber && !lease.SiteOwns(blocks.Index, n) {
+			continue
+		}
+		if n != s.AppNumber && t.siteNumber(s.App) == nil && !t.usedNumbers()[n] {
+			t.net.numbers[s.App] = &siteNumber{V: wire.Version, Number: n, Namespace: s.Namespace}
+		}
+		return n
+	}
+	return 0
+}
+
+// usedNumbers are all that something here may still have.
+func (t *tx) usedNumbers() map[uint32]bool {
+	used := map[uint32]bool{}
+	for _, s := range t.m.given {
+		used[s.AppNumber] = true
+	}
+	for _, r := range t.m.far {
+		used[r.AppNumber] = true
+	}
+	for _, o := range t.m.orders {
+		used[o.AppNumber] = true
+	}
+	for _, o := range t.orders {
+		if o != nil {
+			used[o.AppNumber] = true
+		}
+	}
+	for _, n := range records.Merged(t.m.net.numbers, t.net.numbers) {
+		used[n.Number] = true
+	}
+	return used
+}
+
+// dropNumbers forgets those of applications of which nothing is left here.
+func (t *tx) dropNumbers() {
+	if len(t.m.net.numbers) == 0 {
+		return
+	}
+	alive := map[string]bool{}
+	for _, s := range t.m.shares {
+		alive[s.App] = true
+	}
+	for _, o := range t.m.orders {
+		alive[o.App] = true
+	}
+	for app := range t.m.net.numbers {
+		if !alive[app] {
+			t.net.numbers[app] = nil
+		}
+	}
+}
+
+// orderNumber is the number that an order says: what its incarnation began with,
+// since the addresses of what runs do not change.
+func (t *tx) orderNumber(i *wire.Instance, s *wire.Share) uint32 {
+	if o := t.ordered(i.Worker + "." + i.ID); o != nil && o.Incarnation == i.Incarnation {
+		return o.AppNumber
+	}
+	return t.appNumber(s.App, s.Namespace)
+}
+
+// addrs of an instance on a worker, as far as they are that worker's to give.
+func (t *tx) addrs(i *wire.Instance, w *worker) []netip.Addr {
+	l := t.lease(w.Info.Name)
+	if l == nil {
+		return nil
+	}
+	o := t.ordered(w.Info.Name + "." + i.ID)
+	if o == nil {
+		return nil
+	}
+	if st, ok := w.status[i.ID]; ok {
+		if st.Incarnation != o.Incarnation {
+			return nil
+		}
+		return lease.Mine(&l.Lease, o.AppNumber, st.Addrs)
+	}
+	if w.everHeard && w.inbox.Ack().Inc != "" {
+		return nil
+	}
+	// This process has not heard of it yet: what it said to the one before.
+	if r := t.m.routes[i.App+"."+i.Service]; r != nil {
+		for _, e := range r.Endpoints {
+			if e.Instance == i.ID && e.Worker == w.Info.Name && e.Cluster == t.m.name {
+				return e.Addrs
+			}
+		}
+	}
+	return nil
+}
+
+// takeBlocks is what the root has given this cluster of the network. It is never
+// taken away: a root that does not know it any more will ask.
+func (c *core) takeBlocks(ch wire.Change) (*wire.ClusterLease, error) {
+	if ch.Deleted {
+		return c.m.net.blocks, nil
+	}
+	var l wire.ClusterLease
+	if err := json.Unmarshal(ch.Value, &l); err != nil {
+		return nil, err
+	}
+	if l.Cluster != c.name || !l.Prefix.IsValid() || l.Prefix.Bits() != 48 || lease.CheckPools(l.Pool, l.Services) != nil || lease.Has(l.Numbers, 0) {
+		c.log.Error("what the root gives of the service network cannot be used and is left out", "cluster", l.Cluster, "prefix", l.Prefix, "pool", l.Pool, "services", l.Services)
+		return c.m.net.blocks, nil
+	}
+	return &l, nil
+}
+
+// close completes what cannot be decided: what is sealed, and what is signed.
+func (c *core) close(ctx context.Context, t *tx) {
+	c.seal(ctx, t)
+	c.signLeases(t)
+}

@@ -1,0 +1,265 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A worker is told what it has of the network, signed, before anything else; what
+// cannot be signed now is told later.
+func TestWorkersAreToldTheirSignedLease(t *testing.T) {
+	c := newTestCore(t, bus.NewMemStore())
+	now := time.Now()
+	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}, KeyHash: "k1"}, now)
+	blocks := wire.ClusterLease{
+		V: wire.Version, Cluster: "edge", Index: 1, Prefix: lease.NewNetwork([5]byte{1}, lease.DefaultPool, lease.DefaultServices).Prefix,
+		Pool: lease.DefaultPool, Services: lease.DefaultServices, Numbers: []wire.Block{{From: 9, N: 9}}, Subnets: []wire.Block{{From: 1, N: 2}},
+	}
+	take := func(l wire.ClusterLease) {
+		t.Helper()
+		b, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := (*rootDesired)(c)
+		to := d.Have()
+		to.Inc, to.N = "root", to.N+1
+		if err := d.Take(t.Context(), false, []wire.Change{{Key: "lease.net", Value: b}}, to); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.pass(t.Context(), now, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail := errors.New("the key cannot be read")
+	c.m.net.signs = "first"
+	c.sign = func(l wire.Lease) (wire.SignedLease, error) {
+		b, _ := json.Marshal(l)
+		return wire.SignedLease{Body: b, Sig: []byte(c.m.net.signs)}, fail
+	}
+	foreign := blocks
+	foreign.Cluster = "other"
+	take(foreign)
+	if c.m.net.blocks != nil {
+		t.Fatalf("another cluster's part was taken: %+v", c.m.net.blocks)
+	}
+	take(blocks)
+	if c.m.net.told["w1"] != nil || c.m.net.leases["w1"] != nil {
+		t.Fatal("a worker was told what is not signed")
+	}
+	fail = nil
+	told := func() wire.Network {
+		t.Helper()
+		if _, err := c.pass(t.Context(), now, true); err != nil {
+			t.Fatal(err)
+		}
+		e, err := c.store.Get(t.Context(), keyNet+"w1"+netOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n wire.Network
+		if err := json.Unmarshal(e.Value, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first := told()
+	var l wire.Lease
+	if err := json.Unmarshal(first.Lease.Body, &l); err != nil || l.Number != 9 || l.IPv4.String() != "10.128.1.0/24" || l.Worker != "w1" || string(first.Lease.Sig) != "first" {
+		t.Fatalf("told %s %q, %v", first.Lease.Body, first.Lease.Sig, err)
+	}
+	// With another key all of them are signed again, and stay what they are.
+	c.m.net.signs = "second"
+	second := told()
+	if string(second.Lease.Sig) != "second" || string(second.Lease.Body) != string(first.Lease.Body) {
+		t.Errorf("with another key it is told %s %q", second.Lease.Body, second.Lease.Sig)
+	}
+	rev := c.desiredOf("w1").Rev()
+	if again := told(); c.desiredOf("w1").Rev() != rev || string(again.Lease.Sig) != "second" {
+		t.Error("it is told the same again")
+	}
+	// A root that does not know it any more takes nothing away.
+	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}); err != nil || c.m.net.blocks == nil {
+		t.Errorf("the part of the network is gone: %v", err)
+	}
+}
+
+func TestWhatARemovedWorkerHadRests(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.ticks(2, time.Second)
+	one, two := *s.fakes["w1"].lease, *s.fakes["w2"].lease
+	until := s.now.Add(time.Hour)
+	for name, key := range map[string]string{"w1": "k1", "w2": "k2"} {
+		w, l := s.m.workers[name], *s.m.net.leases[name]
+		w.KeyHash, l.Key = key, key
+		s.m.net.leases[name] = &l
+	}
+	s.m.gone["k1"] = &enroll.Gone{Until: until}
+	delete(s.m.workers, "w1")
+	delete(s.fakes, "w1")
+	s.m.workers["w2"].KeyHash = "k3" // another node has its name now
+	s.fakes["w2"].lease = nil
+	delete(s.m.net.told, "w2")
+	s.addWorker("w3")
+	s.ticks(2, time.Second)
+	got := *s.fakes["w2"].lease
+	if s.m.net.leases["w1"] != nil || got.Number == two.Number || got.IPv4 == two.IPv4 && got.IPv4.IsValid() {
+		t.Errorf("w2 has what the node before it had: %+v", got)
+	}
+	if l := s.fakes["w3"].lease; l.Number == one.Number || l.IPv4.IsValid() && l.IPv4 == one.IPv4 {
+		t.Errorf("w3 was given what w1 had: %+v", l)
+	}
+	if n := s.m.need(); n.Numbers != 4 || n.Subnets != 4 {
+		t.Errorf("it needs %+v, want for two workers and two that rest", n)
+	}
+	s.now = until.Add(time.Second)
+	s.ticks(2, time.Second)
+	if l := s.fakes["w3"].lease; !l.IPv4.IsValid() {
+		t.Errorf("a /24 is free again, and w3 has none: %+v", l)
+	}
+}
+
+// A cluster that was restored gives to nobody what a worker may have that joined
+// after the backup, and workers go on with what they have.
+func TestARestoredClusterKeepsLeases(t *testing.T) {
+	s := newSim(t, "w1")
+	s.ticks(2, time.Second)
+	given, disk := maps.Clone(s.m.given), maps.Clone(s.disk)
+	for _, l := range []string{keyLease + "w1", keyNet + "w1" + netOf} {
+		delete(disk, l) // it had none yet
+	}
+	s.addWorker("lost") // joins after the backup, and is not known then
+	s.ticks(2, time.Second)
+	one, lost := *s.fakes["w1"].lease, *s.fakes["lost"].lease
+	s.fakes["lost"].linked = false
+	gone := s.fakes["lost"]
+	delete(s.fakes, "lost")
+	s.restored(disk)
+	s.hear(given)
+	s.ticks(3, time.Second)
+	if got := *s.fakes["w1"].lease; got != one {
+		t.Errorf("w1 had %+v and has %+v", one, got)
+	}
+	s.addWorker("new")
+	s.ticks(3, time.Second)
+	if s.fakes["new"].lease != nil {
+		t.Errorf("a new worker was given %+v of what is not accounted for", s.fakes["new"].lease)
+	}
+	more := *s.m.net.blocks
+	if n := s.m.need(); n.Numbers < 41 {
+		t.Fatalf("it does not ask for more: %+v", n)
+	}
+	more.Numbers = append(slices.Clone(more.Numbers), wire.Block{From: 900, N: 9})
+	s.grant(more)
+	s.fakes["lost"] = gone // still there, on the data path
+	s.m.workers["lost"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "lost"}, Revoked: s.now}, s.now)
+	s.ticks(3, time.Second)
+	if got := s.fakes["new"].lease; got == nil || got.Number < 900 || got.Number == lost.Number {
+		t.Errorf("the new worker has %+v", got)
+	}
+}
+
+// An application that begins at the site has a number of the cluster's; one that
+// the root knows has the root's, and what runs keeps what it began with.
+func TestNumbersOfApplications(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.share("web", 1, nil) // without a number: as if it began here
+	s.ticks(4, time.Second)
+	n := s.m.routes["app.web"].AppNumber
+	if !lease.SiteOwns(3, n) || s.m.orders[s.inst("app.web.0").Worker+".app.web.0"].AppNumber != n {
+		t.Fatalf("it has number %d", n)
+	}
+	s.restart()
+	s.ticks(3, time.Second)
+	if got := s.m.routes["app.web"].AppNumber; got != n {
+		t.Errorf("after a restart it has %d", got)
+	}
+	// The root takes it over under another number.
+	sh := *s.m.given["app.web"]
+	sh.AppNumber = 77
+	s.m.given["app.web"] = &sh
+	s.m.effect()
+	s.ticks(2, time.Second)
+	i := s.inst("app.web.0")
+	if got := s.m.orders[i.Worker+".app.web.0"].AppNumber; got != n {
+		t.Errorf("what runs has number %d in its order", got)
+	}
+	s.again("web", -1)
+	s.ticks(10, time.Second)
+	i = s.inst("app.web.0")
+	if got := s.m.orders[i.Worker+".app.web.0"].AppNumber; got != 77 {
+		t.Errorf("started again it has number %d", got)
+	}
+	s.unshare("web")
+	s.ticks(10, time.Second)
+	if len(s.m.net.numbers) != 0 {
+		t.Errorf("numbers are left: %v", s.m.net.numbers)
+	}
+}
+
+func TestRelaysComeNearestFirst(t *testing.T) {
+	s := newSim(t, "w1", "w2", "w3")
+	overlay := &wire.NetworkInfo{Mode: wire.NetworkOverlay}
+	s.m.workers["w1"].Info.Network, s.m.workers["w2"].Info.Network = overlay, &wire.NetworkInfo{Mode: wire.NetworkOverlay, Relay: &wire.Relay{Name: "me", Key: "k"}}
+	s.m.net.blocks.Relays = []wire.Relay{{Name: "root"}, {Name: "fog/x"}}
+	s.ticks(2, time.Second)
+	names := func(worker string) (out []string) {
+		for _, r := range s.m.net.told[worker].Relays {
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	if got := names("w1"); !slices.Equal(got, []string{"edge/w2", "root", "fog/x"}) {
+		t.Errorf("w1 is told of %v", got)
+	}
+	if got := names("w2"); !slices.Equal(got, []string{"root", "fog/x"}) {
+		t.Errorf("w2 is told of %v", got)
+	}
+	if got := s.m.need().Relays; len(got) != 1 || got[0].Name != "edge/w2" || got[0].Key != "k" {
+		t.Errorf("the root is told of %+v", got)
+	}
+	w1 := s.m.workers["w1"]
+	if got := s.m.relayOf(w1); got != "" {
+		t.Errorf("a worker with an address is reached through %q", got)
+	}
+	w1.Info.Address = ""
+	if got := s.m.relayOf(w1); got != "edge/w2" {
+		t.Errorf("a worker without an address is reached through %q", got)
+	}
+	w1.Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay, Via: "root"}
+	if got := s.m.relayOf(w1); got != "root" {
+		t.Errorf("a worker that says root is reached through %q", got)
+	}
+	if got := s.m.relayOf(s.m.workers["w3"]); got != "" {
+		t.Errorf("a worker without the overlay is reached through %q", got)
+	}
+}
+
+// With export: relay no worker's address leaves the cluster.
+func TestOnlyARelayIsNamed(t *testing.T) {
+	s := newSim(t, "w1")
+	s.m.workers["w1"].Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
+	s.m.net.blocks.Relays = []wire.Relay{{Name: "root"}}
+	s.share("web", 1, nil)
+	s.ticks(4, time.Second)
+	if up := s.m.ups["app.web.0"]; up.Address == "" || up.Relay != "" || len(up.Addrs) != 2 {
+		t.Fatalf("the root is told %+v", up)
+	}
+	s.m.net.relayOnly = true
+	s.ticks(2, time.Second)
+	if up := s.m.ups["app.web.0"]; up.Address != "" || up.Relay != "root" || len(up.Addrs) != 2 {
+		t.Errorf("the root is told address %q, relay %q, %v", up.Address, up.Relay, up.Addrs)
+	}
+	if e := s.m.routes["app.web"].Endpoints[0]; e.Address == "" {
+		t.Error("within the cluster the address is gone too")
+	}
+}
