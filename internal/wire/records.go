@@ -282,7 +282,7 @@ type WorkerInfo struct {
 	// Lease is what it was given of the service network, so that a cluster which was
 	// restored from a backup knows; nil: nothing.
 	Lease  *Lease `json:"lease,omitempty"`
-	Cgroup  string       `json:"cgroup,omitempty"` // "v1", "v2", or why there is none
+	Cgroup string `json:"cgroup,omitempty"` // "v1", "v2", or why there is none
 	// Boot identifies the start of the machine or engine, so that a return after
 	// a power cut can be told from a reconnect.
 	Engine string `json:"engine,omitempty"`
