@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos bench footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos lab bench footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,13 @@ SEEDS ?= 20
 chaos: ## worlds in random trouble: SEEDS=50 new ones, SEEDS=7-7 that one again
 	@tools/needs ip nft || echo "links will not fail"
 	VERGE_CHAOS_SEEDS=$(SEEDS) go test -run '^TestChaos$$' -v -count 1 -timeout 24h ./e2e
+
+# The experiments in full; each row that falls short is an error at the end.
+LAB_RESULTS ?= bin/lab-results
+lab: build ## the papers' experiments in full, as root: bin/lab-results/report.md
+	@tools/needs nft
+	@all=$$(bin/verge lab list -o json | awk -F '"' '$$2 == "name" { name = $$4 } $$2 == "missing" { name = "" } /^  }/ { if (name) print name; name = "" }'); \
+	  bin/verge lab run $$all --dir $(LAB_RESULTS); failed=$$?; bin/verge lab report --dir $(LAB_RESULTS); exit $$failed
 
 bench: ## benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...

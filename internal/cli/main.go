@@ -28,6 +28,8 @@ type Options struct {
 	Version string
 	// Daemons run the roles. One that is nil is refused with an error.
 	Daemons Daemons
+	// Lab is the test bed; nil where there can be none.
+	Lab *Lab
 	// Now is the clock that ages and waiting times are reckoned by; nil is
 	// time.Now. Its location is that of the times printed.
 	Now func() time.Time
@@ -124,7 +126,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.userCommand(), a.volumeCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
-		a.execCommand(), a.topCommand(), a.waitCommand(),
+		a.execCommand(), a.topCommand(), a.waitCommand(), a.labCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

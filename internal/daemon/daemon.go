@@ -27,6 +27,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
 		Version: obs.Version(),
 		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, Engine: runEngine, Dev: runDev},
+		Lab:     labCommands(),
 	})
 }
 

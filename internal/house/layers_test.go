@@ -58,16 +58,18 @@ var rooms = map[string]layer{
 	"internal/agent":      roles,
 	"internal/cluster":    roles,
 	"internal/engine":     roles,
-	"internal/root":       roles,
-	"internal/cli":        client,
-	"internal/daemon":     composition,
-	"cmd/verge":           program,
+	// It runs the program in hosts of its own making and talks to what runs there by
+	// its interface: it is put behind the command line as a role is, and imports none.
+	"internal/lab":    roles,
+	"internal/root":   roles,
+	"internal/cli":    client,
+	"internal/daemon": composition,
+	"cmd/verge":       program,
 
 	"e2e":            outside,
 	"examples":       outside,
 	"tools":          outside,
 	"internal/house": outside,
-	"internal/lab":   outside,
 	"internal/sim":   outside,
 }
 

@@ -34,6 +34,8 @@ type Client struct {
 	token string
 	local bool // see MeanLocal
 	http  *http.Client
+	// transport of http.
+	transport *http.Transport
 	// Notice, if set before the first request, is told what the server has to say
 	// beside an answer: that the context will stop to work, for example. Calls may
 	// come at the same time.
@@ -59,18 +61,20 @@ func newClient(server string, conf *tls.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server address: %w", err)
 	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout:   dialTimeout,
+		TLSClientConfig:       conf,
+		MaxIdleConnsPerHost:   4,
+		IdleConnTimeout:       time.Minute,
+		ExpectContinueTimeout: time.Second,
+	}
 	return &Client{
 		base: "https://" + u.Host, host: u.Host,
+		transport: transport,
 		http: &http.Client{
-			Transport: &http.Transport{
-				Proxy:                 http.ProxyFromEnvironment,
-				DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
-				TLSHandshakeTimeout:   dialTimeout,
-				TLSClientConfig:       conf,
-				MaxIdleConnsPerHost:   4,
-				IdleConnTimeout:       time.Minute,
-				ExpectContinueTimeout: time.Second,
-			},
+			Transport: transport,
 			// A redirect could lead a token to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -102,6 +106,13 @@ func (e ContextEntry) tlsConfig() (*tls.Config, error) {
 
 // Host is the host:port that the client talks to.
 func (c *Client) Host() string { return c.host }
+
+// DialBy has the client open its connections by dial, before the first request:
+// from a network that is not this process's, for example.
+func (c *Client) DialBy(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	t := c.transport
+	t.DialContext, t.Proxy = dial, nil
+}
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

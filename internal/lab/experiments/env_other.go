@@ -1,0 +1,5 @@
+//go:build !linux
+
+package experiments
+
+func there() []Experiment { return []Experiment{proxymityImbalance} }

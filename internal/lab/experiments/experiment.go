@@ -1,0 +1,198 @@
+package experiments
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Row is one result.
+type Row struct {
+	Experiment string         `json:"experiment"`
+	Params     map[string]any `json:"params"`
+	Metric     string         `json:"metric"`
+	Unit       string         `json:"unit"`
+	// Paper is what the paper says, Expected what was computed beforehand; nil
+	// where there is none.
+	Paper    *float64 `json:"paper"`
+	Expected *float64 `json:"expected"`
+	Measured float64  `json:"measured"`
+	// ErrorP50 and ErrorP99 are the emulator's own error while this was measured,
+	// in ms; nil where no link was emulated.
+	ErrorP50 *float64 `json:"emulator_error_p50_ms"`
+	ErrorP99 *float64 `json:"emulator_error_p99_ms"`
+	// Short says why a requirement is not met; "" if it is, or there is none.
+	Short string `json:"short,omitempty"`
+}
+
+// Rows of a run.
+type Rows []Row
+
+// Table for people.
+func (rows Rows) Table() (head []string, out [][]string) {
+	head = []string{"EXPERIMENT", "PARAMS", "METRIC", "PAPER", "EXPECTED", "MEASURED", "UNIT", "EMULATOR P50", "P99", "SHORT"}
+	for _, r := range rows {
+		out = append(out, []string{
+			r.Experiment, r.params(), r.Metric, number(r.Paper), number(r.Expected), number(&r.Measured), r.Unit,
+			number(r.ErrorP50), number(r.ErrorP99), r.Short,
+		})
+	}
+	return head, out
+}
+
+func (r Row) params() string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(r.Params)) {
+		parts = append(parts, fmt.Sprintf("%s=%v", k, r.Params[k]))
+	}
+	return strings.Join(parts, " ")
+}
+
+func number(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'g', 4, 64)
+}
+
+// short lists the requirements that are not met; nil if there is none.
+func (rows Rows) short() error {
+	var all []error
+	for _, r := range rows {
+		if r.Short != "" {
+			all = append(all, fmt.Errorf("%s %s %s: %s", r.Experiment, r.params(), r.Metric, r.Short))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Experiment is one figure or table.
+type Experiment struct {
+	Name string
+	// Source is the paper and the figure; Shows what is to be seen.
+	Source, Shows string
+	// Missing says why it cannot be run; "" if it can.
+	Missing string
+	// Emulated: it needs the lab, and so root.
+	Emulated bool
+	run      func(ctx context.Context, e *env) error
+	// plot says how rows become a picture; nil for none.
+	plot *plot
+}
+
+// Options of a run.
+type Options struct {
+	Quick bool
+	Seed  uint64
+	// Verge is the program that runs in hosts.
+	Verge string
+	// Say is told what happens; nil says nothing.
+	Say func(format string, args ...any)
+}
+
+// All experiments by their names.
+func All() []Experiment {
+	all := slices.Concat(there(), notYet())
+	slices.SortFunc(all, func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// notYet are experiments of what Verge does not do yet.
+func notYet() (out []Experiment) {
+	for _, x := range []struct{ name, source, why string }{
+		{"proxymity-accuracy", "Proxy-mity fig. 4", "workers do not measure distances yet"},
+		{"proxymity-overhead", "Proxy-mity fig. 8", "workers do not measure distances yet"},
+		{"oakestra-balance", "Oakestra fig. 8", "there are no service addresses yet"},
+		{"oakestra-tunnel", "Oakestra fig. 12", "there is no network between workers yet"},
+		{"oakestra-split", "Oakestra fig. 2", "it needs a simulation of more workers than one machine holds"},
+		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
+		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},
+		{"oakestra-video", "Oakestra fig. 9", "there is no network between workers yet"},
+		{"study-lb", "continuum study fig. 4, 5", "there is no routing by load yet"},
+		{"study-callmethod", "continuum study fig. 6", "there is no network between workers yet"},
+		{"study-datasource", "continuum study fig. 7", "there is no network between workers yet"},
+		{"study-bandwidth", "continuum study fig. 8, 9", "there is no network between workers yet"},
+		{"study-gateway", "continuum study fig. 10, 11", "there is no network between workers yet"},
+		{"mu-predictor", "Mu fig. 2", "there is no scaler yet"},
+		{"mu-autoscaler", "Mu table 3, fig. 3", "there is no scaler yet"},
+		{"mu-lb", "Mu fig. 4", "there is no routing by load yet"},
+		{"mu-agility", "Mu fig. 5", "there is no scaler yet"},
+		{"mu-placement", "Mu fig. 7", "there is one scheduler yet"},
+		{"mu-overall", "Mu table 5, fig. 8-10", "there is no scaler yet"},
+	} {
+		out = append(out, Experiment{Name: x.name, Source: x.source, Missing: x.why})
+	}
+	return out
+}
+
+// Catalogue is the list of experiments, to be shown.
+type Catalogue []Experiment
+
+// Table for people.
+func (c Catalogue) Table() (head []string, rows [][]string) {
+	head = []string{"NAME", "PAPER", "SHOWS", "CANNOT BE RUN BECAUSE"}
+	for _, x := range c {
+		rows = append(rows, []string{x.Name, x.Source, x.Shows, x.Missing})
+	}
+	return head, rows
+}
+
+// MarshalJSON implements json.Marshaler.
+func (x Experiment) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name    string `json:"name"`
+		Source  string `json:"source"`
+		Shows   string `json:"shows,omitempty"`
+		Missing string `json:"missing,omitempty"`
+		Lab     bool   `json:"lab"`
+	}{x.Name, x.Source, x.Shows, x.Missing, x.Emulated})
+}
+
+// Find an experiment that can be run.
+func Find(name string) (Experiment, error) {
+	for _, x := range All() {
+		if x.Name != name {
+			continue
+		}
+		if x.Missing != "" {
+			return x, fmt.Errorf("%s cannot be run: %s", name, x.Missing)
+		}
+		return x, nil
+	}
+	return Experiment{}, fmt.Errorf("there is no experiment %q: verge lab list has them", name)
+}
+
+// env is what an experiment works with.
+type env struct {
+	Options
+	name string
+	labs int
+	rows Rows
+}
+
+// Run an experiment. The error is nil or of its run; that requirements are not met
+// is said by short.
+func (x Experiment) Run(ctx context.Context, o Options) (rows Rows, short, err error) {
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	e := &env{Options: o, name: x.Name}
+	if err := x.run(ctx, e); err != nil {
+		return e.rows, nil, fmt.Errorf("%s: %w", x.Name, err)
+	}
+	return e.rows, e.rows.short(), nil
+}
+
+// row adds a result; what is not known of it stays nil.
+func (e *env) row(r Row) *Row {
+	r.Experiment = e.name
+	e.rows = append(e.rows, r)
+	return &e.rows[len(e.rows)-1]
+}
+
+func known(v float64) *float64 { return &v }

@@ -1,0 +1,107 @@
+package experiments
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Save writes the rows of an experiment to a directory: NAME.json, NAME.csv and,
+// where there is something to draw, NAME.svg.
+func (x Experiment) Save(dir string, rows Rows) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("directory of results: %w", err)
+	}
+	b, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		return err
+	}
+	var table strings.Builder
+	w := csv.NewWriter(&table)
+	head, lines := rows.Table()
+	if err := errors.Join(w.Write(head), w.WriteAll(lines)); err != nil {
+		return err
+	}
+	files := map[string]string{".json": string(b), ".csv": table.String()}
+	if x.plot != nil {
+		files[".svg"] = x.plot.svg(rows)
+	}
+	for end, text := range files {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, x.Name+end), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("result: %w", err)
+		}
+	}
+	return nil
+}
+
+// Report writes report.md of the results in a directory and returns its name.
+func Report(dir string) (string, error) {
+	var b strings.Builder
+	b.WriteString("# Experiments\n\n")
+	found := 0
+	var missing []string
+	for _, x := range All() {
+		if x.Missing != "" {
+			missing = append(missing, fmt.Sprintf("| %s | %s | %s |\n", x.Name, x.Source, x.Missing))
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, x.Name+".json"))
+		if errors.Is(err, os.ErrNotExist) {
+			missing = append(missing, fmt.Sprintf("| %s | %s | it was not run: verge lab run %s --dir %s |\n", x.Name, x.Source, x.Name, dir))
+			continue
+		}
+		var rows Rows
+		if err == nil {
+			err = json.Unmarshal(data, &rows)
+		}
+		if err != nil {
+			return "", fmt.Errorf("results of %s: %w", x.Name, err)
+		}
+		found++
+		x.section(&b, dir, rows)
+	}
+	if found == 0 {
+		return "", fmt.Errorf("%s has no results: verge lab run NAME --dir %s", dir, dir)
+	}
+	if len(missing) > 0 {
+		b.WriteString("## Not run\n\n| experiment | paper | why |\n|---|---|---|\n" + strings.Join(missing, ""))
+	}
+	file := filepath.Join(dir, "report.md")
+	return file, os.WriteFile(file, []byte(b.String()), 0o644)
+}
+
+func (x Experiment) section(b *strings.Builder, dir string, rows Rows) {
+	fmt.Fprintf(b, "## %s\n\n%s: %s.\n\n", x.Name, x.Source, x.Shows)
+	if _, err := os.Stat(filepath.Join(dir, x.Name+".svg")); err == nil {
+		fmt.Fprintf(b, "![%s](%s.svg)\n\n", x.Name, x.Name)
+	}
+	var p50, p99 float64
+	emulated := false
+	b.WriteString("| params | metric | paper | expected | measured | unit | measured / reference | |\n|---|---|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		ratio := ""
+		for _, of := range []*float64{r.Expected, r.Paper} {
+			if of != nil && *of != 0 {
+				ratio = fmt.Sprintf("%.3f", r.Measured / *of)
+				break
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.params(), r.Metric, number(r.Paper), number(r.Expected), number(&r.Measured), r.Unit, ratio, r.Short)
+		if r.ErrorP99 != nil {
+			emulated, p50, p99 = true, max(p50, *r.ErrorP50), max(p99, *r.ErrorP99)
+		}
+	}
+	if emulated {
+		fmt.Fprintf(b, "\nThe emulator's own error meanwhile: round trips were longer than set by at most %.3f ms in the middle (p50) and %.3f ms at p99, in the worst of the runs above.\n", p50, p99)
+	} else {
+		b.WriteString("\nNo link was emulated.\n")
+	}
+	b.WriteString("\n")
+}

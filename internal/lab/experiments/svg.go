@@ -1,0 +1,124 @@
+package experiments
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// plot is how rows become a picture: lines through the points of each series. A
+// library would weigh more than what all of this needs.
+type plot struct {
+	x, series string // params; x is a number, or a text that is put in order
+	metric    string
+	title     string
+}
+
+// Size of a picture, and its margins.
+const (
+	width, height = 640, 400
+	left, right   = 60, 150
+	above, below  = 40, 50
+)
+
+var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000"}
+
+type point struct{ x, y float64 }
+
+// svg draws the rows; "" if none of them is in the picture.
+func (p *plot) svg(rows Rows) string {
+	lines := map[string][]point{}
+	var texts []string
+	var all []point
+	for _, r := range rows {
+		if r.Metric != p.metric {
+			continue
+		}
+		x, ok := toFloat(r.Params[p.x])
+		if !ok {
+			t := fmt.Sprint(r.Params[p.x])
+			if !slices.Contains(texts, t) {
+				texts = append(texts, t)
+			}
+			x = float64(slices.Index(texts, t))
+		}
+		name := fmt.Sprint(r.Params[p.series])
+		lines[name] = append(lines[name], point{x, r.Measured})
+		all = append(all, point{x, r.Measured})
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	byX := func(a, b point) int { return cmp.Compare(a.x, b.x) }
+	x0, x1 := slices.MinFunc(all, byX).x, slices.MaxFunc(all, byX).x
+	y1 := slices.MaxFunc(all, func(a, b point) int { return cmp.Compare(a.y, b.y) }).y
+	if x1 == x0 {
+		x1++
+	}
+	if y1 <= 0 {
+		y1 = 1
+	}
+	at := func(q point) (float64, float64) {
+		return left + (q.x-x0)/(x1-x0)*(width-left-right), height - below - q.y/y1*(height-above-below)
+	}
+	var b strings.Builder
+	put := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	put(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`, width, height)
+	put(`<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="20" font-size="14">%s</text>`, left, html.EscapeString(p.title))
+	for i := range 6 {
+		v := y1 * float64(i) / 5
+		_, y := at(point{x0, v})
+		put(`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%.3g</text>`, left, width-right, y, y, left-6, y+4, v)
+	}
+	for i := range 6 {
+		v := x0 + (x1-x0)*float64(i)/5
+		label := fmt.Sprintf("%.3g", v)
+		if len(texts) > 0 {
+			if i >= len(texts) {
+				break
+			}
+			v, label = float64(i), texts[i]
+		}
+		x, _ := at(point{v, 0})
+		put(`<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, x, height-below+18, html.EscapeString(label))
+	}
+	put(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, height-10, html.EscapeString(p.x))
+	for i, name := range slices.SortedFunc(maps.Keys(lines), numerically) {
+		colour := colours[i%len(colours)]
+		slices.SortStableFunc(lines[name], byX)
+		var d []string
+		for _, q := range lines[name] {
+			x, y := at(q)
+			d = append(d, fmt.Sprintf("%.1f,%.1f", x, y))
+			put(`<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>`, x, y, colour)
+		}
+		put(`<polyline fill="none" stroke="%s" points="%s"/>`, colour, strings.Join(d, " "))
+		put(`<text x="%d" y="%d" fill="%s">%s %s</text>`, width-right+12, above+16*i, colour, html.EscapeString(p.series), html.EscapeString(name))
+	}
+	put(`</svg>`)
+	return b.String()
+}
+
+func numerically(a, b string) int {
+	var x, y float64
+	if _, err := fmt.Sscan(a, &x); err == nil {
+		if _, err := fmt.Sscan(b, &y); err == nil {
+			return cmp.Compare(x, y)
+		}
+	}
+	return strings.Compare(a, b)
+}
+
+func toFloat(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, !math.IsNaN(v)
+	case int:
+		return float64(v), true
+	}
+	return 0, false
+}

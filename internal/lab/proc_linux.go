@@ -1,0 +1,215 @@
+package lab
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// start starts a program in a host, in a session of its own: it outlives this
+// process. The channel is closed when it has ended.
+func (l *Lab) start(host string, cmd *exec.Cmd) (ended <-chan struct{}, err error) {
+	log, err := os.OpenFile(l.Log(host), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }() // nothing is lost by it
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := l.Do(host, cmd.Start); err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	l.children.Go(func() {
+		defer close(done)
+		_ = cmd.Wait() // its log says how it ended
+	})
+	return done, nil
+}
+
+// Start starts a program in a host; its output goes to the host's log. It ends
+// with the lab. The channel is closed when it has ended.
+func (l *Lab) Start(host, program string, args ...string) (ended <-chan struct{}, err error) {
+	return l.start(host, exec.Command(program, args...))
+}
+
+// Processes that run in a host, by the namespaces that they are in.
+func (l *Lab) Processes(host string) ([]int, error) { return processesIn(l.files(host)) }
+
+// files of a host's namespaces.
+func (l *Lab) files(host string) (out []string) {
+	return []string{l.namespace("net", host), l.namespace("mnt", host), l.namespace("net", host+natSuffix)}
+}
+
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(file string) (inode, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		return inode{}, err
+	}
+	return inode{st.Dev, st.Ino}, nil
+}
+
+// processesIn lists those that are in one of the namespaces at the files; files
+// that are not there count for nothing.
+func processesIn(files []string) (out []int, err error) {
+	want := map[inode]bool{}
+	for _, f := range files {
+		// A file at which nothing is mounted is in no process's namespaces.
+		if i, err := inodeOf(f); err == nil {
+			want[i] = true
+		}
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		for _, kind := range []string{"net", "mnt"} {
+			// It may have ended by now.
+			if i, err := inodeOf(fmt.Sprintf("/proc/%d/ns/%s", pid, kind)); err == nil && want[i] {
+				out = append(out, pid)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// Down ends everything that runs in the lab and removes it. What is not there is
+// no error.
+func (l *Lab) Down() error {
+	l.clients.close()
+	files, err := l.all()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		pids, err := processesIn(files)
+		if err != nil {
+			return err
+		}
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
+		if len(pids) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the processes %v of the lab do not end", pids)
+		}
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by now
+		}
+		time.Sleep(5 * time.Millisecond) // the kernel takes a moment, and an engine's agent may have started another
+	}
+	l.children.Wait()
+	for _, host := range l.hosts() {
+		if err := removeGroups(l.Dir(host)); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		if err := unix.Unmount(f, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s: %w", f, err)
+		}
+	}
+	if err := unix.Unmount(l.dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", l.dir, err)
+	}
+	if err := os.RemoveAll(l.dir); err != nil {
+		return fmt.Errorf("remove the lab's directory: %w", err)
+	}
+	_ = os.Remove(filepath.Dir(l.dir)) // if it was the last one
+	return nil
+}
+
+// all files of namespaces that are there, whatever the lab file says.
+func (l *Lab) all() (out []string, err error) {
+	for _, kind := range []string{"net", "mnt"} {
+		entries, err := os.ReadDir(filepath.Join(l.dir, kind))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			out = append(out, filepath.Join(l.dir, kind, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// hosts that have a directory.
+func (l *Lab) hosts() (out []string) {
+	entries, _ := os.ReadDir(filepath.Join(l.dir, "hosts")) // none: the lab was never made
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// removeGroups removes the control groups that a killed engine could not: they
+// are named after its directory.
+func removeGroups(dir string) error {
+	sum := sha256.Sum256([]byte(dir))
+	part := "/verge/" + hex.EncodeToString(sum[:6])
+	var found []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (strings.HasSuffix(path, part) || strings.Contains(path, part+"/")) {
+			found = append(found, path)
+		}
+		return nil // groups of others come and go
+	})
+	for _, g := range slices.Backward(found) {
+		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// Exec replaces this process by a program in a host, with the context of the
+// orchestrator there, or else of the root. It returns only if that fails.
+func (l *Lab) Exec(host string, args, env []string) error {
+	return onThread(func() error {
+		if err := l.enter(host); err != nil {
+			return err
+		}
+		path, err := exec.LookPath(args[0])
+		if err != nil {
+			return fmt.Errorf("run %s: %w", args[0], err)
+		}
+		env = append(env, "VERGE_LAB="+l.Name(), "VERGE_LAB_HOST="+host)
+		if c := l.contextFor(host); c != "" {
+			env = append(env, "VERGE_CONTEXT="+c)
+		}
+		err = unix.Exec(path, args, env)
+		return fmt.Errorf("run %s: %w", path, err)
+	})
+}
+
+// contextFor a user at a host; "" if there is none.
+func (l *Lab) contextFor(host string) string {
+	for _, h := range append([]string{host}, l.file.with(RoleRoot)...) {
+		f := filepath.Join(l.Dir(h), "context.yaml")
+		if _, err := os.Stat(f); err == nil {
+			return f
+		}
+	}
+	return ""
+}
