@@ -29,8 +29,9 @@ const selfIsVerge = "VERGE_LAB_TEST_IS_VERGE"
 func TestMain(m *testing.M) {
 	if os.Getenv(selfIsVerge) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		os.Exit(daemon.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		code := daemon.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
 	}
 	if err := os.Setenv(selfIsVerge, "1"); err != nil { // for the children
 		panic(err)

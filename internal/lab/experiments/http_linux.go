@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +24,9 @@ import (
 // responder answers requests at a host, one after the other: what it does takes
 // some microseconds.
 type responder struct {
-	fd   int
-	done sync.WaitGroup
+	fd     int
+	closed atomic.Bool
+	done   sync.WaitGroup
 }
 
 // respond answers each request at a port of a host with what text returns.
@@ -33,25 +35,20 @@ func respond(l *lab.Lab, host string, port int, text func() string) (*responder,
 	ready := make(chan error)
 	r.done.Go(func() {
 		err := l.Do(host, func() (err error) {
-			r.fd, err = listen(port)
-			ready <- err
-			if err != nil {
-				return nil
+			if r.fd, err = listen(port); err != nil {
+				return err
 			}
+			close(ready)
 			emul.Raise(emul.MeasuringPriority)
-			for {
-				c, _, err := unix.Accept4(r.fd, unix.SOCK_CLOEXEC)
-				if err == unix.EINTR || err == unix.ECONNABORTED {
-					continue
+			for !r.closed.Load() {
+				if c, _, err := unix.Accept4(r.fd, unix.SOCK_CLOEXEC); err == nil {
+					serve(c, text)
 				}
-				if err != nil {
-					return nil // it was closed
-				}
-				serve(c, text)
 			}
+			return nil
 		})
 		if err != nil {
-			ready <- err // the host could not be entered
+			ready <- err
 		}
 	})
 	return r, <-ready
@@ -88,6 +85,7 @@ func serve(c int, text func() string) {
 
 // close ends it; requests that were accepted are answered.
 func (r *responder) close() {
+	r.closed.Store(true)
 	_ = unix.Shutdown(r.fd, unix.SHUT_RDWR) // accept returns
 	r.done.Wait()
 	_ = unix.Close(r.fd)
