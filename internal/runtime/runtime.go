@@ -12,6 +12,10 @@ import (
 // ErrGone: there is no such task any more (Adopt after its end).
 var ErrGone = errors.New("task is gone")
 
+// ErrAway is wrapped where a driver depends on something that does not answer now
+// and may later: nobody's failure, to be tried again.
+var ErrAway = errors.New("it does not answer")
+
 // Spec of one start. Everything is expanded and resolved by the engine.
 type Spec struct {
 	ID      wire.InstanceID
@@ -28,6 +32,71 @@ type Spec struct {
 	MemoryLimit int64
 	// NetNS is the path of the network namespace to run in, "" is the machine's.
 	NetNS string
+	// Container says what a container is made of; nil for other drivers. Of a
+	// container Command may be empty, and Dir is a directory in it, "" is that of its
+	// image.
+	Container *Container
+}
+
+// Container is what a container is made of.
+type Container struct {
+	// Image is a reference, as `docker pull` takes it, or the name under which an
+	// archive was imported.
+	Image string
+	// Pull is PullAlways, PullMissing or PullNever; "" is PullMissing.
+	Pull string
+	// User as name or number, with ":group" or without; "" is that of the image.
+	User string
+	// Args follow the entry point of the image where Spec.Command is empty; without
+	// any, those of the image do.
+	Args   []string
+	Mounts []Mount
+	// Hosts and Resolv are files of the machine that become /etc/hosts and
+	// /etc/resolv.conf; "" are the machine's own.
+	Hosts, Resolv string
+}
+
+// When an image is pulled.
+const (
+	PullAlways  = "always"
+	PullMissing = "missing"
+	PullNever   = "never"
+)
+
+// Mount is a file or directory of the machine, or one in memory, in a container.
+type Mount struct {
+	// Source on the machine; "" is a directory in memory of Tmpfs bytes.
+	Source string
+	Tmpfs  int64
+	// Target in the container: absolute, or below its working directory.
+	Target   string
+	ReadOnly bool
+	// Own gives the source to the container's user.
+	Own bool
+}
+
+// Imager is a driver that needs an image before it can start anything.
+type Imager interface {
+	// Fetch makes the image of s ready to be started and returns when it is; it may
+	// take minutes. progress is called with how far it is, in words, now and then.
+	// It wraps ErrAway where the registry, or who keeps images, does not answer.
+	Fetch(ctx context.Context, s Spec, progress func(string)) error
+}
+
+// Strays is a driver that keeps what it has started somewhere else than in
+// processes, by instance.
+type Strays interface {
+	// EndStrays ends and removes what an earlier engine of this directory has started
+	// for an instance, and nobody has adopted.
+	EndStrays(ctx context.Context, id wire.InstanceID) error
+}
+
+// Reporter is a driver that has something to say while nobody asks it.
+type Reporter interface {
+	// Report sets who is told what is wrong with the driver as a whole, nil when
+	// nothing is (any more), and who is told when another Probe may have another
+	// result. It is called once, before anything else; neither is called after Close.
+	Report(problem func(error), changed func())
 }
 
 // Handle is what a driver needs to find a task again. It is stored before Start
@@ -40,6 +109,9 @@ type Handle struct {
 	Started uint64 `json:"started"`
 	Boot    string `json:"boot"`
 	Cgroup  string `json:"cgroup,omitempty"`
+	// Container is the name that it has where containers are kept; "" is no
+	// container.
+	Container string `json:"container,omitempty"`
 }
 
 // Driver starts tasks. Methods may be called concurrently.

@@ -16,6 +16,12 @@ func Detect(string) *Manager { return &Manager{} }
 // DetectV2 is the same as Detect here.
 func DetectV2(string) *Manager { return &Manager{} }
 
+// DetectTop returns a Manager that makes no groups.
+func DetectTop(string) *Manager { return &Manager{} }
+
+// Inner is "".
+func (*Manager) Inner(string) string { return "" }
+
 // Disabled is the same as Detect here.
 func Disabled(string) *Manager { return &Manager{} }
 
@@ -68,3 +74,6 @@ func (*Group) Sub(string) (born, own *Group, err error) { return nil, nil, ErrUn
 
 // RemoveSubs does nothing.
 func (*Group) RemoveSubs(context.Context) error { return nil }
+
+// SubName is "".
+func (*Group) SubName() string { return "" }

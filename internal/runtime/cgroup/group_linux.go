@@ -96,6 +96,15 @@ func (g *Group) Sub(name string) (born, own *Group, err error) {
 	return nil, nil, fmt.Errorf("make control group: %w", err)
 }
 
+// SubName is how `runc exec --cgroup` is told a group that Sub has made.
+func (g *Group) SubName() string {
+	d := g.dirs[0]
+	if d.v2 {
+		return filepath.Base(d.path)
+	}
+	return d.controllers[0] + ":" + filepath.Base(d.path)
+}
+
 // RemoveSubs removes all groups that Sub has made, and kills what is in them.
 func (g *Group) RemoveSubs(ctx context.Context) error {
 	var errs []error

@@ -49,6 +49,11 @@ func DetectV2(base string) *Manager {
 }
 
 func detect(base string, want func(mount) bool) *Manager {
+	return detectIn(base, func(m mount) (mount, bool) { return m, want(m) })
+}
+
+// detectIn uses what want returns of the hierarchies that it wants.
+func detectIn(base string, want func(mount) (mount, bool)) *Manager {
 	m := newManager(base)
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	self, err2 := os.ReadFile("/proc/self/cgroup")
@@ -56,8 +61,13 @@ func detect(base string, want func(mount) bool) *Manager {
 		m.missing = "no control groups (" + explain(err) + "): limits are not enforced"
 		return m
 	}
-	mounts := parseMounts(string(mountinfo), string(self))
-	m.use(slices.DeleteFunc(mounts, func(mt mount) bool { return !want(mt) }))
+	var mounts []mount
+	for _, mt := range parseMounts(string(mountinfo), string(self)) {
+		if mt, ok := want(mt); ok {
+			mounts = append(mounts, mt)
+		}
+	}
+	m.use(mounts)
 	return m
 }
 
@@ -384,3 +394,16 @@ func (m *Manager) Groups() ([]*Group, error) {
 	}
 	return out, nil
 }
+
+// DetectTop is Detect with groups beneath the top of each hierarchy, where they
+// have the same path in all of them: that is what a container runtime can be told.
+func DetectTop(base string) *Manager {
+	return detectIn(base, func(m mount) (mount, bool) {
+		m.own = m.point
+		return m, true
+	})
+}
+
+// Inner is the path of the group of that name within each hierarchy; for groups of
+// DetectTop.
+func (m *Manager) Inner(name string) string { return "/" + rootName + "/" + m.hash + "/" + name }

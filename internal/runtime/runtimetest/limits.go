@@ -21,7 +21,7 @@ func limited(t *testing.T, s Suite, limit string) runtime.Driver {
 
 func testUsage(t *testing.T, s Suite) {
 	d := s.driver(t, t.TempDir())
-	task := start(t, d, spec(t, "spin 1h"))
+	task := start(t, d, s.spec(t, "spin 1h"))
 	eventually(t, "usage is counted", func() bool {
 		u := task.Usage()
 		return u.CPU > 50*time.Millisecond && u.Memory > 100<<10 && u.Tasks > 0
@@ -42,7 +42,7 @@ func testMemoryLimit(t *testing.T, s Suite) {
 		program string
 		oom     bool
 	}{{"eat 268435456", true}, {"eat 1048576", false}} {
-		sp := spec(t, c.program)
+		sp := s.spec(t, c.program)
 		sp.MemoryLimit = 96 << 20
 		task := start(t, d, sp)
 		e := wait(t, task)
@@ -52,7 +52,7 @@ func testMemoryLimit(t *testing.T, s Suite) {
 		cleanup(t, task)
 	}
 	// A shell survives what it has started, and ends with 137.
-	sp := spec(t, "eat 268435456")
+	sp := s.spec(t, "eat 268435456")
 	sp = shell(sp, sp.Command[0]+"; exit $?")
 	sp.MemoryLimit = 96 << 20
 	if e := wait(t, start(t, d, sp)); !e.OOM {
@@ -62,7 +62,7 @@ func testMemoryLimit(t *testing.T, s Suite) {
 
 func testCPULimit(t *testing.T, s Suite) {
 	d := limited(t, s, "cpu")
-	sp := spec(t, "spin 1s")
+	sp := s.spec(t, "spin 1s")
 	sp.CPULimit = 100
 	task := start(t, d, sp)
 	wait(t, task)
@@ -74,7 +74,7 @@ func testCPULimit(t *testing.T, s Suite) {
 
 func testBornLimited(t *testing.T, s Suite) {
 	d := limited(t, s, "memory")
-	sp := shell(spec(t, ""), "")
+	sp := shell(s.spec(t, ""), "")
 	sp.Command = []string{"cat", "/proc/self/cgroup"}
 	for range 5 {
 		task := start(t, d, sp)

@@ -223,7 +223,7 @@ func engine(args []string, suites []Suite) error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(self, os.Args, []string{programVar + "=successor " + args[0]})
+	return syscall.Exec(self, os.Args, append([]string{programVar + "=successor " + args[0]}, passed()...))
 }
 
 // successor adopts its predecessor's task and writes down how it ended.

@@ -25,6 +25,30 @@ type Suite struct {
 	// New makes a driver; drivers with the same base are successive or concurrent
 	// engines of one data directory. If it is an io.Closer it is closed.
 	New func(base string) (runtime.Driver, error)
+	// Contain, if it is not nil, makes a container of a spec: its main process is
+	// the first of a PID namespace, its directories and /bin/sh are where they are on
+	// the machine. What differs then is said where it does.
+	Contain func(s *runtime.Spec)
+}
+
+// contained says that the tasks of the suite are containers.
+func (s Suite) contained() bool { return s.Contain != nil }
+
+// many is how many tasks there are at a time where there are many.
+func (s Suite) many() int {
+	if s.contained() {
+		return 8 // each has a helper process
+	}
+	return 100
+}
+
+// end is a signal that ends a program which does not handle it: the first process
+// of a namespace ignores all others.
+func (s Suite) end() string {
+	if s.contained() {
+		return "KILL"
+	}
+	return "TERM"
 }
 
 // enforcer is a driver that knows which limits it enforces.
@@ -63,7 +87,7 @@ func (s Suite) Run(t *testing.T) {
 		{"what a dead engine ran beside a task", testExecLeftovers},
 		{"a terminal beside a task", testExecTerminal},
 		{"a command ends with its task", testExecEnds},
-		{"a hundred tasks", testMany},
+		{"many tasks", testMany},
 		{"usage", testUsage},
 		{"memory limit", testMemoryLimit},
 		{"cpu limit", testCPULimit},
@@ -92,13 +116,13 @@ func (s Suite) driver(t testing.TB, base string) runtime.Driver {
 
 // spec of a task that runs one of the suite's programs, in directories of its
 // own.
-func spec(t testing.TB, program string) runtime.Spec {
+func (s Suite) spec(t testing.TB, program string) runtime.Spec {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runtime.Spec{
+	sp := runtime.Spec{
 		ID:        "app.web.0",
 		Command:   []string{self},
 		Env:       []string{"PATH=/usr/bin:/bin", programVar + "=" + program},
@@ -106,6 +130,10 @@ func spec(t testing.TB, program string) runtime.Spec {
 		LogDir:    t.TempDir(),
 		CPUWeight: 100,
 	}
+	if s.contained() {
+		s.Contain(&sp)
+	}
+	return sp
 }
 
 // shell makes s run a script instead.

@@ -36,7 +36,7 @@ func (s *screen) shows(text string) bool {
 
 func testExecTerminal(t *testing.T, s Suite) {
 	d := s.driver(t, t.TempDir())
-	task := start(t, d, spec(t, "block"))
+	task := start(t, d, s.spec(t, "block"))
 	ours, theirs, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func testExecEnds(t *testing.T, s Suite) {
 	for name, end := range map[string]func(*testing.T, runtime.Task){
 		"killed": func(t *testing.T, task runtime.Task) { kill(t, task) },
 		"over": func(t *testing.T, task runtime.Task) {
-			if err := task.Signal("TERM"); err != nil {
+			if err := task.Signal(s.end()); err != nil {
 				t.Fatal(err)
 			}
 			wait(t, task)
@@ -111,7 +111,7 @@ func testExecEnds(t *testing.T, s Suite) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sp := shell(spec(t, ""), "exec sleep 1000")
+			sp := shell(s.spec(t, ""), "exec sleep 1000")
 			task := start(t, d, sp)
 			pids := filepath.Join(sp.Dir, "pids")
 			ended := make(chan error, 1)
@@ -128,7 +128,7 @@ func testExecEnds(t *testing.T, s Suite) {
 				return strings.Count(string(text), "\n") == 2
 			})
 			end(t, task)
-			checkDead(t, strings.Fields(string(text)))
+			s.checkDead(t, task, strings.Fields(string(text)))
 			if err := <-ended; !errors.Is(err, runtime.ErrGone) {
 				t.Errorf("the command's end: %v", err)
 			}

@@ -1,0 +1,49 @@
+//go:build !linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// Name of the driver in descriptors.
+const Name = "container"
+
+// DefaultAddress is where containerd listens.
+const DefaultAddress = "/run/containerd/containerd.sock"
+
+var errSystem = errors.New("containers need Linux")
+
+// Options of a Driver.
+type Options struct {
+	Base    string
+	Address string
+	Logger  *slog.Logger
+}
+
+// Driver runs no containers here.
+type Driver struct{}
+
+// New makes a driver that says why it cannot work.
+func New(Options) *Driver { return &Driver{} }
+
+// Name is "container".
+func (*Driver) Name() string { return Name }
+
+// Probe always fails.
+func (*Driver) Probe() (missing string, err error) { return "", errSystem }
+
+// Start implements runtime.Driver.
+func (*Driver) Start(context.Context, runtime.Spec) (runtime.Task, error) { return nil, errSystem }
+
+// Adopt implements runtime.Driver.
+func (*Driver) Adopt(context.Context, runtime.Spec, runtime.Handle) (runtime.Task, error) {
+	return nil, errSystem
+}
+
+// Close does nothing.
+func (*Driver) Close() error { return nil }

@@ -1,0 +1,26 @@
+// Package container is the driver that runs an instance as a container of the
+// system's containerd, with the runc shim.
+//
+// Besides the promises of every driver (package runtime):
+//
+//  1. containerd is asked when something begins or has ended, and by nobody in
+//     between: no connection is kept, an idle container costs the engine one file
+//     descriptor and one parked goroutine. Its end is seen from the kernel, so that
+//     it is neither missed nor invented while containerd is away.
+//  2. A container writes its log through its shim into the same files as a process
+//     does. A dead engine blocks nothing. Within stdout and within stderr the order
+//     is kept, between the two it is not.
+//  3. The exit code is known also of a container that ended while no engine was
+//     there, for as long as the machine was not restarted. A code above 128 is told
+//     as the signal that it stands for, because containerd does not tell the two
+//     apart.
+//  4. What is made in containerd (container, snapshot, lease) carries the mark of
+//     its engine and is found by it. What could not be removed while containerd was
+//     away is removed when it is back.
+//  5. Limits are set by package cgroup in a group that runc then uses, so that both
+//     drivers mean the same by them.
+//
+// The main process is the first of a namespace of its own: a signal that it does
+// not handle is ignored by the kernel, so a program without a handler for TERM ends
+// only when it is killed after its grace.
+package container

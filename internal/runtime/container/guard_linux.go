@@ -1,0 +1,357 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Pace of looking whether containerd is back, while somebody needs it. Else only
+// its socket is waited for, which costs nothing.
+const (
+	firstLook   = 50 * time.Millisecond
+	slowestLook = 10 * time.Second
+	// settle is how long after its socket has appeared containerd may begin to
+	// answer.
+	settle = 5 * time.Second
+)
+
+// Report implements runtime.Reporter.
+func (d *Driver) Report(problem func(error), changed func()) {
+	d.mu.Lock()
+	d.problem, d.changed = problem, changed
+	d.mu.Unlock()
+	d.guardOnce()
+}
+
+// attend sees to it that the driver notices when containerd ends or is back.
+func (d *Driver) attend() {
+	d.guardOnce()
+	select {
+	case d.poke <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+func (d *Driver) guardOnce() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.guarding || d.closed {
+		return
+	}
+	d.guarding = true
+	d.wg.Go(func() { d.guard(d.ctx) })
+}
+
+// guard knows whether containerd is there: of its end it learns from the kernel,
+// which says when the process at the other end of the socket has ended.
+func (d *Driver) guard(ctx context.Context) {
+	seen, was := false, false // ever; at the last look
+	pause := firstLook
+	for ctx.Err() == nil {
+		daemon, err := d.daemon(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			if d.needed() || seen {
+				d.problem(fmt.Errorf("%w; what runs goes on, nothing new is started", err))
+			}
+			if was {
+				pause = firstLook
+			}
+			was = false
+			d.await(ctx, pause)
+			pause = min(2*pause, slowestLook)
+			continue
+		}
+		d.problem(nil)
+		if !was {
+			d.changed()
+		}
+		seen, was, pause = true, true, firstLook
+		d.settleDebts(ctx)
+		d.park(ctx, daemon)
+	}
+}
+
+// needed says whether somebody waits for containerd.
+func (d *Driver) needed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.living > 0 || len(d.debts) > 0 || d.sweep != nil
+}
+
+// daemon is containerd's process, nil where it cannot be seen from here.
+func (d *Driver) daemon(ctx context.Context) (*process, error) {
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing was written
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
+		return nil, errors.Join(e, err)
+	}
+	p, err := findProcess(int(peer.Pid), 0)
+	if err != nil { // of another pid namespace, or just gone
+		return nil, nil //nolint:nilerr,nilnil // as the comment says
+	}
+	return p, nil
+}
+
+// park waits until containerd has ended, or a debt has come.
+func (d *Driver) park(ctx context.Context, daemon *process) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := make(chan struct{})
+	if daemon != nil {
+		defer daemon.close()
+		d.wg.Go(func() {
+			if daemon.wait(ctx) == nil {
+				close(gone)
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-gone:
+			return
+		case <-d.poke:
+			d.mu.Lock()
+			debts := len(d.debts) > 0 || d.sweep != nil
+			d.mu.Unlock()
+			if debts {
+				d.settleDebts(ctx)
+			}
+			if daemon == nil {
+				return // nobody would tell
+			}
+		}
+	}
+}
+
+// await waits until containerd may be back: its socket has appeared or, where
+// somebody needs it, pause is over.
+func (d *Driver) await(ctx context.Context, pause time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	appeared := make(chan struct{})
+	d.wg.Go(func() {
+		if d.appears(ctx) {
+			close(appeared)
+		}
+	})
+	for {
+		var over <-chan time.Time
+		var t *time.Timer
+		if d.needed() {
+			t = time.NewTimer(pause)
+			over = t.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-over:
+		case <-d.poke: // it may be needed now
+			if t != nil {
+				t.Stop()
+			}
+			continue
+		case <-appeared:
+			d.settles(ctx)
+		}
+		if t != nil {
+			t.Stop()
+		}
+		return
+	}
+}
+
+// settles waits until containerd listens at the socket that has appeared.
+func (d *Driver) settles(ctx context.Context) {
+	for end := time.Now().Add(settle); time.Now().Before(end) && ctx.Err() == nil; {
+		conn, err := d.dial(ctx)
+		if err == nil {
+			_ = conn.Close() // it was only a knock
+			return
+		}
+		t := time.NewTimer(firstLook)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// appears waits until something has the name of containerd's socket that had not
+// before, or a directory above it. False if it cannot be waited for.
+func (d *Driver) appears(ctx context.Context) bool {
+	path := strings.TrimPrefix(d.address, "unix://")
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		d.log.Debug("containerd's socket can't be waited for", "error", err)
+		return false
+	}
+	f := os.NewFile(uintptr(fd), "inotify")
+	defer f.Close() //nolint:errcheck // nothing was written
+	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
+	// The deepest directory that is there, and what is to appear in it.
+	dir, name := filepath.Dir(path), filepath.Base(path)
+	for {
+		if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR); err == nil {
+			break
+		}
+		if dir == "/" || dir == "." {
+			return false
+		}
+		dir, name = filepath.Dir(dir), filepath.Base(dir)
+	}
+	// It may have come before we watched; of the socket itself that is seen by the
+	// next dial, but a directory must be watched in its turn.
+	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && filepath.Join(dir, name) != path {
+		return true
+	}
+	buf := make([]byte, 4096)
+	for {
+		n, err := f.Read(buf)
+		if err != nil {
+			return false
+		}
+		// A name in an event ends with zeros.
+		if strings.Contains(string(buf[:n]), name+"\x00") {
+			return true
+		}
+	}
+}
+
+// owe notes that a container is to be removed when containerd is back.
+func (d *Driver) owe(id string) {
+	d.mu.Lock()
+	d.debts[id] = true
+	d.mu.Unlock()
+	d.attend()
+}
+
+// settleDebts removes what could not be removed before.
+func (d *Driver) settleDebts(ctx context.Context) {
+	d.mu.Lock()
+	keep := d.sweep
+	var debts []string
+	for id := range d.debts {
+		debts = append(debts, id)
+	}
+	d.mu.Unlock()
+	for _, id := range debts {
+		rctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
+		err := d.remove(rctx, id)
+		cancel()
+		if err != nil {
+			d.log.Warn("a container is left", "container", id, "error", err)
+			continue
+		}
+		d.mu.Lock()
+		delete(d.debts, id)
+		d.mu.Unlock()
+	}
+	if keep == nil {
+		return
+	}
+	if err := d.sweepContainers(ctx, func(_, path string) bool { return keep(path) }); err != nil {
+		d.log.Warn("containers that a dead engine had made are left", "error", err)
+		return
+	}
+	d.mu.Lock()
+	d.sweep = nil
+	d.mu.Unlock()
+}
+
+// Sweep kills and removes the containers of this engine whose control group (as in
+// Handle.Cgroup) is not to be kept: those that a crashed engine had started but not
+// yet written down. While containerd is away their processes are ended, and the
+// rest is removed when it is back.
+func (d *Driver) Sweep(ctx context.Context, keep func(path string) bool) error {
+	groups, err := d.groups.Groups()
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if !keep(g.Path()) {
+			if err := g.Remove(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.sweepContainers(ctx, func(_, path string) bool { return keep(path) }); err != nil {
+		d.mu.Lock()
+		d.sweep = keep
+		d.mu.Unlock()
+		// Nobody is bothered on a machine that never had a container.
+		d.log.Debug("containers are swept later", "error", err)
+	}
+	return nil
+}
+
+// EndStrays implements runtime.Strays.
+func (d *Driver) EndStrays(ctx context.Context, id wire.InstanceID) error {
+	return d.sweepContainers(ctx, func(instance, _ string) bool { return instance != id })
+}
+
+// sweepContainers removes the containers of this engine that are nobody's, except
+// those to be kept, by instance and control group.
+func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path string) bool) error {
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ours := fmt.Sprintf("labels.%q==%s", labelEngine, d.mark)
+	list, err := c.ContainerService().List(ctx, ours)
+	if err != nil {
+		return d.orAway(err)
+	}
+	for _, x := range list {
+		d.mu.Lock()
+		known := d.known[x.ID]
+		d.mu.Unlock()
+		// Without control groups nothing tells a stray from one that is named.
+		if known || x.Labels[labelCgroup] == "" || keep(x.Labels[labelInstance], x.Labels[labelCgroup]) {
+			continue
+		}
+		if err := d.remove(ctx, x.ID); err != nil {
+			return err
+		}
+		d.log.Info("removed a container that a dead engine had begun", "container", x.ID)
+	}
+	if len(list) > 0 {
+		return nil // one of them may be about to start
+	}
+	left, err := c.LeasesService().List(ctx, ours)
+	if err != nil {
+		return d.orAway(err)
+	}
+	for _, l := range left {
+		if err := c.LeasesService().Delete(ctx, l, leases.SynchronousDelete); err != nil && !isNotFound(err) {
+			return d.orAway(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/pkg/archive/compression"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	// What "redis" means is decided by the program that everybody knows it from.
+	"github.com/distribution/reference"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// progressEvery is how often the progress of a pull is told.
+const progressEvery = time.Second
+
+// maxImageConfig bounds what is read of an image's configuration.
+const maxImageConfig = 4 << 20
+
+// FullName is the whole name of an image: "redis" is docker.io/library/redis:latest.
+func FullName(image string) (string, error) {
+	named, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return "", fmt.Errorf("%q is not the name of an image: %w", image, err)
+	}
+	return named.String(), nil
+}
+
+// Fetch implements runtime.Imager.
+func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string)) error {
+	if s.Container == nil {
+		return errors.New("no image given")
+	}
+	name, err := FullName(s.Container.Image)
+	if err != nil {
+		return err
+	}
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = c.ImageService().Get(ctx, name)
+	switch {
+	case err != nil && !isNotFound(err):
+		return d.orAway(err)
+	case err == nil && s.Container.Pull != runtime.PullAlways:
+		_, _, err = d.image(ctx, c, s) // unpacks it, which may take a while too
+		return err
+	case err != nil && s.Container.Pull == runtime.PullNever:
+		return fmt.Errorf("the image %s is not on this worker, and pull is never: import it with verge image load", name)
+	}
+	return d.pull(ctx, c, name, progress)
+}
+
+// pull fetches and unpacks an image.
+func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, progress func(string)) error {
+	p := &pulling{name: name, seen: map[string]int64{}}
+	progress(p.words())
+	pctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-pctx.Done():
+				return
+			case <-t.C:
+				p.look(pctx, c.ContentStore())
+				progress(p.words())
+			}
+		}
+	})
+	_, err := c.Pull(ctx, name,
+		containerd.WithResolver(docker.NewResolver(docker.ResolverOptions{
+			Hosts: docker.ConfigureDefaultRegistries(docker.WithPlainHTTP(docker.MatchLocalhost)),
+		})),
+		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
+		containerd.WithPullUnpack,
+		containerd.WithImageHandler(images.HandlerFunc(p.meet)),
+	)
+	stop()
+	wg.Wait()
+	if err == nil {
+		return nil
+	}
+	var network net.Error
+	var address *url.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &network), errors.As(err, &address):
+		return fmt.Errorf("pull image %s: %w (%w)", name, runtime.ErrAway, err)
+	case errors.Is(d.orAway(err), runtime.ErrAway):
+		return d.orAway(err)
+	case strings.Contains(err.Error(), "no match for platform"), strings.Contains(err.Error(), "mismatched image rootfs and manifest layers"):
+		return fmt.Errorf("the image %s is not made for this machine (%s)", name, platforms.DefaultString())
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("there is no image %s in its registry; check the name and its tag", name)
+	}
+	return fmt.Errorf("pull image %s: %w", name, err)
+}
+
+// pulling is how far a pull is.
+type pulling struct {
+	name string
+
+	mu   sync.Mutex
+	seen map[string]int64 // sizes of what belongs to it, by the name of its download
+	blob map[string]imagespec.Descriptor
+	done int64
+}
+
+// meet is called for each part of the image that is found to belong to it.
+func (p *pulling) meet(ctx context.Context, desc imagespec.Descriptor) ([]imagespec.Descriptor, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.blob == nil {
+		p.blob = map[string]imagespec.Descriptor{}
+	}
+	key := remotes.MakeRefKey(ctx, desc)
+	p.seen[key], p.blob[key] = desc.Size, desc
+	return nil, nil
+}
+
+// look counts what is there.
+func (p *pulling) look(ctx context.Context, store content.Store) {
+	p.mu.Lock()
+	blobs := make(map[string]imagespec.Descriptor, len(p.blob))
+	for key, desc := range p.blob {
+		blobs[key] = desc
+	}
+	p.mu.Unlock()
+	var done int64
+	loading, err := store.ListStatuses(ctx)
+	if err != nil {
+		return // the next look may tell
+	}
+	for _, l := range loading {
+		if _, ours := blobs[l.Ref]; ours {
+			done += l.Offset
+			delete(blobs, l.Ref)
+		}
+	}
+	for _, desc := range blobs {
+		if _, err := store.Info(ctx, desc.Digest); err == nil {
+			done += desc.Size
+		}
+	}
+	p.mu.Lock()
+	p.done = done
+	p.mu.Unlock()
+}
+
+func (p *pulling) words() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all int64
+	for _, size := range p.seen {
+		all += size
+	}
+	const mb = 1e6
+	switch {
+	case all == 0:
+		return "pulling " + p.name
+	case p.done >= all:
+		return "unpacking " + p.name
+	}
+	return fmt.Sprintf("pulling %s: %d of %d MB", p.name, int64(float64(p.done)/mb), int64(float64(all)/mb+0.5))
+}
+
+// image returns the image of s, unpacked, with its configuration.
+func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec) (containerd.Image, imagespec.ImageConfig, error) {
+	var none imagespec.ImageConfig
+	name, err := FullName(s.Container.Image)
+	if err != nil {
+		return nil, none, err
+	}
+	kept, err := c.ImageService().Get(ctx, name)
+	if isNotFound(err) {
+		return nil, none, fmt.Errorf("the image %s is not on this worker; import it with verge image load", name)
+	}
+	if err != nil {
+		return nil, none, d.orAway(err)
+	}
+	image := containerd.NewImageWithPlatform(c, kept, platforms.Only(platforms.DefaultSpec()))
+	desc, err := image.Config(ctx)
+	if err != nil {
+		if isNotFound(err) {
+			return nil, none, fmt.Errorf("the image %s is not made for this machine (%s): %s", name, platforms.DefaultString(), platformsOf(ctx, c, kept))
+		}
+		return nil, none, d.orAway(err)
+	}
+	if desc.Size > maxImageConfig {
+		return nil, none, fmt.Errorf("the configuration of image %s has %d bytes", name, desc.Size)
+	}
+	b, err := content.ReadBlob(ctx, c.ContentStore(), desc)
+	if err != nil {
+		return nil, none, fmt.Errorf("read image %s: %w", name, d.orAway(err))
+	}
+	var config imagespec.Image
+	if err := json.Unmarshal(b, &config); err != nil {
+		return nil, none, fmt.Errorf("the configuration of image %s: %w", name, err)
+	}
+	if a := config.Architecture; a != "" && a != goruntime.GOARCH && !(a == "arm" && goruntime.GOARCH == "arm64") && !(a == "386" && goruntime.GOARCH == "amd64") {
+		return nil, none, fmt.Errorf("the image %s is made for %s, this machine is %s", name, a, goruntime.GOARCH)
+	}
+	unpacked, err := image.IsUnpacked(ctx, "")
+	if err == nil && !unpacked {
+		err = image.Unpack(ctx, "")
+	}
+	if err != nil {
+		return nil, none, fmt.Errorf("unpack image %s: %w", name, d.orAway(err))
+	}
+	return image, config.Config, nil
+}
+
+// platformsOf says for what machines an image is.
+func platformsOf(ctx context.Context, c *containerd.Client, image images.Image) string {
+	list, err := images.Platforms(ctx, c.ContentStore(), image.Target)
+	if err != nil || len(list) == 0 {
+		return "for which it is, it does not say"
+	}
+	var names []string
+	for _, p := range list {
+		names = append(names, platforms.Format(p))
+	}
+	slices.Sort(names)
+	return "it is for " + strings.Join(slices.Compact(names), ", ")
+}
+
+// Image is one that is kept on this machine.
+type Image struct {
+	Name    string
+	Digest  string
+	Size    int64 // of its parts as they were pulled or imported, in bytes
+	Created time.Time
+	// Users are the instances whose containers are made of it.
+	Users []string
+}
+
+// Images lists what is kept, by name.
+func (d *Driver) Images(ctx context.Context) ([]Image, error) {
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	list, err := c.ImageService().List(ctx)
+	if err != nil {
+		return nil, d.orAway(err)
+	}
+	used, err := d.imageUsers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Image, 0, len(list))
+	for _, i := range list {
+		size, err := i.Size(ctx, c.ContentStore(), platforms.Only(platforms.DefaultSpec()))
+		if err != nil {
+			size = 0 // of another platform: its parts are not here
+		}
+		out = append(out, Image{Name: i.Name, Digest: i.Target.Digest.String(), Size: size, Created: i.CreatedAt, Users: used[i.Name]})
+	}
+	slices.SortFunc(out, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (d *Driver) imageUsers(ctx context.Context, c *containerd.Client) (map[string][]string, error) {
+	made, err := c.ContainerService().List(ctx)
+	if err != nil {
+		return nil, d.orAway(err)
+	}
+	used := map[string][]string{}
+	for _, x := range made {
+		used[x.Image] = append(used[x.Image], x.Labels[labelInstance])
+	}
+	return used, nil
+}
+
+// Load imports an OCI or docker archive, compressed or not, and returns the names
+// of the images in it. name is given to an image that has none in the archive.
+func (d *Driver) Load(ctx context.Context, archive io.Reader, name string) ([]string, error) {
+	if name != "" {
+		full, err := FullName(name)
+		if err != nil {
+			return nil, err
+		}
+		name = full
+	}
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	plain, err := compression.DecompressStream(archive)
+	if err != nil {
+		return nil, fmt.Errorf("read the archive: %w", err)
+	}
+	defer plain.Close() //nolint:errcheck // read only
+	taken := false
+	list, err := c.Import(ctx, plain,
+		containerd.WithImportPlatform(platforms.Only(platforms.DefaultSpec())),
+		containerd.WithImageRefTranslator(func(ref string) string {
+			switch {
+			case strings.ContainsAny(ref, "/:"):
+				if full, err := FullName(ref); err == nil {
+					return full
+				}
+			case name != "" && !taken:
+				taken = true
+				return name
+			}
+			return ""
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("import the archive: %w", d.orAway(err))
+	}
+	if len(list) == 0 && name != "" {
+		return nil, errors.New("no image for this machine is in the archive")
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the images in the archive have no names, or are not for this machine; give it one with --name")
+	}
+	var names []string
+	for _, i := range list {
+		image := containerd.NewImageWithPlatform(c, i, platforms.Only(platforms.DefaultSpec()))
+		if err := image.Unpack(ctx, ""); err != nil {
+			if isNotFound(err) {
+				err = fmt.Errorf("it is not made for this machine (%s): %s", platforms.DefaultString(), platformsOf(ctx, c, i))
+			}
+			return names, fmt.Errorf("unpack %s: %w", i.Name, d.orAway(err))
+		}
+		names = append(names, i.Name)
+	}
+	return names, nil
+}
+
+// ErrNoImage is wrapped by the error of RemoveImage for one that is not there.
+var ErrNoImage = errors.New("there is no such image on this machine")
+
+// RemoveImage removes an image that nothing runs of.
+func (d *Driver) RemoveImage(ctx context.Context, name string) error {
+	full, err := FullName(name)
+	if err != nil {
+		return err
+	}
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	used, err := d.imageUsers(ctx, c)
+	if err != nil {
+		return err
+	}
+	if users := used[full]; len(users) > 0 {
+		return fmt.Errorf("%s is in use by %s", full, strings.Join(users, ", "))
+	}
+	err = c.ImageService().Delete(ctx, full, images.SynchronousDelete())
+	if isNotFound(err) {
+		return fmt.Errorf("%w: %s", ErrNoImage, full)
+	}
+	return d.orAway(err)
+}

@@ -1,0 +1,414 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/api/types/runc/options"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/contrib/seccomp"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/containerd/v2/pkg/oci"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
+)
+
+const (
+	shimName = "io.containerd.runc.v2"
+	// startLease is how long what a start has made is kept if its engine is killed.
+	startLease = 10 * time.Minute
+	umask      = uint32(0o022)
+)
+
+// Start implements runtime.Driver.
+func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.Container == nil || s.Container.Image == "" {
+		return nil, errors.New("no image given")
+	}
+	for _, v := range append(append([]string{}, s.Command...), s.Env...) {
+		if strings.ContainsRune(v, 0) {
+			return nil, errors.New("the command or its environment contains a NUL byte")
+		}
+	}
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	t, err := d.start(namespaces.WithNamespace(ctx, Namespace), s)
+	if err != nil {
+		d.leave()
+		return nil, err
+	}
+	d.watch(t)
+	return t, nil
+}
+
+func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error) {
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	image, config, err := d.image(ctx, c, s)
+	if err != nil {
+		return nil, err
+	}
+	out, err := logfile.Open(s.LogDir) // makes it with our permissions
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
+	}
+	if err := out.Close(); err != nil {
+		return nil, err
+	}
+	id, err := d.newID(s)
+	if err != nil {
+		return nil, err
+	}
+	d.know(id)
+	group, err := d.groups.Create(id, cgroup.Limits{
+		CPUWeight: s.CPUWeight, CPULimit: s.CPULimit, Memory: s.MemoryLimit, PIDs: defaultPIDs,
+	})
+	if err != nil && !errors.Is(err, cgroup.ErrUnavailable) {
+		return nil, fmt.Errorf("cannot limit %s: %w", s.ID, err)
+	}
+	h := runtime.Handle{Container: id}
+	if group != nil {
+		h.Cgroup = group.Path()
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.undo(ctx, id, group))
+		}
+	}()
+	if h.Boot, err = bootID(); err != nil {
+		return nil, err
+	}
+
+	ctx, done, err := c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(startLease), leases.WithLabel(labelEngine, d.mark))
+	if err != nil {
+		return nil, fmt.Errorf("begin in containerd: %w", d.orAway(err))
+	}
+	defer func() {
+		if e := done(context.WithoutCancel(ctx)); e != nil {
+			d.log.Debug("end a lease of containerd", "error", e) // it ends by itself
+		}
+	}()
+	made, err := d.create(ctx, c, id, h, image, config, s)
+	if err != nil {
+		return nil, err
+	}
+	logFile, err := filepath.Abs(logfile.Live(s.LogDir))
+	if err != nil {
+		return nil, err
+	}
+	started, err := made.NewTask(ctx, cio.LogFile(logFile))
+	if err != nil {
+		return nil, d.explain(ctx, err, s)
+	}
+	proc, err := findProcess(int(started.Pid()), 0)
+	if err != nil {
+		return nil, fmt.Errorf("identify the process of the container: %w", err)
+	}
+	h.PID, h.Started = proc.pid, proc.started
+	if err := started.Start(ctx); err != nil {
+		proc.close()
+		return nil, d.explain(ctx, err, s)
+	}
+	return newTask(d, s, h, proc, group), nil
+}
+
+// newID makes the name of a container: of its instance, as far as that is allowed,
+// and unique.
+func (d *Driver) newID(s runtime.Spec) (string, error) {
+	var b [6]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, s.ID)
+	for strings.Contains(name, "--") { // which containerd does not allow
+		name = strings.ReplaceAll(name, "--", "-")
+	}
+	name = strings.Trim(name[:min(len(name), 50)], "-")
+	return strings.TrimPrefix(name+"-"+hex.EncodeToString(b[:]), "-"), nil
+}
+
+// undo removes what a start that failed has made.
+func (d *Driver) undo(ctx context.Context, id string, group *cgroup.Group) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftoverTimeout)
+	defer cancel()
+	defer d.forget(id)
+	if err := d.remove(ctx, id); err != nil {
+		d.log.Warn("a container that did not start is left", "container", id, "error", err)
+		d.owe(id)
+	}
+	if group == nil {
+		return nil
+	}
+	return group.Remove(ctx)
+}
+
+// create makes the container, without anything that runs in it.
+func (d *Driver) create(ctx context.Context, c *containerd.Client, id string, h runtime.Handle, image containerd.Image, config imagespec.ImageConfig, s runtime.Spec) (containerd.Container, error) {
+	program, err := runc()
+	if err != nil {
+		return nil, err
+	}
+	var wrong error // what the user is to know, in words
+	made, err := c.NewContainer(ctx, id,
+		containerd.WithContainerLabels(map[string]string{labelEngine: d.mark, labelInstance: s.ID, labelCgroup: h.Cgroup}),
+		containerd.WithRuntime(shimName, &options.Options{BinaryName: program}),
+		containerd.WithImage(image),
+		containerd.WithNewSnapshot(id, image),
+		containerd.WithNewSpec(
+			oci.WithDefaultSpec(),
+			oci.WithImageConfig(image), // for its user and groups
+			withUser(s.Container.User, &wrong),
+			func(_ context.Context, _ oci.Client, _ *containers.Container, spec *specs.Spec) error {
+				wrong = d.fill(spec, id, config, s)
+				return wrong
+			},
+			withSeccomp,
+		))
+	switch {
+	case wrong != nil:
+		return nil, wrong
+	case err != nil:
+		return nil, fmt.Errorf("make the container: %w", d.orAway(err))
+	}
+	return made, nil
+}
+
+// withUser is oci.WithUser, in words.
+func withUser(user string, wrong *error) oci.SpecOpts {
+	return func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
+		if user == "" {
+			return nil
+		}
+		if err := oci.WithUser(user)(ctx, c, made, spec); err != nil {
+			*wrong = fmt.Errorf("user %q is not one of the image: %w; write its number", user, err)
+			return *wrong
+		}
+		name, _, _ := strings.Cut(user, ":")
+		return oci.WithAdditionalGIDs(name)(ctx, c, made, spec)
+	}
+}
+
+// withSeccomp forbids the system calls that no ordinary program needs, where the
+// kernel can.
+func withSeccomp(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
+	if _, err := os.Stat("/proc/sys/kernel/seccomp"); err != nil {
+		return nil //nolint:nilerr // an old kernel
+	}
+	return seccomp.WithDefaultProfile()(ctx, c, made, spec)
+}
+
+// fill completes what runc is told. Its errors are for users.
+func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig, s runtime.Spec) error {
+	p := spec.Process
+	p.Args = s.Command
+	if len(s.Command) == 0 {
+		p.Args = append(append([]string{}, config.Entrypoint...), config.Cmd...)
+		if len(s.Container.Args) > 0 {
+			p.Args = append(append([]string{}, config.Entrypoint...), s.Container.Args...)
+		}
+	}
+	if len(p.Args) == 0 || p.Args[0] == "" {
+		return fmt.Errorf("no command given, and the image %s has none", s.Container.Image)
+	}
+	p.Env = environ(s.Env, config.Env)
+	if s.Dir != "" {
+		p.Cwd = s.Dir
+	}
+	if !path.IsAbs(p.Cwd) {
+		p.Cwd = "/" + p.Cwd
+	}
+	mask := umask
+	p.User.Umask = &mask
+	// Those of containerd's service hold: this process may not be allowed to raise
+	// any.
+	p.Rlimits = nil
+	p.OOMScoreAdj = oomScore()
+	spec.Hostname = hostname(s.ID)
+	spec.Linux.CgroupsPath = d.groups.Inner(id)
+	spec.Linux.Namespaces = inNetwork(spec.Linux.Namespaces, s.NetNS)
+	mounts, err := mountsOf(s, p.Cwd, p.User)
+	if err != nil {
+		return err
+	}
+	spec.Mounts = append(spec.Mounts, mounts...)
+	return nil
+}
+
+// environ is what the service says, and of the image what it does not.
+func environ(ours, images []string) []string {
+	have := map[string]bool{}
+	for _, kv := range ours {
+		name, _, _ := strings.Cut(kv, "=")
+		have[name] = true
+	}
+	out := append([]string{}, ours...)
+	for _, kv := range append(append([]string{}, images...), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") {
+		if name, _, _ := strings.Cut(kv, "="); !have[name] {
+			have[name] = true
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// oomScore is 0, as of any program, where the machine lets us set that: containerd
+// itself may be protected, and its children would be too. nil leaves it alone.
+func oomScore() *int {
+	b, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		return nil
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil
+	}
+	const sysResource = 24 // CAP_SYS_RESOURCE, without which it can't be lowered
+	zero := 0
+	for line := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			var caps uint64
+			if _, err := fmt.Sscanf(strings.TrimSpace(v), "%x", &caps); err == nil && caps&(1<<sysResource) != 0 {
+				return &zero
+			}
+		}
+	}
+	if strings.TrimSpace(string(b)) == "0" {
+		return &zero
+	}
+	return nil
+}
+
+// hostname of a container: letters, digits and - in what a name may have at most.
+func hostname(id string) string {
+	name := strings.ReplaceAll(id, ".", "-")
+	return strings.Trim(name[:min(len(name), 63)], "-")
+}
+
+// inNetwork puts the container into a network namespace; "" is the machine's.
+func inNetwork(list []specs.LinuxNamespace, netns string) []specs.LinuxNamespace {
+	var out []specs.LinuxNamespace
+	for _, n := range list {
+		if n.Type != specs.NetworkNamespace {
+			out = append(out, n)
+		}
+	}
+	if netns != "" {
+		out = append(out, specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: netns})
+	}
+	return out
+}
+
+// mountsOf are the mounts that a container has besides those of every container.
+func mountsOf(s runtime.Spec, cwd string, user specs.User) ([]specs.Mount, error) {
+	var out []specs.Mount
+	for source, target := range map[string]string{"/etc/hosts": s.Container.Hosts, "/etc/resolv.conf": s.Container.Resolv} {
+		at := source
+		if target != "" {
+			source = target
+		}
+		if _, err := os.Stat(source); err == nil {
+			out = append(out, specs.Mount{Destination: at, Type: "bind", Source: source, Options: []string{"rbind", "ro"}})
+		}
+	}
+	for _, m := range s.Container.Mounts {
+		target := m.Target
+		if !path.IsAbs(target) {
+			target = path.Join(cwd, target)
+		}
+		if m.Source == "" {
+			out = append(out, specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs",
+				Options: []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Tmpfs), "mode=0700", fmt.Sprintf("uid=%d,gid=%d", user.UID, user.GID)}})
+			continue
+		}
+		source, err := filepath.EvalSymlinks(m.Source)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Target, err)
+		}
+		if m.Own && user.UID != 0 {
+			if err := os.Lchown(source, int(user.UID), int(user.GID)); err != nil {
+				return nil, fmt.Errorf("%s: give it to the container's user: %w", m.Target, err)
+			}
+		}
+		mode := "rw"
+		if m.ReadOnly {
+			mode = "ro"
+		}
+		out = append(out, specs.Mount{Destination: target, Type: "bind", Source: source, Options: []string{"rbind", mode}})
+	}
+	return out, nil
+}
+
+// explain says in words why a container did not start.
+func (d *Driver) explain(ctx context.Context, err error, s runtime.Spec) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if e := d.orAway(err); errors.Is(e, runtime.ErrAway) {
+		return e
+	}
+	program := "the image's command"
+	if len(s.Command) > 0 {
+		program = fmt.Sprintf("%q", s.Command[0])
+	}
+	return words(err.Error(), program)
+}
+
+// words turns what runc says into what a user can act upon.
+func words(text, program string) error {
+	has := func(part string) bool { return strings.Contains(text, part) }
+	switch {
+	case has("executable file not found in $PATH"):
+		return fmt.Errorf("command not found: %s is in no directory of PATH in the image; write its full path or set PATH in env", program)
+	case has("no such file or directory") && has("exec"):
+		return fmt.Errorf("command not found: %s, or the loader or interpreter that it needs, does not exist in the image", program)
+	case has("exec format error"):
+		return fmt.Errorf("cannot execute %s: it is neither a program for this machine nor a script that begins with #!", program)
+	case has("permission denied") && has("exec"):
+		return fmt.Errorf("command %s is not executable", program)
+	case has("is a directory"):
+		return fmt.Errorf("command %s is a directory", program)
+	case has("argument list too long"):
+		return fmt.Errorf("cannot execute %s: its arguments and environment are too long for the kernel", program)
+	case has("chdir to cwd"):
+		return errors.New("the working directory does not exist in the image, or its user may not enter it")
+	}
+	const noise = "failed to create shim task: OCI runtime create failed: "
+	return errors.New("the container did not start: " + strings.TrimPrefix(text, noise))
+}
+
+// storedExit is what labelExit holds.
+func storedExit(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // of a struct of plain fields
+		return ""
+	}
+	return string(b)
+}

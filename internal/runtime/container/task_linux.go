@@ -1,0 +1,362 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	taskapi "github.com/containerd/containerd/api/services/tasks/v1"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// exitWithin is how long the exit code of a container that has ended is asked for
+// while containerd is away; after that it is unknown.
+const exitWithin = 30 * time.Second
+
+// task is one started or adopted container.
+type task struct {
+	d       *Driver
+	id      wire.InstanceID
+	handle  runtime.Handle
+	attempt int
+	proc    *process // nil if it had ended when it was adopted
+	group   *cgroup.Group
+
+	killed atomic.Bool // by us, so a SIGKILL is not the kernel's
+
+	ended   chan struct{} // closed once exit is set
+	exit    wire.Exit
+	used    time.Duration // of processor, in all
+	stopped chan struct{} // closed when nobody watches any more
+
+	mu      sync.Mutex // serialises Cleanup
+	cleaned bool
+
+	beside beside
+}
+
+func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
+	return &task{
+		d: d, id: s.ID, handle: h, attempt: s.Attempt, proc: p, group: g,
+		ended: make(chan struct{}), stopped: make(chan struct{}),
+	}
+}
+
+// watch waits for the end of the main process and records it.
+func (t *task) watch(ctx context.Context) {
+	defer close(t.stopped)
+	if t.proc != nil {
+		defer t.proc.close()
+		if t.proc.wait(ctx) != nil {
+			return
+		}
+	}
+	if t.group != nil {
+		t.used = t.group.Usage().CPU
+	}
+	oom := t.group.OOMKills() > 0 // before the group is gone
+	e, err := t.outcome(ctx)
+	if err != nil {
+		return // stopped by Close
+	}
+	e.Attempt = t.attempt
+	e.OOM = oom && !t.killed.Load() && (e.Unknown || e.Code == 128+int(unix.SIGKILL))
+	t.exit = e
+	close(t.ended)
+}
+
+// outcome asks containerd how the container ended, until it is told. The error is
+// that of ctx.
+func (t *task) outcome(ctx context.Context) (wire.Exit, error) {
+	began := time.Now()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		e, err := t.d.finish(ctx, t.handle.Container)
+		if err == nil {
+			return e, nil
+		}
+		if ctx.Err() != nil {
+			return wire.Exit{}, ctx.Err()
+		}
+		t.d.attend()
+		if t.killed.Load() {
+			return wire.Exit{Code: 128 + int(unix.SIGKILL), Signal: "KILL", At: time.Now()}, nil
+		}
+		if time.Since(began) > exitWithin {
+			t.d.log.Warn("how a container ended is not known", "instance", t.id, "error", err)
+			return wire.Exit{Code: -1, Unknown: true, At: time.Now()}, nil
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-wait.C:
+		}
+		wait.Stop()
+	}
+}
+
+// finish waits until containerd knows that a container has ended, makes its log
+// complete, and returns how it ended.
+func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return wire.Exit{}, err
+	}
+	defer release()
+	made, err := c.LoadContainer(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return wire.Exit{Code: -1, Unknown: true, At: time.Now()}, nil
+	}
+	if err != nil {
+		return wire.Exit{}, err
+	}
+	var e wire.Exit
+	answer, err := c.TaskService().Wait(ctx, &taskapi.WaitRequest{ContainerID: id})
+	if err != nil {
+		if !isNotFound(err) {
+			return wire.Exit{}, err
+		}
+		// Its shim is gone; it may have been asked before.
+		if labels, lerr := made.Labels(ctx); lerr == nil && json.Unmarshal([]byte(labels[labelExit]), &e) == nil {
+			return e, nil
+		}
+		return wire.Exit{Code: -1, Unknown: true, At: time.Now()}, nil
+	}
+	e = wire.Exit{Code: int(answer.ExitStatus), At: time.Now()}
+	if at := answer.ExitedAt; at != nil && at.IsValid() {
+		e.At = at.AsTime().Local()
+	}
+	if n := e.Code - 128; n > 0 && n < 32 {
+		e.Signal = signalName(unix.Signal(n))
+	}
+	// Should this engine die now, its successor is told by the label.
+	if _, err := made.SetLabels(ctx, map[string]string{labelExit: storedExit(e)}); err != nil {
+		d.log.Debug("note the exit of a container", "container", id, "error", err)
+	}
+	// It returns when the shim has written the last of the log.
+	if _, err := c.TaskService().Delete(ctx, &taskapi.DeleteTaskRequest{ContainerID: id}); err != nil && !isNotFound(err) {
+		d.log.Warn("end the shim of a container", "container", id, "error", err)
+	}
+	return e, nil
+}
+
+// isNotFound says so of what comes over the wire, too.
+func isNotFound(err error) bool {
+	return err != nil && (errdefs.IsNotFound(err) || errdefs.IsNotFound(errgrpc.ToNative(err)))
+}
+
+// orAway wraps runtime.ErrAway if that is what err means.
+func (d *Driver) orAway(err error) error {
+	if err != nil && (errdefs.IsUnavailable(err) || errdefs.IsUnavailable(errgrpc.ToNative(err))) {
+		return d.away(err)
+	}
+	return err
+}
+
+// states of a container.
+type state int
+
+const (
+	absent state = iota
+	running
+	over
+)
+
+// ask asks containerd what has become of a container.
+func (d *Driver) ask(ctx context.Context, id string) (state, error) {
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, Namespace), answerWithin)
+	defer cancel()
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return absent, err
+	}
+	defer release()
+	if _, err := c.LoadContainer(ctx, id); err != nil {
+		if errdefs.IsNotFound(err) {
+			return absent, nil
+		}
+		return absent, d.orAway(err)
+	}
+	answer, err := c.TaskService().Get(ctx, &taskapi.GetRequest{ContainerID: id})
+	switch {
+	case isNotFound(err):
+		return over, nil
+	case err != nil:
+		return absent, d.orAway(err)
+	case answer.Process != nil && answer.Process.Status.String() == "STOPPED":
+		return over, nil
+	}
+	return running, nil
+}
+
+// signalName is the name without SIG, or the number.
+func signalName(s unix.Signal) string {
+	name := unix.SignalName(s)
+	if len(name) > 3 {
+		return name[3:]
+	}
+	return fmt.Sprint(int(s))
+}
+
+// Handle implements runtime.Task.
+func (t *task) Handle() runtime.Handle { return t.handle }
+
+// Wait implements runtime.Task.
+func (t *task) Wait(ctx context.Context) (wire.Exit, error) {
+	select {
+	case <-t.ended:
+	case <-t.stopped:
+	case <-ctx.Done():
+	}
+	switch {
+	case t.hasEnded():
+		return t.exit, nil
+	case ctx.Err() != nil:
+		return wire.Exit{}, ctx.Err()
+	}
+	return wire.Exit{}, errClosed
+}
+
+func (t *task) hasEnded() bool {
+	select {
+	case <-t.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal implements runtime.Task. To a task that has ended it is ErrGone.
+func (t *task) Signal(name string) error {
+	sig := unix.SignalNum("SIG" + name)
+	if sig == 0 {
+		return fmt.Errorf("there is no signal %q; use a name without SIG, like TERM", name)
+	}
+	if t.hasEnded() || t.proc == nil {
+		return runtime.ErrGone
+	}
+	if sig == unix.SIGKILL {
+		t.killed.Store(true)
+	}
+	return t.proc.signal(sig)
+}
+
+// Kill implements runtime.Task. It does not need containerd.
+func (t *task) Kill(ctx context.Context) error {
+	if !t.hasEnded() {
+		t.killed.Store(true)
+	}
+	t.beside.stop()
+	// With the first process of their namespace all others end.
+	if t.proc != nil {
+		if err := t.proc.signal(unix.SIGKILL); err != nil && !errors.Is(err, runtime.ErrGone) {
+			return fmt.Errorf("kill: %w", err)
+		}
+	}
+	if t.group != nil {
+		if err := t.group.Kill(ctx); err != nil {
+			return fmt.Errorf("kill: %w", err)
+		}
+	}
+	if err := t.beside.wait(ctx); err != nil {
+		return fmt.Errorf("kill: %w", err)
+	}
+	select {
+	case <-t.ended:
+	case <-t.stopped:
+	case <-ctx.Done():
+		return fmt.Errorf("kill: container %s does not end: %w", t.handle.Container, ctx.Err())
+	}
+	return nil
+}
+
+// Cleanup implements runtime.Task. What cannot be removed because containerd is
+// away is removed when it is back.
+func (t *task) Cleanup() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cleaned {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leftoverTimeout)
+	defer cancel()
+	if !t.hasEnded() {
+		if err := t.Kill(ctx); err != nil {
+			return fmt.Errorf("clean up: %w", err)
+		}
+	}
+	t.beside.stop()
+	if err := t.beside.wait(ctx); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	if err := t.d.remove(ctx, t.handle.Container); err != nil {
+		t.d.log.Info("a container is removed later", "container", t.handle.Container, "error", err)
+		t.d.owe(t.handle.Container)
+	}
+	t.d.forget(t.handle.Container)
+	if t.group != nil {
+		if err := t.group.Remove(ctx); err != nil {
+			return fmt.Errorf("clean up: %w", err)
+		}
+	}
+	t.cleaned = true
+	return nil
+}
+
+// Usage implements runtime.Task.
+func (t *task) Usage() runtime.Usage {
+	if t.hasEnded() {
+		return runtime.Usage{CPU: max(t.used, 0)}
+	}
+	if t.group == nil {
+		return runtime.Usage{}
+	}
+	u := t.group.Usage()
+	return runtime.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Tasks: max(u.PIDs, 0)}
+}
+
+// remove ends a container and removes all that containerd has of it. One that is
+// not there is no error.
+func (d *Driver) remove(ctx context.Context, id string) error {
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	made, err := c.LoadContainer(ctx, id)
+	if errdefs.IsNotFound(err) {
+		// A start may have come no further than its snapshot.
+		err := c.SnapshotService("").Remove(ctx, id)
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		return nil
+	}
+	if err != nil {
+		return d.orAway(err)
+	}
+	t, err := made.Task(ctx, nil)
+	if err == nil {
+		_, err = t.Delete(ctx, containerd.WithProcessKill)
+	}
+	if err != nil && !isNotFound(err) {
+		return fmt.Errorf("end container %s: %w", id, d.orAway(err))
+	}
+	if err := made.Delete(ctx, containerd.WithSnapshotCleanup); err != nil && !isNotFound(err) {
+		return fmt.Errorf("remove container %s: %w", id, d.orAway(err))
+	}
+	return nil
+}
