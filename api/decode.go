@@ -76,6 +76,8 @@ func (d *decoder) decode(n *node, v reflect.Value, at where) {
 		d.replicas(n, v, at)
 	case t == pointType:
 		d.point(n, v, at)
+	case t == policyType && n.kind == scalarKind:
+		d.str(n, v.FieldByName("Name"), at)
 	case isText(t):
 		d.text(n, v, at)
 	case t.Kind() == reflect.Struct:

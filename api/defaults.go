@@ -42,7 +42,10 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	s.Stop.Grace = cmp.Or(s.Stop.Grace, DefaultGrace)
 	s.Spread = cmp.Or(s.Spread, "soft")
 	s.Scheduler = cmp.Or(s.Scheduler, "rom")
-	s.Policy = cmp.Or(s.Policy, "round-robin")
+	if s.Policy.Name == PolicyProximity && !given("policy.alpha") {
+		s.Policy.Alpha = DefaultAlpha
+	}
+	s.Policy = s.Policy.Filled()
 	if s.ReplaceAfter == nil {
 		s.ReplaceAfter = new(Duration)
 		*s.ReplaceAfter = DefaultReplaceAfter

@@ -65,6 +65,7 @@ var (
 	replicasType = reflect.TypeFor[Replicas]()
 	pointType    = reflect.TypeFor[Point]()
 	checkType    = reflect.TypeFor[Check]()
+	policyType   = reflect.TypeFor[Policy]()
 )
 
 // isText says whether t is written as a text with a syntax of its own (a unit).
@@ -91,6 +92,8 @@ func typeName(t reflect.Type) string {
 		return "whole number or {min, max}"
 	case pointType:
 		return "[latitude, longitude] pair"
+	case policyType:
+		return "name or mapping"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

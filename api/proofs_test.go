@@ -31,6 +31,7 @@ const (
 	inCluster = "internal/cluster."
 	atRoot    = "internal/root."
 	router    = "internal/proxy."
+	routing   = "internal/policy/route."
 )
 
 // proofs has each field of the descriptor.
@@ -87,6 +88,13 @@ var proofs = map[string]proof{
 	"services.*.ports[].ingress":       {"ports: [{ingress: {host: a.b}}]", "ports: [{protocol: tcp, ingress: {host: a.b}}]", "an ingress needs protocol http", router + "TestGatewayRotatesPerRequest"},
 	"services.*.ports[].ingress.host":  {"ports: [{ingress: {host: A.b}}]", "ports: [{ingress: {host: 'http://a.b'}}]", "has a scheme", router + "TestCanonicalHost"},
 	"services.*.policy":                {"policy: round-robin", "policy: fair", "is not a value of policy", router + "TestRotationIsExactOverLocalAndRemote"},
+	"services.*.policy.name":           {"policy: {name: closest}", "policy: {alpha: 1}", "is missing", router + "TestClosestFollowsTheDistances"},
+	"services.*.policy.alpha":          {"policy: {name: proximity, alpha: 0.5}", "policy: {name: proximity, alpha: 1.5}", "is not between 0 and 1", routing + "TestImbalanceIsLinearInAlpha"},
+	"services.*.policy.beta":           {"policy: {name: proximity, beta: 2}", "policy: {name: closest, beta: 2}", "means nothing to closest", routing + "TestBeta"},
+	"services.*.policy.decay":          {"policy: {name: proximity, decay: power}", "policy: {name: proximity, decay: linear}", "is not a value of decay", routing + "TestBeta"},
+	"services.*.policy.localrtt":       {"policy: {name: proximity, localrtt: 3ms}", "policy: {name: proximity, localrtt: 3}", "is not a duration", routing + "TestMeanLatencyFromLondon"},
+	"services.*.policy.fallback":       {"policy: {name: local, fallback: random}", "policy: {name: local, fallback: local}", "is not a value of fallback", routing + "TestWhatAPolicyPrefers"},
+	"services.*.policy.ordinal":        {"policy: {name: instance, ordinal: 2}", "policy: {name: closest, ordinal: 2}", "means nothing to closest", router + "TestRoundRobinWantsNoDistances"},
 	"services.*.restart":               {"restart: {policy: never}", "restart: never", "expected a mapping", lifecycle + "TestRestartPolicies"},
 	"services.*.restart.policy":        {"restart: {policy: on-failure}", "restart: {policy: often}", "is not a value of policy", lifecycle + "TestRestartPolicies"},
 	"services.*.restart.max_restarts":  {"restart: {max_restarts: 7}", "restart: {max_restarts: 1001}", "is more than 1000", lifecycle + "TestRestartPolicies"},
@@ -204,6 +212,9 @@ func arrived(t *testing.T, app *Application, pattern string) bool {
 	}
 	if pattern == "services.*.replicas.min" || pattern == "services.*.replicas.max" {
 		return true // written as one number
+	}
+	if pattern == "services.*.policy.name" {
+		return true // written as the name alone
 	}
 	for _, key := range strings.Split(pattern, ".") {
 		key, list := strings.CutSuffix(key, "[]")

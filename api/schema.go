@@ -82,6 +82,8 @@ func valueSchema(t reflect.Type, pattern string, row Verdict) schema {
 		return valueSchema(t.Elem(), pattern, row)
 	case t == replicasType:
 		return schema{"oneOf": []schema{wholeSchema(row), structSchema(t, pattern)}}
+	case t == policyType:
+		return schema{"oneOf": []schema{textSchema(row), structSchema(t, pattern)}}
 	case t == pointType:
 		axis := func(b int) schema {
 			return schema{"type": "number", "minimum": pointBounds[b].least, "maximum": pointBounds[b].most}

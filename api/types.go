@@ -78,8 +78,8 @@ type Service struct {
 	Spread string `json:"spread,omitempty"`
 	// Scheduler by which the cluster places: "rom" (default).
 	Scheduler string `json:"scheduler,omitempty"`
-	// Policy by which requests are routed: "round-robin" (default).
-	Policy string `json:"policy,omitempty"`
+	// Policy by which requests are routed: round robin where the file is silent.
+	Policy Policy `json:"policy,omitzero"`
 	// ReplaceAfter is how long after its worker became suspect an instance is
 	// replaced. Nil: 20s. Zero: at once.
 	ReplaceAfter *Duration `json:"replace_after,omitempty"`

@@ -107,6 +107,7 @@ func (v *validator) service(path, name string, s *Service) {
 			"raise the limit or lower the reservation")
 	}
 	v.ports(in("ports"), s.Ports)
+	v.policy(in("policy"), s.Policy)
 	v.check(in("startup"), s.Startup, s)
 	v.check(in("readiness"), s.Readiness, s)
 	v.check(in("liveness"), s.Liveness, s)
@@ -124,6 +125,20 @@ func (v *validator) service(path, name string, s *Service) {
 	v.environment(in("env"), s)
 	v.secrets(in("env_secrets"), s)
 	v.templates(path, s)
+}
+
+// policy checks what the fields of one cannot say alone.
+func (v *validator) policy(path string, p Policy) {
+	_, named := v.seen[path+".name"]
+	for _, field := range []string{"alpha", "beta", "decay", "localrtt", "fallback", "ordinal"} {
+		if _, given := v.seen[path+"."+field]; given && !named {
+			v.complain(path+".name", "is missing: a policy has a name", "write name: proximity")
+			return
+		}
+	}
+	if field, what, remedy := p.problem(); what != "" {
+		v.complain(path+"."+field, what, remedy)
+	}
 }
 
 func (v *validator) replicas(path string, r Replicas) {

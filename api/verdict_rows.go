@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -144,9 +145,29 @@ func networkRows() []Verdict {
 		{Path: "services.*.ports[].ingress", Note: "Publishes the port, which must be http, on every gateway."},
 		{Path: "services.*.ports[].ingress.host", Required: true, Pattern: hostPattern, normal: strings.ToLower,
 			Note: "Host name of the requests that belong to the port, unique at a root."},
-		{Path: "services.*.policy", Default: "round-robin",
-			Values: values("round-robin", "random weighted billiard least-connections p2c closest local proximity least-response fastest", "write round-robin, or leave policy out"),
-			Note:   "How requests are distributed over the ready instances."},
+	}
+}
+
+// policyRows are how requests are given to replicas.
+func policyRows() []Verdict {
+	names := values("round-robin random closest local proximity instance", "weighted billiard least-connections p2c least-response fastest", "write round-robin, closest or proximity, or leave policy out")
+	return []Verdict{
+		{Path: "services.*.policy", Default: PolicyRoundRobin, Values: names,
+			Note: "How requests are given to the ready instances: a name, or a mapping with a name and what that policy can be told. " +
+				"round-robin and random give all the same; closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
+				"proximity prefers near ones and leaves the others a share; instance takes one replica."},
+		{Path: "services.*.policy.name", Required: true, Values: names, Note: "As above."},
+		{Path: "services.*.policy.alpha", Default: fmt.Sprintf("%g (proximity)", DefaultAlpha), Max: 1,
+			Note: "Of proximity: 0 spreads evenly, 1 goes by distance alone. The imbalance grows linearly with it; verge route plan says what a value would do."},
+		{Path: "services.*.policy.beta", Default: fmt.Sprintf("%g (proximity)", DefaultBeta), Max: MaxBeta,
+			Note: "Of proximity: how steeply the share falls with the distance, above 0. Without effect where decay is inverse."},
+		{Path: "services.*.policy.decay", Default: DefaultDecay + " (proximity)", Values: values("inverse power exponential", "", ""),
+			Note: "Of proximity: the share by the round trip l in ms: 1/l, l^-beta or e^(-beta*l)."},
+		{Path: "services.*.policy.localrtt", Default: "a tenth less than the nearest other worker's", Min: 1e3, Max: 10e9,
+			Note: "Of proximity: the round trip that counts for instances on the own worker, which would otherwise draw nearly everything."},
+		{Path: "services.*.policy.fallback", Default: DefaultFallback + " (local)", Values: values(strings.Join(fallbacks, " "), "", ""),
+			Note: "Of local: the policy where the own worker has no instance."},
+		{Path: "services.*.policy.ordinal", Max: MaxReplicas - 1, Note: "Of instance: the number of the replica, from 0."},
 	}
 }
 

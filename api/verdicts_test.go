@@ -50,6 +50,9 @@ func TestVerdictsAreCarriedOut(t *testing.T) {
 	try := func(path, value string) error {
 		doc := nested(strings.TrimPrefix(path, "services.*."), value)
 		doc["command"] = []string{"x"}
+		if of, ok := map[string]string{"decay": PolicyProximity, "fallback": PolicyLocal}[path[strings.LastIndexByte(path, '.')+1:]]; ok {
+			doc["policy"].(map[string]any)["name"] = of // nothing without it
+		}
 		source, err := json.Marshal(map[string]any{"application": "x", "services": map[string]any{"web": doc}})
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,8 @@ func (t *tx) route() {
 			r = &wire.Route{V: wire.Version, App: s.App, Namespace: s.Namespace, Service: s.Service, AppNumber: t.appNumber(s.App, s.Namespace)}
 			want[key] = r
 		}
-		r.Policy, r.Ports = s.Spec.Policy, s.Spec.Ports
+		r.SetPolicy(s.Spec.Policy)
+		r.Ports = s.Spec.Ports
 		if t.m.given[key] == nil {
 			r.Ports = withoutHosts(r.Ports, taken, key)
 		}

@@ -92,7 +92,7 @@ func (s *sim) store(key string, v any) {
 func (s *sim) share(svc string, n int, change func(*api.Service)) {
 	spec := &api.Service{
 		Runtime: "process", Command: []string{"x"}, Resources: api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20},
-		Ports: []api.Port{{Name: "http", Protocol: "http"}}, Spread: "soft", Scheduler: "rom", Policy: "round-robin", OnReturn: "original",
+		Ports: []api.Port{{Name: "http", Protocol: "http"}}, Spread: "soft", Scheduler: "rom", Policy: api.Policy{Name: api.PolicyRoundRobin}, OnReturn: "original",
 		Restart: api.Restart{Policy: "always"},
 	}
 	if change != nil {

@@ -34,7 +34,7 @@ func TestRestartsAreCounted(t *testing.T) {
 	s.restart()
 	s.ticks(4, time.Second)
 	want("another process of the cluster", 2)
-	s.share("web", 2, func(svc *api.Service) { svc.Policy = "closest" })
+	s.share("web", 2, func(svc *api.Service) { svc.Policy.Name = api.PolicyClosest })
 	s.ticks(4, time.Second)
 	want("other terms", 2)
 	s.share("web", 2, program("y"))

@@ -230,6 +230,10 @@ func (t *fakeTask) seen() (signals []string, killed bool, cleaned int) {
 }
 
 // fakeRouter is idle unless busy says otherwise.
+func (*fakeRouter) Route(string) (wire.RouteReport, bool) { return wire.RouteReport{}, false }
+
+func (*fakeRouter) Workers(string) []proxy.Worker { return nil }
+
 type fakeRouter struct {
 	mu      sync.Mutex
 	fail    int // that many openings fail

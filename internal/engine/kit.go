@@ -39,6 +39,10 @@ type router interface {
 	GatewayAddr() string
 	// Stats are counters since the router was made, and what is open now.
 	Stats() proxy.Stats
+	// Route is how a service is routed; false where it is not. Workers are the others
+	// behind it, or behind all services where key is "".
+	Route(key string) (wire.RouteReport, bool)
+	Workers(key string) []proxy.Worker
 }
 
 // sweeper ends what a dead engine may have started without noting it.
@@ -65,6 +69,7 @@ type kit struct {
 	log         *slog.Logger
 
 	router   router
+	far      *distances // nil where there is no data path
 	board    *board
 	problems *problems
 	ports    *portPool

@@ -94,7 +94,7 @@ func (e *Engine) assemble() error {
 		if err != nil {
 			return err
 		}
-		k.router = r
+		k.router, k.far = r.router, r
 	}
 	if err := os.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
@@ -103,12 +103,12 @@ func (e *Engine) assemble() error {
 	return nil
 }
 
-func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger) (*proxy.Router, error) {
+func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger) (*distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	idDir := filepath.Join(dir, wire.IdentityDir)
 	id := &identity{dir: idDir, log: log, clock: pki.ReadClock(idDir)}
-	return proxy.New(proxy.Options{
+	return newDistances(dir, proxy.Options{
 		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
 		StateFile: filepath.Join(dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,

@@ -51,6 +51,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.kit.router.Start(ctx); err != nil {
 		return fmt.Errorf("start the router: %w", err)
 	}
+	if e.kit.far != nil {
+		wg.Go(func() { e.kit.far.meter.Run(ctx) })
+	}
 	if !e.openPorts(ctx) {
 		wg.Go(func() { e.reopenPorts(ctx) })
 	}

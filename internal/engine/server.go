@@ -63,6 +63,8 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
 	mux.HandleFunc("GET /v1/metrics", e.getMetrics)
 	mux.HandleFunc("GET /v1/top", e.getTop)
+	mux.HandleFunc("GET /v1/route", e.getRoute)
+	mux.HandleFunc("GET /v1/net", e.getNet)
 	mux.HandleFunc("GET /v1/volumes", e.getVolumes)
 	mux.HandleFunc("DELETE /v1/volumes", e.deleteVolume)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
@@ -146,6 +148,16 @@ func (e *Engine) getEntries(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) getTop(w http.ResponseWriter, r *http.Request) {
 	top, err := e.Top(r.Context())
 	e.answer(w, top, err)
+}
+
+func (e *Engine) getRoute(w http.ResponseWriter, r *http.Request) {
+	route, err := e.Route(r.Context(), r.FormValue("service"))
+	e.answer(w, route, err)
+}
+
+func (e *Engine) getNet(w http.ResponseWriter, r *http.Request) {
+	net, err := e.Net(r.Context())
+	e.answer(w, net, err)
 }
 
 func (e *Engine) postShutdown(w http.ResponseWriter, _ *http.Request) {

@@ -42,6 +42,7 @@ var rooms = map[string]layer{
 	"internal/atomicfile": doers,
 	"internal/backup":     doers,
 	"internal/bus":        doers,
+	"internal/distance":   doers,
 	"internal/loop":       doers,
 	"internal/obs":        doers,
 	"internal/overlay":    doers,
@@ -79,14 +80,15 @@ var neighbours = map[string]struct {
 	to     []string
 	reason string
 }{
-	"internal/backup":  {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
-	"internal/bus":     {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
-	"internal/overlay": {[]string{"internal/atomicfile"}, "the addresses given to services outlive the process"},
-	"internal/pki":     {[]string{"internal/atomicfile"}, "keys and certificates are files"},
-	"internal/proxy":   {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
-	"internal/rest":    {[]string{"internal/atomicfile", "internal/watch"}, "the client's context is a file; what is watched is served"},
-	"internal/seal":    {[]string{"internal/atomicfile"}, "a key is a file"},
-	"internal/runtime": {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
+	"internal/backup":   {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
+	"internal/bus":      {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
+	"internal/overlay":  {[]string{"internal/atomicfile"}, "the addresses given to services outlive the process"},
+	"internal/distance": {[]string{"internal/atomicfile"}, "distances outlive the process"},
+	"internal/pki":      {[]string{"internal/atomicfile"}, "keys and certificates are files"},
+	"internal/proxy":    {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
+	"internal/rest":     {[]string{"internal/atomicfile", "internal/watch"}, "the client's context is a file; what is watched is served"},
+	"internal/seal":     {[]string{"internal/atomicfile"}, "a key is a file"},
+	"internal/runtime":  {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
 }
 
 // exclusive are folders that only some may use.

@@ -45,6 +45,13 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		return
 	}
 	defer d.r.paths.add(conn, "")()
+	if p.measure {
+		if d.answer(conn, statusOK, "") {
+			d.r.echo(conn)
+		}
+		_ = conn.Close()
+		return
+	}
 	target, release, err := d.r.connectLocal(ctx, p.instance, p.port)
 	if err != nil {
 		d.refused.Add(1)

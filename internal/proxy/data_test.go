@@ -206,7 +206,7 @@ func TestSessionsAreResumed(t *testing.T) {
 }
 
 func FuzzPreamble(f *testing.F) {
-	good, err := preamble{"app.web.0", "http", true}.encode()
+	good, err := preamble{instance: "app.web.0", port: "http", probe: true}.encode()
 	if err != nil {
 		f.Fatal(err)
 	}

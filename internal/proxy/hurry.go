@@ -90,16 +90,17 @@ func (e *endpoint) overtake() {
 // picker picks the endpoints for one client in turn, each once; those that are
 // late come last.
 type picker struct {
-	service *service
-	tried   []string
-	later   []*endpoint
+	service   *service
+	distances Distances
+	tried     []string
+	later     []*endpoint
 }
 
 // next is nil where there is none left. more: there is another that can be tried
 // instead of waiting for it.
 func (p *picker) next() (e *endpoint, more bool) {
 	for len(p.tried) < maxTries {
-		e, more := p.service.pick(p.tried)
+		e, more := p.service.pick(p.distances, p.tried)
 		if e == nil {
 			break
 		}
@@ -185,7 +186,7 @@ func (a attempt) drop() {
 func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, func(), *endpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	p := picker{service: s}
+	p := picker{service: s, distances: r.opts.Distances}
 	var x *race // nil as long as no other worker was asked
 	defer func() { x.end() }()
 	last := errNoEndpoint

@@ -66,7 +66,7 @@ func (r *Router) connect(ctx context.Context, e *endpoint, port string, probe bo
 	if e.local {
 		return r.connectLocal(ctx, e.Instance, port)
 	}
-	conn, err := r.connectRemote(ctx, e, port, probe)
+	conn, err := r.connectRemote(ctx, e, preamble{instance: e.Instance, port: port, probe: probe})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,14 +92,14 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 }
 
 // connectRemote opens a stream to an instance of another worker.
-func (r *Router) connectRemote(ctx context.Context, e *endpoint, port string, probe bool) (_ *tls.Conn, err error) {
+func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) (_ *tls.Conn, err error) {
 	fail := func(b blame, step string, err error) (*tls.Conn, error) {
 		return nil, &openError{
 			blame: r.blameFor(ctx, b), target: e.Instance + " at worker " + e.Worker,
 			err: fmt.Errorf("%s: %w", step, err), notNow: errors.As(err, new(notNowError)),
 		}
 	}
-	hello, err := preamble{e.Instance, port, probe}.encode()
+	hello, err := head.encode()
 	if err != nil {
 		return fail(blameEndpoint, "make preamble", err)
 	}
@@ -181,6 +181,7 @@ func (r *Router) dial(ctx context.Context, e *endpoint, port string) (net.Conn, 
 	conn, release, err := r.timed(ctx, e, port)
 	if err == nil {
 		e.connections.Add(1)
+		e.service.used(e)
 		if wasEjected {
 			r.readmit(e)
 		}

@@ -30,6 +30,9 @@ const (
 
 	// flagProbe asks only whether a connection would succeed now.
 	flagProbe = 1 << 0
+	// flagMeasure asks for nobody's instance but for echoes, see echo. A router that
+	// is too old for it says that there is no such instance, which is an answer too.
+	flagMeasure = 1 << 1
 )
 
 // status answers a preamble.
@@ -80,6 +83,7 @@ type preamble struct {
 	instance wire.InstanceID
 	port     string
 	probe    bool
+	measure  bool
 }
 
 var errPreamble = errors.New("malformed preamble")
@@ -98,6 +102,9 @@ func (p preamble) encode() ([]byte, error) {
 	var flags byte
 	if p.probe {
 		flags |= flagProbe
+	}
+	if p.measure {
+		flags |= flagMeasure
 	}
 	b = append(b, preambleVersion, flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(body))
@@ -132,6 +139,7 @@ func readPreamble(r io.Reader) (preamble, error) {
 		instance: string(body[1 : 1+id]),
 		port:     string(body[1+id:]),
 		probe:    head[5]&flagProbe != 0,
+		measure:  head[5]&flagMeasure != 0,
 	}
 	if !validName(p.instance) || !validName(p.port) {
 		return preamble{}, fmt.Errorf("%w: names are not DNS labels", errPreamble)

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"time"
 
+	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -56,10 +58,30 @@ type Options struct {
 	// not a worker's. It is asked in every handshake, also resumed ones. Nil
 	// accepts every verified peer.
 	PeerAllowed func(tls.ConnectionState) error
+	// Distances to other workers; nil where nothing is known of them and policies go
+	// by what is the same for all.
+	Distances Distances
+	// Echo answers a worker that measures this one with what it says, at most
+	// MaxEcho bytes; nil says nothing.
+	Echo func(peer tls.ConnectionState, said []byte) []byte
 	// MaxConns bounds the connections open at a time, separately at the data port,
 	// at the gateway and at all entries together. 0 is 10,000.
 	MaxConns int
 }
+
+// Distances are what policies go by. A Router calls them from any goroutine, with
+// locks held: they return at once.
+type Distances interface {
+	// Want says that a service is used that needs the distances to these workers.
+	Want(service string, workers []Worker)
+	// Distance to a worker, where it comes from, and when it was found.
+	Distance(cluster, worker string) (rtt time.Duration, from route.Source, at time.Time)
+	// Version changes when a Distance may have.
+	Version() uint64
+}
+
+// Worker is another worker and where its data port is, host:port.
+type Worker struct{ Cluster, Name, Address string }
 
 // Entry is a loopback address of a service's port on this worker.
 type Entry struct {

@@ -29,6 +29,7 @@ type Router struct {
 	remoteDialer *net.Dialer
 	inflight     inflight
 	paths        paths
+	echoConns    echoConns
 	entries      *entries
 	data         *dataPort
 	gateway      *gateway
@@ -215,6 +216,7 @@ func (r *Router) Close() {
 		cancel()
 	}
 	r.entries.close()
+	r.echoConns.close()
 	r.wg.Wait()
 	for _, s := range r.table.Load().services {
 		for _, e := range s.all() {

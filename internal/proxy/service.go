@@ -29,7 +29,8 @@ type service struct {
 
 	mu     sync.Mutex // guards below; nothing is called with it that blocks
 	policy route.Policy
-	named  string // the policy's name as the route says it
+	said   api.Policy // as the route says it
+	far    far
 	ports  []api.Port
 	view   route.View
 	// endpoints has the order of view.Endpoints.
@@ -55,6 +56,7 @@ type endpoint struct {
 
 	// Guarded by service.mu.
 	index  int // in service.endpoints; -1 once it is gone
+	recent minute
 	health route.Health
 	why    string // it is ejected
 
@@ -85,14 +87,14 @@ func seedOf(parts ...string) uint64 {
 func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unknown func(error)) (gone []*endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.policy == nil || s.named != rt.Policy {
-		p, err := route.New(api.Policy{Name: rt.Policy}, s.seed)
+	if said := rt.PolicyOf(); s.policy == nil || s.said != said {
+		p, err := route.New(said, s.seed)
 		if err != nil {
 			// A newer orchestrator knows more policies: traffic must still flow.
 			unknown(err)
 			p = &route.RoundRobin{}
 		}
-		s.policy, s.named = p, rt.Policy
+		s.policy, s.said = p, said
 	}
 	s.ports = rt.Ports
 
@@ -120,12 +122,14 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		list = append(list, route.Endpoint{
 			ID:      id,
 			Local:   e.local,
+			Ordinal: ordinalOf(we.Instance),
 			Ready:   e.local || e.Address != "",
 			Suspect: we.Suspect,
 			Ejected: e.health.Ejected(),
 		})
 	}
 	s.view = route.NewView(s.seed, list)
+	s.far.at = time.Time{} // the next choice looks at the distances
 	s.endpoints = make([]*endpoint, len(s.view.Endpoints))
 	for i := range s.view.Endpoints {
 		e := now[s.view.Endpoints[i].ID]
@@ -147,11 +151,12 @@ func (s *service) all() []*endpoint {
 	return s.endpoints // replaced as a whole, never changed
 }
 
-// pick chooses an endpoint; nil if there is none (left). more: there are others
+// pick chooses an endpoint, by these distances where the policy needs any; nil if there is none (left). more: there are others
 // still.
-func (s *service) pick(tried []string) (e *endpoint, more bool) {
+func (s *service) pick(d Distances, tried []string) (e *endpoint, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lookLocked(d, time.Now())
 	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried})
 	if !ok {
 		return nil, false

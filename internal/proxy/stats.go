@@ -127,16 +127,7 @@ func (s *service) stats() ServiceStats {
 			Connections: e.connections.Load(), Requests: e.requests.Load(), Failures: e.failures.Load(),
 			Active: int(e.active.Load()),
 		}
-		switch v := s.view.Endpoints[i]; {
-		case !v.Ready:
-			es.State, es.Why = EndpointNoPath, whyNoPath
-		case v.Ejected:
-			es.State, es.Why = EndpointEjected, e.why
-		case v.Suspect:
-			es.State, es.Why = EndpointSuspect, "its worker is not heard of"
-		default:
-			es.State = EndpointOK
-		}
+		es.State, es.Why = s.stateLocked(i)
 		if e.local {
 			es.Address = ""
 		}
@@ -146,6 +137,19 @@ func (s *service) stats() ServiceStats {
 		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
 	})
 	return out
+}
+
+// stateLocked is how endpoint i is seen, and why.
+func (s *service) stateLocked(i int) (EndpointState, string) {
+	switch v := s.view.Endpoints[i]; {
+	case !v.Ready:
+		return EndpointNoPath, whyNoPath
+	case v.Ejected:
+		return EndpointEjected, s.endpoints[i].why
+	case v.Suspect:
+		return EndpointSuspect, "its worker is not heard of"
+	}
+	return EndpointOK, ""
 }
 
 // waiting counts the requests that wait for the service's endpoints.

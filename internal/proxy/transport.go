@@ -34,7 +34,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = &guarded
 	}
 	mayRepeat := body == nil && idempotent(req.Method)
-	p := picker{service: x.service}
+	p := picker{service: x.service, distances: g.r.opts.Distances}
 	last := errNoEndpoint
 	broken := false // something is, or the routes are only behind
 	for deadline := time.Now().Add(openTimeout); time.Now().Before(deadline); {
@@ -47,6 +47,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 		done()
 		if err == nil {
 			e.requests.Add(1)
+			e.service.used(e)
 			e.active.Add(1)
 			x.endpoint, x.status = e, res.StatusCode
 			return res, nil

@@ -77,7 +77,9 @@ func (t *tx) route(now time.Time) {
 		}
 		for svc, s := range app.Spec.Services {
 			if len(s.Ports) > 0 {
-				want[name+"."+svc] = &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Policy: s.Policy, Ports: s.Ports, AppNumber: t.numberOf(name)}
+				r := &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Ports: s.Ports, AppNumber: t.numberOf(name)}
+				r.SetPolicy(s.Policy)
+				want[name+"."+svc] = r
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func newHostileCore(t *testing.T) *core {
 	}
 	svc := &api.Service{
 		Runtime: "process", Command: []string{"x"}, Replicas: api.Replicas{Min: 1, Max: 1}, Resources: api.Resources{CPU: 1, Memory: 1, Disk: 1},
-		Affinity: api.Affinity{Cluster: []string{"good"}}, Ports: []api.Port{{Name: "http", Protocol: "http"}}, Policy: "round-robin", OnReturn: "original",
+		Affinity: api.Affinity{Cluster: []string{"good"}}, Ports: []api.Port{{Name: "http", Protocol: "http"}}, Policy: api.Policy{Name: api.PolicyRoundRobin}, OnReturn: "original",
 	}
 	c.m.apps["app"] = &wire.Application{V: wire.Version, Name: "app", Revision: 1, Spec: &api.Application{Application: "app", Services: map[string]*api.Service{"web": svc}}}
 	sp := wire.Spread{Sum: 100, Mean: 100, Max: 100}

@@ -73,7 +73,7 @@ func (s *sim) apply(name string, replicas int, change func(*api.Service)) {
 	svc := &api.Service{
 		Runtime: "process", Command: []string{"x"}, Replicas: api.Replicas{Min: replicas, Max: replicas},
 		Resources: api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20}, Ports: []api.Port{{Name: "http", Protocol: "http"}},
-		Spread: "soft", Scheduler: "rom", Policy: "round-robin", OnReturn: "original",
+		Spread: "soft", Scheduler: "rom", Policy: api.Policy{Name: api.PolicyRoundRobin}, OnReturn: "original",
 	}
 	if change != nil {
 		change(svc)

@@ -11,6 +11,8 @@ import "github.com/verge-edge/verge/api"
 //	GET /v1/entries                     → []EntryView
 //	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
 //	GET /v1/top                         → WorkerTop
+//	GET /v1/route?service=              → RouteReport
+//	GET /v1/net                         → NetReport
 //	POST /v1/exec                       ExecAsk → ExecAnswer
 //	GET /v1/volumes                     → []VolumeView
 //	DELETE /v1/volumes?namespace=&instance=&name= → 204

@@ -32,6 +32,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.ClusterLease](),
 	reflect.TypeFor[wire.NetworkNeed](),
 	reflect.TypeFor[wire.NetworkInfo](),
+	reflect.TypeFor[wire.RouteReport](), reflect.TypeFor[wire.RouteEndpoint](), reflect.TypeFor[wire.NetReport](), reflect.TypeFor[wire.NetPeer](),
 	reflect.TypeFor[wire.Network](),
 	reflect.TypeFor[wire.Relay](),
 	reflect.TypeFor[wire.EngineState](),

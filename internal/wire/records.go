@@ -224,7 +224,10 @@ type Route struct {
 	// name; "" from a root that says none.
 	Namespace string `json:"namespace,omitempty"`
 	Service   string `json:"service"`
-	Policy    string `json:"policy"`
+	// Policy by its name. Routing is the whole of it where the name alone does not say
+	// it; who is too old for it goes by the name.
+	Policy  string     `json:"policy"`
+	Routing api.Policy `json:"routing,omitzero"`
 	// AppNumber is the application in addresses, as in Order.
 	AppNumber uint32 `json:"app_number,omitempty"`
 	// Ports of the service, in the order of the descriptor.
@@ -234,6 +237,22 @@ type Route struct {
 
 // Key of a service or route: "<application>.<service>".
 func (r *Route) Key() string { return r.App + "." + r.Service }
+
+// SetPolicy sets Policy and Routing.
+func (r *Route) SetPolicy(p api.Policy) {
+	r.Policy, r.Routing = p.Name, api.Policy{}
+	if !p.Plain() {
+		r.Routing = p
+	}
+}
+
+// PolicyOf is the policy that Policy and Routing say.
+func (r *Route) PolicyOf() api.Policy {
+	if r.Routing.Name != "" {
+		return r.Routing
+	}
+	return api.Policy{Name: r.Policy}.Filled()
+}
 
 // Endpoint is an instance as a router sees it.
 type Endpoint struct {

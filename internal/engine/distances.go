@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"hash/fnv"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/distance"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	distancesFile = "distances.json"
+	// netWithin bounds how long a question about paths measures.
+	netWithin = 2 * time.Second
+	// maxNetPeers are measured because somebody asks.
+	maxNetPeers = 1000
+)
+
+// distances connects the meter with the router: the router says what is used and
+// goes by what is known, the meter measures over the router's data path.
+type distances struct {
+	meter  *distance.Meter
+	router *proxy.Router
+}
+
+var (
+	_ proxy.Distances = (*distances)(nil)
+	_ distance.Prober = (*distances)(nil)
+)
+
+func newDistances(dir string, o proxy.Options) (*distances, error) {
+	d := &distances{}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(o.Cluster + "/" + o.Worker)) // a hash never fails
+	d.meter = distance.New(distance.Options{Prober: d, Path: filepath.Join(dir, distancesFile), Seed: h.Sum64(), Log: o.Log})
+	o.Distances, o.Echo = d, d.echo
+	r, err := proxy.New(o)
+	if err != nil {
+		return nil, err
+	}
+	d.router = r
+	return d, nil
+}
+
+// echo answers a worker that measures this one.
+func (d *distances) echo(cs tls.ConnectionState, said []byte) []byte {
+	s, err := pki.PeerSubject(cs)
+	if err != nil {
+		return nil
+	}
+	return d.meter.Told(s.Cluster, s.Name, said)
+}
+
+// Want implements proxy.Distances.
+func (d *distances) Want(service string, workers []proxy.Worker) {
+	peers := make([]distance.Peer, len(workers))
+	for i, w := range workers {
+		peers[i] = distance.Peer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address}
+	}
+	d.meter.Want(service, peers)
+}
+
+// Version implements proxy.Distances.
+func (d *distances) Version() uint64 { return d.meter.Version() }
+
+// Distance implements proxy.Distances.
+func (d *distances) Distance(cluster, worker string) (time.Duration, route.Source, time.Time) {
+	x := d.meter.Distance(cluster, worker)
+	switch {
+	case !x.Known:
+		return 0, route.Unknown, x.At
+	case x.Measured:
+		return x.RTT, route.Measured, x.At
+	}
+	return x.RTT, route.Estimated, x.At
+}
+
+// Measure implements distance.Prober.
+func (d *distances) Measure(ctx context.Context, p distance.Peer, hello []byte) (time.Duration, []byte, error) {
+	return d.router.Measure(ctx, proxy.Worker{Cluster: p.Cluster, Name: p.Worker, Address: p.Address}, hello)
+}
+
+// Route says how a service ("<application>.<service>") is routed here. What its
+// policy goes by is measured, where it is not known already.
+func (e *Engine) Route(ctx context.Context, key string) (wire.RouteReport, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.RouteReport{}, err
+	}
+	e.measure(ctx, e.kit.router.Workers(key), true)
+	r, ok := e.kit.router.Route(key)
+	if !ok {
+		return r, wire.Problemf(404, "no-route", "verge get services lists them", "this worker has no route to the service", "%s", key)
+	}
+	return r, nil
+}
+
+// Net says how the other workers are reached to which this one has routes, and
+// measures them all.
+func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.NetReport{}, err
+	}
+	out := wire.NetReport{V: wire.Version, Cluster: e.opts.Config.Cluster, Worker: e.opts.Config.Worker, Peers: []wire.NetPeer{}}
+	workers := e.kit.router.Workers("")
+	workers = workers[:min(len(workers), maxNetPeers)]
+	e.measure(ctx, workers, false)
+	if e.kit.far == nil {
+		return out, nil
+	}
+	out.Error = e.kit.far.meter.Error()
+	for _, w := range workers {
+		k := e.kit.far.meter.Known(w.Cluster, w.Name)
+		p := wire.NetPeer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address, Path: wire.PathDirect, Via: "data port, TLS over TCP"}
+		if k.Failures > 0 {
+			p.Path, p.Via, p.Why = wire.PathNone, "", k.Why
+		}
+		if k.Distance.Known {
+			p.RTT, p.Source, p.AgeSeconds = api.Duration(k.RTT), route.Estimated.String(), max(0, time.Since(k.At).Seconds())
+			if k.Measured {
+				p.Source = route.Measured.String()
+			}
+		}
+		out.Peers = append(out.Peers, p)
+	}
+	return out, nil
+}
+
+// measure measures workers because somebody asks, only those of which no fresh
+// measurement is known if some is enough.
+func (e *Engine) measure(ctx context.Context, workers []proxy.Worker, some bool) {
+	if e.kit.far == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, netWithin)
+	defer cancel()
+	var peers []distance.Peer
+	for _, w := range workers {
+		if some && (e.kit.far.meter.Distance(w.Cluster, w.Name).Measured || len(peers) >= maxNetPeers) {
+			continue
+		}
+		peers = append(peers, distance.Peer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address})
+	}
+	e.kit.far.meter.MeasureNow(ctx, peers)
+}

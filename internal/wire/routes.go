@@ -1,0 +1,88 @@
+package wire
+
+import "github.com/verge-edge/verge/api"
+
+// RouteReport is how a worker routes a service at the moment of the question.
+type RouteReport struct {
+	V       int    `json:"v"`
+	Cluster string `json:"cluster"`
+	Worker  string `json:"worker"`
+	App     string `json:"app"`
+	Service string `json:"service"`
+	// Namespace of the application.
+	Namespace string          `json:"namespace,omitempty"`
+	Policy    api.Policy      `json:"policy"`
+	Endpoints []RouteEndpoint `json:"endpoints"`
+	// Problem says why this worker could not be asked; the rest is empty then.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Key of the service.
+func (r *RouteReport) Key() string { return r.App + "." + r.Service }
+
+// RouteEndpoint is one endpoint of a RouteReport.
+type RouteEndpoint struct {
+	Instance InstanceID `json:"instance"`
+	Cluster  string     `json:"cluster"`
+	Worker   string     `json:"worker"`
+	Address  string     `json:"address,omitempty"`
+	// Local: it is on the worker that was asked.
+	Local   bool `json:"local,omitempty"`
+	Ordinal int  `json:"ordinal"`
+	// RTT to its worker, where Source ("measured", "estimated") says that it is known,
+	// and how long ago that was found.
+	RTT        api.Duration `json:"rtt,omitempty"`
+	Source     string       `json:"source,omitempty"`
+	AgeSeconds float64      `json:"age_seconds,omitempty"`
+	// Share of new connections and requests that it is to get, 0 to 1; Recent is how
+	// many it was given in the last minute.
+	Share  float64 `json:"share"`
+	Recent int     `json:"recent"`
+	// State ("ok", "suspect", "ejected", "no path") and why it is not ok.
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+}
+
+// NetReport is what a worker finds of its paths to others at the moment of the
+// question.
+type NetReport struct {
+	V       int    `json:"v"`
+	Cluster string `json:"cluster"`
+	Worker  string `json:"worker"`
+	// Error of the worker's own coordinate, relative; 1.5 where it knows nothing.
+	Error float64   `json:"error"`
+	Peers []NetPeer `json:"peers"`
+	// Problem says why the worker could not be asked; the rest is empty then.
+	Problem string `json:"problem,omitempty"`
+}
+
+// NetPeer is the path to one other worker.
+type NetPeer struct {
+	Cluster string `json:"cluster"`
+	Worker  string `json:"worker"`
+	Address string `json:"address,omitempty"`
+	// Path is PathDirect, PathRelay or PathNone, Via what carries the packets, Why why
+	// it is not direct.
+	Path string `json:"path"`
+	Via  string `json:"via,omitempty"`
+	Why  string `json:"why,omitempty"`
+	// RTT, Source and AgeSeconds as in RouteEndpoint.
+	RTT        api.Duration `json:"rtt,omitempty"`
+	Source     string       `json:"source,omitempty"`
+	AgeSeconds float64      `json:"age_seconds,omitempty"`
+}
+
+// Paths between two workers.
+const (
+	PathDirect = "direct"
+	PathRelay  = "relay"
+	PathNone   = "none"
+)
+
+// What a worker is asked about its routes.
+const (
+	// AskRoute is answered by a RouteReport of the service that Ask.Instance names
+	// ("<application>.<service>"), AskNet by a NetReport.
+	AskRoute = "route"
+	AskNet   = "net"
+)
