@@ -1,6 +1,10 @@
 package wire
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/verge-edge/verge/api"
+)
 
 // Lease is a worker's place in the service network. Leases go down the tree: a
 // root has the prefix and the pool, gives blocks of numbers and of the pool to
@@ -131,3 +135,13 @@ const (
 	// by ports of the loopback address.
 	NetworkLoopback = "loopback"
 )
+
+// NetworkPort is the number of a service's port, by its index in the descriptor, in
+// the service network, where each instance has all ports for itself: 80 for the
+// first if it is for HTTP, else 8000 and its index. It is the same on every worker.
+func NetworkPort(ports []api.Port, i int) int {
+	if p := &ports[i]; i == 0 && (p.Protocol == "http" || p.Ingress != nil || p.Name == "http") {
+		return 80
+	}
+	return 8000 + i
+}

@@ -98,6 +98,7 @@ func (l *Links) Host(device string, own []netip.Addr, networks []netip.Prefix) e
 		// What user space writes back has the source of an instance. Not 0, which the
 		// setting for all devices may overrule: of the two the greater counts.
 		{"ipv4/conf/" + device + "/rp_filter", "2"},
+		{"ipv4/conf/" + device + "/accept_local", "1"}, // or of the machine itself
 		{"ipv4/conf/" + device + "/forwarding", "1"},
 	} {
 		if err := sysctl(set.path, set.value); err != nil {

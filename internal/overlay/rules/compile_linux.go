@@ -296,6 +296,12 @@ func fixed(sp Space, d Devices) []chain {
 		join(iif(d.Own), established(), accept()),
 		join(oif(d.Own), established(), accept()),
 		join(links, goTo("sent")),
+		join(iifIs(d.Services), six.saddr(sp.Services), accept()), // nobody is there, it says
+	)
+	if v4 {
+		fwd = append(fwd, join(iifIs(d.Services), four.saddr(sp.Services4), accept()))
+	}
+	fwd = append(fwd,
 		join(iifIs(d.Services), goTo("sent")), // written back
 		join(iifIs(d.Peers), goTo("peers")),
 		join(oif(d.Own), count(Outside), drop()),
@@ -318,6 +324,11 @@ func fixed(sp Space, d Devices) []chain {
 	}
 	peers = append(peers, refuse(Foreign))
 
+	// The worker's addresses in the service network are for the service network.
+	inp = append(inp, join(iifIs("lo"), accept()), join(notIif(d.Own), six.daddr(sp.Worker), count(Outside), drop()))
+	if v4 {
+		inp = append(inp, join(notIif(d.Own), four.daddr(sp.Worker4), count(Outside), drop()))
+	}
 	inp = append(inp, join(notIif(d.Links), notIifIs(d.Peers), accept()), join(established(), accept()))
 	inp = append(inp, join(iifIs(d.Peers), fromHost(), accept()))
 	for _, h := range []struct {

@@ -1,0 +1,478 @@
+package overlay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/addr"
+	"github.com/verge-edge/verge/internal/overlay/first"
+	"github.com/verge-edge/verge/internal/overlay/link"
+	"github.com/verge-edge/verge/internal/overlay/names"
+	"github.com/verge-edge/verge/internal/overlay/rules"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Files and directories below Options.Dir.
+const (
+	spacesDir = "netns"
+	bookFile  = "services.json"
+)
+
+// Letters of the worker's own devices.
+const (
+	servicesDevice = "s"
+	peersDevice    = "w"
+)
+
+// sole is the name that one worker in a network namespace has: two would each drop
+// what the other sends.
+const sole = "\x00verge-service-network"
+
+const dnsPort = 53
+
+// retryAfter is the pause after the ruleset could not be written.
+const retryAfter = 2 * time.Second
+
+// Network of a worker. Its methods may be called by several goroutines.
+type Network struct {
+	opts  Options
+	log   *slog.Logger
+	lock  net.Listener // see sole
+	links *link.Links
+	table *rules.Table
+	names *names.Server
+	tun   *first.Device
+
+	change chan struct{} // holds one: the ruleset may have to change
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex // guards below; Ready and Reached are called with it
+	spawn    func(func(context.Context))
+	cancel   context.CancelFunc
+	space    *addr.Space // nil without a lease
+	settled  bool        // the machine is set up for the space
+	numbers  *addr.Numbers
+	numbers4 *addr.Numbers
+	book     *addr.Book
+	attached map[wire.InstanceID]*attached
+	routes   map[string]*wire.Route // by application and service
+	interest map[addr.Key]bool
+	served   map[addr.Key]rules.Service // what the ruleset has, by service and policy
+	through  map[throughKey]*throughPort
+}
+
+type attached struct {
+	Instance
+	place        Place
+	device       string
+	addr6, addr4 netip.Addr
+}
+
+func (a *attached) addrs() []netip.Addr {
+	if a.addr4.IsValid() {
+		return []netip.Addr{a.addr6, a.addr4}
+	}
+	return []netip.Addr{a.addr6}
+}
+
+// Open finds out whether the machine can have a service network, and prepares it.
+// An error says what is missing, and nothing is left.
+func Open(o Options) (_ *Network, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Problem == nil {
+		o.Problem = func(string, string) {}
+	}
+	sum := sha256.Sum256([]byte(o.Dir))
+	mark := hex.EncodeToString(sum[:])[:5]
+	n := &Network{
+		opts: o, log: o.Log, change: make(chan struct{}, 1),
+		attached: map[wire.InstanceID]*attached{}, routes: map[string]*wire.Route{}, interest: map[addr.Key]bool{},
+		served: map[addr.Key]rules.Service{}, through: map[throughKey]*throughPort{},
+		numbers: addr.NewNumbers(1, addr.MaxInstance),
+	}
+	defer func() {
+		if err != nil {
+			n.release()
+		}
+	}()
+	if n.lock, err = net.Listen("unix", sole); err != nil {
+		return nil, fmt.Errorf("another worker of this machine has the service network: %w", err)
+	}
+	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark}); err != nil {
+		return nil, err
+	}
+	if n.table, err = rules.Open(mark); err != nil {
+		return nil, err
+	}
+	if n.tun, err = first.Open(n.links.Own(servicesDevice)); err != nil {
+		return nil, err
+	}
+	n.names = names.New(names.Options{Find: n.find, Log: o.Log})
+	return n, nil
+}
+
+// release lets go of what Open took; what is in the kernel stays.
+func (n *Network) release() {
+	if n.tun != nil {
+		_ = n.tun.Close() // it may be closed
+	}
+	if n.table != nil {
+		_ = n.table.Close() // nothing is written at this point
+	}
+	if n.links != nil {
+		n.links.Close()
+	}
+	if n.lock != nil {
+		_ = n.lock.Close() // it ends with the process
+	}
+}
+
+// Start lets the network work, until ctx is done or Close.
+func (n *Network) Start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	n.mu.Lock()
+	n.cancel = cancel
+	n.spawn = func(f func(context.Context)) { n.wg.Go(func() { f(ctx) }) }
+	n.mu.Unlock()
+	n.wg.Go(func() { n.keep(ctx) })
+	n.wg.Go(func() {
+		if err := n.table.Watch(ctx, n.tampered); err != nil {
+			n.log.Warn("changes of the ruleset by others are not noticed", "error", err)
+		}
+	})
+}
+
+// tampered is told that somebody else has changed our ruleset.
+func (n *Network) tampered() {
+	n.log.Warn("somebody changed the ruleset of the service network: it is written anew")
+	n.table.Forget()
+	n.Changed()
+}
+
+// Changed says that answers of Ready or Reached may be others now.
+func (n *Network) Changed() {
+	select {
+	case n.change <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// keep brings the ruleset up to date after changes.
+func (n *Network) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.change:
+		}
+		n.mu.Lock()
+		err := n.applyLocked()
+		n.mu.Unlock()
+		if err == nil {
+			continue
+		}
+		t := time.NewTimer(retryAfter)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+			n.Changed()
+		}
+	}
+}
+
+// Close ends what Start began. Instances stay attached, and their connections open.
+func (n *Network) Close() {
+	n.mu.Lock()
+	if n.cancel != nil {
+		n.cancel()
+	}
+	n.spawn = nil
+	n.dropThroughLocked(nil)
+	n.mu.Unlock()
+	_ = n.tun.Close() // wakes its reader
+	n.wg.Wait()
+	n.release()
+}
+
+// Clear removes all that was made in the kernel. Nothing may be attached any more;
+// it is called before Close.
+func (n *Network) Clear() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.settled = false
+	return errors.Join(n.table.Remove(), n.links.Clear())
+}
+
+// Set tells the network its lease and the routes.
+func (n *Network) Set(w *wire.Network, routes []wire.Route) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w != nil && n.space == nil {
+		if err := n.leaseLocked(w); err != nil {
+			n.opts.Problem("service network", err.Error())
+			return err
+		}
+	}
+	n.routes = make(map[string]*wire.Route, len(routes))
+	for i := range routes {
+		n.routes[routes[i].Key()] = &routes[i]
+	}
+	if n.spawn == nil || !n.settled {
+		return nil // Settle does it
+	}
+	return n.applyLocked()
+}
+
+// leaseLocked takes the lease, which is for good.
+func (n *Network) leaseLocked(w *wire.Network) error {
+	var l wire.Lease
+	if err := json.Unmarshal(w.Lease.Body, &l); err != nil {
+		return fmt.Errorf("lease of the service network: %w", err)
+	}
+	if err := wire.CheckVersion("lease", l.V); err != nil {
+		return err
+	}
+	s, err := addr.Of(&l)
+	if err != nil {
+		return err
+	}
+	nets, err := n.links.Networks()
+	if err != nil {
+		return err
+	}
+	host := make([]addr.HostNetwork, len(nets))
+	for i, x := range nets {
+		host[i] = addr.HostNetwork(x)
+	}
+	no4, no6 := s.Clash(host)
+	if no6 != nil {
+		return no6
+	}
+	what := ""
+	if no4 != nil {
+		s = s.WithoutIPv4()
+		what = no4.Error() + "; until then instances have IPv6 only"
+	}
+	n.opts.Problem("service network", what)
+	book, err := addr.OpenBook(filepath.Join(n.opts.Dir, bookFile), s.Services4)
+	if err != nil {
+		n.log.Error("addresses of services may change", "why", err)
+	}
+	n.space, n.book = &s, book
+	n.numbers4 = addr.NewNumbers(addr.First4, s.Last4())
+	return nil
+}
+
+// Keep notes an instance that an earlier engine attached, before Settle. False if
+// its place is none in this network.
+func (n *Network) Keep(i Instance) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.space == nil || i.Had.Number == 0 || !n.numbers.Keep(i.ID, i.Had.Number) {
+		return false
+	}
+	if i.Had.Number4 != 0 && !n.numbers4.Keep(i.ID, i.Had.Number4) {
+		i.Had.Number4 = 0
+	}
+	n.admitLocked(i, i.Had)
+	return true
+}
+
+func (n *Network) admitLocked(i Instance, p Place) *attached {
+	a := &attached{Instance: i, place: p, device: n.links.Device(p.Number), addr6: n.space.Instance(p.App, p.Number)}
+	if p.Number4 != 0 {
+		a.addr4 = n.space.Instance4(p.Number4)
+	}
+	n.attached[i.ID] = a
+	return a
+}
+
+// Settle sets the machine up, once all that an earlier engine attached has been
+// named by Keep, and removes what it left besides. Without a lease it does nothing;
+// it may be called again.
+func (n *Network) Settle() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.settleLocked()
+}
+
+func (n *Network) settleLocked() error {
+	if n.space == nil || n.settled || n.spawn == nil {
+		return nil
+	}
+	keep := make(map[string]uint32, len(n.attached))
+	for id, a := range n.attached {
+		keep[id] = a.place.Number
+	}
+	if err := n.links.Sweep(keep); err != nil {
+		return err
+	}
+	s := n.space
+	device := n.links.Own(servicesDevice)
+	if err := n.links.Host(device, []netip.Addr{s.Host6, s.Host4}, []netip.Prefix{s.Services, s.Services4}); err != nil {
+		return err
+	}
+	if err := link.Forward(s.Worker4.IsValid()); err != nil {
+		return err
+	}
+	if err := n.applyLocked(); err != nil {
+		return err
+	}
+	n.spawn(func(ctx context.Context) {
+		if err := n.tun.Run(ctx, n.known); err != nil {
+			n.log.Error("first packets to services are lost", "error", err)
+		}
+	})
+	for _, a := range []netip.Addr{s.Host6, s.Host4} {
+		if !a.IsValid() {
+			continue
+		}
+		l, err := names.Listen(context.Background(), netip.AddrPortFrom(a, dnsPort))
+		if err != nil {
+			return err
+		}
+		n.spawn(func(ctx context.Context) { n.names.Serve(ctx, l) })
+	}
+	n.settled = true
+	n.log.Info("service network works", "prefix", s.Worker, "ipv4", s.Worker4)
+	return nil
+}
+
+// Attach gives an instance its place, or finds it there.
+func (n *Network) Attach(i Instance) (Attachment, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.space == nil || i.AppNumber == 0 {
+		return Attachment{}, ErrNoLease
+	}
+	if i.AppNumber > addr.MaxApp {
+		return Attachment{}, fmt.Errorf("application number %d has no room in an address", i.AppNumber)
+	}
+	if err := n.settleLocked(); err != nil {
+		return Attachment{}, fmt.Errorf("set up the service network: %w", err)
+	}
+	a := n.attached[i.ID]
+	if a != nil && a.place.App != i.AppNumber { // another application of the same name
+		if err := n.detachLocked(i.ID); err != nil {
+			return Attachment{}, err
+		}
+		a = nil
+	}
+	fresh := a == nil
+	if fresh {
+		p := Place{App: i.AppNumber}
+		var err error
+		if p.Number, err = n.numbers.Take(i.ID); err != nil {
+			return Attachment{}, fmt.Errorf("numbers of instances: %w", err)
+		}
+		if n.space.Worker4.IsValid() {
+			// Without one it has IPv6, which is enough.
+			if p.Number4, err = n.numbers4.Take(i.ID); err != nil {
+				n.opts.Problem("addresses of instances", fmt.Sprintf("IPv4 of instances, %s: %v; further ones have IPv6 only", n.space.Worker4, err))
+			}
+		}
+		a = n.admitLocked(i, p)
+	}
+	a.Instance = i
+	k, err := n.links.Make(link.Spec{ID: i.ID, Number: a.place.Number, Addr6: a.addr6, Addr4: a.addr4, PID: i.PID})
+	if err == nil && fresh {
+		err = n.applyLocked()
+	}
+	if err != nil {
+		return Attachment{}, err
+	}
+	servers := []netip.Addr{n.space.Host6}
+	if n.space.Host4.IsValid() {
+		servers = append(servers, n.space.Host4)
+	}
+	return Attachment{Place: a.place, NetNS: k.NetNS, Addrs: a.addrs(), Resolver: names.Resolver(servers, i.App, i.Namespace)}, nil
+}
+
+// Detach ends the part of an instance; one that has none, nothing.
+func (n *Network) Detach(id wire.InstanceID) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.attached[id] == nil {
+		return nil
+	}
+	if err := n.detachLocked(id); err != nil {
+		return err
+	}
+	return n.applyLocked()
+}
+
+func (n *Network) detachLocked(id wire.InstanceID) error {
+	if err := n.links.Remove(id, n.attached[id].place.Number); err != nil {
+		return err
+	}
+	delete(n.attached, id)
+	n.numbers.Release(id)
+	if n.numbers4 != nil {
+		n.numbers4.Release(id)
+	}
+	return nil
+}
+
+// ServiceAddrs are the addresses (host:port) by which instances of an application
+// reach a service of it, by the names of its ports.
+func (n *Network) ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.space == nil {
+		return nil, ErrNoLease
+	}
+	host := service + "." + names.Search(app, namespace)
+	if n.space.Services4.IsValid() {
+		policy := ""
+		if r := n.routes[app+"."+service]; r != nil {
+			policy = policyOf(r)
+		}
+		a, err := n.address4Locked(addr.Key{App: app, Service: service, Policy: defaultPolicy(policy)})
+		if err == nil {
+			err = n.book.Save()
+		}
+		if err != nil {
+			return nil, err
+		}
+		host = a.String()
+	}
+	out := make(map[string]string, len(ports))
+	for i := range ports {
+		out[portName(&ports[i])] = fmt.Sprintf("%s:%d", host, wire.NetworkPort(ports, i))
+	}
+	return out, nil
+}
+
+func (n *Network) address4Locked(k addr.Key) (netip.Addr, error) {
+	return n.book.Take(k, netip.Addr{}, func(k addr.Key) bool { _, ok := n.served[k]; return ok })
+}
+
+// Counts are the packets that were refused, by reason.
+func (n *Network) Counts() (map[string]uint64, error) { return n.table.Counts() }
+
+// Attached are the addresses of all attached instances.
+func (n *Network) Attached() map[wire.InstanceID][]netip.Addr {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make(map[wire.InstanceID][]netip.Addr, len(n.attached))
+	for id, a := range maps.All(n.attached) {
+		out[id] = a.addrs()
+	}
+	return out
+}

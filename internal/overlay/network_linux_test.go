@@ -1,0 +1,506 @@
+package overlay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/overlaytest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func TestMain(m *testing.M) { overlaytest.Main(m) }
+
+// world is a worker's network with some instances.
+type world struct {
+	t    testing.TB
+	opts Options
+	n    *Network
+	net  *wire.Network
+
+	mu      sync.Mutex
+	ready   map[string]bool
+	problem map[string]string
+	at      map[string]Attachment
+}
+
+func lease(t testing.TB) *wire.Network {
+	t.Helper()
+	b, err := json.Marshal(wire.Lease{
+		V: wire.Version, Prefix: netip.MustParsePrefix("fd12:3456:789a::/48"), Number: 7,
+		IPv4: netip.MustParsePrefix("10.128.7.0/24"), Pool: netip.MustParsePrefix("10.128.0.0/9"), Services: netip.MustParsePrefix("10.30.0.0/16"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &wire.Network{V: wire.Version, Lease: wire.SignedLease{Body: b}}
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	overlaytest.Need(t)
+	w := &world{t: t, net: lease(t), ready: map[string]bool{}, problem: map[string]string{}, at: map[string]Attachment{}}
+	w.opts = Options{
+		Dir: t.TempDir(), Worker: "w", Cluster: "c",
+		Ready:   func(id string) bool { w.mu.Lock(); defer w.mu.Unlock(); return w.ready[id] },
+		Problem: func(about, what string) { w.mu.Lock(); defer w.mu.Unlock(); w.problem[about] = what },
+	}
+	w.open()
+	t.Cleanup(func() {
+		for id := range w.at {
+			if err := w.n.Detach(id); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := w.n.Clear(); err != nil {
+			t.Error(err)
+		}
+		w.n.Close()
+		w.nothingLeft()
+	})
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	n, err := Open(w.opts)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.n = n
+	n.Start(context.Background())
+}
+
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	links, err := net.Interfaces()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, l := range links {
+		if strings.HasPrefix(l.Name, "vg") {
+			w.t.Errorf("device %s is left", l.Name)
+		}
+	}
+	if out, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(out), "verge") {
+		w.t.Errorf("tables left: %s", out)
+	}
+	if b, err := os.ReadFile("/proc/self/mounts"); err == nil && strings.Contains(string(b), w.opts.Dir) {
+		w.t.Error("a mount is left")
+	}
+}
+
+func (w *world) attach(id string, app uint32) Attachment {
+	w.t.Helper()
+	name, _, _ := strings.Cut(id, ".")
+	a, err := w.n.Attach(Instance{ID: id, App: name, Namespace: "default", AppNumber: app, Had: w.at[id].Place})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.at[id] = a
+	w.setReady(id, true)
+	return a
+}
+
+func (w *world) setReady(id string, ready bool) {
+	w.mu.Lock()
+	w.ready[id] = ready
+	w.mu.Unlock()
+}
+
+func (w *world) set(routes ...wire.Route) {
+	w.t.Helper()
+	if err := w.n.Set(w.net, routes); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func routeTo(app string, number uint32, service string, ids ...string) wire.Route {
+	r := wire.Route{V: wire.Version, App: app, Service: service, AppNumber: number, Ports: []api.Port{{Protocol: "http"}}}
+	for _, id := range ids {
+		r.Endpoints = append(r.Endpoints, wire.Endpoint{Instance: id, Cluster: "c", Worker: "w"})
+	}
+	return r
+}
+
+func (w *world) serve(id string, port uint16) {
+	w.t.Helper()
+	for _, a := range w.at[id].Addrs {
+		overlaytest.Serve(w.t, w.at[id].NetNS, netip.AddrPortFrom(a, port), id)
+	}
+}
+
+func (w *world) ask(from, to string) (string, error) {
+	w.t.Helper()
+	return overlaytest.Ask(w.t, w.at[from].NetNS, "tcp", netip.MustParseAddrPort(to))
+}
+
+// lookup asks the worker's name server from an instance.
+func (w *world) lookup(from, name string, kind uint16) *dns.Msg {
+	w.t.Helper()
+	q := new(dns.Msg)
+	q.SetQuestion(name+".default."+strings.SplitN(from, ".", 2)[0]+".default.verge.internal.", kind)
+	var m *dns.Msg
+	err := overlaytest.In(w.t, w.at[from].NetNS, func() error {
+		c, err := net.Dial("udp", netip.AddrPortFrom(w.n.space.Host6, 53).String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		m, _, err = new(dns.Client).ExchangeWithConn(q, &dns.Conn{Conn: c})
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+func (w *world) addr6(from, name string) netip.Addr {
+	w.t.Helper()
+	m := w.lookup(from, name, dns.TypeAAAA)
+	if len(m.Answer) != 1 {
+		w.t.Fatalf("%s: %v", name, m)
+	}
+	a, _ := netip.AddrFromSlice(m.Answer[0].(*dns.AAAA).AAAA)
+	return a
+}
+
+func (w *world) service4(app, service string) string {
+	w.t.Helper()
+	addrs, err := w.n.ServiceAddrs(app, "default", service, []api.Port{{Protocol: "http"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return addrs["http"]
+}
+
+func TestNoLease(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.n.Attach(Instance{ID: "a.web.0", App: "a", AppNumber: 1}); err != ErrNoLease { //nolint:errorlint // it is that
+		t.Errorf("without a lease: %v", err)
+	}
+}
+
+func TestServices(t *testing.T) {
+	w := newWorld(t)
+	w.set()
+	for _, id := range []string{"shop.web.0", "shop.db.0", "shop.db.1"} {
+		w.attach(id, 1)
+		w.serve(id, 80)
+	}
+	w.attach("other.spy.0", 2)
+	w.serve("other.spy.0", 80)
+	r := routeTo("shop", 1, "db", "shop.db.0", "shop.db.1")
+	w.set(r, routeTo("shop", 1, "web", "shop.web.0"), routeTo("other", 2, "spy", "other.spy.0"))
+
+	by4 := w.service4("shop", "db")
+	by6 := netip.AddrPortFrom(w.addr6("shop.web.0", "db"), 80).String()
+	for _, at := range []string{by4, by6} {
+		got := map[string]int{}
+		for range 10 {
+			said, err := w.ask("shop.web.0", at)
+			if err != nil {
+				t.Fatalf("%s: %v", at, err)
+			}
+			got[said]++
+		}
+		if got["shop.db.0"] != 5 || got["shop.db.1"] != 5 {
+			t.Errorf("%s: %v instead of five each", at, got)
+		}
+	}
+
+	t.Run("hairpin", func(t *testing.T) {
+		w.set(routeTo("shop", 1, "db", "shop.db.0"))
+		for _, at := range []string{by4, by6} {
+			if said, err := w.ask("shop.db.0", at); said != "shop.db.0" {
+				t.Errorf("itself by %s: %q, %v", at, said, err)
+			}
+		}
+		w.set(r)
+	})
+	t.Run("readiness", func(t *testing.T) {
+		w.setReady("shop.db.0", false)
+		w.set(r)
+		for range 3 {
+			if said, _ := w.ask("shop.web.0", by6); said != "shop.db.1" {
+				t.Errorf("asked %q", said)
+			}
+		}
+		w.setReady("shop.db.0", true)
+		w.set(r)
+	})
+	t.Run("no endpoint", func(t *testing.T) {
+		w.set(routeTo("shop", 1, "db"))
+		for _, at := range []string{by4, by6} {
+			if _, err := w.ask("shop.web.0", at); err == nil || !strings.Contains(err.Error(), "refused") {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+		w.set(r)
+	})
+	t.Run("first packet", func(t *testing.T) {
+		for _, policy := range []string{"closest", "local"} {
+			at := netip.AddrPortFrom(w.n.space.Service(1, "db", policy), 80).String()
+			if said, err := w.ask("shop.web.0", at); !strings.HasPrefix(said, "shop.db") {
+				t.Errorf("%s: %q, %v", policy, said, err)
+			}
+		}
+		at := netip.AddrPortFrom(w.n.space.Service(1, "nothing", "closest"), 80)
+		begin := time.Now()
+		if _, err := w.ask("shop.web.0", at.String()); err == nil || time.Since(begin) > 3*time.Second {
+			t.Errorf("an address of nobody: %v after %s", err, time.Since(begin))
+		}
+	})
+	t.Run("machine", func(t *testing.T) {
+		for _, at := range []string{by4, by6} {
+			if said, err := overlaytest.Ask(t, "", "tcp", netip.MustParseAddrPort(at)); !strings.HasPrefix(said, "shop.db") {
+				t.Errorf("%s: %q, %v", at, said, err)
+			}
+		}
+		first := netip.AddrPortFrom(w.n.space.Service(1, "db", "random"), 80)
+		if said, err := overlaytest.Ask(t, "", "tcp", first); !strings.HasPrefix(said, "shop.db") {
+			t.Errorf("its first packet: %q, %v", said, err)
+		}
+	})
+	t.Run("names", func(t *testing.T) {
+		if a := w.addr6("shop.web.0", "0.instance.db"); a != w.at["shop.db.0"].Addrs[0] {
+			t.Errorf("an instance by name: %s", a)
+		}
+		if m := w.lookup("shop.web.0", "nothing", dns.TypeAAAA); m.Rcode != dns.RcodeNameError {
+			t.Errorf("unknown name: %v", m)
+		}
+		at := netip.AddrPortFrom(w.addr6("shop.web.0", "proximity.db"), 80).String()
+		if said, err := w.ask("shop.web.0", at); !strings.HasPrefix(said, "shop.db") {
+			t.Errorf("by a policy: %q, %v", said, err)
+		}
+	})
+	t.Run("isolation", func(t *testing.T) {
+		before, err := w.n.Counts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []string{by4, by6, netip.AddrPortFrom(w.at["shop.db.0"].Addrs[0], 80).String(), netip.AddrPortFrom(w.at["shop.db.0"].Addrs[1], 80).String()} {
+			if !overlaytest.Refused(t, w.at["other.spy.0"].NetNS, "tcp", netip.MustParseAddrPort(at)) {
+				t.Errorf("another application reaches %s", at)
+			}
+		}
+		ln, err := net.Listen("tcp", "[::]:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		port := uint16(ln.Addr().(*net.TCPAddr).Port)
+		for _, a := range []netip.Addr{w.n.space.Host6, w.n.space.Host4} {
+			if !overlaytest.Refused(t, w.at["other.spy.0"].NetNS, "tcp", netip.AddrPortFrom(a, port)) {
+				t.Errorf("a port of the machine is reached at %s", a)
+			}
+		}
+		victim := w.at["shop.web.0"].Addrs[0]
+		if err := overlaytest.In(t, w.at["other.spy.0"].NetNS, func() error {
+			if out, err := exec.Command("ip", "-6", "addr", "add", victim.String()+"/128", "dev", "eth0", "nodad").CombinedOutput(); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(victim, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(w.at["shop.db.0"].Addrs[0], 80)))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if _, err := c.Write([]byte("?")); err != nil {
+				return err
+			}
+			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			if _, err := c.Read(make([]byte, 8)); err == nil {
+				t.Error("a spoofed source got an answer")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		after, err := w.n.Counts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, reason := range []string{"isolated", "guarded", "spoofed"} {
+			if after[reason] == before[reason] {
+				t.Errorf("not counted: %s (%v)", reason, after)
+			}
+		}
+	})
+}
+
+// What is connected stays so over changes, a restart of the engine, and somebody
+// who takes the ruleset away.
+func TestConnectionsStay(t *testing.T) {
+	w := newWorld(t)
+	w.set()
+	w.attach("shop.web.0", 1)
+	w.attach("shop.db.0", 1)
+	r := routeTo("shop", 1, "db", "shop.db.0")
+	w.set(r)
+	at := netip.MustParseAddrPort(w.service4("shop", "db"))
+	var ln net.Listener
+	if err := overlaytest.In(t, w.at["shop.db.0"].NetNS, func() (err error) {
+		ln, err = net.Listen("tcp", fmt.Sprintf("%s:80", w.at["shop.db.0"].Addrs[1]))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var c net.Conn
+	if err := overlaytest.In(t, w.at["shop.web.0"].NetNS, func() (err error) {
+		c, err = net.Dial("tcp", at.String())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	alive := func(when string) {
+		t.Helper()
+		for _, x := range [][2]net.Conn{{c, s}, {s, c}} {
+			if _, err := x[0].Write([]byte("x")); err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+			_ = x[1].SetReadDeadline(time.Now().Add(5 * time.Second))
+			if _, err := io.ReadFull(x[1], make([]byte, 1)); err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+		}
+	}
+	alive("at first")
+	w.attach("shop.db.1", 1)
+	w.set(routeTo("shop", 1, "db", "shop.db.1")) // the old one drains
+	alive("after its endpoint left the route")
+	w.n.table.Forget()
+	w.set(r)
+	alive("after the ruleset was written anew")
+
+	w.n.Close()
+	alive("without an engine")
+	w.open()
+	if err := w.n.Set(w.net, []wire.Route{r}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"shop.web.0", "shop.db.0"} {
+		if !w.n.Keep(Instance{ID: id, App: "shop", Namespace: "default", AppNumber: 1, Had: w.at[id].Place}) {
+			t.Errorf("%s is not known again", id)
+		}
+	}
+	if err := w.n.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	alive("after a restart")
+	had := w.at["shop.web.0"]
+	if got := w.attach("shop.web.0", 1); got.NetNS != had.NetNS || got.Place != had.Place || got.Addrs[0] != had.Addrs[0] {
+		t.Errorf("had %+v, and now %+v", had, got)
+	}
+	if _, err := os.Stat(w.at["shop.db.1"].NetNS); !os.IsNotExist(err) {
+		t.Errorf("what nobody named is left: %v", err)
+	}
+	delete(w.at, "shop.db.1")
+	if now := netip.MustParseAddrPort(w.service4("shop", "db")); now != at {
+		t.Errorf("the service had %s and has %s", at, now)
+	}
+	alive("after it was attached again")
+}
+
+func TestFlushedRulesetComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.set()
+	w.attach("shop.web.0", 1)
+	w.attach("shop.db.0", 1)
+	w.serve("shop.db.0", 80)
+	w.set(routeTo("shop", 1, "db", "shop.db.0"))
+	at := netip.MustParseAddrPort(w.service4("shop", "db"))
+	if out, err := exec.Command("nft", "flush", "ruleset").CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: nft: %v %s", err, out)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		out, _ := exec.Command("nft", "list", "tables").Output()
+		if strings.Contains(string(out), "verge") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the ruleset does not come back")
+		}
+	}
+	if said, err := overlaytest.Ask(t, w.at["shop.web.0"].NetNS, "tcp", at); said != "shop.db.0" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+func TestOneWorkerInAMachine(t *testing.T) {
+	w := newWorld(t)
+	o := w.opts
+	o.Dir = t.TempDir()
+	if n, err := Open(o); err == nil {
+		n.Close()
+		t.Error("two workers have the service network")
+	} else if !strings.Contains(err.Error(), "another worker") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, spacesDir)); err == nil {
+		t.Error("something is left of the attempt")
+	}
+}
+
+// What is not in the service network is reached through the router.
+func TestThrough(t *testing.T) {
+	w := newWorld(t)
+	router := make(chan string, 10)
+	w.n.opts.Through = func(ln net.Listener, app, service, port string) {
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				router <- app + "." + service + "/" + port
+				_, _ = io.WriteString(c, "router")
+				_ = c.Close()
+			}
+		}()
+	}
+	w.set()
+	w.attach("shop.web.0", 1)
+	w.attach("shop.db.0", 1)
+	w.serve("shop.db.0", 80)
+	r := routeTo("shop", 1, "db", "shop.db.0")
+	r.Endpoints = append(r.Endpoints, wire.Endpoint{Instance: "shop.db.1", Cluster: "c", Worker: "far", Address: "192.0.2.1:7000"})
+	w.set(r)
+	for _, at := range []string{w.service4("shop", "db"), netip.AddrPortFrom(w.addr6("shop.web.0", "db"), 80).String()} {
+		got := map[string]int{}
+		for range 8 {
+			said, err := w.ask("shop.web.0", at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[said]++
+		}
+		if got["router"] != 4 || got["shop.db.0"] != 4 {
+			t.Errorf("%s: %v", at, got)
+		}
+	}
+	if to := <-router; to != "shop.db/http" {
+		t.Errorf("the router is asked for %s", to)
+	}
+}

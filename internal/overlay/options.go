@@ -1,0 +1,81 @@
+package overlay
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ErrNoLease is what Attach returns as long as the worker has no place in the
+// service network.
+var ErrNoLease = errors.New("waiting for this worker's place in the service network, which its cluster gives")
+
+// Options of a Network.
+type Options struct {
+	// Dir is the worker's data directory. It also tells the worker from others on the
+	// machine.
+	Dir string
+	// Worker and Cluster are its names in routes.
+	Worker, Cluster string
+	// Ready says whether an instance of this worker may get connections now.
+	Ready func(id wire.InstanceID) bool
+	// Reached says whether an instance of another worker is reached at its own
+	// addresses. nil: none is.
+	Reached func(e *wire.Endpoint) bool
+	// Through serves the connections that ln accepts as those to a port of a service,
+	// by the worker's router, until ln is closed. Instances of other workers that are
+	// not Reached are reached by it. nil: they are not.
+	Through func(ln net.Listener, app, service, port string)
+	// Problem shows what is wrong with a part of the network, "" that nothing is.
+	Problem func(about, what string)
+	Log     *slog.Logger
+}
+
+// Place is what an instance has in the network, to be kept over restarts.
+type Place struct {
+	// App is the number of its application, Number its own, Number4 that of its IPv4
+	// address or 0.
+	App     uint32 `json:"app"`
+	Number  uint32 `json:"number"`
+	Number4 uint32 `json:"number4,omitempty"`
+}
+
+// Instance to attach.
+type Instance struct {
+	ID wire.InstanceID
+	// App and Namespace are the application's, AppNumber its number in addresses.
+	App, Namespace string
+	AppNumber      uint32
+	// PID of a process of the instance, 0 if none runs.
+	PID int
+	// Had is the place from an earlier run, zero if there was none.
+	Had Place
+}
+
+// Attachment is an instance's part of the network.
+type Attachment struct {
+	Place Place
+	// NetNS is the path of its network namespace.
+	NetNS string
+	// Addrs of the instance, IPv6 first.
+	Addrs []netip.Addr
+	// Resolver is the content of its /etc/resolv.conf.
+	Resolver []byte
+}
+
+// portName is the name of a port, which the first may leave out.
+func portName(p *api.Port) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Protocol != "":
+		return p.Protocol
+	case p.Ingress != nil:
+		return "http"
+	}
+	return "tcp"
+}

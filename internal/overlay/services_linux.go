@@ -1,0 +1,405 @@
+package overlay
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/addr"
+	"github.com/verge-edge/verge/internal/overlay/names"
+	"github.com/verge-edge/verge/internal/overlay/rules"
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxInterest bounds the services of other applications, and by other policies than
+// their own, that rules are made for.
+const maxInterest = 4096
+
+// scale makes weights of shares.
+const scale = 1 << 16
+
+// policies that a name or an address may choose.
+var policies = []string{api.PolicyRoundRobin, api.PolicyRandom, api.PolicyClosest, api.PolicyLocal, api.PolicyProximity}
+
+func policyOf(r *wire.Route) string { return r.Policy }
+
+func defaultPolicy(name string) string { return cmp.Or(name, api.PolicyRoundRobin) }
+
+// keyOf names a service by its own policy.
+func keyOf(r *wire.Route) addr.Key {
+	return addr.Key{App: r.App, Service: r.Service, Policy: defaultPolicy(policyOf(r))}
+}
+
+// applyLocked makes the ruleset what it should be.
+func (n *Network) applyLocked() error {
+	if n.space == nil || n.spawn == nil {
+		return nil
+	}
+	m := n.modelLocked()
+	err := n.book.Save()
+	if err == nil {
+		err = n.table.Apply(m)
+	}
+	what := ""
+	if err != nil {
+		what = err.Error()
+		n.log.Error("the ruleset of the service network could not be written", "error", err)
+		n.Changed() // tries again
+	}
+	n.opts.Problem("ruleset of the service network", what)
+	return err
+}
+
+// modelLocked says what should be true.
+func (n *Network) modelLocked() *rules.Model {
+	s := n.space
+	m := &rules.Model{
+		Space: rules.Space{
+			Root: s.Root, Worker: s.Worker, Services: s.Services, Host6: s.Host6,
+			Pool: s.Pool, Worker4: s.Worker4, Services4: s.Services4, Host4: s.Host4,
+		},
+		Devices: rules.Devices{
+			Own: n.links.Own(""), Links: n.links.Prefix(),
+			Services: n.links.Own(servicesDevice), Peers: n.links.Own(peersDevice),
+		},
+		Apps4: map[netip.Addr]uint32{},
+	}
+	apps := map[string]uint32{} // of which there are instances here
+	for _, a := range n.attached {
+		m.Links = append(m.Links, rules.Link{Device: a.device, App: a.place.App, Addr6: a.addr6, Addr4: a.addr4})
+		apps[a.App] = a.place.App
+	}
+	n.served = map[addr.Key]rules.Service{}
+	inUse := map[throughKey]bool{}
+	for _, r := range n.routes {
+		app, here := apps[r.App]
+		if r.AppNumber != 0 {
+			app = r.AppNumber
+		}
+		if app == 0 {
+			continue // from a cluster without a service network
+		}
+		wanted := map[string]bool{}
+		if here {
+			wanted[keyOf(r).Policy] = true
+			for i := range r.Endpoints {
+				for _, a := range r.Endpoints[i].Addrs {
+					if a.Is4() {
+						m.Apps4[a] = app
+					}
+				}
+			}
+		}
+		for _, p := range policies {
+			if n.interest[addr.Key{App: r.App, Service: r.Service, Policy: p}] {
+				wanted[p] = true
+			}
+		}
+		for policy := range wanted {
+			k := addr.Key{App: r.App, Service: r.Service, Policy: policy}
+			svc := n.serviceLocked(r, k, app, inUse)
+			n.served[k] = svc
+			m.Services = append(m.Services, svc)
+		}
+	}
+	n.dropThroughLocked(inUse)
+	return m
+}
+
+// serviceLocked makes the service of a route by a policy.
+func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map[throughKey]bool) rules.Service {
+	svc := rules.Service{Name: k.String(), Addr6: n.space.Service(app, k.Service, k.Policy)}
+	if n.space.Services4.IsValid() {
+		a, err := n.address4Locked(k)
+		if err != nil {
+			n.log.Warn("a service has no IPv4 address", "service", k.String(), "why", err)
+		}
+		svc.Addr4 = a
+	}
+	direct, others := n.endpointsLocked(r, k)
+	for i := range r.Ports {
+		p := rules.Port{Proto: "tcp", Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
+		p.Rotate = k.Policy == api.PolicyRoundRobin
+		for _, e := range direct {
+			for _, a := range e.addrs {
+				b := rules.Backend{To: netip.AddrPortFrom(a, p.Port), Weight: e.weight}
+				if a.Is4() {
+					p.To4 = append(p.To4, b)
+				} else {
+					p.To6 = append(p.To6, b)
+				}
+			}
+		}
+		if others > 0 && n.opts.Through != nil {
+			key := throughKey{r.App, r.Service, portName(&r.Ports[i])}
+			inUse[key] = true
+			t := n.throughLocked(key)
+			if t.at6.IsValid() {
+				p.To6 = append(p.To6, rules.Backend{To: t.at6, Weight: others})
+			}
+			if t.at4.IsValid() {
+				p.To4 = append(p.To4, rules.Backend{To: t.at4, Weight: others})
+			}
+		}
+		svc.Ports = append(svc.Ports, p)
+	}
+	return svc
+}
+
+type endpoint struct {
+	addrs  []netip.Addr
+	weight uint32
+}
+
+// endpointsLocked are those of a route that are reached at their own addresses, and
+// the weight of all others together, which the router reaches.
+func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint, others uint32) {
+	type known struct {
+		addrs []netip.Addr
+		ours  bool
+	}
+	by := make(map[string]known, len(r.Endpoints))
+	list := make([]route.Endpoint, 0, len(r.Endpoints))
+	for i := range r.Endpoints {
+		e := &r.Endpoints[i]
+		id := e.Instance + "@" + e.Cluster + "/" + e.Worker
+		ours := e.Worker == n.opts.Worker && (n.opts.Cluster == "" || e.Cluster == n.opts.Cluster)
+		x := known{ours: ours}
+		ready := true
+		switch a := n.attached[e.Instance]; {
+		case ours && a != nil:
+			x.addrs, ready = a.addrs(), n.opts.Ready(e.Instance)
+		case ours:
+			ready = false // it is not here any more, or not yet
+		case len(e.Addrs) > 0 && n.opts.Reached != nil && n.opts.Reached(e):
+			x.addrs = e.Addrs
+		default:
+			ready = e.Address != ""
+		}
+		by[id] = x
+		list = append(list, route.Endpoint{ID: id, Ready: ready, Suspect: e.Suspect, Local: ours, Ordinal: ordinal(e.Instance)})
+	}
+	policy, err := api.NamedPolicy(k.Policy)
+	if err != nil {
+		policy, _ = api.NamedPolicy("") // of a newer orchestrator: traffic must flow
+	}
+	seed := seedOf(n.opts.Cluster, n.opts.Worker, k.String())
+	rule, err := route.New(policy, seed)
+	if err != nil {
+		return nil, 0
+	}
+	view := route.NewView(seed, list)
+	for i, w := range rule.Weights(view) {
+		weight := uint32(math.Round(w * scale))
+		if weight == 0 {
+			continue
+		}
+		if x := by[view.Endpoints[i].ID]; len(x.addrs) > 0 {
+			direct = append(direct, endpoint{x.addrs, weight})
+		} else {
+			others += weight
+		}
+	}
+	// Equal ones rotate as such, whatever was rounded.
+	if len(direct) > 0 && others == 0 && slices.IndexFunc(direct, func(e endpoint) bool { return diff(e.weight, direct[0].weight) > 1 }) < 0 {
+		for i := range direct {
+			direct[i].weight = 1
+		}
+	}
+	return direct, others
+}
+
+func diff(a, b uint32) uint32 { return max(a, b) - min(a, b) }
+
+func seedOf(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, p := range parts {
+		_, _ = h.Write([]byte(p)) // a hash never fails
+		_, _ = h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// ordinal of an instance, from its name.
+func ordinal(id wire.InstanceID) int {
+	i, err := strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
+	if err != nil {
+		return 0
+	}
+	return i
+}
+
+// wantLocked registers the interest in a service by a policy.
+func (n *Network) wantLocked(k addr.Key) {
+	if _, served := n.served[k]; served || n.interest[k] {
+		return
+	}
+	if len(n.interest) >= maxInterest {
+		for old := range n.interest { // any: who still needs it asks again
+			delete(n.interest, old)
+			break
+		}
+	}
+	n.interest[k] = true
+}
+
+// find implements names.Options.Find.
+func (n *Network) find(q names.Name) names.Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.routes[q.App+"."+q.Service]
+	if n.space == nil || r == nil {
+		return names.Answer{}
+	}
+	if ns := cmp.Or(r.Namespace, api.DefaultNamespace); q.AppNamespace != ns || q.ServiceNamespace != ns {
+		return names.Answer{}
+	}
+	out := names.Answer{Found: true}
+	for i := range r.Ports {
+		out.Ports = append(out.Ports, names.Port{Name: portName(&r.Ports[i]), Proto: "tcp", Number: uint16(wire.NetworkPort(r.Ports, i))}) //nolint:gosec // below 1<<16
+	}
+	if q.Instance >= 0 {
+		for i := range r.Endpoints {
+			e := &r.Endpoints[i]
+			if ordinal(e.Instance) != q.Instance {
+				continue
+			}
+			if a := n.attached[e.Instance]; a != nil {
+				out.Addrs = a.addrs()
+			} else {
+				out.Addrs = e.Addrs
+			}
+			return out
+		}
+		return names.Answer{}
+	}
+	k := keyOf(r)
+	if q.Policy != "" {
+		if !slices.Contains(policies, q.Policy) && q.Policy != k.Policy {
+			return names.Answer{}
+		}
+		k.Policy = q.Policy
+	}
+	app := n.appLocked(r)
+	if app == 0 {
+		return names.Answer{}
+	}
+	n.wantLocked(k)
+	if _, served := n.served[k]; !served {
+		n.Changed() // there before the first packet, most times
+	}
+	out.Addrs = append(out.Addrs, n.space.Service(app, k.Service, k.Policy))
+	if n.space.Services4.IsValid() {
+		if a, err := n.address4Locked(k); err == nil {
+			out.Addrs = append(out.Addrs, a)
+		}
+	}
+	return out
+}
+
+func (n *Network) appLocked(r *wire.Route) uint32 {
+	if r.AppNumber != 0 {
+		return r.AppNumber
+	}
+	for _, a := range n.attached {
+		if a.App == r.App {
+			return a.place.App
+		}
+	}
+	return 0
+}
+
+// known says whether there is somebody at a service address, and makes the rules
+// for it if there is a service and they were not there.
+func (n *Network) known(to netip.Addr) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k, ok := n.serviceAtLocked(to)
+	if !ok {
+		return false
+	}
+	if _, served := n.served[k]; !served {
+		n.wantLocked(k)
+		if n.applyLocked() != nil {
+			return false
+		}
+	}
+	return slices.ContainsFunc(n.served[k].Ports, func(p rules.Port) bool {
+		return to.Is4() && len(p.To4) > 0 || to.Is6() && len(p.To6) > 0
+	})
+}
+
+func (n *Network) serviceAtLocked(to netip.Addr) (addr.Key, bool) {
+	if to.Is4() {
+		return n.book.At(to)
+	}
+	for _, r := range n.routes {
+		app := n.appLocked(r)
+		if app == 0 {
+			continue
+		}
+		own := keyOf(r)
+		for _, p := range append([]string{own.Policy}, policies...) {
+			if n.space.Service(app, r.Service, p) == to {
+				return addr.Key{App: r.App, Service: r.Service, Policy: p}, true
+			}
+		}
+	}
+	return addr.Key{}, false
+}
+
+// throughKey names a port of a service.
+type throughKey struct{ app, service, port string }
+
+// throughPort is where connections go that the router is to take further.
+type throughPort struct {
+	at6, at4 netip.AddrPort
+	close    []net.Listener
+}
+
+// throughLocked opens the port of a service at the worker's own addresses.
+func (n *Network) throughLocked(k throughKey) *throughPort {
+	if t := n.through[k]; t != nil {
+		return t
+	}
+	t := &throughPort{}
+	for _, a := range []netip.Addr{n.space.Host6, n.space.Host4} {
+		if !a.IsValid() {
+			continue
+		}
+		ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+		if err != nil {
+			n.log.Warn("instances of other workers are not reached", "service", k.app+"."+k.service, "error", err)
+			continue
+		}
+		at := netip.AddrPortFrom(a, uint16(ln.Addr().(*net.TCPAddr).Port)) //nolint:gosec // a port
+		if a.Is4() {
+			t.at4 = at
+		} else {
+			t.at6 = at
+		}
+		t.close = append(t.close, ln)
+		n.opts.Through(ln, k.app, k.service, k.port)
+	}
+	n.through[k] = t
+	return t
+}
+
+// dropThroughLocked closes the ports that are not in use.
+func (n *Network) dropThroughLocked(inUse map[throughKey]bool) {
+	for k, t := range n.through {
+		if !inUse[k] {
+			for _, ln := range t.close {
+				_ = ln.Close() // nothing is written to it
+			}
+			delete(n.through, k)
+		}
+	}
+}
