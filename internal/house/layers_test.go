@@ -48,6 +48,7 @@ var rooms = map[string]layer{
 	"internal/overlay":    doers,
 	"internal/pki":        doers,
 	"internal/proxy":      doers,
+	"internal/relay":      doers,
 	"internal/rest":       doers,
 	"internal/runtime":    doers,
 	"internal/seal":       doers,
@@ -82,10 +83,11 @@ var neighbours = map[string]struct {
 }{
 	"internal/backup":   {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
 	"internal/bus":      {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
-	"internal/overlay":  {[]string{"internal/atomicfile"}, "the addresses given to services outlive the process"},
+	"internal/overlay":  {[]string{"internal/atomicfile", "internal/relay"}, "the addresses given to services outlive the process; a worker asks its relay"},
 	"internal/distance": {[]string{"internal/atomicfile"}, "distances outlive the process"},
 	"internal/pki":      {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/proxy":    {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
+	"internal/relay":    {[]string{"internal/atomicfile"}, "its key is a file"},
 	"internal/rest":     {[]string{"internal/atomicfile", "internal/watch"}, "the client's context is a file; what is watched is served"},
 	"internal/seal":     {[]string{"internal/atomicfile"}, "a key is a file"},
 	"internal/runtime":  {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
@@ -98,6 +100,7 @@ var exclusive = map[string]struct {
 }{
 	"internal/runtime": {[]string{"internal/engine"}, "instances are the engine's children and nobody else's"},
 	"internal/overlay": {[]string{"internal/engine"}, "the network of a worker has one owner"},
+	"internal/relay":   {[]string{"internal/engine", "internal/root", "internal/overlay"}, "a root and a worker can be a relay, and the network of a worker asks one"},
 	"internal/proxy":   {[]string{"internal/engine"}, "sockets of the data path must survive the agent"},
 }
 

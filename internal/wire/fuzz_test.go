@@ -17,6 +17,8 @@ import (
 // store, and what the HTTP interface takes and answers.
 var kinds = []reflect.Type{
 	reflect.TypeFor[wire.CAView](),
+	reflect.TypeFor[wire.Path](),
+	reflect.TypeFor[wire.Paths](),
 	reflect.TypeFor[wire.CAAuthority](),
 	reflect.TypeFor[wire.CAMember](),
 	reflect.TypeFor[wire.CARotateRequest](),

@@ -39,7 +39,7 @@ type SignedLease struct {
 // Relay is a node that forwards packets between workers which cannot reach each
 // other. It cannot read them.
 type Relay struct {
-	// Name is unique below the root: the node's identity.
+	// Name is unique below the root: the name in the certificate of the node.
 	Name string `json:"name"`
 	// Key is its public WireGuard key, in base64.
 	Key string `json:"key"`

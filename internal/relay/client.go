@@ -1,0 +1,122 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// askTimeout bounds one request, with the wait for the other worker.
+const askTimeout = 15 * time.Second
+
+// ErrRefused is wrapped where a relay answered that it will not.
+var ErrRefused = errors.New("refused by the relay")
+
+// Client makes a worker's requests of a relay.
+type Client struct {
+	// Relay to ask.
+	Relay wire.Relay
+	// TLS is the worker's identity for both directions, as for the data port.
+	TLS func() (*tls.Config, error)
+	// Lease, Key and Inner of the worker: see request.
+	Lease wire.SignedLease
+	Key   string
+	Inner netip.Addr
+}
+
+// Mail makes the worker known and returns what there is for it.
+func (c *Client) Mail(ctx context.Context) (Answer, netip.Addr, error) {
+	return c.ask(ctx, request{Op: opMail})
+}
+
+// Channel returns the port of the relay that leads to another worker, and its
+// address. It is open until Pause, and the same if asked for again.
+func (c *Client) Channel(ctx context.Context, cluster, worker string) (netip.AddrPort, error) {
+	a, at, err := c.ask(ctx, request{Op: opChannel, Cluster: cluster, Worker: worker})
+	return netip.AddrPortFrom(at, a.Channel), err
+}
+
+// Pause stops the channel to another worker until somebody asks for it again.
+func (c *Client) Pause(ctx context.Context, cluster, worker string) error {
+	_, _, err := c.ask(ctx, request{Op: opPause, Cluster: cluster, Worker: worker})
+	return err
+}
+
+// Pipe is a stream to another worker, which has taken it. The relay sees what is
+// sent over it: both ends do their own handshake first.
+func (c *Client) Pipe(ctx context.Context, cluster, worker string) (net.Conn, error) {
+	conn, _, err := c.open(ctx, request{Op: opPipe, Cluster: cluster, Worker: worker})
+	return conn, err
+}
+
+// Take is the other end of a pipe that Mail has told of.
+func (c *Client) Take(ctx context.Context, pipe string) (net.Conn, error) {
+	conn, _, err := c.open(ctx, request{Op: opTake, Pipe: pipe})
+	return conn, err
+}
+
+func (c *Client) ask(ctx context.Context, r request) (Answer, netip.Addr, error) {
+	conn, a, err := c.open(ctx, r)
+	if err != nil {
+		return Answer{}, netip.Addr{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return Answer{}, netip.Addr{}, fmt.Errorf("address of relay %s: %w", c.Relay.Name, err)
+	}
+	return a, at.Addr().Unmap(), nil
+}
+
+// open makes a request and returns the connection that it was made on.
+func (c *Client) open(ctx context.Context, r request) (net.Conn, Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	r.V, r.Lease, r.Key, r.Inner = version, c.Lease, c.Key, c.Inner
+	given, err := c.TLS()
+	if err != nil {
+		return nil, Answer{}, fmt.Errorf("own identity: %w", err)
+	}
+	cfg := given.Clone()
+	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = c.Relay.Name, []string{alpn}, nil
+	errs := []error{}
+	for _, addr := range c.Relay.Addresses {
+		var d net.Dialer
+		raw, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		conn := tls.Client(raw, cfg)
+		var a Answer
+		if err := exchange(ctx, conn, r, &a); err != nil {
+			_ = raw.Close()
+			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
+			continue
+		}
+		if a.Error != "" {
+			_ = conn.Close()
+			return nil, a, fmt.Errorf("relay %s: %w: %.200q", c.Relay.Name, ErrRefused, a.Error)
+		}
+		return conn, a, nil
+	}
+	return nil, Answer{}, fmt.Errorf("relay %s does not answer: %w", c.Relay.Name, errors.Join(errs...))
+}
+
+func exchange(ctx context.Context, conn *tls.Conn, r request, a *Answer) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	if err := writeMessage(conn, r); err != nil {
+		return err
+	}
+	return readMessage(conn, a)
+}

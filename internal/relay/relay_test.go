@@ -1,0 +1,377 @@
+package relay
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/blake2s"
+
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+type realm struct {
+	*testing.T
+	root    *pki.Authority
+	cluster *pki.ClusterAuthority
+	srv     *Server
+}
+
+func newRealm(t *testing.T, change func(*Options)) *realm {
+	t.Helper()
+	r := &realm{T: t}
+	var err error
+	if r.root, err = pki.OpenAuthority(t.TempDir(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	pub, err := pki.EnsureClusterKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := r.root.SignCluster(pub, "edge", time.Now())
+	if err == nil {
+		err = pki.SaveCluster(dir, chain, r.root.PEM())
+	}
+	if err == nil {
+		r.cluster, err = pki.OpenClusterAuthority(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.identity(pki.Subject{Role: pki.RoleRoot})
+	o := Options{
+		Listen: "127.0.0.1:0", Name: pki.RootName, KeyFile: filepath.Join(t.TempDir(), "key"), TLS: conf(id),
+		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
+			return id.VerifyLease(cs.PeerCertificates, l)
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	if r.srv, err = Start(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.srv.Close)
+	return r
+}
+
+func conf(id *pki.Identity) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) { return id.ServerTLS(tls.RequireAndVerifyClientCert), nil }
+}
+
+func (r *realm) identity(s pki.Subject) *pki.Identity {
+	r.Helper()
+	dir := r.TempDir()
+	pub, err := pki.EnsureKey(dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	req := pki.LeafRequest{Subject: s, PublicKey: pub}
+	var chain string
+	if s.Role == pki.RoleRoot {
+		chain, err = r.root.Issue(req, time.Now())
+	} else {
+		chain, err = r.cluster.Issue(req, time.Now())
+	}
+	if err == nil {
+		err = pki.SaveIdentity(dir, chain, r.root.PEM())
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	id, err := pki.LoadIdentity(dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return id
+}
+
+// worker is a client of the relay with a number.
+func (r *realm) worker(n uint32) *Client {
+	r.Helper()
+	name := fmt.Sprintf("w%d", n)
+	l, err := r.cluster.SignLease(wire.Lease{V: 1, Cluster: "edge", Worker: name, Prefix: netip.MustParsePrefix("fd00:1:2::/48"), Number: n})
+	if err != nil {
+		r.Fatal(err)
+	}
+	k, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return &Client{
+		Relay: r.srv.Describe([]string{"127.0.0.1"}), TLS: conf(r.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name})),
+		Lease: l, Key: keyText([32]byte(k.PublicKey().Bytes())), Inner: netip.MustParseAddr(fmt.Sprintf("fd00:1:2:0:%x::1", n)),
+	}
+}
+
+func (r *realm) known(ws ...*Client) {
+	r.Helper()
+	for _, w := range ws {
+		if _, _, err := w.Mail(r.Context()); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+func TestPipeJoinsTwoWorkers(t *testing.T) {
+	r := newRealm(t, nil)
+	a, b := r.worker(1), r.worker(2)
+	r.known(a, b)
+	got := make(chan error, 1)
+	go func() {
+		conn, err := a.Pipe(t.Context(), "edge", "w2")
+		if err == nil {
+			defer func() { _ = conn.Close() }()
+			if _, err = conn.Write([]byte("hello")); err == nil {
+				_, err = io.ReadFull(conn, make([]byte, 2))
+			}
+		}
+		got <- err
+	}()
+	var m Mail
+	for m.Pipe == "" {
+		ans, _, err := b.Mail(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ans.Mail) > 0 {
+			m = ans.Mail[0]
+		}
+	}
+	if m.Worker != "w1" || m.Key != a.Key {
+		t.Errorf("mail %+v", m)
+	}
+	if _, err := a.Take(t.Context(), m.Pipe); !errors.Is(err, ErrRefused) {
+		t.Errorf("another worker takes the pipe: %v", err)
+	}
+	conn, err := b.Take(t.Context(), m.Pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	buf := make([]byte, 5)
+	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != "hello" {
+		t.Fatalf("%q, %v", buf, err)
+	}
+	if _, err := conn.Write([]byte("ok")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Take(t.Context(), m.Pipe); !errors.Is(err, ErrRefused) {
+		t.Errorf("a pipe is taken twice: %v", err)
+	}
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	r := newRealm(t, nil)
+	a, b := r.worker(1), r.worker(2)
+	r.known(a)
+	for what, change := range map[string]func(c *Client){
+		"another one's lease": func(c *Client) { c.Lease = a.Lease },
+		"a changed lease":     func(c *Client) { c.Lease.Body = []byte(strings.Replace(string(c.Lease.Body), `"number":2`, `"number":3`, 1)) },
+		"a foreign address":   func(c *Client) { c.Inner = a.Inner },
+		"another one's key":   func(c *Client) { c.Key = a.Key },
+		"no key":              func(c *Client) { c.Key = "x" },
+		"an authority's rights": func(c *Client) {
+			c.TLS = conf(r.identity(pki.Subject{Role: pki.RoleCluster, Cluster: "edge"}))
+		},
+	} {
+		c := *b
+		change(&c)
+		if _, _, err := c.Mail(t.Context()); err == nil {
+			t.Errorf("%s is accepted", what)
+		}
+	}
+	if s := r.srv.Stats(); s.Workers != 1 || s.Refused != 6 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := a.Channel(t.Context(), "edge", "w2"); !errors.Is(err, ErrRefused) {
+		t.Errorf("a way to who is not here: %v", err)
+	}
+	other := newRealm(t, nil)
+	b.Relay = other.srv.Describe([]string{"127.0.0.1"})
+	if _, _, err := b.Mail(t.Context()); err == nil {
+		t.Error("a worker of another root is served")
+	}
+}
+
+// sender is a worker's end of a channel.
+type sender struct {
+	*testing.T
+	conn *net.UDPConn
+	to   [32]byte // whose handshakes it makes
+}
+
+func (r *realm) sender(c *Client, other *Client) *sender {
+	r.Helper()
+	at, err := c.Channel(r.Context(), "edge", "w"+other.Inner.String()[len("fd00:1:2:0:"):][:1])
+	if err != nil {
+		r.Fatal(err)
+	}
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = conn.Close() })
+	k, err := parseKey(other.Key)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return &sender{r.T, conn, k}
+}
+
+func (s *sender) handshake(mark byte) []byte {
+	p := make([]byte, initiationSize)
+	p[0], p[4] = msgInitiation, mark
+	key := blake2s.Sum256(append([]byte("mac1----"), s.to[:]...))
+	h, err := blake2s.New128(key[:])
+	if err != nil {
+		s.Fatal(err)
+	}
+	_, _ = h.Write(p[:initiationMAC])
+	copy(p[initiationMAC:], h.Sum(nil))
+	return p
+}
+
+func (s *sender) send(p []byte) {
+	s.Helper()
+	if _, err := s.conn.Write(p); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *sender) receive() []byte {
+	s.Helper()
+	_ = s.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	p := make([]byte, maxPacket)
+	n, err := s.conn.Read(p)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p[:n]
+}
+
+func data(mark byte) []byte {
+	p := make([]byte, dataMin)
+	p[0], p[4] = msgData, mark
+	return p
+}
+
+// Only WireGuard's packets between both pass; the first handshake waits until it
+// is known where it has to go.
+func TestChannelForwardsBetweenItsTwoWorkersAlone(t *testing.T) {
+	r := newRealm(t, nil)
+	wa, wb := r.worker(1), r.worker(2)
+	r.known(wa, wb)
+	a, b := r.sender(wa, wb), r.sender(wb, wa)
+	a.send(a.handshake(1))
+	b.send([]byte("anything"))
+	forged := b.handshake(2)
+	forged[50]++
+	b.send(forged)
+	b.send(data(3)) // from where nobody is known
+	b.send(b.handshake(4))
+	if p := b.receive(); p[0] != msgInitiation || p[4] != 1 {
+		t.Fatalf("the first handshake did not wait: %x", p[:8])
+	}
+	if p := a.receive(); p[4] != 4 {
+		t.Fatalf("what is no proof passes: %x", p[:8])
+	}
+	stranger := &sender{t, nil, a.to}
+	conn, err := net.DialUDP("udp", nil, a.conn.RemoteAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stranger.conn = conn
+	stranger.send(data(9))
+	a.send(data(5))
+	if p := b.receive(); p[4] != 5 {
+		t.Fatalf("a stranger's packet passes: %x", p[:8])
+	}
+	if err := wa.Pause(t.Context(), "edge", "w2"); err != nil {
+		t.Fatal(err)
+	}
+	a.send(data(6))
+	for r.srv.Stats().Dropped < 6 {
+		if t.Context().Err() != nil {
+			t.Fatal("not dropped")
+		}
+	}
+	if _, err := wb.Channel(t.Context(), "edge", "w1"); err != nil {
+		t.Fatal(err)
+	}
+	a.send(data(7))
+	if p := b.receive(); p[4] != 7 {
+		t.Fatalf("a paused way carries: %x", p[:8])
+	}
+	if s := r.srv.Stats(); s.Channels != 1 || s.Packets < 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRateIsBound(t *testing.T) {
+	r := newRealm(t, func(o *Options) { o.Rate = 8 })
+	wa, wb := r.worker(1), r.worker(2)
+	r.known(wa, wb)
+	a, b := r.sender(wa, wb), r.sender(wb, wa)
+	a.send(a.handshake(1))
+	b.send(b.handshake(2))
+	a.receive()
+	big := make([]byte, 1400)
+	big[0] = msgData
+	for range 200 {
+		a.send(big)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for r.srv.Stats().Dropped == 0 && ctx.Err() == nil {
+		a.send(big)
+	}
+	if s := r.srv.Stats(); s.Dropped == 0 || s.Bytes > 70_000 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatNobodyUsesIsForgotten(t *testing.T) {
+	r := newRealm(t, nil)
+	wa, wb := r.worker(1), r.worker(2)
+	r.known(wa, wb)
+	if _, err := wa.Channel(t.Context(), "edge", "w2"); err != nil {
+		t.Fatal(err)
+	}
+	r.srv.forget(time.Now().Add(forgetAfter / 2))
+	if s := r.srv.Stats(); s.Workers != 2 || s.Channels != 1 {
+		t.Fatalf("%+v", s)
+	}
+	r.srv.forget(time.Now().Add(2 * forgetAfter))
+	if s := r.srv.Stats(); s.Workers != 0 || s.Channels != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestKeySurvivesARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	a, err := ensureKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ensureKey(path)
+	if err != nil || !a.Equal(b) {
+		t.Fatalf("another key: %v", err)
+	}
+}
