@@ -1,0 +1,249 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/internal/overlay/wg"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// glance is how long packets for a peer go to a candidate while a relay's way is
+	// in use: long enough for one question to leave, short enough for a connection
+	// not to notice if nobody is there.
+	glance = 30 * time.Millisecond
+	// wait for the answer of one candidate. A handshake takes one round trip, the
+	// question another.
+	wait = 1200 * time.Millisecond
+)
+
+// round is one try of all candidates of a peer.
+type round struct {
+	acc        accepted
+	candidates []netip.AddrPort
+	back       netip.AddrPort // the relay's way; zero: none
+	peer       wg.Peer
+}
+
+// round prepares one. The mutex is held.
+func (m *Manager) round(k *known) round {
+	r := round{acc: *k.acc, candidates: m.candidates(k.acc)}
+	if k.direct.IsValid() {
+		r.candidates = first(r.candidates, k.direct)
+	}
+	if k.relay.IsValid() && !k.paused {
+		r.back = k.relay
+	}
+	r.peer = m.peer(k.acc)
+	return r
+}
+
+// candidates at which a worker may be reached, the best first. The mutex is held.
+func (m *Manager) candidates(a *accepted) []netip.AddrPort {
+	var out []netip.AddrPort
+	if at, ok := m.memo.of(id{a.lease.Cluster, a.lease.Worker}); ok {
+		out = append(out, at)
+	}
+	if a.from.IsValid() {
+		out = append(out, netip.AddrPortFrom(a.from, a.Port))
+	}
+	out = append(out, a.Candidates...)
+	// Two workers may have the same private address: one's own leads nowhere else.
+	mine := m.opts.Local()
+	seen := map[netip.AddrPort]bool{}
+	out = slices.DeleteFunc(out, func(c netip.AddrPort) bool {
+		if seen[c] || slices.Contains(mine, c.Addr()) && (a.from != c.Addr()) {
+			return true
+		}
+		seen[c] = true
+		return false
+	})
+	return out[:min(len(out), maxCandidates)]
+}
+
+func first(all []netip.AddrPort, one netip.AddrPort) []netip.AddrPort {
+	return append([]netip.AddrPort{one}, slices.DeleteFunc(slices.Clone(all), func(c netip.AddrPort) bool { return c == one })...)
+}
+
+// tryDirectly asks each candidate in turn, until one has answered.
+func (m *Manager) tryDirectly(ctx context.Context, who id, r round) {
+	var found netip.AddrPort
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	m.mu.Lock()
+	if k := m.peers[who]; k != nil {
+		k.endTry = end
+	}
+	m.mu.Unlock()
+	for _, c := range r.candidates {
+		if ctx.Err() != nil || m.settled(who, r) {
+			break
+		}
+		if m.answers(ctx, r, c) {
+			found = c
+			break
+		}
+	}
+	now := time.Now()
+	status, err := m.opts.Device.Peers()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.peers[who]
+	if k == nil {
+		return
+	}
+	if err != nil || status[r.acc.key].Endpoint == k.relay {
+		// WireGuard sends to where the last packet came from: the answer was the
+		// relay's, because a session was made there just now.
+		found = netip.AddrPort{}
+	}
+	before := k.kind
+	k.endTry, k.changed = nil, now
+	k.triedDirectly(now, found)
+	if k.kind != wire.PathDirect && k.relay.IsValid() && !k.paused {
+		m.use(k, k.relay) // it may have come during the round
+	}
+	switch {
+	case k.kind != before:
+		m.note(who, k, before)
+	case !found.IsValid() && k.kind != wire.PathDirect:
+		k.why = "none of its addresses answered: " + list(r.candidates)
+	}
+}
+
+// settled says that the other side has found a direct way meanwhile, or that the
+// peer is another one now.
+func (m *Manager) settled(who id, r round) bool {
+	status, err := m.opts.Device.Peers()
+	if err != nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.peers[who]
+	if k == nil || k.acc == nil || k.acc.key != r.acc.key {
+		return true
+	}
+	s := status[r.acc.key]
+	return k.kind == wire.PathNone && s.Rx != k.rx && s.Endpoint != r.back
+}
+
+// answers asks one candidate.
+func (m *Manager) answers(ctx context.Context, r round, c netip.AddrPort) bool {
+	if err := m.aim(ctx, r, c); err != nil {
+		m.log.Debug("try an address", "address", c.String(), "error", err)
+		return false
+	}
+	got := make(chan bool, 1)
+	go func() { got <- m.asks(ctx, r) }()
+	if !r.back.IsValid() {
+		return <-got
+	}
+	t := time.NewTimer(glance)
+	defer t.Stop()
+	select {
+	case ok := <-got:
+		if !ok {
+			m.goBack(ctx, r)
+		}
+		return ok
+	case <-t.C:
+	}
+	m.goBack(ctx, r)
+	if !<-got {
+		return false
+	}
+	// The way back was set meanwhile: once more, and this time for good if it is
+	// answered.
+	if m.aim(ctx, r, c) == nil && m.asks(ctx, r) {
+		return true
+	}
+	m.goBack(ctx, r)
+	return false
+}
+
+// asks sends one question and waits for its answer.
+func (m *Manager) asks(ctx context.Context, r round) bool {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return m.opts.Question(ctx, r.acc.Inner) == nil
+}
+
+// aim sends what is for the peer to a candidate. Without a session, WireGuard
+// makes a handshake every five seconds only: a new peer has not made any.
+func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
+	m.mu.Lock() // who ends the round sets the peer itself
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := r.peer
+	p.Endpoint = c
+	if status, err := m.opts.Device.Peers(); err == nil && status[p.Key].Handshake.IsZero() && !r.back.IsValid() {
+		if err := m.opts.Device.Remove(p.Key); err != nil {
+			return err
+		}
+	}
+	return m.opts.Device.Set(p)
+}
+
+// goBack sends what is for the peer to the relay again, unless the round was
+// ended.
+func (m *Manager) goBack(ctx context.Context, r round) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() == nil {
+		_ = m.opts.Device.Set(wg.Peer{Key: r.acc.key, Endpoint: r.back})
+	}
+}
+
+// interfaceAddrs are the addresses of this machine that others could know.
+func interfaceAddrs() []netip.Addr {
+	nets, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var out []netip.Addr
+	for _, n := range nets {
+		p, err := netip.ParsePrefix(n.String())
+		if a := p.Addr().Unmap(); err == nil && a.IsGlobalUnicast() {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// offer of this worker.
+func (m *Manager) offer() offer {
+	port, err := m.opts.Device.Port()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil || m.own == nil {
+		return offer{V: version, Error: "not ready"}
+	}
+	o := offer{V: version, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Port: port, Inner: m.own.Inner, NAT: m.home.nat}
+	add := func(c netip.AddrPort) {
+		if len(o.Candidates) < maxCandidates && !slices.Contains(o.Candidates, c) {
+			o.Candidates = append(o.Candidates, c)
+		}
+	}
+	for _, a := range m.opts.Advertise {
+		add(netip.AddrPortFrom(a, port))
+	}
+	if m.home.outside.IsValid() {
+		add(m.home.outside)
+	}
+	for _, a := range m.opts.Local() {
+		if !m.own.lease.Prefix.Contains(a) && !m.own.lease.Pool.Contains(a) {
+			add(netip.AddrPortFrom(a, port))
+		}
+	}
+	if m.home.joined {
+		o.Relays = []string{m.home.relay.Name}
+	}
+	return o
+}
