@@ -80,6 +80,11 @@ type Service struct {
 	Scheduler string `json:"scheduler,omitempty"`
 	// Policy by which requests are routed: round robin where the file is silent.
 	Policy Policy `json:"policy,omitzero"`
+	// Export lets instances of other applications reach the service.
+	Export bool `json:"export,omitempty"`
+	// ServiceIP is the IPv4 address of the service on every worker, for its default
+	// policy; "" leaves the choice to each worker.
+	ServiceIP string `json:"service_ip,omitempty"`
 	// ReplaceAfter is how long after its worker became suspect an instance is
 	// replaced. Nil: 20s. Zero: at once.
 	ReplaceAfter *Duration `json:"replace_after,omitempty"`

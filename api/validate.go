@@ -16,6 +16,8 @@ type validator struct {
 	app   *Application
 	seen  map[string]placed
 	hosts map[string]string // path of the port that has it, by host name
+	// addressed are the paths that have a service address.
+	addressed map[netip.Addr]string
 	// services by the variables of their addresses, and the variables of the first
 	// ports; made at the first reference.
 	services  map[string]string
@@ -23,7 +25,7 @@ type validator struct {
 }
 
 func validate(app *Application, d *decoder) {
-	v := &validator{report: d.report, app: app, seen: d.seen, hosts: map[string]string{}}
+	v := &validator{report: d.report, app: app, seen: d.seen, hosts: map[string]string{}, addressed: map[netip.Addr]string{}}
 	v.label("application", app.Application, "an application", "guestbook")
 	v.label("namespace", app.Namespace, "a namespace", "team-a")
 	switch n := len(app.Services); {
@@ -108,6 +110,7 @@ func (v *validator) service(path, name string, s *Service) {
 	}
 	v.ports(in("ports"), s.Ports)
 	v.policy(in("policy"), s.Policy)
+	v.serviceIP(in("service_ip"), s)
 	v.check(in("startup"), s.Startup, s)
 	v.check(in("readiness"), s.Readiness, s)
 	v.check(in("liveness"), s.Liveness, s)
@@ -148,6 +151,26 @@ func (v *validator) replicas(path string, r Replicas) {
 	case r.Max > r.Min:
 		v.complain(path, "max above min is not enforced yet: there is no scaler", fmt.Sprintf("write replicas: %d", r.Max))
 	}
+}
+
+// serviceIP is an address of a host, of one service, which has something there.
+func (v *validator) serviceIP(path string, s *Service) {
+	if s.ServiceIP == "" {
+		return
+	}
+	a, err := netip.ParseAddr(s.ServiceIP)
+	if err != nil || !a.Is4() || !a.IsPrivate() {
+		v.complain(path, quote(s.ServiceIP)+" is not a private IPv4 address", "write one of the root's --service-pool, such as 10.30.0.10, or leave it out")
+		return
+	}
+	if len(s.Ports) == 0 {
+		v.complain(path, "the service has no ports", "give it ports, or leave service_ip out")
+	}
+	if other := v.addressed[a]; other != "" {
+		v.complain(path, fmt.Sprintf("%s is also that of %s", a, other), "choose another one")
+		return
+	}
+	v.addressed[a] = path
 }
 
 func (v *validator) ports(path string, ports []Port) {

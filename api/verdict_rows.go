@@ -16,6 +16,7 @@ const (
 	hostPattern    = `^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
 	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
 	filePattern    = "^[^/\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$" // roughly; pathProblem is exact
+	addressPattern = "^([0-9]{1,3}\\.){3}[0-9]{1,3}$"             // roughly; serviceIP is exact
 	hostDirPattern = "^/[^\\x00-\\x1f\\x7f]*$"
 	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$` // of a label of a worker
 	valuePattern   = "^[^\\x00-\\x1f\\x7f]*$"                      // of its value; LabelProblem is exact
@@ -168,6 +169,10 @@ func policyRows() []Verdict {
 		{Path: "services.*.policy.fallback", Default: DefaultFallback + " (local)", Values: values(strings.Join(fallbacks, " "), "", ""),
 			Note: "Of local: the policy where the own worker has no instance."},
 		{Path: "services.*.policy.ordinal", Max: MaxReplicas - 1, Note: "Of instance: the number of the replica, from 0."},
+		{Path: "services.*.export", Verdict: Warned,
+			Note: "true: instances of other applications may reach the service in the service network; else only those of its own may."},
+		{Path: "services.*.service_ip", Verdict: Warned, Pattern: addressPattern,
+			Note: "The IPv4 address of the service on every worker, from the root's --service-pool, for its default policy. Without it each worker chooses one; the IPv6 address follows from the name."},
 	}
 }
 

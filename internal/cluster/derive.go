@@ -38,6 +38,7 @@ func (t *tx) route() {
 		}
 		r.SetPolicy(s.Spec.Policy)
 		r.Ports = s.Spec.Ports
+		r.Export = s.Spec.Export
 		if t.m.given[key] == nil {
 			r.Ports = withoutHosts(r.Ports, taken, key)
 		}

@@ -22,6 +22,8 @@ var ErrRefused = errors.New("refused by the relay")
 type Client struct {
 	// Relay to ask.
 	Relay wire.Relay
+	// ServerName is the name in the relay's certificate.
+	ServerName string
 	// TLS is the worker's identity for both directions, as for the data port.
 	TLS func() (*tls.Config, error)
 	// Lease, Key and Inner of the worker: see request.
@@ -84,7 +86,7 @@ func (c *Client) open(ctx context.Context, r request) (net.Conn, Answer, error) 
 		return nil, Answer{}, fmt.Errorf("own identity: %w", err)
 	}
 	cfg := given.Clone()
-	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = c.Relay.Name, []string{alpn}, nil
+	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = c.ServerName, []string{alpn}, nil
 	errs := []error{}
 	for _, addr := range c.Relay.Addresses {
 		var d net.Dialer

@@ -52,7 +52,7 @@ func newRealm(t *testing.T, change func(*Options)) *realm {
 	}
 	id := r.identity(pki.Subject{Role: pki.RoleRoot})
 	o := Options{
-		Listen: "127.0.0.1:0", Name: pki.RootName, KeyFile: filepath.Join(t.TempDir(), "key"), TLS: conf(id),
+		Listen: "127.0.0.1:0", Name: "root", KeyFile: filepath.Join(t.TempDir(), "key"), TLS: conf(id),
 		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
 			return id.VerifyLease(cs.PeerCertificates, l)
 		},
@@ -111,7 +111,7 @@ func (r *realm) worker(n uint32) *Client {
 		r.Fatal(err)
 	}
 	return &Client{
-		Relay: r.srv.Describe([]string{"127.0.0.1"}), TLS: conf(r.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name})),
+		Relay: r.srv.Describe([]string{"127.0.0.1"}), ServerName: pki.RootName, TLS: conf(r.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name})),
 		Lease: l, Key: keyText([32]byte(k.PublicKey().Bytes())), Inner: netip.MustParseAddr(fmt.Sprintf("fd00:1:2:0:%x::1", n)),
 	}
 }
@@ -182,10 +182,12 @@ func TestStrangersAreRefused(t *testing.T) {
 	r.known(a)
 	for what, change := range map[string]func(c *Client){
 		"another one's lease": func(c *Client) { c.Lease = a.Lease },
-		"a changed lease":     func(c *Client) { c.Lease.Body = []byte(strings.Replace(string(c.Lease.Body), `"number":2`, `"number":3`, 1)) },
-		"a foreign address":   func(c *Client) { c.Inner = a.Inner },
-		"another one's key":   func(c *Client) { c.Key = a.Key },
-		"no key":              func(c *Client) { c.Key = "x" },
+		"a changed lease": func(c *Client) {
+			c.Lease.Body = []byte(strings.Replace(string(c.Lease.Body), `"number":2`, `"number":3`, 1))
+		},
+		"a foreign address": func(c *Client) { c.Inner = a.Inner },
+		"another one's key": func(c *Client) { c.Key = a.Key },
+		"no key":            func(c *Client) { c.Key = "x" },
 		"an authority's rights": func(c *Client) {
 			c.TLS = conf(r.identity(pki.Subject{Role: pki.RoleCluster, Cluster: "edge"}))
 		},

@@ -52,7 +52,7 @@ type Options struct {
 	Ports [2]uint16
 	// Rate bounds what one channel forwards, in bits a second; 0: no bound.
 	Rate uint64
-	// Name is the node's name in its certificate.
+	// Name under which others are told of it: see wire.Relay.
 	Name string
 	// KeyFile holds the WireGuard key of the relay, which is made if there is none.
 	KeyFile string

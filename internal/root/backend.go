@@ -82,6 +82,9 @@ func (m *model) accept(who access.Who, spec *api.Application, source []byte, now
 	if err := m.hostsFree(who, spec); err != nil {
 		return nil, res, err
 	}
+	if err := m.addressesFree(who, spec); err != nil {
+		return nil, res, err
+	}
 	res.Warnings = m.missingSecrets(app)
 	if old == nil {
 		return app, res, nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
@@ -95,6 +97,41 @@ func (r *Root) SetRelay(relay *wire.Relay) {
 	r.m.net.relay = relay
 	r.mu.Unlock()
 	loop.Poke(r.wake)
+}
+
+// addressesFree says whether the service addresses that spec fixes are in the pool,
+// and no other application's. Who may not see the other is not told which it is.
+func (m *model) addressesFree(who access.Who, spec *api.Application) error {
+	taken := map[string]string{}
+	for name, app := range m.apps {
+		for svc, s := range app.Spec.Services {
+			switch {
+			case s.ServiceIP == "" || name == spec.Application:
+			case maySee(who, app):
+				taken[s.ServiceIP] = name + "." + svc
+			default:
+				taken[s.ServiceIP] = "another application"
+			}
+		}
+	}
+	for _, name := range spec.ServiceNames() {
+		ip := spec.Services[name].ServiceIP
+		if ip == "" {
+			continue
+		}
+		a, err := netip.ParseAddr(ip)
+		if net := m.net.rec; err != nil || net != nil && !net.Services.Contains(a) {
+			pool := lease.DefaultServices
+			if net != nil {
+				pool = net.Services
+			}
+			return wire.Problemf(422, "outside-pool", "choose one of "+pool.String()+", or leave service_ip out", "a service address is not in the pool of this root", "services.%s.service_ip: %s", name, ip)
+		}
+		if by, ok := taken[ip]; ok {
+			return wire.Problemf(409, "address-taken", "choose another one, or leave service_ip out", "a service address is taken", "services.%s.service_ip: %s is that of %s already", name, ip, by)
+		}
+	}
+	return nil
 }
 
 // needs of the clusters that may be given something.

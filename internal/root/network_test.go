@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
@@ -211,5 +213,35 @@ func TestPoolsCanBeChangedWhileNobodyHasAny(t *testing.T) {
 	}
 	if third, err := open("", "10.31.0.0/16"); err != nil || third.m.net.rec.Pool != second.m.net.rec.Pool {
 		t.Errorf("the services' pool: %v", err)
+	}
+}
+
+// What a descriptor says about who may reach a service, and where, is in its route;
+// an address that is not the root's to give, or another service's, is refused.
+func TestRoutesSayWhatMayBeReached(t *testing.T) {
+	s := newSim(t, "edge")
+	s.apply("a", 1, func(v *api.Service) { v.Export, v.ServiceIP = true, "10.30.0.10" })
+	s.ticks(2, time.Second)
+	if r := s.m.routes["a.web"]; !r.Export || r.ServiceIP.String() != "10.30.0.10" {
+		t.Errorf("its route says export %v at %s", r.Export, r.ServiceIP)
+	}
+	s.apply("b", 1, nil)
+	s.ticks(2, time.Second)
+	if r := s.m.routes["b.web"]; r.Export || r.ServiceIP.IsValid() {
+		t.Errorf("a route says export %v at %s", r.Export, r.ServiceIP)
+	}
+	spec := func(app, ip string) *api.Application {
+		return &api.Application{Application: app, Services: map[string]*api.Service{"web": {ServiceIP: ip}}}
+	}
+	for _, tc := range []struct{ app, ip, says string }{
+		{"a", "10.30.0.10", ""}, {"a", "10.30.0.11", ""}, {"c", "10.30.0.10", "that of a.web"}, {"c", "10.31.0.1", "10.30.0.0/16"}, {"c", "", ""},
+	} {
+		err := s.m.addressesFree(access.Who{Admin: true}, spec(tc.app, tc.ip))
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s at %q: %v", tc.app, tc.ip, err)
+		}
+	}
+	if err := s.m.addressesFree(access.Who{}, spec("c", "10.30.0.10")); err == nil || strings.Contains(err.Error(), "a.web") {
+		t.Errorf("somebody else is told: %v", err)
 	}
 }

@@ -39,7 +39,8 @@ type SignedLease struct {
 // Relay is a node that forwards packets between workers which cannot reach each
 // other. It cannot read them.
 type Relay struct {
-	// Name is unique below the root: the name in the certificate of the node.
+	// Name is unique below the root: "<cluster>/<worker>" of a worker, "root" on the
+	// root's host. The node proves it with its certificate.
 	Name string `json:"name"`
 	// Key is its public WireGuard key, in base64.
 	Key string `json:"key"`

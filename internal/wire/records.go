@@ -233,6 +233,10 @@ type Route struct {
 	// Ports of the service, in the order of the descriptor.
 	Ports     []api.Port `json:"ports"`
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
+	// Export: instances of other applications may reach it. ServiceIP is its IPv4
+	// address for its default policy, where the descriptor has fixed one.
+	Export    bool       `json:"export,omitempty"`
+	ServiceIP netip.Addr `json:"service_ip,omitzero"`
 }
 
 // Key of a service or route: "<application>.<service>".

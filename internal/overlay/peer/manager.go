@@ -50,6 +50,8 @@ type Options struct {
 	// one's certificate: as for the data port.
 	TLS      func() (*tls.Config, error)
 	PeerName func(cluster, worker string) string
+	// RelayName is the name in the certificate of a relay.
+	RelayName func(relay string) string
 	// Verify returns the lease of the worker with a certificate chain, if it is its
 	// own and the worker may come in.
 	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
@@ -559,7 +561,7 @@ func (m *Manager) client(r wire.Relay) (*relay.Client, error) {
 	if m.own == nil {
 		return nil, errors.New("this worker has no lease of the service network yet")
 	}
-	return &relay.Client{Relay: r, TLS: m.opts.TLS, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Inner: m.own.Inner}, nil
+	return &relay.Client{Relay: r, ServerName: m.opts.RelayName(r.Name), TLS: m.opts.TLS, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Inner: m.own.Inner}, nil
 }
 
 // relaysFor are the relays to ask, that with a name first.

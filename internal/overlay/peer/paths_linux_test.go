@@ -169,7 +169,7 @@ func (w *world) relay() *node {
 	h, at := w.machine()
 	n := &node{t: w.t, name: "relay", kind: "relay", host: h, setup: setup{Dir: w.identity(pki.Subject{Role: pki.RoleRoot}), Listen: at + ":8475"}}
 	n.start()
-	w.relays = append(w.relays, wire.Relay{Name: pki.RootName, Addresses: []string{at + ":8475"}})
+	w.relays = append(w.relays, wire.Relay{Name: "root", Addresses: []string{at + ":8475"}})
 	return n
 }
 
@@ -338,7 +338,7 @@ func TestPublicWorkerReachesOneBehindNAT(t *testing.T) {
 	if s := b.status(); !s.NAT {
 		t.Errorf("a worker behind NAT does not know: %+v", s)
 	}
-	a.say("want b " + pki.RootName)
+	a.say("want b root")
 	a.awaitPath(b, wire.PathDirect)
 	a.echo(b)
 }
@@ -396,7 +396,7 @@ func TestRelayTakesOverWhileTheDirectPathIsCut(t *testing.T) {
 	a, b := w.worker("a", ha), w.worker("b", hb)
 	a.awaitHome()
 	b.awaitHome()
-	a.say("want b " + ipB + ":" + dataPort + " " + pki.RootName)
+	a.say("want b " + ipB + ":" + dataPort + " root")
 	a.awaitPath(b, wire.PathDirect)
 	a.echo(b)
 	w.net.NFT(`

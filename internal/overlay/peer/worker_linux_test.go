@@ -90,7 +90,7 @@ func relayNode() error {
 		return err
 	}
 	r, err := relay.Start(relay.Options{
-		Listen: s.Listen, Name: pki.RootName, KeyFile: filepath.Join(s.Dir, "relay.key"), TLS: conf, Log: log,
+		Listen: s.Listen, Name: "root", KeyFile: filepath.Join(s.Dir, "relay.key"), TLS: conf, Log: log,
 		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
 			return id.VerifyLease(cs.PeerCertificates, l)
 		},
@@ -139,7 +139,7 @@ func worker() error {
 	}
 	me := id.Subject()
 	m := peer.New(peer.Options{
-		Cluster: me.Cluster, Worker: me.Name, Device: dev, TLS: conf, PeerName: pki.WorkerName, Verify: id.VerifyLease, Log: log,
+		Cluster: me.Cluster, Worker: me.Name, Device: dev, TLS: conf, PeerName: pki.WorkerName, RelayName: func(string) string { return pki.RootName }, Verify: id.VerifyLease, Log: log,
 		StateFile: filepath.Join(s.Dir, "paths.json"),
 		Question: func(ctx context.Context, to netip.Addr) error {
 			_, err := pr.Ask(ctx, to)
