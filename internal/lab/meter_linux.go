@@ -23,8 +23,8 @@ type Accuracy struct {
 	Packets          uint64
 	// Error of round trips: measured by pings minus what is set. It includes what
 	// the kernels at both ends take.
-	ErrorMean, ErrorP50, ErrorP99 time.Duration
-	Pings                         int
+	ErrorP50, ErrorP99 time.Duration
+	Pings              int
 	// RealTime: the switch had real-time priority.
 	RealTime bool
 }
@@ -132,9 +132,6 @@ func (m *Meter) Stop() (Accuracy, error) {
 	}
 	slices.Sort(all)
 	if a.Pings = len(all); a.Pings > 0 {
-		for _, d := range all {
-			a.ErrorMean += d / time.Duration(len(all))
-		}
 		a.ErrorP50, a.ErrorP99 = all[len(all)/2], all[len(all)*99/100]
 	}
 	return a, nil

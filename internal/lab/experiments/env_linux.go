@@ -4,27 +4,35 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"github.com/verge-edge/verge/internal/lab"
 )
 
 func there() []Experiment {
-	return []Experiment{proxymityImbalance, proxymityLatency}
+	return []Experiment{proxymityImbalance, proxymityLatency, oakestraDeploy, oakestraControl, oakestraIdle, kubeedgePods, kubeedgeDelay, kubeedgeLocal}
 }
+
+// labs that this process has made: each has a name of its own.
+var labs atomic.Int64
 
 // up makes a lab for an experiment; the caller ends it.
 func (e *env) up(ctx context.Context, f lab.File) (*lab.Lab, error) {
-	e.labs++
-	f.Name = fmt.Sprintf("x%d-%d", os.Getpid(), e.labs)
+	f.Name = fmt.Sprintf("x%d-%d", os.Getpid(), labs.Add(1))
 	f.Seed = e.Seed
 	return lab.Up(ctx, f, lab.Options{Verge: e.Verge})
 }
 
-// measured notes the emulator's error at the rows from the given one on.
+// measured notes the emulator's error at the rows from the given one on: that of
+// pings, or where there were none how late packets were.
 func (e *env) measured(from int, a lab.Accuracy) {
 	e.Say("%s: %s", e.name, a)
+	p50, p99 := a.ErrorP50, a.ErrorP99
+	if a.Pings == 0 {
+		p50, p99 = a.LateP50, a.LateP99
+	}
 	for i := range e.rows[from:] {
 		r := &e.rows[from+i]
-		r.ErrorP50, r.ErrorP99 = known(lab.Milliseconds(a.ErrorP50)), known(lab.Milliseconds(a.ErrorP99))
+		r.ErrorP50, r.ErrorP99 = known(lab.Milliseconds(p50)), known(lab.Milliseconds(p99))
 	}
 }

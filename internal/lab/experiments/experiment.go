@@ -171,7 +171,6 @@ func Find(name string) (Experiment, error) {
 type env struct {
 	Options
 	name string
-	labs int
 	rows Rows
 }
 

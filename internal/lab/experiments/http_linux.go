@@ -100,10 +100,9 @@ func requestOnce(to netip.AddrPort) (time.Duration, error) {
 	}
 	defer func() { _ = unix.Close(fd) }() // all was read
 	wait := unix.NsecToTimeval(int64(30 * time.Second))
-	for _, o := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, o, &wait); err != nil {
-			return 0, err
-		}
+	// Not for sending: a signal would then end the connect for good.
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		return 0, err
 	}
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
 		return 0, fmt.Errorf("connect to %s: %w", to, err)
@@ -114,6 +113,9 @@ func requestOnce(to netip.AddrPort) (time.Duration, error) {
 		return 0, fmt.Errorf("send a request: %w", err)
 	}
 	n, err := unix.Read(fd, b)
+	for err == unix.EINTR {
+		n, err = unix.Read(fd, b)
+	}
 	took := time.Since(begin)
 	if err != nil {
 		return 0, fmt.Errorf("read an answer: %w", err)

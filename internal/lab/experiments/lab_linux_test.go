@@ -3,6 +3,7 @@ package experiments_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -92,5 +93,37 @@ func TestProxymityLatency(t *testing.T) {
 	}
 	if means != 5 || parts != 4*11+5 {
 		t.Errorf("%d means, %d shares", means, parts)
+	}
+}
+
+// The quick forms run to their end, and each row says how wrong the emulator was.
+// They wait much more than they compute.
+func TestQuickForms(t *testing.T) {
+	for name, metrics := range map[string]map[string]int{
+		"oakestra-deploy":  {"deploy_time": 3, "deploy_time_max": 3, "deployed_share": 3},
+		"oakestra-control": {"messages": 2, "packets": 2, "bytes": 2},
+		"oakestra-idle":    {"cpu": 3, "memory": 3},
+		"kubeedge-delay":   {"throughput": 6, "response_time": 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := map[string]int{}
+			for _, r := range quick(t, name) {
+				got[r.Metric]++
+				if r.Experiment != name || r.Measured < 0 || r.Unit == "" || len(r.Params) == 0 || r.ErrorP50 == nil || r.ErrorP99 == nil {
+					t.Errorf("%+v", r)
+				}
+				if r.Measured == 0 && r.Metric != "deployed_share" {
+					t.Errorf("%v: %s is 0", r.Params, r.Metric)
+				}
+				// An order and its answer take a round trip whatever the machine does.
+				if r.Metric == "deploy_time" && r.Params["delay_ms"] == 250.0 && r.Measured < 250 {
+					t.Errorf("%v: deployed after %.0f ms", r.Params, r.Measured)
+				}
+			}
+			if !maps.Equal(got, metrics) {
+				t.Errorf("rows %v, want %v", got, metrics)
+			}
+		})
 	}
 }

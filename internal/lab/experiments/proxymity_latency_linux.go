@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,11 @@ const (
 	serviceAddr = "203.0.113.1" // for documentation: no host has it
 	servicePort = 8080
 	replicaPort = 8080
+	// zero is a host at no distance: what a request to it takes is the emulator's
+	// error, and the time of those who send and answer.
+	zero = "zero"
+	// repeats of each case.
+	repeats = 3
 )
 
 type latencyCase struct {
@@ -76,7 +83,11 @@ func runLatency(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	f := lab.File{Hosts: map[string]lab.Host{"client": {Location: "London"}}, Links: lab.Links{Matrix: lab.Cities}}
+	// Each thread that sends or answers is one of its own: none waits for another,
+	// nor for the garbage collector, whose threads have no priority.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(64))
+	f := lab.File{Hosts: map[string]lab.Host{"client": {Location: "London"}, zero: {}}, Links: lab.Links{Matrix: lab.Cities}}
 	for _, p := range places {
 		f.Hosts[strings.ToLower(p)] = lab.Host{Location: p}
 	}
@@ -92,13 +103,18 @@ func runLatency(ctx context.Context, e *env) (err error) {
 	}
 	defer stop()
 	london := slices.Index(places, "London")
+	z, err := respond(l, zero, replicaPort, func() string { return zero })
+	if err != nil {
+		return err
+	}
+	defer z.close()
 	var pairs [][2]string
 	for _, p := range places {
 		pairs = append(pairs, [2]string{"client", strings.ToLower(p)})
 	}
 	requests := 1000
 	if e.Quick {
-		requests = 250
+		requests = 150
 	}
 	for _, c := range latencyCases(e.Quick) {
 		// Five replicas are those of the paper's order: every other city, with London.
@@ -131,6 +147,7 @@ func (e *env) latency(ctx context.Context, l *lab.Lab, c latencyCase, use []int,
 	if err := l.Do("client", func() error { return lab.NFT(serviceRules(addrs, slotsOf(weights, requests, e.Seed))) }); err != nil {
 		return err
 	}
+	runtime.GC()
 	meter, err := l.Measure(pairs)
 	if err != nil {
 		return err
@@ -147,20 +164,38 @@ func (e *env) latency(ctx context.Context, l *lab.Lab, c latencyCase, use []int,
 	counts.reset()
 	// The nearer the replicas, the fewer at a time: clients must not wait for each
 	// other's processor.
-	mean, err := requestMean(ctx, l, requests, min(8, max(1, int(configured))))
-	a, merr := meter.Stop()
-	if err := errors.Join(err, merr); err != nil {
+	atOnce := min(8, max(1, int(configured)))
+	// The middle of three: what else the machine does comes in bursts.
+	var means, owns []float64
+	for range repeats {
+		own, err1 := requestMean(ctx, l, l.Address(zero).String(), requests/4, 1)
+		mean, err2 := requestMean(ctx, l, serviceAddr, requests, atOnce)
+		if err := errors.Join(err1, err2); err != nil {
+			_, _ = meter.Stop()
+			return err
+		}
+		owns, means = append(owns, lab.Milliseconds(own)), append(means, lab.Milliseconds(mean))
+	}
+	a, err := meter.Stop()
+	if err != nil {
 		return err
 	}
-	expected := configured + lab.Milliseconds(a.ErrorMean)
+	slices.Sort(owns)
+	slices.Sort(means)
+	mean, emulator := means[repeats/2], owns[repeats/2]
+	expected := configured + emulator
 	from := len(e.rows)
 	params := map[string]any{"alpha": c.alpha, "beta": c.beta, "decay": c.decay, "replicas": len(use), "localrtt": lab.Milliseconds(c.local)}
-	r := e.row(Row{Params: params, Metric: "mean_latency", Unit: "ms", Paper: c.paper(), Expected: &expected, Measured: lab.Milliseconds(mean)})
-	bound := 0.05*expected + max(0, lab.Milliseconds(a.ErrorP99-a.ErrorMean))
-	r.Short = within(r.Measured, expected, bound, fmt.Sprintf("5 %% and what the emulator's p99 is above its mean (%.2f ms)", bound))
+	r := e.row(Row{Params: params, Metric: "mean_latency", Unit: "ms", Paper: c.paper(), Expected: &expected, Measured: mean})
+	percent := 5.0
+	if e.Quick {
+		percent = 8 // shares of so few requests are rounded, by up to 3 % of the mean
+	}
+	r.Short = within(r.Measured, expected, expected*percent/100, fmt.Sprintf("%g %%", percent))
 	e.row(Row{Params: params, Metric: "configured_latency", Unit: "ms", Measured: configured})
+	e.row(Row{Params: params, Metric: "emulator_latency", Unit: "ms", Measured: emulator})
 	for k, i := range use {
-		share := float64(counts.of(places[i])) / float64(requests)
+		share := float64(counts.of(places[i])) / float64(requests*repeats)
 		p := map[string]any{"replica": places[i]}
 		for k, v := range params {
 			p[k] = v
@@ -264,11 +299,11 @@ func serveReplicas(l *lab.Lab, places []string, counts *counter) (stop func(), e
 	return stop, nil
 }
 
-// requestMean sends requests from the client to the service, each on a connection
+// requestMean sends requests from the client to an address, each on a connection
 // of its own, a few at a time, and returns the mean time from a request's being
 // written to its answer.
-func requestMean(ctx context.Context, l *lab.Lab, n, atOnce int) (time.Duration, error) {
-	to, err := netip.ParseAddrPort(fmt.Sprintf("%s:%d", serviceAddr, servicePort))
+func requestMean(ctx context.Context, l *lab.Lab, host string, n, atOnce int) (time.Duration, error) {
+	to, err := netip.ParseAddrPort(fmt.Sprintf("%s:%d", host, servicePort))
 	if err != nil {
 		return 0, err
 	}
