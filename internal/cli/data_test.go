@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -58,11 +59,18 @@ func world() *resttest.Fake {
 		Arch: "arm64", OS: "linux", Runtimes: []string{"process"}, Labels: map[string]string{"rack": "1", "gpu": "no"}, Address: "10.0.0.1:8474", Gateway: "127.0.0.1:8480",
 		Location: &api.Point{48.137, 11.575}, Features: []string{"cgroup2", "nftables"}, HostPaths: []string{"/srv/media"}},
 		Cluster: "edge", Status: "ready", AgeSeconds: 0.8, Used: api.Resources{CPU: 1500, Memory: 3 << 29, Disk: 10 << 30}, Instances: 3}
+	prefix, pool := netip.MustParsePrefix("fd12:3456:789a::/48"), netip.MustParsePrefix("10.128.0.0/9")
+	w1.Lease = &wire.Lease{V: 1, Cluster: "edge", Worker: "w1", Prefix: prefix, Number: 257, IPv4: netip.MustParsePrefix("10.128.3.0/24"), Pool: pool}
+	w1.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay, WireGuard: "user"}
+	store.Addrs = []netip.Addr{netip.MustParseAddr("fd12:3456:789a:0:101::7"), netip.MustParseAddr("10.128.3.2")}
+	edge.Network = &wire.ClusterNetwork{Numbers: 256, Subnets: 16, NeedNumbers: 2, NeedSubnets: 2, Relays: 1}
 	w2 := w1
+	w2.Lease = &wire.Lease{V: 1, Cluster: "edge", Worker: "w2", Prefix: prefix, Number: 258, Pool: pool}
+	w2.Network = &wire.NetworkInfo{Mode: wire.NetworkLoopback, Why: "it does not run as root", Via: "edge/x"}
 	w2.Problems = []string{"gateway 127.0.0.1:8480 is taken: stop what listens there"}
 	w2.Cgroup = "process: limits: no control groups"
 	w2.Name, w2.Address, w2.Gateway, w2.Status, w2.AgeSeconds, w2.Used, w2.Instances, w2.Labels = "w2", "", "", "suspect", 9, api.Resources{}, 0, nil
-	app := wire.AppView{Name: "guestbook", Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready", Tally: wire.Tally{Restarts: 6, Changes: 3},
+	app := wire.AppView{Name: "guestbook", Number: 66, Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready", Tally: wire.Tally{Restarts: 6, Changes: 3},
 		Services: []wire.ServiceView{
 			{Name: "front", Wanted: 3, Placed: 3, Running: 3, Ready: 3, Hosts: []string{"guestbook.local"}, Clusters: []string{"edge", "fog"}},
 			{Name: "store", Wanted: 1, Placed: 1, Message: "store.0 exited 5 times in a row", Clusters: []string{"edge"}},
@@ -101,7 +109,8 @@ func world() *resttest.Fake {
 		TokenAnswer: wire.TokenReply{Token: "verge-join-abc", Expires: noon.Add(time.Hour)},
 		ApplyAnswer: wire.ApplyResult{Name: "hello", Revision: 1, Change: "created"},
 	}
-	f.State = wire.StatusView{Role: "root", Name: "home", Version: "v-test", Started: ago(26 * time.Hour), Time: noon,
+	net := &wire.NetworkView{Prefix: prefix, Pool: pool, Services: netip.MustParsePrefix("10.30.0.0/16"), Subnets: 32768, Given: 48}
+	f.State = wire.StatusView{Network: net, Role: "root", Name: "home", Version: "v-test", Started: ago(26 * time.Hour), Time: noon,
 		Clusters: f.ClusterList, Apps: f.Apps, Tally: wire.Tally{Restarts: 6, Changes: 4}, Problems: []string{"cluster fog is disconnected for 65s", "application guestbook: 1 of 4 instances is not ready"}}
 	return f
 }

@@ -213,6 +213,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 		{name: "namespace", wide: true, cell: func(v view) cell { return text(v.Namespace) }},
 		{name: "revision", wide: true, cell: func(v view) cell { return text(revision(v.Revision)) }},
 		{name: "incarnation", wide: true, cell: func(v view) cell { return textf("%d", v.Incarnation) }},
+		{name: "addresses", wide: true, cell: func(v view) cell { return text(addresses(v.Addrs)) }},
 		{name: "reason", wide: true, cell: func(v view) cell { return text(v.Reason) }},
 	}}
 }

@@ -113,6 +113,9 @@ func (a *app) status(v wire.StatusView, mode string) error {
 	d.add("Version", v.Version)
 	d.add("Up", age(v.Time.Sub(v.Started)))
 	d.add("Root", v.Upstream)
+	if n := v.Network; n != nil {
+		d.addf("Network", "%s, IPv4 %s (%d of %d networks given), services %s", n.Prefix, n.Pool, n.Given, n.Subnets, n.Services)
+	}
 	d.add("Counts", v.Tally.String())
 	d.add("Since the root was lost", a.tallySince(v.SinceAway))
 	if err := d.print(a); err != nil {

@@ -47,6 +47,7 @@ func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
 	if w := m.workers[i.Worker]; w != nil {
 		v.Source = "worker/" + m.name + "/" + i.Worker
 		v.AgeSeconds = now.Sub(w.heard).Seconds()
+		v.Addrs = m.begin().addrs(i, w)
 	}
 	return v
 }
@@ -157,6 +158,7 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	}
 	if access.From(ctx).Admin {
 		s.Tally, s.SinceAway = b.m.counted(), b.sinceAway()
+		s.Network = b.m.networkView()
 	}
 	local := b.m.localViews("")
 	s.Local, s.Conflicts = seenLocal(ctx, local)
@@ -179,6 +181,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, b.m.lostHosts()...)
+	if p := b.m.withoutIPv4(); p != "" {
+		s.Problems = append(s.Problems, p)
+	}
 	for _, w := range s.Workers {
 		if w.Status != "ready" {
 			what := fmt.Sprintf("worker %s is %s", w.Name, w.Status)

@@ -333,6 +333,36 @@ func (m *model) need() *wire.NetworkNeed {
 	return n
 }
 
+// networkView is the part of the network that is here, nil for none.
+func (m *model) networkView() *wire.NetworkView {
+	l := m.net.blocks
+	if l == nil {
+		return nil
+	}
+	v := &wire.NetworkView{Prefix: l.Prefix, Pool: l.Pool, Services: l.Services, Subnets: lease.Count(l.Subnets)}
+	for _, w := range m.net.leases {
+		if w.IPv4.IsValid() {
+			v.Given++
+		}
+	}
+	return v
+}
+
+// withoutIPv4 says in words that workers have none, "" if all have, or nobody has
+// asked yet.
+func (m *model) withoutIPv4() string {
+	n := 0
+	for name := range m.workers {
+		if l := m.net.leases[name]; l != nil && !l.IPv4.IsValid() {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return wire.Count(n, "worker") + " without IPv4 in the service network, until the root gives this cluster more of its pool; IPv6 works"
+}
+
 // appNumber is the application in addresses: the root's number for it, or one of
 // this cluster's own where it began here. 0 without a service network.
 func (t *tx) appNumber(app, namespace string) uint32 {

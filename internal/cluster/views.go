@@ -62,6 +62,11 @@ func (m *model) apps() []wire.AppView {
 		s := m.shares[key]
 		a := of(s.App)
 		a.Revision = max(a.Revision, s.Revision)
+		if r := m.routes[key]; r != nil && r.AppNumber != 0 {
+			a.Number = r.AppNumber
+		} else if a.Number == 0 {
+			a.Number = s.AppNumber
+		}
 		v := m.serviceView(s)
 		if v.Message != "" && a.Holds {
 			a.Holds = false

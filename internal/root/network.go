@@ -381,6 +381,32 @@ func (c *core) networkProblems() []string {
 	return c.m.net.rec.Short(c.m.net.leases, c.m.needs(), c.m.recovery.mark != nil)
 }
 
+// networkView is the network as people see it, nil where there is none.
+func (m *model) networkView() *wire.NetworkView {
+	net := m.net.rec
+	if net == nil {
+		return nil
+	}
+	v := &wire.NetworkView{Prefix: net.Prefix, Pool: net.Pool, Services: net.Services, Subnets: lease.SubnetsIn(net.Pool)}
+	for _, l := range m.net.leases {
+		v.Given += lease.Count(l.Subnets)
+	}
+	return v
+}
+
+// clusterNetwork is what a cluster has of it, nil for nothing.
+func (m *model) clusterNetwork(c *cluster) *wire.ClusterNetwork {
+	l := m.net.leases[c.Name]
+	if l == nil {
+		return nil
+	}
+	v := &wire.ClusterNetwork{Numbers: lease.Count(l.Numbers), Subnets: lease.Count(l.Subnets)}
+	if c.agg != nil && c.agg.Network != nil {
+		v.NeedNumbers, v.NeedSubnets, v.Relays = c.agg.Network.Numbers, c.agg.Network.Subnets, len(c.agg.Network.Relays)
+	}
+	return v
+}
+
 // encodeNetwork is what comes before the shares: no cluster may be told a number
 // that the root does not remember.
 func (t *tx) encodeNetwork(groups *[][]bus.Op) error {

@@ -14,12 +14,13 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // appView is an application and how far it is.
 func (m *model) appView(app *wire.Application) wire.AppView {
-	v := wire.AppView{Name: app.Name, Namespace: wire.NamespaceOf(app.Spec), Revision: app.Revision, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero(), Holds: true}
+	v := wire.AppView{Name: app.Name, Namespace: wire.NamespaceOf(app.Spec), Revision: app.Revision, Number: app.Number, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero(), Holds: true}
 	for _, name := range app.Spec.ServiceNames() {
 		s := m.serviceView(app, name)
 		if s.Message != "" {
@@ -143,6 +144,9 @@ func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
 	if c := m.clusters[i.Cluster]; c != nil && c.seen[i.ID] != nil {
 		v.Source = "cluster/" + c.Name
 		v.AgeSeconds = now.Sub(c.heard).Seconds()
+		if app := m.apps[i.App]; app != nil {
+			v.Addrs = lease.Ours(m.net.leases[c.Name], app.Number, c.seen[i.ID].Addrs)
+		}
 	}
 	return v
 }
@@ -156,6 +160,7 @@ func (m *model) clusterView(c *cluster, now time.Time) wire.ClusterView {
 	local := c.localViews("")
 	v.Local, v.Conflicts = local.Changes, local.Conflicts
 	v.Tally, v.SinceAway = c.counted(), c.sinceAway()
+	v.Network = m.clusterNetwork(c)
 	return v
 }
 
@@ -192,6 +197,7 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 	}
 	if access.From(ctx).Admin {
 		c.mu.Lock()
+		s.Network = c.m.networkView()
 		s.Tally = c.m.counted()
 		s.Problems = append(s.Problems, recoveryProblems(c.m.recoveryView(time.Now()))...)
 		c.mu.Unlock()

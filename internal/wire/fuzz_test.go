@@ -37,6 +37,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.RouteReport](), reflect.TypeFor[wire.RouteEndpoint](), reflect.TypeFor[wire.NetReport](), reflect.TypeFor[wire.NetPeer](),
 	reflect.TypeFor[wire.Network](),
 	reflect.TypeFor[wire.Relay](),
+	reflect.TypeFor[wire.ClusterNetwork](),
+	reflect.TypeFor[wire.NetworkView](),
 	reflect.TypeFor[wire.EngineState](),
 	reflect.TypeFor[wire.EngineInfo](),
 	reflect.TypeFor[wire.ExecAsk](),

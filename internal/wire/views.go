@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -76,13 +77,15 @@ type ApplyResult struct {
 
 // AppView is an application and how far it is.
 type AppView struct {
-	Name      string        `json:"name"`
-	Namespace string        `json:"namespace,omitempty"`
-	Revision  uint64        `json:"revision"`
-	Created   time.Time     `json:"created"`
-	Applied   time.Time     `json:"applied"`
-	Deleting  bool          `json:"deleting,omitempty"`
-	Services  []ServiceView `json:"services"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	// Number is the application in addresses; 0 without a service network.
+	Number   uint32        `json:"number,omitempty"`
+	Revision uint64        `json:"revision"`
+	Created  time.Time     `json:"created"`
+	Applied  time.Time     `json:"applied"`
+	Deleting bool          `json:"deleting,omitempty"`
+	Services []ServiceView `json:"services"`
 	// Holds: every service has the replicas it promises, ready, at the current
 	// revision.
 	Holds bool `json:"holds"`
@@ -120,6 +123,8 @@ type InstanceView struct {
 	// the report is that it comes from (not the time of reading).
 	Source     string  `json:"source"`
 	AgeSeconds float64 `json:"age_seconds"`
+	// Addrs in the service network, IPv6 first; none without it.
+	Addrs []netip.Addr `json:"addrs,omitempty"`
 }
 
 // ClusterView is a cluster as the root knows it.
@@ -147,6 +152,29 @@ type ClusterView struct {
 	Cordon           *Cordon `json:"cordon,omitempty"`
 	// Revoked since: its key does not count any more, and it has to join again.
 	Revoked time.Time `json:"revoked,omitzero"`
+	// Network is what the cluster has of the service network; nil: nothing.
+	Network *ClusterNetwork `json:"network,omitempty"`
+}
+
+// ClusterNetwork counts what a cluster has of the service network.
+type ClusterNetwork struct {
+	// Numbers of workers, and IPv4 networks for them, that it can give.
+	Numbers int `json:"numbers"`
+	Subnets int `json:"subnets"`
+	// NeedNumbers and NeedSubnets are how many of them it needs in all.
+	NeedNumbers int `json:"need_numbers"`
+	NeedSubnets int `json:"need_subnets"`
+	Relays      int `json:"relays,omitempty"`
+}
+
+// NetworkView is the service network of a root, and how much of it is given.
+type NetworkView struct {
+	Prefix   netip.Prefix `json:"prefix"`
+	Pool     netip.Prefix `json:"pool"`
+	Services netip.Prefix `json:"services"`
+	// Subnets of the pool in all, and how many of them clusters have.
+	Subnets int `json:"subnets"`
+	Given   int `json:"given"`
 }
 
 // WorkerView is a worker as its cluster knows it.
@@ -212,6 +240,8 @@ type StatusView struct {
 	// after the root was lost the last time, or after the cluster's process started.
 	Tally     Tally       `json:"tally"`
 	SinceAway *TallySince `json:"since_away,omitempty"`
+	// Network is the service network; nil where it is not known.
+	Network *NetworkView `json:"network,omitempty"`
 	// Problems in words; empty means all is well.
 	Problems []string `json:"problems,omitempty"`
 }
