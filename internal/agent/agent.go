@@ -56,6 +56,8 @@ type Options struct {
 	Labels                           map[string]string
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string
+	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
+	Network string
 	// Location of this machine; nil: not known.
 	Location *api.Point
 	// Relabel brings other labels while it runs; nil: they stay.
@@ -289,7 +291,7 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
-		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Network: a.opts.Network, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

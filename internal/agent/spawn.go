@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,7 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
 	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
+	differs("--network", cmp.Or(had.Network, wire.NetworkLoopback), cmp.Or(now.Network, wire.NetworkLoopback))
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {
 		return ""

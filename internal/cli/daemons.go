@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Daemons run the roles until ctx ends. Their flags have been checked.
@@ -111,6 +113,8 @@ type WorkerFlags struct {
 	// HostPaths are the directories of which instances may use what is below,
 	// absolute and clean.
 	HostPaths []string
+	// Network is how instances are connected: auto, overlay or loopback.
+	Network string
 	// Location of the machine, nil if that is not said.
 	Location *api.Point
 }
@@ -356,7 +360,11 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
 	fl.StringVar(&where, "location", "", locationUsage)
+	fl.StringVar(&f.Network, "network", wire.NetworkLoopback, "how instances are connected: overlay (each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can)")
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
+		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
+			return errMustBe("--network", strconv.Quote(f.Network), "auto, overlay or loopback")
+		}
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err
 		}

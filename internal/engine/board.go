@@ -115,7 +115,11 @@ func (b *board) target(id wire.InstanceID, port string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%s is %w: it has no port %q", id, proxy.ErrNotReady, port)
 	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n)), nil
+	host := "127.0.0.1"
+	if len(s.Addrs) > 0 {
+		host = s.Addrs[0].String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n)), nil
 }
 
 // forget removes an instance and remembers that it is gone.

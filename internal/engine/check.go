@@ -25,6 +25,7 @@ type check struct {
 	command  []string
 	path     string
 	port     int
+	host     string // address of the instance; "" is the machine's loopback
 	interval time.Duration
 	timeout  time.Duration
 	failures int

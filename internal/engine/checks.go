@@ -27,6 +27,9 @@ func (in *instance) checks() (examination, error) {
 	}
 	task, env, hidden := in.task, []string(nil), [][]byte(nil)
 	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
+		if c != nil && len(in.addrs) > 0 {
+			c.host = in.addrs[0].String()
+		}
 		if c == nil || c.command == nil {
 			continue
 		}

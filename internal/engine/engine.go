@@ -69,6 +69,7 @@ type Engine struct {
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
+	placed    bool // in the service network
 	known     bool // orders were read from disk or sent
 	halting   bool
 	spawn     func(func(context.Context)) // starts a goroutine of this Run; nil when it is over
@@ -133,14 +134,15 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	fillPeers(&o)
 	e.revoke(o.Revoked)
 	e.kit.router.SetRoutes(o.Routes)
+	placed := e.setNetwork(&o)
 	unlocked := e.kit.vault.set(o.Secrets)
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
 	e.mu.Unlock()
 	e.board.setHave(o.Have)
 	e.replan()
-	if unlocked {
-		e.wakeAll() // who waits for a secret
+	if unlocked || placed {
+		e.wakeAll() // who waits for a secret, or an address
 	}
 	return nil
 }

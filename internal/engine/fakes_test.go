@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -233,6 +234,8 @@ func (t *fakeTask) seen() (signals []string, killed bool, cleaned int) {
 func (*fakeRouter) Route(string) (wire.RouteReport, bool) { return wire.RouteReport{}, false }
 
 func (*fakeRouter) Workers(string) []proxy.Worker { return nil }
+
+func (*fakeRouter) Serve(net.Listener, string, string, string) {}
 
 type fakeRouter struct {
 	mu      sync.Mutex

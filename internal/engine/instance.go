@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -39,9 +40,12 @@ type instance struct {
 	unsaved  bool      // rec is not on disk as it should be
 	ready    bool
 	draining bool
-	why      string   // of a running instance
-	env      []string // of a running instance that commands are run beside; nil if not known
-	hidden   [][]byte // values of secrets in env
+	why      string       // of a running instance
+	addrs    []netip.Addr // in the service network
+	netns    string       // path of its network namespace, "" for the machine's
+	resolv   string       // path of its /etc/resolv.conf, "" for the machine's
+	env      []string     // of a running instance that commands are run beside; nil if not known
+	hidden   [][]byte     // values of secrets in env
 }
 
 // snapshot is what others may know of the supervisor's own fields.
@@ -254,6 +258,7 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 	if sameRun(&in.rec.Order, order) {
 		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.restarts(), in.rec.LastExit, in.rec.Started
 	}
+	s.Addrs = in.addrs
 	if in.task != nil {
 		s.PID = in.task.Handle().PID
 	}
@@ -290,11 +295,16 @@ func (in *instance) settle(g goal) {
 
 // forget drops all traces. False if that failed, or if it is wanted again.
 func (in *instance) forget(ctx context.Context) bool {
+	if err := in.detach(); err != nil {
+		in.kit.problems.set("network of "+in.id, err)
+		in.pause(ctx, retryAfter)
+		return false
+	}
 	in.kit.ports.release(in.id)
 	if !in.remove(ctx) {
 		return false
 	}
-	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
+	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, "network of " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
 		in.kit.problems.set(about, nil)
 	}
 	return in.kit.forgotten(in)
@@ -340,6 +350,11 @@ func (in *instance) adopt(ctx context.Context) {
 		in.show(wire.PhaseRunning, fmt.Sprintf("not supervised: this engine has no runtime %q", runtimeOf(order)), order)
 		in.pause(ctx, 0)
 		return
+	}
+	if in.rec.Net != nil {
+		if err := in.attach(order); err != nil {
+			in.kit.problems.set("network of "+in.id, fmt.Errorf("it is not found again: %w", err))
+		}
 	}
 	task, err := driver.Adopt(ctx, in.spec(order), *in.rec.Handle)
 	switch {

@@ -55,10 +55,19 @@ func TestMain(m *testing.M) {
 // serveForTest answers with its pid and writes one line per request.
 func serveForTest() {
 	fmt.Println("server", os.Getpid())
-	err := http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	host := "127.0.0.1"
+	if os.Getenv(beServer) == "own" {
+		host = "" // it has addresses of its own
+	}
+	err := http.ListenAndServe(host+":"+os.Getenv("PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/exit" {
 			code, _ := strconv.Atoi(r.FormValue("code"))
 			os.Exit(code)
+		}
+		if r.URL.Path == "/fetch" {
+			text, err := get(r.FormValue("url"))
+			_, _ = fmt.Fprintln(w, text, err)
+			return
 		}
 		if r.URL.Path == "/held" {
 			_ = os.WriteFile("asked", nil, 0o600)
@@ -87,6 +96,11 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
+	return newBenchWith(t, "")
+}
+
+func newBenchWith(t *testing.T, network string) *bench {
+	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
 	sock := filepath.Join(b.dir, wire.EngineSocket)
 	b.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
@@ -94,7 +108,7 @@ func newBench(t *testing.T) *bench {
 	}}
 	c := wire.EngineConfig{
 		V: wire.Version, Worker: "w1", Cluster: "edge", Path: os.Getenv("PATH"),
-		Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30},
+		Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30}, Network: network,
 	}
 	if err := writeJSON(filepath.Join(b.dir, wire.EngineConfigFile), &c); err != nil {
 		t.Fatal(err)
@@ -222,6 +236,11 @@ func (b *bench) apply(orders ...wire.Order) {
 			Endpoints: []wire.Endpoint{{Instance: web0, Cluster: "edge", Worker: "w1"}},
 		}}
 	}
+	b.put(o)
+}
+
+func (b *bench) put(o wire.EngineOrders) {
+	b.t.Helper()
 	body, err := json.Marshal(o)
 	if err != nil {
 		b.t.Fatal(err)

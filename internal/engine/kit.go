@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,8 @@ type router interface {
 	Reserve(app, service string, ports []api.Port) (map[string]string, error)
 	// Entries are the loopback addresses, in order.
 	Entries() []proxy.Entry
+	// Serve takes what a listener accepts as connections to a port of a service.
+	Serve(ln net.Listener, app, service, port string)
 	// LocalChanged says that answers of Target may be others now.
 	LocalChanged()
 	// WaitIdle returns nil when no connection to the instance is left.
@@ -68,16 +71,20 @@ type kit struct {
 	drivers     map[string]runtime.Driver
 	log         *slog.Logger
 
-	router   router
-	far      *distances // nil where there is no data path
-	board    *board
-	problems *problems
-	ports    *portPool
-	vault    *vault
-	strays   sweeper
-	prober   prober
-	restart  rule
-	marks    logMarks
+	router router
+	// network is nil where instances share the machine's; noNetwork says why nothing
+	// may start, where they must not.
+	network   network
+	noNetwork error
+	far       *distances // nil where there is no data path
+	board     *board
+	problems  *problems
+	ports     *portPool
+	vault     *vault
+	strays    sweeper
+	prober    prober
+	restart   rule
+	marks     logMarks
 	// commands holds one for each check by command that is being made.
 	commands chan struct{}
 	// starts and lost count the starts of programs, and those that failed.

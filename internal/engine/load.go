@@ -27,6 +27,7 @@ import (
 // parts of an engine that tests replace; nil is the real one.
 type parts struct {
 	router  router
+	network network
 	strays  sweeper
 	prober  prober
 	restart rule
@@ -96,6 +97,9 @@ func (e *Engine) assemble() error {
 		}
 		k.router, k.far = r.router, r
 	}
+	if k.network = p.network; k.network == nil {
+		e.openNetwork(k)
+	}
 	if err := os.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
@@ -119,6 +123,7 @@ func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.Engin
 // load reads what the last engine left and starts a supervisor for each of its
 // instances; spawn must be set. Damaged files are moved aside and reported.
 func (e *Engine) load(ctx context.Context) error {
+	var network *wire.EngineOrders // what they say of it
 	path := filepath.Join(e.opts.Dir, wire.EngineOrdersFile)
 	orders, err := readOrders(path)
 	switch {
@@ -129,6 +134,7 @@ func (e *Engine) load(ctx context.Context) error {
 		e.revoke(orders.Revoked)
 		e.kit.vault.set(orders.Secrets)
 		e.kit.router.SetRoutes(orders.Routes)
+		network = &orders
 	case errors.Is(err, os.ErrNotExist):
 	case errors.Is(err, errDamaged):
 		e.damaged(path, err, "what runs goes on until the agent sends orders")
@@ -183,6 +189,13 @@ func (e *Engine) load(ctx context.Context) error {
 	if len(e.orphans) == 0 {
 		e.sweepGroups(ctx, records)
 	}
+	if network != nil && e.kit.network != nil {
+		e.placed = network.Network != nil
+		if err := e.kit.network.Set(network.Network, network.Routes); err != nil {
+			e.log.Error("service network", "error", err) // it shows it as a problem
+		}
+	}
+	e.keepPlaces(records)
 	for id, rec := range records {
 		e.addLocked(id, rec, e.marked[id])
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func newNetProber() *netProber {
 
 // probe makes one check.
 func (p *netProber) probe(ctx context.Context, c check) error {
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
+	addr := net.JoinHostPort(cmp.Or(c.host, "127.0.0.1"), strconv.Itoa(c.port))
 	if c.path == "" {
 		conn, err := p.dialer.DialContext(ctx, "tcp", addr)
 		if err != nil {
@@ -115,7 +116,7 @@ func (p *netProber) probe(ctx context.Context, c check) error {
 	if err != nil {
 		return fmt.Errorf("path %q: %w", c.path, err)
 	}
-	req.Host = "127.0.0.1"
+	req.Host = cmp.Or(bracketed(c.host), "127.0.0.1")
 	req.Header.Set("User-Agent", "verge-probe")
 	resp, err := p.client.Do(req)
 	if err != nil {
@@ -127,6 +128,14 @@ func (p *netProber) probe(ctx context.Context, c check) error {
 		return fmt.Errorf("GET %s on port %d: status %d", c.path, c.port, resp.StatusCode)
 	}
 	return nil
+}
+
+// bracketed is a host as it stands in a URL.
+func bracketed(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
 }
 
 // plain strips the addresses off a network error: the message names the port.

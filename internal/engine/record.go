@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -51,8 +52,10 @@ type record struct {
 	Failures int `json:"failures,omitempty"`
 	// Wait before the next start. It is a span and not a time, because clocks of
 	// machines that come back from a power cut are wrong; a successor waits again.
-	Wait     time.Duration  `json:"wait,omitempty"`
-	Ports    map[string]int `json:"ports,omitempty"`
+	Wait  time.Duration  `json:"wait,omitempty"`
+	Ports map[string]int `json:"ports,omitempty"`
+	// Net is its place in the service network.
+	Net      *overlay.Place `json:"net,omitempty"`
 	LastExit *wire.Exit     `json:"last_exit,omitempty"`
 	Started  time.Time      `json:"started,omitzero"`
 }

@@ -54,6 +54,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	if e.kit.far != nil {
 		wg.Go(func() { e.kit.far.meter.Run(ctx) })
 	}
+	if n := e.kit.network; n != nil {
+		defer n.Close()
+		n.Start(ctx)
+	}
 	if !e.openPorts(ctx) {
 		wg.Go(func() { e.reopenPorts(ctx) })
 	}
@@ -86,6 +90,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-e.halted:
+		e.clearNetwork()
 	}
 	end() // lets go of who waits for a state or a log, before their server stops
 	return nil

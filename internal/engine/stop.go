@@ -28,7 +28,7 @@ func (in *instance) stop(ctx context.Context) {
 	if !again {
 		in.draining, in.ready = true, false
 		in.display("draining")
-		in.kit.router.LocalChanged()
+		in.kit.changed()
 	}
 
 	idle := make(chan struct{})

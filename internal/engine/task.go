@@ -19,7 +19,7 @@ const exitNotStarted = 127
 // spec is what a driver needs to know of an order besides its command and
 // environment; enough to find its task again.
 func (in *instance) spec(o *wire.Order) runtime.Spec {
-	s := runtime.Spec{ID: in.id, Attempt: in.rec.attempt(), Dir: in.place.work(), LogDir: in.place.log()}
+	s := runtime.Spec{ID: in.id, Attempt: in.rec.attempt(), Dir: in.place.work(), LogDir: in.place.log(), NetNS: in.netns, Resolv: in.resolv}
 	if o.Spec != nil {
 		s.CPUWeight, s.CPULimit = int64(o.Spec.Resources.CPU), int64(o.Spec.Limits.CPU)
 		s.MemoryLimit = int64(o.Spec.Limits.Memory)
@@ -48,6 +48,13 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.pause(ctx, 0)
 		return
 	}
+	attached := in.attach(&o)
+	if attached != nil && in.waitsForNetwork(attached) {
+		in.rec.Why = attached.Error()
+		in.show(wire.PhasePending, in.rec.Why, &o)
+		in.pause(ctx, 0)
+		return
+	}
 	if err := in.makeDirs(); err != nil {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
 		in.hold()
@@ -55,7 +62,10 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	in.rec.Starts++
 	in.rec.Up, in.env = false, nil
-	spec, err := in.prepare(&o, known)
+	spec, err := runtime.Spec{}, attached
+	if err == nil {
+		spec, err = in.prepare(&o, known)
+	}
 	if err == nil {
 		in.rec.Starting = true
 		if !in.save() {
@@ -110,9 +120,12 @@ func (in *instance) makeDirs() error {
 
 // prepare gives a start its ports and environment.
 func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) {
-	ports, err := in.kit.ports.give(in.id, o.Spec.Ports, in.rec.Ports)
-	if err != nil {
-		return runtime.Spec{}, err
+	ports := ownPorts(o.Spec.Ports)
+	if in.netns == "" {
+		var err error
+		if ports, err = in.kit.ports.give(in.id, o.Spec.Ports, in.rec.Ports); err != nil {
+			return runtime.Spec{}, err
+		}
 	}
 	in.rec.Ports = ports
 	around, err := in.surroundings(o, ports)
@@ -144,7 +157,7 @@ func (in *instance) surroundings(o *wire.Order, ports map[string]int) (surroundi
 		addrs: make(map[string]map[string]string, len(o.Peers)),
 	}
 	for service, list := range o.Peers {
-		addrs, err := in.kit.router.Reserve(o.App, service, list)
+		addrs, err := in.kit.addrsOf(o, service, list)
 		if err != nil {
 			return surroundings{}, fmt.Errorf("address of service %s on this worker: %w", service, err)
 		}
@@ -287,7 +300,7 @@ func (in *instance) tell(v verdict) {
 	}
 	in.display(in.why)
 	if was != in.ready {
-		in.kit.router.LocalChanged()
+		in.kit.changed()
 	}
 }
 
@@ -298,7 +311,7 @@ func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why stri
 	in.log.Info("ended because of a check", "why", why)
 	in.ready = false
 	in.display("being ended: " + why)
-	in.kit.router.LocalChanged()
+	in.kit.changed()
 	rule := in.stopRule()
 	exit, ok := in.quit(ctx, ends, rule, time.Now().Add(rule.Grace.Std()))
 	if ok {
@@ -376,7 +389,7 @@ func (in *instance) over(act life.Action, why string) {
 	in.save()
 	in.cleanup(task)
 	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
-	in.kit.router.LocalChanged() // it asks for what is shown
+	in.kit.changed() // it asks for what is shown
 }
 
 // cleanup removes what the driver made for a task that has ended, and bounds

@@ -186,9 +186,15 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		by[id] = x
 		list = append(list, route.Endpoint{ID: id, Ready: ready, Suspect: e.Suspect, Local: ours, Ordinal: ordinal(e.Instance)})
 	}
-	policy, err := api.NamedPolicy(k.Policy)
-	if err != nil {
-		policy, _ = api.NamedPolicy("") // of a newer orchestrator: traffic must flow
+	policy := r.PolicyOf()
+	if k != keyOf(r) {
+		var err error
+		if policy, err = api.NamedPolicy(k.Policy); err != nil {
+			return nil, 0
+		}
+	}
+	if policy.Validate() != nil {
+		policy = api.Policy{}.Filled() // of a newer orchestrator: traffic must flow
 	}
 	seed := seedOf(n.opts.Cluster, n.opts.Worker, k.String())
 	rule, err := route.New(policy, seed)

@@ -32,6 +32,9 @@ type Spec struct {
 	MemoryLimit int64
 	// NetNS is the path of the network namespace to run in, "" is the machine's.
 	NetNS string
+	// Resolv is a file of the machine that takes the place of /etc/resolv.conf; "" is
+	// the machine's own.
+	Resolv string
 	// Container says what a container is made of; nil for other drivers. Of a
 	// container Command may be empty, and Dir is a directory in it, "" is that of its
 	// image.

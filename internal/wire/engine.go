@@ -43,7 +43,9 @@ type EngineConfig struct {
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
 	// Path is the PATH that instances get and are looked up in.
-	Path      string `json:"path"`
+	Path string `json:"path"`
+	// Network is NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
+	Network   string `json:"network,omitempty"`
 	LogFormat string `json:"log_format,omitempty"`
 	LogLevel  string `json:"log_level,omitempty"`
 }

@@ -51,7 +51,7 @@ func (d *Device) Run(ctx context.Context, known func(netip.Addr) bool) error {
 	for {
 		n, err := d.f.Read(b)
 		switch {
-		case ctx.Err() != nil || errors.Is(err, os.ErrClosed):
+		case ctx.Err() != nil || errors.Is(err, os.ErrClosed) || errors.Is(err, unix.EBADFD): // closed, or removed
 			return nil
 		case errors.Is(err, unix.EIO): // switched off for now
 			return fmt.Errorf("device for services: %w", err)

@@ -174,6 +174,12 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 		return
 	}
 	name, inside, ok := Parse(q.Question[0].Name)
+	if !inside && dns.CountLabel(q.Question[0].Name) < 2 {
+		// A single word is a service that there is not; nobody else has any.
+		m.Rcode = dns.RcodeNameError
+		_ = w.WriteMsg(m) // as above
+		return
+	}
 	if !inside {
 		if m = s.forward(q, w.RemoteAddr().Network()); m == nil {
 			m = new(dns.Msg)

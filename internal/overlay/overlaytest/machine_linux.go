@@ -25,24 +25,16 @@ const inside = "VERGE_OVERLAYTEST_INSIDE"
 func Main(m *testing.M) {
 	switch {
 	case os.Getenv(inside) != "":
-		// What is mounted here is nobody else's.
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			fmt.Fprintln(os.Stderr, "private mounts:", err)
-			os.Exit(1)
-		}
-		if err := loopbackUp(); err != nil {
-			fmt.Fprintln(os.Stderr, "loopback:", err)
+		if err := settle(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(m.Run())
 	case os.Geteuid() != 0:
 		os.Exit(m.Run()) // Need skips
 	}
-	c := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec // ourselves
-	c.Env = append(os.Environ(), inside+"=1")
+	c := again(os.Args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // for Pdeathsig, which is the thread's
 	err := c.Run()
 	var exit *exec.ExitError
 	switch {
@@ -54,6 +46,50 @@ func Main(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	os.Exit(0)
+}
+
+// again is this binary in namespaces of its own. It is killed with us.
+func again(args ...string) *exec.Cmd {
+	c := exec.Command("/proc/self/exe", args...) //nolint:gosec // ourselves
+	c.Env = append(os.Environ(), inside+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // for Pdeathsig, which is the thread's
+	return c
+}
+
+// settle makes the namespaces ours.
+func settle() error {
+	// What is mounted here is nobody else's.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("loopback: %w", err)
+	}
+	return nil
+}
+
+// Again runs the calling test once more, in namespaces of its own, and reports how
+// that went: then it returns true, and the test is over. Within them it returns
+// false. It is for packages most of whose tests need no namespaces.
+func Again(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inside) != "" {
+		if err := settle(); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+	if os.Geteuid() != 0 {
+		Need(t)
+	}
+	defer runtime.UnlockOSThread()
+	out, err := again("-test.run", "^"+t.Name()+"$", "-test.v").CombinedOutput()
+	t.Logf("in namespaces of its own:\n%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+	return true
 }
 
 // Need skips the test where it can't have namespaces, loudly, and fails it where

@@ -100,7 +100,7 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 		return wire.Exit{}, err
 	}
 	defer leave()
-	spec := runtime.Spec{ID: t.id, Command: e.Command, Env: e.Env, Dir: t.dir}
+	spec := runtime.Spec{ID: t.id, Command: e.Command, Env: e.Env, Dir: t.dir, NetNS: t.netns, Resolv: t.resolv}
 	if err := checkDir(t.dir); err != nil {
 		return wire.Exit{}, err
 	}

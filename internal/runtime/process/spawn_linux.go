@@ -28,6 +28,9 @@ func spawn(ctx context.Context, path string, s runtime.Spec, io stdio, g *cgroup
 		if unix.Unshare(unix.CLONE_FS) == nil {
 			unix.Umask(umask)
 		}
+		if err := enter(s); err != nil {
+			return err
+		}
 		attr := &syscall.ProcAttr{
 			Dir:   s.Dir,
 			Env:   s.Env,
@@ -52,6 +55,36 @@ func spawn(ctx context.Context, path string, s runtime.Spec, io stdio, g *cgroup
 		return nil, fmt.Errorf("identify the started process: %w", err)
 	}
 	return newProcess(pid, st.started, boot, openPidfd(pid)), nil
+}
+
+// enter brings the calling thread into the network namespace of a task, with the
+// name servers of that: in a mount namespace of its own, into which what is mounted
+// later on the machine comes as well.
+func enter(s runtime.Spec) error {
+	if s.NetNS == "" {
+		return nil
+	}
+	if s.Resolv != "" {
+		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("make a mount namespace: %w", err)
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return fmt.Errorf("mounts of its own: %w", err)
+		}
+		// A machine without the file has no programs that would read it.
+		if err := unix.Mount(s.Resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("its own /etc/resolv.conf: %w", err)
+		}
+	}
+	fd, err := unix.Open(s.NetNS, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open its network namespace: %w", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // read only
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter its network namespace: %w", err)
+	}
+	return nil
 }
 
 // forkExec starts the program. One that was just written may still be open for

@@ -21,6 +21,8 @@ type task struct {
 	handle  runtime.Handle
 	attempt int
 	dir     string
+	netns   string // see runtime.Spec
+	resolv  string
 	logDir  string
 	proc    *process
 	group   *cgroup.Group // nil without control groups
@@ -42,7 +44,7 @@ type task struct {
 
 func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group, oomBefore int64) *task {
 	return &task{
-		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, proc: p, group: g, oomBefore: oomBefore,
+		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, netns: s.NetNS, resolv: s.Resolv, proc: p, group: g, oomBefore: oomBefore,
 		ended: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }

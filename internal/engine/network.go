@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/overlay"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// resolvFile is an instance's /etc/resolv.conf, in its directory.
+const resolvFile = "resolv.conf"
+
+// network is what the engine needs of an overlay.Network.
+type network interface {
+	Start(ctx context.Context)
+	Close()
+	// Clear removes all that is in the kernel.
+	Clear() error
+	Set(n *wire.Network, routes []wire.Route) error
+	Keep(i overlay.Instance) bool
+	Settle() error
+	Attach(i overlay.Instance) (overlay.Attachment, error)
+	Detach(id wire.InstanceID) error
+	ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error)
+	Changed()
+}
+
+// openNetwork decides how instances are connected, and says so.
+func (e *Engine) openNetwork(k *kit) {
+	info := &wire.NetworkInfo{Mode: wire.NetworkLoopback}
+	defer e.board.setInfo(func(i *wire.EngineInfo) { i.Network = info })
+	mode := k.config.Network
+	if mode == "" || mode == wire.NetworkLoopback {
+		info.Why = "its operator has not chosen the service network (--network)"
+		return
+	}
+	n, err := newNetwork(e, k)
+	switch {
+	case err == nil:
+		info.Mode = wire.NetworkOverlay
+		k.network = n
+	case mode == wire.NetworkAuto:
+		info.Why = err.Error()
+		e.log.Warn("no service network: instances share the machine's", "why", err)
+	default:
+		info.Mode, info.Why = wire.NetworkOverlay, err.Error()
+		k.noNetwork = fmt.Errorf("this machine can't have the service network: %w; start the worker with --network auto or loopback, or see to it", err)
+		k.problems.tell("service network", k.noNetwork.Error())
+	}
+}
+
+// setNetwork tells the network what the orders say of it. True if the worker has its
+// place in it from now on, for which instances may wait.
+func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
+	n := e.kit.network
+	if n == nil {
+		return false
+	}
+	if err := n.Set(o.Network, o.Routes); err != nil {
+		e.log.Error("service network", "error", err) // it shows it as a problem
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	placed = o.Network != nil && !e.placed
+	e.placed = e.placed || placed
+	return placed
+}
+
+// keepPlaces tells the network what instances had in it when the last engine ended,
+// before any of them is looked at.
+func (e *Engine) keepPlaces(records map[wire.InstanceID]record) {
+	n := e.kit.network
+	if n == nil {
+		return
+	}
+	for id, rec := range records {
+		if rec.Net == nil {
+			continue
+		}
+		if !n.Keep(joining(&rec.Order, rec.Net, 0)) {
+			e.log.Warn("its place in the service network is not known again", "instance", id)
+		}
+	}
+	e.kit.problems.set("service network", n.Settle())
+}
+
+// changed tells those who send connections that answers of Target may be others.
+func (k *kit) changed() {
+	k.router.LocalChanged()
+	if k.network != nil {
+		k.network.Changed()
+	}
+}
+
+func joining(o *wire.Order, had *overlay.Place, pid int) overlay.Instance {
+	i := overlay.Instance{ID: o.ID, App: o.App, Namespace: wire.OrderNamespace(o), AppNumber: o.AppNumber, PID: pid}
+	if had != nil {
+		i.Had = *had
+		if i.AppNumber == 0 {
+			i.AppNumber = had.App
+		}
+	}
+	return i
+}
+
+// attach gives the instance its part of the service network, or finds it again.
+// Where the worker has none it does nothing.
+func (in *instance) attach(o *wire.Order) error {
+	if in.kit.noNetwork != nil {
+		return in.kit.noNetwork
+	}
+	if in.kit.network == nil {
+		return nil
+	}
+	pid := 0
+	if in.rec.Handle != nil {
+		pid = in.rec.Handle.PID
+	}
+	a, err := in.kit.network.Attach(joining(o, in.rec.Net, pid))
+	if err != nil {
+		return err
+	}
+	resolv := filepath.Join(in.place.dir, resolvFile)
+	if err := os.MkdirAll(in.place.dir, 0o700); err != nil {
+		return fmt.Errorf("its directory: %w", err)
+	}
+	// Written in place: it is mounted where instances run.
+	if had, err := atomicfile.ReadBounded(resolv, maxConfig); err != nil || string(had) != string(a.Resolver) {
+		if err := os.WriteFile(resolv, a.Resolver, 0o644); err != nil { //nolint:gosec // anybody may read it
+			return fmt.Errorf("its name servers: %w", err)
+		}
+	}
+	in.rec.Net, in.addrs, in.netns, in.resolv = &a.Place, a.Addrs, a.NetNS, resolv
+	return nil
+}
+
+// waitsForNetwork says whether a failure to attach is nobody's: it is tried again
+// when there is news.
+func (in *instance) waitsForNetwork(err error) bool {
+	return errors.Is(err, overlay.ErrNoLease) || in.kit.noNetwork != nil && errors.Is(err, in.kit.noNetwork)
+}
+
+// detach ends the instance's part of the service network.
+func (in *instance) detach() error {
+	if in.kit.network == nil {
+		return nil
+	}
+	in.addrs, in.netns, in.resolv = nil, "", ""
+	return in.kit.network.Detach(in.id)
+}
+
+// ownPorts are those of an instance that has all for itself.
+func ownPorts(ports []api.Port) map[string]int {
+	out := make(map[string]int, len(ports))
+	for i := range ports {
+		out[portName(&ports[i])] = wire.NetworkPort(ports, i)
+	}
+	return out
+}
+
+// clearNetwork removes what the network has in the kernel, after all instances have
+// been stopped.
+func (e *Engine) clearNetwork() {
+	if n := e.kit.network; n != nil {
+		e.kit.problems.set("service network", n.Clear())
+	}
+}
+
+// addrsOf are the addresses by which instances of an order reach a service.
+func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[string]string, error) {
+	if k.network != nil {
+		return k.network.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
+	}
+	return k.router.Reserve(o.App, service, ports)
+}

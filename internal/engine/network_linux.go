@@ -1,0 +1,25 @@
+package engine
+
+import (
+	"net"
+
+	"github.com/verge-edge/verge/internal/overlay"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// newNetwork opens the service network of this worker.
+func newNetwork(e *Engine, k *kit) (network, error) {
+	n, err := overlay.Open(overlay.Options{
+		Dir: k.dir, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
+		Ready: func(id wire.InstanceID) bool {
+			s, ok := e.board.get(id)
+			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
+		},
+		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
+		Problem: k.problems.tell,
+	})
+	if err != nil {
+		return nil, err // a nil *Network is no nil network
+	}
+	return n, nil
+}
