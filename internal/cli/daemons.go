@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,10 @@ type RootFlags struct {
 	// Advertise are the hosts by which others reach this root; empty: to be
 	// detected.
 	Advertise []string
+	// Relay is where the relay listens, host:port; "" runs none. RelayPorts are the
+	// first and the last UDP port of the ways through it; zero: any.
+	Relay      string
+	RelayPorts [2]uint16
 	// ClusterDeadAfter is how long a cluster may be silent before its instances
 	// are replaced elsewhere; more than 0.
 	ClusterDeadAfter time.Duration
@@ -266,7 +271,7 @@ func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobr
 
 func (a *app) rootRole() *role[RootFlags] {
 	f := &RootFlags{}
-	var pool, services string
+	var pool, services, relayPorts string
 	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
@@ -274,9 +279,19 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address that clusters connect to")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
 	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
+	fl.StringVar(&f.Relay, "relay", "", "be a relay for workers that cannot reach each other, at this address over TCP and UDP, for example :8475 (default: no relay)")
+	fl.StringVar(&relayPorts, "relay-ports", "", "UDP ports of the ways through the relay, FIRST-LAST (default: any that are free)")
 	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
 	fl.StringVar(&services, "service-pool", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
 	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
+		if f.RelayPorts, err = portRange("--relay-ports", relayPorts); err != nil {
+			return err
+		}
+		if f.Relay != "" {
+			if err := address("--relay", f.Relay); err != nil {
+				return err
+			}
+		}
 		if f.NetworkPool, err = prefix("--network-pool", pool); err != nil {
 			return err
 		}
@@ -292,6 +307,25 @@ func (a *app) rootRole() *role[RootFlags] {
 
 // maxInterval is the longest time between two reports (λ).
 const maxInterval = 10 * time.Second
+
+// portRange reads the value of a flag, zero where it is not set.
+func portRange(flag, value string) (r [2]uint16, err error) {
+	if value == "" {
+		return r, nil
+	}
+	first, last, ok := strings.Cut(value, "-")
+	for i, s := range []string{first, last} {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil || n == 0 || !ok {
+			return r, errMustBe(flag, strconv.Quote(value), "two ports as 40000-40999")
+		}
+		r[i] = uint16(n)
+	}
+	if r[0] > r[1] {
+		return r, errMustBe(flag, strconv.Quote(value), "a range whose first port is not beyond its last")
+	}
+	return r, nil
+}
 
 // prefix reads the value of a flag, zero where it is not set.
 func prefix(flag, value string) (p netip.Prefix, err error) {

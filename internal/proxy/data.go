@@ -37,7 +37,13 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	}
 	defer d.conns.give()
 	keepPeer(raw)
-	conn, p, err := d.admit(ctx, raw)
+	conn, p, other, err := d.admit(ctx, raw)
+	if other != nil {
+		d.served.Add(1)
+		defer d.r.paths.add(conn, "")()
+		other(ctx, conn)
+		return
+	}
 	if err != nil {
 		d.rejected.Add(1)
 		d.r.log.Debug("data port: connection rejected", "from", raw.RemoteAddr().String(), "why", err)
@@ -75,32 +81,39 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	d.r.relay(ctx, conn, target, &d.traffic)
 }
 
-// admit does the handshake and reads the preamble, both within pathTimeout.
-func (d *dataPort) admit(ctx context.Context, raw *net.TCPConn) (*tls.Conn, preamble, error) {
+// admit does the handshake and reads the preamble, both within pathTimeout. other
+// is who serves the connection instead, where the peer asked for another protocol.
+func (d *dataPort) admit(ctx context.Context, raw *net.TCPConn) (conn *tls.Conn, p preamble, other func(context.Context, *tls.Conn), err error) {
 	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
 	defer cancel()
 	cfg, err := d.r.identity.server(time.Now())
 	if err != nil {
-		return nil, preamble{}, err
+		return nil, preamble{}, nil, err
 	}
-	conn := tls.Server(strictConn{raw}, cfg)
+	for name := range d.r.opts.Protocols {
+		cfg.NextProtos = append(cfg.NextProtos, name)
+	}
+	conn = tls.Server(strictConn{raw}, cfg)
 	if err := d.handshake(ctx, conn); err != nil {
-		return nil, preamble{}, err
+		return nil, preamble{}, nil, err
+	}
+	if other := d.r.opts.Protocols[conn.ConnectionState().NegotiatedProtocol]; other != nil {
+		return conn, preamble{}, other, nil
 	}
 	if err := conn.SetDeadline(time.Now().Add(pathTimeout)); err != nil {
-		return nil, preamble{}, fmt.Errorf("set deadline: %w", err)
+		return nil, preamble{}, nil, fmt.Errorf("set deadline: %w", err)
 	}
-	p, err := readPreamble(conn)
+	p, err = readPreamble(conn)
 	if err != nil {
 		if errors.Is(err, errPreamble) {
 			d.answer(conn, statusBad, err.Error())
 		}
-		return nil, preamble{}, err
+		return nil, preamble{}, nil, err
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return nil, preamble{}, fmt.Errorf("clear deadline: %w", err)
+		return nil, preamble{}, nil, fmt.Errorf("clear deadline: %w", err)
 	}
-	return conn, p, nil
+	return conn, p, nil, nil
 }
 
 func (d *dataPort) handshake(ctx context.Context, conn *tls.Conn) error {

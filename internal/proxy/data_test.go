@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -230,4 +231,43 @@ func FuzzPreamble(f *testing.F) {
 			t.Fatalf("%+v became %+v, %v", p, back, err)
 		}
 	})
+}
+
+// Another protocol of the same peers shares port and limits, and nothing else.
+func TestDataPortServesOtherProtocolsByName(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	w := newWorker(t, ca, "a", func(o *Options) {
+		o.Protocols = map[string]func(context.Context, *tls.Conn){"else/1": func(_ context.Context, c *tls.Conn) {
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}}
+	})
+	dial := func(protocol string, who func() (*tls.Config, error)) (*tls.Conn, error) {
+		cfg, err := who()
+		must(t, err)
+		cfg.RootCAs, cfg.ServerName, cfg.NextProtos = ca.pool, peerName("edge", "a"), []string{protocol}
+		conn, err := tls.Dial("tcp", w.DataAddr(), cfg)
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
+	echo := func(conn *tls.Conn) error {
+		if _, err := conn.Write([]byte("hello")); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, make([]byte, 5))
+		return err
+	}
+	b := ca.identity(t, "worker/edge/b", "b")
+	conn, err := dial("else/1", b)
+	must(t, err)
+	must(t, echo(conn))
+	if _, err := dial("other/1", b); err == nil {
+		t.Error("an unknown protocol is served")
+	}
+	if conn, err := dial("else/1", ca.identity(t, "cluster/edge", "c")); err == nil && echo(conn) == nil {
+		t.Error("who is no worker is served")
+	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -58,6 +59,10 @@ type Options struct {
 	// not a worker's. It is asked in every handshake, also resumed ones. Nil
 	// accepts every verified peer.
 	PeerAllowed func(tls.ConnectionState) error
+	// Protocols are what else peers may ask for at the data port, by the name in the
+	// handshake (ALPN). Who serves a connection closes it, and ends with the context.
+	// May be nil.
+	Protocols map[string]func(ctx context.Context, conn *tls.Conn)
 	// Distances to other workers; nil where nothing is known of them and policies go
 	// by what is the same for all.
 	Distances Distances

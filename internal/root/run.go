@@ -21,6 +21,7 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
@@ -36,6 +37,10 @@ type Options struct {
 	// DeadAfter is how long a cluster may be away before what it runs is placed
 	// elsewhere; 0 is 60 s.
 	DeadAfter time.Duration
+	// RelayAddr is where the relay listens, host:port for TCP and UDP; "" runs none.
+	// RelayPorts are the first and the last UDP port of the ways through it; zero: any.
+	RelayAddr  string
+	RelayPorts [2]uint16
 	// NetworkPool is where the IPv4 networks of workers are from, ServicePool where
 	// workers take the IPv4 addresses of services from; zero leaves what was chosen
 	// at the first start, or the default.
@@ -55,6 +60,7 @@ type Root struct {
 	id     *pki.Identity
 	server *bus.RootServer
 	api    *rest.Server
+	relay  *relay.Server // nil: none
 	ledger *enroll.Ledger
 	clock  *pki.Clock
 
@@ -133,6 +139,9 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 		}
 	}
 	if err := r.serveAPI(); err != nil {
+		return nil, err
+	}
+	if err := r.serveRelay(); err != nil {
 		return nil, err
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -299,6 +308,9 @@ func (r *Root) Close() {
 			r.log.Debug("closing the HTTP interface", "error", err)
 		}
 		cancel()
+	}
+	if r.relay != nil {
+		r.relay.Close()
 	}
 	if r.core != nil && r.stops != nil {
 		r.stopServingAll()

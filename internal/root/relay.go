@@ -1,0 +1,40 @@
+package root
+
+import (
+	"crypto/tls"
+	"fmt"
+	"path/filepath"
+
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/relay"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// RelayName is the name of the relay on the root's host.
+const RelayName = "root"
+
+// relayKeyFile is the WireGuard key of the root's relay, in the data directory.
+const relayKeyFile = "relay.key"
+
+// serveRelay runs the relay of the root's host, where one is wanted, and has all
+// clusters told of it.
+func (r *Root) serveRelay() error {
+	if r.opts.RelayAddr == "" {
+		return nil
+	}
+	s, err := relay.Start(relay.Options{
+		Listen: r.opts.RelayAddr, Name: RelayName, KeyFile: filepath.Join(r.opts.Dir, relayKeyFile), Ports: r.opts.RelayPorts,
+		TLS: func() (*tls.Config, error) { return r.id.ServerTLS(tls.RequireAndVerifyClientCert), nil },
+		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
+			return r.id.VerifyLease(cs.PeerCertificates, l)
+		},
+		Log: r.log.With("part", "relay"),
+	})
+	if err != nil {
+		return fmt.Errorf("--relay: %w", err)
+	}
+	r.relay = s
+	said := s.Describe(enroll.Reachable(r.opts.Advertise, s.Addr().String()))
+	r.SetRelay(&said)
+	return nil
+}

@@ -1,0 +1,40 @@
+package root
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// The root's relay is what clusters are told of, under a key that stays.
+func TestRootRunsARelay(t *testing.T) {
+	dir := t.TempDir()
+	start := func() *Root {
+		t.Helper()
+		r, err := Start(t.Context(), Options{
+			Dir: dir, APIAddr: "127.0.0.1:0", LinkAddr: "127.0.0.1:0", RelayAddr: "127.0.0.1:0",
+			Advertise: []string{"root.example.org"}, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	said := func(r *Root) string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		re := r.m.net.relay
+		if re == nil || re.Name != RelayName || len(re.Addresses) != 1 || !strings.HasPrefix(re.Addresses[0], "root.example.org:") {
+			t.Fatalf("the relay is %+v", re)
+		}
+		return re.Key
+	}
+	r := start()
+	key := said(r)
+	r.Close()
+	r = start()
+	defer r.Close()
+	if said(r) != key {
+		t.Error("the relay's key is another one after a restart")
+	}
+}
