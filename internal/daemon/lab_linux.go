@@ -34,8 +34,11 @@ func labOptions(p cli.LabProcess) (lab.Options, error) {
 	if err != nil {
 		return lab.Options{}, fmt.Errorf("find this program, which runs in the hosts: %w", err)
 	}
-	return lab.Options{Verge: self, Say: labSay(p)}, nil
+	return lab.Options{Base: labBase(), Verge: self, Say: labSay(p)}, nil
 }
+
+// labBase is where labs have their directories; "" is the usual place.
+func labBase() string { return os.Getenv("VERGE_LAB_DIR") }
 
 func labSay(p cli.LabProcess) func(string, ...any) {
 	return func(format string, args ...any) {
@@ -65,7 +68,7 @@ func labDown(_ context.Context, p cli.LabProcess, name string) error {
 	if err := lab.Possible(); err != nil {
 		return err
 	}
-	l, err := lab.Of(name, lab.Options{Say: labSay(p)})
+	l, err := lab.Of(name, lab.Options{Base: labBase(), Say: labSay(p)})
 	if l == nil {
 		return err
 	}
@@ -82,7 +85,7 @@ func labOf(name string) (*lab.Lab, error) {
 	if err := lab.Possible(); err != nil {
 		return nil, err
 	}
-	return lab.Of(name, lab.Options{})
+	return lab.Of(name, lab.Options{Base: labBase()})
 }
 
 func labStatus(_ context.Context, name string) (cli.Sheet, error) {
@@ -145,7 +148,7 @@ func labRun(ctx context.Context, p cli.LabProcess, r cli.LabRun) (cli.Sheet, err
 	}
 	rows, short := experiments.Rows{}, error(nil)
 	for _, x := range todo {
-		got, missed, err := x.Run(ctx, experiments.Options{Quick: r.Quick, Seed: r.Seed, Verge: o.Verge, Say: o.Say})
+		got, missed, err := x.Run(ctx, experiments.Options{Quick: r.Quick, Seed: r.Seed, Verge: o.Verge, Base: o.Base, Say: o.Say})
 		if err == nil && r.Dir != "" {
 			err = x.Save(r.Dir, got)
 		}

@@ -147,3 +147,15 @@ func TestGreatCircle(t *testing.T) {
 		t.Errorf("a place is %v from itself", got)
 	}
 }
+
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/lab/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if _, err := ReadFile(f); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -89,8 +89,9 @@ type Experiment struct {
 type Options struct {
 	Quick bool
 	Seed  uint64
-	// Verge is the program that runs in hosts.
-	Verge string
+	// Verge is the program that runs in hosts; Base the directory of labs, "" for
+	// the usual one.
+	Verge, Base string
 	// Say is told what happens; nil says nothing.
 	Say func(format string, args ...any)
 }

@@ -3,6 +3,7 @@ package experiments
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,7 +71,7 @@ func serve(c int, text func() string) {
 	b := make([]byte, 0, 1024)
 	for !bytes.Contains(b, []byte("\r\n\r\n")) {
 		n, err := unix.Read(c, b[len(b):cap(b)])
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil || n == 0 {
@@ -113,7 +114,7 @@ func requestOnce(to netip.AddrPort) (time.Duration, error) {
 		return 0, fmt.Errorf("send a request: %w", err)
 	}
 	n, err := unix.Read(fd, b)
-	for err == unix.EINTR {
+	for errors.Is(err, unix.EINTR) {
 		n, err = unix.Read(fd, b)
 	}
 	took := time.Since(begin)
