@@ -600,6 +600,10 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 		return struct{}{}, a.hands.RemoveVolume(ctx, *q.Volume)
 	case "top":
 		return a.hands.Top(ctx)
+	case wire.AskRoute:
+		return a.hands.Route(ctx, q.Instance)
+	case wire.AskNet:
+		return a.hands.Net(ctx)
 	case "exec":
 		if q.Exec == nil {
 			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")

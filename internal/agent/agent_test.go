@@ -117,6 +117,12 @@ func (f *fakeHands) Metrics(context.Context) ([]byte, error) {
 	return obs.Page("engine", []obs.Sample{{Name: "verge_worker_starts_total", Help: "x", Counter: true, Value: 3}})
 }
 
+func (f *fakeHands) Route(_ context.Context, key string) (wire.RouteReport, error) {
+	return wire.RouteReport{V: 1, Service: key}, nil
+}
+
+func (f *fakeHands) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{V: 1}, nil }
+
 func (f *fakeHands) Top(context.Context) (wire.WorkerTop, error) { return wire.WorkerTop{V: 1}, nil }
 
 func (f *fakeHands) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {

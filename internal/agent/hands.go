@@ -31,6 +31,10 @@ type Hands interface {
 	Metrics(ctx context.Context) ([]byte, error)
 	// Top measures what instances use.
 	Top(ctx context.Context) (wire.WorkerTop, error)
+	// Route is how a service ("<application>.<service>") is routed on this worker, Net
+	// how it reaches others; both measure what they must.
+	Route(ctx context.Context, key string) (wire.RouteReport, error)
+	Net(ctx context.Context) (wire.NetReport, error)
 	// Volumes are the named volumes of this worker; RemoveVolume removes one that
 	// nothing uses.
 	Volumes(ctx context.Context) ([]wire.VolumeView, error)
@@ -98,6 +102,18 @@ func (r *Remote) Entries(ctx context.Context) (list []wire.EntryView, err error)
 // Metrics implements Hands.
 func (r *Remote) Metrics(ctx context.Context) ([]byte, error) {
 	return r.raw(ctx, http.MethodGet, "/v1/metrics", nil)
+}
+
+// Route implements Hands.
+func (r *Remote) Route(ctx context.Context, key string) (out wire.RouteReport, err error) {
+	err = r.do(ctx, http.MethodGet, "/v1/route?"+url.Values{"service": {key}}.Encode(), nil, &out)
+	return out, err
+}
+
+// Net implements Hands.
+func (r *Remote) Net(ctx context.Context) (out wire.NetReport, err error) {
+	err = r.do(ctx, http.MethodGet, "/v1/net", nil, &out)
+	return out, err
 }
 
 // Top implements Hands.

@@ -12,17 +12,35 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	mode := ""
+	mode, from := "", ""
 	cmd := &cobra.Command{
-		Use:     "explain INSTANCE",
-		Short:   "Say why an instance is where it is",
-		Example: "  verge explain instance/guestbook.front.0",
-		Args:    oneArg("INSTANCE"),
+		Use:     "explain INSTANCE | route SERVICE --from WORKER",
+		Short:   "Say why an instance is where it is, or why a worker routes a service as it does",
+		Example: "  verge explain instance/guestbook.front.0\n  verge explain route guestbook.front --from w1",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[0] == "route" {
+				return nil
+			}
+			return oneArg("INSTANCE")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[0] == "route" {
+				return a.withClient(func(c *rest.Client) error {
+					r, err := a.routeFrom(cmd, c, args[1], from)
+					if err != nil {
+						return err
+					}
+					if mode != "table" {
+						return a.encode(mode, r)
+					}
+					return a.explainRoute(r)
+				})
+			}
 			name, err := instanceRef(args)
 			if err != nil {
 				return err
@@ -46,6 +64,7 @@ func (a *app) explainCommand() *cobra.Command {
 			return a.explain(e)
 		},
 	}
+	cmd.Flags().StringVar(&from, "from", "", "the worker that routes: NAME or CLUSTER/NAME (route)")
 	outputFlag(cmd, &mode, "table", "json", "yaml")
 	return cmd
 }

@@ -264,6 +264,8 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.entries(ctx, q.Worker)
 	case wire.AskMetrics:
 		return c.workerPage(ctx, q.Worker)
+	case wire.AskRoute, wire.AskNet:
+		return c.routesPage(ctx, q)
 	case wire.AskVolumes:
 		return c.volumes(ctx, q.Worker)
 	case "top":

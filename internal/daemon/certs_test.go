@@ -59,8 +59,12 @@ func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wi
 func (h *idleHands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, errors.New("none")
 }
-func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error)  { return nil, nil }
-func (h *idleHands) Metrics(context.Context) ([]byte, error)            { return nil, errors.New("none") }
+func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
+func (h *idleHands) Metrics(context.Context) ([]byte, error)           { return nil, errors.New("none") }
+func (h *idleHands) Route(context.Context, string) (wire.RouteReport, error) {
+	return wire.RouteReport{}, nil
+}
+func (h *idleHands) Net(context.Context) (wire.NetReport, error)        { return wire.NetReport{}, nil }
 func (h *idleHands) Top(context.Context) (wire.WorkerTop, error)        { return wire.WorkerTop{}, nil }
 func (h *idleHands) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
 func (h *idleHands) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }

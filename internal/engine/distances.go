@@ -18,7 +18,7 @@ import (
 const (
 	distancesFile = "distances.json"
 	// netWithin bounds how long a question about paths measures.
-	netWithin = 2 * time.Second
+	netWithin = 1500 * time.Millisecond
 	// maxNetPeers are measured because somebody asks.
 	maxNetPeers = 1000
 )

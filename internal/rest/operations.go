@@ -109,6 +109,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerOperating(api)
 	s.registerPlanning(api)
 	s.registerStoring(api)
+	s.registerRouting(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
 	s.registerSites(api)

@@ -55,6 +55,8 @@ type Fake struct {
 	// What is measured.
 	InstanceTops []wire.InstanceTop
 	WorkerTops   []wire.WorkerTopView
+	Routes       []wire.RouteReport
+	Nets         []wire.NetReport
 	ClusterTops  []wire.ClusterTop
 
 	news chan struct{} // closed and replaced by Change

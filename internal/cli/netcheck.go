@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"cmp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) netcheckCommand() *cobra.Command {
+	mode, from := "", ""
+	cmd := &cobra.Command{
+		Use: "netcheck --from WORKER", Short: "Check how a worker reaches the others", Args: cobra.NoArgs,
+		Long: `Check how a worker reaches the other workers to which it has routes: by which path,
+why, how far they are, and how that is known. The worker measures them now. No port
+is opened for the question: it goes the way that verge logs goes.`,
+		Example: "  verge netcheck --from w1\n  verge netcheck --from edge/w1 -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if from == "" {
+				return usageError(cmd, "--from WORKER is missing; verge get workers lists them")
+			}
+			return a.withClient(func(c *rest.Client) error {
+				w, err := workerNamed(cmd.Context(), c, from)
+				if err != nil {
+					return err
+				}
+				r, err := c.Net(cmd.Context(), w.Cluster, w.Name)
+				if err != nil {
+					return err
+				}
+				if mode == "json" || mode == "yaml" {
+					return a.encode(mode, r)
+				}
+				switch {
+				case len(r.Peers) == 0:
+					a.notef("%s/%s has no routes to other workers", w.Cluster, w.Name)
+					return nil
+				case mode == "name":
+				case r.Error < 1.5:
+					a.notef("%s/%s; its coordinate is wrong by %s on average", w.Cluster, w.Name, percentOf(r.Error))
+				default:
+					a.notef("%s/%s; it has no coordinate yet", w.Cluster, w.Name)
+				}
+				return peerColumns().print(a, mode, r.Peers, false)
+			})
+		},
+	}
+	fromFlag(cmd, &from)
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func peerColumns() listing[wire.NetPeer] {
+	type view = wire.NetPeer
+	return listing[view]{kind: kindWorker, name: func(v view) string { return v.Cluster + "/" + v.Worker }, columns: []column[view]{
+		{name: "peer", cell: func(v view) cell { return text(v.Cluster + "/" + v.Worker) }},
+		{name: "path", cell: func(v view) cell {
+			if v.Path == wire.PathNone {
+				return cell{v.Path, red}
+			}
+			return text(v.Path)
+		}},
+		{name: "via", cell: func(v view) cell { return text(v.Via) }},
+		{name: "rtt", cell: func(v view) cell { return distanceCell(false, v.RTT, v.Source) }},
+		{name: "from", cell: func(v view) cell { return text(cmp.Or(v.Source, route.Unknown.String())) }},
+		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
+		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
+	}}
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) routeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "route", Short: "Look at how services are routed, and at what another policy would do", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd.AddCommand(a.routeShowCommand(), a.routePlanCommand())
+	return cmd
+}
+
+func (a *app) routeShowCommand() *cobra.Command {
+	mode, from := "", ""
+	cmd := &cobra.Command{
+		Use: "show SERVICE --from WORKER", Short: "Show how a worker routes a service", Args: oneArg("SERVICE"),
+		Long: `Show how a worker routes a service: its endpoints, how far they are and how that is
+known, the share of new connections that each is to get, and how many each was
+given there in the last minute. The worker is asked now, and measures what it does
+not know.`,
+		Example: "  verge route show shop.web --from w1\n  verge route show shop.web --from edge/w1 -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(c *rest.Client) error {
+				r, err := a.routeFrom(cmd, c, args[0], from)
+				if err != nil {
+					return err
+				}
+				if mode == "json" || mode == "yaml" {
+					return a.encode(mode, r)
+				}
+				if mode != "name" {
+					a.notef("%s from %s/%s by %s", r.Key(), r.Cluster, r.Worker, r.Policy)
+				}
+				return routeColumns().print(a, mode, r.Endpoints, false)
+			})
+		},
+	}
+	fromFlag(cmd, &from)
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func fromFlag(cmd *cobra.Command, from *string) {
+	cmd.Flags().StringVar(from, "from", "", "the worker that is asked: NAME or CLUSTER/NAME")
+}
+
+// routeFrom asks the worker of --from about a service.
+func (a *app) routeFrom(cmd *cobra.Command, c *rest.Client, service, from string) (r wire.RouteReport, err error) {
+	app, name, err := routedService(service)
+	if err != nil {
+		return r, err
+	}
+	if from == "" {
+		return r, usageError(cmd, "--from WORKER is missing: each worker routes by its own distances; verge get workers lists them")
+	}
+	w, err := workerNamed(cmd.Context(), c, from)
+	if err != nil {
+		return r, err
+	}
+	return c.Route(cmd.Context(), w.Cluster, w.Name, app, name)
+}
+
+// routedService reads APPLICATION.SERVICE, with or without its kind before it.
+func routedService(s string) (app, service string, err error) {
+	app, service, ok := strings.Cut(strings.TrimPrefix(s, "service/"), ".")
+	if !ok || app == "" || service == "" || strings.ContainsAny(service, "./") {
+		return "", "", &userError{what: "not a service", why: fmt.Sprintf("%q", s), next: "write APPLICATION.SERVICE; verge get services lists them"}
+	}
+	return app, service, nil
+}
+
+// workerNamed finds a worker by NAME or CLUSTER/NAME.
+func workerNamed(ctx context.Context, c *rest.Client, s string) (w wire.WorkerView, err error) {
+	s = strings.TrimPrefix(s, "worker/")
+	if cluster, name, ok := strings.Cut(s, "/"); ok { // what is not listed may be asked all the same
+		w.Cluster, w.Name = cluster, name
+		return w, nil
+	}
+	list, err := c.Workers(ctx)
+	if err != nil {
+		return w, err
+	}
+	var found []wire.WorkerView
+	for _, x := range list {
+		if x.Name == s {
+			found = append(found, x)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return w, &userError{what: "there is no such worker here", why: s, next: "verge get workers lists them; workers of other clusters are written CLUSTER/NAME"}
+	}
+	return w, &userError{what: "there are several workers of that name", why: s, next: "write " + found[0].Cluster + "/" + s + " or " + found[1].Cluster + "/" + s}
+}
+
+func routeColumns() listing[wire.RouteEndpoint] {
+	type view = wire.RouteEndpoint
+	return listing[view]{kind: kindInstance, name: func(v view) string { return v.Instance }, columns: []column[view]{
+		{name: "instance", cell: func(v view) cell { return text(v.Instance) }},
+		{name: "worker", cell: func(v view) cell { return text(v.Cluster + "/" + v.Worker) }},
+		{name: "rtt", cell: func(v view) cell { return distanceCell(v.Local, v.RTT, v.Source) }},
+		{name: "from", cell: func(v view) cell { return text(sourceWord(v.Local, v.Source)) }},
+		{name: "share", cell: func(v view) cell { return text(percentOf(v.Share)) }},
+		{name: "last minute", cell: func(v view) cell { return textf("%d", v.Recent) }},
+		{name: "measured", wide: true, cell: func(v view) cell {
+			if v.Source == "" {
+				return text("")
+			}
+			return text(ageOf(v.AgeSeconds))
+		}},
+		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
+		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
+	}}
+}
+
+func sourceWord(local bool, source string) string {
+	switch {
+	case local:
+		return "own worker"
+	case source == "":
+		return route.Unknown.String()
+	}
+	return source
+}
+
+func distanceCell(local bool, rtt api.Duration, source string) cell {
+	if local || source == "" {
+		return text("")
+	}
+	return text(milliseconds(time.Duration(rtt)))
+}
+
+// milliseconds writes a distance with three digits or so.
+func milliseconds(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms >= 100:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms >= 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.2f ms", ms)
+}
+
+func percentOf(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// viewOf is what the policy of a worker saw.
+func viewOf(r wire.RouteReport) route.View {
+	list := make([]route.Endpoint, len(r.Endpoints))
+	for i, e := range r.Endpoints {
+		list[i] = route.Endpoint{
+			ID: e.Instance + "@" + e.Cluster + "/" + e.Worker, Local: e.Local, Ordinal: e.Ordinal, RTT: time.Duration(e.RTT),
+			Ready: e.State != "no path", Ejected: e.State == "ejected", Suspect: e.State == "suspect",
+		}
+		switch e.Source {
+		case route.Measured.String():
+			list[i].Source = route.Measured
+		case route.Estimated.String():
+			list[i].Source = route.Estimated
+		}
+	}
+	return route.NewView(0, list)
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// planAsks is how many workers are asked at a time.
+const planAsks = 16
+
+// routePlanned is a policy and what it would do.
+type routePlanned struct {
+	Policy api.Policy `json:"policy"`
+	// Now: it is the one that is in use.
+	Now bool `json:"now,omitempty"`
+	// MeanRTT of all requests whose distance is known; Unknown is the share of the others.
+	MeanRTT api.Duration `json:"mean_rtt"`
+	Unknown float64      `json:"unknown"`
+	// Imbalance is the standard deviation of the instances' shares; Most the largest
+	// share, Even what each would have.
+	Imbalance float64 `json:"imbalance"`
+	Most      float64 `json:"most"`
+	Even      float64 `json:"even"`
+}
+
+func (a *app) routePlanCommand() *cobra.Command {
+	var p api.Policy
+	var localRTT time.Duration
+	var from []string
+	mode := ""
+	cmd := &cobra.Command{
+		Use: "plan SERVICE", Short: "Predict what another policy would do, before it is chosen", Args: oneArg("SERVICE"),
+		Long: `Predict what another policy would do to a service, before it is chosen: the mean
+round trip of its requests, and how unevenly they would fall on its instances (the
+standard deviation of their shares).
+
+All workers (or those of --from) are asked for their distances now. Requests are
+taken to come from them as in the last minute; where there were none, from all of
+them equally. Nothing is changed. Without --alpha, proximity is shown with several.`,
+		Example: "  verge route plan shop.web --alpha 0.8\n  verge route plan shop.web --policy closest --from edge/w1",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.LocalRTT = api.Duration(localRTT)
+			policies := []api.Policy{p}
+			if !cmd.Flags().Changed("alpha") && p.Name == api.PolicyProximity {
+				policies = nil
+				for _, alpha := range []float64{0, 0.25, 0.5, 0.75, 1} {
+					p.Alpha = alpha
+					policies = append(policies, p)
+				}
+			}
+			for i := range policies {
+				if policies[i].Name == api.PolicyProximity { // so that alpha 0 is no silence
+					policies[i].Beta = cmp.Or(policies[i].Beta, api.DefaultBeta)
+				}
+				policies[i] = policies[i].Filled()
+				if err := policies[i].Validate(); err != nil {
+					return usageError(cmd, "%v", err)
+				}
+			}
+			return a.withClient(func(c *rest.Client) error { return a.routePlan(cmd.Context(), c, args[0], from, policies, mode) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.Name, "policy", api.PolicyProximity, "the policy to look at")
+	f.Float64Var(&p.Alpha, "alpha", 0, "of proximity: 0 (even) to 1 (near)")
+	f.Float64Var(&p.Beta, "beta", 0, "of proximity: how steeply the share falls with the distance (default 0.5)")
+	f.StringVar(&p.Decay, "decay", "", "of proximity: inverse, power or exponential (default)")
+	f.DurationVar(&localRTT, "localrtt", 0, "of proximity: the round trip that counts for instances on the own worker")
+	f.StringVar(&p.Fallback, "fallback", "", "of local: the policy where the own worker has no instance (default closest)")
+	f.IntVar(&p.Ordinal, "ordinal", 0, "of instance: the number of the replica")
+	f.StringSliceVar(&from, "from", nil, "only requests from these workers: NAME or CLUSTER/NAME")
+	outputFlag(cmd, &mode, "table", "json", "yaml")
+	return cmd
+}
+
+func (a *app) routePlan(ctx context.Context, c *rest.Client, service string, from []string, policies []api.Policy, mode string) error {
+	appName, name, err := routedService(service)
+	if err != nil {
+		return err
+	}
+	var workers []wire.WorkerView
+	for _, s := range from {
+		w, err := workerNamed(ctx, c, s)
+		if err != nil {
+			return err
+		}
+		workers = append(workers, w)
+	}
+	if len(from) == 0 {
+		if workers, err = c.Workers(ctx); err != nil {
+			return err
+		}
+	}
+	reports := askRoutes(ctx, c, workers, appName, name)
+	sources, current := a.sourcesOf(reports)
+	if len(sources) == 0 {
+		why := "there is none"
+		if len(reports) > 0 {
+			why = reports[0].Problem
+		}
+		return &userError{what: "no worker could be asked", why: why, next: "verge get workers; with a context of the cluster its workers can be asked"}
+	}
+	var rows []routePlanned
+	add := func(p api.Policy, now bool) error {
+		got, err := route.Predict(p, sources)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, routePlanned{Policy: p, Now: now, MeanRTT: api.Duration(got.Mean.Round(time.Microsecond)), Unknown: rounded(got.Unknown), Imbalance: rounded(got.Imbalance), Most: rounded(got.Most), Even: rounded(got.Even)})
+		return nil
+	}
+	if err := add(current, true); err != nil {
+		return err
+	}
+	for _, p := range policies {
+		if p != current {
+			if err := add(p, false); err != nil {
+				return err
+			}
+		}
+	}
+	return planColumns().print(a, mode, rows, false)
+}
+
+// rounded keeps what is meant: shares to a hundredth of a percent.
+func rounded(x float64) float64 { return float64(int64(x*10_000+0.5)) / 10_000 }
+
+// askRoutes asks workers, some at a time; who could not be asked says why.
+func askRoutes(ctx context.Context, c *rest.Client, workers []wire.WorkerView, app, service string) []wire.RouteReport {
+	out := make([]wire.RouteReport, len(workers))
+	slots := make(chan struct{}, planAsks)
+	var all sync.WaitGroup
+	for i, w := range workers {
+		slots <- struct{}{} // a question has an end
+		all.Go(func() {
+			defer func() { <-slots }()
+			r, err := c.Route(ctx, w.Cluster, w.Name, app, service)
+			if err != nil {
+				r = wire.RouteReport{Cluster: w.Cluster, Worker: w.Name, Problem: firstLine(err)}
+			}
+			out[i] = r
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// sourcesOf are where requests come from, by the last minute or else equally, and
+// the policy that is in use.
+func (a *app) sourcesOf(reports []wire.RouteReport) (sources []route.From, current api.Policy) {
+	total := 0
+	for _, r := range reports {
+		if r.Problem != "" {
+			a.notef("without %s/%s: %s", r.Cluster, r.Worker, clean(r.Problem))
+			continue
+		}
+		from := route.From{Name: r.Cluster + "/" + r.Worker, View: viewOf(r)}
+		for _, e := range r.Endpoints {
+			from.Share += float64(e.Recent)
+			total += e.Recent
+		}
+		current = r.Policy.Filled()
+		sources = append(sources, from)
+	}
+	if total == 0 {
+		for i := range sources {
+			sources[i].Share = 1
+		}
+	}
+	switch {
+	case len(sources) == 0:
+	case total == 0:
+		a.notef("no requests in the last minute: taken to come equally from %s", wire.Count(len(sources), "worker"))
+	default:
+		a.notef("%s of the last minute, from %s", wire.Count(total, "request"), wire.Count(len(sources), "worker"))
+	}
+	return sources, current
+}
+
+func planColumns() listing[routePlanned] {
+	type view = routePlanned
+	return listing[view]{kind: "policy", name: func(v view) string { return v.Policy.Name }, columns: []column[view]{
+		{name: "policy", cell: func(v view) cell {
+			if v.Now {
+				return text(v.Policy.String() + " (now)")
+			}
+			return text(v.Policy.String())
+		}},
+		{name: "mean rtt", cell: func(v view) cell { return text(milliseconds(time.Duration(v.MeanRTT))) }},
+		{name: "imbalance", cell: func(v view) cell { return text(percentOf(v.Imbalance)) }},
+		{name: "most", cell: func(v view) cell { return text(percentOf(v.Most)) }},
+		{name: "even", cell: func(v view) cell { return text(percentOf(v.Even)) }},
+		{name: "message", cell: func(v view) cell {
+			if v.Unknown == 0 {
+				return text("")
+			}
+			return problem("without " + percentOf(v.Unknown) + " whose distance is not known")
+		}},
+	}}
+}
+
+// explainRoute says why a worker routes a service as it does.
+func (a *app) explainRoute(r wire.RouteReport) error {
+	lines := []string{
+		fmt.Sprintf("service/%s from worker/%s/%s", r.Key(), r.Cluster, r.Worker),
+		"  policy       " + r.Policy.String(),
+		"  rule         " + ruleInWords(r.Policy),
+	}
+	counts := map[string]int{}
+	for _, e := range r.Endpoints {
+		counts[e.State]++
+	}
+	usable := "ok"
+	for _, s := range []string{"ok", "suspect", "ejected"} {
+		if counts[s] > 0 {
+			usable = s
+			break
+		}
+	}
+	lines = append(lines, fmt.Sprintf("  endpoints    %d, of which %d are %s", len(r.Endpoints), counts[usable], usable))
+	for _, e := range r.Endpoints {
+		var why string
+		switch {
+		case e.State != usable:
+			why = "left out: " + e.State
+			if e.Why != "" {
+				why += ", " + e.Why
+			}
+		case e.Local:
+			why = "on the own worker"
+		case e.Source == "":
+			why = "its distance is not known"
+		default:
+			why = fmt.Sprintf("%s away, %s %s ago", milliseconds(time.Duration(e.RTT)), e.Source, ageOf(e.AgeSeconds))
+		}
+		lines = append(lines, fmt.Sprintf("  %-12s %s at %s/%s: %s", percentOf(e.Share), e.Instance, e.Cluster, e.Worker, why))
+	}
+	for _, l := range lines {
+		if err := a.printf("%s", clean(strings.TrimRight(l, " "))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ruleInWords says what a policy does.
+func ruleInWords(p api.Policy) string {
+	switch p.Name {
+	case api.PolicyClosest:
+		return "the own worker's first, else the nearest that is measured, else the nearest that is estimated"
+	case api.PolicyLocal:
+		return "the own worker's equally; where there are none, " + p.Fallback
+	case api.PolicyProximity:
+		return fmt.Sprintf("(1-%g)/N + %g*f(l)/sum, f %s over the round trip l in ms; what is not known counts as the median", p.Alpha, p.Alpha, p.Decay)
+	case api.PolicyInstance:
+		return fmt.Sprintf("replica %d alone", p.Ordinal)
+	case api.PolicyRandom:
+		return "each equally, by chance"
+	}
+	return "each in turn"
+}
