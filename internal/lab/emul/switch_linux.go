@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 	"unsafe"
@@ -352,13 +353,27 @@ const (
 // higher one than what is measured with it should have.
 func Raise(priority int32) bool {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // else timers are up to 50 µs late
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, unix.SCHED_FIFO, uintptr(unsafe.Pointer(&priority)))
+	return prioritise(0, priority)
+}
+
+// prioritise gives a thread real-time priority; 0 is the calling one.
+func prioritise(thread int, priority int32) bool {
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(thread), unix.SCHED_FIFO, uintptr(unsafe.Pointer(&priority)))
 	return errno == 0
 }
 
-// Quiet keeps the garbage collector of this process from stopping the loop: what
-// the loop uses it allocates once. It is for a process that is a switch alone.
+// Quiet keeps the rest of this process from stopping the loop; it is for one that
+// is a switch alone. There is no garbage collection: what the loop uses it
+// allocates once. And all threads have the loop's priority, those to come too: the
+// runtime takes a long-running goroutine from its thread now and then, and it is
+// another thread that gives it back.
 func Quiet() {
+	threads, _ := os.ReadDir("/proc/self/task") // without it they have no priority
+	for _, t := range threads {
+		if id, err := strconv.Atoi(t.Name()); err == nil {
+			prioritise(id, switchPriority)
+		}
+	}
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(512 << 20)
 	if runtime.GOMAXPROCS(0) < 2 {
