@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/addr"
 	"github.com/verge-edge/verge/internal/overlay/first"
+	"github.com/verge-edge/verge/internal/overlay/forget"
 	"github.com/verge-edge/verge/internal/overlay/link"
 	"github.com/verge-edge/verge/internal/overlay/names"
 	"github.com/verge-edge/verge/internal/overlay/rules"
@@ -71,6 +72,9 @@ type Network struct {
 	interest map[addr.Key]bool
 	served   map[addr.Key]rules.Service // what the ruleset has, by service and policy
 	through  map[throughKey]*throughPort
+	// remote are the addresses of instances of other workers in routes, and whether
+	// those workers were heard of.
+	remote map[netip.Addr]bool
 }
 
 type attached struct {
@@ -418,9 +422,11 @@ func (n *Network) Detach(id wire.InstanceID) error {
 }
 
 func (n *Network) detachLocked(id wire.InstanceID) error {
-	if err := n.links.Remove(id, n.attached[id].place.Number); err != nil {
+	a := n.attached[id]
+	if err := n.links.Remove(id, a.place.Number); err != nil {
 		return err
 	}
+	n.forgetLocked(a.addrs(), forget.All)
 	delete(n.attached, id)
 	n.numbers.Release(id)
 	if n.numbers4 != nil {

@@ -3,6 +3,7 @@ package overlay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -502,5 +503,78 @@ func TestThrough(t *testing.T) {
 	}
 	if to := <-router; to != "shop.db/http" {
 		t.Errorf("the router is asked for %s", to)
+	}
+}
+
+// Connections to an instance of a dead worker end at once; those to one that drains,
+// and to others, go on.
+func TestDeadEndpointsAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.n.opts.Reached = func(*wire.Endpoint) bool { return true }
+	w.set()
+	w.attach("shop.web.0", 1)
+	w.attach("shop.db.0", 1)
+	// Instances of another worker: here they are local ones that routes call remote.
+	remote := func(suspect bool, ids ...string) wire.Route {
+		r := routeTo("shop", 1, "db")
+		for _, id := range ids {
+			r.Endpoints = append(r.Endpoints, wire.Endpoint{Instance: "far" + id, Cluster: "c", Worker: "far", Address: "192.0.2.1:1", Addrs: w.at[id].Addrs, Suspect: suspect})
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name    string
+		suspect bool
+		ends    bool
+	}{{"dead", true, true}, {"drains", false, false}} {
+		for family, host := range map[string]func() string{
+			"ipv4": func() string { return w.service4("shop", "db") },
+			"ipv6": func() string {
+				return netip.AddrPortFrom(w.n.space.Service(1, "db", api.PolicyRoundRobin), 80).String()
+			},
+		} {
+			w.set(remote(false, "shop.db.0"))
+			at := w.at["shop.db.0"]
+			var ln net.Listener
+			if err := overlaytest.In(t, at.NetNS, func() (err error) {
+				ln, err = net.Listen("tcp", ":80")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			var client net.Conn
+			if err := overlaytest.In(t, w.at["shop.web.0"].NetNS, func() (err error) {
+				client, err = net.Dial("tcp", host())
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			server, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.set(remote(c.suspect, "shop.db.0"))
+			w.set(remote(false))
+			patience := 5 * time.Second
+			if !c.ends {
+				patience = 100 * time.Millisecond
+			}
+			_ = client.SetReadDeadline(time.Now().Add(patience))
+			_, err = client.Read(make([]byte, 1))
+			var late net.Error
+			if ended := !(errors.As(err, &late) && late.Timeout()); ended != c.ends {
+				t.Errorf("%s, %s: ended %v (%v)", c.name, family, ended, err)
+			}
+			if !c.ends {
+				if _, err := server.Write([]byte("x")); err != nil {
+					t.Error(err)
+				}
+				_ = client.SetReadDeadline(time.Now().Add(5 * time.Second))
+				if _, err := client.Read(make([]byte, 1)); err != nil {
+					t.Errorf("%s, %s: it does not go on: %v", c.name, family, err)
+				}
+			}
+			_, _, _ = client.Close(), server.Close(), ln.Close()
+		}
 	}
 }

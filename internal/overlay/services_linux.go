@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"cmp"
+	"context"
 	"hash/fnv"
 	"math"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/addr"
+	"github.com/verge-edge/verge/internal/overlay/forget"
 	"github.com/verge-edge/verge/internal/overlay/names"
 	"github.com/verge-edge/verge/internal/overlay/rules"
 	"github.com/verge-edge/verge/internal/policy/route"
@@ -47,6 +49,9 @@ func (n *Network) applyLocked() error {
 	if err == nil {
 		err = n.table.Apply(m)
 	}
+	if err == nil {
+		n.partLocked() // when nothing new goes there any more
+	}
 	what := ""
 	if err != nil {
 		what = err.Error()
@@ -55,6 +60,57 @@ func (n *Network) applyLocked() error {
 	}
 	n.opts.Problem("ruleset of the service network", what)
 	return err
+}
+
+// partLocked ends what leads to instances of other workers that left the routes. One
+// whose worker was not heard of before is dead: its connections end. Of one that
+// was, which drains or moves, only what has no end of its own does.
+func (n *Network) partLocked() {
+	now := map[netip.Addr]bool{}
+	for _, r := range n.routes {
+		for i := range r.Endpoints {
+			e := &r.Endpoints[i]
+			if e.Worker == n.opts.Worker && e.Cluster == n.opts.Cluster {
+				continue
+			}
+			for _, a := range e.Addrs {
+				now[a] = !e.Suspect
+			}
+		}
+	}
+	var dead, left []netip.Addr
+	for a, heard := range n.remote {
+		if _, stays := now[a]; stays {
+			continue
+		}
+		if heard {
+			left = append(left, a)
+		} else {
+			dead = append(dead, a)
+		}
+	}
+	n.remote = now
+	n.forgetLocked(dead, forget.All)
+	n.forgetLocked(left, forget.UDP)
+}
+
+// forgetLocked ends what leads to addresses, beside everything else.
+func (n *Network) forgetLocked(addrs []netip.Addr, what forget.What) {
+	if len(addrs) == 0 || n.spawn == nil {
+		return
+	}
+	spaces := map[netip.Addr]string{n.space.Host6: "", n.space.Host4: ""}
+	for id, a := range n.attached {
+		for _, x := range a.addrs() {
+			spaces[x] = n.links.Path(id)
+		}
+	}
+	n.spawn(func(context.Context) {
+		err := forget.Endpoints(addrs, what, func(a netip.Addr) (string, bool) { p, ok := spaces[a]; return p, ok })
+		if err != nil {
+			n.log.Warn("connections to what is gone may hang", "error", err)
+		}
+	})
 }
 
 // modelLocked says what should be true.

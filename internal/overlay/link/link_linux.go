@@ -111,13 +111,14 @@ func (l *Links) Device(number uint32) string {
 // Own is the name of a device of the worker itself, by one letter but i.
 func (l *Links) Own(letter string) string { return "vg" + l.opts.Mark + letter }
 
-func (l *Links) path(id string) string { return filepath.Join(l.opts.Dir, id) }
+// Path is that of the namespace of an instance.
+func (l *Links) Path(id string) string { return filepath.Join(l.opts.Dir, id) }
 
 // Make makes the link of an instance, or finds it again and mends it.
 func (l *Links) Make(s Spec) (Link, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := Link{NetNS: l.path(s.ID), Device: l.Device(s.Number)}
+	out := Link{NetNS: l.Path(s.ID), Device: l.Device(s.Number)}
 	ns, err := l.find(s)
 	if err != nil {
 		return Link{}, err

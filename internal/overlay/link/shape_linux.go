@@ -13,7 +13,7 @@ import (
 func (l *Links) Shape(id string, number uint32, in, out int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ns, err := openSpace(l.path(id))
+	ns, err := openSpace(l.Path(id))
 	if err != nil {
 		return err
 	}

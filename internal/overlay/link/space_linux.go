@@ -43,7 +43,7 @@ func openSpace(path string) (*space, error) {
 
 // find opens the namespace of an instance; nil where there is none.
 func (l *Links) find(s Spec) (*space, error) {
-	path := l.path(s.ID)
+	path := l.Path(s.ID)
 	var fs unix.Statfs_t
 	err := unix.Statfs(path, &fs)
 	switch {
@@ -91,7 +91,7 @@ func name(of, path string) error {
 
 // newSpace makes a namespace with a name.
 func (l *Links) newSpace(id string) (*space, error) {
-	path := l.path(id)
+	path := l.Path(id)
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
@@ -106,7 +106,7 @@ func (l *Links) newSpace(id string) (*space, error) {
 
 // drop ends the name of a namespace.
 func (l *Links) drop(id string) error {
-	path := l.path(id)
+	path := l.Path(id)
 	// Once for each time that it may have been mounted.
 	for range 4 {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {

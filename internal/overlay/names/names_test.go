@@ -144,7 +144,7 @@ func TestForwards(t *testing.T) {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.IPv4(192, 0, 2, 1)})
 		_ = w.WriteMsg(m)
 	})}
-	go srv.ActivateAndServe()
+	go func() { _ = srv.ActivateAndServe() }() // it ends with the test
 	defer srv.Shutdown()
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
