@@ -7,6 +7,9 @@ import "cmp"
 // max_restarts, replace_after) is told from silence by given or by a pointer.
 func fillDefaults(s *Service, given func(field string) bool) {
 	s.Runtime = cmp.Or(s.Runtime, "process")
+	if s.Runtime == Container {
+		s.Pull = cmp.Or(s.Pull, "missing")
+	}
 	s.Resources.CPU = cmp.Or(s.Resources.CPU, DefaultCPU)
 	s.Resources.Memory = cmp.Or(s.Resources.Memory, DefaultMemory)
 	s.Resources.Disk = cmp.Or(s.Resources.Disk, DefaultDisk)

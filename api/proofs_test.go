@@ -25,13 +25,14 @@ type proof struct {
 }
 
 const (
-	engine    = "internal/engine."
-	placing   = "internal/policy/place."
-	lifecycle = "internal/policy/life."
-	inCluster = "internal/cluster."
-	atRoot    = "internal/root."
-	router    = "internal/proxy."
-	routing   = "internal/policy/route."
+	engine     = "internal/engine."
+	placing    = "internal/policy/place."
+	lifecycle  = "internal/policy/life."
+	inCluster  = "internal/cluster."
+	atRoot     = "internal/root."
+	router     = "internal/proxy."
+	routing    = "internal/policy/route."
+	containers = "internal/runtime/container."
 )
 
 // proofs has each field of the descriptor.
@@ -40,6 +41,9 @@ var proofs = map[string]proof{
 	"namespace":   {"application: a\nnamespace: team-a\nservices: {web: {command: [x]}}", "application: a\nnamespace: Team\nservices: {web: {command: [x]}}", "is not a name", atRoot + "TestQuotaRefusesAndChangesNothing"},
 	"services":    {"application: a\nservices: {web: {command: [x]}}", "application: a\nservices: {}", "there is no service", atRoot + "TestAnApplicationIsDelegatedAndHolds"},
 
+	"services.*.image":                 {"runtime: container\nimage: docker.io/library/redis:7", "image: redis", "only a container has an image", containers + "TestImageConfiguration"},
+	"services.*.pull":                  {"runtime: container\nimage: redis\npull: never", "runtime: container\nimage: redis\npull: sometimes", "is not a value of pull", containers + "TestPull"},
+	"services.*.user":                  {"runtime: container\nimage: redis\nuser: web", "user: web", "only a container has a user", containers + "TestUserAndMounts"},
 	"services.*.runtime":               {"runtime: process", "runtime: docker", "is not a value of runtime", placing + "TestSchedule"},
 	"services.*.command":               {"command: [x, y]", "command: []", "a process has a program", engine + "TestResolve"},
 	"services.*.args":                  {`args: ["${PORT}"]` + "\nports: [{}]", `args: ["${PRT}"]`, "is set neither by env nor by Verge", engine + "TestResolve"},

@@ -92,7 +92,7 @@ func TestSchemaRefusesWhatParseRefuses(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSpace(`
 polcy: round-robin
 Policy: round-robin
-image: nginx
+image: -x
 resources: {mem: 1Gi}
 limits: {disk: 1Gi}
 replicas: {min: 1, most: 2}
@@ -105,7 +105,7 @@ restart: {max: 3}
 stop: {after: 3s}
 affinity: {zone: [a]}
 slo: 20ms
-runtime: container
+runtime: wasm
 scheduler: ldp
 policy: p2c
 on_return: best
@@ -152,7 +152,6 @@ resources: {vgpus: 1}
 rigidness: 1
 env_secrets: {A: Not_A_Name}
 env_secrets: {1A: a}
-files: {/a: {content: x}}
 files: {a: {}}
 files: {a: {content: x, secret: y}}
 files: {a: {content: x, mode: rw}}
@@ -189,7 +188,6 @@ anti_affinity: {polygon: []}
 		"application: x\nservices: {}",
 		"application: X\nservices: {web: {command: [x]}}",
 		"application: x\nservices: {Web: {command: [x]}}",
-		"application: x\nservices: {web: {}}",
 		"application: x\nservices: {web: {command: []}}",
 		"application: x\nservices: {web: {command: [x]}}\nversion: 3",
 		"[]",

@@ -36,9 +36,7 @@ func (d *decoder) unknown(key *node, t reflect.Type, at where) {
 		remedy = "did you mean " + meant + "?"
 		d.spoil(at.field(meant).path)
 	case squeeze(key.text) == "virtualization" && slices.Contains(names, "runtime"):
-		message, remedy = "is not a field", "it is called runtime here: write runtime: process"
-	case squeeze(key.text) == "image":
-		message, remedy = "is not enforced yet", "containers come later: write command, and the program is run as a process"
+		message, remedy = "is not a field", "it is called runtime here: write runtime: process or runtime: container"
 	default:
 		if far := d.belongs(key.text, at); far != "" {
 			remedy = "it belongs in " + far

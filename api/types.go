@@ -32,10 +32,18 @@ func (a *Application) ServiceNames() []string {
 
 // Service is one part of an application, run as one or more instances.
 type Service struct {
-	// Runtime that runs an instance: "process" (default). Others are refused
-	// until their driver is there.
+	// Runtime that runs an instance: "process" (default) or "container". Others are
+	// refused until their driver is there.
 	Runtime string `json:"runtime,omitempty"`
-	// Command is the program and its leading arguments; Args follow it.
+	// Image that a container is made of: a reference, or the name under which an
+	// archive was imported. Pull says when it is fetched: "missing" (default where
+	// there is an image), "always" or "never". User is its user; "" is the image's.
+	Image string `json:"image,omitempty"`
+	Pull  string `json:"pull,omitempty"`
+	User  string `json:"user,omitempty"`
+	// Command is the program and its leading arguments; Args follow it. Of a
+	// container Command takes the place of the image's entry point and arguments, and
+	// Args without Command that of its arguments alone.
 	// ${VAR} is expanded from the instance's environment, $$ is a dollar.
 	Command []string          `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
@@ -130,6 +138,9 @@ const (
 	DefaultMaxDelay         Duration = 300e9
 	DefaultFileMode         FileMode = 0o600
 )
+
+// Container is the runtime of services that have an image.
+const Container = "container"
 
 // Resources is what one instance reserves.
 type Resources struct {

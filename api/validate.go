@@ -98,7 +98,7 @@ func (v *validator) service(path, name string, s *Service) {
 		v.fail(key, path, quote(name)+" is not a name", "use small letters, digits and -, begin with a letter, do not end with -")
 	}
 	in := func(field string) string { return path + "." + field }
-	v.program(in("command"), s.Command, "a process has a program")
+	v.runtime(path, s)
 	v.replicas(in("replicas"), s.Replicas)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
 		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),

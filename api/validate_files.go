@@ -14,8 +14,13 @@ const maxPathLength = 255 // of a file or volume, in bytes
 
 // pathProblem says what keeps p from being a path below the working directory of
 // an instance.
-func pathProblem(p string) (what, remedy string) {
+//
+// In a container it may be absolute.
+func pathProblem(p string, container bool) (what, remedy string) {
 	const below = "write a path below the working directory of the instance: conf/app.ini"
+	if rest, absolute := strings.CutPrefix(p, "/"); container && absolute && rest != "" {
+		p = rest
+	}
 	switch {
 	case p == "" || p == ".":
 		return "is not the path of anything in the working directory", below
@@ -42,7 +47,7 @@ func (v *validator) files(at string, s *Service) {
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		in := where{path: at}.entry(name).path
 		f := s.Files[name]
-		if what, remedy := pathProblem(name); what != "" {
+		if what, remedy := pathProblem(name, s.Runtime == Container); what != "" {
 			v.fail(v.keyAt(in), in, quote(name)+" "+what, remedy)
 			continue
 		}
@@ -54,7 +59,7 @@ func (v *validator) files(at string, s *Service) {
 		case secret:
 			v.label(in+".secret", f.Secret, "a secret", "tls-key")
 		}
-		for outer := path.Dir(name); outer != "."; outer = path.Dir(outer) {
+		for outer := path.Dir(name); outer != "." && outer != "/"; outer = path.Dir(outer) {
 			if _, isFile := s.Files[outer]; isFile {
 				v.complain(in, quote(outer)+" is a file too, and no folder", "choose another path")
 			}
@@ -107,7 +112,7 @@ func (v *validator) volumePath(at string, i int, s *Service) {
 		v.complain(at, "is missing", "write where the instance finds it: path: data")
 		return
 	}
-	if what, remedy := pathProblem(p); what != "" {
+	if what, remedy := pathProblem(p, s.Runtime == Container); what != "" {
 		v.complain(at, quote(p)+" "+what, remedy)
 		return
 	}

@@ -15,8 +15,10 @@ const (
 	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`                  // a variable
 	hostPattern    = `^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
 	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
-	filePattern    = "^[^/\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$" // roughly; pathProblem is exact
-	addressPattern = "^([0-9]{1,3}\\.){3}[0-9]{1,3}$"             // roughly; serviceIP is exact
+	filePattern    = "^[^\\x00-\\x1f\\x7f]+$" // roughly; pathProblem is exact
+	imagePattern   = `^[a-zA-Z0-9][-a-zA-Z0-9._:/@\[\]]*$`
+	userPattern    = `^[a-zA-Z0-9_][-a-zA-Z0-9_.]*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]*)?$`
+	addressPattern = "^([0-9]{1,3}\\.){3}[0-9]{1,3}$" // roughly; serviceIP is exact
 	hostDirPattern = "^/[^\\x00-\\x1f\\x7f]*$"
 	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$` // of a label of a worker
 	valuePattern   = "^[^\\x00-\\x1f\\x7f]*$"                      // of its value; LabelProblem is exact
@@ -52,12 +54,18 @@ func applicationRows() []Verdict {
 			Note: "Who owns the application and its secrets. Written as the name of an application."},
 		{Path: "services", Required: true, Min: 1, Max: MaxServices, Keys: labelPattern,
 			Note: "The services by name. A name is written as that of the application."},
-		{Path: "services.*.runtime", Default: "process", Values: values("process", "container wasm vm", "write process, or leave runtime out"),
-			Note: "What runs an instance (other tools call it virtualization). A process is a program of the worker's machine."},
-		{Path: "services.*.command", Required: true, Min: 1,
-			Note: "The program and its leading arguments. ${VAR} is replaced by the variable, $$ by a dollar."},
+		{Path: "services.*.runtime", Default: "process", Values: values("process container", "wasm vm", "write process or container"),
+			Note: "What runs an instance (other tools call it virtualization). A process is a program of the worker's machine, a container is made of an image by the machine's containerd."},
+		{Path: "services.*.image", Pattern: imagePattern,
+			Note: "What a container is made of: a reference as docker pull takes it, or the name of an image that was imported with verge image load. Required for a container, and only there."},
+		{Path: "services.*.pull", Default: "missing (of a container)", Values: values("always missing never", "", ""),
+			Note: "When the image is fetched: at each start, if it is not on the worker, or not at all."},
+		{Path: "services.*.user", Pattern: userPattern, Default: "that of the image",
+			Note: "User in the container, as name or number, with :group or without."},
+		{Path: "services.*.command", Min: 1,
+			Note: "The program and its leading arguments. ${VAR} is replaced by the variable, $$ by a dollar. Required for a process; for a container it takes the place of the image's entry point and arguments."},
 		{Path: "services.*.args",
-			Note: "Arguments after those of command, with the same replacements."},
+			Note: "Arguments after those of command, with the same replacements. For a container without command they take the place of the image's arguments."},
 		{Path: "services.*.env", Keys: envPattern,
 			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge, not by another one of env."},
 		{Path: "services.*.env_secrets", Keys: envPattern, Pattern: labelPattern, Max: maxSecrets,
@@ -68,13 +76,13 @@ func applicationRows() []Verdict {
 func filesRows() []Verdict {
 	return []Verdict{
 		{Path: "services.*.files", Keys: filePattern, Max: maxFiles,
-			Note: "Files that an instance finds when it starts, by their path below its working directory. Each has exactly one of content and secret."},
+			Note: "Files that an instance finds when it starts, by their path below its working directory, which may be absolute in a container. Each has exactly one of content and secret."},
 		{Path: "services.*.files.*.content", Note: "The text of the file, with the same replacements as args."},
 		{Path: "services.*.files.*.secret", Pattern: labelPattern, Note: "Name of a secret of the namespace, whose value becomes the file."},
 		{Path: "services.*.files.*.mode", Default: DefaultFileMode.String(), Min: 1, Max: 0o777, Note: "Permissions in octal, as for chmod."},
 		{Path: "services.*.volumes", Max: maxVolumes,
 			Note: "Directories of an instance that outlive it, or that are in memory. Each has exactly one of name, host and tmpfs."},
-		{Path: "services.*.volumes[].path", Required: true, Pattern: filePattern, Note: "Where the instance finds it, below its working directory."},
+		{Path: "services.*.volumes[].path", Required: true, Pattern: filePattern, Note: "Where the instance finds it, below its working directory; in a container also as an absolute path."},
 		{Path: "services.*.volumes[].name", Pattern: labelPattern,
 			Note: "A directory that the worker makes for each instance and keeps when the instance ends. It pins the instance to its worker: it is not replaced elsewhere until that worker is removed from the cluster."},
 		{Path: "services.*.volumes[].host", Pattern: hostDirPattern, Note: "A directory of the worker, which must be below one that its operator allows."},

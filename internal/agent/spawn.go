@@ -63,6 +63,7 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
 	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
 	differs("--network", cmp.Or(had.Network, wire.NetworkLoopback), cmp.Or(now.Network, wire.NetworkLoopback))
+	differs("--containerd", had.Containerd, now.Containerd)
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {
 		return ""

@@ -120,6 +120,8 @@ type WorkerFlags struct {
 	HostPaths []string
 	// Network is how instances are connected: auto, overlay or loopback.
 	Network string
+	// Containerd is the address of containerd's socket; "" is the usual one.
+	Containerd string
 	// Location of the machine, nil if that is not said.
 	Location *api.Point
 }
@@ -392,6 +394,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
+	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringVar(&f.Network, "network", wire.NetworkLoopback, "how instances are connected: overlay (each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can)")

@@ -190,7 +190,7 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 }
 
 func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.Hands, error) {
-	drivers, closeDrivers := engine.Drivers(dir, log)
+	drivers, closeDrivers := engine.Drivers(dir, cfg, log)
 	e, err := engine.New(engine.Options{Dir: dir, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version()})
 	if err != nil {
 		closeDrivers()

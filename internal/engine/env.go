@@ -34,9 +34,6 @@ type surroundings struct {
 // the descriptor may refer and add.
 func base(o *wire.Order, s surroundings) map[string]string {
 	env := map[string]string{
-		"PATH":          s.path,
-		"HOME":          s.work,
-		"TMPDIR":        s.tmp,
 		"VERGE_APP":     o.App,
 		"VERGE_SERVICE": o.Service,
 		envInstance:     o.ID,
@@ -44,6 +41,9 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		"VERGE_WORKER":  s.worker,
 		"VERGE_CLUSTER": s.cluster,
 		envEngine:       s.engine,
+	}
+	if runtimeOf(o) != api.Container { // which has these of its image
+		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp
 	}
 	for i := range o.Spec.Ports {
 		name := portName(&o.Spec.Ports[i])
@@ -103,7 +103,7 @@ func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]stri
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(argv) == 0 || argv[0] == "" {
+	if (len(argv) == 0 || argv[0] == "") && (runtimeOf(o) != api.Container || len(o.Spec.Command) > 0) {
 		return nil, nil, errors.New("command: it is empty once its variables are filled in")
 	}
 	return argv, vars, nil

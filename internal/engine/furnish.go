@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -26,21 +28,45 @@ func (in *instance) workplace() workdir.Place {
 }
 
 // furnish puts the files and volumes of an order into the working directory; env
-// are the variables that files may refer to, which are no secrets.
-func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets) error {
+// are the variables that files may refer to, which are no secrets. A container gets
+// them as mounts instead, its files from the working directory.
+func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets) ([]runtime.Mount, error) {
 	files, err := in.files(o, env, known)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	volumes, err := in.volumes(o)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	var mounts []runtime.Mount
+	if runtimeOf(o) == api.Container {
+		mounts, files = in.mounts(o, files, volumes)
+		volumes = nil
 	}
 	if len(files)+len(volumes)+len(in.rec.Placed) == 0 {
-		return nil
+		return mounts, nil
 	}
 	in.rec.Placed, err = in.workplace().Furnish(files, volumes, in.rec.Placed)
-	return err
+	return mounts, err
+}
+
+// mounts are the files and volumes of a container. The files are to be put into
+// the working directory under the names that are returned.
+func (in *instance) mounts(o *wire.Order, files []workdir.File, volumes []workdir.Volume) ([]runtime.Mount, []workdir.File) {
+	var out []runtime.Mount
+	placed := make([]workdir.File, len(files))
+	for i, f := range files {
+		placed[i] = f
+		placed[i].Path = "file-" + strconv.Itoa(i)
+		out = append(out, runtime.Mount{Source: filepath.Join(in.place.work(), placed[i].Path), Target: f.Path, Own: true})
+	}
+	for i, v := range volumes {
+		out = append(out, runtime.Mount{
+			Source: v.Dir, Tmpfs: int64(v.Tmpfs), Target: v.Path, ReadOnly: v.ReadOnly, Own: o.Spec.Volumes[i].Name != "",
+		})
+	}
+	return out, placed
 }
 
 // files of an order, with their variables filled in.
@@ -144,6 +170,7 @@ func unfitVolumes(s *api.Service, hostPaths []string, cannotMount string) string
 			continue
 		}
 		switch {
+		case s.Runtime == api.Container: // whose mounts are made by others
 		case v.Tmpfs > 0:
 			return fmt.Sprintf("volume %s: a directory in memory has to be mounted, which this worker may not: %s", v.Path, cannotMount)
 		case v.ReadOnly:

@@ -34,10 +34,11 @@ type instance struct {
 	// Only the supervisor's goroutine:
 	rec      record
 	task     runtime.Task
-	since    time.Time // since when the task runs, monotonic
-	due      time.Time // when to start next, monotonic
-	unsure   bool      // see facts
-	unsaved  bool      // rec is not on disk as it should be
+	since    time.Time     // since when the task runs, monotonic
+	due      time.Time     // when to start next, monotonic
+	away     time.Duration // what the last start was put off for, because something did not answer
+	unsure   bool          // see facts
+	unsaved  bool          // rec is not on disk as it should be
 	ready    bool
 	draining bool
 	why      string       // of a running instance
@@ -328,7 +329,11 @@ func (in *instance) remove(ctx context.Context) bool {
 
 // sweep ends what an earlier engine may have started without noting it.
 func (in *instance) sweep(ctx context.Context) {
-	if err := in.kit.strays.end(ctx, in.id); err != nil {
+	err := in.kit.strays.end(ctx, in.id)
+	if err == nil {
+		err = in.endStrays(ctx)
+	}
+	if err != nil {
 		if ctx.Err() == nil {
 			in.kit.problems.set("instance "+in.id, err)
 			in.pause(ctx, retryAfter)
@@ -340,6 +345,25 @@ func (in *instance) sweep(ctx context.Context) {
 		in.rec.Starting = false
 		in.save()
 	}
+}
+
+// endStrays lets drivers end what an earlier engine may have started without noting
+// it, where they keep it elsewhere than in processes.
+func (in *instance) endStrays(ctx context.Context) error {
+	for name, d := range in.kit.drivers {
+		s, ok := d.(runtime.Strays)
+		if !ok {
+			continue
+		}
+		err := s.EndStrays(ctx, in.id)
+		if errors.Is(err, runtime.ErrAway) && in.rec.Order.Spec != nil && name != runtimeOf(&in.rec.Order) {
+			continue // it is not of this driver
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // adopt takes up the task that an earlier engine started.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,9 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 	info := wire.EngineInfo{PID: os.Getpid(), Missing: make(map[string]string)}
 	for name, d := range drivers {
 		missing, err := d.Probe()
+		if _, may := d.(runtime.Imager); may && err != nil {
+			continue // most machines have none, which is nothing to be told about each
+		}
 		if err != nil {
 			info.Missing[name] = "not usable: " + err.Error()
 			continue
@@ -104,7 +108,30 @@ func (e *Engine) assemble() error {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
 	e.kit = k
+	for name, d := range e.opts.Drivers {
+		if r, ok := d.(runtime.Reporter); ok {
+			r.Report(func(err error) { k.problems.set("runtime "+name, err) }, func() { e.probeAgain(name, d) })
+		}
+	}
 	return nil
+}
+
+// probeAgain looks at a driver that says that it can do more than before. What it
+// could once do stays: what runs by it must not be refused while it is away.
+func (e *Engine) probeAgain(name string, d runtime.Driver) {
+	missing, err := d.Probe()
+	if err != nil || slices.Contains(e.board.runtimes(), name) {
+		return
+	}
+	e.log.Info("a runtime is there now", "runtime", name)
+	e.board.setInfo(func(i *wire.EngineInfo) {
+		i.Runtimes = slices.Sorted(slices.Values(append(slices.Clone(i.Runtimes), name)))
+		if missing != "" {
+			i.Missing = maps.Clone(i.Missing)
+			i.Missing[name] = missing
+		}
+	})
+	e.replan()
 }
 
 func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger) (*distances, error) {

@@ -3,10 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -22,12 +24,19 @@ func ReadConfig(dir string) (wire.EngineConfig, error) {
 }
 
 // Drivers returns the drivers of this build for the engine in the data directory
-// dir. To be closed when the engine has ended; what runs goes on.
-func Drivers(dir string, log *slog.Logger) (drivers map[string]runtime.Driver, closeAll func()) {
+// dir, whose configuration is c. To be closed when the engine has ended; what runs
+// goes on.
+func Drivers(dir string, c wire.EngineConfig, log *slog.Logger) (drivers map[string]runtime.Driver, closeAll func()) {
+	drivers = map[string]runtime.Driver{}
 	p := process.New(process.Options{Base: dir, Logger: log})
-	return map[string]runtime.Driver{p.Name(): p}, func() {
-		if err := p.Close(); err != nil {
-			log.Warn("close the process driver", "error", err)
+	drivers[p.Name()] = p
+	b := container.New(container.Options{Base: dir, Address: c.Containerd, Logger: log})
+	drivers[b.Name()] = b
+	return drivers, func() {
+		for name, d := range map[string]io.Closer{p.Name(): p, b.Name(): b} {
+			if err := d.Close(); err != nil {
+				log.Warn("close a driver", "runtime", name, "error", err)
+			}
 		}
 	}
 }
@@ -40,7 +49,7 @@ func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	drivers, closeAll := Drivers(dir, log)
+	drivers, closeAll := Drivers(dir, c, log)
 	defer closeAll()
 	e, err := New(Options{Dir: dir, Config: c, Drivers: drivers, Log: log, Version: version, Listen: true})
 	if err != nil {

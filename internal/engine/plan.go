@@ -137,12 +137,19 @@ func (w *world) unfit(o *wire.Order) string {
 	switch {
 	case o.Spec == nil:
 		return "the order has no service in it"
-	case len(o.Spec.Command) == 0:
+	case len(o.Spec.Command) == 0 && runtimeOf(o) != api.Container:
 		return "the service has no command"
-	case !slices.Contains(w.runtimes, runtimeOf(o)):
+	case !slices.Contains(w.runtimes, runtimeOf(o)) && !w.runs(o):
 		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(w.runtimes, ", "))
 	}
 	return unfitVolumes(o.Spec, w.hostPaths, w.cannotMount)
+}
+
+// runs says that an order is of what runs here: then its runtime was here, and may
+// only be away.
+func (w *world) runs(o *wire.Order) bool {
+	p, here := w.present[o.ID]
+	return here && p.holds && sameRun(&p.order, o)
 }
 
 // runtimeOf is the name of the driver that an order needs.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -26,6 +27,10 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 		if s.MemoryLimit == 0 {
 			s.MemoryLimit = int64(o.Spec.Resources.Memory)
 		}
+	}
+	if runtimeOf(o) == api.Container {
+		s.Dir = "" // that of the image
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User}
 	}
 	return s
 }
@@ -46,6 +51,14 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.rec.Why = err.Error()
 		in.show(wire.PhasePending, in.rec.Why, &o)
 		in.pause(ctx, 0)
+		return
+	}
+	if ready, err := in.fetch(ctx, &o); err != nil {
+		in.rec.Starts++
+		in.kit.lost.Add(1)
+		in.failed(err)
+		return
+	} else if !ready {
 		return
 	}
 	attached := in.attach(&o)
@@ -90,6 +103,12 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		if ctx.Err() != nil {
 			// Cut short by our own end: the attempt does not count.
 			in.rec.Starts--
+			in.save()
+			return
+		}
+		if errors.Is(err, runtime.ErrAway) {
+			in.rec.Starts--
+			in.holdFor(err)
 			in.save()
 			return
 		}
@@ -140,11 +159,18 @@ func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) 
 	if !in.unmount() {
 		return runtime.Spec{}, errors.New("what was mounted for its last run can't be unmounted")
 	}
-	if err := in.furnish(o, vars, known); err != nil {
+	mounts, err := in.furnish(o, vars, known)
+	if err != nil {
 		return runtime.Spec{}, err
 	}
 	_, err = known.fill(o, vars)
 	spec.Command, spec.Env = argv, environ(vars)
+	if spec.Container != nil {
+		spec.Container.Mounts = mounts
+		if len(o.Spec.Command) == 0 {
+			spec.Command, spec.Container.Args = nil, argv
+		}
+	}
 	return spec, err
 }
 

@@ -45,9 +45,11 @@ type EngineConfig struct {
 	// Path is the PATH that instances get and are looked up in.
 	Path string `json:"path"`
 	// Network is NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
-	Network   string `json:"network,omitempty"`
-	LogFormat string `json:"log_format,omitempty"`
-	LogLevel  string `json:"log_level,omitempty"`
+	Network string `json:"network,omitempty"`
+	// Containerd is the address of containerd's socket; "" is the usual one.
+	Containerd string `json:"containerd,omitempty"`
+	LogFormat  string `json:"log_format,omitempty"`
+	LogLevel   string `json:"log_level,omitempty"`
 }
 
 // EngineOrders is all that a worker should be doing. It replaces what was there.

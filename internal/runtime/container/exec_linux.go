@@ -286,7 +286,8 @@ func (t *task) execFile(e runtime.Exec) (*os.File, error) {
 		return nil, errors.New("the container's configuration is not where runc says")
 	}
 	p := spec.Process
-	p.Args, p.Env, p.Terminal = e.Command, e.Env, e.Terminal
+	// What the caller does not say is as it is for the container's own process.
+	p.Args, p.Env, p.Terminal = e.Command, environ(e.Env, p.Env), e.Terminal
 	b, err := json.Marshal(p)
 	if err != nil {
 		return nil, err

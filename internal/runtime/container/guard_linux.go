@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,6 +26,8 @@ const (
 	// settle is how long after its socket has appeared containerd may begin to
 	// answer.
 	settle = 5 * time.Second
+	// sweepTries is how often what does not go at once is tried again.
+	sweepTries = 20
 )
 
 // Report implements runtime.Reporter.
@@ -90,7 +93,7 @@ func (d *Driver) guard(ctx context.Context) {
 func (d *Driver) needed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.living > 0 || len(d.debts) > 0 || d.sweep != nil
+	return d.living > 0 || len(d.debts) > 0
 }
 
 // daemon is containerd's process, nil where it cannot be seen from here.
@@ -299,14 +302,29 @@ func (d *Driver) Sweep(ctx context.Context, keep func(path string) bool) error {
 			}
 		}
 	}
-	if err := d.sweepContainers(ctx, func(_, path string) bool { return keep(path) }); err != nil {
+	for try := 1; ; try++ {
+		err := d.sweepContainers(ctx, func(_, path string) bool { return keep(path) })
+		if err == nil {
+			return nil
+		}
+		// A container whose processes were just ended is ending by itself.
+		if try < sweepTries && !errors.Is(err, runtime.ErrAway) && ctx.Err() == nil {
+			t := time.NewTimer(firstLook)
+			select {
+			case <-ctx.Done():
+			case <-t.C:
+			}
+			t.Stop()
+			continue
+		}
 		d.mu.Lock()
 		d.sweep = keep
 		d.mu.Unlock()
-		// Nobody is bothered on a machine that never had a container.
-		d.log.Debug("containers are swept later", "error", err)
+		if errors.Is(err, runtime.ErrAway) {
+			return nil // nobody is bothered on a machine that never had a container
+		}
+		return err
 	}
-	return nil
 }
 
 // EndStrays implements runtime.Strays.

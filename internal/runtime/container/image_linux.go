@@ -336,6 +336,9 @@ func (d *Driver) Load(ctx context.Context, archive io.Reader, name string) ([]st
 			}
 			return ""
 		}))
+	if err != nil && strings.Contains(err.Error(), "might be filtered out") {
+		return nil, fmt.Errorf("the image in the archive is not made for this machine (%s)", platforms.DefaultString())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("import the archive: %w", d.orAway(err))
 	}

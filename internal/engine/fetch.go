@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Pace of trying again what a registry, or containerd, was away for.
+const (
+	awayFirst = 2 * time.Second
+	awayMost  = time.Minute
+)
+
+// fetch makes ready what an order needs before it can be started: its image, which
+// may take minutes. It ends early when something else is to be done. ready is false
+// where it is not there and nobody has failed.
+func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err error) {
+	driver, ok := in.kit.drivers[runtimeOf(o)].(runtime.Imager)
+	if !ok {
+		return true, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	steps := make(chan string)
+	done := make(chan error, 1)
+	go func() {
+		done <- driver.Fetch(ctx, in.spec(o), func(step string) {
+			select {
+			case steps <- step:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	for {
+		select {
+		case step := <-steps:
+			in.rec.Why = step
+			in.show(wire.PhasePending, step, o)
+		case <-in.wake:
+			if g := in.currentGoal(); g.kind == goalRun && sameRun(&g.order, o) {
+				continue
+			}
+			cancel() // what is here already is kept
+			<-done
+			in.poke()
+			return false, nil
+		case err := <-done:
+			switch {
+			case err == nil:
+				in.away = 0
+				return true, nil
+			case ctx.Err() != nil:
+				return false, nil
+			case errors.Is(err, runtime.ErrAway):
+				in.holdFor(err)
+				return false, nil
+			}
+			return false, err
+		}
+	}
+}
+
+// holdFor puts a start off that something else than the instance is to blame for.
+func (in *instance) holdFor(err error) {
+	in.away = min(max(2*in.away, awayFirst), awayMost)
+	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.away)
+	in.due = time.Now().Add(in.away)
+	in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+}
