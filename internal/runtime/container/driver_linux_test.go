@@ -80,7 +80,9 @@ func ending(t testing.TB, task runtime.Task) wire.Exit {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(30 * time.Second); !ok(); <-look.C {
 		if time.Now().After(end) {
 			t.Fatalf("not within 30s: %s", what)
 		}
