@@ -30,6 +30,9 @@ type Options struct {
 	Daemons Daemons
 	// Lab is the test bed; nil where there can be none.
 	Lab *Lab
+	// Images opens the images of the containerd at an address of this machine; "" is
+	// the usual one.
+	Images func(address string) ImageStore
 	// Now is the clock that ages and waiting times are reckoned by; nil is
 	// time.Now. Its location is that of the times printed.
 	Now func() time.Time
@@ -126,7 +129,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
-		a.execCommand(), a.topCommand(), a.waitCommand(), a.labCommand(),
+		a.execCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

@@ -5,6 +5,7 @@ package container
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 
 	"github.com/verge-edge/verge/internal/runtime"
@@ -47,3 +48,12 @@ func (*Driver) Adopt(context.Context, runtime.Spec, runtime.Handle) (runtime.Tas
 
 // Close does nothing.
 func (*Driver) Close() error { return nil }
+
+// Images always fails.
+func (*Driver) Images(context.Context) ([]Image, error) { return nil, errSystem }
+
+// Load always fails.
+func (*Driver) Load(context.Context, io.Reader, string) ([]string, error) { return nil, errSystem }
+
+// RemoveImage always fails.
+func (*Driver) RemoveImage(context.Context, string) error { return errSystem }

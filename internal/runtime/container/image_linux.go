@@ -250,16 +250,6 @@ func platformsOf(ctx context.Context, c *containerd.Client, image images.Image) 
 	return "it is for " + strings.Join(slices.Compact(names), ", ")
 }
 
-// Image is one that is kept on this machine.
-type Image struct {
-	Name    string
-	Digest  string
-	Size    int64 // of its parts as they were pulled or imported, in bytes
-	Created time.Time
-	// Users are the instances whose containers are made of it.
-	Users []string
-}
-
 // Images lists what is kept, by name.
 func (d *Driver) Images(ctx context.Context) ([]Image, error) {
 	ctx = namespaces.WithNamespace(ctx, Namespace)
@@ -361,9 +351,6 @@ func (d *Driver) Load(ctx context.Context, archive io.Reader, name string) ([]st
 	}
 	return names, nil
 }
-
-// ErrNoImage is wrapped by the error of RemoveImage for one that is not there.
-var ErrNoImage = errors.New("there is no such image on this machine")
 
 // RemoveImage removes an image that nothing runs of.
 func (d *Driver) RemoveImage(ctx context.Context, name string) error {

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/verge-edge/verge/internal/runtime/container"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Images are those of this machine's containerd, which the operator of the machine
+// may change without a worker.
+type Images struct{ driver imageStore }
+
+type imageStore interface {
+	Images(ctx context.Context) ([]container.Image, error)
+	Load(ctx context.Context, archive io.Reader, name string) ([]string, error)
+	RemoveImage(ctx context.Context, name string) error
+	Close() error
+}
+
+// OpenImages opens those of the containerd at an address; "" is the usual one.
+func OpenImages(address string) *Images {
+	return &Images{driver: container.New(container.Options{Address: address, Logger: slog.New(slog.DiscardHandler)})}
+}
+
+// Close lets go of them.
+func (i *Images) Close() error { return i.driver.Close() }
+
+// List lists them by name.
+func (i *Images) List(ctx context.Context) ([]wire.ImageView, error) {
+	list, err := i.driver.Images(ctx)
+	out := make([]wire.ImageView, 0, len(list))
+	for _, x := range list {
+		out = append(out, wire.ImageView{Name: x.Name, Digest: x.Digest, Size: x.Size, Created: x.Created, Users: x.Users})
+	}
+	return out, err
+}
+
+// Load imports an archive and returns the names of what was in it; name is for an
+// image that has none.
+func (i *Images) Load(ctx context.Context, archive io.Reader, name string) ([]string, error) {
+	return i.driver.Load(ctx, archive, name)
+}
+
+// Remove removes one that nothing is made of.
+func (i *Images) Remove(ctx context.Context, name string) error {
+	return i.driver.RemoveImage(ctx, name)
+}
