@@ -54,9 +54,6 @@ type Container struct {
 	// any, those of the image do.
 	Args   []string
 	Mounts []Mount
-	// Hosts and Resolv are files of the machine that become /etc/hosts and
-	// /etc/resolv.conf; "" are the machine's own.
-	Hosts, Resolv string
 }
 
 // When an image is pulled.

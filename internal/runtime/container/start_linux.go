@@ -329,7 +329,7 @@ func inNetwork(list []specs.LinuxNamespace, netns string) []specs.LinuxNamespace
 // mountsOf are the mounts that a container has besides those of every container.
 func mountsOf(s runtime.Spec, cwd string, user specs.User) ([]specs.Mount, error) {
 	var out []specs.Mount
-	for source, target := range map[string]string{"/etc/hosts": s.Container.Hosts, "/etc/resolv.conf": s.Container.Resolv} {
+	for source, target := range map[string]string{"/etc/hosts": "", "/etc/resolv.conf": s.Resolv} {
 		at := source
 		if target != "" {
 			source = target
