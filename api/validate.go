@@ -160,7 +160,7 @@ func (v *validator) serviceIP(path string, s *Service) {
 	}
 	a, err := netip.ParseAddr(s.ServiceIP)
 	if err != nil || !a.Is4() || !a.IsPrivate() {
-		v.complain(path, quote(s.ServiceIP)+" is not a private IPv4 address", "write one of the root's --service-pool, such as 10.30.0.10, or leave it out")
+		v.complain(path, quote(s.ServiceIP)+" is not a private IPv4 address", "write one of the root's --network-services, such as 10.30.0.10, or leave it out")
 		return
 	}
 	if len(s.Ports) == 0 {

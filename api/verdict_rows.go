@@ -180,7 +180,7 @@ func policyRows() []Verdict {
 		{Path: "services.*.export", Verdict: Warned,
 			Note: "true: instances of other applications may reach the service in the service network; else only those of its own may."},
 		{Path: "services.*.service_ip", Verdict: Warned, Pattern: addressPattern,
-			Note: "The IPv4 address of the service on every worker, from the root's --service-pool, for its default policy. Without it each worker chooses one; the IPv6 address follows from the name."},
+			Note: "The IPv4 address of the service on every worker, from the root's --network-services, for its default policy. Without it each worker chooses one; the IPv6 address follows from the name."},
 	}
 }
 

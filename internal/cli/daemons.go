@@ -61,9 +61,9 @@ type RootFlags struct {
 	// ClusterDeadAfter is how long a cluster may be silent before its instances
 	// are replaced elsewhere; more than 0.
 	ClusterDeadAfter time.Duration
-	// NetworkPool and ServicePool of the service network; zero leaves what was chosen
+	// NetworkPrefix, NetworkPool and ServicePool of the service network; zero leaves what was chosen
 	// before, or the default.
-	NetworkPool, ServicePool netip.Prefix
+	NetworkPrefix, NetworkPool, ServicePool netip.Prefix
 }
 
 // ClusterFlags of verge cluster.
@@ -273,7 +273,7 @@ func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobr
 
 func (a *app) rootRole() *role[RootFlags] {
 	f := &RootFlags{}
-	var pool, services, relayPorts string
+	var ipv6, pool, services, relayPorts string
 	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
@@ -283,8 +283,9 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
 	fl.StringVar(&f.Relay, "relay", "", "be a relay for workers that cannot reach each other, at this address over TCP and UDP, for example :8475 (default: no relay)")
 	fl.StringVar(&relayPorts, "relay-ports", "", "UDP ports of the ways through the relay, FIRST-LAST (default: any that are free)")
+	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: made at the first start)")
 	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
-	fl.StringVar(&services, "service-pool", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
+	fl.StringVar(&services, "network-services", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
 	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
 		if f.RelayPorts, err = portRange("--relay-ports", relayPorts); err != nil {
 			return err
@@ -294,10 +295,13 @@ func (a *app) rootRole() *role[RootFlags] {
 				return err
 			}
 		}
+		if f.NetworkPrefix, err = prefix("--network-prefix", ipv6); err != nil {
+			return err
+		}
 		if f.NetworkPool, err = prefix("--network-pool", pool); err != nil {
 			return err
 		}
-		if f.ServicePool, err = prefix("--service-pool", services); err != nil {
+		if f.ServicePool, err = prefix("--network-services", services); err != nil {
 			return err
 		}
 		if f.ClusterDeadAfter <= 0 {
@@ -334,8 +338,12 @@ func prefix(flag, value string) (p netip.Prefix, err error) {
 	if value == "" {
 		return p, nil
 	}
-	if p, err = netip.ParsePrefix(value); err != nil || !p.Addr().Is4() || p != p.Masked() {
-		return p, errMustBe(flag, strconv.Quote(value), "an IPv4 network as 10.128.0.0/9")
+	six, like := flag == "--network-prefix", "an IPv4 network as 10.128.0.0/9"
+	if six {
+		like = "an IPv6 network as fd12:3456:789a::/48"
+	}
+	if p, err = netip.ParsePrefix(value); err != nil || p.Addr().Is4() == six || p != p.Masked() {
+		return p, errMustBe(flag, strconv.Quote(value), like)
 	}
 	return p, nil
 }

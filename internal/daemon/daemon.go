@@ -51,7 +51,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	r, err := root.Start(ctx, root.Options{
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
 		RelayAddr: f.Relay, RelayPorts: f.RelayPorts,
-		NetworkPool: f.NetworkPool, ServicePool: f.ServicePool,
+		NetworkPrefix: f.NetworkPrefix, NetworkPool: f.NetworkPool, ServicePool: f.ServicePool,
 		Log: s.log.With("role", "root"),
 	})
 	if err != nil {

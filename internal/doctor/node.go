@@ -39,6 +39,8 @@ func (n Node) Look(ctx context.Context, now time.Time) []Finding {
 	out := []Finding{n.files()}
 	if n.Role == "worker" {
 		out = append(out, workerKernel()...)
+		out = append(out, network()...)
+		out = append(out, n.addresses(hostNetworks()))
 	}
 	out = append(out, n.space()...)
 	out = append(out, n.ports()...)

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	page    = regexp.MustCompile(`^((?:docs/)?[A-Za-z]+\.md)(?:#(.*))?$`)
+	page    = regexp.MustCompile(`^(docs/[A-Za-z]+\.md|[A-Z]+\.md)(?:#(.*))?$`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	fenced  = regexp.MustCompile("(?s)```.*?```")

@@ -39,24 +39,33 @@ type network struct {
 
 // openNetwork makes the network the first time, and takes over other pools as long
 // as nobody has any of the old ones. A pool that is not given stays what it is.
-func (c *core) openNetwork(ctx context.Context, pool, services netip.Prefix) error {
+func (c *core) openNetwork(ctx context.Context, prefix, pool, services netip.Prefix) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var next lease.Network
 	if old := c.m.net.rec; old != nil {
 		next = *old
-		next.Pool, next.Services = orElse(pool, old.Pool), orElse(services, old.Services)
+		next.Prefix, next.Pool, next.Services = orElse(prefix, old.Prefix), orElse(pool, old.Pool), orElse(services, old.Services)
 	} else {
 		var random [5]byte
 		rand.Read(random[:]) //nolint:errcheck // it never fails
 		next = lease.NewNetwork(random, orElse(pool, lease.DefaultPool), orElse(services, lease.DefaultServices))
+		next.Prefix = orElse(prefix, next.Prefix)
+	}
+	if p := next.Prefix; p.Bits() != 48 || p != p.Masked() || p.Addr().As16()[0] != 0xfd {
+		return wire.Problemf(0, "bad-prefix", "write fd, 40 bits of your choice and /48, such as fd12:3456:789a::/48, or leave --network-prefix out", "this prefix of addresses cannot be used", "%s", p)
 	}
 	if err := lease.CheckPools(next.Pool, next.Services); err != nil {
-		return wire.Problemf(0, "bad-pool", "choose others: --network-pool 10.128.0.0/9 --service-pool 10.30.0.0/16", "these pools of addresses cannot be used", "%v", err)
+		return wire.Problemf(0, "bad-pool", "choose others: --network-pool 10.128.0.0/9 --network-services 10.30.0.0/16", "these pools of addresses cannot be used", "%v", err)
 	}
 	old := c.m.net.rec
-	if old != nil && old.Pool == next.Pool && old.Services == next.Services {
+	if old != nil && old.Prefix == next.Prefix && old.Pool == next.Pool && old.Services == next.Services {
 		return nil
+	}
+	if old != nil && old.Prefix != next.Prefix && len(c.m.net.leases) > 0 {
+		name := records.SortedKeys(c.m.net.leases)[0]
+		return wire.Problemf(0, "prefix-in-use", "start it with --network-prefix "+old.Prefix.String()+" or without; to change it remove the clusters first (verge remove cluster/NAME), and let them join again with empty data directories",
+			"the prefix of addresses is in use", "cluster %s has some of %s", name, old.Prefix)
 	}
 	if old != nil && old.Pool != next.Pool {
 		for _, name := range records.SortedKeys(c.m.net.leases) {

@@ -183,7 +183,7 @@ func TestPoolsCanBeChangedWhileNobodyHasAny(t *testing.T) {
 		}
 		p, _ := netip.ParsePrefix(pool)
 		sv, _ := netip.ParsePrefix(services)
-		return c, c.openNetwork(t.Context(), p, sv)
+		return c, c.openNetwork(t.Context(), netip.Prefix{}, p, sv)
 	}
 	first, err := open("", "")
 	if err != nil {
@@ -210,6 +210,16 @@ func TestPoolsCanBeChangedWhileNobodyHasAny(t *testing.T) {
 	}
 	if _, err := open("10.201.0.0/16", ""); err == nil || !strings.Contains(err.Error(), "--network-pool 10.200.0.0/16") {
 		t.Errorf("a pool that is in use was changed: %v", err)
+	}
+	if err := second.openNetwork(t.Context(), netip.MustParsePrefix("fe80::/48"), netip.Prefix{}, netip.Prefix{}); err == nil || !strings.Contains(err.Error(), "fd12:") {
+		t.Errorf("a prefix that is not unique local: %v", err)
+	}
+	other := &core{store: store, log: slog.New(slog.DiscardHandler), events: obs.NewEvents(time.Now(), 0)}
+	if err := other.init(t.Context(), time.Minute, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.openNetwork(t.Context(), netip.MustParsePrefix("fd99::/48"), netip.Prefix{}, netip.Prefix{}); err == nil || !strings.Contains(err.Error(), "--network-prefix "+a.Prefix.String()) {
+		t.Errorf("a prefix that is in use was changed: %v", err)
 	}
 	if third, err := open("", "10.31.0.0/16"); err != nil || third.m.net.rec.Pool != second.m.net.rec.Pool {
 		t.Errorf("the services' pool: %v", err)

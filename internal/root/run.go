@@ -41,6 +41,9 @@ type Options struct {
 	// RelayPorts are the first and the last UDP port of the ways through it; zero: any.
 	RelayAddr  string
 	RelayPorts [2]uint16
+	// NetworkPrefix is the unique local /48 of all instances; zero makes one at the
+	// first start.
+	NetworkPrefix netip.Prefix
 	// NetworkPool is where the IPv4 networks of workers are from, ServicePool where
 	// workers take the IPv4 addresses of services from; zero leaves what was chosen
 	// at the first start, or the default.
@@ -122,7 +125,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := r.init(ctx, o.DeadAfter, time.Now()); err != nil {
 		return nil, err
 	}
-	if err := r.openNetwork(ctx, o.NetworkPool, o.ServicePool); err != nil {
+	if err := r.openNetwork(ctx, o.NetworkPrefix, o.NetworkPool, o.ServicePool); err != nil {
 		return nil, err
 	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}
