@@ -356,6 +356,30 @@ func Raise(priority int32) bool {
 	return prioritise(0, priority)
 }
 
+// RaiseAll gives all threads of this process real-time priority, not those to
+// come, nor processes that it starts; lower takes it from all threads again.
+func RaiseAll(priority int32) (lower func()) {
+	set := func(policy int, priority int32) {
+		for _, t := range threads() {
+			// A thread may have ended; without the right for it they stay as they are.
+			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(t), uintptr(policy), uintptr(unsafe.Pointer(&priority)))
+		}
+	}
+	set(unix.SCHED_FIFO|unix.SCHED_RESET_ON_FORK, priority)
+	return func() { set(unix.SCHED_NORMAL|unix.SCHED_RESET_ON_FORK, 0) }
+}
+
+// threads of this process; none where /proc does not say.
+func threads() (out []int) {
+	entries, _ := os.ReadDir("/proc/self/task")
+	for _, e := range entries {
+		if id, err := strconv.Atoi(e.Name()); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // prioritise gives a thread real-time priority; 0 is the calling one.
 func prioritise(thread int, priority int32) bool {
 	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(thread), unix.SCHED_FIFO, uintptr(unsafe.Pointer(&priority)))
@@ -368,11 +392,8 @@ func prioritise(thread int, priority int32) bool {
 // runtime takes a long-running goroutine from its thread now and then, and it is
 // another thread that gives it back.
 func Quiet() {
-	threads, _ := os.ReadDir("/proc/self/task") // without it they have no priority
-	for _, t := range threads {
-		if id, err := strconv.Atoi(t.Name()); err == nil {
-			prioritise(id, switchPriority)
-		}
+	for _, t := range threads() {
+		prioritise(t, switchPriority)
 	}
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(512 << 20)
