@@ -48,7 +48,7 @@ func (c *core) openNetwork(ctx context.Context, prefix, pool, services netip.Pre
 		next.Prefix, next.Pool, next.Services = orElse(prefix, old.Prefix), orElse(pool, old.Pool), orElse(services, old.Services)
 	} else {
 		var random [5]byte
-		rand.Read(random[:]) //nolint:errcheck // it never fails
+		rand.Read(random[:]) // it never fails
 		next = lease.NewNetwork(random, orElse(pool, lease.DefaultPool), orElse(services, lease.DefaultServices))
 		next.Prefix = orElse(prefix, next.Prefix)
 	}
