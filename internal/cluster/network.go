@@ -520,11 +520,16 @@ func (c *core) takeBlocks(ch wire.Change) (*wire.ClusterLease, error) {
 	if err := json.Unmarshal(ch.Value, &l); err != nil {
 		return nil, err
 	}
-	if l.Cluster != c.name || !l.Prefix.IsValid() || l.Prefix.Bits() != 48 || lease.CheckPools(l.Pool, l.Services) != nil || lease.Has(l.Numbers, 0) {
+	if !usable(&l, c.name) {
 		c.log.Error("what the root gives of the service network cannot be used and is left out", "cluster", l.Cluster, "prefix", l.Prefix, "pool", l.Pool, "services", l.Services)
 		return c.m.net.blocks, nil
 	}
 	return &l, nil
+}
+
+// usable says whether a part of the network can be worked with.
+func usable(l *wire.ClusterLease, cluster string) bool {
+	return l.Cluster == cluster && l.Prefix.IsValid() && l.Prefix.Bits() == 48 && lease.CheckPools(l.Pool, l.Services) == nil && !lease.Has(l.Numbers, 0)
 }
 
 // close completes what cannot be decided: what is sealed, and what is signed.
