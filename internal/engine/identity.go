@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // identity is the worker's certificate as the agent keeps it in a directory. It
@@ -19,6 +21,8 @@ type identity struct {
 	log *slog.Logger
 	// clock by which certificates are judged; nil is the machine's.
 	clock *pki.Clock
+	// revoked are keys that no lease may have; nil: none.
+	revoked *pki.Revoked
 
 	mu      sync.Mutex // guards below
 	current *pki.Identity
@@ -38,7 +42,7 @@ func (i *identity) config() (*tls.Config, error) {
 		if i.current, err = pki.LoadIdentity(i.dir); err != nil {
 			return nil, err
 		}
-		i.current.Clock = i.clock
+		i.current.Clock, i.current.Revoked = i.clock, i.revoked
 		i.own()
 		i.read = fi.ModTime()
 	case !fi.ModTime().Equal(i.read):
@@ -49,6 +53,17 @@ func (i *identity) config() (*tls.Config, error) {
 		i.read = fi.ModTime()
 	}
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
+}
+
+// verify returns the lease of the worker with a certificate chain.
+func (i *identity) verify(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error) {
+	if _, err := i.config(); err != nil {
+		return wire.Lease{}, err
+	}
+	i.mu.Lock()
+	id := i.current
+	i.mu.Unlock()
+	return id.VerifyLease(chain, s)
 }
 
 // own tells the clock what has changed in the folder: the certificate, or the

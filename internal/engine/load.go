@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
@@ -95,7 +97,7 @@ func (e *Engine) assemble() error {
 	}
 	k.ports = newPortPool(k.mark, p.free)
 	if k.router == nil {
-		r, err := newRouter(e, &e.revoked, k.dir, k.config, e.log)
+		r, err := newRouter(e, &e.revoked, k.dir, k.config, e.log, e.serveOffer)
 		if err != nil {
 			return err
 		}
@@ -134,7 +136,7 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 	e.replan()
 }
 
-func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger) (*distances, error) {
+func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger, offers func(context.Context, *tls.Conn)) (*distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	idDir := filepath.Join(dir, wire.IdentityDir)
@@ -144,6 +146,7 @@ func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.Engin
 		StateFile: filepath.Join(dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,
 		TLS: id.config, PeerName: peerName, PeerAllowed: peerAllowed(revoked),
+		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: offers},
 	})
 }
 

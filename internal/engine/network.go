@@ -2,14 +2,17 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/overlay"
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,6 +32,8 @@ type network interface {
 	Detach(id wire.InstanceID) error
 	ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error)
 	Changed()
+	// ServeOffer answers a worker that wants to be a peer, and closes conn.
+	ServeOffer(ctx context.Context, conn *tls.Conn)
 }
 
 // openNetwork decides how instances are connected, and says so.
@@ -53,6 +58,35 @@ func (e *Engine) openNetwork(k *kit) {
 		k.noNetwork = fmt.Errorf("this machine can't have the service network: %w; start the worker with --network auto or loopback, or see to it", err)
 		k.problems.tell("service network", k.noNetwork.Error())
 	}
+}
+
+// serveOffer answers a worker that wants to be this one's peer.
+func (e *Engine) serveOffer(ctx context.Context, conn *tls.Conn) {
+	if e.kit.network == nil {
+		_ = conn.Close()
+		return
+	}
+	e.kit.network.ServeOffer(ctx, conn)
+}
+
+// pathsChanged shows how this worker is reached.
+func (e *Engine) pathsChanged(p wire.Paths, wireguard string) {
+	e.board.setInfo(func(i *wire.EngineInfo) {
+		if i.Network == nil {
+			return
+		}
+		info := *i.Network
+		info.WireGuard, info.Via = wireguard, p.Relay
+		i.Network = &info
+	})
+}
+
+// relayName is the name in the certificate of a relay: see wire.Relay.
+func relayName(relay string) string {
+	if cluster, worker, ok := strings.Cut(relay, "/"); ok {
+		return pki.WorkerName(cluster, worker)
+	}
+	return pki.RootName
 }
 
 // setNetwork tells the network what the orders say of it. True if the worker has its

@@ -75,6 +75,8 @@ type Network struct {
 	// remote are the addresses of instances of other workers in routes, and whether
 	// those workers were heard of.
 	remote map[netip.Addr]bool
+	given  *wire.Network // the last one that Set had
+	paths  *paths        // nil: none
 }
 
 type attached struct {
@@ -211,6 +213,9 @@ func (n *Network) Close() {
 	n.mu.Unlock()
 	_ = n.tun.Close() // wakes its reader
 	n.wg.Wait()
+	if n.paths != nil {
+		n.paths.close(false)
+	}
 	n.release()
 }
 
@@ -220,6 +225,9 @@ func (n *Network) Clear() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.settled = false
+	if n.paths != nil {
+		n.paths.close(true)
+	}
 	return errors.Join(n.table.Remove(), n.links.Clear())
 }
 
@@ -227,6 +235,9 @@ func (n *Network) Clear() error {
 func (n *Network) Set(w *wire.Network, routes []wire.Route) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if w != nil {
+		n.given = w
+	}
 	if w != nil && n.space == nil {
 		if err := n.leaseLocked(w); err != nil {
 			n.opts.Problem("service network", err.Error())
@@ -240,6 +251,7 @@ func (n *Network) Set(w *wire.Network, routes []wire.Route) error {
 	if n.spawn == nil || !n.settled {
 		return nil // Settle does it
 	}
+	n.tellPathsLocked()
 	return n.applyLocked()
 }
 
@@ -354,6 +366,7 @@ func (n *Network) settleLocked() error {
 		n.spawn(func(ctx context.Context) { n.names.Serve(ctx, l) })
 	}
 	n.settled = true
+	n.openPathsLocked()
 	n.log.Info("service network works", "prefix", s.Worker, "ipv4", s.Worker4)
 	return nil
 }

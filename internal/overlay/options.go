@@ -1,6 +1,8 @@
 package overlay
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -26,6 +28,8 @@ type Options struct {
 	// Reached says whether an instance of another worker is reached at its own
 	// addresses. nil: none is.
 	Reached func(e *wire.Endpoint) bool
+	// Paths to other workers; nil: none are looked for.
+	Paths *PathOptions
 	// Through serves the connections that ln accepts as those to a port of a service,
 	// by the worker's router, until ln is closed. Instances of other workers that are
 	// not Reached are reached by it. nil: they are not.
@@ -33,6 +37,23 @@ type Options struct {
 	// Problem shows what is wrong with a part of the network, "" that nothing is.
 	Problem func(about, what string)
 	Log     *slog.Logger
+}
+
+// PathOptions say how a worker proves itself to others and they to it.
+type PathOptions struct {
+	// Port for WireGuard over UDP; 0 is the usual one.
+	Port uint16
+	// TLS is the worker's identity for both directions, PeerName and RelayName are the
+	// names in the certificates of a worker and of a relay.
+	TLS       func() (*tls.Config, error)
+	PeerName  func(cluster, worker string) string
+	RelayName func(relay string) string
+	// Verify returns the lease of the worker with a certificate chain, if it is its
+	// own and the worker may come in.
+	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
+	// Changed is told, without any lock, how others are reached whenever that has
+	// changed, and who encrypts ("kernel", "user").
+	Changed func(p wire.Paths, wireguard string)
 }
 
 // Place is what an instance has in the network, to be kept over restarts.

@@ -234,7 +234,7 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 			x.addrs, ready = a.addrs(), n.opts.Ready(e.Instance)
 		case ours:
 			ready = false // it is not here any more, or not yet
-		case len(e.Addrs) > 0 && n.opts.Reached != nil && n.opts.Reached(e):
+		case len(e.Addrs) > 0 && (n.reachedLocked(e) || n.opts.Reached != nil && n.opts.Reached(e)):
 			x.addrs = e.Addrs
 		default:
 			ready = e.Address != ""

@@ -77,13 +77,14 @@ func (t *tunnel) remove(key [32]byte) {
 	_ = t.dev.IpcSet(fmt.Sprintf("public_key=%x\nremove=true\n", key))
 }
 
-// inner address of the relay for a worker: of a number that no worker has, and of
-// the relay's key, so that those of two relays differ.
+// inner address of the relay for a worker: of a number that no worker has, of
+// application 0, as all that nodes themselves send, and of the relay's key, so that
+// those of two relays differ.
 func (t *tunnel) inner(worker netip.Addr) netip.Addr {
 	a := worker.As16()
-	copy(a[6:10], []byte{0xff, 0xff, 0xff, 0xff})
+	copy(a[6:], []byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0})
 	sum := sha256.Sum256(t.public[:])
-	copy(a[10:], sum[:6])
+	copy(a[13:], sum[:3])
 	return netip.AddrFrom16(a)
 }
 

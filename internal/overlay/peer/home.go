@@ -121,6 +121,7 @@ func (m *Manager) leaveHome(why string) {
 	_ = m.opts.Device.Remove(h.key)
 	h.joined, h.why, h.retry = false, fmt.Sprintf("relay %s: %s", h.relay.Name, why), retry{}
 	h.outside, h.hellos = netip.AddrPort{}, 0
+	m.dirty = true
 }
 
 // findHome joins the first relay that will have this worker.
@@ -140,6 +141,7 @@ func (m *Manager) findHome(ctx context.Context, relays []wire.Relay) {
 		h.relay, h.joined, h.joining, h.key, h.inner, h.why = r, true, false, key, a.Inner, ""
 		h.rx, h.heard, h.hello, h.hellos, h.retry = 0, now, now, 0, retry{}
 		m.sighted(a.Outside)
+		m.dirty = true
 		m.mu.Unlock()
 		m.log.Info("this worker can be reached through a relay", "relay", r.Name, "outside", a.Outside.String())
 		m.deliver(r, a)
@@ -205,7 +207,7 @@ func (m *Manager) enter(ctx context.Context, r wire.Relay) (relay.Answer, error)
 	m.mu.Lock()
 	prefix := m.own.lease.Prefix
 	m.mu.Unlock()
-	if b := a.Inner.As16(); !prefix.Contains(a.Inner) || [4]byte(b[6:10]) != [4]byte{0xff, 0xff, 0xff, 0xff} {
+	if b := a.Inner.As16(); !prefix.Contains(a.Inner) || [7]byte(b[6:13]) != [7]byte{0xff, 0xff, 0xff, 0xff} {
 		return a, fmt.Errorf("relay %s names %s as its inner address, which is none of a relay", r.Name, a.Inner)
 	}
 	err = m.opts.Device.Set(wg.Peer{Key: key, Endpoint: netip.AddrPortFrom(at, a.Port), Allowed: []netip.Prefix{netip.PrefixFrom(a.Inner, 128)}})

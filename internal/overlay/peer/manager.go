@@ -63,6 +63,9 @@ type Options struct {
 	StateFile string
 	// Gone is called, without any lock, when a worker is no peer any more.
 	Gone func(cluster, worker string)
+	// Changed is called, without any lock, after a path or this worker's relay has
+	// changed.
+	Changed func()
 	// Log; nil is slog's default.
 	Log *slog.Logger
 }
@@ -120,6 +123,7 @@ type Manager struct {
 	peers map[id]*known
 	home  home
 	memo  *memory
+	dirty bool                        // Changed is to be called
 	spawn func(func(context.Context)) // nil: not running
 }
 
@@ -135,6 +139,9 @@ func New(o Options) *Manager {
 		o.Listen = func(at netip.AddrPort) (*net.UDPConn, error) {
 			return net.ListenUDP("udp6", net.UDPAddrFromAddrPort(at))
 		}
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
 	}
 	if o.Gone == nil {
 		o.Gone = func(string, string) {}
@@ -181,6 +188,15 @@ func (m *Manager) Want(t Target) {
 	}
 	m.peers[id{t.Cluster, t.Worker}] = &known{path: newPath(now, seedOf(t.Cluster, t.Worker)), target: t}
 	m.ring()
+}
+
+// Reaches says whether packets for an address of a worker arrive there now.
+func (m *Manager) Reaches(cluster, worker string, at netip.Addr) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.peers[id{cluster, worker}]
+	return k != nil && k.acc != nil && k.kind != wire.PathNone &&
+		slices.ContainsFunc(k.acc.allowed, func(p netip.Prefix) bool { return p.Contains(at) })
 }
 
 // Forget ends a peer at once, for a worker that does not count any more.
@@ -303,9 +319,14 @@ func (m *Manager) step(now time.Time) time.Duration {
 			next = d.next
 		}
 	}
+	dirty := m.dirty
+	m.dirty = false
 	m.mu.Unlock()
 	for _, who := range gone {
 		m.drop(who)
+	}
+	if dirty {
+		m.opts.Changed()
 	}
 	return next
 }
@@ -420,6 +441,7 @@ func (m *Manager) peer(a *accepted) wg.Peer {
 // note says that a path has changed. The mutex is held.
 func (m *Manager) note(who id, k *known, before string) {
 	m.log.Info("path to a worker", "cluster", who.cluster, "worker", who.worker, "path", k.kind, "before", before, "direct", k.direct.String(), "relay", k.relayName)
+	m.dirty = true
 	if k.kind == wire.PathDirect {
 		k.why = ""
 		if m.memo.remember(who, k.direct) {
@@ -584,7 +606,7 @@ func (m *Manager) relaysNamed(name string) []wire.Relay {
 			rest = append(rest, r)
 		}
 	}
-	all := append(first, rest...)
+	all := slices.Concat(first, rest)
 	return all[:min(len(all), maxNames)]
 }
 

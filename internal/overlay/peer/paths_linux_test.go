@@ -173,7 +173,12 @@ func (w *world) relay() *node {
 	return n
 }
 
-func (w *world) worker(name string, h *nstest.Host) *node {
+func (w *world) worker(name string, h *nstest.Host) *node { return w.node("worker", name, h) }
+
+// network is a worker with a whole service network.
+func (w *world) network(name string, h *nstest.Host) *node { return w.node("network", name, h) }
+
+func (w *world) node(kind, name string, h *nstest.Host) *node {
 	w.t.Helper()
 	w.numbers++
 	lease := wire.Lease{V: 1, Cluster: "edge", Worker: name, Prefix: netip.MustParsePrefix("fd12:3456:789a::/48"), Number: w.numbers}
@@ -181,7 +186,7 @@ func (w *world) worker(name string, h *nstest.Host) *node {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n := &node{t: w.t, name: name, kind: "worker", host: h, setup: setup{
+	n := &node{t: w.t, name: name, kind: kind, host: h, setup: setup{
 		Dir: w.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name}), Lease: signed, Relays: w.relays,
 		Inner: netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%x::1", w.numbers)),
 	}}

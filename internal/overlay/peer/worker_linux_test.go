@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(helperEnv) {
 	case "worker":
 		exit(worker())
+	case "network":
+		exit(networkWorker())
 	case "relay":
 		exit(relayNode())
 	}

@@ -1,0 +1,139 @@
+package overlay
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/verge-edge/verge/internal/overlay/peer"
+	"github.com/verge-edge/verge/internal/overlay/probe"
+	"github.com/verge-edge/verge/internal/overlay/wg"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Files below Options.Dir.
+const (
+	keyFile   = "wireguard.key"
+	pathsFile = "paths.json"
+)
+
+// paths are the ways to other workers.
+type paths struct {
+	dev    *wg.Device
+	prober *probe.Prober
+	peers  *peer.Manager
+}
+
+func (p *paths) close(destroy bool) {
+	_ = p.prober.Close() // it may be closed
+	if destroy {
+		_ = p.dev.Destroy()
+		return
+	}
+	_ = p.dev.Close()
+}
+
+// openPathsLocked begins to look for paths. Without them instances of other workers
+// are reached by the router, so that it is no reason to have no network.
+func (n *Network) openPathsLocked() {
+	if n.opts.Paths == nil || n.paths != nil {
+		return
+	}
+	p, err := n.newPathsLocked(n.opts.Paths)
+	if err != nil {
+		n.log.Warn("no paths to other workers: what runs there is reached by the router", "error", err)
+		n.opts.Problem("paths to other workers", err.Error())
+		return
+	}
+	n.opts.Problem("paths to other workers", "")
+	n.paths = p
+	n.tellPathsLocked()
+	n.spawn(p.peers.Run)
+}
+
+func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
+	key, err := wg.EnsureKey(filepath.Join(n.opts.Dir, keyFile))
+	if err != nil {
+		return nil, err
+	}
+	port := o.Port
+	if port == 0 {
+		port = wg.DefaultPort
+	}
+	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	prober, err := probe.Open(n.space.Host6, nil)
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	p := &paths{dev: dev, prober: prober}
+	p.peers = peer.New(peer.Options{
+		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, PeerName: o.PeerName, RelayName: o.RelayName,
+		Verify: o.Verify, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
+		Question: func(ctx context.Context, to netip.Addr) error {
+			_, err := prober.Ask(ctx, to)
+			return err
+		},
+		Gone: func(string, string) { n.Changed() },
+		Changed: func() {
+			n.Changed()
+			if o.Changed != nil {
+				o.Changed(p.peers.Status(), dev.Mode())
+			}
+		},
+	})
+	return p, nil
+}
+
+// tellPathsLocked says what this worker's place is.
+func (n *Network) tellPathsLocked() {
+	if n.paths == nil || n.given == nil {
+		return
+	}
+	var l wire.Lease
+	if err := json.Unmarshal(n.given.Lease.Body, &l); err != nil {
+		n.log.Error("lease of the service network", "error", err)
+		return
+	}
+	l.IPv4 = n.space.Worker4 // none where it cannot be used here
+	n.paths.peers.SetNetwork(peer.Network{Lease: l, Signed: n.given.Lease, Inner: n.space.Host6, Relays: n.given.Relays})
+}
+
+// reachedLocked says whether an instance of another worker is reached at its own
+// address, and has a path looked for.
+func (n *Network) reachedLocked(e *wire.Endpoint) bool {
+	if n.paths == nil {
+		return false
+	}
+	n.paths.peers.Want(peer.Target{Cluster: e.Cluster, Worker: e.Worker, Address: e.Address, Relay: e.Relay})
+	return n.paths.peers.Reaches(e.Cluster, e.Worker, e.Addrs[0])
+}
+
+// ServeOffer answers a worker that wants to be a peer, and closes conn.
+func (n *Network) ServeOffer(ctx context.Context, conn *tls.Conn) {
+	n.mu.Lock()
+	p := n.paths
+	n.mu.Unlock()
+	if p == nil {
+		_ = conn.Close()
+		return
+	}
+	p.peers.Serve(ctx, conn)
+}
+
+// Paths says how other workers are reached.
+func (n *Network) Paths() (wire.Paths, error) {
+	n.mu.Lock()
+	p := n.paths
+	n.mu.Unlock()
+	if p == nil {
+		return wire.Paths{}, fmt.Errorf("this worker has no paths of its own to others")
+	}
+	return p.peers.Status(), nil
+}
