@@ -60,7 +60,7 @@ func New(t testing.TB) *Host {
 	t.Helper()
 	sweep(t)
 	h := &Host{t, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), count.Add(1))}
-	run(t, "ip", "netns", "add", h.ns)
+	ip(t, "netns", "add", h.ns)
 	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", h.ns).Run() })
 	h.Run("ip", "link", "set", "lo", "up")
 	return h
@@ -78,9 +78,9 @@ func sweep(t testing.TB) {
 	}
 }
 
-func run(t testing.TB, name string, args ...string) string {
+func ip(t testing.TB, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(name, args...)
+	cmd := exec.Command("ip", args...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", strings.Join(cmd.Args, " "), err, out)
@@ -91,7 +91,7 @@ func run(t testing.TB, name string, args ...string) string {
 // Run runs a program on the host.
 func (h *Host) Run(name string, args ...string) string {
 	h.t.Helper()
-	return run(h.t, "ip", append([]string{"netns", "exec", h.ns, name}, args...)...)
+	return ip(h.t, append([]string{"netns", "exec", h.ns, name}, args...)...)
 }
 
 // Command is a program on the host that is not started yet.
@@ -112,20 +112,20 @@ func (h *Host) NFT(rules string) {
 // Link joins two hosts by a cable with an address (CIDR) at each end.
 func Link(a *Host, aName, aAddr string, b *Host, bName, bAddr string) {
 	a.t.Helper()
-	run(a.t, "ip", "-n", a.ns, "link", "add", aName, "type", "veth", "peer", "name", bName, "netns", b.ns)
+	ip(a.t, "-n", a.ns, "link", "add", aName, "type", "veth", "peer", "name", bName, "netns", b.ns)
 	for _, e := range []struct {
 		h          *Host
 		name, addr string
 	}{{a, aName, aAddr}, {b, bName, bAddr}} {
-		run(a.t, "ip", "-n", e.h.ns, "addr", "add", e.addr, "dev", e.name)
-		run(a.t, "ip", "-n", e.h.ns, "link", "set", e.name, "up")
+		ip(a.t, "-n", e.h.ns, "addr", "add", e.addr, "dev", e.name)
+		ip(a.t, "-n", e.h.ns, "link", "set", e.name, "up")
 	}
 }
 
 // Route sends all that has no other way through a neighbour.
 func (h *Host) Route(via string) {
 	h.t.Helper()
-	run(h.t, "ip", "-n", h.ns, "route", "add", "default", "via", via)
+	ip(h.t, "-n", h.ns, "route", "add", "default", "via", via)
 }
 
 // Forward makes the host a router.

@@ -66,9 +66,9 @@ func importFile(address, path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	d := New(Options{Address: address})
-	defer d.Close() //nolint:errcheck // it has begun nothing
+	defer d.Close()
 	names, err := d.Load(context.Background(), f, "")
 	if err != nil {
 		return err

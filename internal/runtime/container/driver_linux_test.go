@@ -416,7 +416,7 @@ func TestContainerdAppears(t *testing.T) {
 	c.Kill()
 	dir := filepath.Join(t.TempDir(), "run", "containerd")
 	d := New(Options{Base: t.TempDir(), Address: filepath.Join(dir, "c.sock")})
-	defer d.Close() //nolint:errcheck // it has begun nothing
+	defer d.Close()
 	changed := make(chan struct{}, 10)
 	d.Report(func(err error) {
 		if err != nil {

@@ -113,7 +113,7 @@ func (d *Driver) daemon(ctx context.Context) (*process, error) {
 	}
 	p, err := findProcess(int(peer.Pid), 0)
 	if err != nil { // of another pid namespace, or just gone
-		return nil, nil //nolint:nilerr,nilnil // as the comment says
+		return nil, nil //nolint:nilnil // as the comment says
 	}
 	return p, nil
 }

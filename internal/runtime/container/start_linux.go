@@ -390,7 +390,7 @@ func words(text, program string) error {
 	case has("no such file or directory") && has("exec"):
 		return fmt.Errorf("command not found: %s, or the loader or interpreter that it needs, does not exist in the image", program)
 	case has("exec format error"):
-		return fmt.Errorf("cannot execute %s: it is neither a program for this machine nor a script that begins with #!", program)
+		return fmt.Errorf("cannot execute %s: it is neither a program for this machine nor a script with #! at its beginning", program)
 	case has("permission denied") && has("exec"):
 		return fmt.Errorf("command %s is not executable", program)
 	case has("is a directory"):

@@ -136,7 +136,7 @@ func explain(err error, path string, s contract.Spec) error {
 func describeFormat(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
-		return "it is neither a program for this machine nor a script that begins with #!"
+		return "it is neither a program for this machine nor a script with #! at its beginning"
 	}
 	defer f.Close() //nolint:errcheck // read only
 	arch := strings.ToLower(strings.TrimPrefix(f.Machine.String(), "EM_"))
