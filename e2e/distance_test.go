@@ -122,8 +122,8 @@ services:
 		}
 	}
 	for what, out := range map[string]string{
-		"near":              w.root.ok("explain", "route", "closest.front", "--from", "edge/edge-1"),
-		"edge/far":          w.root.ok("netcheck", "--from", "edge/edge-1"),
+		"near":             w.root.ok("explain", "route", "closest.front", "--from", "edge/edge-1"),
+		"edge/far":         w.root.ok("netcheck", "--from", "edge/edge-1"),
 		"proximity (alpha": w.root.ok("route", "plan", "closest.front", "--alpha", "0.5"),
 	} {
 		if !strings.Contains(out, what) {

@@ -46,7 +46,7 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 				continue
 			}
 			cancel() // what is here already is kept
-			_ = <-done // it was ended
+			<-done   //nolint:errcheck // it was ended
 			in.poke()
 			return false, nil
 		case err := <-done:
