@@ -31,6 +31,7 @@ const (
 	inCluster  = "internal/cluster."
 	atRoot     = "internal/root."
 	router     = "internal/proxy."
+	network    = "internal/overlay."
 	routing    = "internal/policy/route."
 	containers = "internal/runtime/container."
 )
@@ -99,8 +100,8 @@ var proofs = map[string]proof{
 	"services.*.policy.localrtt":       {"policy: {name: proximity, localrtt: 3ms}", "policy: {name: proximity, localrtt: 3}", "is not a duration", routing + "TestMeanLatencyFromLondon"},
 	"services.*.policy.fallback":       {"policy: {name: local, fallback: random}", "policy: {name: local, fallback: local}", "is not a value of fallback", routing + "TestWhatAPolicyPrefers"},
 	"services.*.policy.ordinal":        {"policy: {name: instance, ordinal: 2}", "policy: {name: closest, ordinal: 2}", "means nothing to closest", router + "TestRoundRobinWantsNoDistances"},
-	"services.*.export":                {"export: true", "export: 1", "expected true or false", atRoot + "TestRoutesSayWhatMayBeReached"},
-	"services.*.service_ip":            {"service_ip: 10.30.0.10\nports: [{}]", "service_ip: 8.8.8.8\nports: [{}]", "is not a private IPv4 address", atRoot + "TestRoutesSayWhatMayBeReached"},
+	"services.*.export":                {"export: true", "export: 1", "expected true or false", network + "TestServices"},
+	"services.*.service_ip":            {"service_ip: 10.30.0.10\nports: [{}]", "service_ip: 8.8.8.8\nports: [{}]", "is not a private IPv4 address", network + "TestServices"},
 	"services.*.restart":               {"restart: {policy: never}", "restart: never", "expected a mapping", lifecycle + "TestRestartPolicies"},
 	"services.*.restart.policy":        {"restart: {policy: on-failure}", "restart: {policy: often}", "is not a value of policy", lifecycle + "TestRestartPolicies"},
 	"services.*.restart.max_restarts":  {"restart: {max_restarts: 7}", "restart: {max_restarts: 1001}", "is more than 1000", lifecycle + "TestRestartPolicies"},

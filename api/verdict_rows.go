@@ -177,10 +177,10 @@ func policyRows() []Verdict {
 		{Path: "services.*.policy.fallback", Default: DefaultFallback + " (local)", Values: values(strings.Join(fallbacks, " "), "", ""),
 			Note: "Of local: the policy where the own worker has no instance."},
 		{Path: "services.*.policy.ordinal", Max: MaxReplicas - 1, Note: "Of instance: the number of the replica, from 0."},
-		{Path: "services.*.export", Verdict: Warned,
-			Note: "true: instances of other applications may reach the service in the service network; else only those of its own may."},
-		{Path: "services.*.service_ip", Verdict: Warned, Pattern: addressPattern,
-			Note: "The IPv4 address of the service on every worker, from the root's --network-services, for its default policy. Without it each worker chooses one; the IPv6 address follows from the name."},
+		{Path: "services.*.export",
+			Note: "true: instances of other applications may reach the service in the service network, by its full name; else only those of its own may. Where workers share the machine's network (loopback), all may anyway."},
+		{Path: "services.*.service_ip", Pattern: addressPattern,
+			Note: "The IPv4 address of the service on every worker of the service network, from the root's --network-services, for its default policy. Without it each worker chooses one; the IPv6 address follows from the name."},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,8 +15,13 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 	// An identity of its own: the router's is asked in its handshakes alone.
 	dir := filepath.Join(k.dir, wire.IdentityDir)
 	id := &identity{dir: dir, log: k.log, clock: pki.ReadClock(dir), revoked: &e.revoked}
+	var far overlay.Distances // a nil *distances is no nil Distances
+	if k.far != nil {
+		far = overlayDistances{k.far}
+	}
 	n, err := overlay.Open(overlay.Options{
-		Dir: k.dir, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
+		Distances: far,
+		Dir:       k.dir, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
 		Ready: func(id wire.InstanceID) bool {
 			s, ok := e.board.get(id)
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
@@ -30,4 +36,16 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 		return nil, err // a nil *Network is no nil network
 	}
 	return n, nil
+}
+
+// overlayDistances are the router's, of which the rules make the same use.
+type overlayDistances struct{ *distances }
+
+// Want implements overlay.Distances.
+func (d overlayDistances) Want(service string, workers []overlay.Worker) {
+	list := make([]proxy.Worker, len(workers))
+	for i, w := range workers {
+		list[i] = proxy.Worker(w)
+	}
+	d.distances.Want(service, list)
 }

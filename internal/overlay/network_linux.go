@@ -75,6 +75,7 @@ type Network struct {
 	// remote are the addresses of instances of other workers in routes, and whether
 	// those workers were heard of.
 	remote map[netip.Addr]bool
+	looks  looking
 	given  *wire.Network // the last one that Set had
 	paths  *paths        // nil: none
 }
@@ -210,6 +211,9 @@ func (n *Network) Close() {
 	}
 	n.spawn = nil
 	n.dropThroughLocked(nil)
+	if n.looks.timer != nil {
+		n.looks.timer.Stop()
+	}
 	n.mu.Unlock()
 	_ = n.tun.Close() // wakes its reader
 	n.wg.Wait()
@@ -458,11 +462,11 @@ func (n *Network) ServiceAddrs(app, namespace, service string, ports []api.Port)
 	}
 	host := service + "." + names.Search(app, namespace)
 	if n.space.Services4.IsValid() {
-		policy := ""
-		if r := n.routes[app+"."+service]; r != nil {
-			policy = policyOf(r)
+		r := n.routes[app+"."+service]
+		if r == nil {
+			r = &wire.Route{App: app, Service: service}
 		}
-		a, err := n.address4Locked(addr.Key{App: app, Service: service, Policy: defaultPolicy(policy)})
+		a, err := n.address4Locked(r, keyOf(r))
 		if err == nil {
 			err = n.book.Save()
 		}
@@ -478,8 +482,19 @@ func (n *Network) ServiceAddrs(app, namespace, service string, ports []api.Port)
 	return out, nil
 }
 
-func (n *Network) address4Locked(k addr.Key) (netip.Addr, error) {
-	return n.book.Take(k, netip.Addr{}, func(k addr.Key) bool { _, ok := n.served[k]; return ok })
+func (n *Network) address4Locked(r *wire.Route, k addr.Key) (netip.Addr, error) {
+	inUse := func(k addr.Key) bool { _, ok := n.served[k]; return ok }
+	if k != keyOf(r) {
+		return n.book.Take(k, netip.Addr{}, inUse)
+	}
+	what := ""
+	a, err := n.book.Take(k, r.ServiceIP, inUse)
+	if err != nil && r.ServiceIP.IsValid() {
+		what = err.Error()
+		a, err = n.book.Take(k, netip.Addr{}, inUse)
+	}
+	n.opts.Problem("address of "+r.Key(), what)
+	return a, err
 }
 
 // Counts are the packets that were refused, by reason.

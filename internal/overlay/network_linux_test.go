@@ -20,6 +20,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
+	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -288,6 +289,48 @@ func TestServices(t *testing.T) {
 		if said, err := w.ask("shop.web.0", at); !strings.HasPrefix(said, "shop.db") {
 			t.Errorf("by a policy: %q, %v", said, err)
 		}
+	})
+	t.Run("exported", func(t *testing.T) {
+		open := r
+		open.Export = true
+		w.set(open, routeTo("other", 2, "spy", "other.spy.0"))
+		for _, at := range []string{by4, by6, netip.AddrPortFrom(w.at["shop.db.0"].Addrs[0], 80).String(), netip.AddrPortFrom(w.at["shop.db.1"].Addrs[1], 80).String()} {
+			if said, err := w.ask("other.spy.0", at); !strings.HasPrefix(said, "shop.db") {
+				t.Errorf("another application at %s: %q, %v", at, said, err)
+			}
+		}
+		if !overlaytest.Refused(t, w.at["other.spy.0"].NetNS, "tcp", netip.AddrPortFrom(w.at["shop.web.0"].Addrs[0], 80)) {
+			t.Error("a service that is not exported is reached")
+		}
+		w.set(r)
+	})
+	t.Run("address of choice", func(t *testing.T) {
+		fixed := r
+		fixed.ServiceIP = netip.MustParseAddr("10.30.7.7")
+		w.set(fixed)
+		if got := w.service4("shop", "db"); got != "10.30.7.7:80" {
+			t.Errorf("it has %s", got)
+		}
+		if said, err := w.ask("shop.web.0", "10.30.7.7:80"); !strings.HasPrefix(said, "shop.db") {
+			t.Errorf("%q, %v", said, err)
+		}
+		taken := routeTo("other", 2, "spy", "other.spy.0")
+		taken.ServiceIP = fixed.ServiceIP
+		w.set(fixed, taken)
+		w.mu.Lock()
+		what := w.problem["address of other.spy"]
+		w.mu.Unlock()
+		if got := w.service4("other", "spy"); got == "10.30.7.7:80" || !strings.Contains(what, "is that of round-robin.db.shop") {
+			t.Errorf("two services want one address: the other has %s, and it says %q", got, what)
+		}
+		w.set(fixed, routeTo("other", 2, "spy", "other.spy.0"))
+		w.mu.Lock()
+		what = w.problem["address of other.spy"]
+		w.mu.Unlock()
+		if what != "" {
+			t.Errorf("still: %s", what)
+		}
+		by4 = w.service4("shop", "db")
 	})
 	t.Run("isolation", func(t *testing.T) {
 		before, err := w.n.Counts()
@@ -576,5 +619,96 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 			}
 			_, _, _ = client.Close(), server.Close(), ln.Close()
 		}
+	}
+}
+
+// distances that a test sets.
+type distances struct {
+	mu      sync.Mutex
+	version uint64
+	rtt     map[string]time.Duration // by worker
+	wanted  map[string]int           // by service
+}
+
+func (d *distances) Want(service string, workers []Worker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted[service] = len(workers)
+}
+
+func (d *distances) Distance(_, worker string) (time.Duration, route.Source, time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if rtt, ok := d.rtt[worker]; ok {
+		return rtt, route.Measured, time.Time{}
+	}
+	return 0, route.Unknown, time.Time{}
+}
+
+func (d *distances) Version() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.version
+}
+
+func (d *distances) are(rtt map[string]time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rtt = rtt
+	d.version++
+}
+
+// The rules go by distances, and by others when these have changed.
+func TestRulesFollowTheDistances(t *testing.T) {
+	w := newWorld(t)
+	d := &distances{wanted: map[string]int{}}
+	w.n.opts.Distances = d
+	w.n.opts.Reached = func(*wire.Endpoint) bool { return true }
+	w.set()
+	w.attach("shop.web.0", 1)
+	r := wire.Route{V: wire.Version, App: "shop", Service: "db", AppNumber: 1, Policy: api.PolicyClosest, Ports: []api.Port{{Protocol: "http"}}}
+	at := map[string]netip.Addr{}
+	for i, worker := range []string{"near", "far"} {
+		at[worker] = netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%d:0:100:1", 8+i))
+		r.Endpoints = append(r.Endpoints, wire.Endpoint{
+			Instance: fmt.Sprintf("shop.db.%d", i), Cluster: "c", Worker: worker, Address: worker + ":8474", Addrs: []netip.Addr{at[worker]},
+		})
+	}
+	goesTo := func() (out []netip.Addr) {
+		w.n.mu.Lock()
+		defer w.n.mu.Unlock()
+		for _, svc := range w.n.served {
+			for _, p := range svc.Ports {
+				for _, b := range p.To6 {
+					out = append(out, b.To.Addr())
+				}
+			}
+		}
+		return out
+	}
+	w.set(r)
+	if to := goesTo(); len(to) != 2 || d.wanted["shop.db by closest"] != 2 && len(d.wanted) != 1 {
+		t.Fatalf("nothing is known: %v, wanted %v", to, d.wanted)
+	}
+	for _, near := range []string{"near", "far", "near"} {
+		rtt := map[string]time.Duration{"near": 90 * time.Millisecond, "far": 90 * time.Millisecond}
+		rtt[near] = 3 * time.Millisecond
+		d.are(rtt)
+		for {
+			if to := goesTo(); len(to) == 1 && to[0] == at[near] {
+				break
+			}
+			select {
+			case <-t.Context().Done():
+				t.Fatalf("it goes to %v, the nearest is %s", goesTo(), at[near])
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	w.set()
+	w.n.mu.Lock()
+	defer w.n.mu.Unlock()
+	if len(w.n.looks.want) != 0 || w.n.looks.timer.Stop() {
+		t.Error("nothing goes by distances any more, and it looks at them all the same")
 	}
 }

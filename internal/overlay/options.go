@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -28,6 +30,8 @@ type Options struct {
 	// Reached says whether an instance of another worker is reached at its own
 	// addresses. nil: none is.
 	Reached func(e *wire.Endpoint) bool
+	// Distances to other workers; nil: policies go without.
+	Distances Distances
 	// Paths to other workers; nil: none are looked for.
 	Paths *PathOptions
 	// Through serves the connections that ln accepts as those to a port of a service,
@@ -38,6 +42,20 @@ type Options struct {
 	Problem func(about, what string)
 	Log     *slog.Logger
 }
+
+// Distances are what policies go by. They are asked with locks held and return at
+// once.
+type Distances interface {
+	// Want says that a service is used that needs the distances to these workers.
+	Want(service string, workers []Worker)
+	// Distance to a worker, where it comes from, and when it was found.
+	Distance(cluster, worker string) (rtt time.Duration, from route.Source, at time.Time)
+	// Version changes when a Distance may have.
+	Version() uint64
+}
+
+// Worker is another worker and where its data port is, host:port.
+type Worker struct{ Cluster, Name, Address string }
 
 // PathOptions say how a worker proves itself to others and they to it.
 type PathOptions struct {

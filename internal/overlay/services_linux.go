@@ -44,7 +44,9 @@ func (n *Network) applyLocked() error {
 	if n.space == nil || n.spawn == nil {
 		return nil
 	}
+	version, services := n.looks.version, len(n.looks.want)
 	m := n.modelLocked()
+	n.lookLocked(n.looks.version != version || len(n.looks.want) != services)
 	err := n.book.Save()
 	if err == nil {
 		err = n.table.Apply(m)
@@ -70,7 +72,7 @@ func (n *Network) partLocked() {
 	for _, r := range n.routes {
 		for i := range r.Endpoints {
 			e := &r.Endpoints[i]
-			if e.Worker == n.opts.Worker && e.Cluster == n.opts.Cluster {
+			if n.oursLocked(e) {
 				continue
 			}
 			for _, a := range e.Addrs {
@@ -133,6 +135,10 @@ func (n *Network) modelLocked() *rules.Model {
 		apps[a.App] = a.place.App
 	}
 	n.served = map[addr.Key]rules.Service{}
+	n.looks.want = map[string][]Worker{}
+	if n.opts.Distances != nil {
+		n.looks.version = n.opts.Distances.Version()
+	}
 	inUse := map[throughKey]bool{}
 	for _, r := range n.routes {
 		app, here := apps[r.App]
@@ -141,6 +147,9 @@ func (n *Network) modelLocked() *rules.Model {
 		}
 		if app == 0 {
 			continue // from a cluster without a service network
+		}
+		if r.Export {
+			m.Exported = append(m.Exported, n.exportedLocked(r)...)
 		}
 		wanted := map[string]bool{}
 		if here {
@@ -173,7 +182,7 @@ func (n *Network) modelLocked() *rules.Model {
 func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map[throughKey]bool) rules.Service {
 	svc := rules.Service{Name: k.String(), Addr6: n.space.Service(app, k.Service, k.Policy)}
 	if n.space.Services4.IsValid() {
-		a, err := n.address4Locked(k)
+		a, err := n.address4Locked(r, k)
 		if err != nil {
 			n.log.Warn("a service has no IPv4 address", "service", k.String(), "why", err)
 		}
@@ -209,25 +218,49 @@ func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map
 	return svc
 }
 
+// exportedLocked are the ports of the instances of a route.
+func (n *Network) exportedLocked(r *wire.Route) (out []rules.Target) {
+	for i := range r.Endpoints {
+		e := &r.Endpoints[i]
+		addrs := e.Addrs
+		if a := n.attached[e.Instance]; a != nil && n.oursLocked(e) {
+			addrs = a.addrs()
+		}
+		for _, a := range addrs {
+			for p := range r.Ports {
+				out = append(out, rules.Target{Addr: a, Proto: "tcp", Port: uint16(wire.NetworkPort(r.Ports, p))}) //nolint:gosec // below 1<<16
+			}
+		}
+	}
+	return out
+}
+
+// oursLocked says whether an endpoint is on this worker.
+func (n *Network) oursLocked(e *wire.Endpoint) bool {
+	return e.Worker == n.opts.Worker && (n.opts.Cluster == "" || e.Cluster == n.opts.Cluster)
+}
+
 type endpoint struct {
 	addrs  []netip.Addr
 	weight uint32
 }
 
+// known is an endpoint and how it is reached at its own addresses, if it is.
+type known struct {
+	of    *wire.Endpoint
+	addrs []netip.Addr
+}
+
 // endpointsLocked are those of a route that are reached at their own addresses, and
 // the weight of all others together, which the router reaches.
 func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint, others uint32) {
-	type known struct {
-		addrs []netip.Addr
-		ours  bool
-	}
 	by := make(map[string]known, len(r.Endpoints))
 	list := make([]route.Endpoint, 0, len(r.Endpoints))
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
 		id := e.Instance + "@" + e.Cluster + "/" + e.Worker
-		ours := e.Worker == n.opts.Worker && (n.opts.Cluster == "" || e.Cluster == n.opts.Cluster)
-		x := known{ours: ours}
+		ours := n.oursLocked(e)
+		x := known{of: e}
 		ready := true
 		switch a := n.attached[e.Instance]; {
 		case ours && a != nil:
@@ -258,6 +291,10 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		return nil, 0
 	}
 	view := route.NewView(seed, list)
+	if n.opts.Distances != nil && route.NeedsDistances(policy, view) {
+		n.wantDistancesLocked(k.String(), r)
+		n.distanceLocked(&view, by)
+	}
 	for i, w := range rule.Weights(view) {
 		weight := uint32(math.Round(w * scale))
 		if weight == 0 {
@@ -293,7 +330,7 @@ func seedOf(parts ...string) uint64 {
 func ordinal(id wire.InstanceID) int {
 	i, err := strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
 	if err != nil {
-		return 0
+		return -1
 	}
 	return i
 }
@@ -359,7 +396,7 @@ func (n *Network) find(q names.Name) names.Answer {
 	}
 	out.Addrs = append(out.Addrs, n.space.Service(app, k.Service, k.Policy))
 	if n.space.Services4.IsValid() {
-		if a, err := n.address4Locked(k); err == nil {
+		if a, err := n.address4Locked(r, k); err == nil {
 			out.Addrs = append(out.Addrs, a)
 		}
 	}

@@ -53,26 +53,7 @@ func (s *service) lookLocked(d Distances, now time.Time) {
 }
 
 // needsDistances says whether the policy goes by them here and now.
-func (s *service) needsDistances() bool {
-	switch s.said.Name {
-	case api.PolicyClosest, api.PolicyProximity:
-	case api.PolicyLocal:
-		if s.said.Fallback != api.PolicyClosest && s.said.Fallback != api.PolicyProximity {
-			return false
-		}
-	default:
-		return false
-	}
-	others := false
-	for i, e := range s.endpoints {
-		usable := s.view.Endpoints[i].Ready && !s.view.Endpoints[i].Ejected && !s.view.Endpoints[i].Suspect
-		if e.local && usable && s.said.Name != api.PolicyProximity {
-			return false
-		}
-		others = others || !e.local
-	}
-	return others
-}
+func (s *service) needsDistances() bool { return route.NeedsDistances(s.said, s.view) }
 
 // workersLocked are the other workers that have endpoints.
 func (s *service) workersLocked() []Worker {
