@@ -115,11 +115,15 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		return out, nil
 	}
 	out.Error = e.kit.far.meter.Error()
+	own := e.ownPaths()
 	for _, w := range workers {
 		k := e.kit.far.meter.Known(w.Cluster, w.Name)
 		p := wire.NetPeer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address, Path: wire.PathDirect, Via: "data port, TLS over TCP"}
 		if k.Failures > 0 {
 			p.Path, p.Via, p.Why = wire.PathNone, "", k.Why
+		}
+		if path, ok := own[p.Cluster+"/"+p.Worker]; ok {
+			inNetwork(&p, path)
 		}
 		if k.Distance.Known {
 			p.RTT, p.Source, p.AgeSeconds = api.Duration(k.RTT), route.Estimated.String(), max(0, time.Since(k.At).Seconds())
@@ -130,6 +134,37 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		out.Peers = append(out.Peers, p)
 	}
 	return out, nil
+}
+
+// ownPaths are those of the service network, by cluster and worker.
+func (e *Engine) ownPaths() map[string]wire.Path {
+	if e.kit.network == nil {
+		return nil
+	}
+	paths, err := e.kit.network.Paths()
+	if err != nil {
+		return nil
+	}
+	own := make(map[string]wire.Path, len(paths.Peers))
+	for _, p := range paths.Peers {
+		own[p.Cluster+"/"+p.Worker] = p
+	}
+	return own
+}
+
+// inNetwork says how a worker is reached in the service network, which its data port
+// stands in for where it is not.
+func inNetwork(p *wire.NetPeer, path wire.Path) {
+	switch path.Path {
+	case wire.PathDirect:
+		p.Path, p.Via, p.Why = path.Path, "WireGuard to "+path.Endpoint.String(), ""
+	case wire.PathRelay:
+		p.Path, p.Via, p.Why = path.Path, "WireGuard through relay "+path.Relay, path.Why
+	default:
+		if p.Why == "" {
+			p.Why = path.Why
+		}
+	}
 }
 
 // measure measures workers because somebody asks, only those of which no fresh

@@ -32,6 +32,8 @@ type network interface {
 	Detach(id wire.InstanceID) error
 	ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error)
 	Changed()
+	// Paths to other workers; an error says why there are none.
+	Paths() (wire.Paths, error)
 	// ServeOffer answers a worker that wants to be a peer, and closes conn.
 	ServeOffer(ctx context.Context, conn *tls.Conn)
 }
