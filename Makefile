@@ -50,7 +50,7 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
 	if ! tools/needs ip nft; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
-	set -x; go test $$race -timeout 15m ./...
+	set -x; go test $$race -timeout 25m ./...
 
 # Random input, briefly, for what people and nodes send; FUZZ=. is every target.
 FUZZTIME ?= 3s

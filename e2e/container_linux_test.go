@@ -111,7 +111,7 @@ services:
 		goesOn("containerd's death")
 	})
 	w.run("out of memory", func(t *testing.T) {
-		w.root.apply(`application: greedy
+		w.root.ok("apply", "--no-wait", w.file("greedy-", `application: greedy
 services:
   eater:
     runtime: container
@@ -119,7 +119,7 @@ services:
     command: [sh, -c, "x=aaaaaaaa; while :; do x=$$x$$x; done"]
     resources: {memory: 16Mi}
     restart: {policy: never}
-`)
+`))
 		eventually(t, 60*time.Second, "it was ended for want of memory", func() error {
 			v := w.root.instances("greedy")["greedy.eater.0"]
 			if v.LastExit == nil || !v.LastExit.OOM {

@@ -51,6 +51,12 @@ func (l *line) peer(name string, rtt time.Duration) Peer {
 	return p
 }
 
+func (l *line) total() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all
+}
+
 func (l *line) count(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +82,7 @@ func TestMeasuredAtOnceThenKeptFreshThenNotAtAll(t *testing.T) {
 	peers := []Peer{l.peer("a", 5*time.Millisecond), l.peer("b", 20*time.Millisecond), l.peer("dead", 0)}
 	running(t, Options{Prober: l, Seed: 1}, func(m *Meter) {
 		time.Sleep(time.Hour)
-		if l.all != 0 {
+		if l.total() != 0 {
 			t.Fatal("somebody was measured although nobody wanted it")
 		}
 		m.Want("app.web", peers)
@@ -102,10 +108,10 @@ func TestMeasuredAtOnceThenKeptFreshThenNotAtAll(t *testing.T) {
 			t.Errorf("of one that does not answer: %+v", k)
 		}
 		time.Sleep(2 * wantedFor)
-		before := l.all
+		before := l.total()
 		time.Sleep(24 * time.Hour)
-		if l.all != before {
-			t.Errorf("%d measurements for nobody", l.all-before)
+		if n := l.total(); n != before {
+			t.Errorf("%d measurements for nobody", n-before)
 		}
 	})
 }
@@ -128,8 +134,8 @@ func TestManyWorkersOfOneService(t *testing.T) {
 			}
 		}
 		// A second is enough for one while the place moves; and the first twelve.
-		if l.all > 5*60*coord.PerService/4+coord.PerService {
-			t.Errorf("%d measurements in five minutes", l.all)
+		if l.total() > 5*60*coord.PerService/4+coord.PerService {
+			t.Errorf("%d measurements in five minutes", l.total())
 		}
 	})
 }

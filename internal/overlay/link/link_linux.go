@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	// The kernel's own interface, kept by those who also keep Docker's networks.
 	"github.com/vishvananda/netlink"
@@ -149,6 +150,9 @@ func (l *Links) Make(s Spec) (Link, error) {
 	if err == nil {
 		err = l.outer(dev, s)
 	}
+	if err == nil {
+		err = l.carries(ns, dev.Attrs().Name)
+	}
 	if err != nil {
 		return Link{}, fmt.Errorf("network of %s: %w", s.ID, err)
 	}
@@ -218,6 +222,29 @@ func (l *Links) outer(dev netlink.Link, s Spec) error {
 		}
 	}
 	return nil
+}
+
+// carries waits until both ends take packets. The kernel puts a device to work a
+// moment after it was switched on, and drops what comes before: of a program's first
+// question to the name server it would be seconds until the second.
+func (l *Links) carries(ns *space, name string) error {
+	const patience, pause = time.Second, 200 * time.Microsecond
+	for begin := time.Now(); ; time.Sleep(pause) {
+		out, err := l.host.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", name, err)
+		}
+		in, err := ns.handle.LinkByName(inside)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", inside, err)
+		}
+		if out.Attrs().OperState == netlink.OperUp && in.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Since(begin) > patience {
+			return fmt.Errorf("%s does not carry packets although it is switched on: one end is %s, the other %s", name, out.Attrs().OperState, in.Attrs().OperState)
+		}
+	}
 }
 
 // Remove removes the link of an instance, with its namespace. One that is not
