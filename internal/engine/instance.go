@@ -350,13 +350,17 @@ func (in *instance) sweep(ctx context.Context) {
 // endStrays lets drivers end what an earlier engine may have started without noting
 // it, where they keep it elsewhere than in processes.
 func (in *instance) endStrays(ctx context.Context) error {
+	was := in.rec.Order
+	if was.Spec == nil { // the record was damaged: most likely what is wanted ran
+		was = in.currentGoal().order
+	}
 	for name, d := range in.kit.drivers {
 		s, ok := d.(runtime.Strays)
 		if !ok {
 			continue
 		}
 		err := s.EndStrays(ctx, in.id)
-		if errors.Is(err, runtime.ErrAway) && in.rec.Order.Spec != nil && name != runtimeOf(&in.rec.Order) {
+		if errors.Is(err, runtime.ErrAway) && was.Spec != nil && name != runtimeOf(&was) {
 			continue // it is not of this driver
 		}
 		if err != nil {
