@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/beside"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -44,7 +45,7 @@ type task struct {
 	mu      sync.Mutex // serialises Cleanup
 	cleaned bool
 
-	beside beside
+	beside beside.Commands
 }
 
 func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
@@ -258,7 +259,7 @@ func (t *task) Kill(ctx context.Context) error {
 	if !t.hasEnded() {
 		t.killed.Store(true)
 	}
-	t.beside.stop()
+	t.beside.Stop()
 	// With the first process of their namespace all others end.
 	if t.proc != nil {
 		if err := t.proc.signal(unix.SIGKILL); err != nil && !errors.Is(err, runtime.ErrGone) {
@@ -270,7 +271,7 @@ func (t *task) Kill(ctx context.Context) error {
 			return fmt.Errorf("kill: %w", err)
 		}
 	}
-	if err := t.beside.wait(ctx); err != nil {
+	if err := t.beside.Wait(ctx); err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
 	select {
@@ -297,8 +298,8 @@ func (t *task) Cleanup() error {
 			return fmt.Errorf("clean up: %w", err)
 		}
 	}
-	t.beside.stop()
-	if err := t.beside.wait(ctx); err != nil {
+	t.beside.Stop()
+	if err := t.beside.Wait(ctx); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	if err := t.d.remove(ctx, t.handle.Container); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -24,78 +23,13 @@ type stdio struct {
 
 func (s stdio) fds() []uintptr { return []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()} }
 
-// beside counts the commands that run beside a task, so that they end with it.
-type beside struct {
-	running sync.WaitGroup
-
-	mu    sync.Mutex // guards below
-	ended bool
-	next  int
-	stops map[int]context.CancelCauseFunc
-}
-
-// enter announces a command. Its context ends with the task, too.
-func (b *beside) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
-		return nil, nil, runtime.ErrGone
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	if b.stops == nil {
-		b.stops = map[int]context.CancelCauseFunc{}
-	}
-	id := b.next
-	b.next++
-	b.stops[id] = stop
-	b.running.Add(1)
-	return ctx, func() {
-		stop(nil)
-		b.mu.Lock()
-		delete(b.stops, id)
-		b.mu.Unlock()
-		b.running.Done()
-	}, nil
-}
-
-// stop begins the end of all commands, and lets no more begin.
-func (b *beside) stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
-	for _, stop := range b.stops {
-		stop(runtime.ErrGone)
-	}
-}
-
-// wait waits for the end of all commands, after stop.
-func (b *beside) wait(ctx context.Context) error {
-	b.mu.Lock()
-	idle := len(b.stops) == 0
-	b.mu.Unlock()
-	if idle {
-		return nil
-	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		b.running.Wait() // each ends within leftoverTimeout
-	}()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("commands beside it do not end: %w", ctx.Err())
-	}
-}
-
 // Exec implements runtime.Task. Without control groups a process that has left
 // both its session and its parents behind is not found, as with Kill.
 func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 	if t.hasEnded() {
 		return wire.Exit{}, runtime.ErrGone
 	}
-	ctx, leave, err := t.beside.enter(ctx)
+	ctx, leave, err := t.beside.Enter(ctx)
 	if err != nil {
 		return wire.Exit{}, err
 	}

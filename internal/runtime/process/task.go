@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/beside"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -39,7 +40,7 @@ type task struct {
 	mu      sync.Mutex // serialises Cleanup
 	cleaned bool
 
-	beside beside
+	beside beside.Commands
 }
 
 func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group, oomBefore int64) *task {
@@ -130,7 +131,7 @@ func (t *task) Kill(ctx context.Context) error {
 	if !t.hasEnded() {
 		t.killed.Store(true)
 	}
-	t.beside.stop()
+	t.beside.Stop()
 	var err error
 	if t.group != nil {
 		err = t.group.Kill(ctx)
@@ -142,7 +143,7 @@ func (t *task) Kill(ctx context.Context) error {
 		err = t.proc.killTree(ctx, t.logDir)
 	}
 	// Without a control group they are not of our tree.
-	if e := t.beside.wait(ctx); err == nil {
+	if e := t.beside.Wait(ctx); err == nil {
 		err = e
 	}
 	if err != nil {
@@ -171,8 +172,8 @@ func (t *task) Cleanup() error {
 			return fmt.Errorf("clean up: %w", err)
 		}
 	}
-	t.beside.stop()
-	if err := t.beside.wait(ctx); err != nil {
+	t.beside.Stop()
+	if err := t.beside.Wait(ctx); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	if t.group != nil { // Remove kills what is left
