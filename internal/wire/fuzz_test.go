@@ -152,6 +152,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.JoinReply](),
 	reflect.TypeFor[wire.VersionView](),
 	reflect.TypeFor[wire.WatchEvent](),
+	reflect.TypeFor[wire.ImageView](),
 }
 
 // What is not in kinds is not fuzzed: nothing may be forgotten there.
