@@ -293,6 +293,9 @@ func fixed(sp Space, d Devices) []chain {
 		join(oifIs(d.Services), six.daddrIn(setKnown6, false), goTo("endless")),
 		join(oifIs(d.Services), four.daddrIn(setKnown4, false), goTo("endless")),
 		join(oifIs(d.Services), accept()),
+		// Workers need not have the same MTU.
+		join(oifIs(d.Peers), clamp()),
+		join(iifIs(d.Peers), clamp()),
 		join(iif(d.Own), established(), accept()),
 		join(oif(d.Own), established(), accept()),
 		join(links, goTo("sent")),

@@ -276,6 +276,20 @@ func dport(port uint16) part {
 	}}
 }
 
+// clamp matches the first packets of connections over TCP, and has both ends send
+// no larger segments than fit the ways between them.
+func clamp() part {
+	const flagsAt, syn, optionMSS = 13, 0x02, 2
+	return part{"tcp flags syn tcp option maxseg size set rt mtu", append(l4("tcp").exprs,
+		&expr.Payload{DestRegister: wide1, Base: expr.PayloadBaseTransportHeader, Offset: flagsAt, Len: 1},
+		&expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: 1, Mask: []byte{syn}, Xor: []byte{0}},
+		differs([]byte{0}),
+		&expr.Rt{Register: wide1, Key: expr.RtTCPMSS},
+		&expr.Byteorder{SourceRegister: wide1, DestRegister: wide1, Op: expr.ByteorderHton, Len: 2, Size: 2},
+		&expr.Exthdr{SourceRegister: wide1, Type: optionMSS, Offset: 2, Len: 2, Op: expr.ExthdrOpTcpopt},
+	)}
+}
+
 // bits matches where one of some bits of the connection tracking is set.
 func bits(text string, key expr.CtKey, mask uint32) part {
 	return part{text, []expr.Any{
