@@ -45,8 +45,17 @@ func (l *Lab) Start(host, program string, args ...string) (ended <-chan struct{}
 	return l.start(host, exec.Command(program, args...))
 }
 
-// Processes that run in a host, by the namespaces that they are in.
-func (l *Lab) Processes(host string) ([]int, error) { return processesIn(l.files(host)) }
+// Processes that run in a host, by the namespaces that they are in, or by their
+// control group: an instance in the service network has namespaces of its own.
+func (l *Lab) Processes(host string) ([]int, error) {
+	pids, err := processesIn(l.files(host))
+	if err != nil {
+		return nil, err
+	}
+	pids = append(pids, grouped(l.Dir(host))...)
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
 
 // files of a host's namespaces.
 func (l *Lab) files(host string) (out []string) {
@@ -107,6 +116,9 @@ func (l *Lab) Down() error {
 		if err != nil {
 			return err
 		}
+		for _, host := range l.hosts() {
+			pids = append(pids, grouped(l.Dir(host))...)
+		}
 		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
 		if len(pids) == 0 {
 			break
@@ -163,19 +175,39 @@ func (l *Lab) hosts() (out []string) {
 	return out
 }
 
-// removeGroups removes the control groups that a killed engine could not: they
-// are named after its directory.
-func removeGroups(dir string) error {
+// groups are the control groups of a worker's instances: they are named after its
+// directory.
+func groups(dir string) (found []string) {
 	sum := sha256.Sum256([]byte(dir))
 	part := "/verge/" + hex.EncodeToString(sum[:6])
-	var found []string
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && (strings.HasSuffix(path, part) || strings.Contains(path, part+"/")) {
 			found = append(found, path)
 		}
 		return nil // groups of others come and go
 	})
-	for _, g := range slices.Backward(found) {
+	return found
+}
+
+// grouped are the processes in the control groups of a worker's instances.
+func grouped(dir string) (pids []int) {
+	for _, g := range groups(dir) {
+		b, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
+		if err != nil {
+			continue // it has just been removed
+		}
+		for _, f := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// removeGroups removes the control groups that a killed engine could not.
+func removeGroups(dir string) error {
+	for _, g := range slices.Backward(groups(dir)) {
 		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove a control group: %w", err)
 		}
