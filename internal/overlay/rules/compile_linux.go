@@ -60,6 +60,7 @@ type ruleset struct {
 	services map[string]chain
 	known4   map[netip.Addr]bool // of the map of applications
 	made     map[string]made     // by service
+	choices  map[choiceKey]*choice
 }
 
 // made is what became of a service.
@@ -94,11 +95,14 @@ func compile(m *Model, before *ruleset) (*ruleset, error) {
 	rs := &ruleset{
 		sets: sets(), services: make(map[string]chain, 2*len(m.Services)),
 		known4: map[netip.Addr]bool{}, made: make(map[string]made, len(m.Services)),
+		choices: make(map[choiceKey]*choice, 2*len(m.Services)),
 	}
 	rs.fixed = fixed(m.Space, m.Devices)
 	rs.members(m)
 	for i := range m.Services {
-		rs.service(&m.Services[i], before)
+		if err := rs.service(&m.Services[i], before); err != nil {
+			return nil, err
+		}
 	}
 	return rs, nil
 }
@@ -190,7 +194,7 @@ func (rs *ruleset) app4(a netip.Addr, app uint32) {
 func appKey(app uint32) []byte { return binaryutil.NativeEndian.PutUint32(app) }
 
 // service adds the chains of a service and what leads to them.
-func (rs *ruleset) service(s *Service, before *ruleset) {
+func (rs *ruleset) service(s *Service, before *ruleset) error {
 	var is made
 	if before != nil {
 		is = before.made[s.Name]
@@ -201,6 +205,12 @@ func (rs *ruleset) service(s *Service, before *ruleset) {
 	rs.made[s.Name] = is
 	for i, c := range is.chains {
 		rs.services[c.name] = c
+		for _, r := range c.rules {
+			if _, twice := rs.choices[r.choice.key]; twice {
+				return fmt.Errorf("service %s: its choice has the key of another's", s.Name)
+			}
+			rs.choices[r.choice.key] = r.choice
+		}
 		known, vmap := setKnown6, setService6
 		if len(is.known[i].key) == 4 {
 			known, vmap = setKnown4, setService4
@@ -208,6 +218,7 @@ func (rs *ruleset) service(s *Service, before *ruleset) {
 		rs.sets[known].elements[is.known[i].text] = is.known[i]
 		rs.sets[vmap].elements[is.jumps[i].text] = is.jumps[i]
 	}
+	return nil
 }
 
 func (s *Service) compile() made {
@@ -217,25 +228,21 @@ func (s *Service) compile() made {
 		is.of.Ports[i].To6, is.of.Ports[i].To4 = slices.Clone(s.Ports[i].To6), slices.Clone(s.Ports[i].To4)
 	}
 	for _, x := range []struct {
-		f     family
-		digit string
-		addr  netip.Addr
-		to    func(*Port) []Backend
+		f    family
+		addr netip.Addr
+		to   func(*Port) []Backend
 	}{
-		{six, "6", s.Addr6, func(p *Port) []Backend { return p.To6 }},
-		{four, "4", s.Addr4, func(p *Port) []Backend { return p.To4 }},
+		{six, s.Addr6, func(p *Port) []Backend { return p.To6 }},
+		{four, s.Addr4, func(p *Port) []Backend { return p.To4 }},
 	} {
 		if !x.addr.IsValid() {
 			continue
 		}
-		c := chain{name: chainOf(x.digit, s.Name)}
+		c := chain{name: chainOf(string(x.f.digit), s.Name)}
 		for i := range s.Ports {
 			p := &s.Ports[i]
 			if list := x.to(p); len(list) > 0 {
-				choice, m := x.f.choose(list, p.Rotate)
-				r := join(l4(p.Proto), dport(p.Port), choice)
-				r.choice = m
-				c.rules = append(c.rules, r)
+				c.rules = append(c.rules, x.f.choose(c.name, []part{l4(p.Proto), dport(p.Port)}, list, p.Rotate))
 			}
 		}
 		is.chains = append(is.chains, c)

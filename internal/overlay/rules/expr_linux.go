@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
@@ -29,13 +31,31 @@ type part struct {
 	exprs []expr.Any
 }
 
-// rule of a chain; choice, if there is one, is an anonymous map that its exprs refer
-// to by an empty name.
+// rule of a chain; choice, if there is one, is what its exprs look up.
 type rule struct {
 	text   string
 	exprs  []expr.Any
-	choice *set
+	choice *choice
 }
+
+// choice is what becomes of the numbers that a rule draws. All choices of a family
+// share some maps, in which each has a key of its own before the number: the kernel
+// needs quadratic time for as many maps as there are services.
+type choice struct {
+	key      choiceKey
+	set      string
+	elements []element
+}
+
+// choiceKey is made of the rule's chain and text: another choice has another key, so
+// that packets which are between the rule and the map find what they look for.
+type choiceKey [8]byte
+
+// buckets are the maps that choices of a family share. The kernel compares each
+// element that is added with each rule that looks there.
+const buckets = 32
+
+func bucketName(f family, n int) string { return fmt.Sprintf("to%c-%02x", f.digit, n) }
 
 func join(parts ...part) rule {
 	var r rule
@@ -57,7 +77,7 @@ type element struct {
 	jump string // of a map of verdicts: the chain
 }
 
-// set is a named set or map, or the anonymous map of a rule.
+// set is a named set or map.
 type set struct {
 	name     string
 	text     string // its type
@@ -113,11 +133,12 @@ type family struct {
 	src, dst uint32 // offsets in the header
 	size     uint32
 	kind     nftables.SetDatatype
+	digit    byte
 }
 
 var (
-	six  = family{"ip6", unix.NFPROTO_IPV6, 8, 24, 16, nftables.TypeIP6Addr}
-	four = family{"ip", unix.NFPROTO_IPV4, 12, 16, 4, nftables.TypeIPAddr}
+	six  = family{"ip6", unix.NFPROTO_IPV6, 8, 24, 16, nftables.TypeIP6Addr, '6'}
+	four = family{"ip", unix.NFPROTO_IPV4, 12, 16, 4, nftables.TypeIPAddr, '4'}
 )
 
 func (f family) is() part {
@@ -337,34 +358,45 @@ func (f family) snat(to netip.Addr) part {
 	}}
 }
 
-// choose translates to one of some backends.
-func (f family) choose(list []Backend, rotate bool) (part, *set) {
+// choices is one of the maps in which choices of a family are.
+func (f family) choices(n int) *set {
+	key := nftables.TypeInteger
+	key.Bytes = uint32(len(choiceKey{}) + 4)
+	val := nftables.MustConcatSetType(f.kind, nftables.TypeInetService)
+	return &set{name: bucketName(f, n), key: key, val: &val, interval: true}
+}
+
+// choose is the rule of a chain that translates what matches to one of some backends.
+func (f family) choose(chain string, match []part, list []Backend, rotate bool) rule {
 	modulus, parts := shares(list, rotate)
 	kind, word := uint32(unix.NFT_NG_RANDOM), "random"
 	if rotate && modulus != random {
 		kind, word = unix.NFT_NG_INCREMENTAL, "inc"
 	}
-	val := nftables.MustConcatSetType(f.kind, nftables.TypeInetService)
-	m := &set{key: nftables.TypeInteger, val: &val, interval: true, elements: map[string]element{}}
-	var text []string
+	text := make([]string, len(parts))
+	for i, s := range parts {
+		text[i] = fmt.Sprintf("%d-%d : %s . %d", s.first, s.end-1, s.to.Addr(), s.to.Port())
+	}
+	r := join(append(match, part{text: fmt.Sprintf("dnat %s to numgen %s mod %d map { %s }", f.word, word, modulus, strings.Join(text, ", "))})...)
+	sum := sha256.Sum256([]byte(chain + "\x00" + r.text))
+	c := &choice{key: choiceKey(sum[:]), elements: make([]element, 0, 2*len(parts))}
+	c.set = bucketName(f, int(sum[31])%buckets)
+	at := func(n uint32) []byte { return binary.BigEndian.AppendUint32(slices.Clone(c.key[:]), n) }
 	for _, s := range parts {
 		to := append(s.to.Addr().AsSlice(), byte(s.to.Port()>>8), byte(s.to.Port()), 0, 0)
-		e := element{text: fmt.Sprintf("%d-%d : %s . %d", s.first, s.end-1, s.to.Addr(), s.to.Port()), key: binary.BigEndian.AppendUint32(nil, s.first), val: to}
-		text = append(text, e.text)
-		m.elements[fmt.Sprintf("%08x a", s.first)] = e
-		m.elements[fmt.Sprintf("%08x end", s.end)] = element{key: binary.BigEndian.AppendUint32(nil, s.end), end: true}
+		c.elements = append(c.elements, element{key: at(s.first), val: to}, element{key: at(s.end), end: true})
 	}
 	port := uint32(narrow4)
 	if f.size == 4 {
 		port = narrow1
 	}
-	return part{
-		fmt.Sprintf("dnat %s to numgen %s mod %d map { %s }", f.word, word, modulus, strings.Join(text, ", ")),
-		[]expr.Any{
-			&expr.Numgen{Register: narrow, Modulus: modulus, Type: kind},
-			&expr.Byteorder{SourceRegister: narrow, DestRegister: narrow, Op: expr.ByteorderHton, Len: 4, Size: 4},
-			&expr.Lookup{SourceRegister: narrow, DestRegister: wide1, IsDestRegSet: true},
-			&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(f.nfproto), RegAddrMin: wide1, RegProtoMin: port, Specified: true},
-		},
-	}, m
+	r.choice = c
+	r.exprs = append(r.exprs,
+		&expr.Immediate{Register: narrow, Data: c.key[:]},
+		&expr.Numgen{Register: narrow2, Modulus: modulus, Type: kind},
+		&expr.Byteorder{SourceRegister: narrow2, DestRegister: narrow2, Op: expr.ByteorderHton, Len: 4, Size: 4},
+		&expr.Lookup{SourceRegister: narrow, SetName: c.set, DestRegister: wide1, IsDestRegSet: true},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(f.nfproto), RegAddrMin: wide1, RegProtoMin: port, Specified: true},
+	)
+	return r
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffers of the socket: a transaction of a thousand services is one message, and
-// each of its parts is answered.
+// Bounds of the socket's buffers: a transaction of a thousand services is one message,
+// and each of its parts is answered, with nearly a kilobyte of the kernel's memory.
+// Answers that find no room would make a failure of a change that was made.
 const (
 	writeBuffer = 16 << 20
-	readBuffer  = 4 << 20
+	readBuffer  = 32 << 20
 )
 
 // Table is the worker's table in the kernel. Its methods may be called by several
@@ -31,7 +33,10 @@ type Table struct {
 	conn *nftables.Conn
 	port uint32   // of conn, by which the kernel says who changed something
 	now  *ruleset // what the kernel has; nil if that is not known
-	base map[string]uint64
+	// stale are choices that the kernel has beside them: a packet may still be on its
+	// way to one when the rule that led there is gone. The next change removes them.
+	stale map[choiceKey]*choice
+	base  map[string]uint64
 }
 
 // Open prepares the table of the worker with a mark. Nothing is changed yet.
@@ -199,12 +204,40 @@ func (t *Table) write(rs *ruleset) error {
 			return err
 		}
 	}
-	for i := range chains {
-		if err := t.addRules(table, &chains[i]); err != nil {
-			return err
+	for _, f := range []family{six, four} {
+		for n := range buckets {
+			if err := t.conn.AddSet(f.choices(n).kernel(table), nil); err != nil {
+				return err
+			}
 		}
 	}
-	return t.conn.Flush()
+	for i := range chains {
+		t.addRules(table, &chains[i])
+	}
+	if err := t.choose(rs.choices, true); err != nil {
+		return err
+	}
+	if err := t.conn.Flush(); err != nil {
+		return err
+	}
+	t.stale = nil
+	return nil
+}
+
+// choose adds or removes choices.
+func (t *Table) choose(which map[choiceKey]*choice, add bool) error {
+	by := map[string][]element{}
+	for _, c := range which {
+		by[c.set] = append(by[c.set], c.elements...)
+	}
+	for _, f := range []family{six, four} {
+		for n := range buckets {
+			if err := t.elements(f.choices(n).kernel(t.table()), by[bucketName(f, n)], add); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // change brings the table from one ruleset to another with the same fixed chains.
@@ -220,9 +253,23 @@ func (t *Table) change(from, to *ruleset) error {
 		default:
 			t.conn.FlushChain(kernelChain(table, &next))
 		}
-		if err := t.addRules(table, &next); err != nil {
-			return err
+		t.addRules(table, &next)
+	}
+	stale, fresh := map[choiceKey]*choice{}, map[choiceKey]*choice{}
+	for k, c := range from.choices {
+		if to.choices[k] == nil {
+			stale[k] = c
 		}
+	}
+	for k, c := range to.choices {
+		if from.choices[k] == nil && t.stale[k] == nil {
+			fresh[k] = c
+		}
+	}
+	gone := maps.Clone(t.stale)
+	maps.DeleteFunc(gone, func(k choiceKey, _ *choice) bool { return to.choices[k] != nil })
+	if err := errors.Join(t.choose(gone, false), t.choose(fresh, true)); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(to.sets)) {
 		var gone, fresh []element
@@ -251,7 +298,11 @@ func (t *Table) change(from, to *ruleset) error {
 			t.conn.DelChain(kernelChain(table, &c))
 		}
 	}
-	return t.conn.Flush()
+	if err := t.conn.Flush(); err != nil {
+		return err
+	}
+	t.stale = stale
+	return nil
 }
 
 func kernelChain(table *nftables.Table, c *chain) *nftables.Chain {
@@ -264,35 +315,26 @@ func kernelChain(table *nftables.Table, c *chain) *nftables.Chain {
 
 func (t *Table) addChain(table *nftables.Table, c *chain) { t.conn.AddChain(kernelChain(table, c)) }
 
-func (t *Table) addRules(table *nftables.Table, c *chain) error {
+func (t *Table) addRules(table *nftables.Table, c *chain) {
 	k := &nftables.Chain{Name: c.name, Table: table}
 	for _, r := range c.rules {
-		exprs := r.exprs
-		if r.choice != nil {
-			m := r.choice.kernel(table)
-			m.Anonymous, m.Constant = true, true
-			if err := t.conn.AddSet(m, kernelElements(values(r.choice.elements))); err != nil {
-				return err
-			}
-			exprs = slices.Clone(exprs)
-			for i, e := range exprs {
-				if l, ok := e.(*expr.Lookup); ok {
-					named := *l
-					named.SetName, named.SetID = m.Name, m.ID
-					exprs[i] = &named
-				}
-			}
-		}
-		t.conn.AddRule(&nftables.Rule{Table: table, Chain: k, Exprs: exprs})
+		t.conn.AddRule(&nftables.Rule{Table: table, Chain: k, Exprs: r.exprs})
 	}
-	return nil
 }
 
 // atOnce is how many elements a message carries: its length is 16 bits.
 const atOnce = 256
 
 func (t *Table) elements(k *nftables.Set, list []element, add bool) error {
-	slices.SortFunc(list, func(a, b element) int { return slices.Compare(a.key, b.key) })
+	slices.SortFunc(list, func(a, b element) int {
+		if c := bytes.Compare(a.key, b.key); c != 0 || a.end == b.end {
+			return c
+		}
+		if a.end { // of the interval before
+			return -1
+		}
+		return 1
+	})
 	for some := range slices.Chunk(list, atOnce) {
 		var err error
 		if add {
