@@ -426,7 +426,7 @@ func TestFarWorkerAndKill(t *testing.T) {
 	o := options(t, dir)
 	f, err := lab.Parse([]byte(`
 links: {between: [{hosts: [edge, far], latency: 250ms}]}
-hosts: {root: {role: root}, edge: {role: cluster}, far: {role: worker}}
+hosts: {root: {role: root}, edge: {role: cluster}, far: {role: worker, flags: [--network, overlay]}}
 `))
 	if err != nil {
 		t.Fatal(err)

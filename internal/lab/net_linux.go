@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -61,6 +62,13 @@ func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked
+		if unix.Gettid() == os.Getpid() {
+			// The first thread does not end before the process, and stands for it in
+			// /proc. While it waits here f gets another.
+			done <- onThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
 		done <- f()
 	}()
 	return <-done
@@ -219,6 +227,22 @@ func (l *Lab) Do(host string, f func() error) error {
 	return onThread(func() error {
 		if err := l.enter(host); err != nil {
 			return err
+		}
+		return f()
+	})
+}
+
+// Inside calls f, as Do, with the network of an instance that a worker has in the
+// service network.
+func (l *Lab) Inside(host, instance string, f func() error) error {
+	return l.Do(host, func() error {
+		at, err := os.Open(filepath.Join(l.Dir(host), "netns", instance))
+		if err == nil {
+			err = unix.Setns(int(at.Fd()), unix.CLONE_NEWNET)
+			_ = at.Close() // nothing is lost by it
+		}
+		if err != nil {
+			return fmt.Errorf("enter the network of %s at %s: %w", instance, host, err)
 		}
 		return f()
 	})

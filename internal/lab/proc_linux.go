@@ -72,7 +72,7 @@ func inodeOf(file string) (inode, error) {
 	return inode{st.Dev, st.Ino}, nil
 }
 
-// processesIn lists those that are in one of the namespaces at the files; files
+// processesIn lists those, but for this one, that are in one of the namespaces at the files; files
 // that are not there count for nothing.
 func processesIn(files []string) (out []int, err error) {
 	want := map[inode]bool{}
@@ -88,7 +88,7 @@ func processesIn(files []string) (out []int, err error) {
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		if err != nil || pid == os.Getpid() {
 			continue
 		}
 		for _, kind := range []string{"net", "mnt"} {
@@ -119,7 +119,6 @@ func (l *Lab) Down() error {
 		for _, host := range l.hosts() {
 			pids = append(pids, grouped(l.Dir(host))...)
 		}
-		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
 		if len(pids) == 0 {
 			break
 		}
