@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +67,12 @@ func peerColumns() listing[wire.NetPeer] {
 		{name: "via", cell: func(v view) cell { return text(v.Via) }},
 		{name: "rtt", cell: func(v view) cell { return distanceCell(false, v.RTT, v.Source) }},
 		{name: "from", cell: func(v view) cell { return text(cmp.Or(v.Source, route.Unknown.String())) }},
+		{name: "coordinate", wide: true, cell: func(v view) cell {
+			if v.Estimate == 0 {
+				return text("")
+			}
+			return text(milliseconds(time.Duration(v.Estimate)))
+		}},
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
 		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
 	}}

@@ -37,7 +37,7 @@ func routeFixture(t *testing.T) *fixture {
 		},
 		Nets: []wire.NetReport{
 			{V: 1, Cluster: "edge", Worker: "w1", Error: 0.12, Peers: []wire.NetPeer{
-				{Cluster: "edge", Worker: "w2", Address: "192.0.2.2:8474", Path: wire.PathDirect, Via: "data port, TLS over TCP", RTT: ms(4), Source: "measured"},
+				{Cluster: "edge", Worker: "w2", Address: "192.0.2.2:8474", Path: wire.PathDirect, Via: "data port, TLS over TCP", RTT: ms(4), Source: "measured", Estimate: ms(5)},
 				{Cluster: "edge", Worker: "w3", Address: "192.0.2.3:8474", Path: wire.PathNone, Why: "reach its data port: i/o timeout", RTT: ms(38), Source: "estimated", AgeSeconds: 900},
 			}},
 			{V: 1, Cluster: "edge", Worker: "w2", Error: 1.5, Peers: []wire.NetPeer{}},

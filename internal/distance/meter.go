@@ -313,6 +313,8 @@ func (m *Meter) MeasureNow(ctx context.Context, peers []Peer) {
 // Known is what is known of one peer.
 type Known struct {
 	coord.Distance
+	// Estimate by coordinates alone, 0 where there is none.
+	Estimate time.Duration
 	// Failures in a row, and Why the last one.
 	Failures int
 	Why      string
@@ -323,7 +325,7 @@ func (m *Meter) Known(cluster, worker string) Known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := cluster + "/" + worker
-	k := Known{Distance: m.table.Distance(key, time.Now())}
+	k := Known{Distance: m.table.Distance(key, time.Now()), Estimate: m.table.Estimate(key)}
 	if p := m.table.Peers[key]; p != nil {
 		k.Failures, k.Why = p.Failures, p.Why
 	}

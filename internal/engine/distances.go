@@ -126,6 +126,7 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 			inNetwork(&p, path)
 		}
 		if k.Distance.Known {
+			p.Estimate = api.Duration(k.Estimate)
 			p.RTT, p.Source, p.AgeSeconds = api.Duration(k.RTT), route.Estimated.String(), max(0, time.Since(k.At).Seconds())
 			if k.Measured {
 				p.Source = route.Measured.String()

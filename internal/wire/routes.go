@@ -70,6 +70,8 @@ type NetPeer struct {
 	RTT        api.Duration `json:"rtt,omitempty"`
 	Source     string       `json:"source,omitempty"`
 	AgeSeconds float64      `json:"age_seconds,omitempty"`
+	// Estimate is the round trip by the workers' coordinates alone.
+	Estimate api.Duration `json:"estimate,omitempty"`
 }
 
 // Paths between two workers.

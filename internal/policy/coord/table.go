@@ -94,13 +94,23 @@ func (t *Table) Distance(name string, now time.Time) Distance {
 		return Distance{}
 	}
 	direct, at := p.direct()
-	switch estimated := !p.PointAt.IsZero() && t.Own.Point.Error < worstError; {
-	case direct > 0 && (now.Sub(at) <= Fresh || !estimated):
+	switch estimate := t.Estimate(name); {
+	case direct > 0 && (now.Sub(at) <= Fresh || estimate == 0):
 		return Distance{RTT: direct, Known: true, Measured: now.Sub(at) <= Fresh, At: at}
-	case estimated:
-		return Distance{RTT: t.Own.Point.Distance(p.Point), Known: true, At: p.PointAt}
+	case estimate > 0:
+		return Distance{RTT: estimate, Known: true, At: p.PointAt}
 	}
 	return Distance{}
+}
+
+// Estimate is the distance to a peer by coordinates alone; 0 where one of the two
+// places is not known.
+func (t *Table) Estimate(name string) time.Duration {
+	p := t.Peers[name]
+	if p == nil || p.PointAt.IsZero() || t.Own.Point.Error >= worstError {
+		return 0
+	}
+	return t.Own.Point.Distance(p.Point)
 }
 
 // direct is the least of the last samples: what is above it is queues and
