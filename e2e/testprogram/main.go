@@ -1,5 +1,6 @@
 // Command testprogram is the application that the end-to-end tests deploy: a
-// small HTTP server on $PORT that tells who it is and does as it is told.
+// small HTTP server on $PORT that tells who it is and does as it is told; and, as
+// `testprogram get URL`, what others ask it with.
 package main
 
 import (
@@ -18,6 +19,9 @@ import (
 const maxLines = 1_000_000
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "get" {
+		os.Exit(get(os.Args[2]))
+	}
 	log.SetOutput(os.Stdout)
 	log.SetFlags(0)
 	log.Printf("started %s as pid %d", os.Getenv("VERGE_INSTANCE"), os.Getpid())

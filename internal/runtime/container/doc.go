@@ -19,6 +19,9 @@
 //     away is removed when it is back.
 //  5. Limits are set by package cgroup in a group that runc then uses, so that both
 //     drivers mean the same by them.
+//  6. containerd may have other mounts than this process, which systemd or the lab
+//     has given some of its own: the network namespace of a task is named such that
+//     it is found from there, and a file that is not there is an error in words.
 //
 // The main process is the first of a namespace of its own: a signal that it does
 // not handle is ignored by the kernel, so a program without a handler for TERM ends

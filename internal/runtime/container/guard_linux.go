@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,15 +102,11 @@ func (d *Driver) daemon(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing was written
-	raw, err := conn.(*net.UnixConn).SyscallConn()
+	pid, err := peerOf(conn)
 	if err != nil {
 		return nil, err
 	}
-	var peer *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
-		return nil, errors.Join(e, err)
-	}
-	p, err := findProcess(int(peer.Pid), 0)
+	p, err := findProcess(pid, 0)
 	if err != nil { // of another pid namespace, or just gone
 		return nil, nil //nolint:nilnil // as the comment says
 	}

@@ -67,6 +67,15 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, err
 	}
 	defer release()
+	seen, err := d.mountsOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named, err := seen.network(&s)
+	if err != nil {
+		return nil, err
+	}
+	defer named()
 	image, config, err := d.image(ctx, c, s)
 	if err != nil {
 		return nil, err
@@ -76,6 +85,13 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
 	}
 	if err := out.Close(); err != nil {
+		return nil, err
+	}
+	logFile, err := filepath.Abs(logfile.Live(s.LogDir))
+	if err == nil {
+		err = seen.sees(logFile)
+	}
+	if err != nil {
 		return nil, err
 	}
 	id, err := d.newID(s)
@@ -111,11 +127,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 			d.log.Debug("end a lease of containerd", "error", e) // it ends by itself
 		}
 	}()
-	made, err := d.create(ctx, c, id, h, image, config, s)
-	if err != nil {
-		return nil, err
-	}
-	logFile, err := filepath.Abs(logfile.Live(s.LogDir))
+	made, err := d.create(ctx, c, id, h, image, config, s, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +183,7 @@ func (d *Driver) undo(ctx context.Context, id string, group *cgroup.Group) error
 }
 
 // create makes the container, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, id string, h runtime.Handle, image containerd.Image, config imagespec.ImageConfig, s runtime.Spec) (containerd.Container, error) {
+func (d *Driver) create(ctx context.Context, c *containerd.Client, id string, h runtime.Handle, image containerd.Image, config imagespec.ImageConfig, s runtime.Spec, seen mounts) (containerd.Container, error) {
 	program, err := runc()
 	if err != nil {
 		return nil, err
@@ -187,7 +199,7 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, id string, h 
 			oci.WithImageConfig(image), // for its user and groups
 			withUser(s.Container.User, &wrong),
 			func(_ context.Context, _ oci.Client, _ *containers.Container, spec *specs.Spec) error {
-				wrong = d.fill(spec, id, config, s)
+				wrong = d.fill(spec, id, config, s, seen)
 				return wrong
 			},
 			withSeccomp,
@@ -226,7 +238,7 @@ func withSeccomp(ctx context.Context, c oci.Client, made *containers.Container, 
 }
 
 // fill completes what runc is told. Its errors are for users.
-func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig, s runtime.Spec) error {
+func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig, s runtime.Spec, seen mounts) error {
 	p := spec.Process
 	p.Args = s.Command
 	if len(s.Command) == 0 {
@@ -254,11 +266,11 @@ func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig,
 	spec.Hostname = hostname(s.ID)
 	spec.Linux.CgroupsPath = d.groups.Inner(id)
 	spec.Linux.Namespaces = inNetwork(spec.Linux.Namespaces, s.NetNS)
-	mounts, err := mountsOf(s, p.Cwd, p.User)
+	own, err := ownMounts(s, p.Cwd, p.User, seen)
 	if err != nil {
 		return err
 	}
-	spec.Mounts = append(spec.Mounts, mounts...)
+	spec.Mounts = append(spec.Mounts, own...)
 	return nil
 }
 
@@ -326,13 +338,14 @@ func inNetwork(list []specs.LinuxNamespace, netns string) []specs.LinuxNamespace
 	return out
 }
 
-// mountsOf are the mounts that a container has besides those of every container.
-func mountsOf(s runtime.Spec, cwd string, user specs.User) ([]specs.Mount, error) {
+// ownMounts are the mounts that a container has besides those of every container.
+func ownMounts(s runtime.Spec, cwd string, user specs.User, seen mounts) ([]specs.Mount, error) {
 	var out []specs.Mount
-	for source, target := range map[string]string{"/etc/hosts": "", "/etc/resolv.conf": s.Resolv} {
-		at := source
-		if target != "" {
-			source = target
+	for at, source := range map[string]string{"/etc/hosts": "", "/etc/resolv.conf": s.Resolv} {
+		if source == "" {
+			source = at // containerd's, where that has mounts of its own
+		} else if err := seen.sees(source); err != nil {
+			return nil, err
 		}
 		if _, err := os.Stat(source); err == nil {
 			out = append(out, specs.Mount{Destination: at, Type: "bind", Source: source, Options: []string{"rbind", "ro"}})
@@ -350,6 +363,9 @@ func mountsOf(s runtime.Spec, cwd string, user specs.User) ([]specs.Mount, error
 		}
 		source, err := filepath.EvalSymlinks(m.Source)
 		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Target, err)
+		}
+		if err := seen.sees(source); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Target, err)
 		}
 		if m.Own && user.UID != 0 {
