@@ -58,6 +58,8 @@ type Options struct {
 	HostPaths []string
 	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
 	Network string
+	// Tunnel is how packets for other workers travel in the service network.
+	Tunnel wire.TunnelConfig
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
 	// Location of this machine; nil: not known.
@@ -293,7 +295,7 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
-		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Network: a.opts.Network, Containerd: a.opts.Containerd, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Containerd: a.opts.Containerd, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

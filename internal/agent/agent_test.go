@@ -417,8 +417,8 @@ func TestASettingThatDoesNotReachTheEngineIsSaid(t *testing.T) {
 		t.Errorf("nothing differs, and it says %q", got)
 	}
 	b := a
-	b.GatewayAddr = ""
-	if got := outdated(a, b); !strings.Contains(got, "--gateway") || !strings.Contains(got, "verge worker stop") {
+	b.GatewayAddr, b.Tunnel.Uplink = "", 20_000_000
+	if got := outdated(a, b); !strings.Contains(got, "--gateway") || !strings.Contains(got, `--uplink "0bps" instead of "20Mbps"`) || !strings.Contains(got, "verge worker stop") {
 		t.Errorf("it says %q", got)
 	}
 }

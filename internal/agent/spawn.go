@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -63,6 +64,9 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
 	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
 	differs("--network", cmp.Or(had.Network, wire.NetworkLoopback), cmp.Or(now.Network, wire.NetworkLoopback))
+	differs("--wireguard-port", strconv.Itoa(int(had.Tunnel.Port)), strconv.Itoa(int(now.Tunnel.Port)))
+	differs("--uplink", had.Tunnel.Uplink.String(), now.Tunnel.Uplink.String())
+	differs("--mtu", strconv.Itoa(had.Tunnel.MTU), strconv.Itoa(now.Tunnel.MTU))
 	differs("--containerd", had.Containerd, now.Containerd)
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {

@@ -120,6 +120,8 @@ type WorkerFlags struct {
 	HostPaths []string
 	// Network is how instances are connected: auto, overlay or loopback.
 	Network string
+	// Tunnel is how packets for other workers travel in the service network.
+	Tunnel wire.TunnelConfig
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
 	// Location of the machine, nil if that is not said.
@@ -387,7 +389,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
-	var reserve, where string
+	var reserve, where, wireguard string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
@@ -406,9 +408,13 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringVar(&f.Network, "network", wire.NetworkLoopback, "how instances are connected: overlay (each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can)")
+	tunnelFlags(fl, f, &wireguard)
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
 		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
 			return errMustBe("--network", strconv.Quote(f.Network), "auto, overlay or loopback")
+		}
+		if err := settleTunnel(f, wireguard); err != nil {
+			return err
 		}
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err

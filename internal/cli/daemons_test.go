@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestDaemonFlags(t *testing.T) {
@@ -48,10 +49,12 @@ func TestDaemonFlags(t *testing.T) {
 	}
 
 	delete(f.env, "VERGE_ADVERTISE")
-	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none", "--location", "48.14, -11.58"); r.code != 0 {
+	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none", "--location", "48.14, -11.58",
+		"--network", "auto", "--wireguard-port", "51820", "--uplink", "20Mbps", "--mtu", "1400"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel.MatchString(worker.Name) {
+	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel.MatchString(worker.Name) ||
+		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) || worker.Tunnel.Shaped() != 19_000_000 {
 		t.Errorf("worker got %+v", worker)
 	}
 
@@ -85,6 +88,11 @@ func TestDaemonFlagsThatAreWrong(t *testing.T) {
 		"worker --advertise a b":                         "one argument too many",
 		"worker --name w_1":                              "DNS label",
 		"worker --gateway 80":                            "HOST:PORT",
+		"worker --wireguard-port 99999":                  "auto or a port",
+		"worker --uplink 20":                             "not a bandwidth",
+		"worker --uplink 20kbps":                         "at least 100kbps",
+		"worker --mtu 9000":                              "1280 to 1920",
+		"worker --network loopback --mtu 1400":           "--network auto or overlay",
 		"worker --location 48.14":                        "not a point",
 		"worker --location 91,0":                         "latitude",
 		"worker --location 0,NaN":                        "not a point",

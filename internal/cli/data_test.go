@@ -61,7 +61,7 @@ func world() *resttest.Fake {
 		Cluster: "edge", Status: "ready", AgeSeconds: 0.8, Used: api.Resources{CPU: 1500, Memory: 3 << 29, Disk: 10 << 30}, Instances: 3}
 	prefix, pool := netip.MustParsePrefix("fd12:3456:789a::/48"), netip.MustParsePrefix("10.128.0.0/9")
 	w1.Lease = &wire.Lease{V: 1, Cluster: "edge", Worker: "w1", Prefix: prefix, Number: 257, IPv4: netip.MustParsePrefix("10.128.3.0/24"), Pool: pool}
-	w1.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay, WireGuard: "user"}
+	w1.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay, WireGuard: "user", Port: 8476, MTU: 1420, Uplink: 19_000_000}
 	store.Addrs = []netip.Addr{netip.MustParseAddr("fd12:3456:789a:0:101::7"), netip.MustParseAddr("10.128.3.2")}
 	edge.Network = &wire.ClusterNetwork{Numbers: 256, Subnets: 16, NeedNumbers: 2, NeedSubnets: 2, Relays: 1}
 	w2 := w1

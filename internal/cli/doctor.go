@@ -53,7 +53,12 @@ func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 				n.TokenFile = f.Value.String()
 			case "root", "cluster":
 				n.Peers, _ = textOf(f).([]string)
+			case "uplink":
+				n.Uplink = f.Value.String()
 			}
+		}
+		if f := cmd.Flags().Lookup("network"); f == nil || f.Value.String() == wire.NetworkLoopback {
+			n.Uplink = ""
 		}
 		return a.findings(append(found, n.Look(cmd.Context(), a.opts.Now())...), mode)
 	}

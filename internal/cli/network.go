@@ -43,6 +43,13 @@ func workerNetwork(d *details, v wire.WorkerView) {
 			mode += ": " + n.Why
 		}
 		d.add("Network", mode)
+		if n.Port != 0 {
+			bound := "no --uplink, so that it is not bounded"
+			if n.Uplink != 0 {
+				bound = "at most " + n.Uplink.String() + " leave by it"
+			}
+			d.addf("Tunnel", "UDP port %d, MTU %d, %s", n.Port, n.MTU, bound)
+		}
 		if n.Relay != nil {
 			d.add("Relay", strings.Join(n.Relay.Addresses, ", "))
 		}

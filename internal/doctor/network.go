@@ -65,6 +65,20 @@ func (n Node) addresses(host []netip.Prefix) Finding {
 	return ok(check, "%s, %s", text, l.IPv4)
 }
 
+// uplink looks whether traffic between workers is kept below what the connection
+// carries.
+func uplink(rate string, shapes bool) Finding {
+	const check, page = "uplink", "docs/operations.md#a-slow-connection"
+	switch {
+	case rate == "0bps":
+		return bad(Note, check, page, "where the connection is slow, set --uplink to what it can send",
+			"not set: traffic between workers may fill the queues of the connection, and control waits in them")
+	case !shapes:
+		return bad(Warn, check, page, "modprobe sch_tbf", "--uplink %s has no effect: the kernel has no tbf", rate)
+	}
+	return ok(check, "traffic between workers keeps below %s", rate)
+}
+
 // hostNetworks are those of the addresses of this machine, but the loopback's and
 // those of instances.
 func hostNetworks() (out []netip.Prefix) {

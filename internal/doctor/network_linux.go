@@ -81,8 +81,12 @@ func module(name string) bool {
 		return false
 	}
 	const most = 8 << 20
+	option := "CONFIG_" + strings.ToUpper(name) + "=y"
+	if queue, ok := strings.CutPrefix(name, "sch_"); ok {
+		option = "CONFIG_NET_SCH_" + strings.ToUpper(queue) + "=y"
+	}
 	for lines := bufio.NewScanner(io.LimitReader(z, most)); lines.Scan(); {
-		if lines.Text() == "CONFIG_"+strings.ToUpper(name)+"=y" {
+		if lines.Text() == option {
 			return true
 		}
 	}

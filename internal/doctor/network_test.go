@@ -11,6 +11,22 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+func TestUplinkOfAWorker(t *testing.T) {
+	for _, c := range []struct {
+		rate   string
+		shapes bool
+		status Status
+		words  string
+	}{{"0bps", true, Note, "not set"}, {"20Mbps", true, OK, "below 20Mbps"}, {"20Mbps", false, Warn, "no effect"}} {
+		if f := uplink(c.rate, c.shapes); f.Status != c.status || !strings.Contains(f.Detail, c.words) {
+			t.Errorf("%s, %t: %+v", c.rate, c.shapes, f)
+		}
+	}
+	if _, err := os.Stat("/proc/config.gz"); err == nil && module("sch_nothing") {
+		t.Error("a module that nobody has is there")
+	}
+}
+
 func TestAddressesOfAWorker(t *testing.T) {
 	n := Node{Role: "worker", Dir: t.TempDir()}
 	orders := func(text []byte) {

@@ -29,6 +29,9 @@ type Node struct {
 	TokenFile string
 	// Peers are the addresses of the tier above; empty: those of the join.
 	Peers []string
+	// Uplink of a worker in the service network, "" where it is in none, and "0bps"
+	// where none is set.
+	Uplink string
 }
 
 // Patience with another machine.
@@ -41,6 +44,9 @@ func (n Node) Look(ctx context.Context, now time.Time) []Finding {
 		out = append(out, workerKernel()...)
 		out = append(out, network()...)
 		out = append(out, n.addresses(hostNetworks()))
+		if n.Uplink != "" {
+			out = append(out, uplink(n.Uplink, module("sch_tbf")))
+		}
 	}
 	out = append(out, n.space()...)
 	out = append(out, n.ports()...)

@@ -72,13 +72,14 @@ func (e *Engine) serveOffer(ctx context.Context, conn *tls.Conn) {
 }
 
 // pathsChanged shows how this worker is reached.
-func (e *Engine) pathsChanged(p wire.Paths, wireguard string) {
+func (e *Engine) pathsChanged(p wire.Paths, t overlay.Tunnel) {
 	e.board.setInfo(func(i *wire.EngineInfo) {
 		if i.Network == nil {
 			return
 		}
 		info := *i.Network
-		info.WireGuard, info.Via = wireguard, p.Relay
+		info.WireGuard, info.Via = t.Mode, p.Relay
+		info.Port, info.MTU, info.Uplink = p.Port, t.MTU, api.Bitrate(t.Rate) //nolint:gosec // at most MaxBitrate
 		i.Network = &info
 	})
 }

@@ -28,7 +28,9 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 		},
 		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
 		Problem: k.problems.tell,
+		MTU:     k.config.Tunnel.MTU,
 		Paths: &overlay.PathOptions{
+			Port: k.config.Tunnel.Port, MTU: k.config.Tunnel.MTU, Rate: uint64(k.config.Tunnel.Shaped()), //nolint:gosec // never negative
 			TLS: id.config, PeerName: peerName, RelayName: relayName, Verify: id.verify, Changed: e.pathsChanged,
 		},
 	})

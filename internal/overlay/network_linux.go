@@ -119,7 +119,7 @@ func Open(o Options) (_ *Network, err error) {
 	if n.lock, err = net.Listen("unix", sole); err != nil {
 		return nil, fmt.Errorf("another worker of this machine has the service network: %w", err)
 	}
-	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark}); err != nil {
+	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU}); err != nil {
 		return nil, err
 	}
 	if n.table, err = rules.Open(mark); err != nil {

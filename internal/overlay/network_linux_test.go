@@ -53,6 +53,11 @@ func lease(t testing.TB) *wire.Network {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldWith(t, func(*Options) {})
+}
+
+func newWorldWith(t testing.TB, change func(*Options)) *world {
+	t.Helper()
 	overlaytest.Need(t)
 	w := &world{t: t, net: lease(t), ready: map[string]bool{}, problem: map[string]string{}, at: map[string]Attachment{}}
 	w.opts = Options{
@@ -60,20 +65,25 @@ func newWorld(t testing.TB) *world {
 		Ready:   func(id string) bool { w.mu.Lock(); defer w.mu.Unlock(); return w.ready[id] },
 		Problem: func(about, what string) { w.mu.Lock(); defer w.mu.Unlock(); w.problem[about] = what },
 	}
+	change(&w.opts)
 	w.open()
-	t.Cleanup(func() {
-		for id := range w.at {
-			if err := w.n.Detach(id); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := w.n.Clear(); err != nil {
-			t.Error(err)
-		}
-		w.n.Close()
-		w.nothingLeft()
-	})
+	t.Cleanup(w.close)
 	return w
+}
+
+// close ends it, after which nothing is left.
+func (w *world) close() {
+	w.t.Helper()
+	for id := range w.at {
+		if err := w.n.Detach(id); err != nil {
+			w.t.Error(err)
+		}
+	}
+	if err := w.n.Clear(); err != nil {
+		w.t.Error(err)
+	}
+	w.n.Close()
+	w.nothingLeft()
 }
 
 func (w *world) open() {

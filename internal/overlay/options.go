@@ -32,6 +32,8 @@ type Options struct {
 	Reached func(e *wire.Endpoint) bool
 	// Distances to other workers; nil: policies go without.
 	Distances Distances
+	// MTU of instances; 0 is the usual one.
+	MTU int
 	// Paths to other workers; nil: none are looked for.
 	Paths *PathOptions
 	// Through serves the connections that ln accepts as those to a port of a service,
@@ -61,6 +63,10 @@ type Worker struct{ Cluster, Name, Address string }
 type PathOptions struct {
 	// Port for WireGuard over UDP; 0 is the usual one.
 	Port uint16
+	// MTU of the tunnel; 0 is what the machine's own connection allows.
+	MTU int
+	// Rate in bits a second above which nothing leaves by the tunnel; 0: no bound.
+	Rate uint64
 	// TLS is the worker's identity for both directions, PeerName and RelayName are the
 	// names in the certificates of a worker and of a relay.
 	TLS       func() (*tls.Config, error)
@@ -70,8 +76,17 @@ type PathOptions struct {
 	// own and the worker may come in.
 	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
 	// Changed is told, without any lock, how others are reached whenever that has
-	// changed, and who encrypts ("kernel", "user").
-	Changed func(p wire.Paths, wireguard string)
+	// changed, and what the tunnel is.
+	Changed func(p wire.Paths, t Tunnel)
+}
+
+// Tunnel between workers.
+type Tunnel struct {
+	// Mode is who encrypts, "kernel" or "user".
+	Mode string
+	MTU  int
+	// Rate is the bound that holds, 0 where there is none.
+	Rate uint64
 }
 
 // Place is what an instance has in the network, to be kept over restarts.

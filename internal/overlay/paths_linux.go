@@ -24,8 +24,17 @@ const (
 // paths are the ways to other workers.
 type paths struct {
 	dev    *wg.Device
+	tunnel Tunnel
+	tell   func(wire.Paths, Tunnel) // nil: nobody
 	prober *probe.Prober
 	peers  *peer.Manager
+}
+
+// changed shows how others are reached. It is called without any lock.
+func (p *paths) changed() {
+	if p.tell != nil {
+		p.tell(p.peers.Status(), p.tunnel)
+	}
 }
 
 func (p *paths) close(destroy bool) {
@@ -53,6 +62,7 @@ func (n *Network) openPathsLocked() {
 	n.paths = p
 	n.tellPathsLocked()
 	n.spawn(p.peers.Run)
+	n.spawn(func(context.Context) { p.changed() })
 }
 
 func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
@@ -64,15 +74,22 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 	if port == 0 {
 		port = wg.DefaultPort
 	}
-	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, Log: n.log})
-	if err != nil {
-		return nil, err
+	mtu := o.MTU
+	if mtu == 0 {
+		if mtu, err = n.links.TunnelMTU(wg.Overhead, wg.DefaultMTU); err != nil {
+			return nil, err
+		}
 	}
+	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Log: n.log})
+	if err != nil {
+		return nil, fmt.Errorf("%w (--wireguard-port chooses another port)", err)
+	}
+	rate := n.shape(dev, o.Rate)
 	prober, err := probe.Open(n.space.Host6, nil)
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
-	p := &paths{dev: dev, prober: prober}
+	p := &paths{dev: dev, tunnel: Tunnel{dev.Mode(), mtu, rate}, tell: o.Changed, prober: prober}
 	p.peers = peer.New(peer.Options{
 		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, PeerName: o.PeerName, RelayName: o.RelayName,
 		Verify: o.Verify, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
@@ -83,12 +100,21 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 		Gone: func(string, string) { n.Changed() },
 		Changed: func() {
 			n.Changed()
-			if o.Changed != nil {
-				o.Changed(p.peers.Status(), dev.Mode())
-			}
+			p.changed()
 		},
 	})
 	return p, nil
+}
+
+// shape bounds what leaves by the tunnel, and returns the bound that holds. A worker
+// without it works: only its control may have to wait.
+func (n *Network) shape(dev *wg.Device, rate uint64) uint64 {
+	what := ""
+	if err := dev.Shape(rate); err != nil {
+		what, rate = err.Error()+": --uplink has no effect (modprobe sch_tbf)", 0
+	}
+	n.opts.Problem("uplink", what)
+	return rate
 }
 
 // tellPathsLocked says what this worker's place is.

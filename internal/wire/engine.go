@@ -46,6 +46,8 @@ type EngineConfig struct {
 	Path string `json:"path"`
 	// Network is NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
 	Network string `json:"network,omitempty"`
+	// Tunnel is how packets for other workers travel in the service network.
+	Tunnel TunnelConfig `json:"tunnel,omitzero"`
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string `json:"containerd,omitempty"`
 	LogFormat  string `json:"log_format,omitempty"`

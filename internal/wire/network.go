@@ -119,12 +119,40 @@ type NetworkInfo struct {
 	WireGuard string `json:"wireguard,omitempty"`
 	// Why says in words why Mode is not the better one.
 	Why string `json:"why,omitempty"`
+	// Port is where others send WireGuard's packets over UDP, MTU that of the tunnel
+	// and Uplink what leaves by it at most; 0 without tunnel, or without bound.
+	Port   uint16      `json:"port,omitempty"`
+	MTU    int         `json:"mtu,omitempty"`
+	Uplink api.Bitrate `json:"uplink,omitempty"`
 	// Relay is set where the worker is one.
 	Relay *Relay `json:"relay,omitempty"`
 	// Via is the name of the relay through which others reach the worker; "" where
 	// they need none, or it has none.
 	Via string `json:"via,omitempty"`
 }
+
+// TunnelConfig is how a worker's packets for others travel in the service network.
+type TunnelConfig struct {
+	// Port for WireGuard over UDP; 0 is the usual one.
+	Port uint16 `json:"port,omitempty"`
+	// Uplink is what the worker's connection carries; 0 is not known, and nothing is
+	// held back.
+	Uplink api.Bitrate `json:"uplink,omitempty"`
+	// MTU of instances and of the tunnel, MinMTU to MaxMTU; 0 is MinMTU for instances,
+	// and for the tunnel what the machine's own connection allows.
+	MTU int `json:"mtu,omitempty"`
+}
+
+// Bounds of TunnelConfig.
+const (
+	MinMTU, MaxMTU = 1280, 1920
+	// MinUplink is the least that can be bounded: less is a typing mistake.
+	MinUplink = 100_000
+)
+
+// Shaped is what may leave by the tunnel, in bits a second; 0 is no bound. What is
+// left over keeps the queue on this side of the line.
+func (c TunnelConfig) Shaped() api.Bitrate { return c.Uplink / 100 * 95 }
 
 // Modes of a worker's network.
 const (

@@ -18,6 +18,30 @@ type Network struct {
 	Device string
 }
 
+// TunnelMTU is what fits the devices by which the machine reaches the world, if a
+// tunnel adds so much to each packet: between DefaultMTU, which all paths carry, and
+// most.
+func (l *Links) TunnelMTU(adds, most int) (int, error) {
+	routes, err := l.host.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return 0, fmt.Errorf("list routes: %w", err)
+	}
+	mtu := most
+	for _, r := range routes {
+		if r.Dst != nil {
+			if ones, _ := r.Dst.Mask.Size(); ones > 0 {
+				continue
+			}
+		}
+		dev, err := l.host.LinkByIndex(r.LinkIndex)
+		if err != nil {
+			continue // gone meanwhile, or a route by several
+		}
+		mtu = min(mtu, dev.Attrs().MTU-adds)
+	}
+	return max(mtu, DefaultMTU), nil
+}
+
 // Networks of the machine, without those of this worker's devices, and without
 // default, multicast, link-local and loopback ones.
 func (l *Links) Networks() ([]Network, error) {

@@ -20,7 +20,10 @@ const (
 	DefaultName = "verge-wg"
 	// DefaultPort is the UDP port at which a worker is reached by others.
 	DefaultPort = 8476
-	// DefaultMTU leaves room for WireGuard's 60 bytes (IPv4) or 80 (IPv6) in 1500.
+	// Overhead is what WireGuard adds to a packet at most: 60 bytes over IPv4, 80 over
+	// IPv6.
+	Overhead = 80
+	// DefaultMTU leaves room for it in 1500.
 	DefaultMTU = 1420
 	// maxMTU is what fits the buffers of a device in the process.
 	maxMTU = 1920

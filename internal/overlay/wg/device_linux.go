@@ -3,7 +3,6 @@ package wg
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -79,33 +78,6 @@ func (d *Device) routeTo(p netip.Prefix) *netlink.Route {
 		LinkIndex: d.index, Protocol: routeProtocol,
 		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
 	}
-}
-
-// Shape holds what leaves through the device below a rate in bits a second, so
-// that the queue is here and not in a modem, where control would wait in it too. 0
-// ends it.
-func (d *Device) Shape(rate uint64) error {
-	attrs := netlink.QdiscAttrs{LinkIndex: d.index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-	if rate == 0 {
-		err := netlink.QdiscDel(&netlink.Tbf{QdiscAttrs: attrs})
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("end the shaping of %s: %w", d.opts.Name, err)
-		}
-		return nil
-	}
-	bytes := rate / 8
-	// A tick's worth of packets, and at least two full ones that a segmentation
-	// offload put together; a queue of 50 ms.
-	burst := max(bytes/250, 2*math.MaxUint16)
-	q := &netlink.Tbf{
-		QdiscAttrs: attrs, Rate: bytes,
-		Buffer: netlink.Xmittime(bytes, uint32(min(burst, math.MaxUint32/2))),
-		Limit:  uint32(min(burst+bytes/20, math.MaxUint32/2)),
-	}
-	if err := netlink.QdiscReplace(q); err != nil {
-		return fmt.Errorf("shape %s to %d bit/s: %w", d.opts.Name, rate, err)
-	}
-	return nil
 }
 
 // Destroy closes the device and removes it, the kernel's too.

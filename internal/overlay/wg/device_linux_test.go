@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,16 +184,33 @@ func TestNudgeMakesASession(t *testing.T) {
 	}
 }
 
-func TestShapedDeviceStillCarries(t *testing.T) {
+// What leaves is no more than the rate, with all that WireGuard adds.
+func TestShapedDeviceKeepsItsRate(t *testing.T) {
 	a, b := pair(t)
 	a.peer(t, b, "192.0.2.2")
 	b.peer(t, a, "")
+	talk(t, a, b, 1) // a session
+	const rate, size = 20_000_000, 1 << 20
+	sent := func() int64 {
+		n, err := strconv.ParseInt(strings.TrimSpace(a.Run("cat", "/sys/class/net/e0/statistics/tx_bytes")), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	var err error
-	a.Do(func() { err = a.dev.Shape(200_000_000) })
+	a.Do(func() { err = a.dev.Shape(rate) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	talk(t, a, b, 4<<20)
+	if q := a.Run("tc", "qdisc", "show", "dev", a.dev.Name()); !strings.Contains(q, "tbf") || !strings.Contains(q, "overhead 80") {
+		t.Errorf("queues of the device:\n%s", q)
+	}
+	before, began := sent(), time.Now()
+	talk(t, a, b, size)
+	if bits, took := 8*(sent()-before), time.Since(began); float64(bits) > rate*took.Seconds()*1.02+8*100_000 {
+		t.Errorf("%d bits left in %v, at a rate of %d", bits, took, rate)
+	}
 	a.Do(func() { err = errors.Join(a.dev.Shape(0), a.dev.Shape(0)) })
 	if err != nil {
 		t.Fatal(err)
