@@ -127,3 +127,27 @@ func TestQuickForms(t *testing.T) {
 		})
 	}
 }
+
+// A death is seen in the routes of both observers, and in the rules where there are
+// some. That instances go on without their engine is no matter of speed.
+func TestRouteChange(t *testing.T) {
+	t.Parallel()
+	got := map[string]bool{}
+	for _, r := range quick(t, "route-change") {
+		got[fmt.Sprint(r.Metric, " ", r.Params["died"], " ", r.Params["seen_from"])] = true
+		if r.Measured <= 0 || r.ErrorP99 == nil {
+			t.Errorf("%+v", r)
+		}
+		if r.Metric == "endpoints_kept" && r.Measured != *r.Expected {
+			t.Errorf("%v endpoints are left after the death of an engine, not %v", r.Measured, *r.Expected)
+		}
+	}
+	for _, want := range []string{
+		"route_change instance same cluster", "route_change_max instance other cluster",
+		"route_change worker same cluster", "route_change worker other cluster", "engine_back engine its worker", "endpoints_kept engine same cluster",
+	} {
+		if !got[want] {
+			t.Errorf("there is no row %q", want)
+		}
+	}
+}
