@@ -20,7 +20,7 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	for i := range s.Ports {
 		fillPort(&s.Ports[i], i == 0)
 	}
-	if s.Readiness == nil && len(s.Ports) > 0 {
+	if s.Readiness == nil && FirstTCP(s.Ports) != "" {
 		s.Readiness = &Check{TCP: &TCPCheck{}}
 	}
 	fillCheck(s.Startup, s.Ports, DefaultInterval, DefaultStartupFailures)
@@ -78,10 +78,11 @@ func fillCheck(c *Check, ports []Port, interval Duration, failures int) {
 	if len(ports) == 0 {
 		return
 	}
+	first := cmp.Or(FirstTCP(ports), ports[0].Name)
 	if c.HTTP != nil {
-		c.HTTP.Port = cmp.Or(c.HTTP.Port, ports[0].Name)
+		c.HTTP.Port = cmp.Or(c.HTTP.Port, first)
 	}
 	if c.TCP != nil {
-		c.TCP.Port = cmp.Or(c.TCP.Port, ports[0].Name)
+		c.TCP.Port = cmp.Or(c.TCP.Port, first)
 	}
 }

@@ -113,7 +113,7 @@ spread: hard
 restart: {policy: Always}
 stop: {signal: STOP}
 stop: {grace: 5}
-ports: [{protocol: udp}]
+ports: [{protocol: sctp}]
 resources: {cpu: 2 cores}
 resources: {cpu: -1}
 resources: {cpu: 5000}
@@ -146,7 +146,7 @@ affinity: {cluster: [Edge]}
 affinity: {cluster: edge}
 resources: null
 virtualization: container
-bandwidth: {in: 10Mbps}
+bandwidth: {in: 10}
 latency: [{to: web, max: 20ms}]
 resources: {vgpus: 1}
 rigidness: 1

@@ -59,14 +59,17 @@ type Service struct {
 	// DefaultCPU, DefaultMemory, DefaultDisk.
 	Resources Resources `json:"resources,omitzero"`
 	// Limits cap use. Memory defaults to the reservation; CPU may burst unless set.
-	Limits   Limits   `json:"limits,omitzero"`
-	Replicas Replicas `json:"replicas,omitzero"`
-	Ports    []Port   `json:"ports,omitempty"`
+	Limits Limits `json:"limits,omitzero"`
+	// Bandwidth bounds what an instance receives and sends; zero: not bounded.
+	Bandwidth Bandwidth `json:"bandwidth,omitzero"`
+	Replicas  Replicas  `json:"replicas,omitzero"`
+	Ports     []Port    `json:"ports,omitempty"`
 	// Startup, where there is one, must pass before an instance is Running and
 	// before the other checks begin. Nil: it is Running when it has started.
 	Startup *Check `json:"startup,omitempty"`
 	// Readiness decides when an instance may receive requests. Nil: a TCP
-	// connect to the first port if there is one, else ready when started.
+	// connect to the first port that is not udp if there is one, else ready when
+	// started.
 	Readiness *Check `json:"readiness,omitempty"`
 	// Liveness, where there is one, ends an instance that fails it; the restart
 	// rule then decides as after any other exit.
@@ -104,8 +107,6 @@ type Service struct {
 
 	// SLO is the latency objective of a request.
 	SLO *Duration `json:"slo,omitempty"`
-	// Bandwidth that an instance reserves.
-	Bandwidth Bandwidth `json:"bandwidth,omitzero"`
 	// Latency thresholds to services, places and addresses.
 	Latency []Latency `json:"latency,omitempty"`
 	// Data names objects or hosts that an instance should be near.
@@ -171,8 +172,8 @@ type Port struct {
 	// Name, a DNS label; the first port may leave it out and is then "http" or
 	// "tcp", as its protocol.
 	Name string `json:"name,omitempty"`
-	// Protocol: "tcp" (default) or "http" (default where there is an ingress or
-	// the name is "http").
+	// Protocol: "tcp" (default), "http" (default where there is an ingress or
+	// the name is "http") or "udp".
 	Protocol string   `json:"protocol,omitempty"`
 	Ingress  *Ingress `json:"ingress,omitempty"`
 }
@@ -295,7 +296,34 @@ type AntiAffinity struct {
 	Service []string `json:"service,omitempty"`
 }
 
-// Bandwidth reserved for an instance.
+// NeedsNetwork names what of a service only workers of the service network have, ""
+// where that is nothing.
+func (s *Service) NeedsNetwork() string {
+	if s.Bandwidth != (Bandwidth{}) {
+		return "bandwidth"
+	}
+	for i := range s.Ports {
+		if s.Ports[i].Protocol == UDP {
+			return "a udp port"
+		}
+	}
+	return ""
+}
+
+// UDP is the protocol of a port that gets datagrams.
+const UDP = "udp"
+
+// FirstTCP is the name of the first port that takes connections, "" if none does.
+func FirstTCP(ports []Port) string {
+	for i := range ports {
+		if ports[i].Protocol != UDP {
+			return ports[i].Name
+		}
+	}
+	return ""
+}
+
+// Bandwidth bounds an instance, in bits per second; 0: not at all.
 type Bandwidth struct {
 	In  Bitrate `json:"in,omitempty"`
 	Out Bitrate `json:"out,omitempty"`

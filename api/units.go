@@ -37,6 +37,7 @@ const (
 	MaxDuration Duration = Duration(365 * 24 * time.Hour)
 	MaxDistance Distance = 20_038_000        // half way around the Earth
 	MaxBitrate  Bitrate  = 1_000_000_000_000 // 1 Tbit/s
+	MinBitrate  Bitrate  = 64_000            // below it a single packet waits for long
 )
 
 // maxSum bounds what may be added up of many amounts: the capacity of a cluster

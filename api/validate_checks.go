@@ -50,6 +50,8 @@ func (v *validator) port(path, port string, s *Service) {
 		v.complain(path, "the service has no port to check", "add one to ports, or remove "+check[strings.LastIndexByte(check, '.')+1:])
 	case !slices.Contains(names, port):
 		v.complain(path+".port", quote(port)+" is not a port of the service", "there is "+either(names))
+	case s.Ports[slices.Index(names, port)].Protocol == UDP:
+		v.complain(path+".port", quote(port)+" is a udp port, to which nobody can connect", "check another port, or write exec: {command: [program]}")
 	}
 }
 

@@ -110,6 +110,11 @@ func resourceRows() []Verdict {
 		{Path: "services.*.replicas.min", Required: true, Max: MaxReplicas, Note: "Instances that always run."},
 		{Path: "services.*.replicas.max", Default: "min", Max: MaxReplicas,
 			Note: "Must equal min: more is refused until there is a scaler."},
+		{Path: "services.*.bandwidth", Note: "The most that the network carries for one instance. It runs only on workers of the service network; nothing is reserved."},
+		{Path: "services.*.bandwidth.in", Default: "not bounded", Min: int64(MinBitrate), Max: int64(MaxBitrate),
+			Note: "Towards the instance: 10Mbps, 500kbps, 1Gbps. Beyond it packets wait, and are dropped at last."},
+		{Path: "services.*.bandwidth.out", Default: "not bounded", Min: int64(MinBitrate), Max: int64(MaxBitrate),
+			Note: "From the instance."},
 	}
 }
 
@@ -149,8 +154,8 @@ func networkRows() []Verdict {
 		{Path: "services.*.ports", Max: maxPorts, Note: "Ports on which an instance listens. It finds the numbers in `PORT` (first port) and `PORT_<NAME>`."},
 		{Path: "services.*.ports[].name", Default: "of the first port: its protocol", Pattern: labelPattern,
 			Note: "Unique in the service. Only the first port may leave it out."},
-		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http", "", ""),
-			Note: "What is spoken on the port."},
+		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http udp", "", ""),
+			Note: "What is spoken on the port. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
 		{Path: "services.*.ports[].ingress", Note: "Publishes the port, which must be http, on every gateway."},
 		{Path: "services.*.ports[].ingress.host", Required: true, Pattern: hostPattern, normal: strings.ToLower,
 			Note: "Host name of the requests that belong to the port, unique at a root."},
@@ -241,14 +246,10 @@ func lifeRows() []Verdict {
 // laterRows are what an agreement will say one day: known, checked, refused.
 func laterRows() []Verdict {
 	const accelerator = "leave it out until a runtime can hand out accelerators; give the workers that have one a label, and name it in affinity.labels"
-	const bandwidth = "leave it out until bandwidth is measured; give well connected workers a label, and name it in affinity.labels"
 	const latency = "leave it out until latencies are measured; use location or affinity to stay near"
 	rows := []Verdict{
 		{Path: "services.*.resources.vgpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a graphics processor."},
 		{Path: "services.*.resources.vtpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a tensor processor."},
-		{Path: "services.*.bandwidth", Instead: bandwidth, Note: "What one instance reserves of its worker's connection."},
-		{Path: "services.*.bandwidth.in", Min: 1, Max: int64(MaxBitrate), Instead: bandwidth, Note: "Towards the instance."},
-		{Path: "services.*.bandwidth.out", Min: 1, Max: int64(MaxBitrate), Instead: bandwidth, Note: "From the instance."},
 		{Path: "services.*.latency", Max: 64, Instead: latency, Note: "The most that a round trip from an instance may take."},
 		{Path: "services.*.latency[].to", Required: true, Instead: latency, Note: "A service of the application, a place (latitude,longitude) or an address."},
 		{Path: "services.*.latency[].max", Required: true, Min: 1e3, Max: 3600e9, Instead: latency, Note: "The threshold."},

@@ -202,6 +202,9 @@ func constraints(r place.Request) []string {
 	}
 	list("not beside", r.AntiAffinity.Service)
 	list("host path", r.HostPaths)
+	if r.Overlay != "" {
+		out = append(out, "in the service network, which "+r.Overlay+" needs")
+	}
 	if r.Pinned != "" {
 		out = append(out, "on "+r.Pinned+", which has its volume")
 	}

@@ -76,6 +76,7 @@ func (w *worker) view(name string) place.WorkerView {
 	return place.WorkerView{
 		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
+		Overlay: w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay,
 	}
 }
 

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,12 +63,16 @@ func checksOf(spec *api.Service, ports map[string]int) (checks, error) {
 }
 
 // readinessOf is the readiness check of a service: a connection to its first port
-// where it says nothing about it and has one.
+// that takes any where it says nothing about it and has one.
 func readinessOf(spec *api.Service) *api.Check {
-	if spec.Readiness == nil && len(spec.Ports) > 0 {
+	if spec.Readiness == nil && takesConnections(spec.Ports) {
 		return &api.Check{TCP: &api.TCPCheck{}}
 	}
 	return spec.Readiness
+}
+
+func takesConnections(ports []api.Port) bool {
+	return slices.ContainsFunc(ports, func(p api.Port) bool { return p.Protocol != api.UDP })
 }
 
 // newCheck fills in what a check leaves out.
@@ -108,7 +114,7 @@ func newCheck(kind checkKind, c *api.Check, service []api.Port, ports map[string
 		if len(service) == 0 {
 			return check{}, errors.New("the service has no port to check")
 		}
-		name = portName(&service[0])
+		name = cmp.Or(api.FirstTCP(service), portName(&service[0]))
 	}
 	n, ok := ports[name]
 	if !ok {

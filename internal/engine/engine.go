@@ -271,6 +271,7 @@ func (e *Engine) replan() {
 		orders: e.orders, known: e.known, halting: e.halting,
 		capacity: e.opts.Config.Capacity, runtimes: e.board.runtimes(),
 		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
+		overlay: e.kit.network != nil || e.kit.noNetwork != nil,
 		present: make(map[wire.InstanceID]present, len(e.instances)),
 	}
 	for id, in := range e.instances {

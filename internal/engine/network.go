@@ -138,6 +138,9 @@ func (k *kit) changed() {
 
 func joining(o *wire.Order, had *overlay.Place, pid int) overlay.Instance {
 	i := overlay.Instance{ID: o.ID, App: o.App, Namespace: wire.OrderNamespace(o), AppNumber: o.AppNumber, PID: pid}
+	if o.Spec != nil {
+		i.In, i.Out = int64(o.Spec.Bandwidth.In), int64(o.Spec.Bandwidth.Out)
+	}
 	if had != nil {
 		i.Had = *had
 		if i.AppNumber == 0 {

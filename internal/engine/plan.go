@@ -65,6 +65,8 @@ type world struct {
 	// cannotMount says why nothing can be mounted here, "" if it can.
 	hostPaths   []string
 	cannotMount string
+	// overlay: instances are connected by the service network, or wait for it.
+	overlay bool
 }
 
 // plan gives every instance, ordered or present, its goal. Those that hold a
@@ -141,6 +143,8 @@ func (w *world) unfit(o *wire.Order) string {
 		return "the service has no command"
 	case !slices.Contains(w.runtimes, runtimeOf(o)) && !w.runs(o):
 		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(w.runtimes, ", "))
+	case o.Spec.NeedsNetwork() != "" && !w.overlay:
+		return o.Spec.NeedsNetwork() + " needs the service network, of which this worker is no part (verge describe worker says why)"
 	}
 	return unfitVolumes(o.Spec, w.hostPaths, w.cannotMount)
 }

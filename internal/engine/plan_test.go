@@ -204,3 +204,25 @@ func TestSameRun(t *testing.T) {
 		}
 	}
 }
+
+// What only the service network has is refused where there is none.
+func TestPlanNeedsTheNetwork(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*api.Service){
+		"bandwidth": func(s *api.Service) { s.Bandwidth.Out = 1_000_000 },
+		"udp":       func(s *api.Service) { s.Ports = []api.Port{{Name: "dns", Protocol: api.UDP}} },
+	} {
+		o := order(0, 1, 100)
+		spec := *o.Spec
+		change(&spec)
+		o.Spec = &spec
+		w := world{orders: []wire.Order{o}, known: true, capacity: api.Resources{CPU: 1000}, runtimes: []string{"process"}}
+		if g := plan(w)[o.ID]; g.kind != goalRefuse || !strings.Contains(g.why, "needs the service network") {
+			t.Errorf("%s: %s %q", name, g.kind, g.why)
+		}
+		w.overlay = true
+		if g := plan(w)[o.ID]; g.kind != goalRun {
+			t.Errorf("%s, in it: %s %q", name, g.kind, g.why)
+		}
+	}
+}

@@ -104,6 +104,8 @@ type Instance struct {
 	// App and Namespace are the application's, AppNumber its number in addresses.
 	App, Namespace string
 	AppNumber      uint32
+	// In and Out bound what it receives and sends, in bits per second; 0: not at all.
+	In, Out int64
 	// PID of a process of the instance, 0 if none runs.
 	PID int
 	// Had is the place from an earlier run, zero if there was none.
@@ -119,6 +121,14 @@ type Attachment struct {
 	Addrs []netip.Addr
 	// Resolver is the content of its /etc/resolv.conf.
 	Resolver []byte
+}
+
+// protocol that carries what is spoken on a port.
+func protocol(p *api.Port) string {
+	if p.Protocol == api.UDP {
+		return api.UDP
+	}
+	return "tcp"
 }
 
 // portName is the name of a port, which the first may leave out.

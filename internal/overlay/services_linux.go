@@ -190,7 +190,7 @@ func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map
 	}
 	direct, others := n.endpointsLocked(r, k)
 	for i := range r.Ports {
-		p := rules.Port{Proto: "tcp", Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
+		p := rules.Port{Proto: protocol(&r.Ports[i]), Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
 		p.Rotate = k.Policy == api.PolicyRoundRobin
 		for _, e := range direct {
 			for _, a := range e.addrs {
@@ -202,7 +202,7 @@ func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map
 				}
 			}
 		}
-		if others > 0 && n.opts.Through != nil {
+		if others > 0 && n.opts.Through != nil && p.Proto == "tcp" { // the router carries connections alone
 			key := throughKey{r.App, r.Service, portName(&r.Ports[i])}
 			inUse[key] = true
 			t := n.throughLocked(key)
@@ -228,7 +228,7 @@ func (n *Network) exportedLocked(r *wire.Route) (out []rules.Target) {
 		}
 		for _, a := range addrs {
 			for p := range r.Ports {
-				out = append(out, rules.Target{Addr: a, Proto: "tcp", Port: uint16(wire.NetworkPort(r.Ports, p))}) //nolint:gosec // below 1<<16
+				out = append(out, rules.Target{Addr: a, Proto: protocol(&r.Ports[p]), Port: uint16(wire.NetworkPort(r.Ports, p))}) //nolint:gosec // below 1<<16
 			}
 		}
 	}
@@ -362,7 +362,7 @@ func (n *Network) find(q names.Name) names.Answer {
 	}
 	out := names.Answer{Found: true}
 	for i := range r.Ports {
-		out.Ports = append(out.Ports, names.Port{Name: portName(&r.Ports[i]), Proto: "tcp", Number: uint16(wire.NetworkPort(r.Ports, i))}) //nolint:gosec // below 1<<16
+		out.Ports = append(out.Ports, names.Port{Name: portName(&r.Ports[i]), Proto: protocol(&r.Ports[i]), Number: uint16(wire.NetworkPort(r.Ports, i))}) //nolint:gosec // below 1<<16
 	}
 	if q.Instance >= 0 {
 		for i := range r.Endpoints {

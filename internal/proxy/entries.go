@@ -206,6 +206,9 @@ func (s *entries) reserve(app, service string, ports []api.Port) (map[string]str
 	defer s.mu.Unlock()
 	addrs := make(map[string]string, len(ports))
 	for _, p := range ports {
+		if p.Protocol == api.UDP {
+			continue // the router carries connections alone
+		}
 		k := entryKey{app, service, portName(p)}
 		e, err := s.ensureLocked(k)
 		if err != nil {

@@ -305,6 +305,9 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 			}
 		}
 		for _, p := range rt.Ports {
+			if p.Protocol == api.UDP {
+				continue // the router carries connections alone
+			}
 			keys = append(keys, entryKey{rt.App, rt.Service, portName(p)})
 			next.addHost(p, s, r.log)
 		}

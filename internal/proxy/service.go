@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"hash/fnv"
 	"net/http"
 	"slices"
@@ -176,7 +177,7 @@ func (s *service) firstPort() string {
 	if len(s.ports) == 0 {
 		return ""
 	}
-	return portName(s.ports[0])
+	return cmp.Or(api.FirstTCP(s.ports), portName(s.ports[0]))
 }
 
 func (s *service) isEjected(e *endpoint) bool {

@@ -182,6 +182,9 @@ func unfit(w *WorkerView, req *Request) removal {
 			return removal{filter: fVolumes, note: path}
 		}
 	}
+	if req.Overlay != "" && !w.Overlay {
+		return removal{filter: fOverlay, note: req.Overlay}
+	}
 	return removal{filter: passed}
 }
 

@@ -37,6 +37,9 @@ func satisfies(w WorkerView, r Request) bool {
 			return false
 		}
 	}
+	if r.Overlay != "" && !w.Overlay {
+		return false
+	}
 	return len(w.Conflicts) == 0 && (len(r.Architecture) == 0 || slices.Contains(r.Architecture, w.Arch))
 }
 
@@ -48,6 +51,7 @@ func arch(a string) func(*WorkerView)          { return func(w *WorkerView) { w.
 func allows(paths ...string) func(*WorkerView) { return func(w *WorkerView) { w.HostPaths = paths } }
 func beside(names ...string) func(*WorkerView) { return func(w *WorkerView) { w.Conflicts = names } }
 func cordoned(w *WorkerView)                   { w.Cordoned = true }
+func overlay(w *WorkerView)                    { w.Overlay = true }
 func wantLabels(kv ...string) func(*Request) {
 	return func(r *Request) { r.Affinity.Labels = labelMap(kv) }
 }
@@ -139,6 +143,10 @@ func TestScheduleConstraints(t *testing.T) {
 		"host path": {
 			[]WorkerView{worker("a", none, allows("/srv/mediathek", "")), worker("b", none, allows("/srv"))}, uses("/srv/media"), "b",
 			Filter{"volumes", 1, "a: host path /srv/media is not allowed there"}, "1 worker: 1 does not allow the host path /srv/media",
+		},
+		"network": {
+			[]WorkerView{worker("a", none), worker("b", none, overlay)}, func(r *Request) { r.Overlay = "bandwidth" }, "b",
+			Filter{"network", 1, "a: is not part of the service network, which bandwidth needs"}, "1 worker: 1 is not part of the service network, which bandwidth needs",
 		},
 		"each host path": {
 			[]WorkerView{worker("a", none, allows("/srv/media/")), worker("b", none, allows("/"))}, uses("/srv/media", "/etc"), "b",

@@ -38,6 +38,8 @@ type WorkerView struct {
 	Location *api.Point        `json:"location,omitempty"`
 	// HostPaths are directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// Overlay: it is part of the service network.
+	Overlay bool `json:"overlay,omitempty"`
 	// Conflicts are the services it runs that the one being placed excludes, or
 	// that exclude it (anti_affinity.service).
 	Conflicts []string `json:"conflicts,omitempty"`
@@ -61,6 +63,9 @@ type Request struct {
 	AntiAffinity api.AntiAffinity `json:"anti_affinity,omitzero"`
 	// HostPaths are directories of the worker that the instance uses.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// Overlay names what of the instance only workers of the service network have,
+	// "" if nothing.
+	Overlay string `json:"overlay,omitempty"`
 	// Pinned is the only worker that will do, because a volume of the instance is
 	// there; "" is any.
 	Pinned string `json:"pinned,omitempty"`
@@ -72,6 +77,7 @@ func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	r := Request{
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
 		Spread: s.Spread, Scheduler: s.Scheduler, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
+		Overlay: s.NeedsNetwork(),
 	}
 	for _, v := range s.Volumes {
 		if v.Host != "" {

@@ -44,6 +44,7 @@ const (
 	fWorkerAntiLabels
 	fConflicts
 	fVolumes
+	fOverlay
 	fAvoid
 	fFirstWorkerResource
 	workerFilters = fFirstWorkerResource + resources

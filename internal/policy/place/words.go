@@ -97,6 +97,9 @@ func (s *sieve) workerWords(f int, r *removal) words {
 	case fVolumes:
 		return words{"volumes", "host path " + r.note + " is not allowed there",
 			"does not allow the host path " + r.note, "do not allow the host path " + r.note}
+	case fOverlay:
+		need := ", which " + r.note + " needs"
+		return words{"network", "is not part of the service network" + need, "is not part of the service network" + need, "are not part of the service network" + need}
 	default:
 		return words{"avoid", "the instance failed or was lost there", "is avoided because the instance failed or was lost there", "are avoided because the instance failed or was lost there"}
 	}

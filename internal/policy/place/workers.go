@@ -18,7 +18,7 @@ type candidate struct {
 // Schedule is the cluster's step: it chooses a worker for one instance. Workers
 // are filtered in the order suspect, cordoned, pinned, runtime, architecture,
 // affinity.labels, location, affinity.polygon, anti_affinity.labels,
-// anti_affinity.service, volumes, avoid, cpu, memory, disk; of the others the
+// anti_affinity.service, volumes, network, avoid, cpu, memory, disk; of the others the
 // first by
 //
 //  1. how many instances of the service it has, fewest first (unless
