@@ -58,8 +58,10 @@ type Options struct {
 	HostPaths []string
 	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
 	Network string
-	// Tunnel is how packets for other workers travel in the service network.
+	// Tunnel is how packets for other workers travel in the service network, and Relay
+	// is set where the worker forwards those of others.
 	Tunnel wire.TunnelConfig
+	Relay  wire.RelayConfig
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
 	// Location of this machine; nil: not known.
@@ -295,7 +297,7 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
-		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Containerd: a.opts.Containerd, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -519,7 +521,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, SealKey: a.sealKey,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
-		Impaired: a.impaired, Problems: brief(a.problems()), Network: a.info.Network, Lease: leaseIn(a.network),
+		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise, a.joined.Link), Lease: leaseIn(a.network),
 	}
 	if a.id != nil {
 		info.Trust, info.Expires, info.Issuer = a.id.TrustID(), a.id.Leaf().NotAfter, a.id.IssuerID()

@@ -422,3 +422,21 @@ func TestASettingThatDoesNotReachTheEngineIsSaid(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 }
+
+// What the cluster is told of a relay is where others reach it, which has the port of
+// the relay whatever that of the data port is.
+func TestWhereARelayIsReached(t *testing.T) {
+	n := &wire.NetworkInfo{Mode: wire.NetworkOverlay, Relay: &wire.Relay{Name: "edge/w1", Key: "k", Addresses: []string{"[::]:8475"}}}
+	for set, want := range map[string]string{"relay.example": "relay.example:8475", "relay.example:9000": "relay.example:8475", "192.0.2.1": "192.0.2.1:8475", "": "127.0.0.1:8475"} {
+		got := reachedRelay(n, set, []string{"127.0.0.1:8472"})
+		if len(got.Relay.Addresses) != 1 || got.Relay.Addresses[0] != want || got.Relay.Key != "k" || got.Mode != n.Mode {
+			t.Errorf("advertised as %q: %+v, want %s", set, got.Relay, want)
+		}
+	}
+	if n.Relay.Addresses[0] != "[::]:8475" {
+		t.Error("what the engine said is changed")
+	}
+	if reachedRelay(nil, "", nil) != nil {
+		t.Error("without a network there is a relay")
+	}
+}

@@ -149,3 +149,21 @@ func advertised(set, listening string, links []string) string {
 	}
 	return ""
 }
+
+// reachedRelay is what is said of the network, with the address by which others
+// reach the relay that this worker is.
+func reachedRelay(n *wire.NetworkInfo, set string, links []string) *wire.NetworkInfo {
+	if n == nil || n.Relay == nil || len(n.Relay.Addresses) == 0 {
+		return n
+	}
+	if host, _, err := net.SplitHostPort(set); err == nil {
+		set = host // its port is that of the data port
+	}
+	said, r := *n, *n.Relay
+	r.Addresses = nil
+	if at := advertised(set, n.Relay.Addresses[0], links); at != "" {
+		r.Addresses = []string{at}
+	}
+	said.Relay = &r
+	return &said
+}

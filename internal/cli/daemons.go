@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,10 +53,8 @@ type RootFlags struct {
 	// Advertise are the hosts by which others reach this root; empty: to be
 	// detected.
 	Advertise []string
-	// Relay is where the relay listens, host:port; "" runs none. RelayPorts are the
-	// first and the last UDP port of the ways through it; zero: any.
-	Relay      string
-	RelayPorts [2]uint16
+	// Relay that runs beside it.
+	Relay wire.RelayConfig
 	// ClusterDeadAfter is how long a cluster may be silent before its instances
 	// are replaced elsewhere; more than 0.
 	ClusterDeadAfter time.Duration
@@ -122,6 +119,8 @@ type WorkerFlags struct {
 	Network string
 	// Tunnel is how packets for other workers travel in the service network.
 	Tunnel wire.TunnelConfig
+	// Relay that runs beside it.
+	Relay wire.RelayConfig
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
 	// Location of the machine, nil if that is not said.
@@ -283,19 +282,13 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address that clusters connect to")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
 	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
-	fl.StringVar(&f.Relay, "relay", "", "be a relay for workers that cannot reach each other, at this address over TCP and UDP, for example :8475 (default: no relay)")
-	fl.StringVar(&relayPorts, "relay-ports", "", "UDP ports of the ways through the relay, FIRST-LAST (default: any that are free)")
+	relayFlags(fl, &f.Relay, &relayPorts)
 	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: made at the first start)")
 	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
 	fl.StringVar(&services, "network-services", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
 	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
-		if f.RelayPorts, err = portRange("--relay-ports", relayPorts); err != nil {
+		if err := settleRelay(&f.Relay, relayPorts); err != nil {
 			return err
-		}
-		if f.Relay != "" {
-			if err := address("--relay", f.Relay); err != nil {
-				return err
-			}
 		}
 		if f.NetworkPrefix, err = prefix("--network-prefix", ipv6); err != nil {
 			return err
@@ -315,25 +308,6 @@ func (a *app) rootRole() *role[RootFlags] {
 
 // maxInterval is the longest time between two reports (λ).
 const maxInterval = 10 * time.Second
-
-// portRange reads the value of a flag, zero where it is not set.
-func portRange(flag, value string) (r [2]uint16, err error) {
-	if value == "" {
-		return r, nil
-	}
-	first, last, ok := strings.Cut(value, "-")
-	for i, s := range []string{first, last} {
-		n, err := strconv.ParseUint(s, 10, 16)
-		if err != nil || n == 0 || !ok {
-			return r, errMustBe(flag, strconv.Quote(value), "two ports as 40000-40999")
-		}
-		r[i] = uint16(n)
-	}
-	if r[0] > r[1] {
-		return r, errMustBe(flag, strconv.Quote(value), "a range whose first port is not beyond its last")
-	}
-	return r, nil
-}
 
 // prefix reads the value of a flag, zero where it is not set.
 func prefix(flag, value string) (p netip.Prefix, err error) {
@@ -389,7 +363,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
-	var reserve, where, wireguard string
+	var reserve, where, wireguard, relayPorts string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
@@ -409,12 +383,19 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringVar(&f.Network, "network", wire.NetworkLoopback, "how instances are connected: overlay (each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can)")
 	tunnelFlags(fl, f, &wireguard)
+	relayFlags(fl, &f.Relay, &relayPorts)
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
 		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
 			return errMustBe("--network", strconv.Quote(f.Network), "auto, overlay or loopback")
 		}
 		if err := settleTunnel(f, wireguard); err != nil {
 			return err
+		}
+		if err := settleRelay(&f.Relay, relayPorts); err != nil {
+			return err
+		}
+		if f.Relay.Listen != "" && f.Advertise == "none" {
+			return errMustBe("--advertise", "none", "an address at which other workers reach the relay (--relay)")
 		}
 		if f.Reserve, err = percent("--reserve", reserve); err != nil {
 			return err

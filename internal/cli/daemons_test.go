@@ -50,11 +50,13 @@ func TestDaemonFlags(t *testing.T) {
 
 	delete(f.env, "VERGE_ADVERTISE")
 	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none", "--location", "48.14, -11.58",
-		"--network", "auto", "--wireguard-port", "51820", "--uplink", "20Mbps", "--mtu", "1400"); r.code != 0 {
+		"--network", "auto", "--wireguard-port", "51820", "--uplink", "20Mbps", "--mtu", "1400",
+		"--relay", ":8475", "--relay-ports", "40000-40999", "--relay-rate", "5Mbps"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
 	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel.MatchString(worker.Name) ||
-		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) || worker.Tunnel.Shaped() != 19_000_000 {
+		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) || worker.Tunnel.Shaped() != 19_000_000 ||
+		worker.Relay != (wire.RelayConfig{Listen: ":8475", Ports: [2]uint16{40000, 40999}, Rate: 5_000_000}) {
 		t.Errorf("worker got %+v", worker)
 	}
 
@@ -93,6 +95,10 @@ func TestDaemonFlagsThatAreWrong(t *testing.T) {
 		"worker --uplink 20kbps":                         "at least 100kbps",
 		"worker --mtu 9000":                              "1280 to 1920",
 		"worker --network loopback --mtu 1400":           "--network auto or overlay",
+		"worker --relay 8475":                            "HOST:PORT",
+		"worker --relay :8475 --advertise none":          "reach the relay",
+		"worker --relay-rate 5Mbps":                      "given with --relay-ports",
+		"root --relay :8475 --relay-ports 9-1":           "whose first port",
 		"worker --location 48.14":                        "not a point",
 		"worker --location 91,0":                         "latitude",
 		"worker --location 0,NaN":                        "not a point",

@@ -50,7 +50,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	}
 	r, err := root.Start(ctx, root.Options{
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
-		RelayAddr: f.Relay, RelayPorts: f.RelayPorts,
+		Relay:         f.Relay,
 		NetworkPrefix: f.NetworkPrefix, NetworkPool: f.NetworkPool, ServicePool: f.ServicePool,
 		Log: s.log.With("role", "root"),
 	})
@@ -123,7 +123,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Capacity: capacity, Labels: f.Labels,
-		Location: f.Location, HostPaths: f.HostPaths, Network: f.Network, Tunnel: f.Tunnel, Containerd: f.Containerd,
+		Location: f.Location, HostPaths: f.HostPaths, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})
 }

@@ -58,6 +58,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		defer n.Close()
 		n.Start(ctx)
 	}
+	if e.kit.config.Relay.Listen != "" {
+		wg.Go(func() { e.relay(ctx) })
+	}
 	if !e.openPorts(ctx) {
 		wg.Go(func() { e.reopenPorts(ctx) })
 	}

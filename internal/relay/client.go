@@ -12,8 +12,13 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// askTimeout bounds one request, with the wait for the other worker.
-const askTimeout = 15 * time.Second
+const (
+	// askTimeout bounds one request, with the wait for the other worker.
+	askTimeout = 15 * time.Second
+	// dialTimeout is when an address counts as one where nobody is: there may be another
+	// relay.
+	dialTimeout = 3 * time.Second
+)
 
 // ErrRefused is wrapped where a relay answered that it will not.
 var ErrRefused = errors.New("refused by the relay")
@@ -89,7 +94,7 @@ func (c *Client) open(ctx context.Context, r request) (net.Conn, Answer, error) 
 	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = c.ServerName, []string{alpn}, nil
 	errs := []error{}
 	for _, addr := range c.Relay.Addresses {
-		var d net.Dialer
+		d := net.Dialer{Timeout: dialTimeout}
 		raw, err := d.DialContext(ctx, "tcp", addr)
 		if err != nil {
 			errs = append(errs, err)

@@ -19,11 +19,12 @@ const relayKeyFile = "relay.key"
 // serveRelay runs the relay of the root's host, where one is wanted, and has all
 // clusters told of it.
 func (r *Root) serveRelay() error {
-	if r.opts.RelayAddr == "" {
+	if r.opts.Relay.Listen == "" {
 		return nil
 	}
 	s, err := relay.Start(relay.Options{
-		Listen: r.opts.RelayAddr, Name: RelayName, KeyFile: filepath.Join(r.opts.Dir, relayKeyFile), Ports: r.opts.RelayPorts,
+		Listen: r.opts.Relay.Listen, Name: RelayName, KeyFile: filepath.Join(r.opts.Dir, relayKeyFile),
+		Ports: r.opts.Relay.Ports, Rate: uint64(r.opts.Relay.Rate), //nolint:gosec // never negative
 		TLS: func() (*tls.Config, error) { return r.id.ServerTLS(tls.RequireAndVerifyClientCert), nil },
 		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
 			return r.id.VerifyLease(cs.PeerCertificates, l)

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // The root's relay is what clusters are told of, under a key that stays.
@@ -12,7 +14,7 @@ func TestRootRunsARelay(t *testing.T) {
 	start := func() *Root {
 		t.Helper()
 		r, err := Start(t.Context(), Options{
-			Dir: dir, APIAddr: "127.0.0.1:0", LinkAddr: "127.0.0.1:0", RelayAddr: "127.0.0.1:0",
+			Dir: dir, APIAddr: "127.0.0.1:0", LinkAddr: "127.0.0.1:0", Relay: wire.RelayConfig{Listen: "127.0.0.1:0"},
 			Advertise: []string{"root.example.org"}, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -37,10 +37,8 @@ type Options struct {
 	// DeadAfter is how long a cluster may be away before what it runs is placed
 	// elsewhere; 0 is 60 s.
 	DeadAfter time.Duration
-	// RelayAddr is where the relay listens, host:port for TCP and UDP; "" runs none.
-	// RelayPorts are the first and the last UDP port of the ways through it; zero: any.
-	RelayAddr  string
-	RelayPorts [2]uint16
+	// Relay that runs on the root's host.
+	Relay wire.RelayConfig
 	// NetworkPrefix is the unique local /48 of all instances; zero makes one at the
 	// first start.
 	NetworkPrefix netip.Prefix

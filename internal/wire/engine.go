@@ -48,6 +48,8 @@ type EngineConfig struct {
 	Network string `json:"network,omitempty"`
 	// Tunnel is how packets for other workers travel in the service network.
 	Tunnel TunnelConfig `json:"tunnel,omitzero"`
+	// Relay is set where the worker is to be one.
+	Relay RelayConfig `json:"relay,omitzero"`
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string `json:"containerd,omitempty"`
 	LogFormat  string `json:"log_format,omitempty"`

@@ -154,6 +154,16 @@ const (
 // left over keeps the queue on this side of the line.
 func (c TunnelConfig) Shaped() api.Bitrate { return c.Uplink / 100 * 95 }
 
+// RelayConfig is how a node is a relay.
+type RelayConfig struct {
+	// Listen is host:port for TCP and UDP; "" is no relay.
+	Listen string `json:"listen,omitempty"`
+	// Ports are the first and the last UDP port of the ways through it; zero: any.
+	Ports [2]uint16 `json:"ports,omitzero"`
+	// Rate bounds each way; 0 is no bound.
+	Rate api.Bitrate `json:"rate,omitempty"`
+}
+
 // Modes of a worker's network.
 const (
 	// NetworkAuto: overlay where the machine allows it, else loopback.
