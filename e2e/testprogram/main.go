@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -35,11 +36,12 @@ func main() {
 	mux.HandleFunc("/lines", lines)
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/call", call)
+	mux.HandleFunc("/get", get)
 	kept := &store{}
 	mux.HandleFunc("/put", kept.put)
 	mux.HandleFunc("/keys", kept.keys)
 	server := &http.Server{
-		Addr: "127.0.0.1:" + os.Getenv("PORT"), Handler: logged(mux), ReadHeaderTimeout: 5 * time.Second,
+		Addr: net.JoinHostPort(os.Getenv("VERGE_LISTEN"), os.Getenv("PORT")), Handler: logged(mux), ReadHeaderTimeout: 5 * time.Second,
 	}
 	log.Fatal(server.ListenAndServe())
 }
@@ -149,4 +151,23 @@ func call(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"caller": os.Getenv("VERGE_WORKER"), "answer": json.RawMessage(answer),
 	})
+}
+
+// get asks ?url= on a connection of its own, within ?within=, and passes the answer
+// on.
+func get(w http.ResponseWriter, r *http.Request) {
+	within, err := time.ParseDuration(r.FormValue("within"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	client := http.Client{Timeout: within, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(r.FormValue("url"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }() // read only
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body) // the other end sees a broken answer
 }

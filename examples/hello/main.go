@@ -5,14 +5,16 @@ package main
 import (
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"time"
 )
 
 func main() {
-	// PORT and the names are set by Verge; docs/descriptor.md lists them all.
-	addr := "127.0.0.1:" + os.Getenv("PORT")
+	// VERGE_LISTEN, PORT and the names are set by Verge; docs/descriptor.md lists them
+	// all.
+	addr := net.JoinHostPort(os.Getenv("VERGE_LISTEN"), os.Getenv("PORT"))
 	hello := fmt.Sprintf("Hello from %s on worker %s\n", os.Getenv("VERGE_INSTANCE"), os.Getenv("VERGE_WORKER"))
 	server := &http.Server{
 		Addr: addr, ReadHeaderTimeout: 10 * time.Second,

@@ -24,6 +24,7 @@ const (
 // surroundings are what an instance is told about itself.
 type surroundings struct {
 	path, cluster, worker, engine string
+	listen                        string // the address that it is to listen on
 	work, tmp                     string
 	ports                         map[string]int
 	// addrs of the services of the application: service → port name → host:port.
@@ -40,6 +41,7 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		"VERGE_ORDINAL": strconv.Itoa(o.Ordinal),
 		"VERGE_WORKER":  s.worker,
 		"VERGE_CLUSTER": s.cluster,
+		"VERGE_LISTEN":  s.listen,
 		envEngine:       s.engine,
 	}
 	if runtimeOf(o) != api.Container { // which has these of its image
@@ -72,6 +74,15 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		}
 	}
 	return env
+}
+
+// listenOn is the address that an instance in a network namespace is to listen on; ""
+// is the machine's, where nobody else is to reach it.
+func listenOn(netns string) string {
+	if netns == "" {
+		return "127.0.0.1"
+	}
+	return "::"
 }
 
 // fillPeers gives each order the ports of the services of its application, which

@@ -32,7 +32,7 @@ func TestResolve(t *testing.T) {
 		"s": {{Name: "first"}, {Name: "a"}}, "s-a": {{Name: "y"}},
 	}
 	around := surroundings{
-		path: "/usr/bin", cluster: "edge", worker: "w1", engine: "mark", work: "/w", tmp: "/t",
+		path: "/usr/bin", cluster: "edge", worker: "w1", engine: "mark", listen: "127.0.0.1", work: "/w", tmp: "/t",
 		ports: map[string]int{"http": 25001, "admin-ui": 25002},
 		addrs: map[string]map[string]string{
 			"store":   {"redis": "127.0.0.1:20001", "stats": "127.0.0.1:20002"},
@@ -51,7 +51,7 @@ func TestResolve(t *testing.T) {
 	for _, want := range []string{
 		"PORT=25001", "PORT_HTTP=25001", "PORT_ADMIN_UI=25002", "PATH=/opt/bin:/usr/bin", "HOME=/w", "TMPDIR=/t",
 		"VERGE_APP=shop", "VERGE_SERVICE=web", "VERGE_INSTANCE=shop.web.3", "VERGE_ORDINAL=3",
-		"VERGE_WORKER=w1", "VERGE_CLUSTER=edge", "VERGE_ENGINE=mark",
+		"VERGE_WORKER=w1", "VERGE_CLUSTER=edge", "VERGE_LISTEN=127.0.0.1", "VERGE_ENGINE=mark",
 		"VERGE_STORE_ADDR=127.0.0.1:20001", "VERGE_STORE_REDIS_ADDR=127.0.0.1:20001", "VERGE_STORE_STATS_ADDR=127.0.0.1:20002",
 		"VERGE_S_A_ADDR=127.0.0.1:20006", // the service s-a, not the port a of s
 	} {

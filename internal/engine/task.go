@@ -179,7 +179,7 @@ func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) 
 func (in *instance) surroundings(o *wire.Order, ports map[string]int) (surroundings, error) {
 	around := surroundings{
 		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
-		engine: in.kit.mark, work: in.place.work(), tmp: in.place.tmp(), ports: ports,
+		engine: in.kit.mark, listen: listenOn(in.netns), work: in.place.work(), tmp: in.place.tmp(), ports: ports,
 		addrs: make(map[string]map[string]string, len(o.Peers)),
 	}
 	for service, list := range o.Peers {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -140,7 +141,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &http.Server{Addr: "127.0.0.1:" + os.Getenv("PORT"), Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: net.JoinHostPort(os.Getenv("VERGE_LISTEN"), os.Getenv("PORT")), Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	log.Printf("%s calls %v, listening on %s", s.self.Service, s.order, server.Addr)
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)

@@ -43,7 +43,7 @@ func run() error {
 		defer second.close()
 		front.copy = second
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+	ln, err := net.Listen("tcp", net.JoinHostPort(os.Getenv("VERGE_LISTEN"), port))
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
