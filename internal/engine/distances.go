@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"hash/fnv"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -124,6 +126,7 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		}
 		if path, ok := own[p.Cluster+"/"+p.Worker]; ok {
 			inNetwork(&p, path)
+			delete(own, p.Cluster+"/"+p.Worker)
 		}
 		if k.Distance.Known {
 			p.Estimate = api.Duration(k.Estimate)
@@ -132,6 +135,16 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 				p.Source = route.Measured.String()
 			}
 		}
+		out.Peers = append(out.Peers, p)
+	}
+	// Those that have no data port for others, behind a NAT for example.
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if len(out.Peers) == maxNetPeers {
+			break
+		}
+		path := own[name]
+		p := wire.NetPeer{Cluster: path.Cluster, Worker: path.Worker, Path: wire.PathNone}
+		inNetwork(&p, path)
 		out.Peers = append(out.Peers, p)
 	}
 	return out, nil

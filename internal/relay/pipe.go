@@ -45,14 +45,14 @@ func refuse(conn net.Conn, err error) {
 func (s *Server) offer(m *member, to id) (string, *pipe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	other := s.members[to]
+	other := s.find(to)
 	switch {
 	case other == nil:
 		return "", nil, fmt.Errorf("worker %.63s of cluster %.63s is not known here", to.worker, to.cluster)
 	case len(s.pipes) >= maxPipes:
 		return "", nil, errors.New("too many workers are waiting for each other")
 	}
-	p := &pipe{to: to, other: make(chan net.Conn)}
+	p := &pipe{to: other.id, other: make(chan net.Conn)}
 	name := rand.Text()
 	s.pipes[name] = p
 	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Key: keyText(m.key), Pipe: name})

@@ -79,6 +79,9 @@ func (r *realm) identity(s pki.Subject) *pki.Identity {
 		r.Fatal(err)
 	}
 	req := pki.LeafRequest{Subject: s, PublicKey: pub}
+	if s.Role == pki.RoleWorker {
+		req.DNSNames = []string{pki.WorkerName(s.Cluster, "away-"+s.Name)} // for other clusters
+	}
 	var chain string
 	if s.Role == pki.RoleRoot {
 		chain, err = r.root.Issue(req, time.Now())
@@ -131,7 +134,7 @@ func TestPipeJoinsTwoWorkers(t *testing.T) {
 	r.known(a, b)
 	got := make(chan error, 1)
 	go func() {
-		conn, err := a.Pipe(t.Context(), "edge", "w2")
+		conn, err := a.Pipe(t.Context(), "edge", "away-w2")
 		if err == nil {
 			defer func() { _ = conn.Close() }()
 			if _, err = conn.Write([]byte("hello")); err == nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ import (
 const (
 	// MaxWorkers that a relay knows at a time.
 	MaxWorkers = 4096
+	// maxAliases are as many names as are read of a certificate.
+	maxAliases = 8
 	// MaxChannels at a time; each has two UDP ports.
 	MaxChannels = 1024
 	// maxPipes that wait for their other end, and maxConns in all.
@@ -83,6 +86,7 @@ type member struct {
 	id    id
 	key   [32]byte
 	inner netip.Addr
+	names []id      // others that it has, see Server.aliases
 	seen  time.Time // when it last asked for something
 	mail  []Mail
 }
@@ -102,8 +106,12 @@ type Server struct {
 	requests, refused        atomic.Uint64
 	packets, bytes, droppeds atomic.Uint64
 
-	mu       sync.Mutex // guards below
-	members  map[id]*member
+	mu      sync.Mutex // guards below
+	members map[id]*member
+	// aliases are other names of members: by that of its lease a worker is known in its
+	// own cluster alone, workers of other clusters have another one, which is in its
+	// certificate too.
+	aliases  map[id]id
 	channels map[[2]id]*channel
 	pipes    map[string]*pipe
 }
@@ -130,7 +138,7 @@ func Start(o Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		opts: o, log: o.Log, ln: ln, ctx: ctx, cancel: cancel, conns: make(chan struct{}, maxConns),
-		members: map[id]*member{}, channels: map[[2]id]*channel{}, pipes: map[string]*pipe{},
+		members: map[id]*member{}, aliases: map[id]id{}, channels: map[[2]id]*channel{}, pipes: map[string]*pipe{},
 	}
 	if s.tun, err = newTunnel(key, port, o.Log); err != nil {
 		cancel()
@@ -292,15 +300,47 @@ func (s *Server) admit(conn *tls.Conn) (*member, request, error) {
 	if err != nil {
 		return nil, r, err
 	}
-	m, err := s.known(lease, r)
+	m, err := s.known(lease, namesIn(conn.ConnectionState(), lease.Cluster), r)
 	if err != nil {
 		return nil, r, tellable{err}
 	}
 	return m, r, nil
 }
 
+// namesIn are the names of a worker of a cluster that its certificate has.
+func namesIn(cs tls.ConnectionState, cluster string) (out []id) {
+	if len(cs.PeerCertificates) == 0 {
+		return nil
+	}
+	names := cs.PeerCertificates[0].DNSNames
+	for _, n := range names[:min(len(names), maxAliases)] {
+		if worker, _, ok := strings.Cut(n, "."+cluster+"."); ok {
+			out = append(out, id{cluster, worker})
+		}
+	}
+	return out
+}
+
+// find returns the member that has a name, nil if there is none. The mutex is held.
+func (s *Server) find(who id) *member {
+	if m := s.members[who]; m != nil {
+		return m
+	}
+	return s.members[s.aliases[who]]
+}
+
+// remove ends a member. The mutex is held.
+func (s *Server) remove(m *member) {
+	s.tun.remove(m.key)
+	s.closeChannelsOf(m.id)
+	for _, n := range m.names {
+		delete(s.aliases, n)
+	}
+	delete(s.members, m.id)
+}
+
 // known notes who a worker is, and makes it a peer of the tunnel.
-func (s *Server) known(l wire.Lease, r request) (*member, error) {
+func (s *Server) known(l wire.Lease, names []id, r request) (*member, error) {
 	key, err := parseKey(r.Key)
 	if err != nil {
 		return nil, err
@@ -321,8 +361,7 @@ func (s *Server) known(l wire.Lease, r request) (*member, error) {
 		}
 	}
 	if m != nil && (m.key != key || m.inner != r.Inner) {
-		s.tun.remove(m.key)
-		s.closeChannelsOf(who)
+		s.remove(m)
 		m = nil
 	}
 	if m == nil {
@@ -332,7 +371,12 @@ func (s *Server) known(l wire.Lease, r request) (*member, error) {
 		}
 		s.members[who] = m
 	}
-	m.seen = time.Now()
+	m.seen, m.names = time.Now(), names
+	for _, n := range names {
+		if n != who {
+			s.aliases[n] = who
+		}
+	}
 	return m, nil
 }
 
@@ -358,7 +402,7 @@ func (s *Server) answer(m *member, r request) (Answer, error) {
 	default:
 		return a, fmt.Errorf("this relay does not know %.20q", r.Op)
 	}
-	other := s.members[id{r.Cluster, r.Worker}]
+	other := s.find(id{r.Cluster, r.Worker})
 	if other == nil {
 		return a, fmt.Errorf("worker %.63s of cluster %.63s is not known here", r.Worker, r.Cluster)
 	}
@@ -439,11 +483,9 @@ func (s *Server) forget(now time.Time) {
 			delete(s.channels, pair)
 		}
 	}
-	for who, m := range s.members {
+	for _, m := range s.members {
 		if now.Sub(m.seen) > forgetAfter && now.Sub(s.tun.handshake(m.key)) > forgetAfter {
-			s.tun.remove(m.key)
-			s.closeChannelsOf(who)
-			delete(s.members, who)
+			s.remove(m)
 		}
 	}
 }

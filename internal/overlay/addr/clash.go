@@ -27,7 +27,7 @@ func (s Space) Clash(host []HostNetwork) (ipv4, ipv6 error) {
 		case ipv4 == nil && s.Pool.IsValid() && (s.Pool.Overlaps(h.Prefix) || s.Worker4.Overlaps(h.Prefix)):
 			ipv4 = fmt.Errorf("the IPv4 addresses of instances, %s, overlap with %s: give the root another pool (verge root --network-pool)", s.Pool, where)
 		case ipv4 == nil && s.Services4.IsValid() && s.Services4.Overlaps(h.Prefix):
-			ipv4 = fmt.Errorf("the IPv4 addresses of services, %s, overlap with %s: give the root others (verge root --service-pool)", s.Services4, where)
+			ipv4 = fmt.Errorf("the IPv4 addresses of services, %s, overlap with %s: give the root others (verge root --network-services)", s.Services4, where)
 		case ipv6 == nil && s.Root.Overlaps(h.Prefix):
 			ipv6 = fmt.Errorf("the prefix of the service network, %s, overlaps with %s: the root made it at random and keeps it, so the other one has to go from this machine", s.Root, where)
 		}

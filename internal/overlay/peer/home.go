@@ -310,8 +310,8 @@ func (m *Manager) wake(from netip.Addr) {
 // deliver does what the mail asks for.
 func (m *Manager) deliver(r wire.Relay, a relay.Answer) {
 	for _, l := range a.Mail {
-		who := id{l.Cluster, l.Worker}
 		m.mu.Lock()
+		who := m.namedLocked(id{l.Cluster, l.Worker})
 		m.job(func(ctx context.Context) {
 			if l.Pipe != "" {
 				m.take(ctx, r, l.Pipe)
@@ -322,6 +322,17 @@ func (m *Manager) deliver(r wire.Relay, a relay.Answer) {
 		}, nil)
 		m.mu.Unlock()
 	}
+}
+
+// namedLocked is the name that routes have for the peer with a name in its lease,
+// which is what a relay knows.
+func (m *Manager) namedLocked(lease id) id {
+	for who, k := range m.peers {
+		if k.acc != nil && k.acc.lease.Cluster == lease.cluster && k.acc.lease.Worker == lease.worker {
+			return who
+		}
+	}
+	return lease
 }
 
 // take answers an offer that comes through a relay.

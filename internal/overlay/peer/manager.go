@@ -207,7 +207,7 @@ var errFull = errors.New("there are too many peers here")
 // admit makes who offered a peer of the device.
 func (m *Manager) admit(a accepted) error {
 	now := time.Now()
-	who := id{a.lease.Cluster, a.lease.Worker}
+	who := a.who
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for other, k := range m.peers {
@@ -470,8 +470,8 @@ func (m *Manager) drop(who id) {
 // offerTo makes an offer and takes up the answer.
 func (m *Manager) offerTo(ctx context.Context, who id, to Target) {
 	a, err := m.propose(ctx, to)
-	if err == nil && (a.lease.Cluster != who.cluster || a.lease.Worker != who.worker) {
-		err = fmt.Errorf("worker %s of cluster %s answered", a.lease.Worker, a.lease.Cluster)
+	if err == nil && a.who != who {
+		err = fmt.Errorf("worker %s of cluster %s answered", a.who.worker, a.who.cluster)
 	}
 	if err == nil {
 		err = m.admit(a)

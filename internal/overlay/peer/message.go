@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/overlay/wg"
@@ -56,6 +58,7 @@ type offer struct {
 type accepted struct {
 	offer
 	lease   wire.Lease
+	who     id // the name that routes have for it
 	key     wg.Key
 	allowed []netip.Prefix
 	from    netip.Addr // where the TLS connection came from; zero through a relay
@@ -123,6 +126,7 @@ func (m *Manager) accept(cs tls.ConnectionState, o offer, from netip.Addr) (acce
 	case o.Port == 0:
 		return accepted{}, errors.New("it has no port")
 	}
+	a.who = m.called(cs.PeerCertificates[0], lease)
 	net6 := worker6(lease)
 	if !net6.Contains(o.Inner) {
 		return accepted{}, fmt.Errorf("%s is no address of worker %d", o.Inner, lease.Number)
@@ -134,6 +138,24 @@ func (m *Manager) accept(cs tls.ConnectionState, o offer, from netip.Addr) (acce
 	a.Candidates = usable(o.Candidates)
 	a.Relays = o.Relays[:min(len(o.Relays), maxNames)]
 	return a, nil
+}
+
+// called is the name that routes have for a worker: of this cluster it is that of its
+// lease; for other clusters a worker has another one, which its certificate is for
+// too.
+func (m *Manager) called(c *x509.Certificate, l wire.Lease) id {
+	who := id{l.Cluster, l.Worker}
+	if l.Cluster == m.opts.Cluster {
+		return who
+	}
+	own := m.opts.PeerName(l.Cluster, l.Worker)
+	suffix := strings.TrimPrefix(own, l.Worker)
+	for _, n := range c.DNSNames {
+		if worker, ok := strings.CutSuffix(n, suffix); ok && n != own {
+			who.worker = worker
+		}
+	}
+	return who
 }
 
 // worker6 is the IPv6 network of a worker: its root's prefix and its number.
