@@ -102,25 +102,13 @@ func processesIn(files []string) (out []int, err error) {
 	return out, nil
 }
 
-// Down ends everything that runs in the lab and removes it. What is not there is
-// no error.
-func (l *Lab) Down() error {
-	l.clients.close()
-	files, err := l.all()
-	if err != nil {
-		return err
-	}
+// endAll kills processes until there are none.
+func endAll(list func() ([]int, error)) error {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		pids, err := processesIn(files)
-		if err != nil {
+		pids, err := list()
+		if err != nil || len(pids) == 0 {
 			return err
-		}
-		for _, host := range l.hosts() {
-			pids = append(pids, grouped(l.Dir(host))...)
-		}
-		if len(pids) == 0 {
-			break
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the processes %v of the lab do not end", pids)
@@ -129,6 +117,26 @@ func (l *Lab) Down() error {
 			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by now
 		}
 		time.Sleep(5 * time.Millisecond) // the kernel takes a moment, and an engine's agent may have started another
+	}
+}
+
+// Down ends everything that runs in the lab and removes it. What is not there is
+// no error.
+func (l *Lab) Down() error {
+	l.clients.close()
+	files, err := l.all()
+	if err != nil {
+		return err
+	}
+	err = endAll(func() ([]int, error) {
+		pids, err := processesIn(files)
+		for _, host := range l.hosts() {
+			pids = append(pids, grouped(l.Dir(host))...)
+		}
+		return pids, err
+	})
+	if err != nil {
+		return err
 	}
 	l.children.Wait()
 	for _, host := range l.hosts() {
