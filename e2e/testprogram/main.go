@@ -36,7 +36,7 @@ func main() {
 	mux.HandleFunc("/lines", lines)
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/call", call)
-	mux.HandleFunc("/get", get)
+	mux.HandleFunc("/get", passOn)
 	kept := &store{}
 	mux.HandleFunc("/put", kept.put)
 	mux.HandleFunc("/keys", kept.keys)
@@ -153,9 +153,9 @@ func call(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// get asks ?url= on a connection of its own, within ?within=, and passes the answer
+// passOn asks ?url= on a connection of its own, within ?within=, and passes the answer
 // on.
-func get(w http.ResponseWriter, r *http.Request) {
+func passOn(w http.ResponseWriter, r *http.Request) {
 	within, err := time.ParseDuration(r.FormValue("within"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -249,7 +249,7 @@ func TestClash(t *testing.T) {
 		{net("::/0", "eth0"), "", ""},
 		{net("10.200.1.0/24", "eth0"), "--network-pool", ""},
 		{net("10.0.0.0/8", "wlan0"), "--network-pool", ""},
-		{net("10.30.5.1/24", "docker0"), "--service-pool", ""},
+		{net("10.30.5.1/24", "docker0"), "--network-services", ""},
 		{net("fd12:3456:789a:5::/64", "eth1"), "", "made it at random"},
 		{net("fd12:3456:789b::/48", "eth1"), "", ""},
 	} {
