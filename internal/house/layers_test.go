@@ -189,6 +189,7 @@ var common = map[string]string{
 	"internal/runtime/logfile": "every driver writes the same rotated files",
 	"internal/overlay/wg":      "paths to peers are set at the device",
 	"internal/runtime/cgroup":  "every driver limits by the same control groups",
+	"internal/runtime/ending":  "every driver tells the end of a task to many",
 	"internal/runtime/beside":  "commands end with their task in every driver",
 }
 

@@ -96,6 +96,8 @@ type Driver struct {
 	problem  func(error)
 	changed  func()
 
+	step func(name string) // is told of the steps of a start, in benchmarks
+
 	poke chan struct{} // holds one: guard is to look again
 }
 
@@ -103,7 +105,7 @@ type Driver struct {
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
 	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{},
-		problem: func(error) {}, changed: func() {}, poke: make(chan struct{}, 1)}
+		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	if d.address == "" {
 		d.address = DefaultAddress
 	}
@@ -272,7 +274,7 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*
 		return nil, err
 	}
 	if h.Container == "" || h.PID <= 0 || h.Boot != boot {
-		if h.Container != "" {
+		if h.Container != "" && !d.knows(h.Container) {
 			d.owe(h.Container) // after a restart of the machine
 		}
 		return nil, runtime.ErrGone
@@ -317,6 +319,12 @@ func (d *Driver) know(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known[id] = true
+}
+
+func (d *Driver) knows(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[id]
 }
 
 func (d *Driver) forget(id string) {

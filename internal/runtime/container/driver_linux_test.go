@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -56,7 +55,7 @@ func run(t testing.TB, d *Driver, s runtime.Spec) (string, wire.Exit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := ending(t, task)
+	e := exitOf(t, task)
 	if err := task.Cleanup(); err != nil {
 		t.Error(err)
 	}
@@ -67,7 +66,7 @@ func run(t testing.TB, d *Driver, s runtime.Spec) (string, wire.Exit) {
 	return string(c.Data), e
 }
 
-func ending(t testing.TB, task runtime.Task) wire.Exit {
+func exitOf(t testing.TB, task runtime.Task) wire.Exit {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -328,7 +327,7 @@ func TestContainerdAway(t *testing.T) {
 	<-back
 	// Whichever asks first is told by containerd, the other by what that one noted.
 	for _, task := range []runtime.Task{runs, adopted} {
-		if e := ending(t, task); e.Code != 7 || e.Unknown {
+		if e := exitOf(t, task); e.Code != 7 || e.Unknown {
 			t.Errorf("exit %+v", e)
 		}
 		if err := task.Cleanup(); err != nil {
@@ -373,7 +372,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if err := killed.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if e := ending(t, killed); e.Code != 137 {
+	if e := exitOf(t, killed); e.Code != 137 {
 		t.Errorf("exit %+v", e)
 	}
 	if err := killed.Cleanup(); err != nil {
@@ -402,7 +401,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, task := range []runtime.Task{stray, kept} {
-		ending(t, task)
+		exitOf(t, task)
 		if err := task.Cleanup(); err != nil {
 			t.Error(err)
 		}
@@ -433,47 +432,4 @@ func TestContainerdAppears(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-changed
-}
-
-// BenchmarkStart is from asked to running, with the end and the removal outside of
-// the time; the memory of a shim is reported beside it.
-func BenchmarkStart(b *testing.B) {
-	d, c := bench(b, containertest.Config{})
-	var shim float64
-	for b.Loop() {
-		task, err := d.Start(b.Context(), specOf(b, testImage, "sleep", "1000"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		shims, err := c.Shims()
-		if err != nil || len(shims) != 1 {
-			b.Fatal(shims, err)
-		}
-		shim = pss(b, shims[0])
-		if err := task.Kill(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		if err := task.Cleanup(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-	b.ReportMetric(shim, "MB-PSS/shim")
-}
-
-// pss of a process in megabytes.
-func pss(t testing.TB, pid int) float64 {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var kb float64
-		if n, _ := fmt.Sscanf(line, "Pss: %f kB", &kb); n == 1 {
-			return kb / 1000
-		}
-	}
-	return 0
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -38,7 +39,7 @@ const maxConfig = 8 << 20
 // the container: that needs neither containerd nor pipes that somebody would have
 // to read, and what the caller gives is what runc has.
 func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
-	if t.hasEnded() || t.proc == nil {
+	if t.end.Over() || t.proc == nil {
 		return wire.Exit{}, runtime.ErrGone
 	}
 	if len(e.Command) == 0 || e.Command[0] == "" {
@@ -112,7 +113,7 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 	}
 	x := wire.Exit{Code: cmd.ProcessState.ExitCode(), At: time.Now()}
 	if n := x.Code - 128; n > 0 && n < 32 {
-		x.Signal = signalName(unix.Signal(n))
+		x.Signal = ending.SignalName(unix.Signal(n))
 	}
 	return x, nil
 }

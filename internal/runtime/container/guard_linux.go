@@ -342,11 +342,8 @@ func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path s
 		return d.orAway(err)
 	}
 	for _, x := range list {
-		d.mu.Lock()
-		known := d.known[x.ID]
-		d.mu.Unlock()
 		// Without control groups nothing tells a stray from one that is named.
-		if known || x.Labels[labelCgroup] == "" || keep(x.Labels[labelInstance], x.Labels[labelCgroup]) {
+		if d.knows(x.ID) || x.Labels[labelCgroup] == "" || keep(x.Labels[labelInstance], x.Labels[labelCgroup]) {
 			continue
 		}
 		if err := d.remove(ctx, x.ID); err != nil {

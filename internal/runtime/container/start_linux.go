@@ -80,6 +80,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	if err != nil {
 		return nil, err
 	}
+	d.step("image")
 	out, err := logfile.Open(s.LogDir) // makes it with our permissions
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
@@ -117,11 +118,13 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	if h.Boot, err = bootID(); err != nil {
 		return nil, err
 	}
+	d.step("files")
 
 	ctx, done, err := c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(startLease), leases.WithLabel(labelEngine, d.mark))
 	if err != nil {
 		return nil, fmt.Errorf("begin in containerd: %w", d.orAway(err))
 	}
+	d.step("lease")
 	defer func() {
 		if e := done(context.WithoutCancel(ctx)); e != nil {
 			d.log.Debug("end a lease of containerd", "error", e) // it ends by itself
@@ -131,10 +134,12 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	if err != nil {
 		return nil, err
 	}
+	d.step("container")
 	started, err := made.NewTask(ctx, cio.LogFile(logFile))
 	if err != nil {
 		return nil, d.explain(ctx, err, s)
 	}
+	d.step("task")
 	proc, err := findProcess(int(started.Pid()), 0)
 	if err != nil {
 		return nil, fmt.Errorf("identify the process of the container: %w", err)
@@ -144,6 +149,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		proc.close()
 		return nil, d.explain(ctx, err, s)
 	}
+	d.step("start")
 	return newTask(d, s, h, proc, group), nil
 }
 

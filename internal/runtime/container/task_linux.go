@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/beside"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -37,10 +38,8 @@ type task struct {
 
 	killed atomic.Bool // by us, so a SIGKILL is not the kernel's
 
-	ended   chan struct{} // closed once exit is set
-	exit    wire.Exit
-	used    time.Duration // of processor, in all
-	stopped chan struct{} // closed when nobody watches any more
+	end  *ending.Ending
+	used time.Duration // of processor, in all; set before the end
 
 	mu      sync.Mutex // serialises Cleanup
 	cleaned bool
@@ -51,13 +50,13 @@ type task struct {
 func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
 	return &task{
 		d: d, id: s.ID, handle: h, attempt: s.Attempt, proc: p, group: g,
-		ended: make(chan struct{}), stopped: make(chan struct{}),
+		end: ending.New(errClosed),
 	}
 }
 
 // watch waits for the end of the main process and records it.
 func (t *task) watch(ctx context.Context) {
-	defer close(t.stopped)
+	defer t.end.Stop()
 	if t.proc != nil {
 		defer t.proc.close()
 		if t.proc.wait(ctx) != nil {
@@ -74,8 +73,7 @@ func (t *task) watch(ctx context.Context) {
 	}
 	e.Attempt = t.attempt
 	e.OOM = oom && !t.killed.Load() && (e.Unknown || e.Code == 128+int(unix.SIGKILL))
-	t.exit = e
-	close(t.ended)
+	t.end.Set(e)
 }
 
 // outcome asks containerd how the container ended, until it is told. The error is
@@ -140,7 +138,7 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 		e.At = at.AsTime().Local()
 	}
 	if n := e.Code - 128; n > 0 && n < 32 {
-		e.Signal = signalName(unix.Signal(n))
+		e.Signal = ending.SignalName(unix.Signal(n))
 	}
 	// Should this engine die now, its successor is told by the label.
 	if _, err := made.SetLabels(ctx, map[string]string{labelExit: storedExit(e)}); err != nil {
@@ -202,50 +200,19 @@ func (d *Driver) ask(ctx context.Context, id string) (state, error) {
 	return running, nil
 }
 
-// signalName is the name without SIG, or the number.
-func signalName(s unix.Signal) string {
-	name := unix.SignalName(s)
-	if len(name) > 3 {
-		return name[3:]
-	}
-	return fmt.Sprint(int(s))
-}
-
 // Handle implements runtime.Task.
 func (t *task) Handle() runtime.Handle { return t.handle }
 
 // Wait implements runtime.Task.
-func (t *task) Wait(ctx context.Context) (wire.Exit, error) {
-	select {
-	case <-t.ended:
-	case <-t.stopped:
-	case <-ctx.Done():
-	}
-	switch {
-	case t.hasEnded():
-		return t.exit, nil
-	case ctx.Err() != nil:
-		return wire.Exit{}, ctx.Err()
-	}
-	return wire.Exit{}, errClosed
-}
-
-func (t *task) hasEnded() bool {
-	select {
-	case <-t.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (t *task) Wait(ctx context.Context) (wire.Exit, error) { return t.end.Wait(ctx) }
 
 // Signal implements runtime.Task. To a task that has ended it is ErrGone.
 func (t *task) Signal(name string) error {
-	sig := unix.SignalNum("SIG" + name)
-	if sig == 0 {
-		return fmt.Errorf("there is no signal %q; use a name without SIG, like TERM", name)
+	sig, err := ending.Signal(name)
+	if err != nil {
+		return err
 	}
-	if t.hasEnded() || t.proc == nil {
+	if t.end.Over() || t.proc == nil {
 		return runtime.ErrGone
 	}
 	if sig == unix.SIGKILL {
@@ -256,7 +223,7 @@ func (t *task) Signal(name string) error {
 
 // Kill implements runtime.Task. It does not need containerd.
 func (t *task) Kill(ctx context.Context) error {
-	if !t.hasEnded() {
+	if !t.end.Over() {
 		t.killed.Store(true)
 	}
 	t.beside.Stop()
@@ -274,11 +241,8 @@ func (t *task) Kill(ctx context.Context) error {
 	if err := t.beside.Wait(ctx); err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
-	select {
-	case <-t.ended:
-	case <-t.stopped:
-	case <-ctx.Done():
-		return fmt.Errorf("kill: container %s does not end: %w", t.handle.Container, ctx.Err())
+	if err := t.end.Reached(ctx); err != nil {
+		return fmt.Errorf("kill: container %s does not end: %w", t.handle.Container, err)
 	}
 	return nil
 }
@@ -293,7 +257,7 @@ func (t *task) Cleanup() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leftoverTimeout)
 	defer cancel()
-	if !t.hasEnded() {
+	if !t.end.Over() {
 		if err := t.Kill(ctx); err != nil {
 			return fmt.Errorf("clean up: %w", err)
 		}
@@ -318,7 +282,7 @@ func (t *task) Cleanup() error {
 
 // Usage implements runtime.Task.
 func (t *task) Usage() runtime.Usage {
-	if t.hasEnded() {
+	if t.end.Over() {
 		return runtime.Usage{CPU: max(t.used, 0)}
 	}
 	if t.group == nil {

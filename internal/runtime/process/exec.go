@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (s stdio) fds() []uintptr { return []uintptr{s.in.Fd(), s.out.Fd(), s.err.F
 // Exec implements runtime.Task. Without control groups a process that has left
 // both its session and its parents behind is not found, as with Kill.
 func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
-	if t.hasEnded() {
+	if t.end.Over() {
 		return wire.Exit{}, runtime.ErrGone
 	}
 	ctx, leave, err := t.beside.Enter(ctx)
@@ -120,7 +121,7 @@ func exitOf(status syscall.WaitStatus, known bool) wire.Exit {
 		x.Code = status.ExitStatus()
 		if status.Signaled() {
 			x.Code = 128 + int(status.Signal())
-			x.Signal = signalName(status.Signal())
+			x.Signal = ending.SignalName(status.Signal())
 		}
 	}
 	return x

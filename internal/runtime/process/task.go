@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/beside"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -33,9 +32,7 @@ type task struct {
 
 	killed atomic.Bool // by us, so a SIGKILL is not the kernel's
 
-	ended   chan struct{} // closed once exit is set
-	exit    wire.Exit
-	stopped chan struct{} // closed when nobody watches any more
+	end *ending.Ending
 
 	mu      sync.Mutex // serialises Cleanup
 	cleaned bool
@@ -46,13 +43,13 @@ type task struct {
 func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group, oomBefore int64) *task {
 	return &task{
 		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, netns: s.NetNS, resolv: s.Resolv, proc: p, group: g, oomBefore: oomBefore,
-		ended: make(chan struct{}), stopped: make(chan struct{}),
+		end: ending.New(errClosed),
 	}
 }
 
 // watch waits for the end of the main process and records it.
 func (t *task) watch() {
-	defer close(t.stopped)
+	defer t.end.Stop()
 	status, known, err := t.proc.wait()
 	if err != nil {
 		return // stopped by Close
@@ -60,8 +57,7 @@ func (t *task) watch() {
 	e := exitOf(status, known)
 	e.Attempt = t.attempt
 	e.OOM = t.oom(e)
-	t.exit = e
-	close(t.ended)
+	t.end.Set(e)
 }
 
 // oom says whether the kernel ended the task for want of memory. A shell whose
@@ -73,53 +69,22 @@ func (t *task) oom(e wire.Exit) bool {
 	return (e.Unknown || e.Code == 128+int(syscall.SIGKILL)) && t.group.OOMKills() > t.oomBefore
 }
 
-// signalName is the name without SIG, or the number.
-func signalName(s syscall.Signal) string {
-	name := unix.SignalName(s)
-	if len(name) > 3 {
-		return name[3:]
-	}
-	return fmt.Sprint(int(s))
-}
-
 // Handle implements runtime.Task.
 func (t *task) Handle() runtime.Handle { return t.handle }
 
 // Wait implements runtime.Task.
-func (t *task) Wait(ctx context.Context) (wire.Exit, error) {
-	select {
-	case <-t.ended:
-	case <-t.stopped:
-	case <-ctx.Done():
-	}
-	switch {
-	case t.hasEnded():
-		return t.exit, nil
-	case ctx.Err() != nil:
-		return wire.Exit{}, ctx.Err()
-	}
-	return wire.Exit{}, errClosed
-}
-
-func (t *task) hasEnded() bool {
-	select {
-	case <-t.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (t *task) Wait(ctx context.Context) (wire.Exit, error) { return t.end.Wait(ctx) }
 
 // Signal implements runtime.Task. To a task that has ended it is ErrGone.
 func (t *task) Signal(name string) error {
-	sig := unix.SignalNum("SIG" + name)
-	if sig == 0 {
-		return fmt.Errorf("there is no signal %q; use a name without SIG, like TERM", name)
+	sig, err := ending.Signal(name)
+	if err != nil {
+		return err
 	}
-	if t.hasEnded() {
+	if t.end.Over() {
 		return runtime.ErrGone
 	}
-	if sig == unix.SIGKILL {
+	if sig == syscall.SIGKILL {
 		t.killed.Store(true)
 	}
 	return t.proc.signal(sig)
@@ -128,7 +93,7 @@ func (t *task) Signal(name string) error {
 // Kill implements runtime.Task.
 func (t *task) Kill(ctx context.Context) error {
 	// What the kernel has killed before us stays an OOM kill.
-	if !t.hasEnded() {
+	if !t.end.Over() {
 		t.killed.Store(true)
 	}
 	t.beside.Stop()
@@ -149,11 +114,8 @@ func (t *task) Kill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
-	select {
-	case <-t.ended:
-	case <-t.stopped:
-	case <-ctx.Done():
-		return fmt.Errorf("kill: process %d does not end: %w", t.handle.PID, ctx.Err())
+	if err := t.end.Reached(ctx); err != nil {
+		return fmt.Errorf("kill: process %d does not end: %w", t.handle.PID, err)
 	}
 	return nil
 }
@@ -167,7 +129,7 @@ func (t *task) Cleanup() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leftoverTimeout)
 	defer cancel()
-	if t.group == nil || !t.hasEnded() {
+	if t.group == nil || !t.end.Over() {
 		if err := t.Kill(ctx); err != nil {
 			return fmt.Errorf("clean up: %w", err)
 		}

@@ -1,0 +1,194 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/api/types/runc/options"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/containerd/v2/pkg/oci"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+)
+
+// times of steps, by name in the order of their first appearance.
+type times struct {
+	names []string
+	took  map[string][]time.Duration
+	last  time.Time
+}
+
+func (x *times) begin() { x.last = time.Now() }
+
+func (x *times) step(name string) {
+	now := time.Now()
+	x.add(name, now.Sub(x.last))
+	x.last = now
+}
+
+func (x *times) add(name string, d time.Duration) {
+	if x.took == nil {
+		x.took = map[string][]time.Duration{}
+	}
+	if x.took[name] == nil {
+		x.names = append(x.names, name)
+	}
+	x.took[name] = append(x.took[name], d)
+}
+
+// median of a step in milliseconds.
+func (x *times) median(name string) float64 {
+	all := slices.Sorted(slices.Values(x.took[name]))
+	return all[len(all)/2].Seconds() * 1000
+}
+
+// BenchmarkStart is from asked to running, with the end and the removal outside of
+// the time. In the same run, turn by turn, it does with containerd's client and
+// nothing else what has to be done for a container that writes into a file: the
+// ratio of the medians is what the driver costs.
+func BenchmarkStart(b *testing.B) {
+	d, c := bench(b, containertest.Config{})
+	client, err := containerd.New(c.Address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	ctx := namespaces.WithNamespace(b.Context(), Namespace)
+	name, err := FullName(testImage)
+	if err != nil {
+		b.Fatal(err)
+	}
+	image, err := client.GetImage(ctx, name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var plain, ours times
+	turn := 0
+	for b.Loop() {
+		b.StopTimer()
+		turn++
+		startPlain(b, ctx, client, image, fmt.Sprintf("plain-%d", turn), &plain)
+		b.StartTimer()
+
+		begin := time.Now()
+		ours.begin()
+		d.step = ours.step
+		spec := specOf(b, testImage, "sleep", "1000")
+		if err := d.Fetch(ctx, spec, func(string) {}); err != nil { // as the engine does before each start
+			b.Fatal(err)
+		}
+		ours.step("fetch")
+		task, err := d.Start(b.Context(), spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ours.add("all", time.Since(begin))
+
+		b.StopTimer()
+		end(b, task)
+		b.StartTimer()
+	}
+	for who, x := range map[string]*times{"plain": &plain, "driver": &ours} {
+		for _, n := range x.names {
+			b.ReportMetric(x.median(n), who+":"+n+"-ms")
+		}
+	}
+	b.ReportMetric(ours.median("all")/plain.median("all"), "driver/plain")
+}
+
+func startPlain(b *testing.B, ctx context.Context, client *containerd.Client, image containerd.Image, id string, x *times) {
+	begin := time.Now()
+	x.begin()
+	made, err := client.NewContainer(ctx, id,
+		containerd.WithRuntime(shimName, &options.Options{}), containerd.WithImage(image), containerd.WithNewSnapshot(id, image),
+		containerd.WithNewSpec(oci.WithImageConfigArgs(image, []string{"sleep", "1000"}), func(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
+			s.Process.OOMScoreAdj = oomScore()
+			return nil
+		}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	x.step("container")
+	task, err := made.NewTask(ctx, cio.LogFile(b.TempDir()+"/log"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	x.step("task")
+	if err := task.Start(ctx); err != nil {
+		b.Fatal(err)
+	}
+	x.step("start")
+	x.add("all", time.Since(begin))
+	if _, err := task.Delete(ctx, containerd.WithProcessKill); err != nil {
+		b.Fatal(err)
+	}
+	if err := made.Delete(ctx, containerd.WithSnapshotCleanup); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func end(b *testing.B, task runtime.Task) {
+	b.Helper()
+	if err := task.Kill(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if err := task.Cleanup(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkShims is the memory that a container needs beside its own: of its shim,
+// whose pages are shared with others of its kind, and of containerd, with one and
+// with ten containers.
+func BenchmarkShims(b *testing.B) {
+	d, c := bench(b, containertest.Config{})
+	for b.Loop() {
+		var tasks []runtime.Task
+		for n := range 10 {
+			task, err := d.Start(b.Context(), specOf(b, testImage, "sleep", "1000"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			tasks = append(tasks, task)
+			if n == 0 || n == 9 {
+				shims, err := c.Shims()
+				if err != nil || len(shims) != n+1 {
+					b.Fatal(shims, err)
+				}
+				sum := 0.0
+				for _, pid := range shims {
+					sum += pss(b, pid)
+				}
+				b.ReportMetric(sum/float64(len(shims)), fmt.Sprintf("MB-PSS/shim-of-%d", n+1))
+			}
+		}
+		for _, task := range tasks {
+			end(b, task)
+		}
+	}
+}
+
+// pss of a process in megabytes.
+func pss(t testing.TB, pid int) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kb float64
+		if n, _ := fmt.Sscanf(line, "Pss: %f kB", &kb); n == 1 {
+			return kb / 1000
+		}
+	}
+	return 0
+}
