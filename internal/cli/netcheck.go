@@ -2,6 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +39,9 @@ is opened for the question: it goes the way that verge logs goes.`,
 				if mode == "json" || mode == "yaml" {
 					return a.encode(mode, r)
 				}
+				if text := dropped(r.Dropped); text != "" && mode != "name" {
+					a.notef("%s/%s dropped %s", w.Cluster, w.Name, text)
+				}
 				switch {
 				case len(r.Peers) == 0:
 					a.notef("%s/%s has no routes to other workers", w.Cluster, w.Name)
@@ -52,6 +59,24 @@ is opened for the question: it goes the way that verge logs goes.`,
 	fromFlag(cmd, &from)
 	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
 	return cmd
+}
+
+// dropped says in words what a worker's service network refused, "" if nothing.
+func dropped(by map[string]uint64) string {
+	why := map[string]string{
+		"spoofed": "with a source that is not the sender's", "isolated": "to another application", "guarded": "to the machine",
+		"outside": "from outside of the service network", "foreign": "from other workers for nobody here", "endless": "to services without an endpoint",
+	}
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		if n := by[reason]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(why[reason], reason)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "packets since it started: " + strings.Join(parts, ", ")
 }
 
 func peerColumns() listing[wire.NetPeer] {

@@ -36,7 +36,7 @@ func routeFixture(t *testing.T) *fixture {
 			report("w2", endpoint(0, "w1", "w2", 4, 0.5, 10), endpoint(1, "w2", "w2", 0, 0.5, 10), gone),
 		},
 		Nets: []wire.NetReport{
-			{V: 1, Cluster: "edge", Worker: "w1", Error: 0.12, Peers: []wire.NetPeer{
+			{V: 1, Cluster: "edge", Worker: "w1", Error: 0.12, Dropped: map[string]uint64{"isolated": 12, "spoofed": 3, "guarded": 0}, Peers: []wire.NetPeer{
 				{Cluster: "edge", Worker: "w2", Address: "192.0.2.2:8474", Path: wire.PathDirect, Via: "data port, TLS over TCP", RTT: ms(4), Source: "measured", Estimate: ms(5)},
 				{Cluster: "edge", Worker: "w3", Address: "192.0.2.3:8474", Path: wire.PathNone, Why: "reach its data port: i/o timeout", RTT: ms(38), Source: "estimated", AgeSeconds: 900},
 			}},

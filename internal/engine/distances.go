@@ -110,6 +110,11 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		return wire.NetReport{}, err
 	}
 	out := wire.NetReport{V: wire.Version, Cluster: e.opts.Config.Cluster, Worker: e.opts.Config.Worker, Peers: []wire.NetPeer{}}
+	if n := e.kit.network; n != nil {
+		if st, err := n.Stats(); err == nil { // else it says what else it knows
+			out.Dropped = st.Dropped
+		}
+	}
 	workers := e.kit.router.Workers("")
 	workers = workers[:min(len(workers), maxNetPeers)]
 	e.measure(ctx, workers, false)

@@ -26,7 +26,8 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
 	}
-	return obs.Page("engine", append(e.samples(), proxied(e.kit.router.Stats())...))
+	samples := append(e.samples(), proxied(e.kit.router.Stats())...)
+	return obs.Page("engine", append(samples, e.networked()...))
 }
 
 func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
@@ -65,6 +66,39 @@ func (e *Engine) samples() []obs.Sample {
 	for _, p := range slices.Sorted(maps.Keys(phases)) {
 		out = append(out, obs.Sample{Name: "verge_worker_instances", Help: "Instances by phase.", Labels: [][2]string{{"phase", p}}, Value: float64(phases[p])})
 	}
+	return out
+}
+
+// networked are the figures of the service network, none where there is none.
+func (e *Engine) networked() []obs.Sample {
+	if e.kit.network == nil {
+		return nil
+	}
+	st, err := e.kit.network.Stats()
+	if err != nil {
+		e.log.Warn("the figures of the service network are left out", "why", err)
+		return nil
+	}
+	out := []obs.Sample{
+		{Name: "verge_network_instances", Help: "Instances that are connected to the service network.", Value: float64(st.Instances)},
+		{Name: "verge_network_services", Help: "Services, each by a policy, that there are rules for.", Value: float64(st.Services)},
+		{Name: "verge_dns_queries_total", Help: "Questions to the worker's name server.", Counter: true, Value: float64(st.Names.Asked)},
+		{Name: "verge_dns_unanswered_total", Help: "Questions without an answer: their sender asked too often.", Counter: true, Value: float64(st.Names.Unanswered)},
+		{Name: "verge_dns_forward_failures_total", Help: "Questions about other names that the machine's own name servers did not answer.", Counter: true, Value: float64(st.Names.Failed)},
+	}
+	count := func(name, help, label string, counter bool, by map[string]uint64) {
+		for _, k := range slices.Sorted(maps.Keys(by)) {
+			out = append(out, obs.Sample{Name: name, Help: help, Counter: counter, Labels: [][2]string{{label, k}}, Value: float64(by[k])})
+		}
+	}
+	count("verge_network_dropped_packets_total", "Packets refused: spoofed (not the sender's address), isolated (another application's), guarded (to the machine), outside (opened from outside), foreign (for nobody here), endless (a service without an endpoint).", "reason", true, st.Dropped)
+	count("verge_network_first_packets_total", "Packets to service addresses without a rule: known (it was made, and they went on) or nobody (there is no such service).", "result", true, map[string]uint64{"known": st.First, "nobody": st.Nobody})
+	count("verge_dns_answers_total", "Answers of the worker's name server.", "code", true, st.Names.Answers)
+	peers := map[string]uint64{wire.PathDirect: 0, wire.PathRelay: 0, wire.PathNone: 0}
+	for path, n := range st.Peers {
+		peers[path] = uint64(n) //nolint:gosec // a count
+	}
+	count("verge_network_peers", "Other workers with which there is traffic, by how they are reached.", "path", false, peers)
 	return out
 }
 

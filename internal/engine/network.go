@@ -34,6 +34,8 @@ type network interface {
 	Changed()
 	// Paths to other workers; an error says why there are none.
 	Paths() (wire.Paths, error)
+	// Stats are its figures at this moment.
+	Stats() (overlay.Stats, error)
 	// ServeOffer answers a worker that wants to be a peer, and closes conn.
 	ServeOffer(ctx context.Context, conn *tls.Conn)
 }

@@ -119,6 +119,14 @@ func TestServiceNetwork(t *testing.T) {
 		t.Errorf("%d devices for one instance", n)
 	}
 
+	// What it does is told in figures, and what it refused to who asks for paths.
+	if status, page := b.do(http.MethodGet, "/v1/metrics", nil); status != http.StatusOK || !strings.Contains(page, "verge_network_instances") || !strings.Contains(page, "verge_dns_answers_total") {
+		t.Errorf("figures: %d %q", status, page)
+	}
+	if status, text := b.do(http.MethodGet, "/v1/net", nil); status != http.StatusOK || !strings.Contains(text, `"dropped":{`) {
+		t.Errorf("paths: %d %s", status, text)
+	}
+
 	// A stop leaves nothing.
 	if status, text := b.do(http.MethodPost, "/v1/shutdown", nil); status != http.StatusAccepted {
 		t.Fatalf("shutdown: %d %s", status, text)

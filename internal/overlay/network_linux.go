@@ -500,8 +500,27 @@ func (n *Network) address4Locked(r *wire.Route, k addr.Key) (netip.Addr, error) 
 	return a, err
 }
 
-// Counts are the packets that were refused, by reason.
-func (n *Network) Counts() (map[string]uint64, error) { return n.table.Counts() }
+// Stats are the figures at this moment.
+func (n *Network) Stats() (Stats, error) {
+	dropped, err := n.table.Counts()
+	if err != nil {
+		return Stats{}, err
+	}
+	st := Stats{
+		Dropped: dropped, First: n.tun.Known.Load(), Nobody: n.tun.Nobody.Load(), Peers: map[string]int{},
+		Names: Names{Asked: n.names.Asked.Load(), Unanswered: n.names.Refused.Load(), Failed: n.names.Failed.Load(), Answers: n.names.Answers()},
+	}
+	n.mu.Lock()
+	st.Instances, st.Services = len(n.attached), len(n.served)
+	p := n.paths
+	n.mu.Unlock()
+	if p != nil {
+		for _, other := range p.peers.Status().Peers {
+			st.Peers[other.Path]++
+		}
+	}
+	return st, nil
+}
 
 // Attached are the addresses of all attached instances.
 func (n *Network) Attached() map[wire.InstanceID][]netip.Addr {

@@ -343,7 +343,7 @@ func TestServices(t *testing.T) {
 		by4 = w.service4("shop", "db")
 	})
 	t.Run("isolation", func(t *testing.T) {
-		before, err := w.n.Counts()
+		was, err := w.n.Stats()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -384,14 +384,17 @@ func TestServices(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		after, err := w.n.Counts()
+		is, err := w.n.Stats()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, reason := range []string{"isolated", "guarded", "spoofed"} {
-			if after[reason] == before[reason] {
-				t.Errorf("not counted: %s (%v)", reason, after)
+			if is.Dropped[reason] == was.Dropped[reason] {
+				t.Errorf("not counted: %s (%v)", reason, is.Dropped)
 			}
+		}
+		if is.First == 0 || is.Names.Asked == 0 || is.Names.Answers["NOERROR"] == 0 || is.Instances != len(w.at) || is.Services == 0 {
+			t.Errorf("figures: %+v", is)
 		}
 	})
 }

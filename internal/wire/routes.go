@@ -52,6 +52,9 @@ type NetReport struct {
 	// Error of the worker's own coordinate, relative; 1.5 where it knows nothing.
 	Error float64   `json:"error"`
 	Peers []NetPeer `json:"peers"`
+	// Dropped are packets that the worker's service network refused since its engine
+	// started, by reason; nil where it is no part of one.
+	Dropped map[string]uint64 `json:"dropped,omitempty"`
 	// Problem says why the worker could not be asked; the rest is empty then.
 	Problem string `json:"problem,omitempty"`
 }

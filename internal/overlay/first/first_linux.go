@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,10 @@ const maxPacket = 1500
 // Device takes packets to service addresses.
 type Device struct {
 	f *os.File
+
+	// Known and Nobody count packets: those that were written back, and those to
+	// addresses of nobody.
+	Known, Nobody atomic.Uint64
 }
 
 // Open makes the device with a name, or opens the one that is there.
@@ -63,7 +68,10 @@ func (d *Device) Run(ctx context.Context, known func(netip.Addr) bool) error {
 		if !ok {
 			continue
 		}
-		if !known(to) {
+		if known(to) {
+			d.Known.Add(1)
+		} else {
+			d.Nobody.Add(1)
 			packet = nobody(packet)
 		}
 		if packet != nil {

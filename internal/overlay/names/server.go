@@ -54,6 +54,25 @@ type Server struct {
 	// Asked, Refused and Failed count questions: all, those over the bound of their
 	// sender, and those that no resolver answered.
 	Asked, Refused, Failed atomic.Uint64
+
+	answers [16]atomic.Uint64 // by code
+}
+
+// Answers are those given so far, by their code ("NOERROR", "NXDOMAIN", …).
+func (s *Server) Answers() map[string]uint64 {
+	out := map[string]uint64{}
+	for code := range s.answers {
+		if n := s.answers[code].Load(); n > 0 {
+			out[dns.RcodeToString[code]] = n
+		}
+	}
+	return out
+}
+
+// say gives an answer.
+func (s *Server) say(w dns.ResponseWriter, m *dns.Msg) {
+	s.answers[m.Rcode&15].Add(1) // the others need more than a header
+	_ = w.WriteMsg(m)            // who asked may be gone
 }
 
 // New makes a server.
@@ -170,14 +189,14 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	m.Authoritative = true
 	if len(q.Question) != 1 || q.Question[0].Qclass != dns.ClassINET {
 		m.Rcode = dns.RcodeFormatError
-		_ = w.WriteMsg(m) // who asked is gone
+		s.say(w, m)
 		return
 	}
 	name, inside, ok := Parse(q.Question[0].Name)
 	if !inside && dns.CountLabel(q.Question[0].Name) < 2 {
 		// A single word is a service that there is not; nobody else has any.
 		m.Rcode = dns.RcodeNameError
-		_ = w.WriteMsg(m) // as above
+		s.say(w, m)
 		return
 	}
 	if !inside {
@@ -185,7 +204,7 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 			m = new(dns.Msg)
 			m.SetRcode(q, dns.RcodeServerFailure)
 		}
-		_ = w.WriteMsg(m) // as above
+		s.say(w, m)
 		return
 	}
 	s.answer(m, name, ok)
@@ -196,7 +215,7 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 		}
 		m.Truncate(size)
 	}
-	_ = w.WriteMsg(m) // as above
+	s.say(w, m)
 }
 
 // answer fills in what is known of a name of the zone.
