@@ -25,6 +25,8 @@ type Lab struct {
 	Shell func(ctx context.Context, name, host string, command []string) error
 	// Switch is the emulator of links, in a process of its own.
 	Switch func(ctx context.Context, config, socket string) error
+	// WireGuard is a device and nothing else, which experiments compare with.
+	WireGuard func(ctx context.Context, config string) error
 	// List of the experiments; Run runs some. Short is an error that names the
 	// requirements that were not met, beside their rows.
 	List   func() Sheet
@@ -69,7 +71,7 @@ have latency, jitter, loss, a rate and NAT, and real processes of Verge run in t
 It needs root. Nothing of the machine's own network is changed.`,
 		Args: cobra.ArbitraryArgs, RunE: group,
 	}
-	cmd.AddCommand(a.labUp(), a.labDown(), a.labStatus(), a.labShell(), a.labLink(), a.labSwitch(), a.labList(), a.labRun(), a.labReport())
+	cmd.AddCommand(a.labUp(), a.labDown(), a.labStatus(), a.labShell(), a.labLink(), a.labSwitch(), a.labWireGuard(), a.labList(), a.labRun(), a.labReport())
 	return cmd
 }
 
@@ -305,6 +307,19 @@ func readLink(link *LabLink, loss, rate, buffer string) error {
 		link.Buffer = &n
 	}
 	return nil
+}
+
+func (a *app) labWireGuard() *cobra.Command {
+	return &cobra.Command{
+		Use: "wireguard CONFIG", Short: "Be one end of a tunnel; an experiment starts it", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := a.lab()
+			if err != nil {
+				return err
+			}
+			return l.WireGuard(cmd.Context(), args[0])
+		},
+	}
 }
 
 func (a *app) labSwitch() *cobra.Command {

@@ -23,9 +23,10 @@ func labCommands() *cli.Lab {
 			emul.Quiet()
 			return emul.Serve(ctx, config, socket)
 		},
-		List:   func() cli.Sheet { return experiments.Catalogue(experiments.All()) },
-		Run:    labRun,
-		Report: func(_ context.Context, dir string) (string, error) { return experiments.Report(dir) },
+		WireGuard: experiments.ServeWireGuard,
+		List:      func() cli.Sheet { return experiments.Catalogue(experiments.All()) },
+		Run:       labRun,
+		Report:    func(_ context.Context, dir string) (string, error) { return experiments.Report(dir) },
 	}
 }
 

@@ -149,6 +149,8 @@ type Host struct {
 	NAT string `yaml:"nat"`
 	// Flags of the process, after those that the lab gives.
 	Flags []string `yaml:"flags"`
+	// Later: a worker that does not start with the lab, but by Join.
+	Later bool `yaml:"-"`
 }
 
 // maxFile bounds a lab file.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -86,15 +87,9 @@ func (l *Lab) startRoles(ctx context.Context) error {
 }
 
 func (l *Lab) startWorkers(ctx context.Context) error {
-	workers := l.file.with(RoleWorker)
+	workers := slices.DeleteFunc(l.file.with(RoleWorker), func(name string) bool { return l.file.Hosts[name].Later })
 	want := map[string]int{}
-	err := each(workers, func(name string) error {
-		c, err := l.file.clusterOf(name)
-		if err != nil {
-			return err
-		}
-		return l.join(ctx, name, c, wire.TokenRequest{Kind: "worker"})
-	})
+	err := each(workers, func(name string) error { return l.Join(ctx, name) })
 	if err != nil {
 		return err
 	}
@@ -112,6 +107,15 @@ func (l *Lab) startWorkers(ctx context.Context) error {
 		l.say("cluster %s has %d workers ready", c, n)
 	}
 	return nil
+}
+
+// Join starts a worker, which joins its cluster; it does not wait until it has.
+func (l *Lab) Join(ctx context.Context, worker string) error {
+	c, err := l.file.clusterOf(worker)
+	if err != nil {
+		return err
+	}
+	return l.join(ctx, worker, c, wire.TokenRequest{Kind: "worker"})
 }
 
 // workersReady waits until a cluster has so many.

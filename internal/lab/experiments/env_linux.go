@@ -10,7 +10,11 @@ import (
 )
 
 func there() []Experiment {
-	return []Experiment{proxymityImbalance, proxymityLatency, oakestraDeploy, oakestraControl, oakestraIdle, kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange}
+	return []Experiment{
+		proxymityImbalance, proxymityLatency,
+		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel,
+		kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange,
+	}
 }
 
 // labs that this process has made: each has a name of its own.

@@ -108,8 +108,6 @@ func notYet() (out []Experiment) {
 	for _, x := range []struct{ name, source, why string }{
 		{"proxymity-accuracy", "Proxy-mity fig. 4", "workers do not measure distances yet"},
 		{"proxymity-overhead", "Proxy-mity fig. 8", "workers do not measure distances yet"},
-		{"oakestra-balance", "Oakestra fig. 8", "there are no service addresses yet"},
-		{"oakestra-tunnel", "Oakestra fig. 12", "there is no network between workers yet"},
 		{"oakestra-split", "Oakestra fig. 2", "it needs a simulation of more workers than one machine holds"},
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
 		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},

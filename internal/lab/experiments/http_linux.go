@@ -30,12 +30,18 @@ type responder struct {
 	done   sync.WaitGroup
 }
 
-// respond answers each request at a port of a host with what text returns.
-func respond(l *lab.Lab, host string, port int, text func() string) (*responder, error) {
+// place calls f on a thread with some host's or instance's network.
+type place func(f func() error) error
+
+// at a host.
+func at(l *lab.Lab, host string) place { return func(f func() error) error { return l.Do(host, f) } }
+
+// respond answers each request at a port of a place with what text returns.
+func respond(where place, port int, text func() string) (*responder, error) {
 	r := &responder{fd: -1}
 	ready := make(chan error)
 	r.done.Go(func() {
-		err := l.Do(host, func() (err error) {
+		err := where(func() (err error) {
 			if r.fd, err = listen(port); err != nil {
 				return err
 			}

@@ -104,6 +104,8 @@ func TestQuickForms(t *testing.T) {
 		"oakestra-control": {"messages": 2, "packets": 2, "bytes": 2},
 		"oakestra-idle":    {"cpu": 3, "memory": 3},
 		"kubeedge-delay":   {"throughput": 6, "response_time": 6},
+		"oakestra-balance": {"rtt": 4, "over_direct": 2, "over_one": 1, "overhead_over_one": 1},
+		"oakestra-tunnel":  {"download_time": 6, "over_plain": 2, "over_wireguard": 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -105,7 +105,7 @@ func runLatency(ctx context.Context, e *env) (err error) {
 	}
 	defer stop()
 	london := slices.Index(places, "London")
-	z, err := respond(l, near, replicaPort, func() string { return near })
+	z, err := respond(at(l, near), replicaPort, func() string { return near })
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func serveReplicas(l *lab.Lab, places []string, counts *counter) (stop func(), e
 		}
 	}
 	for _, p := range places {
-		s, err := respond(l, strings.ToLower(p), replicaPort, func() string { counts.add(p); return p })
+		s, err := respond(at(l, strings.ToLower(p)), replicaPort, func() string { counts.add(p); return p })
 		if err != nil {
 			stop()
 			return nil, fmt.Errorf("replica in %s: %w", p, err)

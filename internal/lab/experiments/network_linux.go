@@ -1,0 +1,156 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/lab"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Experiments of the service network run instances that only sleep. What listens and
+// sends in their networks is opened there by the experiment, so that little else than
+// the network is measured.
+
+// network is a site whose workers are in the service network. Each has the label
+// is=<its name>.
+type network struct{ *site }
+
+// flags of a worker in the service network.
+func inNetwork(name string) []string {
+	return []string{"--network", "overlay", "--label", "is=" + name}
+}
+
+// newNetwork makes one. More are hosts beside it.
+func (e *env) newNetwork(ctx context.Context, rtt time.Duration, workers []string, more ...string) (network, error) {
+	d := api.Duration(rtt)
+	f := lab.File{
+		Links: lab.Links{Default: lab.LinkSpec{RTT: &d}},
+		Hosts: map[string]lab.Host{"root": {Role: lab.RoleRoot}, "edge": {Role: lab.RoleCluster}},
+	}
+	for _, w := range workers {
+		f.Hosts[w] = lab.Host{Role: lab.RoleWorker, Flags: inNetwork(w)}
+	}
+	for _, h := range more {
+		f.Hosts[h] = lab.Host{}
+	}
+	return e.networkOf(ctx, f, workers)
+}
+
+func (e *env) networkOf(ctx context.Context, f lab.File, workers []string) (n network, err error) {
+	n.site = &site{workers: workers}
+	if n.Lab, err = e.up(ctx, f); err != nil {
+		return n, err
+	}
+	if n.client, err = n.Client("root"); err != nil {
+		return n, errors.Join(err, n.Down())
+	}
+	return n, nil
+}
+
+// asleep is a service of a descriptor: so many instances that do nothing, at the
+// workers with a label; more is what else is said of it.
+func asleep(name string, replicas int, at string, more ...string) string {
+	s := fmt.Sprintf("  %s:\n    command: [sleep, \"100000\"]\n    replicas: %d\n    stop: {signal: KILL}\n    resources: {cpu: 1m, memory: 4Mi, disk: 1Mi}\n", name, replicas)
+	if at != "" {
+		s += "    affinity: {labels: {is: " + at + "}}\n"
+	}
+	for _, line := range more {
+		s += "    " + line + "\n"
+	}
+	return s
+}
+
+// listens is said of a service whose instances the experiment listens for: they count
+// as ready without it. It is said of those that send, too: workers know the IPv4
+// addresses of each other's instances only by routes.
+const listens = "ports: [{name: http}]\n    readiness: {exec: {command: [\"true\"]}}"
+
+// apply applies an application and waits until all of it is ready.
+func (n network) apply(ctx context.Context, services ...string) error {
+	if _, err := n.client.Apply(ctx, []byte("application: "+deployed+"\nservices:\n"+strings.Join(services, "")), false); err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	var v wire.AppView
+	holds, err := poll(ctx, time.Minute, func() (_ bool, err error) {
+		v, err = n.client.Application(ctx, deployed)
+		return v.Holds, err
+	})
+	if err == nil && !holds {
+		err = fmt.Errorf("it is not ready after a minute: %+v", v)
+	}
+	return err
+}
+
+// sleeper is an instance.
+type sleeper struct {
+	id     wire.InstanceID
+	worker string
+	addr   netip.Addr
+	// in its network
+	in place
+}
+
+// sleepers of a service, with their addresses.
+func (n network) sleepers(ctx context.Context, service string) (out []sleeper, err error) {
+	got, err := poll(ctx, time.Minute, func() (bool, error) {
+		list, err := n.client.Instances(ctx, deployed, service)
+		out = nil
+		for _, v := range list {
+			s := sleeper{id: v.ID, worker: v.Worker}
+			for _, a := range v.Addrs {
+				if a.Is4() {
+					s.addr = a
+				}
+			}
+			s.in = func(f func() error) error { return n.Inside(s.worker, s.id, f) }
+			if !s.addr.IsValid() {
+				return false, nil
+			}
+			out = append(out, s)
+		}
+		return len(out) > 0, err
+	})
+	if err == nil && !got {
+		err = fmt.Errorf("the instances of %s have no addresses in the service network", service)
+	}
+	return out, err
+}
+
+// variable of an instance, which tells it where services are.
+func (n network) variable(s sleeper, name string) (string, error) {
+	pids, err := n.Processes(s.worker)
+	if err != nil {
+		return "", err
+	}
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		env := "\x00" + string(b)
+		if !strings.Contains(env, "\x00VERGE_INSTANCE="+s.id+"\x00") {
+			continue
+		}
+		if _, after, ok := strings.Cut(env, "\x00"+name+"="); ok {
+			value, _, _ := strings.Cut(after, "\x00")
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no variable %s", s.id, name)
+}
+
+// service returns the address of a service as an instance knows it.
+func (n network) service(s sleeper, service string) (netip.AddrPort, error) {
+	v, err := n.variable(s, "VERGE_"+strings.ToUpper(service)+"_ADDR")
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.ParseAddrPort(v)
+}
