@@ -16,7 +16,7 @@ import (
 )
 
 // newTestCore is a cluster on an in-memory bus with one registered worker.
-func newTestCore(t *testing.T, store *bus.MemStore) *core {
+func newTestCore(t testing.TB, store *bus.MemStore) *core {
 	t.Helper()
 	hub := bus.NewMem()
 	all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}

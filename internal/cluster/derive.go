@@ -51,7 +51,7 @@ func (t *tx) route() {
 		}
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
 			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
-			Addrs: t.addrs(i, w), Relay: t.m.relayOf(w),
+			Addrs: t.addrs(i, w), Relay: t.relayOf(w),
 		})
 	}
 	for key, r := range want {
@@ -112,7 +112,7 @@ func (t *tx) reported(i *wire.Instance) *wire.Reported {
 		if m.net.relayOnly {
 			up.Address = ""
 		}
-		up.Addrs, up.Relay = t.addrs(i, w), m.relayOf(w)
+		up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w)
 	}
 	if m.details {
 		return up

@@ -85,7 +85,7 @@ func report(t *testing.T, c *core, name string, from wire.Rev, n uint64, info an
 	return c.onReport(t.Context(), name, r)
 }
 
-func encoded(t *testing.T, v any) json.RawMessage {
+func encoded(t testing.TB, v any) json.RawMessage {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -249,9 +250,13 @@ type tx struct {
 	// nudge are the workers whose desired state changes; all of them if all.
 	nudge map[string]bool
 	all   bool
-	// use and apart are made when they are first asked for.
-	use   map[string]*usage
-	apart map[string][]string
+	// sorted are the instances in order, nil where they have changed since; relays,
+	// numbers, use and apart are made when they are first asked for.
+	sorted  []*wire.Instance
+	relays  func() []wire.Relay
+	numbers func() map[[2]string]uint32
+	use     map[string]*usage
+	apart   map[string][]string
 	// stays are the instances that cannot leave a worker that is drained, with the
 	// reason; waits those whose turn has not come.
 	stays map[wire.InstanceID]string
@@ -270,6 +275,7 @@ func (m *model) begin() *tx {
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		tallies: map[string]*wire.Tally{}, net: newNetChanges(),
+		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }
 
@@ -281,8 +287,12 @@ func (t *tx) inst(id wire.InstanceID) *wire.Instance {
 	return t.m.insts[id]
 }
 
-// instances as this tx sees them, by id.
+// instances as this tx sees them, by id. Nobody changes the slice: it is the same
+// until an instance changes.
 func (t *tx) instances() []*wire.Instance {
+	if t.sorted != nil {
+		return t.sorted
+	}
 	out := make([]*wire.Instance, 0, len(t.m.insts))
 	for _, i := range records.Merged(t.m.insts, t.insts) {
 		out = append(out, i)
@@ -290,20 +300,24 @@ func (t *tx) instances() []*wire.Instance {
 	slices.SortFunc(out, func(a, b *wire.Instance) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
+	t.sorted = out
 	return out
 }
 
 // put records an instance if it differs from what is there.
 func (t *tx) put(i wire.Instance) {
 	if old := t.m.insts[i.ID]; old != nil && records.Same(old, &i) {
-		delete(t.insts, i.ID) // back to what is stored
+		if _, changed := t.insts[i.ID]; changed {
+			delete(t.insts, i.ID) // back to what is stored
+			t.sorted = nil
+		}
 		return
 	}
-	t.insts[i.ID] = &i
+	t.insts[i.ID], t.sorted = &i, nil
 }
 
 func (t *tx) remove(id wire.InstanceID) {
-	t.insts[id] = nil
+	t.insts[id], t.sorted = nil, nil
 	t.whys[id] = nil
 }
 

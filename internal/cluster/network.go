@@ -311,12 +311,12 @@ func (m *model) relayName(worker string) string { return m.name + "/" + m.peer(w
 
 // relayOf is the relay through which a worker is reached, "" if none: the one that
 // it says, or the first where it has no address at which others reach it.
-func (m *model) relayOf(w *worker) string {
-	n := w.Info.Network
+func (t *tx) relayOf(w *worker) string {
+	m, n := t.m, w.Info.Network
 	if n == nil || n.Mode != wire.NetworkOverlay {
 		return ""
 	}
-	all := m.relays()
+	all := t.relays()
 	if n.Via != "" && slices.ContainsFunc(all, func(r wire.Relay) bool { return r.Name == n.Via }) {
 		return n.Via
 	}
@@ -363,6 +363,22 @@ func (m *model) withoutIPv4() string {
 	return wire.Count(n, "worker") + " without IPv4 in the service network, until the root gives this cluster more of its pool; IPv6 works"
 }
 
+// givenNumbers are those that the root has given, by application and namespace.
+func (m *model) givenNumbers() map[[2]string]uint32 {
+	out := map[[2]string]uint32{}
+	for _, r := range m.far {
+		if r.AppNumber != 0 {
+			out[[2]string{r.App, cmp.Or(r.Namespace, api.DefaultNamespace)}] = r.AppNumber
+		}
+	}
+	for _, s := range m.given {
+		if s.AppNumber != 0 {
+			out[[2]string{s.App, cmp.Or(s.Namespace, api.DefaultNamespace)}] = s.AppNumber
+		}
+	}
+	return out
+}
+
 // appNumber is the application in addresses: the root's number for it, or one of
 // this cluster's own where it began here. 0 without a service network.
 func (t *tx) appNumber(app, namespace string) uint32 {
@@ -370,15 +386,8 @@ func (t *tx) appNumber(app, namespace string) uint32 {
 	same := func(other string) bool {
 		return cmp.Or(other, api.DefaultNamespace) == cmp.Or(namespace, api.DefaultNamespace)
 	}
-	for _, s := range m.given {
-		if s.App == app && s.AppNumber != 0 && same(s.Namespace) {
-			return s.AppNumber
-		}
-	}
-	for _, r := range m.far {
-		if r.App == app && r.AppNumber != 0 && same(r.Namespace) {
-			return r.AppNumber
-		}
+	if n := t.numbers()[[2]string{app, cmp.Or(namespace, api.DefaultNamespace)}]; n != 0 {
+		return n
 	}
 	if m.net.blocks == nil {
 		return 0

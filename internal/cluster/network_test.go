@@ -228,18 +228,18 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 		t.Errorf("the root is told of %+v", got)
 	}
 	w1 := s.m.workers["w1"]
-	if got := s.m.relayOf(w1); got != "" {
+	if got := s.m.begin().relayOf(w1); got != "" {
 		t.Errorf("a worker with an address is reached through %q", got)
 	}
 	w1.Info.Address = ""
-	if got := s.m.relayOf(w1); got != "edge/w2" {
+	if got := s.m.begin().relayOf(w1); got != "edge/w2" {
 		t.Errorf("a worker without an address is reached through %q", got)
 	}
 	w1.Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay, Via: "root"}
-	if got := s.m.relayOf(w1); got != "root" {
+	if got := s.m.begin().relayOf(w1); got != "root" {
 		t.Errorf("a worker that says root is reached through %q", got)
 	}
-	if got := s.m.relayOf(s.m.workers["w3"]); got != "" {
+	if got := s.m.begin().relayOf(s.m.workers["w3"]); got != "" {
 		t.Errorf("a worker without the overlay is reached through %q", got)
 	}
 }

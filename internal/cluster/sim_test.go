@@ -19,7 +19,7 @@ import (
 // sim is a cluster's model with workers that do as they are told, in virtual
 // time: the same step as the live loop, nothing of its I/O.
 type sim struct {
-	t     *testing.T
+	t     testing.TB
 	m     *model
 	now   time.Time
 	disk  map[string][]byte // what a store would hold
@@ -42,7 +42,7 @@ type fake struct {
 	lease  *wire.Lease // of the network, as it was told
 }
 
-func newSim(t *testing.T, workers ...string) *sim {
+func newSim(t testing.TB, workers ...string) *sim {
 	s := &sim{t: t, now: time.Unix(1e9, 0), disk: map[string][]byte{}, fakes: map[string]*fake{}}
 	s.m = newModel("edge", true, s.now)
 	s.m.net.signs = "key"

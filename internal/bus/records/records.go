@@ -3,6 +3,7 @@
 package records
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"unsafe"
 
 	"github.com/verge-edge/verge/internal/bus"
 )
@@ -111,14 +113,28 @@ func Merged[T any](stored, changes map[string]*T) iter.Seq2[string, *T] {
 }
 
 // Same compares two records as they are stored. Most that are compared are alike
-// in memory too, which is found out in a sixth of the time.
+// in memory too, which is found out in a sixth of the time; and most of these bit by
+// bit, which takes next to none.
 func Same(a, b any) bool {
-	if reflect.DeepEqual(a, b) {
+	if identical(a, b) || reflect.DeepEqual(a, b) {
 		return true
 	}
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// identical says whether two pointers lead to the same bits: values that share all
+// they point to. Others may be alike all the same.
+func identical(a, b any) bool {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if x.Kind() != reflect.Pointer || y.Kind() != reflect.Pointer || x.Type() != y.Type() || x.IsNil() || y.IsNil() {
+		return false
+	}
+	bits := func(v reflect.Value) []byte {
+		return unsafe.Slice((*byte)(v.UnsafePointer()), v.Type().Elem().Size()) //nolint:gosec // as many as the value has
+	}
+	return bytes.Equal(bits(x), bits(y))
 }
 
 // SortedKeys of a map, the order in which decisions iterate.

@@ -46,6 +46,22 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// A copy shares all that it points to; with one field changed it does so no more.
+func TestSameOfACopy(t *testing.T) {
+	a := newSample()
+	b := *a
+	if !Same(a, &b) || !identical(a, &b) {
+		t.Error("a copy is another")
+	}
+	b.ID = "shop.web.1"
+	if Same(a, &b) || Same(a, (*sample)(nil)) || Same((*sample)(nil), a) {
+		t.Error("what differs is the same")
+	}
+	if identical(a, &a) || identical(1, 1) || identical(nil, nil) {
+		t.Error("other types have the same bits")
+	}
+}
+
 func BenchmarkSame(b *testing.B) {
 	b.ReportAllocs()
 	x, y := newSample(), newSample()

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// BenchmarkRouteChange is the death of one endpoint among 1,000 services of 10 on 100
+// workers: the passes that follow from it, and the bytes that all workers fetch.
+func BenchmarkRouteChange(b *testing.B) {
+	const services, each, workers = 1000, 10, 100
+	s := newSim(b)
+	for w := range workers {
+		name := fmt.Sprintf("w%03d", w)
+		s.addWorker(name)
+		info := &s.m.workers[name].Info
+		info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
+		info.Capacity = api.Resources{CPU: 1 << 30, Memory: 1 << 50, Disk: 1 << 50}
+	}
+	for n := range services {
+		s.share(fmt.Sprintf("s%03d", n), each, nil)
+	}
+	store := bus.NewMemStore()
+	c := &core{name: "edge", log: slog.New(slog.DiscardHandler), store: store, m: s.m}
+	settle := func() {
+		for range maxRounds {
+			t := s.m.step(s.now)
+			groups, err := t.encode()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if len(groups) == 0 {
+				return
+			}
+			for _, g := range groups {
+				if _, err := store.Commit(b.Context(), g...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			t.done()
+		}
+	}
+	settle()
+	for range 3 {
+		s.now = s.now.Add(time.Second)
+		for name, f := range s.fakes {
+			f.act(s, name)
+		}
+		settle()
+	}
+	id := instanceID("app", "s007", 3)
+	i := s.m.insts[id]
+	if i == nil || !i.Ready || len(s.m.routes["app.s007"].Endpoints) != each {
+		b.Fatalf("%s is not there: %+v", id, i)
+	}
+	status := s.m.workers[i.Worker].status
+	bytes, changes := 0, 0
+	for b.Loop() {
+		st := status[id]
+		st.Ready = !st.Ready
+		status[id] = st
+		before := map[string]wire.Rev{}
+		for name := range s.m.workers {
+			before[name] = c.desiredOf(name).Rev()
+		}
+		settle()
+		b.StopTimer()
+		for name := range s.m.workers {
+			reply, err := c.desiredOf(name).Fetch(b.Context(), wire.Fetch{V: wire.Version, Since: before[name]})
+			if err != nil {
+				b.Fatal(err)
+			}
+			text, err := json.Marshal(reply)
+			if err != nil {
+				b.Fatal(err)
+			}
+			bytes += len(text)
+			changes += len(reply.Changes)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(bytes)/float64(b.N), "bytes/change")
+	b.ReportMetric(float64(changes)/float64(b.N), "routes/change")
+}
