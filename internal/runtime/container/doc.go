@@ -14,7 +14,7 @@
 //     there, for as long as the machine was not restarted. A code above 128 is told
 //     as the signal that it stands for, because containerd does not tell the two
 //     apart.
-//  4. What is made in containerd (container, snapshot, lease) carries the mark of
+//  4. What is made in containerd (container, snapshot) carries the mark of
 //     its engine and is found by it. What could not be removed while containerd was
 //     away is removed when it is back.
 //  5. Limits are set by package cgroup in a group that runc then uses, so that both
@@ -22,6 +22,10 @@
 //  6. containerd may have other mounts than this process, which systemd or the lab
 //     has given some of its own: the network namespace of a task is named such that
 //     it is found from there, and a file that is not there is an error in words.
+//  7. A start asks containerd for what changes, and keeps in memory what an image
+//     always says of itself. It leaves out of the list of system calls those of
+//     programs of 32 bits where the image has no loader for them: runc needs as long
+//     to translate that list for three architectures as for all the rest of a start.
 //
 // The main process is the first of a namespace of its own: a signal that it does
 // not handle is ignored by the kernel, so a program without a handler for TERM ends

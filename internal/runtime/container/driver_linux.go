@@ -39,6 +39,8 @@ const (
 	labelInstance = "verge.instance" // of the instance
 	labelCgroup   = "verge.cgroup"   // as in Handle.Cgroup
 	labelExit     = "verge.exit"     // how it ended, as JSON
+	// labelKeep keeps what nothing else refers to.
+	labelKeep = "containerd.io/gc.root"
 )
 
 const (
@@ -83,13 +85,14 @@ type Driver struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
-	mu     sync.Mutex // guards below
-	closed bool
-	client *containerd.Client // nil while nobody uses it
-	users  int
-	living int             // tasks that have not ended
-	known  map[string]bool // containers that are somebody's
-	debts  map[string]bool // containers that are to be removed when it is possible
+	mu       sync.Mutex // guards below
+	closed   bool
+	client   *containerd.Client // nil while nobody uses it
+	users    int
+	living   int                 // tasks that have not ended
+	known    map[string]bool     // containers that are somebody's
+	pictures map[string]*picture // of images, by their full names
+	debts    map[string]bool     // containers that are to be removed when it is possible
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
 	guarding bool // guard runs
@@ -104,7 +107,7 @@ type Driver struct {
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
-	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{},
+	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{},
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	if d.address == "" {
 		d.address = DefaultAddress

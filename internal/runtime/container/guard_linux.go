@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"golang.org/x/sys/unix"
 
@@ -341,9 +341,14 @@ func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path s
 	if err != nil {
 		return d.orAway(err)
 	}
-	for _, x := range list {
+	stray := func(id string, labels map[string]string) bool {
 		// Without control groups nothing tells a stray from one that is named.
-		if d.knows(x.ID) || x.Labels[labelCgroup] == "" || keep(x.Labels[labelInstance], x.Labels[labelCgroup]) {
+		return !d.knows(id) && labels[labelCgroup] != "" && !keep(labels[labelInstance], labels[labelCgroup])
+	}
+	made := map[string]bool{}
+	for _, x := range list {
+		made[x.ID] = true
+		if !stray(x.ID, x.Labels) {
 			continue
 		}
 		if err := d.remove(ctx, x.ID); err != nil {
@@ -351,15 +356,19 @@ func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path s
 		}
 		d.log.Info("removed a container that a dead engine had begun", "container", x.ID)
 	}
-	if len(list) > 0 {
-		return nil // one of them may be about to start
-	}
-	left, err := c.LeasesService().List(ctx, ours)
-	if err != nil {
+	// What came no further than its files.
+	var files []string
+	snapshotter := c.SnapshotService("")
+	if err := snapshotter.Walk(ctx, func(_ context.Context, i snapshots.Info) error {
+		if !made[i.Name] && stray(i.Name, i.Labels) {
+			files = append(files, i.Name)
+		}
+		return nil
+	}, ours); err != nil {
 		return d.orAway(err)
 	}
-	for _, l := range left {
-		if err := c.LeasesService().Delete(ctx, l, leases.SynchronousDelete); err != nil && !isNotFound(err) {
+	for _, name := range files {
+		if err := snapshotter.Remove(ctx, name); err != nil && !isNotFound(err) {
 			return d.orAway(err)
 		}
 	}

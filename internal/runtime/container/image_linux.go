@@ -2,13 +2,11 @@ package container
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -65,7 +63,7 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 	case err != nil && !isNotFound(err):
 		return d.orAway(err)
 	case err == nil && s.Container.Pull != runtime.PullAlways:
-		_, _, err = d.image(ctx, c, s) // unpacks it, which may take a while too
+		_, err = d.image(ctx, c, s) // unpacks it, which may take a while too
 		return err
 	case err != nil && s.Container.Pull == runtime.PullNever:
 		return fmt.Errorf("the image %s is not on this worker, and pull is never: import it with verge image load", name)
@@ -188,52 +186,6 @@ func (p *pulling) words() string {
 		return "unpacking " + p.name
 	}
 	return fmt.Sprintf("pulling %s: %d of %d MB", p.name, int64(float64(p.done)/mb), int64(float64(all)/mb+0.5))
-}
-
-// image returns the image of s, unpacked, with its configuration.
-func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec) (containerd.Image, imagespec.ImageConfig, error) {
-	var none imagespec.ImageConfig
-	name, err := FullName(s.Container.Image)
-	if err != nil {
-		return nil, none, err
-	}
-	kept, err := c.ImageService().Get(ctx, name)
-	if isNotFound(err) {
-		return nil, none, fmt.Errorf("the image %s is not on this worker; import it with verge image load", name)
-	}
-	if err != nil {
-		return nil, none, d.orAway(err)
-	}
-	image := containerd.NewImageWithPlatform(c, kept, platforms.Only(platforms.DefaultSpec()))
-	desc, err := image.Config(ctx)
-	if err != nil {
-		if isNotFound(err) {
-			return nil, none, fmt.Errorf("the image %s is not made for this machine (%s): %s", name, platforms.DefaultString(), platformsOf(ctx, c, kept))
-		}
-		return nil, none, d.orAway(err)
-	}
-	if desc.Size > maxImageConfig {
-		return nil, none, fmt.Errorf("the configuration of image %s has %d bytes", name, desc.Size)
-	}
-	b, err := content.ReadBlob(ctx, c.ContentStore(), desc)
-	if err != nil {
-		return nil, none, fmt.Errorf("read image %s: %w", name, d.orAway(err))
-	}
-	var config imagespec.Image
-	if err := json.Unmarshal(b, &config); err != nil {
-		return nil, none, fmt.Errorf("the configuration of image %s: %w", name, err)
-	}
-	if a := config.Architecture; a != "" && a != goruntime.GOARCH && !(a == "arm" && goruntime.GOARCH == "arm64") && !(a == "386" && goruntime.GOARCH == "amd64") {
-		return nil, none, fmt.Errorf("the image %s is made for %s, this machine is %s", name, a, goruntime.GOARCH)
-	}
-	unpacked, err := image.IsUnpacked(ctx, "")
-	if err == nil && !unpacked {
-		err = image.Unpack(ctx, "")
-	}
-	if err != nil {
-		return nil, none, fmt.Errorf("unpack image %s: %w", name, d.orAway(err))
-	}
-	return image, config.Config, nil
 }
 
 // platformsOf says for what machines an image is.

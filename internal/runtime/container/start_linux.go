@@ -10,17 +10,22 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"time"
 
+	taskapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types"
 	"github.com/containerd/containerd/api/types/runc/options"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
-	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/containerd/errdefs/pkg/errgrpc"
+	"github.com/containerd/typeurl/v2"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -31,9 +36,7 @@ import (
 
 const (
 	shimName = "io.containerd.runc.v2"
-	// startLease is how long what a start has made is kept if its engine is killed.
-	startLease = 10 * time.Minute
-	umask      = uint32(0o022)
+	umask    = uint32(0o022)
 )
 
 // Start implements runtime.Driver.
@@ -76,7 +79,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, err
 	}
 	defer named()
-	image, config, err := d.image(ctx, c, s)
+	image, err := d.image(ctx, c, s)
 	if err != nil {
 		return nil, err
 	}
@@ -120,34 +123,32 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	}
 	d.step("files")
 
-	ctx, done, err := c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(startLease), leases.WithLabel(labelEngine, d.mark))
-	if err != nil {
-		return nil, fmt.Errorf("begin in containerd: %w", d.orAway(err))
-	}
-	d.step("lease")
-	defer func() {
-		if e := done(context.WithoutCancel(ctx)); e != nil {
-			d.log.Debug("end a lease of containerd", "error", e) // it ends by itself
-		}
-	}()
-	made, err := d.create(ctx, c, id, h, image, config, s, seen)
+	rootfs, err := d.snapshot(ctx, c, h, image, s)
 	if err != nil {
 		return nil, err
 	}
+	d.step("snapshot")
+	if err := d.create(ctx, c, h, image, s, seen); err != nil {
+		return nil, err
+	}
 	d.step("container")
-	started, err := made.NewTask(ctx, cio.LogFile(logFile))
+	log, err := cio.LogURIGenerator("file", logFile, nil)
 	if err != nil {
-		return nil, d.explain(ctx, err, s)
+		return nil, err
+	}
+	started, err := c.TaskService().Create(ctx, &taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: log.String(), Stderr: log.String()})
+	if err != nil {
+		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
 	}
 	d.step("task")
-	proc, err := findProcess(int(started.Pid()), 0)
+	proc, err := findProcess(int(started.Pid), 0)
 	if err != nil {
 		return nil, fmt.Errorf("identify the process of the container: %w", err)
 	}
 	h.PID, h.Started = proc.pid, proc.started
-	if err := started.Start(ctx); err != nil {
+	if _, err := c.TaskService().Start(ctx, &taskapi.StartRequest{ContainerID: id}); err != nil {
 		proc.close()
-		return nil, d.explain(ctx, err, s)
+		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
 	}
 	d.step("start")
 	return newTask(d, s, h, proc, group), nil
@@ -188,65 +189,98 @@ func (d *Driver) undo(ctx context.Context, id string, group *cgroup.Group) error
 	return group.Remove(ctx)
 }
 
-// create makes the container, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, id string, h runtime.Handle, image containerd.Image, config imagespec.ImageConfig, s runtime.Spec, seen mounts) (containerd.Container, error) {
-	program, err := runc()
+// snapshot makes the files of a container out of those of its image, and says how
+// they are mounted. Until it has a container it is kept by its label: a lease would
+// be two more writes to the disk.
+func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec) ([]*types.Mount, error) {
+	labels := d.labels(h, s)
+	labels[labelKeep] = time.Now().UTC().Format(time.RFC3339)
+	list, err := c.SnapshotService(image.snapshotter).Prepare(ctx, h.Container, image.chain, snapshots.WithLabels(labels))
+	if isNotFound(err) {
+		d.forgetImage(image) // somebody has removed what it was unpacked to
+		err = fmt.Errorf("%w: the files of the image %s are gone; it is unpacked anew", runtime.ErrAway, image.name)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make the files of the container: %w", d.orAway(err))
 	}
-	var wrong error // what the user is to know, in words
-	made, err := c.NewContainer(ctx, id,
-		containerd.WithContainerLabels(map[string]string{labelEngine: d.mark, labelInstance: s.ID, labelCgroup: h.Cgroup}),
-		containerd.WithRuntime(shimName, &options.Options{BinaryName: program}),
-		containerd.WithImage(image),
-		containerd.WithNewSnapshot(id, image),
-		containerd.WithNewSpec(
-			oci.WithDefaultSpec(),
-			oci.WithImageConfig(image), // for its user and groups
-			withUser(s.Container.User, &wrong),
-			func(_ context.Context, _ oci.Client, _ *containers.Container, spec *specs.Spec) error {
-				wrong = d.fill(spec, id, config, s, seen)
-				return wrong
-			},
-			withSeccomp,
-		))
-	switch {
-	case wrong != nil:
-		return nil, wrong
-	case err != nil:
-		return nil, fmt.Errorf("make the container: %w", d.orAway(err))
+	image.look(list)
+	out := make([]*types.Mount, len(list))
+	for i, m := range list {
+		out[i] = &types.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options}
 	}
-	return made, nil
+	return out, nil
 }
 
-// withUser is oci.WithUser, in words.
-func withUser(user string, wrong *error) oci.SpecOpts {
-	return func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
-		if user == "" {
-			return nil
-		}
-		if err := oci.WithUser(user)(ctx, c, made, spec); err != nil {
-			*wrong = fmt.Errorf("user %q is not one of the image: %w; write its number", user, err)
-			return *wrong
-		}
-		name, _, _ := strings.Cut(user, ":")
-		return oci.WithAdditionalGIDs(name)(ctx, c, made, spec)
+// labels of what is made for a task.
+func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
+	return map[string]string{labelEngine: d.mark, labelInstance: s.ID, labelCgroup: h.Cgroup}
+}
+
+// create makes the container, without anything that runs in it.
+func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec, seen mounts) error {
+	program, err := runc()
+	if err != nil {
+		return err
 	}
+	made := containers.Container{
+		ID: h.Container, Labels: d.labels(h, s), Image: image.name, Snapshotter: image.snapshotter, SnapshotKey: h.Container,
+		Runtime: containers.RuntimeInfo{Name: shimName},
+	}
+	if made.Runtime.Options, err = typeurl.MarshalAny(&options.Options{BinaryName: program}); err != nil {
+		return err
+	}
+	var wrong error // what the user is to know, in words
+	spec, err := oci.GenerateSpec(ctx, c, &made,
+		func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
+			wrong = image.setUser(ctx, c, made, spec, s.Container.User)
+			if wrong == nil {
+				wrong = d.fill(spec, h.Container, image.config, s, seen)
+			}
+			return wrong
+		},
+		withSeccomp(image.narrow),
+	)
+	switch {
+	case wrong != nil:
+		return wrong
+	case err != nil:
+		return fmt.Errorf("describe the container: %w", d.orAway(err))
+	}
+	if made.Spec, err = typeurl.MarshalAny(spec); err != nil {
+		return err
+	}
+	if _, err := c.ContainerService().Create(ctx, made); err != nil {
+		return fmt.Errorf("make the container: %w", d.orAway(err))
+	}
+	return nil
 }
 
 // withSeccomp forbids the system calls that no ordinary program needs, where the
-// kernel can.
-func withSeccomp(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
-	if _, err := os.Stat("/proc/sys/kernel/seccomp"); err != nil {
-		return nil //nolint:nilerr // an old kernel
+// kernel can. runc takes a third of a start to translate that for each architecture
+// that the machine knows; those of 32 bits are left out, and so forbidden, where the
+// image has no use for them.
+func withSeccomp(narrow bool) oci.SpecOpts {
+	return func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
+		if _, err := os.Stat("/proc/sys/kernel/seccomp"); err != nil {
+			return nil //nolint:nilerr // an old kernel
+		}
+		if err := seccomp.WithDefaultProfile()(ctx, c, made, spec); err != nil {
+			return err
+		}
+		if own, ok := ownArch[goruntime.GOARCH]; ok && narrow {
+			spec.Linux.Seccomp.Architectures = []specs.Arch{own}
+		}
+		return nil
 	}
-	return seccomp.WithDefaultProfile()(ctx, c, made, spec)
 }
+
+// ownArch are the machines that execute programs of another architecture, too.
+var ownArch = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
 
 // fill completes what runc is told. Its errors are for users.
 func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig, s runtime.Spec, seen mounts) error {
 	p := spec.Process
-	p.Args = s.Command
+	p.Args, p.Cwd = s.Command, config.WorkingDir
 	if len(s.Command) == 0 {
 		p.Args = append(append([]string{}, config.Entrypoint...), config.Cmd...)
 		if len(s.Container.Args) > 0 {

@@ -1,0 +1,210 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/containerd/v2/defaults"
+	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/identity"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// Bounds of what is kept in memory: images, and users of one.
+const (
+	maxPictures = 64
+	maxUsers    = 16
+)
+
+// picture is what a start needs of an unpacked image. It is true for as long as
+// the name stands for the same content: reading it anew would be a dozen calls of
+// containerd for each start.
+type picture struct {
+	name        string
+	target      digest.Digest
+	chain       string // the snapshot that its layers make
+	snapshotter string
+	config      imagespec.ImageConfig
+	width       string // its architecture
+
+	looked sync.Once
+	narrow bool // it has no programs of 32 bits on a machine of 64; after looked
+
+	mu    sync.Mutex
+	users map[string]specs.User // by what a service says
+}
+
+// image returns the image of s, unpacked.
+func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec) (*picture, error) {
+	name, err := FullName(s.Container.Image)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := c.ImageService().Get(ctx, name)
+	if isNotFound(err) {
+		return nil, fmt.Errorf("the image %s is not on this worker; import it with verge image load", name)
+	}
+	if err != nil {
+		return nil, d.orAway(err)
+	}
+	d.mu.Lock()
+	known := d.pictures[name]
+	d.mu.Unlock()
+	if known != nil && known.target == kept.Target.Digest {
+		return known, nil
+	}
+	image := containerd.NewImageWithPlatform(c, kept, platforms.Only(platforms.DefaultSpec()))
+	desc, err := image.Config(ctx)
+	if err != nil {
+		if isNotFound(err) {
+			return nil, fmt.Errorf("the image %s is not made for this machine (%s): %s", name, platforms.DefaultString(), platformsOf(ctx, c, kept))
+		}
+		return nil, d.orAway(err)
+	}
+	if desc.Size > maxImageConfig {
+		return nil, fmt.Errorf("the configuration of image %s has %d bytes", name, desc.Size)
+	}
+	b, err := content.ReadBlob(ctx, c.ContentStore(), desc)
+	if err != nil {
+		return nil, fmt.Errorf("read image %s: %w", name, d.orAway(err))
+	}
+	var config imagespec.Image
+	if err := json.Unmarshal(b, &config); err != nil {
+		return nil, fmt.Errorf("the configuration of image %s: %w", name, err)
+	}
+	if a := config.Architecture; a != "" && a != goruntime.GOARCH && !(a == "arm" && goruntime.GOARCH == "arm64") && !(a == "386" && goruntime.GOARCH == "amd64") {
+		return nil, fmt.Errorf("the image %s is made for %s, this machine is %s", name, a, goruntime.GOARCH)
+	}
+	unpacked, err := image.IsUnpacked(ctx, "")
+	if err == nil && !unpacked {
+		err = image.Unpack(ctx, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unpack image %s: %w", name, d.orAway(err))
+	}
+	p := &picture{
+		name: name, target: kept.Target.Digest, chain: identity.ChainID(config.RootFS.DiffIDs).String(),
+		config: config.Config, width: config.Architecture, users: map[string]specs.User{},
+	}
+	if p.snapshotter, err = c.GetLabel(ctx, defaults.DefaultSnapshotterNSLabel); err != nil {
+		return nil, d.orAway(err)
+	}
+	if p.snapshotter == "" {
+		p.snapshotter = defaults.DefaultSnapshotter
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.pictures) >= maxPictures {
+		clear(d.pictures)
+	}
+	d.pictures[name] = p
+	return p, nil
+}
+
+// forgetImage makes the next start read an image anew.
+func (d *Driver) forgetImage(p *picture) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pictures[p.name] == p {
+		delete(d.pictures, p.name)
+	}
+}
+
+// setUser sets who a container runs as; "" is who the image says. Names are looked
+// up in its files, once.
+func (p *picture) setUser(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec, user string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u, ok := p.users[user]; ok {
+		u.AdditionalGids = append([]uint32{}, u.AdditionalGids...)
+		spec.Process.User = u
+		return nil
+	}
+	wanted := user
+	if wanted == "" {
+		wanted = p.config.User
+	}
+	name := "root"
+	if wanted != "" {
+		if err := oci.WithUser(wanted)(ctx, c, made, spec); err != nil {
+			if user == "" {
+				return fmt.Errorf("user %q, which the image says, is not one of it: %w; write another with user", wanted, err)
+			}
+			return fmt.Errorf("user %q is not one of the image: %w; write its number", user, err)
+		}
+		if name, _, _ = strings.Cut(wanted, ":"); user == "" {
+			name = strconv.FormatUint(uint64(spec.Process.User.UID), 10)
+		}
+	}
+	if err := oci.WithAdditionalGIDs(name)(ctx, c, made, spec); err != nil {
+		return fmt.Errorf("groups of user %q: %w", name, err)
+	}
+	if len(p.users) >= maxUsers {
+		clear(p.users)
+	}
+	p.users[user] = spec.Process.User
+	return nil
+}
+
+// loaders of programs of 32 bits, on machines of 64.
+var loaders = []string{
+	"lib/ld-linux.so.2", "usr/lib/ld-linux.so.2", "lib32/ld-linux.so.2", "usr/lib32/ld-linux.so.2", "lib/ld-musl-i386.so.1", "usr/lib/ld-musl-i386.so.1",
+	"lib/ld-linux.so.3", "usr/lib/ld-linux.so.3", "lib/ld-linux-armhf.so.3", "usr/lib/ld-linux-armhf.so.3", "lib/ld-musl-armhf.so.1", "usr/lib/ld-musl-armhf.so.1",
+}
+
+// look finds out whether an image is narrow by the mounts of its files. What cannot
+// be seen from here is not.
+func (p *picture) look(mounted []mount.Mount) {
+	p.looked.Do(func() {
+		if p.width != goruntime.GOARCH || len(mounted) == 0 {
+			return
+		}
+		dirs := layers(mounted[len(mounted)-1])
+		p.narrow = len(dirs) > 0
+		for _, dir := range dirs {
+			p.narrow = p.narrow && !hasLoader(dir)
+		}
+	})
+}
+
+// layers are the directories of which a mount is made.
+func layers(m mount.Mount) (out []string) {
+	if m.Type == "bind" {
+		return []string{m.Source}
+	}
+	for _, o := range m.Options {
+		if list, ok := strings.CutPrefix(o, "lowerdir="); ok && m.Type == "overlay" {
+			out = strings.Split(list, ":")
+		}
+	}
+	return out
+}
+
+// hasLoader says so, too, of a directory that cannot be looked into.
+func hasLoader(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return true
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	return slices.ContainsFunc(loaders, func(name string) bool {
+		_, err := root.Lstat(name)
+		return err == nil
+	})
+}
