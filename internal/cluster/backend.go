@@ -133,6 +133,7 @@ func (c *core) workers() []wire.WorkerView {
 	for _, name := range records.SortedKeys(c.m.workers) {
 		w := c.m.workers[name]
 		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon, Revoked: w.Revoked}
+		v.Network = c.m.shownNetwork(w.Info.Network)
 		v.ClockSkewSeconds = w.skew.Ahead().Seconds()
 		if v.Status == "never-seen" {
 			v.AgeSeconds = -1

@@ -309,6 +309,22 @@ func (m *model) ownRelays() []wire.Relay {
 
 func (m *model) relayName(worker string) string { return m.name + "/" + m.peer(worker) }
 
+// shownNetwork is what a worker says of the network, with relays of this cluster under
+// the names that people know.
+func (m *model) shownNetwork(n *wire.NetworkInfo) *wire.NetworkInfo {
+	if n == nil || n.Via == "" {
+		return n
+	}
+	for name := range m.workers {
+		if n.Via == m.relayName(name) {
+			said := *n
+			said.Via = m.name + "/" + name
+			return &said
+		}
+	}
+	return n
+}
+
 // relayOf is the relay through which a worker is reached, "" if none: the one that
 // it says, or the first where it has no address at which others reach it.
 func (t *tx) relayOf(w *worker) string {

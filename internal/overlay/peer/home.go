@@ -20,7 +20,7 @@ const (
 	// packets and their answers a minute, which is what it costs to be reached.
 	helloEvery = keepalive
 	// helloAgain is when an unanswered one is repeated; the third one is the last.
-	helloAgain           = 5 * time.Second
+	helloAgain           = 2 * time.Second
 	maxHellos            = 3
 	firstJoin, slowJoin  = time.Second, time.Minute
 	sightTries, sightGap = 8, 250 * time.Millisecond
