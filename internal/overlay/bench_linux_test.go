@@ -6,15 +6,16 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 )
 
-// BenchmarkRoundTrip compares the ways to a local replica: at its own address, by
-// the service's address, and by that of a service of nine; both for one message over
-// an open connection and for a connection of its own.
-func BenchmarkRoundTrip(b *testing.B) {
+// BenchmarkService compares a local replica at its own address with the same by the
+// service's address, and a service of nine replicas with one of one: for messages
+// over an open connection, and for connections of their own.
+func BenchmarkService(b *testing.B) {
 	w := newWorld(b)
 	w.set()
 	w.attach("shop.web.0", 1)
@@ -29,34 +30,59 @@ func BenchmarkRoundTrip(b *testing.B) {
 	service := func(name string) netip.AddrPort {
 		return netip.AddrPortFrom(w.n.space.Service(1, name, api.PolicyRoundRobin), 80)
 	}
+	own := netip.AddrPortFrom(w.at[nine[0]].Addrs[0], 80)
 	for _, c := range []struct {
-		name string
-		to   netip.AddrPort
-	}{{"direct", netip.AddrPortFrom(w.at[nine[0]].Addrs[0], 80)}, {"service", service("one")}, {"nine", service("db")}} {
-		b.Run("message/"+c.name, func(b *testing.B) {
-			conn := dial(b, w, c.to)
-			defer conn.Close()
-			for b.Loop() {
-				exchange(b, conn)
-			}
+		name             string
+		reference, tried netip.AddrPort
+	}{{"service", own, service("one")}, {"nine", service("one"), service("db")}} {
+		b.Run(c.name+"/message", func(b *testing.B) {
+			overlaytest.Compare(b, messages(b, w, c.reference), messages(b, w, c.tried))
 		})
-		b.Run("connection/"+c.name, func(b *testing.B) {
-			err := overlaytest.In(b, w.at["shop.web.0"].NetNS, func() error {
-				for b.Loop() {
-					conn, err := net.Dial("tcp", c.to.String())
-					if err != nil {
-						return err
-					}
-					exchange(b, conn)
-					_ = conn.(*net.TCPConn).SetLinger(0) // no port is used up
-					_ = conn.Close()
+		b.Run(c.name+"/connection", func(b *testing.B) {
+			overlaytest.Compare(b, connections(b, w, c.reference), connections(b, w, c.tried))
+		})
+	}
+}
+
+// messages exchanges some over nine open connections, of which a service of nine has
+// each with another replica.
+func messages(b *testing.B, w *world, to netip.AddrPort) func() overlaytest.Cost {
+	var conns []net.Conn
+	for range 9 {
+		c := dial(b, w, to)
+		b.Cleanup(func() { _ = c.Close() })
+		conns = append(conns, c)
+	}
+	return func() overlaytest.Cost {
+		began, cpu := time.Now(), overlaytest.CPU()
+		for i := range 198 {
+			exchange(b, conns[i%len(conns)])
+		}
+		return overlaytest.Cost{Took: time.Since(began), CPU: overlaytest.CPU() - cpu}
+	}
+}
+
+// connections makes some, with one message each.
+func connections(b *testing.B, w *world, to netip.AddrPort) func() overlaytest.Cost {
+	return func() (out overlaytest.Cost) {
+		err := overlaytest.In(b, w.at["shop.web.0"].NetNS, func() error {
+			began, cpu := time.Now(), overlaytest.CPU()
+			for range 45 {
+				conn, err := net.Dial("tcp", to.String())
+				if err != nil {
+					return err
 				}
-				return nil
-			})
-			if err != nil {
-				b.Fatal(err)
+				exchange(b, conn)
+				_ = conn.(*net.TCPConn).SetLinger(0) // no port is used up
+				_ = conn.Close()
 			}
+			out = overlaytest.Cost{Took: time.Since(began), CPU: overlaytest.CPU() - cpu}
+			return nil
 		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return out
 	}
 }
 

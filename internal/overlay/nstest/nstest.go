@@ -88,6 +88,12 @@ func ip(t testing.TB, args ...string) string {
 	return string(out)
 }
 
+// Name of the namespace.
+func (h *Host) Name() string { return h.ns }
+
+// Path of the namespace's file.
+func (h *Host) Path() string { return "/run/netns/" + h.ns }
+
 // Run runs a program on the host.
 func (h *Host) Run(name string, args ...string) string {
 	h.t.Helper()

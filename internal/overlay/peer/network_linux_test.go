@@ -25,6 +25,50 @@ import (
 
 const testApp = 5
 
+// servicePort is that of a service's first port over TCP.
+const servicePort = 8000
+
+// insideOf runs functions in a network namespace.
+func insideOf(netns string) func(func() error) error {
+	return func(f func() error) error {
+		done := make(chan error, 1)
+		go func() {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			ns, err := os.Open(netns)
+			if err == nil {
+				err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+				_ = ns.Close()
+			}
+			if err == nil {
+				err = f()
+			}
+			done <- err
+		}()
+		return <-done
+	}
+}
+
+// sink sends back what it gets, as long as the process lives.
+func sink(inside func(func() error) error, port int) error {
+	var ln net.Listener
+	if err := inside(func() (err error) {
+		ln, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
+		return err
+	}); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	return nil
+}
+
 // networkWorker is a worker with a whole service network and one instance.
 func networkWorker() error {
 	in := bufio.NewScanner(os.Stdin)
@@ -77,44 +121,21 @@ func networkWorker() error {
 	if err != nil {
 		return err
 	}
-	inside := func(f func() error) error {
-		done := make(chan error, 1)
-		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine
-			ns, err := os.Open(at.NetNS)
-			if err == nil {
-				err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-				_ = ns.Close()
-			}
-			if err == nil {
-				err = f()
-			}
-			done <- err
-		}()
-		return <-done
-	}
-	var sink net.Listener
-	if err := inside(func() error {
-		sink, err = net.Listen("tcp", fmt.Sprintf(":%d", sinkPort))
-		return err
-	}); err != nil {
-		return err
-	}
-	go func() {
-		for {
-			c, err := sink.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+	inside := insideOf(at.NetNS)
+	for _, port := range []int{sinkPort, servicePort} {
+		if err := sink(inside, port); err != nil {
+			return err
 		}
-	}()
+	}
+	calls := newCaller(inside)
 	fmt.Println("ready")
 	for in.Scan() {
 		f := strings.Fields(in.Text())
 		switch f[0] {
 		case "addr":
 			fmt.Println(at.Addrs[0])
+		case "call", "cpu":
+			fmt.Println(calls.do(f))
 		case "route": // route WORKER ADDRESS INSTANCE-ADDRESS
 			r := wire.Route{App: "shop", Namespace: "default", Service: "web", AppNumber: testApp, Policy: "round-robin", Ports: []api.Port{{Protocol: "tcp"}},
 				Endpoints: []wire.Endpoint{{Instance: "shop.web." + f[1], Cluster: me.Cluster, Worker: f[1], Address: f[2], Addrs: []netip.Addr{netip.MustParseAddr(f[3])}}}}

@@ -23,7 +23,7 @@ import (
 
 // world is the authority, and an internet that machines are connected to.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	root    *pki.Authority
 	cluster *pki.ClusterAuthority
 	net     *nstest.Host
@@ -32,7 +32,7 @@ type world struct {
 	relays  []wire.Relay
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	nstest.Need(t)
 	if err := probeTUN(t); errors.Is(err, wg.ErrUnsupported) {
@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // probeTUN finds out whether there can be a device at all.
-func probeTUN(t *testing.T) error {
+func probeTUN(t testing.TB) error {
 	t.Helper()
 	key, err := wg.EnsureKey(filepath.Join(t.TempDir(), "key"))
 	if err != nil {
@@ -129,7 +129,7 @@ table ip keep {
 
 // node is a helper on a host.
 type node struct {
-	t     *testing.T
+	t     testing.TB
 	name  string
 	kind  string
 	host  *nstest.Host
@@ -237,7 +237,7 @@ func (n *node) kill() {
 
 // logger puts a helper's log into the test's.
 type logger struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 }
 

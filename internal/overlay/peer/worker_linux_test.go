@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		exit(worker())
 	case "network":
 		exit(networkWorker())
+	case "plain":
+		exit(plainWorker())
 	case "relay":
 		exit(relayNode())
 	}
@@ -57,6 +59,7 @@ type setup struct {
 	Inner  netip.Addr
 	Lease  wire.SignedLease
 	Relays []wire.Relay
+	NetNS  string // of the instance of a plain worker
 }
 
 const (
