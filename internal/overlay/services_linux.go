@@ -68,7 +68,7 @@ func (n *Network) applyLocked() error {
 // whose worker was not heard of before is dead: its connections end. Of one that
 // was, which drains or moves, only what has no end of its own does.
 func (n *Network) partLocked() {
-	now := map[netip.Addr]bool{}
+	now := make(map[netip.Addr]bool, len(n.remote))
 	for _, r := range n.routes {
 		for i := range r.Endpoints {
 			e := &r.Endpoints[i]
@@ -127,14 +127,14 @@ func (n *Network) modelLocked() *rules.Model {
 			Own: n.links.Own(""), Links: n.links.Prefix(),
 			Services: n.links.Own(servicesDevice), Peers: n.links.Own(peersDevice),
 		},
-		Apps4: map[netip.Addr]uint32{},
+		Apps4: make(map[netip.Addr]uint32, len(n.remote)),
 	}
 	apps := map[string]uint32{} // of which there are instances here
 	for _, a := range n.attached {
 		m.Links = append(m.Links, rules.Link{Device: a.device, App: a.place.App, Addr6: a.addr6, Addr4: a.addr4})
 		apps[a.App] = a.place.App
 	}
-	n.served = map[addr.Key]rules.Service{}
+	n.served = make(map[addr.Key]rules.Service, len(n.served))
 	n.looks.want = map[string][]Worker{}
 	if n.opts.Distances != nil {
 		n.looks.version = n.opts.Distances.Version()

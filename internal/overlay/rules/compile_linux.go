@@ -58,9 +58,11 @@ type ruleset struct {
 	// at most, applications one; these by name.
 	fixed    []chain
 	services map[string]chain
-	known4   map[netip.Addr]bool // of the map of applications
-	made     map[string]made     // by service
-	choices  map[choiceKey]*choice
+	// apps4 are the applications of addresses, of which two sets have an element for
+	// each (see app4): there are as many as there are instances.
+	apps4   map[netip.Addr]uint32
+	made    map[string]made // by service
+	choices map[choiceKey]*choice
 }
 
 // made is what became of a service.
@@ -94,7 +96,7 @@ func compile(m *Model, before *ruleset) (*ruleset, error) {
 	}
 	rs := &ruleset{
 		sets: sets(), services: make(map[string]chain, 2*len(m.Services)),
-		known4: map[netip.Addr]bool{}, made: make(map[string]made, len(m.Services)),
+		apps4: make(map[netip.Addr]uint32, len(m.Apps4)+len(m.Links)), made: make(map[string]made, len(m.Services)),
 		choices: make(map[choiceKey]*choice, 2*len(m.Services)),
 	}
 	rs.fixed = fixed(m.Space, m.Devices)
@@ -155,13 +157,15 @@ func (rs *ruleset) members(m *Model) {
 			rs.add(f.link, fmt.Sprintf("%q . %s", l.Device, f.a), element{key: slices.Concat(name, b)})
 			rs.add(f.hair, fmt.Sprintf("%s . %s", f.a, f.a), element{key: slices.Concat(b, b)})
 		}
-		if l.Addr4.IsValid() {
-			rs.app4(l.Addr4, l.App)
-		}
 	}
 	for a, app := range m.Apps4 {
-		rs.app4(a, app)
+		rs.apps4[a] = app
 		apps[app] = true
+	}
+	for _, l := range m.Links { // they know it best
+		if l.Addr4.IsValid() {
+			rs.apps4[l.Addr4] = l.App
+		}
 	}
 	for app := range apps {
 		c := chain{name: fmt.Sprintf("app-%d", app), rules: []rule{join(toApp(app), accept()), join(toApp4(app), accept())}}
@@ -181,13 +185,12 @@ func (rs *ruleset) members(m *Model) {
 	}
 }
 
-func (rs *ruleset) app4(a netip.Addr, app uint32) {
-	if rs.known4[a] {
-		return // the first who says it
-	}
-	rs.known4[a] = true
-	rs.add(setFrom4, fmt.Sprintf("%s : jump app-%d", a, app), element{key: a.AsSlice(), jump: fmt.Sprintf("app-%d", app)})
-	rs.add(setApp4, fmt.Sprintf("%s : %d", a, app), element{key: a.AsSlice(), val: appKey(app)})
+// app4 are the elements of an address in the map that leads to the chain of its
+// application, and in the one that says its application.
+func app4(a netip.Addr, app uint32) (from, of element) {
+	chain := fmt.Sprintf("app-%d", app)
+	from = element{text: fmt.Sprintf("%s : jump %s", a, chain), key: a.AsSlice(), jump: chain}
+	return from, element{text: fmt.Sprintf("%s : %d", a, app), key: from.key, val: appKey(app)}
 }
 
 // appKey is an application's number in a map.
@@ -381,6 +384,10 @@ func Text(m *Model) (string, error) {
 	rs, err := compile(m, nil)
 	if err != nil {
 		return "", err
+	}
+	for a, app := range rs.apps4 {
+		from, of := app4(a, app)
+		rs.sets[setFrom4].elements[from.text], rs.sets[setApp4].elements[of.text] = from, of
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(rs.sets)) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -204,6 +205,9 @@ func (t *Table) write(rs *ruleset) error {
 			return err
 		}
 	}
+	if err := t.tell4(rs.sets, rs.apps4, true); err != nil {
+		return err
+	}
 	for _, f := range []family{six, four} {
 		for n := range buckets {
 			if err := t.conn.AddSet(f.choices(n).kernel(table), nil); err != nil {
@@ -222,6 +226,16 @@ func (t *Table) write(rs *ruleset) error {
 	}
 	t.stale = nil
 	return nil
+}
+
+// tell4 adds or removes what is known of addresses' applications.
+func (t *Table) tell4(sets map[string]*set, apps map[netip.Addr]uint32, add bool) error {
+	from, of := make([]element, 0, len(apps)), make([]element, 0, len(apps))
+	for a, app := range apps {
+		x, y := app4(a, app)
+		from, of = append(from, x), append(of, y)
+	}
+	return errors.Join(t.elements(sets[setFrom4].kernel(t.table()), from, add), t.elements(sets[setApp4].kernel(t.table()), of, add))
 }
 
 // choose adds or removes choices.
@@ -291,6 +305,20 @@ func (t *Table) change(from, to *ruleset) error {
 		if err := t.elements(k, fresh, true); err != nil {
 			return err
 		}
+	}
+	gone4, fresh4 := map[netip.Addr]uint32{}, map[netip.Addr]uint32{}
+	for a, app := range from.apps4 {
+		if now, there := to.apps4[a]; !there || now != app {
+			gone4[a] = app
+		}
+	}
+	for a, app := range to.apps4 {
+		if had, there := from.apps4[a]; !there || had != app {
+			fresh4[a] = app
+		}
+	}
+	if err := errors.Join(t.tell4(to.sets, gone4, false), t.tell4(to.sets, fresh4, true)); err != nil {
+		return err
 	}
 	for name, c := range from.services {
 		if _, stays := to.services[name]; !stays {
