@@ -388,7 +388,7 @@ func (s *site) engine(ctx context.Context, host, what string, out any) (err erro
 }
 
 // numbers finds the lines by which the kernel chooses among endpoints.
-var numbers = regexp.MustCompile(`dnat ip6 to numgen \S+ mod (\d+) map`)
+var numbers = regexp.MustCompile(`dnat ip6 to .*numgen \S+ mod (\d+) map`)
 
 // ruled counts the endpoints in the rules of a worker, -1 if it has no rules.
 func (s *site) ruled(host string) (n int, err error) {
