@@ -33,7 +33,7 @@ type entries struct {
 	conns  limiter
 
 	mu   sync.Mutex // guards below; held while listening and storing
-	book *book
+	book *ports
 	open map[entryKey]*entry
 	told bool // the routes are known, so entries without one or a promise are not wanted
 	over bool // nothing is opened any more
@@ -123,7 +123,7 @@ func (s *entries) ensureLocked(k entryKey) (*entry, error) {
 		return nil, errClosed
 	}
 	var e *entry
-	if n, known := s.book.numbers[k]; known {
+	if n, known := s.book.Get(k); known {
 		e = s.newEntry(k, n)
 		if err := e.listen(); err != nil {
 			// The address is promised to running instances: it is not exchanged
@@ -164,7 +164,7 @@ func (s *entries) start() {
 	if s.told {
 		return
 	}
-	for _, rec := range slices.Clone(s.book.records) {
+	for _, rec := range slices.Clone(s.book.Records()) {
 		if _, err := s.ensureLocked(rec.key()); err != nil {
 			return // closed meanwhile: the numbers are all known
 		}
@@ -195,7 +195,7 @@ func (s *entries) set(routed []entryKey) {
 		}
 		e.routed = true
 	}
-	if err := s.book.save(); err != nil {
+	if err := s.book.Save(); err != nil {
 		s.log.Error("loopback addresses are not durable", "why", err)
 	}
 }
@@ -217,7 +217,7 @@ func (s *entries) reserve(app, service string, ports []api.Port) (map[string]str
 		e.reserved = true
 		addrs[k.port] = e.addr
 	}
-	if err := s.book.save(); err != nil {
+	if err := s.book.Save(); err != nil {
 		return nil, err
 	}
 	return addrs, nil

@@ -160,9 +160,9 @@ func TestDamagedStateFileIsSetAside(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "ports.json")
 		must(t, os.WriteFile(path, []byte(content), 0o600))
-		b, err := loadBook(path)
-		if err == nil || !strings.Contains(err.Error(), path) || len(b.records) != 0 {
-			t.Errorf("%s: %v, %v", name, b.records, err)
+		b, err := loadPorts(path)
+		if err == nil || !strings.Contains(err.Error(), path) || len(b.Records()) != 0 {
+			t.Errorf("%s: %v, %v", name, b.Records(), err)
 		}
 		if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != content {
 			t.Errorf("%s: set aside %q, %v", name, kept, err)
@@ -178,7 +178,10 @@ func TestBook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		path := filepath.Join(dir, strconv.Itoa(n))
-		b := newBook(path)
+		b, err := loadPorts(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		b.count = 8
 		foreign := map[int]bool{}
 		for _, p := range rapid.SliceOfN(rapid.IntRange(b.first, b.first+7), 0, 2).Draw(t, "taken by others") {
@@ -198,15 +201,15 @@ func TestBook(t *testing.T) {
 				continue
 			}
 			before := len(used)
-			number, known := b.numbers[k]
+			number, known := b.Get(k)
 			if !known {
 				if err := b.allocate(k, func(k entryKey) bool { return used[k] }, try); err != nil {
-					if before+len(foreign) < b.count && len(b.records) < b.count-len(foreign) {
+					if before+len(foreign) < b.count && len(b.Records()) < b.count-len(foreign) {
 						t.Fatalf("%d in use of %d: %v", before, b.count, err)
 					}
 					continue
 				}
-				number = b.numbers[k]
+				number, _ = b.Get(k)
 			}
 			used[k] = true
 			if foreign[number] || number < b.first || number >= b.first+b.count {
@@ -214,16 +217,17 @@ func TestBook(t *testing.T) {
 			}
 		}
 		for k := range used {
-			if b.taken[b.numbers[k]] != k {
+			number, _ := b.Get(k)
+			if of, _ := b.At(number); of != k {
 				t.Fatalf("%v lost its number", k)
 			}
 		}
-		if err := b.save(); err != nil {
+		if err := b.Save(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := loadBook(path)
-		if err != nil || !slices.Equal(again.records, b.records) {
-			t.Fatalf("%v became %v, %v", b.records, again.records, err)
+		again, err := loadPorts(path)
+		if err != nil || !slices.Equal(again.Records(), b.Records()) {
+			t.Fatalf("%v became %v, %v", b.Records(), again.Records(), err)
 		}
 	})
 }

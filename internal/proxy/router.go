@@ -97,7 +97,7 @@ func New(opts Options) (*Router, error) {
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
 	}
-	book, err := loadBook(opts.StateFile)
+	book, err := loadPorts(opts.StateFile)
 	if err != nil {
 		opts.Log.Error("loopback addresses may change", "why", err)
 	}

@@ -197,8 +197,8 @@ func TestBook(t *testing.T) {
 	if a, err := again.Take(Key{"shop", "g", "random"}, netip.Addr{}, none); err != nil || a != got["a"] {
 		t.Errorf("the oldest that nobody uses should go: %s, %v", a, err)
 	}
-	if other, err := OpenBook(path, netip.MustParsePrefix("10.31.0.0/16")); err != nil || len(other.records) != 0 {
-		t.Errorf("another network must begin empty: %v, %v", other.records, err)
+	if other, err := OpenBook(path, netip.MustParsePrefix("10.31.0.0/16")); err != nil || len(other.Records()) != 0 {
+		t.Errorf("another network must begin empty: %v, %v", other.Records(), err)
 	}
 }
 

@@ -3,15 +3,11 @@ package addr
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
 	"net/netip"
-	"os"
-	"slices"
 
-	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/book"
 )
 
 // maxBook bounds the file of a Book; a full /16 of long names stays below.
@@ -30,12 +26,8 @@ func (k Key) String() string { return k.Policy + "." + k.Service + "." + k.App }
 // Book remembers which IPv4 address of this worker belongs to which service. It
 // has one owner and no lock. Save makes durable what changed.
 type Book struct {
-	path    string
+	*book.Book[entry, Key, netip.Addr]
 	network netip.Prefix
-	records []entry // in the order in which they were made
-	by      map[Key]netip.Addr
-	taken   map[netip.Addr]Key
-	dirty   bool
 }
 
 type entry struct {
@@ -51,69 +43,44 @@ type bookFile struct {
 
 // OpenBook reads the book at path ("" is one without a file) for addresses of
 // network. One that is not there, or for another network, is empty. One that can't
-// be understood is set aside and the error says so, beside a book that can be used:
-// addresses follow from names, so nearly all of them come out the same again.
+// be understood is set aside, and the error says so: see book.Open.
 func OpenBook(path string, network netip.Prefix) (*Book, error) {
-	b := &Book{path: path, network: network.Masked(), by: map[Key]netip.Addr{}, taken: map[netip.Addr]Key{}}
-	if path == "" {
-		return b, nil
-	}
-	data, err := atomicfile.ReadBounded(path, maxBook)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil
-	}
+	network = network.Masked()
+	b, err := book.Open(path, book.Form[entry, Key, netip.Addr]{
+		What: "service addresses", Max: maxBook,
+		Of:     func(e entry) (Key, netip.Addr) { return e.Key, e.Addr },
+		Decode: func(data []byte) ([]entry, error) { return decode(data, network) },
+		Encode: func(records []entry) ([]byte, error) {
+			return json.Marshal(bookFile{V: 1, Network: network, Addresses: records})
+		},
+	})
+	return &Book{b, network}, err
+}
+
+func decode(data []byte, network netip.Prefix) ([]entry, error) {
 	var f bookFile
-	if err == nil {
-		if err = json.Unmarshal(data, &f); err == nil && f.V != 1 {
-			err = fmt.Errorf("version %d is not understood", f.V)
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	if f.V != 1 {
+		return nil, fmt.Errorf("version %d is not understood", f.V)
+	}
+	if f.Network != network {
+		return nil, nil
+	}
+	for _, r := range f.Addresses {
+		if !network.Contains(r.Addr) {
+			return nil, fmt.Errorf("%s has the address %s, which is not in %s", r.Key, r.Addr, network)
 		}
 	}
-	if err == nil && f.Network == b.network {
-		err = b.fill(f.Addresses)
-	}
-	if err == nil {
-		return b, nil
-	}
-	aside := path + ".damaged"
-	err = fmt.Errorf("service addresses in %s cannot be read, set aside as %s: %w", path, aside, err)
-	if rerr := os.Rename(path, aside); rerr != nil {
-		err = errors.Join(err, rerr)
-	}
-	return &Book{path: path, network: b.network, by: map[Key]netip.Addr{}, taken: map[netip.Addr]Key{}}, err
-}
-
-func (b *Book) fill(records []entry) error {
-	for _, r := range records {
-		if !b.network.Contains(r.Addr) {
-			return fmt.Errorf("%s has the address %s, which is not in %s", r.Key, r.Addr, b.network)
-		}
-		if other, twice := b.taken[r.Addr]; twice {
-			return fmt.Errorf("%s and %s have the same address %s", other, r.Key, r.Addr)
-		}
-		b.put(r.Key, r.Addr)
-	}
-	b.dirty = false
-	return nil
-}
-
-func (b *Book) put(k Key, a netip.Addr) {
-	b.records = append(b.records, entry{k, a})
-	b.by[k], b.taken[a] = a, k
-	b.dirty = true
-}
-
-func (b *Book) drop(k Key) {
-	b.records = slices.DeleteFunc(b.records, func(r entry) bool { return r.Key == k })
-	delete(b.taken, b.by[k])
-	delete(b.by, k)
-	b.dirty = true
+	return f.Addresses, nil
 }
 
 // Take gives the address of a service: fixed, where that is valid, else the one it
 // has or the one that its name points to, or the next free one. When none is left,
 // the oldest that inUse does not claim is forgotten.
 func (b *Book) Take(k Key, fixed netip.Addr, inUse func(Key) bool) (netip.Addr, error) {
-	had, has := b.by[k]
+	had, has := b.Get(k)
 	if fixed.IsValid() {
 		return fixed, b.fix(k, fixed, had)
 	}
@@ -121,20 +88,16 @@ func (b *Book) Take(k Key, fixed netip.Addr, inUse func(Key) bool) (netip.Addr, 
 		return had, nil
 	}
 	count := lastHost(b.network)
-	if uint32(len(b.records)) >= count {
-		i := slices.IndexFunc(b.records, func(r entry) bool { return !inUse(r.Key) })
-		if i < 0 {
-			return netip.Addr{}, fmt.Errorf("all %d addresses of %s are in use by services: delete applications that this worker no longer needs, or give the root a larger network for services", count, b.network)
-		}
-		b.drop(b.records[i].Key)
+	if uint32(len(b.Records())) >= count && !b.DropOldest(inUse) {
+		return netip.Addr{}, fmt.Errorf("all %d addresses of %s are in use by services: delete applications that this worker no longer needs, or give the root a larger network for services", count, b.network)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(k.App + "\x00" + k.Service + "\x00" + k.Policy)) // a hash never fails
 	for i := range count {
 		// 0 is the network itself. In 64 bits: the sum may be beyond 32.
 		a := add4(b.network.Addr(), uint32((uint64(h.Sum32())+uint64(i))%uint64(count))+1)
-		if _, taken := b.taken[a]; !taken {
-			b.put(k, a)
+		if _, taken := b.At(a); !taken {
+			b.Put(entry{k, a})
 			return a, nil
 		}
 	}
@@ -149,35 +112,13 @@ func (b *Book) fix(k Key, fixed, had netip.Addr) error {
 	if !b.network.Contains(fixed) || fixed == b.network.Addr() || fixed.Compare(last) > 0 {
 		return fmt.Errorf("address %s of service %s is not one for services, which are in %s: choose another one, or leave it out", fixed, k, b.network)
 	}
-	if other, taken := b.taken[fixed]; taken {
+	if other, taken := b.At(fixed); taken {
 		return fmt.Errorf("address %s of service %s is that of %s on this worker: choose another one, or leave it out", fixed, k, other)
 	}
 	if had.IsValid() {
-		b.drop(k)
+		b.Drop(k)
 	}
-	b.put(k, fixed)
-	return nil
-}
-
-// At is the service that has an address.
-func (b *Book) At(a netip.Addr) (Key, bool) {
-	k, ok := b.taken[a]
-	return k, ok
-}
-
-// Save writes the book durably if it changed.
-func (b *Book) Save() error {
-	if !b.dirty || b.path == "" {
-		return nil
-	}
-	data, err := json.Marshal(bookFile{V: 1, Network: b.network, Addresses: b.records})
-	if err != nil {
-		return fmt.Errorf("encode service addresses: %w", err)
-	}
-	if err := atomicfile.Write(b.path, data, 0o600); err != nil {
-		return fmt.Errorf("store service addresses: %w", err)
-	}
-	b.dirty = false
+	b.Put(entry{k, fixed})
 	return nil
 }
 
