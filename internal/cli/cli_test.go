@@ -23,6 +23,7 @@ var noon = time.Date(2025, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // fixture is a server of a fake backend and a user who has its context.
 type fixture struct {
+	images  func(address string) ImageStore
 	t       *testing.T
 	dir     string
 	fake    *resttest.Fake
@@ -100,6 +101,7 @@ func (f *fixture) clean(s string) string {
 func (f *fixture) options() Options {
 	return Options{
 		Version: "v-test",
+		Images:  func(address string) ImageStore { return f.images(address) },
 		Daemons: f.daemons, ConfigDir: filepath.Join(f.dir, "etc"),
 		Getenv: func(k string) string { return f.env[k] },
 		Now: func() time.Time {

@@ -53,6 +53,8 @@ func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 				n.TokenFile = f.Value.String()
 			case "root", "cluster":
 				n.Peers, _ = textOf(f).([]string)
+			case "containerd":
+				n.Containerd = f.Value.String()
 			case "uplink":
 				n.Uplink = f.Value.String()
 			}

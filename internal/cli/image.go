@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -92,7 +91,7 @@ func (a *app) imageLs(with withImages) *cobra.Command {
 					columns: []column[wire.ImageView]{
 						{name: "image", cell: func(v wire.ImageView) cell { return text(clean(v.Name)) }},
 						{name: "size", cell: func(v wire.ImageView) cell { return text(fmt.Sprintf("%.1fMB", float64(v.Size)/1e6)) }},
-						{name: "age", cell: func(v wire.ImageView) cell { return text(age(time.Since(v.Created))) }},
+						{name: "age", cell: func(v wire.ImageView) cell { return text(age(a.opts.Now().Sub(v.Created))) }},
 						{name: "used by", cell: func(v wire.ImageView) cell { return text(clean(strings.Join(v.Users, ","))) }},
 						{name: "digest", wide: true, cell: func(v wire.ImageView) cell { return text(clean(v.Digest)) }},
 					},

@@ -2,7 +2,10 @@
 
 package doctor
 
-import "math"
+import (
+	"context"
+	"math"
+)
 
 func kernel() []Finding { return nil }
 
@@ -15,3 +18,7 @@ func network() []Finding { return nil }
 func module(string) bool { return false }
 
 func fileSystem(string) (int64, string, error) { return math.MaxInt64, "", nil }
+
+func (n Node) containers(context.Context) Finding {
+	return bad(Note, "containers", pageNeeds, "run workers on Linux", "they need Linux: services with runtime: container wait for it")
+}

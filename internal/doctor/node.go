@@ -27,6 +27,8 @@ type Node struct {
 	Listen map[string]string
 	// TokenFile that it would join with, "" if none is set.
 	TokenFile string
+	// Containerd is the address of containerd's socket, "" the usual one.
+	Containerd string
 	// Peers are the addresses of the tier above; empty: those of the join.
 	Peers []string
 	// Uplink of a worker in the service network, "" where it is in none, and "0bps"
@@ -42,6 +44,7 @@ func (n Node) Look(ctx context.Context, now time.Time) []Finding {
 	out := []Finding{n.files()}
 	if n.Role == "worker" {
 		out = append(out, workerKernel()...)
+		out = append(out, n.containers(ctx))
 		out = append(out, network()...)
 		out = append(out, n.addresses(hostNetworks()))
 		if n.Uplink != "" {
