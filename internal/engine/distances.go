@@ -100,6 +100,11 @@ func (e *Engine) Route(ctx context.Context, key string) (wire.RouteReport, error
 	if !ok {
 		return r, wire.Problemf(404, "no-route", "verge get services lists them", "this worker has no route to the service", "%s", key)
 	}
+	for i := range r.Endpoints {
+		if x := &r.Endpoints[i]; !x.Local && e.kit.far != nil {
+			x.Estimate = api.Duration(e.kit.far.meter.Known(x.Cluster, x.Worker).Estimate)
+		}
+	}
 	return r, nil
 }
 

@@ -34,6 +34,8 @@ type RouteEndpoint struct {
 	RTT        api.Duration `json:"rtt,omitempty"`
 	Source     string       `json:"source,omitempty"`
 	AgeSeconds float64      `json:"age_seconds,omitempty"`
+	// Estimate is the round trip by the workers' coordinates alone.
+	Estimate api.Duration `json:"estimate,omitempty"`
 	// Share of new connections and requests that it is to get, 0 to 1; Recent is how
 	// many it was given in the last minute.
 	Share  float64 `json:"share"`

@@ -11,7 +11,7 @@ import (
 
 func there() []Experiment {
 	return []Experiment{
-		proxymityImbalance, proxymityLatency,
+		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
 		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel,
 		kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange,
 	}

@@ -106,8 +106,6 @@ func All() []Experiment {
 // notYet are experiments of what Verge does not do yet.
 func notYet() (out []Experiment) {
 	for _, x := range []struct{ name, source, why string }{
-		{"proxymity-accuracy", "Proxy-mity fig. 4", "workers do not measure distances yet"},
-		{"proxymity-overhead", "Proxy-mity fig. 8", "workers do not measure distances yet"},
 		{"oakestra-split", "Oakestra fig. 2", "it needs a simulation of more workers than one machine holds"},
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
 		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},

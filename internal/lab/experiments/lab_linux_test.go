@@ -100,12 +100,14 @@ func TestProxymityLatency(t *testing.T) {
 // They wait much more than they compute.
 func TestQuickForms(t *testing.T) {
 	for name, metrics := range map[string]map[string]int{
-		"oakestra-deploy":  {"deploy_time": 3, "deploy_time_max": 3, "deployed_share": 3},
-		"oakestra-control": {"messages": 2, "packets": 2, "bytes": 2},
-		"oakestra-idle":    {"cpu": 3, "memory": 3},
-		"kubeedge-delay":   {"throughput": 6, "response_time": 6},
-		"oakestra-balance": {"rtt": 4, "over_direct": 2, "over_one": 1, "overhead_over_one": 1},
-		"oakestra-tunnel":  {"download_time": 6, "over_plain": 2, "over_wireguard": 2},
+		"oakestra-deploy":    {"deploy_time": 3, "deploy_time_max": 3, "deployed_share": 3},
+		"oakestra-control":   {"messages": 2, "packets": 2, "bytes": 2},
+		"oakestra-idle":      {"cpu": 3, "memory": 3},
+		"kubeedge-delay":     {"throughput": 6, "response_time": 6},
+		"oakestra-balance":   {"rtt": 4, "over_direct": 2, "over_one": 1, "overhead_over_one": 1},
+		"proxymity-accuracy": {"known_share": 4, "error_median": 4, "error_p90": 4},
+		"proxymity-overhead": {"cpu": 2, "memory": 2, "cpu_added": 1, "memory_added": 1},
+		"oakestra-tunnel":    {"download_time": 6, "over_plain": 2, "over_wireguard": 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
