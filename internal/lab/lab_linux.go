@@ -154,6 +154,9 @@ func List(o Options) ([]string, error) {
 // Name of the lab.
 func (l *Lab) Name() string { return l.file.Name }
 
+// Program that runs in the hosts.
+func (l *Lab) Program() string { return l.verge }
+
 // File that it was made of.
 func (l *Lab) File() File { return l.file }
 

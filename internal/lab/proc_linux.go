@@ -104,7 +104,7 @@ func processesIn(files []string) (out []int, err error) {
 
 // endAll kills processes until there are none.
 func endAll(list func() ([]int, error)) error {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		pids, err := list()
 		if err != nil || len(pids) == 0 {
@@ -128,21 +128,21 @@ func (l *Lab) Down() error {
 	if err != nil {
 		return err
 	}
+	var dirs []string
+	for _, host := range l.hosts() {
+		dirs = append(dirs, l.Dir(host))
+	}
 	err = endAll(func() ([]int, error) {
 		pids, err := processesIn(files)
-		for _, host := range l.hosts() {
-			pids = append(pids, grouped(l.Dir(host))...)
-		}
+		pids = append(pids, grouped(dirs...)...)
 		return pids, err
 	})
 	if err != nil {
 		return err
 	}
 	l.children.Wait()
-	for _, host := range l.hosts() {
-		if err := removeGroups(l.Dir(host)); err != nil {
-			return err
-		}
+	if err := removeGroups(dirs...); err != nil {
+		return err
 	}
 	for _, f := range files {
 		if err := unix.Unmount(f, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
@@ -182,23 +182,30 @@ func (l *Lab) hosts() (out []string) {
 	return out
 }
 
-// groups are the control groups of a worker's instances: they are named after its
-// directory.
-func groups(dir string) (found []string) {
-	sum := sha256.Sum256([]byte(dir))
-	part := "/verge/" + hex.EncodeToString(sum[:6])
+// groups are the control groups of the instances of workers: they are named after
+// the workers' directories. The kernel's are many, so that all are looked for at once.
+func groups(dirs ...string) (found []string) {
+	named := map[string]bool{}
+	for _, dir := range dirs {
+		sum := sha256.Sum256([]byte(dir))
+		named[hex.EncodeToString(sum[:6])] = true
+	}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (strings.HasSuffix(path, part) || strings.Contains(path, part+"/")) {
-			found = append(found, path)
+		if err == nil && d.IsDir() {
+			_, below, _ := strings.Cut(path, "/verge/")
+			if name, _, _ := strings.Cut(below, "/"); named[name] {
+				found = append(found, path)
+			}
 		}
 		return nil // groups of others come and go
 	})
 	return found
 }
 
-// grouped are the processes in the control groups of a worker's instances.
-func grouped(dir string) (pids []int) {
-	for _, g := range groups(dir) {
+// grouped are the processes in the control groups of workers' instances. A process is
+// in one of each kind.
+func grouped(dirs ...string) (pids []int) {
+	for _, g := range groups(dirs...) {
 		b, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
 		if err != nil {
 			continue // it has just been removed
@@ -209,12 +216,13 @@ func grouped(dir string) (pids []int) {
 			}
 		}
 	}
-	return pids
+	slices.Sort(pids)
+	return slices.Compact(pids)
 }
 
-// removeGroups removes the control groups that a killed engine could not.
-func removeGroups(dir string) error {
-	for _, g := range slices.Backward(groups(dir)) {
+// removeGroups removes the control groups that killed engines could not.
+func removeGroups(dirs ...string) error {
+	for _, g := range slices.Backward(groups(dirs...)) {
 		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove a control group: %w", err)
 		}

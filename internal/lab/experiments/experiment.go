@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,8 @@ type Row struct {
 	ErrorP99 *float64 `json:"emulator_error_p99_ms"`
 	// Short says why a requirement is not met; "" if it is, or there is none.
 	Short string `json:"short,omitempty"`
+	// Note is what a reader should know of this row; "" for nothing.
+	Note string `json:"note,omitempty"`
 }
 
 // Rows of a run.
@@ -35,11 +38,11 @@ type Rows []Row
 
 // Table for people.
 func (rows Rows) Table() (head []string, out [][]string) {
-	head = []string{"EXPERIMENT", "PARAMS", "METRIC", "PAPER", "EXPECTED", "MEASURED", "UNIT", "EMULATOR P50", "P99", "SHORT"}
+	head = []string{"EXPERIMENT", "PARAMS", "METRIC", "PAPER", "EXPECTED", "MEASURED", "UNIT", "EMULATOR P50", "P99", "REMARK"}
 	for _, r := range rows {
 		out = append(out, []string{
 			r.Experiment, r.params(), r.Metric, number(r.Paper), number(r.Expected), number(&r.Measured), r.Unit,
-			number(r.ErrorP50), number(r.ErrorP99), r.Short,
+			number(r.ErrorP50), number(r.ErrorP99), cmp.Or(r.Short, r.Note),
 		})
 	}
 	return head, out

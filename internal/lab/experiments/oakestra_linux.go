@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/lab"
@@ -145,25 +146,16 @@ func (s *site) used(host string) (sum use, err error) {
 	}
 	for _, pid := range pids {
 		dir := fmt.Sprintf("/proc/%d/", pid)
-		if b, err := os.ReadFile(dir + "cmdline"); err != nil || strings.HasPrefix(string(b), "sleep\x00") {
-			continue // an instance, or it has ended
+		if exe, err := os.Readlink(dir + "exe"); err != nil || exe != s.Program() {
+			continue // an instance or a check of one, or it has ended
 		}
-		threads, err := filepath.Glob(dir + "task/*/schedstat")
-		if err != nil {
-			return sum, err
+		// The clock of a process knows also what threads used that have ended.
+		var ts unix.Timespec
+		const scheduled = 2
+		if err := unix.ClockGettime(int32(^pid<<3|scheduled), &ts); err != nil {
+			continue // it has ended
 		}
-		for _, t := range threads {
-			b, err := os.ReadFile(t)
-			if err != nil {
-				continue // the thread has ended
-			}
-			first, _, _ := strings.Cut(string(b), " ")
-			ns, err := strconv.ParseInt(first, 10, 64)
-			if err != nil {
-				return sum, fmt.Errorf("%s: %w", t, err)
-			}
-			sum.cpu += time.Duration(ns)
-		}
+		sum.cpu += time.Duration(ts.Nano())
 		b, err := os.ReadFile(dir + "smaps_rollup")
 		if err != nil {
 			continue

@@ -108,7 +108,17 @@ func (e *env) tunnel(ctx context.Context, n network, ways []download, delay time
 	for range repeats {
 		for _, w := range ways {
 			// The path is there before anything is measured.
-			if _, err := w.fetch(ctx, 1); err != nil {
+			there, err := poll(ctx, 20*time.Second, func() (bool, error) {
+				_, err := w.fetch(ctx, 1)
+				if err != nil {
+					e.Say("%s: before anything is measured: %v", e.name, err)
+				}
+				return err == nil, nil
+			})
+			if err == nil && !there {
+				err = fmt.Errorf("nothing can be downloaded by %s", w.by)
+			}
+			if err != nil {
 				return err
 			}
 			d, err := w.fetch(ctx, size)

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,7 @@ func (x Experiment) section(b *strings.Builder, dir string, rows Rows) {
 				break
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.params(), r.Metric, number(r.Paper), number(r.Expected), number(&r.Measured), r.Unit, ratio, r.Short)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.params(), r.Metric, number(r.Paper), number(r.Expected), number(&r.Measured), r.Unit, ratio, cmp.Or(r.Short, r.Note))
 		if r.ErrorP99 != nil {
 			emulated, p50, p99 = true, max(p50, *r.ErrorP50), max(p99, *r.ErrorP99)
 		}
