@@ -77,7 +77,7 @@ func onThread(f func() error) error {
 // makeNamespaces makes a network with its loopback, and for a host a table of
 // mounts, in which the lab's hosts have names.
 func (l *Lab) makeNamespaces(host string, mounts bool) error {
-	return onThread(func() error {
+	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
 		}
@@ -88,15 +88,37 @@ func (l *Lab) makeNamespaces(host string, mounts bool) error {
 		if err == nil {
 			err = netlink.LinkSetUp(lo)
 		}
-		if err != nil || !mounts {
-			return err
-		}
-		at, err := os.Create(l.namespace("mnt", host))
-		if err != nil {
-			return err
-		}
-		if err := at.Close(); err != nil {
-			return err
+		return err
+	})
+	if err != nil || !mounts {
+		return err
+	}
+	at, err := os.Create(l.namespace("mnt", host))
+	if err != nil {
+		return err
+	}
+	if err := at.Close(); err != nil {
+		return err
+	}
+	err = l.makeMounts(host, -1)
+	// A namespace of mounts can be kept by a file of an older one only, and newer
+	// kernels tell the age by numbers that each processor gives out by itself.
+	for cpu := 0; cpu < runtime.NumCPU() && errors.Is(err, unix.EINVAL); cpu++ {
+		err = l.makeMounts(host, cpu)
+	}
+	return err
+}
+
+// makeMounts makes the table of mounts of a host, on a certain processor unless that
+// is negative.
+func (l *Lab) makeMounts(host string, cpu int) error {
+	return onThread(func() error {
+		if cpu >= 0 {
+			var one unix.CPUSet
+			one.Set(cpu)
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				return fmt.Errorf("work on processor %d: %w", cpu, err)
+			}
 		}
 		home, err := os.Open("/proc/thread-self/ns/mnt")
 		if err != nil {

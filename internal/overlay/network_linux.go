@@ -75,6 +75,8 @@ type Network struct {
 	// remote are the addresses of instances of other workers in routes, and whether
 	// those workers were heard of.
 	remote map[netip.Addr]bool
+	silent map[netip.Addr]bool // of them, those whose connections were ended
+	again  *time.Timer         // see againLocked
 	looks  looking
 	given  *wire.Network // the last one that Set had
 	paths  *paths        // nil: none
@@ -211,8 +213,10 @@ func (n *Network) Close() {
 	}
 	n.spawn = nil
 	n.dropThroughLocked(nil)
-	if n.looks.timer != nil {
-		n.looks.timer.Stop()
+	for _, t := range []*time.Timer{n.looks.timer, n.again} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	n.mu.Unlock()
 	_ = n.tun.Close() // wakes its reader
@@ -289,7 +293,8 @@ func (n *Network) leaseLocked(w *wire.Network) error {
 		s = s.WithoutIPv4()
 		what = no4.Error() + "; until then instances have IPv6 only"
 	}
-	n.opts.Problem("service network", what)
+	// Of its own, since what is said of the whole network changes when it is set up.
+	n.opts.Problem("IPv4 in the service network", what)
 	book, err := addr.OpenBook(filepath.Join(n.opts.Dir, bookFile), s.Services4)
 	if err != nil {
 		n.log.Error("addresses of services may change", "why", err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/addr"
@@ -23,6 +24,10 @@ import (
 // maxInterest bounds the services of other applications, and by other policies than
 // their own, that rules are made for.
 const maxInterest = 4096
+
+// silentFor is how long there has to be no path to a worker that its cluster does not
+// hear of either until connections to it are ended: a relay that takes over needs less.
+const silentFor = 5 * time.Second
 
 // scale makes weights of shares.
 const scale = 1 << 16
@@ -66,21 +71,35 @@ func (n *Network) applyLocked() error {
 
 // partLocked ends what leads to instances of other workers that left the routes. One
 // whose worker was not heard of before is dead: its connections end. Of one that
-// was, which drains or moves, only what has no end of its own does.
+// was, which drains or moves, only what has no end of its own does. One that stays in
+// the routes, since nobody has taken its place, is dead if neither its cluster nor this
+// worker has heard of its own for a while.
 func (n *Network) partLocked() {
-	now := make(map[netip.Addr]bool, len(n.remote))
+	now, silent := make(map[netip.Addr]bool, len(n.remote)), map[netip.Addr]bool{}
+	var dead, left []netip.Addr
+	var wait time.Duration
 	for _, r := range n.routes {
 		for i := range r.Endpoints {
 			e := &r.Endpoints[i]
 			if n.oursLocked(e) {
 				continue
 			}
+			gone := e.Suspect && n.silentLocked(e, &wait)
 			for _, a := range e.Addrs {
 				now[a] = !e.Suspect
+				if !gone {
+					continue
+				}
+				if silent[a] = true; !n.silent[a] {
+					dead = append(dead, a)
+				}
 			}
 		}
 	}
-	var dead, left []netip.Addr
+	n.silent = silent
+	if wait > 0 {
+		n.againLocked(wait)
+	}
 	for a, heard := range n.remote {
 		if _, stays := now[a]; stays {
 			continue
@@ -94,6 +113,32 @@ func (n *Network) partLocked() {
 	n.remote = now
 	n.forgetLocked(dead, forget.All)
 	n.forgetLocked(left, forget.UDP)
+}
+
+// silentLocked says whether there has been no path to an endpoint's worker for
+// silentFor. If it is too early to say, it may make wait shorter.
+func (n *Network) silentLocked(e *wire.Endpoint, wait *time.Duration) bool {
+	if n.paths == nil {
+		return false
+	}
+	since, lost := n.paths.peers.Lost(e.Cluster, e.Worker)
+	if !lost {
+		return false
+	}
+	rest := silentFor - time.Since(since)
+	if rest > 0 && (*wait == 0 || rest < *wait) {
+		*wait = rest
+	}
+	return rest <= 0
+}
+
+// againLocked has everything looked at again after some time.
+func (n *Network) againLocked(after time.Duration) {
+	if n.again == nil {
+		n.again = time.AfterFunc(after, n.Changed)
+		return
+	}
+	n.again.Reset(after)
 }
 
 // forgetLocked ends what leads to addresses, beside everything else.

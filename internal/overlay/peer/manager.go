@@ -199,6 +199,17 @@ func (m *Manager) Reaches(cluster, worker string, at netip.Addr) bool {
 		slices.ContainsFunc(k.acc.allowed, func(p netip.Prefix) bool { return p.Contains(at) })
 }
 
+// Lost says whether there was a way to a worker and is none now, and since when.
+func (m *Manager) Lost(cluster, worker string) (since time.Time, lost bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.peers[id{cluster, worker}]
+	if k == nil || k.acc == nil || k.kind != wire.PathNone || k.heard.IsZero() {
+		return time.Time{}, false
+	}
+	return k.since, true
+}
+
 // Forget ends a peer at once, for a worker that does not count any more.
 func (m *Manager) Forget(cluster, worker string) { m.drop(id{cluster, worker}) }
 
