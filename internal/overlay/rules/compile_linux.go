@@ -95,7 +95,7 @@ func compile(m *Model, before *ruleset) (*ruleset, error) {
 		return nil, err
 	}
 	rs := &ruleset{
-		sets: sets(), services: make(map[string]chain, 2*len(m.Services)),
+		sets: sets(before), services: make(map[string]chain, 2*len(m.Services)),
 		apps4: make(map[netip.Addr]uint32, len(m.Apps4)+len(m.Links)), made: make(map[string]made, len(m.Services)),
 		choices: make(map[choiceKey]*choice, 2*len(m.Services)),
 	}
@@ -109,7 +109,8 @@ func compile(m *Model, before *ruleset) (*ruleset, error) {
 	return rs, nil
 }
 
-func sets() map[string]*set {
+// sets are those of a ruleset, empty, with room for what they had before.
+func sets(before *ruleset) map[string]*set {
 	concat := nftables.MustConcatSetType
 	all := []*set{
 		{name: setLink6, text: "ifname . ipv6_addr", key: concat(nftables.TypeIFName, nftables.TypeIP6Addr), concat: true},
@@ -128,7 +129,11 @@ func sets() map[string]*set {
 	}
 	out := make(map[string]*set, len(all))
 	for _, s := range all {
-		s.elements = map[string]element{}
+		had := 0
+		if before != nil {
+			had = len(before.sets[s.name].elements)
+		}
+		s.elements = make(map[string]element, had)
 		out[s.name] = s
 	}
 	return out
