@@ -150,8 +150,11 @@ func TestNextIsWhoWasMeasuredLongestAgo(t *testing.T) {
 		t.Error("somebody of nobody")
 	}
 	for k, name := range []string{"b", "a"} {
-		_ = table.Observe(name, time.Millisecond, nil, epoch.Add(time.Duration(k)*time.Second))
+		for range 5 {
+			_ = table.Observe(name, time.Millisecond, nil, epoch.Add(time.Duration(k)*time.Second))
+		}
 	}
+	_ = table.Observe("d", time.Millisecond, nil, epoch.Add(time.Second))
 	table.Failed("c", "no answer", epoch)
 	now := epoch.Add(5 * time.Second)
 	for _, c := range []struct {
@@ -161,6 +164,7 @@ func TestNextIsWhoWasMeasuredLongestAgo(t *testing.T) {
 	}{
 		{[]string{"a", "b"}, "b", epoch.Add(coord.StableMin)},
 		{[]string{"a", "b", "new"}, "new", now},
+		{[]string{"a", "d"}, "d", now}, // of which there is one sample only
 		{[]string{"c"}, "c", epoch.Add(2 * coord.StableMin)},
 		{[]string{"a", "c"}, "a", epoch.Add(time.Second + coord.StableMin)},
 	} {

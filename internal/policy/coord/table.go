@@ -271,13 +271,17 @@ func (t *Table) nearest(list []string, n int, now time.Time) []string {
 }
 
 // Next is whom of those wanted to measure next, and when: who was measured longest
-// ago, at most once in a StableMin; who does not answer twice as long after each
-// failure. False if nobody is wanted.
+// ago, at most once in a StableMin, or in a Moving as long as there are fewer samples
+// than a distance is the least of: the first ones fall into the bustle of a start. Who
+// does not answer is asked twice as long after each failure. False if nobody is wanted.
 func (t *Table) Next(wanted []string, now time.Time) (name string, at time.Time, ok bool) {
 	for _, n := range sorted(wanted) {
 		var due time.Time // never tried: before all others
 		if p := t.Peers[n]; p != nil && !p.Tried.IsZero() {
 			due = p.Tried.Add(StableMin << p.Failures)
+			if p.Failures == 0 && len(p.Last) < samples {
+				due = p.Tried.Add(Moving)
+			}
 		}
 		if !ok || due.Before(at) {
 			name, at, ok = n, due, true
