@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -303,4 +305,88 @@ func resident(b *testing.B) int64 {
 		}
 	}
 	return kb << 10
+}
+
+// A line of 10 Mbit/s with a queue of a second, which data fills, and control beside
+// the tunnel on the same line: it waits in the line's queue, unless the tunnel is kept
+// below the line. What it may wait is 200 ms; the log has the figures.
+func TestControlIsNotDelayedByData(t *testing.T) {
+	const line = 10_000_000
+	a, b := pair(t)
+	a.peer(t, b, "192.0.2.2")
+	b.peer(t, a, "")
+	talk(t, a, b, 1) // a session
+	a.Run("tc", "qdisc", "add", "dev", "e0", "root", "tbf", "rate", "10mbit", "burst", "4kb", "limit", strconv.Itoa(line/8))
+	control := func() time.Duration {
+		t.Helper()
+		var pc net.PacketConn
+		var c net.Conn
+		var err error
+		b.Do(func() { pc, err = net.ListenPacket("udp", "192.0.2.2:0") })
+		if err == nil {
+			a.Do(func() { c, err = net.Dial("udp", pc.LocalAddr().String()) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = pc.Close(), c.Close() }()
+		go func() {
+			var buf [64]byte
+			for {
+				n, from, err := pc.ReadFrom(buf[:])
+				if err != nil {
+					return
+				}
+				_, _ = pc.WriteTo(buf[:n], from)
+			}
+		}()
+		ln := b.Listen("tcp", netip.AddrPortFrom(b.addr, 0).String())
+		var sent sync.WaitGroup
+		defer sent.Wait()
+		for range 8 {
+			var data net.Conn
+			a.Do(func() { data, err = net.DialTimeout("tcp", ln.Addr().String(), 20*time.Second) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			sink, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _, _ = data.Close(), sink.Close() }()
+			go func() { _, _ = io.Copy(io.Discard, sink) }()
+			sent.Go(func() { _, _ = io.Copy(data, zero{}) })
+		}
+		var took []time.Duration
+		for begin := time.Now(); time.Since(begin) < 2*time.Second; {
+			asked := time.Now()
+			if _, err := c.Write([]byte("control")); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetReadDeadline(asked.Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Read(make([]byte, 64)); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(asked))
+		}
+		slices.Sort(took)
+		t.Logf("of %d questions half took %v and the last %v", len(took), took[len(took)/2], took[len(took)-1])
+		return took[len(took)/2]
+	}
+	var err error
+	a.Do(func() { err = a.dev.Shape(line / 100 * 95) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	shaped := control()
+	a.Do(func() { err = a.dev.Shape(0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := control()
+	if plain < 4*shaped {
+		t.Errorf("half of the questions take %v with the tunnel kept below the line, and %v without", shaped, plain)
+	}
 }
