@@ -91,7 +91,13 @@ func peerColumns() listing[wire.NetPeer] {
 		}},
 		{name: "via", cell: func(v view) cell { return text(v.Via) }},
 		{name: "rtt", cell: func(v view) cell { return distanceCell(false, v.RTT, v.Source) }},
-		{name: "from", cell: func(v view) cell { return text(cmp.Or(v.Source, route.Unknown.String())) }},
+		{name: "from", cell: func(v view) cell {
+			from := cmp.Or(v.Source, route.Unknown.String())
+			if v.Over == wire.OverTunnel {
+				from += ", " + v.Over
+			}
+			return text(from)
+		}},
 		{name: "coordinate", wide: true, cell: func(v view) cell {
 			if v.Estimate == 0 {
 				return text("")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -30,6 +31,12 @@ const (
 type distances struct {
 	meter  *distance.Meter
 	router *proxy.Router
+	// tunnel measures by the path that packets of instances take; nil: there is none.
+	// It is set before anything is measured.
+	tunnel func(ctx context.Context, cluster, worker string) (time.Duration, bool)
+
+	mu   sync.Mutex      // guards below
+	over map[string]bool // workers, by distance.Peer.Key, that were measured by it last
 }
 
 var (
@@ -86,7 +93,43 @@ func (d *distances) Distance(cluster, worker string) (time.Duration, route.Sourc
 
 // Measure implements distance.Prober.
 func (d *distances) Measure(ctx context.Context, p distance.Peer, hello []byte) (time.Duration, []byte, error) {
-	return d.router.Measure(ctx, proxy.Worker{Cluster: p.Cluster, Name: p.Worker, Address: p.Address}, hello)
+	rtt, inTunnel := time.Duration(0), false
+	if d.tunnel != nil {
+		rtt, inTunnel = d.tunnel(ctx, p.Cluster, p.Worker)
+	}
+	d.noteOver(p.Key(), inTunnel)
+	if inTunnel && p.Address == "" {
+		return rtt, nil, nil
+	}
+	// Where the other one is it says at its data port alone.
+	echo, answer, err := d.router.Measure(ctx, proxy.Worker{Cluster: p.Cluster, Name: p.Worker, Address: p.Address}, hello)
+	if inTunnel {
+		return rtt, answer, nil
+	}
+	return echo, answer, err
+}
+
+func (d *distances) noteOver(key string, tunnel bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !tunnel {
+		delete(d.over, key)
+		return
+	}
+	if d.over == nil {
+		d.over = map[string]bool{}
+	}
+	d.over[key] = true
+}
+
+// measuredOver says what the last measurement of a worker went over.
+func (d *distances) measuredOver(key string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over[key] {
+		return wire.OverTunnel
+	}
+	return wire.OverData
 }
 
 // Route says how a service ("<application>.<service>") is routed here. What its
@@ -121,40 +164,40 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		}
 	}
 	workers := e.kit.router.Workers("")
+	own := e.ownPaths()
+	// Some have no data port for others, behind a NAT for example.
+	portless := maps.Clone(own)
+	for _, w := range workers {
+		delete(portless, w.Cluster+"/"+w.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(portless)) {
+		workers = append(workers, proxy.Worker{Cluster: portless[name].Cluster, Name: portless[name].Worker})
+	}
 	workers = workers[:min(len(workers), maxNetPeers)]
 	e.measure(ctx, workers, false)
 	if e.kit.far == nil {
 		return out, nil
 	}
 	out.Error = e.kit.far.meter.Error()
-	own := e.ownPaths()
 	for _, w := range workers {
 		k := e.kit.far.meter.Known(w.Cluster, w.Name)
 		p := wire.NetPeer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address, Path: wire.PathDirect, Via: "data port, TLS over TCP"}
-		if k.Failures > 0 {
+		switch {
+		case w.Address == "":
+			p.Path, p.Via = wire.PathNone, ""
+		case k.Failures > 0:
 			p.Path, p.Via, p.Why = wire.PathNone, "", k.Why
 		}
 		if path, ok := own[p.Cluster+"/"+p.Worker]; ok {
 			inNetwork(&p, path)
-			delete(own, p.Cluster+"/"+p.Worker)
 		}
 		if k.Distance.Known {
 			p.Estimate = api.Duration(k.Estimate)
 			p.RTT, p.Source, p.AgeSeconds = api.Duration(k.RTT), route.Estimated.String(), max(0, time.Since(k.At).Seconds())
 			if k.Measured {
-				p.Source = route.Measured.String()
+				p.Source, p.Over = route.Measured.String(), e.kit.far.measuredOver(p.Cluster+"/"+p.Worker)
 			}
 		}
-		out.Peers = append(out.Peers, p)
-	}
-	// Those that have no data port for others, behind a NAT for example.
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		if len(out.Peers) == maxNetPeers {
-			break
-		}
-		path := own[name]
-		p := wire.NetPeer{Cluster: path.Cluster, Worker: path.Worker, Path: wire.PathNone}
-		inNetwork(&p, path)
 		out.Peers = append(out.Peers, p)
 	}
 	return out, nil

@@ -152,6 +152,9 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 func (e *Engine) revoke(entries []string) {
 	e.revoked.Set(entries)
 	e.kit.router.PeersChanged()
+	if e.kit.network != nil && len(entries) > 0 {
+		e.kit.network.PeersChanged()
+	}
 }
 
 // wakeAll lets every supervisor look again.

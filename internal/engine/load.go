@@ -106,6 +106,9 @@ func (e *Engine) assemble() error {
 	if k.network = p.network; k.network == nil {
 		e.openNetwork(k)
 	}
+	if k.network != nil && k.far != nil {
+		k.far.tunnel = k.network.Measure
+	}
 	if err := os.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}

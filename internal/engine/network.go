@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
@@ -32,10 +33,15 @@ type network interface {
 	Detach(id wire.InstanceID) error
 	ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error)
 	Changed()
+	// PeersChanged says that peers may be refused now that were not before.
+	PeersChanged()
 	// Paths to other workers; an error says why there are none.
 	Paths() (wire.Paths, error)
 	// Stats are its figures at this moment.
 	Stats() (overlay.Stats, error)
+	// Measure returns the round trip time to a worker by the path of packets; false
+	// where there is none.
+	Measure(ctx context.Context, cluster, worker string) (time.Duration, bool)
 	// ServeOffer answers a worker that wants to be a peer, and closes conn.
 	ServeOffer(ctx context.Context, conn *tls.Conn)
 }

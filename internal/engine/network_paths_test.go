@@ -1,9 +1,16 @@
 package engine
 
 import (
+	"context"
+	"crypto/tls"
+	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/verge-edge/verge/internal/distance"
+	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -27,4 +34,40 @@ func TestPathsInTheServiceNetwork(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+}
+
+// What packets of instances take is measured, where there is such a path; a worker
+// without a data port for others has a distance by it alone.
+func TestDistanceOverTheTunnel(t *testing.T) {
+	there := true
+	d := &distances{tunnel: func(_ context.Context, cluster, worker string) (time.Duration, bool) {
+		return 7 * time.Millisecond, there && cluster+"/"+worker == "edge/w2"
+	}}
+	d.router = mustRouter(t)
+	p := distance.Peer{Cluster: "edge", Worker: "w2"}
+	rtt, answer, err := d.Measure(t.Context(), p, nil)
+	if rtt != 7*time.Millisecond || answer != nil || err != nil || d.measuredOver(p.Key()) != wire.OverTunnel {
+		t.Errorf("%v, %q, %v, over %s", rtt, answer, err, d.measuredOver(p.Key()))
+	}
+	// Its data port does not answer, its path does.
+	p.Address = "127.0.0.1:1"
+	if rtt, _, err := d.Measure(t.Context(), p, nil); rtt != 7*time.Millisecond || err != nil {
+		t.Errorf("%v, %v", rtt, err)
+	}
+	there = false
+	if _, _, err := d.Measure(t.Context(), p, nil); err == nil || d.measuredOver(p.Key()) != wire.OverData {
+		t.Errorf("nobody answers: %v, over %s", err, d.measuredOver(p.Key()))
+	}
+}
+
+func mustRouter(t *testing.T) *proxy.Router {
+	t.Helper()
+	r, err := proxy.New(proxy.Options{
+		Worker: "w1", Cluster: "edge", Local: &Engine{}, Log: slog.New(slog.DiscardHandler), StateFile: filepath.Join(t.TempDir(), "state"),
+		TLS: func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS13}, nil }, PeerName: peerName,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

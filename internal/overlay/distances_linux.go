@@ -41,8 +41,16 @@ func (n *Network) wantDistancesLocked(service string, r *wire.Route) {
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
 		w := Worker{Cluster: e.Cluster, Name: e.Worker, Address: e.Address}
-		if n.oursLocked(e) || e.Address == "" || seen[w] {
+		if n.oursLocked(e) || seen[w] {
 			continue
+		}
+		if e.Address == "" { // behind a NAT, for example: by its path alone
+			if n.paths == nil {
+				continue
+			}
+			if _, ok := n.paths.peers.Inner(e.Cluster, e.Worker); !ok {
+				continue
+			}
 		}
 		seen[w] = true
 		n.looks.want[service] = append(n.looks.want[service], w)

@@ -75,6 +75,9 @@ type PathOptions struct {
 	// Verify returns the lease of the worker with a certificate chain, if it is its
 	// own and the worker may come in.
 	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
+	// Refused says why a worker with a certificate chain does not count any more, nil if
+	// it does.
+	Refused func(chain []*x509.Certificate) error
 	// Changed is told, without any lock, how others are reached whenever that has
 	// changed, and what the tunnel is.
 	Changed func(p wire.Paths, t Tunnel)

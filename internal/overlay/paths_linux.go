@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"time"
 
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/overlay/probe"
@@ -92,7 +93,7 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 	p := &paths{dev: dev, tunnel: Tunnel{dev.Mode(), mtu, rate}, tell: o.Changed, prober: prober}
 	p.peers = peer.New(peer.Options{
 		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, PeerName: o.PeerName, RelayName: o.RelayName,
-		Verify: o.Verify, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
+		Verify: o.Verify, Refused: o.Refused, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
 		Question: func(ctx context.Context, to netip.Addr) error {
 			_, err := prober.Ask(ctx, to)
 			return err
@@ -151,6 +152,34 @@ func (n *Network) ServeOffer(ctx context.Context, conn *tls.Conn) {
 		return
 	}
 	p.peers.Serve(ctx, conn)
+}
+
+// PeersChanged says that PathOptions.Refused may refuse who it did not before: what is
+// between this worker and those ends at once.
+func (n *Network) PeersChanged() {
+	n.mu.Lock()
+	p := n.paths
+	n.mu.Unlock()
+	if p != nil {
+		p.peers.PeersChanged()
+	}
+}
+
+// Measure returns the round trip time to a worker by the path that packets of
+// instances take; false where there is none, or no answer.
+func (n *Network) Measure(ctx context.Context, cluster, worker string) (time.Duration, bool) {
+	n.mu.Lock()
+	p := n.paths
+	n.mu.Unlock()
+	if p == nil {
+		return 0, false
+	}
+	at, ok := p.peers.Inner(cluster, worker)
+	if !ok {
+		return 0, false
+	}
+	rtt, ok := p.prober.Measure(ctx, []netip.Addr{at})[at]
+	return rtt, ok
 }
 
 // Paths says how other workers are reached.

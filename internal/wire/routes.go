@@ -75,9 +75,19 @@ type NetPeer struct {
 	RTT        api.Duration `json:"rtt,omitempty"`
 	Source     string       `json:"source,omitempty"`
 	AgeSeconds float64      `json:"age_seconds,omitempty"`
+	// Over is what RTT was measured over, OverTunnel or OverData; "" where it was not.
+	Over string `json:"over,omitempty"`
 	// Estimate is the round trip by the workers' coordinates alone.
 	Estimate api.Duration `json:"estimate,omitempty"`
 }
+
+// What a round trip was measured over.
+const (
+	// OverTunnel is the path that packets of instances take, direct or by a relay.
+	OverTunnel = "tunnel"
+	// OverData is the worker's data port, over TLS.
+	OverData = "data port"
+)
 
 // Paths between two workers.
 const (

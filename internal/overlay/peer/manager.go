@@ -55,6 +55,9 @@ type Options struct {
 	// Verify returns the lease of the worker with a certificate chain, if it is its
 	// own and the worker may come in.
 	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
+	// Refused says why a worker with a certificate chain does not count any more, nil if
+	// it does; nil: all count.
+	Refused func(chain []*x509.Certificate) error
 	// Local are the addresses of this machine; nil is those of its interfaces.
 	Local func() []netip.Addr
 	// Advertise are further addresses at which others may reach this worker.
@@ -140,6 +143,9 @@ func New(o Options) *Manager {
 			return net.ListenUDP("udp6", net.UDPAddrFromAddrPort(at))
 		}
 	}
+	if o.Refused == nil {
+		o.Refused = func([]*x509.Certificate) error { return nil }
+	}
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
@@ -210,8 +216,51 @@ func (m *Manager) Lost(cluster, worker string) (since time.Time, lost bool) {
 	return k.since, true
 }
 
-// Forget ends a peer at once, for a worker that does not count any more.
-func (m *Manager) Forget(cluster, worker string) { m.drop(id{cluster, worker}) }
+// PeersChanged says that Refused may refuse who it did not before: who it refuses now
+// is no peer any more, at once, and so is who was left by an earlier process and has
+// not made itself known since.
+func (m *Manager) PeersChanged() {
+	status, err := m.opts.Device.Peers()
+	if err != nil {
+		m.log.Warn("the WireGuard device cannot be read", "error", err)
+	}
+	m.mu.Lock()
+	var gone []id
+	for who, k := range m.peers {
+		if k.acc == nil {
+			continue
+		}
+		delete(status, k.acc.key)
+		if err := m.opts.Refused(k.acc.chain); err != nil {
+			m.log.Warn("a worker counts no more", "cluster", who.cluster, "worker", who.worker, "why", err)
+			gone = append(gone, who)
+		}
+	}
+	for key := range status {
+		if _, guest := m.home.guests[key]; guest || m.home.key == key {
+			continue
+		}
+		if err := m.opts.Device.Remove(key); err != nil {
+			m.log.Warn("a peer cannot be removed", "error", err)
+		}
+	}
+	m.mu.Unlock()
+	for _, who := range gone {
+		m.drop(who)
+	}
+}
+
+// Inner is a worker's own address in the service network; false where packets do not
+// arrive there now.
+func (m *Manager) Inner(cluster, worker string) (netip.Addr, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.peers[id{cluster, worker}]
+	if k == nil || k.acc == nil || k.kind == wire.PathNone {
+		return netip.Addr{}, false
+	}
+	return k.acc.Inner, true
+}
 
 var errFull = errors.New("there are too many peers here")
 
@@ -221,6 +270,9 @@ func (m *Manager) admit(a accepted) error {
 	who := a.who
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.opts.Refused(a.chain); err != nil {
+		return err
+	}
 	for other, k := range m.peers {
 		if other == who || k.acc == nil {
 			continue

@@ -59,6 +59,7 @@ type accepted struct {
 	offer
 	lease   wire.Lease
 	who     id // the name that routes have for it
+	chain   []*x509.Certificate
 	key     wg.Key
 	allowed []netip.Prefix
 	from    netip.Addr // where the TLS connection came from; zero through a relay
@@ -126,6 +127,7 @@ func (m *Manager) accept(cs tls.ConnectionState, o offer, from netip.Addr) (acce
 	case o.Port == 0:
 		return accepted{}, errors.New("it has no port")
 	}
+	a.chain = cs.PeerCertificates
 	a.who = m.called(cs.PeerCertificates[0], lease)
 	net6 := worker6(lease)
 	if !net6.Contains(o.Inner) {

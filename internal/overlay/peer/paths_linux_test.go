@@ -309,6 +309,7 @@ func (n *node) echo(to *node) {
 	}
 }
 
+// Who is revoked is no peer any more, at once.
 func TestTwoPublicWorkersReachEachOtherDirectly(t *testing.T) {
 	w := newWorld(t)
 	ha, _ := w.machine()
@@ -319,6 +320,15 @@ func TestTwoPublicWorkersReachEachOtherDirectly(t *testing.T) {
 	b.awaitPath(a, wire.PathDirect)
 	a.echo(b)
 	b.echo(a)
+	a.say("revoke somebody")
+	a.echo(b)
+	a.say("revoke b")
+	if got := a.say("echo " + b.setup.Inner.String()); got == "ok" {
+		t.Error("there is still a way to who was revoked")
+	}
+	if s := a.status(); len(s.Peers) > 0 {
+		t.Errorf("who was revoked is still a peer: %+v", s.Peers)
+	}
 }
 
 // Without any relay: the one behind NAT reaches the other, and is then reached.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +145,14 @@ func worker() error {
 		return err
 	}
 	me := id.Subject()
+	refused := ""
 	m := peer.New(peer.Options{
+		Refused: func(chain []*x509.Certificate) error {
+			if refused != "" && slices.Contains(chain[0].DNSNames, pki.WorkerName("edge", refused)) {
+				return errors.New("revoked")
+			}
+			return nil
+		},
 		Cluster: me.Cluster, Worker: me.Name, Device: dev, TLS: conf, PeerName: pki.WorkerName, RelayName: func(string) string { return pki.RootName }, Verify: id.VerifyLease, Log: log,
 		StateFile: filepath.Join(s.Dir, "paths.json"),
 		Question: func(ctx context.Context, to netip.Addr) error {
@@ -201,6 +210,10 @@ func worker() error {
 				}
 			}
 			m.Want(t)
+			fmt.Println("ok")
+		case "revoke":
+			refused = f[1]
+			m.PeersChanged()
 			fmt.Println("ok")
 		case "status":
 			out, _ := json.Marshal(m.Status())
