@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -423,6 +424,7 @@ type rig struct {
 	t      *testing.T
 	dir    string
 	driver *fakeDriver
+	more   map[string]runtime.Driver // besides
 	router *fakeRouter
 	prober *fakeProber
 	strays *fakeStrays
@@ -446,11 +448,17 @@ func newRig(t *testing.T) *rig {
 	}
 }
 
+func (r *rig) drivers() map[string]runtime.Driver {
+	all := map[string]runtime.Driver{"process": r.driver}
+	maps.Copy(all, r.more)
+	return all
+}
+
 // start starts an engine in the rig's directory.
 func (r *rig) start() {
 	r.t.Helper()
 	e, err := New(Options{
-		Dir: r.dir, Config: r.config, Drivers: map[string]runtime.Driver{"process": r.driver},
+		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
 		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }},
 	})
 	if err != nil {
