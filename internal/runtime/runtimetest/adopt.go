@@ -46,9 +46,9 @@ func fakeEngine(t *testing.T, o engineOrder) (*exec.Cmd, runtime.Handle) {
 
 // passed are the variables that processes of a test hand on: of the suite's own.
 func passed() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+	return append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return !strings.HasPrefix(v, "VERGE_CONTAINERTEST_") && !strings.HasPrefix(v, "PATH=")
-	})
+	}), atOnce)
 }
 
 // killEngine kills a fake engine and returns when it is gone.

@@ -42,7 +42,7 @@ func testOutputOrder(t *testing.T, s Suite) {
 // testRotation: each of very many lines exactly once and in order, although the
 // log is rotated all the time while it is written and read.
 func testRotation(t *testing.T, s Suite) {
-	const n = 200_000
+	const n = 60_000
 	d := s.driver(t, t.TempDir())
 	logs, ok := d.(runtime.Logs)
 	if !ok {

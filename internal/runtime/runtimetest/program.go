@@ -20,6 +20,10 @@ import (
 // programVar holds the program that the test binary is to be, with arguments.
 const programVar = "VERGE_RUNTIMETEST_PROGRAM"
 
+// atOnce makes a program that looks for races end when it ends, and not a second
+// later.
+const atOnce = "GORACE=atexit_sleep_ms=0"
+
 // description is what the program "describe" prints about itself.
 type description struct {
 	Args    []string
@@ -145,7 +149,7 @@ func stubborn(children string) error {
 			return err
 		}
 		c := exec.Command(self)
-		c.Env = []string{programVar + "=stubborn 0"}
+		c.Env = []string{programVar + "=stubborn 0", atOnce}
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: i == 0}
 		if err := c.Start(); err != nil {

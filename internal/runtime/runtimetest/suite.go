@@ -125,7 +125,7 @@ func (s Suite) spec(t testing.TB, program string) runtime.Spec {
 	sp := runtime.Spec{
 		ID:        "app.web.0",
 		Command:   []string{self},
-		Env:       []string{"PATH=/usr/bin:/bin", programVar + "=" + program},
+		Env:       []string{"PATH=/usr/bin:/bin", programVar + "=" + program, atOnce},
 		Dir:       t.TempDir(),
 		LogDir:    t.TempDir(),
 		CPUWeight: 100,
