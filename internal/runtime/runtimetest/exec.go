@@ -52,7 +52,7 @@ func testExec(t *testing.T, s Suite) {
 	}{
 		`echo $WORD; pwd; echo error >&2; exit 3`: {"hello\n" + dir + "\nerror\n", wire.Exit{Code: 3}},
 		`cat; kill -TERM $$`:                      {"", wire.Exit{Code: 143, Signal: "TERM"}},
-		`env | grep -c -v -e ^PATH= -e ^HOME= -e ^VERGE_RUNTIMETEST -e ^WORD= -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD=; true`: {"0\n", wire.Exit{}},
+		`env | grep -c -v -e ^PATH= -e ^HOME= -e ^VERGE_RUNTIMETEST -e ^WORD= -e ^GORACE= -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD=; true`: {"0\n", wire.Exit{}},
 	} {
 		out, e, err := beside(t.Context(), t, task, script)
 		e.At = time.Time{}
