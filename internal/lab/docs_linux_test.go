@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/lab"
+	"github.com/verge-edge/verge/internal/lab/labtest"
 )
 
 var blocks = regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```")
@@ -38,15 +39,11 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	need(t)
+	labtest.Need(t)
 	dir := base(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{
 		"examples/lab/three.yaml": string(example),
-		"bin/verge":               "#!/bin/sh\nexec " + self + " \"$@\"\n",
+		"bin/verge":               "#!/bin/sh\nexec " + labtest.Verge() + " \"$@\"\n",
 	}
 	for f, content := range files {
 		f = filepath.Join(dir, f)
@@ -57,13 +54,7 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The host's shell finds verge beside this program.
-	link := filepath.Join(filepath.Dir(self), "verge")
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		_ = os.Remove(link)
 		if l, err := lab.Of("three", lab.Options{Base: dir + "/labs"}); l != nil {
 			t.Errorf("the lab is still there: %v", err)
 			if err := l.Down(); err != nil {

@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,46 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/daemon"
 	"github.com/verge-edge/verge/internal/lab"
+	"github.com/verge-edge/verge/internal/lab/labtest"
 )
 
-// This program is Verge too, so that nothing has to be built for the hosts.
-const selfIsVerge = "VERGE_LAB_TEST_IS_VERGE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(selfIsVerge) != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		code := daemon.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-		stop()
-		os.Exit(code)
-	}
-	if err := os.Setenv(selfIsVerge, "1"); err != nil { // for the children
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
-
-// need skips where there can be no lab; never in CI.
-func need(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("makes namespaces and starts processes")
-	}
-	err := lab.Possible()
-	if err == nil {
-		if out, xerr := exec.Command("../../tools/needs", "nft").CombinedOutput(); xerr != nil {
-			err = fmt.Errorf("nft is missing: %s", out)
-		}
-	}
-	switch {
-	case err == nil:
-	case os.Getenv("VERGE_CI_NO_SKIP") != "":
-		t.Fatalf("there can be no lab: %v", err)
-	default:
-		t.Skipf("SKIPPED, the lab was not tried: %v", err)
-	}
-}
+// TestMain builds what runs in the hosts.
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m, "../..")) }
 
 // base is a directory with a short path, since sockets lie in it.
 func base(t *testing.T) string {
@@ -77,17 +41,13 @@ func base(t *testing.T) string {
 
 func options(t *testing.T, dir string) lab.Options {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lab.Options{Base: filepath.Join(dir, "b"), Verge: self, Say: t.Logf}
+	return lab.Options{Base: filepath.Join(dir, "b"), Verge: labtest.Verge(), Say: t.Logf}
 }
 
 // up makes a lab that ends with the test, and looks that nothing is left of it.
 func up(t *testing.T, file string) *lab.Lab {
 	t.Helper()
-	need(t)
+	labtest.Need(t)
 	f, err := lab.Parse([]byte(file))
 	if err != nil {
 		t.Fatal(err)
@@ -421,7 +381,7 @@ func TestCutWhileTrafficFlows(t *testing.T) {
 // A worker joins over a link of 250 ms each way and runs something; then
 // everything that made the lab is killed, and down still removes it all.
 func TestFarWorkerAndKill(t *testing.T) {
-	need(t)
+	labtest.Need(t)
 	dir := base(t)
 	o := options(t, dir)
 	f, err := lab.Parse([]byte(`

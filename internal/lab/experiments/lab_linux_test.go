@@ -1,71 +1,29 @@
 package experiments_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/daemon"
-	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/experiments"
+	"github.com/verge-edge/verge/internal/lab/labtest"
 )
 
-// This program is Verge too, so that nothing has to be built for the hosts.
-const selfIsVerge = "VERGE_LAB_TEST_IS_VERGE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(selfIsVerge) != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		code := daemon.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-		stop()
-		os.Exit(code)
-	}
-	if err := os.Setenv(selfIsVerge, "1"); err != nil { // for the children
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
-
-func need(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("makes namespaces and starts processes")
-	}
-	err := lab.Possible()
-	if err == nil {
-		if out, xerr := exec.Command("../../../tools/needs", "nft").CombinedOutput(); xerr != nil {
-			err = fmt.Errorf("nft is missing: %s", out)
-		}
-	}
-	switch {
-	case err == nil:
-	case os.Getenv("VERGE_CI_NO_SKIP") != "":
-		t.Fatalf("there can be no lab: %v", err)
-	default:
-		t.Skipf("SKIPPED, no experiment was tried in the lab: %v", err)
-	}
-}
+// TestMain builds what runs in the hosts.
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m, "../../..")) }
 
 // quick runs the short form. How long something takes is not asserted: that
 // depends on what else this machine does.
 func quick(t *testing.T, name string) experiments.Rows {
 	t.Helper()
-	need(t)
+	labtest.Need(t)
 	x, err := experiments.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, short, err := x.Run(t.Context(), experiments.Options{Quick: true, Seed: 1, Verge: self, Say: t.Logf})
+	rows, short, err := x.Run(t.Context(), experiments.Options{Quick: true, Seed: 1, Verge: labtest.Verge(), Say: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
