@@ -14,7 +14,11 @@ import (
 // PowerOff ends a host as a power cut does: its processes are killed, and what its
 // kernel knew of them is gone. Its files are still there.
 func (l *Lab) PowerOff(host string) error {
-	if err := endAll(func() ([]int, error) { return l.Processes(host) }); err != nil {
+	if err := endAll(func() ([]int, error) { return processesIn(l.files(host)) }); err != nil {
+		return err
+	}
+	left := groups(l.Dir(host))
+	if err := endAll(func() ([]int, error) { return processesOf(left), nil }); err != nil {
 		return err
 	}
 	err := l.Do(host, func() error {
@@ -44,7 +48,7 @@ func (l *Lab) PowerOff(host string) error {
 	if err != nil {
 		return fmt.Errorf("what the kernel knows of %s: %w", host, err)
 	}
-	return removeGroups(l.Dir(host))
+	return removeGroups(left)
 }
 
 // Boot starts the process of a host's role again, as what it was before.

@@ -52,7 +52,7 @@ func (l *Lab) Processes(host string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	pids = append(pids, grouped(l.Dir(host))...)
+	pids = append(pids, processesOf(groups(l.Dir(host)))...)
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
 }
@@ -132,16 +132,17 @@ func (l *Lab) Down() error {
 	for _, host := range l.hosts() {
 		dirs = append(dirs, l.Dir(host))
 	}
-	err = endAll(func() ([]int, error) {
-		pids, err := processesIn(files)
-		pids = append(pids, grouped(dirs...)...)
-		return pids, err
-	})
-	if err != nil {
+	if err := endAll(func() ([]int, error) { return processesIn(files) }); err != nil {
+		return err
+	}
+	// Nobody is left who could make another group, so that they are looked for once:
+	// that takes much longer than anything else here.
+	left := groups(dirs...)
+	if err := endAll(func() ([]int, error) { return processesOf(left), nil }); err != nil {
 		return err
 	}
 	l.children.Wait()
-	if err := removeGroups(dirs...); err != nil {
+	if err := removeGroups(left); err != nil {
 		return err
 	}
 	for _, f := range files {
@@ -202,10 +203,9 @@ func groups(dirs ...string) (found []string) {
 	return found
 }
 
-// grouped are the processes in the control groups of workers' instances. A process is
-// in one of each kind.
-func grouped(dirs ...string) (pids []int) {
-	for _, g := range groups(dirs...) {
+// processesOf control groups. A process is in one of each kind.
+func processesOf(groups []string) (pids []int) {
+	for _, g := range groups {
 		b, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
 		if err != nil {
 			continue // it has just been removed
@@ -221,8 +221,8 @@ func grouped(dirs ...string) (pids []int) {
 }
 
 // removeGroups removes the control groups that killed engines could not.
-func removeGroups(dirs ...string) error {
-	for _, g := range slices.Backward(groups(dirs...)) {
+func removeGroups(groups []string) error {
+	for _, g := range slices.Backward(groups) {
 		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove a control group: %w", err)
 		}
