@@ -145,7 +145,8 @@ type TunnelConfig struct {
 
 // Bounds of TunnelConfig.
 const (
-	MinMTU, MaxMTU = 1280, 1920
+	MinMTU = 1280
+	MaxMTU = 1920
 	// MinUplink is the least that can be bounded: less is a typing mistake.
 	MinUplink = 100_000
 )

@@ -74,7 +74,7 @@ func runAccuracy(ctx context.Context, e *env) (err error) {
 	wrong := map[float64]*errorsOf{}
 	for _, name := range fresh {
 		services = append(services, asleep(name, 1, name))
-		if err = n.joins(ctx, name, services, after, len(workers), wrong); err != nil {
+		if err = n.joins(ctx, name, services, after, wrong); err != nil {
 			break
 		}
 	}
@@ -95,7 +95,7 @@ type errorsOf struct{ used, coordinates []float64 }
 
 // joins starts a worker with a user of the service, and notes how wrong its distances
 // are after each of some times.
-func (n network) joins(ctx context.Context, name string, services []string, after []float64, endpoints int, wrong map[float64]*errorsOf) error {
+func (n network) joins(ctx context.Context, name string, services []string, after []float64, wrong map[float64]*errorsOf) error {
 	begin := time.Now()
 	if err := n.Join(ctx, name); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (d *Driver) mountsOf(ctx context.Context) (mounts, error) {
 	}
 	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 	if err != nil {
-		return mounts{}, nil //nolint:nilerr // as above
+		return mounts{}, nil // as above
 	}
 	ours, err := os.Stat("/proc/self/ns/mnt")
 	if err != nil || os.SameFile(theirs, ours) {

@@ -76,7 +76,7 @@ func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		turn++
-		startPlain(b, ctx, client, image, fmt.Sprintf("plain-%d", turn), &plain)
+		startPlain(ctx, b, client, image, fmt.Sprintf("plain-%d", turn), &plain)
 		b.StartTimer()
 
 		begin := time.Now()
@@ -105,7 +105,7 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(ours.median("all")/plain.median("all"), "driver/plain")
 }
 
-func startPlain(b *testing.B, ctx context.Context, client *containerd.Client, image containerd.Image, id string, x *times) {
+func startPlain(ctx context.Context, b *testing.B, client *containerd.Client, image containerd.Image, id string, x *times) {
 	begin := time.Now()
 	x.begin()
 	made, err := client.NewContainer(ctx, id,
