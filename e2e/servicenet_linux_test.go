@@ -75,6 +75,10 @@ services:
     affinity: {labels: {at: a-1}}
     ports: [{name: http}]
     readiness: {http: {path: /healthz}}
+  quiet:
+    command: [sh, -c, PORT=81 exec testprogram]
+    replicas: 4
+    anti_affinity: {service: [quiet]}
 `
 
 const terrainSpy = `application: spy
@@ -347,6 +351,7 @@ func TestServiceNetworkFailures(t *testing.T) {
 	wantEqual(t, "workers that have a front", len(s.front), 4)
 	s.run("all reach all", s.allReachAll)
 	s.run("address pool exhausted", s.poolExhausted)
+	s.run("without ports", s.withoutPorts)
 	s.run("spoofing and scanning", s.spoofsAndScans)
 	s.run("names", s.abusesNames)
 	s.run("bad links", s.badLinks)

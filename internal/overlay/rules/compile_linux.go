@@ -265,7 +265,7 @@ func fixed(sp Space, d Devices) []chain {
 	v4 := sp.Worker4.IsValid()
 	links := iif(d.Links)
 	refuse := func(reason string) rule { return join(count(reason), drop()) }
-	var raw, out, in, post, fwd, sent, judge6, judge4, peers, inp []rule
+	var raw, out, in, post, fwd, sent, judge6, judge4, judge4far, peers, inp []rule
 
 	// Who says what about itself. Addresses of the service network come by devices
 	// of the service network alone.
@@ -338,8 +338,12 @@ func fixed(sp Space, d Devices) []chain {
 
 	peers = append(peers, join(six.daddr(sp.Worker), six.saddr(sp.Root), goTo("judge6")))
 	if v4 {
-		peers = append(peers, join(four.daddr(sp.Worker4), four.saddr(sp.Pool), goTo("judge4")))
+		peers = append(peers, join(four.daddr(sp.Worker4), four.saddr(sp.Pool), goTo("judge4far")))
 	}
+	// Routes have the addresses of ready instances with ports; others are known to
+	// their worker alone. It has judged what they send, as it does with IPv6 where it
+	// could write any application into the source just so.
+	judge4far = []rule{join(fromApp4(setFrom4)), join(four.exported(setExport4), accept()), join(fromKnown4(), count(Isolated), drop()), join(accept())}
 	peers = append(peers, refuse(Foreign))
 
 	// The worker's addresses in the service network are for the service network.
@@ -371,6 +375,7 @@ func fixed(sp Space, d Devices) []chain {
 		{"endless", nil, []rule{join(count(Endless)), join(l4("tcp"), resetTCP()), join(reject())}},
 		{"judge6", nil, judge6},
 		{"judge4", nil, judge4},
+		{"judge4far", nil, judge4far},
 		{"sent", nil, sent},
 		{"peers", nil, peers},
 		{"raw", rawIn, raw},

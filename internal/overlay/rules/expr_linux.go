@@ -285,6 +285,14 @@ func fromApp4(s string) part {
 	}
 }
 
+// fromKnown4 is for senders of which the application is known.
+func fromKnown4() part {
+	return part{
+		"ip saddr map @" + setApp4 + " exists",
+		append(four.is().exprs, four.load(four.src, wide1), &expr.Lookup{SourceRegister: wide1, SetName: setApp4, DestRegister: wide1, IsDestRegSet: true}),
+	}
+}
+
 func l4(proto string) part {
 	number := map[string]byte{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "icmp": unix.IPPROTO_ICMP, "icmpv6": unix.IPPROTO_ICMPV6}[proto]
 	return part{"meta l4proto " + proto, []expr.Any{load(expr.MetaKeyL4PROTO, wide1), equals([]byte{number})}}
