@@ -1,33 +1,25 @@
 package e2e
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/lab"
 )
 
 // groupsOf lists the control groups of the instances of a worker's directory,
 // deepest first, and after them those that held them.
 func groupsOf(dir string) (instances, parents []string) {
-	sum := sha256.Sum256([]byte(dir))
-	hash := hex.EncodeToString(sum[:6])
-	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil || !d.IsDir():
-			return nil // groups of others come and go
-		case strings.Contains(path, "/verge/"+hash+"/"):
-			instances = append(instances, path)
-		case strings.HasSuffix(path, "/verge/"+hash):
-			parents = append(parents, path)
+	for _, g := range lab.Groups(dir) {
+		if filepath.Base(filepath.Dir(g)) == "verge" {
+			parents = append(parents, g)
+		} else {
+			instances = append(instances, g)
 		}
-		return nil
-	})
+	}
 	slices.Reverse(instances)
 	return instances, parents
 }

@@ -120,7 +120,7 @@ func TestServiceNetwork(t *testing.T) {
 	}
 
 	// What it does is told in figures, and what it refused to who asks for paths.
-	if status, page := b.do(http.MethodGet, "/v1/metrics", nil); status != http.StatusOK || !strings.Contains(page, "verge_network_instances") || !strings.Contains(page, "verge_dns_answers_total") {
+	if status, page := b.do(http.MethodGet, "/v1/metrics", nil); status != http.StatusOK || !strings.Contains(page, "verge_network_instances") || !strings.Contains(page, "verge_network_dropped_packets_total") || !strings.Contains(page, "spoofed") || !strings.Contains(page, "verge_dns_answers_total") {
 		t.Errorf("figures: %d %q", status, page)
 	}
 	if status, text := b.do(http.MethodGet, "/v1/net", nil); status != http.StatusOK || !strings.Contains(text, `"dropped":{`) {

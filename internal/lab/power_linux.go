@@ -17,7 +17,7 @@ func (l *Lab) PowerOff(host string) error {
 	if err := endAll(func() ([]int, error) { return processesIn(l.files(host)) }); err != nil {
 		return err
 	}
-	left := groups(l.Dir(host))
+	left := Groups(l.Dir(host))
 	if err := endAll(func() ([]int, error) { return processesOf(left), nil }); err != nil {
 		return err
 	}

@@ -1,11 +1,8 @@
 package lab
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +49,7 @@ func (l *Lab) Processes(host string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	pids = append(pids, processesOf(groups(l.Dir(host)))...)
+	pids = append(pids, processesOf(Groups(l.Dir(host)))...)
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
 }
@@ -137,7 +134,7 @@ func (l *Lab) Down() error {
 	}
 	// Nobody is left who could make another group, so that they are looked for once:
 	// that takes much longer than anything else here.
-	left := groups(dirs...)
+	left := Groups(dirs...)
 	if err := endAll(func() ([]int, error) { return processesOf(left), nil }); err != nil {
 		return err
 	}
@@ -181,26 +178,6 @@ func (l *Lab) hosts() (out []string) {
 		out = append(out, e.Name())
 	}
 	return out
-}
-
-// groups are the control groups of the instances of workers: they are named after
-// the workers' directories. The kernel's are many, so that all are looked for at once.
-func groups(dirs ...string) (found []string) {
-	named := map[string]bool{}
-	for _, dir := range dirs {
-		sum := sha256.Sum256([]byte(dir))
-		named[hex.EncodeToString(sum[:6])] = true
-	}
-	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_, below, _ := strings.Cut(path, "/verge/")
-			if name, _, _ := strings.Cut(below, "/"); named[name] {
-				found = append(found, path)
-			}
-		}
-		return nil // groups of others come and go
-	})
-	return found
 }
 
 // processesOf control groups. A process is in one of each kind.

@@ -1,0 +1,37 @@
+package lab
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"path/filepath"
+)
+
+// Groups lists the control groups that workers with these data directories have made
+// and, being killed, may have left, outer ones first. They may be anywhere, and are
+// all looked for at once, since that takes long.
+func Groups(dirs ...string) (found []string) {
+	named := map[string]bool{}
+	for _, dir := range dirs {
+		sum := sha256.Sum256([]byte(dir))
+		named[hex.EncodeToString(sum[:6])] = true
+	}
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // groups of others come and go
+		}
+		if filepath.Base(filepath.Dir(path)) != "verge" {
+			return nil
+		}
+		if named[d.Name()] {
+			_ = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					found = append(found, path)
+				}
+				return nil // as above
+			})
+		}
+		return fs.SkipDir // those of other workers are many
+	})
+	return found
+}
