@@ -17,11 +17,9 @@ func Groups(dirs ...string) (found []string) {
 		named[hex.EncodeToString(sum[:6])] = true
 	}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil // groups of others come and go
-		}
-		if filepath.Base(filepath.Dir(path)) != "verge" {
-			return nil
+		// Groups of others come and go: errors are no news.
+		if err != nil || !d.IsDir() || filepath.Base(filepath.Dir(path)) != "verge" {
+			return nil //nolint:nilerr // as said
 		}
 		if named[d.Name()] {
 			_ = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
