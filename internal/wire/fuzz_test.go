@@ -153,6 +153,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.VersionView](),
 	reflect.TypeFor[wire.WatchEvent](),
 	reflect.TypeFor[wire.ImageView](),
+	reflect.TypeFor[wire.TunnelConfig](),
+	reflect.TypeFor[wire.RelayConfig](),
 }
 
 // What is not in kinds is not fuzzed: nothing may be forgotten there.
