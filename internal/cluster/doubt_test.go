@@ -89,3 +89,57 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 		})
 	}
 }
+
+// Reports come one after the other, so that workers which fall silent together are
+// not suspect at the same moment: the cluster doubts itself when the first is.
+func TestACutOffClusterDoubtsItselfAtTheFirstSilence(t *testing.T) {
+	c := newTestCore(t, bus.NewMemStore())
+	now := time.Now()
+	fakes := map[string]*fake{}
+	s := &sim{t: t, m: c.m, disk: map[string][]byte{}, fakes: fakes}
+	for _, name := range []string{"w1", "w2"} {
+		s.addWorker(name)
+	}
+	pass := func(d time.Duration, reporting ...string) {
+		t.Helper()
+		s.m, s.now = c.m, now
+		for _, name := range reporting {
+			fakes[name].act(s, name)
+			c.m.workers[name].lambda = time.Second
+		}
+		if _, err := c.pass(t.Context(), now, true); err != nil {
+			t.Fatal(err)
+		}
+		c.planned = d
+		now = now.Add(d)
+	}
+	for range 4 {
+		pass(700*time.Millisecond, "w1")
+		pass(300*time.Millisecond, "w2")
+	}
+	w1, w2 := c.m.workers["w1"], c.m.workers["w2"]
+	for range 30 {
+		if pass(100 * time.Millisecond); w1.suspect {
+			break
+		}
+		if c.m.alone {
+			t.Fatal("it doubts itself before anybody is missed")
+		}
+	}
+	if !w1.suspect || w2.suspect || !c.m.alone {
+		t.Fatalf("suspect: %t and %t; the cluster doubts itself: %t", w1.suspect, w2.suspect, c.m.alone)
+	}
+	pass(100*time.Millisecond, "w2")
+	if w1.suspect || c.m.alone {
+		t.Errorf("somebody is heard again: the other is suspect: %t, the cluster doubts itself: %t", w1.suspect, c.m.alone)
+	}
+
+	// One that is silent alone is missed.
+	pass(100*time.Millisecond, "w1")
+	for range 60 {
+		pass(500*time.Millisecond, "w2")
+	}
+	if !w1.suspect || c.m.alone {
+		t.Errorf("one of two is silent: suspect: %t, the cluster doubts itself: %t", w1.suspect, c.m.alone)
+	}
+}

@@ -197,10 +197,13 @@ func (w *worker) impaired() string {
 // Afterwards the silence of the workers counts anew. It reports whether anything
 // has changed.
 func (c *core) doubt(now time.Time) bool {
-	silent := len(c.m.workers) > 0
+	silent, missed := true, false
 	for _, w := range c.m.workers {
-		silent = silent && (w.suspect && w.impaired() == "" || !w.everHeard)
+		gone := w.suspect && w.impaired() == "" || !w.everHeard
+		missed = missed || gone
+		silent = silent && (gone || life.Quiet(now, w.peer()))
 	}
+	silent = silent && missed
 	if linked, _ := c.up.Connected(); !linked {
 		c.upLost = now
 	}

@@ -244,10 +244,12 @@ func (c *core) judge(now time.Time) (changed bool) {
 // cluster only, there is nobody to replace anything. It reports whether that has
 // changed.
 func (c *core) doubt(now time.Time) bool {
-	silent := len(c.m.clusters) > 1
+	silent, missed := len(c.m.clusters) > 1, false
 	for _, cl := range c.m.clusters {
-		silent = silent && cl.suspect
+		missed = missed || cl.suspect
+		silent = silent && (cl.suspect || life.Quiet(now, cl.peer()))
 	}
+	silent = silent && missed
 	was := c.isolation.Alone()
 	var over bool
 	c.isolation, over, _ = c.isolation.Look(now, silent, life.Elsewhere{})

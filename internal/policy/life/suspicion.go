@@ -86,6 +86,18 @@ func Judge(now time.Time, p Peer, selfStalled bool) Verdict {
 	return v
 }
 
+// Quiet reports whether a peer has been silent for so long that, if all others are
+// too and one is suspect, it is likely that they fell silent at the same moment, and
+// that the reason is here. Reports of peers lie within an interval of each other: when
+// the first is suspect, what ended then has ended at least this long ago for all.
+func Quiet(now time.Time, p Peer) bool {
+	interval := p.Interval
+	if interval <= 0 {
+		interval = DefaultInterval
+	}
+	return now.Sub(p.Heard) >= SilenceLimit(interval)-interval
+}
+
 // Stalled reports whether an orchestrator that meant to judge every tick, and
 // last did so gap ago, must doubt itself: it lost as much time as lies between
 // two reports of a peer. interval is that of the peer in question, or the
