@@ -356,7 +356,6 @@ func TestServiceNetworkFailures(t *testing.T) {
 	s.run("names", s.abusesNames)
 	s.run("bad links", s.badLinks)
 	s.run("a worker dies under load", s.workerDies)
-	s.run("orchestrators gone", s.orchestratorsGone)
 }
 
 var terrainWorkers = []string{"a-1", "a-2", "a-home", "b-home"}
