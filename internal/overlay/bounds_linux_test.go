@@ -112,6 +112,13 @@ func TestBandwidth(t *testing.T) {
 	w.attach("shop.web.0", 1)
 	is("in, another engine", "shop.web.0", "shop.db.0", in)
 	is("out, another bound", "shop.db.0", "shop.web.0", out)
+
+	had := in
+	in, out = 0, 0
+	bound()
+	if got := w.throughput("shop.web.0", "shop.db.0", 9000); got < 1.5*float64(had) {
+		t.Errorf("in, no bound any more: %.0f bit/s, it had %d", got, had)
+	}
 }
 
 // Services of datagrams: addresses, turns, names, isolation, and what becomes of a

@@ -417,7 +417,7 @@ func (n *Network) Attach(i Instance) (Attachment, error) {
 	}
 	a.Instance = i
 	k, err := n.links.Make(link.Spec{ID: i.ID, Number: a.place.Number, Addr6: a.addr6, Addr4: a.addr4, PID: i.PID})
-	if err == nil && (i.In > 0 || i.Out > 0) {
+	if err == nil && (!fresh || i.In > 0 || i.Out > 0) { // an earlier revision may have had bounds
 		err = n.links.Shape(i.ID, a.place.Number, i.In, i.Out)
 	}
 	if err == nil && fresh {
