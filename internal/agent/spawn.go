@@ -67,7 +67,7 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--wireguard-port", strconv.Itoa(int(had.Tunnel.Port)), strconv.Itoa(int(now.Tunnel.Port)))
 	differs("--uplink", had.Tunnel.Uplink.String(), now.Tunnel.Uplink.String())
 	differs("--mtu", strconv.Itoa(had.Tunnel.MTU), strconv.Itoa(now.Tunnel.MTU))
-	differs("--relay", fmt.Sprint(had.Relay), fmt.Sprint(now.Relay))
+	differs("--relay", had.Relay.String(), now.Relay.String())
 	differs("--containerd", had.Containerd, now.Containerd)
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {

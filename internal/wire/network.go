@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/verge-edge/verge/api"
@@ -163,6 +164,21 @@ type RelayConfig struct {
 	Ports [2]uint16 `json:"ports,omitzero"`
 	// Rate bounds each way; 0 is no bound.
 	Rate api.Bitrate `json:"rate,omitempty"`
+}
+
+// String is how people write it, "" where it is none.
+func (c RelayConfig) String() string {
+	if c.Listen == "" {
+		return ""
+	}
+	s := c.Listen
+	if c.Ports != [2]uint16{} {
+		s += fmt.Sprintf(", ports %d-%d", c.Ports[0], c.Ports[1])
+	}
+	if c.Rate != 0 {
+		s += ", " + c.Rate.String()
+	}
+	return s
 }
 
 // Modes of a worker's network.
