@@ -68,8 +68,7 @@ func asleep(name string, replicas int, at string, more ...string) string {
 }
 
 // listens is said of a service whose instances the experiment listens for: they count
-// as ready without it. It is said of those that send, too: workers know the IPv4
-// addresses of each other's instances only by routes.
+// as ready without it.
 const listens = "ports: [{name: http}]\n    readiness: {exec: {command: [\"true\"]}, interval: 1h}"
 
 // apply applies an application and waits until all of it is ready.
