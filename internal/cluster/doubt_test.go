@@ -1,13 +1,36 @@
 package cluster
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// twoWorkers are w1 and w2 of a cluster. pass has some of them report, lets the cluster
+// look, and then so much time go by.
+func twoWorkers(t *testing.T, c *core) (fakes map[string]*fake, pass func(d time.Duration, reporting ...string)) {
+	fakes = map[string]*fake{}
+	s := &sim{t: t, m: c.m, disk: map[string][]byte{}, fakes: fakes}
+	for _, name := range []string{"w1", "w2"} {
+		s.addWorker(name)
+	}
+	now := time.Now()
+	return fakes, func(d time.Duration, reporting ...string) {
+		t.Helper()
+		s.m, s.now = c.m, now
+		for _, name := range reporting {
+			fakes[name].act(s, name)
+			c.m.workers[name].lambda = time.Second
+		}
+		if _, err := c.pass(t.Context(), now, true); err != nil {
+			t.Fatal(err)
+		}
+		c.planned = d
+		now = now.Add(d)
+	}
+}
 
 // A cluster that hears of no worker and of no root is cut off itself: it gives
 // nothing away, and gives everybody time when somebody is heard again.
@@ -17,28 +40,8 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 		root bool // it answers while no worker does
 	}{{"cut off from everybody", false}, {"cut off from its workers", true}} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx := context.Background()
 			c := newTestCore(t, bus.NewMemStore())
-			now := time.Now()
-			fakes := map[string]*fake{}
-			s := &sim{t: t, m: c.m}
-			for _, name := range []string{"w1", "w2"} {
-				s.disk, s.fakes = map[string][]byte{}, fakes
-				s.addWorker(name)
-			}
-			pass := func(d time.Duration, reporting ...string) {
-				t.Helper()
-				s.m, s.now = c.m, now
-				for _, name := range reporting {
-					fakes[name].act(s, name)
-					c.m.workers[name].lambda = time.Second
-				}
-				if _, err := c.pass(ctx, now, true); err != nil {
-					t.Fatal(err)
-				}
-				c.planned = d
-				now = now.Add(d)
-			}
+			fakes, pass := twoWorkers(t, c)
 			states := func(want wire.State) {
 				t.Helper()
 				for id, i := range c.m.insts {
@@ -47,7 +50,7 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 					}
 				}
 			}
-			if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+			if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
 				t.Fatal(err)
 			}
 			for range 5 {
@@ -57,7 +60,7 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 			for range 60 {
 				pass(time.Second)
 				if tc.root {
-					c.upAt = now.Add(-time.Millisecond)
+					c.upAt = c.lastPass.Add(999 * time.Millisecond)
 				}
 			}
 			if tc.root {
@@ -94,25 +97,7 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 // not suspect at the same moment: the cluster doubts itself when the first is.
 func TestACutOffClusterDoubtsItselfAtTheFirstSilence(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
-	now := time.Now()
-	fakes := map[string]*fake{}
-	s := &sim{t: t, m: c.m, disk: map[string][]byte{}, fakes: fakes}
-	for _, name := range []string{"w1", "w2"} {
-		s.addWorker(name)
-	}
-	pass := func(d time.Duration, reporting ...string) {
-		t.Helper()
-		s.m, s.now = c.m, now
-		for _, name := range reporting {
-			fakes[name].act(s, name)
-			c.m.workers[name].lambda = time.Second
-		}
-		if _, err := c.pass(t.Context(), now, true); err != nil {
-			t.Fatal(err)
-		}
-		c.planned = d
-		now = now.Add(d)
-	}
+	_, pass := twoWorkers(t, c)
 	for range 4 {
 		pass(700*time.Millisecond, "w1")
 		pass(300*time.Millisecond, "w2")

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 	"github.com/verge-edge/verge/internal/overlay/wg"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -20,7 +19,7 @@ import (
 // process takes beside it after traffic is in BenchmarkMemory of package wg.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
-		before := resident(b)
+		before := overlaytest.Resident(b)
 		w := newWorldWith(b, func(o *Options) {
 			o.Paths = &PathOptions{
 				TLS:     func() (*tls.Config, error) { return nil, errors.New("nobody is reached here") },
@@ -65,25 +64,7 @@ func BenchmarkMemory(b *testing.B) {
 		if err != nil || st.Services < 100 {
 			b.Fatalf("%+v, %v", st, err)
 		}
-		b.ReportMetric(float64(resident(b)-before)/(1<<20), "MB-added")
+		b.ReportMetric(float64(overlaytest.Resident(b)-before)/(1<<20), "MB-added")
 		b.ReportMetric(float64(st.Services), "services")
 	}
-}
-
-// resident memory of this process in bytes, its part of what it shares.
-func resident(b *testing.B) int64 {
-	b.Helper()
-	data, err := os.ReadFile("/proc/self/smaps_rollup")
-	if err != nil {
-		b.Skip(err)
-	}
-	var kb int64
-	for line := range strings.Lines(string(data)) {
-		if v, ok := strings.CutPrefix(line, "Pss:"); ok {
-			if _, err := fmt.Sscanf(v, "%d", &kb); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	return kb << 10
 }

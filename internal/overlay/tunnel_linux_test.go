@@ -30,7 +30,7 @@ func TestTunnelIsAsItWasSet(t *testing.T) {
 	}
 	dev, err := wg.Open(wg.Options{Key: key})
 	if errors.Is(err, wg.ErrUnsupported) {
-		t.Skip(err)
+		overlaytest.Without(t, err.Error())
 	}
 	if err == nil {
 		err = dev.Destroy()

@@ -1,8 +1,11 @@
 package overlaytest
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,4 +59,22 @@ func CPU() time.Duration {
 		return 0 // it cannot fail for oneself
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Resident memory of this process in bytes, with its part of what it shares.
+func Resident(b *testing.B) int64 {
+	b.Helper()
+	data, err := os.ReadFile("/proc/self/smaps_rollup")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var kb int64
+	for line := range strings.Lines(string(data)) {
+		if v, ok := strings.CutPrefix(line, "Pss:"); ok {
+			if _, err := fmt.Sscanf(v, "%d", &kb); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return kb << 10
 }

@@ -99,7 +99,12 @@ func Need(t testing.TB) {
 	if os.Getenv(inside) != "" {
 		return
 	}
-	const why = "needs root, network namespaces and nftables"
+	Without(t, "needs root, network namespaces and nftables")
+}
+
+// Without skips a test for want of something, but never in CI.
+func Without(t testing.TB, why string) {
+	t.Helper()
 	if os.Getenv("VERGE_CI_NO_SKIP") != "" {
 		t.Fatal(why)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/overlay/nstest"
+	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 	"github.com/verge-edge/verge/internal/overlay/wg"
 	"github.com/vishvananda/netlink"
 )
@@ -48,7 +49,7 @@ func (e *end) open(t testing.TB, key wg.Private) {
 		}
 	})
 	if errors.Is(err, wg.ErrUnsupported) {
-		t.Skip(err)
+		overlaytest.Without(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +267,7 @@ func BenchmarkPath(b *testing.B) {
 // each, at rest and after 256 MB through them; the reach is 45 MB for one.
 func BenchmarkMemory(b *testing.B) {
 	for range b.N {
-		before := resident(b)
+		before := overlaytest.Resident(b)
 		x, y := pair(b)
 		for i := range 49 {
 			k, err := wg.EnsureKey(filepath.Join(b.TempDir(), fmt.Sprint(i)))
@@ -283,28 +284,11 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		x.peer(b, y, "192.0.2.2")
 		y.peer(b, x, "")
-		rest := resident(b)
+		rest := overlaytest.Resident(b)
 		talk(b, x, y, 256<<20)
 		b.ReportMetric(float64(rest-before)/2/(1<<20), "MB-rest/device")
-		b.ReportMetric(float64(resident(b)-before)/2/(1<<20), "MB-after/device")
+		b.ReportMetric(float64(overlaytest.Resident(b)-before)/2/(1<<20), "MB-after/device")
 	}
-}
-
-// resident memory of this process in bytes.
-func resident(b *testing.B) int64 {
-	data, err := os.ReadFile("/proc/self/smaps_rollup")
-	if err != nil {
-		b.Skip(err)
-	}
-	var kb int64
-	for line := range strings.Lines(string(data)) {
-		if v, ok := strings.CutPrefix(line, "Pss:"); ok {
-			if _, err := fmt.Sscanf(v, "%d", &kb); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	return kb << 10
 }
 
 // A line of 10 Mbit/s with a queue of a second, which data fills, and control beside
