@@ -155,7 +155,7 @@ func (w *world) join(role, dir, token string, more ...string) result {
 		args = append(args, "--token-file", token)
 	}
 	if role == "worker" {
-		args = append(args, "--data", "127.0.0.1:0")
+		args = append(args, "--data", "127.0.0.1:0", "--network", "loopback")
 	} else {
 		args = append(args, "--api", "127.0.0.1:0", "--link", "127.0.0.1:0")
 	}

@@ -195,7 +195,7 @@ func (w *world) addWorker(cluster, name string, more ...string) *worker {
 	x.daemon = &daemon{w: w, name: name, path: programs.verge, log: filepath.Join(w.dir, name+".log"), in: in}
 	x.args = append([]string{
 		"worker", "--data-dir", x.dir, "--name", name, "--data", x.data, "--gateway", x.gateway, "--advertise", x.data,
-		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi",
+		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi", "--network", "loopback",
 		"--token-file", w.token(w.cluster[cluster], wire.TokenRequest{Kind: "worker"}),
 	}, more...)
 	w.worker[name] = x

@@ -175,7 +175,7 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	log := d.log.With("role", "worker", "worker", name)
 	o := agent.Options{
 		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Cluster: c.Link(),
-		DataAddr: loopback, Capacity: capacity, LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel, Log: log,
+		DataAddr: loopback, Capacity: capacity, Network: wire.NetworkLoopback, LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel, Log: log,
 		Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(run, dir, cfg, log) },
 	}
 	if n == 0 && w == 0 {

@@ -68,8 +68,8 @@ hosts:
   edge: {role: cluster}
   a: {role: worker, nat: random, flags: [--network, overlay, --label, is=a]}
   b: {role: worker, nat: random, flags: [--network, overlay, --label, is=b]}
-  r1: {role: worker, flags: [--relay, ":8475"]}
-  r2: {role: worker, flags: [--relay, ":8475", --relay-rate, 50Mbps]}
+  r1: {role: worker, flags: [--network, loopback, --relay, ":8475"]}
+  r2: {role: worker, flags: [--network, loopback, --relay, ":8475", --relay-rate, 50Mbps]}
 `)
 	c, err := l.Client("root")
 	if err != nil {

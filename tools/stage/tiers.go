@@ -120,7 +120,9 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 	w := &Worker{ID: name, Cluster: c.ID, Dir: filepath.Join(s.Dir, "workers", name), data: data}
 	args := []string{
 		"worker", "--name", name, "--data-dir", w.Dir, "--token-file", token, "--data", data,
-		"--cpus", "1", "--memory", "1Gi", "--disk", "4Gi",
+		// Of several workers on a machine one alone could have the service network,
+		// and the machine's own is left as it is.
+		"--cpus", "1", "--memory", "1Gi", "--disk", "4Gi", "--network", "loopback",
 	}
 	if gateway {
 		if w.Gateway, err = s.addr(); err != nil {

@@ -35,7 +35,7 @@ func (e *env) newSite(ctx context.Context, workers int) (*site, error) {
 	for i := range workers {
 		name := fmt.Sprintf("w%02d", i+1)
 		s.workers = append(s.workers, name)
-		f.Hosts[name] = lab.Host{Role: lab.RoleWorker}
+		f.Hosts[name] = lab.Host{Role: lab.RoleWorker, Flags: []string{"--network", "loopback"}}
 	}
 	var err error
 	if s.Lab, err = e.up(ctx, f); err != nil {
