@@ -32,7 +32,7 @@ type Policy struct {
 	Ordinal int `json:"ordinal,omitempty"`
 }
 
-// Names of policies. Those of the first group work; the others are known.
+// Names of policies.
 const (
 	PolicyRoundRobin = "round-robin"
 	PolicyRandom     = "random"
@@ -40,7 +40,7 @@ const (
 	PolicyLocal      = "local"
 	PolicyProximity  = "proximity"
 	PolicyInstance   = "instance"
-	PolicyWeighted   = "weighted" // waits for the profiles of workers
+	PolicyWeighted   = "weighted"
 )
 
 // Shapes of Policy.Decay.

@@ -164,11 +164,11 @@ func networkRows() []Verdict {
 
 // policyRows are how requests are given to replicas.
 func policyRows() []Verdict {
-	names := values("round-robin random closest local proximity instance", "weighted billiard least-connections p2c least-response fastest", "write round-robin, closest or proximity, or leave policy out")
+	names := values("round-robin random weighted closest local proximity instance", "billiard least-connections p2c least-response fastest", "write round-robin, closest or proximity, or leave policy out")
 	return []Verdict{
 		{Path: "services.*.policy", Default: PolicyRoundRobin, Values: names,
 			Note: "How requests are given to the ready instances: a name, or a mapping with a name and what that policy can be told. " +
-				"round-robin and random give all the same; closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
+				"round-robin and random give all the same; weighted gives by the processors of each worker, divided among its replicas of the service; closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
 				"proximity prefers near ones and leaves the others a share; instance takes one replica."},
 		{Path: "services.*.policy.name", Required: true, Values: names, Note: "As above."},
 		{Path: "services.*.policy.alpha", Default: fmt.Sprintf("%g (proximity)", DefaultAlpha), Max: 1,

@@ -120,9 +120,18 @@ func routeColumns() listing[wire.RouteEndpoint] {
 			}
 			return text(ageOf(v.AgeSeconds))
 		}},
+		{name: "cpu", wide: true, cell: func(v view) cell { return text(cpuOf(v.CPU)) }},
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
 		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
 	}}
+}
+
+// cpuOf is what a worker gives to instances, "" where that is not known.
+func cpuOf(c api.CPU) string {
+	if c == 0 {
+		return ""
+	}
+	return c.String()
 }
 
 func sourceWord(local bool, source string) string {
@@ -171,5 +180,9 @@ func viewOf(r wire.RouteReport) route.View {
 			list[i].Source = route.Estimated
 		}
 	}
+	route.Weigh(list, func(i int) (string, float64) {
+		e := r.Endpoints[i]
+		return e.Cluster + "/" + e.Worker, float64(e.CPU)
+	})
 	return route.NewView(0, list)
 }

@@ -26,6 +26,9 @@ func routeFixture(t *testing.T) *fixture {
 	}
 	gone := endpoint(2, "w3", "w2", 0, 0, 0)
 	gone.State, gone.Why = "ejected", "reach its data port: connection refused"
+	weighted := report("w1", endpoint(0, "w1", "w1", 0, 0.4, 20), endpoint(1, "w1", "w1", 0, 0.4, 20), endpoint(2, "w3", "w1", 38, 0.2, 10))
+	weighted.Service, weighted.Policy.Name = "mill", api.PolicyWeighted
+	weighted.Endpoints[0].CPU, weighted.Endpoints[1].CPU = 4000, 4000
 	worker := func(name string) wire.WorkerView {
 		return wire.WorkerView{WorkerInfo: wire.WorkerInfo{Name: name}, Cluster: "edge"}
 	}
@@ -33,6 +36,7 @@ func routeFixture(t *testing.T) *fixture {
 		WorkerList: []wire.WorkerView{worker("w1"), worker("w2"), worker("w3")},
 		Routes: []wire.RouteReport{
 			report("w1", endpoint(0, "w1", "w1", 0, 1./3, 20), endpoint(1, "w2", "w1", 4, 1./3, 20), endpoint(2, "w3", "w1", 38, 1./3, 20)),
+			weighted,
 			report("w2", endpoint(0, "w1", "w2", 4, 0.5, 10), endpoint(1, "w2", "w2", 0, 0.5, 10), gone),
 		},
 		Nets: []wire.NetReport{
@@ -50,7 +54,7 @@ func TestRoute(t *testing.T) {
 	for name, line := range map[string]string{
 		"route-show": "route show shop.web --from w1", "route-show-wide": "route show service/shop.web --from edge/w2 -o wide", "route-show-json": "route show shop.web --from w2 -o json",
 		"route-show-no-worker": "route show shop.web", "route-show-no-such": "route show shop.web --from w9", "route-show-no-route": "route show shop.db --from w1", "route-show-bad": "route show web --from w1",
-		"route-explain": "explain route shop.web --from w2", "route-explain-none": "explain route shop.web",
+		"route-explain": "explain route shop.web --from w2", "route-explain-none": "explain route shop.web", "route-explain-weighted": "explain route shop.mill --from w1",
 		"route-plan": "route plan shop.web", "route-plan-alpha": "route plan shop.web --alpha 0.8 --localrtt 3ms --from w1", "route-plan-closest": "route plan shop.web --policy closest --from w1 -o json",
 		"route-plan-bad": "route plan shop.web --alpha 2", "route-plan-none": "route plan shop.db",
 		"netcheck": "netcheck --from w1", "netcheck-wide": "netcheck --from edge/w1 -o wide", "netcheck-alone": "netcheck --from w2", "netcheck-none": "netcheck",

@@ -237,6 +237,10 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 			if e.Why != "" {
 				why += ", " + e.Why
 			}
+		case r.Policy.Name == api.PolicyWeighted && e.CPU == 0:
+			why = "the processors of its worker are not known, it counts as the median"
+		case r.Policy.Name == api.PolicyWeighted:
+			why = fmt.Sprintf("its worker has %s processors for %d of these", e.CPU, sharing(r.Endpoints, e))
 		case e.Local:
 			why = "on the own worker"
 		case e.Source == "":
@@ -254,6 +258,16 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 	return nil
 }
 
+// sharing is how many endpoints are on the worker of one.
+func sharing(list []wire.RouteEndpoint, e wire.RouteEndpoint) (n int) {
+	for _, o := range list {
+		if o.Cluster == e.Cluster && o.Worker == e.Worker {
+			n++
+		}
+	}
+	return n
+}
+
 // ruleInWords says what a policy does.
 func ruleInWords(p api.Policy) string {
 	switch p.Name {
@@ -263,6 +277,8 @@ func ruleInWords(p api.Policy) string {
 		return "the own worker's equally; where there are none, " + p.Fallback
 	case api.PolicyProximity:
 		return fmt.Sprintf("(1-%g)/N + %g*f(l)/sum, f %s over the round trip l in ms; what is not known counts as the median", p.Alpha, p.Alpha, p.Decay)
+	case api.PolicyWeighted:
+		return "by the processors of each worker, divided among the replicas there"
 	case api.PolicyInstance:
 		return fmt.Sprintf("replica %d alone", p.Ordinal)
 	case api.PolicyRandom:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -51,7 +52,7 @@ func (t *tx) route() {
 		}
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
 			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
-			Addrs: t.addrs(i, w), Relay: t.relayOf(w),
+			Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU,
 		})
 	}
 	for key, r := range want {
@@ -113,6 +114,9 @@ func (t *tx) reported(i *wire.Instance) *wire.Reported {
 			up.Address = ""
 		}
 		up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w)
+		if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.Policy.Name == api.PolicyWeighted {
+			up.CPU = w.Info.Capacity.CPU // others are not told without need what machines there are
+		}
 	}
 	if m.details {
 		return up

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/policy/lease"
@@ -241,6 +242,22 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 	}
 	if got := s.m.begin().relayOf(s.m.workers["w3"]); got != "" {
 		t.Errorf("a worker without the overlay is reached through %q", got)
+	}
+}
+
+// What a worker has is said within the cluster; to others only of what is shared by it.
+func TestProcessorsAreToldToThoseWhoNeedThem(t *testing.T) {
+	s := newSim(t, "w1")
+	for policy, said := range map[string]bool{api.PolicyClosest: false, api.PolicyWeighted: true} {
+		s.share("web", 1, func(v *api.Service) { v.Policy.Name = policy })
+		s.ticks(4, time.Second)
+		has := s.m.workers["w1"].Info.Capacity.CPU
+		if e := s.m.routes["app.web"].Endpoints[0]; has == 0 || e.CPU != has {
+			t.Errorf("%s: the route says %v, the worker has %v", policy, e.CPU, has)
+		}
+		if up := s.m.ups["app.web.0"]; (up.CPU == has) != said {
+			t.Errorf("%s: the root is told %v", policy, up.CPU)
+		}
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
+	"github.com/verge-edge/verge/internal/overlay/rules"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -669,6 +672,36 @@ func (d *distances) are(rtt map[string]time.Duration) {
 	defer d.mu.Unlock()
 	d.rtt = rtt
 	d.version++
+}
+
+// The rules of the policy weighted go by what the workers have, among the replicas
+// that share it.
+func TestRulesFollowTheProcessors(t *testing.T) {
+	w := newWorld(t)
+	w.n.opts.Reached = func(*wire.Endpoint) bool { return true }
+	w.set()
+	w.attach("shop.web.0", 1)
+	r := wire.Route{V: wire.Version, App: "shop", Service: "db", AppNumber: 1, Policy: api.PolicyWeighted, Ports: []api.Port{{Protocol: "http"}}}
+	for i, of := range []struct {
+		worker string
+		cpu    api.CPU
+	}{{"big", 6000}, {"small", 2000}, {"small", 2000}} {
+		r.Endpoints = append(r.Endpoints, wire.Endpoint{
+			Instance: fmt.Sprintf("shop.db.%d", i), Cluster: "c", Worker: of.worker, CPU: of.cpu, Address: of.worker + ":8474",
+			Addrs: []netip.Addr{netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%d:0:100:%d", 8+len(of.worker), i+1))},
+		})
+	}
+	w.set(r)
+	w.n.mu.Lock()
+	defer w.n.mu.Unlock()
+	for _, svc := range w.n.served {
+		for _, p := range svc.Ports {
+			to := slices.SortedFunc(slices.Values(p.To6), func(a, b rules.Backend) int { return a.To.Compare(b.To) })
+			if len(to) != 3 || to[1].Weight != to[2].Weight || math.Abs(float64(to[0].Weight)/float64(to[1].Weight)-6) > 0.01 {
+				t.Errorf("%+v, want 6:1:1", to)
+			}
+		}
+	}
 }
 
 // The rules go by distances, and by others when these have changed.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -101,6 +102,40 @@ func TestClosestFollowsTheDistances(t *testing.T) {
 	if _, ok := here.Route("app.other"); ok {
 		t.Error("a service that is not routed has a route")
 	}
+}
+
+// By the policy weighted a worker with more processors gets more, which its replicas
+// share; what a worker has may change.
+func TestWeightedGoesByProcessors(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	here := newWorker(t, ca, "here", nil)
+	b, c := newWorker(t, ca, "b", nil), newWorker(t, ca, "c", nil)
+	b.addGreeter(t, "app.web.0")
+	c.addGreeter(t, "app.web.1")
+	c.addGreeter(t, "app.web.2")
+	shares := func(b0, c1, c2 api.CPU, want ...float64) {
+		t.Helper()
+		rt := webRoute(b.endpoint("app.web.0"), c.endpoint("app.web.1"), c.endpoint("app.web.2"))
+		rt.SetPolicy(api.Policy{Name: api.PolicyWeighted})
+		for i, cpu := range []api.CPU{b0, c1, c2} {
+			rt.Endpoints[i].CPU = cpu
+		}
+		here.SetRoutes([]wire.Route{rt})
+		got, _ := here.Route("app.web")
+		for i, e := range got.Endpoints {
+			if math.Abs(e.Share-want[i]) > 1e-9 || e.CPU != rt.Endpoints[i].CPU {
+				t.Errorf("%+v, want %v", e, want[i])
+			}
+		}
+	}
+	shares(3000, 2000, 2000, 0.6, 0.2, 0.2)
+	counts := visit(t, here.addr(t, "tcp"), 50)
+	if n := counts["app.web.0"]; n < 29 || n > 31 {
+		t.Errorf("%v, want 30 at b", counts)
+	}
+	shares(1000, 2000, 2000, 1./3, 1./3, 1./3)
+	shares(0, 0, 0, 1./3, 1./3, 1./3)
 }
 
 // What needs no distances asks for none.

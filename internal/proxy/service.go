@@ -41,7 +41,7 @@ type service struct {
 // endpoint is an instance behind a service. The same instance, worker and
 // address stay the same object over new sets of routes.
 type endpoint struct {
-	wire.Endpoint // but Suspect, which is in the view
+	wire.Endpoint // but Suspect, which is in the view, and CPU
 	service       *service
 	id            string // of the instance on its worker; unique in the service
 	local         bool
@@ -58,6 +58,7 @@ type endpoint struct {
 	// Guarded by service.mu.
 	index  int // in service.endpoints; -1 once it is gone
 	recent minute
+	cpu    api.CPU
 	health route.Health
 	why    string // it is ejected
 
@@ -119,7 +120,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			}
 			e.Suspect = false
 		}
-		now[id] = e
+		e.cpu, now[id] = we.CPU, e
 		list = append(list, route.Endpoint{
 			ID:      id,
 			Local:   e.local,
@@ -129,6 +130,10 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			Ejected: e.health.Ejected(),
 		})
 	}
+	route.Weigh(list, func(i int) (string, float64) {
+		e := now[list[i].ID]
+		return e.Cluster + "/" + e.Worker, float64(e.cpu)
+	})
 	s.view = route.NewView(s.seed, list)
 	s.far.at = time.Time{} // the next choice looks at the distances
 	s.endpoints = make([]*endpoint, len(s.view.Endpoints))

@@ -272,6 +272,9 @@ type Endpoint struct {
 	// Relay is the name of the Relay through which its worker is reached where
 	// Address is empty or does not answer; "" if there is none.
 	Relay string `json:"relay,omitempty"`
+	// CPU that its worker gives to instances, for the policy weighted; 0 where it is
+	// not known.
+	CPU api.CPU `json:"cpu,omitempty"`
 	// Suspect: its worker is not heard of. It is used only where nothing better is.
 	Suspect bool `json:"suspect,omitempty"`
 }
@@ -406,6 +409,8 @@ type Reported struct {
 	// worker can be reached.
 	Addrs []netip.Addr `json:"addrs,omitempty"`
 	Relay string       `json:"relay,omitempty"`
+	// CPU that its worker gives to instances, of services whose policy is weighted.
+	CPU api.CPU `json:"cpu,omitempty"`
 	// Kept says that its worker is away and may still run it, and that nothing runs
 	// in its place.
 	Kept bool `json:"kept,omitempty"`

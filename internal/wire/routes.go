@@ -29,6 +29,8 @@ type RouteEndpoint struct {
 	// Local: it is on the worker that was asked.
 	Local   bool `json:"local,omitempty"`
 	Ordinal int  `json:"ordinal"`
+	// CPU that its worker gives to instances, 0 where it is not known.
+	CPU api.CPU `json:"cpu,omitempty"`
 	// RTT to its worker, where Source ("measured", "estimated") says that it is known,
 	// and how long ago that was found.
 	RTT        api.Duration `json:"rtt,omitempty"`

@@ -293,14 +293,22 @@ func TestWhatAPolicyPrefers(t *testing.T) {
 	}
 }
 
-func TestPodWeight(t *testing.T) {
-	if w := route.PodWeight(50, 2, 100); w != 64 {
-		t.Errorf("half the throughput of the best, two pods: %v, want 64", w)
+// What a node serves is shared by the endpoints on it.
+func TestWeigh(t *testing.T) {
+	node := []struct {
+		name   string
+		serves float64
+	}{{"big", 100}, {"small", 50}, {"small", 50}, {"new", 0}, {"odd", math.NaN()}, {"broken", math.Inf(1)}}
+	list := make([]route.Endpoint, len(node))
+	for range 2 { // it may be weighed again
+		route.Weigh(list, func(i int) (string, float64) { return node[i].name, node[i].serves })
 	}
-	for _, w := range []float64{route.PodWeight(0, 1, 1), route.PodWeight(1, 0, 1), route.PodWeight(1, 1, 0), route.PodWeight(math.NaN(), 1, 1)} {
-		if w != 0 {
-			t.Errorf("%v of what is not known", w)
-		}
+	var got []float64
+	for _, e := range list {
+		got = append(got, e.Weight)
+	}
+	if want := []float64{256, 64, 64, 0, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -70,15 +70,26 @@ func weighted(c []*Endpoint, w []float64) {
 	}
 }
 
-// PodWeight is the weight of one of the pods of a service on a node: what the node
-// was measured to serve (any unit), divided among the pods there, next to the most
-// that any node serves, which is 256. 0 (not known) where one of them is not above
-// zero.
-func PodWeight(node float64, pods int, most float64) float64 {
-	if !(node > 0) || pods < 1 || !(most > 0) {
-		return 0
+// Weigh sets the weight of each endpoint of a service: what its node serves (any
+// unit), divided among the endpoints there, next to the most that any node serves,
+// which is 256. Where what a node serves is not above zero and finite, it is not
+// known.
+func Weigh(list []Endpoint, node func(i int) (name string, serves float64)) {
+	here, most := map[string]int{}, 0.0
+	for i := range list {
+		name, serves := node(i)
+		here[name]++
+		if !math.IsInf(serves, 0) {
+			most = max(most, serves)
+		}
 	}
-	return node / float64(pods) / most * 256
+	for i := range list {
+		name, serves := node(i)
+		list[i].Weight = 0
+		if serves > 0 && !math.IsInf(serves, 0) {
+			list[i].Weight = serves / float64(here[name]) / most * 256
+		}
+	}
 }
 
 // closest shares equally between those on the own worker; where there are none,
