@@ -143,7 +143,7 @@ func (d *tlsDialer) dial(network, address string) (net.Conn, error) {
 	defer cancel()
 	// No TCP keep-alive: the heartbeats do that, and packets cost power and money
 	// on some links.
-	plain, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, network, address)
+	plain, err := (&net.Dialer{KeepAlive: -1, Control: urgent}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

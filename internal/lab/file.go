@@ -147,6 +147,10 @@ type Host struct {
 	Location string `yaml:"location"`
 	// NAT is what it is behind: cone, random or "" for nothing.
 	NAT string `yaml:"nat"`
+	// Uplink is what leaves it to all others together, 0 without limit; UplinkBuffer is
+	// what may wait for that, 0 as of a link.
+	Uplink       api.Bitrate `yaml:"uplink"`
+	UplinkBuffer api.Bytes   `yaml:"uplink_buffer"`
 	// Flags of the process, after those that the lab gives.
 	Flags []string `yaml:"flags"`
 	// Later: a worker that does not start with the lab, but by Join.
@@ -245,6 +249,12 @@ func (f File) validHost(name string) error {
 	}
 	if h.NAT != "" && (h.Role == RoleRoot || h.Role == RoleCluster) {
 		return fmt.Errorf("a %s must be reached by others: it cannot be behind a NAT", h.Role)
+	}
+	if err := (emul.Link{Rate: int64(h.Uplink), Buffer: int64(h.UplinkBuffer)}).Validate(); err != nil {
+		return fmt.Errorf("uplink: %w", err)
+	}
+	if h.UplinkBuffer > 0 && h.Uplink == 0 {
+		return errors.New("uplink_buffer is what waits for the uplink, of which nothing is said")
 	}
 	if h.Role == RoleCluster && len(f.with(RoleRoot)) == 0 {
 		return errors.New("a cluster joins a root, and there is none")

@@ -78,6 +78,8 @@ func TestBadFiles(t *testing.T) {
 		"name: a\nhosts: {x: {role: worker}}":                                                          "which cluster",
 		"name: a\nhosts: {x: {nat: wide}}":                                                             "cone or random",
 		"name: a\nhosts: {x: {role: root, nat: cone}}":                                                 "behind a NAT",
+		"name: a\nhosts: {x: {uplink: 200Gbps}}":                                                       "uplink: rate",
+		"name: a\nhosts: {x: {uplink_buffer: 64Ki}}":                                                   "of which nothing is said",
 		"name: a\nhosts: {x: {flags: [-v]}}":                                                           "nothing runs",
 		"name: a\nlinks: {matrix: cities}\nhosts: {x: {location: Rome}}":                               "no place \"Rome\"",
 		"name: a\nlinks: {matrix: nowhere.csv}\nhosts: {x: {}}":                                        "nowhere.csv",

@@ -219,8 +219,9 @@ func (l *Lab) startSwitch(ctx context.Context) error {
 	}
 	c := emul.Config{Seed: l.file.Seed, Default: normal, Links: links}
 	for _, name := range l.file.names() {
-		p := emul.Port{Host: name, Namespace: l.namespace("net", name), Device: hostDevice}
-		if l.file.Hosts[name].NAT != "" {
+		h := l.file.Hosts[name]
+		p := emul.Port{Host: name, Namespace: l.namespace("net", name), Device: hostDevice, Uplink: int64(h.Uplink), UplinkBuffer: int64(h.UplinkBuffer)}
+		if h.NAT != "" {
 			p.Namespace, p.Device = l.namespace("net", name+natSuffix), wanDevice
 		}
 		c.Ports = append(c.Ports, p)

@@ -60,12 +60,34 @@ func (l Link) Validate() error {
 	return nil
 }
 
-// buffer is Buffer with its default.
-func (l Link) buffer() int64 {
-	if l.Buffer > 0 {
-		return l.Buffer
+// line is a queue in front of a rate.
+type line struct {
+	rate   int64 // bits per second; 0 is without limit
+	buffer int64 // bytes that may wait; 0: see Link.Buffer
+	busy   int64 // until when it sends what it has
+}
+
+// room is the buffer with its default.
+func (l *line) room() int64 {
+	if l.buffer > 0 {
+		return l.buffer
 	}
-	return max(l.Rate/8/10, 32<<10)
+	return max(l.rate/8/10, 32<<10)
+}
+
+// pass says when a packet that comes at now has left; false if there is no room for
+// it.
+func (l *line) pass(now int64, size int) (leaves int64, ok bool) {
+	if l.rate == 0 {
+		return now, true
+	}
+	begin := max(now, l.busy)
+	// What waits is what the rate passes until begin.
+	if waiting := float64(begin-now) * float64(l.rate) / 8e9; waiting+float64(size) > float64(l.room()) {
+		return 0, false
+	}
+	l.busy = begin + int64(float64(size)*8e9/float64(l.rate))
+	return l.busy, true
 }
 
 // Count is what became of the packets of one direction of a link.
@@ -97,22 +119,29 @@ type pipe struct {
 	Link
 	count    Count
 	draw     *rand.Rand
-	busy     int64 // until when the queue sends what it has
+	line     line
 	last     int64 // when the packet before is due
 	inFlight int   // packets that came in and did not leave
 }
 
 func newPipe(l Link, seed uint64, from, to int) *pipe {
-	return &pipe{Link: l, draw: rand.New(rand.NewPCG(seed, uint64(from)<<32|uint64(to)))}
+	return &pipe{Link: l, line: line{rate: l.Rate, buffer: l.Buffer}, draw: rand.New(rand.NewPCG(seed, uint64(from)<<32|uint64(to)))}
 }
 
 // admit says when a packet that comes at now is due at the other end; false if
-// it does not get there.
-func (p *pipe) admit(now int64, size int, data bool) (due int64, ok bool) {
+// it does not get there. Before the link it passes the line of who sends it, if that
+// has one.
+func (p *pipe) admit(up *line, now int64, size int, data bool) (due int64, ok bool) {
 	p.count.Sent++
 	p.count.Bytes += uint64(size)
 	if data {
 		p.count.Data++
+	}
+	if up != nil {
+		if now, ok = up.pass(now, size); !ok {
+			p.count.Dropped++
+			return 0, false
+		}
 	}
 	if p.Cut {
 		p.count.Cut++
@@ -132,16 +161,10 @@ func (p *pipe) admit(now int64, size int, data bool) (due int64, ok bool) {
 		p.count.Dropped++
 		return 0, false
 	}
-	leaves := now
-	if p.Rate > 0 {
-		begin := max(now, p.busy)
-		// What waits is what the rate passes until begin.
-		if waiting := float64(begin-now) * float64(p.Rate) / 8e9; waiting+float64(size) > float64(p.buffer()) {
-			p.count.Dropped++
-			return 0, false
-		}
-		leaves = begin + int64(float64(size)*8e9/float64(p.Rate))
-		p.busy = leaves
+	leaves, ok := p.line.pass(now, size)
+	if !ok {
+		p.count.Dropped++
+		return 0, false
 	}
 	due = leaves + max(0, int64(p.Latency)+int64(wobble*float64(p.Jitter)))
 	if !p.Reorder {
@@ -167,7 +190,8 @@ func (p *pipe) deliver() bool {
 // not held back by what was slower before, as long as order permits it.
 func (p *pipe) set(l Link) {
 	p.Link = l
+	p.line.rate, p.line.buffer = l.Rate, l.Buffer
 	if l.Rate == 0 {
-		p.busy = 0
+		p.line.busy = 0
 	}
 }

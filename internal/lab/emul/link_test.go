@@ -13,7 +13,7 @@ const ms = int64(time.Millisecond)
 func TestLatencyIsExact(t *testing.T) {
 	p := newPipe(Link{Latency: 30 * time.Millisecond}, 1, 0, 1)
 	for now := int64(0); now < 1000*ms; now += ms / 3 {
-		if due, ok := p.admit(now, 100, true); !ok || due != now+30*ms {
+		if due, ok := p.admit(nil, now, 100, true); !ok || due != now+30*ms {
 			t.Fatalf("at %d: due %d, %v", now, due, ok)
 		}
 		if !p.deliver() {
@@ -28,7 +28,7 @@ func TestLossIsSeeded(t *testing.T) {
 	fate := func(seed uint64, l Link) (lost []int) {
 		p := newPipe(l, seed, 3, 4)
 		for i := range 20000 {
-			if _, ok := p.admit(int64(i)*ms, 100, true); !ok {
+			if _, ok := p.admit(nil, int64(i)*ms, 100, true); !ok {
 				lost = append(lost, i)
 			} else {
 				p.deliver()
@@ -60,7 +60,7 @@ func TestPacketsOvertakeOnlyWhereTheyMay(t *testing.T) {
 		last := int64(0)
 		for i := range 1000 {
 			now := int64(i) * ms
-			due, ok := p.admit(now, 100, true)
+			due, ok := p.admit(nil, now, 100, true)
 			if !ok || due < now {
 				t.Fatalf("packet %d is due %d at %d", i, due, now)
 			}
@@ -87,7 +87,7 @@ func TestRateIsAQueueThatEnds(t *testing.T) {
 	p := newPipe(Link{Rate: 8e6, Buffer: 10_000, Latency: 5 * time.Millisecond}, 1, 0, 1)
 	var due []int64
 	for range 15 {
-		if d, ok := p.admit(0, 1000, true); ok {
+		if d, ok := p.admit(nil, 0, 1000, true); ok {
 			due = append(due, d)
 		}
 	}
@@ -102,7 +102,7 @@ func TestRateIsAQueueThatEnds(t *testing.T) {
 	// Half of it has been sent: five fit again.
 	fit := 0
 	for range 15 {
-		if _, ok := p.admit(5*ms, 1000, true); ok {
+		if _, ok := p.admit(nil, 5*ms, 1000, true); ok {
 			fit++
 		}
 	}
@@ -114,12 +114,12 @@ func TestRateIsAQueueThatEnds(t *testing.T) {
 func TestCutLosesWhatIsOnItsWay(t *testing.T) {
 	p := newPipe(Link{Latency: time.Second}, 1, 0, 1)
 	for range 10 {
-		p.admit(0, 100, true)
+		p.admit(nil, 0, 100, true)
 	}
 	l := p.Link
 	l.Cut = true
 	p.set(l)
-	if _, ok := p.admit(ms, 100, true); ok {
+	if _, ok := p.admit(nil, ms, 100, true); ok {
 		t.Error("a packet came in at a link that is cut")
 	}
 	for range 10 {
@@ -132,7 +132,7 @@ func TestCutLosesWhatIsOnItsWay(t *testing.T) {
 	}
 	l.Cut = false
 	p.set(l)
-	if due, ok := p.admit(2000*ms, 100, true); !ok || due != 3000*ms {
+	if due, ok := p.admit(nil, 2000*ms, 100, true); !ok || due != 3000*ms {
 		t.Errorf("after it healed: %d, %v", due, ok)
 	}
 }
@@ -207,5 +207,27 @@ func TestLimits(t *testing.T) {
 	}
 	if err := (Link{Latency: time.Minute, Loss: 1, Rate: 1e9}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What one host sends to several shares its uplink, and waits there whatever the
+// links have room for.
+func TestUplinkIsShared(t *testing.T) {
+	up := &line{rate: 8000, buffer: 3000} // a byte a millisecond
+	a, b := newPipe(Link{Latency: 5 * time.Millisecond}, 1, 0, 1), newPipe(Link{Latency: 7 * time.Millisecond}, 1, 0, 2)
+	if due, ok := a.admit(up, 0, 1000, true); !ok || due != 1005*ms {
+		t.Errorf("the first: %d, %v", due, ok)
+	}
+	if due, ok := b.admit(up, 0, 1000, true); !ok || due != 2007*ms {
+		t.Errorf("the second, to another host: %d, %v", due, ok)
+	}
+	if due, ok := b.admit(nil, 0, 1000, true); !ok || due != 2007*ms {
+		t.Errorf("of another host, in order on its link: %d, %v", due, ok)
+	}
+	if _, ok := a.admit(up, 0, 1500, true); ok || a.count.Dropped != 1 {
+		t.Errorf("there was room for %+v", a.count)
+	}
+	if due, ok := a.admit(up, 2500*ms, 500, true); !ok || due != 3005*ms {
+		t.Errorf("when all has left: %d, %v", due, ok)
 	}
 }

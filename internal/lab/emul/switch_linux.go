@@ -27,6 +27,11 @@ type Port struct {
 	Namespace string `json:"namespace"`
 	// Device is the name of the TUN device there.
 	Device string `json:"device"`
+	// Uplink is what leaves the host to all others together, in bits per second, before
+	// any link; 0 is without limit. UplinkBuffer is how many bytes may wait for it; 0 is
+	// as in Link.
+	Uplink       int64 `json:"uplink,omitempty"`
+	UplinkBuffer int64 `json:"uplink_buffer,omitempty"`
 }
 
 // Config of a switch.
@@ -109,6 +114,7 @@ type Switch struct {
 	seed     uint64
 	normal   Link
 	pipes    []*pipe // from*len(ports)+to; nil: not used yet
+	ups      []*line // by port; nil: without limit
 	flying   queue
 	slots    slots
 	seq      uint64
@@ -125,7 +131,7 @@ func Open(c Config) (*Switch, error) {
 	if len(c.Ports) > MaxPorts {
 		return nil, fmt.Errorf("%d hosts: a switch connects %d at most", len(c.Ports), MaxPorts)
 	}
-	s := &Switch{ports: c.Ports, seed: c.Seed, normal: c.Default, pipes: make([]*pipe, len(c.Ports)*len(c.Ports)), epoll: -1, wake: -1, start: time.Now()}
+	s := &Switch{ports: c.Ports, seed: c.Seed, normal: c.Default, pipes: make([]*pipe, len(c.Ports)*len(c.Ports)), ups: make([]*line, len(c.Ports)), epoll: -1, wake: -1, start: time.Now()}
 	if err := s.open(c); err != nil {
 		s.Close()
 		return nil, err
@@ -152,6 +158,12 @@ func (s *Switch) open(c Config) (err error) {
 		return err
 	}
 	for i, p := range c.Ports {
+		if err := (Link{Rate: p.Uplink, Buffer: p.UplinkBuffer}).Validate(); err != nil {
+			return fmt.Errorf("uplink of %s: %w", p.Host, err)
+		}
+		if p.Uplink > 0 {
+			s.ups[i] = &line{rate: p.Uplink, buffer: p.UplinkBuffer}
+		}
 		fd, err := openTUN(p, Address4(i), Address6(i))
 		if err != nil {
 			return fmt.Errorf("device of %s: %w", p.Host, err)
@@ -501,7 +513,7 @@ func (s *Switch) receive(from int) {
 			continue
 		}
 		p := s.pipe(from, to)
-		due, ok := p.admit(now, int(n), data)
+		due, ok := p.admit(s.ups[from], now, int(n), data)
 		if !ok {
 			s.slots.give(slot)
 			continue

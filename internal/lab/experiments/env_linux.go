@@ -13,7 +13,7 @@ func there() []Experiment {
 	return []Experiment{
 		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
 		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel,
-		kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange,
+		kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange, controlUnderLoad,
 	}
 }
 

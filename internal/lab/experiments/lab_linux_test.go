@@ -122,3 +122,26 @@ func TestRouteChange(t *testing.T) {
 		}
 	}
 }
+
+// With --uplink and without: the rows are there, and what was sent has filled the
+// lines. How long orders take is no matter of this test.
+func TestControlUnderLoad(t *testing.T) {
+	t.Parallel()
+	got := map[string]int{}
+	for _, r := range quick(t, "control-under-load") {
+		got[r.Metric]++
+		if r.ErrorP99 == nil || r.Measured <= 0 && !strings.HasSuffix(r.Metric, "_added") && r.Params["worker"] != "calm" {
+			t.Errorf("%+v", r)
+		}
+		if r.Metric == "heartbeat_added" && (r.Expected != nil) != (r.Params["worker"] == "bounded") {
+			t.Errorf("the promise is about who says what the line carries: %+v", r)
+		}
+	}
+	want := map[string]int{
+		"heartbeat_silence": 3, "order_answered": 3, "order_answered_max": 3, "instance_running": 3, "load_arrived": 3,
+		"heartbeat_added": 2, "order_added": 2, "running_added": 2,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("rows %v, want %v", got, want)
+	}
+}

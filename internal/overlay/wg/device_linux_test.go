@@ -209,14 +209,20 @@ func TestShapedDeviceKeepsItsRate(t *testing.T) {
 	if q := a.Run("tc", "qdisc", "show", "dev", a.dev.Name()); !strings.Contains(q, "tbf") || !strings.Contains(q, "overhead 80") {
 		t.Errorf("queues of the device:\n%s", q)
 	}
+	waits := func() string {
+		return strings.TrimSpace(a.Run("cat", "/sys/class/net/"+a.dev.Name()+"/tx_queue_len"))
+	}
+	if got := waits(); a.dev.Mode() == wg.ModeUser && got != "55" { // 33 ms
+		t.Errorf("%s packets may wait behind the queue", got)
+	}
 	before, began := sent(), time.Now()
 	talk(t, a, b, size)
 	if bits, took := 8*(sent()-before), time.Since(began); float64(bits) > rate*took.Seconds()*1.02+8*100_000 {
 		t.Errorf("%d bits left in %v, at a rate of %d", bits, took, rate)
 	}
 	a.Do(func() { err = errors.Join(a.dev.Shape(0), a.dev.Shape(0)) })
-	if err != nil {
-		t.Fatal(err)
+	if got := waits(); err != nil || a.dev.Mode() == wg.ModeUser && got != "500" {
+		t.Fatal(got, err)
 	}
 }
 

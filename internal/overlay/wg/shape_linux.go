@@ -16,6 +16,11 @@ const (
 	burstsASecond, leastBurst = 250, 4096
 	// The queue holds 50 ms where it is a plain one.
 	queuesASecond = 20
+	// A process that encrypts may not run for a while. What waits for it meanwhile,
+	// behind the queue, leaves all at once then, and is 33 ms at most: the line would
+	// need twenty times as long to be free of it.
+	ringsASecond, leastRing, usualRing = 30, 4, 500
+	fullPacket                         = 1500
 )
 
 // Shape holds what leaves through the device below a rate in bits a second, as it is
@@ -29,7 +34,7 @@ func (d *Device) Shape(rate uint64) error {
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("end the shaping of %s: %w", d.opts.Name, err)
 		}
-		return nil
+		return d.ring(usualRing)
 	}
 	bytes := rate / 8
 	burst := max(bytes/burstsASecond, leastBurst)
@@ -54,6 +59,22 @@ func (d *Device) Shape(rate uint64) error {
 	fair := netlink.NewFqCodel(netlink.QdiscAttrs{LinkIndex: d.index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.MakeHandle(1, 1)})
 	if err := netlink.QdiscReplace(fair); err != nil {
 		d.log.Debug("the queue of the tunnel is a plain one", "why", err)
+	}
+	return d.ring(int(min(max(bytes/ringsASecond/fullPacket, leastRing), usualRing)))
+}
+
+// ring says how many packets may wait for this process, if it is the one that
+// encrypts.
+func (d *Device) ring(packets int) error {
+	if d.mode != ModeUser {
+		return nil
+	}
+	link, err := netlink.LinkByIndex(d.index)
+	if err == nil {
+		err = netlink.LinkSetTxQLen(link, packets)
+	}
+	if err != nil {
+		return fmt.Errorf("let %d packets wait behind the queue of %s: %w", packets, d.opts.Name, err)
 	}
 	return nil
 }

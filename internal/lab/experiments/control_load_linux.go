@@ -1,0 +1,486 @@
+package experiments
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/lab"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+var controlUnderLoad = Experiment{
+	Name: "control-under-load", Source: "none: a promise of Verge", Emulated: true,
+	Shows: "how much later a cluster hears of a worker, and orders are carried out there, while its instances send as much as its uplink carries and more: with --uplink and without",
+	run:   runControlUnderLoad,
+}
+
+const (
+	// What a worker's line carries.
+	loadedUplink = 10_000_000 // bit/s
+	// promisedDelay is what load may add.
+	promisedDelay = 200 * time.Millisecond
+	// orderPatience is when an order that is not answered counts as one that took as
+	// long.
+	orderPatience = 5 * time.Second
+	loadPort      = 8090
+	// A connection of its own beside the tunnel goes to this port of the machine.
+	besidePort = 8190
+)
+
+// loadedWorkers have the same line. That of the first is not loaded: it shows what
+// else this machine does meanwhile. One says by --uplink what it has.
+var loadedWorkers = []struct {
+	name            string
+	loaded, bounded bool
+}{{"calm", false, false}, {"bounded", true, true}, {"unbounded", true, false}}
+
+// The kinds of load.
+const (
+	loadTCP = "tcp"
+	loadUDP = "udp"
+	// loadBeside leaves the worker without its tunnel, as what its router sends does.
+	loadBeside = "beside the tunnel"
+)
+
+func runControlUnderLoad(ctx context.Context, e *env) (err error) {
+	type link struct {
+		rtt  time.Duration
+		loss float64
+	}
+	links, loads, window, scales := []link{{2 * time.Millisecond, 0}, {100 * time.Millisecond, 0}, {100 * time.Millisecond, 0.01}},
+		[]string{loadTCP, loadUDP, loadBeside}, 20*time.Second, 8
+	// How long the line may hold what does not fit, as modems do.
+	modem := time.Second
+	if e.Quick {
+		links, loads, window, scales, modem = links[:1], []string{loadTCP + " and " + loadUDP}, 2500*time.Millisecond, 3, modem/2
+	}
+	rtt, rate, queue := api.Duration(lan), api.Bitrate(loadedUplink), api.Bytes(loadedUplink/8*modem.Seconds())
+	f := lab.File{
+		Links: lab.Links{Default: lab.LinkSpec{RTT: &rtt}},
+		Hosts: map[string]lab.Host{
+			"root": {Role: lab.RoleRoot}, "edge": {Role: lab.RoleCluster, Flags: []string{"--interval", "1s"}},
+			"sink": {Role: lab.RoleWorker, Flags: inNetwork("sink")},
+		},
+	}
+	workers := []string{"sink"}
+	for _, w := range loadedWorkers {
+		flags := inNetwork(w.name)
+		if w.bounded {
+			flags = append(flags, "--uplink", rate.String())
+		}
+		f.Hosts[w.name] = lab.Host{Role: lab.RoleWorker, Flags: flags, Uplink: rate, UplinkBuffer: queue}
+		workers = append(workers, w.name)
+	}
+	n, err := e.networkOf(ctx, f, workers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Down()) }()
+	b, err := n.newBurden(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for _, l := range links {
+		r, loss := api.Duration(l.rtt), lab.Share(l.loss)
+		for _, w := range loadedWorkers {
+			for _, other := range []string{"edge", "sink"} {
+				if _, err := n.Set(w.name, other, lab.LinkSpec{RTT: &r, Loss: &loss}, false); err != nil {
+					return err
+				}
+			}
+		}
+		for _, load := range loads {
+			before, err := n.Stats()
+			if err != nil {
+				return err
+			}
+			from := len(e.rows)
+			got, err := b.under(ctx, load, window, modem, scales)
+			if err != nil {
+				return err
+			}
+			for i, w := range loadedWorkers {
+				p := map[string]any{"load": load, "worker": w.name, "rtt_ms": lab.Milliseconds(l.rtt), "loss": l.loss}
+				e.felt(p, got[i])
+				if w.loaded {
+					e.added(p, got[i], got[0], w.bounded && load != loadBeside)
+				}
+			}
+			after, err := n.Stats()
+			if err != nil {
+				return err
+			}
+			// A meter's pings would wait in the lines too.
+			late := after.Late.Since(before.Late)
+			e.measured(from, lab.Accuracy{LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: after.RealTime})
+		}
+	}
+	return nil
+}
+
+// felt is what a worker's control was like for a while.
+type felt struct {
+	silence         float64   // the longest time that the cluster heard nothing, ms
+	answers, starts []float64 // of orders, ms
+	mbps            float64   // of load that arrived
+}
+
+// felt adds the rows about one worker under one load.
+func (e *env) felt(p map[string]any, got felt) {
+	e.row(Row{Params: p, Metric: "heartbeat_silence", Unit: "ms", Measured: got.silence})
+	e.row(Row{Params: p, Metric: "order_answered", Unit: "ms", Measured: median(got.answers)})
+	e.row(Row{Params: p, Metric: "order_answered_max", Unit: "ms", Measured: slices.Max(got.answers)})
+	e.row(Row{Params: p, Metric: "instance_running", Unit: "ms", Measured: median(got.starts)})
+	e.row(Row{Params: p, Metric: "load_arrived", Unit: "Mbit/s", Measured: got.mbps})
+}
+
+// added adds the rows about what is slower than at the worker whose line is calm.
+func (e *env) added(p map[string]any, got, calm felt, promised bool) {
+	for _, x := range []struct {
+		metric string
+		by     float64
+	}{
+		{"heartbeat_added", got.silence - calm.silence},
+		{"order_added", median(got.answers) - median(calm.answers)},
+		{"running_added", median(got.starts) - median(calm.starts)},
+	} {
+		r := Row{Params: p, Metric: x.metric, Unit: "ms", Measured: x.by}
+		if promised {
+			r.Expected = known(lab.Milliseconds(promisedDelay))
+			if x.by > *r.Expected {
+				r.Short = fmt.Sprintf("load adds more than %v", promisedDelay)
+			}
+		}
+		e.row(r)
+	}
+}
+
+// burden is who loads the workers, and what is ordered of them meanwhile.
+type burden struct {
+	network
+	talkers  map[string]sleeper // by worker
+	to       netip.Addr         // of who listens
+	replicas map[string]int     // of the service that is scaled, by worker
+	arrived  map[string]*atomic.Int64
+	closers  []io.Closer
+	readers  sync.WaitGroup
+}
+
+func (n network) newBurden(ctx context.Context) (_ *burden, err error) {
+	b := &burden{network: n, talkers: map[string]sleeper{}, replicas: map[string]int{}, arrived: map[string]*atomic.Int64{}}
+	services := []string{asleep("ear", 1, "sink", listens)}
+	for _, w := range loadedWorkers {
+		services = append(services, asleep("talk-"+w.name, 1, w.name), asleep("more-"+w.name, 1, w.name))
+		b.replicas[w.name], b.arrived[w.name] = 1, new(atomic.Int64)
+	}
+	if err := n.apply(ctx, services...); err != nil {
+		return nil, err
+	}
+	ears, err := n.sleepers(ctx, "ear")
+	if err != nil {
+		return nil, err
+	}
+	b.to = ears[0].addr
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	for i, w := range loadedWorkers {
+		list, err := n.sleepers(ctx, "talk-"+w.name)
+		if err != nil {
+			return nil, err
+		}
+		b.talkers[w.name] = list[0]
+		if err := b.listen(ears[0].in, loadPort+i, w.name); err != nil {
+			return nil, err
+		}
+		if err := b.listen(at(n.Lab, "sink"), besidePort+i, w.name); err != nil {
+			return nil, err
+		}
+		// The path is there before anything is measured.
+		ok, err := poll(ctx, 30*time.Second, func() (bool, error) {
+			c, err := b.dial(b.talkers[w.name].in, "tcp4", netip.AddrPortFrom(b.to, uint16(loadPort+i))) //nolint:gosec // a few
+			if err == nil {
+				err = c.Close()
+			}
+			return err == nil, nil
+		})
+		if err == nil && !ok {
+			err = fmt.Errorf("nothing can be sent from %s", w.name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// listen takes what comes to a port of a place, and counts it for a worker.
+func (b *burden) listen(where place, port int, worker string) error {
+	var ln net.Listener
+	var pc net.PacketConn
+	at := fmt.Sprintf(":%d", port)
+	if err := where(func() (err error) {
+		if ln, err = net.Listen("tcp4", at); err == nil {
+			pc, err = net.ListenPacket("udp4", at)
+		}
+		return err
+	}); err != nil {
+		return fmt.Errorf("listen for load: %w", err)
+	}
+	count := b.arrived[worker]
+	b.closers = append(b.closers, ln, pc)
+	b.readers.Go(func() {
+		buf := make([]byte, 2048)
+		for {
+			n, _, err := pc.ReadFrom(buf)
+			if err != nil {
+				return // it was closed
+			}
+			count.Add(int64(n))
+		}
+	})
+	b.readers.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return // it was closed
+			}
+			b.readers.Go(func() {
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := c.Read(buf)
+					count.Add(int64(n))
+					if err != nil {
+						_ = c.Close() // the sender has ended
+						return
+					}
+				}
+			})
+		}
+	})
+	return nil
+}
+
+func (b *burden) close() {
+	for _, c := range b.closers {
+		_ = c.Close() // nothing is lost by it
+	}
+	b.readers.Wait()
+}
+
+func (b *burden) dial(from place, network string, to netip.AddrPort) (c net.Conn, err error) {
+	err = from(func() (err error) {
+		c, err = net.DialTimeout(network, to.String(), 3*time.Second)
+		return err
+	})
+	return c, err
+}
+
+// load sends from a worker until it is stopped.
+func (b *burden) load(i int, kind string) (stop func(), err error) {
+	w := loadedWorkers[i].name
+	from, tcp, udp := b.talkers[w].in, kind != loadUDP, kind != loadTCP && kind != loadBeside
+	to := netip.AddrPortFrom(b.to, uint16(loadPort+i)) //nolint:gosec // a few
+	if kind == loadBeside {
+		from, to = at(b.Lab, w), netip.AddrPortFrom(b.Address("sink"), uint16(besidePort+i)) //nolint:gosec // a few
+	}
+	var conns []net.Conn
+	var senders sync.WaitGroup
+	ended := make(chan struct{})
+	stop = func() {
+		close(ended)
+		for _, c := range conns {
+			if t, ok := c.(*net.TCPConn); ok {
+				_ = t.SetLinger(0) // what waits is of no use
+			}
+			_ = c.Close()
+		}
+		senders.Wait()
+	}
+	const streams = 4
+	for range streams {
+		if !tcp {
+			break
+		}
+		c, err := b.dial(from, "tcp4", to)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("load of %s: %w", w, err)
+		}
+		conns = append(conns, c)
+		senders.Go(func() {
+			buf := make([]byte, 64<<10)
+			for {
+				if _, err := c.Write(buf); err != nil {
+					return // it was closed
+				}
+			}
+		})
+	}
+	if udp {
+		c, err := b.dial(from, "udp4", to)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("load of %s: %w", w, err)
+		}
+		conns = append(conns, c)
+		senders.Go(func() { flood(c, ended) })
+	}
+	return stop, nil
+}
+
+// flood sends datagrams of one and a half times what the line carries.
+func flood(c net.Conn, ended <-chan struct{}) {
+	const size, every = 1200, 5 * time.Millisecond
+	buf := make([]byte, size)
+	begin, sent := time.Now(), 0
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+		}
+		due := int(time.Since(begin).Seconds() * loadedUplink * 1.5 / 8 / size)
+		for ; sent < due; sent++ {
+			if _, err := c.Write(buf); errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+	}
+}
+
+// under loads workers for a while, and sees what the control of all is like. How the
+// load begins belongs to it.
+func (b *burden) under(ctx context.Context, kind string, window, modem time.Duration, scales int) ([]felt, error) {
+	edge, err := b.Client("edge")
+	if err != nil {
+		return nil, err
+	}
+	before := make([]int64, len(loadedWorkers))
+	begin := time.Now()
+	for i, w := range loadedWorkers {
+		before[i] = b.arrived[w.name].Load()
+		if !w.loaded {
+			continue
+		}
+		stop, err := b.load(i, kind)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
+	out := make([]felt, len(loadedWorkers))
+	errs := make([]error, 2*len(loadedWorkers)+1)
+	end := begin.Add(window)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for time.Now().Before(end) {
+			list, err := edge.Workers(ctx)
+			if err != nil {
+				errs[0] = err
+				return
+			}
+			for i, w := range loadedWorkers {
+				for _, v := range list {
+					if v.Name == w.name {
+						out[i].silence = max(out[i].silence, 1000*v.AgeSeconds)
+					}
+				}
+			}
+			if errs[0] = pause(ctx, 20*time.Millisecond); errs[0] != nil {
+				return
+			}
+		}
+	})
+	for i, w := range loadedWorkers {
+		all.Go(func() { out[i].answers, errs[1+2*i] = b.orders(ctx, b.talkers[w.name].id, end) })
+		all.Go(func() { out[i].starts, errs[2+2*i] = b.scales(ctx, w.name, scales, modem, end) })
+	}
+	all.Wait()
+	took := time.Since(begin)
+	for i, w := range loadedWorkers {
+		out[i].mbps = float64(b.arrived[w.name].Load()-before[i]) * 8 / 1e6 / took.Seconds()
+	}
+	return out, errors.Join(errs...)
+}
+
+// orders has a program started in an instance again and again, and measures how long
+// it takes until the worker has said that it was. What takes too long counts as long
+// as that.
+func (b *burden) orders(ctx context.Context, id wire.InstanceID, end time.Time) (took []float64, err error) {
+	edge, err := b.Client("edge")
+	if err != nil {
+		return nil, err
+	}
+	for len(took) == 0 || time.Now().Before(end) {
+		begin := time.Now()
+		ctx2, cancel := context.WithTimeout(ctx, orderPatience)
+		session, err := edge.StartExec(ctx2, id, wire.ExecStart{Key: rand.Text(), Command: []string{"true"}})
+		cancel()
+		took = append(took, lab.Milliseconds(time.Since(begin)))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err == nil {
+			ctx2, cancel := context.WithTimeout(ctx, orderPatience)
+			_ = edge.EndExec(ctx2, session) // it ends by itself too
+			cancel()
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return took, nil
+}
+
+// scales adds instances one after the other until the end, one at least, and measures
+// how long it takes until its cluster knows that each runs.
+func (b *burden) scales(ctx context.Context, worker string, n int, modem time.Duration, end time.Time) (took []float64, err error) {
+	edge, err := b.Client("edge")
+	if err != nil {
+		return nil, err
+	}
+	service := "more-" + worker
+	// The first one when the load has filled the line, the others spread over the time.
+	wait, spread := 2*modem, time.Until(end)/time.Duration(2*n)
+	for len(took) == 0 || len(took) < n && time.Now().Before(end) {
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+		wait = spread
+		b.replicas[worker]++
+		begin := time.Now()
+		if _, err := b.client.Scale(ctx, deployed, service, b.replicas[worker]); err != nil {
+			return nil, fmt.Errorf("scale %s: %w", service, err)
+		}
+		if _, err := poll(ctx, 4*orderPatience, func() (bool, error) {
+			list, err := edge.Instances(ctx, deployed, service)
+			running := 0
+			for _, v := range list {
+				if v.State == wire.Running {
+					running++
+				}
+			}
+			return running >= b.replicas[worker], err
+		}); err != nil {
+			return nil, err
+		}
+		took = append(took, lab.Milliseconds(time.Since(begin)))
+	}
+	return took, nil
+}
