@@ -81,8 +81,9 @@ var kept = map[string]map[string]string{
 const storeFiles = "bus/jetstream/jetstream/*/streams/STORE/"
 
 // notKept are files of which nothing depends: locks, sockets' locks, and what
-// people and instances read and write.
-var notKept = []string{"*.lock", "bus/lock", "engine.log", "instances/*/log/*"}
+// people and instances read and write; and the log of what changed, which comes and
+// goes: package orders tests every damage of it.
+var notKept = []string{"*.lock", "orders.log", "bus/lock", "engine.log", "instances/*/log/*"}
 
 // damages of a file that has some bytes.
 func damagesOf(good []byte) map[string][]byte {

@@ -26,6 +26,7 @@ import (
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
@@ -37,7 +38,6 @@ const (
 	maxLambda = 10 * time.Second
 	// statePoll is how long one question to the engine is held.
 	statePoll = time.Minute
-	maxOrders = 64 << 20
 )
 
 // Options of an Agent.
@@ -333,18 +333,17 @@ func (a *Agent) startEngine(ctx context.Context) error {
 // loadOrders reads the orders that the engine was given last: they are its file,
 // and this process keeps none of its own.
 func (a *Agent) loadOrders() error {
-	b, err := atomicfile.ReadBounded(filepath.Join(a.opts.Dir, wire.EngineOrdersFile), maxOrders)
+	o, err := orders.At(a.opts.Dir).Load()
 	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if errors.Is(err, orders.ErrDamaged) {
+		// The engine reports that too. Without a revision everything is fetched.
+		a.log.Warn("the engine's orders cannot be read, all of them are fetched again", "error", err)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the engine's orders: %w", err)
-	}
-	var o wire.EngineOrders
-	if err := json.Unmarshal(b, &o); err != nil {
-		// The engine reports that too. Without a revision everything is fetched.
-		a.log.Warn("the engine's orders cannot be read, all of them are fetched again", "error", err)
-		return nil
 	}
 	a.have = o.Have
 	a.network = o.Network
@@ -674,14 +673,44 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 			return fmt.Errorf("what the cluster sent for %s: %w", ch.Key, err)
 		}
 	}
-	if err := a.hands.Apply(ctx, assemble(to, orders, routes, secrets, revoked, network)); err != nil {
-		return err
+	delta, ok := changesOf(a.have, to, full, changes, routes)
+	if ok {
+		if err := a.hands.Change(ctx, delta); err != nil {
+			a.log.Debug("the engine is given all orders, not what changed", "error", err)
+			ok = false
+		}
+	}
+	if !ok {
+		if err := a.hands.Apply(ctx, assemble(to, orders, routes, secrets, revoked, network)); err != nil {
+			return err
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.have, a.orders, a.routes, a.secrets, a.network = to, orders, routes, secrets, network
 	a.setRevoked(revoked)
 	return nil
+}
+
+// changesOf is what an engine is told that has the orders of a revision, where only
+// routes have changed since; false where all must be told.
+func changesOf(have, to wire.Rev, full bool, changes []wire.Change, routes map[string]*wire.Route) (c wire.EngineChanges, ok bool) {
+	if full || have.IsZero() {
+		return c, false
+	}
+	c = wire.EngineChanges{V: wire.Version, From: have, To: to}
+	for _, ch := range changes {
+		key, ok := strings.CutPrefix(ch.Key, "route.")
+		if !ok {
+			return c, false
+		}
+		if r := routes[key]; r != nil {
+			c.Routes = append(c.Routes, *r)
+		} else {
+			c.Gone = append(c.Gone, key)
+		}
+	}
+	return c, true
 }
 
 func applyChange[T any](m map[string]*T, key string, ch wire.Change) error {

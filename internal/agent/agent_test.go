@@ -32,8 +32,11 @@ type fakeHands struct {
 	gone   map[string]uint64
 	orders []wire.EngineOrders
 	fail   error
-	down   bool
-	news   chan struct{}
+	// changes are those that Change took; noChange is an engine that knows none.
+	changes  []wire.EngineChanges
+	noChange bool
+	down     bool
+	news     chan struct{}
 }
 
 func newFakeHands(run string) *fakeHands {
@@ -61,6 +64,20 @@ func (f *fakeHands) Apply(_ context.Context, o wire.EngineOrders) error {
 	}
 	f.orders = append(f.orders, o)
 	return nil
+}
+
+// Change makes all orders of it: tests look at the last ones.
+func (f *fakeHands) Change(ctx context.Context, c wire.EngineChanges) error {
+	f.mu.Lock()
+	n := len(f.orders)
+	if f.noChange || n == 0 || f.orders[n-1].Have != c.From {
+		f.mu.Unlock()
+		return errors.New("405 method not allowed")
+	}
+	f.changes = append(f.changes, c)
+	next := f.orders[n-1].With(&c)
+	f.mu.Unlock()
+	return f.Apply(ctx, next)
 }
 
 func (f *fakeHands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
@@ -438,5 +455,53 @@ func TestWhereARelayIsReached(t *testing.T) {
 	}
 	if reachedRelay(nil, "", nil) != nil {
 		t.Error("without a network there is a relay")
+	}
+}
+
+// An engine is told what changed of the routes; where that is not enough it is told
+// all, and it has the same either way.
+func TestOnlyWhatChangedOfTheRoutesIsHandedOn(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		h := newFakeHands("e1")
+		h.noChange = old
+		a := newTestAgent(h)
+		a.secrets = map[string]*wire.SealedSecret{}
+		d := (*desired)(a)
+		route := func(key, worker string) wire.Change {
+			app, service, _ := strings.Cut(key, ".")
+			b, err := json.Marshal(wire.Route{V: wire.Version, App: app, Service: service, Endpoints: []wire.Endpoint{{Instance: key + ".0", Worker: worker}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return wire.Change{Key: "route." + key, Value: b}
+		}
+		at := func(n uint64) wire.Rev { return wire.Rev{Inc: "era", N: n} }
+		for n, step := range []struct {
+			full    bool
+			changes []wire.Change
+		}{
+			{true, []wire.Change{route("a.x", "w1"), route("a.y", "w1"), route("a.z", "w1")}},
+			{false, []wire.Change{route("a.x", "w2")}},
+			{false, []wire.Change{{Key: "route.a.y", Deleted: true}, {Key: "route.a.never", Deleted: true}}},
+			{false, []wire.Change{order("b.c.0", 1), route("a.z", "w3")}},
+			{false, nil},
+		} {
+			if err := d.Take(t.Context(), step.full, step.changes, at(uint64(n+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.mu.Lock()
+		last := h.orders[len(h.orders)-1]
+		var got []string
+		for _, r := range last.Routes {
+			got = append(got, r.Key()+" "+r.Endpoints[0].Worker)
+		}
+		if want := []string{"a.x w2", "a.z w3"}; !slices.Equal(got, want) || last.Have != at(5) || len(last.Orders) != 1 {
+			t.Errorf("the engine has %v at %v with %d orders, want %v", got, last.Have, len(last.Orders), want)
+		}
+		if n := len(h.changes); n != map[bool]int{false: 3, true: 0}[old] {
+			t.Errorf("it was told %d changes", n)
+		}
+		h.mu.Unlock()
 	}
 }

@@ -21,6 +21,9 @@ import (
 type Hands interface {
 	// Apply replaces the engine's orders; they are on disk when it returns.
 	Apply(ctx context.Context, o wire.EngineOrders) error
+	// Change changes the routes of the orders; it is on disk when it returns. An error
+	// may mean that it does not continue what is there: Apply does then.
+	Change(ctx context.Context, c wire.EngineChanges) error
 	// State is what changed after a sequence number, held up to wait for news.
 	State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error)
 	// Logs reads an instance's log.
@@ -71,6 +74,15 @@ func (r *Remote) Apply(ctx context.Context, o wire.EngineOrders) error {
 		return fmt.Errorf("encoding the orders: %w", err)
 	}
 	return r.do(ctx, http.MethodPut, "/v1/orders", b, nil)
+}
+
+// Change implements Hands.
+func (r *Remote) Change(ctx context.Context, c wire.EngineChanges) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encoding changes of the orders: %w", err)
+	}
+	return r.do(ctx, http.MethodPatch, "/v1/orders", b, nil)
 }
 
 // State implements Hands.

@@ -48,6 +48,13 @@ func (h *idleHands) Apply(_ context.Context, o wire.EngineOrders) error {
 	return nil
 }
 
+func (h *idleHands) Change(_ context.Context, c wire.EngineChanges) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.have = c.To
+	return nil
+}
+
 func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wire.EngineState, error) {
 	if wait > 0 {
 		<-ctx.Done()

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -58,7 +60,11 @@ type Engine struct {
 
 	haltOnce, hurryOnce sync.Once
 
-	applying sync.Mutex // one Apply at a time; taken before mu
+	applying sync.Mutex // one Apply or Change at a time; taken before mu
+	// stored and told, which it has, are touched with applying held, and before loaded
+	// is closed. The V of told is 0 as long as nothing is known.
+	stored   *orders.Store
+	told     wire.EngineOrders
 	clearing sync.Mutex // one clearVolumes at a time
 
 	kit *kit // set before loaded is closed
@@ -110,6 +116,7 @@ func New(opts Options) (*Engine, error) {
 		opts: opts, log: opts.Log, board: newBoard(info),
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
+		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),
 		meter:     meter{busy: make(chan struct{}, 1)},
 	}, nil
@@ -125,12 +132,13 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	}
 	e.applying.Lock()
 	defer e.applying.Unlock()
-	path := filepath.Join(e.opts.Dir, wire.EngineOrdersFile)
-	err := writeJSON(path, &o)
-	e.kit.problems.set(fileSubject(path), err)
+	err := e.stored.Write(&o)
+	e.kit.problems.set(fileSubject(e.stored.Path()), err)
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}
+	e.told = o
+	o.Orders = slices.Clone(o.Orders) // their peers are filled in
 	fillPeers(&o)
 	e.revoke(o.Revoked)
 	e.kit.router.SetRoutes(o.Routes)
@@ -144,6 +152,33 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	if unlocked || placed {
 		e.wakeAll() // who waits for a secret, or an address
 	}
+	return nil
+}
+
+// Change stores changes of the routes and acts on them, as Apply does. It refuses
+// those of another revision than the one that is there.
+func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
+	if err := e.wait(ctx); err != nil {
+		return err
+	}
+	if err := wire.CheckVersion("changes of the orders", c.V); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadOrders, err)
+	}
+	e.applying.Lock()
+	defer e.applying.Unlock()
+	if e.told.V == 0 || e.told.Have != c.From {
+		return wire.Problemf(409, "other-revision", "send all orders", "the changes do not continue the orders", "they are of revision %s, the orders of %s", c.From, e.told.Have)
+	}
+	next := e.told.With(&c)
+	err := e.stored.Change(&c, &next)
+	e.kit.problems.set(fileSubject(e.stored.Path()), err)
+	if err != nil {
+		return fmt.Errorf("store orders: %w", err)
+	}
+	e.told = next
+	e.kit.router.SetRoutes(next.Routes)
+	e.setNetwork(&next)
+	e.board.setHave(next.Have)
 	return nil
 }
 

@@ -263,6 +263,13 @@ func (r *fakeRouter) Open(context.Context) []*proxy.PortError {
 	return nil
 }
 
+// given are the routes that it has.
+func (r *fakeRouter) given() []wire.Route {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes
+}
+
 func (r *fakeRouter) Entries() []proxy.Entry {
 	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"}, {App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
 }
@@ -441,10 +448,14 @@ func newRig(t *testing.T) *rig {
 	return &rig{
 		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{}, prober: &fakeProber{},
 		strays: &fakeStrays{}, boot: "boot-1",
-		config: wire.EngineConfig{
-			V: wire.Version, Worker: "w1", Cluster: "edge", Path: "/bin:/usr/bin",
-			Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30},
-		},
+		config: newConfig(),
+	}
+}
+
+func newConfig() wire.EngineConfig {
+	return wire.EngineConfig{
+		V: wire.Version, Worker: "w1", Cluster: "edge", Path: "/bin:/usr/bin",
+		Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30},
 	}
 }
 

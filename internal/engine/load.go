@@ -157,10 +157,12 @@ func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.Engin
 // instances; spawn must be set. Damaged files are moved aside and reported.
 func (e *Engine) load(ctx context.Context) error {
 	var network *wire.EngineOrders // what they say of it
-	path := filepath.Join(e.opts.Dir, wire.EngineOrdersFile)
-	orders, err := readOrders(path)
+	path := e.stored.Path()
+	orders, err := readOrders(e.stored)
 	switch {
 	case err == nil:
+		e.told = orders
+		orders.Orders = slices.Clone(orders.Orders) // their peers are filled in
 		fillPeers(&orders)
 		e.orders, e.known = orders.Orders, true
 		e.board.setHave(orders.Have)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -21,8 +22,8 @@ const (
 	routerFile    = "router.json"
 	instancesDir  = "instances"
 	recordFile    = "state.json"
-	maxOrderBytes = 64 << 20 // of a set of orders, on the wire and on disk
-	maxRecord     = 4 << 20  // one order with its peers
+	maxOrderBytes = orders.Max // of a set of orders, on the wire
+	maxRecord     = 4 << 20    // one order with its peers
 	maxConfig     = 1 << 20
 )
 
@@ -132,13 +133,16 @@ func readRecord(dir string, id wire.InstanceID) (record, error) {
 }
 
 // readOrders reads the stored orders. A missing file is os.ErrNotExist.
-func readOrders(path string) (wire.EngineOrders, error) {
-	var o wire.EngineOrders
-	if err := readJSON(path, maxOrderBytes, &o); err != nil {
+func readOrders(s *orders.Store) (wire.EngineOrders, error) {
+	o, err := s.Load()
+	if errors.Is(err, orders.ErrDamaged) {
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if err != nil {
 		return wire.EngineOrders{}, err
 	}
 	if err := checkOrders(&o); err != nil {
-		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", path, errDamaged, err)
+		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.Path(), errDamaged, err)
 	}
 	return o, nil
 }

@@ -58,6 +58,7 @@ func (e *Engine) serve(path string) (stop func(), err error) {
 func (e *Engine) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /v1/orders", e.putOrders)
+	mux.HandleFunc("PATCH /v1/orders", e.patchOrders)
 	mux.HandleFunc("GET /v1/state", e.getState)
 	mux.HandleFunc("GET /v1/logs", e.getLogs)
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
@@ -100,18 +101,23 @@ func (e *Engine) postExec(w http.ResponseWriter, r *http.Request) {
 	e.answer(w, a, err)
 }
 
-func (e *Engine) putOrders(w http.ResponseWriter, r *http.Request) {
+func (e *Engine) putOrders(w http.ResponseWriter, r *http.Request) { take(e, w, r, e.Apply) }
+
+func (e *Engine) patchOrders(w http.ResponseWriter, r *http.Request) { take(e, w, r, e.Change) }
+
+// take gives apply what was sent.
+func take[T any](e *Engine, w http.ResponseWriter, r *http.Request, apply func(context.Context, T) error) {
 	body, err := body(w, r, maxOrderBytes)
 	if err != nil {
 		e.refuse(w, fmt.Errorf("%w: read them: %w", ErrBadOrders, err))
 		return
 	}
-	var o wire.EngineOrders
-	if err := json.Unmarshal(body, &o); err != nil {
+	var v T
+	if err := json.Unmarshal(body, &v); err != nil {
 		e.refuse(w, fmt.Errorf("%w: %w", ErrBadOrders, err))
 		return
 	}
-	if err := e.Apply(r.Context(), o); err != nil {
+	if err := apply(r.Context(), v); err != nil {
 		e.refuse(w, err)
 		return
 	}

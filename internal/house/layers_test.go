@@ -45,6 +45,7 @@ var rooms = map[string]layer{
 	"internal/distance":   doers,
 	"internal/loop":       doers,
 	"internal/obs":        doers,
+	"internal/orders":     doers,
 	"internal/overlay":    doers,
 	"internal/pki":        doers,
 	"internal/proxy":      doers,
@@ -83,6 +84,7 @@ var neighbours = map[string]struct {
 }{
 	"internal/backup":   {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
 	"internal/bus":      {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
+	"internal/orders":   {[]string{"internal/atomicfile"}, "it is one of its files, with a log beside it"},
 	"internal/overlay":  {[]string{"internal/atomicfile", "internal/relay"}, "the addresses given to services outlive the process; a worker asks its relay"},
 	"internal/distance": {[]string{"internal/atomicfile"}, "distances outlive the process"},
 	"internal/pki":      {[]string{"internal/atomicfile"}, "keys and certificates are files"},

@@ -267,7 +267,7 @@ func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]stri
 	return r.entries.reserve(app, service, ports)
 }
 
-// SetRoutes replaces all routes. Entries of services that are new are opened,
+// SetRoutes replaces all routes, of which nobody changes anything any more. Entries of services that are new are opened,
 // those of services that were routed and are no longer are closed; established
 // connections go on. Health and rotation of what stays are kept.
 func (r *Router) SetRoutes(routes []wire.Route) {
@@ -279,14 +279,10 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 		hosts:     map[string]hostTarget{},
 		byAddress: map[string][]*endpoint{},
 	}
-	ordered := slices.Clone(routes)
-	// Of two routes with the same host the first by key wins, on every worker.
-	slices.SortStableFunc(ordered, func(a, b wire.Route) int { return strings.Compare(a.Key(), b.Key()) })
 	var keys []entryKey
 	var gone []*endpoint
-	for i := range ordered {
-		rt := &ordered[i]
-		key := rt.Key()
+	for _, k := range byKey(routes) {
+		rt, key := k.route, k.key
 		if next.services[key] != nil {
 			r.log.Warn("a second route for a service is ignored", "service", key)
 			continue
@@ -333,6 +329,21 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 	}
 	r.entries.set(keys)
 	r.LocalChanged()
+}
+
+type keyed struct {
+	key   string
+	route *wire.Route
+}
+
+// byKey are routes in order: of two with the same host the first wins, on every worker.
+func byKey(routes []wire.Route) []keyed {
+	out := make([]keyed, len(routes))
+	for i := range routes {
+		out[i] = keyed{routes[i].Key(), &routes[i]}
+	}
+	slices.SortStableFunc(out, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
+	return out
 }
 
 func (t *table) addHost(p api.Port, s *service, log *slog.Logger) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
@@ -29,6 +30,7 @@ type service struct {
 	answers     answers       // to the requests
 
 	mu     sync.Mutex // guards below; nothing is called with it that blocks
+	from   wire.Route // what update was told last
 	policy route.Policy
 	said   api.Policy // as the route says it
 	far    far
@@ -89,6 +91,10 @@ func seedOf(parts ...string) uint64 {
 func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unknown func(error)) (gone []*endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.policy != nil && unchanged(&s.from, rt) {
+		return nil
+	}
+	s.from = *rt
 	if said := rt.PolicyOf(); s.policy == nil || s.said != said {
 		p, err := route.New(said, s.seed)
 		if err != nil {
@@ -148,6 +154,14 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		}
 	}
 	return gone
+}
+
+// unchanged says whether a route is for certain the one of before: most are, when
+// another one has changed.
+func unchanged(a, b *wire.Route) bool {
+	return a.Policy == b.Policy && a.Routing == b.Routing &&
+		len(a.Ports) == len(b.Ports) && unsafe.SliceData(a.Ports) == unsafe.SliceData(b.Ports) &&
+		len(a.Endpoints) == len(b.Endpoints) && len(a.Endpoints) > 0 && unsafe.SliceData(a.Endpoints) == unsafe.SliceData(b.Endpoints)
 }
 
 // all returns the endpoints.

@@ -1,11 +1,18 @@
 package wire
 
-import "github.com/verge-edge/verge/api"
+import (
+	"maps"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+)
 
 // What an agent and its engine say to each other, over a unix socket that only
 // their user may open, as HTTP with JSON bodies:
 //
 //	PUT /v1/orders                      EngineOrders → 204 once stored and fsynced
+//	PATCH /v1/orders                    EngineChanges → 204 once stored and fsynced, 409 if they are not of
+//	                                    the revision that is there: all orders are sent then
 //	GET /v1/state?after=N&wait=MS       → EngineState, held until Seq > N or MS is over
 //	GET /v1/logs?instance=&offset=&max=&wait=MS&since=MS → LogChunk
 //	GET /v1/entries                     → []EntryView
@@ -27,7 +34,9 @@ const (
 	EngineLog        = "engine.log"
 	EngineConfigFile = "engine.json"
 	EngineOrdersFile = "orders.json"
-	IdentityDir      = "identity"
+	// EngineChangesFile is what changed since, see package orders.
+	EngineChangesFile = "orders.log"
+	IdentityDir       = "identity"
 )
 
 // EngineConfig is written by the agent before it starts the engine.
@@ -71,6 +80,50 @@ type EngineOrders struct {
 	Revoked []string `json:"revoked,omitempty"`
 	// Secrets that the orders need, sealed for the worker.
 	Secrets []SealedSecret `json:"secrets,omitempty"`
+}
+
+// EngineChanges are changes of the routes alone, which come with every endpoint that
+// comes or goes anywhere.
+type EngineChanges struct {
+	V int `json:"v"`
+	// From and To are the revisions before and after.
+	From Rev `json:"from,omitzero"`
+	To   Rev `json:"to,omitzero"`
+	// Routes that are new or changed, and the keys of those that are gone.
+	Routes []Route  `json:"routes,omitempty"`
+	Gone   []string `json:"gone,omitempty"`
+}
+
+// With is what changes make of orders. What did not change is shared with o, and o
+// stays as it is.
+func (o *EngineOrders) With(c *EngineChanges) EngineOrders {
+	changed := make(map[string]*Route, len(c.Routes)+len(c.Gone))
+	for _, key := range c.Gone {
+		changed[key] = nil
+	}
+	for i := range c.Routes {
+		changed[c.Routes[i].Key()] = &c.Routes[i]
+	}
+	next := *o
+	next.Have = c.To
+	next.Routes = make([]Route, 0, len(o.Routes)+len(changed))
+	for i := range o.Routes {
+		key := o.Routes[i].Key()
+		r, ok := changed[key]
+		switch {
+		case !ok:
+			next.Routes = append(next.Routes, o.Routes[i])
+		case r != nil:
+			next.Routes = append(next.Routes, *r)
+		}
+		delete(changed, key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(changed)) {
+		if r := changed[key]; r != nil {
+			next.Routes = append(next.Routes, *r)
+		}
+	}
+	return next
 }
 
 // EngineState is what an engine says about itself.

@@ -28,6 +28,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Revocation](),
 	reflect.TypeFor[wire.EngineConfig](),
 	reflect.TypeFor[wire.EngineOrders](),
+	reflect.TypeFor[wire.EngineChanges](),
 	reflect.TypeFor[wire.Block](),
 	reflect.TypeFor[wire.Lease](),
 	reflect.TypeFor[wire.SignedLease](),
@@ -204,7 +205,7 @@ func TestRecordsHaveAVersion(t *testing.T) {
 		reflect.TypeFor[wire.Application](), reflect.TypeFor[wire.Namespace](), reflect.TypeFor[wire.User](), reflect.TypeFor[wire.AuditEntry](),
 		reflect.TypeFor[wire.SealedSecret](), reflect.TypeFor[wire.Secret](), reflect.TypeFor[wire.Revocation](), reflect.TypeFor[wire.Holdings](),
 		reflect.TypeFor[wire.JoinRequest](), reflect.TypeFor[wire.JoinReply](), reflect.TypeFor[wire.RenewRequest](), reflect.TypeFor[wire.RenewReply](),
-		reflect.TypeFor[wire.EngineConfig](), reflect.TypeFor[wire.EngineOrders](), reflect.TypeFor[wire.EngineState](),
+		reflect.TypeFor[wire.EngineConfig](), reflect.TypeFor[wire.EngineOrders](), reflect.TypeFor[wire.EngineChanges](), reflect.TypeFor[wire.EngineState](),
 		reflect.TypeFor[wire.LocalChange](), reflect.TypeFor[wire.Conflict](),
 	} {
 		if f, ok := kind.FieldByName("V"); !ok || !strings.HasPrefix(f.Tag.Get("json"), "v") {
@@ -234,6 +235,7 @@ func FuzzMessages(f *testing.F) {
 		`{"v":1,"e":"no","p":{"status":404,"code":"c","title":"t"}}`,
 		`{"session":"s","taken":1,"output":{"stdout":"eA==","ended":true,"exit":{"code":1,"at":"0001-01-01T00:00:00Z"},"why":"w"}}`,
 		`{"v":1,"have":{"n":1},"orders":[{"id":"a.b.0"}],"routes":[{"endpoints":[{}]}]}`,
+		`{"v":1,"from":{"n":1},"to":{"n":2},"routes":[{"endpoints":[{}]}],"gone":["a.b"]}`,
 		`{"v":1,"name":"w1","public_key":"AAEC","nats_key":"U","challenge":"x","signature":"AA=="}`,
 		`{"v":1,"j":{"v":1,"chain":"x","link":["a:1"],"api":["b:2"]},"p":{"status":403,"code":"node-removed"}}`,
 		`{"restarts":18446744073709551615,"changes":1}`,

@@ -2,13 +2,13 @@ package stage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -156,12 +156,8 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 
 // Routes to other workers, as its engine stored them last.
 func (w *Worker) Routes() ([]wire.Route, error) {
-	b, err := os.ReadFile(filepath.Join(w.Dir, wire.EngineOrdersFile))
+	o, err := orders.At(w.Dir).Load()
 	if err != nil {
-		return nil, fmt.Errorf("routes of worker %s: %w", w.ID, err)
-	}
-	var o wire.EngineOrders
-	if err := json.Unmarshal(b, &o); err != nil {
 		return nil, fmt.Errorf("routes of worker %s: %w", w.ID, err)
 	}
 	return o.Routes, nil
