@@ -265,32 +265,37 @@ func fixed(sp Space, d Devices) []chain {
 	v4 := sp.Worker4.IsValid()
 	links := iif(d.Links)
 	refuse := func(reason string) rule { return join(count(reason), drop()) }
-	var raw, out, in, post, fwd, sent, judge6, judge4, judge4far, peers, inp []rule
+	var out, in, post, fwd, sent, judge6, judge4, judge4far, peers, inp []rule
 
-	// Who says what about itself. Addresses of the service network come by devices
-	// of the service network alone.
-	raw = append(raw,
-		join(links, six.daddr(netip.MustParsePrefix("ff00::/8")), drop()), // reports to routers that are none
-		join(links, six.linked(setLink6), goTo("known")),
-		join(links, four.linked(setLink4), goTo("known")),
-		join(links, count(Spoofed), drop()),
-		join(iifIs("lo"), accept()),
-		join(notIif(d.Own), six.saddr(sp.Root), count(Spoofed), drop()),
-	)
+	// Every packet of the machine comes through here, so what most of them are comes
+	// first. Who says what about itself: addresses of the service network come by
+	// devices of the service network alone. A tunnel's peers WireGuard holds to theirs.
+	raw := []rule{
+		join(iifIs(d.Peers), accept()),
+		join(links, goTo("link")),
+		join(six.saddr(sp.Root), goTo("member")),
+	}
+	link := []rule{
+		join(six.linked(setLink6), goTo("known6")),
+		join(four.linked(setLink4), goTo("known4")),
+		join(six.daddr(netip.MustParsePrefix("ff00::/8")), drop()), // reports to routers that are none
+		refuse(Spoofed),
+	}
+	member := []rule{join(iifIs("lo"), accept()), join(iif(d.Own), accept()), refuse(Spoofed)}
 	if v4 {
-		raw = append(raw, join(notIif(d.Own), four.saddr(sp.Worker4), count(Spoofed), drop()))
+		raw = append(raw, join(four.saddr(sp.Worker4), goTo("member")))
 	}
 	// A packet to an unknown service goes to user space and comes back when the
 	// service is known. It must not be tracked on its first way: the entry would say
 	// that nothing is to be translated, and hold for the second.
-	unknown := func() []rule {
-		r := []rule{join(six.daddr(sp.Services), six.daddrIn(setKnown6, true), notrack())}
-		if v4 {
-			r = append(r, join(four.daddr(sp.Services4), four.daddrIn(setKnown4, true), notrack()))
-		}
-		return r
+	known6 := []rule{join(six.daddr(sp.Services), six.daddrIn(setKnown6, true), notrack())}
+	out = append(out, known6...)
+	known6 = append(known6, join(six.daddr(netip.MustParsePrefix("ff00::/8")), drop()))
+	var known4 []rule
+	if v4 {
+		known4 = []rule{join(four.daddr(sp.Services4), four.daddrIn(setKnown4, true), notrack())}
+		out = append(out, known4...)
 	}
-	out = unknown()
 
 	in = []rule{join(six.toService(setService6)), join(four.toService(setService4))}
 
@@ -304,6 +309,7 @@ func fixed(sp Space, d Devices) []chain {
 	}
 
 	fwd = append(fwd,
+		join(assured(), accept()),
 		join(oifIs(d.Services), notIif(d.Links), count(Outside), drop()),
 		join(oifIs(d.Services), six.daddrIn(setKnown6, false), goTo("endless")),
 		join(oifIs(d.Services), four.daddrIn(setKnown4, false), goTo("endless")),
@@ -347,11 +353,15 @@ func fixed(sp Space, d Devices) []chain {
 	peers = append(peers, refuse(Foreign))
 
 	// The worker's addresses in the service network are for the service network.
-	inp = append(inp, join(iifIs("lo"), accept()), join(notIif(d.Own), six.daddr(sp.Worker), count(Outside), drop()))
+	host := []rule{join(iifIs("lo"), accept()), join(notIif(d.Own), count(Outside), drop())}
+	inp = append(inp, join(six.daddr(sp.Worker), jump("host")))
 	if v4 {
-		inp = append(inp, join(notIif(d.Own), four.daddr(sp.Worker4), count(Outside), drop()))
+		inp = append(inp, join(four.daddr(sp.Worker4), jump("host")))
 	}
-	inp = append(inp, join(notIif(d.Links), notIifIs(d.Peers), accept()), join(established(), accept()))
+	inp = append(inp,
+		join(assured(), accept()), join(iifIs("lo"), accept()),
+		join(notIif(d.Links), notIifIs(d.Peers), accept()), join(established(), accept()),
+	)
 	inp = append(inp, join(iifIs(d.Peers), fromHost(), accept()))
 	for _, h := range []struct {
 		f    family
@@ -371,7 +381,11 @@ func fixed(sp Space, d Devices) []chain {
 	inp = append(inp, join(links, translated(), accept()), refuse(Guarded))
 
 	return []chain{
-		{"known", nil, unknown()},
+		{"known6", nil, known6},
+		{"known4", nil, known4},
+		{"link", nil, link},
+		{"member", nil, member},
+		{"host", nil, host},
 		{"endless", nil, []rule{join(count(Endless)), join(l4("tcp"), resetTCP()), join(reject())}},
 		{"judge6", nil, judge6},
 		{"judge4", nil, judge4},

@@ -164,9 +164,13 @@ func (f family) addr(which string, p netip.Prefix, not bool) part {
 		c, op = differs(p.Masked().Addr().AsSlice()), "!= "
 	}
 	exprs := f.is().exprs
-	exprs = append(exprs, f.load(offset, wide1))
-	if p.Bits() < int(f.size)*8 {
-		exprs = append(exprs, &expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: f.size, Mask: mask, Xor: make([]byte, f.size)})
+	// Whole bytes need no mask.
+	bytes := uint32((p.Bits() + 7) / 8)
+	l := f.load(offset, wide1)
+	l.Len, c.Data = bytes, c.Data[:bytes]
+	exprs = append(exprs, l)
+	if p.Bits()%8 != 0 {
+		exprs = append(exprs, &expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: bytes, Mask: mask[:bytes], Xor: make([]byte, bytes)})
 	}
 	return part{fmt.Sprintf("%s %s %s%s", f.word, which, op, p), append(exprs, c)}
 }
@@ -332,6 +336,10 @@ func established() part {
 	return bits("ct state established,related", expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
 }
 
+// assured matches connections of which both ends have been heard, and of TCP the
+// third packet: whatever was to be judged or changed in the first ones was.
+func assured() part { return bits("ct status assured", expr.CtKeySTATUS, 1<<2) }
+
 // translated matches connections whose destination was changed.
 func translated() part { return bits("ct status dnat", expr.CtKeySTATUS, 1<<5) }
 
@@ -342,6 +350,7 @@ func verdict(text string, kind expr.VerdictKind, chain string) part {
 func accept() part           { return verdict("accept", expr.VerdictAccept, "") }
 func drop() part             { return verdict("drop", expr.VerdictDrop, "") }
 func goTo(chain string) part { return verdict("goto", expr.VerdictGoto, chain) }
+func jump(chain string) part { return verdict("jump", expr.VerdictJump, chain) }
 func notrack() part          { return part{"notrack", []expr.Any{&expr.Notrack{}}} }
 func count(reason string) part {
 	return part{"counter name " + reason, []expr.Any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: reason}}}
