@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +31,9 @@ type Table struct {
 
 	mu   sync.Mutex // guards below
 	conn *nftables.Conn
-	port uint32   // of conn, by which the kernel says who changed something
-	now  *ruleset // what the kernel has; nil if that is not known
+	sock *netlink.Conn // of conn
+	port uint32        // of conn, by which the kernel says who changed something
+	now  *ruleset      // what the kernel has; nil if that is not known
 	// stale are choices that the kernel has beside them: a packet may still be on its
 	// way to one when the rule that led there is gone. The next change removes them.
 	stale map[choiceKey]*choice
@@ -45,7 +45,7 @@ func Open(mark string) (*Table, error) {
 	t := &Table{name: "verge-" + mark, base: map[string]uint64{}}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {
 		port, err := portOf(c)
-		t.port = port
+		t.port, t.sock = port, c
 		// Without the rights for more, what the system allows has to do.
 		return errors.Join(err, c.SetWriteBuffer(writeBuffer), c.SetReadBuffer(readBuffer))
 	}))
@@ -124,9 +124,10 @@ func (t *Table) Remove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = nil
-	t.conn.AddTable(t.table()) // so that there is one to delete
-	t.conn.DelTable(t.table())
-	if err := t.conn.Flush(); err != nil {
+	b := newBatch(t.name)
+	b.addTable() // so that there is one to delete
+	b.delTable()
+	if err := b.commit(t.sock); err != nil {
 		return fmt.Errorf("remove the ruleset: %w", err)
 	}
 	return nil
@@ -180,12 +181,12 @@ func sameRules(a, b chain) bool {
 
 // write replaces the table.
 func (t *Table) write(rs *ruleset) error {
-	table := t.table()
-	t.conn.AddTable(table)
-	t.conn.DelTable(table)
-	t.conn.AddTable(table)
+	b := newBatch(t.name)
+	b.addTable()
+	b.delTable()
+	b.addTable()
 	for _, r := range reasons {
-		t.conn.AddObj(&nftables.NamedObj{Table: table, Name: r, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
+		b.addCounter(r)
 	}
 	// Chains before what leads to them.
 	chains := slices.Clone(rs.fixed)
@@ -193,81 +194,68 @@ func (t *Table) write(rs *ruleset) error {
 		chains = append(chains, rs.services[name])
 	}
 	for i := range chains {
-		t.addChain(table, &chains[i])
+		b.addChain(&chains[i])
 	}
+	id := uint32(0)
+	addSet := func(s *set) { id++; b.addSet(s, id) }
 	for _, name := range slices.Sorted(maps.Keys(rs.sets)) {
 		s := rs.sets[name]
-		k := s.kernel(table)
-		if err := t.conn.AddSet(k, nil); err != nil {
-			return err
-		}
-		if err := t.elements(k, values(s.elements), true); err != nil {
-			return err
-		}
+		addSet(s)
+		b.elements(name, slices.Collect(maps.Values(s.elements)), true)
 	}
-	if err := t.tell4(rs.sets, rs.apps4, true); err != nil {
-		return err
-	}
+	b.tell4(rs.apps4, true)
 	for _, f := range []family{six, four} {
 		for n := range buckets {
-			if err := t.conn.AddSet(f.choices(n).kernel(table), nil); err != nil {
-				return err
-			}
+			addSet(f.choices(n))
 		}
 	}
 	for i := range chains {
-		t.addRules(table, &chains[i])
+		b.addRules(&chains[i])
 	}
-	if err := t.choose(rs.choices, true); err != nil {
-		return err
-	}
-	if err := t.conn.Flush(); err != nil {
+	b.choose(rs.choices, true)
+	if err := b.commit(t.sock); err != nil {
 		return err
 	}
 	t.stale = nil
 	return nil
 }
 
-// tell4 adds or removes what is known of addresses' applications.
-func (t *Table) tell4(sets map[string]*set, apps map[netip.Addr]uint32, add bool) error {
+// tell4 adds or removes the applications of IPv4 addresses.
+func (b *batch) tell4(apps map[netip.Addr]uint32, add bool) {
 	from, of := make([]element, 0, len(apps)), make([]element, 0, len(apps))
 	for a, app := range apps {
 		x, y := app4(a, app)
 		from, of = append(from, x), append(of, y)
 	}
-	return errors.Join(t.elements(sets[setFrom4].kernel(t.table()), from, add), t.elements(sets[setApp4].kernel(t.table()), of, add))
+	b.elements(setFrom4, from, add)
+	b.elements(setApp4, of, add)
 }
 
-// choose adds or removes choices.
-func (t *Table) choose(which map[choiceKey]*choice, add bool) error {
+// choose adds or removes what choices lead to.
+func (b *batch) choose(which map[choiceKey]*choice, add bool) {
 	by := map[string][]element{}
 	for _, c := range which {
 		by[c.set] = append(by[c.set], c.elements...)
 	}
-	for _, f := range []family{six, four} {
-		for n := range buckets {
-			if err := t.elements(f.choices(n).kernel(t.table()), by[bucketName(f, n)], add); err != nil {
-				return err
-			}
-		}
+	for name, list := range by {
+		b.elements(name, list, add)
 	}
-	return nil
 }
 
-// change brings the table from one ruleset to another with the same fixed chains.
+// change turns one ruleset into another, with the same fixed chains.
 func (t *Table) change(from, to *ruleset) error {
-	table := t.table()
+	b := newBatch(t.name)
 	for name, next := range to.services {
 		had, there := from.services[name]
 		switch {
 		case !there:
-			t.addChain(table, &next)
+			b.addChain(&next)
 		case sameRules(had, next):
 			continue
 		default:
-			t.conn.FlushChain(kernelChain(table, &next))
+			b.flushChain(name)
 		}
-		t.addRules(table, &next)
+		b.addRules(&next)
 	}
 	stale, fresh := map[choiceKey]*choice{}, map[choiceKey]*choice{}
 	for k, c := range from.choices {
@@ -282,9 +270,8 @@ func (t *Table) change(from, to *ruleset) error {
 	}
 	gone := maps.Clone(t.stale)
 	maps.DeleteFunc(gone, func(k choiceKey, _ *choice) bool { return to.choices[k] != nil })
-	if err := errors.Join(t.choose(gone, false), t.choose(fresh, true)); err != nil {
-		return err
-	}
+	b.choose(gone, false)
+	b.choose(fresh, true)
 	for _, name := range slices.Sorted(maps.Keys(to.sets)) {
 		var gone, fresh []element
 		had, next := from.sets[name].elements, to.sets[name].elements
@@ -298,13 +285,8 @@ func (t *Table) change(from, to *ruleset) error {
 				fresh = append(fresh, e)
 			}
 		}
-		k := to.sets[name].kernel(table)
-		if err := t.elements(k, gone, false); err != nil {
-			return err
-		}
-		if err := t.elements(k, fresh, true); err != nil {
-			return err
-		}
+		b.elements(name, gone, false)
+		b.elements(name, fresh, true)
 	}
 	gone4, fresh4 := map[netip.Addr]uint32{}, map[netip.Addr]uint32{}
 	for a, app := range from.apps4 {
@@ -317,16 +299,15 @@ func (t *Table) change(from, to *ruleset) error {
 			fresh4[a] = app
 		}
 	}
-	if err := errors.Join(t.tell4(to.sets, gone4, false), t.tell4(to.sets, fresh4, true)); err != nil {
-		return err
-	}
-	for name, c := range from.services {
+	b.tell4(gone4, false)
+	b.tell4(fresh4, true)
+	for name := range from.services {
 		if _, stays := to.services[name]; !stays {
-			t.conn.FlushChain(kernelChain(table, &c))
-			t.conn.DelChain(kernelChain(table, &c))
+			b.flushChain(name)
+			b.delChain(name)
 		}
 	}
-	if err := t.conn.Flush(); err != nil {
+	if err := b.commit(t.sock); err != nil {
 		return err
 	}
 	t.stale = stale
@@ -337,70 +318,6 @@ func kernelChain(table *nftables.Table, c *chain) *nftables.Chain {
 	k := &nftables.Chain{Name: c.name, Table: table}
 	if c.base != nil {
 		k.Type, k.Hooknum, k.Priority = c.base.kind, c.base.hook, c.base.prio
-	}
-	return k
-}
-
-func (t *Table) addChain(table *nftables.Table, c *chain) { t.conn.AddChain(kernelChain(table, c)) }
-
-func (t *Table) addRules(table *nftables.Table, c *chain) {
-	k := &nftables.Chain{Name: c.name, Table: table}
-	for _, r := range c.rules {
-		t.conn.AddRule(&nftables.Rule{Table: table, Chain: k, Exprs: r.exprs})
-	}
-}
-
-// atOnce is how many elements a message carries: its length is 16 bits.
-const atOnce = 256
-
-func (t *Table) elements(k *nftables.Set, list []element, add bool) error {
-	slices.SortFunc(list, func(a, b element) int {
-		if c := bytes.Compare(a.key, b.key); c != 0 || a.end == b.end {
-			return c
-		}
-		if a.end { // of the interval before
-			return -1
-		}
-		return 1
-	})
-	for some := range slices.Chunk(list, atOnce) {
-		var err error
-		if add {
-			err = t.conn.SetAddElements(k, kernelElements(some))
-		} else {
-			err = t.conn.SetDeleteElements(k, kernelElements(some))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func values(m map[string]element) []element {
-	out := make([]element, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, m[k])
-	}
-	return out
-}
-
-func kernelElements(list []element) []nftables.SetElement {
-	out := make([]nftables.SetElement, 0, len(list))
-	for _, e := range list {
-		k := nftables.SetElement{Key: e.key, Val: e.val, IntervalEnd: e.end}
-		if e.jump != "" {
-			k.VerdictData = &expr.Verdict{Kind: expr.VerdictJump, Chain: e.jump}
-		}
-		out = append(out, k)
-	}
-	return out
-}
-
-func (s *set) kernel(table *nftables.Table) *nftables.Set {
-	k := &nftables.Set{Table: table, Name: s.name, KeyType: s.key, Concatenation: s.concat, Interval: s.interval}
-	if s.val != nil {
-		k.IsMap, k.DataType = true, *s.val
 	}
 	return k
 }
