@@ -120,7 +120,7 @@ func TestSeals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pass := Seal{Passphrase: "correct horse", work: 10}
+	pass := Seal{Passphrase: "correct horse", Work: 10}
 	to := Seal{Recipients: []string{id.Recipient().String()}}
 	for name, tc := range map[string]struct {
 		seal Seal
@@ -180,7 +180,7 @@ func TestDamageIsFound(t *testing.T) {
 	s := source(t)
 	plainFile := archive(t, s)
 	var sealed bytes.Buffer
-	pass := Seal{Passphrase: "p", work: 10}
+	pass := Seal{Passphrase: "p", Work: 10}
 	w, err := pass.Writer(&sealed)
 	if err != nil {
 		t.Fatal(err)

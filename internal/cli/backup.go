@@ -94,7 +94,7 @@ func (a *app) seal(cmd *cobra.Command, f backupFlags) (backup.Seal, error) {
 	if ways != 1 {
 		return backup.Seal{}, usageError(cmd, "it takes one of --passphrase-file, --recipient and --plain: a backup holds keys")
 	}
-	s := backup.Seal{Recipients: f.recipients}
+	s := backup.Seal{Recipients: f.recipients, Work: a.opts.SealWork}
 	if f.passphraseFile != "" {
 		var err error
 		if s.Passphrase, err = a.passphrase(f.passphraseFile); err != nil {

@@ -109,6 +109,7 @@ func (f *fixture) options() Options {
 			defer f.mu.Unlock()
 			return f.now
 		},
+		SealWork: 10,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			f.mu.Lock()
 			f.now = f.now.Add(d)

@@ -38,6 +38,9 @@ type Options struct {
 	Now func() time.Time
 	// Sleep waits for d or until ctx ends; nil really does.
 	Sleep func(ctx context.Context, d time.Duration) error
+	// SealWork is the cost of a backup's passphrase, see backup.Seal.Work; tests take
+	// little.
+	SealWork int
 	// Getenv reads the environment; nil is os.Getenv.
 	Getenv func(string) string
 	// ConfigDir has the files with settings of daemons; "" is /etc/verge, or

@@ -248,32 +248,55 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 			s.cordon(name, nil)
 		}
 		s.cordon("c1", &wire.Cordon{Drain: true})
-		s.ticks(700, time.Second)
-		if n := len(s.fakes["c1"].runs); n != 0 {
-			t.Fatalf("seed %d: %d are left in the drained cluster\n%s", seed, n, s.dump())
-		}
-		for _, c := range s.m.clusters {
-			for _, r := range c.seen {
-				marks := s.m.apps[r.App].Restarts
-				if n := max(marks["web"].N, marks[fmt.Sprintf("web.%d", r.Ordinal)].N); r.Restarted < n {
-					t.Fatalf("seed %d: %s is at restart %d of %d\n%s", seed, r.ID, r.Restarted, n, s.dump())
-				}
+		well := func() string { return s.well(apps) }
+		for range 60 {
+			if s.ticks(10, time.Second); well() == "" {
+				break
 			}
 		}
-		for _, i := range s.m.insts {
-			if in := s.m.apps[i.App].Spec.Services["web"].Affinity.Cluster; len(in) > 0 && !slices.Contains(in, i.Cluster) {
-				t.Fatalf("seed %d: %s is where it may not be\n%s", seed, i.ID, s.dump())
-			}
+		s.ticks(100, time.Second) // and it stays so
+		if wrong := well(); wrong != "" {
+			t.Fatalf("seed %d: %s\n%s", seed, wrong, s.dump())
 		}
-		for app, n := range apps {
-			if got := s.running(app); got != n {
-				t.Fatalf("seed %d: %d of %s run, want %d\n%s", seed, got, app, n, s.dump())
+	}
+}
+
+// well says what is not as it should be when all clusters are there, with room for
+// everything, and c1 is drained; apps are the instances that are wanted.
+func (s *sim) well(apps map[string]int) string {
+	if n := len(s.fakes["c1"].runs); n != 0 {
+		return fmt.Sprintf("%d are left in the drained cluster", n)
+	}
+	for _, c := range s.m.clusters {
+		for _, r := range c.seen {
+			app := s.m.apps[r.App]
+			if app == nil {
+				return r.ID + " runs, its application is gone"
 			}
-			if ready, suspect := s.endpoints(app); ready != n || suspect != 0 {
-				t.Fatalf("seed %d: %s has %d ready and %d suspect endpoints, want %d\n%s", seed, app, ready, suspect, n, s.dump())
+			marks := app.Restarts
+			if n := max(marks["web"].N, marks[fmt.Sprintf("web.%d", r.Ordinal)].N); r.Restarted < n {
+				return fmt.Sprintf("%s is at restart %d of %d", r.ID, r.Restarted, n)
 			}
 		}
 	}
+	for _, i := range s.m.insts {
+		app := s.m.apps[i.App]
+		if app == nil {
+			return i.ID + " is there, its application is gone"
+		}
+		if in := app.Spec.Services["web"].Affinity.Cluster; len(in) > 0 && !slices.Contains(in, i.Cluster) {
+			return i.ID + " is where it may not be"
+		}
+	}
+	for app, n := range apps {
+		if got := s.running(app); got != n {
+			return fmt.Sprintf("%d of %s run, want %d", got, app, n)
+		}
+		if ready, suspect := s.endpoints(app); ready != n || suspect != 0 {
+			return fmt.Sprintf("%s has %d ready and %d suspect endpoints, want %d", app, ready, suspect, n)
+		}
+	}
+	return ""
 }
 
 // A cluster that lies gets no traffic for what it was not given, and cannot keep
