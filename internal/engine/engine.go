@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -71,7 +73,8 @@ type Engine struct {
 
 	sessions sessions // their mutex is taken before mu
 	meter    meter
-	revoked  pki.Revoked // keys of peers that do not count any more
+	revoked  pki.Revoked                  // keys of peers that do not count any more
+	relaying atomic.Pointer[relay.Server] // nil: it is no relay
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
@@ -189,6 +192,9 @@ func (e *Engine) revoke(entries []string) {
 	e.kit.router.PeersChanged()
 	if e.kit.network != nil && len(entries) > 0 {
 		e.kit.network.PeersChanged()
+	}
+	if r := e.relaying.Load(); r != nil && len(entries) > 0 {
+		r.PeersChanged()
 	}
 }
 

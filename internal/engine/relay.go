@@ -31,13 +31,17 @@ func (e *Engine) relay(ctx context.Context) {
 			Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
 				return id.verify(cs.PeerCertificates, l)
 			},
-			Log: k.log.With("part", "relay"),
+			Refused: e.revoked.Refuses,
+			Log:     k.log.With("part", "relay"),
 		})
 		k.problems.set("--relay", err)
 		if err == nil {
 			said := s.Describe([]string{s.Addr().String()})
 			e.board.setInfo(func(i *wire.EngineInfo) { i.Network = withRelay(i.Network, &said) })
+			e.relaying.Store(s)
+			s.PeersChanged() // what changed before nobody told it
 			<-ctx.Done()
+			e.relaying.Store(nil)
 			s.Close()
 			return
 		}

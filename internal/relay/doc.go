@@ -16,7 +16,7 @@
 //     between the workers.
 //  2. Only workers of the own root are served, and a channel carries packets of its
 //     two workers alone: each end opens for who sends a handshake that is made for
-//     the other's key.
+//     the other's key. Who is revoked is out at once, with what goes through it.
 //  3. All is bounded: workers, pipes, channels, their rate, messages. What is not
 //     used any more is given back.
 //  4. A relay remembers nothing over a restart. Each request carries all that is

@@ -5,13 +5,16 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -378,5 +381,45 @@ func TestKeySurvivesARestart(t *testing.T) {
 	b, err := ensureKey(path)
 	if err != nil || !a.Equal(b) {
 		t.Fatalf("another key: %v", err)
+	}
+}
+
+// Who is revoked is out at once, with what goes through the relay; others stay.
+func TestWhoIsRevokedIsDropped(t *testing.T) {
+	var gone atomic.Bool
+	r := newRealm(t, func(o *Options) {
+		o.Refused = func(chain []*x509.Certificate) error {
+			if gone.Load() && slices.Contains(chain[0].DNSNames, pki.WorkerName("edge", "w1")) {
+				return pki.ErrRevoked
+			}
+			return nil
+		}
+	})
+	wa, wb, wc := r.worker(1), r.worker(2), r.worker(3)
+	r.known(wa, wb, wc)
+	a, b := r.sender(wa, wb), r.sender(wb, wa)
+	a.send(a.handshake(1))
+	b.send(b.handshake(2))
+	a.receive()
+	if _, err := wc.Channel(t.Context(), "edge", "w2"); err != nil {
+		t.Fatal(err)
+	}
+	r.srv.PeersChanged()
+	if s := r.srv.Stats(); s.Workers != 3 || s.Channels != 2 {
+		t.Fatalf("nobody was revoked: %+v", s)
+	}
+	gone.Store(true)
+	r.srv.PeersChanged()
+	if s := r.srv.Stats(); s.Workers != 2 || s.Channels != 1 {
+		t.Errorf("who is revoked is still there: %+v", s)
+	}
+	if _, _, err := wa.Mail(t.Context()); !errors.Is(err, ErrRefused) {
+		t.Errorf("it asks for its mail: %v", err)
+	}
+	if _, err := wb.Channel(t.Context(), "edge", "w1"); !errors.Is(err, ErrRefused) {
+		t.Errorf("somebody asks for a way to it: %v", err)
+	}
+	if _, err := wb.Channel(t.Context(), "edge", "w3"); err != nil {
+		t.Errorf("others: %v", err)
 	}
 }

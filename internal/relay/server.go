@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,6 +65,9 @@ type Options struct {
 	// Worker returns whose lease it is that a peer shows, after having checked that
 	// it is the peer's own and that the peer may come in.
 	Worker func(cs tls.ConnectionState, s wire.SignedLease) (wire.Lease, error)
+	// Refused says why a worker with a certificate chain does not count any more, nil if
+	// it does; nil: all count. See Server.PeersChanged.
+	Refused func(chain []*x509.Certificate) error
 	// Log; nil is slog's default.
 	Log *slog.Logger
 }
@@ -86,7 +90,8 @@ type member struct {
 	id    id
 	key   [32]byte
 	inner netip.Addr
-	names []id      // others that it has, see Server.aliases
+	names []id // others that it has, see Server.aliases
+	chain []*x509.Certificate
 	seen  time.Time // when it last asked for something
 	mail  []Mail
 }
@@ -126,6 +131,9 @@ type pipe struct {
 func Start(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Refused == nil {
+		o.Refused = func([]*x509.Certificate) error { return nil }
 	}
 	key, err := ensureKey(o.KeyFile)
 	if err != nil {
@@ -300,7 +308,7 @@ func (s *Server) admit(conn *tls.Conn) (*member, request, error) {
 	if err != nil {
 		return nil, r, err
 	}
-	m, err := s.known(lease, namesIn(conn.ConnectionState(), lease.Cluster), r)
+	m, err := s.known(lease, conn.ConnectionState().PeerCertificates, r)
 	if err != nil {
 		return nil, r, tellable{err}
 	}
@@ -308,11 +316,11 @@ func (s *Server) admit(conn *tls.Conn) (*member, request, error) {
 }
 
 // namesIn are the names of a worker of a cluster that its certificate has.
-func namesIn(cs tls.ConnectionState, cluster string) (out []id) {
-	if len(cs.PeerCertificates) == 0 {
+func namesIn(chain []*x509.Certificate, cluster string) (out []id) {
+	if len(chain) == 0 {
 		return nil
 	}
-	names := cs.PeerCertificates[0].DNSNames
+	names := chain[0].DNSNames
 	for _, n := range names[:min(len(names), maxAliases)] {
 		if worker, _, ok := strings.Cut(n, "."+cluster+"."); ok {
 			out = append(out, id{cluster, worker})
@@ -329,6 +337,19 @@ func (s *Server) find(who id) *member {
 	return s.members[s.aliases[who]]
 }
 
+// PeersChanged says that Refused may refuse who it did not before: who it refuses now
+// is no member any more, and nothing is forwarded from it or to it, at once.
+func (s *Server) PeersChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		if err := s.opts.Refused(m.chain); err != nil {
+			s.log.Warn("a worker counts no more at this relay", "cluster", m.id.cluster, "worker", m.id.worker, "why", err)
+			s.remove(m)
+		}
+	}
+}
+
 // remove ends a member. The mutex is held.
 func (s *Server) remove(m *member) {
 	s.tun.remove(m.key)
@@ -340,7 +361,7 @@ func (s *Server) remove(m *member) {
 }
 
 // known notes who a worker is, and makes it a peer of the tunnel.
-func (s *Server) known(l wire.Lease, names []id, r request) (*member, error) {
+func (s *Server) known(l wire.Lease, chain []*x509.Certificate, r request) (*member, error) {
 	key, err := parseKey(r.Key)
 	if err != nil {
 		return nil, err
@@ -348,9 +369,12 @@ func (s *Server) known(l wire.Lease, names []id, r request) (*member, error) {
 	if !within(l, r.Inner) {
 		return nil, fmt.Errorf("%s is no address of worker %d", r.Inner, l.Number)
 	}
-	who := id{l.Cluster, l.Worker}
+	who, names := id{l.Cluster, l.Worker}, namesIn(chain, l.Cluster)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.opts.Refused(chain); err != nil {
+		return nil, err
+	}
 	m := s.members[who]
 	if m == nil && len(s.members) >= MaxWorkers {
 		return nil, errors.New("there are too many workers at this relay")
@@ -371,7 +395,7 @@ func (s *Server) known(l wire.Lease, names []id, r request) (*member, error) {
 		}
 		s.members[who] = m
 	}
-	m.seen, m.names = time.Now(), names
+	m.seen, m.names, m.chain = time.Now(), names, chain
 	for _, n := range names {
 		if n != who {
 			s.aliases[n] = who

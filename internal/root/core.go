@@ -39,6 +39,8 @@ type core struct {
 	heard func()
 
 	revoked pki.Revoked // the keys of clusters that do not count any more
+	barred  pki.Revoked // all keys that do not: what the relay goes by
+	relayed func()      // tells the relay that barred has changed; nil: there is none
 
 	wake    chan struct{} // a pass is wanted
 	askWake chan struct{} // a cluster is to be asked what it holds
@@ -69,7 +71,7 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	if err := c.m.read(ctx, c.store, now); err != nil {
 		return err
 	}
-	c.revoked.Set(c.m.ownRevoked())
+	c.refuse()
 	c.place()
 	return nil
 }
@@ -123,7 +125,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		}
 	}
 	c.m, c.stale = next, false
-	c.revoked.Set(c.m.ownRevoked())
+	c.refuse()
 	c.place()
 	return nil
 }
@@ -155,6 +157,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 			return false, fmt.Errorf("storing what was decided: %w", err)
 		}
 		t.done()
+		if len(t.revoked) > 0 {
+			c.refuse()
+		}
 		c.tell(t, now)
 	}
 	c.m.recovery.settled = !c.m.holding(now)

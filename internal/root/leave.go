@@ -209,8 +209,25 @@ func (c *core) note(ctx context.Context, hash string, g *enroll.Gone, also bus.O
 	}
 	delete(c.m.gone, full)
 	c.m.gone[hash] = g
-	c.revoked.Set(c.m.ownRevoked())
+	c.refuse()
 	return nil
+}
+
+// refuse has this process refuse the keys that do not count any more: the root itself
+// those of clusters, its relay also those that clusters say of their workers. The
+// mutex is held.
+func (c *core) refuse() {
+	own := c.m.ownRevoked()
+	c.revoked.Set(own)
+	for key, r := range c.m.revoked {
+		if by, hash, _ := strings.Cut(key, "."); by == r.Cluster {
+			own = append(own, pki.RevokedBy(by, hash))
+		}
+	}
+	c.barred.Set(own)
+	if c.relayed != nil {
+		c.relayed()
+	}
 }
 
 // ownRevoked are the keys of clusters that do not count any more.

@@ -1,7 +1,9 @@
 package root
 
 import (
+	"crypto/x509"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +72,8 @@ func TestRevokingTheKeyOfACluster(t *testing.T) {
 // A cluster speaks against its own workers only, and not without bounds.
 func TestAClusterSpeaksAgainstItsOwnOnly(t *testing.T) {
 	c := newHostileCore(t)
+	told := 0
+	c.relayed = func() { told++ }
 	hash := pki.KeyHash([]byte("a worker of good"))
 	n := uint64(0)
 	say := func(name string, changes ...wire.Change) {
@@ -82,6 +86,23 @@ func TestAClusterSpeaksAgainstItsOwnOnly(t *testing.T) {
 	say("bad", wire.Change{Key: upRevoked + hash, Value: lie}, wire.Change{Key: upRevoked + "../x", Value: lie}, wire.Change{Key: upRevoked + "", Value: lie})
 	if got := c.m.revoked["bad."+hash]; got == nil || got.Cluster != "bad" || len(c.m.revoked) != 1 {
 		t.Errorf("clusters are told %v", c.m.revoked)
+	}
+	// The relay refuses its worker, and is told at once; not that of another.
+	if told == 0 {
+		t.Error("the relay is not told")
+	}
+	of := func(cluster string) []*x509.Certificate {
+		u, err := url.Parse("verge://" + pki.ClusterName(cluster) + "/worker/w1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*x509.Certificate{{RawSubjectPublicKeyInfo: []byte("a worker of good"), URIs: []*url.URL{u}}}
+	}
+	if err := c.barred.Refuses(of("bad")); !errors.Is(err, pki.ErrRevoked) {
+		t.Error(err)
+	}
+	if err := errors.Join(c.barred.Refuses(of("good")), c.revoked.Refuses(of("bad"))); err != nil {
+		t.Error(err)
 	}
 	// It takes it back.
 	say("bad")

@@ -29,12 +29,17 @@ func (r *Root) serveRelay() error {
 		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
 			return r.id.VerifyLease(cs.PeerCertificates, l)
 		},
-		Log: r.log.With("part", "relay"),
+		Refused: r.barred.Refuses,
+		Log:     r.log.With("part", "relay"),
 	})
 	if err != nil {
 		return fmt.Errorf("--relay: %w", err)
 	}
 	r.relay = s
+	r.mu.Lock()
+	r.relayed = s.PeersChanged
+	s.PeersChanged() // what changed before nobody told it
+	r.mu.Unlock()
 	said := s.Describe(enroll.Reachable(r.opts.Advertise, s.Addr().String()))
 	r.SetRelay(&said)
 	return nil
