@@ -356,6 +356,7 @@ func TestServiceNetworkFailures(t *testing.T) {
 	s.run("names", s.abusesNames)
 	s.run("bad links", s.badLinks)
 	s.run("a worker dies under load", s.workerDies)
+	s.run("a worker is revoked", s.revoked)
 }
 
 var terrainWorkers = []string{"a-1", "a-2", "a-home", "b-home"}
@@ -384,4 +385,5 @@ func (s *terrain) allReachAll(t *testing.T) {
 			return err
 		})
 	}
+	s.netchecksRelay(t)
 }

@@ -72,17 +72,21 @@ func (t *tx) route() {
 
 // serves is the worker on which requests for an instance may be answered, nil if
 // there is none. lost: it is a lost placement that nobody has replaced yet. It may
-// run all the same, and a try is better than a certain refusal.
+// run all the same, and a try is better than a certain refusal. A worker whose key was
+// revoked answers nobody.
 func (m *model) serves(i *wire.Instance) (w *worker, lost bool) {
 	switch {
 	case i.Draining:
 		return nil, false
 	case i.State == wire.Running && i.Ready:
-		return m.workers[i.Worker], false
+		w = m.workers[i.Worker]
 	case i.Shadow != nil && i.State != wire.Terminated:
-		return m.workers[i.Shadow.Worker], true
+		w, lost = m.workers[i.Shadow.Worker], true
 	}
-	return nil, false
+	if w != nil && !w.Revoked.IsZero() {
+		return nil, false
+	}
+	return w, lost
 }
 
 // reportUp derives what the root is told about each instance.

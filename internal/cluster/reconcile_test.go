@@ -265,6 +265,26 @@ func TestNothingLeavesAClosedCluster(t *testing.T) {
 	}
 }
 
+// No route leads to a worker whose key was revoked, also where nobody takes the place
+// of what it ran.
+func TestNobodyIsSentToWhoIsRevoked(t *testing.T) {
+	s := newSim(t, "w1")
+	s.share("web", 1, nil)
+	s.ticks(3, time.Second)
+	if ready, _ := s.endpoints("web"); ready != 1 {
+		t.Fatalf("%d endpoints", ready)
+	}
+	s.m.workers["w1"].Revoked = s.now
+	s.fakes["w1"].linked = false
+	s.ticks(1, time.Second)
+	if r := s.m.routes["app.web"]; r == nil || len(r.Endpoints) != 0 {
+		t.Errorf("the route is %+v", r)
+	}
+	if up := string(s.disk[keyUp+"app.web.0"]); strings.Contains(up, "w1:8474") {
+		t.Errorf("the root is told %s", up)
+	}
+}
+
 // Whatever happens, in whatever order: what must hold holds after every pass,
 // and once all is well again everything that is wanted runs exactly once.
 func TestAnyTroubleEndsWell(t *testing.T) {

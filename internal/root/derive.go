@@ -109,8 +109,10 @@ func (t *tx) route(now time.Time) {
 			runs := rep.State == wire.Running && rep.Ready
 			// A lost placement that nobody replaced may run all the same, and so may
 			// what a dead cluster has: a try is better than a certain refusal.
-			lost := !runs && (rep.Address != "" || len(rep.Addrs) > 0)
-			if r == nil || rep.Draining || !runs && !lost || t.m.dead(c, now) && t.replaced(rep.ID) {
+			somewhere := rep.Address != "" || len(rep.Addrs) > 0
+			lost := !runs && somewhere
+			nobody := rep.Peer == "" && !somewhere // its worker's key was revoked
+			if r == nil || rep.Draining || nobody || !runs && !lost || t.m.dead(c, now) && t.replaced(rep.ID) {
 				continue
 			}
 			e := t.endpoint(c, rep)
