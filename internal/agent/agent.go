@@ -431,6 +431,9 @@ func (a *Agent) take(s wire.EngineState, full bool) {
 		}
 	}
 	changed = changed || !records.Same(a.info, s.Info)
+	if now, was := s.Info.Network, a.info.Network; now != nil && (was == nil || was.Mode != now.Mode || was.Why != now.Why) {
+		logNetwork(a.log, now)
+	}
 	a.info, a.engine, a.seq = s.Info, s.Engine, s.Seq
 	a.mu.Unlock()
 	if changed {
@@ -439,6 +442,19 @@ func (a *Agent) take(s wire.EngineState, full bool) {
 		default:
 		}
 	}
+}
+
+// logNetwork says how instances are connected, and why not otherwise.
+func logNetwork(log *slog.Logger, n *wire.NetworkInfo) {
+	text := "network: instances share the machine's (loopback)"
+	if n.Mode == wire.NetworkOverlay {
+		text = "network: instances have addresses of their own, services have names (overlay)"
+	}
+	if n.Why != "" {
+		log.Info(text, "why", n.Why)
+		return
+	}
+	log.Info(text)
 }
 
 // handOver gives a new engine the orders again: it may have lost its own.

@@ -63,7 +63,9 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
 	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
-	differs("--network", cmp.Or(had.Network, wire.NetworkLoopback), cmp.Or(now.Network, wire.NetworkLoopback))
+	if now.Network != wire.NetworkAuto { // which either will do for; what it is shows by itself
+		differs("--network", cmp.Or(had.Network, wire.NetworkLoopback), cmp.Or(now.Network, wire.NetworkLoopback))
+	}
 	differs("--wireguard-port", strconv.Itoa(int(had.Tunnel.Port)), strconv.Itoa(int(now.Tunnel.Port)))
 	differs("--uplink", had.Tunnel.Uplink.String(), now.Tunnel.Uplink.String())
 	differs("--mtu", strconv.Itoa(had.Tunnel.MTU), strconv.Itoa(now.Tunnel.MTU))

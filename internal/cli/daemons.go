@@ -381,7 +381,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
 	fl.StringVar(&where, "location", "", locationUsage)
-	fl.StringVar(&f.Network, "network", wire.NetworkLoopback, "how instances are connected: overlay (each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can)")
+	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network: each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can, else loopback)")
 	tunnelFlags(fl, f, &wireguard)
 	relayFlags(fl, &f.Relay, &relayPorts)
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {

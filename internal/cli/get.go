@@ -327,6 +327,7 @@ func workers() listing[wire.WorkerView] {
 		{name: "location", wide: true, cell: func(v view) cell { return text(pointOf(v.Location)) }},
 		{name: "labels", wide: true, cell: func(v view) cell { return text(labelsOf(v.Labels)) }},
 		{name: "version", wide: true, cell: func(v view) cell { return text(v.Version) }},
+		{name: "network", wide: true, cell: func(v view) cell { return text(networkOf(v)) }},
 	}}
 }
 

@@ -32,6 +32,18 @@ func relayCount(n int) string {
 	return ", " + wire.Count(n, "relay")
 }
 
+// networkOf says how the instances of a worker are connected, "" where it has not said.
+func networkOf(v wire.WorkerView) string {
+	switch n := v.Network; {
+	case n == nil:
+		return ""
+	case n.Why != "":
+		return n.Mode + ": " + n.Why
+	default:
+		return n.Mode
+	}
+}
+
 // workerNetwork says what a worker has and does of the service network.
 func workerNetwork(d *details, v wire.WorkerView) {
 	if n := v.Network; n != nil {

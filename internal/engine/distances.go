@@ -158,7 +158,7 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		return wire.NetReport{}, err
 	}
 	out := wire.NetReport{V: wire.Version, Cluster: e.opts.Config.Cluster, Worker: e.opts.Config.Worker, Peers: []wire.NetPeer{}}
-	if n := e.kit.network; n != nil {
+	if n := e.kit.net(); n != nil {
 		if st, err := n.Stats(); err == nil { // else it says what else it knows
 			out.Dropped = st.Dropped
 		}
@@ -205,10 +205,11 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 
 // ownPaths are those of the service network, by cluster and worker.
 func (e *Engine) ownPaths() map[string]wire.Path {
-	if e.kit.network == nil {
+	n := e.kit.net()
+	if n == nil {
 		return nil
 	}
-	paths, err := e.kit.network.Paths()
+	paths, err := n.Paths()
 	if err != nil {
 		return nil
 	}

@@ -79,6 +79,7 @@ type Engine struct {
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
 	placed    bool // in the service network
+	patient   bool // it waits for its place there
 	known     bool // orders were read from disk or sent
 	halting   bool
 	spawn     func(func(context.Context)) // starts a goroutine of this Run; nil when it is over
@@ -190,8 +191,8 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 func (e *Engine) revoke(entries []string) {
 	e.revoked.Set(entries)
 	e.kit.router.PeersChanged()
-	if e.kit.network != nil && len(entries) > 0 {
-		e.kit.network.PeersChanged()
+	if n := e.kit.net(); n != nil && len(entries) > 0 {
+		n.PeersChanged()
 	}
 	if r := e.relaying.Load(); r != nil && len(entries) > 0 {
 		r.PeersChanged()
@@ -315,7 +316,7 @@ func (e *Engine) replan() {
 		orders: e.orders, known: e.known, halting: e.halting,
 		capacity: e.opts.Config.Capacity, runtimes: e.board.runtimes(),
 		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
-		overlay: e.kit.network != nil || e.kit.noNetwork != nil,
+		overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
 		present: make(map[wire.InstanceID]present, len(e.instances)),
 	}
 	for id, in := range e.instances {

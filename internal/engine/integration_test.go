@@ -56,10 +56,13 @@ func TestMain(m *testing.M) {
 func serveForTest() {
 	fmt.Println("server", os.Getpid())
 	host := "127.0.0.1"
-	if os.Getenv(beServer) == "own" {
+	switch os.Getenv(beServer) {
+	case "own":
 		host = "" // it has addresses of its own
+	case "given":
+		host = os.Getenv("VERGE_LISTEN")
 	}
-	err := http.ListenAndServe(host+":"+os.Getenv("PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	err := http.ListenAndServe(net.JoinHostPort(host, os.Getenv("PORT")), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/exit" {
 			code, _ := strconv.Atoi(r.FormValue("code"))
 			os.Exit(code)
@@ -106,16 +109,22 @@ func newBenchWith(t *testing.T, network string) *bench {
 	b.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return unixsock.Dial(ctx, sock) },
 	}}
+	b.configure(network)
+	b.start()
+	t.Cleanup(b.clean)
+	return b
+}
+
+// configure writes what the next engine goes by.
+func (b *bench) configure(network string) {
+	b.t.Helper()
 	c := wire.EngineConfig{
 		V: wire.Version, Worker: "w1", Cluster: "edge", Path: os.Getenv("PATH"),
 		Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30}, Network: network,
 	}
 	if err := writeJSON(filepath.Join(b.dir, wire.EngineConfigFile), &c); err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	b.start()
-	t.Cleanup(b.clean)
-	return b
 }
 
 // start starts an engine and waits until it answers.

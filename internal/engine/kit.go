@@ -73,18 +73,21 @@ type kit struct {
 
 	router router
 	// network is nil where instances share the machine's; noNetwork says why nothing
-	// may start, where they must not.
+	// may start, where they must not. Where net says nil it is not used any more.
 	network   network
 	noNetwork error
-	far       *distances // nil where there is no data path
-	board     *board
-	problems  *problems
-	ports     *portPool
-	vault     *vault
-	strays    sweeper
-	prober    prober
-	restart   rule
-	marks     logMarks
+	declined  atomic.Bool
+	// optional: where there is no service network the machine's will do.
+	optional bool
+	far      *distances // nil where there is no data path
+	board    *board
+	problems *problems
+	ports    *portPool
+	vault    *vault
+	strays   sweeper
+	prober   prober
+	restart  rule
+	marks    logMarks
 	// commands holds one for each check by command that is being made.
 	commands chan struct{}
 	// starts and lost count the starts of programs, and those that failed.

@@ -36,6 +36,8 @@ type parts struct {
 	restart rule
 	boot    string
 	free    func(port int) bool
+	// placeWithin replaces the constant.
+	placeWithin time.Duration
 }
 
 // probeDrivers finds out what the drivers can do here.
@@ -224,11 +226,8 @@ func (e *Engine) load(ctx context.Context) error {
 	if len(e.orphans) == 0 {
 		e.sweepGroups(ctx, records)
 	}
-	if network != nil && e.kit.network != nil {
-		e.placed = network.Network != nil
-		if err := e.kit.network.Set(network.Network, network.Routes); err != nil {
-			e.log.Error("service network", "error", err) // it shows it as a problem
-		}
+	if network != nil && e.kit.net() != nil {
+		e.startNetwork(network)
 	}
 	e.keepPlaces(records)
 	for id, rec := range records {

@@ -71,10 +71,11 @@ func (e *Engine) samples() []obs.Sample {
 
 // networked are the figures of the service network, none where there is none.
 func (e *Engine) networked() []obs.Sample {
-	if e.kit.network == nil {
+	n := e.kit.net()
+	if n == nil {
 		return nil
 	}
-	st, err := e.kit.network.Stats()
+	st, err := n.Stats()
 	if err != nil {
 		e.log.Warn("the figures of the service network are left out", "why", err)
 		return nil

@@ -46,37 +46,14 @@ type network interface {
 	ServeOffer(ctx context.Context, conn *tls.Conn)
 }
 
-// openNetwork decides how instances are connected, and says so.
-func (e *Engine) openNetwork(k *kit) {
-	info := &wire.NetworkInfo{Mode: wire.NetworkLoopback}
-	defer e.board.setInfo(func(i *wire.EngineInfo) { i.Network = info })
-	mode := k.config.Network
-	if mode == "" || mode == wire.NetworkLoopback {
-		info.Why = "its operator has not chosen the service network (--network)"
-		return
-	}
-	n, err := newNetwork(e, k)
-	switch {
-	case err == nil:
-		info.Mode = wire.NetworkOverlay
-		k.network = n
-	case mode == wire.NetworkAuto:
-		info.Why = err.Error()
-		e.log.Warn("no service network: instances share the machine's", "why", err)
-	default:
-		info.Mode, info.Why = wire.NetworkOverlay, err.Error()
-		k.noNetwork = fmt.Errorf("this machine can't have the service network: %w; start the worker with --network auto or loopback, or see to it", err)
-		k.problems.tell("service network", k.noNetwork.Error())
-	}
-}
-
 // serveOffer answers a worker that wants to be this one's peer.
 func (e *Engine) serveOffer(ctx context.Context, conn *tls.Conn) {
-	if e.kit.network == nil {
+	n := e.kit.net()
+	if n == nil {
 		_ = conn.Close()
 		return
 	}
-	e.kit.network.ServeOffer(ctx, conn)
+	n.ServeOffer(ctx, conn)
 }
 
 // pathsChanged shows how this worker is reached.
@@ -100,28 +77,65 @@ func relayName(relay string) string {
 	return pki.RootName
 }
 
-// setNetwork tells the network what the orders say of it. True if the worker has its
-// place in it from now on, for which instances may wait.
+// setNetwork tells the network what the orders say of it. True if instances that wait
+// for their place in it can go on.
 func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
-	n := e.kit.network
+	n := e.kit.net()
 	if n == nil {
 		return false
 	}
-	if err := n.Set(o.Network, o.Routes); err != nil {
+	e.mu.Lock()
+	fresh := o.Network != nil && !e.placed
+	e.mu.Unlock()
+	err := n.Set(o.Network, o.Routes)
+	if err == nil && fresh && e.kit.optional {
+		err = n.Settle()
+	}
+	switch {
+	case err != nil && fresh && e.kit.optional:
+		e.decline(err)
+		return true
+	case err != nil:
 		e.log.Error("service network", "error", err) // it shows it as a problem
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	placed = o.Network != nil && !e.placed
+	placed = fresh
 	e.placed = e.placed || placed
+	switch {
+	case placed:
+		e.board.networkWhy("")
+	case !e.placed && e.kit.optional && !e.patient && e.spawn != nil:
+		e.patient = true
+		e.spawn(e.awaitPlace)
+	}
 	return placed
+}
+
+// startNetwork is setNetwork with the orders that an earlier engine left, before
+// anything else is done about them; e.mu is held.
+func (e *Engine) startNetwork(o *wire.EngineOrders) {
+	n := e.kit.net()
+	e.placed = o.Network != nil
+	err := n.Set(o.Network, o.Routes)
+	switch {
+	case err != nil && e.kit.optional:
+		e.decline(err)
+	case err != nil:
+		e.log.Error("service network", "error", err) // it shows it as a problem
+	case e.placed && e.kit.optional:
+		e.board.networkWhy("")
+	case e.kit.optional && len(o.Orders) > 0:
+		// It did without before, and what is ordered must not wait for a cluster.
+		e.decline(errors.New(noPlace))
+	}
 }
 
 // keepPlaces tells the network what instances had in it when the last engine ended,
 // before any of them is looked at.
 func (e *Engine) keepPlaces(records map[wire.InstanceID]record) {
-	n := e.kit.network
+	n := e.kit.net()
 	if n == nil {
 		return
 	}
@@ -133,14 +147,19 @@ func (e *Engine) keepPlaces(records map[wire.InstanceID]record) {
 			e.log.Warn("its place in the service network is not known again", "instance", id)
 		}
 	}
-	e.kit.problems.set("service network", n.Settle())
+	err := n.Settle()
+	if err != nil && e.kit.optional {
+		e.decline(err)
+		return
+	}
+	e.kit.problems.set("service network", err)
 }
 
 // changed tells those who send connections that answers of Target may be others.
 func (k *kit) changed() {
 	k.router.LocalChanged()
-	if k.network != nil {
-		k.network.Changed()
+	if n := k.net(); n != nil {
+		n.Changed()
 	}
 }
 
@@ -164,14 +183,16 @@ func (in *instance) attach(o *wire.Order) error {
 	if in.kit.noNetwork != nil {
 		return in.kit.noNetwork
 	}
-	if in.kit.network == nil {
+	n := in.kit.net()
+	if n == nil {
+		in.rec.Net, in.addrs, in.netns, in.resolv = nil, nil, "", ""
 		return nil
 	}
 	pid := 0
 	if in.rec.Handle != nil {
 		pid = in.rec.Handle.PID
 	}
-	a, err := in.kit.network.Attach(joining(o, in.rec.Net, pid))
+	a, err := n.Attach(joining(o, in.rec.Net, pid))
 	if err != nil {
 		return err
 	}
@@ -197,11 +218,12 @@ func (in *instance) waitsForNetwork(err error) bool {
 
 // detach ends the instance's part of the service network.
 func (in *instance) detach() error {
-	if in.kit.network == nil {
+	n := in.kit.net()
+	if n == nil {
 		return nil
 	}
 	in.addrs, in.netns, in.resolv = nil, "", ""
-	return in.kit.network.Detach(in.id)
+	return n.Detach(in.id)
 }
 
 // ownPorts are those of an instance that has all for itself.
@@ -216,15 +238,15 @@ func ownPorts(ports []api.Port) map[string]int {
 // clearNetwork removes what the network has in the kernel, after all instances have
 // been stopped.
 func (e *Engine) clearNetwork() {
-	if n := e.kit.network; n != nil {
+	if n := e.kit.net(); n != nil {
 		e.kit.problems.set("service network", n.Clear())
 	}
 }
 
 // addrsOf are the addresses by which instances of an order reach a service.
 func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[string]string, error) {
-	if k.network != nil {
-		return k.network.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
+	if n := k.net(); n != nil {
+		return n.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
 	}
 	return k.router.Reserve(o.App, service, ports)
 }

@@ -1,14 +1,35 @@
 package engine
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 
+	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// filtered is an error where rules of others would drop what instances send, and the
+// service network can be done without.
+func (e *Engine) filtered(k *kit) error {
+	list, err := hostnet.Filters()
+	if err != nil {
+		e.log.Warn("whether rules of others are in the way of instances is not known", "why", err)
+		return nil
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	err = fmt.Errorf("%v; let them pass (%s), then verge worker stop, and start the worker again", list[0], list[0].Remedy())
+	if k.optional {
+		return err
+	}
+	k.problems.tell("rules of others", fmt.Sprintf("instances may not be reached: %v; let them pass: %s", list[0], list[0].Remedy()))
+	return nil
+}
 
 // newNetwork opens the service network of this worker.
 func newNetwork(e *Engine, k *kit) (network, error) {
@@ -21,6 +42,7 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 	}
 	n, err := overlay.Open(overlay.Options{
 		Distances: far,
+		Whole:     k.optional,
 		Dir:       k.dir, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
 		Ready: func(id wire.InstanceID) bool {
 			s, ok := e.board.get(id)

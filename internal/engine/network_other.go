@@ -8,3 +8,5 @@ import "errors"
 func newNetwork(*Engine, *kit) (network, error) {
 	return nil, errors.New("the service network needs Linux")
 }
+
+func (e *Engine) filtered(*kit) error { return nil }

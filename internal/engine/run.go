@@ -54,7 +54,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if e.kit.far != nil {
 		wg.Go(func() { e.kit.far.meter.Run(ctx) })
 	}
-	if n := e.kit.network; n != nil {
+	if n := e.kit.net(); n != nil {
 		defer n.Close()
 		n.Start(ctx)
 	}

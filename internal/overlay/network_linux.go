@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay/addr"
 	"github.com/verge-edge/verge/internal/overlay/first"
 	"github.com/verge-edge/verge/internal/overlay/forget"
@@ -37,10 +38,6 @@ const (
 	peersDevice    = "w"
 )
 
-// sole is the name that one worker in a network namespace has: two would each drop
-// what the other sends.
-const sole = "\x00verge-service-network"
-
 const dnsPort = 53
 
 // retryAfter is the pause after the ruleset could not be written.
@@ -50,18 +47,20 @@ const retryAfter = 2 * time.Second
 type Network struct {
 	opts  Options
 	log   *slog.Logger
-	lock  net.Listener // see sole
+	claim *hostnet.Claim // two in a network namespace would each drop what the other sends
 	links *link.Links
 	table *rules.Table
 	names *names.Server
 	tun   *first.Device
 
-	change chan struct{} // holds one: the ruleset may have to change
-	wg     sync.WaitGroup
+	change  chan struct{} // holds one: the ruleset may have to change
+	wg      sync.WaitGroup
+	closing sync.Once
 
 	mu       sync.Mutex // guards below; Ready and Reached are called with it
 	spawn    func(func(context.Context))
 	cancel   context.CancelFunc
+	closed   bool
 	space    *addr.Space // nil without a lease
 	settled  bool        // the machine is set up for the space
 	numbers  *addr.Numbers
@@ -118,8 +117,12 @@ func Open(o Options) (_ *Network, err error) {
 			n.release()
 		}
 	}()
-	if n.lock, err = net.Listen("unix", sole); err != nil {
-		return nil, fmt.Errorf("another worker of this machine has the service network: %w", err)
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
+		return nil, errors.New("IPv6 is switched off in this machine's kernel (ipv6.disable=1)")
+	}
+	who := fmt.Sprintf("worker %s/%s, in %s", o.Cluster, o.Worker, o.Dir)
+	if n.claim, err = hostnet.Take(who); err != nil {
+		return nil, err
 	}
 	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU}); err != nil {
 		return nil, err
@@ -127,7 +130,22 @@ func Open(o Options) (_ *Network, err error) {
 	if n.table, err = rules.Open(mark); err != nil {
 		return nil, err
 	}
+	if err := n.strangers(); err != nil {
+		return nil, err
+	}
+	had, err := n.links.Label(n.links.Own(servicesDevice))
+	if err != nil {
+		return nil, err
+	}
+	if had == "" { // this machine has not carried it for this worker since it was started
+		if err := n.try(mark); err != nil {
+			return nil, err
+		}
+	}
 	if n.tun, err = first.Open(n.links.Own(servicesDevice)); err != nil {
+		return nil, err
+	}
+	if err := n.links.SetLabel(n.links.Own(servicesDevice), who); err != nil {
 		return nil, err
 	}
 	n.names = names.New(names.Options{Find: n.find, Log: o.Log})
@@ -145,8 +163,8 @@ func (n *Network) release() {
 	if n.links != nil {
 		n.links.Close()
 	}
-	if n.lock != nil {
-		_ = n.lock.Close() // it ends with the process
+	if n.claim != nil {
+		_ = n.claim.Close() // it ends with the process
 	}
 }
 
@@ -206,12 +224,14 @@ func (n *Network) keep(ctx context.Context) {
 }
 
 // Close ends what Start began. Instances stay attached, and their connections open.
-func (n *Network) Close() {
+func (n *Network) Close() { n.closing.Do(n.close) }
+
+func (n *Network) close() {
 	n.mu.Lock()
 	if n.cancel != nil {
 		n.cancel()
 	}
-	n.spawn = nil
+	n.spawn, n.closed = nil, true
 	n.dropThroughLocked(nil)
 	for _, t := range []*time.Timer{n.looks.timer, n.again} {
 		if t != nil {
@@ -248,7 +268,9 @@ func (n *Network) Set(w *wire.Network, routes []wire.Route) error {
 	}
 	if w != nil && n.space == nil {
 		if err := n.leaseLocked(w); err != nil {
-			n.opts.Problem("service network", err.Error())
+			if !n.opts.Whole { // else whoever asked for all of it goes without
+				n.opts.Problem("service network", err.Error())
+			}
 			return err
 		}
 	}
@@ -287,6 +309,12 @@ func (n *Network) leaseLocked(w *wire.Network) error {
 	no4, no6 := s.Clash(host)
 	if no6 != nil {
 		return no6
+	}
+	if n.opts.Whole && no4 == nil && !s.Worker4.IsValid() {
+		no4 = fmt.Errorf("the IPv4 addresses of instances, %s, are used up", s.Pool)
+	}
+	if n.opts.Whole && no4 != nil {
+		return no4
 	}
 	what := ""
 	if no4 != nil {
@@ -384,7 +412,7 @@ func (n *Network) settleLocked() error {
 func (n *Network) Attach(i Instance) (Attachment, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.space == nil || i.AppNumber == 0 {
+	if n.space == nil || i.AppNumber == 0 || n.closed {
 		return Attachment{}, ErrNoLease
 	}
 	if i.AppNumber > addr.MaxApp {

@@ -515,7 +515,7 @@ func TestOneWorkerInAMachine(t *testing.T) {
 	if n, err := Open(o); err == nil {
 		n.Close()
 		t.Error("two workers have the service network")
-	} else if !strings.Contains(err.Error(), "another worker") {
+	} else if !strings.Contains(err.Error(), "worker c/w, in "+w.opts.Dir) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, spacesDir)); err == nil {

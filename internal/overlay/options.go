@@ -34,6 +34,9 @@ type Options struct {
 	Distances Distances
 	// MTU of instances; 0 is the usual one.
 	MTU int
+	// Whole takes no lease without IPv4, and none of which the addresses are taken on
+	// this machine: Set returns why.
+	Whole bool
 	// Paths to other workers; nil: none are looked for.
 	Paths *PathOptions
 	// Through serves the connections that ln accepts as those to a port of a service,

@@ -200,3 +200,30 @@ func Forward(ipv4 bool) error {
 	}
 	return nil
 }
+
+// Label of a device, in words, "" where it has none or is not there.
+func (l *Links) Label(device string) (string, error) {
+	dev, err := l.host.LinkByName(device)
+	switch {
+	case err == nil:
+		return dev.Attrs().Alias, nil
+	case absent(err):
+		return "", nil
+	}
+	return "", fmt.Errorf("look for device %s: %w", device, err)
+}
+
+// maxLabel is the kernel's bound.
+const maxLabel = 255
+
+// SetLabel says of a device, for people and for other workers, whose it is.
+func (l *Links) SetLabel(device, text string) error {
+	dev, err := l.host.LinkByName(device)
+	if err == nil {
+		err = l.host.LinkSetAlias(dev, text[:min(len(text), maxLabel)])
+	}
+	if err != nil {
+		return fmt.Errorf("label of device %s: %w", device, err)
+	}
+	return nil
+}

@@ -76,6 +76,9 @@ func portOf(c *netlink.Conn) (port uint32, err error) {
 	return port, errors.Join(err, cerr)
 }
 
+// Name of the table.
+func (t *Table) Name() string { return t.name }
+
 // Close lets go of the kernel's interface. The table stays.
 func (t *Table) Close() error {
 	t.mu.Lock()

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/overlaytest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// told is what a worker says about its network once it is as it should be.
+func (b *bench) told(mode, why string) {
+	b.t.Helper()
+	b.until("its network is "+mode+" because of "+why, func() bool {
+		n := b.info().Network
+		return n != nil && n.Mode == mode && strings.Contains(n.Why, why) && (why != "" || n.Why == "")
+	})
+}
+
+// stop ends the engine and its instances.
+func (b *bench) stop() {
+	b.t.Helper()
+	if status, text := b.do(http.MethodPost, "/v1/shutdown", nil); status != http.StatusAccepted {
+		b.t.Fatalf("shutdown: %d %s", status, text)
+	}
+	_ = b.cmd.Wait() // how it ended is not asked
+	b.http.CloseIdleConnections()
+}
+
+func nft(t *testing.T, rules string) string {
+	t.Helper()
+	out, err := exec.Command("nft", rules).CombinedOutput()
+	if err != nil {
+		t.Fatalf("nft %s: %v: %s", rules, err, out)
+	}
+	return string(out)
+}
+
+// An engine that may do without the service network has it where it can, and says
+// why where it cannot. What runs is never cut off by another choice.
+func TestNetworkIsChosen(t *testing.T) {
+	if overlaytest.Again(t) {
+		return
+	}
+	o := networked(t)
+	o.Orders[0].Spec.Env = map[string]string{beServer: "given"}
+	runs := func(b *bench) wire.InstanceStatus {
+		t.Helper()
+		b.until("it is ready", func() bool { return b.status(web0).Ready })
+		return b.status(web0)
+	}
+
+	// Rules of others would drop what instances send: it goes without, and says what to
+	// do about it.
+	nft(t, "add table ip filter")
+	nft(t, "add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }")
+	b := newBenchWith(t, wire.NetworkAuto)
+	b.told(wire.NetworkLoopback, "iptables -I FORWARD -i vg+ -j ACCEPT")
+	b.put(o)
+	was := runs(b)
+	if len(was.Addrs) > 0 {
+		t.Errorf("addresses without service network: %v", was.Addrs)
+	}
+	nft(t, "delete table ip filter")
+
+	// It could have it now, but what runs goes on as it is, and stays where it is reached.
+	for _, mode := range []string{wire.NetworkAuto, wire.NetworkOverlay} {
+		b.kill()
+		b.configure(mode)
+		b.start()
+		b.told(wire.NetworkLoopback, keptOut)
+		if now := runs(b); now.PID != was.PID || now.Ports["http"] != was.Ports["http"] {
+			t.Errorf("with --network %s: was %+v, is %+v", mode, was, now)
+		}
+	}
+	b.configure(wire.NetworkAuto)
+	b.stop()
+	b.start()
+	b.told(wire.NetworkOverlay, "")
+	was = runs(b)
+	if len(was.Addrs) != 2 || was.Ports["http"] != 80 {
+		t.Errorf("in the service network: %+v", was)
+	}
+
+	// A second worker of the machine goes without and names the first, whose rules it
+	// leaves alone; where it must not go without, it waits.
+	rules := nft(t, "list ruleset")
+	second := newBenchWith(t, wire.NetworkAuto)
+	second.told(wire.NetworkLoopback, "worker edge/w1, in "+b.dir+", process ")
+	second.put(o)
+	if s := runs(second); len(s.Addrs) > 0 || s.Ports["http"] == 80 {
+		t.Errorf("the second: %+v", s)
+	}
+	second.stop()
+	second.configure(wire.NetworkOverlay)
+	second.start()
+	second.told(wire.NetworkOverlay, "worker edge/w1, in "+b.dir)
+	second.until("it waits", func() bool {
+		s := second.status(web0)
+		return s.Phase == wire.PhasePending && strings.Contains(s.Why, "can't have the service network")
+	})
+	if now := nft(t, "list ruleset"); now != rules {
+		t.Errorf("the rules of the first were\n%s\nand are\n%s", rules, now)
+	}
+
+	// The first is killed: its part is still there, in which its instances are.
+	b.kill()
+	second.stop()
+	second.configure(wire.NetworkAuto)
+	second.start()
+	second.told(wire.NetworkLoopback, "worker edge/w1, in "+b.dir+", has left its part")
+	second.stop()
+
+	// Settings that say loopback do not cut off what runs in the network.
+	b.configure(wire.NetworkLoopback)
+	b.start()
+	b.told(wire.NetworkOverlay, keptIn)
+	if now := runs(b); now.PID != was.PID || now.Addrs[0] != was.Addrs[0] {
+		t.Errorf("was %+v, is %+v", was, now)
+	}
+	b.stop()
+	b.start()
+	b.told(wire.NetworkLoopback, notAsked)
+	if s := runs(b); len(s.Addrs) > 0 || s.Ports["http"] == 80 {
+		t.Errorf("without: %+v", s)
+	}
+	b.kill() // what was in the network once and is not any more is not taken for it
+	b.start()
+	b.told(wire.NetworkLoopback, notAsked)
+	b.stop()
+	if n := devices(t); n != 0 || strings.Contains(nft(t, "list tables"), "verge") {
+		t.Errorf("%d devices are left, and tables: %s", n, nft(t, "list tables"))
+	}
+}
+
+// inProcess is an engine within the test, that waits a moment for its place.
+func inProcess(t *testing.T, within time.Duration) *Engine {
+	t.Helper()
+	e, err := New(Options{
+		Dir: t.TempDir(), Drivers: fakeDrivers(), Config: wire.EngineConfig{
+			V: wire.Version, Worker: "w1", Cluster: "edge", Network: wire.NetworkAuto, Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30},
+		},
+		parts: parts{placeWithin: within},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return e
+}
+
+func (e *Engine) awaitMode(t *testing.T, mode, why string) {
+	t.Helper()
+	for seq := uint64(0); ; {
+		s, err := e.State(t.Context(), seq, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Info.Network; n != nil && n.Mode == mode && strings.Contains(n.Why, why) {
+			return
+		}
+		if seq == s.Seq {
+			t.Fatalf("its network stays %+v, want %s: %s", s.Info.Network, mode, why)
+		}
+		seq = s.Seq
+	}
+}
+
+// A cluster that gives no place, none with IPv4, or one whose addresses are taken on
+// this machine, leaves the worker without the service network, and nothing of it.
+func TestNoPlaceInTheNetwork(t *testing.T) {
+	if overlaytest.Again(t) {
+		return
+	}
+	o := networked(t)
+	with := func(change func(*wire.Lease)) wire.EngineOrders {
+		var l wire.Lease
+		if err := json.Unmarshal(o.Network.Lease.Body, &l); err != nil {
+			t.Fatal(err)
+		}
+		change(&l)
+		body, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := o
+		out.Network = &wire.Network{V: wire.Version, Lease: wire.SignedLease{Body: body}}
+		return out
+	}
+	for _, cmd := range []string{"link add lan0 type veth peer name lan1", "link set lan0 up", "addr add 10.77.1.5/16 dev lan0"} {
+		if out, err := exec.Command("ip", strings.Fields(cmd)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", cmd, err, out)
+		}
+	}
+	for _, c := range []struct {
+		name, why string
+		orders    wire.EngineOrders
+	}{
+		{"none", noPlace, func() wire.EngineOrders { x := o; x.Network = nil; return x }()},
+		{"no IPv4", "used up", with(func(l *wire.Lease) { l.IPv4 = netip.Prefix{} })},
+		{"taken", "10.77.0.0/16", with(func(l *wire.Lease) {
+			l.IPv4, l.Pool = netip.MustParsePrefix("10.77.7.0/24"), netip.MustParsePrefix("10.77.0.0/16")
+		})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			within := time.Hour
+			if c.orders.Network == nil {
+				within = time.Millisecond
+			}
+			e := inProcess(t, within)
+			e.awaitMode(t, wire.NetworkOverlay, waitPlace)
+			if err := e.Apply(t.Context(), c.orders); err != nil {
+				t.Fatal(err)
+			}
+			e.awaitMode(t, wire.NetworkLoopback, c.why)
+			for seq := uint64(0); ; {
+				s, err := e.State(t.Context(), seq, 10*time.Second)
+				if err != nil || seq == s.Seq {
+					t.Fatalf("it does not run: %v", err)
+				}
+				if st, ok := e.board.get(web0); ok && st.Phase == wire.PhaseRunning {
+					if len(st.Addrs) > 0 || strings.HasPrefix(fmt.Sprint(st.Ports), "map[http:80]") {
+						t.Errorf("%+v", st)
+					}
+					break
+				}
+				seq = s.Seq
+			}
+			if n := devices(t); n != 0 || strings.Contains(nft(t, "list tables"), "verge") {
+				t.Errorf("left: %d devices, tables %s", n, nft(t, "list tables"))
+			}
+		})
+	}
+}

@@ -1,0 +1,10 @@
+// Package hostnet looks at the network of the machine that a worker is on, as far as
+// it decides whether the worker can have the service network there: who has it
+// already, and which rules of others would drop what instances send.
+//
+// What it promises:
+//
+//  1. One worker of a network namespace has it. Which one is settled by the kernel, at
+//     once and for as long as that process lives; the others learn who it is.
+//  2. Nothing of anybody's rules is changed.
+package hostnet
