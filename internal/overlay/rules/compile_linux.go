@@ -51,26 +51,41 @@ type base struct {
 	text string
 }
 
-// ruleset is a Model compiled.
+// ruleset is a Model compiled. It grows with services alone, so that is what is kept
+// apart, by service: one that did not change is the same in the next ruleset.
 type ruleset struct {
-	sets map[string]*set
-	// fixed chains depend on networks and devices alone. Services have two more each
-	// at most, applications one; these by name.
-	fixed    []chain
-	services map[string]chain
+	sets map[string]*set // without what services have in them
+	// fixed chains depend on networks and devices alone. Applications have one more
+	// each, by name.
+	fixed []chain
+	apps  map[string]chain
 	// apps4 are the applications of addresses, of which two sets have an element for
 	// each (see app4): there are as many as there are instances.
-	apps4   map[netip.Addr]uint32
-	made    map[string]made // by service
-	choices map[choiceKey]*choice
+	apps4 map[netip.Addr]uint32
+	made  map[string]*made // by service
 }
 
-// made is what became of a service.
+// made is what became of a service: for each family that it has, a chain and elements
+// in two sets.
 type made struct {
-	of     Service
-	chains []chain
-	known  []element // for each chain, in known and service
-	jumps  []element
+	of   Service
+	name string // of the chains, without the family
+	in   []inFamily
+}
+
+type inFamily struct {
+	f     family
+	chain chain
+	known element
+	jump  element
+}
+
+// sets that known and jump are in.
+func (x *inFamily) sets() (known, vmap string) {
+	if x.f.size == 4 {
+		return setKnown4, setService4
+	}
+	return setKnown6, setService6
 }
 
 func prio(p int32) *nftables.ChainPriority {
@@ -91,26 +106,46 @@ var (
 // compile makes the ruleset of a model; what is the same as in before, which may be
 // nil, is taken from there.
 func compile(m *Model, before *ruleset) (*ruleset, error) {
-	if err := m.check(); err != nil {
-		return nil, err
-	}
 	rs := &ruleset{
-		sets: sets(before), services: make(map[string]chain, 2*len(m.Services)),
-		apps4: make(map[netip.Addr]uint32, len(m.Apps4)+len(m.Links)), made: make(map[string]made, len(m.Services)),
-		choices: make(map[choiceKey]*choice, 2*len(m.Services)),
+		sets: sets(), apps: map[string]chain{},
+		apps4: make(map[netip.Addr]uint32, len(m.Apps4)+len(m.Links)), made: make(map[string]*made, len(m.Services)),
 	}
 	rs.fixed = fixed(m.Space, m.Devices)
 	rs.members(m)
+	names := make(map[string]string, len(m.Services))
+	addrs := make(map[netip.Addr]string, 2*len(m.Services))
 	for i := range m.Services {
-		if err := rs.service(&m.Services[i], before); err != nil {
-			return nil, err
+		s := &m.Services[i]
+		var is *made
+		if before != nil {
+			is = before.made[s.Name]
 		}
+		if is == nil || !s.same(&is.of) {
+			if err := s.check(); err != nil {
+				return nil, err
+			}
+			is = s.compile()
+		}
+		if other, twice := names[is.name]; twice {
+			return nil, fmt.Errorf("services %s and %s have the same chain", other, s.Name)
+		}
+		names[is.name] = s.Name
+		for _, a := range []netip.Addr{s.Addr6, s.Addr4} {
+			if !a.IsValid() {
+				continue
+			}
+			if other, twice := addrs[a]; twice {
+				return nil, fmt.Errorf("services %s and %s have the same address %s", other, s.Name, a)
+			}
+			addrs[a] = s.Name
+		}
+		rs.made[s.Name] = is
 	}
 	return rs, nil
 }
 
-// sets are those of a ruleset, empty, with room for what they had before.
-func sets(before *ruleset) map[string]*set {
+// sets are those of a ruleset, empty.
+func sets() map[string]*set {
 	concat := nftables.MustConcatSetType
 	all := []*set{
 		{name: setLink6, text: "ifname . ipv6_addr", key: concat(nftables.TypeIFName, nftables.TypeIP6Addr), concat: true},
@@ -129,11 +164,7 @@ func sets(before *ruleset) map[string]*set {
 	}
 	out := make(map[string]*set, len(all))
 	for _, s := range all {
-		had := 0
-		if before != nil {
-			had = len(before.sets[s.name].elements)
-		}
-		s.elements = make(map[string]element, had)
+		s.elements = map[string]element{}
 		out[s.name] = s
 	}
 	return out
@@ -174,7 +205,7 @@ func (rs *ruleset) members(m *Model) {
 	}
 	for app := range apps {
 		c := chain{name: fmt.Sprintf("app-%d", app), rules: []rule{join(toApp(app), accept()), join(toApp4(app), accept())}}
-		rs.services[c.name] = c
+		rs.apps[c.name] = c
 		rs.add(setFrom6, fmt.Sprintf("%s : jump %s", appAddr(app), c.name), element{key: appAddr(app).AsSlice(), jump: c.name})
 	}
 	for _, t := range m.Exported {
@@ -201,36 +232,8 @@ func app4(a netip.Addr, app uint32) (from, of element) {
 // appKey is an application's number in a map.
 func appKey(app uint32) []byte { return binaryutil.NativeEndian.PutUint32(app) }
 
-// service adds the chains of a service and what leads to them.
-func (rs *ruleset) service(s *Service, before *ruleset) error {
-	var is made
-	if before != nil {
-		is = before.made[s.Name]
-	}
-	if !s.same(&is.of) {
-		is = s.compile()
-	}
-	rs.made[s.Name] = is
-	for i, c := range is.chains {
-		rs.services[c.name] = c
-		for _, r := range c.rules {
-			if _, twice := rs.choices[r.choice.key]; twice {
-				return fmt.Errorf("service %s: its choice has the key of another's", s.Name)
-			}
-			rs.choices[r.choice.key] = r.choice
-		}
-		known, vmap := setKnown6, setService6
-		if len(is.known[i].key) == 4 {
-			known, vmap = setKnown4, setService4
-		}
-		rs.sets[known].elements[is.known[i].text] = is.known[i]
-		rs.sets[vmap].elements[is.jumps[i].text] = is.jumps[i]
-	}
-	return nil
-}
-
-func (s *Service) compile() made {
-	is := made{of: *s}
+func (s *Service) compile() *made {
+	is := &made{of: *s, name: chainOf(s.Name)}
 	is.of.Ports = slices.Clone(s.Ports)
 	for i := range s.Ports {
 		is.of.Ports[i].To6, is.of.Ports[i].To4 = slices.Clone(s.Ports[i].To6), slices.Clone(s.Ports[i].To4)
@@ -246,16 +249,19 @@ func (s *Service) compile() made {
 		if !x.addr.IsValid() {
 			continue
 		}
-		c := chain{name: chainOf(string(x.f.digit), s.Name)}
+		c := chain{name: fmt.Sprintf("s%c-%s", x.f.digit, is.name)}
 		for i := range s.Ports {
 			p := &s.Ports[i]
-			if list := x.to(p); len(list) > 0 {
+			first := slices.IndexFunc(s.Ports, func(o Port) bool { return o.Proto == p.Proto && o.Port == p.Port })
+			if list := x.to(p); len(list) > 0 && first == i { // no packet would reach a second
 				c.rules = append(c.rules, x.f.choose(c.name, []part{l4(p.Proto), dport(p.Port)}, list, p.Rotate))
 			}
 		}
-		is.chains = append(is.chains, c)
-		is.known = append(is.known, element{text: x.addr.String(), key: x.addr.AsSlice()})
-		is.jumps = append(is.jumps, element{text: x.addr.String() + " : jump " + c.name, key: x.addr.AsSlice(), jump: c.name})
+		is.in = append(is.in, inFamily{
+			x.f, c,
+			element{text: x.addr.String(), key: x.addr.AsSlice()},
+			element{text: x.addr.String() + " : jump " + c.name, key: x.addr.AsSlice(), jump: c.name},
+		})
 	}
 	return is
 }
@@ -413,6 +419,15 @@ func Text(m *Model) (string, error) {
 		from, of := app4(a, app)
 		rs.sets[setFrom4].elements[from.text], rs.sets[setApp4].elements[of.text] = from, of
 	}
+	chains := maps.Clone(rs.apps)
+	for _, is := range rs.made {
+		for i := range is.in {
+			x := &is.in[i]
+			known, vmap := x.sets()
+			rs.sets[known].elements[x.known.text], rs.sets[vmap].elements[x.jump.text] = x.known, x.jump
+			chains[x.chain.name] = x.chain
+		}
+	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(rs.sets)) {
 		s := rs.sets[name]
@@ -434,8 +449,8 @@ func Text(m *Model) (string, error) {
 	for i := range rs.fixed {
 		write(&rs.fixed[i])
 	}
-	for _, name := range slices.Sorted(maps.Keys(rs.services)) {
-		c := rs.services[name]
+	for _, name := range slices.Sorted(maps.Keys(chains)) {
+		c := chains[name]
 		write(&c)
 	}
 	return b.String(), nil

@@ -137,37 +137,19 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// chainOf is the name of a service's chain for a family, "6" or "4".
-func chainOf(family, service string) string {
+// chainOf names the chains of a service, whose own name may be longer than the kernel
+// takes.
+func chainOf(service string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(service)) // a hash never fails
-	return fmt.Sprintf("s%s-%016x", family, h.Sum64())
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// check finds what no kernel could do.
-func (m *Model) check() error {
-	names := make(map[string]string, len(m.Services))
-	addrs := make(map[netip.Addr]string, 2*len(m.Services))
-	for i := range m.Services {
-		s := &m.Services[i]
-		chain := chainOf("", s.Name)
-		if other, twice := names[chain]; twice {
-			return fmt.Errorf("services %s and %s have the same chain", other, s.Name)
-		}
-		names[chain] = s.Name
-		for _, a := range []netip.Addr{s.Addr6, s.Addr4} {
-			if !a.IsValid() {
-				continue
-			}
-			if other, twice := addrs[a]; twice {
-				return fmt.Errorf("services %s and %s have the same address %s", other, s.Name, a)
-			}
-			addrs[a] = s.Name
-		}
-		for _, p := range s.Ports {
-			if p.Proto != "tcp" && p.Proto != "udp" {
-				return fmt.Errorf("service %s: protocol %q", s.Name, p.Proto)
-			}
+// check finds ports that no rule can be made for.
+func (s *Service) check() error {
+	for _, p := range s.Ports {
+		if p.Proto != "tcp" && p.Proto != "udp" {
+			return fmt.Errorf("service %s: protocol %q", s.Name, p.Proto)
 		}
 	}
 	return nil

@@ -192,12 +192,22 @@ func (t *Table) write(rs *ruleset) error {
 		b.addCounter(r)
 	}
 	// Chains before what leads to them.
-	chains := slices.Clone(rs.fixed)
-	for _, name := range slices.Sorted(maps.Keys(rs.services)) {
-		chains = append(chains, rs.services[name])
+	chains := make([]*chain, 0, rs.chains())
+	for i := range rs.fixed {
+		chains = append(chains, &rs.fixed[i])
 	}
-	for i := range chains {
-		b.addChain(&chains[i])
+	for _, c := range rs.apps {
+		chains = append(chains, &c)
+	}
+	var news changes
+	for _, is := range rs.made {
+		for i := range is.in {
+			chains = append(chains, &is.in[i].chain)
+		}
+		news.add(is)
+	}
+	for _, c := range chains {
+		b.addChain(c)
 	}
 	id := uint32(0)
 	addSet := func(s *set) { id++; b.addSet(s, id) }
@@ -205,6 +215,7 @@ func (t *Table) write(rs *ruleset) error {
 		s := rs.sets[name]
 		addSet(s)
 		b.elements(name, slices.Collect(maps.Values(s.elements)), true)
+		b.elements(name, slices.Collect(maps.Values(news.elements[name])), true)
 	}
 	b.tell4(rs.apps4, true)
 	for _, f := range []family{six, four} {
@@ -212,15 +223,82 @@ func (t *Table) write(rs *ruleset) error {
 			addSet(f.choices(n))
 		}
 	}
-	for i := range chains {
-		b.addRules(&chains[i])
+	for _, c := range chains {
+		b.addRules(c)
 	}
-	b.choose(rs.choices, true)
+	b.choose(news.choices, true)
 	if err := b.commit(t.sock); err != nil {
 		return err
 	}
 	t.stale = nil
 	return nil
+}
+
+// chains is how many there are.
+func (rs *ruleset) chains() int {
+	n := len(rs.fixed) + len(rs.apps)
+	for _, is := range rs.made {
+		n += len(is.in)
+	}
+	return n
+}
+
+// chain of a service in a family; nil where there is none, nor a service.
+func (is *made) chain(f family) *chain {
+	if is == nil {
+		return nil
+	}
+	for i := range is.in {
+		if is.in[i].f == f {
+			return &is.in[i].chain
+		}
+	}
+	return nil
+}
+
+// changes are what some services have in sets, and what their rules choose from.
+type changes struct {
+	elements map[string]map[string]element // by set and text
+	choices  map[choiceKey]*choice
+}
+
+func (c *changes) add(is *made) {
+	if c.elements == nil {
+		c.elements, c.choices = map[string]map[string]element{}, map[choiceKey]*choice{}
+	}
+	put := func(set string, e element) {
+		if c.elements[set] == nil {
+			c.elements[set] = map[string]element{}
+		}
+		c.elements[set][e.text] = e
+	}
+	for i := range is.in {
+		x := &is.in[i]
+		known, vmap := x.sets()
+		put(known, x.known)
+		put(vmap, x.jump)
+		for _, r := range x.chain.rules {
+			c.choices[r.choice.key] = r.choice
+		}
+	}
+}
+
+// without removes from both what both have.
+func (c *changes) without(o *changes) {
+	for set, list := range c.elements {
+		for text := range list {
+			if _, both := o.elements[set][text]; both {
+				delete(list, text)
+				delete(o.elements[set], text)
+			}
+		}
+	}
+	for k := range c.choices {
+		if o.choices[k] != nil {
+			delete(c.choices, k)
+			delete(o.choices, k)
+		}
+	}
 }
 
 // tell4 adds or removes the applications of IPv4 addresses.
@@ -248,48 +326,76 @@ func (b *batch) choose(which map[choiceKey]*choice, add bool) {
 // change turns one ruleset into another, with the same fixed chains.
 func (t *Table) change(from, to *ruleset) error {
 	b := newBatch(t.name)
-	for name, next := range to.services {
-		had, there := from.services[name]
+	rewrite := func(had, next *chain) {
 		switch {
-		case !there:
-			b.addChain(&next)
-		case sameRules(had, next):
-			continue
+		case had == nil:
+			b.addChain(next)
+		case sameRules(*had, *next):
+			return
 		default:
-			b.flushChain(name)
+			b.flushChain(next.name)
 		}
-		b.addRules(&next)
+		b.addRules(next)
 	}
-	stale, fresh := map[choiceKey]*choice{}, map[choiceKey]*choice{}
-	for k, c := range from.choices {
-		if to.choices[k] == nil {
-			stale[k] = c
-		}
-	}
-	for k, c := range to.choices {
-		if from.choices[k] == nil && t.stale[k] == nil {
-			fresh[k] = c
+	for name, next := range to.apps {
+		if had, there := from.apps[name]; there {
+			rewrite(&had, &next)
+		} else {
+			rewrite(nil, &next)
 		}
 	}
-	gone := maps.Clone(t.stale)
-	maps.DeleteFunc(gone, func(k choiceKey, _ *choice) bool { return to.choices[k] != nil })
-	b.choose(gone, false)
-	b.choose(fresh, true)
+	var gone, fresh changes
+	var ended []*chain
+	for name, next := range to.made {
+		had := from.made[name]
+		if had == next {
+			continue
+		}
+		fresh.add(next)
+		if had != nil {
+			gone.add(had)
+		}
+		for i := range next.in {
+			rewrite(had.chain(next.in[i].f), &next.in[i].chain)
+		}
+	}
+	for name, had := range from.made {
+		next := to.made[name]
+		if next == nil {
+			gone.add(had)
+		}
+		for i := range had.in {
+			if next != had && next.chain(had.in[i].f) == nil {
+				ended = append(ended, &had.in[i].chain)
+			}
+		}
+	}
+	gone.without(&fresh)
+	// What is there still is not added again, and what is to be there not removed.
+	stale, old := gone.choices, maps.Clone(t.stale)
+	for k := range fresh.choices {
+		if old[k] != nil {
+			delete(fresh.choices, k)
+			delete(old, k)
+		}
+	}
+	b.choose(old, false)
+	b.choose(fresh.choices, true)
 	for _, name := range slices.Sorted(maps.Keys(to.sets)) {
-		var gone, fresh []element
+		remove, add := slices.Collect(maps.Values(gone.elements[name])), slices.Collect(maps.Values(fresh.elements[name]))
 		had, next := from.sets[name].elements, to.sets[name].elements
 		for text, e := range had {
 			if _, stays := next[text]; !stays {
-				gone = append(gone, e)
+				remove = append(remove, e)
 			}
 		}
 		for text, e := range next {
 			if _, was := had[text]; !was {
-				fresh = append(fresh, e)
+				add = append(add, e)
 			}
 		}
-		b.elements(name, gone, false)
-		b.elements(name, fresh, true)
+		b.elements(name, remove, false)
+		b.elements(name, add, true)
 	}
 	gone4, fresh4 := map[netip.Addr]uint32{}, map[netip.Addr]uint32{}
 	for a, app := range from.apps4 {
@@ -304,11 +410,14 @@ func (t *Table) change(from, to *ruleset) error {
 	}
 	b.tell4(gone4, false)
 	b.tell4(fresh4, true)
-	for name := range from.services {
-		if _, stays := to.services[name]; !stays {
-			b.flushChain(name)
-			b.delChain(name)
+	for name, c := range from.apps {
+		if _, stays := to.apps[name]; !stays {
+			ended = append(ended, &c)
 		}
+	}
+	for _, c := range ended {
+		b.flushChain(c.name)
+		b.delChain(c.name)
 	}
 	if err := b.commit(t.sock); err != nil {
 		return err
@@ -392,7 +501,7 @@ func (t *Table) damaged() bool {
 			n++
 		}
 	}
-	if n != len(t.now.fixed)+len(t.now.services) {
+	if n != t.now.chains() {
 		return true
 	}
 	for i := range t.now.fixed {
