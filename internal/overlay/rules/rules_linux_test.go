@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -342,12 +343,57 @@ func many(services, endpoints int, rotate bool) *Model {
 	return m
 }
 
-// A thousand services fit into one transaction.
+// A thousand services fit into one transaction. While it is made nobody listens, yet
+// what somebody else does is noticed, then and later.
 func TestManyServices(t *testing.T) {
 	tab := table(t)
+	seen := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- tab.Watch(ctx, func() { seen <- struct{}{} }) }()
+	for listens := false; !listens; {
+		tab.mu.Lock()
+		listens = tab.watch != nil
+		tab.mu.Unlock()
+		runtime.Gosched()
+	}
 	apply(t, tab, many(1000, 10, true))
+	if tab.doubt {
+		t.Error("our own change counts as somebody else's")
+	}
 	if tab.damaged() {
 		t.Error("not all of it is there")
+	}
+	if len(seen) > 0 {
+		t.Error("our own change was noticed")
+	}
+	if out, err := exec.Command("nft", "flush chain inet verge-tst forward").CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: nft: %v %s", err, out)
+	}
+	select {
+	case <-seen:
+	case <-time.After(10 * time.Second):
+		t.Error("after a large change nothing is noticed")
+	}
+	// Each transaction is one generation, by which another's would be told.
+	b := newBatch(tab.name)
+	b.elements(setKnown6, make([]element, 0), true)
+	for i := range 2000 {
+		b.elements(setKnown6, []element{{key: netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)}).AsSlice()}}, true)
+	}
+	tab.mu.Lock()
+	before, err := tab.generation()
+	if err == nil {
+		err = tab.send(b)
+	}
+	after, _ := tab.generation()
+	tab.mu.Unlock()
+	if err != nil || after != before+1 {
+		t.Errorf("generation %d, then %d: %v", before, after, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

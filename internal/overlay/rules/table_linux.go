@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,6 +39,9 @@ type Table struct {
 	// way to one when the rule that led there is gone. The next change removes them.
 	stale map[choiceKey]*choice
 	base  map[string]uint64
+	watch *netlink.Conn // of Watch, while there is one
+	// doubt says that somebody may have changed the table while nobody listened.
+	doubt bool
 }
 
 // Open prepares the table of the worker with a mark. Nothing is changed yet.
@@ -99,10 +103,13 @@ func (t *Table) Apply(m *Model) error {
 	if err != nil {
 		return fmt.Errorf("ruleset: %w", err)
 	}
+	t.doubt = false
 	if t.now != nil && sameFixed(t.now.fixed, next.fixed) {
 		if err = t.change(t.now, next); err == nil {
 			t.now = next
-			return nil
+			if !t.doubt || !t.damagedLocked() {
+				return nil
+			}
 		}
 		// Somebody else changed it: all of it, then.
 	}
@@ -112,7 +119,61 @@ func (t *Table) Apply(m *Model) error {
 		return errors.Join(fmt.Errorf("write the ruleset: %w", ferr), err)
 	}
 	t.now = next
+	if t.doubt && t.damagedLocked() {
+		t.now = nil
+		return errors.New("write the ruleset: somebody changed it at the same time")
+	}
 	return nil
+}
+
+// loud is from how many bytes on a transaction is nothing that we listen to. The
+// kernel would make a message of each element, which takes as long as the change.
+const loud = 1 << 15
+
+// send commits a transaction. It is called with t.mu.
+func (t *Table) send(b *batch) error {
+	if t.watch == nil || len(b.buf) < loud {
+		return b.commit(t.sock)
+	}
+	before, err := t.generation()
+	if err == nil {
+		err = t.watch.LeaveGroup(unix.NFNLGRP_NFTABLES)
+	}
+	if err != nil {
+		return b.commit(t.sock)
+	}
+	err = b.commit(t.sock)
+	if jerr := t.watch.JoinGroup(unix.NFNLGRP_NFTABLES); jerr != nil {
+		_ = t.watch.Close() // Watch ends, and says that nothing is noticed any more
+	}
+	// Each transaction is a generation. One more than ours is somebody else's.
+	after, gerr := t.generation()
+	t.doubt = t.doubt || gerr != nil || after != before+1
+	return err
+}
+
+// generation counts the changes of rulesets.
+func (t *Table) generation() (uint32, error) {
+	msgs, err := t.sock.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request},
+		Data:   []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range msgs {
+		ad, err := netlink.NewAttributeDecoder(m.Data[min(4, len(m.Data)):])
+		if err != nil {
+			return 0, err
+		}
+		ad.ByteOrder = binary.BigEndian
+		for ad.Next() {
+			if ad.Type() == unix.NFTA_GEN_ID {
+				return ad.Uint32(), nil
+			}
+		}
+	}
+	return 0, errors.New("the kernel does not say its generation")
 }
 
 // Forget lets the next Apply write everything anew.
@@ -227,7 +288,7 @@ func (t *Table) write(rs *ruleset) error {
 		b.addRules(c)
 	}
 	b.choose(news.choices, true)
-	if err := b.commit(t.sock); err != nil {
+	if err := t.send(b); err != nil {
 		return err
 	}
 	t.stale = nil
@@ -419,7 +480,7 @@ func (t *Table) change(from, to *ruleset) error {
 		b.flushChain(c.name)
 		b.delChain(c.name)
 	}
-	if err := b.commit(t.sock); err != nil {
+	if err := t.send(b); err != nil {
 		return err
 	}
 	t.stale = stale
@@ -447,6 +508,14 @@ func (t *Table) Watch(ctx context.Context, tampered func()) error {
 		return fmt.Errorf("watch the ruleset: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	t.mu.Lock()
+	t.watch = c
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		t.watch = nil
+		t.mu.Unlock()
+	}()
 	for {
 		msgs, err := c.Receive()
 		switch {
@@ -488,6 +557,10 @@ func (t *Table) foreign(m netlink.Message) bool {
 func (t *Table) damaged() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.damagedLocked()
+}
+
+func (t *Table) damagedLocked() bool {
 	if t.now == nil {
 		return true
 	}
