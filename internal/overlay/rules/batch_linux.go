@@ -25,8 +25,9 @@ type batch struct {
 
 const inet = byte(nftables.TableFamilyINet)
 
-func newBatch(table string) *batch {
-	b := &batch{table: table}
+// newBatch has room for about so many bytes.
+func newBatch(table string, room int) *batch {
+	b := &batch{table: table, buf: make([]byte, 0, room)}
 	b.control(unix.NFNL_MSG_BATCH_BEGIN)
 	return b
 }

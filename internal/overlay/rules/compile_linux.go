@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/nftables"
@@ -204,7 +205,7 @@ func (rs *ruleset) members(m *Model) {
 		}
 	}
 	for app := range apps {
-		c := chain{name: fmt.Sprintf("app-%d", app), rules: []rule{join(toApp(app), accept()), join(toApp4(app), accept())}}
+		c := chain{name: appChain(app), rules: []rule{join(toApp(app), accept()), join(toApp4(app), accept())}}
 		rs.apps[c.name] = c
 		rs.add(setFrom6, fmt.Sprintf("%s : jump %s", appAddr(app), c.name), element{key: appAddr(app).AsSlice(), jump: c.name})
 	}
@@ -224,12 +225,11 @@ func (rs *ruleset) members(m *Model) {
 // app4 are the elements of an address in the map that leads to the chain of its
 // application, and in the one that says its application.
 func app4(a netip.Addr, app uint32) (from, of element) {
-	chain := fmt.Sprintf("app-%d", app)
-	from = element{text: fmt.Sprintf("%s : jump %s", a, chain), key: a.AsSlice(), jump: chain}
-	return from, element{text: fmt.Sprintf("%s : %d", a, app), key: from.key, val: appKey(app)}
+	return element{key: a.AsSlice(), jump: appChain(app)}, element{key: a.AsSlice(), val: appKey(app)}
 }
 
-// appKey is an application's number in a map.
+func appChain(app uint32) string { return "app-" + strconv.FormatUint(uint64(app), 10) }
+
 func appKey(app uint32) []byte { return binaryutil.NativeEndian.PutUint32(app) }
 
 func (s *Service) compile() *made {
@@ -417,7 +417,8 @@ func Text(m *Model) (string, error) {
 	}
 	for a, app := range rs.apps4 {
 		from, of := app4(a, app)
-		rs.sets[setFrom4].elements[from.text], rs.sets[setApp4].elements[of.text] = from, of
+		rs.add(setFrom4, fmt.Sprintf("%s : jump %s", a, from.jump), from)
+		rs.add(setApp4, fmt.Sprintf("%s : %d", a, app), of)
 	}
 	chains := maps.Clone(rs.apps)
 	for _, is := range rs.made {

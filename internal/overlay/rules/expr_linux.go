@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/nftables"
@@ -390,17 +390,26 @@ func (f family) choose(chain string, match []part, list []Backend, rotate bool) 
 	if rotate && modulus != random {
 		kind, word = unix.NFT_NG_INCREMENTAL, "inc"
 	}
-	text := make([]string, len(parts))
+	text := make([]byte, 0, 64+48*len(parts))
+	text = fmt.Appendf(text, "dnat %s to numgen %s mod %d map { ", f.word, word, modulus)
 	for i, s := range parts {
-		text[i] = fmt.Sprintf("%d-%d : %s . %d", s.first, s.end-1, s.to.Addr(), s.to.Port())
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(strconv.AppendUint(text, uint64(s.first), 10), '-')
+		text = append(strconv.AppendUint(text, uint64(s.end-1), 10), " : "...)
+		text = append(s.to.Addr().AppendTo(text), " . "...)
+		text = strconv.AppendUint(text, uint64(s.to.Port()), 10)
 	}
-	r := join(append(match, part{text: fmt.Sprintf("dnat %s to numgen %s mod %d map { %s }", f.word, word, modulus, strings.Join(text, ", "))})...)
+	r := join(append(match, part{text: string(append(text, " }"...))})...)
 	sum := sha256.Sum256([]byte(chain + "\x00" + r.text))
 	c := &choice{key: choiceKey(sum[:]), elements: make([]element, 0, 2*len(parts))}
 	c.set = bucketName(f, int(sum[31])%buckets)
-	at := func(n uint32) []byte { return binary.BigEndian.AppendUint32(slices.Clone(c.key[:]), n) }
+	at := func(n uint32) []byte {
+		return binary.BigEndian.AppendUint32(append(make([]byte, 0, len(c.key)+4), c.key[:]...), n)
+	}
 	for _, s := range parts {
-		to := append(s.to.Addr().AsSlice(), byte(s.to.Port()>>8), byte(s.to.Port()), 0, 0)
+		to := append(append(make([]byte, 0, f.size+4), s.to.Addr().AsSlice()...), byte(s.to.Port()>>8), byte(s.to.Port()), 0, 0)
 		c.elements = append(c.elements, element{key: at(s.first), val: to}, element{key: at(s.end), end: true})
 	}
 	port := uint32(narrow4)

@@ -376,7 +376,7 @@ func TestManyServices(t *testing.T) {
 		t.Error("after a large change nothing is noticed")
 	}
 	// Each transaction is one generation, by which another's would be told.
-	b := newBatch(tab.name)
+	b := newBatch(tab.name, 0)
 	b.elements(setKnown6, make([]element, 0), true)
 	for i := range 2000 {
 		b.elements(setKnown6, []element{{key: netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)}).AsSlice()}}, true)

@@ -39,6 +39,7 @@ type Table struct {
 	// way to one when the rule that led there is gone. The next change removes them.
 	stale map[choiceKey]*choice
 	base  map[string]uint64
+	room  int           // that the last transaction of all took
 	watch *netlink.Conn // of Watch, while there is one
 	// doubt says that somebody may have changed the table while nobody listened.
 	doubt bool
@@ -188,7 +189,7 @@ func (t *Table) Remove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = nil
-	b := newBatch(t.name)
+	b := newBatch(t.name, 256)
 	b.addTable() // so that there is one to delete
 	b.delTable()
 	if err := b.commit(t.sock); err != nil {
@@ -245,7 +246,7 @@ func sameRules(a, b chain) bool {
 
 // write replaces the table.
 func (t *Table) write(rs *ruleset) error {
-	b := newBatch(t.name)
+	b := newBatch(t.name, t.room)
 	b.addTable()
 	b.delTable()
 	b.addTable()
@@ -288,6 +289,7 @@ func (t *Table) write(rs *ruleset) error {
 		b.addRules(c)
 	}
 	b.choose(news.choices, true)
+	t.room = len(b.buf) + 1<<12
 	if err := t.send(b); err != nil {
 		return err
 	}
@@ -386,7 +388,7 @@ func (b *batch) choose(which map[choiceKey]*choice, add bool) {
 
 // change turns one ruleset into another, with the same fixed chains.
 func (t *Table) change(from, to *ruleset) error {
-	b := newBatch(t.name)
+	b := newBatch(t.name, 1<<12)
 	rewrite := func(had, next *chain) {
 		switch {
 		case had == nil:
