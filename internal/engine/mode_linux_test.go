@@ -38,7 +38,7 @@ func (b *bench) stop() {
 
 func nft(t *testing.T, rules string) string {
 	t.Helper()
-	out, err := exec.Command("nft", rules).CombinedOutput()
+	out, err := exec.Command("nft", strings.Fields(rules)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("nft %s: %v: %s", rules, err, out)
 	}
@@ -93,7 +93,7 @@ func TestNetworkIsChosen(t *testing.T) {
 
 	// A second worker of the machine goes without and names the first, whose rules it
 	// leaves alone; where it must not go without, it waits.
-	rules := nft(t, "list ruleset")
+	tables := nft(t, "-a list tables") // a table that is written anew has another number
 	second := newBenchWith(t, wire.NetworkAuto)
 	second.told(wire.NetworkLoopback, "worker edge/w1, in "+b.dir+", process ")
 	second.put(o)
@@ -108,8 +108,11 @@ func TestNetworkIsChosen(t *testing.T) {
 		s := second.status(web0)
 		return s.Phase == wire.PhasePending && strings.Contains(s.Why, "can't have the service network")
 	})
-	if now := nft(t, "list ruleset"); now != rules {
-		t.Errorf("the rules of the first were\n%s\nand are\n%s", rules, now)
+	if now := nft(t, "-a list tables"); now != tables {
+		t.Errorf("the tables were\n%s\nand are\n%s", tables, now)
+	}
+	if text, err := get("http://" + netip.AddrPortFrom(was.Addrs[0], 80).String()); err != nil || text != itoa(was.PID) {
+		t.Errorf("the first answers %q, %v", text, err)
 	}
 
 	// The first is killed: its part is still there, in which its instances are.
