@@ -259,7 +259,7 @@ func (c *core) calm() bool {
 
 // desiredOf serves what a worker should be doing.
 func (c *core) desiredOf(name string) exchange.Desired {
-	return exchange.Desired{Store: c.store, Parts: []exchange.Part{
+	return exchange.Desired{Store: routesOf{c.store, name}, Parts: []exchange.Part{
 		{Prefix: keyOrder + name + ".", As: "order."},
 		{Prefix: keyRoute, As: "route."},
 		{Prefix: keyRevoked, As: "revoked."},

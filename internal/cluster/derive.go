@@ -60,12 +60,14 @@ func (t *tx) route() {
 			return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
 		})
 		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
-			t.routes[key], t.all = r, true
+			t.tellRoute(key, r)
+		} else if t.m.names[key] == nil {
+			t.tellRoute(key, old) // of a version that gave all to all
 		}
 	}
 	for key := range t.m.routes {
 		if want[key] == nil {
-			t.routes[key], t.all = nil, true
+			t.tellRoute(key, nil)
 		}
 	}
 }

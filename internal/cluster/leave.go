@@ -117,6 +117,10 @@ func (c *core) removeWorker(ctx context.Context, name string, force bool, now ti
 			return nil, err
 		}
 	}
+	if err := c.wrote(records.Commit(ctx, c.store, c.m.dropUses(name))); err != nil {
+		return nil, fmt.Errorf("forgetting what worker %s used: %w", name, err)
+	}
+	delete(c.m.uses, name)
 	g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
 	if err := c.note(ctx, w.KeyHash, g, bus.Del(keyWorker+name)); err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
@@ -83,6 +85,7 @@ type worker struct {
 	current   bool      // its last report had the current revision of its desired state
 	over      int       // reported changes that were too many, as far as that was said
 	inbox     exchange.Inbox
+	says      *rate.Limiter // how often what it uses may change
 	status    map[wire.InstanceID]wire.InstanceStatus
 	// labels are its own over those of the site; nil where the site has none.
 	labels map[string]string
@@ -119,7 +122,10 @@ type model struct {
 	leaving map[wire.InstanceID]bool
 	orders  map[string]*wire.Order // by key without prefix: worker.id
 	routes  map[string]*wire.Route
-	ups     map[wire.InstanceID]*wire.Reported
+	// names are the routes without endpoints; uses is who needs those of which.
+	names map[string]*wire.Route
+	uses  map[string]*uses
+	ups   map[wire.InstanceID]*wire.Reported
 	// upLocals and upConflicts are what the root is told of locals and conflicts.
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
@@ -146,7 +152,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
-		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
+		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), net: newNetwork(),
 		peer: func(w string) string { return w },
@@ -181,6 +187,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		}},
 		{keyOrder, func(r string) error { return records.Decode(e, m.orders, r) }},
 		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
+		{keyName, func(r string) error { return records.Decode(e, m.names, r) }},
+		{keyUses, func(r string) error { m.loadUses(r); return nil }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
@@ -222,7 +230,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 func newWorker(rec workerRecord, now time.Time) *worker {
 	return &worker{
 		workerRecord: rec, heard: now, lambda: maxLambda, status: map[string]wire.InstanceStatus{},
-		inbox: exchange.Inbox{MaxKeys: maxStatuses, MaxBytes: maxStatusBytes},
+		inbox: exchange.Inbox{MaxKeys: maxStatuses, MaxBytes: maxStatusBytes}, says: newUsesLimit(),
 	}
 }
 
@@ -233,6 +241,7 @@ type tx struct {
 	insts  map[wire.InstanceID]*wire.Instance // nil: deleted
 	orders map[string]*wire.Order             // nil: deleted
 	routes map[string]*wire.Route             // nil: deleted
+	names  map[string]*wire.Route             // nil: deleted
 	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
 	whys   map[wire.InstanceID]*place.Record  // nil: deleted
 	seals  map[string]*wire.SealedSecret      // nil: deleted
@@ -270,7 +279,7 @@ type event struct{ subject, what string }
 func (m *model) begin() *tx {
 	return &tx{
 		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
-		routes: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
+		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
@@ -379,16 +388,24 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		groups = append(groups, g)
 	}
 	var rest []bus.Op
+	// A route and its name are one.
+	for _, key := range slices.Sorted(maps.Keys(t.routes)) {
+		var g []bus.Op
+		if err := records.Append(&g, keyRoute+key, t.routes[key]); err != nil {
+			return nil, err
+		}
+		if name, ok := t.names[key]; ok {
+			if err := records.Append(&g, keyName+key, name); err != nil {
+				return nil, err
+			}
+		}
+		groups = append(groups, g)
+	}
 	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
 		if !taken[key] {
 			if err := records.Append(&rest, keyOrder+key, t.orders[key]); err != nil {
 				return nil, err
 			}
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(t.routes)) {
-		if err := records.Append(&rest, keyRoute+key, t.routes[key]); err != nil {
-			return nil, err
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.ups)) {
@@ -447,6 +464,7 @@ func (t *tx) done() {
 	}
 	records.Merge(t.m.vault.sealed, t.seals)
 	records.Merge(t.m.routes, t.routes)
+	records.Merge(t.m.names, t.names)
 	records.Merge(t.m.ups, t.ups)
 	records.Merge(t.m.locals, t.locals)
 	records.Merge(t.m.conflicts, t.conflicts)

@@ -35,6 +35,7 @@ func (m *model) copy() *model {
 	c := *m
 	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
+	c.names = maps.Clone(m.names)
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
 	c.net.leases, c.net.told, c.net.numbers = maps.Clone(m.net.leases), maps.Clone(m.net.told), maps.Clone(m.net.numbers)
 	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)

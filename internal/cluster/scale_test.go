@@ -13,8 +13,14 @@ import (
 )
 
 // BenchmarkRouteChange is the death of one endpoint among 1,000 services of 10 on 100
-// workers: the passes that follow from it, and the bytes that all workers fetch.
+// workers: the passes that follow from it, and the bytes that all workers fetch, where
+// all of them are told of everything and where one in ten uses the service.
 func BenchmarkRouteChange(b *testing.B) {
+	b.Run("all", func(b *testing.B) { benchmarkRouteChange(b, 1) })
+	b.Run("tenth", func(b *testing.B) { benchmarkRouteChange(b, 10) })
+}
+
+func benchmarkRouteChange(b *testing.B, oneIn int) {
 	const services, each, workers = 1000, 10, 100
 	s := newSim(b)
 	for w := range workers {
@@ -45,6 +51,18 @@ func BenchmarkRouteChange(b *testing.B) {
 				}
 			}
 			t.done()
+		}
+	}
+	for w := range workers {
+		if oneIn == 1 {
+			break
+		}
+		uses := wire.Uses{Services: []string{fmt.Sprintf("app.s%03d", 100+w)}}
+		if w%oneIn == 0 {
+			uses.Services = append(uses.Services, "app.s007")
+		}
+		if err := c.takeUses(b.Context(), s.m.workers[fmt.Sprintf("w%03d", w)], &uses); err != nil {
+			b.Fatal(err)
 		}
 	}
 	settle()

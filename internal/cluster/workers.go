@@ -50,6 +50,18 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	} else if !w.everHeard {
 		reply.NeedStatus = true
 	}
+	if r.Uses != nil || r.Status != nil && !w.Info.Uses && c.m.uses[name] != nil {
+		err := c.takeUses(ctx, w, r.Uses)
+		if errors.Is(err, errTooSoon) {
+			reply.NeedStatus, err = true, nil
+		}
+		if err != nil {
+			c.log.Error("taking over what a worker uses", "worker", name, "error", err)
+			reply.Refused = err.Error()
+			return reply
+		}
+	}
+	reply.Heeds = c.m.uses[name] != nil
 	changed := !w.everHeard || w.suspect
 	before := w.inbox.Ack()
 	for _, ch := range w.inbox.Accept(r) {

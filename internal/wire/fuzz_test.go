@@ -112,6 +112,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.SecretView](),
 	reflect.TypeFor[wire.Change](),
 	reflect.TypeFor[wire.Report](),
+	reflect.TypeFor[wire.Uses](),
 	reflect.TypeFor[wire.ReportReply](),
 	reflect.TypeFor[wire.Fetch](),
 	reflect.TypeFor[wire.FetchReply](),

@@ -237,6 +237,9 @@ type Route struct {
 	// address for its default policy, where the descriptor has fixed one.
 	Export    bool       `json:"export,omitempty"`
 	ServiceIP netip.Addr `json:"service_ip,omitzero"`
+	// Unasked: whoever has this has not said that it uses the service (Uses). There may
+	// be endpoints, and here are none.
+	Unasked bool `json:"unasked,omitempty"`
 }
 
 // Key of a service or route: "<application>.<service>".
@@ -292,6 +295,8 @@ type WorkerInfo struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	// Location of the machine; nil where its operator did not say.
 	Location *api.Point `json:"location,omitempty"`
+	// Uses: it says which services it uses, and needs the endpoints of these alone.
+	Uses bool `json:"uses,omitempty"`
 	// Features of its kernel: "cgroup2", "kvm", "nftables", "wireguard".
 	Features []string `json:"features,omitempty"`
 	// HostPaths are the directories of which instances may use what is below, by

@@ -32,6 +32,9 @@ type Report struct {
 	More bool `json:"m,omitempty"`
 	// Status is volatile: load, aggregate, capacity. Never stored.
 	Status json.RawMessage `json:"s,omitempty"`
+	// Uses are the services that the sender uses, where the receiver may not know it;
+	// nil says that they are as before.
+	Uses *Uses `json:"us,omitempty"`
 	// Next is when the sender will report again at the latest, in milliseconds:
 	// the λ that silence is measured against.
 	Next int `json:"x,omitempty"`
@@ -40,6 +43,19 @@ type Report struct {
 	// Leaving announces that the sender ends now and means to be back soon: what
 	// it runs goes on, and is not to be replaced in a hurry.
 	Leaving bool `json:"l,omitempty"`
+}
+
+// MaxUses bounds what is said in a Uses; who uses more says All.
+const MaxUses = 2048
+
+// Uses are the services whose endpoints a worker needs.
+type Uses struct {
+	// All of them: the rest says nothing.
+	All bool `json:"all,omitempty"`
+	// Apps are applications of which it needs all services, Services single ones
+	// ("<application>.<service>"), both sorted.
+	Apps     []string `json:"apps,omitempty"`
+	Services []string `json:"services,omitempty"`
 }
 
 // ReportReply answers a Report.
@@ -53,6 +69,9 @@ type ReportReply struct {
 	Ack Rev `json:"a,omitzero"`
 	// NeedStatus asks for Status with the next report, at once.
 	NeedStatus bool `json:"ns,omitempty"`
+	// Heeds says that the sender is told the endpoints of those services alone that it
+	// said it uses; false also by those who do not know of that.
+	Heeds bool `json:"hd,omitempty"`
 	// Interval is the longest time to the next report in milliseconds, from now on;
 	// 0 leaves it as it is.
 	Interval int `json:"l,omitempty"`

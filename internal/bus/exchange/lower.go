@@ -53,6 +53,12 @@ type Lower struct {
 	// Status returns what to say about ourselves now, nil for nothing new; full
 	// asks for all of it.
 	Status func(full bool) (json.RawMessage, error)
+	// Uses, if set, returns the services that are used here, nil where nothing is new;
+	// full asks for all the same.
+	Uses func(full bool) *wire.Uses
+	// OnHeed, if set, is told of each answered report whether the upper side tells of
+	// what is used alone. It must not block.
+	OnHeed func(heeds bool)
 	// OnReply, if set, is told the outcome of every exchange.
 	OnReply func(err error)
 	// OnAck, if set, is told what the upper side has of Observed, after every
@@ -187,6 +193,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 			return false, fmt.Errorf("collecting the status: %w", err)
 		}
 	}
+	if r.Uses != nil {
+		rep.Uses = r.Uses(r.needStatus)
+	}
 	var reply wire.ReportReply
 	if err := r.request(ctx, r.Subjects.Report, rep, &reply); err != nil {
 		r.needStatus = true // what was said may not have been heard
@@ -198,6 +207,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	if reply.Refused != "" {
 		r.needStatus = true // it was heard, and not taken over
 		return false, fmt.Errorf("report refused: %s", reply.Refused)
+	}
+	if r.OnHeed != nil {
+		r.OnHeed(reply.Heeds)
 	}
 	before := r.acked
 	r.acked, r.needStatus = reply.Ack, reply.NeedStatus

@@ -1,0 +1,364 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/time/rate"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Keys of what workers say that they use. A worker of which there is usesOnly is told
+// the endpoints of these services alone; of all others it is told all.
+const (
+	keyName = "name." // + app.service: wire.Route without endpoints, for the workers
+	keyUses = "uses." // + worker. + one of the following
+	// usesOnly is there as long as the worker says what it uses.
+	usesOnly    = "only"
+	usesApp     = "a." // + application
+	usesService = "s." // + app.service
+)
+
+// A worker may say so often, at once and each second, that it uses something else:
+// each time is a write.
+const (
+	usesPerSecond = 2
+	usesAtOnce    = 20
+)
+
+// uses is what a worker says that it uses.
+type uses struct {
+	marks map[string]bool // usesApp and usesService with what follows
+}
+
+func newUsesLimit() *rate.Limiter { return rate.NewLimiter(usesPerSecond, usesAtOnce) }
+
+// has says whether the worker is told the endpoints of a service; nil says all.
+func (u *uses) has(key string) bool {
+	if u == nil {
+		return true
+	}
+	app, _, _ := strings.Cut(key, ".")
+	return u.marks[usesService+key] || u.marks[usesApp+app]
+}
+
+// loadUses adds a stored mark to the model.
+func (m *model) loadUses(rest string) {
+	worker, mark, _ := strings.Cut(rest, ".")
+	u := m.uses[worker]
+	if u == nil {
+		u = &uses{marks: map[string]bool{}}
+		m.uses[worker] = u
+	}
+	if mark == usesOnly {
+		return
+	}
+	u.marks[mark] = true
+}
+
+// marksOf are the marks of a statement; nil where the worker is told all.
+func marksOf(s *wire.Uses) (map[string]bool, error) {
+	if s == nil || s.All {
+		return nil, nil
+	}
+	if len(s.Apps)+len(s.Services) > wire.MaxUses {
+		return nil, fmt.Errorf("it says that it uses %d services, at most %d are read", len(s.Apps)+len(s.Services), wire.MaxUses)
+	}
+	marks := make(map[string]bool, len(s.Apps)+len(s.Services))
+	for _, app := range s.Apps {
+		if !isName(app) {
+			return nil, fmt.Errorf("%.80q is no name of an application", app)
+		}
+		marks[usesApp+app] = true
+	}
+	for _, key := range s.Services {
+		app, service, _ := strings.Cut(key, ".")
+		if !isName(app) || !isName(service) {
+			return nil, fmt.Errorf("%.150q is no name of a service", key)
+		}
+		marks[usesService+key] = true
+	}
+	return marks, nil
+}
+
+func isName(s string) bool {
+	return len(s) > 0 && len(s) <= 63 && !strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
+}
+
+// takeUses stores what a worker says that it uses, where that is new. What cannot be
+// understood makes it one that is told all, as one that says nothing.
+func (c *core) takeUses(ctx context.Context, w *worker, s *wire.Uses) error {
+	name := w.Info.Name
+	marks, err := marksOf(s)
+	if err != nil {
+		c.log.Warn("a worker is told the endpoints of all services", "worker", name, "why", err)
+	}
+	old := c.m.uses[name]
+	var ops []bus.Op
+	var had map[string]bool
+	if old != nil {
+		had = old.marks
+	}
+	switch {
+	case marks == nil && old != nil:
+		ops = append(ops, bus.Del(keyUses+name+"."+usesOnly))
+	case marks != nil && old == nil:
+		ops = append(ops, bus.Put(keyUses+name+"."+usesOnly, []byte("{}")))
+	}
+	for _, mark := range records.SortedKeys(had) {
+		if !marks[mark] {
+			ops = append(ops, bus.Del(keyUses+name+"."+mark))
+		}
+	}
+	for _, mark := range records.SortedKeys(marks) {
+		if !had[mark] {
+			ops = append(ops, bus.Put(keyUses+name+"."+mark, []byte("{}")))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	if !w.says.Allow() {
+		return errTooSoon
+	}
+	groups := make([][]bus.Op, len(ops))
+	for i, op := range ops {
+		groups[i] = []bus.Op{op}
+	}
+	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+		return fmt.Errorf("storing what worker %s uses: %w", name, err)
+	}
+	if marks == nil {
+		delete(c.m.uses, name)
+	} else {
+		c.m.uses[name] = &uses{marks: marks}
+	}
+	return nil
+}
+
+// dropUses forgets what a worker that is removed said.
+func (m *model) dropUses(name string) (groups [][]bus.Op) {
+	u := m.uses[name]
+	if u == nil {
+		return nil
+	}
+	groups = append(groups, []bus.Op{bus.Del(keyUses + name + "." + usesOnly)})
+	for _, mark := range records.SortedKeys(u.marks) {
+		groups = append(groups, []bus.Op{bus.Del(keyUses + name + "." + mark)})
+	}
+	return groups
+}
+
+// tellRoute notes that a route is another, or (nil) none, and who is to know.
+func (t *tx) tellRoute(key string, r *wire.Route) {
+	t.routes[key] = r
+	var name *wire.Route
+	if r != nil {
+		short := *r
+		short.Endpoints, short.Unasked = nil, true
+		name = &short
+	}
+	if old := t.m.names[key]; (old == nil) != (name == nil) || old != nil && !records.Same(old, name) {
+		t.names[key], t.all = name, true
+		return
+	}
+	for worker := range t.m.workers {
+		if t.m.uses[worker].has(key) {
+			t.nudge[worker] = true
+		}
+	}
+}
+
+// routesOf is the store as a worker is to see it that says what it uses: all routes,
+// those that it uses with their endpoints. What it says is stored too, so that all of
+// it has revisions as everything else has.
+type routesOf struct {
+	bus.Store
+	worker string
+}
+
+func (v routesOf) prefix() string { return keyUses + v.worker + "." }
+
+// said is what the worker says, by mark; false if it says nothing.
+func (v routesOf) said(ctx context.Context) (marks map[string]bus.Entry, only bool, err error) {
+	list, err := v.Store.List(ctx, v.prefix())
+	if err != nil {
+		return nil, false, err
+	}
+	marks = make(map[string]bus.Entry, len(list))
+	for _, e := range list {
+		mark := strings.TrimPrefix(e.Key, v.prefix())
+		if mark == usesOnly {
+			only = true
+			continue
+		}
+		marks[mark] = e
+	}
+	return marks, only, nil
+}
+
+// Rev implements bus.Store. That of a store which cannot be read is 0, and what is
+// fetched then says why.
+func (v routesOf) Rev(prefixes ...string) uint64 {
+	ctx := context.Background() // it reads what is in memory
+	marks, only, err := v.said(ctx)
+	if err != nil || !slices.Contains(prefixes, keyRoute) {
+		return v.Store.Rev(prefixes...)
+	}
+	prefixes = append(slices.Clone(prefixes), v.prefix())
+	if !only {
+		return v.Store.Rev(prefixes...)
+	}
+	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return p == keyRoute })
+	prefixes = append(prefixes, keyName)
+	for mark := range marks {
+		if app, ok := strings.CutPrefix(mark, usesApp); ok {
+			prefixes = append(prefixes, keyRoute+app+".")
+		}
+	}
+	rev := v.Store.Rev(prefixes...)
+	for mark := range marks {
+		// One that was removed was so together with its name.
+		if key, ok := strings.CutPrefix(mark, usesService); ok {
+			if e, err := v.Store.Get(ctx, keyRoute+key); err == nil {
+				rev = max(rev, e.Rev)
+			}
+		}
+	}
+	return rev
+}
+
+// List implements bus.Store.
+func (v routesOf) List(ctx context.Context, prefix string) ([]bus.Entry, error) {
+	marks, only, err := v.said(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if prefix != keyRoute || !only {
+		return v.Store.List(ctx, prefix)
+	}
+	names, err := v.Store.List(ctx, keyName)
+	if err != nil {
+		return nil, err
+	}
+	out := newMerge(marks)
+	for _, e := range names {
+		if err := out.put(ctx, v.Store, strings.TrimPrefix(e.Key, keyName), 0); err != nil {
+			return nil, err
+		}
+	}
+	return out.sorted(), nil
+}
+
+// Changes implements bus.Store.
+func (v routesOf) Changes(ctx context.Context, since uint64, prefixes ...string) ([]bus.Entry, bool, error) {
+	marks, only, err := v.said(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	changed, ok, err := v.Store.Changes(ctx, since, v.prefix())
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if slices.ContainsFunc(changed, func(e bus.Entry) bool { return e.Key == v.prefix()+usesOnly }) {
+		return nil, false, nil // it begins to say what it uses, or does not any more: all is different
+	}
+	if !only {
+		return v.Store.Changes(ctx, since, prefixes...)
+	}
+	rest := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return p == keyRoute })
+	base, ok, err := v.Store.Changes(ctx, since, rest...)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	routes, ok, err := v.Store.Changes(ctx, since, keyRoute, keyName)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	out := newMerge(marks)
+	for _, e := range routes {
+		key, isName := strings.CutPrefix(e.Key, keyName)
+		if key = strings.TrimPrefix(key, keyRoute); !isName && !out.uses(key) {
+			continue
+		}
+		if err := out.put(ctx, v.Store, key, e.Rev); err != nil {
+			return nil, false, err
+		}
+	}
+	// What it says since, or does not say any more.
+	for _, e := range changed {
+		mark := strings.TrimPrefix(e.Key, v.prefix())
+		keys := []string{strings.TrimPrefix(mark, usesService)}
+		if app, ok := strings.CutPrefix(mark, usesApp); ok {
+			names, err := v.Store.List(ctx, keyName+app+".")
+			if err != nil {
+				return nil, false, err
+			}
+			keys = keys[:0]
+			for _, n := range names {
+				keys = append(keys, strings.TrimPrefix(n.Key, keyName))
+			}
+		}
+		for _, key := range keys {
+			if err := out.put(ctx, v.Store, key, e.Rev); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	return append(base, out.sorted()...), true, nil
+}
+
+// merge collects routes as a worker is to have them, each with the revision of what
+// made it so.
+type merge struct {
+	of      uses
+	entries map[string]bus.Entry
+}
+
+func newMerge(marks map[string]bus.Entry) *merge {
+	m := &merge{of: uses{marks: make(map[string]bool, len(marks))}, entries: map[string]bus.Entry{}}
+	for mark := range marks {
+		m.of.marks[mark] = true
+	}
+	return m
+}
+
+func (m *merge) uses(key string) bool { return m.of.has(key) }
+
+// put adds a route as it is now, because of what happened at a revision. One that is
+// none is a tombstone, unless there never was one.
+func (m *merge) put(ctx context.Context, s bus.Store, key string, rev uint64) error {
+	if old, again := m.entries[key]; again {
+		old.Rev = max(old.Rev, rev)
+		m.entries[key] = old
+		return nil
+	}
+	at := keyName + key
+	if m.of.has(key) {
+		at = keyRoute + key
+	}
+	e, err := s.Get(ctx, at)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		e = bus.Entry{Deleted: true}
+	case err != nil:
+		return err
+	}
+	e.Key, e.Rev = keyRoute+key, max(e.Rev, rev)
+	m.entries[key] = e
+	return nil
+}
+
+func (m *merge) sorted() []bus.Entry {
+	out := make([]bus.Entry, 0, len(m.entries))
+	for _, key := range records.SortedKeys(m.entries) {
+		out = append(out, m.entries[key])
+	}
+	return out
+}
