@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
+	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
@@ -54,7 +55,8 @@ func (x *times) median(name string) float64 {
 // BenchmarkStart is from asked to running, with the end and the removal outside of
 // the time. In the same run, turn by turn, it does with containerd's client and
 // nothing else what has to be done for a container that writes into a file: the
-// ratio of the medians is what the driver costs.
+// ratio of the medians is what the driver costs. Processor time is that of containerd,
+// the shim, runc and this process together, on average.
 func BenchmarkStart(b *testing.B) {
 	d, c := bench(b, containertest.Config{})
 	client, err := containerd.New(c.Address)
@@ -72,11 +74,12 @@ func BenchmarkStart(b *testing.B) {
 		b.Fatal(err)
 	}
 	var plain, ours times
-	turn := 0
+	turn, cpu := 0, time.Duration(0)
 	for b.Loop() {
 		b.StopTimer()
 		turn++
 		startPlain(ctx, b, client, image, fmt.Sprintf("plain-%d", turn), &plain)
+		before := spent(b, c)
 		b.StartTimer()
 
 		begin := time.Now()
@@ -94,15 +97,31 @@ func BenchmarkStart(b *testing.B) {
 		ours.add("all", time.Since(begin))
 
 		b.StopTimer()
+		cpu += spent(b, c) - before
 		end(b, task)
 		b.StartTimer()
 	}
+	b.ReportMetric(cpu.Seconds()*1000/float64(turn), "driver:cpu-ms")
 	for who, x := range map[string]*times{"plain": &plain, "driver": &ours} {
 		for _, n := range x.names {
 			b.ReportMetric(x.median(n), who+":"+n+"-ms")
 		}
 	}
 	b.ReportMetric(ours.median("all")/plain.median("all"), "driver/plain")
+}
+
+// spent is the processor time of all who take part in a start.
+func spent(b *testing.B, c *containertest.Containerd) time.Duration {
+	b.Helper()
+	sum, err := c.CPU()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var own unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &own); err != nil {
+		b.Fatal(err)
+	}
+	return sum + time.Duration(own.Utime.Nano()+own.Stime.Nano())
 }
 
 func startPlain(ctx context.Context, b *testing.B, client *containerd.Client, image containerd.Image, id string, x *times) {
@@ -147,12 +166,13 @@ func end(b *testing.B, task runtime.Task) {
 }
 
 // BenchmarkShims is the memory that a container needs beside its own: of its shim,
-// whose pages are shared with others of its kind, and of containerd, with one and
-// with ten containers.
+// whose pages are shared with others of its kind, with one and with ten containers,
+// and what each further one adds.
 func BenchmarkShims(b *testing.B) {
 	d, c := bench(b, containertest.Config{})
 	for b.Loop() {
 		var tasks []runtime.Task
+		sum := 0.0
 		for n := range 10 {
 			task, err := d.Start(b.Context(), specOf(b, testImage, "sleep", "1000"))
 			if err != nil {
@@ -164,11 +184,15 @@ func BenchmarkShims(b *testing.B) {
 				if err != nil || len(shims) != n+1 {
 					b.Fatal(shims, err)
 				}
-				sum := 0.0
+				before := sum
+				sum = 0
 				for _, pid := range shims {
 					sum += pss(b, pid)
 				}
 				b.ReportMetric(sum/float64(len(shims)), fmt.Sprintf("MB-PSS/shim-of-%d", n+1))
+				if n > 0 {
+					b.ReportMetric((sum-before)/float64(n), "MB-PSS/further-shim")
+				}
 			}
 		}
 		for _, task := range tasks {

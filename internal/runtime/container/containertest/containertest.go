@@ -186,6 +186,44 @@ func (c *Containerd) Shims() ([]int, error) {
 	return out, nil
 }
 
+// CPU is the processor time of this containerd, of its shims that are there, and of
+// the programs that they ran which have ended.
+func (c *Containerd) CPU() (sum time.Duration, err error) {
+	shims, err := c.Shims()
+	if err != nil {
+		return 0, err
+	}
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	config := []byte(filepath.Join(filepath.Dir(c.Address), "config.toml") + "\x00")
+	for _, d := range dirs {
+		b, err := os.ReadFile(filepath.Join("/proc", d.Name(), "cmdline"))
+		var pid int
+		if _, perr := fmt.Sscan(d.Name(), &pid); err == nil && perr == nil && bytes.Contains(b, config) {
+			shims = append(shims, pid)
+		}
+	}
+	for _, pid := range shims {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := bytes.Cut(b, []byte(") "))
+		fields := strings.Fields(string(rest))
+		const first, ticksASecond = 11, 100 // utime, stime, cutime, cstime
+		for _, f := range fields[first : first+4] {
+			var ticks int64
+			if _, err := fmt.Sscan(f, &ticks); err != nil {
+				return 0, fmt.Errorf("times of process %d: %w", pid, err)
+			}
+			sum += time.Duration(ticks) * time.Second / ticksASecond
+		}
+	}
+	return sum, nil
+}
+
 // Close ends everything and removes it.
 func (c *Containerd) Close() error {
 	tasks, _ := c.Ctr("tasks", "ls", "-q")
