@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -26,6 +27,8 @@ type board struct {
 	info   wire.EngineInfo
 	status map[wire.InstanceID]entry
 	gone   []goneEntry
+	// answers are the addresses at which instances answered that have several.
+	answers map[wire.InstanceID]netip.Addr
 	// floor: a reader that is not further than this is told everything.
 	floor   uint64
 	changed chan struct{} // closed and replaced at every change
@@ -45,6 +48,7 @@ func newBoard(info wire.EngineInfo) *board {
 	return &board{
 		run: wire.NewID(), info: info,
 		status:  make(map[wire.InstanceID]entry),
+		answers: make(map[wire.InstanceID]netip.Addr),
 		changed: make(chan struct{}),
 	}
 }
@@ -117,9 +121,26 @@ func (b *board) target(id wire.InstanceID, port string) (string, error) {
 	}
 	host := "127.0.0.1"
 	if len(s.Addrs) > 0 {
-		host = s.Addrs[0].String()
+		host = b.answering(s).String()
 	}
 	return net.JoinHostPort(host, strconv.Itoa(n)), nil
+}
+
+// answersAt notes at which of its addresses an instance answered.
+func (b *board) answersAt(id wire.InstanceID, a netip.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answers[id] = a
+}
+
+// answering is the address at which an instance that has some is asked.
+func (b *board) answering(s wire.InstanceStatus) netip.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a := b.answers[s.ID]; slices.Contains(s.Addrs, a) {
+		return a
+	}
+	return s.Addrs[0]
 }
 
 // forget removes an instance and remembers that it is gone.
@@ -127,6 +148,7 @@ func (b *board) forget(id wire.InstanceID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.status, id)
+	delete(b.answers, id)
 	seq := b.bumpLocked()
 	if len(b.gone) >= maxGone {
 		// A reader that is behind could no longer be told which instances went.

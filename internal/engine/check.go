@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,8 @@ type check struct {
 	command  []string
 	path     string
 	port     int
-	host     string // address of the instance; "" is the machine's loopback
+	host     string       // "" is the machine's loopback
+	hosts    []netip.Addr // of the instance, where it has its own
 	interval time.Duration
 	timeout  time.Duration
 	failures int

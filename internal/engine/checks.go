@@ -27,8 +27,8 @@ func (in *instance) checks() (examination, error) {
 	}
 	task, env, hidden := in.task, []string(nil), [][]byte(nil)
 	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
-		if c != nil && len(in.addrs) > 0 {
-			c.host = in.addrs[0].String()
+		if c != nil {
+			c.hosts = in.addrs
 		}
 		if c == nil || c.command == nil {
 			continue
@@ -48,7 +48,12 @@ func (in *instance) checks() (examination, error) {
 	}
 	x.probe = func(ctx context.Context, c *check) error {
 		if c.command == nil {
-			return timed(ctx, c.timeout, func(ctx context.Context) error { return in.kit.prober.probe(ctx, *c) })
+			return timed(ctx, c.timeout, func(ctx context.Context) error {
+				if len(c.hosts) > 0 {
+					return in.answersOf(ctx, c, task.Handle().PID)
+				}
+				return in.kit.prober.probe(ctx, *c)
+			})
 		}
 		select {
 		case in.kit.commands <- struct{}{}:

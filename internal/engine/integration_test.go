@@ -59,6 +59,8 @@ func serveForTest() {
 	switch os.Getenv(beServer) {
 	case "own":
 		host = "" // it has addresses of its own
+	case "four":
+		host = "0.0.0.0"
 	case "given":
 		host = os.Getenv("VERGE_LISTEN")
 	}

@@ -3,14 +3,19 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
@@ -249,5 +254,105 @@ func TestNoPlaceInTheNetwork(t *testing.T) {
 				t.Errorf("left: %d devices, tables %s", n, nft(t, "list tables"))
 			}
 		})
+	}
+}
+
+// What a worker in the network does to a machine and to programs: settings are put
+// back, rules of others that come later are told of, who listens on the loopback
+// alone learns it, and one family of addresses is enough.
+func TestNetworkAndMachine(t *testing.T) {
+	if overlaytest.Again(t) {
+		return
+	}
+	const forwards = "/proc/sys/net/ipv4/ip_forward"
+	forwarding := func() string {
+		t.Helper()
+		b, err := os.ReadFile(forwards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	if err := os.WriteFile(forwards, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A service that libraries ask for names, such as nscd.
+	if err := errors.Join(unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"), os.Mkdir("/run/nscd", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("unix", "/run/nscd/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+
+	o := networked(t)
+	o.Orders[0].Spec.Env = map[string]string{beServer: "loopback"}
+	o.Orders[1].Spec.Env = map[string]string{beServer: "four"}
+	b := newBenchWith(t, wire.NetworkAuto)
+	b.put(o)
+	b.until("the one with IPv4 is ready", func() bool { return b.status(db0).Ready })
+	b.until("the other learns why not", func() bool {
+		s := b.status(web0)
+		return !s.Ready && strings.Contains(s.Why, "it listens on the loopback alone")
+	})
+	db := b.status(db0)
+	if info, err := os.Stat("/proc/" + itoa(db.PID) + "/root/run/nscd/socket"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		t.Errorf("an instance sees the machine's service for names: %v, %v", info, err)
+	}
+	if forwarding() != "1" {
+		t.Error("the machine does not forward")
+	}
+
+	nft(t, "add table ip filter")
+	nft(t, "add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }")
+	b.until("rules of others are told of", func() bool {
+		return strings.Contains(strings.Join(b.info().Problems, "\n"), "iptables -I FORWARD -i vg+ -j ACCEPT")
+	})
+	nft(t, `insert rule ip filter FORWARD iifname "vg*" accept`)
+	nft(t, `insert rule ip filter FORWARD oifname "vg*" accept`)
+	b.until("they are not in the way any more", func() bool { return len(b.info().Problems) == 0 })
+
+	// Somebody else forwards by now: it goes on.
+	b.stop()
+	if forwarding() != "1" {
+		t.Error("it does not forward any more for others")
+	}
+	nft(t, "delete table ip filter")
+	if err := os.WriteFile(forwards, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.until("it is ready again", func() bool { return b.status(db0).Ready })
+	b.kill() // its successor knows what it has changed
+	b.start()
+	b.until("it is found again", func() bool { return b.status(db0).Ready })
+	b.stop()
+	if forwarding() != "0" {
+		t.Error("the machine goes on forwarding")
+	}
+}
+
+func TestListening(t *testing.T) {
+	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	line := func(addr, state string) string {
+		return "   0: " + addr + " 00000000:0000 " + state + " 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+	}
+	for _, c := range []struct {
+		name, list    string
+		looped, other bool
+	}{
+		{"nothing", head, false, false},
+		{"loopback", head + line("0100007F:0050", "0A"), true, false},
+		{"loopback of IPv6", head + line("00000000000000000000000001000000:0050", "0A"), true, false},
+		{"a connection", head + line("0100007F:0050", "01"), false, false},
+		{"another port", head + line("0100007F:0051", "0A"), false, false},
+		{"all", head + line("00000000:0050", "0A"), false, true},
+		{"all of IPv6", head + line("00000000000000000000000000000000:0050", "0A"), false, true},
+		{"both", head + line("0100007F:0050", "0A") + line("0202A8C0:0050", "0A"), true, true},
+	} {
+		if looped, other := listening(strings.NewReader(c.list), 80); looped != c.looped || other != c.other {
+			t.Errorf("%s: %t, %t", c.name, looped, other)
+		}
 	}
 }

@@ -27,8 +27,29 @@ func (e *Engine) filtered(k *kit) error {
 	if k.optional {
 		return err
 	}
-	k.problems.tell("rules of others", fmt.Sprintf("instances may not be reached: %v; let them pass: %s", list[0], list[0].Remedy()))
+	k.problems.tell(othersRules, inTheWay(list))
 	return nil
+}
+
+// othersRules is what a problem with them is about.
+const othersRules = "rules of others"
+
+func inTheWay(list []hostnet.Filter) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("instances may not be reached: %v; let them pass: %s", list[0], list[0].Remedy())
+}
+
+// rulesChanged looks again where rules of others may be in the way now, or may not be
+// any more.
+func (k *kit) rulesChanged(base bool) {
+	if !base && !k.problems.has(othersRules) {
+		return
+	}
+	if list, err := hostnet.Filters(); err == nil { // else it stays as it was
+		k.problems.tell(othersRules, inTheWay(list))
+	}
 }
 
 // newNetwork opens the service network of this worker.
@@ -49,8 +70,8 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
 		},
 		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
-		Problem: k.problems.tell,
-		MTU:     k.config.Tunnel.MTU,
+		Problem: k.problems.tell, Others: k.rulesChanged,
+		MTU: k.config.Tunnel.MTU,
 		Paths: &overlay.PathOptions{
 			Port: k.config.Tunnel.Port, MTU: k.config.Tunnel.MTU, Rate: uint64(k.config.Tunnel.Shaped()), //nolint:gosec // never negative
 			TLS: id.config, PeerName: peerName, RelayName: relayName, Verify: id.verify, Refused: e.revoked.Refuses, Changed: e.pathsChanged,

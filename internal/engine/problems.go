@@ -61,6 +61,14 @@ func (p *problems) tell(subject, sentence string) {
 	p.board.setInfo(func(i *wire.EngineInfo) { i.Problems = list })
 }
 
+// has says whether something is wrong with a subject.
+func (p *problems) has(subject string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, wrong := p.now[subject]
+	return wrong
+}
+
 // fileSubject and logSubject name what a problem is about.
 func fileSubject(path string) string {
 	return "file " + filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))

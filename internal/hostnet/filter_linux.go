@@ -199,3 +199,23 @@ func Strangers(own string) ([]string, error) {
 	}
 	return out, nil
 }
+
+// Forwarders says whether anybody but workers has rules for what the machine forwards,
+// and so most likely goes by it that it does.
+func Forwarders() (bool, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return false, fmt.Errorf("read the rules of this machine: %w", err)
+	}
+	chains, err := conn.ListChains()
+	if err != nil {
+		return false, fmt.Errorf("read the rules of this machine: %w", err)
+	}
+	return slices.ContainsFunc(chains, func(c *nftables.Chain) bool {
+		if c.Hooknum == nil || strings.HasPrefix(c.Table.Name, tables) {
+			return false
+		}
+		nat := c.Type == nftables.ChainTypeNAT && *c.Hooknum == *nftables.ChainHookPostrouting
+		return nat || hookOf(c) == "forward"
+	}), nil
+}

@@ -177,7 +177,7 @@ func (n *Network) Start(ctx context.Context) {
 	n.mu.Unlock()
 	n.wg.Go(func() { n.keep(ctx) })
 	n.wg.Go(func() {
-		if err := n.table.Watch(ctx, n.tampered); err != nil {
+		if err := n.table.Watch(ctx, n.tampered, n.opts.Others); err != nil {
 			n.log.Warn("changes of the ruleset by others are not noticed", "error", err)
 		}
 	})
@@ -256,7 +256,9 @@ func (n *Network) Clear() error {
 	if n.paths != nil {
 		n.paths.close(true)
 	}
-	return errors.Join(n.table.Remove(), n.links.Clear())
+	err := errors.Join(n.table.Remove(), n.links.Clear())
+	routers, oerr := hostnet.Forwarders()
+	return errors.Join(err, oerr, n.links.Restore(routers))
 }
 
 // Set tells the network its lease and the routes.
@@ -381,7 +383,7 @@ func (n *Network) settleLocked() error {
 	if err := n.links.Host(device, []netip.Addr{s.Host6, s.Host4}, []netip.Prefix{s.Services, s.Services4}); err != nil {
 		return err
 	}
-	if err := link.Forward(s.Worker4.IsValid()); err != nil {
+	if err := n.links.Forward(s.Worker4.IsValid()); err != nil {
 		return err
 	}
 	if err := n.applyLocked(); err != nil {

@@ -45,7 +45,10 @@ type Options struct {
 	Through func(ln net.Listener, app, service, port string)
 	// Problem shows what is wrong with a part of the network, "" that nothing is.
 	Problem func(about, what string)
-	Log     *slog.Logger
+	// Others is told of changes of rules by others than workers; base: of a chain that
+	// packets come to by themselves. nil: nobody is told.
+	Others func(base bool)
+	Log    *slog.Logger
 }
 
 // Distances are what policies go by. They are asked with locks held and return at

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -169,34 +168,6 @@ func (l *Links) Host(device string, own []netip.Addr, networks []netip.Prefix) e
 		if err := l.host.RouteReplace(r); err != nil {
 			return fmt.Errorf("route to services, %s: %w", p, err)
 		}
-	}
-	return nil
-}
-
-// Forward lets the machine forward packets. Where it learned its own addresses and
-// routes from router advertisements it goes on doing so, which a router else does
-// not.
-func Forward(ipv4 bool) error {
-	const all = "ipv6/conf/all/forwarding"
-	if now, err := os.ReadFile("/proc/sys/net/" + all); err == nil && strings.TrimSpace(string(now)) != "1" {
-		devices, err := os.ReadDir("/proc/sys/net/ipv6/conf")
-		if err != nil {
-			return fmt.Errorf("list devices: %w", err)
-		}
-		for _, d := range devices {
-			path := "ipv6/conf/" + d.Name() + "/accept_ra"
-			if now, err := os.ReadFile("/proc/sys/net/" + path); err == nil && strings.TrimSpace(string(now)) == "1" { //nolint:gosec // a path of the kernel's
-				if err := sysctl(path, "2"); err != nil {
-					return err
-				}
-			}
-		}
-		if err := sysctl(all, "1"); err != nil {
-			return err
-		}
-	}
-	if ipv4 {
-		return sysctl("ipv4/ip_forward", "1")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func open(t *testing.T, mark string) *Links {
 		}
 		l.Close()
 	})
-	if err := Forward(true); err != nil {
+	if err := l.Forward(true); err != nil {
 		t.Fatal(err)
 	}
 	return l

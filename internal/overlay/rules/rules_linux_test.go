@@ -260,7 +260,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- tab.Watch(ctx, func() { seen <- struct{}{} }) }()
+	go func() { done <- tab.Watch(ctx, func() { seen <- struct{}{} }, nil) }()
 	for _, command := range []string{"flush ruleset", "delete table inet verge-tst", "flush chain inet verge-tst forward", "flush set inet verge-tst link6"} {
 		apply(t, tab, model())
 		// The watch may begin a moment later than this.
@@ -350,7 +350,7 @@ func TestManyServices(t *testing.T) {
 	seen := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- tab.Watch(ctx, func() { seen <- struct{}{} }) }()
+	go func() { done <- tab.Watch(ctx, func() { seen <- struct{}{} }, nil) }()
 	for listens := false; !listens; {
 		tab.mu.Lock()
 		listens = tab.watch != nil

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	// The kernel's own interface to nftables, without the program nft.
@@ -24,6 +25,9 @@ const (
 	writeBuffer = 16 << 20
 	readBuffer  = 32 << 20
 )
+
+// prefix of the names of workers' tables.
+const prefix = "verge-"
 
 // Table is the worker's table in the kernel. Its methods may be called by several
 // goroutines.
@@ -47,7 +51,7 @@ type Table struct {
 
 // Open prepares the table of the worker with a mark. Nothing is changed yet.
 func Open(mark string) (*Table, error) {
-	t := &Table{name: "verge-" + mark, base: map[string]uint64{}}
+	t := &Table{name: prefix + mark, base: map[string]uint64{}}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {
 		port, err := portOf(c)
 		t.port, t.sock = port, c
@@ -498,8 +502,9 @@ func kernelChain(table *nftables.Table, c *chain) *nftables.Chain {
 }
 
 // Watch calls tampered whenever somebody else has changed the table, or may have,
-// until ctx is done. It sleeps in the kernel meanwhile.
-func (t *Table) Watch(ctx context.Context, tampered func()) error {
+// until ctx is done. It sleeps in the kernel meanwhile. others is told of changes of
+// other tables than workers'; base: of a chain that packets come to by themselves.
+func (t *Table) Watch(ctx context.Context, tampered func(), others func(base bool)) error {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return fmt.Errorf("watch the ruleset: %w", err)
@@ -535,24 +540,48 @@ func (t *Table) Watch(ctx context.Context, tampered func()) error {
 		if slices.ContainsFunc(msgs, t.foreign) {
 			tampered()
 		}
+		if others == nil {
+			continue
+		}
+		changed, base := false, false
+		for _, m := range msgs {
+			table, hooked := about(m)
+			if table != "" && !strings.HasPrefix(table, prefix) {
+				changed, base = true, base || hooked
+			}
+		}
+		if changed {
+			others(base)
+		}
 	}
+}
+
+// about is the table that an event is about, "" for none, and whether it is about a
+// chain that packets come to by themselves.
+func about(m netlink.Message) (table string, hooked bool) {
+	kind := uint16(m.Header.Type) & 0xff
+	if len(m.Data) < 4 || kind == unix.NFT_MSG_NEWGEN {
+		return "", false
+	}
+	ad, err := netlink.NewAttributeDecoder(m.Data[4:])
+	if err != nil {
+		return "", false
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.NFTA_TABLE_NAME: // the same number in all messages
+			table = ad.String()
+		case unix.NFTA_CHAIN_HOOK:
+			hooked = kind == unix.NFT_MSG_NEWCHAIN || kind == unix.NFT_MSG_DELCHAIN
+		}
+	}
+	return table, hooked
 }
 
 // foreign says whether an event is about our table and not of our making.
 func (t *Table) foreign(m netlink.Message) bool {
-	if m.Header.PID == t.port || len(m.Data) < 4 || uint16(m.Header.Type)&0xff == unix.NFT_MSG_NEWGEN {
-		return false
-	}
-	ad, err := netlink.NewAttributeDecoder(m.Data[4:])
-	if err != nil {
-		return false
-	}
-	for ad.Next() {
-		if ad.Type() == unix.NFTA_TABLE_NAME { // the same number in all messages
-			return ad.String() == t.name
-		}
-	}
-	return false
+	table, _ := about(m)
+	return m.Header.PID != t.port && table == t.name
 }
 
 // damaged compares how much is there with how much should be.

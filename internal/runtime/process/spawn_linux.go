@@ -75,6 +75,13 @@ func enter(s runtime.Spec) error {
 		if err := unix.Mount(s.Resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("its own /etc/resolv.conf: %w", err)
 		}
+		// Services of the machine that libraries ask for names before any name server.
+		// They know nothing of the instance's own: who finds none there goes on to that.
+		for _, socket := range []string{"/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket"} {
+			if err := unix.Mount("/dev/null", socket, "", unix.MS_BIND, ""); err != nil && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("hide %s of the machine: %w", socket, err)
+			}
+		}
 	}
 	fd, err := unix.Open(s.NetNS, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// answersOf probes an instance in the service network at its addresses, in order: a
+// program may take one family alone. The one that answered is asked first from then on.
+func (in *instance) answersOf(ctx context.Context, c *check, pid int) error {
+	var first error
+	for i, host := range c.hosts {
+		one := *c
+		one.host = host.String()
+		err := in.kit.prober.probe(ctx, one)
+		if err == nil {
+			if i > 0 {
+				c.hosts = append([]netip.Addr{host}, without(c.hosts, host)...)
+			}
+			in.kit.board.answersAt(in.id, host)
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return err
+		}
+	}
+	if loopbackOnly(pid, c.port) {
+		return fmt.Errorf("%w: it listens on the loopback alone, where nobody else reaches it; let it listen on $VERGE_LISTEN", first)
+	}
+	return first
+}
+
+func without(list []netip.Addr, a netip.Addr) []netip.Addr {
+	out := make([]netip.Addr, 0, len(list))
+	for _, x := range list {
+		if x != a {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// maxListeners bounds what is read of a list of sockets.
+const maxListeners = 1 << 20
+
+// loopbackOnly says whether the programs in the network of a process listen on a port
+// of the loopback, and on that port of no other address.
+func loopbackOnly(pid, port int) bool {
+	looped := false
+	for _, file := range []string{"tcp", "tcp6"} {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, file))
+		if err != nil {
+			return false
+		}
+		on, other := listening(io.LimitReader(f, maxListeners), port)
+		_ = f.Close() // it was read
+		if other {
+			return false
+		}
+		looped = looped || on
+	}
+	return looped
+}
+
+// listening looks for a port in a list of sockets as the kernel writes it.
+func listening(r io.Reader, port int) (looped, other bool) {
+	const listens = "0A"
+	end := fmt.Sprintf(":%04X", port)
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		f := strings.Fields(lines.Text())
+		if len(f) < 4 || f[3] != listens || !strings.HasSuffix(f[1], end) {
+			continue
+		}
+		// Words in the order of bytes of the machine: 127.x.y.z ends or begins with it.
+		switch addr := strings.TrimSuffix(f[1], end); {
+		case len(addr) == 8 && (strings.HasSuffix(addr, "7F") || strings.HasPrefix(addr, "7F")),
+			addr == "00000000000000000000000001000000", addr == "00000000000000000000000000000001":
+			looped = true
+		default:
+			other = true
+		}
+	}
+	return looped, other
+}
