@@ -28,6 +28,9 @@ func (l *Lab) PowerOff(host string) error {
 			}
 		}
 		links, err := netlink.LinkList()
+		for errors.Is(err, netlink.ErrDumpInterrupted) { // some went meanwhile, with their processes
+			links, err = netlink.LinkList()
+		}
 		if err != nil {
 			return fmt.Errorf("devices: %w", err)
 		}

@@ -205,6 +205,13 @@ func within(namespace string, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with this
+		if unix.Gettid() == os.Getpid() {
+			// The first one does not, and stands for the process in /proc: who ends what
+			// runs in a host would end the switch. While it waits here f gets another.
+			done <- within(namespace, f)
+			runtime.UnlockOSThread()
+			return
+		}
 		done <- func() error {
 			ns, err := os.Open(namespace)
 			if err != nil {
