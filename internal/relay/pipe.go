@@ -11,6 +11,10 @@ import (
 
 // pipe serves both ends of one. Who asks waits here until the other has come.
 func (s *Server) pipe(conn net.Conn, m *member, r request) {
+	// The time for the request is over before that for the other end is.
+	if conn.SetDeadline(time.Now().Add(2*pipeTimeout)) != nil {
+		return
+	}
 	if r.Op == opTake {
 		s.take(conn, m, r.Pipe)
 		return
