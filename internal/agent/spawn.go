@@ -185,7 +185,15 @@ func (k *keeper) start() error {
 		return fmt.Errorf("opening the engine's log: %w", err)
 	}
 	defer func() { _ = out.Close() }() // the engine has its own descriptor
-	cmd := exec.Command(self, "engine", "--data-dir", k.dir)
+	args := []string{"engine", "--data-dir", k.dir}
+	if cfg, err := readConfig(k.dir); err == nil { // the engine says what is wrong with it
+		for _, f := range [][2]string{{"--log-format", cfg.LogFormat}, {"--log-level", cfg.LogLevel}} {
+			if f[1] != "" {
+				args = append(args, f[0], f[1])
+			}
+		}
+	}
+	cmd := exec.Command(self, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
