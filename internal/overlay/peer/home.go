@@ -142,6 +142,11 @@ func (m *Manager) findHome(ctx context.Context, relays []wire.Relay) {
 		h.rx, h.heard, h.hello, h.hellos, h.retry = 0, now, now, 0, retry{}
 		m.sighted(a.Outside)
 		m.dirty = true
+		for _, k := range m.peers {
+			if k.kind == wire.PathNone { // it may be reached through this one
+				k.asks, k.offers = retry{}, retry{}
+			}
+		}
 		m.mu.Unlock()
 		m.log.Info("this worker can be reached through a relay", "relay", r.Name, "outside", a.Outside.String())
 		m.deliver(r, a)

@@ -266,6 +266,10 @@ var errFull = errors.New("there are too many peers here")
 
 // admit makes who offered a peer of the device.
 func (m *Manager) admit(a accepted) error {
+	status, err := m.opts.Device.Peers()
+	if err != nil {
+		return err
+	}
 	now := time.Now()
 	who := a.who
 	m.mu.Lock()
@@ -294,23 +298,31 @@ func (m *Manager) admit(a accepted) error {
 		k = &known{path: newPath(now, seedOf(who.cluster, who.worker)), target: Target{Cluster: who.cluster, Worker: who.worker}}
 		m.peers[who] = k
 	}
+	// A session with who has restarted is of no use, and WireGuard would try it for 15
+	// seconds before it makes a handshake.
+	anew := k.acc != nil && k.kind == wire.PathNone && k.unheard(now) > deadAfter && status[k.acc.key].Rx == k.rx
 	if k.acc != nil && k.acc.key != a.key {
+		k.lost(now)
+		anew = true
+	}
+	if anew {
 		if err := m.opts.Device.Remove(k.acc.key); err != nil {
 			return err
 		}
-		k.path.rx, k.path.tx = 0, 0
-		k.lost(now)
+		k.rx, k.tx, k.changed = 0, 0, now
 	}
 	p := m.peer(&a)
-	if k.kind == wire.PathNone {
-		if c := m.candidates(&a); len(c) > 0 {
-			p.Endpoint = c[0]
+	if k.acc == nil || anew {
+		if p.Endpoint = k.back(now); !p.Endpoint.IsValid() {
+			if c := m.candidates(&a); len(c) > 0 {
+				p.Endpoint = c[0]
+			}
 		}
 	}
 	if err := m.opts.Device.Set(p); err != nil {
 		return err
 	}
-	k.acc, k.offered, k.wanted = &a, true, now
+	k.acc, k.offered, k.wanted, k.met = &a, true, now, now
 	if len(a.Relays) > 0 && k.target.Relay == "" {
 		k.target.Relay = a.Relays[0]
 	}

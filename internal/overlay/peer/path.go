@@ -17,6 +17,12 @@ const (
 	// deadAfter is how long that may last until a path counts as gone: three
 	// questions without an answer.
 	deadAfter = 3 * time.Second
+	// fresh is how long a relay's way that has not worked yet is waited for: WireGuard
+	// sends a handshake every five seconds.
+	fresh = 6 * time.Second
+	// stale is how long nothing was heard of a peer when its session is taken for dead,
+	// too: WireGuard itself makes a new one only after 15 seconds.
+	stale = 2 * deadAfter
 	// settle is how long a direct path has to last before the relay's is given up.
 	settle = time.Second
 	// idleAfter is how long a peer that nobody wants may have no traffic.
@@ -63,10 +69,14 @@ type path struct {
 	since time.Time
 	// direct and relay are where the peer was reached each way; zero: never.
 	direct, relay netip.AddrPort
-	paused        bool // the relay was told that its way is not needed
+	paused        bool      // the relay was told that its way is not needed
+	got           time.Time // when the relay last named its way
 
-	offered bool // keys were exchanged
-	trying  bool // a round of direct tries is under way; endpoints mean nothing
+	offered bool      // keys were exchanged
+	met     time.Time // when that was last
+	trying  bool      // a round of direct tries is under way; endpoints mean nothing
+	// stirred is the endpoint when something came during the round.
+	stirred netip.AddrPort
 	asking  bool // the relay is being asked
 	seed    uint64
 
@@ -106,8 +116,27 @@ func (p *path) become(kind string, now time.Time) {
 func (p *path) lost(now time.Time) {
 	p.become(wire.PathNone, now)
 	p.tries, p.asks = retry{}, retry{}
-	p.offers = retry{next: now.Add(4 * deadAfter)}
+	// The other side may have restarted, and not know of this one any more.
+	p.offers = retry{next: now.Add(deadAfter)}
 	p.silent = time.Time{}
+}
+
+// back is the relay's way, to which packets return between tries of others; zero if
+// there is none that works or may work soon.
+func (p *path) back(now time.Time) netip.AddrPort {
+	if p.relay.IsValid() && !p.paused && (p.kind == wire.PathRelay || now.Sub(p.got) < fresh) {
+		return p.relay
+	}
+	return netip.AddrPort{}
+}
+
+// unheard is how long there has been no sign of the other side.
+func (p *path) unheard(now time.Time) time.Duration {
+	d := now.Sub(p.heard)
+	if p.kind == wire.PathNone {
+		d = min(d, now.Sub(p.met))
+	}
+	return d
 }
 
 // step decides from what the device says. hasRelay: there is one to ask.
@@ -163,7 +192,11 @@ func (p *path) look(now time.Time, s seen, d *todo) {
 	case sent && p.silent.IsZero():
 		p.silent = now
 	}
-	if !moved || p.trying || !s.endpoint.IsValid() {
+	if !moved || !s.endpoint.IsValid() {
+		return
+	}
+	if p.trying {
+		p.stirred = s.endpoint
 		return
 	}
 	// WireGuard sends to where the last packet that it could verify came from.
@@ -200,7 +233,7 @@ func (p *path) mayTry(now time.Time) bool {
 	if !p.offered || p.trying || !p.tries.due(now) {
 		return false
 	}
-	p.trying = true
+	p.trying, p.stirred = true, netip.AddrPort{}
 	return true
 }
 
@@ -215,6 +248,8 @@ func (p *path) triedDirectly(now time.Time, at netip.AddrPort) {
 	if at.IsValid() {
 		p.direct, p.heard, p.silent = at, now, time.Time{}
 		p.reached(wire.PathDirect, now)
+	} else if p.kind == wire.PathNone && p.relay.IsValid() && p.stirred == p.relay {
+		p.reached(wire.PathRelay, now)
 	}
 }
 
@@ -222,7 +257,7 @@ func (p *path) triedDirectly(now time.Time, at netip.AddrPort) {
 // invited: the other side asked for it, which it does when it does not hear this
 // one.
 func (p *path) gotChannel(now time.Time, at netip.AddrPort, invited bool) (use bool) {
-	p.relay, p.asking, p.paused = at, false, false
+	p.relay, p.got, p.asking, p.paused = at, now, false, false
 	if p.kind == wire.PathDirect {
 		if !invited || now.Sub(p.since) < deadAfter {
 			return false // both have found each other meanwhile

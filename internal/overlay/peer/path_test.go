@@ -168,6 +168,56 @@ func TestInvitationMeansThatTheOtherDoesNotHear(t *testing.T) {
 	c.is(wire.PathNone)
 }
 
+func TestDeadRelaysWayIsNoWayBack(t *testing.T) {
+	c := start(t)
+	c.gotChannel(c.now, relayA, false)
+	if c.back(c.now) != relayA {
+		t.Error("a way that may work soon is none")
+	}
+	c.hears(relayA)
+	c.after(time.Second)
+	c.is(wire.PathRelay)
+	c.seen.tx += 100
+	for range 20 {
+		c.after(time.Second)
+	}
+	c.is(wire.PathNone)
+	if back := c.back(c.now); back.IsValid() {
+		t.Errorf("between tries packets go to %s, where nobody answers", back)
+	}
+	c.gotChannel(c.now, other, false)
+	if c.back(c.now) != other {
+		t.Error("the relay's new way is none")
+	}
+}
+
+func TestWhatComesDuringARoundCounts(t *testing.T) {
+	c := start(t)
+	c.gotChannel(c.now, relayA, false)
+	if !c.after(0).try {
+		t.Fatal("nothing is tried")
+	}
+	c.hears(relayA)
+	c.after(200 * time.Millisecond)
+	c.is(wire.PathNone) // which endpoint was ours is not known now
+	c.after(200 * time.Millisecond)
+	c.triedDirectly(c.now, netip.AddrPort{})
+	c.is(wire.PathRelay)
+}
+
+func TestWhoMayHaveRestartedGetsAnOfferSoon(t *testing.T) {
+	c := start(t)
+	c.triedDirectly(c.now, direct)
+	c.after(time.Minute)
+	c.seen.tx += 100
+	begin := c.now
+	for !c.after(200 * time.Millisecond).offer {
+		if c.now.Sub(begin) > 3*deadAfter {
+			t.Fatal("no offer is made")
+		}
+	}
+}
+
 func TestIdlePeerIsDropped(t *testing.T) {
 	c := start(t)
 	c.triedDirectly(c.now, direct)

@@ -133,6 +133,7 @@ type node struct {
 	name  string
 	kind  string
 	host  *nstest.Host
+	ip    string // of a relay
 	setup setup
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -167,7 +168,7 @@ func (w *world) identity(s pki.Subject) string {
 func (w *world) relay() *node {
 	w.t.Helper()
 	h, at := w.machine()
-	n := &node{t: w.t, name: "relay", kind: "relay", host: h, setup: setup{Dir: w.identity(pki.Subject{Role: pki.RoleRoot}), Listen: at + ":8475"}}
+	n := &node{t: w.t, name: "relay", kind: "relay", host: h, ip: at, setup: setup{Dir: w.identity(pki.Subject{Role: pki.RoleRoot}), Listen: at + ":8475"}}
 	n.start()
 	w.relays = append(w.relays, wire.Relay{Name: "root", Addresses: []string{at + ":8475"}})
 	return n
@@ -427,5 +428,36 @@ table ip cut {
 	w.net.NFT(`delete table ip cut`)
 	a.awaitPath(b, wire.PathDirect)
 	b.awaitPath(a, wire.PathDirect)
+	a.echo(b)
+}
+
+// What goes through the relay goes on without it, though the one that can be reached
+// has restarted meanwhile and knows nobody.
+func TestDeadRelayIsNoWayBackToOneThatRestarted(t *testing.T) {
+	w := newWorld(t)
+	r := w.relay()
+	ha, ipA := w.machine()
+	a, b := w.worker("a", ha), w.worker("b", w.behind(symmetric))
+	a.awaitHome()
+	b.awaitHome()
+	w.net.NFT(`
+table ip cut {
+	chain through {
+		type filter hook forward priority 0
+		ip saddr ` + ipA + ` ip daddr != ` + r.ip + ` drop
+		ip daddr ` + ipA + ` ip saddr != ` + r.ip + ` drop
+	}
+}
+`)
+	b.say("want a " + ipA + ":" + dataPort + " root")
+	b.awaitPath(a, wire.PathRelay)
+	b.echo(a)
+	r.kill()
+	a.kill()
+	w.net.NFT(`delete table ip cut`)
+	a.start()
+	b.echoSoon(a)
+	b.awaitPath(a, wire.PathDirect)
+	a.awaitPath(b, wire.PathDirect)
 	a.echo(b)
 }

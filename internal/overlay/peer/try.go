@@ -35,10 +35,11 @@ func (m *Manager) round(k *known) round {
 	if k.direct.IsValid() {
 		r.candidates = first(r.candidates, k.direct)
 	}
-	if k.relay.IsValid() && !k.paused {
-		r.back = k.relay
+	now := time.Now()
+	r.peer, r.back = m.peer(k.acc), k.back(now)
+	if k.kind == wire.PathNone && !r.back.IsValid() && k.unheard(now) > stale && len(r.candidates) > 0 {
+		m.anew(k, r.candidates[0])
 	}
-	r.peer = m.peer(k.acc)
 	return r
 }
 
@@ -71,7 +72,7 @@ func first(all []netip.AddrPort, one netip.AddrPort) []netip.AddrPort {
 
 // tryDirectly asks each candidate in turn, until one has answered.
 func (m *Manager) tryDirectly(ctx context.Context, who id, r round) {
-	var found netip.AddrPort
+	answered := false
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	m.mu.Lock()
@@ -80,32 +81,39 @@ func (m *Manager) tryDirectly(ctx context.Context, who id, r round) {
 	}
 	m.mu.Unlock()
 	for _, c := range r.candidates {
-		if ctx.Err() != nil || m.settled(who, r) {
+		if ctx.Err() != nil {
 			break
 		}
-		if m.answers(ctx, r, c) {
-			found = c
+		if over, settled := m.settled(who, r); over {
+			answered = settled && m.asks(ctx, r)
+			break
+		}
+		if answered = m.answers(ctx, r, c); answered {
 			break
 		}
 	}
 	now := time.Now()
 	status, err := m.opts.Device.Peers()
+	var found netip.AddrPort
+	if answered && err == nil {
+		// WireGuard sends to where the last packet came from, which may be none of the
+		// candidates.
+		found = status[r.acc.key].Endpoint
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.peers[who]
 	if k == nil {
 		return
 	}
-	if err != nil || status[r.acc.key].Endpoint == k.relay {
-		// WireGuard sends to where the last packet came from: the answer was the
-		// relay's, because a session was made there just now.
+	if found == k.relay { // because a session was made there just now
 		found = netip.AddrPort{}
 	}
 	before := k.kind
 	k.endTry, k.changed = nil, now
 	k.triedDirectly(now, found)
-	if k.kind != wire.PathDirect && k.relay.IsValid() && !k.paused {
-		m.use(k, k.relay) // it may have come during the round
+	if back := k.back(now); back.IsValid() && k.kind != wire.PathDirect {
+		m.use(k, back) // it may have come during the round
 	}
 	switch {
 	case k.kind != before:
@@ -115,21 +123,22 @@ func (m *Manager) tryDirectly(ctx context.Context, who id, r round) {
 	}
 }
 
-// settled says that the other side has found a direct way meanwhile, or that the
-// peer is another one now.
-func (m *Manager) settled(who id, r round) bool {
+// settled says that the round is over: the other side has found a direct way
+// meanwhile, or the peer is another one now.
+func (m *Manager) settled(who id, r round) (over, settled bool) {
 	status, err := m.opts.Device.Peers()
 	if err != nil {
-		return true
+		return true, false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.peers[who]
 	if k == nil || k.acc == nil || k.acc.key != r.acc.key {
-		return true
+		return true, false
 	}
 	s := status[r.acc.key]
-	return k.kind == wire.PathNone && s.Rx != k.rx && s.Endpoint != r.back
+	settled = k.kind == wire.PathNone && (s.Rx != k.rx || k.stirred.IsValid()) && s.Endpoint != r.back
+	return settled, settled
 }
 
 // answers asks one candidate.
@@ -174,7 +183,8 @@ func (m *Manager) asks(ctx context.Context, r round) bool {
 }
 
 // aim sends what is for the peer to a candidate. Without a session, WireGuard
-// makes a handshake every five seconds only: a new peer has not made any.
+// makes a handshake every five seconds only: a new peer has not made any. One that
+// has said something is making one itself.
 func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
 	m.mu.Lock() // who ends the round sets the peer itself
 	defer m.mu.Unlock()
@@ -183,7 +193,8 @@ func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
 	}
 	p := r.peer
 	p.Endpoint = c
-	if status, err := m.opts.Device.Peers(); err == nil && status[p.Key].Handshake.IsZero() && !r.back.IsValid() {
+	status, err := m.opts.Device.Peers()
+	if s := status[p.Key]; err == nil && s.Handshake.IsZero() && s.Rx == 0 && !r.back.IsValid() {
 		if err := m.opts.Device.Remove(p.Key); err != nil {
 			return err
 		}
