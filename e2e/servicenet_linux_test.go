@@ -356,6 +356,7 @@ func TestServiceNetworkFailures(t *testing.T) {
 	s.run("names", s.abusesNames)
 	s.run("bad links", s.badLinks)
 	s.run("a worker dies under load", s.workerDies)
+	s.run("orchestrators gone", s.orchestratorsGone)
 	s.run("a worker is revoked", s.revoked)
 }
 

@@ -467,3 +467,72 @@ func (s *terrain) fronts() {
 		}
 	}
 }
+
+// orchestratorsGone: with all of them dead, and the relay with the root, what is
+// known goes on, and a worker that comes back from a power cut does, too.
+func (s *terrain) orchestratorsGone(t *testing.T) {
+	pids := s.pidsOf("shop")
+	for id, i := range s.instances("shop") {
+		if i.Worker == "a-1" {
+			delete(pids, id) // it ends with its worker
+		}
+	}
+	for _, host := range []string{"root", "a", "b"} {
+		if err := s.PowerOff(host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, to := range []string{"a-2", "a-home", "b-home"} {
+		s.reach("a-1", to)
+	}
+	if got, err := s.who("a-2", "front", 5*time.Second); err != nil || got == "" {
+		t.Errorf("by the service's name: %q, %v", got, err)
+	}
+	if err := s.PowerOff("a-1"); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err := s.Boot("a-1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "its own services reach each other", func() error {
+		got, err := s.who("a-1", "back", 5*time.Second)
+		if err == nil {
+			err = differs("who answers", got, "shop.back.0")
+		}
+		return err
+	})
+	t.Logf("its own services reach each other %s after its start", time.Since(begin).Round(10*time.Millisecond))
+	s.reach("a-1", "a-2")
+	s.reach("a-2", "a-1")
+	t.Logf("and those on another worker after %s", time.Since(begin).Round(10*time.Millisecond))
+	if got, err := s.fetch("a-1", "127.0.0.1:8480", "front.test", "/whoami", requestTimeout); err != nil {
+		t.Errorf("its gateway: %q, %v", got, err)
+	}
+	for _, host := range []string{"root", "a", "b"} {
+		if pids, err := s.Processes(host); err != nil || len(pids) > 0 {
+			t.Fatalf("%s runs: nothing was tested (%v)", host, err)
+		}
+		if err := s.Boot(host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.holds("shop")
+	now := s.pidsOf("shop")
+	for id, pid := range pids {
+		if now[id] != pid {
+			t.Errorf("%s was process %d and is %d", id, pid, now[id])
+		}
+	}
+	s.reach("a-home", "b-home")
+}
+
+func (s *terrain) pidsOf(app string) map[string]int {
+	out := map[string]int{}
+	for id, r := range runningIn(s.t, s.Dir("")) {
+		if strings.HasPrefix(id, app+".") {
+			out[id] = r.pid
+		}
+	}
+	return out
+}
