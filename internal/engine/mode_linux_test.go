@@ -8,16 +8,20 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/nstest"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -355,4 +359,62 @@ func TestListening(t *testing.T) {
 			t.Errorf("%s: %t, %t", c.name, looped, other)
 		}
 	}
+}
+
+// Programs in the service network find names of the world outside by the machine's own
+// resolver, which may listen on its loopback alone, and reach what they find as the
+// machine itself does.
+func TestNetworkAndWorld(t *testing.T) {
+	if overlaytest.Again(t) {
+		return
+	}
+	resolv := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := errors.Join(os.WriteFile(resolv, []byte("nameserver 127.0.0.53\n"), 0o600), unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, "")); err != nil {
+		t.Fatal(err)
+	}
+	world := nstest.New(t)
+	for _, cmd := range []string{
+		"link add up0 type veth peer name down0 netns " + world.Name(), "addr add 192.0.2.1/24 dev up0", "link set up0 up",
+		"-n " + world.Name() + " addr add 192.0.2.7/24 dev down0", "-n " + world.Name() + " link set down0 up",
+	} {
+		if out, err := exec.Command("ip", strings.Fields(cmd)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", cmd, err, out)
+		}
+	}
+	site := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintln(w, "you are", r.RemoteAddr) })}
+	ln := world.Listen("tcp", "192.0.2.7:80")
+	go func() { _ = site.Serve(ln) }() // ends with ln
+	t.Cleanup(func() { _ = site.Close() })
+	at, err := net.ListenPacket("udp", "127.0.0.53:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver := &dns.Server{PacketConn: at, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg).SetReply(q)
+		if x := q.Question[0]; x.Name == "shop.example.test." && x.Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: x.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5}, A: net.IPv4(192, 0, 2, 7)})
+		} else if x.Name != "shop.example.test." {
+			m.Rcode = dns.RcodeNameError
+		}
+		_ = w.WriteMsg(m) // who asked asks again
+	})}
+	done := make(chan error, 1)
+	go func() { done <- resolver.ActivateAndServe() }()
+	t.Cleanup(func() { _ = resolver.Shutdown(); <-done })
+
+	b := newBenchWith(t, wire.NetworkAuto)
+	o := networked(t)
+	b.put(o)
+	b.until("it is ready", func() bool { return b.status(web0).Ready })
+	b.told(wire.NetworkOverlay, "")
+	web := "http://" + netip.AddrPortFrom(b.status(web0).Addrs[0], 80).String() + "/fetch?url="
+	for _, to := range []string{"http://shop.example.test/", "http://192.0.2.7/"} {
+		if text, err := get(web + url.QueryEscape(to)); err != nil || !strings.HasPrefix(text, "you are 192.0.2.1:") {
+			t.Errorf("%s: %q, %v", to, text, err)
+		}
+	}
+	if text, err := get(web + url.QueryEscape("http://nobody.example.test/")); err != nil || !strings.Contains(text, "no such host") {
+		t.Errorf("a name that there is not: %q, %v", text, err)
+	}
+	b.stop()
 }
