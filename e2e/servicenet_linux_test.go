@@ -91,15 +91,21 @@ services:
 
 func newTerrain(t *testing.T) *terrain {
 	t.Helper()
+	return terrainOf(t, "net", terrainFile)
+}
+
+// terrainOf is the lab of a file.
+func terrainOf(t *testing.T, name, file string) *terrain {
+	t.Helper()
 	needMachines(t)
 	if err := lab.Possible(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := lab.Parse([]byte(terrainFile))
+	f, err := lab.Parse([]byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Name = "net"
+	f.Name = name
 	dir := newDir(t)
 	l, err := lab.Up(t.Context(), f, lab.Options{Base: filepath.Join(dir, "b"), Verge: programs.verge, Say: t.Logf})
 	if err != nil {
@@ -189,13 +195,14 @@ func (s *terrain) instances(app string) map[string]wire.InstanceView {
 
 // fetch asks an address from a host.
 func (s *terrain) fetch(host, addr, name, path string, patience time.Duration) (string, error) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return s.Dial(ctx, host, network, addr)
-		},
+	return fetchBy(&http.Client{Timeout: patience, Transport: s.transport(host)}, addr, name, path)
+}
+
+// transport of requests from a host, each on a connection of its own.
+func (s *terrain) transport(host string) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return s.Dial(ctx, host, network, addr)
 	}}
-	return fetchBy(client, addr, name, path)
 }
 
 // ask has the front of a worker ask a URL, on a connection of its own.

@@ -43,10 +43,10 @@ func (n *Network) try(mark string) error {
 		return err
 	}
 	defer func() { _ = t.Close() }() // nothing is left of it
-	// Addresses that nobody has: 0100::/64 is there to be thrown away, 198.18.0.0/15
-	// is for benches.
-	six, four := netip.MustParseAddr("100::1"), netip.MustParseAddr("198.18.1.1")
-	service := rules.Service{Name: id, Addr6: netip.MustParseAddr("100::2"), Addr4: netip.MustParseAddr("198.19.0.1")}
+	// Addresses that nobody has: 0100::/64 is there to be thrown away, what begins with
+	// 240 was never given to anybody.
+	six, four := netip.MustParseAddr("100::1"), netip.MustParseAddr("240.0.1.1")
+	service := rules.Service{Name: id, Addr6: netip.MustParseAddr("100::2"), Addr4: netip.MustParseAddr("240.1.0.1")}
 	for _, proto := range []string{"tcp", "udp"} {
 		p := rules.Port{Proto: proto, Port: 1, Rotate: proto == "tcp"}
 		for port := range uint16(2) {
@@ -59,7 +59,7 @@ func (n *Network) try(mark string) error {
 	m := &rules.Model{
 		Space: rules.Space{
 			Root: netip.MustParsePrefix("100::/64"), Worker: netip.MustParsePrefix("100::/80"), Services: netip.MustParsePrefix("100::/80"), Host6: six,
-			Pool: netip.MustParsePrefix("198.18.0.0/16"), Worker4: netip.MustParsePrefix("198.18.1.0/24"), Services4: netip.MustParsePrefix("198.19.0.0/16"), Host4: four,
+			Pool: netip.MustParsePrefix("240.0.0.0/16"), Worker4: netip.MustParsePrefix("240.0.1.0/24"), Services4: netip.MustParsePrefix("240.1.0.0/16"), Host4: four,
 		},
 		Devices:  rules.Devices{Own: device, Links: device, Services: device + "s", Peers: device + "w"},
 		Links:    []rules.Link{{Device: device, App: 1, Addr6: six, Addr4: four}},
