@@ -14,7 +14,7 @@ import (
 func tunnelFlags(fl *pflag.FlagSet, f *WorkerFlags, port *string) {
 	fl.StringVar(port, "wireguard-port", "auto", "UDP port at which other workers reach this one in the service network (auto: 8476)")
 	fl.TextVar(&f.Tunnel.Uplink, "uplink", api.Bitrate(0), "what this machine's connection can send, as 20Mbps: traffic between workers keeps below it, so that control is not delayed (0: no bound)")
-	fl.IntVar(&f.Tunnel.MTU, "mtu", 0, "largest packet of instances and between workers in bytes, 1280 to 1920 (0: 1280 for instances; between workers what this machine's connection allows)")
+	fl.IntVar(&f.Tunnel.MTU, "mtu", 0, "largest packet of instances and between workers in bytes, 1280 to 1920 (0: what this machine's connection allows, at most 1420, and 1280 to workers where so much does not arrive)")
 }
 
 // settleTunnel reads and checks what tunnelFlags got.

@@ -23,6 +23,7 @@ import (
 	"github.com/verge-edge/verge/internal/overlay/link"
 	"github.com/verge-edge/verge/internal/overlay/names"
 	"github.com/verge-edge/verge/internal/overlay/rules"
+	"github.com/verge-edge/verge/internal/overlay/wg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -126,6 +127,11 @@ func Open(o Options) (_ *Network, err error) {
 	}
 	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU}); err != nil {
 		return nil, err
+	}
+	if o.MTU == 0 && o.Paths != nil && o.Paths.MTU == 0 {
+		if mtu, err := n.links.TunnelMTU(wg.Overhead, wg.DefaultMTU); err == nil {
+			n.links.SetMTU(mtu) // see newPathsLocked
+		}
 	}
 	if n.table, err = rules.Open(mark); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type Options struct {
 	Reached func(e *wire.Endpoint) bool
 	// Distances to other workers; nil: policies go without.
 	Distances Distances
-	// MTU of instances; 0 is the usual one.
+	// MTU of instances; 0 is that of the tunnel, and to peers what is found to arrive.
 	MTU int
 	// Whole takes no lease without IPv4, and none of which the addresses are taken on
 	// this machine: Set returns why.

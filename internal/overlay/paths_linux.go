@@ -6,10 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/overlay/link"
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/overlay/probe"
 	"github.com/verge-edge/verge/internal/overlay/wg"
@@ -75,22 +80,30 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 	if port == 0 {
 		port = wg.DefaultPort
 	}
-	mtu := o.MTU
+	// What an operator sets holds for all paths. Otherwise packets of instances may be
+	// as large as what leaves the machine, and routes to peers keep them small until one
+	// so large has been answered.
+	mtu, narrow := o.MTU, 0
 	if mtu == 0 {
 		if mtu, err = n.links.TunnelMTU(wg.Overhead, wg.DefaultMTU); err != nil {
 			return nil, err
 		}
+		narrow = link.DefaultMTU
 	}
-	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Log: n.log})
+	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Narrow: narrow, Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w (--wireguard-port chooses another port)", err)
 	}
 	rate := n.shape(dev, o.Rate)
-	prober, err := probe.Open(n.space.Host6, nil)
+	prober, err := probe.Open(n.space.Host6, listenForProbes)
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	p := &paths{dev: dev, tunnel: Tunnel{dev.Mode(), mtu, rate}, tell: o.Changed, prober: prober}
+	var wide func(context.Context, netip.Addr) bool
+	if narrow != 0 && mtu > narrow {
+		wide = func(ctx context.Context, to netip.Addr) bool { return prober.Arrives(ctx, to, mtu) }
+	}
 	p.peers = peer.New(peer.Options{
 		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, PeerName: o.PeerName, RelayName: o.RelayName,
 		Verify: o.Verify, Refused: o.Refused, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
@@ -98,6 +111,7 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 			_, err := prober.Ask(ctx, to)
 			return err
 		},
+		Wide: wide,
 		Gone: func(string, string) { n.Changed() },
 		Changed: func() {
 			n.Changed()
@@ -105,6 +119,22 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 		},
 	})
 	return p, nil
+}
+
+// listenForProbes opens a socket whose packets are as large as the device allows,
+// whatever the route says, and are never sent in fragments.
+func listenForProbes(at netip.AddrPort) (*net.UDPConn, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		cerr := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
+		})
+		return errors.Join(cerr, err)
+	}}
+	c, err := lc.ListenPacket(context.Background(), "udp6", at.String())
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UDPConn), nil
 }
 
 // shape bounds what leaves by the tunnel, and returns the bound that holds. A worker

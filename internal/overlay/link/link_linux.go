@@ -98,6 +98,13 @@ func Open(o Options) (*Links, error) {
 	return &Links{opts: o, host: h}, nil
 }
 
+// SetMTU is that of instances from the next Make on, for who finds it out after Open.
+func (l *Links) SetMTU(mtu int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opts.MTU = mtu
+}
+
 // Close lets go of the kernel's interface. All links stay.
 func (l *Links) Close() { l.host.Close() }
 

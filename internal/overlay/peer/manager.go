@@ -32,6 +32,7 @@ type Device interface {
 	Set(p wg.Peer) error
 	Remove(k wg.Key) error
 	Nudge(k wg.Key) error
+	Widen(k wg.Key, wide bool) error
 	Peers() (map[wg.Key]wg.Status, error)
 }
 
@@ -43,6 +44,9 @@ type Options struct {
 	// Question sends one question over the data path to the worker that has an
 	// address; nil is returned when it was answered, within the context.
 	Question func(ctx context.Context, inner netip.Addr) error
+	// Wide says whether the largest packets of the device reach the worker that has an
+	// address; nil: they are not to be tried.
+	Wide func(ctx context.Context, inner netip.Addr) bool
 	// Listen opens the UDP socket at an address of this worker in the service network;
 	// nil is net.ListenUDP.
 	Listen func(at netip.AddrPort) (*net.UDPConn, error)
@@ -106,6 +110,9 @@ type known struct {
 	changed  time.Time
 	endTry   context.CancelFunc // of the round under way; nil: none
 	offering bool
+	// Whether large packets arrive is found out after the path has become another one.
+	widths    retry
+	measuring bool
 }
 
 // place is a Network that was taken up.
@@ -442,6 +449,11 @@ func (m *Manager) stepPeer(now time.Time, who id, k *known, status map[wg.Key]wg
 		relays := m.relaysOf(k)
 		m.job(func(ctx context.Context) { m.channel(ctx, who, relays) }, func() { k.asking = false })
 	}
+	if m.opts.Wide != nil && k.kind != wire.PathNone && k.acc != nil && !k.measuring && k.widths.n < maxWidths && k.widths.due(now) {
+		k.measuring = true
+		key, inner := k.acc.key, k.acc.Inner
+		m.job(func(ctx context.Context) { m.widen(ctx, who, key, inner) }, func() { k.measuring = false })
+	}
 	if d.pause {
 		relays := m.relaysNamed(k.relayName)
 		m.job(func(ctx context.Context) { m.pause(ctx, who, relays[:min(1, len(relays))]) }, nil)
@@ -517,12 +529,37 @@ func (m *Manager) peer(a *accepted) wg.Peer {
 func (m *Manager) note(who id, k *known, before string) {
 	m.log.Info("path to a worker", "cluster", who.cluster, "worker", who.worker, "path", k.kind, "before", before, "direct", k.direct.String(), "relay", k.relayName)
 	m.dirty = true
+	k.widths = retry{}
 	if k.kind == wire.PathDirect {
 		k.why = ""
 		if m.memo.remember(who, k.direct) {
 			m.job(func(context.Context) { m.memo.save() }, nil)
 		}
 	}
+}
+
+// widen finds out whether large packets reach a peer.
+func (m *Manager) widen(ctx context.Context, who id, key wg.Key, inner netip.Addr) {
+	began := time.Now()
+	wide := m.opts.Wide(ctx, inner)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.peers[who]
+	if k == nil {
+		return
+	}
+	k.measuring = false
+	if ctx.Err() != nil || k.acc == nil || k.acc.key != key || k.kind == wire.PathNone || k.since.After(began) {
+		return // of another path: the next step sees to it
+	}
+	k.widths.tried(time.Now(), firstWidth, slowestWidth, k.seed)
+	if wide {
+		k.widths.n = maxWidths
+	}
+	if err := m.opts.Device.Widen(key, wide); err != nil {
+		m.log.Warn("routes to a peer keep their packets small", "worker", who.worker, "error", err)
+	}
+	m.log.Debug("large packets to a worker", "cluster", who.cluster, "worker", who.worker, "arrive", wide)
 }
 
 // drop ends a peer.

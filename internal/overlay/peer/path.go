@@ -32,9 +32,14 @@ const (
 	window      = time.Minute
 	windowBytes = 4096
 
-	firstTry, slowestTry   = time.Second, 5 * time.Minute
-	firstAsk, slowestAsk   = time.Second, 10 * time.Second
-	firstOffer, slowOffer  = 2 * time.Second, 5 * time.Minute
+	firstTry, slowestTry  = time.Second, 5 * time.Minute
+	firstAsk, slowestAsk  = time.Second, 10 * time.Second
+	firstOffer, slowOffer = 2 * time.Second, 5 * time.Minute
+	// A path on which large packets did not arrive is tried so often, with this pause
+	// at first.
+	maxWidths                = 5
+	firstWidth, slowestWidth = 3 * time.Second, time.Minute
+
 	lookFast, look, lookAt = 200 * time.Millisecond, time.Second, 5 * time.Second
 )
 

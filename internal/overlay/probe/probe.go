@@ -19,7 +19,11 @@ import (
 const Port = 8477
 
 const (
-	size = 40
+	// size of a question in bytes, and of every answer; maxSize that of one which is
+	// made longer to see whether it arrives.
+	size, maxSize = 40, 2048
+	// headers of IPv6 and UDP.
+	headers = 48
 	// maxUnderWay questions at a time.
 	maxUnderWay = 1024
 	// answersPerSecond is far beyond what all workers together ask one, which is one a
@@ -100,7 +104,7 @@ func (p *Prober) Stats() Stats {
 
 func (p *Prober) serve() {
 	defer close(p.done)
-	buf := make([]byte, size+1)
+	buf := make([]byte, maxSize+1)
 	for {
 		n, from, err := p.conn.ReadFromUDPAddrPort(buf)
 		if errors.Is(err, net.ErrClosed) {
@@ -110,7 +114,8 @@ func (p *Prober) serve() {
 		if err != nil {
 			continue // an ICMP error of an earlier question
 		}
-		if n != size || string(buf[:4]) != magic {
+		long := n > size && n <= maxSize && buf[4] == kindAsk
+		if n != size && !long || string(buf[:4]) != magic {
 			p.dropped.Add(1)
 			continue
 		}
@@ -151,12 +156,27 @@ func (p *Prober) told(number uint64, from netip.Addr, now time.Time) {
 // Ask sends one question to a worker's own address, and returns the time until its
 // answer. Without one it fails when ctx ends.
 func (p *Prober) Ask(ctx context.Context, to netip.Addr) (time.Duration, error) {
-	return p.ask(ctx, netip.AddrPortFrom(to, Port))
+	return p.ask(ctx, netip.AddrPortFrom(to, Port), size)
 }
 
-func (p *Prober) ask(ctx context.Context, to netip.AddrPort) (time.Duration, error) {
-	var b [size]byte
-	copy(b[:], magic)
+// Arrives says whether a packet of so many bytes, with its headers, reaches a worker's
+// own address and is answered within Timeout; workers before this was there answer
+// none. A packet may be lost: it is sent up to Tries times.
+func (p *Prober) Arrives(ctx context.Context, to netip.Addr, bytes int) bool {
+	for range Tries {
+		ctx, cancel := context.WithTimeout(ctx, Timeout)
+		_, err := p.ask(ctx, netip.AddrPortFrom(to, Port), min(max(bytes-headers, size), maxSize))
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Prober) ask(ctx context.Context, to netip.AddrPort, size int) (time.Duration, error) {
+	b := make([]byte, size)
+	copy(b, magic)
 	b[4] = kindAsk
 	if _, err := rand.Read(b[8:16]); err != nil {
 		return 0, fmt.Errorf("number a probe: %w", err)
@@ -176,7 +196,7 @@ func (p *Prober) ask(ctx context.Context, to netip.AddrPort) (time.Duration, err
 		delete(p.wait, number)
 		p.mu.Unlock()
 	}()
-	if _, err := p.conn.WriteToUDPAddrPort(b[:], to); err != nil {
+	if _, err := p.conn.WriteToUDPAddrPort(b, to); err != nil {
 		return 0, fmt.Errorf("probe %s: %w", to.Addr(), err)
 	}
 	p.asked.Add(1)
@@ -212,7 +232,7 @@ func (p *Prober) measure(ctx context.Context, to []netip.AddrPort) map[netip.Add
 			defer func() { <-slots }()
 			for range Tries {
 				ctx, cancel := context.WithTimeout(ctx, Timeout)
-				rtt, err := p.ask(ctx, a)
+				rtt, err := p.ask(ctx, a, size)
 				cancel()
 				if err != nil {
 					return

@@ -21,18 +21,21 @@ func start(t *testing.T) (*Prober, netip.AddrPort) {
 func TestAskAndMeasure(t *testing.T) {
 	a, _ := start(t)
 	b, at := start(t)
-	rtt, err := a.ask(t.Context(), at)
+	rtt, err := a.ask(t.Context(), at, size)
 	if err != nil || rtt <= 0 {
 		t.Fatal(rtt, err)
+	}
+	if _, err := a.ask(t.Context(), at, 1400); err != nil {
+		t.Fatal("a long question:", err)
 	}
 	got := a.measure(t.Context(), []netip.AddrPort{at})
 	if got[at.Addr()] <= 0 {
 		t.Fatalf("measured %v", got)
 	}
-	if s := a.Stats(); s.Asked != 1+Tries || s.Answered != s.Asked {
+	if s := a.Stats(); s.Asked != 2+Tries || s.Answered != s.Asked {
 		t.Errorf("who asks counts %+v", s)
 	}
-	if s := b.Stats(); s.Served != 1+Tries {
+	if s := b.Stats(); s.Served != 2+Tries {
 		t.Errorf("who answers counts %+v", s)
 	}
 }
@@ -46,7 +49,7 @@ func TestNoAnswerEndsWithTheContext(t *testing.T) {
 	defer func() { _ = silent.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := a.ask(ctx, silent.LocalAddr().(*net.UDPAddr).AddrPort()); err == nil {
+	if _, err := a.ask(ctx, silent.LocalAddr().(*net.UDPAddr).AddrPort(), size); err == nil {
 		t.Fatal("an answer from nobody")
 	}
 	if len(a.wait) != 0 {
@@ -68,7 +71,7 @@ func TestStrangersAreDropped(t *testing.T) {
 	tell[4] = kindTell
 	odd := append([]byte(nil), tell...)
 	odd[4] = 9
-	for _, b := range [][]byte{tell, odd, []byte("x"), make([]byte, 2*size)} {
+	for _, b := range [][]byte{tell, odd, []byte("x"), make([]byte, 2*size), append(append([]byte(nil), tell...), 0)} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +86,7 @@ func TestStrangersAreDropped(t *testing.T) {
 	if n, err := c.Read(buf); err != nil || n != size || buf[4] != kindTell {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
-	if s := a.Stats(); s.Dropped != 4 || s.Served != 1 {
+	if s := a.Stats(); s.Dropped != 5 || s.Served != 1 {
 		t.Errorf("counts %+v", s)
 	}
 }

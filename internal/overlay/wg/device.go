@@ -44,6 +44,8 @@ type Options struct {
 	Port uint16
 	// MTU of the device; 0 is DefaultMTU.
 	MTU int
+	// Narrow is the MTU of the routes to a peer until Widen; 0 is MTU.
+	Narrow int
 	// Mode is ModeKernel or ModeUser; "" is the kernel's where it has it.
 	Mode string
 	// Log; nil is slog's default.
@@ -96,6 +98,7 @@ type Device struct {
 	eng     engine
 	allowed map[Key][]netip.Prefix
 	keep    map[Key]time.Duration
+	wide    map[Key]bool
 }
 
 // Open makes the device, or takes over the kernel's of that name, and sets it up.
@@ -116,7 +119,7 @@ func Open(o Options) (*Device, error) {
 	if o.Key.key == nil {
 		return nil, errors.New("open the WireGuard device: no key")
 	}
-	d := &Device{opts: o, log: o.Log, allowed: map[Key][]netip.Prefix{}, keep: map[Key]time.Duration{}}
+	d := &Device{opts: o, log: o.Log, allowed: map[Key][]netip.Prefix{}, keep: map[Key]time.Duration{}, wide: map[Key]bool{}}
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("open the WireGuard device %s: %w", o.Name, err)
 	}
@@ -175,7 +178,28 @@ func (d *Device) Set(p Peer) error {
 		return nil
 	}
 	d.allowed[p.Key] = p.Allowed
-	return d.route(before, p.Allowed)
+	return d.route(before, p.Allowed, d.narrow(p.Key))
+}
+
+// narrow is the MTU of the routes to a peer, 0 for the device's.
+func (d *Device) narrow(k Key) int {
+	if d.wide[k] {
+		return 0
+	}
+	return d.opts.Narrow
+}
+
+// Widen says whether packets as large as the device's MTU reach a peer, until it is
+// removed.
+func (d *Device) Widen(k Key, wide bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	allowed, known := d.allowed[k]
+	if d.eng == nil || !known || d.wide[k] == wide {
+		return nil
+	}
+	d.wide[k] = wide
+	return d.route(nil, allowed, d.narrow(k))
 }
 
 // Remove takes a peer and its routes away. One that is not there is no error.
@@ -186,7 +210,8 @@ func (d *Device) Remove(k Key) error {
 		return errClosed
 	}
 	// The routes first: what is sent from now on shall not be lost in the device.
-	err := d.route(d.allowed[k], nil)
+	err := d.route(d.allowed[k], nil, 0)
+	delete(d.wide, k)
 	delete(d.allowed, k)
 	delete(d.keep, k)
 	if e := d.eng.remove(k); e != nil {

@@ -54,28 +54,29 @@ func (d *Device) adopt() error {
 	return nil
 }
 
-// route makes the routes of after and removes those that only before had.
-func (d *Device) route(before, after []netip.Prefix) error {
+// route makes the routes of after and removes those that only before had. mtu is
+// that of the routes, 0 for the device's.
+func (d *Device) route(before, after []netip.Prefix, mtu int) error {
 	var errs []error
 	for _, p := range before {
 		if slices.Contains(after, p) {
 			continue
 		}
-		if err := netlink.RouteDel(d.routeTo(p)); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := netlink.RouteDel(d.routeTo(p, 0)); err != nil && !errors.Is(err, unix.ESRCH) {
 			errs = append(errs, fmt.Errorf("remove the route to %s: %w", p, err))
 		}
 	}
 	for _, p := range after {
-		if err := netlink.RouteReplace(d.routeTo(p)); err != nil {
+		if err := netlink.RouteReplace(d.routeTo(p, mtu)); err != nil {
 			errs = append(errs, fmt.Errorf("route %s to %s: %w", p, d.opts.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (d *Device) routeTo(p netip.Prefix) *netlink.Route {
+func (d *Device) routeTo(p netip.Prefix, mtu int) *netlink.Route {
 	return &netlink.Route{
-		LinkIndex: d.index, Protocol: routeProtocol,
+		LinkIndex: d.index, Protocol: routeProtocol, MTU: mtu,
 		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
 	}
 }
