@@ -55,6 +55,8 @@ func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 				n.Peers, _ = textOf(f).([]string)
 			case "containerd":
 				n.Containerd = f.Value.String()
+			case "network":
+				n.Network = f.Value.String()
 			case "uplink":
 				n.Uplink = f.Value.String()
 			}

@@ -13,7 +13,7 @@ func workerKernel() []Finding {
 	return []Finding{bad(Fail, "kernel", pageNeeds, "run workers on Linux", "workers run on Linux only")}
 }
 
-func network() []Finding { return nil }
+func (Node) network() []Finding { return nil }
 
 func module(string) bool { return false }
 

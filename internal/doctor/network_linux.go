@@ -10,25 +10,47 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
-// network looks at what the service network needs of the kernel and of the rights
-// of this process. A worker does without it where something is not there.
-func network() []Finding {
+// network looks at what the service network needs: of the kernel, of the rights of
+// this process, and of others on this machine. With auto a worker does without it
+// where something is not there.
+func (n Node) network() []Finding {
+	if n.Network == wire.NetworkLoopback {
+		return []Finding{ok(checkNetwork, "not asked for (--network loopback): instances share the machine's network")}
+	}
 	var lacks, remedies []string
 	lack := func(there bool, what, remedy string) {
 		if !there {
-			lacks, remedies = append(lacks, what), append(remedies, remedy)
+			lacks, remedies = append(lacks, "there is no "+what), append(remedies, remedy)
 		}
 	}
-	lack(capable(unix.CAP_NET_ADMIN) && capable(unix.CAP_SYS_ADMIN), "the rights of root", "run the worker as root")
+	lack(capable(unix.CAP_NET_ADMIN) && capable(unix.CAP_SYS_ADMIN), "right to make it, which root has", "run the worker as root")
 	lack(module("nf_tables"), "nftables", "modprobe nf_tables")
-	lack(module("veth"), "veth devices", "modprobe veth")
+	lack(module("veth"), "veth device", "modprobe veth")
 	_, err := os.Stat("/dev/net/tun")
 	lack(err == nil, "/dev/net/tun", "modprobe tun")
+	_, err = os.Stat("/proc/sys/net/ipv6")
+	lack(err == nil, "IPv6 in this kernel", "start it without ipv6.disable=1")
+	who, has := hostnet.Holder()
+	own := has && n.holds(who)
+	if has && !own {
+		lacks, remedies = append(lacks, "one worker of a machine can have it, and "+who+" has it"), append(remedies, "start this one with --network loopback")
+	}
+	if filters, err := hostnet.Filters(); err == nil { // who may not look has no right to make it either
+		for _, f := range filters {
+			lacks, remedies = append(lacks, f.String()), append(remedies, f.Remedy())
+		}
+	}
 	if len(lacks) > 0 {
-		return []Finding{bad(Note, checkNetwork, pageNetwork, strings.Join(remedies, "; "),
-			"only --network loopback works, where instances share the machine's network: there is no %s", strings.Join(lacks, ", no "))}
+		status, text := Note, "a worker that is started now goes without it, and instances share the machine's network (loopback): "
+		if own || n.Network == wire.NetworkOverlay {
+			status, text = Warn, "instances will not work as they should: "
+		}
+		return []Finding{bad(status, checkNetwork, pageNetwork, strings.Join(remedies, "; "), "%s%s", text, strings.Join(lacks, "; "))}
 	}
 	text := "instances can have addresses of their own; WireGuard in the kernel"
 	if !module("wireguard") {
@@ -42,6 +64,15 @@ func network() []Finding {
 		}
 	}
 	return out
+}
+
+// holds says whether who has the service network is this worker.
+func (n Node) holds(who string) bool {
+	dir, err := filepath.Abs(n.Dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	return err == nil && strings.Contains(who, ", in "+dir+",")
 }
 
 // capable says whether this process has a capability.

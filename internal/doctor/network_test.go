@@ -72,9 +72,12 @@ func TestAddressesOfAWorker(t *testing.T) {
 	want("in the pool", Warn, "--network-pool", "10.200.1.0/24")
 	want("in the services", Warn, "--network-services", "10.0.0.0/10")
 	want("in the prefix", Warn, "--network-prefix", "fd12:0:0:5::/64")
-	for _, f := range network() {
-		if f.Check == "" || f.Page == "" && f.Status != OK {
-			t.Errorf("%+v", f)
+	for _, mode := range []string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback} {
+		n.Network = mode
+		for _, f := range n.network() {
+			if f.Check == "" || f.Page == "" && f.Status != OK {
+				t.Errorf("%s: %+v", mode, f)
+			}
 		}
 	}
 	hostNetworks()

@@ -31,6 +31,8 @@ type Node struct {
 	Containerd string
 	// Peers are the addresses of the tier above; empty: those of the join.
 	Peers []string
+	// Network of a worker: auto, overlay or loopback.
+	Network string
 	// Uplink of a worker in the service network, "" where it is in none, and "0bps"
 	// where none is set.
 	Uplink string
@@ -45,7 +47,7 @@ func (n Node) Look(ctx context.Context, now time.Time) []Finding {
 	if n.Role == "worker" {
 		out = append(out, workerKernel()...)
 		out = append(out, n.containers(ctx))
-		out = append(out, network()...)
+		out = append(out, n.network()...)
 		out = append(out, n.addresses(hostNetworks()))
 		if n.Uplink != "" {
 			out = append(out, uplink(n.Uplink, module("sch_tbf")))
