@@ -13,6 +13,8 @@ import (
 	// As the driver of containers does: its protocol is gRPC.
 	containerd "github.com/containerd/containerd/v2/client"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/hostnet"
 )
 
 const (
@@ -62,7 +64,7 @@ func (n Node) containers(ctx context.Context) Finding {
 		}
 	}
 	text := fmt.Sprintf("containerd %s at %s, snapshotter %s, %s, control groups %s", strings.TrimPrefix(v.Version, "v"), socket, files, program, groupsVersion())
-	if !capable(unix.CAP_SYS_RESOURCE) && protected() {
+	if !hostnet.Capable(unix.CAP_SYS_RESOURCE) && protected() {
 		return bad(Note, checkContainers, pageContainers, "nothing, or give the worker CAP_SYS_RESOURCE",
 			"%s; without CAP_SYS_RESOURCE oom_score_adj can't be changed: containers are protected as this process is when memory runs out", text)
 	}

@@ -6,10 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/wire"
@@ -28,7 +25,7 @@ func (n Node) network() []Finding {
 			lacks, remedies = append(lacks, "there is no "+what), append(remedies, remedy)
 		}
 	}
-	lack(capable(unix.CAP_NET_ADMIN) && capable(unix.CAP_SYS_ADMIN), "right to make it, which root has", "run the worker as root")
+	lack(hostnet.Rights() == nil, "right to make it, which root has", "run the worker as root")
 	lack(module("nf_tables"), "nftables", "modprobe nf_tables")
 	lack(module("veth"), "veth device", "modprobe veth")
 	_, err := os.Stat("/dev/net/tun")
@@ -73,18 +70,6 @@ func (n Node) holds(who string) bool {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	return err == nil && strings.Contains(who, ", in "+dir+",")
-}
-
-// capable says whether this process has a capability.
-func capable(c int) bool {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(b), "CapEff:")
-	word, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
-	set, err := strconv.ParseUint(word, 16, 64)
-	return err == nil && set&(1<<c) != 0
 }
 
 // module says whether the kernel has a module, loaded, built in, or to be loaded.

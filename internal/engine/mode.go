@@ -56,9 +56,6 @@ func (e *Engine) openNetwork(k *kit) {
 	switch {
 	case err == nil:
 		info.Mode = wire.NetworkOverlay
-		if k.optional {
-			info.Why = waitPlace
-		}
 	case k.optional:
 		k.optional, info.Why = false, err.Error()
 	default:

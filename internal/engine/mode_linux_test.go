@@ -236,7 +236,7 @@ func TestNoPlaceInTheNetwork(t *testing.T) {
 				within = time.Millisecond
 			}
 			e := inProcess(t, within)
-			e.awaitMode(t, wire.NetworkOverlay, waitPlace)
+			e.awaitMode(t, wire.NetworkOverlay, "")
 			if err := e.Apply(t.Context(), c.orders); err != nil {
 				t.Fatal(err)
 			}

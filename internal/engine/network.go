@@ -108,6 +108,7 @@ func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
 		e.board.networkWhy("")
 	case !e.placed && e.kit.optional && !e.patient && e.spawn != nil:
 		e.patient = true
+		e.board.networkWhy(waitPlace)
 		e.spawn(e.awaitPlace)
 	}
 	return placed

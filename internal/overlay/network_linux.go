@@ -118,6 +118,9 @@ func Open(o Options) (_ *Network, err error) {
 			n.release()
 		}
 	}()
+	if err := hostnet.Rights(); err != nil {
+		return nil, err // before anything is taken from who has them
+	}
 	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
 		return nil, errors.New("IPv6 is switched off in this machine's kernel (ipv6.disable=1)")
 	}
