@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -134,6 +136,20 @@ func (s *terrain) revoked(t *testing.T) {
 	}
 	if _, err := s.fetch(gone, at(gone), "", "/whoami", 5*time.Second); err != nil {
 		t.Errorf("what runs there does not any more, so that nothing was shown: %v", err)
+	}
+	// What knew it beyond its cluster did not know its name.
+	for _, host := range []string{"root", "a-1", "a-2", "a-home"} {
+		for _, file := range []string{s.Log(host), filepath.Join(s.Dir(host), "engine.log")} {
+			b, err := os.ReadFile(file)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(b)) {
+				if strings.Contains(line, gone) {
+					t.Errorf("%s: %s", file, line)
+				}
+			}
+		}
 	}
 	// It asks again, of peers and of the relay, and is not let in.
 	throughout(t, 3*time.Second, gone+" is kept out", func() error {

@@ -286,12 +286,20 @@ func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) 
 	return enroll.Node{
 		Dir: idDir, Kind: pki.KindWorker, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
 		Version: obs.Version(), Public: pki.EnsureKey,
-		Save: func(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) },
+		Save: saveIdentity,
 		Warn: func(s string) { o.Log.Warn(s) }, Clock: o.Clock,
 		Ask: func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error) {
 			return askCluster(ctx, o, idDir, have)
 		},
 	}.Join(ctx)
+}
+
+// saveIdentity stores the certificates that a worker was given.
+func saveIdentity(dir string, r wire.JoinReply) error {
+	if err := pki.SaveAway(dir, r.Away, r.CA); err != nil {
+		return err
+	}
+	return pki.SaveIdentity(dir, r.Chain, r.CA)
 }
 
 func (a *Agent) startEngine(ctx context.Context) error {

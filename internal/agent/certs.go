@@ -41,7 +41,7 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 				return fmt.Errorf("it is for cluster %q", r.Cluster)
 			}
 			if r.Chain != "" {
-				if err := pki.SaveIdentity(dir, r.Chain, r.CA); err != nil {
+				if err := saveIdentity(dir, r); err != nil {
 					return err
 				}
 				if err := a.id.Reload(); err != nil {

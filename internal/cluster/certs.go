@@ -254,7 +254,14 @@ func (c *Cluster) certify(name string, public []byte, natsKey string, now time.T
 	if err != nil {
 		return wire.JoinReply{}, time.Time{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
 	}
+	away, err := c.ca.Issue(pki.LeafRequest{
+		Subject: pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: c.m.peer(name)}, PublicKey: public,
+	}, now)
+	if err != nil {
+		return wire.JoinReply{}, time.Time{}, fmt.Errorf("certifying the worker's other name: %w", err)
+	}
 	reply, err := c.admitted(name, natsKey, chain)
+	reply.Away = away
 	return reply, pki.ExpiresOf(chain), err
 }
 

@@ -36,6 +36,9 @@ type workerLease struct {
 	Key string `json:"key,omitempty"`
 	// By is the key of the authority that the worker's copy is signed with.
 	By string `json:"by"`
+	// As is the name in the copy for nodes beyond the cluster; "" where there was none
+	// when it was signed.
+	As string `json:"as,omitempty"`
 }
 
 // siteNumber is the number of an application that began here.
@@ -245,16 +248,17 @@ func (t *tx) tellNetwork() {
 		own := m.relayName(name)
 		relays := slices.DeleteFunc(slices.Clone(all), func(r wire.Relay) bool { return r.Name == own })
 		old := m.net.told[name]
-		if old != nil && l.By == m.net.signs && records.Same(old.Relays, relays) {
+		signed := old != nil && l.By == m.net.signs && l.As == m.peer(name)
+		if signed && records.Same(old.Relays, relays) {
 			continue
 		}
 		next := &wire.Network{V: wire.Version, Relays: relays}
-		if old != nil && l.By == m.net.signs {
-			next.Lease = old.Lease
+		if signed {
+			next.Lease, next.Away = old.Lease, old.Away
 		} else {
-			signed := *l
-			signed.By = m.net.signs
-			t.net.leases[name] = &signed
+			signs := *l
+			signs.By, signs.As = m.net.signs, m.peer(name)
+			t.net.leases[name] = &signs
 		}
 		t.net.told[name] = next
 		t.nudge[name] = true
@@ -270,7 +274,11 @@ func (c *core) signLeases(t *tx) {
 		}
 		err := errors.New("it is not there")
 		if l := t.lease(name); l != nil && c.sign != nil {
-			n.Lease, err = c.sign(l.Lease)
+			if n.Lease, err = c.sign(l.Lease); err == nil {
+				away := l.Lease
+				away.Worker = c.m.peer(name)
+				n.Away, err = c.sign(away)
+			}
 		}
 		if err != nil {
 			delete(t.net.told, name)

@@ -20,6 +20,7 @@ import (
 func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
 	now := time.Now()
+	c.m.peer = func(worker string) string { return "opaque-" + worker }
 	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}, KeyHash: "k1"}, now)
 	blocks := wire.ClusterLease{
 		V: wire.Version, Cluster: "edge", Index: 1, Prefix: lease.NewNetwork([5]byte{1}, lease.DefaultPool, lease.DefaultServices).Prefix,
@@ -85,6 +86,10 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		t.Errorf("with another key it is told %s %q", second.Lease.Body, second.Lease.Sig)
 	}
 	rev := c.desiredOf("w1").Rev()
+	var away wire.Lease
+	if err := json.Unmarshal(second.Away.Body, &away); err != nil || away.Worker == "w1" || away.Worker != c.m.peer("w1") || away.Number != l.Number || string(second.Away.Sig) != "second" {
+		t.Errorf("others are shown %s %q, %v", second.Away.Body, second.Away.Sig, err)
+	}
 	if again := told(); c.desiredOf("w1").Rev() != rev || string(again.Lease.Sig) != "second" {
 		t.Error("it is told the same again")
 	}

@@ -55,6 +55,27 @@ func (i *identity) config() (*tls.Config, error) {
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
 }
 
+// away is config for connections to nodes beyond the cluster.
+func (i *identity) away() (*tls.Config, error) {
+	if _, err := i.config(); err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.current.AwayTLS(tls.RequireAndVerifyClientCert), nil
+}
+
+// hidden says whether nodes beyond the cluster see another name than the worker's.
+func (i *identity) hidden() bool {
+	if _, err := i.config(); err != nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, ok := i.current.Away()
+	return ok
+}
+
 // verify returns the lease of the worker with a certificate chain.
 func (i *identity) verify(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error) {
 	if _, err := i.config(); err != nil {

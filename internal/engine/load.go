@@ -150,7 +150,7 @@ func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.Engin
 		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
 		StateFile: filepath.Join(dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,
-		TLS: id.config, PeerName: peerName, PeerAllowed: peerAllowed(revoked),
+		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: offers},
 	})
 }

@@ -74,7 +74,7 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 		MTU: k.config.Tunnel.MTU,
 		Paths: &overlay.PathOptions{
 			Port: k.config.Tunnel.Port, MTU: k.config.Tunnel.MTU, Rate: uint64(k.config.Tunnel.Shaped()), //nolint:gosec // never negative
-			TLS: id.config, PeerName: peerName, RelayName: relayName, Verify: id.verify, Refused: e.revoked.Refuses, Changed: e.pathsChanged,
+			TLS: id.config, Away: id.away, Hidden: id.hidden, PeerName: peerName, RelayName: relayName, Verify: id.verify, Refused: e.revoked.Refuses, Changed: e.pathsChanged,
 		},
 	})
 	if err != nil {

@@ -91,7 +91,7 @@ const maxAddrs = 16
 // of them is right, it is among them.
 func Moved(before, now wire.JoinReply) wire.JoinReply {
 	if now.Chain == "" {
-		now.Chain, now.CA = before.Chain, before.CA
+		now.Chain, now.CA, now.Away = before.Chain, before.CA, before.Away
 	}
 	now.Link, now.API = union(now.Link, before.Link), union(now.API, before.API)
 	return now

@@ -74,8 +74,11 @@ type PathOptions struct {
 	// Rate in bits a second above which nothing leaves by the tunnel; 0: no bound.
 	Rate uint64
 	// TLS is the worker's identity for both directions, PeerName and RelayName are the
-	// names in the certificates of a worker and of a relay.
+	// names in the certificates of a worker and of a relay. Away is TLS towards other
+	// clusters and relays, where it has another name for those: Hidden. nil: it has none.
 	TLS       func() (*tls.Config, error)
+	Away      func() (*tls.Config, error)
+	Hidden    func() bool
 	PeerName  func(cluster, worker string) string
 	RelayName func(relay string) string
 	// Verify returns the lease of the worker with a certificate chain, if it is its

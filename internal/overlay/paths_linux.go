@@ -3,6 +3,7 @@ package overlay
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 		wide = func(ctx context.Context, to netip.Addr) bool { return prober.Arrives(ctx, to, mtu) }
 	}
 	p.peers = peer.New(peer.Options{
-		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, PeerName: o.PeerName, RelayName: o.RelayName,
+		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, Away: o.Away, Hidden: o.Hidden, PeerName: o.PeerName, RelayName: o.RelayName,
 		Verify: o.Verify, Refused: o.Refused, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
 		Question: func(ctx context.Context, to netip.Addr) error {
 			_, err := prober.Ask(ctx, to)
@@ -159,7 +160,7 @@ func (n *Network) tellPathsLocked() {
 		return
 	}
 	l.IPv4 = n.space.Worker4 // none where it cannot be used here
-	n.paths.peers.SetNetwork(peer.Network{Lease: l, Signed: n.given.Lease, Inner: n.space.Host6, Relays: n.given.Relays})
+	n.paths.peers.SetNetwork(peer.Network{Lease: l, Signed: n.given.Lease, Away: n.given.Away, Inner: n.space.Host6, Relays: n.given.Relays})
 }
 
 // reachedLocked says whether an instance of another worker is reached at its own
@@ -168,8 +169,20 @@ func (n *Network) reachedLocked(e *wire.Endpoint) bool {
 	if n.paths == nil {
 		return false
 	}
-	n.paths.peers.Want(peer.Target{Cluster: e.Cluster, Worker: e.Worker, Address: e.Address, Relay: e.Relay})
+	n.paths.peers.Want(peer.Target{Cluster: e.Cluster, Worker: e.Worker, Address: e.Address, Relay: e.Relay, Number: numberIn(e.Addrs)})
 	return n.paths.peers.Reaches(e.Cluster, e.Worker, e.Addrs[0])
+}
+
+// numberIn is the number of the worker that an instance with some addresses is on; 0 if
+// they do not say.
+func numberIn(addrs []netip.Addr) uint32 {
+	for _, a := range addrs {
+		if a.Is6() && !a.Is4In6() {
+			b := a.As16()
+			return binary.BigEndian.Uint32(b[6:])
+		}
+	}
+	return 0
 }
 
 // ServeOffer answers a worker that wants to be a peer, and closes conn.

@@ -20,6 +20,10 @@ import (
 // is replaced, in one step; the key beside it was there before.
 const identityFile = "identity.pem"
 
+// awayFile holds what a worker shows to nodes beyond its cluster: a certificate for
+// the same key under a name that says nothing.
+const awayFile = "away.pem"
+
 // Identity is who a node (or the user of a context) is: key, certificate and
 // the root that it trusts. It is safe for concurrent use.
 type Identity struct {
@@ -44,6 +48,7 @@ type credentials struct {
 	// client is sent to servers: leaf and what leads to the root. server has the
 	// root CA too, so that a node with only a pin can find it there.
 	client, server *tls.Certificate
+	away           *credentials // nil: there is none
 }
 
 // SaveIdentity stores the certificate that was issued for the key of EnsureKey
@@ -61,6 +66,31 @@ func SaveIdentity(dir, chain, ca string) error {
 	}
 	if err := atomicfile.Write(filepath.Join(dir, identityFile), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("store the identity: %w", err)
+	}
+	return nil
+}
+
+// SaveAway stores the certificate that a worker shows beyond its cluster, with the
+// root CA; "" removes it. It is for the key of EnsureKey too. It is stored before
+// that of SaveIdentity, so that nobody sees the worker's name in between.
+func SaveAway(dir, chain, ca string) error {
+	path := filepath.Join(dir, awayFile)
+	if chain == "" {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the identity for others: %w", err)
+		}
+		return nil
+	}
+	text := joinPEM(chain, ca)
+	key, err := readKey(filepath.Join(dir, nodeKeyFile))
+	if err == nil {
+		_, err = newCredentials(key, []byte(text))
+	}
+	if err == nil {
+		err = atomicfile.Write(path, []byte(text), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("store the identity for others: %w", err)
 	}
 	return nil
 }
@@ -114,6 +144,12 @@ func (id *Identity) Reload() error {
 	c, err := newCredentials(key, data)
 	if err != nil {
 		return damaged(path, err, rejoin)
+	}
+	// Without it, or with one of an earlier key, the worker goes by its own name.
+	if data, err := atomicfile.ReadBounded(filepath.Join(id.dir, awayFile), maxPEM); err == nil {
+		if away, err := newCredentials(key, data); err == nil && away.subject.Role == c.subject.Role && away.subject.Cluster == c.subject.Cluster {
+			c.away = away
+		}
 	}
 	id.current.Store(c)
 	return nil
@@ -178,6 +214,15 @@ func joinPEM(chain, ca string) string {
 
 // Subject is who this identity says its holder is.
 func (id *Identity) Subject() Subject { return id.current.Load().subject }
+
+// Away is who nodes beyond the cluster see; false: no other than Subject.
+func (id *Identity) Away() (Subject, bool) {
+	c := id.current.Load()
+	if c.away == nil {
+		return c.subject, false
+	}
+	return c.away.subject, true
+}
 
 // Leaf is the certificate in use now. The caller must not change it.
 func (id *Identity) Leaf() *x509.Certificate { return id.current.Load().leaf }

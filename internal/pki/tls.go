@@ -24,6 +24,20 @@ func (id *Identity) ServerTLS(clientAuth tls.ClientAuthType) *tls.Config {
 	return cfg
 }
 
+// AwayTLS is ServerTLS for connections to nodes beyond the cluster, to which Away is
+// shown, where there is one.
+func (id *Identity) AwayTLS(clientAuth tls.ClientAuthType) *tls.Config {
+	cfg := id.ServerTLS(clientAuth)
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c := id.current.Load()
+		if c.away != nil {
+			c = c.away
+		}
+		return c.client, nil
+	}
+	return cfg
+}
+
 // LiveServerTLS is ServerTLS for a server that outlives a rotation of the root
 // CA: every handshake uses what is trusted then. admit, if not nil, says of a
 // client whose certificate has been verified why it may not come in.
@@ -90,8 +104,13 @@ func (id *Identity) tlsConfig() *tls.Config {
 		// A resumed session would be judged by the certificate that its first
 		// handshake saw.
 		SessionTicketsDisabled: true,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return id.current.Load().server, nil
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c := id.current.Load()
+			// Its own name only those of its cluster know.
+			if c.away != nil && hello.ServerName != WorkerName(c.subject.Cluster, c.subject.Name) {
+				return c.away.server, nil
+			}
+			return c.server, nil
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return id.current.Load().client, nil

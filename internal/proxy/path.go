@@ -106,7 +106,7 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) 
 	if r.opts.TLS == nil {
 		return fail(blameSelf, "open stream", errNoDataPath)
 	}
-	cfg, err := r.identity.client(r.opts.PeerName(e.Cluster, e.Worker))
+	cfg, err := r.identity.client(r.opts.PeerName(e.Cluster, e.Worker), e.Cluster != r.opts.Cluster)
 	if err != nil {
 		return fail(blameSelf, "open stream", err)
 	}

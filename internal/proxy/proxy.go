@@ -53,6 +53,9 @@ type Options struct {
 	// stands for it); called for every handshake so that renewed certificates are
 	// picked up. Nil: no data path, only local endpoints are reached.
 	TLS func() (*tls.Config, error)
+	// Away is TLS for connections to workers of other clusters, to which this one may
+	// show another name; nil is TLS.
+	Away func() (*tls.Config, error)
 	// PeerName returns the TLS server name of a worker. Required with TLS.
 	PeerName func(cluster, worker string) string
 	// PeerAllowed refuses, by an error, a peer whose certificate is verified but

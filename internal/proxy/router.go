@@ -104,7 +104,7 @@ func New(opts Options) (*Router, error) {
 	r := &Router{
 		opts:         opts,
 		log:          opts.Log,
-		identity:     &identity{source: opts.TLS, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
+		identity:     &identity{source: opts.TLS, away: opts.Away, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
 		localDialer:  &net.Dialer{KeepAlive: -1},
 		remoteDialer: &net.Dialer{Timeout: dialTimeout},
 		inflight:     inflight{by: map[wire.InstanceID]*load{}},

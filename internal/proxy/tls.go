@@ -25,6 +25,7 @@ const (
 // identity makes the TLS configurations of the data path from Options.TLS.
 type identity struct {
 	source  func() (*tls.Config, error)
+	away    func() (*tls.Config, error) // towards other clusters
 	allowed func(tls.ConnectionState) error
 	cache   tls.ClientSessionCache
 
@@ -36,11 +37,11 @@ type identity struct {
 var errNoDataPath = errors.New("this worker has no data path to others (no TLS identity)")
 
 // base is what both directions have in common.
-func (d *identity) base() (*tls.Config, error) {
-	if d.source == nil {
+func (d *identity) base(source func() (*tls.Config, error)) (*tls.Config, error) {
+	if source == nil {
 		return nil, errNoDataPath
 	}
-	given, err := d.source()
+	given, err := source()
 	if err != nil {
 		return nil, fmt.Errorf("own TLS identity: %w", err)
 	}
@@ -75,8 +76,12 @@ func (d *identity) base() (*tls.Config, error) {
 	return c, nil
 }
 
-func (d *identity) client(serverName string) (*tls.Config, error) {
-	c, err := d.base()
+func (d *identity) client(serverName string, away bool) (*tls.Config, error) {
+	source := d.source
+	if away && d.away != nil {
+		source = d.away
+	}
+	c, err := d.base(source)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +91,7 @@ func (d *identity) client(serverName string) (*tls.Config, error) {
 }
 
 func (d *identity) server(now time.Time) (*tls.Config, error) {
-	c, err := d.base()
+	c, err := d.base(d.source)
 	if err != nil {
 		return nil, err
 	}

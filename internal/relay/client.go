@@ -42,23 +42,35 @@ func (c *Client) Mail(ctx context.Context) (Answer, netip.Addr, error) {
 	return c.ask(ctx, request{Op: opMail})
 }
 
+// To is the other worker of a request: its name, which may be another one in its own
+// cluster than elsewhere, and the number of its lease, which is the same everywhere; 0
+// is not known.
+type To struct {
+	Cluster, Worker string
+	Number          uint32
+}
+
+func (t To) request(op string) request {
+	return request{Op: op, Cluster: t.Cluster, Worker: t.Worker, Number: t.Number}
+}
+
 // Channel returns the port of the relay that leads to another worker, and its
 // address. It is open until Pause, and the same if asked for again.
-func (c *Client) Channel(ctx context.Context, cluster, worker string) (netip.AddrPort, error) {
-	a, at, err := c.ask(ctx, request{Op: opChannel, Cluster: cluster, Worker: worker})
+func (c *Client) Channel(ctx context.Context, to To) (netip.AddrPort, error) {
+	a, at, err := c.ask(ctx, to.request(opChannel))
 	return netip.AddrPortFrom(at, a.Channel), err
 }
 
 // Pause stops the channel to another worker until somebody asks for it again.
-func (c *Client) Pause(ctx context.Context, cluster, worker string) error {
-	_, _, err := c.ask(ctx, request{Op: opPause, Cluster: cluster, Worker: worker})
+func (c *Client) Pause(ctx context.Context, to To) error {
+	_, _, err := c.ask(ctx, to.request(opPause))
 	return err
 }
 
 // Pipe is a stream to another worker, which has taken it. The relay sees what is
 // sent over it: both ends do their own handshake first.
-func (c *Client) Pipe(ctx context.Context, cluster, worker string) (net.Conn, error) {
-	conn, _, err := c.open(ctx, request{Op: opPipe, Cluster: cluster, Worker: worker})
+func (c *Client) Pipe(ctx context.Context, to To) (net.Conn, error) {
+	conn, _, err := c.open(ctx, to.request(opPipe))
 	return conn, err
 }
 

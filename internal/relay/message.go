@@ -46,9 +46,11 @@ type request struct {
 	Key string `json:"key"`
 	// Inner is the worker's own address in the service network, within its lease.
 	Inner netip.Addr `json:"inner"`
-	// Cluster and Worker are the other one's.
+	// Cluster and Worker are the other one's, Number that of its lease, by which it is
+	// known under all its names; 0 by those that do not say.
 	Cluster string `json:"cluster,omitempty"`
 	Worker  string `json:"worker,omitempty"`
+	Number  uint32 `json:"number,omitempty"`
 	// Pipe that is taken.
 	Pipe string `json:"pipe,omitempty"`
 }
@@ -75,6 +77,8 @@ type Answer struct {
 type Mail struct {
 	Cluster string `json:"cluster"`
 	Worker  string `json:"worker"`
+	// Number of its lease; 0 by relays that do not say.
+	Number uint32 `json:"number,omitempty"`
 	// Key is the other's public WireGuard key, in base64.
 	Key string `json:"key"`
 	// Pipe to take; "" if there is none.

@@ -19,7 +19,7 @@ func (s *Server) pipe(conn net.Conn, m *member, r request) {
 		s.take(conn, m, r.Pipe)
 		return
 	}
-	name, p, err := s.offer(m, id{r.Cluster, r.Worker})
+	name, p, err := s.offer(m, id{r.Cluster, r.Worker}, r.Number)
 	if err != nil {
 		refuse(conn, err)
 		return
@@ -46,10 +46,10 @@ func refuse(conn net.Conn, err error) {
 }
 
 // offer notes a pipe and tells the other worker.
-func (s *Server) offer(m *member, to id) (string, *pipe, error) {
+func (s *Server) offer(m *member, to id, number uint32) (string, *pipe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	other := s.find(to)
+	other := s.find(to, number)
 	switch {
 	case other == nil:
 		return "", nil, fmt.Errorf("worker %.63s of cluster %.63s is not known here", to.worker, to.cluster)
@@ -59,7 +59,7 @@ func (s *Server) offer(m *member, to id) (string, *pipe, error) {
 	p := &pipe{to: other.id, other: make(chan net.Conn)}
 	name := rand.Text()
 	s.pipes[name] = p
-	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Key: keyText(m.key), Pipe: name})
+	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Number: m.number, Key: keyText(m.key), Pipe: name})
 	return name, p, nil
 }
 

@@ -137,7 +137,7 @@ func TestPipeJoinsTwoWorkers(t *testing.T) {
 	r.known(a, b)
 	got := make(chan error, 1)
 	go func() {
-		conn, err := a.Pipe(t.Context(), "edge", "away-w2")
+		conn, err := a.Pipe(t.Context(), To{Cluster: "edge", Worker: "away-w2"})
 		if err == nil {
 			defer func() { _ = conn.Close() }()
 			if _, err = conn.Write([]byte("hello")); err == nil {
@@ -207,7 +207,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	if s := r.srv.Stats(); s.Workers != 1 || s.Refused != 6 {
 		t.Errorf("%+v", s)
 	}
-	if _, err := a.Channel(t.Context(), "edge", "w2"); !errors.Is(err, ErrRefused) {
+	if _, err := a.Channel(t.Context(), To{Cluster: "edge", Worker: "w2"}); !errors.Is(err, ErrRefused) {
 		t.Errorf("a way to who is not here: %v", err)
 	}
 	other := newRealm(t, nil)
@@ -226,7 +226,7 @@ type sender struct {
 
 func (r *realm) sender(c *Client, other *Client) *sender {
 	r.Helper()
-	at, err := c.Channel(r.Context(), "edge", "w"+other.Inner.String()[len("fd00:1:2:0:"):][:1])
+	at, err := c.Channel(r.Context(), To{Cluster: "edge", Worker: "w" + other.Inner.String()[len("fd00:1:2:0:"):][:1]})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestChannelForwardsBetweenItsTwoWorkersAlone(t *testing.T) {
 	if p := b.receive(); p[4] != 5 {
 		t.Fatalf("a stranger's packet passes: %x", p[:8])
 	}
-	if err := wa.Pause(t.Context(), "edge", "w2"); err != nil {
+	if err := wa.Pause(t.Context(), To{Cluster: "edge", Worker: "w2"}); err != nil {
 		t.Fatal(err)
 	}
 	a.send(data(6))
@@ -320,7 +320,7 @@ func TestChannelForwardsBetweenItsTwoWorkersAlone(t *testing.T) {
 			t.Fatal("not dropped")
 		}
 	}
-	if _, err := wb.Channel(t.Context(), "edge", "w1"); err != nil {
+	if _, err := wb.Channel(t.Context(), To{Cluster: "edge", Worker: "w1"}); err != nil {
 		t.Fatal(err)
 	}
 	a.send(data(7))
@@ -359,7 +359,7 @@ func TestWhatNobodyUsesIsForgotten(t *testing.T) {
 	r := newRealm(t, nil)
 	wa, wb := r.worker(1), r.worker(2)
 	r.known(wa, wb)
-	if _, err := wa.Channel(t.Context(), "edge", "w2"); err != nil {
+	if _, err := wa.Channel(t.Context(), To{Cluster: "edge", Worker: "w2"}); err != nil {
 		t.Fatal(err)
 	}
 	r.srv.forget(time.Now().Add(forgetAfter / 2))
@@ -401,7 +401,7 @@ func TestWhoIsRevokedIsDropped(t *testing.T) {
 	a.send(a.handshake(1))
 	b.send(b.handshake(2))
 	a.receive()
-	if _, err := wc.Channel(t.Context(), "edge", "w2"); err != nil {
+	if _, err := wc.Channel(t.Context(), To{Cluster: "edge", Worker: "w2"}); err != nil {
 		t.Fatal(err)
 	}
 	r.srv.PeersChanged()
@@ -416,10 +416,45 @@ func TestWhoIsRevokedIsDropped(t *testing.T) {
 	if _, _, err := wa.Mail(t.Context()); !errors.Is(err, ErrRefused) {
 		t.Errorf("it asks for its mail: %v", err)
 	}
-	if _, err := wb.Channel(t.Context(), "edge", "w1"); !errors.Is(err, ErrRefused) {
+	if _, err := wb.Channel(t.Context(), To{Cluster: "edge", Worker: "w1"}); !errors.Is(err, ErrRefused) {
 		t.Errorf("somebody asks for a way to it: %v", err)
 	}
-	if _, err := wb.Channel(t.Context(), "edge", "w3"); err != nil {
+	if _, err := wb.Channel(t.Context(), To{Cluster: "edge", Worker: "w3"}); err != nil {
 		t.Errorf("others: %v", err)
+	}
+}
+
+// A worker is found by the number of its lease under whatever name, in its cluster
+// alone, and may come under another one than before.
+func TestWorkersAreFoundByNumber(t *testing.T) {
+	r := newRealm(t, nil)
+	wa, wb := r.worker(1), r.worker(2)
+	r.known(wa, wb)
+	if _, err := wa.Channel(t.Context(), To{Cluster: "edge", Worker: "its-own-name", Number: 2}); err != nil {
+		t.Error(err)
+	}
+	for _, to := range []To{{Cluster: "edge", Worker: "x"}, {Cluster: "edge", Worker: "x", Number: 3}, {Cluster: "fog", Worker: "x", Number: 2}} {
+		if _, err := wa.Channel(t.Context(), to); !errors.Is(err, ErrRefused) {
+			t.Errorf("%+v: %v", to, err)
+		}
+	}
+	a, _, err := wb.Mail(t.Context())
+	if err != nil || len(a.Mail) != 1 || a.Mail[0].Number != 1 {
+		t.Errorf("%+v, %v", a.Mail, err)
+	}
+	// The same worker under its other name: another certificate and lease, its number
+	// and its key.
+	l, err := r.cluster.SignLease(wire.Lease{V: 1, Cluster: "edge", Worker: "w-ab12", Prefix: netip.MustParsePrefix("fd00:1:2::/48"), Number: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *wb
+	other.Lease, other.TLS = l, conf(r.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w-ab12"}))
+	r.known(&other)
+	if s := r.srv.Stats(); s.Workers != 2 || s.Channels != 0 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := wa.Channel(t.Context(), To{Cluster: "edge", Worker: "w2", Number: 2}); err != nil {
+		t.Error(err)
 	}
 }

@@ -87,13 +87,15 @@ type id struct{ cluster, worker string }
 
 // member is a worker that is known.
 type member struct {
-	id    id
-	key   [32]byte
-	inner netip.Addr
-	names []id // others that it has, see Server.aliases
-	chain []*x509.Certificate
-	seen  time.Time // when it last asked for something
-	mail  []Mail
+	id id
+	// number of its lease: the same under all names.
+	number uint32
+	key    [32]byte
+	inner  netip.Addr
+	names  []id // others that it has, see Server.aliases
+	chain  []*x509.Certificate
+	seen   time.Time // when it last asked for something
+	mail   []Mail
 }
 
 // Server is a relay. It is safe for concurrent use.
@@ -329,12 +331,21 @@ func namesIn(chain []*x509.Certificate, cluster string) (out []id) {
 	return out
 }
 
-// find returns the member that has a name, nil if there is none. The mutex is held.
-func (s *Server) find(who id) *member {
+// find returns the member that has a name or, of a cluster, a number; nil if there is
+// none. The mutex is held.
+func (s *Server) find(who id, number uint32) *member {
 	if m := s.members[who]; m != nil {
 		return m
 	}
-	return s.members[s.aliases[who]]
+	if m := s.members[s.aliases[who]]; m != nil {
+		return m
+	}
+	for _, m := range s.members {
+		if number != 0 && m.number == number && m.id.cluster == who.cluster {
+			return m
+		}
+	}
+	return nil
 }
 
 // PeersChanged says that Refused may refuse who it did not before: who it refuses now
@@ -380,7 +391,11 @@ func (s *Server) known(l wire.Lease, chain []*x509.Certificate, r request) (*mem
 		return nil, errors.New("there are too many workers at this relay")
 	}
 	for _, o := range s.members {
-		if o.key == key && o.id != who {
+		switch {
+		case o.key != key || o.id == who:
+		case o.id.cluster == who.cluster && o.number == l.Number:
+			s.remove(o) // it came under another name before
+		default:
 			return nil, errors.New("another worker has this WireGuard key")
 		}
 	}
@@ -389,7 +404,7 @@ func (s *Server) known(l wire.Lease, chain []*x509.Certificate, r request) (*mem
 		m = nil
 	}
 	if m == nil {
-		m = &member{id: who, key: key, inner: r.Inner}
+		m = &member{id: who, number: l.Number, key: key, inner: r.Inner}
 		if err := s.tun.add(key, r.Inner); err != nil {
 			return nil, err
 		}
@@ -426,7 +441,7 @@ func (s *Server) answer(m *member, r request) (Answer, error) {
 	default:
 		return a, fmt.Errorf("this relay does not know %.20q", r.Op)
 	}
-	other := s.find(id{r.Cluster, r.Worker})
+	other := s.find(id{r.Cluster, r.Worker}, r.Number)
 	if other == nil {
 		return a, fmt.Errorf("worker %.63s of cluster %.63s is not known here", r.Worker, r.Cluster)
 	}
@@ -441,7 +456,7 @@ func (s *Server) answer(m *member, r request) (Answer, error) {
 		return a, err
 	}
 	a.Channel = c.portOf(m.id)
-	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Key: keyText(m.key), Channel: c.portOf(other.id)})
+	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Number: m.number, Key: keyText(m.key), Channel: c.portOf(other.id)})
 	return a, nil
 }
 

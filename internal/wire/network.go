@@ -108,6 +108,9 @@ const (
 type Network struct {
 	V     int         `json:"v"`
 	Lease SignedLease `json:"lease"`
+	// Away is the same lease under the name that nodes beyond the cluster know, see
+	// JoinReply.Away; zero of those that make none.
+	Away SignedLease `json:"away,omitzero"`
 	// Relays in the order in which they are to be tried.
 	Relays []Relay `json:"relays,omitempty"`
 }

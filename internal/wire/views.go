@@ -315,6 +315,9 @@ type JoinReply struct {
 	// RenewRequest.Holds.
 	Chain string `json:"chain"`
 	CA    string `json:"ca"`
+	// Away is the chain of another certificate for the same key, under a name that says
+	// nothing: a worker shows it to nodes beyond its cluster. "" of those that make none.
+	Away string `json:"away,omitempty"`
 	// BusJWT is the node's credential for the bus (used with its own key), Link
 	// the addresses (host:port) to connect to, LinkName their TLS server name.
 	BusJWT   string   `json:"bus_jwt"`

@@ -316,7 +316,7 @@ func (m *Manager) wake(from netip.Addr) {
 func (m *Manager) deliver(r wire.Relay, a relay.Answer) {
 	for _, l := range a.Mail {
 		m.mu.Lock()
-		who := m.namedLocked(id{l.Cluster, l.Worker})
+		who := m.namedLocked(l)
 		m.job(func(ctx context.Context) {
 			if l.Pipe != "" {
 				m.take(ctx, r, l.Pipe)
@@ -329,15 +329,18 @@ func (m *Manager) deliver(r wire.Relay, a relay.Answer) {
 	}
 }
 
-// namedLocked is the name that routes have for the peer with a name in its lease,
-// which is what a relay knows.
-func (m *Manager) namedLocked(lease id) id {
+// namedLocked is the name that routes have for the peer that mail is from: a relay
+// knows the number of its lease, and the name in the one that it was shown.
+func (m *Manager) namedLocked(l relay.Mail) id {
 	for who, k := range m.peers {
-		if k.acc != nil && k.acc.lease.Cluster == lease.cluster && k.acc.lease.Worker == lease.worker {
+		if k.acc == nil || k.acc.lease.Cluster != l.Cluster {
+			continue
+		}
+		if k.acc.lease.Worker == l.Worker || l.Number != 0 && k.acc.lease.Number == l.Number {
 			return who
 		}
 	}
-	return lease
+	return id{l.Cluster, l.Worker}
 }
 
 // take answers an offer that comes through a relay.

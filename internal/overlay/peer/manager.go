@@ -54,6 +54,10 @@ type Options struct {
 	// one's certificate: as for the data port.
 	TLS      func() (*tls.Config, error)
 	PeerName func(cluster, worker string) string
+	// Away is TLS towards other clusters and relays, to which this worker shows another
+	// name, if it has one for them: Hidden. nil: it has none.
+	Away   func() (*tls.Config, error)
+	Hidden func() bool
 	// RelayName is the name in the certificate of a relay.
 	RelayName func(relay string) string
 	// Verify returns the lease of the worker with a certificate chain, if it is its
@@ -81,6 +85,8 @@ type Options struct {
 type Network struct {
 	Lease  wire.Lease
 	Signed wire.SignedLease
+	// Away is the same lease under the name for others; zero: there is none.
+	Away wire.SignedLease
 	// Inner is the worker's own address in the service network.
 	Inner netip.Addr
 	// Relays in the order in which they are to be tried.
@@ -94,6 +100,8 @@ type Target struct {
 	Address string
 	// Relay at which it can be asked for; "" if it named none.
 	Relay string
+	// Number of its lease; 0: not known.
+	Number uint32
 }
 
 type id struct{ cluster, worker string }
@@ -152,6 +160,9 @@ func New(o Options) *Manager {
 	}
 	if o.Refused == nil {
 		o.Refused = func([]*x509.Certificate) error { return nil }
+	}
+	if o.Hidden == nil || o.Away == nil {
+		o.Hidden, o.Away = func() bool { return false }, o.TLS
 	}
 	if o.Changed == nil {
 		o.Changed = func() {}
@@ -630,7 +641,7 @@ func (m *Manager) channelAt(ctx context.Context, r wire.Relay, who id) (netip.Ad
 	if err := m.join(ctx, r); err != nil {
 		return netip.AddrPort{}, err
 	}
-	return c.Channel(ctx, who.cluster, who.worker)
+	return c.Channel(ctx, m.asked(who))
 }
 
 // gotChannel takes a relay's way up.
@@ -680,7 +691,7 @@ func (m *Manager) pause(ctx context.Context, who id, relays []wire.Relay) {
 	for _, r := range relays {
 		c, err := m.client(r)
 		if err == nil {
-			err = c.Pause(ctx, who.cluster, who.worker)
+			err = c.Pause(ctx, m.asked(who))
 		}
 		if err != nil {
 			m.log.Debug("pause a relay's way", "relay", r.Name, "error", err)
@@ -688,14 +699,32 @@ func (m *Manager) pause(ctx context.Context, who id, relays []wire.Relay) {
 	}
 }
 
+// asked is how a relay is asked for a worker.
+func (m *Manager) asked(who id) relay.To {
+	to := relay.To{Cluster: who.cluster, Worker: who.worker}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.peers[who]; k != nil {
+		if to.Number = k.target.Number; k.acc != nil {
+			to.Number = k.acc.lease.Number
+		}
+	}
+	return to
+}
+
 // client for a relay.
 func (m *Manager) client(r wire.Relay) (*relay.Client, error) {
+	hidden := m.opts.Hidden()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.own == nil {
 		return nil, errors.New("this worker has no lease of the service network yet")
 	}
-	return &relay.Client{Relay: r, ServerName: m.opts.RelayName(r.Name), TLS: m.opts.TLS, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Inner: m.own.Inner}, nil
+	show, lease := m.opts.TLS, m.own.Signed
+	if hidden && m.own.Away.Sig != nil {
+		show, lease = m.opts.Away, m.own.Away
+	}
+	return &relay.Client{Relay: r, ServerName: m.opts.RelayName(r.Name), TLS: show, Lease: lease, Key: m.opts.Device.Public().String(), Inner: m.own.Inner}, nil
 }
 
 // relaysFor are the relays to ask, that with a name first.

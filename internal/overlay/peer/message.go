@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/overlay/wg"
+	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -207,7 +208,7 @@ func (m *Manager) serve(ctx context.Context, conn *tls.Conn, from netip.Addr) {
 	if err == nil {
 		err = m.admit(a)
 	}
-	mine := m.offer()
+	mine := m.offer(a.lease.Cluster)
 	if err != nil {
 		m.log.Warn("offer of a worker refused", "from", conn.RemoteAddr().String(), "why", err)
 		mine = offer{V: version, Error: "not accepted"}
@@ -221,10 +222,24 @@ func (m *Manager) serve(ctx context.Context, conn *tls.Conn, from netip.Addr) {
 	m.ring()
 }
 
-// make exchanges offers over a connection to another worker.
+// hidden says whether this worker shows another name beyond its cluster.
+func (m *Manager) hidden() bool {
+	if !m.opts.Hidden() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.own != nil && m.own.Away.Sig != nil
+}
+
+// exchange makes an offer over a connection to another worker.
 func (m *Manager) exchange(ctx context.Context, raw net.Conn, to Target, from netip.Addr) (accepted, error) {
 	defer func() { _ = raw.Close() }()
-	given, err := m.opts.TLS()
+	show := m.opts.TLS
+	if to.Cluster != m.opts.Cluster && m.hidden() {
+		show = m.opts.Away
+	}
+	given, err := show()
 	if err != nil {
 		return accepted{}, fmt.Errorf("own identity: %w", err)
 	}
@@ -236,7 +251,7 @@ func (m *Manager) exchange(ctx context.Context, raw net.Conn, to Target, from ne
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return accepted{}, fmt.Errorf("handshake: %w", err)
 	}
-	if err := writeMessage(conn, m.offer()); err != nil {
+	if err := writeMessage(conn, m.offer(to.Cluster)); err != nil {
 		return accepted{}, err
 	}
 	o, err := readMessage(conn)
@@ -322,7 +337,7 @@ func (m *Manager) proposeThrough(ctx context.Context, relays []wire.Relay, to Ta
 		if err != nil {
 			return accepted{}, err
 		}
-		raw, err := c.Pipe(ctx, to.Cluster, to.Worker)
+		raw, err := c.Pipe(ctx, relay.To{Cluster: to.Cluster, Worker: to.Worker, Number: to.Number})
 		if err == nil {
 			var a accepted
 			if a, err = m.exchange(ctx, raw, to, netip.Addr{}); err == nil {

@@ -228,8 +228,9 @@ func interfaceAddrs() []netip.Addr {
 	return out
 }
 
-// offer of this worker.
-func (m *Manager) offer() offer {
+// offer of this worker to one of a cluster.
+func (m *Manager) offer(cluster string) offer {
+	away := cluster != m.opts.Cluster && m.hidden()
 	port, err := m.opts.Device.Port()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -237,6 +238,9 @@ func (m *Manager) offer() offer {
 		return offer{V: version, Error: "not ready"}
 	}
 	o := offer{V: version, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Port: port, Inner: m.own.Inner, NAT: m.home.nat}
+	if away {
+		o.Lease = m.own.Away
+	}
 	add := func(c netip.AddrPort) {
 		if len(o.Candidates) < maxCandidates && !slices.Contains(o.Candidates, c) {
 			o.Candidates = append(o.Candidates, c)
