@@ -29,9 +29,11 @@ const (
 	// answersPerSecond is far beyond what all workers together ask one, which is one a
 	// second each while they move.
 	answersPerSecond = 2000
-	// Tries of Measure for one worker: the least of three is without the noise of a
-	// moment.
-	Tries = 3
+	// Tries of Measure for one worker: the least of five, right after each other, is
+	// without what it takes to wake all who have a part in it.
+	Tries = 5
+	// losses of a large packet, after which it counts as one that does not arrive.
+	losses = 3
 	// parallel is how many workers Measure asks at a time.
 	parallel = 32
 	// Timeout of one question of Measure.
@@ -161,9 +163,9 @@ func (p *Prober) Ask(ctx context.Context, to netip.Addr) (time.Duration, error) 
 
 // Arrives says whether a packet of so many bytes, with its headers, reaches a worker's
 // own address and is answered within Timeout; workers before this was there answer
-// none. A packet may be lost: it is sent up to Tries times.
+// none. A packet may be lost: it is sent again then, up to twice.
 func (p *Prober) Arrives(ctx context.Context, to netip.Addr, bytes int) bool {
-	for range Tries {
+	for range losses {
 		ctx, cancel := context.WithTimeout(ctx, Timeout)
 		_, err := p.ask(ctx, netip.AddrPortFrom(to, Port), min(max(bytes-headers, size), maxSize))
 		cancel()

@@ -279,7 +279,7 @@ func fixed(sp Space, d Devices) []chain {
 	raw := []rule{
 		join(iifIs(d.Peers), accept()),
 		join(links, goTo("link")),
-		join(six.saddr(sp.Root), goTo("member")),
+		join(six.often("saddr", sp.Root), goTo("member")),
 	}
 	link := []rule{
 		join(six.linked(setLink6), goTo("known6")),
@@ -294,7 +294,7 @@ func fixed(sp Space, d Devices) []chain {
 	// A packet to an unknown service goes to user space and comes back when the
 	// service is known. It must not be tracked on its first way: the entry would say
 	// that nothing is to be translated, and hold for the second.
-	known6 := []rule{join(six.daddr(sp.Services), six.daddrIn(setKnown6, true), notrack())}
+	known6 := []rule{join(six.often("daddr", sp.Services), six.daddrIn(setKnown6, true), notrack())}
 	out = append(out, known6...)
 	known6 = append(known6, join(six.daddr(netip.MustParsePrefix("ff00::/8")), drop()))
 	var known4 []rule
@@ -360,7 +360,7 @@ func fixed(sp Space, d Devices) []chain {
 
 	// The worker's addresses in the service network are for the service network.
 	host := []rule{join(iifIs("lo"), accept()), join(notIif(d.Own), count(Outside), drop())}
-	inp = append(inp, join(six.daddr(sp.Worker), jump("host")))
+	inp = append(inp, join(six.often("daddr", sp.Worker), jump("host")))
 	if v4 {
 		inp = append(inp, join(four.daddr(sp.Worker4), jump("host")))
 	}

@@ -166,13 +166,42 @@ func (f family) addr(which string, p netip.Prefix, not bool) part {
 	exprs := f.is().exprs
 	// Whole bytes need no mask.
 	bytes := uint32((p.Bits() + 7) / 8)
+	if f.size == 4 && bytes == 3 {
+		bytes = 4 // which is cheaper, with a mask
+	}
 	l := f.load(offset, wide1)
 	l.Len, c.Data = bytes, c.Data[:bytes]
 	exprs = append(exprs, l)
-	if p.Bits()%8 != 0 {
+	if uint32(p.Bits()) != 8*bytes { //nolint:gosec // at most 128
 		exprs = append(exprs, &expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: bytes, Mask: mask[:bytes], Xor: make([]byte, bytes)})
 	}
 	return part{fmt.Sprintf("%s %s %s%s", f.word, which, op, p), append(exprs, c)}
+}
+
+// often is addr for what most packets of the machine are compared with: by words of
+// the header, the last one first, since in that most differ. What the kernel can load
+// into one register and compare there needs no call of a function.
+func (f family) often(which string, p netip.Prefix) part {
+	if p.Bits()%8 != 0 || f.size == 4 {
+		return f.addr(which, p, false)
+	}
+	offset := f.src
+	if which == "daddr" {
+		offset = f.dst
+	}
+	r := part{fmt.Sprintf("%s %s %s", f.word, which, p), f.is().exprs}
+	want := p.Masked().Addr().AsSlice()
+	for end := uint32(p.Bits() / 8); end > 0; { //nolint:gosec // at most 128
+		n := uint32(4)
+		for end%n != 0 {
+			n /= 2
+		}
+		end -= n
+		l := f.load(offset+end, wide1)
+		l.Len = n
+		r.exprs = append(r.exprs, l, equals(want[end:end+n]))
+	}
+	return r
 }
 
 func (f family) daddr(p netip.Prefix) part { return f.addr("daddr", p, false) }
