@@ -118,6 +118,7 @@ type Agent struct {
 	impaired string
 	seq      uint64          // of what was heard of the engine last
 	said     wire.WorkerInfo // what the cluster heard last
+	saidUses *wire.Uses      // which services it heard are used
 	features []string        // of the kernel, as they were at the start
 	link     link
 }
@@ -508,7 +509,7 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
 		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Farewell: true, Log: a.log,
-		Renew: renewer.Want, OnAck: a.acked,
+		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnHeed: a.heeded,
 		OnReply: func(err error) {
 			renewer.Exchanged(err)
 			a.answered(err)
@@ -545,6 +546,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise, a.joined.Link), Lease: leaseIn(a.network),
+		Uses: a.info.Uses != nil,
 	}
 	if a.id != nil {
 		info.Trust, info.Expires, info.Issuer = a.id.TrustID(), a.id.Leaf().NotAfter, a.id.IssuerID()
@@ -554,6 +556,37 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	}
 	a.said = info
 	return json.Marshal(info)
+}
+
+// uses are the services that the engine uses, where the cluster has not heard it yet;
+// nil where an older engine does not say.
+func (a *Agent) uses(full bool) *wire.Uses {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	u := a.info.Uses
+	if u == nil || !full && a.saidUses != nil && records.Same(u, a.saidUses) {
+		return nil
+	}
+	a.saidUses = u
+	return u
+}
+
+// heeded hears whether the cluster tells of these services alone. One that does not,
+// since it is of an older version, would leave the others without endpoints that a
+// newer one before it did not tell: all is fetched from it.
+func (a *Agent) heeded(heeds bool) {
+	if heeds {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range a.routes {
+		if r.Unasked {
+			a.have = wire.Rev{}
+			loop.Poke(a.changed)
+			return
+		}
+	}
 }
 
 // leaseIn is what a worker was given of the service network, nil for nothing.

@@ -505,3 +505,59 @@ func TestOnlyWhatChangedOfTheRoutesIsHandedOn(t *testing.T) {
 		h.mu.Unlock()
 	}
 }
+
+// What the engine uses is said once, and again when it is another or nobody knows what
+// was heard; an older engine says nothing. A cluster that does not heed it is asked for
+// everything, if a newer one had left something out.
+func TestWhatIsUsedIsSaid(t *testing.T) {
+	a := newTestAgent(newFakeHands("e1"))
+	a.secrets = map[string]*wire.SealedSecret{}
+	says := func() bool {
+		t.Helper()
+		raw, err := a.status(true)
+		var info wire.WorkerInfo
+		if err == nil {
+			err = json.Unmarshal(raw, &info)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Uses
+	}
+	if a.uses(true) != nil || says() {
+		t.Error("something is said for an older engine")
+	}
+	engine := func(services ...string) {
+		a.take(wire.EngineState{V: wire.Version, Engine: "e1", Info: wire.EngineInfo{Uses: &wire.Uses{Services: services}}}, false)
+	}
+	engine("a.b")
+	select {
+	case <-a.changed:
+	default:
+		t.Error("nobody is told")
+	}
+	if u := a.uses(false); u == nil || !slices.Equal(u.Services, []string{"a.b"}) || !says() {
+		t.Errorf("says %+v", u)
+	}
+	if u := a.uses(false); u != nil {
+		t.Errorf("says again %+v", u)
+	}
+	if u := a.uses(true); u == nil {
+		t.Error("does not say it again when asked")
+	}
+	engine("a.b", "a.c")
+	if u := a.uses(false); u == nil || len(u.Services) != 2 {
+		t.Errorf("says %+v", u)
+	}
+	at := wire.Rev{Inc: "era", N: 1}
+	for _, unasked := range []bool{false, true} {
+		a.have = at
+		a.routes = map[string]*wire.Route{"a.b": {App: "a", Service: "b"}, "a.c": {App: "a", Service: "c", Unasked: unasked}}
+		if a.heeded(true); a.have != at {
+			t.Error("everything is fetched from one that heeds")
+		}
+		if a.heeded(false); a.have.IsZero() != unasked {
+			t.Errorf("left out %v: has %v", unasked, a.have)
+		}
+	}
+}

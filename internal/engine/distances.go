@@ -20,7 +20,7 @@ import (
 
 const (
 	distancesFile = "distances.json"
-	// netWithin bounds how long a question about paths measures.
+	// netWithin bounds how long a question about paths and routes takes.
 	netWithin = 1500 * time.Millisecond
 	// maxNetPeers are measured because somebody asks.
 	maxNetPeers = 1000
@@ -138,6 +138,15 @@ func (e *Engine) Route(ctx context.Context, key string) (wire.RouteReport, error
 	if err := e.wait(ctx); err != nil {
 		return wire.RouteReport{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, netWithin)
+	defer cancel()
+	asking, enough := context.WithTimeout(ctx, shownWithin)
+	err := e.uses.await(asking, key)
+	enough()
+	if err != nil {
+		return wire.RouteReport{}, wire.Problemf(503, "not-told", "try again when its cluster answers: verge get clusters", "this worker does not know the instances of the service now",
+			"it has not used %s for a while, and its cluster has not told it where they are", key)
+	}
 	e.measure(ctx, e.kit.router.Workers(key), true)
 	r, ok := e.kit.router.Route(key)
 	if !ok {
@@ -162,6 +171,11 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 		if st, err := n.Stats(); err == nil { // else it says what else it knows
 			out.Dropped = st.Dropped
 		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, netWithin)
+	defer cancel()
+	if err := e.uses.awaitAll(ctx); err != nil { // then those that it has to do with
+		e.log.Debug("not all workers are known", "why", err)
 	}
 	workers := e.kit.router.Workers("")
 	own := e.ownPaths()

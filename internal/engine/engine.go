@@ -71,6 +71,7 @@ type Engine struct {
 
 	kit *kit // set before loaded is closed
 
+	uses     *uses    // its mutex is taken after mu
 	sessions sessions // their mutex is taken before mu
 	meter    meter
 	revoked  pki.Revoked                  // keys of peers that do not count any more
@@ -116,8 +117,10 @@ func New(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	info.Version = opts.Version
+	b := newBoard(info)
 	return &Engine{
-		opts: opts, log: opts.Log, board: newBoard(info),
+		uses: newUses(func(u *wire.Uses) { b.setInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
+		opts: opts, log: opts.Log, board: b,
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
 		stored:    orders.At(opts.Dir),
@@ -147,6 +150,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	e.revoke(o.Revoked)
 	e.kit.router.SetRoutes(o.Routes)
 	placed := e.setNetwork(&o)
+	e.uses.set(o.Routes)
 	unlocked := e.kit.vault.set(o.Secrets)
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
@@ -182,6 +186,7 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	e.told = next
 	e.kit.router.SetRoutes(next.Routes)
 	e.setNetwork(&next)
+	e.uses.set(next.Routes)
 	e.board.setHave(next.Have)
 	return nil
 }
@@ -322,6 +327,7 @@ func (e *Engine) replan() {
 	for id, in := range e.instances {
 		w.present[id] = in.present()
 	}
+	e.uses.setApps(e.appsLocked())
 	for id, g := range plan(w) {
 		in := e.instances[id]
 		if in == nil {

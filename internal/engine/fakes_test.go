@@ -246,6 +246,7 @@ type fakeRouter struct {
 	busy    map[string]chan struct{}
 	opened  bool   // the data port is
 	gateway string // where it listens
+	lastUse map[string]time.Time
 }
 
 func (r *fakeRouter) Start(context.Context) error { return nil }
@@ -268,6 +269,12 @@ func (r *fakeRouter) given() []wire.Route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.routes
+}
+
+func (r *fakeRouter) LastUse(key string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastUse[key]
 }
 
 func (r *fakeRouter) Entries() []proxy.Entry {

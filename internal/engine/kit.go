@@ -46,6 +46,8 @@ type router interface {
 	// behind it, or behind all services where key is "".
 	Route(key string) (wire.RouteReport, bool)
 	Workers(key string) []proxy.Worker
+	// LastUse is when a service was used last, now where it is; zero if never.
+	LastUse(key string) time.Time
 }
 
 // sweeper ends what a dead engine may have started without noting it.

@@ -99,7 +99,7 @@ func (e *Engine) assemble() error {
 	}
 	k.ports = newPortPool(k.mark, p.free)
 	if k.router == nil {
-		r, err := newRouter(e, &e.revoked, k.dir, k.config, e.log, e.serveOffer)
+		r, err := newRouter(e.uses.await, e, &e.revoked, k.dir, k.config, e.log, e.serveOffer)
 		if err != nil {
 			return err
 		}
@@ -115,6 +115,7 @@ func (e *Engine) assemble() error {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
 	e.kit = k
+	e.uses.used = e.usedLately
 	for name, d := range e.opts.Drivers {
 		if r, ok := d.(runtime.Reporter); ok {
 			r.Report(func(err error) { k.problems.set("runtime "+name, err) }, func() { e.probeAgain(name, d) })
@@ -141,7 +142,7 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 	e.replan()
 }
 
-func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger, offers func(context.Context, *tls.Conn)) (*distances, error) {
+func newRouter(asked func(context.Context, string) error, local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger, offers func(context.Context, *tls.Conn)) (*distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	idDir := filepath.Join(dir, wire.IdentityDir)
@@ -150,6 +151,7 @@ func newRouter(local proxy.Local, revoked *pki.Revoked, dir string, c wire.Engin
 		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
 		StateFile: filepath.Join(dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,
+		Ask: asked,
 		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: offers},
 	})
@@ -171,6 +173,7 @@ func (e *Engine) load(ctx context.Context) error {
 		e.revoke(orders.Revoked)
 		e.kit.vault.set(orders.Secrets)
 		e.kit.router.SetRoutes(orders.Routes)
+		e.uses.load(orders.Routes, time.Now())
 		network = &orders
 	case errors.Is(err, os.ErrNotExist):
 	case errors.Is(err, errDamaged):

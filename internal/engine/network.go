@@ -33,6 +33,8 @@ type network interface {
 	Detach(id wire.InstanceID) error
 	ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error)
 	Changed()
+	// InUse are those of some services, by key, to which connections are open.
+	InUse(keys []string) map[string]bool
 	// PeersChanged says that peers may be refused now that were not before.
 	PeersChanged()
 	// Paths to other workers; an error says why there are none.

@@ -86,6 +86,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		defer stop()
 	}
+	wg.Go(func() { e.uses.run(ctx) })
 	wg.Go(func() { e.rotate(ctx) })
 	wg.Go(e.clearVolumes)
 	e.log.Info("engine works", "dir", e.opts.Dir)

@@ -105,6 +105,12 @@ func Open(o Options) (_ *Network, err error) {
 	if o.Problem == nil {
 		o.Problem = func(string, string) {}
 	}
+	if o.Use == nil {
+		o.Use = func(string) {}
+	}
+	if o.Await == nil {
+		o.Await = func(context.Context, string) error { return nil }
+	}
 	sum := sha256.Sum256([]byte(o.Dir))
 	mark := hex.EncodeToString(sum[:])[:5]
 	n := &Network{
@@ -285,9 +291,14 @@ func (n *Network) Set(w *wire.Network, routes []wire.Route) error {
 			return err
 		}
 	}
+	before := n.routes
 	n.routes = make(map[string]*wire.Route, len(routes))
 	for i := range routes {
-		n.routes[routes[i].Key()] = &routes[i]
+		key := routes[i].Key()
+		n.routes[key] = &routes[i]
+		if old := before[key]; routes[i].Unasked && old != nil && !old.Unasked {
+			n.dropInterestLocked(&routes[i])
+		}
 	}
 	if n.spawn == nil || !n.settled {
 		return nil // Settle does it

@@ -168,6 +168,11 @@ func (w *world) lookup(from, name string, kind uint16) *dns.Msg {
 	w.t.Helper()
 	q := new(dns.Msg)
 	q.SetQuestion(name+".default."+strings.SplitN(from, ".", 2)[0]+".default.verge.internal.", kind)
+	return w.exchange(from, q)
+}
+
+func (w *world) exchange(from string, q *dns.Msg) *dns.Msg {
+	w.t.Helper()
 	var m *dns.Msg
 	err := overlaytest.In(w.t, w.at[from].NetNS, func() error {
 		c, err := net.Dial("udp", netip.AddrPortFrom(w.n.space.Host6, 53).String())

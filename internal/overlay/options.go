@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -43,6 +44,11 @@ type Options struct {
 	// by the worker's router, until ln is closed. Instances of other workers that are
 	// not Reached are reached by it. nil: they are not.
 	Through func(ln net.Listener, app, service, port string)
+	// Use notes that a service ("<application>.<service>") is used, Await returns when
+	// the endpoints of one are set that has none here (wire.Route.Unasked); an error says
+	// that they are not. Use is called with locks held. nil: there are none then.
+	Use   func(service string)
+	Await func(ctx context.Context, service string) error
 	// Problem shows what is wrong with a part of the network, "" that nothing is.
 	Problem func(about, what string)
 	// Others is told of changes of rules by others than workers; base: of a chain that

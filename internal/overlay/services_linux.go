@@ -29,6 +29,10 @@ const maxInterest = 4096
 // hear of either until connections to it are ended: a relay that takes over needs less.
 const silentFor = 5 * time.Second
 
+// nameWithin is how long the name of an instance may wait for the endpoints of its
+// service: less than resolvers wait.
+const nameWithin = 1500 * time.Millisecond
+
 // scale makes weights of shares.
 const scale = 1 << 16
 
@@ -186,6 +190,9 @@ func (n *Network) modelLocked() *rules.Model {
 	}
 	inUse := map[throughKey]bool{}
 	for _, r := range n.routes {
+		if r.Unasked {
+			continue // what is sent there is asked for first
+		}
 		app, here := apps[r.App]
 		if r.AppNumber != 0 {
 			app = r.AppNumber
@@ -398,8 +405,75 @@ func (n *Network) wantLocked(k addr.Key) {
 	n.interest[k] = true
 }
 
+// dropInterestLocked forgets the interest in a service by whatever policy: nobody has
+// used it for a while.
+func (n *Network) dropInterestLocked(r *wire.Route) {
+	for _, p := range policies {
+		delete(n.interest, addr.Key{App: r.App, Service: r.Service, Policy: p})
+	}
+}
+
+// InUse are those of some services, by key, to which connections are tracked. Where
+// that cannot be found out all of them are.
+func (n *Network) InUse(keys []string) map[string]bool {
+	of := map[netip.Addr]string{}
+	n.mu.Lock()
+	for _, key := range keys {
+		r := n.routes[key]
+		if r == nil || n.space == nil {
+			continue
+		}
+		for i := range r.Endpoints {
+			for _, a := range r.Endpoints[i].Addrs {
+				of[a] = key
+			}
+		}
+	}
+	for k, svc := range n.served {
+		for _, a := range []netip.Addr{svc.Addr6, svc.Addr4} {
+			if key := k.App + "." + k.Service; a.IsValid() && slices.Contains(keys, key) {
+				of[a] = key
+			}
+		}
+	}
+	n.mu.Unlock()
+	out := map[string]bool{}
+	err := forget.Tracked(func(to netip.Addr) {
+		if key, ok := of[to]; ok {
+			out[key] = true
+		}
+	})
+	if err != nil {
+		n.log.Warn("which connections are open is not known", "error", err)
+		for _, key := range keys {
+			out[key] = true
+		}
+	}
+	return out
+}
+
 // find implements names.Options.Find.
 func (n *Network) find(q names.Name) names.Answer {
+	// The name of an instance needs the endpoints, that of a service does not.
+	if key := q.App + "." + q.Service; q.Instance >= 0 && n.unasked(key) {
+		ctx, cancel := context.WithTimeout(context.Background(), nameWithin)
+		defer cancel()
+		if n.opts.Await(ctx, key) != nil {
+			return names.Answer{Unknown: true}
+		}
+	}
+	return n.answer(q)
+}
+
+// unasked says whether there is a service whose endpoints are not here.
+func (n *Network) unasked(key string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.routes[key]
+	return r != nil && r.Unasked
+}
+
+func (n *Network) answer(q names.Name) names.Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.routes[q.App+"."+q.Service]
@@ -409,6 +483,7 @@ func (n *Network) find(q names.Name) names.Answer {
 	if ns := cmp.Or(r.Namespace, api.DefaultNamespace); q.AppNamespace != ns || q.ServiceNamespace != ns {
 		return names.Answer{}
 	}
+	n.opts.Use(r.Key())
 	out := names.Answer{Found: true}
 	for i := range r.Ports {
 		out.Ports = append(out.Ports, names.Port{Name: portName(&r.Ports[i]), Proto: protocol(&r.Ports[i]), Number: uint16(wire.NetworkPort(r.Ports, i))}) //nolint:gosec // below 1<<16
@@ -440,7 +515,7 @@ func (n *Network) find(q names.Name) names.Answer {
 		return names.Answer{}
 	}
 	n.wantLocked(k)
-	if _, served := n.served[k]; !served {
+	if _, served := n.served[k]; !served && !r.Unasked {
 		n.Changed() // there before the first packet, most times
 	}
 	out.Addrs = append(out.Addrs, n.space.Service(app, k.Service, k.Policy))
@@ -465,23 +540,36 @@ func (n *Network) appLocked(r *wire.Route) uint32 {
 }
 
 // known says whether there is somebody at a service address, and makes the rules
-// for it if there is a service and they were not there.
-func (n *Network) known(to netip.Addr) bool {
+// for it if there is a service and they were not there. later: it is asked for who is
+// there, and the answer waited for.
+func (n *Network) known(to netip.Addr) (there bool, later func(context.Context) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k, ok := n.serviceAtLocked(to)
 	if !ok {
-		return false
+		return false, nil
+	}
+	key := k.App + "." + k.Service
+	n.opts.Use(key)
+	if r := n.routes[key]; r != nil && r.Unasked {
+		n.wantLocked(k)
+		return false, func(ctx context.Context) bool {
+			if n.opts.Await(ctx, key) != nil || n.unasked(key) {
+				return false
+			}
+			there, _ := n.known(to)
+			return there
+		}
 	}
 	if _, served := n.served[k]; !served {
 		n.wantLocked(k)
 		if n.applyLocked() != nil {
-			return false
+			return false, nil
 		}
 	}
 	return slices.ContainsFunc(n.served[k].Ports, func(p rules.Port) bool {
 		return to.Is4() && len(p.To4) > 0 || to.Is6() && len(p.To6) > 0
-	})
+	}), nil
 }
 
 func (n *Network) serviceAtLocked(to netip.Addr) (addr.Key, bool) {

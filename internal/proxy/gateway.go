@@ -111,6 +111,15 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			x.endpoint.settle()
 		}
 	}()
+	if err := g.r.arrive(req.Context(), t.service, begin); err != nil {
+		t.service.failures.Add(1)
+		g.noEndpoint.Add(1)
+		x.status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+		problem(w, wire.Problemf(x.status, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
+			"its instances are not known here now", "service %s: %v", t.service.key, err))
+		return
+	}
 	g.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x)))
 }
 

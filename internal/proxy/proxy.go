@@ -66,6 +66,10 @@ type Options struct {
 	// handshake (ALPN). Who serves a connection closes it, and ends with the context.
 	// May be nil.
 	Protocols map[string]func(ctx context.Context, conn *tls.Conn)
+	// Ask is called before the first use of a service whose endpoints are not here
+	// (wire.Route.Unasked), and returns when they have been set; an error says why they
+	// are not. Nil: there are none then.
+	Ask func(ctx context.Context, service string) error
 	// Distances to other workers; nil where nothing is known of them and policies go
 	// by what is the same for all.
 	Distances Distances

@@ -386,6 +386,12 @@ func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn
 	}
 	s.connections.Add(1)
 	begin := time.Now()
+	if err := r.arrive(ctx, s, begin); err != nil {
+		s.failures.Add(1)
+		r.log.Debug("connection refused", "service", s.key, "port", k.port, "why", err)
+		cut(client)
+		return
+	}
 	upstream, release, e, err := r.open(ctx, s, k.port)
 	s.connects.observe(time.Since(begin))
 	if err != nil {

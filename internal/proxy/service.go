@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"hash/fnv"
 	"net/http"
 	"slices"
@@ -28,6 +29,9 @@ type service struct {
 	connects    histogram     // how long each of the connections took to open, or to fail
 	traffic     traffic       // of those connections
 	answers     answers       // to the requests
+
+	unasked atomic.Bool  // its endpoints are not here
+	came    atomic.Int64 // when a client came last, by the clock in ns; 0 never
 
 	mu     sync.Mutex // guards below; nothing is called with it that blocks
 	from   wire.Route // what update was told last
@@ -91,6 +95,7 @@ func seedOf(parts ...string) uint64 {
 func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unknown func(error)) (gone []*endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unasked.Store(rt.Unasked)
 	if s.policy != nil && unchanged(&s.from, rt) {
 		return nil
 	}
@@ -162,6 +167,33 @@ func unchanged(a, b *wire.Route) bool {
 	return a.Policy == b.Policy && a.Routing == b.Routing &&
 		len(a.Ports) == len(b.Ports) && unsafe.SliceData(a.Ports) == unsafe.SliceData(b.Ports) &&
 		len(a.Endpoints) == len(b.Endpoints) && len(a.Endpoints) > 0 && unsafe.SliceData(a.Endpoints) == unsafe.SliceData(b.Endpoints)
+}
+
+// arrive notes that a client came, and sees to it that the endpoints are here.
+func (r *Router) arrive(ctx context.Context, s *service, now time.Time) error {
+	s.came.Store(now.UnixNano())
+	if !s.unasked.Load() || r.opts.Ask == nil {
+		return nil
+	}
+	return r.opts.Ask(ctx, s.key)
+}
+
+// LastUse is when a client of a service came last, now where one is there; zero if
+// there was none.
+func (r *Router) LastUse(key string) time.Time {
+	s := r.table.Load().services[key]
+	if s == nil {
+		return time.Time{}
+	}
+	for _, e := range s.all() {
+		if e.active.Load() > 0 {
+			return time.Now()
+		}
+	}
+	if at := s.came.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // all returns the endpoints.

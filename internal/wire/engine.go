@@ -153,6 +153,9 @@ type EngineInfo struct {
 	GatewayAddr string `json:"gateway_addr,omitempty"`
 	// Network is what the engine does of the service network; nil from older ones.
 	Network *NetworkInfo `json:"network,omitempty"`
+	// Uses are the services of which it needs the endpoints; nil from older ones, which
+	// need all.
+	Uses *Uses `json:"uses,omitempty"`
 	// Problems in words: a port that is taken, a full disk.
 	Problems []string `json:"problems,omitempty"`
 }

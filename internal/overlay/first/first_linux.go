@@ -1,12 +1,14 @@
 package first
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -15,9 +17,14 @@ import (
 // maxPacket is the MTU of the device, the kernel's for one of its kind.
 const maxPacket = 1500
 
+// maxWaiting packets wait at a time; further ones are lost, and sent again.
+const maxWaiting = 64
+
 // Device takes packets to service addresses.
 type Device struct {
 	f *os.File
+	// waiting are packets of which it is asked for who is there.
+	waiting chan struct{}
 
 	// Known and Nobody count packets: those that were written back, and those to
 	// addresses of nobody.
@@ -41,7 +48,7 @@ func Open(name string) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make device %s: %w", name, err), unix.Close(fd))
 	}
-	return &Device{f: os.NewFile(uintptr(fd), name)}, nil
+	return &Device{f: os.NewFile(uintptr(fd), name), waiting: make(chan struct{}, maxWaiting)}, nil
 }
 
 // Close lets go of the device, which stays.
@@ -49,8 +56,12 @@ func (d *Device) Close() error { return d.f.Close() }
 
 // Run looks at packets until ctx is done or the device is closed. known is asked
 // for each destination; it makes the rule where there is to be one, and says
-// whether there is one now.
-func (d *Device) Run(ctx context.Context, known func(netip.Addr) bool) error {
+// whether there is one now, or how to wait for that.
+func (d *Device) Run(ctx context.Context, known func(netip.Addr) (there bool, later func(context.Context) bool)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = d.f.Close() })()
 	b := make([]byte, maxPacket)
 	for {
@@ -68,15 +79,37 @@ func (d *Device) Run(ctx context.Context, known func(netip.Addr) bool) error {
 		if !ok {
 			continue
 		}
-		if known(to) {
-			d.Known.Add(1)
-		} else {
-			d.Nobody.Add(1)
-			packet = nobody(packet)
+		there, later := known(to)
+		if later == nil {
+			d.back(packet, there)
+			continue
 		}
-		if packet != nil {
-			_, _ = d.f.Write(packet) // one packet lost: it is sent again
+		select {
+		case d.waiting <- struct{}{}:
+			packet := bytes.Clone(packet)
+			wg.Go(func() {
+				defer func() { <-d.waiting }()
+				there := later(ctx)
+				if ctx.Err() == nil {
+					d.back(packet, there)
+				}
+			})
+		default:
 		}
+	}
+}
+
+// back writes a packet back where there is somebody at its destination, else what its
+// sender is answered.
+func (d *Device) back(packet []byte, there bool) {
+	if there {
+		d.Known.Add(1)
+	} else {
+		d.Nobody.Add(1)
+		packet = nobody(packet)
+	}
+	if packet != nil {
+		_, _ = d.f.Write(packet) // one packet lost: it is sent again
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"runtime"
 
@@ -59,6 +60,31 @@ func Endpoints(dead []netip.Addr, what What, space func(client netip.Addr) (path
 	}
 	for path, flows := range by {
 		errs = append(errs, destroyIn(path, flows))
+	}
+	return errors.Join(errs...)
+}
+
+// Tracked calls each with the destinations of all tracked connections, as their
+// clients know them and as they were translated.
+func Tracked(each func(to netip.Addr)) error {
+	h, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open the connection tracking: %w", err)
+	}
+	defer h.Close()
+	var errs []error
+	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		flows, err := h.ConntrackTableList(netlink.ConntrackTable, family)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			errs = append(errs, fmt.Errorf("connection tracking: %w", err))
+		}
+		for _, f := range flows {
+			for _, ip := range []net.IP{f.Forward.DstIP, f.Reverse.SrcIP} {
+				if a, ok := netip.AddrFromSlice(ip); ok {
+					each(a.Unmap())
+				}
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -26,6 +26,8 @@ type Name struct {
 
 // Answer to a Name.
 type Answer struct {
+	// Unknown: it cannot be told now, and the rest says nothing.
+	Unknown bool
 	// Found: there is such a name. It may be without addresses all the same.
 	Found bool
 	Addrs []netip.Addr

@@ -34,7 +34,8 @@ const (
 
 // Options of a Server.
 type Options struct {
-	// Find answers names of the zone; it is called often and must not wait.
+	// Find answers names of the zone; it is called often, by goroutines of their own, and
+	// must not wait for longer than a resolver does.
 	Find func(Name) Answer
 	// Upstream are the resolvers that are asked for all else, host:port, at the time
 	// of the question; nil are those of the machine's /etc/resolv.conf.
@@ -232,6 +233,9 @@ func (s *Server) answer(m *dns.Msg, n Name, ok bool) {
 		return n.Port != "" && (p.Name != n.Port || p.Proto != n.Proto)
 	})
 	switch {
+	case a.Unknown:
+		m.Rcode = dns.RcodeServerFailure
+		return
 	case !a.Found, n.Port != "" && len(ports) == 0:
 		m.Rcode = dns.RcodeNameError
 	case asked.Qtype == dns.TypeSRV:

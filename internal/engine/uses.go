@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// usesFor is how long after its last use the endpoints of a service are still
+	// wanted; a service that is used for that long is looked at that often.
+	usesFor = 10 * time.Minute
+	// toldWithin bounds how long the first use of a service waits for its endpoints,
+	// shownWithin how long somebody does who looks.
+	toldWithin  = 3 * time.Second
+	shownWithin = 700 * time.Millisecond
+)
+
+// uses is what this worker needs endpoints of: all services of the applications that
+// it runs instances of, and beside them those that were asked for. It is kept with the
+// routes: a successor begins with the services whose endpoints it finds there.
+type uses struct {
+	publish func(*wire.Uses) // shows it; called with mu held
+	// used says when services were used last that are not asked for each time, those
+	// that are in use now among them. It is called without any lock.
+	used func(keys []string) map[string]time.Time
+
+	mu     sync.Mutex           // guards below
+	routes map[string]bool      // by key: whether its endpoints are here
+	apps   []string             // sorted
+	asked  map[string]time.Time // by key: when it was asked for last, as far as is known
+	all    time.Time            // until then all endpoints are wanted
+	said   *wire.Uses           // what was published last
+	news   chan struct{}        // closed and replaced with every set of routes
+	wake   chan struct{}        // holds one: there may be less time until something expires
+}
+
+func newUses(publish func(*wire.Uses)) *uses {
+	return &uses{
+		publish: publish, used: func([]string) map[string]time.Time { return nil },
+		routes: map[string]bool{}, asked: map[string]time.Time{}, news: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+}
+
+// load takes over the routes of an earlier engine: what they had endpoints of is still
+// used, as far as anybody knows.
+func (u *uses) load(routes []wire.Route, now time.Time) {
+	u.mu.Lock()
+	for i := range routes {
+		if !routes[i].Unasked {
+			u.asked[routes[i].Key()] = now
+		}
+	}
+	u.mu.Unlock()
+	u.set(routes)
+}
+
+// set notes of which routes the endpoints are here. Who waits for some may go on.
+func (u *uses) set(routes []wire.Route) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.routes = make(map[string]bool, len(routes))
+	for i := range routes {
+		u.routes[routes[i].Key()] = !routes[i].Unasked
+	}
+	for key := range u.asked {
+		if _, known := u.routes[key]; !known {
+			delete(u.asked, key)
+		}
+	}
+	close(u.news)
+	u.news = make(chan struct{})
+	u.sayLocked()
+}
+
+// setApps says of which applications there are instances.
+func (u *uses) setApps(apps map[string]bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.apps = slices.Sorted(maps.Keys(apps))
+	u.sayLocked()
+}
+
+// use notes that a service is used. It returns at once.
+func (u *uses) use(key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.useLocked(key, time.Now())
+}
+
+func (u *uses) useLocked(key string, now time.Time) {
+	if _, known := u.routes[key]; !known {
+		return
+	}
+	_, before := u.asked[key]
+	u.asked[key] = now
+	if !before {
+		u.sayLocked()
+		u.wakeLocked()
+	}
+}
+
+func (u *uses) wakeLocked() {
+	select {
+	case u.wake <- struct{}{}:
+	default: // it looks already
+	}
+}
+
+// sayLocked publishes what is used if it is something else than before.
+func (u *uses) sayLocked() {
+	s := &wire.Uses{Apps: u.apps}
+	for _, key := range slices.Sorted(maps.Keys(u.asked)) {
+		app, _, _ := strings.Cut(key, ".")
+		if _, own := slices.BinarySearch(u.apps, app); !own {
+			s.Services = append(s.Services, key)
+		}
+	}
+	if len(s.Apps)+len(s.Services) > wire.MaxUses || !u.all.IsZero() {
+		s = &wire.Uses{All: true}
+	}
+	if u.said != nil && u.said.All == s.All && slices.Equal(u.said.Apps, s.Apps) && slices.Equal(u.said.Services, s.Services) {
+		return
+	}
+	u.said = s
+	u.publish(s)
+}
+
+// await returns when the endpoints of a service are here, or there is no such service.
+// An error says that they were not told in time.
+func (u *uses) await(ctx context.Context, key string) error {
+	u.use(key)
+	return u.wait(ctx, toldWithin, key, func() bool { told, known := u.routes[key]; return told || !known })
+}
+
+// awaitAll has all endpoints told, for somebody who wants to see all workers.
+func (u *uses) awaitAll(ctx context.Context) error {
+	u.mu.Lock()
+	u.all = time.Now().Add(usesFor)
+	u.sayLocked()
+	u.wakeLocked()
+	u.mu.Unlock()
+	return u.wait(ctx, shownWithin, "all services", func() bool {
+		for _, told := range u.routes {
+			if !told {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// wait waits until there is what is waited for, which is asked with mu held.
+func (u *uses) wait(ctx context.Context, most time.Duration, what string, there func() bool) error {
+	var timeout <-chan time.Time
+	for {
+		u.mu.Lock()
+		ok, news := there(), u.news
+		u.mu.Unlock()
+		if ok {
+			return nil
+		}
+		if timeout == nil {
+			t := time.NewTimer(most)
+			defer t.Stop()
+			timeout = t.C
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout:
+			return fmt.Errorf("this worker has not used %s for a while, and its cluster does not say where instances are: it did not answer within %s", what, most)
+		}
+	}
+}
+
+// run forgets what is not used any more, until ctx is done. While nothing was asked
+// for it sleeps.
+func (u *uses) run(ctx context.Context) {
+	for {
+		next := u.expire(time.Now())
+		var timer *time.Timer
+		var due <-chan time.Time
+		if !next.IsZero() {
+			timer = time.NewTimer(time.Until(next))
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-u.wake:
+		case <-due:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// expire forgets what was not used for usesFor, and says when to look again; zero is
+// when there is something new.
+func (u *uses) expire(now time.Time) (next time.Time) {
+	u.mu.Lock()
+	var old []string
+	for key, at := range u.asked {
+		if now.Sub(at) >= usesFor {
+			old = append(old, key)
+		}
+	}
+	u.mu.Unlock()
+	var still map[string]time.Time
+	if len(old) > 0 {
+		still = u.used(old)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, key := range old {
+		if at := still[key]; at.After(u.asked[key]) {
+			u.asked[key] = at
+		}
+		if now.Sub(u.asked[key]) >= usesFor {
+			delete(u.asked, key)
+		}
+	}
+	if !u.all.IsZero() && !now.Before(u.all) {
+		u.all = time.Time{}
+	}
+	u.sayLocked()
+	for _, at := range u.asked {
+		if end := at.Add(usesFor); next.IsZero() || end.Before(next) {
+			next = end
+		}
+	}
+	if !u.all.IsZero() && (next.IsZero() || u.all.Before(next)) {
+		next = u.all
+	}
+	return next
+}
+
+// usedLately says when services were used by connections that are open, or that the
+// router has seen.
+func (e *Engine) usedLately(keys []string) map[string]time.Time {
+	out := make(map[string]time.Time, len(keys))
+	var open map[string]bool
+	if e.kit.network != nil {
+		open = e.kit.network.InUse(keys)
+	}
+	for _, key := range keys {
+		out[key] = e.kit.router.LastUse(key)
+		if open[key] {
+			out[key] = time.Now()
+		}
+	}
+	return out
+}
+
+// appsLocked are the applications of which there are instances, or are to be.
+func (e *Engine) appsLocked() map[string]bool {
+	apps := map[string]bool{}
+	for i := range e.orders {
+		apps[e.orders[i].App] = true
+	}
+	for id := range e.instances {
+		app, _, _ := strings.Cut(id, ".")
+		apps[app] = true
+	}
+	return apps
+}
