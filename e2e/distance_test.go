@@ -101,6 +101,7 @@ services:
 			near = id
 		}
 	}
+	w.endpointsAt("edge-1", "closest.front", -1)
 	eventually(t, 10*time.Second, "requests go to the nearer one", func() error {
 		v, err := whoami(gateway, host, "/whoami")
 		if err != nil {
@@ -121,6 +122,7 @@ services:
 			t.Errorf("%+v", e)
 		}
 	}
+	w.usesAlone(host)
 	for what, out := range map[string]string{
 		"near":             w.root.ok("explain", "route", "closest.front", "--from", "edge/edge-1"),
 		"edge/far":         w.root.ok("netcheck", "--from", "edge/edge-1"),
