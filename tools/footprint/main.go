@@ -35,6 +35,9 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 11, "how often one instance is deployed")
 	flag.IntVar(&o.many, "many", 100, "how many instances are deployed at once")
 	flag.Parse()
+	if code, done := isolated(); done {
+		os.Exit(code)
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
 	cancel()
@@ -58,6 +61,7 @@ type row struct {
 // bench is what is measured, and the figures so far.
 type bench struct {
 	options
+	stage   *stage.Stage
 	root    *stage.Root
 	cluster *stage.Cluster
 	worker  *stage.Worker
@@ -111,6 +115,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.Clear(s.Dir)) }()
+	b.stage = s
 	if b.root, err = s.Root(ctx); err != nil {
 		return err
 	}
@@ -126,6 +131,9 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	if err := b.deploys(ctx); err != nil {
 		return fmt.Errorf("measuring deployments: %w", err)
+	}
+	if err := b.networked(ctx); err != nil {
+		return fmt.Errorf("measuring a worker in the service network: %w", err)
 	}
 	if o.out == "" {
 		return b.missed()
@@ -177,41 +185,75 @@ func (b *bench) idle(ctx context.Context) error {
 		return err
 	}
 	for i, r := range roles {
-		now, err := measure(r.pids)
-		if err != nil {
+		if err := b.used(r, budgets[r.name], before[i]); err != nil {
 			return err
 		}
-		most := budgets[r.name]
-		minutes := b.span.Minutes()
-		b.reach(float64(now.pss)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
-		b.reach(float64(now.dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
-		b.reach(milliseconds(now.cpu-before[i].cpu), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
-		b.reach(float64(now.written-before[i].written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
 	}
-	if err := b.packets(ctx, wireBefore, uncounted); err != nil {
-		b.notes = append(b.notes, "Packets were not counted: "+err.Error()+".")
-	}
+	b.packets(ctx, b.roles()[2], wireBefore, uncounted)
 	return nil
 }
 
-// packets adds what the idle worker's connections carried since before; failed is
-// why that could not be counted.
-func (b *bench) packets(ctx context.Context, before carried, failed error) error {
-	if failed != nil {
-		return failed
-	}
-	now, err := traffic(ctx, b.roles()[2].pids)
-	if err == nil {
-		err = now.continues(before)
-	}
+// used adds what an idle role has and what it has used since before.
+func (b *bench) used(r role, most budget, before use) error {
+	now, err := measure(r.pids)
 	if err != nil {
 		return err
 	}
+	minutes := b.span.Minutes()
+	b.reach(float64(now.pss)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
+	b.reach(float64(now.dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
+	b.reach(milliseconds(now.cpu-before.cpu), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
+	b.reach(float64(now.written-before.written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
+	return nil
+}
+
+// networked measures a second worker, which is in the service network.
+func (b *bench) networked(ctx context.Context) error {
+	if os.Getenv(inside) == "" {
+		b.notes = append(b.notes, "A worker in the service network was not measured: it needs root, and a network of its own for the measurement.")
+		return nil
+	}
+	w, err := b.stage.Worker(ctx, b.cluster, "edge-2", false, "--network", "overlay")
+	if err != nil {
+		return err
+	}
+	r := role{"worker in the service network", []int{w.PID(), w.Engine}}
+	if err := pause(ctx, b.settle); err != nil {
+		return err
+	}
+	before, err := measure(r.pids)
+	if err != nil {
+		return err
+	}
+	wireBefore, uncounted := traffic(ctx, r.pids)
+	if err := pause(ctx, b.span); err != nil {
+		return err
+	}
+	if err := b.used(r, budgets["worker"], before); err != nil {
+		return err
+	}
+	b.packets(ctx, r, wireBefore, uncounted)
+	return nil
+}
+
+// packets adds what the connections of an idle worker carried since before; failed is
+// why that could not be counted.
+func (b *bench) packets(ctx context.Context, r role, before carried, failed error) {
+	now := carried{}
+	if failed == nil {
+		now, failed = traffic(ctx, r.pids)
+	}
+	if failed == nil {
+		failed = now.continues(before)
+	}
+	if failed != nil {
+		b.notes = append(b.notes, "Packets of the "+r.name+" were not counted: "+failed.Error()+".")
+		return
+	}
 	packets := now.packets - before.packets
 	minutes := b.span.Minutes()
-	b.reach(float64(packets), 26*minutes, "packets", "idle worker: on the wire in %s, both ways", b.spanText())
-	b.reach(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B", "idle worker: on the wire in %s, both ways, with headers", b.spanText())
-	return nil
+	b.reach(float64(packets), 26*minutes, "packets", "idle %s: on the wire in %s, both ways", r.name, b.spanText())
+	b.reach(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B", "idle %s: on the wire in %s, both ways, with headers", r.name, b.spanText())
 }
 
 // spanText is the length of the measurement, as "1m" or "90s".

@@ -65,6 +65,7 @@ func (b *bench) page(machine, load string) string {
 		time.Now().UTC().Format("2 January 2006"), machine, load)
 	line("## Method\n")
 	line("- *Idle*: nothing is deployed. Measured from %s after the start, for %s.", b.settle, b.span)
+	line("- *Worker in the service network*: a second worker, alone in it, started and measured after everything else. As root all of this runs in a network namespace of its own, so that the machine's stays as it is.")
 	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four processes share the pages of one program, which PSS divides among them: alone on a machine each has more of it; private dirty is the part that is never shared.")
 	line("- *Processor time*: what the scheduler gave to the threads of the processes (`/proc/PID/task/*/schedstat`) while they are idle; for deployments, in which threads end, user and system time of `/proc/PID/stat`, in steps of 10 ms.")
 	line("- *Disk*: `write_bytes` of `/proc/PID/io`: what the processes caused to be written, in pages.")

@@ -108,7 +108,8 @@ type Worker struct {
 // Worker joins a worker to a cluster and waits until its cluster counts on it.
 // Every worker has the same room, whatever the machine has: the stage is about
 // what happens, not about how much.
-func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway bool) (*Worker, error) {
+// Flags are further ones of verge worker, which count more than its own.
+func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway bool, flags ...string) (*Worker, error) {
 	token, err := s.token(ctx, c.Context, "worker-"+name, "--worker")
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 		}
 		args = append(args, "--gateway", w.Gateway)
 	}
-	if w.Process, err = s.start("worker "+name, args...); err != nil {
+	if w.Process, err = s.start("worker "+name, append(args, flags...)...); err != nil {
 		return nil, err
 	}
 	ready := answers(c.Context, func(st wire.StatusView) error {
