@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 )
 
@@ -41,5 +44,33 @@ func TestWithoutRights(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("as nobody: %v\n%s", err, out)
+	}
+}
+
+// A machine whose settings cannot be written, as containers have it, is found out
+// before anything waits for the network, and nothing is left of the attempt.
+func TestSettingsThatCannotBeWritten(t *testing.T) {
+	overlaytest.Need(t)
+	const settings = "/proc/sys"
+	for _, err := range []error{
+		unix.Mount(settings, settings, "", unix.MS_BIND, ""),
+		unix.Mount("", settings, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{Dir: t.TempDir(), Worker: "w", Cluster: "c"}
+	_, err := Open(o)
+	if uerr := unix.Unmount(settings, unix.MNT_DETACH); uerr != nil {
+		t.Fatal(uerr)
+	}
+	if err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("it opens: %v", err)
+	}
+	w := &world{t: t, opts: o}
+	w.nothingLeft()
+	if who, has := hostnet.Holder(); has {
+		t.Errorf("%s still has it", who)
 	}
 }
