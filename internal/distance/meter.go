@@ -229,8 +229,9 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// due is whom to measure next, and when: those together of whom nothing is known,
-// or else one. Nobody where nothing is wanted.
+// due is whom to measure next, and when: those together of whom nothing is known, and
+// once more when that was made, since the first measurements of many at a time contain
+// each other, with their handshakes; or else one. Nobody where nothing is wanted.
 func (m *Meter) due(now time.Time) ([]Peer, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,15 +250,19 @@ func (m *Meter) due(now time.Time) ([]Peer, time.Time) {
 	}
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
-	var strangers []Peer
+	var strangers, again []Peer
 	for _, key := range wanted {
-		p := m.table.Peers[key]
-		if (p == nil || p.Tried.IsZero()) && len(strangers) < coord.AtOnce {
+		switch p := m.table.Peers[key]; {
+		case p == nil || p.Tried.IsZero():
 			strangers = append(strangers, m.peers[key])
+		case len(p.Last) == 1 && p.Failures == 0:
+			again = append(again, m.peers[key])
 		}
 	}
-	if len(strangers) > 0 {
-		return strangers, m.last.Add(coord.Moving)
+	for _, some := range [][]Peer{strangers, again} {
+		if len(some) > 0 {
+			return some[:min(len(some), coord.AtOnce)], m.last.Add(coord.Moving)
+		}
 	}
 	key, at, _ := m.table.Next(wanted, now)
 	if calm := m.last.Add(m.table.Pause(len(wanted), m.opts.Seed+m.round)); calm.After(at) {

@@ -116,6 +116,30 @@ func TestMeasuredAtOnceThenKeptFreshThenNotAtAll(t *testing.T) {
 	})
 }
 
+// All are measured at once, and once more when that does not disturb itself any more.
+func TestSecondLookAtAll(t *testing.T) {
+	l := newLine()
+	var peers []Peer
+	for i := range 11 {
+		peers = append(peers, l.peer(fmt.Sprint("w", i), time.Duration(i+1)*time.Millisecond))
+	}
+	running(t, Options{Prober: l, Seed: 1}, func(m *Meter) {
+		m.Want("app.web", peers)
+		time.Sleep(100 * time.Millisecond)
+		if n := l.total(); n != len(peers) {
+			t.Errorf("%d measurements at once, want %d", n, len(peers))
+		}
+		time.Sleep(coord.Moving)
+		if n := l.total(); n != 2*len(peers) {
+			t.Errorf("%d measurements after %v, want %d", n, coord.Moving, 2*len(peers))
+		}
+		time.Sleep(5 * coord.Moving)
+		if n := l.total(); n < 2*len(peers)+4 || n > 2*len(peers)+6 {
+			t.Errorf("%d measurements five seconds later: one a second is expected", n)
+		}
+	})
+}
+
 func TestManyWorkersOfOneService(t *testing.T) {
 	l := newLine()
 	var peers []Peer
