@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -182,4 +183,55 @@ func usage(t testing.TB) (cpu time.Duration, written int64) {
 		}
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), written
+}
+
+// BenchmarkRoutesMemory is what routes to 1,000 services of 10 take in an engine, where
+// it was told their endpoints and where it was not.
+func BenchmarkRoutesMemory(b *testing.B) {
+	for _, endpoints := range []int{10, 0} {
+		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
+			for b.Loop() {
+				r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, strays: &fakeStrays{}, boot: "boot-1", config: newConfig()}
+				e, err := New(Options{
+					Dir: r.dir, Config: r.config, Drivers: r.drivers(),
+					parts: parts{strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				done := make(chan error, 1)
+				go func() { done <- e.Run(ctx) }()
+				before := heap()
+				o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
+				for n := range 1000 {
+					route := someRoute(fmt.Sprintf("s%03d", n), endpoints)
+					route.Unasked = endpoints == 0
+					o.Routes = append(o.Routes, route)
+				}
+				text, err := json.Marshal(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				o.Routes = nil
+				if code := ask(b, e, http.MethodPut, json.RawMessage(text)); code != http.StatusNoContent {
+					b.Fatal(code)
+				}
+				b.ReportMetric(float64(heap()-before-int64(len(text)))/1e6, "MB")
+				b.ReportMetric(float64(len(text))/1e6, "MB-stored")
+				cancel()
+				if err := <-done; err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// heap is what is in use of it.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // far below
 }

@@ -115,15 +115,19 @@ func (u *uses) wakeLocked() {
 
 // sayLocked publishes what is used if it is something else than before.
 func (u *uses) sayLocked() {
-	s := &wire.Uses{Apps: u.apps}
-	for _, key := range slices.Sorted(maps.Keys(u.asked)) {
-		app, _, _ := strings.Cut(key, ".")
-		if _, own := slices.BinarySearch(u.apps, app); !own {
-			s.Services = append(s.Services, key)
+	s := &wire.Uses{All: true}
+	// Not worked out for whoever asks for one after the other of so many.
+	if u.all.IsZero() && len(u.asked) <= 2*wire.MaxUses {
+		s = &wire.Uses{Apps: u.apps}
+		for _, key := range slices.Sorted(maps.Keys(u.asked)) {
+			app, _, _ := strings.Cut(key, ".")
+			if _, own := slices.BinarySearch(u.apps, app); !own {
+				s.Services = append(s.Services, key)
+			}
 		}
-	}
-	if len(s.Apps)+len(s.Services) > wire.MaxUses || !u.all.IsZero() {
-		s = &wire.Uses{All: true}
+		if len(s.Apps)+len(s.Services) > wire.MaxUses {
+			s = &wire.Uses{All: true}
+		}
 	}
 	if u.said != nil && u.said.All == s.All && slices.Equal(u.said.Apps, s.Apps) && slices.Equal(u.said.Services, s.Services) {
 		return
