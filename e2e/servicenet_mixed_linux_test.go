@@ -96,7 +96,7 @@ func TestExamplesInTheNetwork(t *testing.T) {
 				return err
 			})
 		}
-		get("hello answers", "hello.localhost", "/", func(text string) error { return nil })
+		get("hello answers", "hello.localhost", "/", func(string) error { return nil })
 		text := "signed"
 		client := s.clientOn("edge-1")
 		eventually(t, 20*time.Second, "the guestbook is signed", func() error {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -248,6 +249,14 @@ func (e *Engine) Entries(ctx context.Context) ([]wire.EntryView, error) {
 	out := make([]wire.EntryView, 0, len(entries)) // an empty list is no null
 	for _, x := range entries {
 		out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr, Problem: x.Problem})
+	}
+	if n := e.kit.net(); n != nil {
+		for _, x := range n.Entries() {
+			out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr})
+		}
+		slices.SortFunc(out, func(a, b wire.EntryView) int {
+			return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Addr, b.Addr))
+		})
 	}
 	return out, nil
 }

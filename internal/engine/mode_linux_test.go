@@ -100,6 +100,21 @@ func TestNetworkIsChosen(t *testing.T) {
 		t.Errorf("in the service network: %+v", was)
 	}
 
+	// Programs of the machine itself find services where the worker says that they are.
+	var entries []wire.EntryView
+	if status, text := b.do(http.MethodGet, "/v1/entries", nil); status != http.StatusOK || json.Unmarshal([]byte(text), &entries) != nil || len(entries) != 4 {
+		t.Fatalf("entries: %d %s", status, text)
+	}
+	for i, from := range []string{"10.30.", "127.0.0.1:"} { // as long as it had none it gave others
+		e := entries[2+i]
+		if e.Service != "web" || !strings.HasPrefix(e.Addr, from) || e.Problem != "" {
+			t.Errorf("entries: %+v", entries)
+		}
+		if text, err := get("http://" + e.Addr); err != nil || text != itoa(was.PID) {
+			t.Errorf("%s answers %q, %v", e.Addr, text, err)
+		}
+	}
+
 	// A second worker of the machine goes without and names the first, whose rules it
 	// leaves alone; where it must not go without, it waits.
 	tables := nft(t, "-a list tables") // a table that is written anew has another number
@@ -400,7 +415,7 @@ func TestNetworkAndWorld(t *testing.T) {
 	})}
 	done := make(chan error, 1)
 	go func() { done <- resolver.ActivateAndServe() }()
-	t.Cleanup(func() { _ = resolver.Shutdown(); <-done })
+	t.Cleanup(func() { _, _ = resolver.Shutdown(), <-done })
 
 	b := newBenchWith(t, wire.NetworkAuto)
 	o := networked(t)

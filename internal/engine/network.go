@@ -33,6 +33,8 @@ type network interface {
 	Detach(id wire.InstanceID) error
 	ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error)
 	Changed()
+	// Entries are the addresses of services on this machine, in no order.
+	Entries() []overlay.Entry
 	// InUse are those of some services, by key, to which connections are open.
 	InUse(keys []string) map[string]bool
 	// PeersChanged says that peers may be refused now that were not before.

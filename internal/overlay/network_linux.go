@@ -577,6 +577,29 @@ func (n *Network) Stats() (Stats, error) {
 	return st, nil
 }
 
+// Entries are the addresses at which the machine and its instances reach services, by
+// their own policies: the IPv4 one where there is one.
+func (n *Network) Entries() []Entry {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []Entry
+	for _, r := range n.routes {
+		s, ok := n.served[keyOf(r)]
+		if !ok {
+			continue // nothing here has asked for it
+		}
+		a := s.Addr4
+		if !a.IsValid() {
+			a = s.Addr6
+		}
+		for i := range r.Ports {
+			at := netip.AddrPortFrom(a, uint16(wire.NetworkPort(r.Ports, i))) //nolint:gosec // below 1<<16
+			out = append(out, Entry{App: r.App, Service: r.Service, Port: portName(&r.Ports[i]), Addr: at.String()})
+		}
+	}
+	return out
+}
+
 // Attached are the addresses of all attached instances.
 func (n *Network) Attached() map[wire.InstanceID][]netip.Addr {
 	n.mu.Lock()

@@ -130,6 +130,9 @@ type Instance struct {
 	Had Place
 }
 
+// Entry is where a port of a service is reached on this worker.
+type Entry struct{ App, Service, Port, Addr string }
+
 // Attachment is an instance's part of the network.
 type Attachment struct {
 	Place Place
