@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -55,6 +56,7 @@ type Meter struct {
 // pinger sends from one host.
 type pinger struct {
 	fd     int
+	token  uint64 // in its packets: a raw socket sees the answers to others too
 	mu     sync.Mutex
 	sent   map[uint16]probe
 	errors []time.Duration
@@ -138,7 +140,7 @@ func (m *Meter) Stop() (Accuracy, error) {
 }
 
 func (l *Lab) newPinger(host string) (*pinger, error) {
-	x := &pinger{fd: -1, sent: map[uint16]probe{}}
+	x := &pinger{fd: -1, token: rand.Uint64(), sent: map[uint16]probe{}}
 	err := l.Do(host, func() (err error) {
 		if x.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP); err != nil {
 			// The kernel opens ping sockets to groups; raw ones are root's.
@@ -162,6 +164,7 @@ func (x *pinger) send(seq uint16, to [4]byte, rtt time.Duration) {
 	b[0] = echo
 	binary.BigEndian.PutUint16(b[4:], uint16(unix.Getpid()))
 	binary.BigEndian.PutUint16(b[6:], seq)
+	binary.BigEndian.PutUint64(b[8:], x.token)
 	binary.BigEndian.PutUint16(b[2:], checksum(b))
 	x.mu.Lock()
 	x.sent[seq] = probe{time.Now(), rtt}
@@ -198,7 +201,7 @@ func (x *pinger) receive(ctx context.Context) {
 			p = p[int(p[0]&15)*4:]
 		}
 		at, ok := arrival(oob[:oobn])
-		if !ok || len(p) < 8 || p[0] != 0 {
+		if !ok || len(p) < 16 || p[0] != 0 || binary.BigEndian.Uint64(p[8:]) != x.token {
 			continue
 		}
 		seq := binary.BigEndian.Uint16(p[6:])

@@ -132,7 +132,7 @@ func runControlUnderLoad(ctx context.Context, e *env) (err error) {
 
 // felt is what a worker's control was like for a while.
 type felt struct {
-	silence         float64   // the longest time that the cluster heard nothing, ms
+	silence         []float64 // times for which the cluster heard nothing, ms
 	answers, starts []float64 // of orders, ms
 	mbps            float64   // of load that arrived
 	waited          lab.Accuracy
@@ -145,7 +145,8 @@ func (e *env) felt(p map[string]any, got felt, promised bool) {
 	if promised {
 		r.promise()
 	}
-	e.row(Row{Params: p, Metric: "heartbeat_silence", Unit: "ms", Measured: got.silence})
+	e.row(Row{Params: p, Metric: "heartbeat_silence", Unit: "ms", Measured: quarter(got.silence)})
+	e.row(Row{Params: p, Metric: "heartbeat_silence_max", Unit: "ms", Measured: slices.Max(got.silence)})
 	e.row(Row{Params: p, Metric: "order_answered", Unit: "ms", Measured: median(got.answers)})
 	e.row(Row{Params: p, Metric: "order_answered_max", Unit: "ms", Measured: slices.Max(got.answers)})
 	e.row(Row{Params: p, Metric: "instance_running", Unit: "ms", Measured: median(got.starts)})
@@ -159,7 +160,7 @@ func (e *env) added(p map[string]any, got, calm felt, promised bool) {
 		by       float64
 		promised bool
 	}{
-		{"heartbeat_added", got.silence - calm.silence, true},
+		{"heartbeat_added", quarter(got.silence) - quarter(calm.silence), true},
 		{"order_added", median(got.answers) - median(calm.answers), true},
 		// One or two starts tell more of who has the processors just then.
 		{"running_added", median(got.starts) - median(calm.starts), !e.Quick},
@@ -169,6 +170,13 @@ func (e *env) added(p map[string]any, got, calm felt, promised bool) {
 			r.promise()
 		}
 	}
+}
+
+// quarter is what a quarter of all reaches: a report is due after a second, those of
+// something new come earlier.
+func quarter(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)*3/4]
 }
 
 // promise says what is promised of a delay, and whether it is kept.
@@ -410,6 +418,14 @@ func (b *burden) under(ctx context.Context, kind string, window, modem time.Dura
 	end := begin.Add(window)
 	var all sync.WaitGroup
 	all.Go(func() {
+		ages := make([]float64, len(loadedWorkers))
+		defer func() {
+			for i, age := range ages { // the silence that has not ended
+				if s := out[i].silence; len(s) == 0 || age > slices.Max(s) {
+					out[i].silence = append(s, age)
+				}
+			}
+		}()
 		for time.Now().Before(end) {
 			list, err := edge.Workers(ctx)
 			if err != nil {
@@ -419,7 +435,12 @@ func (b *burden) under(ctx context.Context, kind string, window, modem time.Dura
 			for i, w := range loadedWorkers {
 				for _, v := range list {
 					if v.Name == w.name {
-						out[i].silence = max(out[i].silence, 1000*v.AgeSeconds)
+						// Its age falls when it is heard, and what it was before is that silence.
+						age := 1000 * v.AgeSeconds
+						if age < ages[i] {
+							out[i].silence = append(out[i].silence, ages[i])
+						}
+						ages[i] = age
 					}
 				}
 			}

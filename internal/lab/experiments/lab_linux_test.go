@@ -138,7 +138,7 @@ func TestControlUnderLoad(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"packet_delay": 3, "packet_delay_p99": 3, "heartbeat_silence": 3, "order_answered": 3, "order_answered_max": 3, "instance_running": 3, "load_arrived": 3,
+		"packet_delay": 3, "packet_delay_p99": 3, "heartbeat_silence": 3, "heartbeat_silence_max": 3, "order_answered": 3, "order_answered_max": 3, "instance_running": 3, "load_arrived": 3,
 		"heartbeat_added": 2, "order_added": 2, "running_added": 2,
 	}
 	if !maps.Equal(got, want) {
