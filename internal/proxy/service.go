@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
@@ -164,9 +163,12 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 // unchanged says whether a route is for certain the one of before: most are, when
 // another one has changed.
 func unchanged(a, b *wire.Route) bool {
-	return a.Policy == b.Policy && a.Routing == b.Routing &&
-		len(a.Ports) == len(b.Ports) && unsafe.SliceData(a.Ports) == unsafe.SliceData(b.Ports) &&
-		len(a.Endpoints) == len(b.Endpoints) && len(a.Endpoints) > 0 && unsafe.SliceData(a.Endpoints) == unsafe.SliceData(b.Endpoints)
+	return a.Policy == b.Policy && a.Routing == b.Routing && shared(a.Ports, b.Ports) && shared(a.Endpoints, b.Endpoints)
+}
+
+// shared says whether two slices are the same piece of memory, and not empty.
+func shared[T any](a, b []T) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
 // arrive notes that a client came, and sees to it that the endpoints are here.
