@@ -81,10 +81,10 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	d.r.relay(ctx, conn, target, &d.traffic)
 }
 
-// admit does the handshake and reads the preamble, both within pathTimeout. other
+// admit does the handshake and reads the preamble, each within its time. other
 // is who serves the connection instead, where the peer asked for another protocol.
 func (d *dataPort) admit(ctx context.Context, raw *net.TCPConn) (conn *tls.Conn, p preamble, other func(context.Context, *tls.Conn), err error) {
-	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*pathTimeout) // over a bad line it takes long
 	defer cancel()
 	cfg, err := d.r.identity.server(time.Now())
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	askTimeout = 15 * time.Second
 	// dialTimeout is when an address counts as one where nobody is: there may be another
 	// relay.
-	dialTimeout = 3 * time.Second
+	dialTimeout = 4 * time.Second
 )
 
 // ErrRefused is wrapped where a relay answered that it will not.
@@ -106,16 +106,26 @@ func (c *Client) open(ctx context.Context, r request) (net.Conn, Answer, error) 
 	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = c.ServerName, []string{alpn}, nil
 	errs := []error{}
 	for _, addr := range c.Relay.Addresses {
-		d := net.Dialer{Timeout: dialTimeout}
-		raw, err := d.DialContext(ctx, "tcp", addr)
+		conn, err := Insist(ctx, func(ctx context.Context) (*tls.Conn, error) {
+			d := net.Dialer{Timeout: dialTimeout}
+			raw, err := d.DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			conn := tls.Client(raw, cfg)
+			if err := conn.HandshakeContext(ctx); err != nil {
+				_ = raw.Close() // nothing was said on it
+				return nil, fmt.Errorf("%s: handshake: %w", addr, err)
+			}
+			return conn, nil
+		})
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		conn := tls.Client(raw, cfg)
 		var a Answer
 		if err := exchange(ctx, conn, r, &a); err != nil {
-			_ = raw.Close()
+			_ = conn.NetConn().Close() // as said in the error
 			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
 			continue
 		}
@@ -131,9 +141,6 @@ func (c *Client) open(ctx context.Context, r request) (net.Conn, Answer, error) 
 func exchange(ctx context.Context, conn *tls.Conn, r request, a *Answer) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("handshake: %w", err)
-	}
 	if err := writeMessage(conn, r); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const (
 
 const (
 	// admitTimeout bounds handshake and request.
-	admitTimeout = 5 * time.Second
+	admitTimeout = 10 * time.Second
 	// pipeTimeout bounds the wait for the other end of a pipe, pipeLife the pipe:
 	// an offer and its answer take a moment.
 	pipeTimeout = 10 * time.Second

@@ -19,9 +19,10 @@ const (
 	// helloEvery keeps a NAT open towards the relay, and shows that it is there: two
 	// packets and their answers a minute, which is what it costs to be reached.
 	helloEvery = keepalive
-	// helloAgain is when an unanswered one is repeated; the third one is the last.
-	helloAgain           = 2 * time.Second
-	maxHellos            = 3
+	// helloAgain is when an unanswered one is repeated: as many as a line needs that
+	// loses half of them.
+	helloAgain           = 700 * time.Millisecond
+	maxHellos            = 8
 	firstJoin, slowJoin  = time.Second, time.Minute
 	sightTries, sightGap = 8, 250 * time.Millisecond
 )
@@ -112,6 +113,20 @@ func (m *Manager) greet(to netip.Addr) error {
 	}
 	_, err := m.home.sock.WriteToUDPAddrPort(relay.Hello(), netip.AddrPortFrom(to, relay.WakePort))
 	return err
+}
+
+// doubt has a relay greeted at once that did not answer a request: without traffic its
+// death would be noticed at the next hello.
+func (m *Manager) doubt(r wire.Relay, err error) {
+	if errors.Is(err, relay.ErrRefused) {
+		return
+	}
+	m.mu.Lock()
+	if h := &m.home; h.joined && h.relay.Name == r.Name && !h.heard.Before(h.hello) {
+		h.hello = time.Time{}
+	}
+	m.mu.Unlock()
+	m.ring()
 }
 
 // leaveHome gives the relay up. The mutex is held.

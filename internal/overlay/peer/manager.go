@@ -621,6 +621,7 @@ func (m *Manager) channel(ctx context.Context, who id, relays []wire.Relay) {
 			m.gotChannel(ctx, who, r.Name, at, false)
 			return
 		}
+		m.doubt(r, err)
 		errs = append(errs, err)
 	}
 	m.mu.Lock()

@@ -28,9 +28,10 @@ const (
 	maxMessage    = 16 << 10
 	maxCandidates = 12
 	maxNames      = 4
-	// offerTimeout bounds an exchange of offers.
-	offerTimeout = 12 * time.Second
-	dialTimeout  = 3 * time.Second
+	// offerTimeout bounds an exchange of offers. Its ten packets take that long where
+	// half of them are lost.
+	offerTimeout = 20 * time.Second
+	dialTimeout  = 8 * time.Second
 	// patience is how long the data port has before the relay is asked too.
 	patience = 700 * time.Millisecond
 )
@@ -235,22 +236,36 @@ func (m *Manager) hidden() bool {
 // exchange makes an offer over a connection to another worker.
 func (m *Manager) exchange(ctx context.Context, raw net.Conn, to Target, from netip.Addr) (accepted, error) {
 	defer func() { _ = raw.Close() }()
+	conn, err := m.secure(ctx, raw, to)
+	if err != nil {
+		return accepted{}, err
+	}
+	return m.converse(ctx, conn, to, from)
+}
+
+// secure does the handshake with another worker.
+func (m *Manager) secure(ctx context.Context, raw net.Conn, to Target) (*tls.Conn, error) {
 	show := m.opts.TLS
 	if to.Cluster != m.opts.Cluster && m.hidden() {
 		show = m.opts.Away
 	}
 	given, err := show()
 	if err != nil {
-		return accepted{}, fmt.Errorf("own identity: %w", err)
+		return nil, fmt.Errorf("own identity: %w", err)
 	}
 	cfg := given.Clone()
 	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = m.opts.PeerName(to.Cluster, to.Worker), []string{Protocol}, nil
 	conn := tls.Client(raw, cfg)
-	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return accepted{}, fmt.Errorf("handshake: %w", err)
+		return nil, fmt.Errorf("handshake: %w", err)
 	}
+	return conn, nil
+}
+
+// converse exchanges offers over a connection that has done its handshake.
+func (m *Manager) converse(ctx context.Context, conn *tls.Conn, to Target, from netip.Addr) (accepted, error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if err := writeMessage(conn, m.offer(to.Cluster)); err != nil {
 		return accepted{}, err
 	}
@@ -310,17 +325,28 @@ func (m *Manager) proposeDirectly(ctx context.Context, to Target) (accepted, err
 	if to.Address == "" {
 		return accepted{}, errors.New("its data port cannot be reached by others")
 	}
-	d := net.Dialer{Timeout: dialTimeout}
-	raw, err := d.DialContext(ctx, "tcp", to.Address)
+	conn, err := relay.Insist(ctx, func(ctx context.Context) (*tls.Conn, error) {
+		d := net.Dialer{Timeout: dialTimeout}
+		raw, err := d.DialContext(ctx, "tcp", to.Address)
+		if err != nil {
+			return nil, fmt.Errorf("reach its data port: %w", err)
+		}
+		conn, err := m.secure(ctx, raw, to)
+		if err != nil {
+			_ = raw.Close() // nothing was said on it
+			return nil, fmt.Errorf("at its data port: %w", err)
+		}
+		return conn, nil
+	})
 	if err != nil {
-		return accepted{}, fmt.Errorf("reach its data port: %w", err)
+		return accepted{}, err
 	}
-	ap, err := netip.ParseAddrPort(raw.RemoteAddr().String())
+	defer func() { _ = conn.NetConn().Close() }() // all was said
+	ap, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
-		_ = raw.Close()
 		return accepted{}, fmt.Errorf("address of its data port: %w", err)
 	}
-	a, err := m.exchange(ctx, raw, to, ap.Addr().Unmap())
+	a, err := m.converse(ctx, conn, to, ap.Addr().Unmap())
 	if err != nil {
 		return accepted{}, fmt.Errorf("at its data port: %w", err)
 	}
@@ -343,6 +369,8 @@ func (m *Manager) proposeThrough(ctx context.Context, relays []wire.Relay, to Ta
 			if a, err = m.exchange(ctx, raw, to, netip.Addr{}); err == nil {
 				return a, nil
 			}
+		} else {
+			m.doubt(r, err)
 		}
 		errs = append(errs, err)
 	}

@@ -14,15 +14,22 @@ const (
 	// after something was sent that nothing came back for; WireGuard itself answers
 	// what has no other answer only after ten seconds.
 	askAgain = time.Second
-	// deadAfter is how long that may last until a path counts as gone: three
-	// questions without an answer.
+	// askMore is when an unanswered question is repeated: a line that loses half of what
+	// is sent loses three of four questions or their answers.
+	askMore = 250 * time.Millisecond
+	// deadAfter is how long that may last until a path counts as gone.
 	deadAfter = 3 * time.Second
+	// A path that was given up and answers at the same endpoint within flap was only
+	// bad: it gets twice the time from then on, until it has lasted for calm.
+	longestPatience = 12 * time.Second
+	flap            = 20 * time.Second
+	calm            = 2 * time.Minute
 	// fresh is how long a relay's way that has not worked yet is waited for: WireGuard
 	// sends a handshake every five seconds.
 	fresh = 6 * time.Second
 	// stale is how long nothing was heard of a peer when its session is taken for dead,
-	// too: WireGuard itself makes a new one only after 15 seconds.
-	stale = 2 * deadAfter
+	// too: who has restarted is found out by an offer before that.
+	stale = 4 * deadAfter
 	// settle is how long a direct path has to last before the relay's is given up.
 	settle = time.Second
 	// idleAfter is how long a peer that nobody wants may have no traffic.
@@ -39,6 +46,8 @@ const (
 	// at first.
 	maxWidths                = 5
 	firstWidth, slowestWidth = 3 * time.Second, time.Minute
+	// For a while offers are not rarer than soonOffer: over a bad line most fail.
+	soonOffer, soonOffers = 15 * time.Second, 8
 
 	lookFast, look, lookAt = 200 * time.Millisecond, time.Second, 5 * time.Second
 )
@@ -83,7 +92,11 @@ type path struct {
 	// stirred is the endpoint when something came during the round.
 	stirred netip.AddrPort
 	asking  bool // the relay is being asked
-	seed    uint64
+	// patience is how long silence may last, 0 is deadAfter; was is the endpoint that
+	// was given up last.
+	patience time.Duration
+	was      netip.AddrPort
+	seed     uint64
 
 	rx, tx  uint64
 	heard   time.Time // when something last came
@@ -119,6 +132,7 @@ func (p *path) become(kind string, now time.Time) {
 
 // lost takes the path for gone: every way is worth a try at once.
 func (p *path) lost(now time.Time) {
+	p.was = p.endpoint(p.kind)
 	p.become(wire.PathNone, now)
 	p.tries, p.asks = retry{}, retry{}
 	// The other side may have restarted, and not know of this one any more.
@@ -153,9 +167,15 @@ func (p *path) step(now time.Time, s seen, hasRelay bool) todo {
 		return d
 	}
 	if !p.silent.IsZero() && now.Sub(p.silent) >= askAgain && !now.Before(p.ask) {
-		d.question, p.ask = true, now.Add(askAgain)
+		d.question, p.ask = true, now.Add(askMore)
+		if p.kind == wire.PathNone && now.Sub(p.since) > flap {
+			p.ask = now.Add(askAgain)
+		}
 	}
-	if !p.silent.IsZero() && now.Sub(p.silent) >= deadAfter && p.kind != wire.PathNone {
+	if p.kind != wire.PathNone && now.Sub(p.since) > calm {
+		p.patience = 0
+	}
+	if !p.silent.IsZero() && now.Sub(p.silent) >= max(p.patience, deadAfter) && p.kind != wire.PathNone {
 		p.lost(now)
 	}
 	switch p.kind {
@@ -168,7 +188,11 @@ func (p *path) step(now time.Time, s seen, hasRelay bool) todo {
 	default:
 		if p.offers.due(now) {
 			d.offer = true
-			p.offers.tried(now, firstOffer, slowOffer, p.seed)
+			slowest := slowOffer
+			if p.offers.n < soonOffers {
+				slowest = soonOffer
+			}
+			p.offers.tried(now, firstOffer, slowest, p.seed)
 		}
 		if p.offered && hasRelay && !p.asking && p.asks.due(now) {
 			d.channel, p.asking = true, true
@@ -223,6 +247,9 @@ func (p *path) reached(kind string, now time.Time) {
 	if p.kind == kind {
 		return
 	}
+	if at := p.endpoint(kind); p.kind == wire.PathNone && at.IsValid() && at == p.was && now.Sub(p.since) < flap {
+		p.patience = min(2*max(p.patience, deadAfter), longestPatience)
+	}
 	p.become(kind, now)
 	p.asks, p.offers = retry{}, retry{}
 	if kind == wire.PathRelay && p.tries.n == 0 {
@@ -232,6 +259,14 @@ func (p *path) reached(kind string, now time.Time) {
 		p.tries = retry{}
 		p.paused = false
 	}
+}
+
+// endpoint of a kind of path.
+func (p *path) endpoint(kind string) netip.AddrPort {
+	if kind == wire.PathRelay {
+		return p.relay
+	}
+	return p.direct
 }
 
 func (p *path) mayTry(now time.Time) bool {

@@ -128,11 +128,11 @@ func TestSilenceIsAskedAboutAndThenGivenUp(t *testing.T) {
 			questions++
 			c.seen.tx += 100
 		}
-		if questions > 10 {
+		if questions > 20 {
 			t.Fatal("the path is never given up")
 		}
 	}
-	if questions < 2 || questions > 4 {
+	if questions < 4 || questions > 10 {
 		t.Errorf("%d questions", questions)
 	}
 	c.is(wire.PathNone)
@@ -166,6 +166,35 @@ func TestInvitationMeansThatTheOtherDoesNotHear(t *testing.T) {
 		t.Error("the other does not hear this side, and it goes on as before")
 	}
 	c.is(wire.PathNone)
+}
+
+// A path that comes back where it was is only bad, and gets more time.
+func TestBadLineGetsMoreTime(t *testing.T) {
+	c := start(t)
+	silence := func() (d time.Duration) {
+		c.hears(direct)
+		c.after(0)
+		c.is(wire.PathDirect)
+		c.seen.tx += 100
+		c.after(0)
+		for begin := c.now; c.kind == wire.PathDirect; d = c.now.Sub(begin) {
+			c.after(200 * time.Millisecond)
+			if c.trying {
+				c.triedDirectly(c.now, netip.AddrPort{})
+			}
+		}
+		return d
+	}
+	first, second, third, fourth := silence(), silence(), silence(), silence()
+	if first > deadAfter+time.Second || second < 2*deadAfter || third < longestPatience || fourth > longestPatience+time.Second {
+		t.Errorf("silence was borne for %s, %s, %s, %s", first, second, third, fourth)
+	}
+	c.hears(direct)
+	c.after(0)
+	c.after(calm + time.Second)
+	if again := silence(); again > deadAfter+time.Second {
+		t.Errorf("after a calm time silence was borne for %s", again)
+	}
 }
 
 func TestDeadRelaysWayIsNoWayBack(t *testing.T) {

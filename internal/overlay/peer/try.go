@@ -112,8 +112,12 @@ func (m *Manager) tryDirectly(ctx context.Context, who id, r round) {
 	before := k.kind
 	k.endTry, k.changed = nil, now
 	k.triedDirectly(now, found)
-	if back := k.back(now); back.IsValid() && k.kind != wire.PathDirect {
+	switch back := k.back(now); {
+	case k.kind == wire.PathDirect:
+	case back.IsValid():
 		m.use(k, back) // it may have come during the round
+	case k.direct.IsValid():
+		m.use(k, k.direct) // where it was last; it may have been a bad time
 	}
 	switch {
 	case k.kind != before:
@@ -175,11 +179,29 @@ func (m *Manager) answers(ctx context.Context, r round, c netip.AddrPort) bool {
 	return false
 }
 
-// asks sends one question and waits for its answer.
+// asks sends a question and waits for its answer; without one, a second question
+// follows, for which the handshake is there that the first one had to wait for.
 func (m *Manager) asks(ctx context.Context, r round) bool {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return m.opts.Question(ctx, r.acc.Inner) == nil
+	got := make(chan bool, 2)
+	ask := func() { got <- m.opts.Question(ctx, r.acc.Inner) == nil }
+	go ask()
+	t := time.NewTimer(wait / 2)
+	defer t.Stop()
+	for open := 1; open > 0; {
+		select {
+		case ok := <-got:
+			if ok {
+				return true
+			}
+			open--
+		case <-t.C:
+			open++
+			go ask()
+		}
+	}
+	return false
 }
 
 // aim sends what is for the peer to a candidate. Without a session, WireGuard
