@@ -31,6 +31,7 @@ import (
 //	root    with a relay
 //	a       a-1 and a-2, which others can reach, and a-home
 //	b       b-home
+//	late    nothing at first; it joins b later
 //
 // a-home and b-home are behind a NAT each that gives every flow a port of its own,
 // and have the same private address.
@@ -57,6 +58,7 @@ hosts:
   a-2:    {role: worker, cluster: a, flags: [--network, overlay, --label, at=a-2]}
   a-home: {role: worker, cluster: a, nat: random, flags: [--network, overlay]}
   b-home: {role: worker, cluster: b, nat: random, flags: [--network, overlay]}
+  late:   {}
 `
 
 // Front runs on each worker, back beside the one on a-1, and so does the spy, of
@@ -364,6 +366,7 @@ func TestServiceNetworkFailures(t *testing.T) {
 	s.run("bad links", s.badLinks)
 	s.run("a worker dies under load", s.workerDies)
 	s.run("orchestrators gone", s.orchestratorsGone)
+	s.run("overlapping pool, and nothing is left", s.overlapsAndLeaves)
 	s.run("a worker is revoked", s.revoked)
 }
 
