@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -117,6 +118,7 @@ type known struct {
 	// before means nothing.
 	changed  time.Time
 	endTry   context.CancelFunc // of the round under way; nil: none
+	aimed    uint64             // what had come when a candidate was last aimed at
 	offering bool
 	// Whether large packets arrive is found out after the path has become another one.
 	widths    retry
@@ -346,6 +348,9 @@ func (m *Manager) admit(a accepted) error {
 	}
 	if k.kind == wire.PathNone {
 		k.tries = retry{}
+		if own := m.opts.Device.Public(); bytes.Compare(own[:], a.key[:]) > 0 {
+			k.tries.next = now.Add(courtesy)
+		}
 		// Where the data port answers, WireGuard's will mostly do so too.
 		if k.asks = (retry{}); a.from.IsValid() {
 			k.asks.next = now.Add(patience)

@@ -252,8 +252,8 @@ func (p *path) reached(kind string, now time.Time) {
 	}
 	p.become(kind, now)
 	p.asks, p.offers = retry{}, retry{}
-	if kind == wire.PathRelay && p.tries.n == 0 {
-		p.tries.next = now
+	if kind == wire.PathRelay && p.tries.n <= 2 { // with a session, a try succeeds sooner
+		p.tries = retry{next: now}
 	}
 	if kind == wire.PathDirect {
 		p.tries = retry{}

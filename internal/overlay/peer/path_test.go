@@ -62,7 +62,10 @@ func TestDirectIsTriedAndTheRelayIsAsked(t *testing.T) {
 	}
 	c.triedDirectly(c.now, netip.AddrPort{})
 	c.hears(relayA)
-	c.after(time.Second)
+	if !c.after(time.Second).try {
+		t.Error("no direct way is tried now that there is a session")
+	}
+	c.triedDirectly(c.now, netip.AddrPort{})
 	c.is(wire.PathRelay)
 	// Tries go on, ever more rarely, and five minutes are the longest pause.
 	var pauses []time.Duration

@@ -19,10 +19,14 @@ const (
 	// wait for the answer of one candidate. A handshake takes one round trip, the
 	// question another.
 	wait = 1200 * time.Millisecond
+	// courtesy is what the worker with the larger key waits before it tries: two first
+	// handshakes that cross end each other, and WireGuard repeats them after 5 seconds.
+	courtesy = 300 * time.Millisecond
 )
 
 // round is one try of all candidates of a peer.
 type round struct {
+	of         *known
 	acc        accepted
 	candidates []netip.AddrPort
 	back       netip.AddrPort // the relay's way; zero: none
@@ -31,7 +35,7 @@ type round struct {
 
 // round prepares one. The mutex is held.
 func (m *Manager) round(k *known) round {
-	r := round{acc: *k.acc, candidates: m.candidates(k.acc)}
+	r := round{of: k, acc: *k.acc, candidates: m.candidates(k.acc)}
 	if k.direct.IsValid() {
 		r.candidates = first(r.candidates, k.direct)
 	}
@@ -111,6 +115,7 @@ func (m *Manager) tryDirectly(ctx context.Context, who id, r round) {
 	}
 	before := k.kind
 	k.endTry, k.changed = nil, now
+	k.aimed = status[r.acc.key].Rx // if nothing follows, it was no handshake
 	k.triedDirectly(now, found)
 	switch back := k.back(now); {
 	case k.kind == wire.PathDirect:
@@ -206,7 +211,7 @@ func (m *Manager) asks(ctx context.Context, r round) bool {
 
 // aim sends what is for the peer to a candidate. Without a session, WireGuard
 // makes a handshake every five seconds only: a new peer has not made any. One that
-// has said something is making one itself.
+// has said something since the last try is making one itself.
 func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
 	m.mu.Lock() // who ends the round sets the peer itself
 	defer m.mu.Unlock()
@@ -216,10 +221,13 @@ func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
 	p := r.peer
 	p.Endpoint = c
 	status, err := m.opts.Device.Peers()
-	if s := status[p.Key]; err == nil && s.Handshake.IsZero() && s.Rx == 0 && !r.back.IsValid() {
+	if s := status[p.Key]; err == nil && s.Handshake.IsZero() && s.Rx == r.of.aimed && !r.back.IsValid() {
 		if err := m.opts.Device.Remove(p.Key); err != nil {
 			return err
 		}
+		r.of.aimed, r.of.rx, r.of.tx, r.of.changed = 0, 0, 0, time.Now()
+	} else {
+		r.of.aimed = s.Rx
 	}
 	return m.opts.Device.Set(p)
 }
