@@ -421,8 +421,8 @@ func (b *burden) under(ctx context.Context, kind string, window, modem time.Dura
 		ages := make([]float64, len(loadedWorkers))
 		defer func() {
 			for i, age := range ages { // the silence that has not ended
-				if s := out[i].silence; len(s) == 0 || age > slices.Max(s) {
-					out[i].silence = append(s, age)
+				if len(out[i].silence) == 0 || age > slices.Max(out[i].silence) {
+					out[i].silence = append(out[i].silence, age)
 				}
 			}
 		}()
