@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,10 +99,12 @@ services:
 	})
 
 	s.apply("tail", tail)
-	if err := c.RemoveWorker(t.Context(), "b", "late", true); err != nil {
-		t.Fatal(err)
+	leave := func(flags string) string {
+		return s.output("late", "sh", "-c", programs.verge+" worker leave --data-dir "+s.Dir("late")+" "+flags+" 2>&1; echo exit $?")
 	}
-	eventually(t, 20*time.Second, "what it ran has ended", func() error { return differs("instances", len(instancesIn(s.Dir("late"))), 0) })
+	if said := leave("--force"); !strings.Contains(said, "exit 1") || !strings.Contains(said, "stop it first") {
+		t.Errorf("it leaves while its agent works: %s", said)
+	}
 	for _, p := range processesOf(s.Dir("late")) {
 		if rank(p) == 0 {
 			_ = syscall.Kill(p.pid, syscall.SIGTERM) // it may have ended by itself
@@ -110,8 +113,23 @@ services:
 	eventually(t, 5*time.Second, "its agent has ended", func() error {
 		return differs("processes", len(slices.DeleteFunc(processesOf(s.Dir("late")), func(p process) bool { return rank(p) == 1 })), 0)
 	})
-	s.output("late", programs.verge, "worker", "stop", "--data-dir", s.Dir("late"))
-	eventually(t, 20*time.Second, "nothing is left of it after it was removed and stopped", func() error {
+	if said := leave(""); !strings.Contains(said, "exit 1") || !strings.Contains(said, "verge drain worker/b/late") || len(instancesIn(s.Dir("late"))) != 1 {
+		t.Errorf("it leaves with what is placed on it: %s", said)
+	}
+	if said := leave("--force"); !strings.Contains(said, "exit 0") || !strings.Contains(said, "has left cluster b") {
+		t.Fatalf("it does not leave: %s", said)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir("late"), wire.IdentityDir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has kept its identity: %v", err)
+	}
+	list, err := c.Workers(t.Context())
+	if err != nil || slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Name == "late" }) {
+		t.Errorf("its cluster has kept it: %v", err)
+	}
+	if said := leave(""); !strings.Contains(said, "exit 1") || !strings.Contains(said, "no worker of this folder has joined") {
+		t.Errorf("it leaves again: %s", said)
+	}
+	eventually(t, 20*time.Second, "nothing is left of it after it has left", func() error {
 		now := s.kernel("late")
 		for what := range now {
 			if !had[what] {

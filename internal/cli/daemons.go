@@ -22,8 +22,10 @@ type Daemons struct {
 	Worker  func(ctx context.Context, f WorkerFlags) error
 	// StopWorker stops what a worker left running when its agent ended.
 	StopWorker func(ctx context.Context, f StopFlags) error
-	Engine     func(ctx context.Context, f EngineFlags) error
-	Dev        func(ctx context.Context, f DevFlags) error
+	// LeaveWorker takes a worker out of its cluster and ends it.
+	LeaveWorker func(ctx context.Context, f LeaveFlags) error
+	Engine      func(ctx context.Context, f EngineFlags) error
+	Dev         func(ctx context.Context, f DevFlags) error
 }
 
 // Process is what every daemon gets from the process that it is.
@@ -134,6 +136,13 @@ type StopFlags struct {
 	DataDir string
 }
 
+// LeaveFlags of verge worker leave.
+type LeaveFlags struct {
+	StopFlags
+	// Force: also where something is placed there.
+	Force bool
+}
+
 // EngineFlags of verge engine, which an agent starts.
 type EngineFlags struct {
 	Process
@@ -157,7 +166,7 @@ type DevFlags struct {
 func (a *app) daemonCommands() []*cobra.Command {
 	d := a.opts.Daemons
 	worker := daemon(a, a.workerRole, d.Worker)
-	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker))
+	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker))
 	return []*cobra.Command{
 		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine),
 	}
@@ -417,6 +426,22 @@ func (a *app) workerStopRole() *role[StopFlags] {
 		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. When it has ended, this stops them too.",
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
+	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
+}
+
+func (a *app) workerLeaveRole() *role[LeaveFlags] {
+	f := &LeaveFlags{}
+	cmd := &cobra.Command{
+		Use: "leave", Short: "Take this worker out of its cluster, and end all that is left of it",
+		Long: `Take this worker out of its cluster for good, by its own key, and end what it left
+running when verge worker ended: instances, rules, devices, names. Its identity is
+removed; logs and volumes stay in its folder. To come back it joins with a new token.
+
+It is refused where something is placed here: drain the worker first, at its cluster.
+With --force that is placed elsewhere.`,
+	}
+	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
+	cmd.Flags().BoolVar(&f.Force, "force", false, "also where something runs there")
 	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
 }
 

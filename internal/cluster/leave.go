@@ -35,6 +35,40 @@ func (b backend) RemoveWorker(ctx context.Context, cluster, worker string, force
 	return b.shut(*g)
 }
 
+// Leave implements rest.Backend. What is asked by the key of a worker is as good as
+// said by its operator: who has it can end the worker anyway.
+func (b backend) Leave(ctx context.Context, r wire.LeaveRequest) error {
+	err := b.desk.CheckLeave(r)
+	if err == nil {
+		err = b.isRegistered(r)
+	}
+	if err == nil {
+		err = b.RemoveWorker(ctx, b.name, r.Name, r.Force)
+	}
+	if err != nil {
+		b.log.Warn("a worker that wants to leave was refused", "name", r.Name, "error", err)
+	}
+	return err
+}
+
+// isRegistered says whether a request is made by the key of the worker that it names.
+func (c *core) isRegistered(r wire.LeaveRequest) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	what := fmt.Sprintf("worker %.63s of cluster %s", r.Name, c.name)
+	if g := c.m.gone[pki.KeyHash(r.PublicKey)]; g != nil {
+		return g.Problem(what, againWorker)
+	}
+	w := c.m.workers[r.Name]
+	if w == nil {
+		return enroll.Unknown(what, againWorker)
+	}
+	if w.KeyHash != pki.KeyHash(r.PublicKey) || w.PublicKey != r.NatsKey {
+		return wire.Problemf(403, "another-key", "ask an operator of the cluster: verge remove worker/"+c.name+"/"+r.Name, "the worker stays", "%s is registered with another key", what)
+	}
+	return nil
+}
+
 // RevokeWorker implements rest.Backend.
 func (b backend) RevokeWorker(ctx context.Context, cluster, worker string) error {
 	if cluster != b.name {

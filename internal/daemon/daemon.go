@@ -26,7 +26,7 @@ import (
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
 		Version: obs.Version(),
-		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, Engine: runEngine, Dev: runDev},
+		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, Engine: runEngine, Dev: runDev},
 		Lab:     labCommands(),
 		Images:  func(address string) cli.ImageStore { return engine.OpenImages(address) },
 	})
@@ -135,6 +135,16 @@ func stopWorker(ctx context.Context, f cli.StopFlags) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	return agent.Stop(ctx, f.DataDir)
+}
+
+func leaveWorker(ctx context.Context, f cli.LeaveFlags) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	cluster, err := agent.Leave(ctx, f.DataDir, f.Force)
+	if err == nil {
+		say(f.Process, "this worker has left cluster %s; logs and volumes are still in %s", cluster, f.DataDir)
+	}
+	return err
 }
 
 func runEngine(ctx context.Context, f cli.EngineFlags) error {

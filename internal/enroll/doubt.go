@@ -108,6 +108,18 @@ type Asker struct {
 	Prove  func(text string) ([]byte, error)
 }
 
+// Leave asks to be taken out.
+func (a Asker) Leave(ctx context.Context, req wire.LeaveRequest) error {
+	conf := a.TLS.Clone()
+	conf.GetClientCertificate, conf.Certificates = nil, nil // as in Ask
+	return rest.LeaveAt(ctx, a.API, conf, func(challenge string) (wire.LeaveRequest, error) {
+		req.Challenge = challenge
+		var err error
+		req.Signature, err = a.Prove(LeaveText(a.Server, req))
+		return req, err
+	})
+}
+
 // Ask sends a renewal; see Final for refusals that count.
 func (a Asker) Ask(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
 	// A certificate that has expired would end the handshake; who we are is in the

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,14 +68,22 @@ func (d *Desk) fresh(challenge string) bool {
 // Check says whether the sender of a renewal over HTTP has the key that it asks
 // for. Whether that key is registered is another question.
 func (d *Desk) Check(req wire.RenewRequest) error {
-	const title, remedy = "the renewal is refused", "it is tried again by itself"
-	if err := wire.CheckVersion("the renewal", req.V); err != nil {
-		return wire.Problemf(400, "wire-version", "use the same version of verge on both sides", "the renewal cannot be read", "%v", err)
+	return d.check(req, ProofText(d.server, req), "the renewal is refused", "it is tried again by itself")
+}
+
+// CheckLeave says whether who wants to leave has the key that it speaks for.
+func (d *Desk) CheckLeave(req wire.LeaveRequest) error {
+	return d.check(req.RenewRequest, LeaveText(d.server, req), "the worker stays", "try again")
+}
+
+func (d *Desk) check(req wire.RenewRequest, text, title, remedy string) error {
+	if err := wire.CheckVersion("the request", req.V); err != nil {
+		return wire.Problemf(400, "wire-version", "use the same version of verge on both sides", title, "%v", err)
 	}
 	if !d.fresh(req.Challenge) {
 		return wire.Problemf(409, "stale-challenge", remedy, title, "what was signed was not given out here in the last %s", challengeLife)
 	}
-	if err := pki.CheckProof(req.PublicKey, ProofText(d.server, req), req.Signature); err != nil {
+	if err := pki.CheckProof(req.PublicKey, text, req.Signature); err != nil {
 		return wire.Problemf(403, "bad-proof", remedy, title, "%v", err)
 	}
 	return nil
@@ -85,6 +94,11 @@ func (d *Desk) Check(req wire.RenewRequest) error {
 // holds is no claim: the server only compares it.
 func ProofText(server string, req wire.RenewRequest) string {
 	return strings.Join([]string{"renew", server, req.Challenge, req.Name, pki.KeyHash(req.PublicKey), req.NatsKey, req.Version}, "\n")
+}
+
+// LeaveText is what a node signs to leave.
+func LeaveText(server string, req wire.LeaveRequest) string {
+	return strings.Join([]string{"leave", strconv.FormatBool(req.Force), ProofText(server, req.RenewRequest)}, "\n")
 }
 
 // Registered is what a tier has on record about a node.

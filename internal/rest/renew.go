@@ -22,6 +22,8 @@ type Renewing interface {
 	Challenge(ctx context.Context) (wire.Challenge, error)
 	// Renew certifies the registered key of a node again.
 	Renew(ctx context.Context, r wire.RenewRequest) (wire.JoinReply, error)
+	// Leave takes a worker out at its own wish, as RemoveWorker does.
+	Leave(ctx context.Context, r wire.LeaveRequest) error
 }
 
 // Bounds of renewals by the unauthenticated from one address: each costs two
@@ -32,7 +34,10 @@ const (
 	renewalBurst      = 50
 )
 
-type renewInput struct{ Body wire.RenewRequest }
+type (
+	renewInput struct{ Body wire.RenewRequest }
+	leaveInput struct{ Body wire.LeaveRequest }
+)
 
 func (s *Server) registerRenewing(api huma.API) {
 	challenge := op("renew-challenge", http.MethodGet, "/v1/renew", "What to sign for a renewal", everybody)
@@ -52,6 +57,15 @@ func (s *Server) registerRenewing(api huma.API) {
 		}
 		return s.backend.Renew(ctx, in.Body)
 	})
+	leave := op("leave", http.MethodPost, "/v1/leave", "Take a worker out at its own wish", joining)
+	leave.Security = []map[string][]string{} // as of a renewal
+	leave.MaxBodyBytes = maxJoinBytes
+	register(s, api, leave, func(ctx context.Context, in *leaveInput) (none, error) {
+		if err := s.mayRenew(ctx); err != nil {
+			return none{}, err
+		}
+		return none{}, s.backend.Leave(ctx, in.Body)
+	})
 }
 
 func (s *Server) mayRenew(ctx context.Context) error {
@@ -67,7 +81,17 @@ func (s *Server) mayRenew(ctx context.Context) error {
 // cannot be reached, is overloaded or is not the place for it does not. The
 // errors of all addresses are joined.
 func RenewAt(ctx context.Context, addrs []string, tlsConf *tls.Config, sign func(challenge string) (wire.RenewRequest, error)) (wire.JoinReply, error) {
-	return firstOf(ctx, "renew", addrs, tlsConf, func(c *Client) (reply wire.JoinReply, err error) {
+	return signed(ctx, "renew", "/v1/renew", addrs, tlsConf, sign)
+}
+
+// LeaveAt is RenewAt for who wants to leave.
+func LeaveAt(ctx context.Context, addrs []string, tlsConf *tls.Config, sign func(challenge string) (wire.LeaveRequest, error)) error {
+	_, err := signed(ctx, "leave", "/v1/leave", addrs, tlsConf, sign)
+	return err
+}
+
+func signed[T any](ctx context.Context, what, path string, addrs []string, tlsConf *tls.Config, sign func(challenge string) (T, error)) (wire.JoinReply, error) {
+	return firstOf(ctx, what, addrs, tlsConf, func(c *Client) (reply wire.JoinReply, err error) {
 		ch, err := get[wire.Challenge](ctx, c, call{path: "/v1/renew"})
 		if err != nil {
 			return reply, err
@@ -78,9 +102,9 @@ func RenewAt(ctx context.Context, addrs []string, tlsConf *tls.Config, sign func
 		}
 		body, err := json.Marshal(req)
 		if err != nil {
-			return reply, fmt.Errorf("encode the renewal: %w", err)
+			return reply, fmt.Errorf("encode the request: %w", err)
 		}
-		err = c.do(ctx, call{method: http.MethodPost, path: "/v1/renew", body: body, contentType: "application/json"}, &reply)
+		err = c.do(ctx, call{method: http.MethodPost, path: path, body: body, contentType: "application/json"}, &reply)
 		return reply, err
 	})
 }

@@ -67,3 +67,10 @@ func (in *caInput) subject() (on, detail string) {
 }
 
 func (in *renewInput) subject() (on, detail string) { return "node/" + in.Body.Name, "" }
+
+func (in *leaveInput) subject() (on, detail string) {
+	if in.Body.Force {
+		detail = "by force"
+	}
+	return "node/" + in.Body.Name, detail
+}

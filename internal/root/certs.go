@@ -164,6 +164,11 @@ func (b backend) Renew(ctx context.Context, q wire.RenewRequest) (wire.JoinReply
 	return reply, err
 }
 
+// Leave implements rest.Backend.
+func (b backend) Leave(context.Context, wire.LeaveRequest) error {
+	return rest.Elsewhere("the leaving of a worker", "its cluster")
+}
+
 // renewCluster certifies the registered key of a cluster again. name is proven.
 func (r *Root) renewCluster(ctx context.Context, name string, q wire.RenewRequest) (wire.JoinReply, error) {
 	now := r.clock.Now()

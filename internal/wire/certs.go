@@ -26,7 +26,15 @@ type RenewRequest struct {
 	Signature []byte `json:"signature,omitempty"`
 }
 
-// Challenge is to be signed by whoever wants to renew over HTTP, soon.
+// LeaveRequest asks the tier above to take a worker out for good, at its own wish. It
+// proves itself as for a renewal.
+type LeaveRequest struct {
+	RenewRequest
+	// Force: also where something is placed there, which is placed elsewhere then.
+	Force bool `json:"force,omitempty"`
+}
+
+// Challenge is to be signed by whoever wants to renew, or to leave, over HTTP, soon.
 type Challenge struct {
 	Challenge string `json:"challenge"`
 }

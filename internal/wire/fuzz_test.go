@@ -23,6 +23,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.CAMember](),
 	reflect.TypeFor[wire.CARotateRequest](),
 	reflect.TypeFor[wire.RenewRequest](),
+	reflect.TypeFor[wire.LeaveRequest](),
 	reflect.TypeFor[wire.Challenge](),
 	reflect.TypeFor[wire.RenewReply](),
 	reflect.TypeFor[wire.Revocation](),
@@ -205,7 +206,7 @@ func TestRecordsHaveAVersion(t *testing.T) {
 		reflect.TypeFor[wire.Instance](), reflect.TypeFor[wire.InstanceStatus](), reflect.TypeFor[wire.WorkerInfo](), reflect.TypeFor[wire.Aggregate](),
 		reflect.TypeFor[wire.Application](), reflect.TypeFor[wire.Namespace](), reflect.TypeFor[wire.User](), reflect.TypeFor[wire.AuditEntry](),
 		reflect.TypeFor[wire.SealedSecret](), reflect.TypeFor[wire.Secret](), reflect.TypeFor[wire.Revocation](), reflect.TypeFor[wire.Holdings](),
-		reflect.TypeFor[wire.JoinRequest](), reflect.TypeFor[wire.JoinReply](), reflect.TypeFor[wire.RenewRequest](), reflect.TypeFor[wire.RenewReply](),
+		reflect.TypeFor[wire.JoinRequest](), reflect.TypeFor[wire.JoinReply](), reflect.TypeFor[wire.RenewRequest](), reflect.TypeFor[wire.LeaveRequest](), reflect.TypeFor[wire.RenewReply](),
 		reflect.TypeFor[wire.EngineConfig](), reflect.TypeFor[wire.EngineOrders](), reflect.TypeFor[wire.EngineChanges](), reflect.TypeFor[wire.EngineState](),
 		reflect.TypeFor[wire.LocalChange](), reflect.TypeFor[wire.Conflict](),
 	} {

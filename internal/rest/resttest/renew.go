@@ -16,6 +16,11 @@ func (f *Fake) Challenge(context.Context) (wire.Challenge, error) {
 	return wire.Challenge{Challenge: "sign this"}, nil
 }
 
+// Leave removes the worker.
+func (f *Fake) Leave(ctx context.Context, r wire.LeaveRequest) error {
+	return f.RemoveWorker(ctx, "", r.Name, r.Force)
+}
+
 // Renew records the request and answers JoinAnswer.
 func (f *Fake) Renew(_ context.Context, r wire.RenewRequest) (wire.JoinReply, error) {
 	end, err := f.begin("renew")
