@@ -65,6 +65,7 @@ var kept = map[string]map[string]string{
 	"edge-1": {
 		"identity/key.pem":         either,
 		"identity/identity.pem":    either,
+		"identity/away.pem":        heals,
 		"identity/joined.json":     either,
 		"identity/token-seen.json": heals,
 		"identity/bus.key":         refuses,

@@ -192,18 +192,19 @@ type burden struct {
 	network
 	talkers  map[string]sleeper // by worker
 	to       netip.Addr         // of who listens
-	replicas map[string]int     // of the service that is scaled, by worker
+	replicas map[string]*int    // of the service that is scaled, by worker
 	arrived  map[string]*atomic.Int64
 	closers  []io.Closer
 	readers  sync.WaitGroup
 }
 
 func (n network) newBurden(ctx context.Context) (_ *burden, err error) {
-	b := &burden{network: n, talkers: map[string]sleeper{}, replicas: map[string]int{}, arrived: map[string]*atomic.Int64{}}
+	b := &burden{network: n, talkers: map[string]sleeper{}, replicas: map[string]*int{}, arrived: map[string]*atomic.Int64{}}
 	services := []string{asleep("ear", 1, "sink", listens)}
 	for _, w := range loadedWorkers {
 		services = append(services, asleep("talk-"+w.name, 1, w.name), asleep("more-"+w.name, 1, w.name))
-		b.replicas[w.name], b.arrived[w.name] = 1, new(atomic.Int64)
+		one := 1
+		b.replicas[w.name], b.arrived[w.name] = &one, new(atomic.Int64)
 	}
 	if err := n.apply(ctx, services...); err != nil {
 		return nil, err
@@ -501,7 +502,7 @@ func (b *burden) scales(ctx context.Context, worker string, n int, modem time.Du
 	if err != nil {
 		return nil, err
 	}
-	service := "more-" + worker
+	service, replicas := "more-"+worker, b.replicas[worker]
 	// The first one when the load has filled the line, the others spread over the time.
 	wait, spread := 2*modem, time.Until(end)/time.Duration(2*n)
 	for len(took) == 0 || len(took) < n && time.Now().Before(end) {
@@ -509,9 +510,9 @@ func (b *burden) scales(ctx context.Context, worker string, n int, modem time.Du
 			return nil, err
 		}
 		wait = spread
-		b.replicas[worker]++
+		*replicas++
 		begin := time.Now()
-		if _, err := b.client.Scale(ctx, deployed, service, b.replicas[worker]); err != nil {
+		if _, err := b.client.Scale(ctx, deployed, service, *replicas); err != nil {
 			return nil, fmt.Errorf("scale %s: %w", service, err)
 		}
 		if _, err := poll(ctx, 4*orderPatience, func() (bool, error) {
@@ -522,7 +523,7 @@ func (b *burden) scales(ctx context.Context, worker string, n int, modem time.Du
 					running++
 				}
 			}
-			return running >= b.replicas[worker], err
+			return running >= *replicas, err
 		}); err != nil {
 			return nil, err
 		}

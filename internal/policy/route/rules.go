@@ -79,8 +79,8 @@ func Weigh(list []Endpoint, node func(i int) (name string, serves float64)) {
 	for i := range list {
 		name, serves := node(i)
 		here[name]++
-		if !math.IsInf(serves, 0) {
-			most = max(most, serves)
+		if serves > most && !math.IsInf(serves, 0) {
+			most = serves
 		}
 	}
 	for i := range list {
