@@ -97,6 +97,8 @@ type Fake struct {
 	Rotations []wire.CARotateRequest
 	// Renewals are the requests to Renew.
 	Renewals []wire.RenewRequest
+	// Left are the workers that left.
+	Left []string
 }
 
 var _ rest.Backend = (*Fake)(nil)

@@ -16,9 +16,15 @@ func (f *Fake) Challenge(context.Context) (wire.Challenge, error) {
 	return wire.Challenge{Challenge: "sign this"}, nil
 }
 
-// Leave removes the worker.
-func (f *Fake) Leave(ctx context.Context, r wire.LeaveRequest) error {
-	return f.RemoveWorker(ctx, "", r.Name, r.Force)
+// Leave records the name of who leaves.
+func (f *Fake) Leave(_ context.Context, r wire.LeaveRequest) error {
+	end, err := f.begin("leave")
+	if err != nil {
+		return err
+	}
+	defer end()
+	f.Left = append(f.Left, r.Name)
+	return nil
 }
 
 // Renew records the request and answers JoinAnswer.
