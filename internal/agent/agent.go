@@ -261,6 +261,11 @@ func Stop(ctx context.Context, dir string) error {
 		return err
 	}
 	defer unlock()
+	return stopEngine(ctx, dir)
+}
+
+// stopEngine is Stop for who has the lock.
+func stopEngine(ctx context.Context, dir string) error {
 	engine := NewRemote(dir)
 	defer engine.Close()
 	if _, err := engine.State(ctx, 0, 0); err != nil {

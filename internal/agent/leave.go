@@ -22,13 +22,13 @@ func Leave(ctx context.Context, dir string, force bool) (cluster string, err err
 	if err != nil {
 		return "", err
 	}
+	defer unlock()
 	cluster, err = askToLeave(ctx, filepath.Join(dir, wire.IdentityDir), force)
-	unlock()
 	if err != nil {
 		return cluster, err
 	}
 	var p *wire.Problem
-	if err := Stop(ctx, dir); err != nil && !(errors.As(err, &p) && (p.Code == "not-running" || p.Code == "no-worker")) {
+	if err := stopEngine(ctx, dir); err != nil && !(errors.As(err, &p) && p.Code == "not-running") {
 		return cluster, fmt.Errorf("it has left cluster %s, and what it runs goes on here: %w", cluster, err)
 	}
 	for _, name := range []string{wire.IdentityDir, wire.EngineConfigFile, wire.EngineOrdersFile, wire.EngineChangesFile} {

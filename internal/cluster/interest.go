@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -72,23 +73,19 @@ func marksOf(s *wire.Uses) (map[string]bool, error) {
 	}
 	marks := make(map[string]bool, len(s.Apps)+len(s.Services))
 	for _, app := range s.Apps {
-		if !isName(app) {
+		if !enroll.IsName(app) {
 			return nil, fmt.Errorf("%.80q is no name of an application", app)
 		}
 		marks[usesApp+app] = true
 	}
 	for _, key := range s.Services {
 		app, service, _ := strings.Cut(key, ".")
-		if !isName(app) || !isName(service) {
+		if !enroll.IsName(app) || !enroll.IsName(service) {
 			return nil, fmt.Errorf("%.150q is no name of a service", key)
 		}
 		marks[usesService+key] = true
 	}
 	return marks, nil
-}
-
-func isName(s string) bool {
-	return len(s) > 0 && len(s) <= 63 && !strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
 }
 
 // takeUses stores what a worker says that it uses, where that is new. What cannot be

@@ -106,6 +106,21 @@ func (s *tiers) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
+// client is the administrator's of the root or cluster in dir, until the test ends.
+func (s *tiers) client(dir string) *rest.Client {
+	s.t.Helper()
+	entry, err := rest.ReadContext(s.path(dir, "context.yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := rest.NewClient(entry)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
 func (s *tiers) startRoot() {
 	s.t.Helper()
 	r, err := root.Start(s.t.Context(), root.Options{

@@ -39,15 +39,7 @@ func TestAWorkerLeaves(t *testing.T) {
 		return stop
 	}
 	stop := start()
-	entry, err := rest.ReadContext(s.path("edge", "context.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := rest.NewClient(entry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := s.client("edge")
 	workers := func() int {
 		t.Helper()
 		list, err := c.Workers(t.Context())

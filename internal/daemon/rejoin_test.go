@@ -8,7 +8,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,15 +40,7 @@ func TestARevokedClusterJoinsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, err := rest.ReadContext(s.path("root", "context.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := rest.NewClient(entry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := s.client("root")
 	var p *wire.Problem
 	if _, err := s.root.NewClusterToken(t.Context(), "edge"); !errors.As(err, &p) || p.Code != "name-taken" {
 		t.Errorf("a second cluster of the name: %v", err)
@@ -106,19 +97,6 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 		}
 		return fmt.Sprintf("%x", sha256.Sum256(data))
 	}
-	client := func(dir string) *rest.Client {
-		t.Helper()
-		entry, err := rest.ReadContext(s.path(dir, "context.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := rest.NewClient(entry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
 	s.startRoot()
 	defer func() { s.root.Close() }()
 	s.tokenFile = file(s.root.NewClusterToken(t.Context(), "edge"))
@@ -148,7 +126,7 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 	}
 
 	// One that was removed.
-	if err := client("edge").RemoveWorker(t.Context(), "edge", "w1", true); err != nil {
+	if err := s.client("edge").RemoveWorker(t.Context(), "edge", "w1", true); err != nil {
 		t.Fatal(err)
 	}
 	s.tokenFile = file(s.cluster.NewWorkerToken(t.Context()))
@@ -160,7 +138,7 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 
 	// A cluster that was removed: its worker follows by itself.
 	s.cluster.Close()
-	if err := client("root").RemoveCluster(t.Context(), "edge", true); err != nil {
+	if err := s.client("root").RemoveCluster(t.Context(), "edge", true); err != nil {
 		t.Fatal(err)
 	}
 	s.tokenFile = file(s.root.NewClusterToken(t.Context(), "edge"))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -87,7 +88,7 @@ func hostNetworks() (out []netip.Prefix) {
 		return nil
 	}
 	for _, i := range list {
-		if i.Flags&net.FlagLoopback != 0 || strings.HasPrefix(i.Name, "vg") {
+		if i.Flags&net.FlagLoopback != 0 || strings.HasPrefix(i.Name, hostnet.Devices) {
 			continue
 		}
 		addrs, err := i.Addrs()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -22,7 +23,8 @@ func (in *instance) answersOf(ctx context.Context, c *check, pid int) error {
 		err := in.kit.prober.probe(ctx, one)
 		if err == nil {
 			if i > 0 {
-				c.hosts = append([]netip.Addr{host}, without(c.hosts, host)...)
+				rest := slices.DeleteFunc(slices.Clone(c.hosts), func(a netip.Addr) bool { return a == host })
+				c.hosts = append([]netip.Addr{host}, rest...)
 			}
 			in.kit.board.answersAt(in.id, host)
 			return nil
@@ -38,16 +40,6 @@ func (in *instance) answersOf(ctx context.Context, c *check, pid int) error {
 		return fmt.Errorf("%w: it listens on the loopback alone, where nobody else reaches it; let it listen on $VERGE_LISTEN", first)
 	}
 	return first
-}
-
-func without(list []netip.Addr, a netip.Addr) []netip.Addr {
-	out := make([]netip.Addr, 0, len(list))
-	for _, x := range list {
-		if x != a {
-			out = append(out, x)
-		}
-	}
-	return out
 }
 
 // maxListeners bounds what is read of a list of sockets.

@@ -64,7 +64,7 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 	n, err := overlay.Open(overlay.Options{
 		Distances: far,
 		Whole:     k.optional,
-		Dir:       k.dir, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
+		Dir:       k.dir, Boot: k.boot, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
 		Ready: func(id wire.InstanceID) bool {
 			s, ok := e.board.get(id)
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning

@@ -112,10 +112,8 @@ func TestChangesOfRoutes(t *testing.T) {
 	})
 }
 
-// BenchmarkRouteChange is what a change of one endpoint costs a worker that has routes
-// to 1,000 services of 10, from the message to the router: as all orders, and as what
-// changed. The service network comes on top, see BenchmarkUpdate in overlay.
-func BenchmarkRouteChange(b *testing.B) {
+// working is an engine with a real router, and what ends it.
+func working(b *testing.B) (e *Engine, end func()) {
 	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, strays: &fakeStrays{}, boot: "boot-1", config: newConfig()}
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
@@ -124,15 +122,23 @@ func BenchmarkRouteChange(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	defer func() {
+	return e, func() {
 		cancel()
 		if err := <-done; err != nil {
 			b.Error(err)
 		}
-	}()
+	}
+}
+
+// BenchmarkRouteChange is what a change of one endpoint costs a worker that has routes
+// to 1,000 services of 10, from the message to the router: as all orders, and as what
+// changed. The service network comes on top, see BenchmarkUpdate in overlay.
+func BenchmarkRouteChange(b *testing.B) {
+	e, end := working(b)
+	defer end()
 	o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
 	for n := range 1000 {
 		o.Routes = append(o.Routes, someRoute(fmt.Sprintf("s%03d", n), 10))
@@ -191,17 +197,7 @@ func BenchmarkRoutesMemory(b *testing.B) {
 	for _, endpoints := range []int{10, 0} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
 			for b.Loop() {
-				r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, strays: &fakeStrays{}, boot: "boot-1", config: newConfig()}
-				e, err := New(Options{
-					Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-					parts: parts{strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }},
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(context.Background())
-				done := make(chan error, 1)
-				go func() { done <- e.Run(ctx) }()
+				e, end := working(b)
 				before := heap()
 				o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
 				for n := range 1000 {
@@ -219,10 +215,7 @@ func BenchmarkRoutesMemory(b *testing.B) {
 				}
 				b.ReportMetric(float64(heap()-before-int64(len(text)))/1e6, "MB")
 				b.ReportMetric(float64(len(text))/1e6, "MB-stored")
-				cancel()
-				if err := <-done; err != nil {
-					b.Fatal(err)
-				}
+				end()
 			}
 		})
 	}

@@ -255,8 +255,8 @@ func (u *uses) expire(now time.Time) (next time.Time) {
 func (e *Engine) usedLately(keys []string) map[string]time.Time {
 	out := make(map[string]time.Time, len(keys))
 	var open map[string]bool
-	if e.kit.network != nil {
-		open = e.kit.network.InUse(keys)
+	if n := e.kit.net(); n != nil {
+		open = n.InUse(keys)
 	}
 	for _, key := range keys {
 		out[key] = e.kit.router.LastUse(key)

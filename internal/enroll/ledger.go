@@ -199,7 +199,7 @@ func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.P
 	return rest.Principal{Who: access.Who{Name: userOf(hash), Admin: true}, Left: rec.Expires.Sub(now), Ended: end}, nil
 }
 
-// IsName says whether s can name a node: a DNS label, so that it is also a part
+// IsName says whether s can name a node, an application or a service: a DNS label, so that it is also a part
 // of a key and of a subject.
 func IsName(s string) bool {
 	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {

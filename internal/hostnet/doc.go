@@ -8,3 +8,12 @@
 //     once and for as long as that process lives; the others learn who it is.
 //  2. Nothing of anybody's rules is changed.
 package hostnet
+
+// Devices and Tables are how the names begin of the devices by which workers connect
+// instances, and of their tables in nftables; a mark of the worker follows. Tables that
+// end in Trial are made to be removed at once.
+const (
+	Devices = "vg"
+	Tables  = "verge-"
+	Trial   = "-try"
+)

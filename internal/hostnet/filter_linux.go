@@ -12,15 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Devices is how the names of the devices begin by which workers connect instances.
-const Devices = "vg"
-
-// Tables of workers begin so. Those that end in Trial are made to be removed at once.
-const (
-	tables = "verge-"
-	Trial  = "-try"
-)
-
 // Filter is a chain of somebody's that drops what instances send or get.
 type Filter struct {
 	// Family is ip, ip6 or inet; Hook is forward or input.
@@ -77,7 +68,7 @@ func Filters() ([]Filter, error) {
 	for _, c := range chains {
 		family := map[nftables.TableFamily]string{nftables.TableFamilyINet: "inet", nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6"}[c.Table.Family]
 		hook := hookOf(c)
-		if family == "" || hook == "" || strings.HasPrefix(c.Table.Name, tables) {
+		if family == "" || hook == "" || strings.HasPrefix(c.Table.Name, Tables) {
 			continue
 		}
 		l := look{conn: conn, chains: chains, seen: map[string]bool{}}
@@ -193,7 +184,7 @@ func Strangers(own string) ([]string, error) {
 	}
 	var out []string
 	for _, t := range list {
-		if strings.HasPrefix(t.Name, tables) && t.Name != own && !strings.HasSuffix(t.Name, Trial) {
+		if strings.HasPrefix(t.Name, Tables) && t.Name != own && !strings.HasSuffix(t.Name, Trial) {
 			out = append(out, t.Name)
 		}
 	}
@@ -212,7 +203,7 @@ func Forwarders() (bool, error) {
 		return false, fmt.Errorf("read the rules of this machine: %w", err)
 	}
 	return slices.ContainsFunc(chains, func(c *nftables.Chain) bool {
-		if c.Hooknum == nil || strings.HasPrefix(c.Table.Name, tables) {
+		if c.Hooknum == nil || strings.HasPrefix(c.Table.Name, Tables) {
 			return false
 		}
 		nat := c.Type == nftables.ChainTypeNAT && *c.Hooknum == *nftables.ChainHookPostrouting

@@ -134,7 +134,7 @@ func Open(o Options) (_ *Network, err error) {
 	if n.claim, err = hostnet.Take(who); err != nil {
 		return nil, err
 	}
-	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU}); err != nil {
+	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU, Boot: o.Boot}); err != nil {
 		return nil, err
 	}
 	if o.MTU == 0 && o.Paths != nil && o.Paths.MTU == 0 {

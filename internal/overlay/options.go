@@ -24,6 +24,9 @@ type Options struct {
 	// Dir is the worker's data directory. It also tells the worker from others on the
 	// machine.
 	Dir string
+	// Boot is the kernel's id of this boot: settings that were changed in an earlier one
+	// are not put back.
+	Boot string
 	// Worker and Cluster are its names in routes.
 	Worker, Cluster string
 	// Ready says whether an instance of this worker may get connections now.

@@ -22,8 +22,8 @@ func (n *Network) strangers() error {
 		return err
 	}
 	who := "another worker"
-	if mark, ok := strings.CutPrefix(list[0], "verge-"); ok {
-		if label, err := n.links.Label("vg" + mark + servicesDevice); err == nil && label != "" {
+	if mark, ok := strings.CutPrefix(list[0], hostnet.Tables); ok {
+		if label, err := n.links.Label(hostnet.Devices + mark + servicesDevice); err == nil && label != "" {
 			who = label + ","
 		}
 	}

@@ -267,9 +267,10 @@ func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]stri
 	return r.entries.reserve(app, service, ports)
 }
 
-// SetRoutes replaces all routes, of which nobody changes anything any more. Entries of services that are new are opened,
-// those of services that were routed and are no longer are closed; established
-// connections go on. Health and rotation of what stays are kept.
+// SetRoutes replaces all routes, of which nobody changes anything any more. Entries of
+// services that are new are opened, those of services that were routed and are no
+// longer are closed; established connections go on. Health and rotation of what stays
+// are kept.
 func (r *Router) SetRoutes(routes []wire.Route) {
 	r.setting.Lock()
 	defer r.setting.Unlock()

@@ -25,18 +25,10 @@ type settings struct {
 
 func (l *Links) settingsPath() string { return filepath.Join(filepath.Dir(l.opts.Dir), settingsFile) }
 
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "" // as if it were always the same
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // changed are the settings that this worker has changed since the machine was started.
 func (l *Links) changed() settings {
 	const most = 1 << 16
-	s := settings{Boot: bootID(), Had: map[string]string{}}
+	s := settings{Boot: l.opts.Boot, Had: map[string]string{}}
 	var had settings
 	b, err := atomicfile.ReadBounded(l.settingsPath(), most)
 	if err == nil && json.Unmarshal(b, &had) == nil && had.Boot == s.Boot && had.Had != nil {

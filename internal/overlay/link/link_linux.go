@@ -15,6 +15,8 @@ import (
 	// The kernel's own interface, kept by those who also keep Docker's networks.
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/hostnet"
 )
 
 // DefaultMTU lets a packet pass any path of IPv6, within a tunnel as well.
@@ -46,6 +48,8 @@ type Options struct {
 	Mark string
 	// MTU of instances; 0 is DefaultMTU.
 	MTU int
+	// Boot is the kernel's id of this boot; "" is as if it were always the same.
+	Boot string
 }
 
 // Links are the namespaces and devices of a worker's instances. Its methods may be
@@ -109,7 +113,7 @@ func (l *Links) SetMTU(mtu int) {
 func (l *Links) Close() { l.host.Close() }
 
 // Prefix of the names of the machine's ends of all links.
-func (l *Links) Prefix() string { return "vg" + l.opts.Mark + "i" }
+func (l *Links) Prefix() string { return hostnet.Devices + l.opts.Mark + "i" }
 
 // Device is the name of the machine's end of the link with a number.
 func (l *Links) Device(number uint32) string {
@@ -117,7 +121,7 @@ func (l *Links) Device(number uint32) string {
 }
 
 // Own is the name of a device of the worker itself, by one letter but i.
-func (l *Links) Own(letter string) string { return "vg" + l.opts.Mark + letter }
+func (l *Links) Own(letter string) string { return hostnet.Devices + l.opts.Mark + letter }
 
 // Path is that of the namespace of an instance.
 func (l *Links) Path(id string) string { return filepath.Join(l.opts.Dir, id) }

@@ -164,21 +164,24 @@ func apply(t testing.TB, tab *Table, m *Model) {
 	}
 }
 
-// listing is what the kernel has, without what differs from run to run.
-func listing(t testing.TB) string {
+// nft runs the program that others change rules with.
+func nft(t testing.TB, args ...string) string {
 	t.Helper()
-	nft, err := exec.LookPath("nft")
+	program, err := exec.LookPath("nft")
 	if err != nil {
-		if os.Getenv("VERGE_CI_NO_SKIP") != "" {
-			t.Fatal("needs nft")
-		}
-		t.Skip("SKIPPED: needs nft")
+		overlaytest.Without(t, "needs nft")
 	}
-	out, err := exec.Command(nft, "-n", "list", "ruleset").CombinedOutput()
+	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("nft: %v\n%s", err, out)
 	}
 	return string(out)
+}
+
+// listing is what the kernel has, without what differs from run to run.
+func listing(t testing.TB) string {
+	t.Helper()
+	return nft(t, "-n", "list", "ruleset")
 }
 
 // However a model is reached, the kernel has the same in the end.
@@ -240,10 +243,8 @@ func sorted(s string) string {
 // Tables of others stay, and a second worker's.
 func TestOthersAreLeftAlone(t *testing.T) {
 	tab := table(t)
-	if out, err := exec.Command("nft", "add table inet other; add chain inet other c; add table inet verge-ts").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: nft: %v %s", err, out)
-	}
-	defer exec.Command("nft", "delete table inet other; delete table inet verge-ts").Run()
+	nft(t, "add table inet other; add chain inet other c; add table inet verge-ts")
+	defer nft(t, "delete table inet other; delete table inet verge-ts")
 	apply(t, tab, model())
 	if err := tab.Remove(); err != nil {
 		t.Fatal(err)
@@ -266,9 +267,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 		// The watch may begin a moment later than this.
 		deadline := time.Now().Add(10 * time.Second)
 		for noticed := false; !noticed && time.Now().Before(deadline); {
-			if out, err := exec.Command("nft", command).CombinedOutput(); err != nil {
-				t.Fatalf("nft %s: %v %s", command, err, out)
-			}
+			nft(t, command)
 			select {
 			case <-seen:
 				noticed = true
@@ -296,9 +295,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 	m := model()
 	m.Services = nil
 	apply(t, tab, m)
-	if out, err := exec.Command("nft", "add table inet other; delete table inet other").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
+	nft(t, "add table inet other; delete table inet other")
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -313,9 +310,7 @@ func TestApplyMends(t *testing.T) {
 	tab := table(t)
 	apply(t, tab, model())
 	want := sorted(listing(t))
-	if out, err := exec.Command("nft", "flush ruleset").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
+	nft(t, "flush ruleset")
 	m := model()
 	m.Services = m.Services[:1]
 	apply(t, tab, m)
@@ -367,9 +362,7 @@ func TestManyServices(t *testing.T) {
 	if len(seen) > 0 {
 		t.Error("our own change was noticed")
 	}
-	if out, err := exec.Command("nft", "flush chain inet verge-tst forward").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: nft: %v %s", err, out)
-	}
+	nft(t, "flush chain inet verge-tst forward")
 	select {
 	case <-seen:
 	case <-time.After(10 * time.Second):

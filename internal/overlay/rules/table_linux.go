@@ -16,6 +16,8 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/hostnet"
 )
 
 // Bounds of the socket's buffers: a transaction of a thousand services is one message,
@@ -25,9 +27,6 @@ const (
 	writeBuffer = 16 << 20
 	readBuffer  = 32 << 20
 )
-
-// prefix of the names of workers' tables.
-const prefix = "verge-"
 
 // Table is the worker's table in the kernel. Its methods may be called by several
 // goroutines.
@@ -51,7 +50,7 @@ type Table struct {
 
 // Open prepares the table of the worker with a mark. Nothing is changed yet.
 func Open(mark string) (*Table, error) {
-	t := &Table{name: prefix + mark, base: map[string]uint64{}}
+	t := &Table{name: hostnet.Tables + mark, base: map[string]uint64{}}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {
 		port, err := portOf(c)
 		t.port, t.sock = port, c
@@ -546,7 +545,7 @@ func (t *Table) Watch(ctx context.Context, tampered func(), others func(base boo
 		changed, base := false, false
 		for _, m := range msgs {
 			table, hooked := about(m)
-			if table != "" && !strings.HasPrefix(table, prefix) {
+			if table != "" && !strings.HasPrefix(table, hostnet.Tables) {
 				changed, base = true, base || hooked
 			}
 		}
