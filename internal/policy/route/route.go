@@ -33,6 +33,8 @@ type Endpoint struct {
 	// Weight is the load that it can take next to the others, in any unit, for the
 	// policy weighted; what is not above zero and finite is taken for not known.
 	Weight float64
+	// Load is what is known of the requests there, for routing by request.
+	Load Load
 }
 
 // Source says where a distance comes from.
@@ -60,8 +62,10 @@ type View struct {
 	changes uint64
 }
 
-// Set replaces endpoint i, whose ID and Ordinal must be the same as before.
+// Set replaces endpoint i, whose ID and Ordinal must be the same as before. Its
+// Load stays what it is; SetLoad changes that.
 func (v *View) Set(i int, e Endpoint) {
+	e.Load = v.Endpoints[i].Load
 	if v.Endpoints[i] == e {
 		return
 	}
@@ -135,6 +139,10 @@ type Request struct {
 	// Tried are the IDs of endpoints that were chosen for this request already
 	// and did not take it; they are not chosen again.
 	Tried []string
+	// Bytes of its body and of the answer that is to be expected; 0: not known.
+	Bytes int64
+	// Now is the time of the request; the zero value makes no report stale.
+	Now time.Time
 }
 
 // Policy is a way to spread connections or requests over the endpoints of one
