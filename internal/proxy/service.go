@@ -163,7 +163,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 // unchanged says whether a route is for certain the one of before: most are, when
 // another one has changed.
 func unchanged(a, b *wire.Route) bool {
-	return a.Policy == b.Policy && a.Routing == b.Routing && shared(a.Ports, b.Ports) && shared(a.Endpoints, b.Endpoints)
+	return a.Policy == b.Policy && a.Routing == b.Routing && a.Requests == b.Requests && shared(a.Ports, b.Ports) && shared(a.Endpoints, b.Endpoints)
 }
 
 // shared says whether two slices are the same piece of memory, and not empty.

@@ -240,6 +240,8 @@ type Route struct {
 	// Unasked: whoever has this has not said that it uses the service (Uses). There may
 	// be endpoints, and here are none.
 	Unasked bool `json:"unasked,omitempty"`
+	// Requests are how its requests are served.
+	Requests RequestRules `json:"requests,omitzero"`
 }
 
 // Key of a service or route: "<application>.<service>".

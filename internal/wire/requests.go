@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// Defaults of RequestRules.
+const (
+	DefaultConcurrency = 10
+	DefaultQueueMax    = 100
+	DefaultIdle        = time.Minute
+)
+
+// RequestRules are how the requests of a service are served where it is routed by
+// request. Who is too old for them routes by connection.
+type RequestRules struct {
+	// Needed: something of the service cannot be had by connection: one of these
+	// rules, or that it scales by its requests.
+	Needed bool `json:"needed,omitempty"`
+	// Concurrency is how many requests an instance works on at a time: 0 is
+	// DefaultConcurrency, below 0 as many as come.
+	Concurrency int `json:"concurrency,omitempty"`
+	// QueueMax is how many more may wait in front of an instance: 0 is
+	// DefaultQueueMax, below 0 none.
+	QueueMax int `json:"queue_max,omitempty"`
+	// Timeout until an answer begins; 0 is none.
+	Timeout api.Duration `json:"timeout,omitempty"`
+	// SLO is the objective for the time of a request; 0 is none.
+	SLO api.Duration `json:"slo,omitempty"`
+	// Idle is how long after its last request an instance may sleep; 0 is DefaultIdle.
+	Idle api.Duration `json:"idle,omitempty"`
+}
+
+// Places is Concurrency with its default; 0 is as many as come.
+func (r RequestRules) Places() int { return orDefault(r.Concurrency, DefaultConcurrency) }
+
+// MayWait is QueueMax with its default.
+func (r RequestRules) MayWait() int { return orDefault(r.QueueMax, DefaultQueueMax) }
+
+// IdleAfter is Idle with its default.
+func (r RequestRules) IdleAfter() time.Duration {
+	if r.Idle == 0 {
+		return DefaultIdle
+	}
+	return time.Duration(r.Idle)
+}
+
+func orDefault(n, def int) int {
+	if n == 0 {
+		return def
+	}
+	return max(n, 0)
+}
+
+// requestPolicies choose anew for each request, by what they know of those before.
+var requestPolicies = []string{"fastest", "least-connections", "p2c", "least-response", "billiard"}
+
+// ByRequest says whether a port of the service is routed by request, through the
+// queues of the routers, and not by connection. The gateway looks at the requests of
+// all its services anyway.
+func (r *Route) ByRequest(p *api.Port) bool {
+	return SpeaksHTTP(p) && (r.Requests.Needed || slices.Contains(requestPolicies, r.PolicyOf().Name))
+}
+
+// ByRequestAt is ByRequest of the port with a name, "" the first.
+func (r *Route) ByRequestAt(port string) bool {
+	for i := range r.Ports {
+		if r.Ports[i].Name == port || i == 0 && port == "" {
+			return r.ByRequest(&r.Ports[i])
+		}
+	}
+	return false
+}
+
+// SpeaksHTTP says whether a port is for HTTP in one of its forms.
+func SpeaksHTTP(p *api.Port) bool {
+	return p.Protocol == "http" || p.Protocol == "grpc" || p.Protocol == "" && (p.Name == "http" || p.Ingress != nil)
+}

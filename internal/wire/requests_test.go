@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/verge-edge/verge/api"
+)
+
+func TestByRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		route Route
+		want  bool
+	}{
+		"http by rotation":           {Route{Policy: "round-robin", Ports: []api.Port{{Name: "http", Protocol: "http"}}}, false},
+		"http by fastest":            {Route{Policy: "fastest", Ports: []api.Port{{Name: "http", Protocol: "http"}}}, true},
+		"grpc by billiard":           {Route{Policy: "billiard", Ports: []api.Port{{Name: "grpc", Protocol: "grpc"}}}, true},
+		"tcp by fastest":             {Route{Policy: "fastest", Ports: []api.Port{{Name: "tcp", Protocol: "tcp"}}}, false},
+		"udp by fastest":             {Route{Policy: "fastest", Ports: []api.Port{{Name: "dns", Protocol: "udp"}}}, false},
+		"http that needs it":         {Route{Requests: RequestRules{Needed: true}, Ports: []api.Port{{Name: "http"}}}, true},
+		"tcp beside what needs it":   {Route{Requests: RequestRules{Needed: true}, Ports: []api.Port{{Name: "tcp", Protocol: "tcp"}}}, false},
+		"a policy that nobody knows": {Route{Policy: "best", Ports: []api.Port{{Name: "http", Protocol: "http"}}}, false},
+	} {
+		if got := c.route.ByRequest(&c.route.Ports[0]); got != c.want {
+			t.Errorf("%s: by request is %v, want %v", name, got, c.want)
+		}
+		if got := c.route.ByRequestAt(c.route.Ports[0].Name); got != c.want {
+			t.Errorf("%s: by request at its name is %v, want %v", name, got, c.want)
+		}
+		if c.route.ByRequestAt("other") {
+			t.Errorf("%s: a port that is not there is by request", name)
+		}
+	}
+}
+
+func TestRequestRulesDefaults(t *testing.T) {
+	for _, c := range []struct {
+		rules         RequestRules
+		places, waits int
+	}{
+		{RequestRules{}, DefaultConcurrency, DefaultQueueMax},
+		{RequestRules{Concurrency: 3, QueueMax: 4}, 3, 4},
+		{RequestRules{Concurrency: -1, QueueMax: -1}, 0, 0},
+	} {
+		if p, w := c.rules.Places(), c.rules.MayWait(); p != c.places || w != c.waits {
+			t.Errorf("%+v: %d places, %d may wait, want %d and %d", c.rules, p, w, c.places, c.waits)
+		}
+	}
+}
