@@ -158,6 +158,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.ImageView](),
 	reflect.TypeFor[wire.TunnelConfig](),
 	reflect.TypeFor[wire.RelayConfig](),
+	reflect.TypeFor[wire.RequestRules](),
 }
 
 // What is not in kinds is not fuzzed: nothing may be forgotten there.
