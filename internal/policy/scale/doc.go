@@ -1,0 +1,18 @@
+// Package scale decides how many replicas a service should have, and which requests
+// it must turn away. What it decides from is measured at the queue in front of each
+// instance.
+//
+//   - [Meter] belongs to one queue: how fast requests leave it, and how sure it is
+//     that the instance could not go faster. Its [Report] travels with each response.
+//   - [Capacity] belongs to a router, one per replica: what the replica could do, from
+//     the reports.
+//
+// Promises:
+//
+//  1. Everything is a function of its state, its arguments and now: no clock, no
+//     lock, no goroutine. Who shares a value between goroutines guards it.
+//  2. Meter and Capacity are of fixed size and allocate nothing.
+//  3. Times that run backwards and numbers that are not finite change nothing.
+//
+// DESIGN.md says where the rules come from, where they differ from that, and why.
+package scale
