@@ -55,7 +55,7 @@ unit:
 
 # Random input, briefly, for what people and nodes send; FUZZ=. is every target.
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./internal/wire ./internal/pki
+FUZZ     ?= ./api ./internal/wire ./internal/pki ./internal/orca
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)

@@ -38,6 +38,7 @@ var rooms = map[string]layer{
 	"api":                 apiLayer,
 	"internal/wire":       wireLayer,
 	"internal/access":     deciders,
+	"internal/orca":       deciders,
 	"internal/policy":     deciders,
 	"internal/atomicfile": doers,
 	"internal/backup":     doers,
