@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/verge-edge/verge/internal/proxy"
@@ -108,10 +109,12 @@ func (b *board) target(id wire.InstanceID, port string) (string, error) {
 	switch {
 	case !ok:
 		return "", fmt.Errorf("%s: %w on this worker", id, proxy.ErrNoInstance)
+	case s.Asleep:
+		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrAsleep, s.Why)
 	case s.Draining:
 		return "", fmt.Errorf("%s is %w", id, proxy.ErrDraining)
 	case s.Phase != wire.PhaseRunning:
-		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrNotReady, s.Phase)
+		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrNotReady, strings.TrimSuffix(string(s.Phase)+": "+s.Why, ": "))
 	case !s.Ready:
 		return "", fmt.Errorf("%s is %w", id, proxy.ErrNotReady)
 	}

@@ -33,6 +33,7 @@ type check struct {
 	interval time.Duration
 	timeout  time.Duration
 	failures int
+	quick    bool // somebody waits for it to pass
 }
 
 // checks of an instance; nil is none.

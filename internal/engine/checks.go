@@ -28,6 +28,7 @@ func (in *instance) checks() (examination, error) {
 	task, env, hidden := in.task, []string(nil), [][]byte(nil)
 	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
 		if c != nil {
+			c.quick = in.asleep
 			c.hosts = in.addrs
 		}
 		if c == nil || c.command == nil {

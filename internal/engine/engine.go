@@ -333,6 +333,11 @@ func (e *Engine) replan() {
 		overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
 		present: make(map[wire.InstanceID]present, len(e.instances)),
 	}
+	for i := range e.orders {
+		if in := e.instances[e.orders[i].ID]; in != nil {
+			in.heed(&e.orders[i])
+		}
+	}
 	for id, in := range e.instances {
 		w.present[id] = in.present()
 	}
@@ -341,6 +346,7 @@ func (e *Engine) replan() {
 		in := e.instances[id]
 		if in == nil {
 			in = e.addLocked(id, record{}, e.marked[id])
+			in.setAwake(wakes(&g.order))
 		}
 		in.setGoal(g)
 	}

@@ -277,6 +277,8 @@ func (r *fakeRouter) LastUse(key string) time.Time {
 	return r.lastUse[key]
 }
 
+func (r *fakeRouter) LastRequest(id wire.InstanceID) time.Time { return r.LastUse(id) }
+
 func (r *fakeRouter) Entries() []proxy.Entry {
 	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"}, {App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
 }

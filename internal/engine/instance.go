@@ -30,6 +30,9 @@ type instance struct {
 	mu    sync.Mutex // guards below
 	goal  goal
 	state snapshot
+	// awake: it is to run although its order lets it sleep; woken is since when.
+	awake bool
+	woken time.Time
 
 	// Only the supervisor's goroutine:
 	rec      record
@@ -41,6 +44,10 @@ type instance struct {
 	unsaved  bool          // rec is not on disk as it should be
 	ready    bool
 	draining bool
+	asleep   bool         // from when it sleeps until it answers
+	fresh    bool         // it slept before its next start
+	counted  bool         // its start-up time is known
+	answers  time.Time    // since when it is ready, monotonic
 	why      string       // of a running instance
 	addrs    []netip.Addr // in the service network
 	netns    string       // path of its network namespace, "" for the machine's
@@ -73,6 +80,9 @@ func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance 
 		}
 	}
 	in.unsure = in.unsure || (marked && rec.Handle == nil)
+	// What an engine before was starting is nobody's wish any more: whoever waited for
+	// it went with that engine.
+	in.awake = rec.Handle != nil && rec.Boot == k.boot
 	k.ports.keep(id, rec.Ports)
 	in.state = in.snap()
 	return in
@@ -81,7 +91,7 @@ func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance 
 // setGoal tells the supervisor what should become of its instance.
 func (in *instance) setGoal(g goal) {
 	in.mu.Lock()
-	same := in.goal.kind == g.kind && in.goal.why == g.why &&
+	same := in.goal.kind == g.kind && in.goal.why == g.why && (in.goal.order.Sleep == nil) == (g.order.Sleep == nil) &&
 		in.goal.order.Revision == g.order.Revision && sameRun(&in.goal.order, &g.order)
 	in.goal = g
 	in.mu.Unlock()
@@ -108,7 +118,17 @@ func (in *instance) currentGoal() goal {
 func (in *instance) present() present {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return presence(in.goal, in.state)
+	return in.presence()
+}
+
+// presence is what an instance holds, and whether it is awake; in.mu is held.
+func (in *instance) presence() present {
+	p := presence(in.goal, in.state)
+	p.awake = in.awake
+	if p.order.Sleep != nil && !p.awake && !in.state.busy {
+		p.holds = false
+	}
+	return p
 }
 
 // presence says what an instance holds. A goal to run holds room from the
@@ -260,13 +280,17 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.restarts(), in.rec.LastExit, in.rec.Started
 	}
 	s.Addrs = in.addrs
+	s.Asleep = in.asleep && (phase == wire.PhasePending || phase == wire.PhaseRunning)
+	if order.Sleep != nil {
+		s.StartUp = rounded(in.rec.StartUp)
+	}
 	if in.task != nil {
 		s.PID = in.task.Handle().PID
 	}
 	in.mu.Lock()
-	before := presence(in.goal, in.state)
+	before := in.presence()
 	in.state = in.snap()
-	after := presence(in.goal, in.state)
+	after := in.presence()
 	in.mu.Unlock()
 	in.kit.board.put(clone(s))
 	if before.holds && !after.holds {
@@ -280,6 +304,18 @@ func (in *instance) settle(g goal) {
 	case "": // nothing is known to be wanted yet
 	case goalRefuse:
 		in.show(wire.PhaseRefused, g.why, &g.order)
+		if in.asleep { // somebody waits for it
+			in.kit.changed()
+		}
+	case goalSleep:
+		if !sameRun(&in.rec.Order, &g.order) || in.rec.Phase == wire.PhaseStopped {
+			in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp} // another incarnation counts anew
+		}
+		// It is not written: a successor finds the order, and lets it sleep.
+		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.order, wire.PhasePending, "", 0, time.Time{}
+		in.asleep, in.fresh = true, true
+		in.show(wire.PhasePending, asleep, &g.order)
+		in.kit.changed()
 	case goalStop:
 		if in.rec.Order.ID == "" {
 			in.rec.Order = g.order
@@ -388,6 +424,7 @@ func (in *instance) adopt(ctx context.Context) {
 	switch {
 	case err == nil:
 		in.log.Info("found again", "pid", in.rec.Handle.PID)
+		in.counted = true // nobody saw how long it took
 		in.since = time.Now().Add(-max(time.Since(in.rec.Started), 0))
 		in.took(task)
 	case errors.Is(err, runtime.ErrGone):

@@ -48,6 +48,9 @@ type router interface {
 	Workers(key string) []proxy.Worker
 	// LastUse is when a service was used last, now where it is; zero if never.
 	LastUse(key string) time.Time
+	// LastRequest is when an instance here was used last, now while it is; zero if it
+	// never was.
+	LastRequest(id wire.InstanceID) time.Time
 }
 
 // sweeper ends what a dead engine may have started without noting it.

@@ -13,6 +13,7 @@ import (
 // than a connection.
 const (
 	firstProbe   = 20 * time.Millisecond
+	quickProbe   = 2 * time.Millisecond // where a request waits
 	slowest      = 500 * time.Millisecond
 	firstCommand = 100 * time.Millisecond
 )
@@ -105,6 +106,9 @@ func (s *course) limit() time.Duration {
 func (s *course) unsettled() time.Duration {
 	if s.pause == 0 {
 		s.pause = firstProbe
+		if s.c.quick {
+			s.pause = quickProbe
+		}
 		if s.c.command != nil {
 			s.pause = min(firstCommand, s.limit())
 		}

@@ -18,6 +18,7 @@ const (
 	goalForget goalKind = "forget" // end it and drop all traces
 	goalRefuse goalKind = "refuse" // it must not run here, and why
 	goalHalt   goalKind = "halt"   // end it, to be started again by the next engine
+	goalSleep  goalKind = "sleep"  // end it, to be started by the next request
 )
 
 // goal is the plan's verdict on one instance.
@@ -35,6 +36,8 @@ type present struct {
 	holds bool
 	// ended for good by itself: it stays so until another incarnation is ordered.
 	ended bool
+	// awake: it is to run although its order lets it sleep.
+	awake bool
 }
 
 // sameRun tells whether two orders ask for the same run of an instance; any
@@ -107,6 +110,8 @@ func plan(w world) map[wire.InstanceID]goal {
 			goals[o.ID] = goal{kind: goalStop, order: o}
 		case w.unfit(&o) != "":
 			goals[o.ID] = goal{kind: goalRefuse, order: o, why: w.unfit(&o)}
+		case !(here && (p.awake || p.ended && sameRun(&p.order, &o)) || !here && wakes(&o)) && o.Sleep != nil:
+			goals[o.ID] = goal{kind: goalSleep, order: o}
 		case here && (p.holds || p.ended) && sameRun(&p.order, &o):
 			goals[o.ID] = goal{kind: goalRun, order: o}
 		case here && p.holds:

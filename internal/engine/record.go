@@ -49,6 +49,10 @@ type record struct {
 	Placed []string `json:"placed,omitempty"`
 	// Starts of this incarnation, failed ones too.
 	Starts int `json:"starts,omitempty"`
+	// Woken are those of them that were no restarts: it had slept. StartUp is how long
+	// it took lately until it answered.
+	Woken   int           `json:"woken,omitempty"`
+	StartUp time.Duration `json:"start_up,omitempty"`
 	// Failures in a row without a calm run between them.
 	Failures int `json:"failures,omitempty"`
 	// Wait before the next start. It is a span and not a time, because clocks of
@@ -62,7 +66,7 @@ type record struct {
 }
 
 // restarts in place of the current incarnation.
-func (r *record) restarts() int { return max(r.Starts-1, 0) }
+func (r *record) restarts() int { return max(r.Starts-1-r.Woken, 0) }
 
 // attempt is the 0-based number of the last start.
 func (r *record) attempt() int { return max(r.Starts-1, 0) }

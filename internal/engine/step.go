@@ -49,7 +49,7 @@ func next(f facts, g goal) step {
 		return stepForget
 	case goalHalt:
 		return stepLeave
-	case goalStop, goalRefuse:
+	case goalStop, goalRefuse, goalSleep:
 		return stepRest
 	}
 	same := sameRun(&f.run, &g.order)

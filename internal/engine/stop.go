@@ -27,7 +27,16 @@ func (in *instance) stop(ctx context.Context) {
 	again := in.draining // all that is gentle was tried before
 	if !again {
 		in.draining, in.ready = true, false
-		in.display("draining")
+		why := "draining"
+		if g := in.currentGoal(); g.kind == goalSleep {
+			// A request that comes now may wait for it to be started again.
+			in.asleep = true
+			if sameRun(&in.rec.Order, &g.order) {
+				in.rec.Order = g.order
+			}
+			why = "no request for " + g.order.Sleep.Idle.String() + ": it goes to sleep"
+		}
+		in.display(why)
 		in.kit.changed()
 	}
 

@@ -41,7 +41,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		return // what another namespace has left is not for this one
 	}
 	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
-		in.rec = record{Placed: in.rec.Placed} // another incarnation counts anew
+		in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp} // another incarnation counts anew
 	}
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
@@ -73,6 +73,10 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.hold()
 		return
 	}
+	if in.fresh && in.rec.Starts > 0 {
+		in.rec.Woken++
+	}
+	in.fresh = false
 	in.rec.Starts++
 	in.rec.Up, in.env = false, nil
 	spec, err := runtime.Spec{}, attached
@@ -94,7 +98,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.rec.Starting = false
 		if err == nil {
 			in.rec.Started = time.Now()
-			in.since = in.rec.Started
+			in.since, in.counted = in.rec.Started, false
 			in.kit.starts.Add(1)
 			in.log.Info("started", "pid", task.Handle().PID, "attempt", spec.Attempt)
 			in.took(task)
@@ -246,9 +250,17 @@ func (in *instance) watch(ctx context.Context) {
 		in.tell(verdict{kind: readinessCheck, pass: true})
 	}
 	for {
-		retry, stop := in.retry()
+		retry, stopRetry := in.retry()
+		drowsy, stopDrowsy := in.drowsiness()
+		stop := func() { stopRetry(); stopDrowsy() }
 		select {
 		case <-ctx.Done():
+		case <-drowsy:
+			stop()
+			if d, ok := in.drowsy(); ok && d == 0 {
+				in.doze()
+			}
+			continue // its goal has changed, which wakes this
 		case exit := <-ends:
 			in.exited(exit)
 		case v := <-verdicts:
@@ -320,7 +332,9 @@ func (in *instance) tell(v verdict) {
 		in.log.Info("its startup check passed")
 	default:
 		in.ready, in.why = v.pass, ""
-		if !v.pass {
+		if v.pass {
+			in.answered()
+		} else {
 			in.why = "not ready: " + v.why
 		}
 	}
@@ -369,6 +383,7 @@ func (in *instance) lost() {
 	in.unsure = !rebooted
 	if rebooted && in.rec.Order.Spec.Restart.Policy != "never" {
 		// The machine stopped, not the instance: it starts again at once.
+		in.setAwake(in.rec.Order.Sleep == nil)
 		in.over(life.Action{Restart: true}, "the machine was started again")
 		return
 	}
@@ -377,6 +392,9 @@ func (in *instance) lost() {
 		ran = 0
 	}
 	act := in.decide(exit, ran)
+	if act.Restart && in.rec.Order.Sleep != nil {
+		in.setAwake(false) // the next request starts it
+	}
 	in.over(act, act.Why)
 }
 

@@ -50,7 +50,7 @@ type exchange struct {
 type exchangeKey struct{}
 
 func newGateway(r *Router, maxConns int64) *gateway {
-	g := &gateway{r: r, busy: inflight{by: map[wire.InstanceID]*load{}}}
+	g := &gateway{r: r, busy: inflight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}}}
 	g.conns.max = maxConns
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:       rewrite,

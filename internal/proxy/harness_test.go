@@ -110,6 +110,8 @@ func (f *fakeEngine) Target(id wire.InstanceID, _ string) (string, error) {
 	return "", ErrNoInstance
 }
 
+func (f *fakeEngine) Wake(wire.InstanceID) {}
+
 func (f *fakeEngine) set(id wire.InstanceID, addr string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -12,7 +13,12 @@ import (
 type inflight struct {
 	mu sync.Mutex // guards below
 	by map[wire.InstanceID]*load
+	// last is when the last one of an instance ended.
+	last map[wire.InstanceID]time.Time
 }
+
+// maxLast bounds what is remembered of instances that are not here any more.
+const maxLast = 8192
 
 // load of one instance; it is in the map only while n > 0.
 type load struct {
@@ -38,6 +44,10 @@ func (f *inflight) add(id wire.InstanceID) (done func()) {
 		if l.n--; l.n == 0 {
 			delete(f.by, id)
 			close(l.idle)
+			if len(f.last) >= maxLast {
+				clear(f.last)
+			}
+			f.last[id] = time.Now()
 		}
 	}
 }
@@ -65,6 +75,17 @@ func (f *inflight) drained(id wire.InstanceID) <-chan struct{} {
 // InFlight returns how many proxied connections an instance of this worker has,
 // including those that a gateway keeps open between requests.
 func (r *Router) InFlight(id wire.InstanceID) int { return r.inflight.count(id) }
+
+// LastRequest returns when an instance of this worker was used last: now while it
+// is, zero if it never was or if that is not known any more.
+func (r *Router) LastRequest(id wire.InstanceID) time.Time {
+	r.inflight.mu.Lock()
+	defer r.inflight.mu.Unlock()
+	if r.inflight.by[id] != nil {
+		return time.Now()
+	}
+	return r.inflight.last[id]
+}
 
 // Drained returns a channel that is closed once no proxied connection to the
 // instance is left; it is closed already if there is none. Let Local.Target

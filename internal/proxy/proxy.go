@@ -17,6 +17,9 @@ var (
 	ErrNoInstance = errors.New("no such instance")
 	ErrNotReady   = errors.New("not ready")
 	ErrDraining   = errors.New("draining")
+	// ErrAsleep: it is not started, or does not answer yet since it woke. Local.Wake
+	// starts it.
+	ErrAsleep = errors.New("asleep")
 )
 
 // Local answers for the instances of this worker. The engine implements it. It
@@ -28,6 +31,10 @@ type Local interface {
 	// instance of this worker listens. An error says why no new connection may go
 	// there (ErrDraining, ErrNotReady, ErrNoInstance); it is told to the peer.
 	Target(id wire.InstanceID, port string) (addr string, err error)
+	// Wake starts an instance of which Target says ErrAsleep. It returns at once; that
+	// the instance is ready, or will not be, is told by LocalChanged and Target. Doing
+	// it again is of no harm.
+	Wake(id wire.InstanceID)
 }
 
 // Options of a Router.

@@ -107,7 +107,7 @@ func New(opts Options) (*Router, error) {
 		identity:     &identity{source: opts.TLS, away: opts.Away, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
 		localDialer:  &net.Dialer{KeepAlive: -1},
 		remoteDialer: &net.Dialer{Timeout: dialTimeout},
-		inflight:     inflight{by: map[wire.InstanceID]*load{}},
+		inflight:     inflight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}},
 		probe:        make(chan struct{}, 1),
 		localChanged: make(chan struct{}, 1),
 	}

@@ -57,6 +57,10 @@ type Instance struct {
 	Ready       bool `json:"ready,omitempty"`
 	Draining    bool `json:"draining,omitempty"`
 	Unreachable bool `json:"unreachable,omitempty"`
+	// Asleep: it is placed, and is started by the first request (Sleep). It stays so
+	// until it answers. StartUp is how long that takes, as far as it was seen.
+	Asleep  bool         `json:"asleep,omitempty"`
+	StartUp api.Duration `json:"start_up,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
 	// Restarts in place of the current incarnation, and what the last exit said.
@@ -181,6 +185,19 @@ type Order struct {
 	// what VERGE_<SERVICE>_ADDR and the loopback entries are made of. The engine
 	// fills them in from the routes, which it has of every service anyway.
 	Peers map[string][]api.Port `json:"peers,omitempty"`
+	// Sleep lets the instance sleep: placed, not started, with nothing reserved. Nil: it
+	// runs all the time.
+	Sleep *Sleep `json:"sleep,omitempty"`
+}
+
+// Sleep is when an instance of a service that may have none running sleeps, and when
+// it wakes. The worker sees to both, so that waking needs nobody else.
+type Sleep struct {
+	// Idle is how long it is awake without a request.
+	Idle api.Duration `json:"idle"`
+	// Awake starts it when the order comes, or comes to say so: it is known to be
+	// needed. Else it begins asleep.
+	Awake bool `json:"awake,omitempty"`
 }
 
 // Phase of an instance as its worker sees it.
@@ -204,7 +221,11 @@ type InstanceStatus struct {
 	Phase       Phase      `json:"phase"`
 	Ready       bool       `json:"ready,omitempty"`
 	Draining    bool       `json:"draining,omitempty"`
-	PID         int        `json:"pid,omitempty"`
+	// Asleep: it is not started, or does not answer yet since it woke. A request makes
+	// the worker start it. StartUp is how long that took lately, rounded; 0: not known.
+	Asleep  bool         `json:"asleep,omitempty"`
+	StartUp api.Duration `json:"start_up,omitempty"`
+	PID     int          `json:"pid,omitempty"`
 	// Ports given to the instance, by port name.
 	Ports map[string]int `json:"ports,omitempty"`
 	// Addrs of the instance in the service network, IPv6 first; none without it.
@@ -282,6 +303,9 @@ type Endpoint struct {
 	CPU api.CPU `json:"cpu,omitempty"`
 	// Suspect: its worker is not heard of. It is used only where nothing better is.
 	Suspect bool `json:"suspect,omitempty"`
+	// Asleep: the first request starts it, which takes about StartUp (0: not known).
+	Asleep  bool         `json:"asleep,omitempty"`
+	StartUp api.Duration `json:"start_up,omitempty"`
 }
 
 // WorkerInfo is what a worker says about itself when it connects and when that

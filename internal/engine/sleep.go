@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// leastPatience is how long an instance that does not answer yet is kept awake at
+// least: whoever woke it may still be waiting.
+const leastPatience = time.Minute
+
+// Wake implements proxy.Local: it starts an instance that sleeps, if there is room.
+func (e *Engine) Wake(id wire.InstanceID) {
+	e.mu.Lock()
+	in := e.instances[id]
+	e.mu.Unlock()
+	if in != nil && in.setAwake(true) {
+		e.replan()
+	}
+}
+
+// wakes says whether an order begins awake what it is the first order of.
+func wakes(o *wire.Order) bool { return o.Sleep == nil || o.Sleep.Awake }
+
+// asleep is what is said of an instance that sleeps.
+const asleep = "asleep: the next request starts it"
+
+// setAwake says whether an instance is to be awake; true if that is news.
+func (in *instance) setAwake(awake bool) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.awake == awake {
+		return false
+	}
+	in.awake = awake
+	if awake {
+		in.woken = time.Now()
+	}
+	return true
+}
+
+// heed wakes an instance of which an order says for the first time that it is to be
+// awake.
+func (in *instance) heed(o *wire.Order) {
+	if o.Sleep == nil || !o.Sleep.Awake {
+		return
+	}
+	in.mu.Lock()
+	told := in.goal.order
+	if in.goal.kind == "" {
+		told = in.state.run
+	}
+	in.mu.Unlock()
+	if told.ID == "" || !sameRun(&told, o) || told.Sleep != nil && !told.Sleep.Awake {
+		in.setAwake(true)
+	}
+}
+
+// doze lets an instance sleep, from the next plan on.
+func (in *instance) doze() {
+	if in.setAwake(false) {
+		in.kit.released()
+	}
+}
+
+// drowsy is how long an instance that runs may still be without a request before it
+// sleeps; false where it does not sleep.
+func (in *instance) drowsy() (time.Duration, bool) {
+	rule := in.currentGoal().order.Sleep
+	if rule == nil {
+		return 0, false
+	}
+	idle, from := rule.Idle.Std(), in.since
+	if in.ready {
+		from = in.answers
+	} else {
+		idle = max(idle, leastPatience)
+	}
+	if last := in.kit.router.LastRequest(in.id); last.After(from) {
+		from = last
+	}
+	return max(time.Until(from.Add(idle)), 0), true
+}
+
+// drowsiness returns a channel that fires when it may be time to sleep, and what
+// ends that.
+func (in *instance) drowsiness() (<-chan time.Time, func()) {
+	d, ok := in.drowsy()
+	if !ok {
+		return nil, func() {}
+	}
+	// Not less than a moment, so that what is used all the time is looked at rarely.
+	t := time.NewTimer(max(d, time.Second/10))
+	return t.C, func() { t.Stop() }
+}
+
+// answered notes that an instance is ready for the first time in its run, and how
+// long that took since it was woken or started.
+func (in *instance) answered() {
+	now := time.Now()
+	in.answers = now
+	if in.counted {
+		return
+	}
+	in.counted = true
+	from := in.since
+	in.mu.Lock()
+	if in.asleep {
+		from = in.woken
+	}
+	in.mu.Unlock()
+	took := now.Sub(from)
+	if was := in.rec.StartUp; was > 0 {
+		took = (3*was + took) / 4
+	}
+	in.rec.StartUp = took // written with the next change: it is worth no write
+	in.asleep = false
+}
+
+// rounded is a start-up time as it is told: in steps of a quarter, so that it is no
+// news with each start.
+func rounded(d time.Duration) api.Duration {
+	if d <= 0 {
+		return 0
+	}
+	const step = 1.25
+	n := math.Round(math.Log(float64(max(d, time.Millisecond))/float64(time.Millisecond)) / math.Log(step))
+	return api.Duration(time.Duration(math.Pow(step, n) * float64(time.Millisecond)).Round(100 * time.Microsecond))
+}

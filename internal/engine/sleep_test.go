@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// sleeper is an order that may sleep, after a minute without a request.
+func sleeper(ordinal, incarnation int, cpu api.CPU, awake bool) wire.Order {
+	o := order(ordinal, incarnation, cpu)
+	o.Sleep = &wire.Sleep{Idle: api.Duration(time.Minute), Awake: awake}
+	return o
+}
+
+// used notes a request to an instance.
+func (r *rig) used(id string) {
+	r.router.mu.Lock()
+	defer r.router.mu.Unlock()
+	if r.router.lastUse == nil {
+		r.router.lastUse = map[string]time.Time{}
+	}
+	r.router.lastUse[id] = time.Now()
+}
+
+func (r *rig) mustSleep(id string) {
+	r.t.Helper()
+	s := r.status(id)
+	_, err := r.e.Target(id, "http")
+	if s.Phase != wire.PhasePending || !s.Asleep || s.Ready || s.Draining || s.PID != 0 || !errors.Is(err, proxy.ErrAsleep) || len(r.driver.live(id)) != 0 {
+		r.t.Fatalf("it does not sleep: %+v, %v, %d tasks", s, err, len(r.driver.live(id)))
+	}
+}
+
+func (r *rig) mustServe(id string) {
+	r.t.Helper()
+	s := r.status(id)
+	if _, err := r.e.Target(id, "http"); s.Phase != wire.PhaseRunning || !s.Ready || s.Asleep || err != nil {
+		r.t.Fatalf("it does not serve: %+v, %v", s, err)
+	}
+}
+
+func TestSleepAndWake(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(sleeper(0, 1, 100, false))
+		r.mustSleep(web0)
+		if _, err := os.Stat(r.recordPath(web0)); err == nil {
+			t.Error("what sleeps and never ran takes room on the disk")
+		}
+		r.prober.set(errors.New("refused"))
+		r.e.Wake(web0)
+		r.e.Wake(web0)
+		after(30 * time.Millisecond)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Ready || !s.Asleep {
+			t.Fatalf("while it wakes: %+v", s)
+		}
+		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) {
+			t.Errorf("while it wakes: %v", err)
+		}
+		r.prober.set(nil)
+		after(50 * time.Millisecond)
+		r.mustServe(web0)
+		if s := r.status(web0); s.StartUp.Std() < 25*time.Millisecond || s.StartUp.Std() > 100*time.Millisecond {
+			t.Errorf("it took %s to start", s.StartUp)
+		}
+		// Used now and then it stays.
+		for range 5 {
+			after(50 * time.Second)
+			r.used(web0)
+		}
+		r.mustServe(web0)
+		after(61 * time.Second)
+		r.mustSleep(web0)
+		r.e.Wake(web0)
+		after(time.Second)
+		r.mustServe(web0)
+		if s := r.status(web0); s.Restarts != 0 || r.driver.starts(web0) != 2 {
+			t.Errorf("%d restarts after %d starts: waking is none", s.Restarts, r.driver.starts(web0))
+		}
+	})
+}
+
+func TestAwakeByOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(sleeper(0, 1, 100, true))
+		after(time.Second)
+		r.mustServe(web0)
+		after(time.Hour)
+		r.mustSleep(web0)
+		r.apply(sleeper(0, 1, 100, true)) // as before
+		r.stop()
+		r.start()
+		after(time.Second)
+		r.mustSleep(web0)
+		r.apply(sleeper(0, 1, 100, false))
+		r.apply(sleeper(0, 1, 100, true)) // needed again
+		after(time.Second)
+		r.mustServe(web0)
+		// It may not sleep any more.
+		r.apply(order(0, 1, 100))
+		after(time.Hour)
+		r.mustServe(web0)
+		r.apply(sleeper(0, 1, 100, false))
+		after(time.Minute + time.Second)
+		r.mustSleep(web0)
+		r.apply(order(0, 1, 100))
+		after(time.Second)
+		r.mustServe(web0)
+	})
+}
+
+func TestSleepingReservesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		all := r.config.Capacity.CPU
+		r.apply(sleeper(0, 1, all, false), sleeper(1, 1, all, false))
+		r.e.Wake(web0)
+		after(time.Second)
+		r.mustServe(web0)
+		const other = "shop.web.1"
+		r.e.Wake(other)
+		after(time.Second)
+		s := r.status(other)
+		_, err := r.e.Target(other, "http")
+		if s.Phase != wire.PhaseRefused || !strings.Contains(s.Why, "cpu") || !errors.Is(err, proxy.ErrNotReady) {
+			t.Fatalf("without room: %+v, %v", s, err)
+		}
+		after(time.Minute) // the other sleeps, so there is room for who asked
+		r.mustSleep(web0)
+		r.mustServe(other)
+	})
+}
+
+func TestARequestWhileItFallsAsleep(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.apply(sleeper(0, 1, 100, true))
+		after(time.Second)
+		busy := make(chan struct{})
+		r.router.mu.Lock()
+		r.router.busy = map[string]chan struct{}{web0: busy}
+		r.router.mu.Unlock()
+		after(time.Minute)
+		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) {
+			t.Fatalf("while it falls asleep: %v", err)
+		}
+		r.e.Wake(web0)
+		close(busy)
+		after(time.Second)
+		r.mustServe(web0)
+		if r.driver.starts(web0) != 2 {
+			t.Errorf("%d starts", r.driver.starts(web0))
+		}
+	})
+}
+
+func TestAColdStartThatFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.driver.setFail(errors.New("no such program"))
+		o := sleeper(0, 1, 100, false)
+		tries := 2
+		o.Spec.Restart.MaxRestarts = &tries
+		r.apply(o)
+		r.e.Wake(web0)
+		after(10 * time.Millisecond)
+		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) || !strings.Contains(err.Error(), "no such program") {
+			t.Errorf("while it is tried: %v", err)
+		}
+		after(time.Minute)
+		s := r.status(web0)
+		if _, err := r.e.Target(web0, "http"); s.Phase != wire.PhaseExited || s.Asleep || !errors.Is(err, proxy.ErrNotReady) {
+			t.Errorf("given up: %+v, %v", s, err)
+		}
+		r.driver.setFail(nil)
+		r.apply(sleeper(0, 2, 100, true))
+		after(time.Second)
+		r.mustServe(web0)
+	})
+}
+
+func TestSleepersAfterTheEngineIsKilled(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		const other = "shop.web.1"
+		r.apply(sleeper(0, 1, 100, false), sleeper(1, 1, 100, false))
+		r.e.Wake(web0)
+		after(time.Second)
+		r.stop()
+		r.start()
+		after(time.Second)
+		r.mustServe(web0) // it runs on
+		r.mustSleep(other)
+		after(time.Minute)
+		r.mustSleep(web0)
+
+		// Killed between a start and its note.
+		r.e.Wake(web0)
+		after(time.Second)
+		r.stop()
+		r.edit(web0, func(rec *record) { rec.Starting, rec.Handle = true, nil })
+		r.one(web0).end(1)
+		r.start()
+		after(time.Second)
+		if !r.strays.was(web0) {
+			t.Error("what may have been started was not looked for")
+		}
+		r.mustSleep(web0)
+
+		// The machine went off.
+		r.e.Wake(web0)
+		after(time.Second)
+		r.mustServe(web0)
+		r.stop()
+		r.one(web0).end(1)
+		r.boot, r.driver.boot = "boot-2", "boot-2"
+		r.start()
+		synctest.Wait()
+		r.mustSleep(web0)
+		r.e.Wake(web0)
+		after(time.Second)
+		r.mustServe(web0)
+	})
+}
