@@ -55,6 +55,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Conflict](),
 	reflect.TypeFor[wire.LocalView](),
 	reflect.TypeFor[wire.Scaled](),
+	reflect.TypeFor[wire.Sleep](),
 	reflect.TypeFor[wire.Cordon](),
 	reflect.TypeFor[wire.CordonRequest](),
 	reflect.TypeFor[wire.DrainView](),
