@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos lab bench footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,10 @@ FUZZ     ?= ./api ./internal/wire ./internal/pki ./internal/orca
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)
+
+TIME ?= 30m
+traffic: ## requests of all kinds for TIME (30m) while replicas come and go: none lost, nothing grows
+	VERGE_TRAFFIC=$(TIME) go test -run '^TestMixedTraffic$$' -v -count 1 -timeout 24h ./e2e
 
 # N is the first N seeds from a random one on, which is printed; a list such as
 # 1-100,7 is these. What fails says how to see it again, and keeps its logs.

@@ -37,6 +37,8 @@ func main() {
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/call", call)
 	mux.HandleFunc("/get", passOn)
+	mux.HandleFunc("/upload", upload)
+	mux.HandleFunc("/echo", echo)
 	kept := &store{}
 	mux.HandleFunc("/put", kept.put)
 	mux.HandleFunc("/keys", kept.keys)
