@@ -1,0 +1,176 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// lookEvery is how often what waits looks around: is the other side still there,
+// has an answer come early, is the time of the request over?
+const lookEvery = time.Second
+
+// sideError is a connection that failed while a body was moved.
+type sideError struct {
+	src bool // the one that it came from
+	err error
+}
+
+func (e *sideError) Error() string {
+	if e.src {
+		return "read the body: " + e.err.Error()
+	}
+	return "pass the body on: " + e.err.Error()
+}
+
+func (e *sideError) Unwrap() error { return e.err }
+
+// mover moves a body, in one go or, after watch has stopped it, in several.
+type mover struct {
+	dst, src *Conn
+	left     int64   // still to be read; with chunks or untilDone of no meaning
+	framing  *chunks // not nil: until its end
+	ends     bool    // until src ends
+	// watch is called each lookEvery while nothing moves; its error stops run, which
+	// may be called again. nil watches nothing.
+	watch func() error
+	// limit of the time in which nothing moves; 0 none.
+	limit time.Duration
+
+	pipe  *splicer
+	last  Instant // when something moved
+	moved int64
+}
+
+// run moves until all is there (nil), watch stops it, or a connection fails
+// (sideError).
+func (m *mover) run() error {
+	if m.last == 0 {
+		m.last = Now()
+	}
+	for {
+		if err := m.flush(); err != nil {
+			return err
+		}
+		switch {
+		case m.ends:
+		case m.framing != nil:
+			if m.framing.state == chunksDone {
+				return nil
+			}
+		case m.pipe != nil:
+			if err := m.splice(); err != nil {
+				return err
+			}
+			m.close()
+			return nil
+		case m.left == 0:
+			return nil
+		case m.left >= spliceMin && canSplice(m.dst, m.src):
+			if m.pipe = newSplicer(); m.pipe != nil {
+				m.src.rest()
+				continue
+			}
+		}
+		if err := m.fill(); err != nil {
+			if m.ends && errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// close gives back what run holds. Only after it a mover may be forgotten.
+func (m *mover) close() {
+	if m.pipe != nil {
+		m.pipe.done()
+		m.pipe = nil
+	}
+}
+
+// flush passes on what is buffered of the body.
+func (m *mover) flush() error {
+	for {
+		p := m.src.Buffered()
+		switch {
+		case m.ends:
+		case m.framing != nil:
+			// What was followed is moved before more of it is looked at.
+			if m.left == 0 {
+				n, err := m.framing.next(p)
+				if err != nil {
+					return &sideError{src: true, err: err}
+				}
+				m.left = int64(n)
+			}
+			p = p[:m.left]
+		default:
+			p = p[:min(int64(len(p)), m.left)]
+		}
+		if len(p) == 0 {
+			return nil
+		}
+		m.dst.tick(false)
+		n, err := m.dst.conn.Write(p)
+		if n > 0 {
+			m.src.skip(n)
+			if !m.ends {
+				m.left -= int64(n)
+			}
+			m.progress(int64(n))
+		}
+		if err != nil {
+			if err := m.missed(m.dst, false, err); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fill reads more of the body.
+func (m *mover) fill() error {
+	err := m.src.fill(Now().After(lookEvery))
+	if err != nil {
+		return m.missed(m.src, true, err)
+	}
+	m.last = Now()
+	return nil
+}
+
+func (m *mover) progress(n int64) {
+	m.moved += n
+	m.last = Now()
+}
+
+// missed judges an error of a connection: nil means to try again.
+func (m *mover) missed(c *Conn, src bool, err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return &sideError{src: src, err: err}
+	}
+	if src {
+		c.readBy = 0
+	} else {
+		c.writeBy = 0
+	}
+	if m.limit > 0 && Now().Sub(m.last) >= m.limit {
+		return &sideError{src: src, err: errLate}
+	}
+	if m.watch != nil {
+		return m.watch()
+	}
+	return nil
+}
+
+// tick sees to it that a wait that begins now ends within lookEvery.
+func (c *Conn) tick(read bool) {
+	until := Now().After(lookEvery)
+	if read && (c.readBy == 0 || c.readBy > until) {
+		c.readUntil(until)
+	}
+	if !read && (c.writeBy == 0 || c.writeBy > until) {
+		c.writeBy = until
+		_ = c.conn.SetWriteDeadline(until.time()) // fails only on a closed connection, which the write says
+	}
+}

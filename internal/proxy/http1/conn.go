@@ -1,0 +1,312 @@
+package http1
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// bufferSize holds nearly every head, with the body of a small message. Who needs
+// more for a body has it moved in steps.
+const bufferSize = 16 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// began is what instants are counted from: the monotonic clock alone is half as dear
+// as time.Now.
+var began = time.Now()
+
+// Instant is a time of this process, in ns since it began. 0 is none.
+type Instant int64
+
+// Now is the present.
+func Now() Instant { return Instant(time.Since(began)) }
+
+// After is d later.
+func (i Instant) After(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub is how long ago o was, at i.
+func (i Instant) Sub(o Instant) time.Duration { return time.Duration(i - o) }
+
+func (i Instant) time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return began.Add(time.Duration(i))
+}
+
+// Conn is one end of a relay: a connection, and what was read from it and is not
+// used yet. Its methods are for one goroutine at a time; Close and Poke are for any.
+//
+// It holds a buffer only while there is something in it. Deadlines are set rarely:
+// one that is earlier than needed stays, and what waits looks at the clock when it
+// comes.
+type Conn struct {
+	conn net.Conn
+	tcp  *net.TCPConn    // to read from and splice without TLS in between; else nil
+	raw  syscall.RawConn // of tcp
+	sock syscall.RawConn // of the TCP connection, also below TLS; nil if there is none
+
+	b      []byte
+	pooled bool
+	r, w   int // b[r:w] is there
+
+	readBy, writeBy Instant // deadlines that are set
+
+	try   func(fd uintptr) bool // tryRead, made once
+	n     int                   // its results
+	err   error
+	first [1]byte
+	peek  func(fd uintptr) bool // tryPeek, made once
+
+	idleSince Instant // see Pool
+	reused    bool    // see Pool
+	broken    bool    // it is not to be used again
+	release   func()  // called once when it is closed; may be nil
+	once      sync.Once
+	pokes     atomic.Bool
+}
+
+var (
+	errFull = errors.New("the buffer is full")
+	// errLate is a wait that has come to its end.
+	errLate = os.ErrDeadlineExceeded
+)
+
+// NewConn makes a Conn of a TCP connection, or one with TLS over TCP; of any other
+// it can be less sure what has become of it. release, which may be nil, is called
+// once when it has been closed.
+func NewConn(c net.Conn, release func()) *Conn {
+	x := &Conn{conn: c, release: release}
+	under := c
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		under = t.NetConn()
+	}
+	if s, ok := under.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			x.sock = raw
+		}
+	}
+	if tcp, ok := c.(*net.TCPConn); ok && rawReads {
+		x.tcp, x.raw = tcp, x.sock
+	}
+	x.try, x.peek = x.tryRead, x.tryPeek
+	return x
+}
+
+// Buffered is what was read and is not used yet.
+func (c *Conn) Buffered() []byte { return c.b[c.r:c.w] }
+
+// skip uses n bytes of what was read.
+func (c *Conn) skip(n int) {
+	c.r += n
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+}
+
+// take makes sure that there is a buffer.
+func (c *Conn) take() {
+	if c.b == nil {
+		c.b, c.pooled = buffers.Get().(*[bufferSize]byte)[:], true
+	}
+}
+
+// rest gives the buffer back where nothing is in it.
+func (c *Conn) rest() {
+	if c.b == nil || c.r != c.w {
+		return
+	}
+	if c.pooled {
+		buffers.Put((*[bufferSize]byte)(c.b))
+	}
+	c.b, c.r, c.w = nil, 0, 0
+}
+
+// room makes room for more; errFull where there is none.
+func (c *Conn) room() error {
+	if c.w < len(c.b) || c.b == nil {
+		return nil
+	}
+	if c.r == 0 {
+		return errFull
+	}
+	c.w = copy(c.b, c.b[c.r:c.w])
+	c.r = 0
+	return nil
+}
+
+// grow makes room at any price up to limit.
+func (c *Conn) grow(limit int) error {
+	err := c.room()
+	if err == nil || len(c.b) >= limit {
+		return err
+	}
+	larger := make([]byte, min(4*len(c.b), limit))
+	copy(larger, c.b[:c.w])
+	if c.pooled {
+		buffers.Put((*[bufferSize]byte)(c.b))
+	}
+	c.b, c.pooled = larger, false
+	return nil
+}
+
+// fill reads what is there, at least a byte, and waits for it until then (0: for
+// ever). io.EOF is the end; errLate that the time has come.
+func (c *Conn) fill(until Instant) error {
+	if err := c.room(); err != nil {
+		return err
+	}
+	for {
+		if until != 0 && (c.readBy == 0 || c.readBy > until) {
+			c.readUntil(until)
+		}
+		n, err := c.read()
+		if n > 0 {
+			c.w += n
+			return nil
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		// Earlier than needed, or Poke.
+		late := until != 0 && Now() >= until
+		c.readUntil(until)
+		if late || c.poked() {
+			return errLate
+		}
+	}
+}
+
+func (c *Conn) readUntil(t Instant) {
+	c.readBy = t
+	_ = c.conn.SetReadDeadline(t.time()) // fails only on a closed connection, which the read says
+}
+
+// read is one successful read. It holds no buffer while it waits, unless there is
+// something in it.
+func (c *Conn) read() (int, error) {
+	if c.raw != nil {
+		c.n, c.err = 0, nil
+		if err := c.raw.Read(c.try); err != nil {
+			return 0, err
+		}
+		return c.n, c.err
+	}
+	if c.r == c.w {
+		// A byte at first, so that nothing is held meanwhile. The rest of its record
+		// comes with the next read, without asking the system.
+		c.rest()
+		n, err := c.conn.Read(c.first[:])
+		if n > 0 {
+			c.take()
+			c.b[0] = c.first[0]
+		}
+		return n, err
+	}
+	return c.conn.Read(c.b[c.w:])
+}
+
+// write sends all of p; it takes at most limit without anything moving.
+func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
+	until := now.After(limit)
+	for {
+		if c.writeBy == 0 || c.writeBy > until {
+			c.writeBy = until
+			_ = c.conn.SetWriteDeadline(until.time()) // as above
+		}
+		n, err := c.conn.Write(p)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if p = p[n:]; n == 0 && Now() >= until {
+			return errLate
+		}
+		if n > 0 {
+			until = Now().After(limit)
+		}
+		c.writeBy = 0
+	}
+}
+
+// state of a connection, as far as one can see without reading.
+type state uint8
+
+const (
+	silent   state = iota // nothing came
+	readable              // something came
+	ended                 // its end came
+	broken                // it was reset
+)
+
+// look finds out what has come, without waiting.
+func (c *Conn) look() state {
+	if c.r != c.w {
+		return readable
+	}
+	if c.sock == nil {
+		return silent
+	}
+	c.n, c.err = 0, nil
+	if err := c.sock.Control(func(fd uintptr) { c.peek(fd) }); err != nil {
+		return broken
+	}
+	switch {
+	case c.err == nil && c.n > 0:
+		return readable
+	case c.err == nil:
+		return ended
+	case errors.Is(c.err, syscall.EAGAIN):
+		return silent
+	}
+	return broken
+}
+
+// copyBuffered appends what is buffered, at most limit bytes.
+func (c *Conn) copyBuffered(dst []byte, limit int64) []byte {
+	n := int(min(limit, int64(c.w-c.r)))
+	dst = append(dst, c.b[c.r:c.r+n]...)
+	c.skip(n)
+	return dst
+}
+
+// Poke ends a wait of fill, which then says errLate. It is for any goroutine; one
+// that comes between two waits is noticed by the first check of the next.
+func (c *Conn) Poke() {
+	c.pokes.Store(true)
+	_ = c.conn.SetReadDeadline(began) // fails only on a closed connection
+}
+
+func (c *Conn) poked() bool { return c.pokes.Load() && c.pokes.Swap(false) }
+
+// Close closes the connection. It is for any goroutine.
+func (c *Conn) Close() error {
+	err := c.conn.Close()
+	if c.release != nil {
+		c.once.Do(c.release)
+	}
+	return err
+}
+
+// Cut closes it such that its peer can tell: what was said is not all.
+func (c *Conn) Cut() {
+	if tcp, ok := c.conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // fails only on a closed connection
+	} else if t, ok := c.conn.(interface{ NetConn() net.Conn }); ok {
+		_ = t.NetConn().Close() // without the closing alert of TLS
+	}
+	_ = c.Close()
+}
+
+// Net is the connection itself. What is buffered is not read from it any more.
+func (c *Conn) Net() net.Conn { return c.conn }

@@ -1,0 +1,431 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// How an exchange failed. An error of Ask or Answer is one of them, or what Waits
+// returned.
+var (
+	// ErrClient: the client has gone, or broke off its request.
+	ErrClient = errors.New("the client broke off")
+	// ErrUnsent: the upstream had ended the connection before it read anything of the
+	// request; nothing is lost if it is asked again.
+	ErrUnsent = errors.New("a kept connection had ended")
+	// ErrBroken: the upstream's connection broke, or ended too early.
+	ErrBroken = errors.New("the connection broke before all was answered")
+	// ErrMalformed: what the upstream said is no HTTP/1.1.
+	ErrMalformed = errResponse
+)
+
+// Times and amounts that bound an exchange.
+const (
+	// stallLimit is how long a side may take nothing of what is for it, or the client
+	// say nothing of its body.
+	stallLimit = 5 * time.Minute
+	// requestStall is how long a client may pause within its request's body.
+	requestStall = 60 * time.Second
+	// maxInterim responses before the response.
+	maxInterim = 16
+	// lingerLimit is for how long, and lingerBytes how much, a client is listened to
+	// that was answered before it had said everything: a socket that is closed with
+	// something unread is reset, and the answer may be lost with it.
+	lingerLimit = 500 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+// Waiter is asked each second that an exchange waits for its upstream.
+type Waiter interface {
+	// Waits returns an error to end the wait, which Ask then returns.
+	Waits(now Instant) error
+}
+
+// Exchange is a request on its way and its response. It belongs to the goroutine of
+// its connection and is used again for the next request.
+type Exchange struct {
+	// Request is that of the client. Its slices are valid until Answer, Refuse, or an
+	// Ask that had more of a body to send than was there with the head.
+	Request Request
+	// Response is valid after Ask, until Answer.
+	Response Response
+	// Began is when the head was complete.
+	Began Instant
+	// Sent and Received are bytes of bodies, to the upstream and from it.
+	Sent, Received int64
+
+	client *Conn
+	waiter Waiter
+	body   int64 // of the request: how much of it is in the buffer, behind the head
+	asked  bool  // more of the body was read than the buffer kept
+
+	answered bool // something of a final response was written
+	last     bool // the client's connection ends
+	cut      bool // in a way that the client can tell
+
+	move    mover       // of bodies
+	rest    *restOfBody // that is being sent while the answer comes
+	watchUp *Conn
+	watch   func() error // waits, made once
+	early   func() error // looksEarly, made once
+}
+
+// restOfBody is a request's body of which the answer came before its end.
+type restOfBody struct {
+	move    mover
+	stopped atomic.Bool
+	done    chan struct{}
+	err     error
+}
+
+var (
+	errEarly   = errors.New("an answer came early")
+	errStopped = errors.New("stopped")
+)
+
+func (x *Exchange) begin(now Instant) {
+	c := x.client
+	x.Began, x.Sent, x.Received = now, 0, 0
+	x.body = min(int64(len(c.Buffered())-x.Request.Size()), x.Request.Length)
+	x.asked, x.answered, x.cut, x.rest, x.watchUp = false, false, false, nil, nil
+	x.last = x.Request.Close
+}
+
+// Repeatable: all of the request is still there, to be sent to somebody else.
+func (x *Exchange) Repeatable() bool { return !x.asked && x.body == x.Request.Length }
+
+// Ask sends the request to up and waits for the head of the response; interim
+// responses are passed on. Without error Answer is next, else another Ask, if
+// Repeatable, or Refuse. What up is told is m.
+func (x *Exchange) Ask(up *Conn, m *Marks) error {
+	c := x.client
+	out := buffers.Get().(*[bufferSize]byte)
+	b := AppendRequest(out[:0], &x.Request, m)
+	kept := c.b[c.r+x.Request.Size():][:x.body]
+	whole := len(b)+len(kept) <= cap(b) || len(kept) <= 1<<10
+	if whole {
+		b = append(b, kept...)
+	}
+	err := up.write(b, Now(), stallLimit)
+	buffers.Put(out)
+	if err == nil && !whole {
+		err = up.write(kept, Now(), stallLimit)
+	}
+	if err != nil {
+		// It may have said why before it ended.
+		if up.look() != readable {
+			return x.lost(up, err)
+		}
+		up.broken = true
+	}
+	x.Sent = x.body
+	x.watchUp = up
+	if x.body < x.Request.Length && err == nil {
+		if err := x.sendBody(up); err != nil {
+			return err
+		}
+	}
+	return x.awaitHead(up)
+}
+
+// lost judges the end of a connection on which nothing of a response came.
+func (x *Exchange) lost(up *Conn, err error) error {
+	if up.reused && !errors.Is(err, errLate) {
+		return fmt.Errorf("%w: %w", ErrUnsent, err)
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// sendBody sends the part of the body that did not come with the head.
+func (x *Exchange) sendBody(up *Conn) error {
+	c := x.client
+	x.asked = true
+	left := x.Request.Length - x.body
+	c.skip(x.Request.Size() + int(x.body))
+	x.move = mover{dst: up, src: c, left: left, watch: x.early, limit: requestStall}
+	err := x.move.run()
+	x.Sent += x.move.moved
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, errEarly) {
+		x.sendRest()
+		return nil
+	}
+	x.move.close()
+	var side *sideError
+	if errors.As(err, &side) && side.src {
+		x.last, x.cut = true, true
+		return fmt.Errorf("%w: %w", ErrClient, err)
+	}
+	if side != nil && up.look() == readable {
+		x.last, up.broken = true, true // it has said why it takes no more
+		return nil
+	}
+	x.last = true
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// looksEarly stops the sending of a body that got stuck where the answer is there.
+func (x *Exchange) looksEarly() error {
+	if x.watchUp.look() != silent {
+		return errEarly
+	}
+	if x.client.look() == broken {
+		return fmt.Errorf("%w: its connection was reset", ErrClient)
+	}
+	return nil
+}
+
+// sendRest sends the rest of the body beside the answer.
+func (x *Exchange) sendRest() {
+	r := &restOfBody{move: x.move, done: make(chan struct{})}
+	x.move = mover{}
+	r.move.watch = func() error {
+		if r.stopped.Load() {
+			return errStopped
+		}
+		return nil
+	}
+	x.rest = r
+	go func() {
+		defer close(r.done)
+		r.err = r.move.run()
+		r.move.close()
+	}()
+}
+
+// joinRest ends the sending of the rest, which is of no use after the answer; the
+// connections are then of no further use, unless all was sent.
+func (x *Exchange) joinRest(up *Conn) {
+	r := x.rest
+	if r == nil {
+		return
+	}
+	select {
+	case <-r.done:
+	default:
+		r.stopped.Store(true)
+		x.client.Poke()
+		_ = up.conn.SetWriteDeadline(began)
+		<-r.done
+	}
+	x.Sent += r.move.moved
+	if r.err != nil {
+		x.last, up.broken = true, true
+	}
+	up.writeBy = 0
+	x.rest = nil
+}
+
+// waits looks around while the head of a response, or more of its body, is awaited.
+func (x *Exchange) waits() error {
+	if x.rest == nil && x.client.look() == broken {
+		return fmt.Errorf("%w: its connection was reset", ErrClient)
+	}
+	if x.waiter == nil {
+		return nil
+	}
+	return x.waiter.Waits(Now())
+}
+
+// awaitHead reads until the head of the response is there.
+func (x *Exchange) awaitHead(up *Conn) error {
+	some := false
+	for interim := 0; ; {
+		if up.r != up.w {
+			some = true
+			size, err := x.Response.Parse(up.Buffered(), x.Request.Head())
+			if err != nil {
+				return x.failed(up, err)
+			}
+			if size > 0 {
+				if !x.Response.Interim() {
+					return nil
+				}
+				if interim++; interim > maxInterim {
+					return x.failed(up, badResponse("more interim responses than there can be"))
+				}
+				if err := x.passInterim(); err != nil {
+					return x.failed(up, err)
+				}
+				up.skip(size)
+				continue
+			}
+			if err := up.grow(MaxResponseHead); err != nil {
+				return x.failed(up, badResponse("its head is too large"))
+			}
+		}
+		err := up.fill(Now().After(lookEvery))
+		switch {
+		case err == nil:
+		case errors.Is(err, errLate):
+			if err := x.waits(); err != nil {
+				return x.failed(up, err)
+			}
+		case some:
+			return x.failed(up, fmt.Errorf("%w: %w", ErrBroken, err))
+		default:
+			return x.failed(up, x.lost(up, err))
+		}
+	}
+}
+
+// failed ends what goes on beside an Ask that failed.
+func (x *Exchange) failed(up *Conn, err error) error {
+	x.joinRest(up)
+	x.Response.seen = 0
+	return err
+}
+
+// passInterim passes an interim response on, but for 100, which no client that is
+// served here has asked for.
+func (x *Exchange) passInterim() error {
+	if x.Response.Status == 100 {
+		return nil
+	}
+	b := AppendResponse(make([]byte, 0, 1<<10), &x.Response, nil, false)
+	if err := x.client.write(b, Now(), stallLimit); err != nil {
+		x.last = true
+		return fmt.Errorf("%w: %w", ErrClient, err)
+	}
+	return nil
+}
+
+// Answer passes the response on to the client, with extra fields, each ended by
+// CRLF. reusable: up is ready for the next request; it is closed otherwise. An error
+// says which side broke; the client knows then that it has not got everything.
+func (x *Exchange) Answer(up *Conn, extra []byte) (reusable bool, err error) {
+	res := &x.Response
+	x.drop()
+	x.last = x.last || res.Body == UntilDone
+	x.move = mover{dst: x.client, src: up, watch: x.watch}
+	m := &x.move
+	switch res.Body {
+	case NoBody:
+	case Sized:
+		m.left = res.Length
+	case Chunked:
+		m.framing = &chunks{}
+	case UntilDone:
+		m.ends = true
+	}
+	err = x.sendHead(up, extra)
+	if err == nil && res.Body != NoBody {
+		err = m.run()
+	}
+	m.close()
+	x.Received = m.moved
+	x.joinRest(up)
+	if err == nil {
+		reusable = !res.Close && !up.broken && up.r == up.w
+		if reusable {
+			up.rest()
+		} else {
+			_ = up.Close()
+		}
+		return reusable, nil
+	}
+	x.last, x.cut = true, true
+	up.Cut()
+	var side *sideError
+	if errors.As(err, &side) && side.src {
+		return false, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return false, fmt.Errorf("%w: %w", ErrClient, err)
+}
+
+// sendHead sends the head of the response, and what is there of a small body with
+// it.
+func (x *Exchange) sendHead(up *Conn, extra []byte) error {
+	res, m := &x.Response, &x.move
+	out := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(out)
+	b := AppendResponse(out[:0], res, extra, x.last)
+	up.skip(len(res.b))
+	if res.Body == Sized {
+		n := min(res.Length, int64(up.w-up.r))
+		if int64(len(b))+n <= bufferSize {
+			b = up.copyBuffered(b, n)
+			m.left -= n
+			m.moved = n
+		}
+	} else if res.Body == Chunked && len(b)+up.w-up.r <= bufferSize {
+		n, err := m.framing.next(up.Buffered())
+		if err != nil {
+			return &sideError{src: true, err: err}
+		}
+		b = up.copyBuffered(b, int64(n))
+		m.moved = int64(n)
+	}
+	x.answered = true
+	if err := x.client.write(b, Now(), stallLimit); err != nil {
+		return &sideError{err: err}
+	}
+	return nil
+}
+
+// drop forgets what the buffer has of the request.
+func (x *Exchange) drop() {
+	if !x.asked {
+		x.client.skip(x.Request.Size() + int(x.body))
+		x.asked = true
+	}
+	if x.Sent < x.Request.Length && x.rest == nil {
+		x.last = true // the client will go on sending what nobody reads
+	}
+}
+
+// Refuse answers without an upstream. fields, each ended by CRLF, and body, of this
+// content type, are added. The connection goes on, unless there is a body to come.
+func (x *Exchange) Refuse(status int, contentType string, fields, body []byte) {
+	if x.answered {
+		x.last, x.cut = true, true
+		return
+	}
+	unread := !x.Repeatable()
+	x.Sent = x.Request.Length
+	x.drop()
+	x.last = x.last || unread
+	b := make([]byte, 0, 256+len(fields)+len(body))
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(append(append(b, ' '), statusText(status)...), "\r\n"...)
+	b = append(b, "Date: "...)
+	b = append(time.Now().UTC().AppendFormat(b, "Mon, 02 Jan 2006 15:04:05 GMT"), "\r\n"...)
+	if contentType != "" {
+		b = append(append(append(b, "Content-Type: "...), contentType...), "\r\n"...)
+	}
+	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
+	b = append(append(b, "\r\n"...), fields...)
+	if x.last {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	b = append(b, "\r\n"...)
+	if !x.Request.Head() {
+		b = append(b, body...)
+	}
+	x.answered = true
+	if err := x.client.write(b, Now(), stallLimit); err != nil {
+		x.last, x.cut = true, true
+	}
+}
+
+// Abandon ends the connection without an answer, which the client can tell.
+func (x *Exchange) Abandon() { x.last, x.cut = true, true }
+
+// linger closes a connection whose client may still be sending.
+func linger(c *Conn) {
+	if h, ok := c.conn.(interface{ CloseWrite() error }); ok && h.CloseWrite() == nil {
+		until := Now().After(lingerLimit)
+		_ = c.conn.SetReadDeadline(until.time()) // as above
+		c.r, c.w = 0, 0
+		c.rest()
+		_, _ = io.CopyN(io.Discard, c.conn, lingerBytes) // all that is to be said was said
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,348 @@
+package http1
+
+import "bytes"
+
+// Verdict is what a parser says of a head.
+type Verdict uint8
+
+// Verdicts on a head.
+const (
+	// Incomplete: the rest of it has not come yet.
+	Incomplete Verdict = iota
+	// Understood: it is plain HTTP/1.1, and all that the parser says of it holds.
+	Understood
+	// Unusual: it may be right, but is for somebody who knows all of HTTP.
+	Unusual
+	// Forbidden: it cannot be right, and whoever is behind might read it otherwise.
+	Forbidden
+)
+
+// Request is the head of a request, as offsets into the buffer that it was parsed
+// in; it is valid as long as the buffer is not changed. It is used again for the
+// next one.
+type Request struct {
+	b      []byte // the head
+	fields [maxFields]field
+	n      int
+
+	methodEnd, target, targetEnd int
+	hostAt                       int // index in fields
+	seen                         int // how far an incomplete head was looked at
+
+	// Length of the body in bytes; 0 is none.
+	Length int64
+	// Close: the client wants the connection closed after the response.
+	Close bool
+	// Sized: the client gave a length, be it 0.
+	Sized bool
+	trace int // index of traceparent; -1 there is none
+	// Why says what is wrong, in words, after Unusual and Forbidden.
+	Why string
+}
+
+// Size is the length of the head in bytes.
+func (r *Request) Size() int { return len(r.b) }
+
+// Method of the request.
+func (r *Request) Method() []byte { return r.b[:r.methodEnd] }
+
+// Target is what the request is for, in origin form: it begins with a slash.
+func (r *Request) Target() []byte { return r.b[r.target:r.targetEnd] }
+
+// Host is the value of the Host field; it is never empty.
+func (r *Request) Host() []byte { return r.value(r.hostAt) }
+
+// Traceparent is the value of that field, nil where there is none.
+func (r *Request) Traceparent() []byte {
+	if r.trace < 0 {
+		return nil
+	}
+	return r.value(r.trace)
+}
+
+func (r *Request) value(i int) []byte { return r.b[r.fields[i].value:r.fields[i].valueEnd] }
+
+// Get returns the value of the first field with this name (in small letters), nil
+// where there is none.
+func (r *Request) Get(small string) []byte {
+	for i := range r.n {
+		f := &r.fields[i]
+		if is(r.b[f.name:f.nameEnd], small) {
+			return r.b[f.value:f.valueEnd]
+		}
+	}
+	return nil
+}
+
+// Each calls f with each field but those of the connection and of the framing. The
+// slices are part of the buffer.
+func (r *Request) Each(f func(name, value []byte)) {
+	for i := range r.n {
+		switch x := &r.fields[i]; x.kind {
+		case hop, connection, contentLength, transferEncoding:
+		default:
+			f(r.b[x.name:x.nameEnd], r.b[x.value:x.valueEnd])
+		}
+	}
+}
+
+// Idempotent requests may be sent twice (RFC 9110, 9.2.2).
+func (r *Request) Idempotent() bool {
+	switch string(r.Method()) {
+	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
+		return true
+	}
+	return false
+}
+
+// Head is a request for the head of a response alone.
+func (r *Request) Head() bool { return string(r.Method()) == "HEAD" }
+
+func (r *Request) unusual(why string) Verdict {
+	if r.Why == "" {
+		r.Why = why
+	}
+	return Unusual
+}
+
+func (r *Request) forbidden(why string) Verdict {
+	r.Why = why
+	return Forbidden
+}
+
+// Parse reads the head that b begins with. The whole head is looked at before
+// anything is handed over, so that what is forbidden is, however unusual the rest.
+func (r *Request) Parse(b []byte) Verdict {
+	r.Why = ""
+	if v := r.early(b); v != Incomplete {
+		return v
+	}
+	size := endOfHead(b, r.seen)
+	if size == 0 {
+		r.seen = len(b)
+		return Incomplete
+	}
+	r.seen = 0
+	r.b = b[:size:size]
+	r.n, r.hostAt, r.trace, r.Length, r.Close, r.Sized = 0, -1, -1, 0, false, false
+	verdict := Understood
+	worst := func(v Verdict) bool {
+		verdict = max(verdict, v)
+		return v == Forbidden
+	}
+	at, v := r.line()
+	if worst(v) {
+		return verdict
+	}
+	chunked := false
+	for at < size-2 {
+		end := at + bytes.IndexByte(b[at:size], '\n')
+		if end == at || b[end-1] != '\r' {
+			return r.forbidden("a line that ends with a bare line feed")
+		}
+		v := r.field(at, end-1, &chunked)
+		if worst(v) {
+			return verdict
+		}
+		at = end + 1
+	}
+	if at != size-2 || b[at] != '\r' {
+		return r.forbidden("a line that ends with a bare line feed")
+	}
+	switch {
+	case chunked && r.Sized:
+		return r.forbidden("both a length and a transfer coding")
+	case chunked:
+		worst(r.unusual("a transfer coding"))
+	}
+	if r.hostAt < 0 {
+		worst(r.unusual("no host")) // net/http says what is wrong with it
+	}
+	return verdict
+}
+
+// early judges what can be before the head is complete, which one of another
+// protocol may never be.
+func (r *Request) early(b []byte) Verdict {
+	if len(b) > 0 && (b[0] < 'A' || b[0] > 'Z') {
+		return r.unusual("no method")
+	}
+	if bytes.HasPrefix(b, []byte("PRI * HTTP/2")) {
+		return r.unusual("HTTP/2")
+	}
+	return Incomplete
+}
+
+// line reads the first line and returns where the next one begins.
+func (r *Request) line() (next int, v Verdict) {
+	b := r.b
+	end := bytes.IndexByte(b, '\n')
+	if end == 0 || b[end-1] != '\r' {
+		return 0, r.forbidden("a line that ends with a bare line feed")
+	}
+	next, end = end+1, end-1
+	i := 0
+	for i < end && 'A' <= b[i] && b[i] <= 'Z' {
+		i++
+	}
+	r.methodEnd = i
+	for k := i; k < end; k++ {
+		if c := b[k]; c < ' ' || c == 0x7f {
+			return 0, r.forbidden("a control character in the first line")
+		}
+	}
+	if i == 0 || i > 32 || b[i] != ' ' || string(b[:i]) == "CONNECT" || string(b[:i]) == "PRI" {
+		return next, r.unusual("a method")
+	}
+	i++
+	r.target = i
+	if b[i] != '/' {
+		return next, r.unusual("no path")
+	}
+	path := true
+	for ; i < end && b[i] != ' '; i++ {
+		switch c := b[i]; {
+		case c > '~' || c == '#':
+			return next, r.unusual("a character in the target")
+		case c == '?':
+			path = false
+		case c == '%' && path && (i+2 >= end || !hexDigit(b[i+1]) || !hexDigit(b[i+2])):
+			return next, r.unusual("an escape in the target")
+		}
+	}
+	r.targetEnd = i
+	if string(b[i:end]) != " HTTP/1.1" {
+		return next, r.unusual("a version")
+	}
+	return next, Understood
+}
+
+func hexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+// field reads the line b[at:end].
+func (r *Request) field(at, end int, chunked *bool) Verdict {
+	b := r.b
+	i := at
+	for token[b[i]] { // CR is none
+		i++
+	}
+	if i == at {
+		if b[at] == ' ' || b[at] == '\t' {
+			return r.folded(at, end)
+		}
+		return r.forbidden("a line without a name")
+	}
+	if b[i] != ':' {
+		return r.forbidden("an invalid name")
+	}
+	name := b[at:i]
+	value, valueEnd := trim(b, i+1, end)
+	for _, c := range b[value:valueEnd] {
+		if !text[c] {
+			return r.forbidden("a control character in a value")
+		}
+	}
+	if r.n == maxFields {
+		return r.checked(name, b[value:valueEnd], chunked)
+	}
+	k := kindOf(name)
+	r.fields[r.n] = field{int32(at), int32(i), int32(value), int32(valueEnd), k}
+	r.n++
+	v := b[value:valueEnd]
+	switch k {
+	case plain, hop, forwarded:
+	case loadReport: // of a response
+	case host:
+		return r.host(v)
+	case traceparent:
+		if r.trace < 0 {
+			r.trace = r.n - 1
+		}
+	case connection:
+		return r.connection(v)
+	case contentLength, transferEncoding:
+		return r.framing(k, v, chunked)
+	case odd:
+		return r.unusual("a field that asks for more than a relay")
+	}
+	return Understood
+}
+
+// checked looks at a field for which there is no room any more: nothing is passed
+// on then, but what is forbidden stays so.
+func (r *Request) checked(name, v []byte, chunked *bool) Verdict {
+	if k := kindOf(name); k == contentLength || k == transferEncoding {
+		if r.framing(k, v, chunked) == Forbidden {
+			return Forbidden
+		}
+	}
+	return r.unusual("many fields")
+}
+
+// framing reads what says how long the body is.
+func (r *Request) framing(k kind, v []byte, chunked *bool) Verdict {
+	if k == transferEncoding {
+		*chunked = true
+		return Understood
+	}
+	n, ok := digits(v)
+	switch {
+	case !ok:
+		return r.forbidden("a length that is no number")
+	case r.Sized && n != r.Length:
+		return r.forbidden("two lengths")
+	case r.Sized:
+		return r.unusual("a length twice")
+	}
+	r.Length, r.Sized = n, true
+	return Understood
+}
+
+func (r *Request) folded(at, end int) Verdict {
+	if r.n == 0 {
+		return r.forbidden("a folded line without a field")
+	}
+	for _, c := range r.b[at:end] {
+		if !text[c] {
+			return r.forbidden("a control character in a value")
+		}
+	}
+	return r.unusual("a folded line")
+}
+
+func (r *Request) host(v []byte) Verdict {
+	if r.hostAt >= 0 {
+		return r.forbidden("two hosts")
+	}
+	r.hostAt = r.n - 1
+	if len(v) == 0 {
+		return r.unusual("an empty host")
+	}
+	for _, c := range v {
+		if !hostChar(c) {
+			return r.unusual("a character in the host")
+		}
+	}
+	return Understood
+}
+
+// hostChar: letters, digits and what else names, addresses and ports have.
+func hostChar(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' ||
+		c == '.' || c == '-' || c == ':' || c == '_' || c == '[' || c == ']'
+}
+
+func (r *Request) connection(v []byte) Verdict {
+	switch {
+	case is(v, "keep-alive"):
+		return Understood
+	case is(v, "close"):
+		r.Close = true
+		return Understood
+	case len(v) == 0:
+		return Understood
+	}
+	return r.unusual("a connection with options")
+}

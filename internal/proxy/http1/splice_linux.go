@@ -1,0 +1,129 @@
+package http1
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A splice moves bytes from socket to socket within the kernel, through a pipe.
+const (
+	// spliceMin is from how much on that pays.
+	spliceMin = 32 << 10
+	// pipeSize is how much a pipe may hold. What the system allows a user in all
+	// bounds it further; a smaller pipe is only slower.
+	pipeSize = 256 << 10
+	// maxPipes that are kept for the next body.
+	maxPipes = 32
+)
+
+// splicer is a pipe, and one step of moving through it.
+type splicer struct {
+	r, w         int // ends of the pipe
+	in           int // bytes in it
+	want         int
+	n            int
+	err          error
+	drain, flush func(fd uintptr) bool
+}
+
+var pipes struct {
+	sync.Mutex
+	free []*splicer
+}
+
+// newSplicer returns one with an empty pipe, nil where the system has none to give.
+func newSplicer() *splicer {
+	pipes.Lock()
+	if n := len(pipes.free); n > 0 {
+		s := pipes.free[n-1]
+		pipes.free = pipes.free[:n-1]
+		pipes.Unlock()
+		return s
+	}
+	pipes.Unlock()
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil
+	}
+	_, _ = unix.FcntlInt(uintptr(fd[1]), unix.F_SETPIPE_SZ, pipeSize) // only slower without
+	s := &splicer{r: fd[0], w: fd[1]}
+	s.drain, s.flush = s.tryDrain, s.tryFlush
+	return s
+}
+
+// done gives the pipe back; one with something in it is of no use to anybody.
+func (s *splicer) done() {
+	if s.in == 0 {
+		pipes.Lock()
+		if len(pipes.free) < maxPipes {
+			pipes.free = append(pipes.free, s)
+			pipes.Unlock()
+			return
+		}
+		pipes.Unlock()
+	}
+	_ = unix.Close(s.r)
+	_ = unix.Close(s.w)
+}
+
+func (s *splicer) tryDrain(fd uintptr) bool { return s.step(int(fd), s.w) }
+func (s *splicer) tryFlush(fd uintptr) bool { return s.step(s.r, int(fd)) }
+
+func (s *splicer) step(from, to int) bool {
+	for {
+		n, err := unix.Splice(from, nil, to, nil, s.want, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return false
+		}
+		s.n, s.err = int(n), err
+		return true
+	}
+}
+
+// canSplice between two connections.
+func canSplice(dst, src *Conn) bool { return dst.raw != nil && src.raw != nil }
+
+// splice moves bytes of m until it is done or something stops it.
+func (m *mover) splice() error {
+	s := m.pipe
+	for m.left > 0 || s.in > 0 {
+		if s.in == 0 {
+			s.want, s.n, s.err = int(min(m.left, pipeSize)), 0, nil
+			m.src.tick(true)
+			if err := m.src.raw.Read(s.drain); err != nil {
+				if err := m.missed(m.src, true, err); err != nil {
+					return err
+				}
+				continue
+			}
+			if s.err != nil {
+				return &sideError{src: true, err: s.err}
+			}
+			if s.n == 0 {
+				return &sideError{src: true, err: io.EOF}
+			}
+			s.in, m.left = s.n, m.left-int64(s.n)
+		}
+		s.want, s.n, s.err = s.in, 0, nil
+		m.dst.tick(false)
+		if err := m.dst.raw.Write(s.flush); err != nil {
+			if err := m.missed(m.dst, false, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.err != nil || s.n == 0 {
+			return &sideError{err: cmp.Or(s.err, io.ErrShortWrite)}
+		}
+		s.in -= s.n
+		m.progress(int64(s.n))
+	}
+	return nil
+}
