@@ -64,6 +64,7 @@ type Upstream struct {
 type ClusterServer struct {
 	*embedded
 	store   *store
+	blobs   *blobStore
 	local   *conn
 	up      *conn
 	workers *presence
@@ -124,6 +125,9 @@ func (c *ClusterServer) open(ctx context.Context, o ClusterOptions) error {
 		return err
 	}
 	if c.store, err = openStore(ctx, own.nc, o.Dir, o.Log); err != nil {
+		return err
+	}
+	if c.blobs, err = openBlobs(ctx, c.store.js, o.Dir, o.Log, func() (*conn, error) { return c.connect(accountStore, false) }); err != nil {
 		return err
 	}
 	if o.Upstream != nil {
@@ -245,6 +249,9 @@ func (c *ClusterServer) remote(u Upstream, generation int) (*server.RemoteLeafOp
 // Store returns the cluster's store.
 func (c *ClusterServer) Store() Store { return c.store }
 
+// Blobs returns what the cluster keeps of large things.
+func (c *ClusterServer) Blobs() Blobs { return c.blobs }
+
 // Local returns the connection among the workers. It may use every subject.
 func (c *ClusterServer) Local() Conn { return c.local }
 
@@ -319,6 +326,9 @@ func (c *ClusterServer) OnWorker(fn func(id string, connected bool)) { c.workers
 
 // Close ends the store, the connections and the server, and waits for them.
 func (c *ClusterServer) Close() {
+	if c.blobs != nil {
+		c.blobs.close()
+	}
 	if c.store != nil {
 		c.store.close()
 	}

@@ -13,6 +13,7 @@ func TestMem(t *testing.T) {
 	t.Parallel()
 	bustest.Run(t, bustest.Factory{
 		Store: func(*testing.T) bustest.StoreUnderTest { return &memUnderTest{s: bus.NewMemStore()} },
+		Blobs: func(*testing.T) (bus.Blobs, func(*testing.T) bus.Blobs) { return bus.NewMemBlobs(), nil },
 		Conns: func(t *testing.T, identities ...bus.Permissions) []bus.Conn {
 			hub := bus.NewMem()
 			var conns []bus.Conn
@@ -55,6 +56,15 @@ func TestNATS(t *testing.T) {
 		Store: func(*testing.T) bustest.StoreUnderTest {
 			dir := t.TempDir()
 			return &natsUnderTest{ca: a, dir: dir, r: startRoot(t, a, dir, "127.0.0.1:0")}
+		},
+		Blobs: func(t *testing.T) (bus.Blobs, func(*testing.T) bus.Blobs) {
+			dir := t.TempDir()
+			r := startRoot(t, a, dir, "127.0.0.1:0")
+			return r.Blobs(), func(t *testing.T) bus.Blobs {
+				r.Close()
+				r = startRoot(t, a, dir, "127.0.0.1:0")
+				return r.Blobs()
+			}
 		},
 		Conns: func(t *testing.T, identities ...bus.Permissions) []bus.Conn {
 			c := startCluster(t, a, "edge", t.TempDir(), nil)

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -101,3 +102,24 @@ func Resting(s Store) bool {
 	defer r.mu.Unlock()
 	return r.resting
 }
+
+// SetBlobSpace makes the disk of the blobs have n bytes free.
+func (r *RootServer) SetBlobSpace(n uint64) {
+	r.blobs.free = func(string) (uint64, error) { return n, nil }
+}
+
+// BlobFree is what blobs leave free.
+const BlobFree = blobFree + minFree
+
+// LosePiece drops a piece of a blob.
+func (r *RootServer) LosePiece(ctx context.Context, id string, n int) error {
+	js, err := r.blobs.ready(ctx, false)
+	if err != nil {
+		return err
+	}
+	var reply server.JSApiStreamPurgeResponse
+	return js.call(ctx, apiBlobPurge, server.JSApiStreamPurgeRequest{Subject: pieceSubject(id, n)}, &reply)
+}
+
+// HasBlobStream says whether there is a stream of blobs.
+func (r *RootServer) HasBlobStream() bool { return r.blobs.there }

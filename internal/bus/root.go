@@ -34,6 +34,7 @@ type RootOptions struct {
 type RootServer struct {
 	*embedded
 	store *store
+	blobs *blobStore
 	links *presence
 	addr  string
 
@@ -99,7 +100,10 @@ func (r *RootServer) open(ctx context.Context, o RootOptions) error {
 	if err != nil {
 		return err
 	}
-	r.store, err = openStore(ctx, c.nc, o.Dir, o.Log)
+	if r.store, err = openStore(ctx, c.nc, o.Dir, o.Log); err != nil {
+		return err
+	}
+	r.blobs, err = openBlobs(ctx, r.store.js, o.Dir, o.Log, func() (*conn, error) { return r.connect(accountStore, false) })
 	return err
 }
 
@@ -134,6 +138,9 @@ func (r *RootServer) setLink(cluster string, up bool) {
 
 // Store returns the root's store.
 func (r *RootServer) Store() Store { return r.store }
+
+// Blobs returns what the root keeps of large things.
+func (r *RootServer) Blobs() Blobs { return r.blobs }
 
 // Addr is the address of the link port.
 func (r *RootServer) Addr() string { return r.addr }
@@ -304,6 +311,9 @@ func (r *RootServer) OnLink(fn func(cluster string, up bool)) { r.links.listen(f
 
 // Close ends the store, the connections and the server, and waits for them.
 func (r *RootServer) Close() {
+	if r.blobs != nil {
+		r.blobs.close()
+	}
 	if r.store != nil {
 		r.store.close()
 	}

@@ -15,6 +15,9 @@ import (
 type Factory struct {
 	// Store makes an empty store; nil leaves the stores out.
 	Store func(t *testing.T) StoreUnderTest
+	// Blobs makes an empty store of blobs; nil leaves them out. Reopened closes it and
+	// opens it again, as a restart does; nil where that is not possible.
+	Blobs func(t *testing.T) (open bus.Blobs, reopened func(t *testing.T) bus.Blobs)
 	// Conns makes connections, one per identity, that reach each other; nil
 	// leaves the connections out.
 	Conns func(t *testing.T, identities ...bus.Permissions) []bus.Conn
@@ -35,6 +38,9 @@ type StoreUnderTest interface {
 func Run(t *testing.T, f Factory) {
 	if f.Store != nil {
 		t.Run("Store", func(t *testing.T) { runStore(t, f.Store) })
+	}
+	if f.Blobs != nil {
+		t.Run("Blobs", func(t *testing.T) { runBlobs(t, f.Blobs) })
 	}
 	if f.Conns != nil {
 		t.Run("Conn", func(t *testing.T) { runConn(t, f.Conns) })
