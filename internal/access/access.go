@@ -24,6 +24,11 @@ type Who struct {
 	Admin bool
 	// Monitor may read figures: a program that collects them.
 	Monitor bool
+	// Node is a cluster at its root, or a worker at its cluster: it may read the
+	// objects of the namespaces in Reads, store some in those in Writes, and nothing
+	// else.
+	Node          bool
+	Reads, Writes map[string]bool
 	// Namespaces and Clusters are the roles, by name. A developer is a viewer too.
 	Namespaces map[string]Role
 	Clusters   map[string]Role
@@ -50,6 +55,9 @@ const (
 	// Secret is to list, set and delete the secrets of a namespace. Their values
 	// cannot be read by anybody.
 	Secret Verb = "secret"
+	// Fetch reads objects of a namespace, Store puts and removes them.
+	Fetch Verb = "fetch"
+	Store Verb = "store"
 	// Operate changes a cluster or a worker: cordon, drain, remove, edits at a site.
 	Operate Verb = "operate"
 	// Admit makes tokens for workers of a cluster.
@@ -73,6 +81,7 @@ var verbs = map[Verb]struct {
 	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true}, Plan: {"planning a change of", false},
 	Apply: {"changing", false}, Delete: {"deleting", false}, Scale: {"scaling", false}, Restart: {"restarting", false},
 	Exec: {"running a command in", false}, Secret: {"using the secrets of", false},
+	Fetch: {"reading", true}, Store: {"storing in", false},
 	Operate: {"operating", false}, Admit: {"admitting workers to", false}, Audit: {"reading the audit log of", false},
 	Measure: {"reading the metrics of", false},
 	Manage:  {"managing", false},
@@ -153,6 +162,9 @@ func May(w Who, v Verb, o Object) error {
 	if known && w.Admin {
 		return nil
 	}
+	if w.Node {
+		return w.mayAsNode(v, o)
+	}
 	role, operates := w.Namespaces[o.Namespace], w.Clusters[o.Cluster] == Operator
 	if o.Namespace == "" {
 		role = ""
@@ -175,6 +187,14 @@ func May(w Who, v Verb, o Object) error {
 		d.Hidden = belongs && !inNamespace && !operates
 		return d
 	}
+}
+
+// mayAsNode is May for a node.
+func (w Who) mayAsNode(v Verb, o Object) error {
+	if o.Kind == Namespace && (v == Fetch && w.Reads[o.Namespace] || v == Store && w.Writes[o.Namespace]) {
+		return nil
+	}
+	return &Denied{Who: w.Name, Verb: v, Object: o, Needs: "an instance of the namespace there"}
 }
 
 // ofNamespace: a role in a namespace can never give what belongs to a cluster.

@@ -37,8 +37,8 @@ func all() []Verb {
 
 // What each may do is written out; every other verb must be refused.
 func TestWhoMayDoWhat(t *testing.T) {
-	read := []Verb{See, Logs, Top}
-	develop := append([]Verb{Plan, Apply, Delete, Scale, Restart, Exec, Secret}, read...)
+	read := []Verb{See, Logs, Top, Fetch}
+	develop := append([]Verb{Plan, Apply, Delete, Scale, Restart, Exec, Secret, Store}, read...)
 	var everything, butPeople []Verb
 	for _, v := range all() {
 		everything = append(everything, v)
@@ -151,5 +151,23 @@ func TestContext(t *testing.T) {
 	}
 	if w := From(With(ctx, dev)); w.Name != dev.Name {
 		t.Errorf("got %+v", w)
+	}
+}
+
+// A node may do what its lists say with objects, and nothing else with anything.
+func TestNodesMayReachObjectsOnly(t *testing.T) {
+	shop, bank := Object{Kind: Namespace, Name: "shop", Namespace: "shop", Cluster: "edge", Site: true}, Object{Kind: Namespace, Name: "bank", Namespace: "bank"}
+	node := Who{
+		Name: "edge/w1", Node: true, Reads: map[string]bool{"shop": true, "bank": true}, Writes: map[string]bool{"shop": true},
+		// Should it ever have a role as well, that counts for nothing.
+		Clusters: map[string]Role{"edge": Operator}, Namespaces: map[string]Role{"shop": Developer},
+	}
+	for _, o := range []Object{shop, bank, shopApp, inEdge, edge, worker, system, {Kind: Namespace}} {
+		for _, v := range all() {
+			want := o == shop && (v == Fetch || v == Store) || o == bank && v == Fetch
+			if err := May(node, v, o); (err == nil) != want {
+				t.Errorf("%s %s: %v", v, o, err)
+			}
+		}
 	}
 }

@@ -14,11 +14,14 @@ import (
 )
 
 // callerOf says who a client certificate is here. Only an administrator that this
-// cluster itself has certified may use it.
+// cluster itself has certified may use it, and for objects its workers.
 func (c *Cluster) callerOf(cs tls.ConnectionState) (rest.Principal, error) {
 	s, err := pki.PeerSubject(cs)
 	if err != nil {
 		return rest.Principal{}, err
+	}
+	if s.Role == pki.RoleWorker && s.Cluster == c.name {
+		return c.workerCaller(cs, s)
 	}
 	if s.Role != pki.RoleAdmin || s.Cluster != c.name {
 		return rest.Principal{}, fmt.Errorf("%s is not an operator of cluster %s", s, c.name)

@@ -10,7 +10,7 @@ import (
 
 // allSamples are samples, and those of what the process itself is known by.
 func (c *Cluster) allSamples() []obs.Sample {
-	return append(c.samples(), obs.Expires("cluster", c.id.Leaf().NotAfter), obs.Expires("authority", c.ca.Cert().NotAfter))
+	return append(append(c.samples(), c.shelf.Samples()...), obs.Expires("cluster", c.id.Leaf().NotAfter), obs.Expires("authority", c.ca.Cert().NotAfter))
 }
 
 // samples are the cluster's figures at this moment. Their number does not grow

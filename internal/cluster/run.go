@@ -19,6 +19,8 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/objects"
+	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
@@ -74,6 +76,8 @@ type Cluster struct {
 	ownDue  atomic.Pointer[time.Time] // when to look at the own certificate again
 	renewer *enroll.Renewer
 	server  *bus.ClusterServer
+	shelf   *objects.Shelf
+	above   *remote.Remote // the root's objects
 	api     *rest.Server
 	ledger  *enroll.Ledger
 	clock   *pki.Clock
@@ -141,6 +145,10 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		}
 	}()
 	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
+	c.above = remote.New(c.id.ClientTLS(joined.LinkName), func() []string { return enroll.APIAddrs(*c.joined.Load(), joined.Link, rootAPIPort) })
+	if c.shelf, err = objects.Open(ctx, objects.Options{Store: c.store, Blobs: c.server.Blobs(), Site: c.name, Above: c.above, Log: o.Log}); err != nil {
+		return nil, err
+	}
 	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}
 	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
 	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin, Administers: c.Book.Administers}
@@ -368,6 +376,10 @@ func (c *Cluster) Close() {
 		c.cancel()
 	}
 	c.work.Wait()
+	if c.shelf != nil {
+		c.shelf.Close()
+		c.above.Close()
+	}
 	if c.server != nil {
 		c.server.Close()
 	}

@@ -68,6 +68,7 @@ type Backend interface {
 	Renewing
 	Leaving
 	Certifying
+	Shelves
 }
 
 // Elsewhere is the error for an operation that this role does not offer.

@@ -64,7 +64,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		w := &responseWriter{ResponseWriter: rw, who: "nobody"}
 		start := time.Now()
 		defer func() {
-			if p := recover(); p != nil {
+			p := recover()
+			if p == http.ErrAbortHandler { //nolint:errorlint // it is that very value
+				defer panic(p) // the connection is to be cut, which is said by the handler
+			} else if p != nil {
 				s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path,
 					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				if !w.sent {
@@ -104,7 +107,7 @@ func (s *Server) logRequest(r *http.Request, w *responseWriter, took time.Durati
 // moves to its end.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == watchPath && r.Method == http.MethodGet { // it has bounds of its own
+		if r.URL.Path == watchPath && r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, wire.ObjectsPath) { // they have bounds of their own
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as below
 			next.ServeHTTP(w, r)
 			return
@@ -134,6 +137,9 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			return
 		}
 		caller, problem := s.identify(r)
+		if problem == nil && caller.Node && !n.nodes {
+			problem = wire.Problemf(http.StatusForbidden, "not-for-nodes", "use a context (verge context list)", "not allowed", "%s may ask for objects here, and nothing else", caller.Name)
+		}
 		if problem == nil && !declared && pattern != unmatchedPattern {
 			problem = undeclared(pattern)
 		}

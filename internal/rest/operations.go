@@ -112,6 +112,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerRouting(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
+	s.registerObjects(api)
 	s.registerSites(api)
 	s.registerRecovery(api)
 	s.registerLooking(api)

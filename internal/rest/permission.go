@@ -39,6 +39,7 @@ type need struct {
 	open   bool    // nobody need be known
 	note   bool    // it is recorded although it is no change by its verb
 	quiet  bool    // it is not recorded although it is a change: see silent
+	nodes  bool    // clusters and workers may ask too
 	id     string  // of the operation, set when it is registered
 }
 
@@ -81,6 +82,13 @@ var (
 // input of a session.
 func (n need) silent() need {
 	n.quiet = true
+	return n
+}
+
+// forNodes is n for what clusters and workers may ask with their own certificates.
+// Whatever else it says, they are refused all other operations.
+func (n need) forNodes() need {
+	n.nodes = true
 	return n
 }
 

@@ -39,6 +39,7 @@ func (s *Server) registerPlain(api huma.API) error {
 	s.handle("GET "+readyzPath, everybody, s.readyz)
 	s.registerMeasuring()
 	s.registerBackup()
+	s.registerObjectContent()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil
 }

@@ -122,6 +122,9 @@ type Server struct {
 	allRefusals *rate.Limiter
 	unrecorded  atomic.Int64 // refusals since the last that was
 
+	// transfers has one for each object that is being moved.
+	transfers chan struct{}
+
 	// draining is closed when Close begins: waiting requests answer at once.
 	draining chan struct{}
 	drain    func()
@@ -146,8 +149,9 @@ func New(o Options) (*Server, error) {
 		backend: o.Backend, authorize: o.Authorize, notice: o.Notice, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
 		joins: newSources(joinsPerSecond, joinBurst), guesses: newSources(guessesPerSecond, guessBurst),
 		refusals: newSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
-		renewals: newSources(renewalsPerSecond, renewalBurst),
-		mux:      http.NewServeMux(), metrics: o.Metrics, patience: o.Patience.usual(),
+		renewals:  newSources(renewalsPerSecond, renewalBurst),
+		transfers: make(chan struct{}, maxTransfers),
+		mux:       http.NewServeMux(), metrics: o.Metrics, patience: o.Patience.usual(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

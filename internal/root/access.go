@@ -12,11 +12,15 @@ import (
 )
 
 // callerOf says who a client certificate is here: an administrator of this root
-// may everything, an administrator of one of its clusters is its operator.
-func callerOf(cs tls.ConnectionState) (rest.Principal, error) {
+// may everything, an administrator of one of its clusters is its operator, and a
+// cluster may read the objects of those namespaces of which it has a share.
+func (r *Root) callerOf(cs tls.ConnectionState) (rest.Principal, error) {
 	s, err := pki.PeerSubject(cs)
 	if err != nil {
 		return rest.Principal{}, err
+	}
+	if s.Role == pki.RoleCluster {
+		return r.clusterCaller(cs, s)
 	}
 	if s.Role != pki.RoleAdmin {
 		return rest.Principal{}, fmt.Errorf("%s is not a person", s)

@@ -97,6 +97,8 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 		secrets := b.m.vault.of(name)
 		return wire.Problemf(409, "not-empty", "remove them first: verge secret rm "+secrets[0]+" --namespace "+name, "the namespace is in use",
 			"it has %s: %s", wire.Count(len(secrets), "secret"), shorten(secrets, 5))
+	case b.shelf.Holds(ctx, name):
+		return wire.Problemf(409, "not-empty", "see them with verge object ls --namespace "+name+", and remove them: verge object rm NAME --namespace "+name, "the namespace is in use", "it has objects")
 	case name == api.DefaultNamespace:
 		return wire.Problemf(409, "default-namespace", "give it a quota instead: verge namespace quota default applications=1", "the namespace cannot be removed",
 			"%s is that of applications which name none", name)

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
@@ -60,6 +61,7 @@ type Root struct {
 	ca     *pki.Authority
 	id     *pki.Identity
 	server *bus.RootServer
+	shelf  *objects.Shelf
 	api    *rest.Server
 	relay  *relay.Server // nil: none
 	ledger *enroll.Ledger
@@ -126,6 +128,9 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := r.openNetwork(ctx, o.NetworkPrefix, o.NetworkPool, o.ServicePool); err != nil {
 		return nil, err
 	}
+	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Log: o.Log}); err != nil {
+		return nil, err
+	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}
 	r.Log = &people.Log{Store: r.store, Now: r.clock.Now}
 	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin, Administers: r.Book.Administers}
@@ -161,7 +166,7 @@ func (r *Root) serveAPI() (err error) {
 		Notice: func(cs tls.ConnectionState) string {
 			return enroll.Notice(cs, r.ca.NextPin(), r.ContextFile()+" of the root", r.clock.Now())
 		},
-		Authorize: callerOf,
+		Authorize: r.callerOf,
 	})
 	if err != nil {
 		return err
@@ -320,6 +325,9 @@ func (r *Root) Close() {
 		r.cancel()
 	}
 	r.work.Wait()
+	if r.shelf != nil {
+		r.shelf.Close()
+	}
 	if r.server != nil {
 		r.server.Close()
 	}

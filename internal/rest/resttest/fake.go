@@ -36,6 +36,7 @@ type Fake struct {
 	TokenList    []wire.TokenView
 	AuditEntries []wire.AuditEntry
 	SecretList   []wire.SecretView
+	ObjectList   []wire.ObjectView
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
 	// LogSince is where a log begins for who asks for what is new.
@@ -90,6 +91,8 @@ type Fake struct {
 	TokenRequests []wire.TokenRequest
 	// SecretValues that were set, by "namespace.name".
 	SecretValues map[string]string
+	// ObjectContents are those of ObjectList, by "namespace/name".
+	ObjectContents map[string][]byte
 	// Restarts are the requests that Restart got.
 	Restarts []wire.RestartRequest
 	// CAState is what CA says, Rotations what RotateCA got.

@@ -1,0 +1,252 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// fetchPatience bounds asking the tier above for one object as a whole.
+const fetchPatience = 30 * time.Minute
+
+// fetch is one question to the tier above, for all who want the same.
+type fetch struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	// stale: the tier above could not be asked.
+	stale bool
+}
+
+// Get returns an object and a reader of it, which is to be closed. What is not here
+// is asked of the tier above, and kept as a copy.
+func (s *Shelf) Get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
+	if err := wire.CheckObjectName(name); err != nil {
+		return wire.ObjectView{}, nil, err
+	}
+	s.Counts.Gets.Add(1)
+	// What a reader was about to open may be replaced or dropped just then.
+	for try := 0; ; try++ {
+		v, r, err := s.get(ctx, namespace, name)
+		if !errors.Is(err, bus.ErrNotFound) || try >= 3 {
+			return v, r, s.unreadable(namespace, name, err)
+		}
+	}
+}
+
+func (s *Shelf) unreadable(namespace, name string, err error) error {
+	if !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, bus.ErrDamaged) {
+		return err
+	}
+	s.Counts.Damaged.Add(1)
+	return wire.Problemf(http.StatusInternalServerError, "object-lost", "put it again: verge object put "+name+" FILE --namespace "+namespace,
+		"the content of the object is not here any more", "%s of namespace %s: the disk has lost it, or this role was restored from a backup, which has the names of objects only (%v)", name, namespace, err)
+}
+
+func (s *Shelf) get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
+	own, had, err := s.record(ctx, keyObject, namespace, name)
+	if err != nil {
+		return wire.ObjectView{}, nil, err
+	}
+	if had {
+		r, err := s.o.Blobs.Open(ctx, blobOf(&own))
+		return s.view(&own, s.origin), r, err
+	}
+	if s.o.Above == nil {
+		return wire.ObjectView{}, nil, wire.NoObject(namespace, name)
+	}
+	stale, err := s.refresh(ctx, namespace, name)
+	if err != nil {
+		return wire.ObjectView{}, nil, err
+	}
+	copied, had, err := s.record(ctx, keyCopy, namespace, name)
+	if err != nil {
+		return wire.ObjectView{}, nil, err
+	}
+	if !had {
+		return wire.ObjectView{}, nil, wire.NoObject(namespace, name)
+	}
+	r, err := s.o.Blobs.Open(ctx, blobOf(&copied))
+	if errors.Is(err, bus.ErrNotFound) {
+		s.Counts.Damaged.Add(1)
+		s.lose(ctx, &copied)
+		return wire.ObjectView{}, nil, err
+	}
+	s.mu.Lock()
+	s.used[copied.Namespace+"/"+copied.Name] = time.Now()
+	s.mu.Unlock()
+	v := s.view(&copied, wire.OriginRoot)
+	v.Stale = stale
+	return v, r, err
+}
+
+func blobOf(r *wire.Object) bus.Blob {
+	return bus.Blob{ID: r.Blob, Size: r.Size, Digest: r.Digest}
+}
+
+// lose forgets a copy of which the bytes are gone, unless another is there already.
+func (s *Shelf) lose(ctx context.Context, r *wire.Object) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if now, had, err := s.record(ctx, keyCopy, r.Namespace, r.Name); err == nil && had && now.Blob == r.Blob {
+		if err := s.forget(ctx, keyCopy, r); err != nil {
+			s.o.Log.Warn("a copy that is lost cannot be forgotten", "object", r.Name, "error", err)
+		}
+	}
+	s.mu.Lock()
+	delete(s.asked, r.Namespace+"/"+r.Name)
+	s.mu.Unlock()
+}
+
+// refresh sees to it that the copy of an object is what the tier above has, unless
+// that was so a moment ago. One asks for all who want the same; who waits may leave.
+func (s *Shelf) refresh(ctx context.Context, namespace, name string) (stale bool, err error) {
+	key := namespace + "/" + name
+	s.mu.Lock()
+	if at, ok := s.asked[key]; ok && time.Since(at) < s.o.Fresh {
+		s.mu.Unlock()
+		return false, nil
+	}
+	f := s.fetching[key]
+	if f == nil {
+		if s.closed {
+			s.mu.Unlock()
+			return false, bus.ErrClosed
+		}
+		// It goes on when who asked first has left: others may wait for it.
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchPatience)
+		f = &fetch{cancel: cancel, done: make(chan struct{})}
+		s.fetching[key] = f
+		s.work.Go(func() { defer cancel(); s.fetch(long, f, namespace, name) })
+	}
+	s.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.stale, f.err
+	case <-ctx.Done():
+		return false, fmt.Errorf("waiting for object %s: %w", name, ctx.Err())
+	}
+}
+
+func (s *Shelf) fetch(ctx context.Context, f *fetch, namespace, name string) {
+	f.stale, f.err = s.ask(ctx, namespace, name)
+	key := namespace + "/" + name
+	s.mu.Lock()
+	if f.err == nil && !f.stale {
+		s.asked[key] = time.Now()
+	}
+	if len(s.asked) > 2*wire.MaxObjects { // of many that are not there any more
+		clear(s.asked)
+	}
+	delete(s.fetching, key)
+	s.mu.Unlock()
+	close(f.done)
+}
+
+// ask asks the tier above, and stores what it says.
+func (s *Shelf) ask(ctx context.Context, namespace, name string) (stale bool, err error) {
+	have, had, err := s.record(ctx, keyCopy, namespace, name)
+	if err != nil {
+		return false, err
+	}
+	got, err := s.o.Above.Get(ctx, namespace, name, have.Digest)
+	var p *wire.Problem
+	switch {
+	case err == nil && got.Same:
+		return false, nil
+	case err == nil:
+		defer func() { _ = got.Body.Close() }() // it was read, or it is broken
+		return false, s.keep(ctx, got, have, had)
+	case errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusForbidden):
+		if had {
+			s.lose(ctx, &have)
+		}
+		return false, p
+	case had:
+		s.Counts.Stale.Add(1)
+		return true, nil
+	}
+	return false, wire.Problemf(http.StatusServiceUnavailable, "root-away", "try again when the root can be reached; what is put at this cluster is here without it",
+		"the object is not here, and the root cannot be asked", "%s of namespace %s: %v", name, namespace, err)
+}
+
+// keep stores a copy.
+func (s *Shelf) keep(ctx context.Context, got Got, have wire.Object, had bool) error {
+	v := got.View
+	if v.Size > s.o.CopyBytes {
+		return tooLarge(v.Name, s.o.CopyBytes)
+	}
+	blob, err := s.o.Blobs.Write(ctx, got.Body, v.Size)
+	if err != nil {
+		return unwritten(v.Name, v.Size, err)
+	}
+	r := wire.Object{
+		V: wire.Version, Namespace: v.Namespace, Name: v.Name, Blob: blob.ID, Size: blob.Size, Digest: blob.Digest,
+		Type: wire.ObjectType(v.Type), Updated: v.Updated, By: v.By,
+	}
+	if blob.Size != v.Size || "sha256:"+blob.Digest != v.Digest {
+		s.Counts.Damaged.Add(1)
+		s.drop(ctx, blob.ID)
+		return wire.Problemf(http.StatusBadGateway, "other-content", "try again; if it stays so, put it again at the root", "what arrived of the object is not what the root has",
+			"%s: %d bytes with sha256:%s instead of %d with %s", v.Name, blob.Size, blob.Digest, v.Size, v.Digest)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.evict(ctx, r.Size, r.Namespace+"/"+r.Name); err != nil {
+		s.drop(ctx, blob.ID)
+		return err
+	}
+	if err := s.commit(ctx, keyCopy, &r); err != nil {
+		if !errors.Is(err, bus.ErrUnknownOutcome) {
+			s.drop(ctx, blob.ID)
+		}
+		return err
+	}
+	s.Counts.Fetched.Add(1)
+	if had {
+		s.drop(ctx, have.Blob)
+	}
+	return nil
+}
+
+// evict drops copies that were not read for longest until there is room for one
+// more; writing is held.
+func (s *Shelf) evict(ctx context.Context, size int64, but string) error {
+	all, err := s.records(ctx, keyCopy)
+	if err != nil {
+		return unstored(err)
+	}
+	all = slices.DeleteFunc(all, func(r wire.Object) bool { return r.Namespace+"/"+r.Name == but })
+	var sum int64
+	for i := range all {
+		sum += all[i].Size
+	}
+	s.mu.Lock()
+	slices.SortFunc(all, func(a, b wire.Object) int {
+		ka, kb := a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name
+		if c := s.used[ka].Compare(s.used[kb]); c != 0 {
+			return c
+		}
+		return strings.Compare(ka, kb)
+	})
+	s.mu.Unlock()
+	for i := 0; i < len(all) && (sum+size > s.o.CopyBytes || len(all)-i >= wire.MaxObjects); i++ {
+		if err := s.forget(ctx, keyCopy, &all[i]); err != nil {
+			return err
+		}
+		sum -= all[i].Size
+		s.Counts.Evicted.Add(1)
+		s.mu.Lock()
+		delete(s.used, all[i].Namespace+"/"+all[i].Name)
+		delete(s.asked, all[i].Namespace+"/"+all[i].Name)
+		s.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+package objects
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Keys of objects in a tier's store, + namespace/name: wire.Object.
+const (
+	keyObject = "object/"
+	keyCopy   = "objectcopy/"
+)
+
+// Options of a Shelf.
+type Options struct {
+	Store bus.Store
+	Blobs bus.Blobs
+	// Site is the cluster whose shelf it is, "" the root's.
+	Site string
+	// Above is asked for what is not here; nil: nobody.
+	Above Above
+	// CopyBytes bounds all copies; 0 is wire.MaxObjectCopy.
+	CopyBytes int64
+	// Fresh is for how long a copy is given out before Above is asked whether it is
+	// still so; 0 is 2 s.
+	Fresh time.Duration
+	Log   *slog.Logger
+}
+
+// Above is the tier that owns what is not here.
+type Above interface {
+	// Get asks for an object. Where it has the digest have there is no body to read,
+	// and Same is true. A *wire.Problem is its answer; with status 0, or any other
+	// error, it could not be asked.
+	Get(ctx context.Context, namespace, name, have string) (Got, error)
+}
+
+// Got is an object of the tier above.
+type Got struct {
+	Same bool
+	View wire.ObjectView
+	// Body is to be closed; nil where Same.
+	Body io.ReadCloser
+}
+
+// Counts since the shelf was opened.
+type Counts struct {
+	Puts, Gets, Fetched, Stale, Evicted, Damaged atomic.Uint64
+}
+
+// Shelf is the object store of a root or a cluster. Its methods may be called
+// concurrently.
+type Shelf struct {
+	o      Options
+	origin string
+	Counts Counts
+
+	// writing is held from the last look at what there is to the commit.
+	writing sync.Mutex
+
+	mu sync.Mutex // guards below
+	// asked is when Above confirmed a copy last, used when it was read.
+	asked, used map[string]time.Time
+	fetching    map[string]*fetch
+	closed      bool
+	work        sync.WaitGroup // of fetches
+}
+
+// Open returns the shelf of a tier, and removes what broken uploads have left.
+func Open(ctx context.Context, o Options) (*Shelf, error) {
+	o.CopyBytes = cmp.Or(o.CopyBytes, wire.MaxObjectCopy)
+	o.Fresh = cmp.Or(o.Fresh, 2*time.Second)
+	s := &Shelf{
+		o: o, origin: cmp.Or(o.Site, wire.OriginRoot),
+		asked: map[string]time.Time{}, used: map[string]time.Time{}, fetching: map[string]*fetch{},
+	}
+	if o.Log == nil {
+		s.o.Log = slog.New(slog.DiscardHandler)
+	}
+	there, err := o.Blobs.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open the object store: %w", err)
+	}
+	if len(there) == 0 {
+		return s, nil
+	}
+	named := map[string]bool{}
+	for _, prefix := range []string{keyObject, keyCopy} {
+		all, err := s.records(ctx, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("open the object store: %w", err)
+		}
+		for _, r := range all {
+			named[r.Blob] = true
+		}
+	}
+	for _, id := range there {
+		if !named[id] {
+			if err := o.Blobs.Remove(ctx, id); err != nil {
+				return nil, fmt.Errorf("open the object store: remove what a broken upload has left: %w", err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// Close ends what is being fetched, and waits for that.
+func (s *Shelf) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, f := range s.fetching {
+		f.cancel()
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// records are those below a prefix, by key.
+func (s *Shelf) records(ctx context.Context, prefix string) ([]wire.Object, error) {
+	entries, err := s.o.Store.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]wire.Object, 0, len(entries))
+	for _, e := range entries {
+		var r wire.Object
+		if err := json.Unmarshal(e.Value, &r); err != nil {
+			return nil, fmt.Errorf("record %s: %w", e.Key, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// record of one object; false where there is none.
+func (s *Shelf) record(ctx context.Context, prefix, namespace, name string) (wire.Object, bool, error) {
+	e, err := s.o.Store.Get(ctx, prefix+namespace+"/"+name)
+	if errors.Is(err, bus.ErrNotFound) {
+		return wire.Object{}, false, nil
+	}
+	if err != nil {
+		return wire.Object{}, false, err
+	}
+	var r wire.Object
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		return r, false, fmt.Errorf("record %s: %w", e.Key, err)
+	}
+	return r, true, wire.CheckVersion("object "+r.Name, r.V)
+}
+
+// Upload is what is to be put.
+type Upload struct {
+	Namespace, Name string
+	// Type is its media type, By who puts it.
+	Type, By string
+	// Size that it is said to have, -1 if nobody says; Digest that it must have, "" any.
+	Size   int64
+	Digest string
+	Body   io.Reader
+}
+
+// Put stores an object under its name, in place of what had it before. It is
+// durable when Put returns nil, and otherwise nothing has changed.
+func (s *Shelf) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
+	if err := wire.CheckObjectName(u.Name); err != nil {
+		return wire.ObjectView{}, err
+	}
+	limit, err := s.allowed(ctx, u.Namespace, u.Name)
+	if err != nil {
+		return wire.ObjectView{}, err
+	}
+	if u.Size > limit {
+		return wire.ObjectView{}, tooLarge(u.Name, limit)
+	}
+	blob, err := s.o.Blobs.Write(ctx, u.Body, limit)
+	if err != nil {
+		return wire.ObjectView{}, unwritten(u.Name, limit, err)
+	}
+	v, err := s.name(ctx, u, blob)
+	if err != nil && !errors.Is(err, bus.ErrUnknownOutcome) {
+		// Where the outcome is unknown the next start finds out whether it has a name.
+		s.drop(ctx, blob.ID)
+	}
+	if err == nil {
+		s.Counts.Puts.Add(1)
+	}
+	return v, err
+}
+
+// name commits an object whose bytes are there.
+func (s *Shelf) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectView, error) {
+	switch {
+	case u.Digest != "" && u.Digest != blob.Digest:
+		return wire.ObjectView{}, wire.Problemf(http.StatusUnprocessableEntity, "other-content", "put it again", "what arrived is not what was sent",
+			"%s has the digest sha256:%s, and was to have sha256:%s", u.Name, blob.Digest, u.Digest)
+	case u.Size >= 0 && u.Size != blob.Size:
+		return wire.ObjectView{}, wire.Problemf(http.StatusBadRequest, "other-content", "put it again", "what arrived is not what was sent",
+			"%s has %d bytes, and was to have %d", u.Name, blob.Size, u.Size)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	limit, err := s.allowed(ctx, u.Namespace, u.Name)
+	if err != nil {
+		return wire.ObjectView{}, err
+	}
+	if blob.Size > limit {
+		return wire.ObjectView{}, tooLarge(u.Name, limit)
+	}
+	old, had, err := s.record(ctx, keyObject, u.Namespace, u.Name)
+	if err != nil {
+		return wire.ObjectView{}, unstored(err)
+	}
+	r := wire.Object{
+		V: wire.Version, Namespace: u.Namespace, Name: u.Name, Blob: blob.ID, Size: blob.Size, Digest: blob.Digest,
+		Type: wire.ObjectType(u.Type), Updated: time.Now().UTC(), By: u.By,
+	}
+	if err := s.commit(ctx, keyObject, &r); err != nil {
+		return wire.ObjectView{}, err
+	}
+	if had {
+		s.drop(ctx, old.Blob)
+	}
+	return s.view(&r, s.origin), nil
+}
+
+func (s *Shelf) commit(ctx context.Context, prefix string, r *wire.Object) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode the record of an object: %w", err)
+	}
+	if _, err := s.o.Store.Put(ctx, prefix+r.Namespace+"/"+r.Name, data); err != nil {
+		return unstored(err)
+	}
+	return nil
+}
+
+// drop gives back the room of a blob that no name stands for any more. What cannot
+// be removed now is with the next start.
+func (s *Shelf) drop(ctx context.Context, id string) {
+	if err := s.o.Blobs.Remove(context.WithoutCancel(ctx), id); err != nil {
+		s.o.Log.Warn("the room of an object is given back with the next start", "error", err)
+	}
+}
+
+// allowed is how large an object of that name may be, as far as its namespace goes.
+func (s *Shelf) allowed(ctx context.Context, namespace, name string) (int64, error) {
+	all, err := s.records(ctx, keyObject+namespace+"/")
+	if err != nil {
+		return 0, unstored(err)
+	}
+	left, others := int64(wire.MaxObjectsSize), 0
+	for i := range all {
+		if all[i].Name != name {
+			left -= all[i].Size
+			others++
+		}
+	}
+	if others >= wire.MaxObjects || left < 0 {
+		return 0, wire.Problemf(http.StatusConflict, "too-many", "remove what is not used: verge object rm NAME --namespace "+namespace, "there is no room for more objects",
+			"namespace %s has %d of at most %d objects, and %d MiB of at most %d", namespace, others, wire.MaxObjects, (wire.MaxObjectsSize-left)>>20, wire.MaxObjectsSize>>20)
+	}
+	return min(left, wire.MaxObjectBytes), nil
+}
+
+func tooLarge(name string, limit int64) error {
+	return wire.Problemf(http.StatusRequestEntityTooLarge, "object-too-large", "put less, in several objects if need be; verge object ls -o wide shows what there is",
+		"the object is too large", "%s: at most %d bytes here", name, limit)
+}
+
+func unwritten(name string, limit int64, err error) error {
+	switch {
+	case errors.Is(err, bus.ErrTooLarge):
+		return tooLarge(name, limit)
+	case errors.Is(err, bus.ErrFull):
+		return wire.Problemf(http.StatusInsufficientStorage, "disk-full", "make room on the disk of this role, or remove what is not used: verge object ls", "nothing was stored", "%v", err)
+	}
+	return fmt.Errorf("storing object %s: %w", name, err)
+}
+
+func unstored(err error) error {
+	if errors.Is(err, bus.ErrUnknownOutcome) {
+		return fmt.Errorf("%w: %w", wire.Problemf(http.StatusServiceUnavailable, "outcome-unknown", "look (verge object ls) before you try again", "it is not known whether this was stored", "%v", err), err)
+	}
+	return wire.Problemf(http.StatusInsufficientStorage, "not-stored", "free some space or repair the disk of this role, then try again", "nothing was changed: it could not be stored", "%v", err)
+}
+
+func (s *Shelf) view(r *wire.Object, origin string) wire.ObjectView {
+	return wire.ObjectView{
+		Namespace: r.Namespace, Name: r.Name, Size: r.Size, Digest: "sha256:" + r.Digest, Type: r.Type, Updated: r.Updated, By: r.By,
+		Origin: origin, Copy: origin != s.origin,
+	}
+}
+
+// Remove removes an object that this tier owns, or the copy that it has.
+func (s *Shelf) Remove(ctx context.Context, namespace, name string) (wire.ObjectView, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for _, of := range s.kinds() {
+		r, had, err := s.record(ctx, of.prefix, namespace, name)
+		switch {
+		case err != nil:
+			return wire.ObjectView{}, unstored(err)
+		case !had:
+			continue
+		}
+		if err := s.forget(ctx, of.prefix, &r); err != nil {
+			return wire.ObjectView{}, err
+		}
+		return s.view(&r, of.origin), nil
+	}
+	return wire.ObjectView{}, wire.NoObject(namespace, name)
+}
+
+// kind of what is on a shelf.
+type kind struct{ prefix, origin string }
+
+// kinds in the order in which a name stands for them: what the tier owns goes before
+// the copy of what its root owns.
+func (s *Shelf) kinds() []kind {
+	return []kind{{keyObject, s.origin}, {keyCopy, wire.OriginRoot}}
+}
+
+// forget removes a record and what it stands for; writing is held.
+func (s *Shelf) forget(ctx context.Context, prefix string, r *wire.Object) error {
+	if _, err := s.o.Store.Delete(ctx, prefix+r.Namespace+"/"+r.Name); err != nil {
+		return unstored(err)
+	}
+	s.drop(ctx, r.Blob)
+	return nil
+}
+
+// List returns what is here of a namespace, of all where it is "", by namespace and
+// name; what this tier owns before the copy of the same name.
+func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, error) {
+	out := []wire.ObjectView{}
+	for _, of := range s.kinds() {
+		prefix := of.prefix
+		if namespace != "" {
+			prefix += namespace + "/"
+		}
+		all, err := s.records(ctx, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("list objects: %w", err)
+		}
+		for i := range all {
+			out = append(out, s.view(&all[i], of.origin))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b wire.ObjectView) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// Usage is what a shelf holds.
+type Usage struct{ Objects, Copies, ObjectBytes, CopyBytes int64 }
+
+// Usage of the shelf.
+func (s *Shelf) Usage(ctx context.Context) (u Usage, err error) {
+	all, err := s.List(ctx, "")
+	for i := range all {
+		if all[i].Copy {
+			u.Copies, u.CopyBytes = u.Copies+1, u.CopyBytes+all[i].Size
+		} else {
+			u.Objects, u.ObjectBytes = u.Objects+1, u.ObjectBytes+all[i].Size
+		}
+	}
+	return u, err
+}
+
+// Holds says whether this tier owns objects of a namespace.
+func (s *Shelf) Holds(ctx context.Context, namespace string) bool {
+	all, err := s.o.Store.List(ctx, keyObject+namespace+"/")
+	return err != nil || len(all) > 0
+}
