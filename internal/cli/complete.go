@@ -40,6 +40,8 @@ var completes = map[string]completion{
 	"verge namespace quota": {bare: kindNamespace},
 	"verge namespace rm":    {bare: kindNamespace},
 	"verge secret rm":       {bare: kindSecret},
+	"verge object rm":       {bare: kindObject},
+	"verge object get":      {bare: kindObject},
 	"verge token revoke":    {bare: kindToken},
 	"verge user describe":   {bare: kindUser},
 	"verge user grant":      {bare: kindUser},
@@ -151,6 +153,8 @@ func (a *app) names(ctx context.Context, kind string) (out []string) {
 			out = namesOf(c.Namespaces(ctx))(a.namespaces().name)
 		case kindSecret:
 			out = namesOf(c.Secrets(ctx, ""))(a.secrets().name)
+		case kindObject:
+			out = namesOf(c.Objects(ctx, ""))(a.objects().name)
 		case kindToken:
 			out = namesOf(c.Tokens(ctx))(a.tokens().name)
 		case kindUser:
