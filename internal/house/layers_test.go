@@ -204,6 +204,7 @@ var common = map[string]string{
 // being the contract that they keep.
 var assembled = map[string]string{
 	"internal/overlay": "the parts of a worker's network know nothing of each other; one coordinator has them all",
+	"internal/proxy":   "queues, the fast path of HTTP/1.1 and what a gateway matches know nothing of each other; the router has them all",
 }
 
 // inRoom keeps the parts of a doer in order: its outer package is the contract,

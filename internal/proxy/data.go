@@ -35,7 +35,12 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		cut(raw)
 		return
 	}
-	defer d.conns.give()
+	held := true
+	defer func() {
+		if held {
+			d.conns.give()
+		}
+	}()
 	keepPeer(raw)
 	conn, p, other, err := d.admit(ctx, raw)
 	if other != nil {
@@ -50,11 +55,20 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		cut(raw)
 		return
 	}
+	if p.http && !p.probe {
+		held = !d.serveStream(conn, p)
+		return
+	}
 	defer d.r.paths.add(conn, "")()
 	if p.measure {
 		if d.answer(conn, statusOK, "") {
 			d.r.echo(conn)
 		}
+		_ = conn.Close()
+		return
+	}
+	if p.probe && errors.Is(d.r.targetOf(p), ErrAsleep) {
+		d.answer(conn, statusOK, "") // it would be there
 		_ = conn.Close()
 		return
 	}
@@ -79,6 +93,34 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	}
 	d.served.Add(1)
 	d.r.relay(ctx, conn, target, &d.traffic)
+}
+
+// targetOf says why nothing new may go to an instance, nil if it may.
+func (r *Router) targetOf(p preamble) error {
+	_, err := r.opts.Local.Target(p.instance, p.port)
+	return err
+}
+
+// serveStream gives a stream of requests to the HTTP server, which closes and releases
+// it; false: it is refused, and closed.
+func (d *dataPort) serveStream(conn *tls.Conn, p preamble) bool {
+	if err := d.r.streamStatus(p.instance, p.port); err != nil {
+		d.refused.Add(1)
+		d.answer(conn, statusOf(err), err.Error())
+		_ = conn.Close()
+		return false
+	}
+	if !d.answer(conn, statusOK, "") {
+		_ = conn.Close()
+		return false
+	}
+	d.served.Add(1)
+	done := d.r.paths.add(conn, "")
+	d.r.front.give(&frontConn{Conn: &countedConn{Conn: conn, traffic: &d.traffic}, id: p.instance, port: p.port, release: func() {
+		done()
+		d.conns.give()
+	}})
+	return true
 }
 
 // admit does the handshake and reads the preamble, each within its time. other

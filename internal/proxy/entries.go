@@ -30,6 +30,7 @@ type entries struct {
 	log    *slog.Logger
 	spawn  func(func(context.Context)) bool // false before Start and after Close
 	handle func(context.Context, entryKey, *net.TCPConn)
+	takes  func(k entryKey, c *net.TCPConn, release func()) bool // routed by request
 	conns  limiter
 
 	mu   sync.Mutex // guards below; held while listening and storing
@@ -265,6 +266,9 @@ func (s *entries) serve(ctx context.Context, e *entry) {
 			acceptAll(ln, e.wait, s.log, func(c *net.TCPConn) {
 				if !s.conns.take() {
 					cut(c)
+					return
+				}
+				if s.takes(e.key, c, s.conns.give) {
 					return
 				}
 				conns.Go(func() {

@@ -1,33 +1,21 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
-)
-
-// Limits of the gateway.
-const (
-	gatewayHeaderTimeout = 10 * time.Second
-	gatewayIdleTimeout   = 120 * time.Second
-	gatewayMaxHeader     = 64 << 10
 )
 
 // gateway serves published hosts over HTTP/1.1.
 type gateway struct {
 	r     *Router
-	proxy *httputil.ReverseProxy
 	conns limiter
 	// busy counts requests, under the name "".
 	busy inflight
@@ -40,39 +28,15 @@ type gateway struct {
 	traffic    traffic
 }
 
-// exchange is what the steps of one request share; it travels in the context.
-type exchange struct {
-	hostTarget
-	endpoint *endpoint // that answers; nil before
-	status   int       // of the answer; 0 before
-}
-
-type exchangeKey struct{}
-
 func newGateway(r *Router, maxConns int64) *gateway {
-	g := &gateway{r: r, busy: inflight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}}}
+	g := &gateway{r: r, busy: newInflight()}
 	g.conns.max = maxConns
-	g.proxy = &httputil.ReverseProxy{
-		Rewrite:       rewrite,
-		Transport:     g,
-		FlushInterval: -1, // streams and events pass at once
-		BufferPool:    bufferPool{},
-		ErrorHandler:  g.fail,
-		ErrorLog:      slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-	}
 	return g
 }
 
 // serve serves until ctx ends and waits for the requests that it cut off then.
 func (g *gateway) serve(ctx context.Context, ln net.Listener) {
-	srv := &http.Server{
-		Handler:           g,
-		ReadHeaderTimeout: gatewayHeaderTimeout,
-		IdleTimeout:       gatewayIdleTimeout,
-		MaxHeaderBytes:    gatewayMaxHeader,
-		ErrorLog:          slog.NewLogLogger(g.r.log.Handler(), slog.LevelWarn),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
+	srv := httpServer(ctx, g.r.log, g)
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
 	if err := srv.Serve(&boundedListener{Listener: ln, g: g}); err != nil && ctx.Err() == nil {
 		g.r.log.Error("gateway ended", "why", err)
@@ -86,8 +50,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer g.busy.add("")()
 	g.requests.Add(1)
 	if req.Method == http.MethodConnect {
-		problem(w, wire.Problemf(http.StatusMethodNotAllowed, "no-tunnel", "send the request itself",
-			"no tunnels here", "CONNECT is not offered by this gateway"))
+		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
 		return
 	}
 	host := canonicalHost(req.Host)
@@ -99,71 +62,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			"no service for this host", "nothing publishes the host %.255q at this gateway", host))
 		return
 	}
-	t.service.requests.Add(1)
-	x := &exchange{hostTarget: t}
-	begin := time.Now()
-	defer func() {
-		if x.status != http.StatusSwitchingProtocols { // that is a connection from there on
-			t.service.answers.observe(req.Method, cmp.Or(x.status, statusClosed), time.Since(begin))
-		}
-		if x.endpoint != nil {
-			x.endpoint.active.Add(-1)
-			x.endpoint.settle()
-		}
-	}()
-	if err := g.r.arrive(req.Context(), t.service, begin); err != nil {
-		t.service.failures.Add(1)
+	switch status := g.r.forward(w, req, t, forwarding{strangers: true}); {
+	case status == http.StatusServiceUnavailable:
 		g.noEndpoint.Add(1)
-		x.status = http.StatusServiceUnavailable
-		w.Header().Set("Retry-After", "1")
-		problem(w, wire.Problemf(x.status, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
-			"its instances are not known here now", "service %s: %v", t.service.key, err))
-		return
+	case status > http.StatusInternalServerError:
+		g.failed.Add(1)
 	}
-	g.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x)))
-}
-
-// rewrite makes the request to the endpoint: as it came, but for what only a
-// proxy may say about its client.
-func rewrite(p *httputil.ProxyRequest) {
-	for name := range p.Out.Header {
-		if strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
-			p.Out.Header.Del(name)
-		}
-	}
-	p.SetXForwarded()
-	// ReverseProxy drops what its own parser does not understand from the query;
-	// nothing here reads it, so it is the application's matter.
-	p.Out.URL.RawQuery = p.In.URL.RawQuery
-	p.Out.URL.Scheme = "http"
-	if x, ok := p.In.Context().Value(exchangeKey{}).(*exchange); ok {
-		p.Out.URL.Host = x.service.key // of no meaning: transports are per endpoint
-	}
-}
-
-// fail answers where no endpoint did.
-func (g *gateway) fail(w http.ResponseWriter, req *http.Request, err error) {
-	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
-	if !ok || req.Context().Err() != nil {
-		w.WriteHeader(http.StatusBadGateway) // the client is gone: nobody reads it
-		return
-	}
-	x.service.failures.Add(1)
-	x.status = http.StatusBadGateway
-	g.r.log.Debug("request failed", "service", x.service.key, "port", x.port, "why", err)
-	if errors.Is(err, errNoEndpoint) {
-		g.noEndpoint.Add(1)
-		x.status = http.StatusServiceUnavailable
-		w.Header().Set("Retry-After", "1")
-		problem(w, wire.Problemf(http.StatusServiceUnavailable, "no-endpoint",
-			"try again in a moment; \"verge describe application/"+x.service.app+"\" says what is missing",
-			"no instance is ready", "service %s has no instance that this gateway could ask", x.service.key))
-		return
-	}
-	g.failed.Add(1)
-	problem(w, wire.Problemf(http.StatusBadGateway, "upstream-failed",
-		"try again; \"verge logs\" of the instances says more",
-		"no instance answered", "service %s: its instances refused or broke the connection", x.service.key))
 }
 
 // problem writes an RFC 9457 document.
@@ -230,12 +134,3 @@ func (c *heldConn) CloseWrite() error {
 	}
 	return errors.ErrUnsupported
 }
-
-// bufferPool lends copy buffers to ReverseProxy.
-type bufferPool struct{}
-
-// Get implements httputil.BufferPool.
-func (bufferPool) Get() []byte { return largeBuffers.Get().(*[largeBuffer]byte)[:] }
-
-// Put implements httputil.BufferPool.
-func (bufferPool) Put(b []byte) { largeBuffers.Put((*[largeBuffer]byte)(b)) }

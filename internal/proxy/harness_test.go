@@ -248,7 +248,9 @@ func (w *worker) addHTTP(t testing.TB, id wire.InstanceID, h http.Handler) *http
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -92,6 +92,7 @@ func (e *endpoint) overtake() {
 type picker struct {
 	service   *service
 	distances Distances
+	request   bool // for a request, which then counts in the load of what is picked
 	tried     []string
 	later     []*endpoint
 }
@@ -100,7 +101,7 @@ type picker struct {
 // instead of waiting for it.
 func (p *picker) next() (e *endpoint, more bool) {
 	for len(p.tried) < maxTries {
-		e, more := p.service.pick(p.distances, p.tried)
+		e, more := p.pick()
 		if e == nil {
 			break
 		}
@@ -109,12 +110,25 @@ func (p *picker) next() (e *endpoint, more bool) {
 			return e, more || len(p.later) > 0
 		}
 		p.later = append(p.later, e)
+		if p.request {
+			p.service.ended(e)
+		}
 	}
 	if len(p.later) == 0 {
 		return nil, false
 	}
 	e, p.later = p.later[0], p.later[1:]
+	if p.request {
+		p.service.began(e)
+	}
 	return e, len(p.later) > 0
+}
+
+func (p *picker) pick() (e *endpoint, more bool) {
+	if p.request {
+		return p.service.pickFor(p.distances, p.tried)
+	}
+	return p.service.pick(p.distances, p.tried)
 }
 
 // again puts back an endpoint that was not waited for.
@@ -200,7 +214,7 @@ func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, f
 		switch {
 		case e == nil: // only to wait for
 		case e.local:
-			conn, release, err := r.dial(ctx, e, port)
+			conn, release, err := r.dial(ctx, e, port, forBytes)
 			if err == nil {
 				return conn, release, e, nil
 			}
@@ -213,7 +227,7 @@ func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, f
 			// It goes on when the client has another, so that it is known what
 			// becomes of it; the Router waits for its end.
 			if !r.spawn(func(ctx context.Context) {
-				conn, release, err := r.dial(ctx, e, port)
+				conn, release, err := r.dial(ctx, e, port, forBytes)
 				x.report(attempt{conn, release, e, err})
 			}) {
 				return nil, nil, nil, errClosed

@@ -17,6 +17,10 @@ type inflight struct {
 	last map[wire.InstanceID]time.Time
 }
 
+func newInflight() inflight {
+	return inflight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}}
+}
+
 // maxLast bounds what is remembered of instances that are not here any more.
 const maxLast = 8192
 

@@ -58,15 +58,23 @@ func notNow(err error) bool {
 	return errors.As(err, &oe) && oe.notNow
 }
 
+// purpose of a connection to an endpoint.
+type purpose int
+
+const (
+	forBytes    purpose = iota // it carries what a client sends
+	forRequests                // of another worker: its router looks at each request
+	forProbe                   // it is closed at once; over the data path the other router makes it
+)
+
 // connect opens a connection to one endpoint, without judging the endpoint. The
 // caller calls release once, after it closed the connection; with an error both
-// are nil. A probe is a connection that is closed at once; over the data path
-// the other router makes it.
-func (r *Router) connect(ctx context.Context, e *endpoint, port string, probe bool) (net.Conn, func(), error) {
+// are nil.
+func (r *Router) connect(ctx context.Context, e *endpoint, port string, what purpose) (net.Conn, func(), error) {
 	if e.local {
 		return r.connectLocal(ctx, e.Instance, port)
 	}
-	conn, err := r.connectRemote(ctx, e, preamble{instance: e.Instance, port: port, probe: probe})
+	conn, err := r.connectRemote(ctx, e, preamble{instance: e.Instance, port: port, probe: what == forProbe, http: what == forRequests})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,12 +184,14 @@ func (r *Router) blameFor(ctx context.Context, b blame) blame {
 
 // dial opens a connection to one endpoint and draws the consequences for its
 // health.
-func (r *Router) dial(ctx context.Context, e *endpoint, port string) (net.Conn, func(), error) {
+func (r *Router) dial(ctx context.Context, e *endpoint, port string, what purpose) (net.Conn, func(), error) {
 	wasEjected := e.service.isEjected(e)
-	conn, release, err := r.timed(ctx, e, port)
+	conn, release, err := r.timed(ctx, e, port, what)
 	if err == nil {
 		e.connections.Add(1)
-		e.service.used(e)
+		if what == forBytes {
+			e.service.used(e)
+		}
 		if wasEjected {
 			r.readmit(e)
 		}
@@ -193,13 +203,13 @@ func (r *Router) dial(ctx context.Context, e *endpoint, port string) (net.Conn, 
 }
 
 // timed is connect, and looks at the time that it takes.
-func (r *Router) timed(ctx context.Context, e *endpoint, port string) (net.Conn, func(), error) {
+func (r *Router) timed(ctx context.Context, e *endpoint, port string, what purpose) (net.Conn, func(), error) {
 	if e.local {
-		return r.connect(ctx, e, port, false)
+		return r.connect(ctx, e, port, what)
 	}
 	defer r.hurry(e)()
 	begin := time.Now()
-	conn, release, err := r.connect(ctx, e, port, false)
+	conn, release, err := r.connect(ctx, e, port, what)
 	if err == nil {
 		e.opened(time.Since(begin))
 	}

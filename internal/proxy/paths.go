@@ -194,7 +194,7 @@ func (r *Router) withdrawn(addr string) bool { return len(r.table.Load().byAddre
 
 // reaches says whether the worker of an endpoint answers, whatever it says.
 func (r *Router) reaches(ctx context.Context, e *endpoint) bool {
-	conn, release, err := r.connect(ctx, e, e.service.firstPort(), true)
+	conn, release, err := r.connect(ctx, e, e.service.firstPort(), forProbe)
 	if err == nil {
 		_ = conn.Close() // it was there, which is all that is asked
 		release()

@@ -33,6 +33,10 @@ const (
 	// flagMeasure asks for nobody's instance but for echoes, see echo. A router that
 	// is too old for it says that there is no such instance, which is an answer too.
 	flagMeasure = 1 << 1
+	// flagHTTP says that requests come, which the other router is to look at one by
+	// one. A router that is too old for it gives the bytes to the instance, which
+	// takes them as well.
+	flagHTTP = 1 << 2
 )
 
 // status answers a preamble.
@@ -84,6 +88,7 @@ type preamble struct {
 	port     string
 	probe    bool
 	measure  bool
+	http     bool
 }
 
 var errPreamble = errors.New("malformed preamble")
@@ -105,6 +110,9 @@ func (p preamble) encode() ([]byte, error) {
 	}
 	if p.measure {
 		flags |= flagMeasure
+	}
+	if p.http {
+		flags |= flagHTTP
 	}
 	b = append(b, preambleVersion, flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(body))
@@ -140,6 +148,7 @@ func readPreamble(r io.Reader) (preamble, error) {
 		port:     string(body[1+id:]),
 		probe:    head[5]&flagProbe != 0,
 		measure:  head[5]&flagMeasure != 0,
+		http:     head[5]&flagHTTP != 0,
 	}
 	if !validName(p.instance) || !validName(p.port) {
 		return preamble{}, fmt.Errorf("%w: names are not DNS labels", errPreamble)

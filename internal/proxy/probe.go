@@ -44,6 +44,7 @@ func (r *Router) runProber(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.localChanged:
+			r.settleSpots()
 			r.askLocal()
 			r.probeDue(ctx, true)
 		case <-r.probe:
@@ -87,7 +88,7 @@ func (r *Router) askLocal() {
 			if !e.local {
 				continue
 			}
-			if _, err := r.opts.Local.Target(e.Instance, port); err != nil {
+			if _, err := r.opts.Local.Target(e.Instance, port); err != nil && !errors.Is(err, ErrAsleep) {
 				r.eject(e, err.Error())
 				e.park(true)
 				continue
@@ -151,7 +152,7 @@ func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
 }
 
 func (r *Router) probeOne(ctx context.Context, e *endpoint) error {
-	conn, release, err := r.connect(ctx, e, e.service.firstPort(), true)
+	conn, release, err := r.connect(ctx, e, e.service.firstPort(), forProbe)
 	if err != nil {
 		return err
 	}

@@ -195,6 +195,11 @@ func cut(c net.Conn) {
 		_ = c.Close()
 	case *tls.Conn:
 		_ = c.NetConn().Close()
+	case *frontConn:
+		cut(c.Conn)
+		_ = c.Close()
+	case *countedConn:
+		cut(c.Conn)
 	default:
 		_ = c.Close()
 	}

@@ -33,6 +33,8 @@ type Router struct {
 	entries      *entries
 	data         *dataPort
 	gateway      *gateway
+	front        *front
+	spots        spots
 	noRoute      atomic.Uint64 // connections to entries without a route
 
 	// table is what connections and requests look at; replaced as a whole.
@@ -107,17 +109,18 @@ func New(opts Options) (*Router, error) {
 		identity:     &identity{source: opts.TLS, away: opts.Away, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
 		localDialer:  &net.Dialer{KeepAlive: -1},
 		remoteDialer: &net.Dialer{Timeout: dialTimeout},
-		inflight:     inflight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}},
+		inflight:     newInflight(),
 		probe:        make(chan struct{}, 1),
 		localChanged: make(chan struct{}, 1),
 	}
 	r.entries = &entries{
-		host: opts.EntryHost, log: r.log, spawn: r.spawn, handle: r.serveEntry,
+		host: opts.EntryHost, log: r.log, spawn: r.spawn, handle: r.serveEntry, takes: r.takesRequests,
 		book: book, open: map[entryKey]*entry{},
 	}
 	r.entries.conns.max = int64(opts.MaxConns)
 	r.data = &dataPort{r: r, handshakes: make(chan struct{}, maxHandshakes)}
 	r.data.conns.max = int64(opts.MaxConns)
+	r.front = newFront(r)
 	r.gateway = newGateway(r, int64(opts.MaxConns))
 	r.table.Store(&table{})
 	return r, nil
@@ -140,6 +143,7 @@ func (r *Router) Start(ctx context.Context) error {
 	r.mu.Unlock()
 
 	r.spawn(r.runProber)
+	r.spawn(r.front.serve)
 	r.entries.start()
 	return nil
 }
@@ -216,8 +220,12 @@ func (r *Router) Close() {
 		cancel()
 	}
 	r.entries.close()
+	r.front.end()
 	r.echoConns.close()
 	r.wg.Wait()
+	for _, x := range r.spots.all() {
+		x.closeIdle()
+	}
 	for _, s := range r.table.Load().services {
 		for _, e := range s.all() {
 			e.retire()

@@ -5,13 +5,14 @@ import (
 	"context"
 	"hash/fnv"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/policy/scale"
+	"github.com/verge-edge/verge/internal/proxy/queue"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,8 +30,9 @@ type service struct {
 	traffic     traffic       // of those connections
 	answers     answers       // to the requests
 
-	unasked atomic.Bool  // its endpoints are not here
-	came    atomic.Int64 // when a client came last, by the clock in ns; 0 never
+	limits  atomic.Pointer[queue.Limits] // of its instances' queues; nil: none
+	unasked atomic.Bool                  // its endpoints are not here
+	came    atomic.Int64                 // when a client came last, by the clock in ns; 0 never
 
 	mu     sync.Mutex // guards below; nothing is called with it that blocks
 	from   wire.Route // what update was told last
@@ -41,6 +43,15 @@ type service struct {
 	view   route.View
 	// endpoints has the order of view.Endpoints.
 	endpoints []*endpoint
+	// budget for retries, retries made and refused by it, outliers ejected so far, and
+	// when the first of them returns (zero: none is out).
+	budget                            route.Budget
+	retries, retriesRefused, outliers uint64
+	// late and overflow are the requests that got no answer in time, and those that
+	// found only full queues.
+	late, overflow uint64
+	nextIn         time.Time
+	demand         demand
 }
 
 // endpoint is an instance behind a service. The same instance, worker and
@@ -66,13 +77,20 @@ type endpoint struct {
 	cpu    api.CPU
 	health route.Health
 	why    string // it is ejected
+	// load is what is in the view too, report the newest of its queue, and capacity
+	// what is made of all of them. Out: its answers were errors, says outlier.
+	load     route.Load
+	report   scale.Report
+	capacity scale.Capacity
+	outlier  route.Outlier
+	out      bool
 
-	mu         sync.Mutex                 // guards below
-	retired    bool                       // see retire
-	parked     bool                       // see park
-	transports map[string]*http.Transport // by port name
-	waiting    map[*waiter]struct{}       // requests, see wait
-	looked     time.Time                  // see look
+	mu         sync.Mutex                       // guards below
+	retired    bool                             // see retire
+	parked     bool                             // see park
+	transports map[transportKey]*http.Transport // of another worker
+	waiting    map[*waiter]struct{}             // requests, see wait
+	looked     time.Time                        // see look
 }
 
 const whyNoPath = "no path: its worker has no data address that others can reach"
@@ -95,6 +113,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unasked.Store(rt.Unasked)
+	s.limits.Store(limitsOf(rt))
 	if s.policy != nil && unchanged(&s.from, rt) {
 		return nil
 	}
@@ -137,7 +156,8 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			Ordinal: ordinalOf(we.Instance),
 			Ready:   e.local || e.Address != "",
 			Suspect: we.Suspect,
-			Ejected: e.health.Ejected(),
+			Ejected: e.health.Ejected() || e.out,
+			Load:    e.load,
 		})
 	}
 	route.Weigh(list, func(i int) (string, float64) {
@@ -215,12 +235,7 @@ func (s *service) pick(d Distances, tried []string) (e *endpoint, more bool) {
 	if !ok {
 		return nil, false
 	}
-	for k := range s.view.Endpoints {
-		if v := &s.view.Endpoints[k]; k != i && v.Ready && !slices.Contains(tried, v.ID) {
-			return s.endpoints[i], true
-		}
-	}
-	return s.endpoints[i], false
+	return s.endpoints[i], s.moreLocked(i, tried)
 }
 
 // firstPort is what a probe connects to.
@@ -254,11 +269,7 @@ func (s *service) setHealth(e *endpoint, why string, next func(route.Health) rou
 	was = e.health.Ejected()
 	e.health = next(e.health)
 	e.why = why
-	if e.index >= 0 {
-		v := s.view.Endpoints[e.index]
-		v.Ejected = e.health.Ejected()
-		s.view.Set(e.index, v)
-	}
+	s.seenLocked(e)
 	return was
 }
 

@@ -23,9 +23,13 @@ func (r *Router) Serve(ln net.Listener, app, service, port string) {
 				cut(c)
 				return
 			}
+			k := entryKey{app, service, port}
+			if r.takesRequests(k, c, r.entries.conns.give) {
+				return
+			}
 			conns.Go(func() {
 				defer r.entries.conns.give()
-				r.serveEntry(ctx, entryKey{app, service, port}, c)
+				r.serveEntry(ctx, k, c)
 			})
 		})
 	})

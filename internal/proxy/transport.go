@@ -3,11 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"sync"
 	"syscall"
@@ -18,145 +16,67 @@ import (
 // request.
 const upstreamIdle = 60 * time.Second
 
-// RoundTrip implements http.RoundTripper: it asks endpoints until one answers.
-// A request moves on as long as no connection took it; if a connection broke
-// after that, once, and only if the request may be repeated.
-func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
-	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
-	if !ok {
-		return nil, errors.New("proxy: request without a target")
-	}
-	var body *guardedBody
-	if req.Body != nil && req.Body != http.NoBody {
-		body = &guardedBody{ReadCloser: req.Body}
-		guarded := *req
-		guarded.Body = body
-		req = &guarded
-	}
-	mayRepeat := body == nil && idempotent(req.Method)
-	p := picker{service: x.service, distances: g.r.opts.Distances}
-	last := errNoEndpoint
-	broken := false // something is, or the routes are only behind
-	for deadline := time.Now().Add(openTimeout); time.Now().Before(deadline); {
-		e, more := p.next()
-		if e == nil {
-			break
-		}
-		asked, waits, done := g.r.wait(e, req, mayRepeat, more)
-		res, err := g.ask(asked, e, x.port, waits)
-		done()
-		if err == nil {
-			e.requests.Add(1)
-			e.service.used(e)
-			e.active.Add(1)
-			x.endpoint, x.status = e, res.StatusCode
-			return res, nil
-		}
-		if req.Context().Err() != nil || body.failed() {
-			return nil, err // the client's doing
-		}
-		last = err
-		if waits.state.Load() == overtaken && body.rewind() {
-			p.again(e)
-			continue // no connection had taken it
-		}
-		broken = broken || !notNow(err)
-		if abandoned(asked) {
-			e.failures.Add(1)
-			continue // nothing but time was lost
-		}
-		var oe *openError
-		if errors.As(err, &oe) {
-			if !body.rewind() {
-				break
+// maxResponseHeader bounds the head of an answer.
+const maxResponseHeader = 256 << 10
+
+// newTransport keeps the connections that dial opens. h2: it speaks HTTP/2 over them,
+// many requests over one, else HTTP/1.1.
+func newTransport(dial func(context.Context) (*keptConn, error), h2 bool) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := dial(ctx)
+			switch {
+			case err != nil:
+				return nil, err
+			case h2:
+				return &c.heldConn, nil // there, something to read means nothing
 			}
-			continue
-		}
-		e.failures.Add(1)
-		var ue *unsentError
-		if errors.As(err, &ue) && body.rewind() {
-			g.r.eject(e, "a kept connection had ended")
-			continue
-		}
-		if brokenConn(err) {
-			g.r.eject(e, "connection broke before an answer")
-		}
-		if !mayRepeat {
-			break
-		}
-		mayRepeat = false
+			return c, nil
+		},
+		DisableCompression:     true, // bodies pass as they are
+		MaxIdleConnsPerHost:    256,
+		IdleConnTimeout:        upstreamIdle,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: maxResponseHeader,
+		Protocols:              new(http.Protocols),
 	}
-	if err := req.Context().Err(); err != nil {
-		return nil, err
-	}
-	if !broken && len(p.tried) > 0 {
-		last = fmt.Errorf("%w: %w", errNoEndpoint, last)
-	}
-	return nil, fmt.Errorf("%d endpoints tried: %w", len(p.tried), last)
+	t.Protocols.SetHTTP1(!h2)
+	t.Protocols.SetUnencryptedHTTP2(h2)
+	return t
 }
 
-// ask sends the request to one endpoint, for w.
-func (g *gateway) ask(req *http.Request, e *endpoint, port string, w *waiter) (*http.Response, error) {
-	if e.local {
-		// A kept connection would not notice that the instance is draining.
-		if _, err := g.r.opts.Local.Target(e.Instance, port); err != nil {
-			err = &openError{blame: blameEndpoint, target: e.Instance, err: err, notNow: true}
-			g.r.judge(e, err)
-			return nil, err
-		}
-	}
-	var kept *keptConn
-	var before int64
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-		if c, ok := i.Conn.(*keptConn); ok {
-			kept, before = c, c.writes.Load()
-			if !w.state.CompareAndSwap(waitsForConn, hasConn) && w.state.Load() == overtaken {
-				c.barred.Store(true) // it is being asked elsewhere
-			}
-		}
-	}}))
-	res, err := g.r.transport(e, port).RoundTrip(req)
-	if err != nil {
-		e.settle()
-		if kept != nil && kept.writes.Load() == before {
-			err = &unsentError{err}
-		}
-	}
-	return res, err
-}
-
-// transport returns the connections that are kept to a port of an endpoint. For
-// one that is about to end none are kept.
-func (r *Router) transport(e *endpoint, port string) *http.Transport {
+// transport returns the connections that are kept to a port of an endpoint of another
+// worker. For one that is about to end none are kept.
+func (r *Router) transport(e *endpoint, port string, h2 bool) *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ending := e.retired || e.parked
-	if t := e.transports[port]; t != nil && !ending {
+	key := transportKey{port, h2}
+	if t := e.transports[key]; t != nil && !ending {
 		return t
 	}
-	t := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, release, err := r.dial(ctx, e, port)
-			if err != nil {
-				return nil, err
-			}
-			return newKeptConn(conn, release), nil
-		},
-		DisableCompression:     true, // bodies pass as they are
-		DisableKeepAlives:      ending,
-		MaxIdleConnsPerHost:    64,
-		IdleConnTimeout:        upstreamIdle,
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-	}
+	t := newTransport(func(ctx context.Context) (*keptConn, error) {
+		conn, release, err := r.dial(ctx, e, port, forRequests)
+		if err != nil {
+			return nil, err
+		}
+		return newKeptConn(conn, release), nil
+	}, h2)
+	t.DisableKeepAlives = ending
 	if ending {
 		return t
 	}
 	if e.transports == nil {
-		e.transports = map[string]*http.Transport{}
+		e.transports = map[transportKey]*http.Transport{}
 	}
-	e.transports[port] = t
+	e.transports[key] = t
 	return t
+}
+
+// transportKey is what a transport to an endpoint is for.
+type transportKey struct {
+	port string
+	h2   bool
 }
 
 // retire notes that the endpoint is in no route any more, for good.
@@ -211,33 +131,65 @@ func brokenConn(err error) bool {
 	return false
 }
 
-// guardedBody is a request body that survives a try in which it was not read:
-// http.Transport closes the body of whatever fails. The server closes it in the
-// end. A nil one is a body that is not there.
+// guardedBody is a request body that survives a try in which it was not read, or not
+// far: a transport closes the body of whatever fails, and may read it on for a while.
+// The server closes it in the end. A nil one is a body that is not there.
 type guardedBody struct {
-	io.ReadCloser
+	body io.ReadCloser
 
-	mu     sync.Mutex
-	kept   []byte // what was read so far
-	at     int    // how much of it the current try has read
-	over   bool   // more was read than is kept
-	broken bool
+	mu      sync.Mutex
+	turn    int    // of tries
+	kept    []byte // what was read so far
+	at      int    // how much of it the current try has read
+	over    bool   // more was read than is kept
+	reading bool   // somebody waits for more of it
+	broken  bool
 }
 
 // maxReplay is how much of a body is kept for another try. A transport reads
 // less than this before it writes the first byte.
 const maxReplay = 64 << 10
 
-// Read implements io.Reader.
-func (b *guardedBody) Read(p []byte) (int, error) {
+var errNextTry = errors.New("the request is being sent elsewhere")
+
+// try is the body for the next try; nil if it is not all there any more.
+func (b *guardedBody) try() io.ReadCloser {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.over || b.reading {
+		return nil
+	}
+	b.turn++
+	b.at = 0
+	return &bodyTry{b, b.turn}
+}
+
+// bodyTry is a guardedBody as one try reads it.
+type bodyTry struct {
+	b    *guardedBody
+	turn int
+}
+
+// Read implements io.Reader.
+func (t *bodyTry) Read(p []byte) (int, error) {
+	b := t.b
+	b.mu.Lock()
+	if b.turn != t.turn || b.reading {
+		b.mu.Unlock()
+		return 0, errNextTry
+	}
 	if b.at < len(b.kept) {
 		n := copy(p, b.kept[b.at:])
 		b.at += n
+		b.mu.Unlock()
 		return n, nil
 	}
-	n, err := b.ReadCloser.Read(p)
+	b.reading = true
+	b.mu.Unlock()
+	n, err := b.body.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
 	if b.over = b.over || len(b.kept)+n > maxReplay; b.over {
 		b.kept, b.at = nil, 0
 	} else {
@@ -251,20 +203,19 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer; it leaves the body open.
-func (b *guardedBody) Close() error { return nil }
+func (t *bodyTry) Close() error { return nil }
 
-// rewind makes the next Read begin with the first byte again; false if that is
-// not kept any more.
-func (b *guardedBody) rewind() bool {
+// unread says whether the body is all there for another try.
+func (b *guardedBody) unread() bool {
 	if b == nil {
 		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.at = 0
-	return !b.over
+	return !b.over && !b.reading
 }
 
+// failed says whether the client broke off.
 func (b *guardedBody) failed() bool {
 	if b == nil {
 		return false

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync/atomic"
 	"time"
 )
@@ -43,21 +42,16 @@ const (
 	overtaken
 )
 
-// wait notes that a request is about to wait for an endpoint of another worker.
-// repeat: it may be asked again elsewhere after it was sent, and elsewhere: before
-// that. The returned request is the one to send, and done is called when it waits
-// no longer. The context lasts until that of the request ends, since the body of
-// the response is read under it.
-func (r *Router) wait(e *endpoint, req *http.Request, repeat, elsewhere bool) (_ *http.Request, w *waiter, done func()) {
+// wait notes that a request with this context is about to wait for an endpoint of
+// another worker. repeat: it may be asked again elsewhere after it was sent, and
+// elsewhere: before that. The returned context is the one to send it with, and done is
+// called when it waits no longer. It lasts until that of the request ends, since the
+// body of the answer is read under it.
+func (r *Router) wait(e *endpoint, ctx context.Context, repeat, elsewhere bool) (_ context.Context, w *waiter, done func()) {
 	w = &waiter{repeat: repeat, elsewhere: elsewhere}
-	if e.local {
-		return req, w, func() {} // its engine looks after it
-	}
 	w.look = time.AfterFunc(lookAfter, func() { r.look(e) })
 	if repeat || elsewhere {
-		var ctx context.Context
-		ctx, w.abandon = context.WithCancelCause(req.Context())
-		req = req.WithContext(ctx)
+		ctx, w.abandon = context.WithCancelCause(ctx)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +59,7 @@ func (r *Router) wait(e *endpoint, req *http.Request, repeat, elsewhere bool) (_
 		e.waiting = map[*waiter]struct{}{}
 	}
 	e.waiting[w] = struct{}{}
-	return req, w, func() {
+	return ctx, w, func() {
 		w.look.Stop()
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -108,4 +102,4 @@ func abandon(list []*endpoint) {
 }
 
 // abandoned says whether a request was taken back because its worker is gone.
-func abandoned(req *http.Request) bool { return errors.Is(context.Cause(req.Context()), errAbandoned) }
+func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAbandoned) }

@@ -1,0 +1,381 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/policy/scale"
+)
+
+// A call is one request on its way to an instance, whatever carries it. It decides
+// where the request goes, whether it may be asked again elsewhere, and what is learnt
+// from the answer; a driver does the talking. Two drivers exist: forward (net/http, all
+// of HTTP) and the fast path of HTTP/1.1. Both do, in this order:
+//
+//	c.begin(ctx, …)                     the service is known here, the deadline is set
+//	for {
+//	    e, more := c.next()             an endpoint; nil: c.problem() says what to answer
+//	    e.local:  r.enter(…) takes a place in the queue of the instance (place.go)
+//	    else:     a stream to its worker (upstream.go), whose router does that
+//	    no head came:   if c.failed(err, …) { continue }
+//	    a head came:    if c.answered(…) { continue }
+//	    break
+//	}
+//	c.end()                             the answer has ended, or there was none
+//
+// A call belongs to one goroutine.
+type call struct {
+	r       *Router
+	service *service
+	port    string
+	began   time.Time
+	// deadline for the head of the answer; zero: none. It is that of the whole answer
+	// where whole is true: the client said so.
+	deadline time.Time
+	whole    bool
+	// repeat: the request may be asked again after it was sent (its method is
+	// idempotent, and its body is there again or was none).
+	repeat bool
+
+	picker   picker
+	endpoint *endpoint // that was asked last; its load counts this call while held
+	held     bool
+	retried  bool
+	broken   bool // something is, or the routes are only behind
+	full     bool // a queue was
+	last     error
+}
+
+// maxFull is how many full queues a request is taken to.
+const maxFull = 3
+
+// begin starts a call for a port of a service. The deadline is the earlier one of the
+// service's timeout and of what the client said (zero: nothing).
+func (c *call) begin(ctx context.Context, r *Router, s *service, port string, client time.Time) error {
+	now := time.Now()
+	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint}
+	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
+	s.requests.Add(1)
+	if t := s.request(now); t > 0 {
+		c.deadline = now.Add(t)
+	}
+	if !client.IsZero() && (c.deadline.IsZero() || client.Before(c.deadline)) {
+		c.deadline, c.whole = client, true
+	}
+	return r.arrive(ctx, s, now)
+}
+
+// next is the endpoint to ask; nil where there is none left. more: there are others.
+func (c *call) next() (e *endpoint, more bool) {
+	c.release()
+	if time.Since(c.began) > openTimeout && len(c.picker.tried) > 0 {
+		return nil, false
+	}
+	if e, more = c.picker.next(); e != nil {
+		c.endpoint = e
+		c.held = true // picked for requests: its load counts it already
+	}
+	return e, more
+}
+
+// release ends the count of the call in the load of its endpoint.
+func (c *call) release() {
+	if c.held {
+		c.held = false
+		c.service.ended(c.endpoint)
+	}
+}
+
+// failed says whether the request is to be asked elsewhere after a try that brought no
+// head of an answer. Unread: nothing of its body was taken, or it can be read from its
+// begin again.
+func (c *call) failed(err error, unread bool) bool {
+	e := c.endpoint
+	c.last = err
+	var oe *openError
+	if errors.As(err, &oe) {
+		c.broken = c.broken || !oe.notNow
+		return unread // no connection took it
+	}
+	var re *refusedError
+	if errors.As(err, &re) {
+		return c.refused(re, unread)
+	}
+	c.broken = true
+	e.failures.Add(1)
+	var ue *unsentError
+	if errors.As(err, &ue) && unread {
+		c.r.eject(e, "a kept connection had ended")
+		return true
+	}
+	if brokenConn(err) {
+		c.r.eject(e, "connection broke before an answer")
+	}
+	return unread && c.again()
+}
+
+// refused: its worker let nothing of the request through to the instance.
+func (c *call) refused(re *refusedError, unread bool) bool {
+	switch re.why {
+	case refusedFull:
+		c.full = true
+		return unread && len(c.picker.tried) < maxFull
+	case refusedLate:
+		return false
+	}
+	// Not here, not ready or draining: the route is behind.
+	c.r.eject(c.endpoint, re.Error())
+	return unread
+}
+
+// again says whether what was sent may be sent once more.
+func (c *call) again() bool {
+	if !c.repeat || c.retried || !c.service.mayRetry() {
+		return false
+	}
+	c.retried = true
+	return true
+}
+
+// answered notes the head of an answer and the load report in it, and says whether the
+// request is better asked elsewhere instead.
+func (c *call) answered(status int, report *orca.Report, unread bool) (again bool) {
+	e, now := c.endpoint, time.Now()
+	failed := status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
+	if out := c.service.answeredBy(e, now, failed, report); out {
+		c.r.log.Info("endpoint out of rotation", "service", c.service.key, "instance", e.Instance, "worker", e.Worker,
+			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))
+	}
+	if retriable(status) && unread && c.again() {
+		e.requests.Add(1)
+		return true
+	}
+	e.requests.Add(1)
+	e.active.Add(1)
+	return false
+}
+
+// retriable: who answers this has not done what was asked.
+func retriable(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// end ends a call; answered says whether a head of an answer was passed on, with its
+// status (0: none, and the client had left).
+func (c *call) end(method string, status int, answered bool) {
+	c.release()
+	if answered {
+		c.endpoint.active.Add(-1)
+		c.endpoint.settle()
+	}
+	if status != http.StatusSwitchingProtocols { // that is a connection from there on
+		if status == 0 {
+			status = statusClosed
+		}
+		c.service.answers.observe(method, status, time.Since(c.began))
+	}
+}
+
+// left is the time until the deadline; false where there is none.
+func (c *call) left() (time.Duration, bool) {
+	if c.deadline.IsZero() {
+		return 0, false
+	}
+	return time.Until(c.deadline), true
+}
+
+// Names of our metrics in load reports.
+const (
+	metricQueue      = "queue_length"
+	metricInFlight   = "in_flight"
+	metricRate       = "departure_rate"
+	metricConfidence = "confidence"
+	metricExec       = "exec_ms"
+)
+
+// loadReport adds what a queue has measured to a report.
+func loadReport(r *orca.Report, s scale.Report) {
+	r.Set(metricQueue, float64(s.Queue))
+	r.Set(metricInFlight, float64(s.InFlight))
+	r.Set(metricRate, s.Rate)
+	r.Set(metricConfidence, s.Confidence)
+	r.Set(metricExec, float64(s.Exec)/1e6)
+}
+
+// ours takes from a report what the queue of another router has measured; false where
+// it has not.
+func ours(r *orca.Report) (s scale.Report, ok bool) {
+	q, ok1 := r.Get(metricQueue)
+	in, ok2 := r.Get(metricInFlight)
+	rate, ok3 := r.Get(metricRate)
+	conf, ok4 := r.Get(metricConfidence)
+	exec, ok5 := r.Get(metricExec)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5) || conf > 1 || q > math.MaxInt32 || in > math.MaxInt32 || exec > 1e9 {
+		return s, false
+	}
+	return scale.Report{
+		Queue: int(q), InFlight: int(in), Rate: rate, Confidence: conf, Exec: time.Duration(exec * 1e6),
+		CPU: r.CPU, Memory: r.Memory,
+	}, true
+}
+
+// request counts one in and returns the timeout of the service, 0 for none.
+func (s *service) request(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget = s.budget.Request()
+	s.demand.arrived++
+	s.demand.last = now
+	return time.Duration(s.from.Requests.Timeout)
+}
+
+func (s *service) mayRetry() (ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget, ok = s.budget.Retry()
+	if ok {
+		s.retries++
+	} else {
+		s.retriesRefused++
+	}
+	return ok
+}
+
+// began counts a request in the load of an endpoint.
+func (s *service) began(e *endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.load.Began()
+	s.loadedLocked(e)
+}
+
+// ended takes a request out of the load of an endpoint.
+func (s *service) ended(e *endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.load.Ended()
+	s.loadedLocked(e)
+}
+
+// loadedLocked puts the load of an endpoint into the view.
+func (s *service) loadedLocked(e *endpoint) {
+	if e.index >= 0 {
+		s.view.SetLoad(e.index, e.load)
+	}
+}
+
+// answeredBy learns from the head of an answer. It says whether the endpoint is out
+// now and was not before.
+func (s *service) answeredBy(e *endpoint, now time.Time, failed bool, report *orca.Report) (out bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.recent.add(now)
+	if failed {
+		e.load.Failed = now
+	}
+	if r, ok := ours(report); ok {
+		places := s.from.Requests.Places()
+		if e.capacity.Observe(r, places, now) {
+			e.load.Report(now, r.Queue, r.InFlight)
+			e.load.Exec, e.load.Concurrency = r.Exec, places
+			e.load.Capacity, _ = e.capacity.RPS()
+			e.report = r
+		}
+	}
+	s.loadedLocked(e)
+	was := e.outlier
+	var ejects bool
+	if e.outlier, ejects = e.outlier.Answered(now, failed); !ejects || e.index < 0 {
+		return false
+	}
+	if !route.MayEject(len(s.endpoints), s.outLocked()) {
+		e.outlier = was // it is tried again: one more failure asks again
+		return false
+	}
+	s.outliers++
+	e.out = true
+	until, _ := e.outlier.Out(now)
+	if s.nextIn.IsZero() || until.Before(s.nextIn) {
+		s.nextIn = until
+	}
+	e.why = strconv.Itoa(route.OutlierAfter) + " answers in a row were errors"
+	s.seenLocked(e)
+	return true
+}
+
+// outLocked are the endpoints that are ejected.
+func (s *service) outLocked() (n int) {
+	for i := range s.view.Endpoints {
+		if s.view.Endpoints[i].Ejected {
+			n++
+		}
+	}
+	return n
+}
+
+// seenLocked puts the health of an endpoint into the view.
+func (s *service) seenLocked(e *endpoint) {
+	if e.index < 0 {
+		return
+	}
+	v := s.view.Endpoints[e.index]
+	v.Ejected = e.health.Ejected() || e.out
+	s.view.Set(e.index, v)
+}
+
+// returnLocked takes back the outliers whose time is over.
+func (s *service) returnLocked(now time.Time) {
+	if s.nextIn.IsZero() || now.Before(s.nextIn) {
+		return
+	}
+	s.nextIn = time.Time{}
+	for _, e := range s.endpoints {
+		if !e.out {
+			continue
+		}
+		if until, out := e.outlier.Out(now); out {
+			if s.nextIn.IsZero() || until.Before(s.nextIn) {
+				s.nextIn = until
+			}
+			continue
+		}
+		e.out = false
+		s.seenLocked(e)
+	}
+}
+
+// pickFor is pick for a request, which counts in the load of the endpoint from here
+// on.
+func (s *service) pickFor(d Distances, tried []string) (e *endpoint, more bool) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lookLocked(d, now)
+	s.returnLocked(now)
+	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried, Now: now})
+	if !ok {
+		return nil, false
+	}
+	e = s.endpoints[i]
+	e.load.Began()
+	s.loadedLocked(e)
+	return e, s.moreLocked(i, tried)
+}
+
+// moreLocked says whether there is another endpoint than i that was not tried.
+func (s *service) moreLocked(i int, tried []string) bool {
+	for k := range s.view.Endpoints {
+		if v := &s.view.Endpoints[k]; k != i && v.Ready && !slices.Contains(tried, v.ID) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,526 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// forwarding is how a request is passed on.
+type forwarding struct {
+	// strangers ask, who are not believed who they say they are.
+	strangers bool
+	// report: the load report of the instance is passed on.
+	report bool
+}
+
+// forward passes one request of a client on to an instance of a service: the driver of
+// a call for all of HTTP. It returns the status where this router answered itself, as no
+// instance did, else 0.
+func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget, f forwarding) int {
+	var c call
+	if req.Method == http.MethodConnect {
+		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
+		return http.StatusMethodNotAllowed
+	}
+	if err := c.begin(req.Context(), r, t.service, t.port, clientDeadline(req.Header, time.Now())); err != nil {
+		t.service.failures.Add(1)
+		w.Header().Set("Retry-After", "1")
+		fail(w, req, http.StatusServiceUnavailable, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
+			"service "+t.service.key+": "+err.Error())
+		c.end(req.Method, http.StatusServiceUnavailable, false)
+		return http.StatusServiceUnavailable
+	}
+	x := newExchange(r, w, req, t.service.key, t.service.speaksH2(t.port))
+	forwarded(x.out.Header, req, f.strangers)
+	traced(x.out.Header)
+	c.repeat = x.body == nil && idempotent(req.Method)
+	defer x.close()
+	x.until(c.deadline, c.whole)
+
+	err := x.ask(&c)
+	if err != nil {
+		status := 0
+		if req.Context().Err() == nil && !x.body.failed() {
+			status = c.answer(w, req, err)
+		}
+		c.end(req.Method, status, false)
+		return status
+	}
+	answered := false
+	defer func() {
+		x.leave(answered)
+		c.end(req.Method, x.res.StatusCode, true)
+	}()
+	answered = x.pass(f.report)
+	return 0
+}
+
+// serveStream serves a request that another router sends for an instance of this
+// worker: the queue, and the instance.
+func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *frontConn) {
+	refuse := func(status int, why, detail string) {
+		h := w.Header()
+		h.Set(headerRefused, why)
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, detail) // the other router may be gone
+	}
+	x := newExchange(r, w, req, from.id, req.ProtoMajor == 2)
+	defer x.close()
+	deadline := clientDeadline(req.Header, time.Now())
+	x.until(deadline, false)
+	err := x.askHere(from.id, from.port, deadline)
+	if err != nil {
+		var re *refusedError
+		var oe *openError
+		switch {
+		case req.Context().Err() != nil:
+		case errors.Is(err, errLate):
+			refuse(http.StatusGatewayTimeout, refusedLate, err.Error())
+		case errors.As(err, &re):
+			refuse(http.StatusServiceUnavailable, re.why, err.Error())
+		case errors.As(err, &oe):
+			refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection")
+		default:
+			refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection")
+		}
+		return
+	}
+	delete(x.res.Header, headerRefused) // not the instance's to say
+	answered := false
+	defer func() { x.leave(answered) }()
+	answered = x.pass(true)
+}
+
+// exchange is a request and its answer on their way through this router.
+type exchange struct {
+	r    *Router
+	w    http.ResponseWriter
+	req  *http.Request
+	out  *http.Request // what is sent; its context ends with the exchange
+	body *guardedBody  // nil: there is none
+	h2   bool          // is spoken to the instance
+
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	whole  bool // the deadline is that of the whole answer
+
+	res    *http.Response
+	report orca.Report
+	// place at an instance of this worker while held.
+	place place
+	held  bool
+}
+
+func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host string, h2 bool) *exchange {
+	x := &exchange{r: r, w: w, req: req, h2: h2}
+	// As it came: nothing here reads the query or changes the path.
+	target := &url.URL{
+		Scheme: "http", Host: host, // of no meaning: transports are per instance
+		Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery, ForceQuery: req.URL.ForceQuery,
+	}
+	if strings.HasPrefix(req.RequestURI, "/") && !strings.HasPrefix(req.RequestURI, "//") {
+		path, _, _ := strings.Cut(req.RequestURI, "?")
+		target.Opaque = path // what is not escaped as Go would do it stays so too
+	}
+	out := &http.Request{
+		Method: req.Method, URL: target, Header: outgoing(req), Host: req.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: req.ContentLength, Trailer: req.Trailer,
+	}
+	if req.Body != nil && req.Body != http.NoBody {
+		x.body = &guardedBody{body: req.Body}
+	}
+	var ctx context.Context
+	ctx, x.cancel = context.WithCancelCause(req.Context())
+	x.out = out.WithContext(ctx)
+	return x
+}
+
+// until bounds the time until the head of the answer, or that of the whole answer.
+func (x *exchange) until(deadline time.Time, whole bool) {
+	if !deadline.IsZero() {
+		x.whole = whole
+		x.timer = time.AfterFunc(time.Until(deadline), func() { x.cancel(errLate) })
+	}
+}
+
+// headCame ends the time that bounds only that.
+func (x *exchange) headCame() {
+	if x.timer != nil && !x.whole {
+		x.timer.Stop()
+	}
+}
+
+func (x *exchange) close() {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	x.cancel(nil)
+}
+
+// leave gives back what the exchange has of an instance of this worker.
+func (x *exchange) leave(answered bool) {
+	if x.held {
+		x.held = false
+		x.place.leave(answered)
+	}
+}
+
+// ask asks endpoints until one answers.
+func (x *exchange) ask(c *call) error {
+	for {
+		e, more := c.next()
+		if e == nil {
+			break
+		}
+		if left, bounded := c.left(); bounded {
+			tellLeft(x.out.Header, left)
+		}
+		var err error
+		if e.local {
+			err = x.askHere(e.Instance, c.port, c.deadline)
+			x.r.judge(e, err)
+		} else {
+			var moved bool
+			if err, moved = x.askThere(c, e, more); moved {
+				continue
+			}
+		}
+		if err == nil {
+			if !c.answered(x.res.StatusCode, &x.report, x.body.unread()) {
+				x.headCame()
+				return nil
+			}
+			_ = x.res.Body.Close()
+			x.leave(false)
+			continue
+		}
+		if x.req.Context().Err() != nil || x.body.failed() || errors.Is(err, errLate) {
+			return err // the client's doing, or nobody's any more
+		}
+		if !c.failed(err, x.body.unread()) {
+			break
+		}
+	}
+	return c.last
+}
+
+// try is the request as it is sent for the next time.
+func (x *exchange) try(ctx context.Context) *http.Request {
+	out := x.out.WithContext(ctx)
+	if x.body != nil {
+		body := x.body.try()
+		if body == nil {
+			body = http.NoBody // never: who is asked again has it
+		}
+		out.Body = body
+	}
+	return out
+}
+
+// askHere asks an instance of this worker. Without an error the exchange has a place
+// there.
+func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) error {
+	if err := x.r.enter(x.out.Context(), &x.place, id, port, deadline); err != nil {
+		return err
+	}
+	x.held = true
+	t := x.place.spot.transport(x.r, port, x.place.addr, x.h2)
+	res, err := x.roundTrip(t, x.out.Context(), nil)
+	if err != nil {
+		x.leave(false)
+		if cause := context.Cause(x.out.Context()); cause != nil {
+			return cause
+		}
+		return err
+	}
+	x.res = res
+	x.report = orca.Report{}
+	x.read(res.Header)
+	loadReport(&x.report, x.place.report())
+	return nil
+}
+
+// askThere asks an instance of another worker, through its router.
+func (x *exchange) askThere(c *call, e *endpoint, more bool) (_ error, moved bool) {
+	sent, waits, done := x.r.wait(e, x.out.Context(), c.repeat, more && x.body.unread())
+	defer done()
+	res, err := x.roundTrip(x.r.transport(e, c.port, x.h2), sent, waits)
+	if err != nil {
+		e.settle()
+		switch {
+		case context.Cause(x.out.Context()) != nil:
+			return context.Cause(x.out.Context()), false
+		case waits.state.Load() == overtaken && x.body.unread():
+			c.picker.again(e)
+			return nil, true // no connection had taken it
+		case abandoned(sent):
+			e.failures.Add(1)
+			return &openError{blame: blameSelf, target: e.Instance, err: errAbandoned}, false // nothing but time was lost
+		}
+		return err, false
+	}
+	if why := res.Header.Get(headerRefused); why != "" && res.StatusCode >= 500 {
+		return x.refusal(e, res, why), false
+	}
+	x.res = res
+	x.report = orca.Report{}
+	x.read(res.Header)
+	return nil, false
+}
+
+// refusal is what another router says instead of an answer.
+func (x *exchange) refusal(e *endpoint, res *http.Response, why string) error {
+	detail, _ := io.ReadAll(io.LimitReader(res.Body, 512)) // what there is of it
+	_ = res.Body.Close()
+	err := errors.New(strings.ToValidUTF8(string(detail), "?"))
+	switch why {
+	case refusedBroken:
+		return &brokenError{err}
+	case refusedConnect:
+		oe := &openError{blame: blameEndpoint, target: e.Instance, err: err}
+		x.r.judge(e, oe)
+		return oe
+	}
+	return &refusedError{why, err}
+}
+
+// brokenError is a connection that broke at the other worker.
+type brokenError struct{ error }
+
+// Unwrap makes it one of brokenConn.
+func (e *brokenError) Unwrap() error { return io.ErrUnexpectedEOF }
+
+// read takes what the instance, or the router in front of it, says of its load.
+func (x *exchange) read(h http.Header) {
+	v := h[orca.Header]
+	if len(v) != 1 {
+		return
+	}
+	if r, err := orca.Parse(v[0]); err == nil {
+		x.report = r
+	}
+}
+
+// roundTrip sends the request under ctx, for w where it can be overtaken. An
+// unsentError says that nothing of it was sent.
+func (x *exchange) roundTrip(t *http.Transport, ctx context.Context, w *waiter) (*http.Response, error) {
+	var on *keptConn
+	var before int64
+	var mu sync.Mutex // guards over
+	over := false
+	trace := &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			c, ok := i.Conn.(*keptConn)
+			if ok {
+				on, before = c, c.writes.Load()
+			}
+			if w != nil && !w.state.CompareAndSwap(waitsForConn, hasConn) && w.state.Load() == overtaken && ok {
+				c.barred.Store(true) // it is being asked elsewhere
+			}
+		},
+		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !over && code != http.StatusContinue { // that is said when the body is read
+				x.interim(code, h)
+			}
+			return nil
+		},
+	}
+	res, err := t.RoundTrip(x.try(httptrace.WithClientTrace(ctx, trace)))
+	mu.Lock()
+	over = true
+	mu.Unlock()
+	if err != nil && on != nil && on.writes.Load() == before {
+		err = &unsentError{err}
+	}
+	return res, err
+}
+
+// interim passes an interim answer on.
+func (x *exchange) interim(code int, h textproto.MIMEHeader) {
+	to := x.w.Header()
+	for name, values := range h {
+		to[name] = values
+	}
+	dropHopByHop(to)
+	x.w.WriteHeader(code)
+	clear(to) // they are not those of the answer
+}
+
+// pass passes the answer on; false where the instance broke off or the client left.
+func (x *exchange) pass(report bool) bool {
+	defer func() { _ = x.res.Body.Close() }()
+	res, h := x.res, x.w.Header()
+	upgraded := res.StatusCode == http.StatusSwitchingProtocols
+	proto := upgradeOf(res.Header)
+	dropHopByHop(res.Header)
+	for name, values := range res.Header {
+		h[name] = values
+	}
+	delete(h, orca.Header)
+	if report {
+		if x.held { // now, and not when the head came
+			loadReport(&x.report, x.place.report())
+		}
+		h[orca.Header] = []string{string(x.report.AppendText(make([]byte, 0, 192)))}
+	}
+	if upgraded {
+		return x.upgrade(proto)
+	}
+	if _, typed := h["Content-Type"]; !typed {
+		h["Content-Type"] = nil // else net/http would guess
+	}
+	announced := len(res.Trailer)
+	for name := range res.Trailer {
+		h.Add("Trailer", name)
+	}
+	x.w.WriteHeader(res.StatusCode)
+	if x.held && endless(res) {
+		x.place.rest()
+	}
+	done := x.copyBody()
+	if !done {
+		// The client must be able to tell it from an end.
+		panic(http.ErrAbortHandler)
+	}
+	if len(res.Trailer) > 0 {
+		_ = http.NewResponseController(x.w).Flush() // trailers need chunks
+	}
+	for name, values := range res.Trailer {
+		if len(res.Trailer) != announced {
+			name = http.TrailerPrefix + name
+		}
+		h[name] = values
+	}
+	return true
+}
+
+// endless answers are open without end: events.
+func endless(res *http.Response) bool {
+	return strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
+}
+
+// copyBody passes the body on as it comes; false where it broke off or nobody reads
+// it.
+func (x *exchange) copyBody() bool {
+	res := x.res
+	if res.Body == http.NoBody || res.ContentLength == 0 {
+		return true
+	}
+	flush := http.NewResponseController(x.w).Flush
+	if res.ContentLength < 0 && x.req.Method != http.MethodHead {
+		_ = flush() // the head comes before what may come much later
+	}
+	buf := largeBuffers.Get().(*[largeBuffer]byte)
+	defer largeBuffers.Put(buf)
+	for rest := res.ContentLength; ; {
+		n, err := res.Body.Read(buf[:])
+		if n > 0 {
+			if _, werr := x.w.Write(buf[:n]); werr != nil {
+				return false
+			}
+			if rest -= int64(n); rest != 0 && err == nil {
+				if flush() != nil {
+					return false
+				}
+			}
+		}
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
+// upgrade makes of both connections one, for whatever is spoken from here on.
+func (x *exchange) upgrade(proto string) bool {
+	if want := upgradeOf(x.req.Header); !strings.EqualFold(want, proto) || want == "" {
+		clear(x.w.Header())
+		fail(x.w, x.req, http.StatusBadGateway, "upstream-failed", "look at what the instance answers",
+			"the instance changes to another protocol than it was asked for: "+strconv.QuoteToASCII(proto))
+		return false
+	}
+	upstream, ok := x.res.Body.(io.ReadWriteCloser)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	if x.held {
+		x.place.rest() // it is a connection from here on
+	}
+	h := x.w.Header()
+	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{proto}
+	x.w.WriteHeader(http.StatusSwitchingProtocols)
+	rc := http.NewResponseController(x.w)
+	client, buffered, err := rc.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if err := buffered.Flush(); err != nil {
+		cut(client)
+		return false
+	}
+	_ = client.SetDeadline(time.Time{})
+	// The context of a request ends when its connection is hijacked no more than the
+	// Router: that of the server does.
+	stop := context.AfterFunc(x.req.Context(), func() {
+		cut(client)
+		_ = upstream.Close()
+	})
+	defer stop()
+	splice(&hijacked{Conn: client, read: buffered.Reader}, upstream)
+	return true
+}
+
+// hijacked is a client's connection of which something may have been read already.
+type hijacked struct {
+	net.Conn
+	read io.Reader
+}
+
+// Read implements net.Conn.
+func (c *hijacked) Read(p []byte) (int, error) { return c.read.Read(p) }
+
+// splice copies both ways until upstream has ended, and closes both. That the client
+// sends nothing more is told to upstream.
+func splice(client net.Conn, upstream io.ReadWriteCloser) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if _, err := copyTo(upstream, client); err != nil {
+			_ = upstream.Close()
+			return
+		}
+		if h, ok := upstream.(interface{ CloseWrite() error }); ok {
+			_ = h.CloseWrite()
+		} else {
+			_ = upstream.Close()
+		}
+	}()
+	_, err := copyTo(client, upstream)
+	if err != nil {
+		cut(client)
+	}
+	_ = client.Close()
+	_ = upstream.Close()
+	<-ended
+}
+
+func copyTo(dst io.Writer, src io.Reader) (int64, error) {
+	buf := smallBuffers.Get().(*[smallBuffer]byte)
+	defer smallBuffers.Put(buf)
+	return io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, buf[:])
+}

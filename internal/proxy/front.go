@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Limits of HTTP towards clients.
+const (
+	// headerTimeout is how long the head of a request may take.
+	headerTimeout = 10 * time.Second
+	// clientIdle is how long a connection may rest between two requests. Another
+	// router keeps one for upstreamIdle, so that it is never cut off in the middle.
+	clientIdle = 2 * upstreamIdle
+	// maxRequestHeader bounds the head of a request.
+	maxRequestHeader = 64 << 10
+	// maxStreams of one HTTP/2 connection.
+	maxStreams = 250
+)
+
+// frontConn is a connection whose requests are looked at: of a client, for a port of a
+// service, or of another router, for an instance.
+type frontConn struct {
+	net.Conn
+	key     entryKey        // of a client
+	id      wire.InstanceID // of another router
+	port    string          // of that
+	once    sync.Once
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *frontConn) Close() error {
+	defer c.once.Do(c.release)
+	return c.Conn.Close()
+}
+
+// CloseWrite passes a half-close on, which upgraded connections use.
+func (c *frontConn) CloseWrite() error {
+	closeWrite(c.Conn)
+	return nil
+}
+
+// frontKey is where a request's context has its frontConn.
+type frontKey struct{}
+
+// front is the HTTP server of a Router: what is accepted elsewhere is given to it.
+type front struct {
+	r     *Router
+	conns chan net.Conn
+	over  chan struct{} // closed when nothing is taken any more
+	end   func()        // closes it
+	busy  inflight      // requests, under the name ""
+}
+
+func newFront(r *Router) *front {
+	f := &front{r: r, conns: make(chan net.Conn), over: make(chan struct{}), busy: newInflight()}
+	f.end = sync.OnceFunc(func() { close(f.over) })
+	return f
+}
+
+// serve serves until ctx ends.
+func (f *front) serve(ctx context.Context) {
+	srv := httpServer(ctx, f.r.log, f)
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, frontKey{}, c) }
+	defer context.AfterFunc(ctx, func() {
+		f.end()
+		_ = srv.Close()
+	})()
+	if err := srv.Serve(f); err != nil && ctx.Err() == nil {
+		f.r.log.Error("requests of services are not served any more", "why", err)
+	}
+	f.end()
+	<-f.busy.drained("")
+}
+
+// httpServer is one with the limits that hold for all clients, for HTTP/1.1 and, as
+// clients of gRPC speak it without TLS, for HTTP/2.
+func httpServer(ctx context.Context, log *slog.Logger, h http.Handler) *http.Server {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       clientIdle,
+		MaxHeaderBytes:    maxRequestHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+	}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
+	return srv
+}
+
+// give hands a connection over, which is closed and released in the end whatever
+// happens.
+func (f *front) give(c *frontConn) {
+	select {
+	case f.conns <- c:
+	case <-f.over:
+		cut(c.Conn)
+		_ = c.Close()
+	}
+}
+
+// Accept implements net.Listener.
+func (f *front) Accept() (net.Conn, error) {
+	select {
+	case c := <-f.conns:
+		return c, nil
+	case <-f.over:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (f *front) Close() error {
+	f.end()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (f *front) Addr() net.Addr { return &net.TCPAddr{} }
+
+// ServeHTTP serves a request of a client or of another router.
+func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	defer f.busy.add("")()
+	c, ok := req.Context().Value(frontKey{}).(*frontConn)
+	switch {
+	case !ok:
+		fail(w, req, http.StatusInternalServerError, "no-connection", "try again", "this request belongs to no connection")
+	case c.id != "":
+		f.r.serveStream(w, req, c)
+	default:
+		f.r.serveRequest(w, req, c.key)
+	}
+}
+
+// serveRequest serves a request for a port of a service.
+func (r *Router) serveRequest(w http.ResponseWriter, req *http.Request, k entryKey) {
+	s := r.table.Load().services[k.app+"."+k.service]
+	if s == nil {
+		r.noRoute.Add(1)
+		fail(w, req, http.StatusServiceUnavailable, "no-service", "\"verge get services\" says what there is",
+			"service "+k.app+"."+k.service+" is not there any more")
+		return
+	}
+	r.forward(w, req, hostTarget{s, k.port}, forwarding{report: true})
+}
+
+// takesRequests gives a client's connection to the HTTP server if the port is routed by
+// request; false: it is routed by connection.
+func (r *Router) takesRequests(k entryKey, c *net.TCPConn, release func()) bool {
+	s := r.table.Load().services[k.app+"."+k.service]
+	if s == nil || !s.byRequest(k.port) {
+		return false
+	}
+	s.connections.Add(1)
+	r.front.give(&frontConn{Conn: &countedConn{Conn: c, traffic: &s.traffic}, key: k, release: release})
+	return true
+}
+
+// byRequest says whether a port is routed by request.
+func (s *service) byRequest(port string) bool {
+	if s.limits.Load() == nil {
+		return false // no port is
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.from.ByRequestAt(port)
+}
+
+// speaksH2 says whether instances speak HTTP/2 on a port.
+func (s *service) speaksH2(port string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.ports {
+		if portName(s.ports[i]) == port {
+			return s.ports[i].Protocol == "grpc"
+		}
+	}
+	return false
+}
+
+// streamStatus is what a router that wants to send requests to an instance is told: one
+// that sleeps will be there.
+func (r *Router) streamStatus(id wire.InstanceID, port string) error {
+	_, err := r.opts.Local.Target(id, port)
+	if errors.Is(err, ErrAsleep) {
+		return nil
+	}
+	return err
+}

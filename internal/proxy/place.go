@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/policy/scale"
+	"github.com/verge-edge/verge/internal/proxy/queue"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// wakeTimeout is how long a request that has no deadline waits for an instance that
+// sleeps.
+const wakeTimeout = 60 * time.Second
+
+// Why a router lets no request through to an instance, as it tells another router.
+// Nothing of the request was sent to the instance.
+const (
+	refusedFull     = "full"
+	refusedLate     = "late"
+	refusedDraining = "draining"
+	refusedNotReady = "not-ready"
+	refusedGone     = "no-instance"
+)
+
+// refusedError is that a request was not let through.
+type refusedError struct {
+	why string // one of the above
+	err error
+}
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *refusedError) Unwrap() error { return e.err }
+
+// refusal of a request by Local.Target or its queue; any other error is that of the
+// client, who left.
+func refusal(id wire.InstanceID, err error) error {
+	why := ""
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		why = refusedFull
+	case errors.Is(err, queue.ErrLate):
+		why = refusedLate
+	case errors.Is(err, ErrDraining):
+		why = refusedDraining
+	case errors.Is(err, ErrNoInstance):
+		why = refusedGone
+	case errors.Is(err, ErrNotReady), errors.Is(err, ErrAsleep):
+		why = refusedNotReady
+	default:
+		return err
+	}
+	return &refusedError{why, fmt.Errorf("%s: %w", id, err)}
+}
+
+// spot is an instance of this worker as requests meet it: the queue in front of it and
+// the connections to it.
+type spot struct {
+	id    wire.InstanceID
+	port  string // one of it
+	queue *queue.Queue
+
+	mu sync.Mutex // guards below
+	to map[string]*spotPort
+}
+
+// spotPort is a port of an instance.
+type spotPort struct {
+	addr      string
+	transport *http.Transport
+}
+
+// spots are those of this worker.
+type spots struct {
+	mu sync.Mutex // guards below
+	by map[wire.InstanceID]*spot
+}
+
+// of is the spot of an instance, which is made if need be.
+func (s *spots) of(id wire.InstanceID, port string, limits queue.Limits) *spot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.by[id]
+	if x == nil {
+		x = &spot{id: id, port: port, queue: queue.New(limits, time.Now()), to: map[string]*spotPort{}}
+		if s.by == nil {
+			s.by = map[wire.InstanceID]*spot{}
+		}
+		s.by[id] = x
+	}
+	return x
+}
+
+func (s *spots) all() []*spot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*spot, 0, len(s.by))
+	for _, x := range s.by {
+		out = append(out, x)
+	}
+	return out
+}
+
+func (s *spots) drop(id wire.InstanceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.by, id)
+}
+
+// place is what a request has at an instance of this worker while it runs there.
+type place struct {
+	spot   *spot
+	addr   string // where the port of the instance listens
+	ticket queue.Ticket
+	done   func() // the instance is not used by it any more
+}
+
+// enter waits until a request may be sent to a port of an instance of this worker, at
+// most until deadline (zero: for as long as ctx lasts). The request counts as in flight
+// from the first moment on, so that an engine that says "draining" and then waits for
+// none misses nobody; who waits already is let through all the same. Without an error
+// p.leave is to be called once.
+func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port string, deadline time.Time) error {
+	limits := r.limits(id)
+	done := r.inflight.add(id)
+	addr, err := r.opts.Local.Target(id, port)
+	asleep := errors.Is(err, ErrAsleep)
+	if err != nil && !asleep {
+		done()
+		return refusal(id, err)
+	}
+	x := r.spots.of(id, port, limits)
+	x.queue.SetLimits(limits)
+	if asleep {
+		x.queue.Close()
+		if deadline.IsZero() {
+			deadline = time.Now().Add(wakeTimeout)
+		}
+		r.opts.Local.Wake(id)
+		// It may have been ready before the queue was closed.
+		r.settle(x)
+	}
+	p.spot, p.done = x, done
+	if err := x.queue.Enter(ctx, &p.ticket, deadline); err != nil {
+		done()
+		return refusal(id, err)
+	}
+	if asleep {
+		if addr, err = r.opts.Local.Target(id, port); err != nil {
+			p.ticket.Done(false)
+			done()
+			return refusal(id, err)
+		}
+	}
+	p.addr = addr
+	return nil
+}
+
+// leave ends what enter began. Answered: the instance gave a whole answer.
+func (p *place) leave(answered bool) {
+	p.ticket.Done(answered)
+	p.done()
+}
+
+// rest gives the place in the queue back while the instance is still used: what is
+// open without end is no work.
+func (p *place) rest() { p.ticket.Done(false) }
+
+// report is what the queue has measured.
+func (p *place) report() scale.Report { return p.ticket.Report() }
+
+// limits of the queue of an instance of this worker. What is routed by connection has
+// none: only a gateway asks it by request.
+func (r *Router) limits(id wire.InstanceID) queue.Limits {
+	key := id[:max(0, strings.LastIndexByte(id, '.'))]
+	if s := r.table.Load().services[key]; s != nil {
+		if l := s.limits.Load(); l != nil {
+			return *l
+		}
+	}
+	return queue.Limits{}
+}
+
+// limitsOf the queues in front of the instances of a service; nil: none.
+func limitsOf(rt *wire.Route) *queue.Limits {
+	for i := range rt.Ports {
+		if rt.ByRequest(&rt.Ports[i]) {
+			return &queue.Limits{Places: rt.Requests.Places(), Waiting: rt.Requests.MayWait()}
+		}
+	}
+	return nil
+}
+
+// settle opens or fails the queue if it was closed when its instance slept.
+func (r *Router) settle(x *spot) {
+	if !x.queue.State().Closed {
+		return
+	}
+	switch _, err := r.opts.Local.Target(x.id, x.port); {
+	case err == nil:
+		x.queue.Open()
+	case !errors.Is(err, ErrAsleep):
+		x.queue.Fail(err)
+	}
+}
+
+// settleSpots looks at all queues after instances of this worker have changed.
+func (r *Router) settleSpots() {
+	for _, x := range r.spots.all() {
+		r.settle(x)
+		_, err := r.opts.Local.Target(x.id, x.port)
+		if err == nil || errors.Is(err, ErrAsleep) {
+			continue
+		}
+		x.closeIdle()
+		if st := x.queue.State(); errors.Is(err, ErrNoInstance) && st.Waiting == 0 && st.Running == 0 {
+			r.spots.drop(x.id)
+		}
+	}
+}
+
+// transport for requests to a port of the instance, which listens at addr.
+func (x *spot) transport(r *Router, port, addr string, h2 bool) *http.Transport {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.to[port]; p != nil && p.addr == addr {
+		return p.transport
+	} else if p != nil {
+		p.transport.CloseIdleConnections()
+	}
+	t := newTransport(func(ctx context.Context) (*keptConn, error) {
+		ctx, cancel := context.WithTimeout(ctx, localTimeout)
+		defer cancel()
+		conn, err := r.localDialer.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: x.id, err: err}
+		}
+		return newKeptConn(conn, func() {}), nil
+	}, h2)
+	x.to[port] = &spotPort{addr, t}
+	return t
+}
+
+func (x *spot) closeIdle() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range x.to {
+		p.transport.CloseIdleConnections()
+	}
+}
