@@ -1,8 +1,9 @@
 // Package runtime is the contract of a driver: what runs an instance on a
-// worker. Drivers live in runtime/process (and later container, wasm, vm); each
-// passes runtimetest.
+// worker. Drivers live in runtime/process, runtime/container and runtime/wasm; each
+// passes runtimetest, or the part of it that its kind of task can.
 //
-// Promises of every driver:
+// Promises of every driver (but of a Resident one, of which there is no task without
+// its engine, the first):
 //
 //  1. A started task belongs to the machine, not to the process that started
 //     it: it goes on when that process dies, and Adopt finds it again.

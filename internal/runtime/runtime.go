@@ -39,6 +39,22 @@ type Spec struct {
 	// container Command may be empty, and Dir is a directory in it, "" is that of its
 	// image.
 	Container *Container
+	// Wasm says what a function is made of; nil for other drivers. Of a function
+	// Command are its arguments, and Dir is "" where it has no files.
+	Wasm *Wasm
+}
+
+// Wasm is what a function is made of.
+type Wasm struct {
+	// Module is the absolute path of a file of the worker, or the name of an object.
+	Module string
+	// Listen is the address where its requests come in.
+	Listen string
+	// Concurrency is how many requests are answered at a time; 0 is
+	// wire.DefaultConcurrency.
+	Concurrency int
+	// Timeout of a request; 0 leaves it to the driver.
+	Timeout time.Duration
 }
 
 // Container is what a container is made of.
@@ -89,6 +105,13 @@ type Strays interface {
 	// EndStrays ends and removes what an earlier engine of this directory has started
 	// for an instance, and nobody has adopted.
 	EndStrays(ctx context.Context, id wire.InstanceID) error
+}
+
+// Resident is a driver whose tasks are part of the process that has started them, and
+// end with it. That is no failure of theirs: the next engine starts them again.
+type Resident interface {
+	Driver
+	Resident()
 }
 
 // Reporter is a driver that has something to say while nobody asks it.

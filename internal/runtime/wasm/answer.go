@@ -1,0 +1,110 @@
+package wasm
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// answer turns what a module writes into the answer to a request.
+type answer struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	begun bool   // the head is on its way
+	buf   []byte // the head, as far as it is there
+	err   error  // that nothing more is taken
+	flush bool   // after each write
+	held  bool   // something may not have been sent yet
+	// blocked is the time that was spent waiting for the other side.
+	blocked time.Duration
+}
+
+// errBeyond: the body of an answer is longer than its Content-Length.
+var errBeyond = errors.New("its answer is longer than the Content-Length that it gave")
+
+// Write implements io.Writer for the output of a module.
+func (a *answer) Write(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	n := len(p)
+	if !a.begun {
+		a.buf = append(a.buf, p...)
+		text, body, ok := splitHead(a.buf)
+		switch {
+		case !ok && len(a.buf) > maxHead, len(text) > maxHead:
+			a.err = notCGI("its head is longer than %d bytes", maxHead)
+			return 0, a.err
+		case !ok:
+			return n, nil
+		}
+		h, err := parseHead(text)
+		if err != nil {
+			a.err = err
+			return 0, err
+		}
+		a.begin(h)
+		p = body
+	}
+	if len(p) == 0 {
+		return n, nil
+	}
+	start := time.Now()
+	_, err := a.w.Write(p)
+	a.held = true
+	if err == nil && a.flush {
+		err = a.rc.Flush()
+		a.held = false
+	}
+	a.blocked += time.Since(start)
+	switch {
+	case errors.Is(err, http.ErrBodyNotAllowed): // 204, 304: it has none, whatever is written
+		err = nil
+	case errors.Is(err, http.ErrContentLength):
+		err = errBeyond
+	}
+	if err != nil {
+		a.err = err
+		return 0, err
+	}
+	return n, nil
+}
+
+func (a *answer) begin(h head) {
+	a.begun, a.buf = true, nil
+	header := a.w.Header()
+	for name, values := range h.fields {
+		header[name] = values
+	}
+	if header.Get("Content-Type") == "" {
+		header["Content-Type"] = nil // not to be guessed
+	}
+	a.flush = strings.HasPrefix(header.Get("Content-Type"), "text/event-stream")
+	a.w.WriteHeader(h.status)
+}
+
+// send sends what is held back: the module is about to wait for something.
+func (a *answer) send() {
+	if a.held && a.err == nil {
+		a.held = false
+		if err := a.rc.Flush(); err != nil {
+			a.err = err
+		}
+	}
+}
+
+// source is the body of a request. Before it waits, what was answered is sent.
+type source struct {
+	io.Reader
+	a *answer
+}
+
+func (s source) Read(p []byte) (int, error) {
+	s.a.send()
+	start := time.Now()
+	n, err := s.Reader.Read(p)
+	s.a.blocked += time.Since(start)
+	return n, err
+}

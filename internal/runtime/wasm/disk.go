@@ -1,0 +1,246 @@
+package wasm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+)
+
+// What is in the directory of a module, which has the name of its digest.
+const (
+	moduleFile = "module.wasm" // bounded: see bound
+	sealFile   = "seal.json"
+	codeDir    = "code" // of the compiler, which has names of its own in it
+)
+
+// layoutVersion changes when something else is in these files.
+const layoutVersion = 1
+
+// seal says what the files of a module must be: the machine code among them is
+// executed, and the compiler trusts it. A half-written or damaged one does not fit.
+type seal struct {
+	V      int    `json:"v"`
+	Module sum    `json:"module"`
+	Memory int64  `json:"memory"` // that it begins with
+	Code   []file `json:"code,omitempty"`
+}
+
+type file struct {
+	Path string `json:"path"` // below code
+	sum
+}
+
+type sum struct {
+	Size int64  `json:"size"`
+	CRC  uint32 `json:"crc"` // Castagnoli
+}
+
+// disk is where modules are kept: dir/<digest>/….
+type disk struct {
+	dir  string
+	most int64 // bytes
+}
+
+// errDamaged: what was kept of a module is of no use; it has to be taken again from
+// where it came.
+var errDamaged = errors.New("its copy on this worker is damaged")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sumOf(b []byte) sum { return sum{int64(len(b)), crc32.Checksum(b, castagnoli)} }
+
+func (d disk) path(digest string, names ...string) string {
+	return filepath.Join(append([]string{d.dir, digest}, names...)...)
+}
+
+// take copies a module from where it is, unless it is here. It returns its digest.
+func (d disk) take(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // nothing is written to it
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return "", errors.Join(err, fmt.Errorf("%s is no file", path))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, MaxModule+1))
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(b)
+	digest := hex.EncodeToString(h[:])
+	if _, err := d.seal(digest); err == nil {
+		return digest, nil
+	}
+	b, memory, err := bound(b)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.MkdirAll(d.path(digest), 0o700); err != nil {
+		return "", err
+	}
+	if err := atomicfile.Write(d.path(digest, moduleFile), b, 0o600); err != nil {
+		return "", err
+	}
+	return digest, d.write(digest, seal{Module: sumOf(b), Memory: memory})
+}
+
+func (d disk) seal(digest string) (seal, error) {
+	var s seal
+	b, err := atomicfile.ReadBounded(d.path(digest, sealFile), 1<<20)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err == nil && s.V != layoutVersion {
+		err = fmt.Errorf("its files are of version %d", s.V)
+	}
+	return s, err
+}
+
+func (d disk) write(digest string, s seal) error {
+	s.V = layoutVersion
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(d.path(digest, sealFile), b, 0o600)
+}
+
+// module reads a module. Where it is damaged it is removed: it has to be taken again.
+func (d disk) module(digest string) ([]byte, seal, error) {
+	s, err := d.seal(digest)
+	if err != nil {
+		return nil, s, errors.Join(errDamaged, err, os.RemoveAll(d.path(digest)))
+	}
+	b, err := atomicfile.ReadBounded(d.path(digest, moduleFile), MaxModule+maxTable)
+	if err == nil && sumOf(b) != s.Module {
+		err = errors.Join(errDamaged, os.RemoveAll(d.path(digest)))
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = errDamaged
+	}
+	return b, s, err
+}
+
+// code says whether there is machine code for a module that can be trusted. What
+// can't is removed.
+func (d disk) code(digest string, s seal) bool {
+	have, err := d.codeFiles(digest, func(string) bool { return true })
+	if err == nil && len(have) > 0 && slices.Equal(have, s.Code) {
+		return true
+	}
+	_ = os.RemoveAll(d.path(digest, codeDir)) // else the compiler finds it and says so
+	return false
+}
+
+// keepCode seals what the compiler has left, if that is anything new, and removes
+// what an older one had. True if it was.
+func (d disk) keepCode(digest string, s seal) (bool, error) {
+	names := map[string]bool{}
+	for _, f := range s.Code {
+		names[f.Path] = true
+	}
+	have, err := d.codeFiles(digest, func(name string) bool { return !names[name] })
+	if err != nil || len(have) == 0 {
+		return false, err
+	}
+	for name := range names {
+		_ = os.Remove(d.path(digest, codeDir, name)) // of another version; or removed before
+	}
+	s.Code = have
+	return true, d.write(digest, s)
+}
+
+// codeFiles are the files with machine code that are wanted, by name.
+func (d disk) codeFiles(digest string, wanted func(name string) bool) ([]file, error) {
+	var out []file
+	root := d.path(digest, codeDir)
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil || !wanted(name) {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		out = append(out, file{name, sumOf(b)})
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return out, err
+}
+
+// touch notes that a module was loaded, so that it is among the last to go. Once a
+// day is enough for that.
+func (d disk) touch(digest string, now time.Time) {
+	if st, err := os.Stat(d.path(digest)); err == nil && now.Sub(st.ModTime()) > 24*time.Hour {
+		_ = os.Chtimes(d.path(digest), now, now) // the order is all that suffers
+	}
+}
+
+// size of what is kept of a module.
+func (d disk) size(digest string) int64 {
+	s, err := d.seal(digest)
+	if err != nil {
+		return 0
+	}
+	n := s.Module.Size
+	for _, f := range s.Code {
+		n += f.Size
+	}
+	return n
+}
+
+// clear removes modules until the rest is no more than there may be: those that were
+// not used for the longest time first, and none of those that are in use.
+func (d disk) clear(used func(digest string) bool) error {
+	entries, err := os.ReadDir(d.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	type kept struct {
+		digest string
+		size   int64
+		at     time.Time
+	}
+	var all []kept
+	var total int64
+	for _, e := range entries {
+		st, err := e.Info()
+		if err != nil || len(e.Name()) != 2*sha256.Size || strings.Trim(e.Name(), "0123456789abcdef") != "" {
+			continue // not ours, or gone
+		}
+		k := kept{e.Name(), d.size(e.Name()), st.ModTime()}
+		total += k.size
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b kept) int { return a.at.Compare(b.at) })
+	var errs []error
+	for _, k := range all {
+		if total <= d.most && k.size > 0 || used(k.digest) {
+			continue
+		}
+		errs = append(errs, os.RemoveAll(d.path(k.digest)))
+		total -= k.size
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,372 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	goruntime "runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+// runtimeCost is roughly what a loaded module costs besides its code, in bytes: a
+// runtime of its own, so that nothing is left when it goes.
+const runtimeCost = 300 << 10
+
+// library has the modules of a worker: on disk those that were used, in memory those
+// that are.
+type library struct {
+	disk disk
+	most int64         // bytes of modules in memory that nobody uses
+	idle time.Duration // after which one is dropped
+	log  *slog.Logger
+	// keeping is held while modules come to the disk, or go.
+	keeping sync.Mutex // taken before mu
+	// compiling holds one: a compiler takes a processor for seconds, and sixty
+	// megabytes.
+	compiling chan struct{}
+
+	mu     sync.Mutex // guards below
+	loaded map[string]*module
+	tasks  map[string]int // how many tasks there are of each, by digest
+	sweep  *time.Timer    // nil where nothing is idle in memory
+	closed bool
+}
+
+// module is one that is in memory, or on its way.
+type module struct {
+	digest string
+	ready  chan struct{} // closed when the rest is set
+	err    error
+
+	rt       wazero.Runtime
+	cache    wazero.CompilationCache
+	compiled wazero.CompiledModule
+	handler  bool // it has the exported handler, and no main program
+	memory   int64
+	cost     int64
+
+	users int       // guarded by library.mu
+	last  time.Time // when the last of them left
+}
+
+// compile makes the code of a module that is held, unless it is there. An error lets
+// go of the module.
+func (l *library) compile(ctx context.Context, digest string, progress func(string)) error {
+	l.mu.Lock()
+	there := l.loaded[digest] != nil
+	l.mu.Unlock()
+	if there {
+		return nil
+	}
+	if s, err := l.disk.seal(digest); err == nil && l.disk.code(digest, s) {
+		return nil // loaded by the first request
+	}
+	progress("compiling its module")
+	m, err := l.open(ctx, digest)
+	if err != nil {
+		l.drop(digest)
+		return err
+	}
+	l.done(m)
+	return nil
+}
+
+// hold holds a module, if it is on disk, until drop is called.
+func (l *library) hold(digest string) bool {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	if _, err := l.disk.seal(digest); err != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tasks[digest]++
+	return true
+}
+
+// take takes a module from path to the disk, and holds it there until drop is called.
+func (l *library) take(path string) (digest string, err error) {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	if digest, err = l.disk.take(path); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tasks[digest]++
+	return digest, nil
+}
+
+// clear removes from the disk what is too much and nobody needs.
+func (l *library) clear() {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	l.mu.Lock()
+	used := make(map[string]bool, len(l.tasks)+len(l.loaded))
+	for digest := range l.tasks {
+		used[digest] = true
+	}
+	for digest := range l.loaded {
+		used[digest] = true
+	}
+	l.mu.Unlock()
+	if err := l.disk.clear(func(digest string) bool { return used[digest] }); err != nil {
+		l.log.Warn("old modules are not removed", "error", err)
+	}
+}
+
+// drop says that a task of a module is over.
+func (l *library) drop(digest string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks[digest]--; l.tasks[digest] <= 0 {
+		delete(l.tasks, digest)
+	}
+}
+
+// open returns a module that is in memory until done is called. It may have to wait
+// for its code, and for that of others to be compiled.
+func (l *library) open(ctx context.Context, digest string) (*module, error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, errors.New("the worker's engine ends")
+	}
+	m := l.loaded[digest]
+	if m == nil {
+		m = &module{digest: digest, ready: make(chan struct{}), users: 1} // who loads it
+		l.loaded[digest] = m
+		go l.load(m) // it is waited for by everybody who wants it, and by close
+	}
+	m.users++
+	l.mu.Unlock()
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		l.done(m)
+		return nil, context.Cause(ctx)
+	}
+	if m.err != nil {
+		l.done(m)
+		return nil, m.err
+	}
+	return m, nil
+}
+
+// done gives a module back.
+func (l *library) done(m *module) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return
+	}
+	m.last = time.Now()
+	if l.closed {
+		return
+	}
+	var idle int64
+	for _, x := range l.loaded {
+		if x.users == 0 {
+			idle += x.cost
+		}
+	}
+	for idle > l.most {
+		idle -= l.evictLocked()
+	}
+	if l.sweep == nil && len(l.loaded) > 0 {
+		l.sweep = time.AfterFunc(l.idle, l.clean)
+	}
+}
+
+// evictLocked drops the module that has been idle for the longest time, and returns
+// what it cost.
+func (l *library) evictLocked() int64 {
+	var oldest *module
+	for _, m := range l.loaded {
+		if m.users == 0 && (oldest == nil || m.last.Before(oldest.last)) {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return 1 << 62
+	}
+	l.unloadLocked(oldest)
+	return oldest.cost
+}
+
+func (l *library) unloadLocked(m *module) {
+	delete(l.loaded, m.digest)
+	m.close(l.log)
+}
+
+// clean drops what has been idle for long enough. The timer runs only while there is
+// something that could be.
+func (l *library) clean() {
+	l.mu.Lock()
+	l.sweep = nil
+	var next time.Duration
+	dropped := false
+	for _, m := range l.loaded {
+		if m.users > 0 {
+			continue // who gives it back starts the timer again
+		}
+		if left := l.idle - time.Since(m.last); left > 0 {
+			if next == 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		l.unloadLocked(m)
+		dropped = true
+	}
+	if next > 0 && !l.closed {
+		l.sweep = time.AfterFunc(next, l.clean)
+	}
+	l.mu.Unlock()
+	if dropped {
+		// Machine code is given back when the collector has seen that nobody uses it,
+		// and an idle engine would not collect for minutes.
+		goruntime.GC()
+		debug.FreeOSMemory()
+	}
+}
+
+// load brings a module into memory.
+func (l *library) load(m *module) {
+	cost, err := l.fill(m)
+	l.mu.Lock()
+	m.cost = cost
+	if err != nil {
+		m.err = err
+		delete(l.loaded, m.digest)
+		m.close(l.log)
+	}
+	l.mu.Unlock()
+	close(m.ready)
+	l.done(m)
+}
+
+func (l *library) fill(m *module) (cost int64, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the compiler is large
+			err = fmt.Errorf("its module can't be compiled: %v", p)
+		}
+	}()
+	ctx := context.Background() // others may want it too, and it ends by itself
+	binary, sealed, err := l.disk.module(m.digest)
+	if err != nil {
+		return 0, fmt.Errorf("its module: %w", err)
+	}
+	there := l.disk.code(m.digest, sealed)
+	if !there {
+		l.compiling <- struct{}{}
+		defer func() { <-l.compiling }()
+	}
+	if m.cache, err = wazero.NewCompilationCacheWithDir(l.disk.path(m.digest, codeDir)); err != nil {
+		return 0, fmt.Errorf("cache of compiled modules: %w", err)
+	}
+	m.rt = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
+		WithCompilationCache(m.cache).WithCloseOnContextDone(true).WithDebugInfoEnabled(false))
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.rt); err != nil {
+		return 0, fmt.Errorf("system interface: %w", err)
+	}
+	if err := hostFunctions(ctx, m.rt); err != nil {
+		return 0, fmt.Errorf("interface of handlers: %w", err)
+	}
+	if m.compiled, err = m.rt.CompileModule(ctx, binary); err != nil {
+		return 0, fmt.Errorf("its module can't be compiled: %w", err)
+	}
+	if m.handler, err = shape(m.compiled); err != nil {
+		return 0, err
+	}
+	m.memory = sealed.Memory
+	l.disk.touch(m.digest, time.Now())
+	if compiled, err := l.disk.keepCode(m.digest, sealed); err != nil {
+		l.log.Warn("a compiled module is not kept", "module", m.digest, "error", err)
+	} else if compiled {
+		l.clear()
+	}
+	if !there {
+		debug.FreeOSMemory() // what compiling took
+	}
+	return runtimeCost + l.disk.size(m.digest) + int64(len(binary)), nil
+}
+
+// shape says how a module takes requests, and refuses one that can't.
+func shape(c wazero.CompiledModule) (handler bool, err error) {
+	for _, f := range c.ImportedFunctions() {
+		from, name, _ := f.Import()
+		if from != wasi_snapshot_preview1.ModuleName && from != hostModule {
+			return false, fmt.Errorf("it imports %s.%s, which is not here; a function has wasi_snapshot_preview1 and %s", from, name, hostModule)
+		}
+	}
+	exports := c.ExportedFunctions()
+	if f, ok := exports[handlerExport]; ok {
+		if len(f.ParamTypes())+len(f.ResultTypes()) > 0 {
+			return false, fmt.Errorf("its export %s must have no parameters and no results", handlerExport)
+		}
+		if _, ok := c.ExportedMemories()["memory"]; !ok {
+			return false, errors.New("it does not export its memory")
+		}
+		return true, nil
+	}
+	if f, ok := exports["_start"]; !ok || len(f.ParamTypes())+len(f.ResultTypes()) > 0 {
+		return false, fmt.Errorf("it exports neither _start (a program that answers one request by CGI) nor %s", handlerExport)
+	}
+	return false, nil
+}
+
+// close frees what a module takes, once nobody uses it.
+func (m *module) close(log *slog.Logger) {
+	ctx := context.Background()
+	var errs []error
+	if m.rt != nil {
+		errs = append(errs, m.rt.Close(ctx))
+	}
+	if m.cache != nil {
+		errs = append(errs, m.cache.Close(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		log.Warn("a module is not closed", "module", m.digest, "error", err)
+	}
+	m.rt, m.cache, m.compiled = nil, nil, nil
+}
+
+// close drops all modules; nobody uses one any more.
+func (l *library) close() {
+	l.mu.Lock()
+	l.closed = true
+	if l.sweep != nil {
+		l.sweep.Stop()
+	}
+	var waits []*module
+	for _, m := range l.loaded {
+		waits = append(waits, m)
+	}
+	l.mu.Unlock()
+	for _, m := range waits {
+		<-m.ready
+		l.mu.Lock()
+		if l.loaded[m.digest] == m {
+			l.unloadLocked(m)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// inMemory says how many modules are loaded, and roughly what they cost.
+func (l *library) inMemory() (n int, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.loaded {
+		n++
+		bytes += m.cost
+	}
+	return n, bytes
+}
