@@ -112,8 +112,8 @@ func (l *library) clear() {
 	for digest := range l.tasks {
 		used[digest] = true
 	}
-	for digest := range l.loaded {
-		used[digest] = true
+	for digest, m := range l.loaded {
+		used[digest] = used[digest] || m.users > 0
 	}
 	l.mu.Unlock()
 	if err := l.disk.clear(func(digest string) bool { return used[digest] }); err != nil {

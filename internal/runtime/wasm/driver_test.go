@@ -1,0 +1,395 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// patience with real requests, on a slow and busy machine.
+const patience = 30 * time.Second
+
+// freeAddr is an address that can be listened on.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // it is closed for the task to open
+	return ln.Addr().String()
+}
+
+func newDriver(t testing.TB, o Options) *Driver {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = filepath.Join(t.TempDir(), "wasm")
+	}
+	d := New(o)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func testModule(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", name+".wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func specOf(t testing.TB, module string) runtime.Spec {
+	return runtime.Spec{
+		ID: "app.fn.0", LogDir: t.TempDir(), MemoryLimit: 16 << 20,
+		Wasm: &runtime.Wasm{Module: module, Listen: freeAddr(t)},
+	}
+}
+
+func startTask(t testing.TB, d *Driver, s runtime.Spec) *task {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := d.Fetch(ctx, s, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Start(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := got.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	})
+	return got.(*task)
+}
+
+// ask sends a request to a task.
+func ask(t testing.TB, x *task, method, path, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+x.spec.Wasm.Listen+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read only
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp, string(b) + "\n" + err.Error()
+	}
+	return resp, string(b)
+}
+
+func logOf(t testing.TB, d *Driver, x *task) string {
+	t.Helper()
+	c, err := d.ReadLog(x.spec.LogDir, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(c.Data)
+}
+
+// What is checked in must be what its source says.
+func TestModulesAreWhatTheirSourceSays(t *testing.T) {
+	tool, err := exec.LookPath("wat2wasm")
+	if err != nil {
+		t.Skip("wat2wasm is not here (Debian: wabt)")
+	}
+	for _, name := range []string{"hello", "echo", "handler"} {
+		out := filepath.Join(t.TempDir(), name)
+		if msg, err := exec.CommandContext(t.Context(), tool, filepath.Join("testdata", name+".wat"), "-o", out).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, msg)
+		}
+		got, err1 := os.ReadFile(out)
+		want, err2 := os.ReadFile(testModule(t, name))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("testdata/%s.wasm is not of testdata/%[1]s.wat; make it again with wat2wasm", name)
+		}
+	}
+}
+
+func TestAProgramAnswers(t *testing.T) {
+	d := newDriver(t, Options{})
+	s := specOf(t, testModule(t, "echo"))
+	s.Env = []string{"GREETING=good day", "HTTP_MINE=the service's"}
+	x := startTask(t, d, s)
+	big := strings.Repeat("0123456789", 100_000)
+	resp, body := ask(t, x, "POST", "/a/b%20c?q=1&r", big, "X-Some", "thing", "Mine", "the client's", "Proxy", "evil", "Connection", "close")
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/octet-stream" {
+		t.Fatalf("%s %v", resp.Status, resp.Header)
+	}
+	env, echoed, _ := strings.Cut(body, "\n\n")
+	if echoed != big {
+		t.Errorf("%d bytes came back of %d", len(echoed), len(big))
+	}
+	vars := map[string]string{}
+	for kv := range strings.SplitSeq(strings.TrimSuffix(env, "\x00"), "\x00") {
+		name, value, _ := strings.Cut(kv, "=")
+		if _, twice := vars[name]; twice {
+			t.Errorf("%s is there twice", name)
+		}
+		vars[name] = value
+	}
+	for name, want := range map[string]string{
+		"GREETING": "good day", "HTTP_MINE": "the service's", "HTTP_X_SOME": "thing",
+		"GATEWAY_INTERFACE": "CGI/1.1", "REQUEST_METHOD": "POST", "PATH_INFO": "/a/b c", "QUERY_STRING": "q=1&r",
+		"REQUEST_URI": "/a/b%20c?q=1&r", "CONTENT_LENGTH": "1000000", "SCRIPT_NAME": "", "SERVER_NAME": "127.0.0.1",
+		"SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1",
+	} {
+		if got, ok := vars[name]; !ok || got != want {
+			t.Errorf("%s is %q, %v; want %q", name, got, ok, want)
+		}
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTP_CONNECTION", "PATH", "HOME"} {
+		if v, ok := vars[name]; ok {
+			t.Errorf("%s=%s must not be there", name, v)
+		}
+	}
+}
+
+func TestAHandlerIsUsedAgain(t *testing.T) {
+	d := newDriver(t, Options{})
+	x := startTask(t, d, specOf(t, testModule(t, "handler")))
+	for i := range 3 {
+		resp, body := ask(t, x, "PUT", "/p", "ehello")
+		want := string(rune('1' + i))
+		if resp.StatusCode != 200 || !strings.HasPrefix(body, want+"\n") || !strings.HasSuffix(body, "\x00hello") || !strings.Contains(body, "PATH_INFO=/p\x00") {
+			t.Fatalf("request %d: %s: %q", i, resp.Status, body)
+		}
+	}
+	if log := logOf(t, d, x); log != "ready\n" {
+		t.Errorf("log %q: an instance is made once, and what it prints is logged", log)
+	}
+	if u := x.Usage(); u.Memory != 8*pageSize {
+		t.Errorf("usage %+v, want the memory of one instance", u)
+	}
+	x.trim(0)
+	if u := x.Usage(); u.Memory != 0 {
+		t.Errorf("%d bytes are left of instances that ended", u.Memory)
+	}
+}
+
+// Whatever a module does is the answer to its request, and the next is answered.
+func TestWhatModulesDoWrong(t *testing.T) {
+	d := newDriver(t, Options{})
+	s := specOf(t, testModule(t, "handler"))
+	patient := startTask(t, d, s)
+	s = specOf(t, testModule(t, "handler"))
+	s.Wasm.Timeout = 300 * time.Millisecond
+	hasty := startTask(t, d, s)
+	for _, c := range []struct {
+		name, do string
+		status   int
+		want     string
+	}{
+		{"loops for ever", "l", 504, "took longer than 300ms"},
+		{"sleeps for too long", "w", 504, "took longer than 300ms"},
+		{"traps", "t", 502, "unreachable"},
+		{"exits", "x", 502, "exited with 3"},
+		{"takes memory for ever", "m", 502, "refused memory"},
+		{"recurses for ever", "s", 502, "stack overflow"},
+		{"says nothing", "n", 502, "ended without an answer"},
+		{"is no CGI", "g", 502, "is no header field"},
+		{"points outside", "o", 502, "outside of its memory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := patient
+			if c.status == 504 {
+				x = hasty
+			}
+			resp, body := ask(t, x, "POST", "/", c.do)
+			if resp.StatusCode != c.status || !strings.Contains(body, c.want) {
+				t.Fatalf("%s: %s; want %d and %q", resp.Status, body, c.status, c.want)
+			}
+			if ct := resp.Header.Get("Content-Type"); ct != "application/problem+json" {
+				t.Errorf("content type %s", ct)
+			}
+			if resp, body := ask(t, patient, "POST", "/", "e!"); resp.StatusCode != 200 || !strings.HasSuffix(body, "!") {
+				t.Errorf("the next request: %s: %s", resp.Status, body)
+			}
+		})
+	}
+	// An answer that was begun can't be taken back: it must not look whole.
+	for _, do := range []string{"b", "c"} {
+		resp, err := http.Post("http://"+patient.spec.Wasm.Listen, "", strings.NewReader(do)) //nolint:noctx // it ends by itself
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%s: the broken answer looks whole", do)
+		}
+	}
+	for _, x := range []*task{patient, hasty} {
+		x.trim(0)
+		if u := x.Usage(); u.Memory != 0 {
+			t.Errorf("%d bytes are left", u.Memory)
+		}
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	d := newDriver(t, Options{})
+	dir := t.TempDir()
+	put := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const empty = "\x00asm\x01\x00\x00\x00"
+	for _, c := range []struct{ name, module, want string }{
+		{"not there", filepath.Join(dir, "absent"), "there is no"},
+		{"a directory", dir, "is no file"},
+		{"no module", put("text", "#!/bin/sh"), "no WebAssembly module"},
+		{"a component", put("component", "\x00asm\x0d\x00\x01\x00"), "component"},
+		{"torn", put("torn", empty+"\x05\x10\x01"), "ends in the middle"},
+		{"nothing in it", put("empty", empty), "neither _start"},
+		{"too many in its tables", put("table", empty+"\x04\x08\x01\x70\x00\xff\xff\xff\xff\x0f"), "entries"},
+		{"a name without a store", "functions/hello.wasm", "no object store"},
+		{"nothing", "", "no module"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := specOf(t, c.module)
+			_, err := d.Start(t.Context(), s)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	s := specOf(t, testModule(t, "handler"))
+	s.MemoryLimit = 1 << 18
+	if _, err := d.Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "raise limits.memory") {
+		t.Errorf("less memory than it begins with: %v", err)
+	}
+	if len(d.library.tasks) != 0 {
+		t.Errorf("modules are held for nobody: %v", d.library.tasks)
+	}
+}
+
+// What other drivers do by processes is not there, and said.
+func TestWhatATaskIsNot(t *testing.T) {
+	d := newDriver(t, Options{})
+	x := startTask(t, d, specOf(t, testModule(t, "hello")))
+	var p *wire.Problem
+	if _, err := x.Exec(t.Context(), runtime.Exec{Command: []string{"sh"}}); !errors.As(err, &p) || p.Code != "no-exec" {
+		t.Errorf("exec: %v", err)
+	}
+	if err := x.Signal("CHLD"); err == nil || !strings.Contains(err.Error(), "no signals") {
+		t.Errorf("a signal: %v", err)
+	}
+	if err := x.Signal("NONE"); err == nil {
+		t.Error("no such signal: no error")
+	}
+	if _, err := d.Adopt(t.Context(), x.spec, x.Handle()); !errors.Is(err, runtime.ErrGone) {
+		t.Errorf("adopt: %v", err)
+	}
+	if h := x.Handle(); h.PID != 0 {
+		t.Errorf("handle %+v names a process", h)
+	}
+}
+
+func TestTheEndOfATask(t *testing.T) {
+	t.Run("in order", func(t *testing.T) {
+		d := newDriver(t, Options{})
+		s := specOf(t, testModule(t, "echo"))
+		s.Attempt = 2
+		x := startTask(t, d, s)
+		pr, pw := io.Pipe()
+		type result struct {
+			body []byte
+			err  error
+		}
+		began, got := make(chan struct{}), make(chan result, 1)
+		go func() {
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+s.Wasm.Listen, pr)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				close(began)
+				got <- result{nil, err}
+				return
+			}
+			close(began)
+			b, err := io.ReadAll(resp.Body)
+			got <- result{b, err}
+		}()
+		if _, err := pw.Write([]byte("first ")); err != nil {
+			t.Fatal(err)
+		}
+		<-began // the head is answered before the body has ended: nothing is held back
+		if err := x.Signal("TERM"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pw.Write([]byte("second")); err != nil {
+			t.Fatal(err)
+		}
+		if x.end.Over() {
+			t.Error("it ended before its request")
+		}
+		if err := pw.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := <-got
+		if r.err != nil || !strings.HasSuffix(string(r.body), "first second") {
+			t.Errorf("%v: %q", r.err, r.body)
+		}
+		exit, err := x.Wait(t.Context())
+		if err != nil || exit.Code != 0 || exit.Signal != "" || exit.Attempt != 2 || exit.At.IsZero() {
+			t.Errorf("exit %+v, %v", exit, err)
+		}
+		if err := x.Signal("TERM"); !errors.Is(err, runtime.ErrGone) {
+			t.Errorf("signal after the end: %v", err)
+		}
+	})
+	t.Run("by force", func(t *testing.T) {
+		d := newDriver(t, Options{})
+		x := startTask(t, d, specOf(t, testModule(t, "handler")))
+		failed := make(chan error, 1)
+		go func() {
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+x.spec.Wasm.Listen, strings.NewReader("l"))
+			_, err := http.DefaultClient.Do(req) //nolint:bodyclose // there is none
+			failed <- err
+		}()
+		for len(x.places) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := x.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-failed; err == nil {
+			t.Error("a request to a killed task was answered")
+		}
+		if exit, err := x.Wait(t.Context()); err != nil || exit.Signal != "KILL" || exit.Code != 137 {
+			t.Errorf("exit %+v, %v", exit, err)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package wasm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// codeOf are the files with machine code of all modules in a driver's directory.
+func codeOf(t *testing.T, d *Driver) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(d.library.disk.dir, "*", codeDir, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func damage(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 0xff
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAModuleIsCompiledOnce(t *testing.T) {
+	dir := t.TempDir()
+	d := New(Options{Dir: dir})
+	one, two := startTask(t, d, specOf(t, testModule(t, "hello"))), startTask(t, d, specOf(t, testModule(t, "hello")))
+	for _, x := range []*task{one, two} {
+		if resp, body := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 || body != "hello\n" {
+			t.Fatalf("%s: %s", resp.Status, body)
+		}
+	}
+	if n, _ := d.library.inMemory(); n != 1 {
+		t.Errorf("%d modules in memory, want one for both", n)
+	}
+	files := codeOf(t, d)
+	if len(files) != 1 {
+		t.Fatalf("machine code: %v", files)
+	}
+	before, err := os.Stat(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Another engine finds it on disk.
+	d = newDriver(t, Options{Dir: dir})
+	steps := ""
+	s := specOf(t, testModule(t, "hello"))
+	if err := d.Fetch(t.Context(), s, func(step string) { steps += step }); err != nil || steps != "" {
+		t.Errorf("%v, and it did %q again", err, steps)
+	}
+	if resp, _ := ask(t, startTask(t, d, s), "GET", "/", ""); resp.StatusCode != 200 {
+		t.Errorf("%s", resp.Status)
+	}
+	if after, err := os.Stat(files[0]); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the machine code was written again: %v", err)
+	}
+}
+
+func TestDamageIsRepaired(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		what func(t *testing.T, d *Driver)
+	}{
+		{"machine code", func(t *testing.T, d *Driver) { damage(t, codeOf(t, d)[0]) }},
+		{"cut off", func(t *testing.T, d *Driver) {
+			if err := os.Truncate(codeOf(t, d)[0], 20); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"of another version", func(t *testing.T, d *Driver) {
+			old := filepath.Dir(codeOf(t, d)[0])
+			if err := os.Rename(old, old+"-older"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"module", func(t *testing.T, d *Driver) {
+			files, _ := filepath.Glob(filepath.Join(d.library.disk.dir, "*", moduleFile))
+			damage(t, files[0])
+		}},
+		{"seal", func(t *testing.T, d *Driver) {
+			files, _ := filepath.Glob(filepath.Join(d.library.disk.dir, "*", sealFile))
+			damage(t, files[0])
+		}},
+		{"all gone", func(t *testing.T, d *Driver) {
+			if err := os.RemoveAll(d.library.disk.dir); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDriver(t, Options{})
+			x := startTask(t, d, specOf(t, testModule(t, "hello")))
+			if resp, _ := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 {
+				t.Fatal(resp.Status)
+			}
+			unloadAll(d)
+			c.what(t, d)
+			for range 2 {
+				if resp, body := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 || body != "hello\n" {
+					t.Fatalf("%s: %s", resp.Status, body)
+				}
+				unloadAll(d)
+			}
+			s, err := d.library.disk.seal(x.digest)
+			if err != nil || len(s.Code) != 1 || !d.library.disk.code(x.digest, s) {
+				t.Errorf("after that its files are %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+// unloadAll drops what nobody uses from memory.
+func unloadAll(d *Driver) {
+	l := d.library
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		idle := false
+		for _, m := range l.loaded {
+			idle = idle || m.users == 0
+		}
+		if !idle {
+			return
+		}
+		l.evictLocked()
+	}
+}
+
+func TestIdleModulesLeaveMemory(t *testing.T) {
+	d := newDriver(t, Options{IdleAfter: 50 * time.Millisecond})
+	x := startTask(t, d, specOf(t, testModule(t, "handler")))
+	if resp, _ := ask(t, x, "POST", "/", "e"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	for n := 1; n > 0; n, _ = d.library.inMemory() {
+		time.Sleep(time.Millisecond)
+	}
+	if u := x.Usage(); u.Memory != 0 {
+		t.Errorf("%d bytes of instances are left", u.Memory)
+	}
+	if resp, body := ask(t, x, "POST", "/", "e"); resp.StatusCode != 200 || !strings.HasPrefix(body, "1\n") {
+		t.Errorf("it comes back as new: %s: %.20s", resp.Status, body)
+	}
+}
+
+func TestMemoryIsBoundedByBytes(t *testing.T) {
+	d := newDriver(t, Options{MaxIdle: 1, IdleAfter: time.Hour})
+	for _, name := range []string{"hello", "echo"} {
+		x := startTask(t, d, specOf(t, testModule(t, name)))
+		if resp, _ := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 {
+			t.Fatal(resp.Status)
+		}
+	}
+	if n, _ := d.library.inMemory(); n != 0 {
+		t.Errorf("%d modules are in memory, and none may be that is not used", n)
+	}
+}
+
+func TestDiskIsBoundedByBytes(t *testing.T) {
+	d := newDriver(t, Options{MaxDisk: 1})
+	s := specOf(t, testModule(t, "hello"))
+	x := startTask(t, d, s)
+	startTask(t, d, specOf(t, testModule(t, "echo")))
+	if got := len(codeOf(t, d)); got != 2 {
+		t.Fatalf("%d modules on disk; those of tasks stay", got)
+	}
+	if err := x.Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	startTask(t, d, specOf(t, testModule(t, "handler"))) // the next that is compiled makes room
+	if got := len(codeOf(t, d)); got != 2 {
+		t.Errorf("%d modules on disk, want those of the two tasks", got)
+	}
+	if resp, _ := ask(t, startTask(t, d, s), "GET", "/", ""); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+}
