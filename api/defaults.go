@@ -17,10 +17,17 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	if !given("replicas") {
 		s.Replicas = Replicas{1, 1}
 	}
+	if s.Runtime == Wasm && len(s.Ports) == 0 {
+		s.Ports = []Port{{Protocol: "http"}}
+	}
 	for i := range s.Ports {
+		if i == 0 && s.Runtime == Wasm {
+			s.Ports[i].Protocol = cmp.Or(s.Ports[i].Protocol, "http")
+		}
 		fillPort(&s.Ports[i], i == 0)
 	}
-	if s.Readiness == nil && FirstTCP(s.Ports) != "" {
+	// A function answers from its start on.
+	if s.Readiness == nil && FirstTCP(s.Ports) != "" && s.Runtime != Wasm {
 		s.Readiness = &Check{TCP: &TCPCheck{}}
 	}
 	fillCheck(s.Startup, s.Ports, DefaultInterval, DefaultStartupFailures)

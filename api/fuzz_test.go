@@ -42,7 +42,7 @@ func FuzzParse(f *testing.F) {
 		sameAsJSON(t, app)
 		for _, name := range app.ServiceNames() {
 			s := app.Services[name]
-			if s.Runtime == "" || len(s.Command) == 0 || s.Resources.CPU <= 0 || s.Limits.Memory < s.Resources.Memory ||
+			if s.Runtime == "" || (len(s.Command) == 0 && s.Module == "") || s.Resources.CPU <= 0 || s.Limits.Memory < s.Resources.Memory ||
 				s.Restart.MaxRestarts == nil || s.ReplaceAfter == nil || s.Replicas.Min != s.Replicas.Max {
 				t.Errorf("%s: %+v", name, s)
 			}

@@ -34,6 +34,7 @@ const (
 	network    = "internal/overlay."
 	routing    = "internal/policy/route."
 	containers = "internal/runtime/container."
+	functions  = "internal/runtime/wasm."
 )
 
 // proofs has each field of the descriptor.
@@ -45,6 +46,7 @@ var proofs = map[string]proof{
 	"services.*.image":                 {"runtime: container\nimage: docker.io/library/redis:7", "image: redis", "only a container has an image", containers + "TestImageConfiguration"},
 	"services.*.pull":                  {"runtime: container\nimage: redis\npull: never", "runtime: container\nimage: redis\npull: sometimes", "is not a value of pull", containers + "TestPull"},
 	"services.*.user":                  {"runtime: container\nimage: redis\nuser: web", "user: web", "only a container has a user", containers + "TestUserAndMounts"},
+	"services.*.module":                {"runtime: wasm\nmodule: functions/hello.wasm", "module: hello.wasm", "only a function has a module", functions + "TestAProgramAnswers"},
 	"services.*.runtime":               {"runtime: process", "runtime: docker", "is not a value of runtime", placing + "TestSchedule"},
 	"services.*.command":               {"command: [x, y]", "command: []", "a process has a program", engine + "TestResolve"},
 	"services.*.args":                  {`args: ["${PORT}"]` + "\nports: [{}]", `args: ["${PRT}"]`, "is set neither by env nor by Verge", engine + "TestResolve"},
@@ -156,7 +158,7 @@ func source(inside string) string {
 	if strings.HasPrefix(inside, "application:") {
 		return inside
 	}
-	if !strings.HasPrefix(inside, "command:") {
+	if !strings.HasPrefix(inside, "command:") && !strings.HasPrefix(inside, "runtime: wasm") {
 		inside = "command: [x]\n" + inside
 	}
 	return "application: x\nservices:\n  web:\n    " + strings.ReplaceAll(inside, "\n", "\n    ") + "\n"

@@ -69,6 +69,8 @@ func (v *validator) template(path, text, service string, s *Service, inEnv bool)
 			v.portReference(path, name, service, s)
 		case slices.Contains(machineVariables, name) && s.Runtime == Container && !ofEnv:
 			v.complain(path, fmt.Sprintf("${%s} is of the machine, a container has that of its image", name), "write the value, or set it in env")
+		case slices.Contains(machineVariables, name) && s.Runtime == Wasm && !ofEnv:
+			v.complain(path, fmt.Sprintf("${%s} is of the machine, a function has none", name), "write the value, or set it in env")
 		case slices.Contains(machineVariables, name), ofEnv && !inEnv:
 		case ofEnv:
 			v.complain(path, fmt.Sprintf("${%s} is a variable of env, which the values of env cannot refer to", name),

@@ -105,7 +105,7 @@ restart: {max: 3}
 stop: {after: 3s}
 affinity: {zone: [a]}
 slo: 20ms
-runtime: wasm
+runtime: vm
 scheduler: ldp
 policy: p2c
 on_return: best

@@ -36,7 +36,7 @@ func (d *decoder) unknown(key *node, t reflect.Type, at where) {
 		remedy = "did you mean " + meant + "?"
 		d.spoil(at.field(meant).path)
 	case squeeze(key.text) == "virtualization" && slices.Contains(names, "runtime"):
-		message, remedy = "is not a field", "it is called runtime here: write runtime: process or runtime: container"
+		message, remedy = "is not a field", "it is called runtime here: write runtime: process, runtime: container or runtime: wasm"
 	default:
 		if far := d.belongs(key.text, at); far != "" {
 			remedy = "it belongs in " + far

@@ -32,8 +32,8 @@ func (a *Application) ServiceNames() []string {
 
 // Service is one part of an application, run as one or more instances.
 type Service struct {
-	// Runtime that runs an instance: "process" (default) or "container". Others are
-	// refused until their driver is there.
+	// Runtime that runs an instance: "process" (default), "container" or "wasm". Others
+	// are refused until their driver is there.
 	Runtime string `json:"runtime,omitempty"`
 	// Image that a container is made of: a reference, or the name under which an
 	// archive was imported. Pull says when it is fetched: "missing" (default where
@@ -41,6 +41,9 @@ type Service struct {
 	Image string `json:"image,omitempty"`
 	Pull  string `json:"pull,omitempty"`
 	User  string `json:"user,omitempty"`
+	// Module that a function (runtime wasm) is made of: the name of an object, or the
+	// absolute path of a file of the worker.
+	Module string `json:"module,omitempty"`
 	// Command is the program and its leading arguments; Args follow it. Of a
 	// container Command takes the place of the image's entry point and arguments, and
 	// Args without Command that of its arguments alone.
@@ -140,8 +143,12 @@ const (
 	DefaultFileMode         FileMode = 0o600
 )
 
-// Container is the runtime of services that have an image.
-const Container = "container"
+// Runtimes of services that are no programs of the worker's machine: Container has an
+// image, Wasm a module.
+const (
+	Container = "container"
+	Wasm      = "wasm"
+)
 
 // Resources is what one instance reserves.
 type Resources struct {

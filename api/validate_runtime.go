@@ -1,20 +1,32 @@
 package api
 
-import "regexp"
-
-var (
-	imageRE = regexp.MustCompile(imagePattern)
-	userRE  = regexp.MustCompile(userPattern)
+import (
+	"fmt"
+	"regexp"
 )
 
-// maxImage bounds the name of an image, in bytes.
+var (
+	imageRE  = regexp.MustCompile(imagePattern)
+	userRE   = regexp.MustCompile(userPattern)
+	moduleRE = regexp.MustCompile(modulePattern)
+)
+
+// maxImage bounds the name of an image or a module, in bytes.
 const maxImage = 512
 
-// runtime checks that a process has a program, and a container an image.
+// runtime checks that a process has a program, a container an image, and a function a
+// module.
 func (v *validator) runtime(path string, s *Service) {
 	in := func(field string) string { return path + "." + field }
+	if s.Module != "" && s.Runtime != Wasm {
+		v.complain(in("module"), "only a function has a module", "write runtime: wasm, or remove it")
+	}
 	if s.Runtime != Container {
-		v.program(in("command"), s.Command, "a process has a program")
+		if s.Runtime == Wasm {
+			v.function(path, s)
+		} else {
+			v.program(in("command"), s.Command, "a process has a program")
+		}
 		for _, f := range []struct{ field, value, what string }{
 			{"image", s.Image, "an image"}, {"pull", s.Pull, "an image"}, {"user", s.User, "a user"},
 		} {
@@ -36,5 +48,41 @@ func (v *validator) runtime(path string, s *Service) {
 	}
 	if len(s.Command) > 0 {
 		v.program(in("command"), s.Command, "")
+	}
+}
+
+// function checks that a service is what a module can be.
+func (v *validator) function(path string, s *Service) {
+	in := func(field string) string { return path + "." + field }
+	switch {
+	case v.spoiled(in("module")):
+	case s.Module == "":
+		v.complain(in("module"), "is missing: a function is made of a module", "write module: functions/hello.wasm, as verge fn deploy does")
+	case len(s.Module) > maxImage || !moduleRE.MatchString(s.Module):
+		v.complain(in("module"), quote(s.Module)+" is neither the name of an object nor an absolute path", "write functions/hello.wasm, or /srv/hello.wasm for a file of the worker")
+	}
+	if len(s.Command) > 0 {
+		v.complain(in("command"), "a function has a module and no command", "write args for its arguments, or runtime: process")
+	}
+	const none = "a function has none: it runs in the worker's engine"
+	if len(s.Volumes) > 0 {
+		v.complain(in("volumes"), none, "write files, or use objects")
+	}
+	if s.Bandwidth != (Bandwidth{}) {
+		v.complain(in("bandwidth"), none, "leave it out")
+	}
+	for _, c := range []struct {
+		field string
+		check *Check
+	}{{"startup", s.Startup}, {"readiness", s.Readiness}, {"liveness", s.Liveness}} {
+		if c.check != nil && c.check.Exec != nil {
+			v.complain(in(c.field)+".exec", "a function has no commands", "use http, or leave it out: a function is ready when it has started")
+		}
+	}
+	switch {
+	case len(s.Ports) > 1:
+		v.complain(in("ports"), fmt.Sprintf("has %d ports, a function has one", len(s.Ports)), "leave one, whose protocol is http")
+	case len(s.Ports) == 1 && s.Ports[0].Protocol != "http":
+		v.complain(in("ports")+"[0].protocol", "a function answers http requests", "write protocol: http, or leave it out")
 	}
 }

@@ -18,6 +18,7 @@ const (
 	filePattern    = "^[^\\x00-\\x1f\\x7f]+$" // roughly; pathProblem is exact
 	imagePattern   = `^[a-zA-Z0-9][-a-zA-Z0-9._:/@\[\]]*$`
 	userPattern    = `^[a-zA-Z0-9_][-a-zA-Z0-9_.]*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]*)?$`
+	modulePattern  = `^/?[A-Za-z0-9_][-A-Za-z0-9._]*(/[A-Za-z0-9_][-A-Za-z0-9._]*)*$`
 	addressPattern = "^([0-9]{1,3}\\.){3}[0-9]{1,3}$" // roughly; serviceIP is exact
 	hostDirPattern = "^/[^\\x00-\\x1f\\x7f]*$"
 	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$` // of a label of a worker
@@ -54,18 +55,20 @@ func applicationRows() []Verdict {
 			Note: "Who owns the application and its secrets. Written as the name of an application."},
 		{Path: "services", Required: true, Min: 1, Max: MaxServices, Keys: labelPattern,
 			Note: "The services by name. A name is written as that of the application."},
-		{Path: "services.*.runtime", Default: "process", Values: values("process container", "wasm vm", "write process or container"),
-			Note: "What runs an instance (other tools call it virtualization). A process is a program of the worker's machine, a container is made of an image by the machine's containerd."},
+		{Path: "services.*.runtime", Default: "process", Values: values("process container wasm", "vm", "write process, container or wasm"),
+			Note: "What runs an instance (other tools call it virtualization). A process is a program of the worker's machine, a container is made of an image by the machine's containerd, wasm is a function: a WebAssembly module that answers requests."},
 		{Path: "services.*.image", Pattern: imagePattern,
 			Note: "What a container is made of: a reference as docker pull takes it, or the name of an image that was imported with verge image load. Required for a container, and only there."},
 		{Path: "services.*.pull", Default: "missing (of a container)", Values: values("always missing never", "", ""),
 			Note: "When the image is fetched: at each start, if it is not on the worker, or not at all."},
 		{Path: "services.*.user", Pattern: userPattern, Default: "that of the image",
 			Note: "User in the container, as name or number, with :group or without."},
+		{Path: "services.*.module", Pattern: modulePattern,
+			Note: "What a function is made of: the name of an object (functions/hello.wasm), or the absolute path of a file of the worker. Required for wasm, and only there."},
 		{Path: "services.*.command", Min: 1,
-			Note: "The program and its leading arguments. ${VAR} is replaced by the variable, $$ by a dollar. Required for a process; for a container it takes the place of the image's entry point and arguments."},
+			Note: "The program and its leading arguments. ${VAR} is replaced by the variable, $$ by a dollar. Required for a process, and none of wasm; for a container it takes the place of the image's entry point and arguments."},
 		{Path: "services.*.args",
-			Note: "Arguments after those of command, with the same replacements. For a container without command they take the place of the image's arguments."},
+			Note: "Arguments after those of command, with the same replacements. For a container without command they take the place of the image's arguments. A function gets them after its name."},
 		{Path: "services.*.env", Keys: envPattern,
 			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge, not by another one of env."},
 		{Path: "services.*.env_secrets", Keys: envPattern, Pattern: labelPattern, Max: maxSecrets,

@@ -57,6 +57,10 @@ func TestVerdictsAreCarriedOut(t *testing.T) {
 		if path == "services.*.pull" || value == Container {
 			doc["runtime"], doc["image"] = Container, "x"
 		}
+		if value == Wasm {
+			delete(doc, "command")
+			doc["module"] = "x"
+		}
 		source, err := json.Marshal(map[string]any{"application": "x", "services": map[string]any{"web": doc}})
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +190,7 @@ func referencePage(t *testing.T) string {
 	p("| `VERGE_<SERVICE>_<PORT>_ADDR` | the same of the port of that name |")
 	p("| `VERGE_LISTEN` | the address to listen on: `::` (all, of IPv6 and IPv4) where the instance has a network of its own, else `127.0.0.1` |")
 	p("| `%s` | who and where the instance is |", strings.Join(slices.DeleteFunc(slices.Clone(instanceVariables), func(n string) bool { return n == "VERGE_LISTEN" }), "`, `"))
-	p("| `%s` | of the machine, where the instance's files are, and where it may put temporary ones; not in a container, which has those of its image |", strings.Join(machineVariables, "`, `"))
+	p("| `%s` | of the machine, where the instance's files are, and where it may put temporary ones; not in a container, which has those of its image, nor in a function |", strings.Join(machineVariables, "`, `"))
 	p("\nNames are written in capitals, with `_` for `-`: the service `my-store` is in `%s`. `env` can set the last three and none of the others. Its values can refer to all of them, and not to each other; `PATH: /opt/app/bin:${PATH}` works. Nothing else of a worker's environment reaches an instance. A reference to a variable that does not exist is an error.\n", EnvName("my-store"))
 	p("## YAML\n")
 	p("- A text may be written without quotes; numbers and truth values in the place of a text are taken as they are written (`012` stays `012`). A text that contains any of `[ ] { } ,` needs quotes inside brackets: `[serve, \"${PORT}\"]`.")

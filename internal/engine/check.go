@@ -68,6 +68,9 @@ func checksOf(spec *api.Service, ports map[string]int) (checks, error) {
 // readinessOf is the readiness check of a service: a connection to its first port
 // that takes any where it says nothing about it and has one.
 func readinessOf(spec *api.Service) *api.Check {
+	if spec.Runtime == api.Wasm {
+		return spec.Readiness // the engine itself listens from the start on
+	}
 	if spec.Readiness == nil && takesConnections(spec.Ports) {
 		return &api.Check{TCP: &api.TCPCheck{}}
 	}

@@ -44,7 +44,7 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		"VERGE_LISTEN":  s.listen,
 		envEngine:       s.engine,
 	}
-	if runtimeOf(o) != api.Container { // which has these of its image
+	if !elsewhere(o) { // a container has these of its image, and a function none
 		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp
 	}
 	for i := range o.Spec.Ports {
@@ -75,6 +75,9 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	}
 	return env
 }
+
+// elsewhere says that an order is for no program of this machine.
+func elsewhere(o *wire.Order) bool { return runtimeOf(o) == api.Container || runtimeOf(o) == api.Wasm }
 
 // listenOn is the address that an instance in a network namespace is to listen on; ""
 // is the machine's, where nobody else is to reach it.
@@ -113,6 +116,9 @@ func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]stri
 	argv, vars, err = o.Spec.Resolve(base(o, s))
 	if err != nil {
 		return nil, nil, err
+	}
+	if runtimeOf(o) == api.Wasm { // its module is no argument, but its name is the first
+		argv = append([]string{o.Service}, argv...)
 	}
 	if (len(argv) == 0 || argv[0] == "") && (runtimeOf(o) != api.Container || len(o.Spec.Command) > 0) {
 		return nil, nil, errors.New("command: it is empty once its variables are filled in")

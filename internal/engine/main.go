@@ -10,8 +10,13 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/process"
+	"github.com/verge-edge/verge/internal/runtime/wasm"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// wasmDir has the modules of functions, below the worker's directory: copies, and
+// machine code made of them. It may be removed while the worker is stopped.
+const wasmDir = "wasm"
 
 // ReadConfig reads what the agent wrote for the engine in the data directory dir.
 func ReadConfig(dir string) (wire.EngineConfig, error) {
@@ -32,8 +37,10 @@ func Drivers(dir string, c wire.EngineConfig, log *slog.Logger) (drivers map[str
 	drivers[p.Name()] = p
 	b := container.New(container.Options{Base: dir, Address: c.Containerd, Logger: log})
 	drivers[b.Name()] = b
+	w := wasm.New(wasm.Options{Dir: filepath.Join(dir, wasmDir), Logger: log})
+	drivers[w.Name()] = w
 	return drivers, func() {
-		for name, d := range map[string]io.Closer{p.Name(): p, b.Name(): b} {
+		for name, d := range map[string]io.Closer{p.Name(): p, b.Name(): b, w.Name(): w} {
 			if err := d.Close(); err != nil {
 				log.Warn("close a driver", "runtime", name, "error", err)
 			}

@@ -185,11 +185,12 @@ func joining(o *wire.Order, had *overlay.Place, pid int) overlay.Instance {
 // attach gives the instance its part of the service network, or finds it again.
 // Where the worker has none it does nothing.
 func (in *instance) attach(o *wire.Order) error {
-	if in.kit.noNetwork != nil {
+	inEngine := runtimeOf(o) == api.Wasm // which listens on the loopback for it
+	if in.kit.noNetwork != nil && !inEngine {
 		return in.kit.noNetwork
 	}
 	n := in.kit.net()
-	if n == nil {
+	if n == nil || inEngine {
 		in.rec.Net, in.addrs, in.netns, in.resolv = nil, nil, "", ""
 		return nil
 	}

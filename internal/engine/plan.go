@@ -144,7 +144,7 @@ func (w *world) unfit(o *wire.Order) string {
 	switch {
 	case o.Spec == nil:
 		return "the order has no service in it"
-	case len(o.Spec.Command) == 0 && runtimeOf(o) != api.Container:
+	case len(o.Spec.Command) == 0 && !elsewhere(o):
 		return "the service has no command"
 	case !slices.Contains(w.runtimes, runtimeOf(o)) && !w.runs(o):
 		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(w.runtimes, ", "))

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"net"
 	"os"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -31,6 +35,9 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 	if runtimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
 		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User}
+	}
+	if runtimeOf(o) == api.Wasm {
+		s.Wasm = &runtime.Wasm{Module: o.Spec.Module, Files: slices.Sorted(maps.Keys(o.Spec.Files))}
 	}
 	return s
 }
@@ -169,6 +176,9 @@ func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) 
 	}
 	_, err = known.fill(o, vars)
 	spec.Command, spec.Env = argv, environ(vars)
+	if spec.Wasm != nil && len(o.Spec.Ports) > 0 {
+		spec.Wasm.Listen = net.JoinHostPort(listenOn(""), strconv.Itoa(ports[portName(&o.Spec.Ports[0])]))
+	}
 	if spec.Container != nil {
 		spec.Container.Mounts = mounts
 		if len(o.Spec.Command) == 0 {
@@ -381,10 +391,16 @@ func (in *instance) lost() {
 	in.log.Info("ended while no engine was there", "rebooted", rebooted)
 	// Its children may have outlived it, but not a reboot.
 	in.unsure = !rebooted
-	if rebooted && in.rec.Order.Spec.Restart.Policy != "never" {
-		// The machine stopped, not the instance: it starts again at once.
+	_, resident := in.kit.drivers[runtimeOf(&in.rec.Order)].(runtime.Resident)
+	in.unsure = in.unsure && !resident
+	if (rebooted || resident) && in.rec.Order.Spec.Restart.Policy != "never" {
+		// The machine stopped, or the engine, and not the instance: it starts again at once.
+		why := "the machine was started again"
+		if !rebooted {
+			why = "the worker's engine was started again"
+		}
 		in.setAwake(in.rec.Order.Sleep == nil)
-		in.over(life.Action{Restart: true}, "the machine was started again")
+		in.over(life.Action{Restart: true}, why)
 		return
 	}
 	ran := max(time.Since(in.rec.Started), 0)

@@ -40,7 +40,7 @@ type Spec struct {
 	// image.
 	Container *Container
 	// Wasm says what a function is made of; nil for other drivers. Of a function
-	// Command are its arguments, and Dir is "" where it has no files.
+	// Command are its arguments, with its name first.
 	Wasm *Wasm
 }
 
@@ -53,6 +53,8 @@ type Wasm struct {
 	// Concurrency is how many requests are answered at a time; 0 is
 	// wire.DefaultConcurrency.
 	Concurrency int
+	// Files in Spec.Dir that it may read, by their paths below it.
+	Files []string
 	// Timeout of a request; 0 leaves it to the driver.
 	Timeout time.Duration
 }

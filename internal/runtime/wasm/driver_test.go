@@ -81,7 +81,8 @@ func startTask(t testing.TB, d *Driver, s runtime.Spec) *task {
 	return got.(*task)
 }
 
-// ask sends a request to a task.
+// ask sends a request to a task, and waits until nothing is left of it: an answer is
+// there before that.
 func ask(t testing.TB, x *task, method, path, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -99,10 +100,28 @@ func ask(t testing.TB, x *task, method, path, body string, header ...string) (*h
 	}
 	defer resp.Body.Close() //nolint:errcheck // read only
 	b, err := io.ReadAll(resp.Body)
+	eventually(t, "the end of the request", func() bool { return len(x.places) == 0 })
 	if err != nil {
 		return resp, string(b) + "\n" + err.Error()
 	}
 	return resp, string(b)
+}
+
+// eventually waits for what real requests and timers bring about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func loadedModules(d *Driver) int {
+	n, _ := d.library.inMemory()
+	return n
 }
 
 func logOf(t testing.TB, d *Driver, x *task) string {
@@ -247,6 +266,7 @@ func TestWhatModulesDoWrong(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: the broken answer looks whole", do)
 		}
+		eventually(t, "the end of the request", func() bool { return len(patient.places) == 0 })
 	}
 	for _, x := range []*task{patient, hasty} {
 		x.trim(0)
@@ -379,9 +399,7 @@ func TestTheEndOfATask(t *testing.T) {
 			_, err := http.DefaultClient.Do(req) //nolint:bodyclose // there is none
 			failed <- err
 		}()
-		for len(x.places) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(t, "a request that is worked on", func() bool { return len(x.places) > 0 })
 		if err := x.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}

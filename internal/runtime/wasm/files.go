@@ -9,17 +9,28 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// rooted is a directory of the machine for reading. Whatever links are in it, nothing
-// outside is reached.
-type rooted string
+// given are the files of a task, for reading. What else lies in their directory may
+// be from another program that the instance was before: no link leads out of it, but
+// those that were put there as files, because they are secrets and elsewhere.
+type given struct {
+	dir   string
+	files []string
+}
 
 // Open implements fs.FS.
-func (r rooted) Open(name string) (fs.File, error) { return os.OpenInRoot(string(r), name) }
+func (g given) Open(name string) (fs.File, error) {
+	if slices.Contains(g.files, name) {
+		return os.Open(filepath.Join(g.dir, filepath.FromSlash(name)))
+	}
+	return os.OpenInRoot(g.dir, name)
+}
 
 // objects are the worker's objects as files, BUCKET/NAME, for reading: what a request
 // refers to need not be in it.

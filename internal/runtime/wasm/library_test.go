@@ -105,13 +105,13 @@ func TestDamageIsRepaired(t *testing.T) {
 			if resp, _ := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 {
 				t.Fatal(resp.Status)
 			}
-			unloadAll(d)
+			unloadAll(t, d)
 			c.what(t, d)
 			for range 2 {
 				if resp, body := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 || body != "hello\n" {
 					t.Fatalf("%s: %s", resp.Status, body)
 				}
-				unloadAll(d)
+				unloadAll(t, d)
 			}
 			s, err := d.library.disk.seal(x.digest)
 			if err != nil || len(s.Code) != 1 || !d.library.disk.code(x.digest, s) {
@@ -121,21 +121,19 @@ func TestDamageIsRepaired(t *testing.T) {
 	}
 }
 
-// unloadAll drops what nobody uses from memory.
-func unloadAll(d *Driver) {
-	l := d.library
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for {
-		idle := false
-		for _, m := range l.loaded {
-			idle = idle || m.users == 0
+// unloadAll drops all modules from memory, once nobody uses them: an answer is there
+// before that.
+func unloadAll(t *testing.T, d *Driver) {
+	t.Helper()
+	eventually(t, "no module in memory", func() bool {
+		l := d.library
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for range l.loaded {
+			l.evictLocked()
 		}
-		if !idle {
-			return
-		}
-		l.evictLocked()
-	}
+		return len(l.loaded) == 0
+	})
 }
 
 func TestIdleModulesLeaveMemory(t *testing.T) {
@@ -144,9 +142,7 @@ func TestIdleModulesLeaveMemory(t *testing.T) {
 	if resp, _ := ask(t, x, "POST", "/", "e"); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
-	for n := 1; n > 0; n, _ = d.library.inMemory() {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "no module in memory", func() bool { return loadedModules(d) == 0 })
 	if u := x.Usage(); u.Memory != 0 {
 		t.Errorf("%d bytes of instances are left", u.Memory)
 	}
@@ -163,9 +159,7 @@ func TestMemoryIsBoundedByBytes(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 	}
-	if n, _ := d.library.inMemory(); n != 0 {
-		t.Errorf("%d modules are in memory, and none may be that is not used", n)
-	}
+	eventually(t, "no module in memory that is not used", func() bool { return loadedModules(d) == 0 })
 }
 
 func TestDiskIsBoundedByBytes(t *testing.T) {

@@ -69,7 +69,7 @@ func (i *instance) config(stdin io.Reader, stdout io.Writer, env []string) wazer
 	}
 	files := wazero.NewFSConfig()
 	if t.dir != "" {
-		files = files.WithFSMount(rooted(t.dir), "/")
+		files = files.WithFSMount(given{t.dir, t.spec.Wasm.Files}, "/")
 	}
 	if t.objects != "" {
 		files = files.WithFSMount(&objects{base: t.objects, client: t.driver.client, ctx: i.context}, "/objects")

@@ -63,10 +63,13 @@ type task struct {
 func newTask(d *Driver, s runtime.Spec, digest, boot string) *task {
 	t := &task{
 		driver: d, spec: s, digest: digest, handle: runtime.Handle{Boot: boot},
-		args: s.Command, env: s.Env, names: map[string]bool{}, dir: s.Dir,
+		args: s.Command, env: s.Env, names: map[string]bool{},
 		timeout: cmp.Or(s.Wasm.Timeout, DefaultTimeout), memory: newBudget(s.MemoryLimit),
 		places: make(chan struct{}, cmp.Or(max(s.Wasm.Concurrency, 0), wire.DefaultConcurrency)),
 		end:    ending.New(errNotServed),
+	}
+	if len(s.Wasm.Files) > 0 {
+		t.dir = s.Dir
 	}
 	for _, kv := range s.Env {
 		name, value, _ := strings.Cut(kv, "=")
