@@ -64,7 +64,7 @@ func (c *call) begin(ctx context.Context, r *Router, s *service, port string, cl
 	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint}
 	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
 	s.requests.Add(1)
-	if t := s.request(now); t > 0 {
+	if t := s.request(); t > 0 {
 		c.deadline = now.Add(t)
 	}
 	if !client.IsZero() && (c.deadline.IsZero() || client.Before(c.deadline)) {
@@ -84,6 +84,15 @@ func (c *call) next() (e *endpoint, more bool) {
 		c.held = true // picked for requests: its load counts it already
 	}
 	return e, more
+}
+
+// tooLate notes that the endpoint that was asked last gave no answer within the time
+// that the service allows: that is a failed answer, unless it was the client who had
+// no patience.
+func (c *call) tooLate() {
+	if c.endpoint != nil && !c.whole {
+		c.service.answeredBy(c.endpoint, time.Now(), true, &orca.Report{})
+	}
 }
 
 // release ends the count of the call in the load of its endpoint.
@@ -172,6 +181,7 @@ func retriable(status int) bool {
 // status (0: none, and the client had left).
 func (c *call) end(method string, status int, answered bool) {
 	c.release()
+	c.service.over(!answered && status == http.StatusServiceUnavailable)
 	if answered {
 		c.endpoint.active.Add(-1)
 		c.endpoint.settle()
@@ -228,13 +238,23 @@ func ours(r *orca.Report) (s scale.Report, ok bool) {
 }
 
 // request counts one in and returns the timeout of the service, 0 for none.
-func (s *service) request(now time.Time) time.Duration {
+func (s *service) request() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.budget = s.budget.Request()
 	s.demand.arrived++
-	s.demand.last = now
+	s.demand.open++
 	return time.Duration(s.from.Requests.Timeout)
+}
+
+// over counts one out.
+func (s *service) over(refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.demand.open--
+	if refused {
+		s.demand.refused++
+	}
 }
 
 func (s *service) mayRetry() (ok bool) {

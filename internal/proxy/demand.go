@@ -1,9 +1,65 @@
 package proxy
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
 
-// demand counts what clients on this worker want of a service.
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// demand counts what clients on this worker want of a service, since Demand was asked
+// for it.
 type demand struct {
-	arrived uint64
-	last    time.Time
+	arrived, refused uint64
+	open             int // requests that have not ended
+}
+
+// Demand is what was asked for on this worker, of services that are routed by request,
+// since it was called last: those to which requests came, or have some under way, by
+// application and service. It is for one caller.
+func (r *Router) Demand() []wire.ServiceDemand {
+	now := time.Now()
+	var out []wire.ServiceDemand
+	for _, s := range r.table.Load().services {
+		if s.limits.Load() == nil {
+			continue
+		}
+		if d, any := s.demanded(r, now); any {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b wire.ServiceDemand) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service))
+	})
+	return out
+}
+
+func (s *service) demanded(r *Router, now time.Time) (d wire.ServiceDemand, any bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := &s.demand
+	if n.arrived == 0 && n.refused == 0 && n.open == 0 {
+		return d, false
+	}
+	d = wire.ServiceDemand{App: s.app, Service: s.name, Requests: n.arrived, Refused: n.refused}
+	n.arrived, n.refused = 0, 0
+	for _, e := range s.endpoints {
+		d.InFlight += e.load.InFlight
+		report := e.report
+		if x := r.spots.get(e.Instance); e.local && x != nil {
+			report = x.queue.Report(now) // what there is now, whoever asked
+			e.capacity.Observe(report, s.from.Requests.Places(), now)
+		}
+		rps, known := e.capacity.RPS()
+		if !known {
+			rps = 0
+		}
+		if (known || report.Exec > 0) && len(d.Replicas) < wire.MaxDemandReplicas {
+			d.Replicas = append(d.Replicas, wire.ReplicaDemand{Instance: e.Instance, RPS: rps, Exec: api.Duration(report.Exec), Waiting: report.Queue})
+		}
+	}
+	d.Waiting = max(0, n.open-d.InFlight)
+	return d, true
 }

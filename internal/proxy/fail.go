@@ -66,6 +66,7 @@ func (c *call) answer(w http.ResponseWriter, req *http.Request, err error) int {
 	switch {
 	case late:
 		s.count(&s.late)
+		c.tooLate()
 		fail(w, req, http.StatusGatewayTimeout, "too-late", "ask again with more time, or raise the timeout of the service",
 			"service "+s.key+" gave no answer within "+time.Since(c.began).Round(time.Millisecond).String())
 		return http.StatusGatewayTimeout

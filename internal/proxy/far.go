@@ -144,6 +144,8 @@ func (r *Router) Route(key string) (wire.RouteReport, bool) {
 		if v.Source != route.Unknown {
 			w.RTT, w.Source = api.Duration(v.RTT), v.Source.String()
 		}
+		w.InFlight, w.Queue, w.Capacity, w.Exec = e.load.InFlight, e.report.Queue, e.load.Capacity, api.Duration(e.load.Exec)
+		w.Asleep = v.Load.Asleep
 		st, why := s.stateLocked(i)
 		w.State, w.Why = string(st), why
 	}

@@ -99,6 +99,12 @@ func (s *spots) of(id wire.InstanceID, port string, limits queue.Limits) *spot {
 	return x
 }
 
+func (s *spots) get(id wire.InstanceID) *spot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[id]
+}
+
 func (s *spots) all() []*spot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,9 +47,9 @@ type service struct {
 	// when the first of them returns (zero: none is out).
 	budget                            route.Budget
 	retries, retriesRefused, outliers uint64
-	// late and overflow are the requests that got no answer in time, and those that
-	// found only full queues.
-	late, overflow uint64
+	// late, overflow and hopeless are the requests that got no answer in time, those
+	// that found only full queues, and those that admission refused.
+	late, overflow, hopeless uint64
 	nextIn         time.Time
 	demand         demand
 }
@@ -150,6 +150,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			e.Suspect = false
 		}
 		e.cpu, now[id] = we.CPU, e
+		e.load.Asleep, e.load.StartUp = we.Asleep, we.StartUp.Std()
 		list = append(list, route.Endpoint{
 			ID:      id,
 			Local:   e.local,

@@ -31,6 +31,13 @@ type ServiceStats struct {
 	Connects     Histogram // how long the connections took to open, or to fail
 	Traffic      Traffic   // of the connections
 	Answers      []AnswerStats
+	// Full are requests that found only full queues, Late those without an answer in
+	// time, Hopeless those that admission refused because of the objective. All are in
+	// Failures too.
+	Full, Late, Hopeless uint64
+	// Retries of requests that were sent, and those that the budget did not allow;
+	// Outliers are the endpoints ejected for what they answered.
+	Retries, RetriesRefused, Outliers uint64
 }
 
 // AnswerStats are the durations of requests by how they were answered.
@@ -63,6 +70,10 @@ type EndpointStats struct {
 	Requests                  uint64 // that it answered
 	Failures                  uint64 // connections refused or broken before an answer
 	Active                    int    // connections and requests now
+	// InFlight are the requests from here now. Queue is what waits in front of it by
+	// the newest report, Capacity what it can answer per second; 0: not known.
+	InFlight, Queue int
+	Capacity        float64
 }
 
 // DataStats counts the streams of other workers.
@@ -120,12 +131,14 @@ func (s *service) stats() ServiceStats {
 		Connections: s.connections.Load(), Requests: s.requests.Load(), Failures: s.failures.Load(),
 		Endpoints: make([]EndpointStats, 0, len(s.endpoints)),
 		Connects:  s.connects.read(), Traffic: s.traffic.read(), Answers: s.answers.read(),
+		Full: s.overflow, Late: s.late, Hopeless: s.hopeless,
+		Retries: s.retries, RetriesRefused: s.retriesRefused, Outliers: s.outliers,
 	}
 	for i, e := range s.endpoints {
 		es := EndpointStats{
 			Instance: e.Instance, Cluster: e.Cluster, Worker: e.Worker, Address: e.Address,
 			Connections: e.connections.Load(), Requests: e.requests.Load(), Failures: e.failures.Load(),
-			Active: int(e.active.Load()),
+			Active: int(e.active.Load()), InFlight: e.load.InFlight, Queue: e.report.Queue, Capacity: e.load.Capacity,
 		}
 		es.State, es.Why = s.stateLocked(i)
 		if e.local {

@@ -42,6 +42,15 @@ type RouteEndpoint struct {
 	// many it was given in the last minute.
 	Share  float64 `json:"share"`
 	Recent int     `json:"recent"`
+	// InFlight are the requests that the router has there now. Queue is what waits in
+	// front of it by the newest report, Capacity how many requests per second it can
+	// answer and Exec how long it works on one; 0 where they are not known.
+	InFlight int          `json:"in_flight,omitempty"`
+	Queue    int          `json:"queue,omitempty"`
+	Capacity float64      `json:"capacity,omitempty"`
+	Exec     api.Duration `json:"exec,omitempty"`
+	// Asleep: the first request starts it.
+	Asleep bool `json:"asleep,omitempty"`
 	// State ("ok", "suspect", "ejected", "no path") and why it is not ok.
 	State string `json:"state"`
 	Why   string `json:"why,omitempty"`
