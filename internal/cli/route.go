@@ -114,6 +114,7 @@ func routeColumns() listing[wire.RouteEndpoint] {
 		{name: "from", cell: func(v view) cell { return text(sourceWord(v.Local, v.Source)) }},
 		{name: "share", cell: func(v view) cell { return text(percentOf(v.Share)) }},
 		{name: "last minute", cell: func(v view) cell { return textf("%d", v.Recent) }},
+		{name: "load", cell: func(v view) cell { return text(loadWord(v)) }},
 		{name: "measured", wide: true, cell: func(v view) cell {
 			if v.Source == "" {
 				return text("")
@@ -124,6 +125,24 @@ func routeColumns() listing[wire.RouteEndpoint] {
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
 		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
 	}}
+}
+
+// loadWord is what is known of the requests at an instance.
+func loadWord(v wire.RouteEndpoint) string {
+	if v.Asleep {
+		return "asleep"
+	}
+	var parts []string
+	if v.InFlight > 0 {
+		parts = append(parts, fmt.Sprintf("%d here", v.InFlight))
+	}
+	if v.Queue > 0 {
+		parts = append(parts, fmt.Sprintf("%d wait", v.Queue))
+	}
+	if v.Capacity > 0 {
+		parts = append(parts, fmt.Sprintf("can %.3g/s", v.Capacity))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // cpuOf is what a worker gives to instances, "" where that is not known.

@@ -15,7 +15,7 @@ import (
 func routeFixture(t *testing.T) *fixture {
 	ms := func(n float64) api.Duration { return api.Duration(n * float64(time.Millisecond)) }
 	endpoint := func(n int, worker string, own string, rtt float64, share float64, recent int) wire.RouteEndpoint {
-		e := wire.RouteEndpoint{Instance: "shop.web." + string(rune('0'+n)), Cluster: "edge", Worker: worker, Address: "192.0.2.1:8474", Ordinal: n, Share: share, Recent: recent, State: "ok"}
+		e := wire.RouteEndpoint{Instance: "shop.web." + string(rune('0'+n)), Cluster: "edge", Worker: worker, Address: "192.0.2.1:8474", Ordinal: n, Share: share, Recent: recent, State: "ok", InFlight: n, Queue: 2 * n, Capacity: float64(n) * 42.5, Asleep: n == 0}
 		if e.Local = worker == own; !e.Local && rtt > 0 {
 			e.RTT, e.Source, e.AgeSeconds = ms(rtt), "measured", 12
 		}

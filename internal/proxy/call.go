@@ -269,6 +269,16 @@ func (s *service) mayRetry() (ok bool) {
 	return ok
 }
 
+// sleeps notes whether an endpoint of this worker does.
+func (s *service) sleeps(e *endpoint, asleep bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.load.Asleep != asleep {
+		e.load.Asleep = asleep
+		s.loadedLocked(e)
+	}
+}
+
 // began counts a request in the load of an endpoint.
 func (s *service) began(e *endpoint) {
 	s.mu.Lock()
@@ -298,6 +308,7 @@ func (s *service) answeredBy(e *endpoint, now time.Time, failed bool, report *or
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.recent.add(now)
+	e.load.Asleep = false
 	if failed {
 		e.load.Failed = now
 	}

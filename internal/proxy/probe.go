@@ -88,7 +88,10 @@ func (r *Router) askLocal() {
 			if !e.local {
 				continue
 			}
-			if _, err := r.opts.Local.Target(e.Instance, port); err != nil && !errors.Is(err, ErrAsleep) {
+			_, err := r.opts.Local.Target(e.Instance, port)
+			asleep := errors.Is(err, ErrAsleep)
+			s.sleeps(e, asleep)
+			if err != nil && !asleep {
 				r.eject(e, err.Error())
 				e.park(true)
 				continue
