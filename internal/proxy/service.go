@@ -50,8 +50,8 @@ type service struct {
 	// late, overflow and hopeless are the requests that got no answer in time, those
 	// that found only full queues, and those that admission refused.
 	late, overflow, hopeless uint64
-	nextIn         time.Time
-	demand         demand
+	nextIn                   time.Time
+	demand                   demand
 }
 
 // endpoint is an instance behind a service. The same instance, worker and

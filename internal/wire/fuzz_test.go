@@ -161,6 +161,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.TunnelConfig](),
 	reflect.TypeFor[wire.RelayConfig](),
 	reflect.TypeFor[wire.RequestRules](),
+	reflect.TypeFor[wire.Object](), reflect.TypeFor[wire.ObjectView](),
 }
 
 // What is not in kinds is not fuzzed: nothing may be forgotten there.
