@@ -41,7 +41,19 @@ const (
 	PolicyProximity  = "proximity"
 	PolicyInstance   = "instance"
 	PolicyWeighted   = "weighted"
+	// By request only: by connection they give what each says of its shares.
+	PolicyBilliard         = "billiard"
+	PolicyLeastConnections = "least-connections"
+	PolicyTwoChoices       = "p2c"
+	PolicyLeastResponse    = "least-response"
+	PolicyFastest          = "fastest"
 )
+
+// policyNames are the policies that there are.
+var policyNames = []string{
+	PolicyRoundRobin, PolicyRandom, PolicyWeighted, PolicyBilliard, PolicyLeastConnections, PolicyTwoChoices,
+	PolicyLeastResponse, PolicyFastest, PolicyClosest, PolicyLocal, PolicyProximity, PolicyInstance,
+}
 
 // Shapes of Policy.Decay.
 const (
@@ -107,9 +119,8 @@ func (p Policy) Validate() error {
 // problem is the first thing that is wrong: the field, what is wrong with it, and
 // what to do.
 func (p Policy) problem() (field, what, remedy string) {
-	known := []string{PolicyRoundRobin, PolicyRandom, PolicyClosest, PolicyLocal, PolicyProximity, PolicyInstance, PolicyWeighted}
-	if p.Name != "" && !slices.Contains(known, p.Name) {
-		return "name", quote(p.Name) + " is not known here", "use " + either(known)
+	if p.Name != "" && !slices.Contains(policyNames, p.Name) {
+		return "name", quote(p.Name) + " is not known here", "use " + either(policyNames)
 	}
 	has := policyFields[p.Name]
 	for _, name := range []string{PolicyProximity, PolicyLocal, PolicyInstance} {

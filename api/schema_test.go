@@ -107,7 +107,7 @@ affinity: {zone: [a]}
 slo: 20ms
 runtime: vm
 scheduler: ldp
-policy: p2c
+policy: p3c
 on_return: best
 spread: hard
 restart: {policy: Always}

@@ -167,11 +167,12 @@ func networkRows() []Verdict {
 
 // policyRows are how requests are given to replicas.
 func policyRows() []Verdict {
-	names := values("round-robin random weighted closest local proximity instance", "billiard least-connections p2c least-response fastest", "write round-robin, closest or proximity, or leave policy out")
+	names := values(strings.Join(policyNames, " "), "", "")
 	return []Verdict{
 		{Path: "services.*.policy", Default: PolicyRoundRobin, Values: names,
 			Note: "How requests are given to the ready instances: a name, or a mapping with a name and what that policy can be told. " +
-				"round-robin and random give all the same; weighted gives by the processors of each worker, divided among its replicas of the service; closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
+				"round-robin and random give all the same; weighted gives by the processors of each worker, divided among its replicas of the service; billiard gives the same shares in the most even order; " +
+				"fastest sends each request where it costs least by distance, execution time, queue and size; least-connections takes the replica with the fewest requests in flight, p2c the better of two by chance, least-response the shortest queue by capacity (these are for http: by connection they give equal shares, or by capacity); closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
 				"proximity prefers near ones and leaves the others a share; instance takes one replica."},
 		{Path: "services.*.policy.name", Required: true, Values: names, Note: "As above."},
 		{Path: "services.*.policy.alpha", Default: fmt.Sprintf("%g (proximity)", DefaultAlpha), Max: 1,

@@ -141,12 +141,19 @@ func (r *Router) try(q *Request, tried []string, done func(End, string)) {
 		return
 	}
 	b := r.backs[i]
-	b.load.Began()
+	network := r.view.Endpoints[i].Network(size)
+	sent := b.load.Began()
+	at := r.w.now
 	r.changed(b)
 	arrives := b.link.carry(r.w.now, q.Body, &b.link.up)
 	r.w.After(arrives, func() {
 		b.pod.Take(q, func(end End, said scale.Report) {
-			r.w.After(b.link.carry(r.w.now, q.Answer, &b.link.down), func() { r.ended(q, b, end, said, tried, done) })
+			r.w.After(b.link.carry(r.w.now, q.Answer, &b.link.down), func() {
+				if end == Answered {
+					b.load.Answered(sent, r.w.now-at-network)
+				}
+				r.ended(q, b, end, said, tried, done)
+			})
 		})
 	})
 }

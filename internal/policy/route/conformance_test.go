@@ -27,7 +27,18 @@ func policies() []api.Policy {
 		{Name: api.PolicyProximity, Alpha: 1, Beta: api.MaxBeta, Decay: api.DecayExponential},
 		{Name: api.PolicyProximity, Alpha: 1, Beta: api.MaxBeta, Decay: api.DecayPower},
 		{Name: api.PolicyInstance, Ordinal: 3},
+		{Name: api.PolicyBilliard}, {Name: api.PolicyLeastConnections}, {Name: api.PolicyTwoChoices}, {Name: api.PolicyLeastResponse}, {Name: api.PolicyFastest},
 	}
+}
+
+// byLoad says whether what a policy picks depends on the load that the view tells,
+// so that Pick does not give the shares that Weights says.
+func byLoad(p api.Policy) bool {
+	switch p.Name {
+	case api.PolicyLeastConnections, api.PolicyTwoChoices, api.PolicyLeastResponse, api.PolicyFastest:
+		return true
+	}
+	return false
 }
 
 // everyPolicy runs a property with each.
@@ -68,9 +79,37 @@ func drawMeasured(t *rapid.T, most int) []route.Endpoint {
 		e.Source = route.Source(rapid.IntRange(0, 3).Draw(t, "source"))
 		e.Weight = weight.Draw(t, "weight")
 		e.Ordinal = rapid.IntRange(0, 4).Draw(t, "ordinal")
+		if rapid.Bool().Draw(t, "loaded") {
+			e.Load = drawLoad(t)
+		}
 		by[e.ID], list[i] = e, e
 	}
 	return list
+}
+
+// drawLoad draws what nobody should ever tell a policy, and what is usual.
+func drawLoad(t *rapid.T) route.Load {
+	count := rapid.SampledFrom([]int{0, 1, 2, 3, 5, 10, 1000, -1, math.MaxInt32, math.MaxInt64 / 4, math.MinInt64 / 4})
+	number := rapid.SampledFrom([]float64{0, 1, 0.5, 20, 1e9, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, math.SmallestNonzeroFloat64})
+	span := rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Hour, -1, math.MaxInt64, math.MinInt64})
+	when := rapid.SampledFrom([]time.Time{{}, loadTime, loadTime.Add(-time.Minute), loadTime.Add(-time.Hour), loadTime.Add(time.Hour)})
+	l := route.Load{
+		InFlight: count.Draw(t, "in flight"), Since: count.Draw(t, "since"), Queue: count.Draw(t, "queue"), Running: count.Draw(t, "running"),
+		Others: number.Draw(t, "others"), Capacity: number.Draw(t, "capacity"), Bandwidth: number.Draw(t, "bandwidth"),
+		Concurrency: count.Draw(t, "concurrency"), Exec: span.Draw(t, "exec"), StartUp: span.Draw(t, "start"),
+		Asleep: rapid.Bool().Draw(t, "asleep"), Reported: when.Draw(t, "reported"), Joined: when.Draw(t, "joined"), Failed: when.Draw(t, "failed"),
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "answers") {
+		l.Answered(l.Began(), span.Draw(t, "took"))
+	}
+	return l
+}
+
+var loadTime = time.Unix(1000, 0)
+
+// request is one of the usual kind, or one that says nothing.
+func request(t *rapid.T) route.Request {
+	return rapid.SampledFrom([]route.Request{{}, {Now: loadTime}, {Now: loadTime, Bytes: 1 << 20}, {Bytes: math.MaxInt64}, {Now: loadTime, Bytes: -1}}).Draw(t, "request")
 }
 
 // may says whether a policy may use an endpoint at all.
@@ -108,8 +147,15 @@ func TestWeightsAreShares(t *testing.T) {
 
 func TestPickFollowsTheWeights(t *testing.T) {
 	everyPolicy(t, func(t *rapid.T, p api.Policy) {
+		if byLoad(p) {
+			return // it goes by load, not by shares
+		}
 		seed := rapid.Uint64().Draw(t, "seed")
-		v := route.NewView(seed, drawMeasured(t, 12))
+		list := drawMeasured(t, 12)
+		for i := range list {
+			list[i].Load.Asleep = false // no rotation waits for them
+		}
+		v := route.NewView(seed, list)
 		w, policy := made(t, p, seed).Weights(v), made(t, p, seed)
 		counts := make([]int, len(w))
 		picks := rapid.IntRange(1, 300).Draw(t, "picks")
@@ -152,7 +198,9 @@ func TestEachIsTriedOnce(t *testing.T) {
 		}
 		var tried []string
 		for {
-			i, ok := policy.Pick(v, route.Request{Tried: tried})
+			r := request(t)
+			r.Tried = tried
+			i, ok := policy.Pick(v, r)
 			if !ok {
 				break
 			}
@@ -174,8 +222,9 @@ func TestSameSeedSameChoices(t *testing.T) {
 		a, b := route.NewView(5, list), route.NewView(5, rapid.Permutation(list).Draw(t, "order"))
 		x, y := made(t, p, 7), made(t, p, 7)
 		for range 50 {
-			i, ok := x.Pick(a, route.Request{})
-			j, also := y.Pick(b, route.Request{})
+			r := request(t)
+			i, ok := x.Pick(a, r)
+			j, also := y.Pick(b, r)
 			if ok != also || ok && a.Endpoints[i].ID != b.Endpoints[j].ID {
 				t.Fatalf("%d %v and %d %v", i, ok, j, also)
 			}
@@ -197,7 +246,7 @@ func TestPickSeesChanges(t *testing.T) {
 			e.Ready, e.Ejected = rapid.Bool().Draw(t, "ready"), rapid.Bool().Draw(t, "ejected")
 			v.Set(k, e)
 			w := made(t, p, 3).Weights(v)
-			if i, ok := policy.Pick(v, route.Request{}); ok && w[i] == 0 || !ok && slices.Max(w) > 0 {
+			if i, ok := policy.Pick(v, request(t)); ok && w[i] == 0 || !ok && slices.Max(w) > 0 {
 				t.Fatalf("picked %d %v, weights %v", i, ok, w)
 			}
 		}

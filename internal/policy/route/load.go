@@ -36,12 +36,46 @@ type Load struct {
 	Joined time.Time
 	// Failed is when a request to it failed last; zero: none did.
 	Failed time.Time
+
+	fit fit
 }
 
-// Began counts a request that this router sends there.
-func (l *Load) Began() {
+// Sent belongs to one request: what was there when it was sent.
+type Sent struct{ there float64 }
+
+// Began counts a request that this router sends there. What it returns is for
+// Answered; it may be dropped.
+func (l *Load) Began() Sent {
+	s := Sent{float64(max(0, l.InFlight)) + max(0, l.Others)}
 	l.InFlight++
 	l.Since++
+	return s
+}
+
+// Answered notes how long a request took until its answer, without what the network
+// needs for it (see Endpoint.Network): it teaches how long requests take there, and
+// how much longer by each other one. A request that failed was not answered.
+func (l *Load) Answered(s Sent, took time.Duration) {
+	// What had to wait tells of the queue, not of what executes.
+	if l.Concurrency <= 0 || s.there < float64(l.Concurrency) {
+		l.fit.add(s.there, max(0, took).Seconds())
+	}
+}
+
+// Network is how long the network takes for a request with so many bytes, and its
+// answer, as far as that is known.
+func (e *Endpoint) Network(bytes int64) time.Duration {
+	return time.Duration(e.network(bytes) * float64(time.Second))
+}
+
+func (e *Endpoint) network(bytes int64) (seconds float64) {
+	if e.source() != Unknown {
+		seconds = e.RTT.Seconds()
+	}
+	if bytes > 0 && positive(e.Load.Bandwidth) {
+		seconds += float64(bytes) / e.Load.Bandwidth
+	}
+	return seconds
 }
 
 // Ended counts a request that this router has seen end, with an answer or without.
@@ -74,3 +108,46 @@ func (l *Load) Report(now time.Time, queue, running int) {
 // SetLoad replaces what is known of the requests at endpoint i. It costs no more
 // than that: shares of connections do not depend on it.
 func (v *View) SetLoad(i int, l Load) { v.Endpoints[i].Load = l }
+
+// fit is a line through (requests there, seconds), older pairs counting less. The
+// slope comes from many pairs, as it hides in the differences between them; where
+// the line is comes from the newest, as a replica can get slower or faster.
+type fit struct {
+	n, x, y, xx, xy float64
+	// nowX and nowY are means of the newest pairs.
+	nowX, nowY float64
+}
+
+const (
+	fitMemory = 1000 // pairs for the slope
+	nowMemory = 100  // pairs for the place of the line
+	// Before anything is known a request is taken to make others slower by this part
+	// of its own time: between 0 (places of their own) and 1 (one processor for all).
+	// It has the weight of so many pairs a request apart.
+	priorSlope, priorWeight = 0.5, 20
+)
+
+func (f *fit) add(x, y float64) {
+	gain := max(1/(f.n+1), 1.0/fitMemory)
+	now := max(gain, 1.0/nowMemory)
+	f.n = min(f.n+1, fitMemory)
+	dx, dy := x-f.x, y-f.y
+	f.x += gain * dx
+	f.y += gain * dy
+	f.xx += gain * ((1-gain)*dx*dx - f.xx)
+	f.xy += gain * ((1-gain)*dx*dy - f.xy)
+	f.nowX += now * (x - f.nowX)
+	f.nowY += now * (y - f.nowY)
+}
+
+// line is the time with so many others there, and by how much each of them makes it
+// longer. Guess is the time of one alone, for as long as nothing was seen.
+func (f *fit) line(others, guess float64) (seconds, slope float64) {
+	if f.n < 3 {
+		return guess * (1 + priorSlope*others), priorSlope * guess
+	}
+	slope = (f.n*f.xy + priorWeight*priorSlope*f.y) / (f.n*f.xx + priorWeight)
+	// Steeper than in proportion to the requests there it cannot be.
+	slope = max(0, min(slope, f.nowY/(f.nowX+1)))
+	return max(f.nowY+slope*(others-f.nowX), slope*(others+1)), slope
+}

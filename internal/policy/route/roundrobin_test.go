@@ -272,7 +272,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%q is %T", name, p)
 		}
 	}
-	if _, err := route.New(api.Policy{Name: "fastest"}, 1); err == nil {
+	if _, err := route.New(api.Policy{Name: "of-tomorrow"}, 1); err == nil {
 		t.Error("an unknown policy was accepted")
 	}
 }

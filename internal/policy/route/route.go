@@ -167,8 +167,19 @@ func New(p api.Policy, seed uint64) (Policy, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
 	}
-	if p.Name == api.PolicyRoundRobin {
+	switch p.Name {
+	case api.PolicyRoundRobin:
 		return &RoundRobin{}, nil
+	case api.PolicyBilliard:
+		return &billiard{}, nil
+	case api.PolicyLeastConnections:
+		return &leastConnections{}, nil
+	case api.PolicyTwoChoices:
+		return &twoChoices{next: mix(seed)}, nil
+	case api.PolicyLeastResponse:
+		return &leastResponse{}, nil
+	case api.PolicyFastest:
+		return &fastest{}, nil
 	}
 	s := &spread{rule: ruleOf(p), next: mix(seed), even: p.Name != api.PolicyRandom}
 	if p.Name == api.PolicyInstance {
