@@ -78,6 +78,8 @@ func (d *decoder) decode(n *node, v reflect.Value, at where) {
 		d.point(n, v, at)
 	case t == policyType && n.kind == scalarKind:
 		d.str(n, v.FieldByName("Name"), at)
+	case t == tlsType && n.kind == scalarKind:
+		d.str(n, v.FieldByName("Mode"), at)
 	case isText(t):
 		d.text(n, v, at)
 	case t.Kind() == reflect.Struct:

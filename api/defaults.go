@@ -65,13 +65,16 @@ func fillDefaults(s *Service, given func(field string) bool) {
 
 func fillPort(p *Port, first bool) {
 	if p.Protocol == "" {
-		p.Protocol = "tcp"
-		if p.Ingress != nil || p.Name == "http" {
+		requests := p.ForRequests()
+		if p.Protocol = "tcp"; requests {
 			p.Protocol = "http"
 		}
 	}
 	if first {
 		p.Name = cmp.Or(p.Name, p.Protocol)
+	}
+	if i := p.Ingress; i != nil && i.RateLimit != nil {
+		i.RateLimit.Burst = cmp.Or(i.RateLimit.Burst, i.RateLimit.Requests)
 	}
 }
 

@@ -66,6 +66,7 @@ var (
 	pointType    = reflect.TypeFor[Point]()
 	checkType    = reflect.TypeFor[Check]()
 	policyType   = reflect.TypeFor[Policy]()
+	tlsType      = reflect.TypeFor[IngressTLS]()
 )
 
 // isText says whether t is written as a text with a syntax of its own (a unit).
@@ -92,7 +93,7 @@ func typeName(t reflect.Type) string {
 		return "whole number or {min, max}"
 	case pointType:
 		return "[latitude, longitude] pair"
-	case policyType:
+	case policyType, tlsType:
 		return "name or mapping"
 	}
 	switch t.Kind() {

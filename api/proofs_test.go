@@ -95,8 +95,6 @@ var proofs = map[string]proof{
 	"services.*.ports":                 {"ports: [{name: http}, {name: b}]", "ports: [{name: a}, {}]", "only the first port may leave it out", engine + "TestPorts"},
 	"services.*.ports[].name":          {"ports: [{name: admin}]", "ports: [{name: a}, {name: a}]", "is also the name of ports[0]", engine + "TestPorts"},
 	"services.*.ports[].protocol":      {"ports: [{protocol: http}]", "ports: [{protocol: sctp}]", "is not a value of protocol", router + "TestGatewayRotatesPerRequest"},
-	"services.*.ports[].ingress":       {"ports: [{ingress: {host: a.b}}]", "ports: [{protocol: tcp, ingress: {host: a.b}}]", "an ingress needs protocol http", router + "TestGatewayRotatesPerRequest"},
-	"services.*.ports[].ingress.host":  {"ports: [{ingress: {host: A.b}}]", "ports: [{ingress: {host: 'http://a.b'}}]", "has a scheme", router + "TestCanonicalHost"},
 	"services.*.policy":                {"policy: round-robin", "policy: fair", "is not a value of policy", router + "TestRotationIsExactOverLocalAndRemote"},
 	"services.*.policy.name":           {"policy: {name: closest}", "policy: {alpha: 1}", "is missing", router + "TestClosestFollowsTheDistances"},
 	"services.*.policy.alpha":          {"policy: {name: proximity, alpha: 0.5}", "policy: {name: proximity, alpha: 1.5}", "is not between 0 and 1", routing + "TestImbalanceIsLinearInAlpha"},

@@ -59,9 +59,11 @@ func structSchema(t reflect.Type, prefix string) schema {
 
 // oneOfThese has the structs of which exactly one of some fields is given.
 var oneOfThese = map[reflect.Type][]string{
-	checkType:                 {"http", "tcp", "exec"},
-	reflect.TypeFor[File]():   {"content", "secret"},
-	reflect.TypeFor[Volume](): {"name", "host", "tmpfs"},
+	checkType:                  {"http", "tcp", "exec"},
+	reflect.TypeFor[File]():    {"content", "secret"},
+	reflect.TypeFor[Volume]():  {"name", "host", "tmpfs"},
+	reflect.TypeFor[Ingress](): {"host", "port"},
+	tlsType:                    {"mode", "secret"},
 }
 
 // describe is the description of a field for an editor.
@@ -82,7 +84,7 @@ func valueSchema(t reflect.Type, pattern string, row Verdict) schema {
 		return valueSchema(t.Elem(), pattern, row)
 	case t == replicasType:
 		return schema{"oneOf": []schema{wholeSchema(row), structSchema(t, pattern)}}
-	case t == policyType:
+	case t == policyType, t == tlsType:
 		return schema{"oneOf": []schema{textSchema(row), structSchema(t, pattern)}}
 	case t == pointType:
 		axis := func(b int) schema {
@@ -152,7 +154,7 @@ func textSchema(row Verdict) schema {
 		return schema{"type": "string", "pattern": "^([Ss][Ii][Gg])?(" + anyCase(enum) + ")$"}
 	case len(enum) > 0:
 		return schema{"type": "string", "enum": enum}
-	case row.Pattern == pathPattern, row.Pattern == hostDirPattern:
+	case row.Pattern == pathPattern, row.Pattern == hostDirPattern, row.Pattern == ingressPathPattern:
 		return schema{"type": "string", "pattern": row.Pattern}
 	case row.Pattern != "": // 5 and true are texts to Parse, and names
 		s := schema{"type": []string{"string", "number", "boolean"}, "pattern": row.Pattern}

@@ -185,12 +185,6 @@ type Port struct {
 	Ingress  *Ingress `json:"ingress,omitempty"`
 }
 
-// Ingress publishes a port on every gateway.
-type Ingress struct {
-	// Host name of the requests that belong here; unique at a root.
-	Host string `json:"host"`
-}
-
 // Check is a probe. Exactly one of HTTP, TCP and Exec is set.
 type Check struct {
 	HTTP *HTTPCheck `json:"http,omitempty"`

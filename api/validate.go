@@ -15,7 +15,9 @@ type validator struct {
 	*report
 	app   *Application
 	seen  map[string]placed
-	hosts map[string]string // path of the port that has it, by host name
+	hosts map[string]string // path of the port that has it, by host name and path, or port of the gateways
+	// certificates by host name, as the first port of it says.
+	certificates map[string]hostTLS
 	// addressed are the paths that have a service address.
 	addressed map[netip.Addr]string
 	// services by the variables of their addresses, and the variables of the first
@@ -25,7 +27,7 @@ type validator struct {
 }
 
 func validate(app *Application, d *decoder) {
-	v := &validator{report: d.report, app: app, seen: d.seen, hosts: map[string]string{}, addressed: map[netip.Addr]string{}}
+	v := &validator{report: d.report, app: app, seen: d.seen, hosts: map[string]string{}, certificates: map[string]hostTLS{}, addressed: map[netip.Addr]string{}}
 	v.label("application", app.Application, "an application", "guestbook")
 	v.label("namespace", app.Namespace, "a namespace", "team-a")
 	switch n := len(app.Services); {
@@ -192,28 +194,26 @@ func (v *validator) ports(path string, ports []Port) {
 			}
 		}
 		if p.Ingress != nil {
-			if p.Protocol != "http" {
-				v.complain(at+".ingress", "an ingress needs protocol http", "write protocol: http, or remove the ingress")
-			}
-			v.host(at+".ingress.host", p.Ingress.Host)
+			v.ingress(at+".ingress", &ports[i])
 		}
 	}
 }
 
-func (v *validator) host(path, host string) {
+// host says whether it is the name of one, or a wildcard.
+func (v *validator) host(path, host string) bool {
 	if host == "" {
 		v.complain(path, "is missing: an ingress has a host name", "write host: app.example.org")
-		return
+		return false
 	}
-	if what, remedy := hostProblem(host); what != "" {
+	name, wild := strings.CutPrefix(host, "*.")
+	what, remedy := hostProblem(name)
+	if what == "" && wild && !strings.Contains(name, ".") && name != "localhost" {
+		what, remedy = "would be every name of "+quote(name), "write *.example.org"
+	}
+	if what != "" {
 		v.complain(path, quote(host)+" "+what, remedy)
-		return
 	}
-	if other, taken := v.hosts[host]; taken {
-		v.complain(path, fmt.Sprintf("%s belongs to %s already", quote(host), other), "a host name leads to one port")
-		return
-	}
-	v.hosts[host] = path
+	return what == ""
 }
 
 var hostLabelRE = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -232,7 +232,7 @@ func hostProblem(host string) (what, remedy string) {
 	case strings.Contains(host, ":"):
 		return "has a port", alone
 	case strings.Contains(host, "*"):
-		return "has a wildcard", "write each host name"
+		return "has a wildcard within", "write *.example.org, or each host name"
 	case len(host) > 253:
 		return "is longer than 253 characters", ""
 	}

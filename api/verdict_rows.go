@@ -10,10 +10,10 @@ import (
 
 // Patterns of texts and keys.
 const (
-	labelPattern   = `^[a-z]([-a-z0-9]*[a-z0-9])?$`              // a name (RFC 1035)
-	sitePattern    = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`           // a cluster or an area (RFC 1123)
-	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`                  // a variable
-	hostPattern    = `^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
+	labelPattern   = `^[a-z]([-a-z0-9]*[a-z0-9])?$`                     // a name (RFC 1035)
+	sitePattern    = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`                  // a cluster or an area (RFC 1123)
+	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`                         // a variable
+	hostPattern    = `^(\*\.)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
 	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
 	filePattern    = "^[^\\x00-\\x1f\\x7f]+$" // roughly; pathProblem is exact
 	imagePattern   = `^[a-zA-Z0-9][-a-zA-Z0-9._:/@\[\]]*$`
@@ -21,8 +21,10 @@ const (
 	modulePattern  = `^/?[A-Za-z0-9_][-A-Za-z0-9._]*(/[A-Za-z0-9_][-A-Za-z0-9._]*)*$`
 	addressPattern = "^([0-9]{1,3}\\.){3}[0-9]{1,3}$" // roughly; serviceIP is exact
 	hostDirPattern = "^/[^\\x00-\\x1f\\x7f]*$"
-	keyPattern     = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$` // of a label of a worker
-	valuePattern   = "^[^\\x00-\\x1f\\x7f]*$"                      // of its value; LabelProblem is exact
+	// ingressPathPattern is roughly what is exact in validator.paths.
+	ingressPathPattern = `^/[-A-Za-z0-9._~/]*$`
+	keyPattern         = `^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$` // of a label of a worker
+	valuePattern       = "^[^\\x00-\\x1f\\x7f]*$"                      // of its value; LabelProblem is exact
 )
 
 // How many of something one service may have.
@@ -159,9 +161,38 @@ func networkRows() []Verdict {
 			Note: "Unique in the service. Only the first port may leave it out."},
 		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http udp", "", ""),
 			Note: "What is spoken on the port. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
-		{Path: "services.*.ports[].ingress", Note: "Publishes the port, which must be http, on every gateway."},
-		{Path: "services.*.ports[].ingress.host", Required: true, Pattern: hostPattern, normal: strings.ToLower,
-			Note: "Host name of the requests that belong to the port, unique at a root."},
+	}
+}
+
+// ingressRows are how ports are published.
+func ingressRows() []Verdict {
+	const in = "services.*.ports[].ingress"
+	tls := values("acme self-signed off", "", "")
+	return []Verdict{
+		{Path: in, Note: "Publishes the port on every gateway: one for http under a host name, one for tcp or udp at a port of the gateways."},
+		{Path: in + ".host", Pattern: hostPattern, normal: strings.ToLower,
+			Note: "Host name of the requests that belong to an http port, which must have one. `*.example.org` is every name with one label more that nobody publishes itself."},
+		{Path: in + ".paths", Default: "all of them", Max: maxIngressPaths, Pattern: ingressPathPattern, single: true,
+			Note: "What the paths of these requests begin with, by whole segments: /api is /api and /api/x, not /apis. The longest counts; host and path together are unique at a root. Other paths of the host may lead to other services, also of other applications of the namespace."},
+		{Path: in + ".strip_prefix", Default: "it is left",
+			Note: "true: the service sees the path without that beginning, which is in X-Forwarded-Prefix then."},
+		{Path: in + ".tls", Default: "off: none", Values: tls,
+			Note: "Where the certificate of the host is from: acme is an authority such as Let's Encrypt, by the settings of each gateway; self-signed is made by the gateway, for trying things out; {secret: NAME} is a secret of the namespace with the chain and its private key in PEM. Gateways serve TLS at --gateway-tls."},
+		{Path: in + ".tls.mode", Values: tls, Note: "As above."},
+		{Path: in + ".tls.secret", Pattern: labelPattern, Note: "Name of the secret (verge secret set NAME --cert FILE --key FILE). It is given to gateways alone."},
+		{Path: in + ".redirect", Default: "true where there is tls",
+			Note: "Requests without TLS are sent to the same address with it. false serves them too."},
+		{Path: in + ".rate_limit",
+			Note: "What each client may send to the port at each gateway: a client is an IPv4 address or a /64 of IPv6. More is answered with 429 and Retry-After; of a tcp port, connections are what is counted, and more are closed."},
+		{Path: in + ".rate_limit.requests", Required: true, Min: 1, Max: maxRate, Note: "Requests a second."},
+		{Path: in + ".rate_limit.burst", Default: "as requests", Min: 1, Max: maxRate, Note: "Requests at once, after a pause."},
+		{Path: in + ".max_body", Default: "none", Min: 1, Max: int64(MaxBytes), Note: "The largest body of a request; more is answered with 413."},
+		{Path: in + ".body_timeout", Default: "60s; none for streams over HTTP/2", Min: 1e9, Max: 24 * 3600e9,
+			Note: "How long a client may send nothing of a body that it has begun."},
+		{Path: in + ".port", Min: 1, Max: 65535,
+			Note: "Port of the gateways at which a tcp or udp port is published, which must have one; unique at a root for each protocol."},
+		{Path: in + ".proxy_protocol", Default: "it is not told",
+			Note: "true: the service is told the address of the client by the PROXY protocol, version 2: before the first byte of a connection, in front of each datagram."},
 	}
 }
 

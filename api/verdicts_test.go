@@ -54,6 +54,9 @@ func TestVerdictsAreCarriedOut(t *testing.T) {
 		if of, ok := map[string]string{"decay": PolicyProximity, "fallback": PolicyLocal}[path[strings.LastIndexByte(path, '.')+1:]]; ok {
 			doc["policy"].(map[string]any)["name"] = of // nothing without it
 		}
+		if strings.HasPrefix(path, "services.*.ports[].ingress.tls") {
+			doc["ports"].([]any)[0].(map[string]any)["ingress"].(map[string]any)["host"] = "a.b" // nothing without it
+		}
 		if path == "services.*.pull" || value == Container {
 			doc["runtime"], doc["image"] = Container, "x"
 		}

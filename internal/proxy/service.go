@@ -307,7 +307,7 @@ func portName(p api.Port) string {
 	switch {
 	case p.Name != "":
 		return p.Name
-	case p.Protocol == "http" || p.Ingress != nil:
+	case p.ForRequests():
 		return "http"
 	}
 	return "tcp"

@@ -199,7 +199,7 @@ const (
 // the service network, where each instance has all ports for itself: 80 for the
 // first if it is for HTTP, else 8000 and its index. It is the same on every worker.
 func NetworkPort(ports []api.Port, i int) int {
-	if p := &ports[i]; i == 0 && (p.Protocol == "http" || p.Ingress != nil || p.Name == "http") {
+	if p := &ports[i]; i == 0 && (p.ForRequests() || p.Name == "http") {
 		return 80
 	}
 	return 8000 + i
