@@ -72,7 +72,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		_ = conn.Close()
 		return
 	}
-	target, release, err := d.r.connectLocal(ctx, p.instance, p.port)
+	target, release, err := d.r.connectLocal(ctx, p.instance, p.port, p.datagrams)
 	if err != nil {
 		d.refused.Add(1)
 		// The peer may belong to another operator: it is told what is wrong, not
@@ -92,6 +92,10 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		return
 	}
 	d.served.Add(1)
+	if p.datagrams {
+		d.r.relayDatagrams(ctx, conn, target, &d.traffic)
+		return
+	}
 	d.r.relay(ctx, conn, target, &d.traffic)
 }
 

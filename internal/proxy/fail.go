@@ -43,8 +43,10 @@ func grpcStatus(status int) int {
 	switch status {
 	case http.StatusGatewayTimeout:
 		return 4 // DEADLINE_EXCEEDED
-	case http.StatusMethodNotAllowed:
+	case http.StatusMethodNotAllowed, http.StatusNotFound:
 		return 12 // UNIMPLEMENTED
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
+		return 8 // RESOURCE_EXHAUSTED
 	case http.StatusInternalServerError:
 		return 13 // INTERNAL
 	}

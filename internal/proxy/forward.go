@@ -24,6 +24,8 @@ type forwarding struct {
 	strangers bool
 	// report: the load report of the instance is passed on.
 	report bool
+	// prefix was taken away from the path; "" is nothing.
+	prefix string
 }
 
 // forward passes one request of a client on to an instance of a service: the driver of
@@ -45,6 +47,9 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 	}
 	x := newExchange(r, w, req, t.service.key, t.service.speaksH2(t.port))
 	forwarded(x.out.Header, req, f.strangers)
+	if f.prefix != "" {
+		x.out.Header["X-Forwarded-Prefix"] = []string{f.prefix}
+	}
 	traced(x.out.Header)
 	c.repeat = x.body == nil && idempotent(req.Method)
 	defer x.close()

@@ -2,50 +2,109 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"math"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// gateway serves published hosts over HTTP/1.1.
+// gatewayWriteTimeout is how long a client may take none of what is sent to it.
+const gatewayWriteTimeout = 60 * time.Second
+
+// gateway is what users meet at a gateway: listeners and certificates, which service a
+// request is for, and how much a client may send.
 type gateway struct {
-	r     *Router
-	conns limiter
+	r       *Router
+	certs   *certs.Store
+	conns   limiter
+	clients clients
 	// busy counts requests, under the name "".
-	busy inflight
+	busy  inflight
+	ports gatePorts
 
 	requests   atomic.Uint64
-	unknown    atomic.Uint64 // no such host
+	unknown    atomic.Uint64 // no such host or path
+	limited    atomic.Uint64 // 429, or a connection that was closed for that
+	rejected   atomic.Uint64 // connections over a limit
 	noEndpoint atomic.Uint64 // 503
-	failed     atomic.Uint64 // 502
-	rejected   atomic.Uint64 // connections over the limit
+	failed     atomic.Uint64 // 502 and more
 	traffic    traffic
 }
 
-func newGateway(r *Router, maxConns int64) *gateway {
+// published is a port with an ingress.
+type published struct {
+	hostTarget
+	namespace string
+	ingress   *api.Ingress
+	limit     *ingress.Limit // nil where there is none
+}
+
+// hostTarget is the port of a service that clients are led to.
+type hostTarget struct {
+	service *service
+	port    string
+}
+
+func newGateway(r *Router) *gateway {
 	g := &gateway{r: r, busy: newInflight()}
-	g.conns.max = maxConns
+	g.conns.max = int64(r.opts.MaxConns)
+	g.clients = clients{most: max(1, r.opts.MaxConns/2), open: map[netip.Addr]int{}}
+	g.ports = gatePorts{gate: g, open: map[gatePort]*portListener{}}
+	g.certs = certs.New(certs.Options{
+		Dir: r.opts.CertDir, Secrets: r.opts.Secrets, ACME: r.opts.ACME, Log: r.log, Changed: r.opts.GatewayChanged,
+	})
 	return g
 }
 
-// serve serves until ctx ends and waits for the requests that it cut off then.
+// serve serves HTTP without TLS until ctx ends and waits for the requests that it cut
+// off then.
 func (g *gateway) serve(ctx context.Context, ln net.Listener) {
-	srv := httpServer(ctx, g.r.log, g)
-	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
-	if err := srv.Serve(&boundedListener{Listener: ln, g: g}); err != nil && ctx.Err() == nil {
-		g.r.log.Error("gateway ended", "why", err)
+	g.serveHTTP(ctx, ln, &boundedListener{Listener: ln, g: g}, nil)
+}
+
+// serveTLS is serve with TLS.
+func (g *gateway) serveTLS(ctx context.Context, ln net.Listener) {
+	cfg := &tls.Config{
+		GetCertificate: g.certs.Get, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1", certs.ACMEProtocol},
 	}
-	_ = ln.Close() // closed already, unless Serve ended by itself
+	g.serveHTTP(ctx, ln, tls.NewListener(&boundedListener{Listener: ln, g: g}, cfg), cfg)
+}
+
+func (g *gateway) serveHTTP(ctx context.Context, raw, ln net.Listener, cfg *tls.Config) {
+	srv := httpServer(ctx, g.r.log, g)
+	if srv.TLSConfig = cfg; cfg != nil {
+		srv.Protocols.SetHTTP2(true)
+	}
+	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
+	if err := srv.Serve(ln); err != nil && ctx.Err() == nil {
+		g.r.log.Error("gateway ended", "addr", raw.Addr().String(), "why", err)
+	}
+	_ = raw.Close() // closed already, unless Serve ended by itself
 	<-g.busy.drained("")
 }
 
-// ServeHTTP finds the service of a host.
+// opened tells who gets certificates where the gateway listens.
+func (g *gateway) opened() {
+	g.certs.Listen(g.r.GatewayAddr(), g.r.GatewayTLSAddr())
+}
+
+// ServeHTTP finds the service of a request.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer g.busy.add("")()
 	g.requests.Add(1)
@@ -53,47 +112,239 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
 		return
 	}
-	host := canonicalHost(req.Host)
-	t, ok := g.r.table.Load().hosts[host]
-	if !ok {
+	if req.TLS == nil && g.certs.ServeChallenge(w, req) {
+		return
+	}
+	t := g.r.table.Load()
+	host, path := ingress.CanonicalHost(req.Host), ingress.Path(req.URL.EscapedPath())
+	n, prefix, found := t.ingress.Find(host, path)
+	if found != ingress.Match {
 		g.unknown.Add(1)
-		problem(w, wire.Problemf(http.StatusNotFound, "unknown-host",
-			"give a port of a service \"ingress: {host: NAME}\" and apply it; or send the host name of one that has it",
-			"no service for this host", "nothing publishes the host %.255q at this gateway", host))
+		refuse(w, req, notPublished(found, host))
 		return
 	}
-	switch status := g.r.forward(w, req, t, forwarding{strangers: true}); {
-	case status == http.StatusServiceUnavailable:
-		g.noEndpoint.Add(1)
-	case status > http.StatusInternalServerError:
-		g.failed.Add(1)
+	p := &t.published[n]
+	if req.TLS == nil && p.ingress.Redirects() {
+		g.redirect(w, req, host)
+		return
+	}
+	if wait, ok := p.take(req.RemoteAddr); !ok {
+		g.limited.Add(1)
+		seconds := int(math.Ceil(wait.Seconds()))
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, seconds)))
+		refuse(w, req, wire.Problemf(http.StatusTooManyRequests, "too-many-requests", "send fewer requests, or wait as Retry-After says",
+			"too many requests of this client", "%s takes %d requests a second of each client", host, p.ingress.RateLimit.Requests))
+		return
+	}
+	how := forwarding{strangers: true}
+	if p.ingress.StripPrefix && prefix != "" {
+		stripped, err := strip(req, path, prefix)
+		if err != nil {
+			g.unknown.Add(1)
+			refuse(w, req, notPublished(ingress.NoPath, host))
+			return
+		}
+		req, how.prefix = stripped, prefix
+	}
+	if w, req, body, ok := bounded(w, req, p.ingress); ok {
+		defer body.finish()
+		switch status := g.r.forward(w, req, p.hostTarget, how); {
+		case status == http.StatusServiceUnavailable:
+			g.noEndpoint.Add(1)
+		case status > http.StatusInternalServerError:
+			g.failed.Add(1)
+		}
 	}
 }
 
-// problem writes an RFC 9457 document.
-func problem(w http.ResponseWriter, p *wire.Problem) {
-	body, err := json.Marshal(p)
+// take takes one request of a client.
+func (p *published) take(remote string) (wait time.Duration, ok bool) {
+	if p.limit == nil {
+		return 0, true
+	}
+	a, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
+		return 0, true // no address of a network
+	}
+	return p.limit.Take(ingress.Client(a.Addr()), time.Now())
+}
+
+// notPublished says that nothing is here, and nothing about what else is.
+func notPublished(why ingress.Found, host string) *wire.Problem {
+	if why == ingress.NoHost {
+		return wire.Problemf(http.StatusNotFound, "unknown-host",
+			"give a port of a service \"ingress: {host: NAME}\" and apply it; or send the host name of one that has it",
+			"no service for this host", "nothing publishes the host %.255q at this gateway", host)
+	}
+	if why == ingress.OddPath {
+		return wire.Problemf(http.StatusBadRequest, "odd-path", "send the path without . and ..",
+			"the path has dot segments", "which service of %.255q it belongs to depends on who resolves them", host)
+	}
+	return wire.Problemf(http.StatusNotFound, "unknown-path",
+		"add the path to \"paths\" of an ingress of the host; or send one that it has",
+		"no service for this path", "nothing publishes this path of %.255q at this gateway", host)
+}
+
+// redirect sends a client to the same address with TLS.
+func (g *gateway) redirect(w http.ResponseWriter, req *http.Request, host string) {
+	own := g.r.GatewayTLSAddr()
+	if own == "" {
+		refuse(w, req, wire.Problemf(http.StatusServiceUnavailable, "no-tls", "start the worker with --gateway-tls :8443, or write \"redirect: false\"",
+			"this gateway has no port for TLS", "%.255q is published with TLS", host))
 		return
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
-}
-
-// canonicalHost is the host of a Host header: lower case, without port, brackets
-// and final dot.
-func canonicalHost(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+	// Who came by the usual port is behind something that maps ports.
+	if _, port, err := net.SplitHostPort(req.Host); err == nil && port != "80" {
+		_, tlsPort, err := net.SplitHostPort(own)
+		if err == nil && tlsPort != "443" {
+			host = net.JoinHostPort(host, tlsPort)
+		}
 	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	u := url.URL{Scheme: "https", Host: host, Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
+	w.Header().Set("Location", u.String())
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
-// boundedListener closes connections beyond the limit at once.
+// strip is a request without the prefix of its path, which is path in the form in
+// which it was compared.
+func strip(req *http.Request, path, prefix string) (*http.Request, error) {
+	rest := strings.TrimPrefix(path, prefix)
+	if rest == "" {
+		rest = "/"
+	}
+	plain, err := url.PathUnescape(rest)
+	if err != nil {
+		return nil, err
+	}
+	out, u := *req, *req.URL
+	u.Path, u.RawPath = plain, rest
+	out.URL, out.RequestURI = &u, u.RequestURI()
+	return &out, nil
+}
+
+// refuse answers with a problem, to a client of gRPC as that expects it.
+func refuse(w http.ResponseWriter, req *http.Request, p *wire.Problem) {
+	if isGRPC(req.Header) {
+		fail(w, req, p.Status, p.Code, p.Remedy, p.Detail)
+		return
+	}
+	problem(w, p)
+}
+
+// publish makes the part of a table that is about gateways. Limits go on with what
+// they know of clients.
+func (g *gateway) publish(t *table, before *table, ports []publishedPort) {
+	var rules []ingress.Rule
+	var wants []certs.Want
+	withTLS := map[string]string{} // key of the service, by host
+	own := map[gatePort]published{}
+	for _, p := range ports {
+		i := p.ingress
+		p.limit = before.limitOf(&p.published)
+		if i.Port != 0 {
+			key := gatePort{p.udp, i.Port}
+			if other, twice := own[key]; twice {
+				g.r.log.Warn("a port of the gateways is published twice", "port", key.String(), "served", other.service.key, "ignored", p.service.key)
+				continue
+			}
+			own[key] = p.published
+			continue
+		}
+		host := ingress.CanonicalHost(i.Host)
+		t.published = append(t.published, p.published)
+		rules = append(rules, ingress.Rule{Host: host, Prefixes: i.Prefixes()})
+		if w, ok := g.want(&p.published, host); ok && withTLS[host] == "" {
+			withTLS[host] = p.service.key
+			wants = append(wants, w)
+		}
+	}
+	var twice []ingress.Conflict
+	t.ingress, twice = ingress.New(rules)
+	for _, c := range twice {
+		g.r.log.Warn("a host is published twice", "host", c.Host+c.Prefix, "served", t.published[c.First].service.key, "ignored", t.published[c.Other].service.key)
+	}
+	t.ports = own
+	if g.r.isGateway() {
+		g.certs.Set(wants)
+	}
+}
+
+// publishedPort is one with what tells it from others.
+type publishedPort struct {
+	published
+	udp bool
+}
+
+// want is the certificate that a host needs; false if none.
+func (g *gateway) want(p *published, host string) (certs.Want, bool) {
+	selfSigned := g.r.opts.SelfSigned
+	w := certs.Want{Host: host}
+	switch t := p.ingress.TLS; {
+	case t.Secret != "":
+		w.Source, w.Namespace, w.Secret = certs.Given, p.namespace, t.Secret
+	case t.Mode == api.TLSACME && (!selfSigned || g.r.opts.ACME.Directory != ""):
+		w.Source = certs.ACME
+	case t.Mode == api.TLSSelfSigned, selfSigned:
+		w.Source = certs.SelfSigned
+	default:
+		return w, false
+	}
+	return w, true
+}
+
+// limitOf is the Limit of a port, the one of before where nothing has changed.
+func (t *table) limitOf(p *published) *ingress.Limit {
+	l := p.ingress.RateLimit
+	if l == nil {
+		return nil
+	}
+	same := func(o *published) bool {
+		return o.limit != nil && o.service == p.service && o.port == p.port && o.ingress.RateLimit != nil && *o.ingress.RateLimit == *l
+	}
+	if i := slices.IndexFunc(t.published, func(o published) bool { return same(&o) }); i >= 0 {
+		return t.published[i].limit
+	}
+	for _, o := range t.ports {
+		if same(&o) {
+			return o.limit
+		}
+	}
+	return ingress.NewLimit(l.Requests, l.Burst)
+}
+
+// clients counts the connections of each client, so that one cannot have all.
+type clients struct {
+	most int
+
+	mu   sync.Mutex // guards below
+	open map[netip.Addr]int
+}
+
+// take is false where a client has as many as it may have. give is to be called once
+// otherwise.
+func (c *clients) take(remote net.Addr) (give func(), ok bool) {
+	tcp, is := remote.(*net.TCPAddr)
+	if !is {
+		return func() {}, true
+	}
+	client := ingress.Client(tcp.AddrPort().Addr())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[client] >= c.most {
+		return nil, false
+	}
+	c.open[client]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.open[client]--; c.open[client] == 0 {
+			delete(c.open, client)
+		}
+	}, true
+}
+
+// boundedListener closes connections beyond the limits at once.
 type boundedListener struct {
 	net.Listener
 	g *gateway
@@ -106,12 +357,30 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.g.conns.take() {
-			return &heldConn{Conn: &countedConn{Conn: c, traffic: &l.g.traffic}, release: l.g.conns.give}, nil
+		if release, ok := l.g.admit(c); ok {
+			return &heldConn{Conn: &countedConn{Conn: c, traffic: &l.g.traffic, patience: gatewayWriteTimeout}, release: release}, nil
 		}
-		l.g.rejected.Add(1)
-		cut(c)
 	}
+}
+
+// admit counts a connection of a client, or cuts it where there are too many.
+func (g *gateway) admit(c net.Conn) (release func(), ok bool) {
+	if !g.conns.take() {
+		g.rejected.Add(1)
+		cut(c)
+		return nil, false
+	}
+	give, ok := g.clients.take(c.RemoteAddr())
+	if !ok {
+		g.conns.give()
+		g.rejected.Add(1)
+		cut(c)
+		return nil, false
+	}
+	return func() {
+		give()
+		g.conns.give()
+	}, true
 }
 
 // heldConn gives something back when it is closed.
@@ -133,4 +402,17 @@ func (c *heldConn) CloseWrite() error {
 		return h.CloseWrite()
 	}
 	return errors.ErrUnsupported
+}
+
+// problem writes an RFC 9457 document.
+func problem(w http.ResponseWriter, p *wire.Problem) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }

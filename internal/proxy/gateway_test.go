@@ -408,14 +408,3 @@ func TestGatewayConnectionLimit(t *testing.T) {
 		t.Fatalf("%d rejected", n)
 	}
 }
-
-func TestCanonicalHost(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"A.b": "a.b", "a.b:80": "a.b", "a.b.": "a.b", "[::1]:80": "::1", "[::1]": "::1", "": "",
-	} {
-		if got := canonicalHost(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}

@@ -57,10 +57,15 @@ func (t *traffic) read() Traffic {
 	return Traffic{Received: t.received.Load(), Sent: t.sent.Load()}
 }
 
-// countedConn is a client's connection whose bytes are counted.
+// countedConn is a client's connection whose bytes are counted, and which breaks when
+// the client takes nothing for too long.
 type countedConn struct {
 	net.Conn
 	traffic *traffic
+	// patience with a client that takes nothing; 0: for ever.
+	patience time.Duration
+	// timed: who uses it has set a time for writing, which counts.
+	timed atomic.Bool
 }
 
 // Read implements net.Conn.
@@ -72,9 +77,24 @@ func (c *countedConn) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *countedConn) Write(p []byte) (int, error) {
+	if c.patience > 0 && !c.timed.Load() {
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.patience)) // one that is closed says so when it is written to
+	}
 	n, err := c.Conn.Write(p)
 	c.traffic.sent.Add(uint64(max(n, 0)))
 	return n, err
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *countedConn) SetWriteDeadline(t time.Time) error {
+	c.timed.Store(!t.IsZero())
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (c *countedConn) SetDeadline(t time.Time) error {
+	c.timed.Store(!t.IsZero())
+	return c.Conn.SetDeadline(t)
 }
 
 // CloseWrite passes a half-close on, which upgraded connections use.

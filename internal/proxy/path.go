@@ -71,18 +71,23 @@ const (
 // caller calls release once, after it closed the connection; with an error both
 // are nil.
 func (r *Router) connect(ctx context.Context, e *endpoint, port string, what purpose) (net.Conn, func(), error) {
+	udp := e.service.isUDP(port)
 	if e.local {
-		return r.connectLocal(ctx, e.Instance, port)
+		return r.connectLocal(ctx, e.Instance, port, udp)
 	}
-	conn, err := r.connectRemote(ctx, e, preamble{instance: e.Instance, port: port, probe: what == forProbe, http: what == forRequests})
+	conn, err := r.connectRemote(ctx, e, preamble{instance: e.Instance, port: port, probe: what == forProbe, http: what == forRequests, datagrams: udp})
 	if err != nil {
 		return nil, nil, err
+	}
+	if udp {
+		return &framed{Conn: conn}, r.paths.add(conn, e.Address), nil
 	}
 	return conn, r.paths.add(conn, e.Address), nil
 }
 
-// connectLocal opens a connection to an instance of this worker.
-func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port string) (net.Conn, func(), error) {
+// connectLocal opens a connection to an instance of this worker, or, for udp, a
+// socket that sends to it.
+func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port string, udp bool) (net.Conn, func(), error) {
 	done := r.inflight.add(id)
 	addr, err := r.opts.Local.Target(id, port)
 	if err != nil {
@@ -91,7 +96,11 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, localTimeout)
 	defer cancel()
-	conn, err := r.localDialer.DialContext(dialCtx, "tcp", addr)
+	network := "tcp"
+	if udp {
+		network = "udp"
+	}
+	conn, err := r.localDialer.DialContext(dialCtx, network, addr)
 	if err != nil {
 		done()
 		return nil, nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: id, err: err}

@@ -37,6 +37,9 @@ const (
 	// one. A router that is too old for it gives the bytes to the instance, which
 	// takes them as well.
 	flagHTTP = 1 << 2
+	// flagDatagrams asks for a udp port; what follows are datagrams, see framed. A
+	// router that is too old for it connects by TCP, which the instance refuses.
+	flagDatagrams = 1 << 3
 )
 
 // status answers a preamble.
@@ -89,6 +92,8 @@ type preamble struct {
 	probe    bool
 	measure  bool
 	http     bool
+	// datagrams: the port is one for udp.
+	datagrams bool
 }
 
 var errPreamble = errors.New("malformed preamble")
@@ -113,6 +118,9 @@ func (p preamble) encode() ([]byte, error) {
 	}
 	if p.http {
 		flags |= flagHTTP
+	}
+	if p.datagrams {
+		flags |= flagDatagrams
 	}
 	b = append(b, preambleVersion, flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(body))
@@ -144,11 +152,12 @@ func readPreamble(r io.Reader) (preamble, error) {
 		return preamble{}, fmt.Errorf("%w: instance id longer than the body", errPreamble)
 	}
 	p := preamble{
-		instance: string(body[1 : 1+id]),
-		port:     string(body[1+id:]),
-		probe:    head[5]&flagProbe != 0,
-		measure:  head[5]&flagMeasure != 0,
-		http:     head[5]&flagHTTP != 0,
+		instance:  string(body[1 : 1+id]),
+		port:      string(body[1+id:]),
+		probe:     head[5]&flagProbe != 0,
+		measure:   head[5]&flagMeasure != 0,
+		http:      head[5]&flagHTTP != 0,
+		datagrams: head[5]&flagDatagrams != 0,
 	}
 	if !validName(p.instance) || !validName(p.port) {
 		return preamble{}, fmt.Errorf("%w: names are not DNS labels", errPreamble)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -53,8 +54,23 @@ type Options struct {
 	// DataAddr is where the data port listens ("" none: this worker then reaches
 	// others and is reached by none).
 	DataAddr string
-	// GatewayAddr is where the gateway listens for HTTP ("" none).
-	GatewayAddr string
+	// GatewayAddr is where the gateway listens for HTTP ("" none), GatewayTLSAddr where
+	// for HTTP with TLS.
+	GatewayAddr, GatewayTLSAddr string
+	// GatewayPorts are the first and the last port at which tcp and udp ports may be
+	// published here; zero: any from 1 on.
+	GatewayPorts [2]int
+	// CertDir keeps what the gateway's certificates are made of; it is made when it is
+	// needed. Secrets has those that were given (may be nil), ACME says who gives others.
+	CertDir string
+	Secrets certs.Secrets
+	ACME    certs.Authority
+	// SelfSigned: each host has TLS, with a certificate that the gateway makes where
+	// there is no other.
+	SelfSigned bool
+	// GatewayChanged is called when Gateway may say something else, from any goroutine.
+	// It must not block or call the Router; nil for nobody.
+	GatewayChanged func()
 	// TLS is for both directions of the data port: own certificate and the pool
 	// that peers must chain to (RootCAs, ClientCAs; where one is nil the other
 	// stands for it); called for every handshake so that renewed certificates are

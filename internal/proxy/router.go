@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -54,6 +56,7 @@ type Router struct {
 	cancel  context.CancelFunc          // set by Start
 	dataLn  net.Listener
 	gateLn  net.Listener
+	tlsLn   net.Listener
 	wg      sync.WaitGroup // grows only while state is running
 }
 
@@ -68,14 +71,19 @@ const (
 // table is the routes as the data path needs them.
 type table struct {
 	services  map[string]*service // by key
-	hosts     map[string]hostTarget
 	byAddress map[string][]*endpoint
+
+	// What gateways publish: by host and path, of which ingress finds the index in
+	// published, and by port.
+	ingress   *ingress.Table
+	published []published
+	ports     map[gatePort]published
 }
 
-// hostTarget is the port that a host name is published for.
-type hostTarget struct {
-	service *service
-	port    string
+func newTable(size int) *table {
+	t := &table{services: make(map[string]*service, size), byAddress: map[string][]*endpoint{}}
+	t.ingress, _ = ingress.New(nil)
+	return t
 }
 
 // New makes a Router and reads its StateFile; it opens nothing yet.
@@ -121,8 +129,8 @@ func New(opts Options) (*Router, error) {
 	r.data = &dataPort{r: r, handshakes: make(chan struct{}, maxHandshakes)}
 	r.data.conns.max = int64(opts.MaxConns)
 	r.front = newFront(r)
-	r.gateway = newGateway(r, int64(opts.MaxConns))
-	r.table.Store(&table{})
+	r.gateway = newGateway(r)
+	r.table.Store(newTable(0))
 	return r, nil
 }
 
@@ -150,13 +158,14 @@ func (r *Router) Start(ctx context.Context) error {
 
 // Names of the ports of a PortError.
 const (
-	DataPort    = "data port"
-	GatewayPort = "gateway"
+	DataPort       = "data port"
+	GatewayPort    = "gateway"
+	GatewayTLSPort = "gateway with TLS"
 )
 
 // PortError says why a port of a Router is not open.
 type PortError struct {
-	Port string // DataPort or GatewayPort
+	Port string // DataPort, GatewayPort or GatewayTLSPort
 	Addr string // as in Options, host:port
 	Err  error  // wraps syscall.EADDRINUSE where something else listens there
 }
@@ -169,7 +178,7 @@ func (e *PortError) Error() string {
 // Unwrap returns the cause.
 func (e *PortError) Unwrap() error { return e.Err }
 
-// Open listens on the data port and the gateway, as far as Options want them and
+// Open listens on the data port and at the gateway's addresses, as far as Options want them and
 // they are not open yet, and returns what could not be opened: none of them keeps
 // the other or the entries from working, and Open may be called again. It is
 // called between Start and Close; at other times it opens nothing. ctx bounds the
@@ -185,6 +194,8 @@ func (r *Router) Open(ctx context.Context) []*PortError {
 	}
 	open(DataPort, r.opts.DataAddr, &r.dataLn, r.serveData)
 	open(GatewayPort, r.opts.GatewayAddr, &r.gateLn, r.gateway.serve)
+	open(GatewayTLSPort, r.opts.GatewayTLSAddr, &r.tlsLn, r.gateway.serveTLS)
+	r.gateway.opened()
 	return failed
 }
 
@@ -221,11 +232,13 @@ func (r *Router) Close() {
 	}
 	r.entries.close()
 	r.front.end()
+	r.gateway.ports.close()
 	r.echoConns.close()
 	r.wg.Wait()
 	for _, x := range r.spots.all() {
 		x.closeIdle()
 	}
+	r.gateway.certs.Close()
 	for _, s := range r.table.Load().services {
 		for _, e := range s.all() {
 			e.retire()
@@ -252,6 +265,12 @@ func (r *Router) DataAddr() string { return r.listenAddr(&r.dataLn) }
 // GatewayAddr is where the gateway listens, with the actual port number; "" as
 // long as it does not.
 func (r *Router) GatewayAddr() string { return r.listenAddr(&r.gateLn) }
+
+// GatewayTLSAddr is the same for HTTP with TLS.
+func (r *Router) GatewayTLSAddr() string { return r.listenAddr(&r.tlsLn) }
+
+// isGateway says whether users are to come here.
+func (r *Router) isGateway() bool { return r.opts.GatewayAddr != "" || r.opts.GatewayTLSAddr != "" }
 
 func (r *Router) listenAddr(ln *net.Listener) string {
 	r.mu.Lock()
@@ -283,12 +302,9 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 	r.setting.Lock()
 	defer r.setting.Unlock()
 	before := r.table.Load()
-	next := &table{
-		services:  make(map[string]*service, len(routes)),
-		hosts:     map[string]hostTarget{},
-		byAddress: map[string][]*endpoint{},
-	}
+	next := newTable(len(routes))
 	var keys []entryKey
+	var gate []publishedPort
 	var gone []*endpoint
 	for _, k := range byKey(routes) {
 		rt, key := k.route, k.key
@@ -310,13 +326,17 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 			}
 		}
 		for _, p := range rt.Ports {
+			if p.Ingress != nil {
+				to := published{hostTarget: hostTarget{s, portName(p)}, namespace: cmp.Or(rt.Namespace, api.DefaultNamespace), ingress: p.Ingress}
+				gate = append(gate, publishedPort{to, p.Protocol == api.UDP})
+			}
 			if p.Protocol == api.UDP {
-				continue // the router carries connections alone
+				continue // entries carry connections alone
 			}
 			keys = append(keys, entryKey{rt.App, rt.Service, portName(p)})
-			next.addHost(p, s, r.log)
 		}
 	}
+	r.gateway.publish(next, before, gate)
 	r.table.Store(next)
 	for key, s := range before.services {
 		if next.services[key] == nil {
@@ -337,6 +357,9 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 		}
 	}
 	r.entries.set(keys)
+	if r.isGateway() {
+		r.gateway.ports.set(next.ports)
+	}
 	r.LocalChanged()
 }
 
@@ -353,18 +376,6 @@ func byKey(routes []wire.Route) []keyed {
 	}
 	slices.SortStableFunc(out, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
 	return out
-}
-
-func (t *table) addHost(p api.Port, s *service, log *slog.Logger) {
-	if p.Ingress == nil {
-		return
-	}
-	host := canonicalHost(p.Ingress.Host)
-	if other, twice := t.hosts[host]; twice {
-		log.Warn("a host is published twice", "host", host, "served", other.service.key, "ignored", s.key)
-		return
-	}
-	t.hosts[host] = hostTarget{s, portName(p)}
 }
 
 func (r *Router) isLocal(e wire.Endpoint) bool {
@@ -393,25 +404,33 @@ func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn
 		cut(client)
 		return
 	}
+	r.serveClient(ctx, s, k.port, client, nil)
+}
+
+// serveClient connects a client with an endpoint, which is sent head first.
+func (r *Router) serveClient(ctx context.Context, s *service, port string, client *net.TCPConn, head []byte) {
 	s.connections.Add(1)
 	begin := time.Now()
 	if err := r.arrive(ctx, s, begin); err != nil {
 		s.failures.Add(1)
-		r.log.Debug("connection refused", "service", s.key, "port", k.port, "why", err)
+		r.log.Debug("connection refused", "service", s.key, "port", port, "why", err)
 		cut(client)
 		return
 	}
-	upstream, release, e, err := r.open(ctx, s, k.port)
+	upstream, release, e, err := r.open(ctx, s, port)
 	s.connects.observe(time.Since(begin))
 	if err != nil {
 		s.failures.Add(1)
-		r.log.Debug("connection refused", "service", s.key, "port", k.port, "why", err)
+		r.log.Debug("connection refused", "service", s.key, "port", port, "why", err)
 		cut(client)
 		return
 	}
 	defer release()
 	e.active.Add(1)
 	defer e.active.Add(-1)
+	if len(head) > 0 {
+		_, _ = upstream.Write(head) // one that is gone is found out by the relay
+	}
 	if r.relay(ctx, client, upstream, &s.traffic) {
 		e.failures.Add(1)
 		r.eject(e, "connection was reset before an answer")

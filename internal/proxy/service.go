@@ -5,6 +5,7 @@ import (
 	"context"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -247,6 +248,13 @@ func (s *service) firstPort() string {
 		return ""
 	}
 	return cmp.Or(api.FirstTCP(s.ports), portName(s.ports[0]))
+}
+
+// isUDP says whether a port is one for datagrams.
+func (s *service) isUDP(port string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.ports, func(p api.Port) bool { return p.Protocol == api.UDP && portName(p) == port })
 }
 
 func (s *service) isEjected(e *endpoint) bool {

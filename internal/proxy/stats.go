@@ -89,10 +89,11 @@ type DataStats struct {
 // GatewayStats counts the requests of users.
 type GatewayStats struct {
 	Requests    uint64
-	UnknownHost uint64 // answered 404
+	UnknownHost uint64 // answered 404 or 400: nobody publishes the host, or the path
+	Limited     uint64 // answered 429, or connections to a tcp port that were closed for that
 	NoEndpoint  uint64 // answered 503
 	Failed      uint64 // answered 502
-	Rejected    uint64 // connections beyond the limit
+	Rejected    uint64 // connections beyond the limits
 	Open        int    // connections now
 	Traffic     Traffic
 }
@@ -106,7 +107,7 @@ func (r *Router) Stats() Stats {
 			Rejected: d.rejected.Load(), Open: int(d.conns.n.Load()), Traffic: d.traffic.read(),
 		},
 		Gateway: GatewayStats{
-			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), NoEndpoint: g.noEndpoint.Load(),
+			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), Limited: g.limited.Load(), NoEndpoint: g.noEndpoint.Load(),
 			Failed: g.failed.Load(), Rejected: g.rejected.Load(), Open: int(g.conns.n.Load()), Traffic: g.traffic.read(),
 		},
 		NoRoute:    r.noRoute.Load(),
