@@ -190,7 +190,7 @@ func (v *validator) ingress(at string, p *Port) {
 // claim notes what a port takes for itself.
 func (v *validator) claim(path string, p *Port, remedy string) {
 	for _, c := range p.Claims() {
-		if other, taken := v.hosts[c]; taken {
+		if other, taken := v.hosts[c]; taken && other != path {
 			v.complain(path, fmt.Sprintf("%s belongs to %s already", strconv.Quote(strings.TrimSuffix(c, "/")), other), remedy)
 			return
 		}

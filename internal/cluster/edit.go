@@ -1,11 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -331,34 +331,23 @@ func (m *model) localRevision(app string) (most uint64) {
 // hostsFree says whether no other application publishes a host of spec here. Who
 // may not see the other is not told which it is.
 func (m *model) hostsFree(who access.Who, spec *api.Application) error {
-	taken := map[string]string{}
-	note := func(app, key string, ports []api.Port) {
-		for _, p := range ports {
-			if app != spec.Application && p.Ingress != nil {
-				taken[p.Ingress.Host] = key
-			}
+	taken := wire.Claims{}
+	note := func(app, key, namespace string, ports []api.Port) {
+		if app == spec.Application {
+			return
 		}
+		if !m.maySee(who, app) {
+			key = "another application"
+		}
+		taken.Add(key, cmp.Or(namespace, api.DefaultNamespace), ports)
 	}
 	for key, r := range m.far {
-		note(r.App, key, r.Ports)
+		note(r.App, key, r.Namespace, r.Ports)
 	}
 	for key, s := range m.shares {
-		note(s.App, key, s.Spec.Ports)
+		note(s.App, key, s.Namespace, s.Spec.Ports)
 	}
-	for _, name := range spec.ServiceNames() {
-		for _, p := range spec.Services[name].Ports {
-			if p.Ingress == nil {
-				continue
-			}
-			if by, ok := taken[p.Ingress.Host]; ok {
-				if app, _, _ := strings.Cut(by, "."); !m.maySee(who, app) {
-					by = "another application"
-				}
-				return wire.Problemf(409, "host-taken", "choose another host, or delete the other application", "an ingress host is taken", "services.%s: %s is published by %s already", name, p.Ingress.Host, by)
-			}
-		}
-	}
-	return nil
+	return taken.Free(spec)
 }
 
 // deleteLocal ends an application at this site.

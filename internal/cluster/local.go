@@ -386,7 +386,7 @@ func (t *tx) handingOver(i *wire.Instance, now time.Time) bool {
 	return false
 }
 
-// rootHosts are the hosts that services of the root publish, with the service
+// rootHosts are what services of the root publish (api.Port.Claims), with the service
 // (app.service); nil where nothing was changed here, and nobody asks.
 func (m *model) rootHosts() map[string]string {
 	if len(m.locals) == 0 {
@@ -395,8 +395,8 @@ func (m *model) rootHosts() map[string]string {
 	out := map[string]string{}
 	note := func(key string, ports []api.Port) {
 		for _, p := range ports {
-			if p.Ingress != nil {
-				out[p.Ingress.Host] = key
+			for _, claim := range p.Claims() {
+				out[claim] = key
 			}
 		}
 	}
@@ -417,7 +417,7 @@ func withoutHosts(ports []api.Port, taken map[string]string, key string) []api.P
 		if p.Ingress == nil {
 			continue
 		}
-		if by, ok := taken[p.Ingress.Host]; ok && by != key {
+		if by, _ := takenBy(&p, taken, key); by != "" {
 			if &out[0] == &ports[0] {
 				out = slices.Clone(ports)
 			}
@@ -425,6 +425,16 @@ func withoutHosts(ports []api.Port, taken map[string]string, key string) []api.P
 		}
 	}
 	return out
+}
+
+// takenBy is another service that has something that a port publishes, "" if none.
+func takenBy(p *api.Port, taken map[string]string, key string) (by, claim string) {
+	for _, claim := range p.Claims() {
+		if by, ok := taken[claim]; ok && by != key {
+			return by, claim
+		}
+	}
+	return "", ""
 }
 
 // lostHosts says in words which services changed here do not get a host that they
@@ -440,8 +450,8 @@ func (m *model) lostHosts() (problems []string) {
 			if p.Ingress == nil {
 				continue
 			}
-			if by, ok := taken[p.Ingress.Host]; ok && by != key {
-				problems = append(problems, fmt.Sprintf("%s, which was made here, does not get host %s: %s of the root publishes it", key, p.Ingress.Host, by))
+			if by, claim := takenBy(&p, taken, key); by != "" {
+				problems = append(problems, fmt.Sprintf("%s, which was made here, does not get %s: %s of the root publishes it", key, claim, by))
 			}
 		}
 	}

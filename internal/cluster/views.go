@@ -98,7 +98,7 @@ func (m *model) apps() []wire.AppView {
 func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 	v := wire.ServiceView{Name: s.Service, Wanted: s.Min, Clusters: []string{m.name}}
 	for _, p := range s.Spec.Ports {
-		if p.Ingress != nil {
+		if p.Ingress != nil && p.Ingress.Host != "" {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
 		}
 	}

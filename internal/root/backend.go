@@ -111,38 +111,6 @@ func unstored(err error) error {
 	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the root, then try again", "nothing was changed: it could not be stored", "%v", err)
 }
 
-// hostsFree says whether no other application publishes a host of spec. Who may
-// not see the other is not told which it is.
-func (m *model) hostsFree(who access.Who, spec *api.Application) error {
-	taken := map[string]string{}
-	for name, app := range m.apps {
-		if name == spec.Application {
-			continue
-		}
-		for svc, s := range app.Spec.Services {
-			for _, p := range s.Ports {
-				if p.Ingress != nil {
-					taken[p.Ingress.Host] = "another application"
-					if maySee(who, app) {
-						taken[p.Ingress.Host] = name + "." + svc
-					}
-				}
-			}
-		}
-	}
-	for _, name := range spec.ServiceNames() {
-		for _, p := range spec.Services[name].Ports {
-			if p.Ingress == nil {
-				continue
-			}
-			if by, ok := taken[p.Ingress.Host]; ok {
-				return wire.Problemf(409, "host-taken", "choose another host, or delete the other application", "an ingress host is taken", "services.%s: %s is published by %s already", name, p.Ingress.Host, by)
-			}
-		}
-	}
-	return nil
-}
-
 // Delete implements rest.Backend.
 func (b backend) Delete(ctx context.Context, name string) error {
 	b.mu.Lock()

@@ -45,7 +45,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 	svc := app.Spec.Services[name]
 	v := wire.ServiceView{Name: name, Wanted: svc.Replicas.Min}
 	for _, p := range svc.Ports {
-		if p.Ingress != nil {
+		if p.Ingress != nil && p.Ingress.Host != "" {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
 		}
 	}

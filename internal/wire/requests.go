@@ -76,6 +76,4 @@ func (r *Route) ByRequestAt(port string) bool {
 }
 
 // SpeaksHTTP says whether a port is for HTTP in one of its forms.
-func SpeaksHTTP(p *api.Port) bool {
-	return p.Protocol == "http" || p.Protocol == "grpc" || p.Protocol == "" && (p.Name == "http" || p.Ingress != nil)
-}
+func SpeaksHTTP(p *api.Port) bool { return p.ForRequests() }
