@@ -203,7 +203,6 @@ var common = map[string]string{
 // assembled are rooms whose outer package puts the parts together, instead of
 // being the contract that they keep.
 var assembled = map[string]string{
-	"internal/proxy":   "the parts of a router (a queue, a table, certificates) know nothing of services; the router has them all",
 	"internal/overlay": "the parts of a worker's network know nothing of each other; one coordinator has them all",
 	"internal/proxy":   "queues, the fast path of HTTP/1.1 and what a gateway matches know nothing of each other; the router has them all",
 }
