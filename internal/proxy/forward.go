@@ -62,6 +62,9 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 			status = c.answer(w, req, err)
 		}
 		c.end(req.Method, status, false)
+		if status == 0 {
+			panic(http.ErrAbortHandler) // the client has left: nothing is an answer
+		}
 		return status
 	}
 	answered := false
@@ -93,6 +96,7 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 		var oe *openError
 		switch {
 		case req.Context().Err() != nil:
+			panic(http.ErrAbortHandler) // the other router has left: nothing is an answer
 		case errors.Is(err, errLate):
 			refuse(http.StatusGatewayTimeout, refusedLate, err.Error())
 		case errors.As(err, &re):
@@ -104,6 +108,7 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 		}
 		return
 	}
+	x.headCame()
 	delete(x.res.Header, headerRefused) // not the instance's to say
 	answered := false
 	defer func() { x.leave(answered) }()
@@ -124,6 +129,7 @@ type exchange struct {
 	whole  bool // the deadline is that of the whole answer
 
 	res    *http.Response
+	conn   *keptConn // on which it came; nil: over HTTP/2
 	report orca.Report
 	// place at an instance of this worker while held.
 	place place
@@ -353,6 +359,7 @@ func (x *exchange) roundTrip(t *http.Transport, ctx context.Context, w *waiter) 
 	if err != nil && on != nil && on.writes.Load() == before {
 		err = &unsentError{err}
 	}
+	x.conn = on
 	return res, err
 }
 
@@ -399,6 +406,10 @@ func (x *exchange) pass(report bool) bool {
 		x.place.rest()
 	}
 	done := x.copyBody()
+	if !done && isGRPC(x.req.Header) && errors.Is(context.Cause(x.out.Context()), errLate) {
+		h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(grpcStatus(http.StatusGatewayTimeout))}
+		return false
+	}
 	if !done {
 		// The client must be able to tell it from an end.
 		panic(http.ErrAbortHandler)
@@ -466,6 +477,9 @@ func (x *exchange) upgrade(proto string) bool {
 	if x.held {
 		x.place.rest() // it is a connection from here on
 	}
+	if x.conn != nil {
+		x.conn.upgraded.Store(true)
+	}
 	h := x.w.Header()
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{proto}
 	x.w.WriteHeader(http.StatusSwitchingProtocols)
@@ -486,7 +500,14 @@ func (x *exchange) upgrade(proto string) bool {
 		_ = upstream.Close()
 	})
 	defer stop()
-	splice(&hijacked{Conn: client, read: buffered.Reader}, upstream)
+	// Only what was read already is taken from the server: it would take the end of the
+	// client's side for its leaving.
+	first := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
+	splice(&hijacked{Conn: client, read: io.MultiReader(first, client)}, upstream, func() {
+		if x.conn != nil {
+			closeWrite(x.conn)
+		}
+	})
 	return true
 }
 
@@ -499,9 +520,9 @@ type hijacked struct {
 // Read implements net.Conn.
 func (c *hijacked) Read(p []byte) (int, error) { return c.read.Read(p) }
 
-// splice copies both ways until upstream has ended, and closes both. That the client
-// sends nothing more is told to upstream.
-func splice(client net.Conn, upstream io.ReadWriteCloser) {
+// splice copies both ways until upstream has ended, and closes both. Done is called when
+// the client sends nothing more.
+func splice(client net.Conn, upstream io.ReadWriteCloser, done func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -509,14 +530,9 @@ func splice(client net.Conn, upstream io.ReadWriteCloser) {
 			_ = upstream.Close()
 			return
 		}
-		if h, ok := upstream.(interface{ CloseWrite() error }); ok {
-			_ = h.CloseWrite()
-		} else {
-			_ = upstream.Close()
-		}
+		done()
 	}()
-	_, err := copyTo(client, upstream)
-	if err != nil {
+	if _, err := copyTo(client, upstream); err != nil {
 		cut(client)
 	}
 	_ = client.Close()

@@ -25,6 +25,7 @@ type keptConn struct {
 	raw syscall.RawConn // nil where there is none: nothing is noticed then
 
 	answered atomic.Bool  // something was read since the last write
+	upgraded atomic.Bool  // requests and answers do not take turns any more
 	barred   atomic.Bool  // nothing may be written any more
 	writes   atomic.Int64 // begun
 }
@@ -53,7 +54,7 @@ func (c *keptConn) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *keptConn) Write(p []byte) (int, error) {
-	if c.barred.Load() || (c.answered.Swap(false) && c.ended()) {
+	if c.barred.Load() || (c.answered.Swap(false) && !c.upgraded.Load() && c.ended()) {
 		return 0, errEnded
 	}
 	c.writes.Add(1)
