@@ -10,6 +10,8 @@ const (
 	MaxDescriptorBytes = 1 << 20 // 1 MiB, checked before parsing
 	MaxServices        = 1000    // services of one application
 	MaxReplicas        = 10000   // replicas of one service
+	MaxConcurrency     = 100000  // requests of one instance at a time
+	MaxQueue           = 100000  // requests that wait in front of one
 	MaxNameLength      = 63      // a DNS label (RFC 1035)
 )
 
@@ -94,6 +96,13 @@ type Service struct {
 	Scheduler string `json:"scheduler,omitempty"`
 	// Policy by which requests are routed: round robin where the file is silent.
 	Policy Policy `json:"policy,omitzero"`
+	// Concurrency is how many requests an instance works on at a time (nil: 10, 0: as
+	// many as come), QueueMax how many more may wait in front of it (nil: 100), and
+	// Timeout the time until an answer begins (nil: none). A service that says any of
+	// them is routed by request.
+	Concurrency *int      `json:"concurrency,omitempty"`
+	QueueMax    *int      `json:"queue_max,omitempty"`
+	Timeout     *Duration `json:"timeout,omitempty"`
 	// Export lets instances of other applications reach the service.
 	Export bool `json:"export,omitempty"`
 	// ServiceIP is the IPv4 address of the service on every worker, for its default
@@ -180,7 +189,7 @@ type Port struct {
 	// "tcp", as its protocol.
 	Name string `json:"name,omitempty"`
 	// Protocol: "tcp" (default), "http" (default where there is an ingress or
-	// the name is "http") or "udp".
+	// the name is "http"), "grpc" (HTTP/2 without TLS) or "udp".
 	Protocol string   `json:"protocol,omitempty"`
 	Ingress  *Ingress `json:"ingress,omitempty"`
 }
@@ -309,6 +318,17 @@ func (s *Service) NeedsNetwork() string {
 		}
 	}
 	return ""
+}
+
+// TakesRequests says whether one of the ports is for requests, which can be counted
+// and queued, and not just for connections.
+func TakesRequests(ports []Port) bool {
+	for i := range ports {
+		if ports[i].ForRequests() {
+			return true
+		}
+	}
+	return false
 }
 
 // UDP is the protocol of a port that gets datagrams.

@@ -102,6 +102,7 @@ func (v *validator) service(path, name string, s *Service) {
 	in := func(field string) string { return path + "." + field }
 	v.runtime(path, s)
 	v.replicas(in("replicas"), s.Replicas)
+	v.requests(path, s)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
 		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),
 			"raise the limit or lower the reservation")
@@ -143,6 +144,18 @@ func (v *validator) policy(path string, p Policy) {
 	}
 	if field, what, remedy := p.problem(); what != "" {
 		v.complain(path+"."+field, what, remedy)
+	}
+}
+
+// requests checks what only a port for requests has an effect on.
+func (v *validator) requests(path string, s *Service) {
+	if TakesRequests(s.Ports) {
+		return
+	}
+	for field, given := range map[string]bool{"concurrency": s.Concurrency != nil, "queue_max": s.QueueMax != nil, "timeout": s.Timeout != nil} {
+		if given {
+			v.complain(path+"."+field, "is for requests, for which the service has no port", "give one of its ports protocol: http, or leave it out")
+		}
 	}
 }
 

@@ -159,8 +159,8 @@ func networkRows() []Verdict {
 		{Path: "services.*.ports", Max: maxPorts, Note: "Ports on which an instance listens. It finds the numbers in `PORT` (first port) and `PORT_<NAME>`."},
 		{Path: "services.*.ports[].name", Default: "of the first port: its protocol", Pattern: labelPattern,
 			Note: "Unique in the service. Only the first port may leave it out."},
-		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http udp", "", ""),
-			Note: "What is spoken on the port. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
+		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http grpc udp", "", ""),
+			Note: "What is spoken on the port; grpc is HTTP/2 without TLS, as servers of gRPC have it. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
 	}
 }
 
@@ -217,6 +217,12 @@ func policyRows() []Verdict {
 		{Path: "services.*.policy.fallback", Default: DefaultFallback + " (local)", Values: values(strings.Join(fallbacks, " "), "", ""),
 			Note: "Of local: the policy where the own worker has no instance."},
 		{Path: "services.*.policy.ordinal", Max: MaxReplicas - 1, Note: "Of instance: the number of the replica, from 0."},
+		{Path: "services.*.concurrency", Default: "10 where the service is routed by request", Max: MaxConcurrency,
+			Note: "How many requests an instance works on at a time; 0 is as many as come. The others wait in front of it, in the order in which they came. An open WebSocket and a stream of events are none. The service needs a port with protocol http or grpc."},
+		{Path: "services.*.queue_max", Default: "100 where the service is routed by request", Max: MaxQueue,
+			Note: "How many requests may wait in front of an instance. Where all instances have as many, the answer is 503 with Retry-After at once."},
+		{Path: "services.*.timeout", Default: "none", Min: 1e6, Max: 24 * 3600e9,
+			Note: "Time until an answer begins, waiting included; then it is 504. Instances are told what is left of it in the header Verge-Timeout (ms) and, with gRPC, in grpc-timeout; clients may say less by the same headers."},
 		{Path: "services.*.export",
 			Note: "true: instances of other applications may reach the service in the service network, by its full name; else only those of its own may. Where workers share the machine's network (loopback), all may anyway."},
 		{Path: "services.*.service_ip", Pattern: addressPattern,

@@ -38,7 +38,7 @@ func (t *tx) route() {
 			want[key] = r
 		}
 		r.SetPolicy(s.Spec.Policy)
-		r.Ports = s.Spec.Ports
+		r.Ports, r.Requests = s.Spec.Ports, wire.RequestsOf(s.Spec)
 		r.Export = s.Spec.Export
 		if t.m.given[key] == nil {
 			r.Ports = withoutHosts(r.Ports, taken, key)

@@ -78,7 +78,7 @@ func (t *tx) route(now time.Time) {
 		}
 		for svc, s := range app.Spec.Services {
 			if len(s.Ports) > 0 {
-				r := &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Ports: s.Ports, AppNumber: t.numberOf(name), Export: s.Export}
+				r := &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Ports: s.Ports, Requests: wire.RequestsOf(s), AppNumber: t.numberOf(name), Export: s.Export}
 				r.ServiceIP, _ = netip.ParseAddr(s.ServiceIP) // checked when it was applied
 				r.SetPolicy(s.Policy)
 				want[name+"."+svc] = r

@@ -34,6 +34,29 @@ type RequestRules struct {
 	Idle api.Duration `json:"idle,omitempty"`
 }
 
+// RequestsOf are the rules of a service.
+func RequestsOf(s *api.Service) RequestRules {
+	r := RequestRules{Needed: s.Runtime == api.Wasm}
+	if s.Concurrency != nil {
+		r.Concurrency, r.Needed = orNone(*s.Concurrency), true
+	}
+	if s.QueueMax != nil {
+		r.QueueMax, r.Needed = orNone(*s.QueueMax), true
+	}
+	if s.Timeout != nil {
+		r.Timeout, r.Needed = *s.Timeout, true
+	}
+	return r
+}
+
+// orNone writes 0 as something else, which is not taken for silence.
+func orNone(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
 // Places is Concurrency with its default; 0 is as many as come.
 func (r RequestRules) Places() int { return orDefault(r.Concurrency, DefaultConcurrency) }
 

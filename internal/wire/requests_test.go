@@ -46,3 +46,21 @@ func TestRequestRulesDefaults(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestsOf(t *testing.T) {
+	zero, three, timeout := 0, 3, api.Duration(2e9)
+	for name, c := range map[string]struct {
+		service api.Service
+		want    RequestRules
+	}{
+		"silent":   {api.Service{}, RequestRules{}},
+		"bounded":  {api.Service{Concurrency: &three, QueueMax: &three}, RequestRules{Needed: true, Concurrency: 3, QueueMax: 3}},
+		"none":     {api.Service{Concurrency: &zero, QueueMax: &zero}, RequestRules{Needed: true, Concurrency: -1, QueueMax: -1}},
+		"timeout":  {api.Service{Timeout: &timeout}, RequestRules{Needed: true, Timeout: timeout}},
+		"function": {api.Service{Runtime: api.Wasm}, RequestRules{Needed: true}},
+	} {
+		if got := RequestsOf(&c.service); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
