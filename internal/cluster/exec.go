@@ -17,8 +17,8 @@ func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 // says which, so that nothing is remembered here.
 func (c *core) exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
 	at := wire.ExecID{Cluster: c.name, Instance: q.Instance}
-	if q.Do == wire.ExecDoStart {
-		at.Worker, err = c.workerOf(q.Instance, "nothing can be run there yet")
+	if q.Do == wire.ExecDoStart || q.Do == wire.ExecDoInvoke {
+		at.Worker, err = c.workerOf(q.Instance, "nothing can be asked of it yet")
 	} else if at, err = wire.ParseExecID(q.Session); err != nil || at.Cluster != c.name || !c.hasWorker(at.Worker) {
 		err = wire.Problemf(404, "no-such-session", "start another", "there is no such session", "it is not one of cluster %s", c.name)
 	}
@@ -26,7 +26,7 @@ func (c *core) exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err
 		return a, err
 	}
 	q.Session, q.Instance = at.Session, at.Instance
-	if err := c.askWorker(ctx, at.Worker, wire.Ask{What: "exec", Exec: &q}, "the program cannot be reached now", &a); err != nil {
+	if err := c.askWorker(ctx, at.Worker, wire.Ask{What: "exec", Exec: &q}, "it cannot be reached now", &a); err != nil {
 		return a, err
 	}
 	if a.Session != "" {

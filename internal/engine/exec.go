@@ -41,6 +41,10 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 		id, err := e.startSession(q)
 		return wire.ExecAnswer{Session: id}, err
 	}
+	if q.Do == wire.ExecDoInvoke && q.Invoke != nil {
+		got, err := e.invoke(ctx, q.Instance, q.Invoke)
+		return wire.ExecAnswer{Invoked: got}, err
+	}
 	s, err := e.sessions.find(q)
 	if err != nil {
 		return wire.ExecAnswer{}, err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -37,7 +38,11 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User}
 	}
 	if runtimeOf(o) == api.Wasm {
-		s.Wasm = &runtime.Wasm{Module: o.Spec.Module, Files: slices.Sorted(maps.Keys(o.Spec.Files))}
+		module := o.Spec.Module
+		if !filepath.IsAbs(module) { // an object, of the service's namespace
+			module = wire.OrderNamespace(o) + "/" + module
+		}
+		s.Wasm = &runtime.Wasm{Module: module, Files: slices.Sorted(maps.Keys(o.Spec.Files))}
 	}
 	return s
 }

@@ -2,6 +2,8 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,6 +17,17 @@ func (c *Client) StartExec(ctx context.Context, id wire.InstanceID, start wire.E
 	var v sessionView
 	err = c.send(ctx, http.MethodPost, "/v1/instances/"+url.PathEscape(id)+"/exec", start, &v)
 	return v.Session, err
+}
+
+// Invoke sends a request to the service of an instance; see Looking.
+func (c *Client) Invoke(ctx context.Context, id wire.InstanceID, in wire.Invocation) (out wire.Invoked, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return out, fmt.Errorf("encode the request: %w", err)
+	}
+	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/instances/" + url.PathEscape(id) + "/invoke", body: body, contentType: "application/json",
+		wait: time.Duration(in.Hold()) * time.Millisecond}, &out)
+	return out, err
 }
 
 // SendExec gives a session's program input; see wire.ExecInput.

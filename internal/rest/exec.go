@@ -24,6 +24,10 @@ type (
 		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
 		Body wire.ExecStart
 	}
+	invokeInput struct {
+		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+		Body wire.Invocation
+	}
 	sessionInput struct {
 		Session string `path:"session" maxLength:"400" doc:"as the start of the session named it"`
 	}
@@ -62,6 +66,7 @@ func (s *Server) registerLooking(api huma.API) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Start: &in.Body})
 			return sessionView{a.Session}, err
 		})
+	register(s, api, op("invoke", http.MethodPost, "/v1/instances/{id}/invoke", "Send a request to the service of an instance", may(access.Exec, instance("id"))), s.invoke)
 	register(s, api, op("send-exec-input", http.MethodPost, "/v1/exec/{session}/input", "Give a session's program input, or its terminal another size", may(access.Exec, sessionsInstance).silent()),
 		func(ctx context.Context, in *sessionInputInput) (takenView, error) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoInput, Session: in.Session, Input: &in.Body})
@@ -73,6 +78,23 @@ func (s *Server) registerLooking(api huma.API) {
 			_, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: in.Session})
 			return none{}, err
 		})
+}
+
+func (s *Server) invoke(ctx context.Context, in *invokeInput) (wire.Invoked, error) {
+	if len(in.Body.Body) > wire.MaxInvokeBytes {
+		return wire.Invoked{}, wire.Problemf(http.StatusRequestEntityTooLarge, "too-large", "verge object put NAME FILE, and give the function its name",
+			"the request is too large", "it has %d bytes, and %d are the most that is carried", len(in.Body.Body), wire.MaxInvokeBytes)
+	}
+	a, err := waiting(ctx, s, func(ctx context.Context) (wire.ExecAnswer, error) {
+		return s.backend.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoInvoke, Instance: in.ID, Invoke: &in.Body})
+	})
+	if err != nil {
+		return wire.Invoked{}, err
+	}
+	if a.Invoked == nil {
+		return wire.Invoked{}, wire.Problemf(http.StatusBadGateway, "odd-answer", "upgrade the worker", "the answer cannot be understood", "there is no answer of a service in it")
+	}
+	return *a.Invoked, nil
 }
 
 func (s *Server) execOutput(ctx context.Context, in *sessionOutputInput) (wire.ExecOutput, error) {

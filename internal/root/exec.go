@@ -10,16 +10,16 @@ import (
 // Exec implements rest.Backend: a step of a session goes to the cluster that it
 // is in, which its id says.
 func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
-	const title = "the program cannot be reached now"
+	const title = "it cannot be reached now"
 	q.Owner = rest.Caller(ctx)
 	var cluster string
-	if q.Do == wire.ExecDoStart {
+	if q.Do == wire.ExecDoStart || q.Do == wire.ExecDoInvoke {
 		v, err := b.find(q.Instance)
 		if err != nil {
 			return a, err
 		}
 		if cluster = v.Cluster; cluster == "" {
-			return a, wire.Problemf(409, "not-placed", "verge describe instance/"+q.Instance, "nothing can be run there yet", "%s is %s: %s", q.Instance, v.State, v.Reason)
+			return a, wire.Problemf(409, "not-placed", "verge describe instance/"+q.Instance, "nothing can be asked of it yet", "%s is %s: %s", q.Instance, v.State, v.Reason)
 		}
 	} else {
 		at, err := wire.ParseExecID(q.Session)

@@ -46,7 +46,8 @@ type Spec struct {
 
 // Wasm is what a function is made of.
 type Wasm struct {
-	// Module is the absolute path of a file of the worker, or the name of an object.
+	// Module is the absolute path of a file of the worker, or NAMESPACE/NAME of an
+	// object.
 	Module string
 	// Listen is the address where its requests come in.
 	Listen string
@@ -114,6 +115,14 @@ type Strays interface {
 type Resident interface {
 	Driver
 	Resident()
+}
+
+// Modular is a driver that starts what is in the object store.
+type Modular interface {
+	// Objects sets how an object is found by its name, as NAMESPACE/NAME: a path at
+	// which it stays until it is released. An error that is a problem with status 503
+	// says that it may be found later. It is called once, before anything is started.
+	Objects(open func(ctx context.Context, name string) (path string, release func(), err error))
 }
 
 // Reporter is a driver that has something to say while nobody asks it.

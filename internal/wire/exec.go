@@ -16,6 +16,8 @@ const (
 	ExecDoInput  = "input"
 	ExecDoOutput = "output"
 	ExecDoEnd    = "end"
+	// ExecDoInvoke is no step of a session but all there is: a request and its answer.
+	ExecDoInvoke = "invoke"
 )
 
 // ExecAsk is one step of a session.
@@ -25,11 +27,13 @@ type ExecAsk struct {
 	Owner string `json:"owner,omitempty"`
 	// Session is named by the answer to "start".
 	Session string `json:"session,omitempty"`
-	// Instance that it is in; Start of "start", Input of "input", Output of "output".
+	// Instance that it is in; Start of "start", Input of "input", Output of "output",
+	// Invoke of "invoke".
 	Instance InstanceID  `json:"instance,omitempty"`
 	Start    *ExecStart  `json:"start,omitempty"`
 	Input    *ExecInput  `json:"input,omitempty"`
 	Output   *ExecOffset `json:"output,omitempty"`
+	Invoke   *Invocation `json:"invoke,omitempty"`
 }
 
 // ExecStart asks for a session.
@@ -81,6 +85,8 @@ type ExecAnswer struct {
 	Taken int64 `json:"taken,omitempty"`
 	// Output is the answer to "output".
 	Output *ExecOutput `json:"output,omitempty"`
+	// Invoked is the answer to "invoke".
+	Invoked *Invoked `json:"invoked,omitempty"`
 }
 
 // ExecOutput is what a program has written since an ExecOffset.
@@ -124,6 +130,9 @@ func (q *Ask) Hold() time.Duration {
 	ms := q.WaitMs
 	if q.Exec != nil && q.Exec.Output != nil {
 		ms = q.Exec.Output.WaitMs
+	}
+	if q.Exec != nil && q.Exec.Invoke != nil {
+		ms = q.Exec.Invoke.Hold()
 	}
 	return time.Duration(min(max(ms, 0), maxHoldMs)) * time.Millisecond
 }

@@ -49,6 +49,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.ExecInput](),
 	reflect.TypeFor[wire.ExecOffset](),
 	reflect.TypeFor[wire.ExecAnswer](),
+	reflect.TypeFor[wire.Invocation](),
+	reflect.TypeFor[wire.Invoked](),
 	reflect.TypeFor[wire.ExecOutput](),
 	reflect.TypeFor[wire.ExecID](),
 	reflect.TypeFor[wire.LocalChange](),

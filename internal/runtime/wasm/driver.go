@@ -33,9 +33,6 @@ type Options struct {
 	// Dir is where modules and their machine code are kept; it is made when it is
 	// needed first. Whoever can write to it can run anything as this process.
 	Dir string
-	// Open finds a module by its name; nil where only absolute paths are known.
-	// release is called when the file is not needed any more.
-	Open func(ctx context.Context, name string) (path string, release func(), err error)
 	// MaxDisk bounds Dir in bytes, MaxIdle what modules take in memory that nobody
 	// uses, and IdleAfter is how long they do: 0 is 1 GiB, 128 MiB and a minute. What
 	// is in use is not bounded by these.
@@ -49,13 +46,13 @@ type Options struct {
 // Driver answers requests with modules.
 type Driver struct {
 	library *library
-	find    func(ctx context.Context, name string) (string, func(), error)
 	client  *http.Client // of the object store
 	log     *slog.Logger
 	serving sync.WaitGroup // one per task that has not ended
 
 	mu     sync.Mutex // guards below
 	closed bool
+	find   func(ctx context.Context, name string) (string, func(), error) // nil: there are no objects
 	tasks  map[*task]struct{} // that have not ended
 }
 
@@ -64,6 +61,7 @@ var (
 	_ runtime.Imager   = (*Driver)(nil)
 	_ runtime.Logs     = (*Driver)(nil)
 	_ runtime.Resident = (*Driver)(nil)
+	_ runtime.Modular  = (*Driver)(nil)
 	_ runtime.Task     = (*task)(nil)
 )
 
@@ -74,7 +72,7 @@ func New(o Options) *Driver {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{
-		find: o.Open, log: log, tasks: map[*task]struct{}{},
+		log: log, tasks: map[*task]struct{}{},
 		client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 10 * time.Second}},
 		library: &library{
 			disk: disk{dir: o.Dir, most: cmp.Or(o.MaxDisk, 1<<30)},
@@ -97,6 +95,13 @@ func (d *Driver) Probe() (missing string, err error) {
 		missing += "; modules are interpreted on " + goruntime.GOARCH + ", which is many times slower"
 	}
 	return missing, nil
+}
+
+// Objects implements runtime.Modular.
+func (d *Driver) Objects(open func(ctx context.Context, name string) (path string, release func(), err error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.find = open
 }
 
 // Resident implements runtime.Resident: tasks are part of this process.
@@ -143,11 +148,18 @@ func (d *Driver) prepare(ctx context.Context, s runtime.Spec, progress func(stri
 	}
 	from, release := name, func() {}
 	if !filepath.IsAbs(name) {
-		if d.find == nil {
+		d.mu.Lock()
+		find := d.find
+		d.mu.Unlock()
+		if find == nil {
 			return "", fmt.Errorf("module %s: this worker has no object store; write the absolute path of a file of the worker", name)
 		}
 		progress("fetching its module")
-		if from, release, err = d.find(ctx, name); err != nil {
+		if from, release, err = find(ctx, name); err != nil {
+			var p *wire.Problem
+			if errors.As(err, &p) && p.Status == http.StatusServiceUnavailable {
+				err = fmt.Errorf("%w: %w", runtime.ErrAway, err)
+			}
 			return "", fmt.Errorf("module %s: %w", name, err)
 		}
 	}

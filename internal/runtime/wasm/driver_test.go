@@ -3,10 +3,13 @@ package wasm
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -313,6 +316,83 @@ func TestStartErrors(t *testing.T) {
 	}
 	if len(d.library.tasks) != 0 {
 		t.Errorf("modules are held for nobody: %v", d.library.tasks)
+	}
+}
+
+// A module of the object store is fetched once: its name says what it is.
+func TestAModuleFromTheObjectStore(t *testing.T) {
+	d := newDriver(t, Options{})
+	const name = "default/functions/hello/"
+	b, err := os.ReadFile(testModule(t, "hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	right := name + hex.EncodeToString(sum[:]) + ".wasm"
+	asked, released := 0, 0
+	away := false
+	d.Objects(func(_ context.Context, name string) (string, func(), error) {
+		asked++
+		if away {
+			return "", nil, wire.Problemf(503, "cluster-away", "", "it is away", "")
+		}
+		return testModule(t, "hello"), func() { released++ }, nil
+	})
+	startTask(t, d, specOf(t, right))
+	away = true
+	x := startTask(t, d, specOf(t, right))
+	if resp, body := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 || body != "hello\n" {
+		t.Errorf("%s: %s", resp.Status, body)
+	}
+	if asked != 1 || released != 1 {
+		t.Errorf("asked for %d times, released %d times, want once", asked, released)
+	}
+	if err := d.Fetch(t.Context(), specOf(t, name+"other.wasm"), func(string) {}); !errors.Is(err, runtime.ErrAway) {
+		t.Errorf("while the store is away: %v", err)
+	}
+	away = false
+	wrong := name + strings.Repeat("0", 64) + ".wasm"
+	if err := d.Fetch(t.Context(), specOf(t, wrong), func(string) {}); err == nil || !strings.Contains(err.Error(), "its name says") {
+		t.Errorf("another module than its name says: %v", err)
+	}
+}
+
+// By reference: an object is a file, which is read where it is needed.
+func TestObjectsAsFiles(t *testing.T) {
+	const text = "0123456789"
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/key/default/a b" {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(text))
+	}))
+	defer store.Close()
+	o := &objects{base: store.URL + "/key", client: store.Client(), ctx: t.Context}
+	f, err := o.Open("default/a b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := f.Stat(); err != nil || st.Size() != 10 || st.IsDir() || st.Name() != "a b" {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if b, err := io.ReadAll(f); err != nil || string(b) != text {
+		t.Errorf("%q, %v", b, err)
+	}
+	if n, err := f.(io.Seeker).Seek(-4, io.SeekEnd); err != nil || n != 6 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if b, err := io.ReadAll(f); err != nil || string(b) != "6789" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := o.Open("default/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what is not there: %v", err)
+	}
+	if _, err := o.Open("../default/a"); !errors.Is(err, os.ErrInvalid) {
+		t.Errorf("a path that leads out: %v", err)
 	}
 }
 
