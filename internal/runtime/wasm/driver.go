@@ -53,7 +53,7 @@ type Driver struct {
 	mu     sync.Mutex // guards below
 	closed bool
 	find   func(ctx context.Context, name string) (string, func(), error) // nil: there are no objects
-	tasks  map[*task]struct{} // that have not ended
+	tasks  map[*task]struct{}                                             // that have not ended
 }
 
 var (
