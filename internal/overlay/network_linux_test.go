@@ -531,7 +531,7 @@ func TestOneWorkerInAMachine(t *testing.T) {
 // What is not in the service network is reached through the router.
 func TestThrough(t *testing.T) {
 	w := newWorld(t)
-	router := make(chan string, 10)
+	router := make(chan string, 20)
 	w.n.opts.Through = func(ln net.Listener, app, service, port string) {
 		go func() {
 			for {
@@ -567,6 +567,16 @@ func TestThrough(t *testing.T) {
 	}
 	if to := <-router; to != "shop.db/http" {
 		t.Errorf("the router is asked for %s", to)
+	}
+	// All of what is routed by request goes there.
+	r.Requests.Needed = true
+	w.set(r)
+	for _, at := range []string{w.service4("shop", "db"), netip.AddrPortFrom(w.addr6("shop.web.0", "db"), 80).String()} {
+		for range 4 {
+			if said, err := w.ask("shop.web.0", at); err != nil || said != "router" {
+				t.Errorf("%s: %q, %v", at, said, err)
+			}
+		}
 	}
 }
 

@@ -244,6 +244,12 @@ func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map
 	for i := range r.Ports {
 		p := rules.Port{Proto: protocol(&r.Ports[i]), Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
 		p.Rotate = k.Policy == api.PolicyRoundRobin
+		direct, others := direct, others
+		if n.opts.Through != nil && r.ByRequest(&r.Ports[i]) && (r.Requests.Needed || k == keyOf(r)) {
+			// The router looks at each request. Under the name of another policy too where
+			// there are queues to pass; else that goes by connection.
+			direct, others = nil, 1
+		}
 		for _, e := range direct {
 			for _, a := range e.addrs {
 				b := rules.Backend{To: netip.AddrPortFrom(a, p.Port), Weight: e.weight}
