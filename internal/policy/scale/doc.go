@@ -6,6 +6,12 @@
 //     that the instance could not go faster. Its [Report] travels with each response.
 //   - [Capacity] belongs to a router, one per replica: what the replica could do, from
 //     the reports.
+//   - [Admit] says whether a request can still be answered within its objective.
+//   - [Predictor] predicts the rate of a service, [StartUp] learns how long its
+//     replicas take to start.
+//   - [Scaler] joins these: once per epoch and service, [Scaler.Decide] takes the
+//     [Rules] of the service and the [Demand] for it and says how many replicas there
+//     should be, with all it was decided from, and which of them are worth least.
 //
 // Promises:
 //
