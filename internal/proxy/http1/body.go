@@ -113,7 +113,7 @@ func (m *mover) flush() error {
 			return nil
 		}
 		m.dst.tick(false)
-		n, err := m.dst.conn.Write(p)
+		n, err := m.dst.put(p)
 		if n > 0 {
 			m.src.skip(n)
 			if !m.ends {

@@ -57,11 +57,13 @@ type Conn struct {
 
 	readBy, writeBy Instant // deadlines that are set
 
-	try   func(fd uintptr) bool // tryRead, made once
-	n     int                   // its results
-	err   error
-	first [1]byte
-	peek  func(fd uintptr) bool // tryPeek, made once
+	// Functions for raw and sock, made once, and their results.
+	try, tryW, tryA, peek func(fd uintptr) bool
+	n                     int
+	err                   error
+	first                 [1]byte
+	unsent                []byte            // what tryWrite writes
+	asking                *[bufferSize]byte // where unsent is, of ask; nil when it was sent
 
 	idleSince Instant // see Pool
 	reused    bool    // see Pool
@@ -94,7 +96,7 @@ func NewConn(c net.Conn, release func()) *Conn {
 	if tcp, ok := c.(*net.TCPConn); ok && rawReads {
 		x.tcp, x.raw = tcp, x.sock
 	}
-	x.try, x.peek = x.tryRead, x.tryPeek
+	x.try, x.tryW, x.tryA, x.peek = x.tryRead, x.tryWrite, x.tryAsk, x.tryPeek
 	return x
 }
 
@@ -222,7 +224,7 @@ func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
 			c.writeBy = until
 			_ = c.conn.SetWriteDeadline(until.time()) // as above
 		}
-		n, err := c.conn.Write(p)
+		n, err := c.put(p)
 		if err == nil {
 			return nil
 		}
@@ -238,6 +240,71 @@ func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
 		c.writeBy = 0
 	}
 }
+
+// put writes once, all of p if it can; the deadline may come before.
+func (c *Conn) put(p []byte) (n int, err error) {
+	if c.raw == nil {
+		return c.conn.Write(p)
+	}
+	c.unsent, c.err = p, nil
+	if err = c.raw.Write(c.tryW); err == nil {
+		err = c.err
+	}
+	n = len(p) - len(c.unsent)
+	c.unsent = nil
+	return n, err
+}
+
+// ask writes p, which is in out, and reads what comes then; it gives out back as soon
+// as it is written. It is for a connection on which nothing is to come before. errLate
+// means that nothing has come yet.
+func (c *Conn) ask(p []byte, out *[bufferSize]byte, until Instant) error {
+	c.asking, c.unsent = out, p
+	for {
+		c.n, c.err = 0, nil
+		if c.readBy == 0 || c.readBy > until {
+			c.readUntil(until)
+		}
+		err := c.raw.Read(c.tryA)
+		switch {
+		case c.asking == nil: // it was sent
+			if err == nil {
+				c.w += c.n
+				err = c.err
+			}
+			return err
+		case err == nil && c.err == nil: // not all could be
+			rest := c.unsent
+			err = c.write(rest, Now(), stallLimit)
+			c.asked()
+			if err != nil {
+				return &sendError{err}
+			}
+			return errLate // nobody has looked yet
+		case err == nil:
+			err = c.err
+		case errors.Is(err, os.ErrDeadlineExceeded) && Now() < until:
+			c.readUntil(until) // earlier than needed
+			continue
+		}
+		c.asked()
+		return &sendError{err}
+	}
+}
+
+// asked gives back what ask has borrowed.
+func (c *Conn) asked() {
+	if c.asking != nil {
+		buffers.Put(c.asking)
+	}
+	c.asking, c.unsent = nil, nil
+}
+
+// sendError is an error of ask before all was written.
+type sendError struct{ err error }
+
+func (e *sendError) Error() string { return e.err.Error() }
+func (e *sendError) Unwrap() error { return e.err }
 
 // state of a connection, as far as one can see without reading.
 type state uint8

@@ -7,7 +7,10 @@ import "syscall"
 // rawReads: a connection is read here, so that it needs no buffer while it waits.
 const rawReads = false
 
-func (c *Conn) tryRead(uintptr) bool { return true } // not used
+// None of them is used.
+func (c *Conn) tryRead(uintptr) bool  { return true }
+func (c *Conn) tryWrite(uintptr) bool { return true }
+func (c *Conn) tryAsk(uintptr) bool   { return true }
 
 // tryPeek knows of no way to look.
 func (c *Conn) tryPeek(uintptr) bool {

@@ -110,15 +110,28 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	if whole {
 		b = append(b, kept...)
 	}
-	err := up.write(b, Now(), stallLimit)
-	buffers.Put(out)
-	if err == nil && !whole {
-		err = up.write(kept, Now(), stallLimit)
+	var err error
+	if up.raw != nil && whole && x.body == x.Request.Length && up.r == up.w && cap(b) == bufferSize {
+		x.Sent, x.watchUp = x.body, up
+		err = up.ask(b, out, Now().After(lookEvery))
+		var send *sendError
+		switch {
+		case err == nil || errors.Is(err, errLate) && !errors.As(err, &send):
+			return x.awaitHead(up)
+		case !errors.As(err, &send):
+			return x.ended(up, err)
+		}
+	} else {
+		err = up.write(b, Now(), stallLimit)
+		buffers.Put(out)
+		if err == nil && !whole {
+			err = up.write(kept, Now(), stallLimit)
+		}
 	}
 	if err != nil {
 		// It may have said why before it ended.
 		if up.look() != readable {
-			return x.lost(up, err)
+			return x.unsent(up, err)
 		}
 		up.broken = true
 	}
@@ -132,9 +145,20 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	return x.awaitHead(up)
 }
 
-// lost judges the end of a connection on which nothing of a response came.
-func (x *Exchange) lost(up *Conn, err error) error {
-	if up.reused && !errors.Is(err, errLate) {
+// unsent judges a connection that did not take all of the request.
+func (x *Exchange) unsent(up *Conn, err error) error {
+	if up.reused && x.Repeatable() && !errors.Is(err, errLate) {
+		return fmt.Errorf("%w: %w", ErrUnsent, err)
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// ended judges the end of a connection on which nothing of a response came. If the
+// request may be sent twice, a kept connection that ended then says nothing of its
+// upstream, which ends such connections when it likes; else nobody knows what became
+// of it.
+func (x *Exchange) ended(up *Conn, err error) error {
+	if up.reused && x.Repeatable() && x.Request.Idempotent() {
 		return fmt.Errorf("%w: %w", ErrUnsent, err)
 	}
 	return fmt.Errorf("%w: %w", ErrBroken, err)
@@ -270,7 +294,7 @@ func (x *Exchange) awaitHead(up *Conn) error {
 		case some:
 			return x.failed(up, fmt.Errorf("%w: %w", ErrBroken, err))
 		default:
-			return x.failed(up, x.lost(up, err))
+			return x.failed(up, x.ended(up, err))
 		}
 	}
 }

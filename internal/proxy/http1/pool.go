@@ -19,8 +19,13 @@ type Pool struct {
 	timer  *time.Timer // ends those that are too old; nil while there are none
 }
 
-// Get returns a kept connection, nil where there is none that is still good.
-func (p *Pool) Get() *Conn {
+// fresh is for how long after its use a kept connection is believed to be good, where
+// nothing is lost if it is not.
+const fresh = time.Second
+
+// Get returns a kept connection, nil where there is none that is still good. With
+// repeatable one that was just used is not looked at: the request can be sent again.
+func (p *Pool) Get(now Instant, repeatable bool) *Conn {
 	for {
 		p.mu.Lock()
 		n := len(p.idle)
@@ -32,6 +37,9 @@ func (p *Pool) Get() *Conn {
 		p.idle[n-1] = nil
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
+		if repeatable && now.Sub(c.idleSince) < fresh {
+			return c
+		}
 		// One that has anything to say now has ended, or is out of step.
 		if c.look() == silent {
 			return c

@@ -44,7 +44,7 @@ func (b *relayed) Waits(now Instant) error {
 
 func (b *relayed) Serve(x *Exchange) {
 	for try := 0; ; try++ {
-		up := b.pool.Get()
+		up := b.pool.Get(x.Began, x.Request.Idempotent() && x.Request.Length == 0)
 		if up == nil {
 			conn, err := net.Dial("tcp", b.addr)
 			if err != nil {

@@ -2,11 +2,11 @@ package http1
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"sync"
+	"syscall"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/sys/unix" // the system's own: what the standard library does not name
 )
 
 // A splice moves bytes from socket to socket within the kernel, through a pipe.
@@ -70,19 +70,22 @@ func (s *splicer) done() {
 	_ = unix.Close(s.w)
 }
 
-func (s *splicer) tryDrain(fd uintptr) bool { return s.step(int(fd), s.w) }
-func (s *splicer) tryFlush(fd uintptr) bool { return s.step(s.r, int(fd)) }
+func (s *splicer) tryDrain(fd uintptr) bool { return s.step(fd, uintptr(s.w)) }
+func (s *splicer) tryFlush(fd uintptr) bool { return s.step(uintptr(s.r), fd) }
 
-func (s *splicer) step(from, to int) bool {
+func (s *splicer) step(from, to uintptr) bool {
 	for {
-		n, err := unix.Splice(from, nil, to, nil, s.want, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
-		switch {
-		case errors.Is(err, unix.EINTR):
+		n, e := sysSplice(from, to, s.want)
+		switch e {
+		case 0:
+			s.n = n
+		case syscall.EINTR:
 			continue
-		case errors.Is(err, unix.EAGAIN):
+		case syscall.EAGAIN:
 			return false
+		default:
+			s.err = e
 		}
-		s.n, s.err = int(n), err
 		return true
 	}
 }

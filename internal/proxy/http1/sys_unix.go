@@ -1,0 +1,25 @@
+//go:build unix && !linux
+
+package http1
+
+import "syscall"
+
+func sysRead(fd uintptr, p []byte) (int, syscall.Errno) { return result(syscall.Read(int(fd), p)) }
+
+func sysWrite(fd uintptr, p []byte) (int, syscall.Errno) { return result(syscall.Write(int(fd), p)) }
+
+// sysPeek looks at the first byte without taking it.
+func sysPeek(fd uintptr, p *[1]byte) (int, syscall.Errno) {
+	n, _, err := syscall.Recvfrom(int(fd), p[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return result(n, err)
+}
+
+func result(n int, err error) (int, syscall.Errno) {
+	if err == nil {
+		return n, 0
+	}
+	if e, ok := err.(syscall.Errno); ok { //nolint:errorlint // the system's own
+		return n, e
+	}
+	return n, syscall.EIO
+}
