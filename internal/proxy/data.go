@@ -120,10 +120,10 @@ func (d *dataPort) serveStream(conn *tls.Conn, p preamble) bool {
 	}
 	d.served.Add(1)
 	done := d.r.paths.add(conn, "")
-	d.r.front.give(&frontConn{Conn: &countedConn{Conn: conn, traffic: &d.traffic}, id: p.instance, port: p.port, release: func() {
+	d.r.serveFast(conn, &frontConn{id: p.instance, port: p.port, release: func() {
 		done()
 		d.conns.give()
-	}})
+	}}, &d.traffic)
 	return true
 }
 

@@ -163,7 +163,7 @@ func (r *Router) takesRequests(k entryKey, c *net.TCPConn, release func()) bool 
 		return false
 	}
 	s.connections.Add(1)
-	r.front.give(&frontConn{Conn: &countedConn{Conn: c, traffic: &s.traffic}, key: k, release: release})
+	r.serveFast(c, &frontConn{key: k, release: release}, &s.traffic)
 	return true
 }
 

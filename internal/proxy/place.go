@@ -68,8 +68,9 @@ type spot struct {
 	port  string // one of it
 	queue *queue.Queue
 
-	mu sync.Mutex // guards below
-	to map[string]*spotPort
+	mu   sync.Mutex // guards below
+	to   map[string]*spotPort
+	kept map[string]*keptTo // by port
 }
 
 // spotPort is a port of an instance.
@@ -260,5 +261,8 @@ func (x *spot) closeIdle() {
 	defer x.mu.Unlock()
 	for _, p := range x.to {
 		p.transport.CloseIdleConnections()
+	}
+	for _, k := range x.kept {
+		k.pool.CloseIdle()
 	}
 }

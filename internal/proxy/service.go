@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/policy/scale"
+	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/queue"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -90,6 +91,7 @@ type endpoint struct {
 	retired    bool                             // see retire
 	parked     bool                             // see park
 	transports map[transportKey]*http.Transport // of another worker
+	pools      map[string]*http1.Pool           // of another worker, by port name
 	waiting    map[*waiter]struct{}             // requests, see wait
 	looked     time.Time                        // see look
 }

@@ -112,6 +112,9 @@ func (e *endpoint) closeIdleLocked() {
 	for _, t := range e.transports {
 		t.CloseIdleConnections()
 	}
+	for _, p := range e.pools {
+		p.CloseIdle()
+	}
 }
 
 // idempotent methods may be sent twice (RFC 9110, 9.2.2).

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -91,35 +92,36 @@ type bare struct {
 
 func (b *bare) Waits(http1.Instant) error { return nil }
 
-func (b *bare) Serve(x *http1.Exchange) {
+func (b *bare) Serve(_ context.Context, x *http1.Exchange) bool {
 	up := b.pool.Get(x.Began, x.Request.Idempotent() && x.Request.Length == 0)
 	if up == nil {
 		c, err := net.Dial("tcp", b.upstream)
 		if err != nil {
 			x.Refuse(http.StatusBadGateway, "", nil, nil)
-			return
+			return true
 		}
 		up = http1.NewConn(c, nil)
 	}
 	if err := x.Ask(up, &b.marks); err != nil {
 		up.Cut()
 		x.Refuse(http.StatusBadGateway, "", nil, nil)
-		return
+		return true
 	}
 	if again, _ := x.Answer(up, nil); again {
 		b.pool.Put(up, http1.Now())
 	}
+	return true
 }
 
 func serveRelay(ln net.Listener, upstream string) {
 	b := &bare{upstream: upstream, pool: &http1.Pool{Max: 64, Idle: time.Minute}}
-	b.marks = http1.Marks{Forwarded: true, ForwardedFor: []byte("127.0.0.1"), Proto: "http"}
+	b.marks = http1.Marks{Client: []byte("127.0.0.1"), Proto: "http", Strangers: true}
 	for {
 		c, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		go http1.Serve(http1.NewConn(c, nil), http1.Limits{Header: 10 * time.Second, Idle: 2 * time.Minute}, b,
+		go http1.Serve(context.Background(), http1.NewConn(c, nil), http1.Limits{Header: 10 * time.Second, Idle: 2 * time.Minute}, b,
 			func(c net.Conn) { _ = c.Close() }, nil)
 	}
 }

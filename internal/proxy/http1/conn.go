@@ -65,6 +65,7 @@ type Conn struct {
 	unsent                []byte            // what tryWrite writes
 	asking                *[bufferSize]byte // where unsent is, of ask; nil when it was sent
 
+	in, out   int64   // bytes, until Traffic was asked last
 	idleSince Instant // see Pool
 	reused    bool    // see Pool
 	broken    bool    // it is not to be used again
@@ -170,6 +171,7 @@ func (c *Conn) fill(until Instant) error {
 		n, err := c.read()
 		if n > 0 {
 			c.w += n
+			c.in += int64(n)
 			return nil
 		}
 		if err == nil {
@@ -244,13 +246,16 @@ func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
 // put writes once, all of p if it can; the deadline may come before.
 func (c *Conn) put(p []byte) (n int, err error) {
 	if c.raw == nil {
-		return c.conn.Write(p)
+		n, err = c.conn.Write(p)
+		c.out += int64(n)
+		return n, err
 	}
 	c.unsent, c.err = p, nil
 	if err = c.raw.Write(c.tryW); err == nil {
 		err = c.err
 	}
 	n = len(p) - len(c.unsent)
+	c.out += int64(n)
 	c.unsent = nil
 	return n, err
 }
@@ -268,13 +273,16 @@ func (c *Conn) ask(p []byte, out *[bufferSize]byte, until Instant) error {
 		err := c.raw.Read(c.tryA)
 		switch {
 		case c.asking == nil: // it was sent
+			c.out += int64(len(p))
 			if err == nil {
 				c.w += c.n
+				c.in += int64(c.n)
 				err = c.err
 			}
 			return err
 		case err == nil && c.err == nil: // not all could be
 			rest := c.unsent
+			c.out += int64(len(p) - len(rest))
 			err = c.write(rest, Now(), stallLimit)
 			c.asked()
 			if err != nil {
@@ -305,6 +313,30 @@ type sendError struct{ err error }
 
 func (e *sendError) Error() string { return e.err.Error() }
 func (e *sendError) Unwrap() error { return e.err }
+
+// Traffic is how many bytes were read from it and written to it since it was asked
+// last.
+func (c *Conn) Traffic() (in, out int64) {
+	in, out, c.in, c.out = c.in, c.out, 0, 0
+	return in, out
+}
+
+// Watch waits until the peer has ended the connection (true), or has said something, or
+// Poke ends the wait. It is for another goroutine while nobody uses the connection.
+func (c *Conn) Watch() (left bool) {
+	if c.sock == nil {
+		return false
+	}
+	c.n, c.err = 0, nil
+	err := c.sock.Read(func(fd uintptr) bool {
+		c.peek(fd)
+		return !errors.Is(c.err, syscall.EAGAIN)
+	})
+	if err != nil {
+		return !errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	return c.err != nil || c.n == 0
+}
 
 // state of a connection, as far as one can see without reading.
 type state uint8

@@ -55,6 +55,11 @@ type Exchange struct {
 	Response Response
 	// Began is when the head was complete.
 	Began Instant
+	// Deadline for the head of the response, 0 none: Waits is called then. Set it before
+	// Ask.
+	Deadline Instant
+	// Own is the name of a field, in small letters, that no upstream may say; "" none.
+	Own string
 	// Sent and Received are bytes of bodies, to the upstream and from it.
 	Sent, Received int64
 
@@ -89,7 +94,7 @@ var (
 
 func (x *Exchange) begin(now Instant) {
 	c := x.client
-	x.Began, x.Sent, x.Received = now, 0, 0
+	x.Began, x.Deadline, x.Sent, x.Received = now, 0, 0, 0
 	x.body = min(int64(len(c.Buffered())-x.Request.Size()), x.Request.Length)
 	x.asked, x.answered, x.cut, x.rest, x.watchUp = false, false, false, nil, nil
 	x.last = x.Request.Close
@@ -113,7 +118,7 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	var err error
 	if up.raw != nil && whole && x.body == x.Request.Length && up.r == up.w && cap(b) == bufferSize {
 		x.Sent, x.watchUp = x.body, up
-		err = up.ask(b, out, Now().After(lookEvery))
+		err = up.ask(b, out, x.nextLook())
 		var send *sendError
 		switch {
 		case err == nil || errors.Is(err, errLate) && !errors.As(err, &send):
@@ -186,6 +191,10 @@ func (x *Exchange) sendBody(up *Conn) error {
 		x.last, x.cut = true, true
 		return fmt.Errorf("%w: %w", ErrClient, err)
 	}
+	if side == nil {
+		x.last = true
+		return err // of watch
+	}
 	if side != nil && up.look() == readable {
 		x.last, up.broken = true, true // it has said why it takes no more
 		return nil
@@ -201,6 +210,9 @@ func (x *Exchange) looksEarly() error {
 	}
 	if x.client.look() == broken {
 		return fmt.Errorf("%w: its connection was reset", ErrClient)
+	}
+	if x.waiter != nil {
+		return x.waiter.Waits(Now())
 	}
 	return nil
 }
@@ -284,7 +296,7 @@ func (x *Exchange) awaitHead(up *Conn) error {
 				return x.failed(up, badResponse("its head is too large"))
 			}
 		}
-		err := up.fill(Now().After(lookEvery))
+		err := up.fill(x.nextLook())
 		switch {
 		case err == nil:
 		case errors.Is(err, errLate):
@@ -297,6 +309,15 @@ func (x *Exchange) awaitHead(up *Conn) error {
 			return x.failed(up, x.ended(up, err))
 		}
 	}
+}
+
+// nextLook is when to look around while the head is awaited.
+func (x *Exchange) nextLook() Instant {
+	now := Now()
+	if x.Deadline == 0 {
+		return now.After(lookEvery)
+	}
+	return min(now.After(lookEvery), max(x.Deadline, now+1))
 }
 
 // failed ends what goes on beside an Ask that failed.
@@ -312,7 +333,7 @@ func (x *Exchange) passInterim() error {
 	if x.Response.Status == 100 {
 		return nil
 	}
-	b := AppendResponse(make([]byte, 0, 1<<10), &x.Response, nil, false)
+	b := AppendResponse(make([]byte, 0, 1<<10), &x.Response, nil, x.Own, false)
 	if err := x.client.write(b, Now(), stallLimit); err != nil {
 		x.last = true
 		return fmt.Errorf("%w: %w", ErrClient, err)
@@ -369,7 +390,7 @@ func (x *Exchange) sendHead(up *Conn, extra []byte) error {
 	res, m := &x.Response, &x.move
 	out := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(out)
-	b := AppendResponse(out[:0], res, extra, x.last)
+	b := AppendResponse(out[:0], res, extra, x.Own, x.last)
 	up.skip(len(res.b))
 	if res.Body == Sized {
 		n := min(res.Length, int64(up.w-up.r))
@@ -391,6 +412,25 @@ func (x *Exchange) sendHead(up *Conn, extra []byte) error {
 		return &sideError{err: err}
 	}
 	return nil
+}
+
+// Take reads the body of a response that is not for the client, at most limit bytes of
+// it, instead of Answer. reusable: up is ready for the next request; else it is closed.
+func (x *Exchange) Take(up *Conn, limit int) (body []byte, reusable bool) {
+	res := &x.Response
+	up.skip(len(res.b))
+	if res.Body == Sized && res.Length <= int64(limit) {
+		for int64(up.w-up.r) < res.Length && up.fill(Now().After(lookEvery)) == nil {
+		}
+		body = up.copyBuffered(nil, res.Length)
+	}
+	x.joinRest(up)
+	if int64(len(body)) == max(res.Length, 0) && (res.Body == Sized || res.Body == NoBody) && !res.Close && !up.broken && up.r == up.w {
+		up.rest()
+		return body, true
+	}
+	_ = up.Close()
+	return body, false
 }
 
 // drop forgets what the buffer has of the request.

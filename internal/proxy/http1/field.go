@@ -23,6 +23,10 @@ const (
 	host                         // where to
 	odd                          // Expect, Upgrade, Trailer, TE: for somebody who knows all of HTTP
 	forwarded                    // X-Forwarded-*, X-Real-Ip: what a proxy says about its client
+	forwardedFor                 // X-Forwarded-For, a list
+	forwardedList                // Forwarded, a list (RFC 7239)
+	forwardedHost                // X-Forwarded-Host
+	forwardedProto               // X-Forwarded-Proto
 	traceparent                  // of W3C trace context
 	loadReport                   // ORCA
 )
@@ -87,7 +91,7 @@ func kindOf(name []byte) kind {
 			return forwarded
 		}
 		if is(name, "forwarded") {
-			return forwarded
+			return forwardedList
 		}
 	case 10:
 		switch name[0] | 0x20 {
@@ -137,6 +141,14 @@ func kindOf(name []byte) kind {
 		}
 	}
 	if len(name) > len("x-forwarded-") && name[0]|0x20 == 'x' && is(name[:len("x-forwarded-")], "x-forwarded-") {
+		switch rest := name[len("x-forwarded-"):]; {
+		case is(rest, "for"):
+			return forwardedFor
+		case is(rest, "host"):
+			return forwardedHost
+		case is(rest, "proto"):
+			return forwardedProto
+		}
 		return forwarded
 	}
 	return plain

@@ -196,7 +196,7 @@ func FuzzResponse(f *testing.F) {
 		if head {
 			method = "HEAD"
 		}
-		sent := AppendResponse(nil, &r, nil, false)
+		sent := AppendResponse(nil, &r, nil, "", false)
 		res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(sent)), &http.Request{Method: method})
 		if err != nil {
 			t.Fatalf("net/http says %v: %q", err, sent)
@@ -225,7 +225,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	back := []byte("HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: 1024\r\n\r\n")
 	var r Request
 	var w Response
-	m := &Marks{Forwarded: true, ForwardedFor: []byte("10.1.1.1"), Proto: "http"}
+	m := &Marks{Client: []byte("10.1.1.1"), Proto: "http"}
 	out := make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() {
 		if r.Parse(in) != Understood {
@@ -235,7 +235,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		if n, err := w.Parse(back, false); n == 0 || err != nil {
 			t.Fatal(n, err)
 		}
-		out = AppendResponse(out[:0], &w, nil, false)
+		out = AppendResponse(out[:0], &w, nil, "", false)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

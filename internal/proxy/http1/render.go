@@ -1,19 +1,22 @@
 package http1
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
-// Marks are what a relay says in the head of a request about its client.
+// Marks are what a relay says in the head of a request.
 type Marks struct {
-	// Forwarded: what the client says about those before it (X-Forwarded-*,
-	// X-Real-Ip, Forwarded) is dropped, and ForwardedFor, the host and Proto are
-	// said instead. Without it, what it says is passed on and nothing is added.
-	Forwarded    bool
-	ForwardedFor []byte // the client's address
-	Proto        string // http or https
+	// Client is the address of the client, without a port, and Proto how it came (http
+	// or https); they are said in X-Forwarded-*, and in Forwarded. nil: nothing is.
+	Client []byte
+	Proto  string
+	// Strangers are not believed what they say about others before them; of who is
+	// none it is passed on, and added to.
+	Strangers bool
 	// Traceparent is added where the request has none; nil adds nothing.
 	Traceparent []byte
-	// Extra fields, each ended by CRLF; of requests with such a field the own one is
-	// not dropped, so these are names that only relays use.
+	// Extra fields, each ended by CRLF.
 	Extra []byte
 }
 
@@ -22,29 +25,74 @@ func AppendRequest(dst []byte, r *Request, m *Marks) []byte {
 	b := r.b
 	dst = append(dst, b[:r.targetEnd]...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
+	told := uint32(0)
 	for i := range r.n {
 		f := &r.fields[i]
 		switch f.kind {
 		case hop, connection, loadReport:
 			continue
-		case forwarded:
-			if m.Forwarded {
-				continue
+		case forwarded, forwardedFor, forwardedList, forwardedHost, forwardedProto:
+			if m.Client != nil {
+				if m.Strangers {
+					continue
+				}
+				told |= 1 << f.kind
+				if f.kind == forwardedFor || f.kind == forwardedList {
+					continue // with the own part, below
+				}
 			}
 		case plain, host, contentLength, traceparent, transferEncoding, odd:
 		}
 		dst = appendField(dst, b, f)
 	}
-	if m.Forwarded {
-		dst = append(append(append(dst, "X-Forwarded-For: "...), m.ForwardedFor...), "\r\nX-Forwarded-Host: "...)
-		dst = append(append(append(dst, r.Host()...), "\r\nX-Forwarded-Proto: "...), m.Proto...)
-		dst = append(dst, "\r\n"...)
+	if m.Client != nil {
+		dst = appendForwarded(dst, r, m, told)
 	}
 	if m.Traceparent != nil && r.trace < 0 {
 		dst = append(append(append(dst, "Traceparent: "...), m.Traceparent...), "\r\n"...)
 	}
 	dst = append(dst, m.Extra...)
 	return append(dst, "\r\n"...)
+}
+
+// appendForwarded says who asks, and what was told about that before.
+func appendForwarded(dst []byte, r *Request, m *Marks, told uint32) []byte {
+	dst = append(dst, "X-Forwarded-For: "...)
+	if told&(1<<forwardedFor) != 0 {
+		dst = appendList(dst, r, forwardedFor)
+	}
+	dst = append(append(dst, m.Client...), "\r\n"...)
+	if told&(1<<forwardedHost) == 0 {
+		dst = append(append(append(dst, "X-Forwarded-Host: "...), r.Host()...), "\r\n"...)
+	}
+	if told&(1<<forwardedProto) == 0 {
+		dst = append(append(append(dst, "X-Forwarded-Proto: "...), m.Proto...), "\r\n"...)
+	}
+	dst = append(dst, "Forwarded: "...)
+	if told&(1<<forwardedList) != 0 {
+		dst = appendList(dst, r, forwardedList)
+	}
+	if bytes.IndexByte(m.Client, ':') >= 0 {
+		dst = append(append(append(dst, `for="[`...), m.Client...), `]"`...)
+	} else {
+		dst = append(append(dst, "for="...), m.Client...)
+	}
+	if host := r.Host(); bytes.ContainsAny(host, ":[]") {
+		dst = append(append(append(dst, `;host="`...), host...), '"')
+	} else {
+		dst = append(append(dst, ";host="...), host...)
+	}
+	return append(append(append(dst, ";proto="...), m.Proto...), "\r\n"...)
+}
+
+// appendList appends all values of a kind, each with a comma behind it.
+func appendList(dst []byte, r *Request, k kind) []byte {
+	for i := range r.n {
+		if r.fields[i].kind == k {
+			dst = append(append(dst, r.value(i)...), ", "...)
+		}
+	}
+	return dst
 }
 
 // appendField appends a line as it came, but for the space around its value.
@@ -57,8 +105,9 @@ func appendField(dst, b []byte, f *field) []byte {
 
 // AppendResponse appends the head as it goes to the client: without what was of the
 // upstream's connection alone, and without its load report. extra are fields of the
-// relay, each ended by CRLF. last: the client's connection ends after it.
-func AppendResponse(dst []byte, r *Response, extra []byte, last bool) []byte {
+// relay, each ended by CRLF; the upstream's with the name own (in small letters), which
+// only relays may say, are dropped. last: the client's connection ends after it.
+func AppendResponse(dst []byte, r *Response, extra []byte, own string, last bool) []byte {
 	b := r.b
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
@@ -81,10 +130,13 @@ func AppendResponse(dst []byte, r *Response, extra []byte, last bool) []byte {
 			if r.Body != Chunked {
 				continue
 			}
-		case plain, host, forwarded, traceparent, odd:
+		case plain, host, forwarded, forwardedFor, forwardedList, forwardedHost, forwardedProto, traceparent, odd:
 			if f.kind == odd && is(b[f.name:f.nameEnd], "upgrade") {
 				continue
 			}
+		}
+		if len(own) == int(f.nameEnd-f.name) && is(b[f.name:f.nameEnd], own) {
+			continue
 		}
 		if r.hops && f.kind == plain && r.listed(b[f.name:f.nameEnd]) {
 			continue

@@ -252,7 +252,7 @@ func (r *Request) field(at, end int, chunked *bool) Verdict {
 	r.n++
 	v := b[value:valueEnd]
 	switch k {
-	case plain, hop, forwarded:
+	case plain, hop, forwarded, forwardedFor, forwardedList, forwardedHost, forwardedProto:
 	case loadReport: // of a response
 	case host:
 		return r.host(v)

@@ -148,7 +148,7 @@ func (r *Response) field(at, end int, chunked *bool) error {
 		r.more = append(r.more, f)
 	}
 	switch k {
-	case plain, hop, host, odd, forwarded, traceparent:
+	case plain, hop, host, odd, forwarded, forwardedFor, forwardedList, forwardedHost, forwardedProto, traceparent:
 	case loadReport:
 		r.Report = b[value:valueEnd]
 	case connection:
@@ -196,6 +196,17 @@ func (r *Response) frame(head, chunked bool) error {
 		r.Body = NoBody
 	default:
 		r.Body, r.Close = UntilDone, true
+	}
+	return nil
+}
+
+// Get returns the value of the first field with this name (in small letters), nil
+// where there is none.
+func (r *Response) Get(small string) []byte {
+	for i := range r.n + len(r.more) {
+		if f := r.at(i); is(r.b[f.name:f.nameEnd], small) {
+			return r.b[f.value:f.valueEnd]
+		}
 	}
 	return nil
 }

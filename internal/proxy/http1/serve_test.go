@@ -42,14 +42,14 @@ func (b *relayed) Waits(now Instant) error {
 	return nil
 }
 
-func (b *relayed) Serve(x *Exchange) {
+func (b *relayed) Serve(_ context.Context, x *Exchange) bool {
 	for try := 0; ; try++ {
 		up := b.pool.Get(x.Began, x.Request.Idempotent() && x.Request.Length == 0)
 		if up == nil {
 			conn, err := net.Dial("tcp", b.addr)
 			if err != nil {
 				x.Refuse(http.StatusBadGateway, "", nil, nil)
-				return
+				return true
 			}
 			b.dialed.Add(1)
 			up = NewConn(conn, nil)
@@ -62,12 +62,12 @@ func (b *relayed) Serve(x *Exchange) {
 				continue
 			}
 			x.Refuse(http.StatusBadGateway, "", nil, nil)
-			return
+			return true
 		}
 		if ok, _ := x.Answer(up, nil); ok {
 			b.pool.Put(up, Now())
 		}
-		return
+		return true
 	}
 }
 
@@ -111,7 +111,7 @@ func startFront(t testing.TB, upstream string, l Limits) *front {
 			mu.Lock()
 			open[conn] = struct{}{}
 			mu.Unlock()
-			wg.Go(func() { Serve(conn, l, f.backend, hand.Give, nil) })
+			wg.Go(func() { Serve(t.Context(), conn, l, f.backend, hand.Give, nil) })
 		}
 	})
 	t.Cleanup(func() {
@@ -346,11 +346,11 @@ func TestHeadersOfAConnectionStay(t *testing.T) {
 			"endpoint-load-metrics: TEXT cpu=1\r\nContent-Length: 2\r\n\r\nok")
 	})
 	f := startFront(t, up, testLimits)
-	f.backend.marks = Marks{Forwarded: true, ForwardedFor: []byte("10.0.0.1"), Proto: "http", Traceparent: []byte("00-1-2-3")}
+	f.backend.marks = Marks{Client: []byte("10.0.0.1"), Proto: "http", Strangers: true, Traceparent: []byte("00-1-2-3")}
 	c, r := dial(t, f.addr)
 	send(t, c, "GET /p?q=%zz HTTP/1.1\r\nhost:\ta.example \r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nX-Forwarded-For: me\r\nX-Real-IP: me\r\nProxy-Connection: x\r\nX-B:  two words \r\n\r\n")
 	res, body := answer(t, r, "GET")
-	want := "GET /p?q=%zz HTTP/1.1\r\nhost: a.example\r\nX-B: two words\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Host: a.example\r\nX-Forwarded-Proto: http\r\nTraceparent: 00-1-2-3\r\n\r\n"
+	want := "GET /p?q=%zz HTTP/1.1\r\nhost: a.example\r\nX-B: two words\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Host: a.example\r\nX-Forwarded-Proto: http\r\nForwarded: for=10.0.0.1;host=a.example;proto=http\r\nTraceparent: 00-1-2-3\r\n\r\n"
 	if got := <-seen; got != want {
 		t.Errorf("the upstream saw\n%q, want\n%q", got, want)
 	}

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,8 +12,10 @@ import (
 // Backend answers requests.
 type Backend interface {
 	Waiter
-	// Serve answers the request of x by Ask and Answer, or by Refuse, or Abandon.
-	Serve(x *Exchange)
+	// Serve answers the request of x by Ask and Answer, or by Refuse, or Abandon. With
+	// false it has done nothing of this: the connection is handed over. The context is
+	// that of the function Serve.
+	Serve(ctx context.Context, x *Exchange) bool
 }
 
 // Limits of a client's connection.
@@ -29,7 +32,7 @@ type Limits struct {
 // request is not for this package. Whoever cuts the connection ends Serve.
 // draining, which may be nil, says whether the connection is to end after the
 // request.
-func Serve(c *Conn, l Limits, b Backend, handover func(net.Conn), draining func() bool) {
+func Serve(ctx context.Context, c *Conn, l Limits, b Backend, handover func(net.Conn), draining func() bool) {
 	x := &Exchange{client: c, waiter: b}
 	x.watch, x.early = x.waits, x.looksEarly
 	until := Now().After(l.Header)
@@ -53,7 +56,10 @@ func Serve(c *Conn, l Limits, b Backend, handover func(net.Conn), draining func(
 		if draining != nil && draining() {
 			x.last = true
 		}
-		b.Serve(x)
+		if !b.Serve(ctx, x) {
+			handover(replayOf(c))
+			return
+		}
 		if !x.answered {
 			x.last, x.cut = true, true
 		}

@@ -113,6 +113,7 @@ func (m *mover) splice() error {
 				return &sideError{src: true, err: io.EOF}
 			}
 			s.in, m.left = s.n, m.left-int64(s.n)
+			m.src.in += int64(s.n)
 		}
 		s.want, s.n, s.err = s.in, 0, nil
 		m.dst.tick(false)
@@ -126,6 +127,7 @@ func (m *mover) splice() error {
 			return &sideError{err: cmp.Or(s.err, io.ErrShortWrite)}
 		}
 		s.in -= s.n
+		m.dst.out += int64(s.n)
 		m.progress(int64(s.n))
 	}
 	return nil

@@ -1,0 +1,472 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// fast is the other driver of a call: plain HTTP/1.1 with known lengths, relayed in
+// place (package http1), for one connection. What is more than that goes to the driver
+// that knows all of HTTP, with the connection.
+type fast struct {
+	r    *Router
+	conn *http1.Conn
+	to   frontConn // what it is for, without a connection
+	name string    // of the service
+
+	traffic *traffic
+	marks   http1.Marks
+	trace   [55]byte
+	extra   []byte
+
+	// Of the request that is being served.
+	call   call
+	place  place
+	held   bool // place is
+	report orca.Report
+	up     *http1.Conn
+	pool   *http1.Pool // where up belongs; nil: it is not kept
+	gone   leaving
+	wait   fastWait
+}
+
+// serveFast serves a connection until it ends, and releases it. It returns at once;
+// false: the Router is closed, and so is the connection.
+func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) bool {
+	f := &fast{r: r, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t}
+	f.conn = http1.NewConn(c, to.release)
+	if to.id == "" {
+		f.name = to.key.app + "." + to.key.service
+		host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+		if err != nil {
+			host = c.RemoteAddr().String()
+		}
+		f.marks = http1.Marks{Client: []byte(host), Proto: "http"}
+	}
+	f.wait.taken = f.taken
+	ok := r.spawn(func(ctx context.Context) {
+		defer context.AfterFunc(ctx, f.conn.Cut)()
+		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle}, f, f.handOver, nil)
+	})
+	if !ok {
+		f.conn.Cut()
+	}
+	return ok
+}
+
+// handOver gives the connection to the driver for all of HTTP.
+func (f *fast) handOver(c net.Conn) {
+	f.r.front.give(&frontConn{
+		Conn: &countedConn{Conn: c, traffic: f.traffic}, key: f.to.key, id: f.to.id, port: f.to.port, release: func() {},
+	})
+}
+
+// Serve implements http1.Backend.
+func (f *fast) Serve(ctx context.Context, x *http1.Exchange) bool {
+	defer func() {
+		in, out := f.conn.Traffic()
+		f.traffic.received.Add(uint64(in))
+		f.traffic.sent.Add(uint64(out))
+	}()
+	if f.to.id != "" {
+		f.serveStream(ctx, x)
+		return true
+	}
+	s := f.r.table.Load().services[f.name]
+	if s == nil || s.speaksH2(f.to.key.port) || x.Request.Get(lowTimeLeft) != nil || x.Request.Get(lowGRPCTimeout) != nil {
+		return false
+	}
+	f.forward(ctx, x, s)
+	return true
+}
+
+// Names of headers as http1 looks for them.
+const (
+	lowTimeLeft    = "verge-timeout"
+	lowGRPCTimeout = "grpc-timeout"
+	lowRefused     = "verge-refused"
+)
+
+// forward is Router.forward.
+func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service) {
+	c := &f.call
+	method := methodName(x.Request.Method())
+	if err := c.begin(ctx, f.r, s, f.to.key.port, time.Time{}); err != nil {
+		s.failures.Add(1)
+		w := refusal503(err, s)
+		w.send(x)
+		c.end(method, http.StatusServiceUnavailable, false)
+		return
+	}
+	x.Own = lowRefused
+	f.traced(x)
+	c.repeat = x.Request.Length == 0 && x.Request.Idempotent()
+	f.until(x, c.deadline)
+
+	err := f.ask(ctx, x)
+	if err != nil {
+		status := 0
+		if errors.Is(err, http1.ErrClient) || ctx.Err() != nil {
+			x.Abandon()
+		} else {
+			w := &reply{h: http.Header{}}
+			status = c.answer(w, w.request(x), err)
+			w.send(x)
+		}
+		c.end(method, status, false)
+		return
+	}
+	status := x.Response.Status
+	answered := f.pass(x)
+	f.leave(answered)
+	c.end(method, status, true)
+}
+
+// until bounds the time until the head of the answer.
+func (f *fast) until(x *http1.Exchange, deadline time.Time) {
+	if !deadline.IsZero() {
+		x.Deadline = http1.Now().After(time.Until(deadline))
+	}
+	f.wait.deadline = x.Deadline
+}
+
+// ask asks endpoints until one answers: exchange.ask.
+func (f *fast) ask(ctx context.Context, x *http1.Exchange) error {
+	c := &f.call
+	for {
+		e, more := c.next()
+		if e == nil {
+			return c.last
+		}
+		f.marks.Extra = f.marks.Extra[:0]
+		if left, bounded := c.left(); bounded {
+			f.marks.Extra = append(append(f.marks.Extra, headerTimeLeft...), ": "...)
+			f.marks.Extra = strconv.AppendInt(f.marks.Extra, max(left, 0).Milliseconds(), 10)
+			f.marks.Extra = append(f.marks.Extra, "\r\n"...)
+		}
+		var err error
+		if e.local {
+			err = f.askHere(ctx, x, e.Instance, c.port, c.deadline)
+			f.r.judge(e, err)
+		} else {
+			var moved bool
+			if err, moved = f.askThere(ctx, x, e, more); moved {
+				continue
+			}
+		}
+		if err == nil {
+			if !c.answered(x.Response.Status, &f.report, x.Repeatable()) {
+				return nil
+			}
+			f.drop(x)
+			f.leave(false)
+			continue
+		}
+		if errors.Is(err, http1.ErrClient) || errors.Is(err, errLate) || ctx.Err() != nil {
+			return err // the client's doing, or nobody's any more
+		}
+		if !c.failed(err, x.Repeatable()) {
+			return c.last
+		}
+	}
+}
+
+// drop is the end of an answer that is not passed on.
+func (f *fast) drop(x *http1.Exchange) {
+	if _, again := x.Take(f.up, smallBuffer); again {
+		f.keep()
+	}
+}
+
+// keep keeps the connection to the instance for the next request.
+func (f *fast) keep() {
+	if f.pool == nil {
+		_ = f.up.Close()
+		return
+	}
+	f.pool.Put(f.up, http1.Now())
+}
+
+// leave gives back what the request has of an instance of this worker.
+func (f *fast) leave(answered bool) {
+	if f.held {
+		f.held = false
+		f.place.leave(answered)
+	}
+}
+
+// askHere asks an instance of this worker: exchange.askHere.
+func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string, deadline time.Time) error {
+	f.gone = leaving{Context: ctx, conn: f.conn}
+	err := f.r.enter(&f.gone, &f.place, id, port, deadline)
+	if left := f.gone.stop(); left && err != nil {
+		return http1.ErrClient
+	}
+	if errors.Is(err, errLate) {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	f.held = true
+	f.pool = f.place.spot.pool(port, f.place.addr)
+	if f.up = f.pool.Get(x.Began, repeatable(x)); f.up == nil {
+		if f.up, err = f.dialHere(ctx, id); err != nil {
+			f.leave(false)
+			return err
+		}
+	}
+	if err := f.sent(x); err != nil {
+		f.leave(false)
+		return err
+	}
+	loadReport(&f.report, f.place.report())
+	return nil
+}
+
+func (f *fast) dialHere(ctx context.Context, id wire.InstanceID) (*http1.Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
+	conn, err := f.r.localDialer.DialContext(dialing, "tcp", f.place.addr)
+	if err != nil {
+		return nil, &openError{blame: f.r.blameFor(ctx, blameEndpoint), target: id, err: err}
+	}
+	return http1.NewConn(conn, nil), nil
+}
+
+// repeatable requests may go to a connection that is not looked at before.
+func repeatable(x *http1.Exchange) bool { return x.Request.Length == 0 && x.Request.Idempotent() }
+
+// sent asks over f.up, and reads the load report of the answer.
+func (f *fast) sent(x *http1.Exchange) error {
+	if err := x.Ask(f.up, &f.marks); err != nil {
+		f.up.Cut()
+		if errors.Is(err, http1.ErrUnsent) {
+			return &unsentError{err}
+		}
+		return err
+	}
+	f.report = orca.Report{}
+	if v := x.Response.Report; v != nil {
+		if r, err := orca.Parse(string(v)); err == nil {
+			f.report = r
+		}
+	}
+	return nil
+}
+
+// pass passes the answer on; false where it was not passed on as a whole.
+func (f *fast) pass(x *http1.Exchange) bool {
+	if f.held {
+		loadReport(&f.report, f.place.report()) // now, and not when the head came
+		if isEvents(x.Response.Get("content-type")) {
+			f.place.rest()
+		}
+	}
+	f.extra = append(append(f.extra[:0], orca.Header...), ": "...)
+	f.extra = append(f.report.AppendText(f.extra), "\r\n"...)
+	again, err := x.Answer(f.up, f.extra)
+	if again {
+		f.keep()
+	}
+	return err == nil
+}
+
+func isEvents(contentType []byte) bool {
+	const events = "text/event-stream"
+	return len(contentType) >= len(events) && string(contentType[:len(events)]) == events
+}
+
+// serveStream is Router.serveStream: another router asks for an instance of this
+// worker.
+func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
+	x.Own = lowRefused
+	h := http.Header{}
+	for name, low := range map[string]string{headerTimeLeft: lowTimeLeft, headerGRPCTimeout: lowGRPCTimeout} {
+		if v := x.Request.Get(low); v != nil {
+			h[name] = []string{string(v)}
+		}
+	}
+	deadline := time.Time{}
+	if len(h) > 0 {
+		deadline = clientDeadline(h, time.Now())
+	}
+	f.until(x, deadline)
+	err := f.askHere(ctx, x, f.to.id, f.to.port, deadline)
+	if err == nil {
+		f.leave(f.pass(x))
+		return
+	}
+	refuse := func(status int, why, detail string) {
+		x.Refuse(status, "text/plain; charset=utf-8", []byte(headerRefused+": "+why+"\r\n"), []byte(detail))
+	}
+	var re *refusedError
+	var oe *openError
+	switch {
+	case errors.Is(err, http1.ErrClient) || ctx.Err() != nil:
+		x.Abandon()
+	case errors.Is(err, errLate):
+		refuse(http.StatusGatewayTimeout, refusedLate, err.Error())
+	case errors.As(err, &re):
+		refuse(http.StatusServiceUnavailable, re.why, err.Error())
+	case errors.As(err, &oe):
+		refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection")
+	default:
+		refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection")
+	}
+}
+
+// traced gives a request that belongs to no trace one of its own: traced.
+func (f *fast) traced(x *http1.Exchange) {
+	if x.Request.Traceparent() != nil {
+		return
+	}
+	var id [24]byte
+	for i := 0; i < len(id); i += 8 {
+		binary.LittleEndian.PutUint64(id[i:], rand.Uint64()|1) // all zeroes mean none
+	}
+	copy(f.trace[:], "00-")
+	hex.Encode(f.trace[3:], id[:16])
+	f.trace[35] = '-'
+	hex.Encode(f.trace[36:], id[16:])
+	copy(f.trace[52:], "-00")
+	f.marks.Traceparent = f.trace[:]
+}
+
+// methodName is the method without a piece of memory of its own, where it is a usual
+// one.
+func methodName(m []byte) string {
+	switch string(m) {
+	case "GET":
+		return http.MethodGet
+	case "HEAD":
+		return http.MethodHead
+	case "PUT":
+		return http.MethodPut
+	case "POST":
+		return http.MethodPost
+	case "DELETE":
+		return http.MethodDelete
+	case "PATCH":
+		return http.MethodPatch
+	case "OPTIONS":
+		return http.MethodOptions
+	case "TRACE":
+		return http.MethodTrace
+	}
+	return "_OTHER"
+}
+
+// leaving is the context of a request that waits in a queue: it ends when its client
+// leaves. Nobody looks as long as nobody asks for that.
+type leaving struct {
+	context.Context
+	conn *http1.Conn
+
+	left chan struct{}
+	over chan struct{} // closed when nobody looks any more
+	gone atomic.Bool
+}
+
+// Done implements context.Context. It is called by one goroutine.
+func (l *leaving) Done() <-chan struct{} {
+	if l.left == nil {
+		l.left, l.over = make(chan struct{}), make(chan struct{})
+		left, over := l.left, l.over
+		go func() {
+			defer close(over)
+			if l.conn.Watch() {
+				l.gone.Store(true)
+				close(left)
+			}
+		}()
+	}
+	return l.left
+}
+
+// Err implements context.Context.
+func (l *leaving) Err() error {
+	if l.gone.Load() {
+		return context.Canceled
+	}
+	return l.Context.Err()
+}
+
+// Value implements context.Context; nothing of its parent is to be asked past it.
+func (l *leaving) Value(any) any { return nil }
+
+// stop ends the looking, and says whether the client has left.
+func (l *leaving) stop() bool {
+	if l.left != nil {
+		l.conn.Poke()
+		<-l.over
+	}
+	return l.gone.Load()
+}
+
+// reply is an http.ResponseWriter for what a router answers itself.
+type reply struct {
+	h      http.Header
+	status int
+	body   []byte
+}
+
+// Header implements http.ResponseWriter.
+func (w *reply) Header() http.Header { return w.h }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *reply) WriteHeader(status int) { w.status = status }
+
+// Write implements http.ResponseWriter.
+func (w *reply) Write(p []byte) (int, error) {
+	w.body = append(w.body, p...)
+	return len(p), nil
+}
+
+// request is as much of it as an answer depends on.
+func (w *reply) request(x *http1.Exchange) *http.Request {
+	h := http.Header{}
+	if v := x.Request.Get("content-type"); v != nil {
+		h.Set("Content-Type", string(v))
+	}
+	return &http.Request{Method: string(x.Request.Method()), Header: h}
+}
+
+// send sends it.
+func (w *reply) send(x *http1.Exchange) {
+	var fields []byte
+	for name, values := range w.h {
+		for _, v := range values {
+			if name != "Content-Type" {
+				fields = append(fields, name+": "+v+"\r\n"...)
+			}
+		}
+	}
+	x.Refuse(w.status, w.h.Get("Content-Type"), fields, w.body)
+}
+
+// refusal503 is what is said where the instances of a service are not known here.
+func refusal503(err error, s *service) *reply {
+	w := &reply{h: http.Header{}}
+	w.h.Set("Retry-After", "1")
+	fail(w, &http.Request{Header: http.Header{}}, http.StatusServiceUnavailable, "not-told",
+		"try again in a moment; \"verge get clusters\" says whether it answers", "service "+s.key+": "+err.Error())
+	return w
+}
+
+var (
+	_ http1.Backend   = (*fast)(nil)
+	_ context.Context = (*leaving)(nil)
+)

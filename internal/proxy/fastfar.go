@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/http1"
+)
+
+// fastWait is what a request of the fast driver waits with for another worker.
+type fastWait struct {
+	deadline http1.Instant // of the head of the answer; 0 none
+	waiter   *waiter
+	endpoint *endpoint
+	began    http1.Instant
+	// back is why the request is to be taken back; news wakes whoever waits for a
+	// connection then, and up is the connection it was sent over.
+	back  atomic.Pointer[error]
+	news  chan struct{}
+	up    atomic.Pointer[http1.Conn]
+	taken func(error) // fast.taken, made once
+}
+
+// taken takes the request back, from any goroutine: see waiter.abandon.
+func (f *fast) taken(why error) {
+	f.wait.back.Store(&why)
+	wake(f.wait.news)
+	if up := f.wait.up.Load(); up != nil {
+		up.Poke()
+	}
+}
+
+// Waits implements http1.Waiter.
+func (f *fast) Waits(now http1.Instant) error {
+	w := &f.wait
+	if w.deadline != 0 && now >= w.deadline {
+		return errLate
+	}
+	if w.waiter == nil {
+		return nil // its engine looks after it
+	}
+	if why := w.back.Load(); why != nil {
+		return *why
+	}
+	if now.Sub(w.began) >= lookAfter {
+		f.r.look(w.endpoint)
+	}
+	return nil
+}
+
+// askThere asks an instance of another worker: exchange.askThere.
+func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, more bool) (_ error, moved bool) {
+	w := &f.wait
+	if w.news == nil {
+		w.news = make(chan struct{}, 1)
+	}
+	select {
+	case <-w.news: // of the last one
+	default:
+	}
+	w.back.Store(nil)
+	w.waiter = &waiter{repeat: f.call.repeat, elsewhere: more && x.Repeatable()}
+	if w.waiter.repeat || w.waiter.elsewhere {
+		w.waiter.abandon = w.taken
+	}
+	w.endpoint, w.began = e, x.Began
+	e.await(w.waiter)
+	err := f.stream(ctx, x, e)
+	if err == nil {
+		w.up.Store(f.up)
+		err = f.sent(x)
+		w.up.Store(nil)
+	}
+	state := w.waiter.state.Load()
+	e.awaited(w.waiter)
+	w.waiter = nil
+	if err != nil {
+		e.settle()
+		switch {
+		case errors.Is(err, http1.ErrClient) || errors.Is(err, errLate) || ctx.Err() != nil:
+			return err, false
+		case state == overtaken && x.Repeatable() && errors.Is(err, errOvertaken):
+			f.call.picker.again(e)
+			return nil, true // no connection had taken it
+		case errors.Is(err, errAbandoned):
+			e.failures.Add(1)
+			return &openError{blame: blameSelf, target: e.Instance, err: errAbandoned}, false // nothing but time was lost
+		}
+		return err, false
+	}
+	if v := x.Response.Get(lowRefused); v != nil && x.Response.Status >= 500 {
+		return f.refused(x, e, string(v)), false
+	}
+	return nil, false
+}
+
+// refused is what another router says instead of an answer: exchange.refusal.
+func (f *fast) refused(x *http1.Exchange, e *endpoint, why string) error {
+	detail, again := x.Take(f.up, smallBuffer)
+	if again {
+		f.keep()
+	}
+	err := errors.New(strings.ToValidUTF8(string(detail[:min(len(detail), 512)]), "?"))
+	switch why {
+	case refusedBroken:
+		return &brokenError{err}
+	case refusedConnect:
+		oe := &openError{blame: blameEndpoint, target: e.Instance, err: err}
+		f.r.judge(e, oe)
+		return oe
+	}
+	return &refusedError{why, err}
+}
+
+// stream sets f.up to a stream to the worker of an endpoint.
+func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint) error {
+	port, w := f.call.port, f.wait.waiter
+	f.pool = e.pool(port)
+	if f.pool != nil {
+		if f.up = f.pool.Get(x.Began, repeatable(x)); f.up != nil {
+			w.state.CompareAndSwap(waitsForConn, hasConn)
+			return nil
+		}
+	}
+	// It is opened beside, and goes on where the request is taken back: it is then for
+	// the next one, and says whether the worker is there.
+	type opened struct {
+		up  *http1.Conn
+		err error
+	}
+	result, pool := make(chan opened, 1), f.pool
+	ok := f.r.spawn(func(ctx context.Context) {
+		conn, release, err := f.r.dial(ctx, e, port, forRequests)
+		if err != nil {
+			result <- opened{err: err}
+			return
+		}
+		up := http1.NewConn(conn, release)
+		switch {
+		case w.state.CompareAndSwap(waitsForConn, hasConn):
+			result <- opened{up: up}
+		case pool != nil:
+			pool.Put(up, http1.Now())
+			e.settle()
+		default:
+			_ = up.Close()
+		}
+	})
+	if !ok {
+		return errClosed
+	}
+	f.gone = leaving{Context: ctx, conn: f.conn}
+	defer f.gone.stop()
+	left := f.gone.Done()
+	var late <-chan time.Time
+	if d := f.wait.deadline; d != 0 {
+		t := time.NewTimer(d.Sub(http1.Now()))
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		select {
+		case o := <-result:
+			f.up = o.up
+			return o.err
+		case <-f.wait.news:
+			why := f.wait.back.Load()
+			if why == nil || w.state.Load() == hasConn {
+				continue
+			}
+			if errors.Is(*why, errAbandoned) && !w.state.CompareAndSwap(waitsForConn, overtaken) {
+				continue // it has just got one
+			}
+			return *why
+		case <-late:
+			if w.state.CompareAndSwap(waitsForConn, overtaken) {
+				return errLate
+			}
+		case <-left:
+			if !w.state.CompareAndSwap(waitsForConn, overtaken) {
+				continue
+			}
+			return http1.ErrClient
+		}
+	}
+}
+
+// await notes that a request waits for the endpoint, until awaited.
+func (e *endpoint) await(w *waiter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waiting == nil {
+		e.waiting = map[*waiter]struct{}{}
+	}
+	e.waiting[w] = struct{}{}
+}
+
+func (e *endpoint) awaited(w *waiter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.waiting, w)
+}
+
+// newPool keeps connections as newTransport does.
+func newPool() *http1.Pool { return &http1.Pool{Max: 256, Idle: upstreamIdle} }
+
+// pool keeps the streams to a port of an endpoint of another worker; nil where none is
+// to be kept.
+func (e *endpoint) pool(port string) *http1.Pool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.retired || e.parked {
+		return nil
+	}
+	p := e.pools[port]
+	if p == nil {
+		p = newPool()
+		if e.pools == nil {
+			e.pools = map[string]*http1.Pool{}
+		}
+		e.pools[port] = p
+	}
+	return p
+}
+
+// pool keeps the connections to a port of the instance, which listens at addr.
+func (x *spot) pool(port, addr string) *http1.Pool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if k := x.kept[port]; k != nil && k.addr == addr {
+		return k.pool
+	} else if k != nil {
+		k.pool.Close()
+	}
+	if x.kept == nil {
+		x.kept = map[string]*keptTo{}
+	}
+	p := newPool()
+	x.kept[port] = &keptTo{addr, p}
+	return p
+}
+
+// keptTo are the connections to an address.
+type keptTo struct {
+	addr string
+	pool *http1.Pool
+}
