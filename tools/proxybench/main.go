@@ -73,13 +73,13 @@ func run(ctx context.Context, o options) error {
 		if !strings.Contains(f.name, o.only) {
 			continue
 		}
-		r, err := f.measure()
+		r, err := f.measure(f.name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		rows = append(rows, r...)
 		for _, x := range r {
-			fmt.Fprintf(os.Stderr, "%-58s %9.2f %9.2f %-4s ratio %5.2f  reach %s\n", x.What, x.Theirs, x.Ours, x.Unit, x.Ratio, x.Reach)
+			fmt.Fprintf(os.Stderr, "%-78s %9.2f %9.2f %-4s ratio %5.2f  reach %s\n", x.What, x.Theirs, x.Ours, x.Unit, x.Ratio, x.Reach)
 		}
 	}
 	enc := json.NewEncoder(os.Stdout)

@@ -111,6 +111,7 @@ func readHead(c *Conn, r *Request, until Instant, limit time.Duration) readResul
 		}
 		switch err := c.fill(until); {
 		case err == nil:
+		case errors.Is(err, errLate) && Now() < until: // a Poke that came after its time
 		case errors.Is(err, errFull):
 			return unusual // a large head: net/http knows how large one may be
 		case errors.Is(err, errLate) && !first:
