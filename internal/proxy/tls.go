@@ -59,6 +59,7 @@ func (d *identity) base(source func() (*tls.Config, error)) (*tls.Config, error)
 	c.MinVersion = tls.VersionTLS13
 	c.NextProtos = []string{alpn}
 	c.InsecureSkipVerify = false
+	c.DynamicRecordSizingDisabled = true // nobody waits for the first bytes of a page here
 	c.GetConfigForClient = nil
 	if before := c.VerifyConnection; before != nil || d.allowed != nil {
 		c.VerifyConnection = func(s tls.ConnectionState) error {

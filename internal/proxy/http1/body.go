@@ -146,7 +146,7 @@ func (m *mover) progress(n int64) {
 
 // missed judges an error of a connection: nil means to try again.
 func (m *mover) missed(c *Conn, src bool, err error) error {
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !src && c.raw == nil {
 		return &sideError{src: src, err: err}
 	}
 	if src {
@@ -163,14 +163,15 @@ func (m *mover) missed(c *Conn, src bool, err error) error {
 	return nil
 }
 
-// tick sees to it that a wait that begins now ends within lookEvery.
+// tick sees to it that a wait that begins now ends within lookEvery, as far as a wait
+// may end early.
 func (c *Conn) tick(read bool) {
-	until := Now().After(lookEvery)
-	if read && (c.readBy == 0 || c.readBy > until) {
-		c.readUntil(until)
+	now := Now()
+	if !read {
+		c.writeWithin(now, lookEvery)
+		return
 	}
-	if !read && (c.writeBy == 0 || c.writeBy > until) {
-		c.writeBy = until
-		_ = c.conn.SetWriteDeadline(until.time()) // fails only on a closed connection, which the write says
+	if until := now.After(lookEvery); c.readBy == 0 || c.readBy > until {
+		c.readUntil(until)
 	}
 }

@@ -65,6 +65,7 @@ type Conn struct {
 	unsent                []byte            // what tryWrite writes
 	asking                *[bufferSize]byte // where unsent is, of ask; nil when it was sent
 
+	resting   bool    // between two requests
 	in, out   int64   // bytes, until Traffic was asked last
 	idleSince Instant // see Pool
 	reused    bool    // see Pool
@@ -195,7 +196,7 @@ func (c *Conn) readUntil(t Instant) {
 }
 
 // read is one successful read. It holds no buffer while it waits, unless there is
-// something in it.
+// something in it, or, over TLS, a request is being served.
 func (c *Conn) read() (int, error) {
 	if c.raw != nil {
 		c.n, c.err = 0, nil
@@ -204,10 +205,9 @@ func (c *Conn) read() (int, error) {
 		}
 		return c.n, c.err
 	}
-	if c.r == c.w {
+	if c.resting && c.b == nil {
 		// A byte at first, so that nothing is held meanwhile. The rest of its record
 		// comes with the next read, without asking the system.
-		c.rest()
 		n, err := c.conn.Read(c.first[:])
 		if n > 0 {
 			c.take()
@@ -215,6 +215,7 @@ func (c *Conn) read() (int, error) {
 		}
 		return n, err
 	}
+	c.take()
 	return c.conn.Read(c.b[c.w:])
 }
 
@@ -222,24 +223,40 @@ func (c *Conn) read() (int, error) {
 func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
 	until := now.After(limit)
 	for {
-		if c.writeBy == 0 || c.writeBy > until {
-			c.writeBy = until
-			_ = c.conn.SetWriteDeadline(until.time()) // as above
-		}
+		c.writeWithin(now, limit)
 		n, err := c.put(p)
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		if c.raw == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if p = p[n:]; n == 0 && Now() >= until {
+		now = Now()
+		if p = p[n:]; n == 0 && now >= until {
 			return errLate
 		}
 		if n > 0 {
-			until = Now().After(limit)
+			until = now.After(limit)
 		}
 		c.writeBy = 0
+	}
+}
+
+// writeWithin sees to it that a write that begins now ends at the limit or earlier. A
+// write over TLS that ends too early is the end of the connection, so that one has at
+// least half of the limit and at most all of it.
+func (c *Conn) writeWithin(now Instant, limit time.Duration) {
+	until := now.After(limit)
+	if c.raw == nil {
+		if limit = max(limit, stallLimit); c.writeBy < now.After(limit/2) {
+			c.writeBy = now.After(limit)
+			_ = c.conn.SetWriteDeadline(c.writeBy.time()) // fails only on a closed connection, which the write says
+		}
+		return
+	}
+	if c.writeBy == 0 || c.writeBy > until {
+		c.writeBy = until
+		_ = c.conn.SetWriteDeadline(until.time()) // as above
 	}
 }
 

@@ -176,13 +176,18 @@ func (x *Exchange) sendBody(up *Conn) error {
 	left := x.Request.Length - x.body
 	c.skip(x.Request.Size() + int(x.body))
 	x.move = mover{dst: up, src: c, left: left, watch: x.early, limit: requestStall}
+	if up.raw == nil {
+		// Over TLS nobody sees that an answer is there while a write is stuck.
+		x.sendRest(up)
+		return nil
+	}
 	err := x.move.run()
 	x.Sent += x.move.moved
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, errEarly) {
-		x.sendRest()
+		x.sendRest(up)
 		return nil
 	}
 	x.move.close()
@@ -218,7 +223,7 @@ func (x *Exchange) looksEarly() error {
 }
 
 // sendRest sends the rest of the body beside the answer.
-func (x *Exchange) sendRest() {
+func (x *Exchange) sendRest(up *Conn) {
 	r := &restOfBody{move: x.move, done: make(chan struct{})}
 	x.move = mover{}
 	r.move.watch = func() error {
@@ -232,6 +237,10 @@ func (x *Exchange) sendRest() {
 		defer close(r.done)
 		r.err = r.move.run()
 		r.move.close()
+		var side *sideError
+		if errors.As(r.err, &side) && side.src {
+			up.Poke() // the answer to half a request is of no use
+		}
 	}()
 }
 
@@ -260,7 +269,16 @@ func (x *Exchange) joinRest(up *Conn) {
 
 // waits looks around while the head of a response, or more of its body, is awaited.
 func (x *Exchange) waits() error {
-	if x.rest == nil && x.client.look() == broken {
+	if r := x.rest; r != nil {
+		select {
+		case <-r.done:
+			var side *sideError
+			if errors.As(r.err, &side) && side.src {
+				return fmt.Errorf("%w: %w", ErrClient, r.err)
+			}
+		default:
+		}
+	} else if x.client.look() == broken {
 		return fmt.Errorf("%w: its connection was reset", ErrClient)
 	}
 	if x.waiter == nil {
@@ -322,7 +340,14 @@ func (x *Exchange) nextLook() Instant {
 
 // failed ends what goes on beside an Ask that failed.
 func (x *Exchange) failed(up *Conn, err error) error {
-	x.joinRest(up)
+	if r := x.rest; r != nil {
+		x.joinRest(up)
+		var side *sideError
+		if errors.As(r.err, &side) && side.src {
+			x.last, x.cut = true, true
+			err = fmt.Errorf("%w: %w", ErrClient, r.err)
+		}
+	}
 	x.Response.seen = 0
 	return err
 }

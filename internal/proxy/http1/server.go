@@ -93,6 +93,9 @@ func readHead(c *Conn, r *Request, until Instant, limit time.Duration) readResul
 		until = Now().After(limit)
 	}
 	r.seen = 0
+	c.rest()
+	c.resting = first
+	defer func() { c.resting = false }()
 	for {
 		if c.r != c.w {
 			switch r.Parse(c.Buffered()) {
