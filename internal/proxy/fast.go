@@ -292,7 +292,7 @@ func isEvents(contentType []byte) bool {
 // serveStream is Router.serveStream: another router asks for an instance of this
 // worker.
 func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
-	x.Own = lowRefused
+	x.Own, x.Strict = lowRefused, true
 	h := http.Header{}
 	for name, low := range map[string]string{headerTimeLeft: lowTimeLeft, headerGRPCTimeout: lowGRPCTimeout} {
 		if v := x.Request.Get(low); v != nil {

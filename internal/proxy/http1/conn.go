@@ -370,6 +370,11 @@ func (c *Conn) look() state {
 	if c.r != c.w {
 		return readable
 	}
+	return c.arrived()
+}
+
+// arrived is look at what was not read yet.
+func (c *Conn) arrived() state {
 	if c.sock == nil {
 		return silent
 	}

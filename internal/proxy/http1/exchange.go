@@ -58,6 +58,8 @@ type Exchange struct {
 	// Deadline for the head of the response, 0 none: Waits is called then. Set it before
 	// Ask.
 	Deadline Instant
+	// Strict clients say nothing before they are answered; one that does has left.
+	Strict bool
 	// Own is the name of a field, in small letters, that no upstream may say; "" none.
 	Own string
 	// Sent and Received are bytes of bodies, to the upstream and from it.
@@ -213,7 +215,7 @@ func (x *Exchange) looksEarly() error {
 	if x.watchUp.look() != silent {
 		return errEarly
 	}
-	if x.client.look() == broken {
+	if x.client.arrived() == broken {
 		return fmt.Errorf("%w: its connection was reset", ErrClient)
 	}
 	if x.waiter != nil {
@@ -278,13 +280,27 @@ func (x *Exchange) waits() error {
 			}
 		default:
 		}
-	} else if x.client.look() == broken {
-		return fmt.Errorf("%w: its connection was reset", ErrClient)
+	} else if x.left() {
+		return fmt.Errorf("%w: its connection has ended", ErrClient)
 	}
 	if x.waiter == nil {
 		return nil
 	}
 	return x.waiter.Waits(Now())
+}
+
+// left: the client has gone. One that has only ended its side looks the same as one
+// that is not there any more; it has got its answer if that came soon.
+func (x *Exchange) left() bool {
+	switch x.client.arrived() {
+	case broken, ended:
+		return true
+	case readable:
+		// Over TLS an end is something to read too.
+		return x.Strict
+	case silent:
+	}
+	return false
 }
 
 // awaitHead reads until the head of the response is there.

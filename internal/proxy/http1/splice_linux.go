@@ -132,3 +132,10 @@ func (m *mover) splice() error {
 	}
 	return nil
 }
+
+// sysSplice moves up to n bytes, one end being a pipe; neither end waits.
+func sysSplice(from, to uintptr, n int) (int, syscall.Errno) {
+	const nonblockMove = 1 | 2 // SPLICE_F_MOVE | SPLICE_F_NONBLOCK
+	k, _, e := syscall.RawSyscall6(syscall.SYS_SPLICE, from, 0, to, 0, uintptr(n), nonblockMove)
+	return int(k), e
+}

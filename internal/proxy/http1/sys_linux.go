@@ -1,3 +1,5 @@
+//go:build linux && !race
+
 package http1
 
 import (
@@ -23,11 +25,4 @@ func sysWrite(fd uintptr, p []byte) (int, syscall.Errno) {
 func sysPeek(fd uintptr, p *[1]byte) (int, syscall.Errno) {
 	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(p)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
 	return int(n), e
-}
-
-// sysSplice moves up to n bytes, one end being a pipe; neither end waits.
-func sysSplice(from, to uintptr, n int) (int, syscall.Errno) {
-	const nonblockMove = 1 | 2 // SPLICE_F_MOVE | SPLICE_F_NONBLOCK
-	k, _, e := syscall.RawSyscall6(syscall.SYS_SPLICE, from, 0, to, 0, uintptr(n), nonblockMove)
-	return int(k), e
 }
