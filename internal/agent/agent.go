@@ -52,8 +52,10 @@ type Options struct {
 	// DataAddr and GatewayAddr are where the engine listens, "" is nowhere;
 	// Advertise is how others reach the former ("": to be found, "none": not).
 	DataAddr, Advertise, GatewayAddr string
-	Capacity                         api.Resources
-	Labels                           map[string]string
+	// Gateway is the rest of how it is a gateway.
+	Gateway  wire.GatewayConfig
+	Capacity api.Resources
+	Labels   map[string]string
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string
 	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
@@ -310,7 +312,7 @@ func saveIdentity(dir string, r wire.JoinReply) error {
 
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
-		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr,
+		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr, Gateway: a.opts.Gateway,
 		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
@@ -548,7 +550,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
 		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, SealKey: a.sealKey,
-		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr,
+		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr, Published: a.info.Published,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise, a.joined.Link), Lease: leaseIn(a.network),
 		Uses: a.info.Uses != nil,

@@ -59,6 +59,7 @@ func outdated(had, now wire.EngineConfig) string {
 	}
 	differs("--data", had.DataAddr, now.DataAddr)
 	differs("--gateway", had.GatewayAddr, now.GatewayAddr)
+	differs("--gateway-tls", had.Gateway.String(), now.Gateway.String())
 	differs("--cpus", had.Capacity.CPU.String(), now.Capacity.CPU.String())
 	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())

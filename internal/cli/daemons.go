@@ -106,8 +106,10 @@ type WorkerFlags struct {
 	// Advertise is HOST or HOST:PORT by which others reach the data port; "" is to
 	// be detected, "none" that they cannot.
 	Advertise string
-	// Gateway is the address to listen on for users; "" for none.
-	Gateway string
+	// Gateway is the address to listen on for users; "" for none. GatewayMore is the
+	// rest of how it is a gateway.
+	Gateway     string
+	GatewayMore wire.GatewayConfig
 	// CPUs, Memory and Disk are the capacity; zero is what the machine has, less
 	// Reserve (a fraction, 0 to 0.9).
 	CPUs         api.CPU
@@ -159,8 +161,8 @@ type DevFlags struct {
 	Clusters []string
 	// Workers of each cluster, 1 to 100.
 	Workers int
-	// API and Gateway are the addresses to listen on; Gateway "" for none.
-	API, Gateway string
+	// API, Gateway and GatewayTLS are the addresses to listen on; "" for no gateway.
+	API, Gateway, GatewayTLS string
 }
 
 func (a *app) daemonCommands() []*cobra.Command {
@@ -372,6 +374,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
+	var acme acmeFlags
 	var reserve, where, wireguard, relayPorts string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
@@ -382,6 +385,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&f.Data, "data", ":8474", "address for traffic between workers, none to have no such port")
 	fl.StringVar(&f.Advertise, "advertise", "", "HOST or HOST:PORT by which other workers reach --data, none if they cannot (default: detected)")
 	fl.StringVar(&f.Gateway, "gateway", "", "address for users' requests, for example :8480 (default: no gateway)")
+	gatewayFlags(fl, &f.GatewayMore, &acme)
 	fl.TextVar(&f.CPUs, "cpus", api.CPU(0), "cpu for instances, as 4 or 500m (0: all of the machine)")
 	fl.TextVar(&f.Memory, "memory", api.Bytes(0), "memory for instances, as 2Gi (0: all of the machine)")
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
@@ -413,6 +417,9 @@ func (a *app) workerRole() *role[WorkerFlags] {
 			return err
 		}
 		noneIsEmpty(&f.Data, &f.Gateway)
+		if err := settleGateway(f.Gateway, &f.GatewayMore, &acme); err != nil {
+			return err
+		}
 		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
 			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), keyValues("--label", f.Labels),
 			directories("--allow-host-path", f.HostPaths))
@@ -469,14 +476,18 @@ func (a *app) devRole() *role[DevFlags] {
 	fl.IntVar(&f.Workers, "workers", 2, "workers in each cluster")
 	fl.StringVar(&f.API, "api", "127.0.0.1:8470", "address of the HTTP interface")
 	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests, none for no gateway")
+	fl.StringVar(&f.GatewayTLS, "gateway-tls", "", "address for users' requests with TLS, none for none (default: 127.0.0.1:8443, with another --gateway none)")
 	return newRole(a, cmd, f, &f.Process, "", func() error {
+		if f.GatewayTLS == "" && !fl.Changed("gateway") {
+			f.GatewayTLS = "127.0.0.1:8443"
+		}
 		if f.Workers < 1 || f.Workers > maxDevWorkers {
 			return errMustBe("--workers", f.Workers, "1 to 100")
 		}
 		if len(f.Clusters) == 0 {
 			return errMustBe("--clusters", `""`, "at least one name")
 		}
-		noneIsEmpty(&f.Gateway)
-		return firstError(labels("--clusters", f.Clusters), distinct("--clusters", f.Clusters), address("--api", f.API), optionalAddress("--gateway", f.Gateway))
+		noneIsEmpty(&f.Gateway, &f.GatewayTLS)
+		return firstError(optionalAddress("--gateway-tls", f.GatewayTLS), labels("--clusters", f.Clusters), distinct("--clusters", f.Clusters), address("--api", f.API), optionalAddress("--gateway", f.Gateway))
 	})
 }

@@ -47,23 +47,36 @@ func (f *namespaceFlags) one(a *app) (string, error) {
 }
 
 func (a *app) secretSet() *cobra.Command {
-	file, f := "", namespaceFlags{}
+	var file, cert, key string
+	f := namespaceFlags{}
 	cmd := &cobra.Command{
-		Use: "set NAME --from-file FILE", Short: "Set the value of a secret to the content of a file", Args: secretName,
+		Use: "set NAME (--from-file FILE | --cert FILE --key FILE)", Short: "Set the value of a secret to the content of a file", Args: secretName,
 		Long: fmt.Sprintf(`Set the value of a secret to the content of a file, all of it, at most %d KiB;
 "-" is standard input. It is not taken as an argument, because others can see
 those. What runs goes on with the value that it has, until it is started again
-(verge restart).`, wire.MaxSecretBytes>>10),
+(verge restart).
+
+With --cert and --key it is a certificate for gateways (tls: {secret: NAME}): the
+chain, the host's first, and its private key, both in PEM. Gateways take a new one
+up at once.`, wire.MaxSecretBytes>>10),
 		Example: "  verge secret set db-password --from-file password.txt\n  openssl rand -hex 20 | tr -d '\\n' | verge secret set session-key --from-file -",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" {
+			switch pair := cert != "" || key != ""; {
+			case file == "" && !pair:
 				return usageError(cmd, "--from-file is missing: a file with the value, or - for standard input")
+			case pair && (file != "" || cert == "" || key == ""):
+				return usageError(cmd, "--cert and --key are given together, and without --from-file")
 			}
 			namespace, err := f.one(a)
 			if err != nil {
 				return err
 			}
-			value, err := a.secretValue(file)
+			var value []byte
+			if file != "" {
+				value, err = a.secretValue(file)
+			} else {
+				value, err = a.certificateValue(cert, key)
+			}
 			if err != nil {
 				return err
 			}
@@ -72,10 +85,10 @@ those. What runs goes on with the value that it has, until it is started again
 				if err != nil {
 					return err
 				}
-				if bytes.HasSuffix(value, []byte("\n")) {
+				if file != "" && bytes.HasSuffix(value, []byte("\n")) {
 					a.notef("note: the value ends with a line break, which is a part of it")
 				}
-				if len(v.UsedBy) > 0 {
+				if file != "" && len(v.UsedBy) > 0 {
 					a.notef("note: what runs of %s has the former value until it is started again: verge restart", strings.Join(v.UsedBy, ", "))
 				}
 				return a.printf("secret/%s of namespace %s set", v.Name, v.Namespace)
@@ -83,6 +96,8 @@ those. What runs goes on with the value that it has, until it is started again
 		},
 	}
 	cmd.Flags().StringVar(&file, "from-file", "", "file with the value, - for standard input")
+	cmd.Flags().StringVar(&cert, "cert", "", "file with a certificate and its chain, for gateways")
+	cmd.Flags().StringVar(&key, "key", "", "file with the private key of --cert")
 	f.ofNamespace(cmd)
 	return cmd
 }

@@ -160,6 +160,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	agg.CPU, agg.Memory, agg.Disk, agg.Capacity, agg.Workers, agg.Suspect = place.Aggregate(views)
 	place.Describe(views, &agg)
 	agg.Network = m.need()
+	agg.Gateways = m.gateways()
 	return agg
 }
 
@@ -176,7 +177,7 @@ func (m *model) behind(trust string) (n int) {
 // significant says whether an aggregate changed enough to be sent before its
 // time: another number of workers, or a free amount that moved by more than 5 %.
 func significant(a, b wire.Aggregate) bool {
-	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey ||
+	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey || a.Gateways != b.Gateways ||
 		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
 		!place.SameDescription(&a, &b) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {

@@ -265,7 +265,9 @@ type tx struct {
 	relays  func() []wire.Relay
 	numbers func() map[[2]string]uint32
 	use     map[string]*usage
-	apart   map[string][]string
+	// certs are the secrets with certificates, see certificates; nil before it is asked.
+	certs map[string]bool
+	apart map[string][]string
 	// stays are the instances that cannot leave a worker that is drained, with the
 	// reason; waits those whose turn has not come.
 	stays map[wire.InstanceID]string

@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/rest"
@@ -82,11 +84,44 @@ func (t *tx) secrets() {
 			t.give(worker, id)
 		}
 	}
+	for _, worker := range records.SortedKeys(t.m.workers) {
+		if !t.m.workers[worker].Info.WantsCertificates() || !t.m.workers[worker].Revoked.IsZero() {
+			continue
+		}
+		for id := range t.certificates() {
+			want[worker+"."+id] = true
+			t.give(worker, id)
+		}
+	}
 	for key := range t.m.vault.sealed {
 		if !want[key] {
 			t.sealFor(key, nil)
 		}
 	}
+}
+
+// certificates are the secrets with those of all hosts that are published, which
+// gateways are given and no other worker.
+func (t *tx) certificates() map[string]bool {
+	if t.certs == nil {
+		t.certs = map[string]bool{}
+		for _, r := range records.Merged(t.m.names, t.names) {
+			for _, name := range api.IngressSecrets(r.Ports) {
+				t.certs[wire.SecretID(cmp.Or(r.Namespace, api.DefaultNamespace), name)] = true
+			}
+		}
+	}
+	return t.certs
+}
+
+// gateways counts the workers that are given certificates.
+func (m *model) gateways() (n int) {
+	for _, w := range m.workers {
+		if w.Info.WantsCertificates() && w.Revoked.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // give lets a worker have a secret as it is now.

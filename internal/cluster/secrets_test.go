@@ -280,3 +280,45 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 	}
 	other.settled(password)
 }
+
+// The certificates of hosts go to the workers that are gateways with TLS, wherever
+// the service runs, and to no others.
+func TestCertificatesGoToGateways(t *testing.T) {
+	store, key := bus.NewMemStore(), sealKey(t)
+	v := newVaulted(t, store, key, map[string]*seal.Key{"w1": sealKey(t), "w2": sealKey(t)})
+	far := wire.Route{V: wire.Version, App: "shop", Namespace: "team", Service: "web", Policy: "round-robin",
+		Ports: []api.Port{{Name: "http", Protocol: "http", Ingress: &api.Ingress{Host: "shop.example", TLS: api.IngressTLS{Secret: "shop-tls"}}}}}
+	route := wire.Change{Key: "route.shop.web", Value: encoded(t, far)}
+	v.take(true, route, v.secret("shop-tls", "v1", password), v.secret("other", "v1", "value of other"))
+	if got := v.given("w1") + v.given("w2"); got != "" {
+		t.Errorf("no gateway was given %q", got)
+	}
+	if n := v.m.aggregate(wire.Rev{}, nil).Gateways; n != 0 {
+		t.Errorf("%d gateways", n)
+	}
+	gateway := func(name string, g *wire.GatewayInfo) {
+		v.m.workers[name].told = time.Time{}
+		v.rev++
+		report(t, v.core, name, wire.Rev{}, v.rev, wire.WorkerInfo{
+			V: wire.Version, Runtimes: []string{"process"}, SealKey: v.keys[name].Public(), Gateway: ":8480", Published: g,
+			Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
+		})
+		pass(t, v.core)
+	}
+	gateway("w1", &wire.GatewayInfo{TLS: ":8443"})
+	gateway("w2", &wire.GatewayInfo{}) // without TLS it has no use of them
+	if got := v.given("w1"); got != "team.shop-tls="+password {
+		t.Errorf("the gateway was given %q", got)
+	}
+	if got := v.given("w2"); got != "" {
+		t.Errorf("a gateway without TLS was given %q", got)
+	}
+	if n := v.m.aggregate(wire.Rev{}, nil).Gateways; n != 1 {
+		t.Errorf("%d gateways", n)
+	}
+	v.settled(password, "value of")
+	gateway("w1", nil)
+	if got := v.given("w1"); got != "" {
+		t.Errorf("what is no gateway any more has %q", got)
+	}
+}

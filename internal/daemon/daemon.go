@@ -122,7 +122,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	return agent.Run(ctx, agent.Options{
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
-		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Capacity: capacity, Labels: f.Labels,
+		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
 		Location: f.Location, HostPaths: f.HostPaths, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})

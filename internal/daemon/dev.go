@@ -180,6 +180,7 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	}
 	if n == 0 && w == 0 {
 		o.GatewayAddr = d.flags.Gateway
+		o.Gateway = wire.GatewayConfig{TLSAddr: d.flags.GatewayTLS, SelfSigned: true}
 	}
 	d.agents.Go(func() {
 		if err := agent.Run(run, o); err != nil && run.Err() == nil {
@@ -268,6 +269,9 @@ func (d *dev) greet(ctx context.Context, took time.Duration) {
 	out("  API      https://%s", d.root.Addr())
 	if d.flags.Gateway != "" {
 		out("  gateway  %s", d.gatewayURL(ctx))
+		if d.flags.GatewayTLS != "" {
+			out("           https://%s, with certificates of its own (curl -k)", d.flags.GatewayTLS)
+		}
 	}
 	out("next, in another terminal:")
 	out("  export VERGE_CONTEXT=%s", d.contextFile())

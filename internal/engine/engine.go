@@ -72,6 +72,9 @@ type Engine struct {
 
 	kit *kit // set before loaded is closed
 
+	// gatewayNews holds one when what the gateway publishes may be something else.
+	gatewayNews chan struct{}
+
 	uses     *uses    // its mutex is taken after mu
 	sessions sessions // their mutex is taken before mu
 	meter    meter
@@ -124,6 +127,8 @@ func New(opts Options) (*Engine, error) {
 		opts: opts, log: opts.Log, board: b,
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
+		gatewayNews: make(chan struct{}, 1),
+
 		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),
 		meter:     meter{busy: make(chan struct{}, 1)},
@@ -153,6 +158,9 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	placed := e.setNetwork(&o)
 	e.uses.set(o.Routes)
 	unlocked := e.kit.vault.set(o.Secrets)
+	if unlocked {
+		e.kit.router.SecretsChanged()
+	}
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
 	e.mu.Unlock()

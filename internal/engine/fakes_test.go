@@ -329,6 +329,12 @@ func (r *fakeRouter) DataAddr() string {
 	return "127.0.0.1:8474"
 }
 
+func (r *fakeRouter) GatewayTLSAddr() string { return "" }
+
+func (r *fakeRouter) Gateway() proxy.GatewayState { return proxy.GatewayState{} }
+
+func (r *fakeRouter) SecretsChanged() {}
+
 func (r *fakeRouter) GatewayAddr() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

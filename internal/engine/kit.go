@@ -40,6 +40,11 @@ type router interface {
 	WaitIdle(ctx context.Context, id wire.InstanceID) error
 	DataAddr() string
 	GatewayAddr() string
+	GatewayTLSAddr() string
+	// Gateway is what the gateway publishes now.
+	Gateway() proxy.GatewayState
+	// SecretsChanged says that secrets with certificates may have other values.
+	SecretsChanged()
 	// Stats are counters since the router was made, and what is open now.
 	Stats() proxy.Stats
 	// Route is how a service is routed; false where it is not. Workers are the others

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -99,7 +98,7 @@ func (e *Engine) assemble() error {
 	}
 	k.ports = newPortPool(k.mark, p.free)
 	if k.router == nil {
-		r, err := newRouter(e.uses.await, e, &e.revoked, k.dir, k.config, e.log, e.serveOffer)
+		r, err := newRouter(e, k)
 		if err != nil {
 			return err
 		}
@@ -142,18 +141,22 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 	e.replan()
 }
 
-func newRouter(asked func(context.Context, string) error, local proxy.Local, revoked *pki.Revoked, dir string, c wire.EngineConfig, log *slog.Logger, offers func(context.Context, *tls.Conn)) (*distances, error) {
+func newRouter(e *Engine, k *kit) (*distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
-	idDir := filepath.Join(dir, wire.IdentityDir)
-	id := &identity{dir: idDir, log: log, clock: pki.ReadClock(idDir)}
-	return newDistances(dir, proxy.Options{
-		Worker: c.Worker, Cluster: c.Cluster, Local: local, Log: log,
-		StateFile: filepath.Join(dir, routerFile),
-		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr,
-		Ask: asked,
-		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(revoked),
-		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: offers},
+	c, idDir := k.config, filepath.Join(k.dir, wire.IdentityDir)
+	id := &identity{dir: idDir, log: e.log, clock: pki.ReadClock(idDir)}
+	acme, err := acmeServer(c.Gateway.ACME)
+	k.problems.set("ACME", err)
+	return newDistances(k.dir, proxy.Options{
+		Worker: c.Worker, Cluster: c.Cluster, Local: e, Log: e.log,
+		StateFile: filepath.Join(k.dir, routerFile),
+		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
+		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gatewayChanged,
+		CertDir: filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, SelfSigned: c.Gateway.SelfSigned,
+		Ask: e.uses.await,
+		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(&e.revoked),
+		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer},
 	})
 }
 

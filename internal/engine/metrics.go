@@ -66,7 +66,7 @@ func (e *Engine) samples() []obs.Sample {
 	for _, p := range slices.Sorted(maps.Keys(phases)) {
 		out = append(out, obs.Sample{Name: "verge_worker_instances", Help: "Instances by phase.", Labels: [][2]string{{"phase", p}}, Value: float64(phases[p])})
 	}
-	return out
+	return append(out, certificates(e.board.published())...)
 }
 
 // networked are the figures of the service network, none where there is none.
@@ -161,8 +161,8 @@ func proxied(st proxy.Stats) []obs.Sample {
 	for _, r := range []struct {
 		reason string
 		n      uint64
-	}{{"unknown-host", st.Gateway.UnknownHost}, {"no-endpoint", st.Gateway.NoEndpoint}, {"failed", st.Gateway.Failed}, {"limit", st.Gateway.Rejected}} {
-		out = append(out, obs.Sample{Name: "verge_gateway_refused_total", Help: "What the gateway answered itself: 404, 503, 502, or nothing to a connection over the limit.", Counter: true, Labels: [][2]string{{"reason", r.reason}}, Value: float64(r.n)})
+	}{{"unknown-host", st.Gateway.UnknownHost}, {"no-endpoint", st.Gateway.NoEndpoint}, {"failed", st.Gateway.Failed}, {"limit", st.Gateway.Rejected}, {"rate", st.Gateway.Limited}} {
+		out = append(out, obs.Sample{Name: "verge_gateway_refused_total", Help: "What the gateway answered itself: 404, 503, 502, 429 to one client over its rate, or nothing to a connection over the limit.", Counter: true, Labels: [][2]string{{"reason", r.reason}}, Value: float64(r.n)})
 	}
 	out = traffic(out, "data", st.Data.Traffic)
 	out = traffic(out, "gateway", st.Gateway.Traffic)

@@ -76,6 +76,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if e.kit.isGateway() {
+		wg.Go(func() { e.watchGateway(ctx) })
+	}
 	e.replan()
 	e.introduce(ctx)
 	close(e.loaded)
@@ -147,7 +150,8 @@ func (e *Engine) openPorts(ctx context.Context) bool {
 	}
 	data, gateway := e.kit.router.DataAddr(), e.kit.router.GatewayAddr()
 	e.board.setAddrs(data, gateway)
-	for _, port := range []string{proxy.DataPort, proxy.GatewayPort} {
+	e.gatewayChanged()
+	for _, port := range []string{proxy.DataPort, proxy.GatewayPort, proxy.GatewayTLSPort} {
 		e.kit.problems.tell(port, why[port])
 	}
 	return len(failed) == 0
@@ -155,7 +159,7 @@ func (e *Engine) openPorts(ctx context.Context) bool {
 
 // portProblem says what is wrong with a port of the router and what to do.
 func portProblem(f *proxy.PortError) string {
-	flag := map[string]string{proxy.DataPort: "--data", proxy.GatewayPort: "--gateway"}[f.Port]
+	flag := map[string]string{proxy.DataPort: "--data", proxy.GatewayPort: "--gateway", proxy.GatewayTLSPort: "--gateway-tls"}[f.Port]
 	another := "stop the worker and start it with another " + flag
 	if errors.Is(f.Err, syscall.EADDRINUSE) {
 		return fmt.Sprintf("%s %s is taken: stop what listens there (it is tried again until it is free), or %s", f.Port, f.Addr, another)

@@ -40,7 +40,11 @@ type secrets map[string][]byte
 // open opens the secrets that an order needs. With an error, which names the first
 // that cannot be had and why, it returns those that can.
 func (v *vault) open(o *wire.Order) (secrets, error) {
-	names := o.Spec.Secrets()
+	return v.openAll(wire.OrderNamespace(o), o.Spec.Secrets())
+}
+
+// openAll is open of secrets of a namespace.
+func (v *vault) openAll(namespace string, names []string) (secrets, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -48,7 +52,7 @@ func (v *vault) open(o *wire.Order) (secrets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this worker cannot open secrets: %w", err)
 	}
-	out, namespace := make(secrets, len(names)), wire.OrderNamespace(o)
+	out := make(secrets, len(names))
 	var first error
 	for _, name := range names {
 		v.mu.Lock()

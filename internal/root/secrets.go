@@ -86,11 +86,44 @@ func (t *tx) secrets() {
 			t.give(cluster, id)
 		}
 	}
+	// Gateways publish what runs anywhere, and only their clusters are given what that
+	// needs. What a cluster has stays until it has been heard of.
+	certs := t.certificates()
+	for _, cluster := range records.SortedKeys(t.m.clusters) {
+		c := t.m.clusters[cluster]
+		for _, id := range certs {
+			key := cluster + "." + id
+			switch {
+			case c.agg == nil && t.m.vault.sealed[key] != nil:
+				want[key] = true
+			case c.agg != nil && c.agg.Gateways > 0:
+				want[key] = true
+				t.give(cluster, id)
+			}
+		}
+	}
 	for key := range t.m.vault.sealed {
 		if !want[key] {
 			t.sealFor(key, nil)
 		}
 	}
+}
+
+// certificates are the secrets with those of all hosts that are published.
+func (t *tx) certificates() (ids []string) {
+	for _, name := range records.SortedKeys(t.m.apps) {
+		app := t.m.apps[name]
+		if !app.Deleting.IsZero() {
+			continue
+		}
+		for _, svc := range app.Spec.ServiceNames() {
+			for _, secret := range app.Spec.Services[svc].IngressSecrets() {
+				ids = append(ids, wire.SecretID(wire.NamespaceOf(app.Spec), secret))
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // give lets a cluster have a secret as it is now.
@@ -265,7 +298,8 @@ func (m *model) secretView(s *wire.Secret) wire.SecretView {
 			continue
 		}
 		for _, svc := range app.Spec.ServiceNames() {
-			if slices.Contains(app.Spec.Services[svc].Secrets(), s.Name) {
+			service := app.Spec.Services[svc]
+			if slices.Contains(service.Secrets(), s.Name) || slices.Contains(service.IngressSecrets(), s.Name) {
 				v.UsedBy = append(v.UsedBy, name+"."+svc)
 			}
 		}
@@ -281,6 +315,11 @@ func (m *model) missingSecrets(app *wire.Application) (warnings []string) {
 		for _, name := range app.Spec.Services[svc].Secrets() {
 			if m.vault.secrets[wire.SecretID(ns, name)] == nil {
 				warnings = append(warnings, fmt.Sprintf("services.%s: %s; its instances wait for it", svc, wire.NoSecret(ns, name)))
+			}
+		}
+		for _, name := range app.Spec.Services[svc].IngressSecrets() {
+			if m.vault.secrets[wire.SecretID(ns, name)] == nil {
+				warnings = append(warnings, fmt.Sprintf("services.%s: secret %s of namespace %s is not there, and gateways have no certificate: verge secret set %s --namespace %s --cert FILE --key FILE", svc, name, ns, name, ns))
 			}
 		}
 	}

@@ -40,6 +40,8 @@ type vaulted struct {
 	t    *testing.T
 	keys map[string]*seal.Key
 	seq  uint64
+	// gateways that each cluster has.
+	gateways map[string]int
 }
 
 func newVaulted(t *testing.T, store *bus.MemStore, dir string) *vaulted {
@@ -62,7 +64,7 @@ func (v *vaulted) report(name string) {
 	sp := wire.Spread{Sum: 1e12, Mean: 1e12, Max: 1e12}
 	v.seq++
 	v.onReport(v.t.Context(), name, wire.Report{V: wire.Version, To: wire.Rev{Inc: name, N: v.seq}, Status: encoded(v.t, wire.Aggregate{
-		V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp, Memory: sp, Disk: sp, SealKey: v.keys[name].Public(),
+		V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp, Memory: sp, Disk: sp, SealKey: v.keys[name].Public(), Gateways: v.gateways[name],
 	})})
 	pass(v.t, v.core)
 }
@@ -276,4 +278,40 @@ func TestRootWithoutItsKey(t *testing.T) {
 		t.Errorf("the cluster has %v", got)
 	}
 	other.settled(password)
+}
+
+// The certificates of hosts go to the clusters that have gateways with TLS, wherever
+// the service runs.
+func TestCertificatesGoToClustersWithGateways(t *testing.T) {
+	v := newVaulted(t, bus.NewMemStore(), t.TempDir())
+	v.report("edge")
+	v.report("fog")
+	r, err := v.Apply(t.Context(), []byte(`application: shop
+services:
+  web:
+    command: [x]
+    ports: [{ingress: {host: shop.example, tls: {secret: shop-tls}}}]
+    affinity: {cluster: [edge]}
+`), false)
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "verge secret set shop-tls --namespace default --cert FILE --key FILE") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	v.set("shop-tls", password)
+	if got := fmt.Sprint(v.given("edge"), v.given("fog")); got != "map[] map[]" {
+		t.Errorf("clusters without a gateway were given %s", got)
+	}
+	v.gateways = map[string]int{"fog": 1}
+	v.report("fog")
+	if got := v.given("fog"); got["default.shop-tls"] != password || len(v.given("edge")) != 0 {
+		t.Errorf("fog was given %v, edge %v", got, v.given("edge"))
+	}
+	if s, err := v.Secrets(t.Context(), "default"); err != nil || fmt.Sprint(s[0].UsedBy) != "[shop.web]" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	v.settled(password)
+	v.gateways = nil
+	v.report("fog")
+	if got := v.given("fog"); len(got) != 0 {
+		t.Errorf("without a gateway fog has %v", got)
+	}
 }

@@ -47,6 +47,8 @@ type EngineConfig struct {
 	// DataAddr and GatewayAddr to listen on; "" is none.
 	DataAddr    string `json:"data_addr,omitempty"`
 	GatewayAddr string `json:"gateway_addr,omitempty"`
+	// Gateway is the rest of how it is a gateway.
+	Gateway GatewayConfig `json:"gateway,omitzero"`
 	// Capacity that instances may reserve in all; admission checks it again.
 	Capacity api.Resources `json:"capacity"`
 	// HostPaths are the directories of which instances may use what is below.
@@ -151,6 +153,8 @@ type EngineInfo struct {
 	// Addresses actually listened on.
 	DataAddr    string `json:"data_addr,omitempty"`
 	GatewayAddr string `json:"gateway_addr,omitempty"`
+	// Published is what the gateway publishes besides; nil where the worker is none.
+	Published *GatewayInfo `json:"published,omitempty"`
 	// Network is what the engine does of the service network; nil from older ones.
 	Network *NetworkInfo `json:"network,omitempty"`
 	// Uses are the services of which it needs the endpoints; nil from older ones, which

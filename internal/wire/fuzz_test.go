@@ -28,6 +28,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.RenewReply](),
 	reflect.TypeFor[wire.Revocation](),
 	reflect.TypeFor[wire.EngineConfig](),
+	reflect.TypeFor[wire.GatewayConfig](), reflect.TypeFor[wire.ACMEConfig](), reflect.TypeFor[wire.GatewayInfo](),
+	reflect.TypeFor[wire.GatewayPort](), reflect.TypeFor[wire.GatewayCertificate](),
 	reflect.TypeFor[wire.EngineOrders](),
 	reflect.TypeFor[wire.EngineChanges](),
 	reflect.TypeFor[wire.Block](),

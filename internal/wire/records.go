@@ -334,6 +334,8 @@ type WorkerInfo struct {
 	Address string `json:"address,omitempty"`
 	// Gateway address for users; "" where the worker is no gateway.
 	Gateway string `json:"gateway,omitempty"`
+	// Published is what the gateway publishes besides HTTP; nil where it is none.
+	Published *GatewayInfo `json:"published,omitempty"`
 	// Network is the worker's part in the service network; nil from older workers.
 	Network *NetworkInfo `json:"network,omitempty"`
 	// Lease is what it was given of the service network, so that a cluster which was
@@ -389,6 +391,9 @@ type Aggregate struct {
 	// SealKey is the public part of the key that secrets for the cluster are sealed
 	// for.
 	SealKey string `json:"seal_key,omitempty"`
+	// Gateways are the workers, away or not, that are gateways with TLS: the cluster
+	// needs the certificates of all hosts then.
+	Gateways int `json:"gateways,omitempty"`
 	// Site is what the operator says about the cluster as a whole.
 	Site Site `json:"site,omitzero"`
 	// Trust names the root authorities that the cluster trusts, Expires is when the

@@ -23,9 +23,6 @@ import (
 // (RFC 8737).
 const ACMEProtocol = "acme-tls/1"
 
-// LetsEncrypt is the directory of the authority that everybody trusts.
-const LetsEncrypt = certmagic.LetsEncryptProductionCA
-
 const (
 	// renewCheck is how often it is looked whether certificates are to be renewed,
 	// which they are a third of their life before the end.
@@ -84,6 +81,9 @@ func (a *account) happened(ctx context.Context, event string, data map[string]an
 			}
 		}
 	case "cert_obtained":
+		if renewal, _ := data["renewal"].(bool); !renewal {
+			return nil // it is not here yet
+		}
 		chain, err := a.config.Storage.Load(ctx, text("certificate_path"))
 		if err != nil {
 			a.tell(text("identifier"), time.Time{}, err)

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// acmeFlags are as they are written.
+type acmeFlags struct {
+	agree bool
+	ports string
+}
+
+// gatewayFlags adds those of how a worker is a gateway, beside --gateway.
+func gatewayFlags(fl *pflag.FlagSet, g *wire.GatewayConfig, a *acmeFlags) {
+	fl.StringVar(&g.TLSAddr, "gateway-tls", "", "address for users' requests with TLS, for example :8443 (default: none)")
+	fl.StringVar(&a.ports, "gateway-ports", "", "ports at which tcp and udp ports of services may be published, as 1024-65535 (default: any)")
+	fl.BoolVar(&a.agree, "acme-agree", false, "get certificates for hosts with \"tls: acme\" from an ACME server, to whose terms you agree")
+	fl.StringVar(&g.ACME.Directory, "acme-directory", "", "directory URL of the ACME server (default: that of Let's Encrypt)")
+	fl.StringVar(&g.ACME.Email, "acme-email", "", "address to which the ACME server may write")
+	fl.StringVar(&g.ACME.CA, "acme-ca", "", "file with the authorities that the ACME server's own certificate is from, in PEM (default: those of the system)")
+}
+
+// settleGateway checks them.
+func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error) {
+	noneIsEmpty(&g.TLSAddr)
+	if g.Ports, err = portRange("--gateway-ports", a.ports); err != nil {
+		return err
+	}
+	if err := optionalAddress("--gateway-tls", g.TLSAddr); err != nil {
+		return err
+	}
+	switch {
+	case !a.agree && g.ACME != wire.ACMEConfig{}:
+		return errMustBe("--acme-agree", "false", "given with the other settings of ACME: the server has terms to agree to")
+	case a.agree && g.TLSAddr == "":
+		return errMustBe("--gateway-tls", `""`, "given with --acme-agree")
+	case plain == "" && g.TLSAddr == "" && a.ports != "":
+		return errMustBe("--gateway", `""`, "given with --gateway-ports")
+	case !a.agree:
+		return nil
+	}
+	if g.ACME.Directory == "" {
+		g.ACME.Directory = wire.LetsEncrypt
+	}
+	if u, err := url.Parse(g.ACME.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
+		return errMustBe("--acme-directory", strconv.Quote(g.ACME.Directory), "the URL of a directory, as "+wire.LetsEncrypt)
+	}
+	if g.ACME.CA == "" {
+		return nil
+	}
+	files := []string{g.ACME.CA}
+	err = directories("--acme-ca", files) // the engine has another working directory
+	g.ACME.CA = files[0]
+	return err
+}

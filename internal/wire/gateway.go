@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// GatewayConfig is how a worker is a gateway, beside its address for HTTP. The zero
+// value is none with TLS.
+type GatewayConfig struct {
+	// TLSAddr to listen on for HTTP with TLS; "" is none.
+	TLSAddr string `json:"tls_addr,omitempty"`
+	// Ports are the first and the last at which tcp and udp ports may be published;
+	// zero: any.
+	Ports [2]uint16 `json:"ports,omitzero"`
+	// ACME is who gives certificates; the zero value is nobody.
+	ACME ACMEConfig `json:"acme,omitzero"`
+	// SelfSigned: all hosts have TLS, with certificates of its own where there are no
+	// others.
+	SelfSigned bool `json:"self_signed,omitempty"`
+}
+
+// ACMEConfig is an ACME server to whose terms the operator agrees.
+type ACMEConfig struct {
+	Directory string `json:"directory,omitempty"` // its URL
+	Email     string `json:"email,omitempty"`     // to which it may write
+	// CA is a file with the authorities that its own certificate is from, in PEM; ""
+	// are those of the system.
+	CA string `json:"ca,omitempty"`
+}
+
+// LetsEncrypt is the directory of the authority that everybody trusts.
+const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+
+// String is how people write it, "" for the zero value.
+func (c GatewayConfig) String() string {
+	var out []string
+	if c.TLSAddr != "" {
+		out = append(out, c.TLSAddr)
+	}
+	if c.Ports != [2]uint16{} {
+		out = append(out, fmt.Sprintf("ports %d-%d", c.Ports[0], c.Ports[1]))
+	}
+	if c.ACME.Directory != "" {
+		out = append(out, strings.Join(strings.Fields("acme "+c.ACME.Directory+" "+c.ACME.Email+" "+c.ACME.CA), " "))
+	}
+	return strings.Join(out, ", ")
+}
+
+// GatewayInfo is what a gateway publishes besides HTTP. It does not change while
+// nothing happens.
+type GatewayInfo struct {
+	// TLS is where it listens for HTTP with TLS; "" is nowhere.
+	TLS string `json:"tls,omitempty"`
+	// Ports and Certificates (those first that expire first), MaxGatewayItems of each at
+	// most; More: there are others.
+	Ports        []GatewayPort        `json:"ports,omitempty"`
+	Certificates []GatewayCertificate `json:"certificates,omitempty"`
+	More         bool                 `json:"more,omitempty"`
+}
+
+// MaxGatewayItems of one kind that a worker tells of.
+const MaxGatewayItems = 50
+
+// GatewayPort is a tcp or udp port of a gateway.
+type GatewayPort struct {
+	Port     int    `json:"port"`
+	Protocol string `json:"protocol"`
+	Service  string `json:"service,omitempty"` // "<application>.<service>"
+	Problem  string `json:"problem,omitempty"` // why it is not open
+}
+
+// GatewayCertificate is the certificate of a host.
+type GatewayCertificate struct {
+	Host   string `json:"host"`
+	Source string `json:"source"` // "secret", "acme", "self-signed"
+	// Expires is zero where there is none yet.
+	Expires time.Time `json:"expires,omitzero"`
+	Problem string    `json:"problem,omitempty"`
+}
+
+// WantsCertificates says whether a worker is a gateway that needs what hosts have
+// for TLS.
+func (w *WorkerInfo) WantsCertificates() bool { return w.Published != nil && w.Published.TLS != "" }
