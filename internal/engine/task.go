@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ import (
 // exitNotStarted stands for a start that failed, as a shell says it.
 const exitNotStarted = 127
 
+// manyPlaces is how many requests a function works on at a time where its service says
+// that there is no bound: its memory limit is one.
+const manyPlaces = 1000
+
 // spec is what a driver needs to know of an order besides its command and
 // environment; enough to find its task again.
 func (in *instance) spec(o *wire.Order) runtime.Spec {
@@ -42,7 +47,11 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 		if !filepath.IsAbs(module) { // an object, of the service's namespace
 			module = wire.OrderNamespace(o) + "/" + module
 		}
-		s.Wasm = &runtime.Wasm{Module: module, Files: slices.Sorted(maps.Keys(o.Spec.Files))}
+		rules := wire.RequestsOf(o.Spec)
+		s.Wasm = &runtime.Wasm{
+			Module: module, Files: slices.Sorted(maps.Keys(o.Spec.Files)),
+			Concurrency: cmp.Or(rules.Places(), manyPlaces), Timeout: rules.Timeout.Std(),
+		}
 	}
 	return s
 }
