@@ -68,7 +68,7 @@ func newFront(r *Router) *front {
 
 // serve serves until ctx ends.
 func (f *front) serve(ctx context.Context) {
-	srv := httpServer(ctx, f.r.log, f)
+	srv := f.r.httpServer(ctx, f)
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, frontKey{}, c) }
 	defer context.AfterFunc(ctx, func() {
 		f.end()
@@ -83,13 +83,13 @@ func (f *front) serve(ctx context.Context) {
 
 // httpServer is one with the limits that hold for all clients, for HTTP/1.1 and, as
 // clients of gRPC speak it without TLS, for HTTP/2.
-func httpServer(ctx context.Context, log *slog.Logger, h http.Handler) *http.Server {
+func (r *Router) httpServer(ctx context.Context, h http.Handler) *http.Server {
 	srv := &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
+		ReadHeaderTimeout: r.opts.HeaderTimeout,
 		IdleTimeout:       clientIdle,
 		MaxHeaderBytes:    maxRequestHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},

@@ -87,7 +87,7 @@ func (g *gateway) serveTLS(ctx context.Context, ln net.Listener) {
 }
 
 func (g *gateway) serveHTTP(ctx context.Context, raw, ln net.Listener, cfg *tls.Config) {
-	srv := httpServer(ctx, g.r.log, g)
+	srv := g.r.httpServer(ctx, g)
 	if srv.TLSConfig = cfg; cfg != nil {
 		srv.Protocols.SetHTTP2(true)
 	}

@@ -96,6 +96,7 @@ type fakeEngine struct {
 	mu     sync.Mutex
 	target map[wire.InstanceID]string
 	err    map[wire.InstanceID]error
+	wake   atomic.Pointer[func(wire.InstanceID)]
 }
 
 func (f *fakeEngine) Target(id wire.InstanceID, _ string) (string, error) {
@@ -110,7 +111,11 @@ func (f *fakeEngine) Target(id wire.InstanceID, _ string) (string, error) {
 	return "", ErrNoInstance
 }
 
-func (f *fakeEngine) Wake(wire.InstanceID) {}
+func (f *fakeEngine) Wake(id wire.InstanceID) {
+	if wake := f.wake.Load(); wake != nil {
+		(*wake)(id)
+	}
+}
 
 func (f *fakeEngine) set(id wire.InstanceID, addr string, err error) {
 	f.mu.Lock()

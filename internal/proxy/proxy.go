@@ -99,6 +99,8 @@ type Options struct {
 	// Echo answers a worker that measures this one with what it says, at most
 	// MaxEcho bytes; nil says nothing.
 	Echo func(peer tls.ConnectionState, said []byte) []byte
+	// HeaderTimeout is how long the head of a request may take; 0 is 10 s.
+	HeaderTimeout time.Duration
 	// MaxConns bounds the connections open at a time, separately at the data port,
 	// at the gateway and at all entries together. 0 is 10,000.
 	MaxConns int

@@ -104,6 +104,9 @@ func New(opts Options) (*Router, error) {
 	if opts.EntryHost == "" {
 		opts.EntryHost = "127.0.0.1"
 	}
+	if opts.HeaderTimeout == 0 {
+		opts.HeaderTimeout = headerTimeout
+	}
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
 	}
