@@ -336,15 +336,26 @@ func (a *app) labSwitch() *cobra.Command {
 }
 
 func (a *app) labList() *cobra.Command {
+	return a.experimentList("List the experiments, and those that cannot be run with the reason", func() (Sheet, error) {
+		l, err := a.lab()
+		if err != nil {
+			return nil, err
+		}
+		return l.List(), nil
+	})
+}
+
+// experimentList is the command that lists experiments.
+func (a *app) experimentList(short string, list func() (Sheet, error)) *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the experiments, and those that cannot be run with the reason", Args: noArgs,
+		Use: "list", Short: short, Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			l, err := a.lab()
+			s, err := list()
 			if err != nil {
 				return err
 			}
-			return a.sheet(mode, l.List())
+			return a.sheet(mode, s)
 		},
 	}
 	outputFlag(cmd, &mode, "table", "json", "yaml")
@@ -352,22 +363,30 @@ func (a *app) labList() *cobra.Command {
 }
 
 func (a *app) labRun() *cobra.Command {
+	return a.experimentRun("lab", "proxymity-imbalance", "proxymity-latency", func(ctx context.Context, r LabRun) (Sheet, error, error) {
+		l, err := a.lab()
+		if err != nil {
+			return nil, nil, err
+		}
+		return l.Run(ctx, a.labProcess(), r)
+	})
+}
+
+// experimentRun is the command of a group that runs experiments, with two of them as
+// examples.
+func (a *app) experimentRun(group, one, other string, run func(context.Context, LabRun) (rows Sheet, short, err error)) *cobra.Command {
 	mode, r := "", LabRun{}
 	cmd := &cobra.Command{
 		Use: "run NAME…", Short: "Run experiments and compare with what the papers say",
 		Long: `Run experiments and compare with what the papers say. The exit code is 1 if a row
 that the experiment calls a requirement falls short.`,
-		Example: "  verge lab run proxymity-imbalance\n  verge lab run proxymity-latency --quick -o json",
+		Example: fmt.Sprintf("  verge %s run %s\n  verge %s run %s --quick -o json", group, one, group, other),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError(cmd, "the name of an experiment is missing; verge lab list has them")
-			}
-			l, err := a.lab()
-			if err != nil {
-				return err
+				return usageError(cmd, "the name of an experiment is missing; verge %s list has them", group)
 			}
 			r.Names = args
-			rows, short, err := l.Run(cmd.Context(), a.labProcess(), r)
+			rows, short, err := run(cmd.Context(), r)
 			if err != nil {
 				return err
 			}

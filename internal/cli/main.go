@@ -30,6 +30,8 @@ type Options struct {
 	Daemons Daemons
 	// Lab is the test bed; nil where there can be none.
 	Lab *Lab
+	// Sim runs experiments in virtual time.
+	Sim *Sim
 	// Images opens the images of the containerd at an address of this machine; "" is
 	// the usual one.
 	Images func(address string) ImageStore
@@ -132,7 +134,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
-		a.execCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(),
+		a.execCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

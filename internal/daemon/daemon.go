@@ -28,6 +28,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		Version: obs.Version(),
 		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, Engine: runEngine, Dev: runDev},
 		Lab:     labCommands(),
+		Sim:     simCommands(),
 		Images:  func(address string) cli.ImageStore { return engine.OpenImages(address) },
 	})
 }

@@ -41,12 +41,6 @@ func labOptions(p cli.LabProcess) (lab.Options, error) {
 // labBase is where labs have their directories; "" is the usual place.
 func labBase() string { return os.Getenv("VERGE_LAB_DIR") }
 
-func labSay(p cli.LabProcess) func(string, ...any) {
-	return func(format string, args ...any) {
-		_, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) // nobody is left to be told
-	}
-}
-
 func labUp(ctx context.Context, p cli.LabProcess, file string) error {
 	o, err := labOptions(p)
 	if err != nil {
@@ -147,16 +141,5 @@ func labRun(ctx context.Context, p cli.LabProcess, r cli.LabRun) (cli.Sheet, err
 		}
 		todo = append(todo, x)
 	}
-	rows, short := experiments.Rows{}, error(nil)
-	for _, x := range todo {
-		got, missed, err := x.Run(ctx, experiments.Options{Quick: r.Quick, Seed: r.Seed, Verge: o.Verge, Base: o.Base, Say: o.Say})
-		if err == nil && r.Dir != "" {
-			err = x.Save(r.Dir, got)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		rows, short = append(rows, got...), errors.Join(short, missed)
-	}
-	return rows, short, nil
+	return runExperiments(ctx, todo, r, experiments.Options{Verge: o.Verge, Base: o.Base, Say: o.Say})
 }

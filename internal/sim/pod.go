@@ -49,6 +49,9 @@ type Pod struct {
 	// Cores share their time between all that is executed, none running on more than
 	// one; 0: each request has a processor for itself.
 	Cores float64
+	// Before is how long a request has its place before its work begins, for what it
+	// must fetch; nil is no time. Not with Cores.
+	Before func(*Request) time.Duration
 	// Weight is what a profile says of it, for Endpoint.Weight.
 	Weight float64
 
@@ -111,6 +114,9 @@ func (p *Pod) next() {
 		work := time.Duration(r.Work * float64(p.Service))
 		if p.Cores > 0 {
 			p.count()
+		}
+		if p.Before != nil {
+			work += p.Before(r)
 		}
 		r.running, r.left = len(p.running), work.Seconds()
 		p.running = append(p.running, r)

@@ -9,25 +9,65 @@ import (
 	"github.com/verge-edge/verge/internal/policy/scale"
 )
 
+// Pipe carries bytes one after the other, for all links that lead through it.
+type Pipe struct {
+	// Rate in bytes per second; 0: no limit.
+	Rate float64
+
+	free time.Duration // when what it has is carried
+}
+
 // Link is the path between two places. Several routers may share one.
 type Link struct {
 	// RTT of a packet on an idle link.
 	RTT time.Duration
-	// Rate of each direction in bytes per second; 0: no limit.
-	Rate float64
-
-	up, down time.Duration // when each direction is free again
+	// Up carries what leaves here, Down what comes back; nil: no limit.
+	Up, Down *Pipe
 }
 
 // carry returns how long it takes until so many bytes have arrived, of which the
 // last is sent when those before it are.
-func (l *Link) carry(now time.Duration, bytes int64, free *time.Duration) time.Duration {
+func (l *Link) carry(now time.Duration, bytes int64, by *Pipe) time.Duration {
 	took := l.RTT / 2
-	if l.Rate > 0 && bytes > 0 {
-		*free = max(*free, now) + time.Duration(float64(bytes)/l.Rate*float64(time.Second))
-		took += *free - now
+	if by != nil && by.Rate > 0 && bytes > 0 {
+		by.free = max(by.free, now) + time.Duration(float64(bytes)/by.Rate*float64(time.Second))
+		took += by.free - now
 	}
 	return took
+}
+
+// Call returns how long it takes to ask over the link for so many bytes.
+func (l *Link) Call(w *World, bytes int64) time.Duration {
+	return l.RTT/2 + l.carry(w.now+l.RTT/2, bytes, l.Down)
+}
+
+// rate is that of the slower direction, 0 without a limit: what a router would
+// measure.
+func (l *Link) rate() (least float64) {
+	for _, p := range []*Pipe{l.Up, l.Down} {
+		if p != nil && p.Rate > 0 && (least == 0 || p.Rate < least) {
+			least = p.Rate
+		}
+	}
+	return least
+}
+
+// Through is a sender at the other end of a link.
+func Through(w *World, l *Link, to Sender) Sender { return &through{w, l, to} }
+
+type through struct {
+	w  *World
+	l  *Link
+	to Sender
+}
+
+// Send implements Sender.
+func (t *through) Send(q *Request, done func(End, string)) {
+	t.w.After(t.l.carry(t.w.now, q.Body, t.l.Up), func() {
+		t.to.Send(q, func(end End, by string) {
+			t.w.After(t.l.carry(t.w.now, q.Answer, t.l.Down), func() { done(end, by) })
+		})
+	})
 }
 
 // Router sends requests to pods by a policy. It sees what a router of the running
@@ -86,7 +126,7 @@ func (r *Router) Use(pods []*Pod) {
 					b.link = l
 				}
 			}
-			b.load.Concurrency, b.load.Bandwidth, b.load.Joined = p.Slots, b.link.Rate, p.joined
+			b.load.Concurrency, b.load.Bandwidth, b.load.Joined = p.Slots, b.link.rate(), p.joined
 		}
 		now[p.ID] = b
 		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight, RTT: b.link.RTT, Load: b.load}
@@ -145,10 +185,10 @@ func (r *Router) try(q *Request, tried []string, done func(End, string)) {
 	sent := b.load.Began()
 	at := r.w.now
 	r.changed(b)
-	arrives := b.link.carry(r.w.now, q.Body, &b.link.up)
+	arrives := b.link.carry(r.w.now, q.Body, b.link.Up)
 	r.w.After(arrives, func() {
 		b.pod.Take(q, func(end End, said scale.Report) {
-			r.w.After(b.link.carry(r.w.now, q.Answer, &b.link.down), func() {
+			r.w.After(b.link.carry(r.w.now, q.Answer, b.link.Down), func() {
 				if end == Answered {
 					b.load.Answered(sent, r.w.now-at-network)
 				}

@@ -62,8 +62,9 @@ func TestSameSeedSameEvents(t *testing.T) {
 // A router learns of an end, and of the load, when the answer arrives.
 func TestARouterSeesWhatTheWireBrings(t *testing.T) {
 	w := sim.New(1)
+	link := &sim.Link{RTT: 40 * time.Millisecond, Up: &sim.Pipe{Rate: 1e6}, Down: &sim.Pipe{Rate: 1e6}}
 	pod := (&sim.Pod{ID: "p", Place: "far", Slots: 1, Service: 100 * time.Millisecond}).Start(w)
-	r, err := sim.NewRouter(w, "here", api.Policy{}, func(string) *sim.Link { return &sim.Link{RTT: 40 * time.Millisecond, Rate: 1e6} })
+	r, err := sim.NewRouter(w, "here", api.Policy{}, func(string) *sim.Link { return link })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,3 +82,25 @@ func (s *Stats) Within(d time.Duration) float64 {
 func (s *Stats) Throughput(until time.Duration) float64 {
 	return float64(s.Ends[Answered]) / (until - s.From).Seconds()
 }
+
+// Watch notes what becomes of each request in all the statistics that which names;
+// nil ones are left out.
+func Watch(w *World, to Sender, which func(*Request) []*Stats) Sender { return &watch{w, to, which} }
+
+type watch struct {
+	w     *World
+	to    Sender
+	which func(*Request) []*Stats
+}
+
+// Send implements Sender.
+func (o *watch) Send(q *Request, done func(End, string)) {
+	o.to.Send(q, func(end End, by string) {
+		for _, s := range o.which(q) {
+			if s != nil {
+				s.note(o.w, q, end, by)
+			}
+		}
+		done(end, by)
+	})
+}

@@ -84,6 +84,10 @@ type Experiment struct {
 	// Emulated: it needs the lab, and so root.
 	Emulated bool
 	run      func(ctx context.Context, e *env) error
+	// virtual is its form in virtual time; nil if it has none.
+	virtual func(ctx context.Context, e *env) error
+	// suffix of the files with its results, where it has two forms.
+	suffix string
 	// plot says how rows become a picture; nil for none.
 	plot *plot
 }
@@ -102,6 +106,14 @@ type Options struct {
 // All experiments by their names.
 func All() []Experiment {
 	all := slices.Concat(there(), notYet())
+	for _, v := range virtual {
+		i := slices.IndexFunc(all, func(x Experiment) bool { return x.Name == v.Name })
+		if i < 0 {
+			all = append(all, v)
+		} else {
+			all[i].virtual = v.virtual
+		}
+	}
 	slices.SortFunc(all, func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -113,15 +125,8 @@ func notYet() (out []Experiment) {
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
 		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},
 		{"oakestra-video", "Oakestra fig. 9", "there is no video pipeline to run yet"},
-		{"study-lb", "continuum study fig. 4, 5", "there is no routing by load yet"},
-		{"study-callmethod", "continuum study fig. 6", "there are no functions and no object store yet"},
-		{"study-datasource", "continuum study fig. 7", "there are no functions and no object store yet"},
-		{"study-bandwidth", "continuum study fig. 8, 9", "there is no pipeline of functions to run yet"},
-		{"study-gateway", "continuum study fig. 10, 11", "there is no pipeline of functions to run yet"},
 		{"mu-predictor", "Mu fig. 2", "there is no scaler yet"},
 		{"mu-autoscaler", "Mu table 3, fig. 3", "there is no scaler yet"},
-		{"mu-lb", "Mu fig. 4", "there is no routing by load yet"},
-		{"mu-agility", "Mu fig. 5", "there is no scaler yet"},
 		{"mu-placement", "Mu fig. 7", "there is one scheduler yet"},
 		{"mu-overall", "Mu table 5, fig. 8-10", "there is no scaler yet"},
 	} {
@@ -135,11 +140,45 @@ type Catalogue []Experiment
 
 // Table for people.
 func (c Catalogue) Table() (head []string, rows [][]string) {
-	head = []string{"NAME", "PAPER", "SHOWS", "CANNOT BE RUN BECAUSE"}
+	head = []string{"NAME", "FORMS", "PAPER", "SHOWS", "CANNOT BE RUN BECAUSE"}
 	for _, x := range c {
-		rows = append(rows, []string{x.Name, x.Source, x.Shows, x.Missing})
+		rows = append(rows, []string{x.Name, strings.Join(x.Forms(), ","), x.Source, x.Shows, x.Missing})
 	}
 	return head, rows
+}
+
+// Virtual are the experiments that there are in virtual time.
+func Virtual() (c Catalogue) {
+	for _, x := range All() {
+		if x.virtual != nil {
+			c = append(c, x)
+		}
+	}
+	return c
+}
+
+// Forms in which it can be run: "lab", with real requests or by computation, and
+// "sim", in virtual time.
+func (x Experiment) Forms() (forms []string) {
+	if x.run != nil {
+		forms = append(forms, "lab")
+	}
+	if x.virtual != nil {
+		forms = append(forms, "sim")
+	}
+	return forms
+}
+
+// InVirtualTime is the experiment in that form alone; an error says that it has none.
+func (x Experiment) InVirtualTime() (Experiment, error) {
+	if x.virtual == nil {
+		return x, fmt.Errorf("%s has no form in virtual time: verge lab run %s", x.Name, x.Name)
+	}
+	if x.run != nil {
+		x.suffix = ".sim"
+	}
+	x.run, x.Emulated = nil, false
+	return x, nil
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -150,7 +189,9 @@ func (x Experiment) MarshalJSON() ([]byte, error) {
 		Shows   string `json:"shows,omitempty"`
 		Missing string `json:"missing,omitempty"`
 		Lab     bool   `json:"lab"`
-	}{x.Name, x.Source, x.Shows, x.Missing, x.Emulated})
+		// Forms is additive: readers of Lab need not know it.
+		Forms []string `json:"forms,omitempty"`
+	}{x.Name, x.Source, x.Shows, x.Missing, x.Emulated, x.Forms()})
 }
 
 // Find an experiment that can be run.
@@ -181,7 +222,11 @@ func (x Experiment) Run(ctx context.Context, o Options) (rows Rows, short, err e
 		o.Say = func(string, ...any) {}
 	}
 	e := &env{Options: o, name: x.Name}
-	if err := x.run(ctx, e); err != nil {
+	run := x.run
+	if run == nil {
+		run = x.virtual
+	}
+	if err := run(ctx, e); err != nil {
 		return e.rows, nil, fmt.Errorf("%s: %w", x.Name, err)
 	}
 	return e.rows, e.rows.short(), nil

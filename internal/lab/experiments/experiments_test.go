@@ -30,15 +30,16 @@ func TestCatalogue(t *testing.T) {
 	var names []string
 	for _, x := range all {
 		names = append(names, x.Name)
-		if (x.run == nil) != (x.Missing != "") || x.Source == "" || x.run != nil && x.Shows == "" {
-			t.Errorf("%s: it runs: %v, missing %q, shows %q", x.Name, x.run != nil, x.Missing, x.Shows)
+		runs := len(x.Forms()) > 0
+		if runs == (x.Missing != "") || x.Source == "" || runs && x.Shows == "" {
+			t.Errorf("%s: it runs: %v, missing %q, shows %q", x.Name, runs, x.Missing, x.Shows)
 		}
 	}
 	slices.Sort(names)
 	if len(slices.Compact(names)) != len(all) || len(all) < 20 {
 		t.Errorf("%d experiments, %v", len(all), names)
 	}
-	if _, err := Find("mu-lb"); err == nil || !strings.Contains(err.Error(), "cannot be run") {
+	if _, err := Find("mu-placement"); err == nil || !strings.Contains(err.Error(), "cannot be run") {
 		t.Error(err)
 	}
 	if _, err := Find("nothing"); err == nil || !strings.Contains(err.Error(), "verge lab list") {
@@ -79,7 +80,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## proxymity-imbalance", "![proxymity-imbalance](proxymity-imbalance.svg)", "| alpha=1 senders=1 | share_stddev | 0.25 | 0.2563 | 0.2563 | 1 | 1.000 |", "No link was emulated", "it falls", "## Not run", "mu-lb"} {
+	for _, want := range []string{"## proxymity-imbalance", "![proxymity-imbalance](proxymity-imbalance.svg)", "| alpha=1 senders=1 | share_stddev | 0.25 | 0.2563 | 0.2563 | 1 | 1.000 |", "No link was emulated", "it falls", "## Not run", "mu-placement"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report lacks %q", want)
 		}

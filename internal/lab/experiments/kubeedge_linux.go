@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 // are real ones, over connections that are kept, and the pod of each is picked by
 // Verge's policy in the sending node.
 const (
-	serviceTime = 6500 * time.Microsecond // 154 requests a second and slot; the paper measures 139
+	serviceTime = kubeService
 	firstPort   = 9000
 )
 
@@ -74,27 +73,19 @@ var kubeedgeDelay = Experiment{
 }
 
 var kubeedgeLocal = Experiment{
-	Name: "kubeedge-local", Source: "KubeEdge local scheduling fig. 7", Emulated: true,
-	Shows: "round robin, random and local at 15 ms between nodes, twelve clients spread like the 18 pods, and one load that is not (synthetic pods of one slot, fixed service time; the policy fastest is not there yet)",
-	run:   runKubeLocal,
-	plot:  &plot{x: "load", series: "policy", metric: "throughput", title: "requests a second of three nodes"},
+	Name: kubeLocalName, Source: "KubeEdge local scheduling fig. 7", Emulated: true, Shows: kubeLocalShows,
+	run: runKubeLocal, plot: kubeLocalPlot,
 }
 
 func runKubeLocal(ctx context.Context, e *env) error {
-	paper := map[string]float64{
-		"round-robin 4:4:4 6-6-6": 871, "round-robin 10:1:1 16-1-1": 1050,
-		"local 4:4:4 6-6-6": 1493, "local 8:3:1 12-5-1": 1646, "local 10:1:1 16-1-1": 1644,
-	}
 	return e.kubeedge(ctx, 3, func(k *kubeedge) error {
-		for _, x := range []struct{ clients, pods []int }{
-			{[]int{4, 4, 4}, []int{6, 6, 6}}, {[]int{8, 3, 1}, []int{12, 5, 1}}, {[]int{10, 1, 1}, []int{16, 1, 1}}, {[]int{10, 1, 1}, []int{6, 6, 6}},
-		} {
+		for _, x := range kubeCases[:4] {
 			var robin kubeLoad
 			robins := 0.0
 			for _, policy := range []string{api.PolicyRoundRobin, api.PolicyRandom, api.PolicyLocal} {
 				load := kubeLoad{pods: x.pods, clients: x.clients, slots: 1, policy: policy, rtt: 15 * time.Millisecond}
 				name := joined(x.clients, ":") + " " + joined(x.pods, "-")
-				r, err := k.measure(ctx, load, paper[policy+" "+name])
+				r, err := k.measure(ctx, load, kubePaper[policy+" "+name])
 				if err != nil {
 					return err
 				}
@@ -102,7 +93,7 @@ func runKubeLocal(ctx context.Context, e *env) error {
 					robin, robins = load, r.Measured
 				}
 				if policy == api.PolicyLocal {
-					k.overRobin(load, robin, r, robins, paper["round-robin "+name])
+					k.overRobin(load, robin, r, robins, kubePaper["round-robin "+name])
 				}
 			}
 		}
@@ -135,18 +126,6 @@ func (k *kubeedge) overRobin(local, robin kubeLoad, r *Row, robins, paper float6
 		x.Short = fmt.Sprintf("local has less than %.2f × round robin's %.0f", want, robins)
 	}
 	k.e.row(x)
-}
-
-// quickly chooses.
-func quickly[T any](quick bool, short, full T) T {
-	if quick {
-		return short
-	}
-	return full
-}
-
-func joined(list []int, by string) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", by), "[]")
 }
 
 // kubeedge is some nodes with pods.

@@ -35,7 +35,7 @@ func (x Experiment) Save(dir string, rows Rows) error {
 		if text == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, x.Name+end), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, x.Name+x.suffix+end), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
 	}
@@ -48,14 +48,21 @@ func Report(dir string) (string, error) {
 	b.WriteString("# Experiments\n\n")
 	found := 0
 	var missing []string
+	var forms []Experiment
 	for _, x := range All() {
+		forms = append(forms, x)
+		if v, err := x.InVirtualTime(); err == nil && v.suffix != "" {
+			forms = append(forms, v)
+		}
+	}
+	for _, x := range forms {
 		if x.Missing != "" {
 			missing = append(missing, fmt.Sprintf("| %s | %s | %s |\n", x.Name, x.Source, x.Missing))
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, x.Name+".json"))
+		data, err := os.ReadFile(filepath.Join(dir, x.Name+x.suffix+".json"))
 		if errors.Is(err, os.ErrNotExist) {
-			missing = append(missing, fmt.Sprintf("| %s | %s | it was not run: verge lab run %s --dir %s |\n", x.Name, x.Source, x.Name, dir))
+			missing = append(missing, fmt.Sprintf("| %s | %s | it was not run: verge %s run %s --dir %s |\n", x.Name+x.suffix, x.Source, map[bool]string{false: "lab", true: "sim"}[x.run == nil], x.Name, dir))
 			continue
 		}
 		var rows Rows
@@ -79,9 +86,13 @@ func Report(dir string) (string, error) {
 }
 
 func (x Experiment) section(b *strings.Builder, dir string, rows Rows) {
-	fmt.Fprintf(b, "## %s\n\n%s: %s.\n\n", x.Name, x.Source, x.Shows)
-	if _, err := os.Stat(filepath.Join(dir, x.Name+".svg")); err == nil {
-		fmt.Fprintf(b, "![%s](%s.svg)\n\n", x.Name, x.Name)
+	title := x.Name
+	if x.run == nil {
+		title += " (in virtual time)"
+	}
+	fmt.Fprintf(b, "## %s\n\n%s: %s.\n\n", title, x.Source, x.Shows)
+	if _, err := os.Stat(filepath.Join(dir, x.Name+x.suffix+".svg")); err == nil {
+		fmt.Fprintf(b, "![%s](%s.svg)\n\n", x.Name, x.Name+x.suffix)
 	}
 	var p50, p99 float64
 	emulated := false

@@ -13,6 +13,8 @@ type fastest struct {
 	turn rotation
 	// near are the nearest of the class, for when there are too many to look at all.
 	near []int
+	// full is how many requests there are for each place, usually.
+	full float64
 	// picks since one was sent to see how things are there.
 	picks int
 }
@@ -29,6 +31,10 @@ const (
 	crowding = 0.7
 	// slowing is the weight of what a request takes from the others there.
 	slowing = 2
+	// backlog is what is added to waiting where there are as many requests as places:
+	// then work never ends, and an idle place, be it slow, is lost for ever. It begins at
+	// nearlyFull; what counts is the mean over so many choices, not a moment.
+	backlog, nearlyFull, fullMemory = 6, 0.9, 64
 )
 
 const (
@@ -61,7 +67,7 @@ func (p *fastest) Pick(v View, r Request) (int, bool) {
 	}
 	start := p.turn.start(v, index)
 	looked := min(len(index), sampled)
-	g := p.guess(v, index, start, looked)
+	g := p.guess(v, &r, index, start, looked)
 	best, least := -1, math.Inf(1)
 	oldest, since := -1, r.Now.Add(-lookAfter)
 	for k, n := start, 0; n < looked; n++ {
@@ -100,13 +106,19 @@ type guess struct {
 	took float64
 	// away is the mean distance of those that are known, in seconds.
 	away float64
+	// waiting is the weight of a second in a queue now.
+	waiting float64
 }
 
-func (p *fastest) guess(v View, index []int, start, looked int) guess {
+func (p *fastest) guess(v View, r *Request, index []int, start, looked int) guess {
 	g := guess{took: math.Inf(1)}
-	known := 0
+	known, there, places := 0, 0.0, 0.0
 	for k, n := start, 0; n < looked; n++ {
 		e := &v.Endpoints[index[k]]
+		if l := &e.Load; l.Concurrency > 0 && !l.Asleep {
+			there += l.there(r)
+			places += float64(l.Concurrency)
+		}
 		if e.Load.Exec > 0 {
 			g.took = min(g.took, e.Load.Exec.Seconds())
 		}
@@ -122,12 +134,17 @@ func (p *fastest) guess(v View, index []int, start, looked int) guess {
 		g.took = 0.001 // all are the same: any number does
 	}
 	g.away /= float64(max(known, 1))
+	g.waiting = waiting
+	if places > 0 {
+		p.full += (there/places - p.full) / fullMemory
+		g.waiting += backlog * max(0, min(1, (p.full-nearlyFull)/(1-nearlyFull)))
+	}
 	return g
 }
 
-// cost of a request in seconds, always finite.
-func (e *Endpoint) cost(r *Request, g guess) float64 {
-	l := &e.Load
+// there is how many requests are at an endpoint: the own ones for certain, those of
+// other routers as far as the newest report can be believed.
+func (l *Load) there(r *Request) float64 {
 	there := float64(max(0, l.InFlight))
 	if l.Others > 0 && l.Others < math.MaxInt32 {
 		fresh := 1.0
@@ -136,6 +153,13 @@ func (e *Endpoint) cost(r *Request, g guess) float64 {
 		}
 		there += l.Others * max(0, min(1, fresh))
 	}
+	return there
+}
+
+// cost of a request in seconds, always finite.
+func (e *Endpoint) cost(r *Request, g guess) float64 {
+	l := &e.Load
+	there := l.there(r)
 	alone := g.took
 	if l.Exec > 0 {
 		alone = l.Exec.Seconds()
@@ -162,7 +186,7 @@ func (e *Endpoint) cost(r *Request, g guess) float64 {
 			network += g.away
 		}
 	}
-	cost := network + took + slowing*slope*others + waiting*wait + crowding*took*used*used
+	cost := network + took + slowing*slope*others + g.waiting*wait + crowding*took*used*used
 	if l.Asleep {
 		start := startUp
 		if l.StartUp > 0 {

@@ -124,7 +124,7 @@ const (
 	// Before anything is known a request is taken to make others slower by this part
 	// of its own time: between 0 (places of their own) and 1 (one processor for all).
 	// It has the weight of so many pairs a request apart.
-	priorSlope, priorWeight = 0.5, 20
+	priorSlope, priorWeight = 0.25, 20
 )
 
 func (f *fit) add(x, y float64) {

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// Sim are the experiments in virtual time; see verge sim. It is never nil in the
+// program: it needs nothing of the machine.
+type Sim struct {
+	// List of the experiments; Run runs some, as Lab.Run does.
+	List func() Sheet
+	Run  func(ctx context.Context, p LabProcess, r LabRun) (rows Sheet, short error, err error)
+}
+
+func (a *app) simCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "sim", Short: "Experiments in virtual time, for what one machine cannot hold",
+		Long: `Experiments in virtual time: the decisions are those of the running system, only
+clocks, networks and work are imagined. It runs on any system and needs no rights.
+verge lab runs experiments with real requests; some have both forms.`,
+		Args: cobra.ArbitraryArgs, RunE: group,
+	}
+	cmd.AddCommand(
+		a.experimentList("List the experiments in virtual time, and which of them verge lab has too", func() (Sheet, error) { return a.opts.Sim.List(), nil }),
+		a.experimentRun("sim", "mu-lb", "study-lb", func(ctx context.Context, r LabRun) (Sheet, error, error) {
+			return a.opts.Sim.Run(ctx, a.labProcess(), r)
+		}),
+	)
+	return cmd
+}

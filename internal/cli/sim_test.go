@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestSim(t *testing.T) {
+	var got LabRun
+	s := &Sim{
+		List: func() Sheet { return rows{{"mu-lb", "sim"}} },
+		Run: func(_ context.Context, _ LabProcess, r LabRun) (Sheet, error, error) {
+			got = r
+			return rows{{"1", "2"}}, shortfall{}, nil
+		},
+	}
+	run := func(args ...string) (code int, out, problems string) {
+		var o, e strings.Builder
+		code = Main(context.Background(), args, strings.NewReader(""), &o, &e, Options{Sim: s, Getenv: func(string) string { return "" }})
+		return code, o.String(), e.String()
+	}
+	if code, out, _ := run("sim", "list"); code != 0 || !strings.Contains(out, "mu-lb") {
+		t.Errorf("list: %d, %q", code, out)
+	}
+	code, out, problems := run("sim", "run", "mu-lb", "--quick", "--seed", "7", "-o", "csv")
+	if want := (LabRun{Names: []string{"mu-lb"}, Quick: true, Seed: 7}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if code != 1 || out != "A,B\n1,2\n" || !strings.Contains(problems, "falls short") {
+		t.Errorf("run: %d, %q, %q", code, out, problems)
+	}
+	if code, _, problems := run("sim", "run"); code != 1 || !strings.Contains(problems, "verge sim list") {
+		t.Errorf("nothing was run: %d, %q", code, problems)
+	}
+}

@@ -1,0 +1,250 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/sim"
+)
+
+// The testbed of the edge-to-cloud study (tables I to V), in virtual time: what its
+// nodes answer in a minute, the way between its tiers, and where its pods are. A pod
+// works on one request at a time, with work that varies by three tenths; as many
+// clients as there are pods send the next request when the one before is answered.
+
+// studyNodes are the nodes of the study: the requests that six pods of each answered
+// in 60 s, by an edge gateway.
+var studyNodes = map[string]float64{
+	"edge-arm-1": 37.667, "edge-arm-2": 37.333, "edge-arm-3": 33.333, "edge-vm-1": 172.333, "edge-vm-2": 183.333,
+	"fog-1": 271.333, "fog-2": 257.000, "cloud-1": 169.000,
+}
+
+const (
+	studyPods   = 6       // of a node at most
+	studyImage  = 243_500 // bytes
+	studyAnswer = 1_000   // bytes
+	mbps        = 1e6 / 8 // bytes per second
+	studyWork   = 0.3     // coefficient of variation
+	studyUp     = 17 * mbps
+	studyDown   = 100 * mbps
+)
+
+// studyOrder are the placements of table V: three pods in each of the 16 iterations.
+var studyOrder = map[string][]string{
+	"throughput": strings.Fields(strings.Repeat("fog-1 ", 6) + strings.Repeat("fog-2 ", 6) + strings.Repeat("edge-vm-2 ", 6) + strings.Repeat("edge-vm-1 ", 6) +
+		strings.Repeat("cloud-1 ", 6) + strings.Repeat("edge-arm-1 ", 6) + strings.Repeat("edge-arm-2 ", 6) + strings.Repeat("edge-arm-3 ", 6)),
+	"kubernetes": strings.Fields(`edge-arm-1 edge-arm-3 edge-arm-2 edge-vm-1 cloud-1 fog-1 edge-vm-2 fog-2 edge-arm-3 edge-arm-2 edge-arm-1 fog-2
+		cloud-1 fog-1 edge-vm-2 edge-vm-1 edge-arm-3 edge-arm-1 edge-arm-2 edge-vm-1 edge-vm-2 fog-2 cloud-1 fog-1 edge-arm-2 edge-arm-1 edge-arm-3
+		fog-1 cloud-1 edge-vm-1 edge-vm-2 fog-2 edge-arm-3 edge-arm-2 edge-arm-1 fog-1 edge-vm-2 cloud-1 edge-vm-1 fog-2 edge-arm-2 edge-arm-3
+		edge-arm-1 edge-vm-2 edge-vm-1 fog-1 fog-2 cloud-1`),
+}
+
+// studyRTT is the round trip between tiers.
+func studyRTT(a, b string) time.Duration {
+	if a > b {
+		a, b = b, a
+	}
+	switch a + " " + b {
+	case "cloud edge":
+		return 250 * time.Millisecond
+	case "cloud fog":
+		return 209 * time.Millisecond
+	case "edge fog":
+		return 32 * time.Millisecond
+	}
+	return 2 * time.Millisecond
+}
+
+func studyTier(place string) string { return strings.SplitN(place, "-", 2)[0] }
+
+// studyCase is one run of the study.
+type studyCase struct {
+	policy, placement string
+	iteration         int
+	// gateway is the tier of the router. The clients are at the edge.
+	gateway string
+	// source is the tier that the pods fetch images from; "" sends them along.
+	source string
+	// limit of each node's bandwidth in bytes per second; 0: none but that of the edge.
+	limit float64
+}
+
+func (c studyCase) params() map[string]any {
+	return map[string]any{"policy": c.policy, "placement": c.placement, "pods": 3 * c.iteration}
+}
+
+// studyNet is the network of a run: the edge has one line to the outside, and with a
+// limit every node one of its own.
+type studyNet struct {
+	up, down *sim.Pipe
+	limit    float64
+	nodes    map[string]*sim.Pipe // what a node receives, by its name
+	links    map[string]*sim.Link
+}
+
+func newStudyNet(limit float64) *studyNet {
+	n := &studyNet{limit: limit, up: &sim.Pipe{Rate: studyUp}, down: &sim.Pipe{Rate: studyDown}, nodes: map[string]*sim.Pipe{}, links: map[string]*sim.Link{}}
+	if limit > 0 {
+		n.up.Rate, n.down.Rate = min(studyUp, limit), min(studyDown, limit)
+	}
+	return n
+}
+
+// link from a place to another, each a tier or a node. The narrowest of the lines on
+// the way counts.
+func (n *studyNet) link(from, to string) *sim.Link {
+	if l := n.links[from+" "+to]; l != nil {
+		return l
+	}
+	a, b := studyTier(from), studyTier(to)
+	l := &sim.Link{RTT: studyRTT(a, b)}
+	switch {
+	case a == b:
+		if n.limit > 0 { // a line of its own
+			l.Up, l.Down = n.node(to), n.node(from)
+		}
+	case a == "edge":
+		l.Up, l.Down = n.up, n.down
+	case b == "edge":
+		l.Up, l.Down = n.down, n.up
+	case n.limit > 0:
+		l.Up, l.Down = n.node(to), n.node(from)
+	}
+	n.links[from+" "+to] = l
+	return l
+}
+
+func (n *studyNet) node(name string) *sim.Pipe {
+	if n.nodes[name] == nil {
+		n.nodes[name] = &sim.Pipe{Rate: n.limit}
+	}
+	return n.nodes[name]
+}
+
+// studyService is how long a pod of a node works on an image: what a minute's
+// throughput leaves when the way to it from the edge is taken off.
+func studyService(node string) time.Duration {
+	each := time.Duration(studyPods * 60 / studyNodes[node] * float64(time.Second))
+	way := studyRTT("edge", studyTier(node))
+	if studyTier(node) != "edge" {
+		way += transfer(studyImage, studyUp)
+	}
+	return each - way
+}
+
+// study is one run.
+func (e *env) study(c studyCase) (outcome, error) {
+	var all []outcome
+	for _, seed := range e.repetitions(1, 5) {
+		o, err := c.run(seed, quickly(e.Quick, 2*time.Minute, 10*time.Minute))
+		if err != nil {
+			return outcome{}, err
+		}
+		all = append(all, o)
+	}
+	return meanOf(all), nil
+}
+
+func (c studyCase) run(seed uint64, span time.Duration) (outcome, error) {
+	w := sim.New(seed)
+	net := newStudyNet(c.limit)
+	r, err := sim.NewRouter(w, c.gateway, named(c.policy), func(to string) *sim.Link { return net.link(c.gateway, to) })
+	if err != nil {
+		return outcome{}, err
+	}
+	order := studyOrder[c.placement][:3*c.iteration]
+	on := map[string]int{}
+	for _, node := range order {
+		on[node]++
+	}
+	var pods []*sim.Pod
+	for i, node := range order {
+		p := &sim.Pod{
+			ID: fmt.Sprintf("%s-%d", node, i), Place: node, Slots: 1, Service: studyService(node),
+			// The study's weights: what the node answers, divided among its pods.
+			Weight: studyNodes[node] / float64(on[node]),
+		}
+		if c.source != "" {
+			p.Before = func(*sim.Request) time.Duration {
+				// A connection is made first.
+				return studyRTT(studyTier(p.Place), c.source) + net.link(p.Place, c.source).Call(w, studyImage)
+			}
+		}
+		pods = append(pods, p.Start(w))
+	}
+	r.Use(pods)
+	var to sim.Sender = r
+	if c.gateway != "edge" {
+		to = sim.Through(w, net.link("edge", c.gateway), r)
+	}
+	body := int64(studyImage)
+	if c.source != "" {
+		body = 500
+	}
+	s := &sim.Stats{From: span / 5}
+	sim.Closed(w, "clients", to, sim.Works(sim.Lognormal(studyWork), body, studyAnswer), len(pods), span, s)
+	// What is under way at the end is not part of the throughput.
+	w.Run(span)
+	o := outcomeOf(s, span)
+	return o, nil
+}
+
+// studyIterations of a run: all of them, or a few.
+func (e *env) studyIterations() []int {
+	if e.Quick {
+		return []int{2, 9, 16}
+	}
+	out := make([]int, 16)
+	for i := range out {
+		out[i] = i + 1
+	}
+	return out
+}
+
+var studyPlacements = []string{"kubernetes", "throughput"}
+
+// studyPolicies are the five of the study.
+var studyPolicies = []string{api.PolicyRandom, api.PolicyRoundRobin, api.PolicyWeighted, api.PolicyBilliard, api.PolicyLeastConnections}
+
+// studySweep runs cases that differ in one thing over all placements and iterations
+// by least connections, as the paper does, and returns the mean throughput of each.
+func (e *env) studySweep(ctx context.Context, what string, values []string, make func(c *studyCase, value string)) (map[string]float64, error) {
+	sums := map[string]float64{}
+	for _, placement := range studyPlacements {
+		for _, value := range values {
+			for _, iteration := range e.studyIterations() {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				c := studyCase{policy: api.PolicyLeastConnections, placement: placement, iteration: iteration, gateway: "edge"}
+				make(&c, value)
+				o, err := e.study(c)
+				if err != nil {
+					return nil, err
+				}
+				e.row(Row{Params: with(c.params(), what, value), Metric: "throughput", Unit: "1/s", Measured: rounded(o.throughput)})
+				sums[placement+" "+value] += o.throughput / float64(len(e.studyIterations()))
+			}
+		}
+	}
+	return sums, nil
+}
+
+// ordered adds the rows of one mean throughput over another, which the paper has in
+// this order.
+func (e *env) ordered(sums map[string]float64, what string, values ...string) {
+	for _, placement := range studyPlacements {
+		for i := 1; i < len(values); i++ {
+			more, less := values[i-1], values[i]
+			e.ratio(map[string]any{"placement": placement, what: more, "than": less}, "throughput_over", sums[placement+" "+more], sums[placement+" "+less], -1)
+		}
+	}
+}
+
+// transfer of so many bytes at a rate.
+func transfer(bytes, rate float64) time.Duration {
+	return time.Duration(bytes / rate * float64(time.Second))
+}
