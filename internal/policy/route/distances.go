@@ -6,7 +6,7 @@ import "github.com/verge-edge/verge/api"
 // there are some on other workers, and those of the own one do not get everything.
 func NeedsDistances(p api.Policy, v View) bool {
 	switch p.Name {
-	case api.PolicyClosest, api.PolicyProximity:
+	case api.PolicyClosest, api.PolicyProximity, api.PolicyFastest:
 	case api.PolicyLocal:
 		if p.Fallback != api.PolicyClosest && p.Fallback != api.PolicyProximity {
 			return false
@@ -17,7 +17,7 @@ func NeedsDistances(p api.Policy, v View) bool {
 	others := false
 	for i := range v.Endpoints {
 		e := &v.Endpoints[i]
-		if e.Local && e.class() == healthy && p.Name != api.PolicyProximity {
+		if e.Local && e.class() == healthy && p.Name != api.PolicyProximity && p.Name != api.PolicyFastest {
 			return false
 		}
 		others = others || !e.Local
