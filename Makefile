@@ -8,10 +8,10 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy footprint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 build: ## bin/verge and the programs of the examples: static, stripped, with a version
 	@mkdir -p bin
@@ -55,7 +55,7 @@ unit:
 
 # Random input, briefly, for what people and nodes send; FUZZ=. is every target.
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./internal/wire ./internal/pki ./internal/orca
+FUZZ     ?= ./api ./internal/wire ./internal/pki ./internal/orca ./internal/proxy/http1
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)
@@ -80,6 +80,16 @@ lab: build ## the papers' experiments in full, as root: bin/lab-results/report.m
 
 bench: ## benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
+
+# What a request costs that passes the router of a worker, beside HAProxy in the same
+# run. ROUNDS of SPAN for each of a pair, in turns; ONLY=POST is what has that in its name.
+ROUNDS ?= 7
+SPAN   ?= 2s
+bench-proxy: ## what a proxied request costs, beside HAProxy: ROUNDS=7 SPAN=2s ONLY=name
+	@tools/needs haproxy
+	@mkdir -p bin
+	@$(GOBUILD) -o bin/proxybench ./tools/proxybench
+	@bin/proxybench -rounds $(ROUNDS) -span $(SPAN) -only "$(ONLY)"
 
 footprint: build ## what an idle root, cluster and worker cost
 	@$(GOBUILD) -o bin/footprint ./tools/footprint

@@ -172,7 +172,7 @@ func freeAddr() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find a port: %w", err)
 	}
-	defer ln.Close()
+	defer func() { _ = ln.Close() }()
 	return ln.Addr().String(), nil
 }
 

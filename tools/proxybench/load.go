@@ -145,7 +145,7 @@ func serveUpstream(ln net.Listener) {
 			return
 		}
 		go func() {
-			defer c.Close()
+			defer func() { _ = c.Close() }()
 			buf := make([]byte, 64<<10)
 			have := 0
 			for {

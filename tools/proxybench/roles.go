@@ -51,7 +51,7 @@ func runRole(role string, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("profile: %w", err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		if err := pprof.StartCPUProfile(f); err != nil {
 			return fmt.Errorf("profile: %w", err)
 		}
@@ -64,7 +64,7 @@ func runRole(role string, in io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	defer ln.Close()
+	defer func() { _ = ln.Close() }()
 	switch role {
 	case asUpstream:
 		go serveUpstream(ln)

@@ -219,11 +219,11 @@ func (c *Conn) read() (int, error) {
 	return c.conn.Read(c.b[c.w:])
 }
 
-// write sends all of p; it takes at most limit without anything moving.
-func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
-	until := now.After(limit)
+// write sends all of p; it takes at most stallLimit without anything moving.
+func (c *Conn) write(p []byte, now Instant) error {
+	until := now.After(stallLimit)
 	for {
-		c.writeWithin(now, limit)
+		c.writeWithin(now, stallLimit)
 		n, err := c.put(p)
 		if err == nil {
 			return nil
@@ -236,7 +236,7 @@ func (c *Conn) write(p []byte, now Instant, limit time.Duration) error {
 			return errLate
 		}
 		if n > 0 {
-			until = now.After(limit)
+			until = now.After(stallLimit)
 		}
 		c.writeBy = 0
 	}
@@ -300,7 +300,7 @@ func (c *Conn) ask(p []byte, out *[bufferSize]byte, until Instant) error {
 		case err == nil && c.err == nil: // not all could be
 			rest := c.unsent
 			c.out += int64(len(p) - len(rest))
-			err = c.write(rest, Now(), stallLimit)
+			err = c.write(rest, Now())
 			c.asked()
 			if err != nil {
 				return &sendError{err}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -94,6 +95,27 @@ var (
 	errStopped = errors.New("stopped")
 )
 
+// exchanges are not kept by connections that rest: the places for fields are large.
+var exchanges = sync.Pool{New: func() any {
+	x := &Exchange{}
+	x.watch, x.early = x.waits, x.looksEarly
+	return x
+}}
+
+func newExchange(c *Conn, b Waiter) *Exchange {
+	x := exchanges.Get().(*Exchange)
+	x.client, x.waiter = c, b
+	return x
+}
+
+// forget gives x back.
+func (x *Exchange) forget() {
+	x.client, x.waiter, x.watchUp, x.move, x.rest = nil, nil, nil, mover{}, nil
+	x.Request.b, x.Response.b, x.Response.Report, x.Response.more = nil, nil, nil, nil
+	x.Strict, x.Own = false, ""
+	exchanges.Put(x)
+}
+
 func (x *Exchange) begin(now Instant) {
 	c := x.client
 	x.Began, x.Deadline, x.Sent, x.Received = now, 0, 0, 0
@@ -102,7 +124,7 @@ func (x *Exchange) begin(now Instant) {
 	x.last = x.Request.Close
 }
 
-// Repeatable: all of the request is still there, to be sent to somebody else.
+// Repeatable says whether all of the request is still there, to be sent to somebody else.
 func (x *Exchange) Repeatable() bool { return !x.asked && x.body == x.Request.Length }
 
 // Ask sends the request to up and waits for the head of the response; interim
@@ -129,10 +151,10 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 			return x.ended(up, err)
 		}
 	} else {
-		err = up.write(b, Now(), stallLimit)
+		err = up.write(b, Now())
 		buffers.Put(out)
 		if err == nil && !whole {
-			err = up.write(kept, Now(), stallLimit)
+			err = up.write(kept, Now())
 		}
 	}
 	if err != nil {
@@ -375,7 +397,7 @@ func (x *Exchange) passInterim() error {
 		return nil
 	}
 	b := AppendResponse(make([]byte, 0, 1<<10), &x.Response, nil, x.Own, false)
-	if err := x.client.write(b, Now(), stallLimit); err != nil {
+	if err := x.client.write(b, Now()); err != nil {
 		x.last = true
 		return fmt.Errorf("%w: %w", ErrClient, err)
 	}
@@ -449,7 +471,7 @@ func (x *Exchange) sendHead(up *Conn, extra []byte) error {
 		m.moved = int64(n)
 	}
 	x.answered = true
-	if err := x.client.write(b, Now(), stallLimit); err != nil {
+	if err := x.client.write(b, Now()); err != nil {
 		return &sideError{err: err}
 	}
 	return nil
@@ -515,7 +537,7 @@ func (x *Exchange) Refuse(status int, contentType string, fields, body []byte) {
 		b = append(b, body...)
 	}
 	x.answered = true
-	if err := x.client.write(b, Now(), stallLimit); err != nil {
+	if err := x.client.write(b, Now()); err != nil {
 		x.last, x.cut = true, true
 	}
 }

@@ -56,7 +56,7 @@ func badResponse(what string) error { return fmt.Errorf("%w: %s", errResponse, w
 func (r *Response) Parse(b []byte, head bool) (size int, err error) {
 	size = endOfHead(b, r.seen)
 	if size == 0 {
-		if len(b) > 0 && !bytes.HasPrefix([]byte("HTTP/1."), b[:min(len(b), 7)]) {
+		if len(b) > 0 && string(b[:min(len(b), 7)]) != "HTTP/1."[:min(len(b), 7)] {
 			return 0, badResponse("it does not begin with HTTP/1")
 		}
 		r.seen = len(b)

@@ -556,7 +556,7 @@ func TestSlowHeads(t *testing.T) {
 func TestUpstreamThatIsSilent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	up := startRaw(t, func(conn net.Conn, r *bufio.Reader) { <-ctx.Done() })
+	up := startRaw(t, func(net.Conn, *bufio.Reader) { <-ctx.Done() })
 	f := startFront(t, up, testLimits)
 	f.backend.wait = func(Instant) error { return io.ErrNoProgress }
 	conn, r := dial(t, f.addr)

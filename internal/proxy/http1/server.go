@@ -33,11 +33,23 @@ type Limits struct {
 // draining, which may be nil, says whether the connection is to end after the
 // request.
 func Serve(ctx context.Context, c *Conn, l Limits, b Backend, handover func(net.Conn), draining func() bool) {
-	x := &Exchange{client: c, waiter: b}
-	x.watch, x.early = x.waits, x.looksEarly
+	var x *Exchange // while there is something to read
 	until := Now().After(l.Header)
 	for {
-		switch readHead(c, &x.Request, until, l.Header) {
+		if c.r == c.w {
+			if x != nil {
+				x.forget()
+				x = nil
+			}
+			if !c.await(until) {
+				_ = c.Close()
+				return
+			}
+		}
+		if x == nil {
+			x = newExchange(c, b)
+		}
+		switch readHead(c, &x.Request, l.Header) {
 		case gone:
 			_ = c.Close()
 			return
@@ -85,41 +97,48 @@ const (
 	gone
 )
 
-// readHead reads the head of the next request. The first byte is waited for until
-// then, and the rest for limit.
-func readHead(c *Conn, r *Request, until Instant, limit time.Duration) readResult {
-	first := c.r == c.w
-	if !first {
-		until = Now().After(limit)
-	}
-	r.seen = 0
+// await waits for the first byte of a request; false: it did not come in time.
+func (c *Conn) await(until Instant) bool {
 	c.rest()
-	c.resting = first
+	c.resting = true
 	defer func() { c.resting = false }()
 	for {
-		if c.r != c.w {
-			switch r.Parse(c.Buffered()) {
-			case Understood:
-				return understood
-			case Unusual:
-				return unusual
-			case Forbidden:
-				return forbidden
-			case Incomplete:
-			}
-			if first {
-				first = false
-				until = Now().After(limit)
-			}
+		err := c.fill(until)
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, errLate) || Now() >= until {
+			return false
+		}
+		// A Poke that came after its time.
+	}
+}
+
+// readHead reads the head of the next request, of which something is there, within the
+// limit.
+func readHead(c *Conn, r *Request, limit time.Duration) readResult {
+	until := Instant(0)
+	for r.seen = 0; ; {
+		switch r.Parse(c.Buffered()) {
+		case Understood:
+			return understood
+		case Unusual:
+			return unusual
+		case Forbidden:
+			return forbidden
+		case Incomplete:
+		}
+		if until == 0 {
+			until = Now().After(limit)
 		}
 		switch err := c.fill(until); {
 		case err == nil:
-		case errors.Is(err, errLate) && Now() < until: // a Poke that came after its time
+		case errors.Is(err, errLate) && Now() < until: // as above
 		case errors.Is(err, errFull):
 			return unusual // a large head: net/http knows how large one may be
-		case errors.Is(err, errLate) && !first:
+		case errors.Is(err, errLate):
 			return late
-		case errors.Is(err, io.EOF) && !first:
+		case errors.Is(err, io.EOF):
 			return forbidden // half a head is none
 		default:
 			return gone
