@@ -95,6 +95,9 @@ var (
 	errStopped = errors.New("stopped")
 )
 
+// jointly are for the head of a request and the begin of a large body.
+var jointly = sync.Pool{New: func() any { return new([2 * bufferSize]byte) }}
+
 // exchanges are not kept by connections that rest: the places for fields are large.
 var exchanges = sync.Pool{New: func() any {
 	x := &Exchange{}
@@ -135,7 +138,7 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	out := buffers.Get().(*[bufferSize]byte)
 	b := AppendRequest(out[:0], &x.Request, m)
 	kept := c.b[c.r+x.Request.Size():][:x.body]
-	whole := len(b)+len(kept) <= cap(b) || len(kept) <= 1<<10
+	whole := len(b)+len(kept) <= cap(b)
 	if whole {
 		b = append(b, kept...)
 	}
@@ -151,11 +154,14 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 			return x.ended(up, err)
 		}
 	} else {
+		if !whole {
+			// Another copy is cheaper than another segment, which wakes the upstream.
+			two := jointly.Get().(*[2 * bufferSize]byte)
+			defer jointly.Put(two)
+			b = append(append(two[:0], b...), kept...)
+		}
 		err = up.write(b, Now())
 		buffers.Put(out)
-		if err == nil && !whole {
-			err = up.write(kept, Now())
-		}
 	}
 	if err != nil {
 		// It may have said why before it ended.
