@@ -16,6 +16,12 @@ const (
 	// Utilisation is how full replicas are to be where no objective says how long a
 	// request may wait.
 	Utilisation = 0.7
+	// little is the part of a replica that is not worth one more: with an objective, the
+	// queue takes it up, and if it does not, what waits asks for the replica.
+	little = 0.25
+	// patience is the part of the objective that requests may wait before more replicas
+	// are asked for.
+	patience = 0.4
 	// unlimitedPlaces stands for concurrency 0 where a replica has never been full.
 	unlimitedPlaces = 100
 )
@@ -138,7 +144,7 @@ func (s *Scaler) Decide(r Rules, d Demand, now time.Time) Decision {
 		s.asked = now
 	}
 	out.ForRate = s.forRate(r, replicas, &out)
-	out.ForQueue = s.forQueue(r, &out)
+	out.ForQueue = s.forQueue(r, replicas, &out)
 	out.Asked = out.ForRate + out.ForQueue
 	s.bound(r, &out)
 	return out
@@ -210,13 +216,9 @@ func step(rps float64) float64 {
 	return math.Round(math.Log(rps) / math.Log(1.2))
 }
 
-// forRate is how many it takes to keep up, the best first; what is beyond those that
-// there are is like their mean.
+// forRate is how many it takes to keep up.
 func (s *Scaler) forRate(r Rules, replicas []Replica, out *Decision) int {
-	rate := out.Rate
-	if !r.Current {
-		rate = max(rate, out.Predicted.Rate)
-	}
+	rate := s.rate(r, out)
 	if rate == 0 {
 		return 0
 	}
@@ -225,7 +227,28 @@ func (s *Scaler) forRate(r Rules, replicas []Replica, out *Decision) int {
 	}
 	if r.SLO == 0 || r.SLO <= s.exec {
 		rate /= Utilisation
+	} else {
+		rate = max(rate-little*s.rps, min(rate, 1e-3))
 	}
+	return s.enoughFor(rate, replicas)
+}
+
+// rate to be ready for: the predicted one, where a model is trusted and not far off
+// already. The larger of now and predicted would be the upper edge of all noise.
+func (s *Scaler) rate(r Rules, out *Decision) float64 {
+	switch p := out.Predicted; {
+	case r.Current:
+		return out.Rate
+	case p.Window > 0 && out.Rate <= p.Rate+3*p.Error:
+		return p.Rate
+	default:
+		return max(out.Rate, p.Rate)
+	}
+}
+
+// enoughFor a rate above 0, the best replicas first; what is beyond those that there
+// are is like their mean.
+func (s *Scaler) enoughFor(rate float64, replicas []Replica) int {
 	n := 0
 	for _, x := range replicas {
 		if rate <= 1e-9 {
@@ -240,9 +263,10 @@ func (s *Scaler) forRate(r Rules, replicas []Replica, out *Decision) int {
 	return n + int(math.Ceil(min(rate/s.rps, 1e6)))
 }
 
-// forQueue is how many more it takes to answer in time what waits already.
-func (s *Scaler) forQueue(r Rules, out *Decision) int {
-	if r.SLO == 0 || out.Waiting == 0 || s.rps == 0 {
+// forQueue is how many more it takes to answer in time what waits already. What the
+// replicas there are get done in a part of the objective is no reason for more.
+func (s *Scaler) forQueue(r Rules, replicas []Replica, out *Decision) int {
+	if r.SLO == 0 || s.rps == 0 {
 		return 0
 	}
 	if r.SLO <= s.exec {
@@ -253,7 +277,12 @@ func (s *Scaler) forQueue(r Rules, out *Decision) int {
 		}
 		return 0
 	}
-	return int(math.Ceil(min(float64(out.Waiting)/(s.rps*(r.SLO-s.exec).Seconds()), 1e6)))
+	over := float64(out.Waiting) - s.rps*float64(out.Ready)*patience*r.SLO.Seconds()
+	if over <= 0 {
+		return 0
+	}
+	rate := max(s.rate(r, out)-little*s.rps, 0) + over/(r.SLO-s.exec).Seconds()
+	return max(0, s.enoughFor(rate, replicas)-out.ForRate)
 }
 
 // bound makes of what is asked for what is wanted: not twice as many at once, fewer

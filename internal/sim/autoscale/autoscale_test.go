@@ -1,0 +1,46 @@
+package autoscale
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/sim/trace"
+)
+
+// A few traces, smooth and bursty: as much within the objective, with fewer pods.
+func TestOursAgainstKnative(t *testing.T) {
+	all, err := trace.Azure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := Setting{Places: 10, QueueMax: 100, Exec: 100 * time.Millisecond, SLO: time.Second, Start: 2 * time.Second, Grace: 2, Seed: 1}
+	for _, i := range []int{1, 15, 25} {
+		v := trace.Scaled(all[i][300:420], 339)
+		o, r := Run(set, Ours, v)[0], Run(set, RPS, v)[0]
+		if o.Pods > 0.9*r.Pods || o.Share() < r.Share()-0.05 {
+			t.Errorf("trace %d: ours %.4f with %.2f pods, by requests %.4f with %.2f", i, o.Share(), o.Pods, r.Share(), r.Pods)
+		}
+		if again := Run(set, Ours, v)[0]; again.Within != o.Within || !slices.Equal(again.Each, o.Each) {
+			t.Error("the same again is something else")
+		}
+	}
+}
+
+// Two services want more than there is: none of them gets it all.
+func TestContention(t *testing.T) {
+	set := Setting{Places: 4, QueueMax: 100, Exec: 500 * time.Millisecond, SLO: 5 * time.Second, Start: 2 * time.Second, Most: 20, Seed: 1}
+	a, b := make([]float64, 60), make([]float64, 60)
+	for i := range a {
+		a[i], b[i] = 200, 60
+	}
+	got := Run(set, Ours, a, b)
+	for i := range got[0].Each {
+		if n := got[0].Each[i] + got[1].Each[i]; n > 20 {
+			t.Fatalf("second %d: %d pods of 20", i, n)
+		}
+	}
+	if got[1].Share() < 0.8 {
+		t.Errorf("who asks for less than its share got %.2f", got[1].Share())
+	}
+}
