@@ -12,6 +12,11 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// lingering is how long the server reads what is left of a body, of which it reads
+// 256 KiB at most: who closes a connection on which something still comes has his
+// answer lost.
+const lingering = 5 * time.Second
+
 var (
 	errLargeBody = errors.New("the body is larger than max_body allows")
 	errSlowBody  = errors.New("the client sends its body too slowly")
@@ -39,7 +44,7 @@ func bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.R
 	}
 	if i.MaxBody > 0 {
 		if req.ContentLength > int64(i.MaxBody) {
-			w.Header().Set("Connection", "close") // what is on its way is not read
+			_ = b.control.SetReadDeadline(time.Now().Add(lingering)) // see finish
 			refuse(w, req, tooLarge(i))
 			return nil, nil, nil, false
 		}
@@ -120,7 +125,11 @@ func (a *answerTo) WriteHeader(status int) {
 	}
 	a.quiet = true
 	clear(a.Header())
-	a.Header().Set("Connection", "close")
+	if p.Status == http.StatusRequestTimeout {
+		a.Header().Set("Connection", "close") // nothing more is read
+	} else {
+		_ = a.body.control.SetReadDeadline(time.Now().Add(lingering)) // see finish
+	}
 	refuse(a.ResponseWriter, a.req, p)
 }
 
@@ -131,9 +140,15 @@ func (a *answerTo) finish() {
 	if a == nil || a.body.ended.Load() {
 		return
 	}
-	patience := time.Second
+	patience := lingering
 	if p := a.body.broken.Load(); p != nil {
-		a.WriteHeader(p.Status) // nobody else answers a client that breaks off
+		if !a.begun {
+			// To who passes it on this is a client that has left.
+			if what := recover(); what != nil && what != http.ErrAbortHandler { //nolint:errorlint // it is that value
+				panic(what)
+			}
+			a.WriteHeader(p.Status)
+		}
 		if p.Status == http.StatusRequestTimeout {
 			patience = -time.Second // it has had its time
 		}

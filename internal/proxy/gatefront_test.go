@@ -403,7 +403,7 @@ func TestGatewayBoundsBodies(t *testing.T) {
 	for _, k := range []struct {
 		size, status int
 		chunked      bool
-	}{{most, 200, false}, {most, 200, true}, {most + 1, 413, false}, {most + 1, 413, true}, {10 * most, 413, true}} {
+	}{{most, 200, false}, {most, 200, true}, {most + 1, 413, false}, {most + 1, 413, true}, {2 * most, 413, true}} {
 		var body io.Reader = bytes.NewReader(make([]byte, k.size))
 		if k.chunked {
 			body = io.MultiReader(body) // of no known length
