@@ -31,7 +31,7 @@ func freeAddr(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close() //nolint:errcheck // it is closed for the task to open
+	defer ln.Close()
 	return ln.Addr().String()
 }
 
@@ -101,7 +101,7 @@ func ask(t testing.TB, x *task, method, path, body string, header ...string) (*h
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	eventually(t, "the end of the request", func() bool { return len(x.places) == 0 })
 	if err != nil {
@@ -123,8 +123,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 func loadedModules(d *Driver) int {
-	n, _ := d.library.inMemory()
-	return n
+	return d.library.inMemory()
 }
 
 func logOf(t testing.TB, d *Driver, x *task) string {
@@ -331,7 +330,7 @@ func TestAModuleFromTheObjectStore(t *testing.T) {
 	right := name + hex.EncodeToString(sum[:]) + ".wasm"
 	asked, released := 0, 0
 	away := false
-	d.Objects(func(_ context.Context, name string) (string, func(), error) {
+	d.Objects(func(context.Context, string) (string, func(), error) {
 		asked++
 		if away {
 			return "", nil, wire.Problemf(503, "cluster-away", "", "it is away", "")
@@ -476,7 +475,7 @@ func TestTheEndOfATask(t *testing.T) {
 		failed := make(chan error, 1)
 		go func() {
 			req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+x.spec.Wasm.Listen, strings.NewReader("l"))
-			_, err := http.DefaultClient.Do(req) //nolint:bodyclose // there is none
+			_, err := http.DefaultClient.Do(req)
 			failed <- err
 		}()
 		eventually(t, "a request that is worked on", func() bool { return len(x.places) > 0 })

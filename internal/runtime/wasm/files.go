@@ -115,7 +115,7 @@ func (f *object) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if f.body == nil {
-		resp, err := f.ask(http.MethodGet, f.offset)
+		resp, err := f.ask(http.MethodGet, f.offset) //nolint:bodyclose // Close does
 		if err != nil {
 			return 0, err
 		}

@@ -39,7 +39,7 @@ func TestAModuleIsCompiledOnce(t *testing.T) {
 			t.Fatalf("%s: %s", resp.Status, body)
 		}
 	}
-	if n, _ := d.library.inMemory(); n != 1 {
+	if n := d.library.inMemory(); n != 1 {
 		t.Errorf("%d modules in memory, want one for both", n)
 	}
 	files := codeOf(t, d)
