@@ -46,6 +46,7 @@ type call struct {
 	repeat bool
 
 	picker   picker
+	asked    time.Time // when the endpoint was chosen
 	endpoint *endpoint // that was asked last; its load counts this call while held
 	held     bool
 	retried  bool
@@ -80,7 +81,7 @@ func (c *call) next() (e *endpoint, more bool) {
 		return nil, false
 	}
 	if e, more = c.picker.next(); e != nil {
-		c.endpoint = e
+		c.endpoint, c.asked = e, time.Now()
 		c.held = true // picked for requests: its load counts it already
 	}
 	return e, more
@@ -162,6 +163,9 @@ func (c *call) answered(status int, report *orca.Report, unread bool) (again boo
 	if out := c.service.answeredBy(e, now, failed, report); out {
 		c.r.log.Info("endpoint out of rotation", "service", c.service.key, "instance", e.Instance, "worker", e.Worker,
 			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))
+	}
+	if !failed {
+		c.service.took(e, c.picker.sent, now.Sub(c.asked))
 	}
 	if retriable(status) && unread && c.again() {
 		e.requests.Add(1)
@@ -280,10 +284,22 @@ func (s *service) sleeps(e *endpoint, asleep bool) {
 }
 
 // began counts a request in the load of an endpoint.
-func (s *service) began(e *endpoint) {
+func (s *service) began(e *endpoint) route.Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.load.Began()
+	defer s.loadedLocked(e)
+	return e.load.Began()
+}
+
+// took teaches how long an endpoint needs for an answer, from when it was asked to the
+// head.
+func (s *service) took(e *endpoint, sent route.Sent, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.index >= 0 {
+		took -= s.view.Endpoints[e.index].Network(0)
+	}
+	e.load.Answered(sent, took)
 	s.loadedLocked(e)
 }
 
@@ -385,7 +401,7 @@ func (s *service) returnLocked(now time.Time) {
 
 // pickFor is pick for a request, which counts in the load of the endpoint from here
 // on.
-func (s *service) pickFor(d Distances, tried []string) (e *endpoint, more bool) {
+func (s *service) pickFor(d Distances, tried []string) (e *endpoint, sent route.Sent, more bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -393,12 +409,12 @@ func (s *service) pickFor(d Distances, tried []string) (e *endpoint, more bool) 
 	s.returnLocked(now)
 	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried, Now: now})
 	if !ok {
-		return nil, false
+		return nil, sent, false
 	}
 	e = s.endpoints[i]
-	e.load.Began()
+	sent = e.load.Began()
 	s.loadedLocked(e)
-	return e, s.moreLocked(i, tried)
+	return e, sent, s.moreLocked(i, tried)
 }
 
 // moreLocked says whether there is another endpoint than i that was not tried.

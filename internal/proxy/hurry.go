@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/verge-edge/verge/internal/policy/route"
 )
 
 // A worker that is there and silent (stopped, or behind a link that swallows
@@ -93,6 +95,7 @@ type picker struct {
 	service   *service
 	distances Distances
 	request   bool // for a request, which then counts in the load of what is picked
+	sent      route.Sent
 	tried     []string
 	later     []*endpoint
 }
@@ -119,14 +122,15 @@ func (p *picker) next() (e *endpoint, more bool) {
 	}
 	e, p.later = p.later[0], p.later[1:]
 	if p.request {
-		p.service.began(e)
+		p.sent = p.service.began(e)
 	}
 	return e, len(p.later) > 0
 }
 
 func (p *picker) pick() (e *endpoint, more bool) {
 	if p.request {
-		return p.service.pickFor(p.distances, p.tried)
+		e, p.sent, more = p.service.pickFor(p.distances, p.tried)
+		return e, more
 	}
 	return p.service.pick(p.distances, p.tried)
 }

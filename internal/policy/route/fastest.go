@@ -13,7 +13,7 @@ type fastest struct {
 	turn rotation
 	// near are the nearest of the class, for when there are too many to look at all.
 	near []int
-	// full is how many requests there are for each place, usually.
+	// full is how many requests there are for each place, with the new one, usually.
 	full float64
 	// picks since one was sent to see how things are there.
 	picks int
@@ -34,7 +34,7 @@ const (
 	// backlog is what is added to waiting where there are as many requests as places:
 	// then work never ends, and an idle place, be it slow, is lost for ever. It begins at
 	// nearlyFull; what counts is the mean over so many choices, not a moment.
-	backlog, nearlyFull, fullMemory = 6, 0.9, 64
+	backlog, nearlyFull, fullMemory = 6, 0.95, 64
 )
 
 const (
@@ -136,7 +136,7 @@ func (p *fastest) guess(v View, r *Request, index []int, start, looked int) gues
 	g.away /= float64(max(known, 1))
 	g.waiting = waiting
 	if places > 0 {
-		p.full += (there/places - p.full) / fullMemory
+		p.full += ((there+1)/places - p.full) / fullMemory
 		g.waiting += backlog * max(0, min(1, (p.full-nearlyFull)/(1-nearlyFull)))
 	}
 	return g
