@@ -20,6 +20,10 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	if s.Runtime == Wasm && len(s.Ports) == 0 {
 		s.Ports = []Port{{Protocol: "http"}}
 	}
+	if s.Idle == nil && s.Replicas.ToZero() {
+		s.Idle = new(Duration)
+		*s.Idle = DefaultIdle
+	}
 	for i := range s.Ports {
 		if i == 0 && s.Runtime == Wasm {
 			s.Ports[i].Protocol = cmp.Or(s.Ports[i].Protocol, "http")

@@ -74,7 +74,9 @@ var proofs = map[string]proof{
 	"services.*.bandwidth.out":         {"bandwidth: {out: 500kbps}", "bandwidth: {out: 2000Gbps}", "is too much bandwidth", network + "TestBandwidth"},
 	"services.*.replicas":              {"replicas: 3", "replicas: -1", "is less than 0", atRoot + "TestScalingKeepsWhatRuns"},
 	"services.*.replicas.min":          {"replicas: {min: 3, max: 3}", "replicas: {max: 3}", "is missing", atRoot + "TestScalingKeepsWhatRuns"},
-	"services.*.replicas.max":          {"replicas: {min: 3, max: 3}", "replicas: {min: 1, max: 3}", "not enforced yet", atRoot + "TestScalingKeepsWhatRuns"},
+	"services.*.replicas.max":          {"replicas: {min: 1, max: 3}\nports: [{protocol: http}]", "replicas: {min: 1, max: 3}", "has no port for requests", inCluster + "TestDemandDecidesHowManyRun"},
+	"services.*.slo":                   {"slo: 20ms\nports: [{protocol: http}]", "slo: 20ms", "is for requests", inCluster + "TestDemandDecidesHowManyRun"},
+	"services.*.idle":                  {"idle: 5s\nreplicas: {min: 0, max: 3}\nports: [{protocol: http}]", "idle: 5ms", "is less than 1s", engine + "TestSleepAndWake"},
 	"services.*.architecture":          {"architecture: [x86_64, ARM64]", "architecture: [z80]", "is not a value of architecture", inCluster + "TestConstraintsChooseTheWorker"},
 	"services.*.location":              {"location: {latitude: 48.14, longitude: 11.58, radius: 20km}", "location: {latitude: 48.14}", "is missing: a location is a point and a radius", inCluster + "TestConstraintsChooseTheWorker"},
 	"services.*.location.latitude":     {"location: {latitude: 0, longitude: 11, radius: 1m}", "location: {latitude: 90.1, longitude: 11, radius: 1m}", "is not between -90 and 90", placing + "TestScheduleConstraints"},
@@ -127,7 +129,6 @@ var proofs = map[string]proof{
 	"services.*.data":             {"data: [s3.example.org/cats]", "data: {cats: 1}", "expected a list", ""},
 	"services.*.convergence_time": {"convergence_time: 1s", "convergence_time: soon", "is not a duration", ""},
 	"services.*.rigidness":        {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", ""},
-	"services.*.slo":              {"slo: 20ms", "slo: fast", "is not a duration", ""},
 }
 
 // The three kinds of checks are alike but for what they lead to.

@@ -9,6 +9,12 @@ import (
 // descriptor that is silent about them means one.
 func (r Replicas) IsZero() bool { return false }
 
+// Elastic says that how many run is decided by what is asked of them.
+func (r Replicas) Elastic() bool { return r.Max > r.Min }
+
+// ToZero says that none runs while nobody asks.
+func (r Replicas) ToZero() bool { return r.Min == 0 && r.Max > 0 }
+
 // MarshalJSON writes 3, or {"min":1,"max":3} where they differ.
 func (r Replicas) MarshalJSON() ([]byte, error) {
 	if r.Min == r.Max {

@@ -104,7 +104,6 @@ readiness: {udp: {}}
 restart: {max: 3}
 stop: {after: 3s}
 affinity: {zone: [a]}
-slo: 20ms
 runtime: vm
 scheduler: ldp
 policy: p3c

@@ -115,10 +115,13 @@ type Service struct {
 	// original and its replacement run, which one stays: "original" (default),
 	// "replacement", "newest".
 	OnReturn string `json:"on_return,omitempty"`
+	// SLO is the objective for the time of a request; nil is none.
+	SLO *Duration `json:"slo,omitempty"`
+	// Idle is how long after its last request an instance of a service that may have
+	// none running goes on. Nil where all its instances always run; else 60s.
+	Idle *Duration `json:"idle,omitempty"`
 	// The rest is checked and then refused until something enforces it.
 
-	// SLO is the latency objective of a request.
-	SLO *Duration `json:"slo,omitempty"`
 	// Latency thresholds to services, places and addresses.
 	Latency []Latency `json:"latency,omitempty"`
 	// Data names objects or hosts that an instance should be near.
@@ -150,6 +153,7 @@ const (
 	DefaultDelay            Duration = 100e6
 	DefaultMaxDelay         Duration = 300e9
 	DefaultFileMode         FileMode = 0o600
+	DefaultIdle             Duration = 60e9
 )
 
 // Runtimes of services that are no programs of the worker's machine: Container has an
@@ -175,8 +179,8 @@ type Limits struct {
 	Memory Bytes `json:"memory,omitempty"`
 }
 
-// Replicas is written as a number, or as {min, max}. Max > Min is refused until
-// there is a scaler.
+// Replicas is written as a number, or as {min, max}: then its clusters decide, by its
+// requests, how many run.
 type Replicas struct {
 	Min int `json:"min"`
 	Max int `json:"max"`

@@ -101,7 +101,7 @@ func (v *validator) service(path, name string, s *Service) {
 	}
 	in := func(field string) string { return path + "." + field }
 	v.runtime(path, s)
-	v.replicas(in("replicas"), s.Replicas)
+	v.replicas(path, s)
 	v.requests(path, s)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
 		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),
@@ -159,12 +159,26 @@ func (v *validator) requests(path string, s *Service) {
 	}
 }
 
-func (v *validator) replicas(path string, r Replicas) {
+// replicas checks how many there are to be, and what that is decided from: requests,
+// which are counted at ports for them.
+func (v *validator) replicas(path string, s *Service) {
+	r, at := s.Replicas, path+".replicas"
+	const port = "give one of its ports protocol: http"
 	switch {
 	case r.Max < r.Min:
-		v.complain(path, fmt.Sprintf("max (%d) is less than min (%d)", r.Max, r.Min), "write a number")
-	case r.Max > r.Min:
-		v.complain(path, "max above min is not enforced yet: there is no scaler", fmt.Sprintf("write replicas: %d", r.Max))
+		v.complain(at, fmt.Sprintf("max (%d) is less than min (%d)", r.Max, r.Min), "write a number")
+	case r.Elastic() && !TakesRequests(s.Ports):
+		v.complain(at, "max is above min, but the service has no port for requests, of which the number could be decided", port+", or write a number")
+	case r.Elastic() && s.Pins():
+		v.complain(at, "max is above min, but each instance has a named volume, which is kept for it alone", "write a number, or keep the data elsewhere")
+	}
+	if s.SLO != nil && !TakesRequests(s.Ports) {
+		v.complain(path+".slo", "is for requests, for which the service has no port", port+", or leave it out")
+	}
+	if p := path + ".idle"; !r.ToZero() {
+		if _, given := v.seen[p]; given {
+			v.warn(v.keyAt(p), p, "has no effect: replicas.min is not 0")
+		}
 	}
 }
 

@@ -111,10 +111,15 @@ func resourceRows() []Verdict {
 		{Path: "services.*.limits.memory", Default: "resources.memory", Min: 1 << 20, Max: int64(MaxBytes),
 			Note: "Not less than resources.memory. An instance that exceeds it is killed and restarted."},
 		{Path: "services.*.replicas", Default: "1", Max: MaxReplicas,
-			Note: "How many instances run: a whole number, or {min, max}, which must be equal until there is a scaler."},
-		{Path: "services.*.replicas.min", Required: true, Max: MaxReplicas, Note: "Instances that always run."},
+			Note: "How many instances run: a whole number, or {min, max}: then each cluster decides by the requests that enter there."},
+		{Path: "services.*.replicas.min", Required: true, Max: MaxReplicas,
+			Note: "Instances that always run. With 0 (and a max) none runs while nobody asks: the first request starts one."},
 		{Path: "services.*.replicas.max", Default: "min", Max: MaxReplicas,
-			Note: "Must equal min: more is refused until there is a scaler."},
+			Note: "The most instances that may run. Above min the service needs a port with protocol http, and no named volume."},
+		{Path: "services.*.slo", Default: "none", Min: 1e3, Max: 3600e9,
+			Note: "Objective for the time of a request: as many instances run as it needs, within replicas."},
+		{Path: "services.*.idle", Default: "60s with replicas.min 0", Min: 1e9, Max: 24 * 3600e9,
+			Note: "How long after its last request an instance of a service with replicas.min 0 goes on before it sleeps."},
 		{Path: "services.*.bandwidth", Note: "The most that the network carries for one instance. It runs only on workers of the service network; nothing is reserved."},
 		{Path: "services.*.bandwidth.in", Default: "not bounded", Min: int64(MinBitrate), Max: int64(MaxBitrate),
 			Note: "Towards the instance: 10Mbps, 500kbps, 1Gbps. Beyond it packets wait, and are dropped at last."},
@@ -300,8 +305,6 @@ func laterRows() []Verdict {
 			Note: "The most that the decision where to place may take."},
 		{Path: "services.*.rigidness", Max: 1, Instead: "leave it out until agreements are measured; an instance moves when its worker is lost or when its constraints change",
 			Note: "1: the first violation of the agreement moves an instance; 0: none does."},
-		{Path: "services.*.slo", Min: 1e3, Max: 3600e9, Instead: "leave it out until there is a scaler",
-			Note: "Latency objective of a request."},
 	}
 	for i := range rows {
 		rows[i].Verdict = Refused

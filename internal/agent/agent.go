@@ -218,6 +218,7 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 	watch.Go(func() { renewer.Run(ctx) })
 	watch.Go(func() { a.watchPulse(ctx) })
 	watch.Go(func() { a.relabel(ctx) })
+	watch.Go(func() { a.tellDemand(ctx, conn) })
 	if a.opts.Ready != nil {
 		a.opts.Ready()
 	}

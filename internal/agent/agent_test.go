@@ -36,6 +36,7 @@ type fakeHands struct {
 	changes  []wire.EngineChanges
 	noChange bool
 	down     bool
+	demand   chan wire.Demand // nil: nobody asks for anything
 	news     chan struct{}
 }
 
@@ -139,6 +140,19 @@ func (f *fakeHands) Route(_ context.Context, key string) (wire.RouteReport, erro
 }
 
 func (f *fakeHands) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{V: 1}, nil }
+
+func (f *fakeHands) Demand(ctx context.Context, _ time.Duration) (d wire.Demand, err error) {
+	if f.demand == nil {
+		<-ctx.Done()
+		return d, ctx.Err()
+	}
+	select {
+	case d = <-f.demand:
+		return d, nil
+	case <-ctx.Done():
+		return d, ctx.Err()
+	}
+}
 
 func (f *fakeHands) Top(context.Context) (wire.WorkerTop, error) { return wire.WorkerTop{V: 1}, nil }
 

@@ -42,6 +42,9 @@ type Hands interface {
 	// nothing uses.
 	Volumes(ctx context.Context) ([]wire.VolumeView, error)
 	RemoveVolume(ctx context.Context, r wire.VolumeRef) error
+	// Demand is what clients here asked for since it was asked last, held up to wait
+	// until there is some.
+	Demand(ctx context.Context, wait time.Duration) (wire.Demand, error)
 	// Exec takes one step of a session.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
@@ -126,6 +129,13 @@ func (r *Remote) Route(ctx context.Context, key string) (out wire.RouteReport, e
 func (r *Remote) Net(ctx context.Context) (out wire.NetReport, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/net", nil, &out)
 	return out, err
+}
+
+// Demand implements Hands.
+func (r *Remote) Demand(ctx context.Context, wait time.Duration) (d wire.Demand, err error) {
+	q := url.Values{"wait": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+	err = r.do(ctx, http.MethodGet, "/v1/demand?"+q.Encode(), nil, &d)
+	return d, err
 }
 
 // Top implements Hands.

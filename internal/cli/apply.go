@@ -281,7 +281,7 @@ func missingParts(v *wire.AppView) string {
 func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) {
 	var hosts []string
 	for _, s := range v.Services {
-		if s.Ready > 0 {
+		if s.Ready+s.Asleep > 0 {
 			hosts = append(hosts, s.Hosts...)
 		}
 	}

@@ -165,7 +165,11 @@ func (a *app) describeService(ctx context.Context, c *rest.Client, name string) 
 	s := v.Services[i]
 	d := &details{}
 	d.add("Service", name)
-	d.addf("Instances", "%d wanted, %d placed, %d running, %d ready", s.Wanted, s.Placed, s.Running, s.Ready)
+	count := fmt.Sprintf("%s wanted, %d placed, %d running, %d ready", wantedOf(s), s.Placed, s.Running, s.Ready)
+	if s.Asleep > 0 {
+		count += fmt.Sprintf(", %d asleep until the next request", s.Asleep)
+	}
+	d.add("Instances", count)
 	d.add("Message", s.Message)
 	d.add("Clusters", strings.Join(s.Clusters, ", "))
 	d.add("Hosts", strings.Join(s.Hosts, ", "))

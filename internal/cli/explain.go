@@ -19,11 +19,11 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	mode, from := "", ""
 	cmd := &cobra.Command{
-		Use:     "explain INSTANCE | route SERVICE --from WORKER",
-		Short:   "Say why an instance is where it is, or why a worker routes a service as it does",
-		Example: "  verge explain instance/guestbook.front.0\n  verge explain route guestbook.front --from w1",
+		Use:     "explain INSTANCE | route SERVICE --from WORKER | scale SERVICE",
+		Short:   "Say why an instance is where it is, why a worker routes a service as it does, or why so many instances run",
+		Example: "  verge explain instance/guestbook.front.0\n  verge explain route guestbook.front --from w1\n  verge explain scale guestbook.front",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 && args[0] == "route" {
+			if len(args) == 2 && (args[0] == "route" || args[0] == "scale") {
 				return nil
 			}
 			return oneArg("INSTANCE")(cmd, args)
@@ -40,6 +40,9 @@ func (a *app) explainCommand() *cobra.Command {
 					}
 					return a.explainRoute(r)
 				})
+			}
+			if len(args) == 2 && args[0] == "scale" {
+				return a.withClient(func(c *rest.Client) error { return a.explainScale(cmd.Context(), c, args[1], mode) })
 			}
 			name, err := instanceRef(args)
 			if err != nil {

@@ -184,7 +184,7 @@ func appStatus(v wire.AppView) cell {
 func services() listing[serviceItem] {
 	return listing[serviceItem]{kind: kindService, name: func(v serviceItem) string { return v.App + "." + v.Name }, columns: []column[serviceItem]{
 		{name: "service", cell: func(v serviceItem) cell { return text(v.App + "." + v.Name) }},
-		{name: "wanted", cell: func(v serviceItem) cell { return textf("%d", v.Wanted) }},
+		{name: "wanted", cell: func(v serviceItem) cell { return text(wantedOf(v.ServiceView)) }},
 		{name: "placed", cell: func(v serviceItem) cell { return textf("%d", v.Placed) }},
 		{name: "running", cell: func(v serviceItem) cell { return textf("%d", v.Running) }},
 		{name: "ready", cell: func(v serviceItem) cell {
@@ -198,6 +198,14 @@ func services() listing[serviceItem] {
 		{name: "hosts", wide: true, cell: func(v serviceItem) cell { return text(strings.Join(v.Hosts, ",")) }},
 		{name: "message", cell: func(v serviceItem) cell { return text(v.Message) }},
 	}}
+}
+
+// wantedOf is how many instances there are to be: a number, or between which.
+func wantedOf(s wire.ServiceView) string {
+	if s.Most > 0 {
+		return fmt.Sprintf("%d-%d", s.Wanted, s.Most)
+	}
+	return fmt.Sprint(s.Wanted)
 }
 
 func (a *app) instances() listing[wire.InstanceView] {
@@ -223,6 +231,9 @@ func instanceState(v wire.InstanceView) cell {
 	c := text(string(v.State))
 	if v.State == wire.Failed {
 		c.colour = red
+	}
+	if v.Asleep {
+		c.text += ",asleep"
 	}
 	if v.Draining {
 		c = cell{c.text + ",draining", yellow}

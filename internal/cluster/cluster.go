@@ -65,6 +65,11 @@ type core struct {
 	signs    string        // the key that it signs with, by name
 
 	isolation life.Isolation
+
+	// demand is what is asked for here, by application and service, and epochAt when
+	// it was looked at last. It is of this process.
+	demand  map[string]*demanded
+	epochAt time.Time
 }
 
 // newCore loads the model from the store.
@@ -78,6 +83,8 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
 	}
+	c.demand = map[string]*demanded{}
+	c.revive()
 	c.lost = lost{now, c.m.counted()}
 	c.revoked.Set(c.m.revoked())
 	c.place()
@@ -125,6 +132,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.recovery.heard = c.m.recovery.heard
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
+	next.wants = c.m.wants
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -149,6 +157,9 @@ func (c *core) pause(settled bool) (d time.Duration) {
 	defer c.mu.Unlock()
 	defer func() { c.planned = d }()
 	now, least := time.Now(), loop.Tick
+	if next, ok := c.untilEpoch(now); ok {
+		defer func() { d = min(d, next) }()
+	}
 	if settled {
 		return life.NextLook(now, loop.Tick, func(yield func(life.Peer) bool) {
 			for _, w := range c.m.workers {
@@ -181,7 +192,8 @@ func (c *core) pause(settled bool) (d time.Duration) {
 func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.judge(now) && !changed {
+	judged, decided := c.judge(now), c.decide(now)
+	if !judged && !decided && !changed {
 		return true, nil
 	}
 	defer c.news.Ring()
@@ -244,7 +256,7 @@ func (c *core) calm() bool {
 		}
 	}
 	for _, i := range c.m.insts {
-		if i.State != wire.Running && i.State != wire.Terminated || i.Leaving != nil {
+		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) || i.Leaving != nil {
 			return false
 		}
 		if len(i.Avoid) > 0 && c.m.workers[i.Worker].draining() {
@@ -290,7 +302,14 @@ func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewReques
 		stopExchange()
 		return nil, err
 	}
+	stopDemand, err := c.serveDemand()
+	if err != nil {
+		stopRenewals()
+		stopExchange()
+		return nil, err
+	}
 	return func() {
+		stopDemand()
 		stopRenewals()
 		stopExchange()
 	}, nil

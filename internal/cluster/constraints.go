@@ -133,7 +133,10 @@ func (t *tx) move(i wire.Instance, s *wire.Share, why string, now time.Time) {
 
 // release gives back what an instance has of its worker.
 func (t *tx) release(i *wire.Instance, s *wire.Share) {
-	if u := t.used()[i.Worker]; u != nil {
+	if u := t.used()[i.Worker]; u != nil && asleep(i) {
+		u.same[i.App+"."+i.Service]-- // it reserves nothing
+		u.n--
+	} else if u != nil {
 		u.used = place.Sub(u.used, s.Spec.Resources)
 		u.same[i.App+"."+i.Service]--
 		u.n--

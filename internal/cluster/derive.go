@@ -52,7 +52,7 @@ func (t *tx) route() {
 		}
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
 			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
-			Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU,
+			Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
 		})
 	}
 	for key, r := range want {
@@ -80,7 +80,7 @@ func (m *model) serves(i *wire.Instance) (w *worker, lost bool) {
 	switch {
 	case i.Draining:
 		return nil, false
-	case i.State == wire.Running && i.Ready:
+	case i.State == wire.Running && i.Ready, asleep(i):
 		w = m.workers[i.Worker]
 	case i.Shadow != nil && i.State != wire.Terminated:
 		w, lost = m.workers[i.Shadow.Worker], true

@@ -21,6 +21,7 @@ import (
 type wish struct {
 	gone     bool
 	replicas int
+	most     int          // of them, where the requests decide; 0: as many
 	spec     *api.Service // nil: as it is
 }
 
@@ -97,7 +98,7 @@ func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
 	m, key := e.m, e.app+"."+service
 	given, old := m.given[key], m.locals[key]
 	next := &local{
-		V: wire.Version, Namespace: e.ns, App: e.app, Service: service, Gone: w.gone, Replicas: w.replicas, Spec: w.spec, By: e.by, At: e.now,
+		V: wire.Version, Namespace: e.ns, App: e.app, Service: service, Gone: w.gone, Replicas: w.replicas, Most: w.most, Spec: w.spec, By: e.by, At: e.now,
 		Base: base{Known: rootKnows},
 	}
 	if given != nil {
@@ -120,7 +121,7 @@ func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
 	if next == nil && old == nil {
 		return false
 	}
-	if next != nil && old != nil && next.Gone == old.Gone && next.Replicas == old.Replicas && records.Same(next.Spec, old.Spec) {
+	if next != nil && old != nil && next.Gone == old.Gone && next.Replicas == old.Replicas && next.Most == old.Most && records.Same(next.Spec, old.Spec) {
 		return false
 	}
 	if next == nil {
@@ -271,7 +272,11 @@ func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResul
 		s := spec.Services[name]
 		key := spec.Application + "." + name
 		given := m.given[key]
-		if e.want(name, wish{replicas: s.Replicas.Min, spec: s}, known) {
+		w := wish{replicas: s.Replicas.Min, spec: s}
+		if s.Replicas.Elastic() {
+			w.most = s.Replicas.Max
+		}
+		if e.want(name, w, known) {
 			switch {
 			case given == nil && known:
 				e.warnings = append(e.warnings, fmt.Sprintf("services.%s: the root runs it elsewhere, or not at all; now it runs here too", name))
@@ -409,6 +414,9 @@ func (c *core) scaleLocal(ctx context.Context, app, service string, replicas int
 		return res, wire.Problemf(404, "no-such-service", "verge get services --app "+app, "there is no such service", "%s.%s is not in cluster %s", app, service, c.name)
 	}
 	res.Revision = s.Revision
+	if d := c.m.delegated(app + "." + service); d != nil && d.Max > d.Min {
+		return res, wire.ScalesItself(app, service, s.Spec.Replicas)
+	}
 	if !e.want(service, wish{replicas: replicas}, c.m.rootKnows()[app]) {
 		return res, nil
 	}

@@ -38,6 +38,8 @@ type local struct {
 	Gone bool `json:"gone,omitempty"`
 	// Replicas that are to run here.
 	Replicas int `json:"replicas"`
+	// Most of them, where the requests decide; 0: as many as Replicas.
+	Most int `json:"most,omitempty"`
 	// Spec of the service; nil: the root's.
 	Spec *api.Service `json:"spec,omitempty"`
 	By   string       `json:"by"`
@@ -147,7 +149,7 @@ func (m *model) effect(keys ...string) {
 		if s == nil {
 			delete(m.shares, key)
 		} else {
-			m.shares[key] = m.again[key].on(s)
+			m.shares[key] = m.again[key].on(m.scaled[key].on(s))
 		}
 	}
 }
@@ -165,11 +167,11 @@ func (l *local) share(given *wire.Share) *wire.Share {
 			have += max(0, sp.To-sp.From)
 		}
 	}
-	s.Min, s.Max = l.Replicas, l.Replicas
+	s.Min, s.Max, s.Extra = l.Replicas, max(l.Replicas, l.Most), 0
 	if l.Spec != nil {
 		s.Spec, s.Revision = l.Spec, l.revision()
 	}
-	if extra := l.Replicas - have; extra > 0 {
+	if extra := s.Max - have; extra > 0 {
 		s.Ordinals = append(slices.Clone(s.Ordinals), wire.Span{From: wire.LocalOrdinals, To: wire.LocalOrdinals + extra})
 	}
 	return &s

@@ -33,9 +33,10 @@ const (
 	keyLocals   = "locals"    // how many local changes there have been
 	keyInstance = "inst."     // + id: wire.Instance
 	keyWhy      = "why."      // + id: place.Record
-	keyOrder    = "to."       // + worker.id: wire.Order
-	keyRoute    = "route."    // + app.service: wire.Route, for the workers
-	keyUp       = "up."       // + id: wire.Reported, for the root
+	// keyScaled: scaled, see scale.go
+	keyOrder = "to."    // + worker.id: wire.Order
+	keyRoute = "route." // + app.service: wire.Route, for the workers
+	keyUp    = "up."    // + id: wire.Reported, for the root
 	// + app.service: wire.LocalChange; + number: wire.Conflict, for the root. No id of
 	// an instance has a slash.
 	keyUpLocal    = keyUp + wire.ReportedLocal
@@ -129,8 +130,12 @@ type model struct {
 	// upLocals and upConflicts are what the root is told of locals and conflicts.
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
-	tallies     map[string]*wire.Tally // by application, or wire.TallyGone
-	workers     map[string]*worker
+	scaled      map[string]*scaled // by application and service, as shares
+	// wants is what the last epoch decided, of services that somebody asked for lately.
+	// It is of this process.
+	wants   map[string]*want
+	tallies map[string]*wire.Tally // by application, or wire.TallyGone
+	workers map[string]*worker
 	// gone and farGone are the keys that do not count any more, by hash: of this
 	// cluster, and of others.
 	gone    map[string]*enroll.Gone
@@ -153,7 +158,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
-		tallies: map[string]*wire.Tally{},
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
@@ -191,6 +196,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyUses, func(r string) error { m.loadUses(r); return nil }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
+		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
 		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
 		{keyUp, func(r string) error {
 			if strings.HasPrefix(r, upRevoked) {
@@ -253,6 +259,7 @@ type tx struct {
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
 	tallies     map[string]*wire.Tally
+	scaled      map[string]*scaled
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
@@ -285,7 +292,7 @@ func (m *model) begin() *tx {
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
-		tallies: map[string]*wire.Tally{}, net: newNetChanges(),
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, net: newNetChanges(),
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }
@@ -357,6 +364,9 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		return nil, err
 	}
 	if err := t.net.encode(&groups); err != nil {
+		return nil, err
+	}
+	if err := records.AppendEach(&groups, keyScaled, t.scaled); err != nil {
 		return nil, err
 	}
 	taken := map[string]bool{}
@@ -480,6 +490,10 @@ func (t *tx) done() {
 	records.Merge(t.m.upLocals, t.upLocals)
 	records.Merge(t.m.upConflicts, t.upConflicts)
 	records.Merge(t.m.tallies, t.tallies)
+	if len(t.scaled) > 0 {
+		records.Merge(t.m.scaled, t.scaled)
+		t.m.effect(records.SortedKeys(t.scaled)...)
+	}
 }
 
 // used is what the instances placed on each worker reserve, and how many of
@@ -506,7 +520,9 @@ func (t *tx) usage() map[string]*usage {
 		if s := t.m.shares[i.App+"."+i.Service]; s != nil {
 			r = s.Spec.Resources
 		}
-		if o := t.ordered(worker + "." + i.ID); o != nil && o.Spec != nil {
+		if o := t.ordered(worker + "." + i.ID); asleep(i) && i.Worker == worker {
+			r = api.Resources{} // until somebody asks for it, and its worker finds room
+		} else if o != nil && o.Spec != nil {
 			r.CPU, r.Memory, r.Disk = max(r.CPU, o.Spec.Resources.CPU), max(r.Memory, o.Spec.Resources.Memory), max(r.Disk, o.Spec.Resources.Disk)
 		}
 		u.used = place.Add(u.used, r)

@@ -37,6 +37,7 @@ func (m *model) copy() *model {
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
 	c.names = maps.Clone(m.names)
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
+	c.scaled, c.wants = maps.Clone(m.scaled), maps.Clone(m.wants)
 	c.net.leases, c.net.told, c.net.numbers = maps.Clone(m.net.leases), maps.Clone(m.net.told), maps.Clone(m.net.numbers)
 	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)
 	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
@@ -110,6 +111,9 @@ func (m *model) perform() (changed bool) {
 		switch {
 		case !known || st.Incarnation != o.Incarnation:
 			st = wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: true}
+			if o.Sleep != nil && !o.Sleep.Awake {
+				st.Phase, st.Ready, st.Asleep = wire.PhasePending, false, true
+			}
 		case st.Revision != o.Revision:
 			st.Revision = o.Revision
 		default:
@@ -319,6 +323,9 @@ func (m *model) written(app string) *api.Application {
 		if s.App == app {
 			svc := *s.Spec
 			svc.Replicas = api.Replicas{Min: s.Min, Max: s.Min}
+			if d := m.delegated(s.App + "." + s.Service); d != nil && d.Max > d.Min {
+				svc.Replicas = api.Replicas{Min: d.Min, Max: d.Max}
+			}
 			out.Services[s.Service] = &svc
 		}
 	}

@@ -40,6 +40,7 @@ func (m *model) step(now time.Time) *tx {
 		return t
 	}
 	t.weigh(now)
+	t.scale(now)
 	t.leases(now)
 	for _, i := range t.instances() {
 		t.observe(i.ID, now)
@@ -215,6 +216,13 @@ func (m *model) replaceAfter(i *wire.Instance, w *worker) time.Duration {
 func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.Time) wire.Instance {
 	by := "worker/" + w.Info.Name
 	i.Unreachable = false
+	if st.StartUp > 0 {
+		i.StartUp = st.StartUp
+	}
+	if st.Asleep && (st.Phase == wire.PhasePending || st.Phase == wire.PhaseRunning) {
+		return t.sleeps(i, by, st, now)
+	}
+	i.Asleep = false
 	switch st.Phase {
 	case wire.PhaseRunning:
 		switch i.State {
@@ -244,6 +252,29 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	if i.State == wire.Running {
 		i.Ready, i.Draining = st.Ready, st.Draining
 	}
+	ran(&i, st)
+	i.Restarts = st.Restarts
+	if st.LastExit != nil {
+		e := *st.LastExit
+		i.LastExit = &e
+	}
+	return i
+}
+
+// sleeps is what becomes of an instance that is placed, and starts with the first
+// request. While it wakes it is not more than that yet.
+func (t *tx) sleeps(i wire.Instance, by string, st wire.InstanceStatus, now time.Time) wire.Instance {
+	switch i.State {
+	case wire.Running:
+		i = t.advance(i, wire.WorkerScheduled, now, by, "asleep: the next request starts it")
+	case wire.Failed:
+		i = t.advance(i, wire.WorkerScheduled, now, by, "its worker is back, and it had not been replaced")
+		i.Shadow = nil
+	}
+	if i.State != wire.WorkerScheduled {
+		return i
+	}
+	i.Asleep, i.Reason = true, st.Why
 	ran(&i, st)
 	i.Restarts = st.Restarts
 	if st.LastExit != nil {
@@ -389,6 +420,9 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
 		avoid = appendOnce(slices.Clone(avoid), i.Shadow.Worker)
 	}
 	d := t.schedule(&i, s, avoid)
+	if d.Chosen == "" && !t.m.gathering(now) && t.full(&i, d.Reason, now) {
+		return // fewer of it are enough here
+	}
 	if d.Chosen == "" {
 		t.unplaced(i, d, now)
 		return
@@ -463,7 +497,7 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
-		AppNumber: t.orderNumber(i, s),
+		AppNumber: t.orderNumber(i, s), Sleep: t.sleep(i, s),
 	})
 }
 

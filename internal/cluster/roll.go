@@ -16,7 +16,7 @@ import (
 func (t *tx) start(i wire.Instance, s *wire.Share) {
 	become(&i, nextIncarnation(&i))
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, s.Spec.ProgramID()
-	i.Restarts = 0
+	i.Restarts, i.Asleep = 0, false
 	pin(&i, s)
 	t.put(i)
 	t.giveOrder(&i, s)
@@ -92,7 +92,7 @@ func (t *tx) roll(now time.Time) {
 				if !update {
 					t.put(next)
 				}
-				calm = calm && i.State == wire.Running && i.Ready && !i.Unreachable
+				calm = calm && settledIn(i)
 				continue
 			}
 			misfit := ""
@@ -105,7 +105,7 @@ func (t *tx) roll(now time.Time) {
 			switch {
 			case !update && misfit == "" && i.Restarted >= restartOf(s, o).N:
 				t.put(next) // with its new terms, if there are any
-				calm = calm && i.State == wire.Running && i.Ready && !i.Unreachable
+				calm = calm && settledIn(i)
 			case i.State == wire.WorkerScheduled && misfit != "":
 				t.move(*i, s, misfit, now)
 				calm = false

@@ -249,6 +249,9 @@ func (f *fake) act(s *sim, name string) {
 		f.warm[o.ID] = 0
 		st := wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: f.slow == 0}
 		st.Addrs = f.addrs(o)
+		if o.Sleep != nil && !o.Sleep.Awake {
+			st.Phase, st.Ready, st.Asleep = wire.PhasePending, false, true
+		}
 		switch f.broken[o.Service] {
 		case "exit":
 			st.Phase, st.Ready, st.Why, st.LastExit = wire.PhaseExited, false, "exited with 7, 5 restarts in a row", &wire.Exit{Code: 7}
@@ -336,6 +339,8 @@ func (s *sim) check() {
 		u := used[name]
 		if i := s.m.insts[o.ID]; i != nil && i.State == wire.Failed && i.Worker == name {
 			continue // it does not run, and is looking for another place
+		} else if i != nil && asleep(i) {
+			continue
 		}
 		u.CPU += o.Spec.Resources.CPU
 		u.Memory += o.Spec.Resources.Memory
@@ -388,6 +393,7 @@ func (s *sim) check() {
 				continue
 			}
 			runs := i != nil && i.State == wire.Running && i.Ready && i.Worker == e.Worker
+			runs = runs || i != nil && e.Asleep && asleep(i) && i.Worker == e.Worker
 			// A placement that is lost serves until another one does.
 			lost := i != nil && !runs && i.Shadow != nil && i.Shadow.Worker == e.Worker && e.Suspect
 			if !runs && !lost || i.Draining {

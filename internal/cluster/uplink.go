@@ -268,6 +268,8 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.routesPage(ctx, q)
 	case wire.AskVolumes:
 		return c.volumes(ctx, q.Worker)
+	case wire.AskScale:
+		return c.scaleReport(q.Instance)
 	case "top":
 		return c.topInstances(ctx, q.Worker, q.Instance), nil
 	case "top-workers":

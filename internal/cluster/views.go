@@ -97,6 +97,9 @@ func (m *model) apps() []wire.AppView {
 // serviceView is a share and how far it is.
 func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 	v := wire.ServiceView{Name: s.Service, Wanted: s.Min, Clusters: []string{m.name}}
+	if given := m.delegated(s.App + "." + s.Service); given != nil && given.Max > given.Min {
+		v.Most = given.Max
+	}
 	for _, p := range s.Spec.Ports {
 		if p.Ingress != nil && p.Ingress.Host != "" {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
@@ -120,6 +123,10 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			} else if reason == "" {
 				reason = i.ID + " still runs what was wanted before"
 			}
+			continue
+		case asleep(i):
+			v.Asleep++
+			holding++
 			continue
 		case i.State == wire.Running:
 			v.Running++

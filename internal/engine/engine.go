@@ -74,6 +74,11 @@ type Engine struct {
 
 	// gatewayNews holds one when what the gateway publishes may be something else.
 	gatewayNews chan struct{}
+	// demanding holds one while somebody has the next two: whether nobody had asked for
+	// anything when that was looked at last, and when that was.
+	demanding chan struct{}
+	quiet     bool
+	demandAt  time.Time
 
 	uses     *uses    // its mutex is taken after mu
 	sessions sessions // their mutex is taken before mu
@@ -131,7 +136,8 @@ func New(opts Options) (*Engine, error) {
 
 		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),
-		meter:     meter{busy: make(chan struct{}, 1)},
+		demanding: make(chan struct{}, 1), quiet: true,
+		meter: meter{busy: make(chan struct{}, 1)},
 	}, nil
 }
 

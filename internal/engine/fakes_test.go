@@ -247,6 +247,8 @@ type fakeRouter struct {
 	opened  bool   // the data port is
 	gateway string // where it listens
 	lastUse map[string]time.Time
+	demand  []wire.ServiceDemand
+	asked   chan struct{}
 }
 
 func (r *fakeRouter) Start(context.Context) error { return nil }
@@ -275,6 +277,16 @@ func (r *fakeRouter) LastUse(key string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lastUse[key]
+}
+
+func (r *fakeRouter) Asked() <-chan struct{} { return r.asked }
+
+func (r *fakeRouter) Demand() []wire.ServiceDemand {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.demand
+	r.demand = nil
+	return d
 }
 
 func (r *fakeRouter) LastRequest(id wire.InstanceID) time.Time { return r.LastUse(id) }
@@ -461,7 +473,7 @@ func newRig(t *testing.T) *rig {
 	dir := t.TempDir()
 	t.Cleanup(func() { unmountAll(t, dir) }) // what an engine leaves when it is killed
 	return &rig{
-		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{}, prober: &fakeProber{},
+		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{asked: make(chan struct{}, 1)}, prober: &fakeProber{},
 		strays: &fakeStrays{}, boot: "boot-1",
 		config: newConfig(),
 	}

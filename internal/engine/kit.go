@@ -53,6 +53,10 @@ type router interface {
 	Workers(key string) []proxy.Worker
 	// LastUse is when a service was used last, now where it is; zero if never.
 	LastUse(key string) time.Time
+	// Demand is what clients here asked for since it was called last, of the services
+	// that scale by that; Asked receives when there is some again after there was none.
+	Demand() []wire.ServiceDemand
+	Asked() <-chan struct{}
 	// LastRequest is when an instance here was used last, now while it is; zero if it
 	// never was.
 	LastRequest(id wire.InstanceID) time.Time

@@ -64,6 +64,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/entries", e.getEntries)
 	mux.HandleFunc("GET /v1/metrics", e.getMetrics)
 	mux.HandleFunc("GET /v1/top", e.getTop)
+	mux.HandleFunc("GET /v1/demand", e.getDemand)
 	mux.HandleFunc("GET /v1/route", e.getRoute)
 	mux.HandleFunc("GET /v1/net", e.getNet)
 	mux.HandleFunc("GET /v1/volumes", e.getVolumes)
@@ -154,6 +155,17 @@ func (e *Engine) getEntries(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) getTop(w http.ResponseWriter, r *http.Request) {
 	top, err := e.Top(r.Context())
 	e.answer(w, top, err)
+}
+
+func (e *Engine) getDemand(w http.ResponseWriter, r *http.Request) {
+	q := query{r: r}
+	wait := q.number("wait")
+	if q.err != nil {
+		e.refuse(w, q.err)
+		return
+	}
+	d, err := e.Demand(r.Context(), millis(wait))
+	e.answer(w, d, err)
 }
 
 func (e *Engine) getRoute(w http.ResponseWriter, r *http.Request) {

@@ -25,12 +25,13 @@ func (in *instance) stop(ctx context.Context) {
 	rule := in.stopRule()
 	deadline := time.Now().Add(rule.Grace.Std())
 	again := in.draining // all that is gentle was tried before
+	ready, sleeps := in.ready, false
 	if !again {
 		in.draining, in.ready = true, false
 		why := "draining"
 		if g := in.currentGoal(); g.kind == goalSleep {
 			// A request that comes now may wait for it to be started again.
-			in.asleep = true
+			in.asleep, sleeps = true, true
 			if sameRun(&in.rec.Order, &g.order) {
 				in.rec.Order = g.order
 			}
@@ -59,14 +60,26 @@ func (in *instance) stop(ctx context.Context) {
 		}
 		return
 	}
-	select {
-	case <-ctx.Done():
-		return
-	case exit := <-ends:
-		in.stopped(exit)
-		return
-	case <-idle:
-	case <-in.kit.hurry:
+	for waits := true; waits; {
+		select {
+		case <-ctx.Done():
+			return
+		case exit := <-ends:
+			in.stopped(exit)
+			return
+		case <-in.wake:
+			// A request that came meanwhile waits for it, and it would wait for that.
+			if sleeps && next(in.facts(), in.currentGoal()) == stepWatch {
+				in.draining, in.asleep, in.ready = false, false, ready
+				in.display(in.why)
+				in.kit.changed()
+				return
+			}
+		case <-idle:
+			waits = false
+		case <-in.kit.hurry:
+			waits = false
+		}
 	}
 	if exit, ok := in.quit(ctx, ends, rule, deadline); ok {
 		in.stopped(exit)

@@ -65,7 +65,7 @@ func (c *call) begin(ctx context.Context, r *Router, s *service, port string, cl
 	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint}
 	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
 	s.requests.Add(1)
-	if t := s.request(); t > 0 {
+	if t := s.request(r.asked); t > 0 {
 		c.deadline = now.Add(t)
 	}
 	if !client.IsZero() && (c.deadline.IsZero() || client.Before(c.deadline)) {
@@ -242,12 +242,11 @@ func ours(r *orca.Report) (s scale.Report, ok bool) {
 }
 
 // request counts one in and returns the timeout of the service, 0 for none.
-func (s *service) request() time.Duration {
+func (s *service) request(asked chan<- struct{}) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.budget = s.budget.Request()
-	s.demand.arrived++
-	s.demand.open++
+	s.demand.came(s.from.Requests.Elastic, asked)
 	return time.Duration(s.from.Requests.Timeout)
 }
 

@@ -14,9 +14,28 @@ import (
 type demand struct {
 	arrived, refused uint64
 	open             int // requests that have not ended
+	told             bool
 }
 
-// Demand is what was asked for on this worker, of services that are routed by request,
+// came counts a request, and tells that there is one of a service that scales by them
+// where Demand had none of it.
+func (d *demand) came(elastic bool, asked chan<- struct{}) {
+	d.arrived++
+	d.open++
+	if d.told || !elastic {
+		return
+	}
+	d.told = true
+	select {
+	case asked <- struct{}{}:
+	default: // of another one, which is yet to be heard
+	}
+}
+
+// Asked receives when there is a demand again after there was none.
+func (r *Router) Asked() <-chan struct{} { return r.asked }
+
+// Demand is what was asked for on this worker, of services that scale by their requests,
 // since it was called last: those to which requests came, or have some under way, by
 // application and service. It is for one caller.
 func (r *Router) Demand() []wire.ServiceDemand {
@@ -40,7 +59,8 @@ func (s *service) demanded(r *Router, now time.Time) (d wire.ServiceDemand, any 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.demand
-	if n.arrived == 0 && n.refused == 0 && n.open == 0 {
+	if !s.from.Requests.Elastic || n.arrived == 0 && n.refused == 0 && n.open == 0 {
+		n.arrived, n.refused, n.told = 0, 0, false
 		return d, false
 	}
 	d = wire.ServiceDemand{App: s.app, Service: s.name, Requests: n.arrived, Refused: n.refused}

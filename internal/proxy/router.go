@@ -29,6 +29,7 @@ type Router struct {
 	identity     *identity
 	localDialer  *net.Dialer
 	remoteDialer *net.Dialer
+	asked        chan struct{} // see Asked
 	inflight     inflight
 	paths        paths
 	echoConns    echoConns
@@ -120,6 +121,7 @@ func New(opts Options) (*Router, error) {
 		identity:     &identity{source: opts.TLS, away: opts.Away, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
 		localDialer:  &net.Dialer{KeepAlive: -1},
 		remoteDialer: &net.Dialer{Timeout: dialTimeout},
+		asked:        make(chan struct{}, 1),
 		inflight:     newInflight(),
 		probe:        make(chan struct{}, 1),
 		localChanged: make(chan struct{}, 1),

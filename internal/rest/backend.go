@@ -54,6 +54,7 @@ type Backend interface {
 	Ready() error
 	Operating
 	Routing
+	Scaling
 	Planning
 	Spaces
 	Vault

@@ -110,6 +110,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerPlanning(api)
 	s.registerStoring(api)
 	s.registerRouting(api)
+	s.registerScaling(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
 	s.registerObjects(api)

@@ -159,7 +159,7 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 	now := time.Now()
 	out := []wire.InstanceView{}
 	for _, i := range b.m.begin().instances(app) {
-		if service == "" || i.Service == service {
+		if (service == "" || i.Service == service) && !b.m.hidden(i) {
 			out = append(out, b.m.view(i, now))
 		}
 	}

@@ -208,6 +208,9 @@ func (c *core) calm() bool {
 		}
 	}
 	for _, i := range c.m.insts {
+		if i.Cluster == "" && !i.Draining && c.m.hidden(i) {
+			continue // a right that nobody has room for: another aggregate will say so
+		}
 		if i.State != wire.ClusterScheduled || i.Draining {
 			return false
 		}

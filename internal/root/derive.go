@@ -14,6 +14,7 @@ import (
 // delegate derives the shares from the instances that each cluster was given.
 func (t *tx) delegate() {
 	want := map[string]*wire.Share{}
+	promised := map[string]int{} // instances that always run, by service
 	for _, i := range t.instances("") {
 		app := t.m.apps[i.App]
 		if i.Cluster == "" || i.Draining || app == nil || app.Spec.Services[i.Service] == nil {
@@ -28,7 +29,14 @@ func (t *tx) delegate() {
 			}
 			want[key] = s
 		}
-		s.Min++
+		// Those promised are the first that no cluster has lost; where a cluster goes on
+		// by itself, it runs what it was promised.
+		if svc := i.App + "." + i.Service; !s.Spec.Replicas.Elastic() {
+			s.Min++
+		} else if !i.Unreachable && promised[svc] < s.Spec.Replicas.Min {
+			promised[svc]++
+			s.Min++
+		}
 		s.Max++
 		// In order of ordinals, so that a span can only grow at its end.
 		if n := len(s.Ordinals); n > 0 && s.Ordinals[n-1].To == i.Ordinal {
@@ -53,7 +61,7 @@ func (t *tx) delegate() {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
 		return true
 	}
 	if !records.Same(old, s) {
@@ -116,7 +124,8 @@ func (t *tx) route(now time.Time) {
 				continue
 			}
 			e := t.endpoint(c, rep)
-			e.Suspect = rep.Unreachable || c.suspect || lost
+			e.Asleep, e.StartUp = rep.Asleep && rep.State == wire.WorkerScheduled, rep.StartUp
+			e.Suspect = rep.Unreachable || c.suspect || lost && !e.Asleep
 			r.Endpoints = append(r.Endpoints, e)
 		}
 	}

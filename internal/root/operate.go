@@ -75,6 +75,9 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
+	if s := old.Spec.Services[service]; s != nil && s.Replicas.Elastic() {
+		return wire.ApplyResult{}, wire.ScalesItself(name, service, s.Replicas)
+	}
 	source, spec, err := api.Scaled([]byte(old.Source), old.Spec, service, replicas)
 	if err != nil {
 		return wire.ApplyResult{}, wire.Problemf(422, "cannot-scale", "verge get services --app "+name, "it cannot be scaled to that", "%v", err)

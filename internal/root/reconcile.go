@@ -188,7 +188,9 @@ func (t *tx) elsewhere(i *wire.Instance, now time.Time) bool {
 // fulfil makes as many instances of a service as it promises.
 func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 	spec := app.Spec.Services[svc]
-	want := spec.Replicas.Min
+	// Of a service whose requests decide there are as many as may run: each is the
+	// right of a cluster to run one more (see delegate).
+	want := max(spec.Replicas.Min, spec.Replicas.Max)
 	var active []*wire.Instance
 	used := map[int]bool{}
 	replaced := map[string]bool{}
@@ -225,6 +227,8 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 		if len(lost) > 0 {
 			i.Replaces, lost = lost[0], lost[1:]
 			why = "replaces " + i.Replaces
+		} else if spec.Replicas.Elastic() {
+			why = "may run if its requests ask for it"
 		}
 		i = t.advance(i, wire.Requested, now, why)
 		t.put(i)
@@ -346,7 +350,11 @@ func (t *tx) given() given {
 		}
 		var need api.Resources
 		if c, app := t.m.clusters[i.Cluster], t.m.apps[i.App]; c != nil && app != nil && app.Spec.Services[i.Service] != nil {
-			if rep := c.seen[i.ID]; rep == nil || (rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
+			rep := c.seen[i.ID]
+			// A right to run one reserves nothing, but where the cluster is yet to get its
+			// first: that is placed at once.
+			spare := rep == nil && app.Spec.Services[i.Service].Replicas.Elastic() && t.m.shares[i.Cluster+"."+i.App+"."+i.Service] != nil
+			if !spare && (rep == nil || rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
 				need = app.Spec.Services[i.Service].Resources
 			}
 		}

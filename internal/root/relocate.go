@@ -125,9 +125,12 @@ func (t *tx) mayMove(i *wire.Instance, c *cluster) bool {
 // answers says whether an instance is known to take requests, or to have completed.
 func (t *tx) answers(i *wire.Instance) bool {
 	c := t.m.clusters[i.Cluster]
+	if app := t.m.apps[i.App]; app != nil && !i.Unreachable && t.m.spare(i, app.Spec.Services[i.Service]) {
+		return true // there is nothing to wait for
+	}
 	if c == nil || c.suspect || i.Unreachable {
 		return false
 	}
 	rep := c.seen[i.ID]
-	return rep != nil && (rep.State == wire.Running && rep.Ready || rep.State == wire.Terminated)
+	return rep != nil && (rep.State == wire.Running && rep.Ready || rep.Asleep || rep.State == wire.Terminated)
 }

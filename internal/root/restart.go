@@ -171,7 +171,7 @@ func (t *tx) progress(key string, s *wire.Share, n uint64) (ready, done bool) {
 				continue
 			}
 			completed := rep.State == wire.Terminated
-			answers := rep.State == wire.Running && rep.Ready
+			answers := rep.State == wire.Running && rep.Ready || rep.Asleep
 			ready = ready || answers || completed || rep.State == wire.WorkerScheduled
 			done = done && (answers || completed) && rep.Restarted >= n
 		}

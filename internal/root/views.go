@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
@@ -44,6 +45,10 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView {
 	svc := app.Spec.Services[name]
 	v := wire.ServiceView{Name: name, Wanted: svc.Replicas.Min}
+	least := v.Wanted // that must be there for the service to hold
+	if svc.Replicas.Elastic() {
+		v.Most, least = svc.Replicas.Max, max(least, 1)
+	}
 	for _, p := range svc.Ports {
 		if p.Ingress != nil && p.Ingress.Host != "" {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
@@ -55,6 +60,12 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 	off := t.misfits(app.Name, name, svc, all)
 	for _, i := range all {
 		if i.Draining {
+			continue
+		}
+		if m.spare(i, svc) {
+			if i.Cluster == "" {
+				reason = cmp.Or(reason, notYet(i, app.Revision))
+			}
 			continue
 		}
 		cur := m.merged(i)
@@ -77,14 +88,17 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			} else if reason == "" {
 				reason = notYet(&cur, app.Revision)
 			}
+		case cur.State == wire.WorkerScheduled && cur.Asleep && !i.Unreachable:
+			v.Asleep++
+			holding++
 		case cur.State == wire.Terminated && cur.Revision == app.Revision:
 			holding++ // completed, and not to be run again
 		case reason == "":
 			reason = notYet(&cur, app.Revision)
 		}
 	}
-	if holding < v.Wanted {
-		v.Message = fmt.Sprintf("%d of %d ready", holding, v.Wanted)
+	if holding < least {
+		v.Message = fmt.Sprintf("%d of %d ready", holding, least)
 		if reason != "" {
 			v.Message += "; " + reason
 		}
@@ -93,6 +107,32 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		}
 	}
 	return v
+}
+
+// spare is the right to run an instance of a service whose requests decide how many
+// run, of which nothing is there.
+func (m *model) spare(i *wire.Instance, svc *api.Service) bool {
+	if svc == nil || !svc.Replicas.Elastic() || i.Draining && i.Cluster != "" {
+		return false
+	}
+	c := m.clusters[i.Cluster]
+	return c == nil || c.seen[i.ID] == nil
+}
+
+// hidden says whether an instance is a right that nobody needs to see: others of its
+// service are there.
+func (m *model) hidden(i *wire.Instance) bool {
+	app := m.apps[i.App]
+	return app != nil && m.spare(i, app.Spec.Services[i.Service]) && m.placedSome(i)
+}
+
+// placedSome says whether a cluster has any of the instances of i's service.
+func (m *model) placedSome(i *wire.Instance) bool {
+	return slices.ContainsFunc(m.byService()[i.App+"."+i.Service], func(id wire.InstanceID) bool {
+		o := m.insts[id]
+		c := m.clusters[o.Cluster]
+		return c != nil && c.seen[id] != nil
+	})
 }
 
 // notYet says in words why an instance does not count.

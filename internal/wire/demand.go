@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/verge-edge/verge/api"
+import (
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
 
 // Bounds of a Demand: what is beyond them is left out, the least asked for first.
 const (
@@ -45,4 +49,70 @@ type ReplicaDemand struct {
 	Exec api.Duration `json:"exec,omitempty"`
 	// Waiting is the length of its queue.
 	Waiting int `json:"waiting,omitempty"`
+}
+
+// ScaleDecision is what a cluster decided in one epoch about how many instances of a
+// service run, for the requests that enter at its workers, and from what.
+type ScaleDecision struct {
+	V  int       `json:"v"`
+	At time.Time `json:"at"`
+	// Want is how many these requests ask for, From how many they asked for before.
+	Want int    `json:"want"`
+	From int    `json:"from"`
+	Why  string `json:"why"`
+	// Min and Max bound it.
+	Min int `json:"min"`
+	Max int `json:"max"`
+	// Rate and Refused are requests per second, now; Predicted is the rate when an
+	// instance that is started now would be ready.
+	Rate      float64 `json:"rate"`
+	Refused   float64 `json:"refused,omitempty"`
+	Predicted float64 `json:"predicted"`
+	// RPS is what one instance can do in requests per second, 0: not known.
+	RPS float64 `json:"rps"`
+	// Waiting are requests in queues.
+	Waiting int `json:"waiting"`
+	// Exec is how long an instance works on a request, StartUp how long it takes to
+	// start, 0: not known. SLO is the objective, 0: none.
+	Exec    api.Duration `json:"exec,omitempty"`
+	StartUp api.Duration `json:"start_up,omitempty"`
+	SLO     api.Duration `json:"slo,omitempty"`
+	// ForRate and ForQueue are the instances for the rate and to empty the queues in
+	// time.
+	ForRate  int `json:"for_rate"`
+	ForQueue int `json:"for_queue"`
+	// Less is in how many epochs in a row fewer would have been enough.
+	Less int `json:"less,omitempty"`
+	// Replicas as the routers know them.
+	Replicas []ReplicaDemand `json:"replicas,omitempty"`
+}
+
+// AskScale is answered by a ScaleReport of the service that Ask.Instance names
+// ("<application>.<service>").
+const AskScale = "scale"
+
+// ScaleReport is how many instances of a service run in a cluster, and why.
+type ScaleReport struct {
+	V       int    `json:"v"`
+	Cluster string `json:"cluster"`
+	App     string `json:"app"`
+	Service string `json:"service"`
+	// Min and Max are what the root has given the cluster, Extra those it is to run for
+	// requests that enter elsewhere. Max 0: none of it is to run here.
+	Min   int `json:"min"`
+	Max   int `json:"max"`
+	Extra int `json:"extra,omitempty"`
+	// Placed are there, Awake those of them that run.
+	Placed int `json:"placed"`
+	Awake  int `json:"awake"`
+	// Short are wanted and have no room here, or may not be here: others run them.
+	Short int `json:"short,omitempty"`
+	// Fixed: the requests do not decide.
+	Fixed bool `json:"fixed,omitempty"`
+	// Now is the newest decision, nil where nobody has asked for the service lately;
+	// Last the newest that changed something.
+	Now  *ScaleDecision `json:"now,omitempty"`
+	Last *ScaleDecision `json:"last,omitempty"`
+	// Problem says why the cluster could not be asked; the rest is empty then.
+	Problem string `json:"problem,omitempty"`
 }

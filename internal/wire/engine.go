@@ -18,6 +18,7 @@ import (
 //	GET /v1/entries                     → []EntryView
 //	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
 //	GET /v1/top                         → WorkerTop
+//	GET /v1/demand?wait=MS              → Demand, held until there is some or MS is over
 //	GET /v1/route?service=              → RouteReport
 //	GET /v1/net                         → NetReport
 //	POST /v1/exec                       ExecAsk → ExecAnswer

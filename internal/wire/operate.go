@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
 
 // What people do to what runs: records of it, questions and answers.
 
@@ -80,4 +84,11 @@ type RestartResult struct {
 // ScaleRequest asks for another number of replicas of a service.
 type ScaleRequest struct {
 	Replicas int `json:"replicas" minimum:"0" maximum:"10000" doc:"how many instances are to run"`
+}
+
+// ScalesItself says why a service cannot be given a number of instances: the requests
+// decide.
+func ScalesItself(app, service string, r api.Replicas) *Problem {
+	return Problemf(409, "scales-itself", "change replicas in its descriptor and apply it; verge explain scale "+app+"."+service+" says what is decided now",
+		"the number of its instances follows its requests", "%s.%s runs between %d and %d of them", app, service, r.Min, r.Max)
 }

@@ -141,13 +141,16 @@ type Share struct {
 	V   int    `json:"v"`
 	App string `json:"app"`
 	// Namespace of the application; "" from a root that has none.
-	Namespace string       `json:"namespace,omitempty"`
-	Service   string       `json:"service"`
-	Revision  uint64       `json:"revision"`
-	Min       int          `json:"min"`
-	Max       int          `json:"max"`
-	Ordinals  []Span       `json:"ordinals"`
-	Spec      *api.Service `json:"spec"`
+	Namespace string `json:"namespace,omitempty"`
+	Service   string `json:"service"`
+	Revision  uint64 `json:"revision"`
+	Min       int    `json:"min"`
+	Max       int    `json:"max"`
+	// Extra are to run beyond what the requests that enter here ask for: clusters that
+	// have no room left are asked for more. Only where Max is above Min.
+	Extra    int          `json:"extra,omitempty"`
+	Ordinals []Span       `json:"ordinals"`
+	Spec     *api.Service `json:"spec"`
 	// Restart is the latest mark that is for all of them, RestartOf the later ones
 	// for single ordinals.
 	Restart   *Restart        `json:"restart,omitempty"`

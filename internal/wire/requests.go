@@ -32,11 +32,21 @@ type RequestRules struct {
 	SLO api.Duration `json:"slo,omitempty"`
 	// Idle is how long after its last request an instance may sleep; 0 is DefaultIdle.
 	Idle api.Duration `json:"idle,omitempty"`
+	// Elastic: how many instances run follows from the requests, which are counted
+	// where they enter.
+	Elastic bool `json:"elastic,omitempty"`
 }
 
 // RequestsOf are the rules of a service.
 func RequestsOf(s *api.Service) RequestRules {
-	r := RequestRules{Needed: s.Runtime == api.Wasm}
+	elastic := s.Replicas.Elastic()
+	r := RequestRules{Needed: s.Runtime == api.Wasm || elastic, Elastic: elastic}
+	if s.SLO != nil {
+		r.SLO, r.Needed = *s.SLO, true
+	}
+	if s.Idle != nil && s.Replicas.ToZero() {
+		r.Idle = *s.Idle
+	}
 	if s.Concurrency != nil {
 		r.Concurrency, r.Needed = orNone(*s.Concurrency), true
 	}

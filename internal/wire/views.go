@@ -104,11 +104,15 @@ type AppView struct {
 
 // ServiceView is one service of an AppView.
 type ServiceView struct {
-	Name     string   `json:"name"`
-	Wanted   int      `json:"wanted"`
-	Placed   int      `json:"placed"`
-	Running  int      `json:"running"`
-	Ready    int      `json:"ready"`
+	Name    string `json:"name"`
+	Wanted  int    `json:"wanted"`
+	Placed  int    `json:"placed"`
+	Running int    `json:"running"`
+	Ready   int    `json:"ready"`
+	// Most is set where the requests decide how many run, between Wanted and Most.
+	// Asleep are placed and start with the first request.
+	Most     int      `json:"most,omitempty"`
+	Asleep   int      `json:"asleep,omitempty"`
 	Message  string   `json:"message,omitempty"`
 	Hosts    []string `json:"hosts,omitempty"`
 	Clusters []string `json:"clusters,omitempty"`

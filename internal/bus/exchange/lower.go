@@ -28,6 +28,9 @@ func WorkerSubjects(id string) Subjects {
 	return Subjects{Report: "w." + id + ".report", Fetch: "w." + id + ".fetch", Renew: "w." + id + ".renew", Nudge: "o." + id + ".nudge", Ask: "o." + id + ".ask"}
 }
 
+// DemandSubject is where worker id says what is asked for there; "*" is all of them.
+func DemandSubject(id string) string { return "w." + id + ".demand" }
+
 // ClusterSubjects are what a cluster and its root use in the account they share.
 func ClusterSubjects() Subjects {
 	return Subjects{Report: "up.report", Fetch: "up.fetch", Renew: "up.renew", Nudge: "down.nudge", Ask: "down.ask"}

@@ -18,7 +18,7 @@ const (
 // reason why (in words, may be empty), as decided by tier ("root",
 // "cluster/<name>", "worker/<name>"). in is not touched and shares nothing with
 // the copy. Conditions that mean nothing in the new state are cleared: ready and
-// draining outside Running, unreachable always, because each step is news of the
+// draining outside Running, unreachable and asleep always, because each step is news of the
 // instance. LastExit stays. Worker, Cluster, Incarnation, Shadow, Moving, Leaving and
 // Avoid are the caller's. The error is an *IllegalError.
 func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (wire.Instance, error) {
@@ -31,7 +31,7 @@ func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (
 	out := Clone(in)
 	now = now.Round(0) // a stored time has no monotonic reading
 	out.State, out.Since, out.Reason = to, now, why
-	out.Unreachable = false
+	out.Unreachable, out.Asleep = false, false
 	if to != wire.Running {
 		out.Ready, out.Draining = false, false
 	}

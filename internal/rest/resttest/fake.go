@@ -57,6 +57,7 @@ type Fake struct {
 	InstanceTops []wire.InstanceTop
 	WorkerTops   []wire.WorkerTopView
 	Routes       []wire.RouteReport
+	Scales       []wire.ScaleReport
 	Nets         []wire.NetReport
 	ClusterTops  []wire.ClusterTop
 

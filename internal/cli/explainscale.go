@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// explainScale says how many instances of a service run, and what that was decided
+// from.
+func (a *app) explainScale(ctx context.Context, c *rest.Client, service, mode string) error {
+	app, name, err := routedService(service)
+	if err != nil {
+		return err
+	}
+	list, err := c.ScaleReports(ctx, app, name)
+	if err != nil {
+		return err
+	}
+	if mode != "table" {
+		return a.encode(mode, list)
+	}
+	if len(list) == 0 {
+		return a.printf("service/%s.%s\n\nno cluster has any of it", app, name)
+	}
+	lines := []string{"service/" + app + "." + name}
+	for _, r := range list {
+		lines = append(lines, "", "cluster "+r.Cluster)
+		lines = append(lines, a.scaleLines(r)...)
+	}
+	for _, l := range lines {
+		if err := a.printf("%s", clean(l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) scaleLines(r wire.ScaleReport) []string {
+	if r.Problem != "" {
+		return []string{"  not asked    " + r.Problem}
+	}
+	runs := fmt.Sprintf("  runs         %d of %d that are placed", r.Awake, r.Placed)
+	if r.Awake < r.Placed {
+		runs += "; what sleeps starts with the next request"
+	}
+	lines := []string{runs}
+	switch {
+	case r.Max == 0:
+		lines = append(lines, "  may run      none: what is asked for here is answered in other clusters")
+	case r.Fixed:
+		lines = append(lines, fmt.Sprintf("  may run      %d, whatever is asked for", r.Max))
+	default:
+		lines = append(lines, fmt.Sprintf("  may run      %d to %d", r.Min, r.Max))
+	}
+	if r.Extra > 0 {
+		lines = append(lines, fmt.Sprintf("  for others   %d, for requests that enter where there is no room", r.Extra))
+	}
+	if r.Short > 0 {
+		lines = append(lines, fmt.Sprintf("  no room      for %d more, which are asked for here", r.Short))
+	}
+	if r.Now != nil {
+		lines = append(lines, a.decidedLines("now", r.Now)...)
+		for i, x := range r.Now.Replicas {
+			label := "             "
+			if i == 0 {
+				label = "    replicas "
+			}
+			lines = append(lines, fmt.Sprintf("%s  %s does %s, works %s on a request, %d wait", label, x.Instance, able(x.RPS), lasting(x.Exec.Std()), x.Waiting))
+		}
+	} else {
+		lines = append(lines, "  now          nobody has asked for it lately")
+	}
+	if r.Last != nil && (r.Now == nil || !r.Last.At.Equal(r.Now.At)) {
+		lines = append(lines, a.decidedLines("last change", r.Last)...)
+	}
+	return lines
+}
+
+// decidedLines are a decision and its inputs.
+func (a *app) decidedLines(label string, d *wire.ScaleDecision) []string {
+	lines := []string{
+		fmt.Sprintf("  %-12s %d wanted, %d before, %s ago: %s", label, d.Want, d.From, a.since(d.At), d.Why),
+		fmt.Sprintf("    asked      %s, expected %s; %d wait", perSecond(d.Rate), perSecond(d.Predicted), d.Waiting),
+		fmt.Sprintf("    one does   %s, works %s on a request, starts in %s", able(d.RPS), lasting(d.Exec.Std()), lasting(d.StartUp.Std())),
+	}
+	if d.Refused > 0 {
+		lines[1] += ", " + perSecond(d.Refused) + " are refused"
+	}
+	need := fmt.Sprintf("    so         %d for the rate, %d for those that wait", d.ForRate, d.ForQueue)
+	if d.SLO > 0 {
+		need += ", to answer within " + d.SLO.String()
+	}
+	if d.Less > 0 {
+		need += fmt.Sprintf("; fewer would do since %d epochs", d.Less)
+	}
+	return append(lines, need)
+}
+
+func perSecond(rate float64) string {
+	if rate == 0 {
+		return "0/s"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", rate), ".0") + "/s"
+}
+
+// able is what a replica can do, or that it is not known.
+func able(rps float64) string {
+	if rps <= 0 {
+		return "an unknown number"
+	}
+	return perSecond(rps)
+}
+
+// lasting is a measured time, or that it is not known.
+func lasting(d time.Duration) string {
+	if d <= 0 {
+		return "an unknown time"
+	}
+	return took(d)
+}

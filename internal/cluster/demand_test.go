@@ -1,0 +1,277 @@
+package cluster
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// crowd is who asks for app.f at the workers of a sim, in epochs of virtual time.
+type crowd struct {
+	*sim
+	c *core
+	// rate in requests per second; rps is what a replica can do, slow the one of those
+	// that can do less.
+	rate, rps float64
+	slow      map[wire.InstanceID]float64
+}
+
+func newCrowd(t *testing.T, spec api.Replicas, workers ...string) *crowd {
+	s := newSim(t, workers...)
+	cr := &crowd{sim: s, rps: 50, slow: map[wire.InstanceID]float64{}}
+	cr.c = &core{name: "edge", m: s.m, demand: map[string]*demanded{}, events: obs.NewEvents(s.now, 0), log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1)}
+	cr.elastic(spec, spec.Min, spec.Max, 0)
+	return cr
+}
+
+// elastic delegates a share of a service that scales.
+func (cr *crowd) elastic(spec api.Replicas, least, most, extra int) {
+	slo, idle := api.Duration(500*time.Millisecond), api.Duration(time.Minute)
+	cr.share("f", most, func(s *api.Service) { s.Replicas, s.SLO, s.Idle = spec, &slo, &idle })
+	sh := *cr.m.given["app.f"]
+	sh.Min, sh.Extra, sh.Revision = least, extra, 1
+	cr.m.given["app.f"] = &sh
+	cr.store(keyShare+"app.f", &sh)
+	cr.m.effect()
+}
+
+// epochs lets n of them pass.
+func (cr *crowd) epochs(n int) {
+	cr.t.Helper()
+	for range n {
+		cr.now = cr.now.Add(epoch)
+		if cr.rate > 0 {
+			d := wire.Demand{V: wire.Version, Span: api.Duration(epoch), Services: []wire.ServiceDemand{{App: "app", Service: "f", Requests: uint64(cr.rate * epoch.Seconds())}}}
+			for _, id := range cr.awake() {
+				rps := cr.rps
+				if r, ok := cr.slow[id]; ok {
+					rps = r
+				}
+				d.Services[0].Replicas = append(d.Services[0].Replicas, wire.ReplicaDemand{Instance: id, RPS: rps, Exec: api.Duration(20 * time.Millisecond)})
+			}
+			cr.wake()
+			cr.c.onDemand("w1", &d, cr.now)
+		}
+		cr.c.decide(cr.now)
+		cr.tick(0)
+		cr.tick(0)
+	}
+}
+
+// wake is a request to each that sleeps.
+func (cr *crowd) wake() {
+	for _, f := range cr.fakes {
+		for id, st := range f.has {
+			if st.Asleep {
+				st.Asleep, st.Phase, st.Ready = false, wire.PhaseRunning, true
+				f.has[id] = st
+			}
+		}
+	}
+}
+
+// awake are the instances that answer.
+func (cr *crowd) awake() (ids []wire.InstanceID) {
+	for id, i := range cr.m.insts {
+		if i.State == wire.Running && i.Ready && !i.Draining {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (cr *crowd) must(n int) {
+	cr.t.Helper()
+	if got := cr.awake(); len(got) != n {
+		cr.t.Fatalf("%d run, want %d: %v; wants %+v", len(got), n, got, cr.m.wants["app.f"])
+	}
+}
+
+func (cr *crowd) mustSleep() {
+	cr.t.Helper()
+	i := cr.m.insts["app.f.0"]
+	if len(cr.m.insts) != 1 || i == nil || !asleep(i) {
+		cr.t.Fatalf("not one that sleeps: %d, %+v", len(cr.m.insts), i)
+	}
+	if e := cr.m.routes["app.f"].Endpoints; len(e) != 1 || !e[0].Asleep {
+		cr.t.Errorf("its route: %+v", e)
+	}
+	if !cr.c.calm() {
+		cr.t.Error("something is waited for")
+	}
+	if used := cr.m.begin().usage()["w1"].used; used != (api.Resources{}) {
+		cr.t.Errorf("what sleeps reserves %+v", used)
+	}
+}
+
+func TestDemandDecidesHowManyRun(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 0, Max: 12}, "w1", "w2")
+	cr.tick(time.Second)
+	cr.tick(time.Second)
+	cr.mustSleep()
+	if _, ok := cr.c.untilEpoch(cr.now); ok {
+		t.Error("there are epochs while nobody asks")
+	}
+
+	cr.rate = 30
+	cr.epochs(3)
+	cr.must(1)
+	cr.rate = 180 // more than three can do
+	cr.epochs(6)
+	cr.must(4)
+	r, err := cr.c.scaleReport("app.f")
+	if err != nil || r.Now == nil || r.Last == nil || r.Awake != 4 || r.Now.Want != 4 || r.Now.Rate != 180 || r.Now.RPS != 50 || r.Last.Why == "" || r.Min != 0 || r.Max != 12 {
+		t.Errorf("%+v %+v, %v", r, r.Now, err)
+	}
+	// Nothing but decisions is stored: a process that begins now has as many.
+	cr.restart()
+	cr.c.m, cr.c.demand, cr.c.epochAt = cr.m, map[string]*demanded{}, time.Time{}
+	cr.c.revive()
+	cr.tick(0)
+	cr.epochs(1)
+	cr.must(4)
+
+	cr.rate = 650 // no more than may be
+	cr.epochs(6)
+	cr.must(12)
+
+	// Fewer after a while, and the slow ones go first.
+	cr.slow["app.f.0"], cr.slow["app.f.5"] = 10, 5
+	cr.rate = 400
+	cr.epochs(60)
+	got := cr.awake()
+	if len(got) > 10 || slices.Contains(got, "app.f.0") || slices.Contains(got, "app.f.5") {
+		t.Errorf("at 400 requests a second: %v; %+v", got, cr.m.wants["app.f"])
+	}
+
+	// None when nobody asks any more, and nothing is looked at then.
+	cr.rate = 0
+	cr.epochs(150)
+	for _, f := range cr.fakes {
+		for id, st := range f.has { // what its worker does
+			st.Asleep, st.Phase, st.Ready = true, wire.PhasePending, false
+			f.has[id] = st
+		}
+	}
+	cr.tick(time.Second)
+	cr.tick(time.Second)
+	n := 0
+	for _, i := range cr.m.insts {
+		if !asleep(i) {
+			t.Errorf("%+v", i)
+		}
+		n++
+	}
+	if _, ok := cr.c.untilEpoch(cr.now); ok || n != 1 || len(cr.m.wants) != 0 {
+		t.Errorf("%d are left, epochs %v, wants %v", n, ok, cr.m.wants)
+	}
+}
+
+func TestMinStays(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 2, Max: 5}, "w1")
+	cr.ticks(3, time.Second)
+	cr.must(2)
+	cr.rate = 140
+	cr.epochs(5)
+	cr.must(3)
+	cr.rate = 0
+	cr.epochs(80)
+	cr.must(2)
+	for _, o := range cr.m.orders {
+		if o.Sleep != nil {
+			t.Errorf("%s may sleep", o.ID)
+		}
+	}
+	if _, ok := cr.c.untilEpoch(cr.now); ok {
+		t.Error("there are epochs while nobody asks")
+	}
+}
+
+func TestAsManyAsThereIsRoomFor(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 0, Max: 30}, "w1") // room for ten
+	cr.tick(time.Second)
+	cr.rate = 1000
+	cr.epochs(8)
+	cr.must(10)
+	for _, i := range cr.m.insts {
+		if i.State == wire.Requested {
+			t.Errorf("%s was given back", i.ID)
+		}
+	}
+	r, _ := cr.c.scaleReport("app.f")
+	if r.Short == 0 {
+		t.Errorf("nobody is told that there is no room: %+v", r)
+	}
+	cr.addWorker("w2")
+	cr.epochs(15)
+	if n := len(cr.awake()); n <= 10 {
+		t.Errorf("%d with another worker", n)
+	}
+}
+
+func TestAWorkerIsLostWithOneThatSleeps(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 0, Max: 3}, "w1", "w2")
+	cr.tick(time.Second)
+	cr.tick(time.Second)
+	cr.mustSleep()
+	was := cr.m.insts["app.f.0"].Worker
+	cr.fakes[was].alive = false
+	cr.ticks(30, time.Second)
+	i := cr.m.insts["app.f.0"]
+	if i.Worker == was || !asleep(i) {
+		t.Fatalf("%+v", i)
+	}
+	cr.fakes[was].alive = true
+	cr.ticks(5, time.Second)
+	if i := cr.m.insts["app.f.0"]; i.Worker == was || !asleep(i) || len(cr.m.orders) != 1 {
+		t.Fatalf("after the return: %+v, %d orders", i, len(cr.m.orders))
+	}
+}
+
+func TestWhatWakesWithoutRoomGoesElsewhere(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 0, Max: 3}, "w1", "w2")
+	cr.tick(time.Second)
+	cr.tick(time.Second)
+	was := cr.m.insts["app.f.0"].Worker
+	st := cr.fakes[was].has["app.f.0"]
+	st.Phase, st.Asleep, st.Why = wire.PhaseRefused, false, "needs 100m cpu, 0 free"
+	cr.fakes[was].has["app.f.0"] = st
+	cr.tick(time.Second)
+	cr.tick(time.Second)
+	if i := cr.m.insts["app.f.0"]; i.Worker == was || i.Worker == "" || !asleep(i) {
+		t.Fatalf("%+v", i)
+	}
+}
+
+func TestDemandOfAStranger(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 0, Max: 3}, "w1")
+	d := wire.Demand{V: wire.Version, Services: []wire.ServiceDemand{{App: "app", Service: "nobody", Requests: 1}, {App: "app", Service: "f", Requests: 1 << 63, Waiting: -5, Replicas: []wire.ReplicaDemand{{Instance: "app.f.0", RPS: -1, Exec: -1}}}}}
+	cr.c.onDemand("nobody", &d, cr.now)
+	if len(cr.c.demand) != 0 {
+		t.Error("a worker that is not here was heard")
+	}
+	cr.c.onDemand("w1", &d, cr.now)
+	if len(cr.c.demand) != 1 {
+		t.Errorf("demand for %d services", len(cr.c.demand))
+	}
+	cr.tick(time.Second)
+	cr.epochs(3) // of nonsense comes nothing worse than as many as may be
+	if n := len(cr.m.insts); n > 3 {
+		t.Errorf("%d instances", n)
+	}
+}
+
+func TestOnlyTheDescriptorGivesAnElasticNumber(t *testing.T) {
+	cr := newCrowd(t, api.Replicas{Min: 0, Max: 3}, "w1")
+	p := wire.ScalesItself("app", "f", cr.m.given["app.f"].Spec.Replicas)
+	if p.Status != 409 || !strings.Contains(p.Remedy, "verge explain scale app.f") {
+		t.Errorf("%+v", p)
+	}
+}
