@@ -42,9 +42,9 @@ type fast struct {
 	wait   fastWait
 }
 
-// serveFast serves a connection until it ends, and releases it. It returns at once;
-// false: the Router is closed, and so is the connection.
-func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) bool {
+// serveFast serves a connection until it or the Router ends, and releases it. It returns
+// at once.
+func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
 	f := &fast{r: r, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t}
 	f.conn = http1.NewConn(c, to.release)
 	if to.id == "" {
@@ -61,9 +61,8 @@ func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) bool {
 		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle}, f, f.handOver, nil)
 	})
 	if !ok {
-		f.conn.Cut()
+		f.conn.Cut() // the Router is closed
 	}
-	return ok
 }
 
 // handOver gives the connection to the driver for all of HTTP.
@@ -162,7 +161,7 @@ func (f *fast) ask(ctx context.Context, x *http1.Exchange) error {
 			f.r.judge(e, err)
 		} else {
 			var moved bool
-			if err, moved = f.askThere(ctx, x, e, more); moved {
+			if moved, err = f.askThere(ctx, x, e, more); moved {
 				continue
 			}
 		}
@@ -213,9 +212,6 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 	err := f.r.enter(&f.gone, &f.place, id, port, deadline)
 	if left := f.gone.stop(); left && err != nil {
 		return http1.ErrClient
-	}
-	if errors.Is(err, errLate) {
-		return err
 	}
 	if err != nil {
 		return err

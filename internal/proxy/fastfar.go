@@ -52,7 +52,7 @@ func (f *fast) Waits(now http1.Instant) error {
 }
 
 // askThere asks an instance of another worker: exchange.askThere.
-func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, more bool) (_ error, moved bool) {
+func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, more bool) (moved bool, _ error) {
 	w := &f.wait
 	if w.news == nil {
 		w.news = make(chan struct{}, 1)
@@ -81,20 +81,20 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 		e.settle()
 		switch {
 		case errors.Is(err, http1.ErrClient) || errors.Is(err, errLate) || ctx.Err() != nil:
-			return err, false
+			return false, err
 		case state == overtaken && x.Repeatable() && errors.Is(err, errOvertaken):
 			f.call.picker.again(e)
-			return nil, true // no connection had taken it
+			return true, nil // no connection had taken it
 		case errors.Is(err, errAbandoned):
 			e.failures.Add(1)
-			return &openError{blame: blameSelf, target: e.Instance, err: errAbandoned}, false // nothing but time was lost
+			return false, &openError{blame: blameSelf, target: e.Instance, err: errAbandoned} // nothing but time was lost
 		}
-		return err, false
+		return false, err
 	}
 	if v := x.Response.Get(lowRefused); v != nil && x.Response.Status >= 500 {
-		return f.refused(x, e, string(v)), false
+		return false, f.refused(x, e, string(v))
 	}
-	return nil, false
+	return false, nil
 }
 
 // refused is what another router says instead of an answer: exchange.refusal.

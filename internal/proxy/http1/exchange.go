@@ -157,10 +157,11 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 		if !whole {
 			// Another copy is cheaper than another segment, which wakes the upstream.
 			two := jointly.Get().(*[2 * bufferSize]byte)
-			defer jointly.Put(two)
-			b = append(append(two[:0], b...), kept...)
+			err = up.write(append(append(two[:0], b...), kept...), Now())
+			jointly.Put(two)
+		} else {
+			err = up.write(b, Now())
 		}
-		err = up.write(b, Now())
 		buffers.Put(out)
 	}
 	if err != nil {
