@@ -125,10 +125,7 @@ func notYet() (out []Experiment) {
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
 		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},
 		{"oakestra-video", "Oakestra fig. 9", "there is no video pipeline to run yet"},
-		{"mu-predictor", "Mu fig. 2", "there is no scaler yet"},
-		{"mu-autoscaler", "Mu table 3, fig. 3", "there is no scaler yet"},
 		{"mu-placement", "Mu fig. 7", "there is one scheduler yet"},
-		{"mu-overall", "Mu table 5, fig. 8-10", "there is no scaler yet"},
 	} {
 		out = append(out, Experiment{Name: x.name, Source: x.source, Missing: x.why})
 	}
