@@ -185,6 +185,9 @@ func proxied(st proxy.Stats) []obs.Sample {
 		for _, state := range slices.Sorted(maps.Keys(states)) {
 			out = append(out, obs.Sample{Name: "verge_proxy_endpoints", Help: "Instances of a service as this router sees them.", Labels: with(of, "state", string(state)), Value: float64(states[state])})
 		}
+		if s.Requests > 0 {
+			out = append(out, requested(s, of)...)
+		}
 		if s.Connections > 0 {
 			out = append(out,
 				obs.Sample{Name: "verge_proxy_connections_total", Help: "Connections of programs here.", Counter: true, Labels: of, Value: float64(s.Connections)},
@@ -211,6 +214,31 @@ func proxied(st proxy.Stats) []obs.Sample {
 
 func with(labels [][2]string, name, value string) [][2]string {
 	return append(labels[:len(labels):len(labels)], [2]string{name, value})
+}
+
+// requested are the figures of a service that is routed by request, whatever the number
+// of its instances.
+func requested(s *proxy.ServiceStats, of [][2]string) (out []obs.Sample) {
+	for _, r := range []struct {
+		reason string
+		n      uint64
+	}{{"full", s.Full}, {"late", s.Late}, {"objective", s.Hopeless}} {
+		out = append(out, obs.Sample{Name: "verge_requests_refused_total", Help: "Requests that got no answer of an instance because queues were full, because it would have come too late, or because the objective could not be met.", Counter: true, Labels: with(of, "reason", r.reason), Value: float64(r.n)})
+	}
+	for _, r := range []struct {
+		result string
+		n      uint64
+	}{{"made", s.Retries}, {"refused", s.RetriesRefused}} {
+		out = append(out, obs.Sample{Name: "verge_request_retries_total", Help: "Requests that were sent again to another instance, and those for which the budget had nothing left.", Counter: true, Labels: with(of, "result", r.result), Value: float64(r.n)})
+	}
+	inFlight, queued := 0, 0
+	for _, e := range s.Endpoints {
+		inFlight, queued = inFlight+e.InFlight, queued+e.Queue
+	}
+	return append(out,
+		obs.Sample{Name: "verge_request_outliers_total", Help: "Instances taken out of the rotation for the errors that they answered.", Counter: true, Labels: of, Value: float64(s.Outliers)},
+		obs.Sample{Name: "verge_requests_in_flight", Help: "Requests from here at instances now.", Labels: of, Value: float64(inFlight)},
+		obs.Sample{Name: "verge_requests_queued", Help: "Requests that wait in front of the instances of a service, by the newest reports.", Labels: of, Value: float64(queued)})
 }
 
 func distribution(h proxy.Histogram) *obs.Histogram {
