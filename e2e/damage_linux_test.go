@@ -74,6 +74,7 @@ var kept = map[string]map[string]string{
 		"engine.json":              heals,
 		"orders.json":              heals,
 		"router.json":              heals,
+		"objects.json":             heals,
 		"instances/*/state.json":   heals,
 	},
 }

@@ -145,7 +145,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		}
 	}()
 	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
-	c.above = remote.New(c.id.ClientTLS(joined.LinkName), func() []string { return enroll.APIAddrs(*c.joined.Load(), joined.Link, rootAPIPort) })
+	c.above = remote.New(func() (*tls.Config, error) { return c.id.ClientTLS(joined.LinkName), nil }, func() []string { return enroll.APIAddrs(*c.joined.Load(), joined.Link, rootAPIPort) })
 	if c.shelf, err = objects.Open(ctx, objects.Options{Store: c.store, Blobs: c.server.Blobs(), Site: c.name, Above: c.above, Log: o.Log}); err != nil {
 		return nil, err
 	}

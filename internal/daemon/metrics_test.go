@@ -30,7 +30,13 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_INSTANCE") != "" {
 		addr := net.JoinHostPort("127.0.0.1", os.Getenv("PORT"))
-		err := http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })) //nolint:gosec // ended with the test
+		err := http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/objects" {
+				_, _ = io.WriteString(w, os.Getenv("VERGE_OBJECTS")+"/"+os.Getenv("VERGE_NAMESPACE"))
+				return
+			}
+			_, _ = io.WriteString(w, "hello\n")
+		})) //nolint:gosec // ended with the test
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

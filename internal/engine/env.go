@@ -25,6 +25,7 @@ const (
 type surroundings struct {
 	path, cluster, worker, engine string
 	listen                        string // the address that it is to listen on
+	objects                       string // URL of its objects, "" where they cannot be had
 	work, tmp                     string
 	ports                         map[string]int
 	// addrs of the services of the application: service → port name → host:port.
@@ -43,6 +44,11 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		"VERGE_CLUSTER": s.cluster,
 		"VERGE_LISTEN":  s.listen,
 		envEngine:       s.engine,
+
+		"VERGE_NAMESPACE": wire.OrderNamespace(o),
+	}
+	if s.objects != "" {
+		env["VERGE_OBJECTS"] = s.objects
 	}
 	if !elsewhere(o) { // a container has these of its image, and a function none
 		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp

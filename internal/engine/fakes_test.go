@@ -497,7 +497,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }},
+		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, doorless: true},
 	})
 	if err != nil {
 		r.t.Fatal(err)

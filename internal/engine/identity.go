@@ -55,6 +55,16 @@ func (i *identity) config() (*tls.Config, error) {
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
 }
 
+// towards is what connections to the server of a name use.
+func (i *identity) towards(name string) (*tls.Config, error) {
+	if _, err := i.config(); err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.current.ClientTLS(name), nil
+}
+
 // away is config for connections to nodes beyond the cluster.
 func (i *identity) away() (*tls.Config, error) {
 	if _, err := i.config(); err != nil {

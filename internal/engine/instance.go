@@ -50,6 +50,7 @@ type instance struct {
 	answers  time.Time    // since when it is ready, monotonic
 	why      string       // of a running instance
 	addrs    []netip.Addr // in the service network
+	host     netip.Addr   // the worker's own address there
 	netns    string       // path of its network namespace, "" for the machine's
 	resolv   string       // path of its /etc/resolv.conf, "" for the machine's
 	env      []string     // of a running instance that commands are run beside; nil if not known

@@ -97,6 +97,7 @@ type kit struct {
 	board    *board
 	problems *problems
 	ports    *portPool
+	stock    *stock
 	vault    *vault
 	strays   sweeper
 	prober   prober

@@ -35,6 +35,8 @@ type parts struct {
 	restart rule
 	boot    string
 	free    func(port int) bool
+	// doorless opens no door to objects.
+	doorless bool
 	// placeWithin replaces the constant.
 	placeWithin time.Duration
 }
@@ -104,6 +106,8 @@ func (e *Engine) assemble() error {
 		}
 		k.router, k.far = r.router, r
 	}
+	k.stock = newStock(k.dir, k.problems, &e.revoked, e.log)
+	k.stock.doorless = p.doorless
 	if k.network = p.network; k.network == nil {
 		e.openNetwork(k)
 	}

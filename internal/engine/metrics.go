@@ -27,6 +27,7 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	samples := append(e.samples(), proxied(e.kit.router.Stats())...)
+	samples = append(samples, e.kit.stock.samples()...)
 	return obs.Page("engine", append(samples, e.networked()...))
 }
 

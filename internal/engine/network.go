@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,7 +192,7 @@ func (in *instance) attach(o *wire.Order) error {
 	}
 	n := in.kit.net()
 	if n == nil || inEngine {
-		in.rec.Net, in.addrs, in.netns, in.resolv = nil, nil, "", ""
+		in.rec.Net, in.addrs, in.netns, in.resolv, in.host = nil, nil, "", "", netip.Addr{}
 		return nil
 	}
 	pid := 0
@@ -212,7 +213,7 @@ func (in *instance) attach(o *wire.Order) error {
 			return fmt.Errorf("its name servers: %w", err)
 		}
 	}
-	in.rec.Net, in.addrs, in.netns, in.resolv = &a.Place, a.Addrs, a.NetNS, resolv
+	in.rec.Net, in.addrs, in.netns, in.resolv, in.host = &a.Place, a.Addrs, a.NetNS, resolv, a.Host
 	return nil
 }
 
@@ -228,7 +229,7 @@ func (in *instance) detach() error {
 	if n == nil {
 		return nil
 	}
-	in.addrs, in.netns, in.resolv = nil, "", ""
+	in.addrs, in.netns, in.resolv, in.host = nil, "", "", netip.Addr{}
 	return n.Detach(in.id)
 }
 
@@ -255,4 +256,13 @@ func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[stri
 		return n.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
 	}
 	return k.router.Reserve(o.App, service, ports)
+}
+
+// objectsAt is where an instance with a network of its own reaches the objects of its
+// worker, "" for one that shares the machine's.
+func (in *instance) objectsAt() string {
+	if in.netns == "" || !in.host.IsValid() {
+		return ""
+	}
+	return netip.AddrPortFrom(in.host, overlay.ObjectsPort).String()
 }

@@ -47,6 +47,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.kit.router.Close()
 	defer wg.Wait()
 	defer cancel()
+	e.kit.stock.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
+	defer e.kit.stock.close()
+	e.kit.stock.resume()
 	// The router first: what starts may use it at once.
 	if err := e.kit.router.Start(ctx); err != nil {
 		return fmt.Errorf("start the router: %w", err)

@@ -208,7 +208,8 @@ func (in *instance) surroundings(o *wire.Order, ports map[string]int) (surroundi
 	around := surroundings{
 		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
 		engine: in.kit.mark, listen: listenOn(in.netns), work: in.place.work(), tmp: in.place.tmp(), ports: ports,
-		addrs: make(map[string]map[string]string, len(o.Peers)),
+		objects: in.kit.stock.url(wire.OrderNamespace(o), in.objectsAt()),
+		addrs:   make(map[string]map[string]string, len(o.Peers)),
 	}
 	for service, list := range o.Peers {
 		addrs, err := in.kit.addrsOf(o, service, list)

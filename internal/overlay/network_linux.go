@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -423,10 +424,30 @@ func (n *Network) settleLocked() error {
 			return err
 		}
 		n.spawn(func(ctx context.Context) { n.names.Serve(ctx, l) })
+		if n.opts.Objects != nil {
+			if err := n.offerObjects(a); err != nil {
+				return err
+			}
+		}
 	}
 	n.settled = true
 	n.openPathsLocked()
 	n.log.Info("service network works", "prefix", s.Worker, "ipv4", s.Worker4)
+	return nil
+}
+
+// offerObjects opens the way to objects at an own address of the worker, for as long
+// as the network is open.
+func (n *Network) offerObjects(a netip.Addr) error {
+	ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, ObjectsPort)))
+	if err != nil {
+		return fmt.Errorf("listen for those who ask for objects: %w", err)
+	}
+	n.spawn(func(ctx context.Context) {
+		<-ctx.Done()
+		_ = ln.Close() // nothing is written to it
+	})
+	n.opts.Objects(ln)
 	return nil
 }
 
@@ -480,7 +501,11 @@ func (n *Network) Attach(i Instance) (Attachment, error) {
 	if n.space.Host4.IsValid() {
 		servers = append(servers, n.space.Host4)
 	}
-	return Attachment{Place: a.place, NetNS: k.NetNS, Addrs: a.addrs(), Resolver: names.Resolver(servers, i.App, i.Namespace)}, nil
+	host := n.space.Host6
+	if a.addr4.IsValid() && n.space.Host4.IsValid() {
+		host = n.space.Host4 // which every program can write
+	}
+	return Attachment{Place: a.place, NetNS: k.NetNS, Addrs: a.addrs(), Host: host, Resolver: names.Resolver(servers, i.App, i.Namespace)}, nil
 }
 
 // Detach ends the part of an instance; one that has none, nothing.

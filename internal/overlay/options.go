@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/rules"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -47,6 +48,10 @@ type Options struct {
 	// by the worker's router, until ln is closed. Instances of other workers that are
 	// not Reached are reached by it. nil: they are not.
 	Through func(ln net.Listener, app, service, port string)
+	// Objects serves the connections that ln accepts, on ObjectsPort of an own address
+	// of the worker, until ln is closed: what its instances ask for objects. nil: there
+	// is nothing for them.
+	Objects func(ln net.Listener)
 	// Use notes that a service ("<application>.<service>") is used, Await returns when
 	// the endpoints of one are set that has none here (wire.Route.Unasked); an error says
 	// that they are not. Use is called with locks held. nil: there are none then.
@@ -133,6 +138,9 @@ type Instance struct {
 	Had Place
 }
 
+// ObjectsPort is where instances reach the worker's object store, at Attachment.Host.
+const ObjectsPort = rules.ObjectsPort
+
 // Entry is where a port of a service is reached on this worker.
 type Entry struct{ App, Service, Port, Addr string }
 
@@ -143,6 +151,8 @@ type Attachment struct {
 	NetNS string
 	// Addrs of the instance, IPv6 first.
 	Addrs []netip.Addr
+	// Host is the worker's own address that the instance reaches.
+	Host netip.Addr
 	// Resolver is the content of its /etc/resolv.conf.
 	Resolver []byte
 }

@@ -193,7 +193,7 @@ func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Connection", "close")
 		return err
 	}
-	return writeObject(w, v)
+	return WriteObject(w, v)
 }
 
 // UploadOf reads what a request says about the object that it puts, but for its body.
@@ -234,7 +234,7 @@ func (s *Server) removeObject(w http.ResponseWriter, r *http.Request) error {
 	if err := s.noteObject(r, "delete-object", err); err != nil {
 		return err
 	}
-	return writeObject(w, v)
+	return WriteObject(w, v)
 }
 
 // noteObject records what a person has done with an object, and returns what is to be
@@ -253,7 +253,8 @@ type objectSubject string
 
 func (o objectSubject) subject() (on, detail string) { return "object/" + string(o), "" }
 
-func writeObject(w http.ResponseWriter, v wire.ObjectView) error {
+// WriteObject answers with what an object is, as for a PUT.
+func WriteObject(w http.ResponseWriter, v wire.ObjectView) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -110,6 +110,9 @@ func fromModel(m *huma.ErrorModel) *problemBody {
 	return newProblemBody(&wire.Problem{Status: m.Status, Code: code, Title: title, Remedy: remedy, Detail: strings.Join(detail, "; ")})
 }
 
+// WriteProblem answers with a problem, as this interface does.
+func WriteProblem(w http.ResponseWriter, p *wire.Problem) { writeProblem(w, p) }
+
 // writeProblem answers outside of huma.
 func writeProblem(w http.ResponseWriter, p *wire.Problem) {
 	b := newProblemBody(p)

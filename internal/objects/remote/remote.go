@@ -25,7 +25,7 @@ var _ objects.Above = (*Remote)(nil)
 
 // Remote is the object store of the tier above.
 type Remote struct {
-	tls   *tls.Config
+	tls   func() (*tls.Config, error)
 	addrs func() []string
 
 	mu      sync.Mutex // guards below
@@ -33,9 +33,10 @@ type Remote struct {
 	last    string // address that answered
 }
 
-// New makes one. conf proves who we are and says who must answer; addrs are those
-// of its HTTP interface (host:port) at the moment.
-func New(conf *tls.Config, addrs func() []string) *Remote {
+// New makes one. conf, which is asked for when something is, proves who we are and
+// says who must answer; addrs are those of its HTTP interface (host:port) at the
+// moment.
+func New(conf func() (*tls.Config, error), addrs func() []string) *Remote {
 	return &Remote{tls: conf, addrs: addrs, clients: map[string]*rest.Client{}}
 }
 
@@ -114,7 +115,11 @@ func (r *Remote) client(addr string) (*rest.Client, error) {
 	if c := r.clients[addr]; c != nil {
 		return c, nil
 	}
-	c, err := rest.NodeClient(addr, r.tls)
+	conf, err := r.tls()
+	if err != nil {
+		return nil, err
+	}
+	c, err := rest.NodeClient(addr, conf)
 	if err == nil {
 		r.clients[addr] = c
 	}

@@ -380,6 +380,7 @@ func fixed(sp Space, d Devices) []chain {
 		for _, proto := range []string{"udp", "tcp"} {
 			inp = append(inp, join(links, h.f.daddrIs(h.a), l4(proto), dport(dnsPort), accept()))
 		}
+		inp = append(inp, join(links, h.f.daddrIs(h.a), l4("tcp"), dport(ObjectsPort), accept()))
 		inp = append(inp, join(links, h.f.daddrIs(h.a), l4(h.ping), accept()))
 	}
 	// A service whose endpoints have no address in the service network is reached

@@ -7,6 +7,10 @@ import (
 	"slices"
 )
 
+// ObjectsPort is what instances may reach at their worker's own addresses, beside its
+// name servers: the object store.
+const ObjectsPort = 8479
+
 // Model is what should be true.
 type Model struct {
 	Space    Space

@@ -1,0 +1,165 @@
+package cache
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Bounds of the door.
+const (
+	maxMoving     = 32 // requests at a time
+	headerTimeout = 5 * time.Second
+	idleTimeout   = 30 * time.Second
+	maxHeader     = 16 << 10
+	doorStall     = 30 * time.Second
+)
+
+// Putter takes what instances put.
+type Putter interface {
+	Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error)
+}
+
+// Door is the HTTP interface that instances have: GET, HEAD and PUT of
+// /KEY/NAMESPACE/NAME, where the key is made for the namespace. Who has no key of a
+// namespace finds nothing in it, not even that it is there.
+type Door struct {
+	cache  *Cache
+	put    Putter
+	secret []byte
+	http   *http.Server
+	moving chan struct{}
+}
+
+// NewDoor makes the interface to a cache. The same secret makes the same keys.
+func NewDoor(c *Cache, put Putter, secret []byte, log *slog.Logger) *Door {
+	d := &Door{cache: c, put: put, secret: secret, moving: make(chan struct{}, maxMoving)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{key}/{namespace}/{name...}", d.guard(d.get)) // and HEAD
+	mux.HandleFunc("PUT /{key}/{namespace}/{name...}", d.guard(d.putObject))
+	d.http = &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return d
+}
+
+// Key of a namespace.
+func (d *Door) Key(namespace string) string {
+	m := hmac.New(sha256.New, d.secret)
+	_, _ = m.Write([]byte("objects of " + namespace)) // never fails
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+// Serve answers on a listener until Close.
+func (d *Door) Serve(ln net.Listener) error {
+	if err := d.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends all that is open.
+func (d *Door) Close() error { return d.http.Close() }
+
+// guard lets those in who have the key.
+func (d *Door) guard(h func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		namespace := r.PathValue("namespace")
+		if !hmac.Equal([]byte(r.PathValue("key")), []byte(d.Key(namespace))) {
+			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use $VERGE_OBJECTS/$VERGE_NAMESPACE/NAME", "not allowed", "this address is not for objects of namespace %q", namespace[:min(len(namespace), 63)]))
+			return
+		}
+		select {
+		case d.moving <- struct{}{}:
+			defer func() { <-d.moving }()
+		default:
+			refuse(w, wire.Problemf(http.StatusServiceUnavailable, "busy", "try again in a moment", "too many objects are being moved", "%d at a time", maxMoving))
+			return
+		}
+		c := http.NewResponseController(w)
+		s := &moved{ResponseWriter: w, c: c}
+		if err := h(s, r); err != nil {
+			if s.begun {
+				panic(http.ErrAbortHandler)
+			}
+			refuse(w, err)
+		}
+	}
+}
+
+// moved moves the deadline on with each part that is sent.
+type moved struct {
+	http.ResponseWriter
+	c     *http.ResponseController
+	begun bool
+}
+
+func (m *moved) WriteHeader(status int) {
+	m.begun = true
+	m.ResponseWriter.WriteHeader(status)
+}
+
+func (m *moved) Write(p []byte) (int, error) {
+	m.begun = true
+	_ = m.c.SetWriteDeadline(time.Now().Add(doorStall)) // test recorders have none
+	return m.ResponseWriter.Write(p)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	var p *wire.Problem
+	if !errors.As(err, &p) || p.Status == 0 {
+		p = wire.Problemf(http.StatusServiceUnavailable, "not-available", "try again", "the object cannot be had now", "%v", err)
+	}
+	rest.WriteProblem(w, p)
+}
+
+func (d *Door) get(w http.ResponseWriter, r *http.Request) error {
+	f, err := d.cache.Open(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return rest.ServeObject(w, r, f.View, f)
+}
+
+func (d *Door) putObject(w http.ResponseWriter, r *http.Request) error {
+	in, err := rest.UploadOf(r)
+	if err == nil {
+		err = wire.CheckObjectName(in.Name)
+	}
+	if err != nil {
+		return err
+	}
+	in.Body = &movedBody{r: r, c: http.NewResponseController(w)}
+	v, err := d.put.Put(r.Context(), in)
+	if err != nil {
+		var p *wire.Problem
+		if errors.As(err, &p) && p.Status != 0 {
+			return p
+		}
+		return wire.Problemf(http.StatusServiceUnavailable, "cluster-away", "try again when the cluster can be reached", "the object could not be stored", "%s of namespace %s: %v", in.Name, in.Namespace, err)
+	}
+	d.cache.Changed(in.Namespace, in.Name)
+	return rest.WriteObject(w, v)
+}
+
+// movedBody moves the deadline on with each part that comes.
+type movedBody struct {
+	r *http.Request
+	c *http.ResponseController
+}
+
+func (m *movedBody) Read(p []byte) (int, error) {
+	_ = m.c.SetReadDeadline(time.Now().Add(doorStall)) // test recorders have none
+	return m.r.Body.Read(p)
+}
