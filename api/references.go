@@ -10,7 +10,7 @@ import (
 
 // instanceVariables are those that every instance has of Verge.
 var instanceVariables = []string{
-	"VERGE_APP", "VERGE_SERVICE", "VERGE_INSTANCE", "VERGE_ORDINAL", "VERGE_WORKER", "VERGE_CLUSTER", "VERGE_LISTEN",
+	"VERGE_APP", "VERGE_SERVICE", "VERGE_INSTANCE", "VERGE_ORDINAL", "VERGE_WORKER", "VERGE_CLUSTER", "VERGE_NAMESPACE", "VERGE_LISTEN", "VERGE_OBJECTS",
 }
 
 // machineVariables are the others; a worker passes on nothing else of its own

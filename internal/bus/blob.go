@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 )
 
@@ -64,7 +63,7 @@ const maxPieces = 1 << 22
 // pieces cuts r into pieces of at most blobPiece and gives them to put, which may
 // keep none; there is at least one. It returns the size and the digest.
 func pieces(ctx context.Context, r io.Reader, limit int64, put func(n int, data []byte) error) (size int64, digest string, err error) {
-	var sum hash.Hash = sha256.New()
+	sum := sha256.New()
 	buf := make([]byte, min(blobPiece, max(limit, 0)+1))
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
@@ -85,7 +84,7 @@ func pieces(ctx context.Context, r io.Reader, limit int64, put func(n int, data 
 			}
 		}
 		if end {
-			return size, hex.EncodeToString(sum.Sum(nil)), nil
+			return size, hex.EncodeToString(sum.Sum(nil)), nil //nolint:nilerr // that was the end
 		}
 	}
 }

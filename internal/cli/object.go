@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"mime"
 	"os"
@@ -166,7 +165,7 @@ with the content that the object was put with, or not at all.`,
 
 // receive writes what comes, and says if it is not what the object is.
 func receive(w io.Writer, got rest.ObjectContent) error {
-	var sum hash.Hash = sha256.New()
+	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), got.Body)
 	if err == nil && (n != got.View.Size || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != got.View.Digest) {
 		err = errors.New("its content is not what was put")
