@@ -127,7 +127,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	info.Version = opts.Version
 	b := newBoard(info)
-	return &Engine{
+	e := &Engine{
 		uses: newUses(func(u *wire.Uses) { b.setInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
 		opts: opts, log: opts.Log, board: b,
 		loaded: make(chan struct{}), ended: make(chan struct{}),
@@ -138,7 +138,13 @@ func New(opts Options) (*Engine, error) {
 		instances: make(map[wire.InstanceID]*instance),
 		demanding: make(chan struct{}, 1), quiet: true,
 		meter: meter{busy: make(chan struct{}, 1)},
-	}, nil
+	}
+	for _, d := range opts.Drivers {
+		if f, ok := d.(finder); ok {
+			f.Find(e.OpenObject)
+		}
+	}
+	return e, nil
 }
 
 // Apply stores orders and acts on them. When it returns nil they are on disk.
