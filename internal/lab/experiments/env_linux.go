@@ -12,7 +12,7 @@ import (
 func there() []Experiment {
 	return []Experiment{
 		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
-		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel,
+		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel, oakestraVideo(),
 		kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange, controlUnderLoad,
 	}
 }

@@ -124,7 +124,6 @@ func notYet() (out []Experiment) {
 		{"oakestra-split", "Oakestra fig. 2", "it needs a simulation of more workers than one machine holds"},
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
 		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},
-		{"oakestra-video", "Oakestra fig. 9", "there is no video pipeline to run yet"},
 		{"mu-placement", "Mu fig. 7", "there is one scheduler yet"},
 	} {
 		out = append(out, Experiment{Name: x.name, Source: x.source, Missing: x.why})

@@ -99,6 +99,27 @@ func TestQuickForms(t *testing.T) {
 	}
 }
 
+// The pipeline runs where its programs are; elsewhere the list says how to get them.
+func TestVideo(t *testing.T) {
+	x, err := experiments.Find("oakestra-video")
+	if err != nil {
+		if !strings.Contains(err.Error(), "setup.sh") {
+			t.Errorf("it is missing because %v", err)
+		}
+		return
+	}
+	got := map[string]int{}
+	for _, r := range quick(t, x.Name) {
+		got[r.Metric]++
+		if r.Measured <= 0 || r.ErrorP50 == nil || (r.Expected == nil) != (r.Params["platform"] == "native") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !maps.Equal(got, map[string]int{"stage_time": 12, "frame_time": 3}) {
+		t.Errorf("rows %v", got)
+	}
+}
+
 // A death is seen in the routes of both observers, and in the rules where there are
 // some. That instances go on without their engine is no matter of speed.
 func TestRouteChange(t *testing.T) {
