@@ -63,6 +63,11 @@ func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wi
 	return wire.EngineState{V: wire.Version, Engine: "idle", Seq: 1, Info: wire.EngineInfo{Runtimes: []string{"process"}}}, nil
 }
 
+func (h *idleHands) Demand(ctx context.Context, _ time.Duration) (wire.Demand, error) {
+	<-ctx.Done()
+	return wire.Demand{}, ctx.Err()
+}
+
 func (h *idleHands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, errors.New("none")
 }
