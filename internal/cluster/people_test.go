@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
@@ -26,8 +27,14 @@ func served(t *testing.T) (b backend, admin rest.ContextEntry) {
 	ctx, store := t.Context(), bus.NewMemStore()
 	c := newTestCore(t, store)
 	c.name, c.m.name = "xsite", "xsite"
+	shelf, err := objects.Open(t.Context(), objects.Options{Store: c.store, Blobs: bus.NewMemBlobs(), Site: c.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shelf.Close)
 	b = backend{&Cluster{
-		core: c, clock: pki.OpenClock(t.TempDir()), ledger: &enroll.Ledger{Store: store},
+		shelf: shelf,
+		core:  c, clock: pki.OpenClock(t.TempDir()), ledger: &enroll.Ledger{Store: store},
 		Book: &people.Book{Store: store, Now: time.Now, Site: "xsite"}, Log: &people.Log{Store: store, Now: time.Now},
 	}}
 	c.log = slog.New(slog.DiscardHandler)

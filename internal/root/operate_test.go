@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/wire"
@@ -29,7 +30,12 @@ func newTestBackend(t *testing.T, store *bus.MemStore) backend {
 	if err := c.init(t.Context(), time.Minute, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	return backend{&Root{core: c, Book: &people.Book{Store: store, Now: time.Now}, Log: &people.Log{Store: store, Now: time.Now}}}
+	shelf, err := objects.Open(t.Context(), objects.Options{Store: store, Blobs: bus.NewMemBlobs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shelf.Close)
+	return backend{&Root{core: c, shelf: shelf, Book: &people.Book{Store: store, Now: time.Now}, Log: &people.Log{Store: store, Now: time.Now}}}
 }
 
 const shop = `application: shop
