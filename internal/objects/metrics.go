@@ -13,11 +13,12 @@ func (s *Shelf) Samples() []obs.Sample {
 		return nil // the role says itself that its store does not answer
 	}
 	own, copied := [][2]string{{"kind", "own"}}, [][2]string{{"kind", "copy"}}
+	const there, bytes = "Objects that are here, by whose they are: own, or copies of the root's.", "Bytes of the objects that are here."
 	out := []obs.Sample{
-		{Name: "verge_objects", Help: "Objects that are here, by whose they are: own, or copies of the root's.", Labels: own, Value: float64(u.Objects)},
-		{Name: "verge_objects", Labels: copied, Value: float64(u.Copies)},
-		{Name: "verge_objects_bytes", Help: "Bytes of the objects that are here.", Labels: own, Value: float64(u.ObjectBytes)},
-		{Name: "verge_objects_bytes", Labels: copied, Value: float64(u.CopyBytes)},
+		{Name: "verge_objects", Help: there, Labels: own, Value: float64(u.Objects)},
+		{Name: "verge_objects", Help: there, Labels: copied, Value: float64(u.Copies)},
+		{Name: "verge_objects_bytes", Help: bytes, Labels: own, Value: float64(u.ObjectBytes)},
+		{Name: "verge_objects_bytes", Help: bytes, Labels: copied, Value: float64(u.CopyBytes)},
 		{Name: "verge_object_puts_total", Help: "Objects that were put since the start.", Counter: true, Value: float64(s.Counts.Puts.Load())},
 		{Name: "verge_object_gets_total", Help: "Objects that were asked for since the start.", Counter: true, Value: float64(s.Counts.Gets.Load())},
 		{Name: "verge_object_damaged_total", Help: "Objects of which the content was not what it should be, since the start.", Counter: true, Value: float64(s.Counts.Damaged.Load())},
