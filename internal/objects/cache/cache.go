@@ -398,7 +398,7 @@ func (c *Cache) forgetLocked(key string) {
 func (c *Cache) keep(got objects.Got) error {
 	v := got.View
 	if v.Size > c.o.MaxBytes {
-		return wire.Problemf(http.StatusInsufficientStorage, "object-too-large", "read it from the cluster, or give the worker more room: --object-cache",
+		return wire.Problemf(http.StatusInsufficientStorage, "object-too-large", "divide it into smaller objects: a worker keeps what it reads",
 			"the object does not fit on this worker", "%s has %d bytes, the cache %d", v.Name, v.Size, c.o.MaxBytes)
 	}
 	c.evict(v.Size, digestOf(&v))
