@@ -33,7 +33,6 @@ type point struct{ x, y float64 }
 func (p *plot) svg(rows Rows) string {
 	lines := map[string][]point{}
 	var texts []string
-	var all []point
 	for _, r := range rows {
 		if r.Metric != p.metric {
 			continue
@@ -48,12 +47,28 @@ func (p *plot) svg(rows Rows) string {
 		}
 		name := fmt.Sprint(r.Params[p.series])
 		lines[name] = append(lines[name], point{x, r.Measured})
-		all = append(all, point{x, r.Measured})
 	}
-	if len(all) == 0 {
+	if len(lines) == 0 {
 		return ""
 	}
-	byX := func(a, b point) int { return cmp.Compare(a.x, b.x) }
+	var b strings.Builder
+	svgHead(&b, height)
+	p.panel(&b, 0, lines, texts, true)
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+func svgHead(b *strings.Builder, high int) {
+	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n", width, high)
+	b.WriteString("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n")
+}
+
+func byX(a, b point) int { return cmp.Compare(a.x, b.x) }
+
+// panel draws lines, of which there is at least one with a point, so far from the
+// picture's upper edge.
+func (p *plot) panel(b *strings.Builder, top int, lines map[string][]point, texts []string, dots bool) {
+	all := slices.Concat(slices.Collect(maps.Values(lines))...)
 	x0, x1 := slices.MinFunc(all, byX).x, slices.MaxFunc(all, byX).x
 	y1 := slices.MaxFunc(all, func(a, b point) int { return cmp.Compare(a.y, b.y) }).y
 	if x1 == x0 {
@@ -63,12 +78,10 @@ func (p *plot) svg(rows Rows) string {
 		y1 = 1
 	}
 	at := func(q point) (float64, float64) {
-		return left + (q.x-x0)/(x1-x0)*(width-left-right), height - below - q.y/y1*(height-above-below)
+		return left + (q.x-x0)/(x1-x0)*(width-left-right), float64(top+height-below) - q.y/y1*(height-above-below)
 	}
-	var b strings.Builder
-	put := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	put(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`, width, height)
-	put(`<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="20" font-size="14">%s</text>`, left, html.EscapeString(p.title))
+	put := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+	put(`<text x="%d" y="%d" font-size="14">%s</text>`, left, top+20, html.EscapeString(p.title))
 	for i := range 6 {
 		v := y1 * float64(i) / 5
 		_, y := at(point{x0, v})
@@ -84,9 +97,9 @@ func (p *plot) svg(rows Rows) string {
 			v, label = float64(i), texts[i]
 		}
 		x, _ := at(point{v, 0})
-		put(`<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, x, height-below+18, html.EscapeString(label))
+		put(`<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, x, top+height-below+18, html.EscapeString(label))
 	}
-	put(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, height-10, html.EscapeString(p.x))
+	put(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, top+height-10, html.EscapeString(p.x))
 	for i, name := range slices.SortedFunc(maps.Keys(lines), numerically) {
 		colour := colours[i%len(colours)]
 		slices.SortStableFunc(lines[name], byX)
@@ -94,13 +107,53 @@ func (p *plot) svg(rows Rows) string {
 		for _, q := range lines[name] {
 			x, y := at(q)
 			d = append(d, fmt.Sprintf("%.1f,%.1f", x, y))
-			put(`<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>`, x, y, colour)
+			if dots {
+				put(`<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>`, x, y, colour)
+			}
 		}
 		put(`<polyline fill="none" stroke="%s" points="%s"/>`, colour, strings.Join(d, " "))
-		put(`<text x="%d" y="%d" fill="%s">%s %s</text>`, width-right+12, above+16*i, colour, html.EscapeString(p.series), html.EscapeString(name))
+		put(`<text x="%d" y="%d" fill="%s">%s</text>`, width-right+12, top+above+16*i, colour, html.EscapeString(strings.TrimSpace(p.series+" "+name)))
 	}
-	put(`</svg>`)
-	return b.String()
+}
+
+// Panel is lines over the same time, one value per step of it.
+type Panel struct {
+	Title string
+	Lines map[string][]float64
+}
+
+// columns is how many points of a line a picture has room for.
+const columns = 430
+
+// OverTime draws panels below each other, over a time whose unit has so many steps.
+// Longer lines are drawn as means of neighbours. Panels without a value are left out.
+func OverTime(unit string, steps float64, panels ...Panel) string {
+	var b strings.Builder
+	top := 0
+	for _, p := range panels {
+		lines := map[string][]point{}
+		for name, v := range p.Lines {
+			n := (len(v) + columns - 1) / columns
+			for i := 0; i < len(v); i += n {
+				part := v[i:min(i+n, len(v))]
+				sum := 0.0
+				for _, y := range part {
+					sum += y
+				}
+				lines[name] = append(lines[name], point{float64(i) / steps, sum / float64(len(part))})
+			}
+		}
+		if len(lines) > 0 {
+			(&plot{x: unit, title: p.Title}).panel(&b, top, lines, nil, false)
+			top += height
+		}
+	}
+	if top == 0 {
+		return ""
+	}
+	var out strings.Builder
+	svgHead(&out, top)
+	return out.String() + b.String() + "</svg>\n"
 }
 
 func numerically(a, b string) int {

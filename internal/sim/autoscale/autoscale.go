@@ -35,7 +35,9 @@ type Setting struct {
 	Places, QueueMax int
 	Exec, SLO, Start time.Duration
 	// Most pods of all services together; 0 for any number.
-	Most  int
+	Most int
+	// Least pods of each service; they are there from the beginning.
+	Least int
 	Grace int
 	Seed  uint64
 }
@@ -114,6 +116,10 @@ func Run(set Setting, how Algorithm, rates ...[]float64) []Result {
 		if how == Concurrency {
 			s.knative.Target = kpa.Utilisation * float64(set.Places)
 		}
+		for range set.Least {
+			s.born++
+			s.pods = append(s.pods, &pod{id: "p" + strconv.Itoa(s.born), meter: scale.NewMeter(epoch)})
+		}
 		w.services = append(w.services, s)
 		seconds = max(seconds, len(v))
 	}
@@ -155,6 +161,7 @@ func (w *world) second(s *service, n int) {
 	sample := from
 	look := func(until float64) {
 		for ; sample < until; sample += 0.1 {
+			w.release(s, from, sample)
 			for _, p := range s.pods {
 				w.until(s, p, sample)
 				busy += len(p.run) + len(p.queue)
@@ -178,6 +185,27 @@ func (w *world) second(s *service, n int) {
 	})
 	pods := len(s.pods) + len(s.ending)
 	s.out.Each, s.out.MaxPods = append(s.out.Each, pods), max(s.out.MaxPods, pods)
+}
+
+// release gives what is held to pods that have become ready by then, in a second that
+// began at from: who came last must not wait for the next request to come.
+func (w *world) release(s *service, from, until float64) {
+	if len(s.held) == 0 {
+		return
+	}
+	var ready *pod
+	for _, p := range s.pods {
+		if p.ready <= until && (ready == nil || p.ready < ready.ready) {
+			ready = p
+		}
+	}
+	if ready == nil {
+		return
+	}
+	for _, h := range s.held {
+		w.give(s, ready, h, max(ready.ready, from, h.came))
+	}
+	s.held = s.held[:0]
 }
 
 // arrive sends a request to the pod with the fewest, and holds it where there is none.
@@ -266,7 +294,7 @@ func (w *world) decide(t float64) {
 			w.until(s, p, t)
 			p.capacity.Observe(p.meter.Report(at(t)), w.Places, at(t))
 		}
-		s.want = w.wanted(s, t)
+		s.want = max(w.wanted(s, t), w.Least)
 		s.came, s.refused = 0, 0
 		total += s.want
 	}
@@ -317,7 +345,7 @@ func (w *world) wanted(s *service, t float64) int {
 	if most == 0 {
 		most = 10000
 	}
-	got := s.ours.Decide(scale.Rules{Max: most, Concurrency: w.Places, SLO: w.SLO, Grace: w.Grace, Current: w.how == OursNaive}, d, at(t))
+	got := s.ours.Decide(scale.Rules{Min: w.Least, Max: most, Concurrency: w.Places, SLO: w.SLO, Grace: w.Grace, Current: w.how == OursNaive}, d, at(t))
 	rank := map[string]int{}
 	for i, id := range got.Stay {
 		rank[id] = i

@@ -44,3 +44,24 @@ func TestContention(t *testing.T) {
 		t.Errorf("who asks for less than its share got %.2f", got[1].Share())
 	}
 }
+
+// Who asks alone waits for a start, not for the next who asks; a pod that may not go
+// is there for him.
+func TestAlone(t *testing.T) {
+	set := Setting{Places: 1, QueueMax: 10, Exec: 100 * time.Millisecond, SLO: time.Second, Start: 3 * time.Second, Grace: 2, Seed: 1}
+	v := make([]float64, 300)
+	for i := 10; i < len(v); i += 120 {
+		v[i] = 1
+	}
+	for _, how := range All() {
+		alone := Run(set, how, v)[0]
+		if alone.Requests == 0 || alone.Starts == 0 || alone.P99 > 6*time.Second {
+			t.Errorf("%s: %d requests, %d starts, %v", how, alone.Requests, alone.Starts, alone.P99)
+		}
+		kept := set
+		kept.Least = 1
+		if got := Run(kept, how, v)[0]; got.Each[0] < 1 || got.P50 > set.Exec+time.Microsecond || slices.Min(got.Each) < 1 {
+			t.Errorf("%s with one that stays: %v, %v", how, got.P50, got.Each)
+		}
+	}
+}
