@@ -38,6 +38,9 @@ func TestCompletion(t *testing.T) {
 		"get instances --app |":             "guestbook hello :4",
 		"get instances -o |":                "table wide json yaml name :4",
 		"top |":                             "instances workers clusters :4",
+		"autoscale |":                       "replay :4",
+		"autoscale replay x --only |":       "verge verge-naive kpa-rps kpa-concurrency hpa :4",
+		"autoscale replay x -o |":           "table json csv :4",
 		"get instances guestbook.front.0 |": ":4",
 		"describe nothing/|":                ":4",
 	} {

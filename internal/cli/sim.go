@@ -12,6 +12,8 @@ type Sim struct {
 	// List of the experiments; Run runs some, as Lab.Run does.
 	List func() Sheet
 	Run  func(ctx context.Context, p LabProcess, r LabRun) (rows Sheet, short error, err error)
+	// Plot draws panels over the same time, whose unit has so many steps, as SVG.
+	Plot func(unit string, steps float64, panels ...PlotPanel) string
 }
 
 func (a *app) simCommand() *cobra.Command {

@@ -28,6 +28,13 @@ func simCommands() *cli.Sim {
 			}
 			return runExperiments(ctx, todo, r, experiments.Options{Say: labSay(p)})
 		},
+		Plot: func(unit string, steps float64, panels ...cli.PlotPanel) string {
+			drawn := make([]experiments.Panel, len(panels))
+			for i, p := range panels {
+				drawn[i] = experiments.Panel(p)
+			}
+			return experiments.OverTime(unit, steps, drawn...)
+		},
 	}
 }
 
