@@ -53,6 +53,10 @@ type call struct {
 	broken   bool // something is, or the routes are only behind
 	full     bool // a queue was
 	last     error
+
+	// slo is the objective of the service until the call was admitted, then 0; hopeless
+	// is when to ask again if it was not.
+	slo, hopeless time.Duration
 }
 
 // maxFull is how many full queues a request is taken to.
@@ -65,8 +69,9 @@ func (c *call) begin(ctx context.Context, r *Router, s *service, port string, cl
 	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint}
 	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
 	s.requests.Add(1)
-	if t := s.request(r.asked); t > 0 {
-		c.deadline = now.Add(t)
+	var timeout time.Duration
+	if timeout, c.slo = s.request(r.asked); timeout > 0 {
+		c.deadline = now.Add(timeout)
 	}
 	if !client.IsZero() && (c.deadline.IsZero() || client.Before(c.deadline)) {
 		c.deadline, c.whole = client, true
@@ -75,8 +80,12 @@ func (c *call) begin(ctx context.Context, r *Router, s *service, port string, cl
 }
 
 // next is the endpoint to ask; nil where there is none left. more: there are others.
+// Before the first one the request is admitted, or not.
 func (c *call) next() (e *endpoint, more bool) {
 	c.release()
+	if c.slo > 0 && !c.admit() {
+		return nil, false
+	}
 	if time.Since(c.began) > openTimeout && len(c.picker.tried) > 0 {
 		return nil, false
 	}
@@ -241,13 +250,14 @@ func ours(r *orca.Report) (s scale.Report, ok bool) {
 	}, true
 }
 
-// request counts one in and returns the timeout of the service, 0 for none.
-func (s *service) request(asked chan<- struct{}) time.Duration {
+// request counts one in and returns the timeout of the service and its objective, 0 for
+// none.
+func (s *service) request(asked chan<- struct{}) (timeout, slo time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.budget = s.budget.Request()
 	s.demand.came(s.from.Requests.Elastic, asked)
-	return time.Duration(s.from.Requests.Timeout)
+	return s.from.Requests.Timeout.Std(), s.from.Requests.SLO.Std()
 }
 
 // over counts one out.

@@ -66,6 +66,12 @@ func (c *call) answer(w http.ResponseWriter, req *http.Request, err error) int {
 	var re *refusedError
 	late := errors.Is(err, errLate) || errors.As(err, &re) && re.why == refusedLate
 	switch {
+	case c.hopeless > 0:
+		s.count(&s.hopeless)
+		retryAfter(w, c.hopeless)
+		fail(w, req, http.StatusServiceUnavailable, "too-slow", "ask again later, as Retry-After says; raise slo, concurrency or replicas of the service if that happens often",
+			"all instances of service "+s.key+" have so much to do that this request would not be answered within its objective")
+		return http.StatusServiceUnavailable
 	case late:
 		s.count(&s.late)
 		c.tooLate()

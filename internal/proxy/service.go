@@ -54,6 +54,7 @@ type service struct {
 	late, overflow, hopeless uint64
 	nextIn                   time.Time
 	demand                   demand
+	usable                   []int // of admits, kept for the next one
 }
 
 // endpoint is an instance behind a service. The same instance, worker and

@@ -35,6 +35,10 @@ func (c *candidates) look(v View, tried []string) (index []int, changed bool) {
 	return c.class, changed
 }
 
+// Usable appends the indices of the endpoints that a request may be sent to to index:
+// the usable ones of the best class, ascending.
+func (v View) Usable(index []int) []int { return bestClass(v, nil, index) }
+
 // bestClass appends the usable endpoints of the best class that were not tried.
 func bestClass(v View, tried []string, index []int) []int {
 	best := unusable

@@ -116,7 +116,7 @@ func (p *fastest) guess(v View, r *Request, index []int, start, looked int) gues
 	for k, n := start, 0; n < looked; n++ {
 		e := &v.Endpoints[index[k]]
 		if l := &e.Load; l.Concurrency > 0 && !l.Asleep {
-			there += l.there(r)
+			there += l.There(r.Now)
 			places += float64(l.Concurrency)
 		}
 		if e.Load.Exec > 0 {
@@ -142,14 +142,15 @@ func (p *fastest) guess(v View, r *Request, index []int, start, looked int) gues
 	return g
 }
 
-// there is how many requests are at an endpoint: the own ones for certain, those of
-// other routers as far as the newest report can be believed.
-func (l *Load) there(r *Request) float64 {
+// There is how many requests are at an endpoint at now: the own ones for certain, those
+// of other routers as far as the newest report can be believed; at the zero time it is
+// as if it had just come.
+func (l *Load) There(now time.Time) float64 {
 	there := float64(max(0, l.InFlight))
 	if l.Others > 0 && l.Others < math.MaxInt32 {
 		fresh := 1.0
-		if !r.Now.IsZero() {
-			fresh = 1 - r.Now.Sub(l.Reported).Seconds()/staleAfter.Seconds()
+		if !now.IsZero() {
+			fresh = 1 - now.Sub(l.Reported).Seconds()/staleAfter.Seconds()
 		}
 		there += l.Others * max(0, min(1, fresh))
 	}
@@ -159,7 +160,7 @@ func (l *Load) there(r *Request) float64 {
 // cost of a request in seconds, always finite.
 func (e *Endpoint) cost(r *Request, g guess) float64 {
 	l := &e.Load
-	there := l.there(r)
+	there := l.There(r.Now)
 	alone := g.took
 	if l.Exec > 0 {
 		alone = l.Exec.Seconds()

@@ -16,11 +16,16 @@ type Load struct {
 	// that takes, 0 where it is not known.
 	Concurrency int
 	Exec        time.Duration
+	// Start is what it takes until it executes anything: 0 for one that runs.
+	Start time.Duration
 }
 
 // Wait is how long a request would wait at this replica before it is executed; 0
 // where nothing is known, which is no reason to turn anybody away.
-func (l Load) Wait() time.Duration {
+func (l Load) Wait() time.Duration { return l.Start + l.queued() }
+
+// queued is the part of Wait that those ahead are the reason for.
+func (l Load) queued() time.Duration {
 	if l.Concurrency == 0 || l.Ahead < l.Concurrency || !(l.RPS > 0) {
 		return 0
 	}
@@ -44,8 +49,9 @@ func Admit(left time.Duration, n int, replica func(i int) Load) (ok bool, retry 
 		if w <= left {
 			return true, 0
 		}
-		if l.Exec > left && l.Wait() == 0 {
-			// It is idle and slower than the objective: that is the objective's mistake.
+		if l.Start+l.Exec > left && l.queued() == 0 {
+			// It has a place and is slower than the objective: that is the objective's
+			// mistake. Nobody would ever start one that sleeps otherwise.
 			return true, 0
 		}
 		over = min(over, w-left)

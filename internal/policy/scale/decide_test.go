@@ -175,6 +175,9 @@ func TestAdmit(t *testing.T) {
 		{"one is free", time.Second, []Load{busy, {RPS: 100, Concurrency: 10, Exec: 100 * time.Millisecond}}, true, 0},
 		{"slower than the objective", 50 * time.Millisecond, []Load{{RPS: 100, Concurrency: 10, Exec: 100 * time.Millisecond}}, true, 0},
 		{"very full", time.Second, []Load{{Ahead: 409, RPS: 100, Concurrency: 10, Exec: 100 * time.Millisecond}}, false, 4 * time.Second},
+		{"starts in time", 3 * time.Second, []Load{{Start: 2 * time.Second, Concurrency: 10}, busy}, true, 0},
+		{"starts too late, with a place", time.Second, []Load{busy, {Ahead: 9, Start: 2 * time.Second, Concurrency: 10}}, true, 0},
+		{"starts too late, and is full", time.Second, []Load{{Ahead: 109, Start: 2 * time.Second, RPS: 100, Concurrency: 10}}, false, 3 * time.Second},
 		{"no number", time.Second, []Load{{Ahead: 100, RPS: math.NaN(), Concurrency: 10}}, true, 0},
 	} {
 		if ok, retry := Admit(x.left, len(x.loads), func(i int) Load { return x.loads[i] }); ok != x.ok || retry != x.retry {

@@ -51,6 +51,7 @@ func Run(t *testing.T, build Build) {
 		{"LargeHeads", largeHeads},
 		{"Headers", headers},
 		{"Deadlines", deadlines},
+		{"Objective", objective},
 		{"H2", h2},
 		{"RapidReset", rapidReset},
 		{"GRPC", grpcCalls},
