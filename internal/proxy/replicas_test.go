@@ -327,7 +327,7 @@ func TestDemand(t *testing.T) {
 	t.Parallel()
 	a := newWorker(t, newAuthority(t), "a", nil)
 	a.addHTTP(t, "app.web.0", says("hello"))
-	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"))})
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{Elastic: true}, a.endpoint("app.web.0"))})
 	if d := a.Demand(); len(d) != 0 {
 		t.Fatalf("before anybody came: %+v", d)
 	}
