@@ -178,7 +178,7 @@ func TestGatewayACME(t *testing.T) {
 // another's.
 func TestGatewayACMEFails(t *testing.T) {
 	server := newACMEServer(t)
-	h := http.Handler(http.NotFoundHandler())
+	h := http.NotFoundHandler()
 	server.handler.Store(&h)
 	a := gatewayWorker(t, func(o *Options) { o.ACME = server.authority() })
 	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "acme"}})})

@@ -152,7 +152,7 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host strin
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: req.ContentLength, Trailer: req.Trailer,
 	}
 	if req.Body != nil && req.Body != http.NoBody {
-		x.body = &guardedBody{body: req.Body}
+		x.body = newGuardedBody(req.Body)
 	}
 	var ctx context.Context
 	ctx, x.cancel = context.WithCancelCause(req.Context())
@@ -179,6 +179,7 @@ func (x *exchange) close() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
+	x.body.letGo() // a transport may be waiting for it
 	x.cancel(nil)
 }
 
@@ -206,12 +207,13 @@ func (x *exchange) ask(c *call) error {
 			x.r.judge(e, err)
 		} else {
 			var moved bool
-			if err, moved = x.askThere(c, e, more); moved {
+			if moved, err = x.askThere(c, e, more); moved {
 				continue
 			}
 		}
 		if err == nil {
 			if !c.answered(x.res.StatusCode, &x.report, x.body.unread()) {
+				x.body.letGo() // the instance may go on reading it
 				x.headCame()
 				return nil
 			}
@@ -250,7 +252,7 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 	}
 	x.held = true
 	t := x.place.spot.transport(x.r, port, x.place.addr, x.h2)
-	res, err := x.roundTrip(t, x.out.Context(), nil)
+	res, err := x.roundTrip(x.out.Context(), t, nil) //nolint:bodyclose // pass or the next try closes it
 	if err != nil {
 		x.leave(false)
 		if cause := context.Cause(x.out.Context()); cause != nil {
@@ -266,31 +268,31 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 }
 
 // askThere asks an instance of another worker, through its router.
-func (x *exchange) askThere(c *call, e *endpoint, more bool) (_ error, moved bool) {
-	sent, waits, done := x.r.wait(e, x.out.Context(), c.repeat, more && x.body.unread())
+func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ error) {
+	sent, waits, done := x.r.wait(x.out.Context(), e, c.repeat, more && x.body.unread())
 	defer done()
-	res, err := x.roundTrip(x.r.transport(e, c.port, x.h2), sent, waits)
+	res, err := x.roundTrip(sent, x.r.transport(e, c.port, x.h2), waits)
 	if err != nil {
 		e.settle()
 		switch {
 		case context.Cause(x.out.Context()) != nil:
-			return context.Cause(x.out.Context()), false
+			return false, context.Cause(x.out.Context())
 		case waits.state.Load() == overtaken && x.body.unread():
 			c.picker.again(e)
-			return nil, true // no connection had taken it
+			return true, nil // no connection had taken it
 		case abandoned(sent):
 			e.failures.Add(1)
-			return &openError{blame: blameSelf, target: e.Instance, err: errAbandoned}, false // nothing but time was lost
+			return false, &openError{blame: blameSelf, target: e.Instance, err: errAbandoned} // nothing but time was lost
 		}
-		return err, false
+		return false, err
 	}
 	if why := res.Header.Get(headerRefused); why != "" && res.StatusCode >= 500 {
-		return x.refusal(e, res, why), false
+		return false, x.refusal(e, res, why)
 	}
 	x.res = res
 	x.report = orca.Report{}
 	x.read(res.Header)
-	return nil, false
+	return false, nil
 }
 
 // refusal is what another router says instead of an answer.
@@ -328,7 +330,7 @@ func (x *exchange) read(h http.Header) {
 
 // roundTrip sends the request under ctx, for w where it can be overtaken. An
 // unsentError says that nothing of it was sent.
-func (x *exchange) roundTrip(t *http.Transport, ctx context.Context, w *waiter) (*http.Response, error) {
+func (x *exchange) roundTrip(ctx context.Context, t *http.Transport, w *waiter) (*http.Response, error) {
 	var on *keptConn
 	var before int64
 	var mu sync.Mutex // guards over
@@ -526,13 +528,13 @@ func splice(client net.Conn, upstream io.ReadWriteCloser, done func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if _, err := copyTo(upstream, client); err != nil {
+		if err := copyTo(upstream, client); err != nil {
 			_ = upstream.Close()
 			return
 		}
 		done()
 	}()
-	if _, err := copyTo(client, upstream); err != nil {
+	if err := copyTo(client, upstream); err != nil {
 		cut(client)
 	}
 	_ = client.Close()
@@ -540,8 +542,9 @@ func splice(client net.Conn, upstream io.ReadWriteCloser, done func()) {
 	<-ended
 }
 
-func copyTo(dst io.Writer, src io.Reader) (int64, error) {
+func copyTo(dst io.Writer, src io.Reader) error {
 	buf := smallBuffers.Get().(*[smallBuffer]byte)
 	defer smallBuffers.Put(buf)
-	return io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, buf[:])
+	_, err := io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, buf[:])
+	return err
 }

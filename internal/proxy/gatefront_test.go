@@ -250,11 +250,12 @@ func TestGatewayGivenCertificate(t *testing.T) {
 	// What cannot be used leaves what is there, and is said without a word of the key.
 	bad := ca.bundle(t, time.Now().Add(time.Hour), host)
 	other := ca.bundle(t, time.Now().Add(time.Hour), host)
-	mixed := bad[:strings.Index(bad, "-----BEGIN PRIVATE")] + other[strings.Index(other, "-----BEGIN PRIVATE"):]
+	badCert, _, _ := strings.Cut(bad, "-----BEGIN PRIVATE")
+	_, otherKey, _ := strings.Cut(other, "-----BEGIN PRIVATE")
 	for value, want := range map[string]string{
 		"nonsense": "there is no certificate in it",
-		mixed:      "does not match",
-		bad[:strings.Index(bad, "-----BEGIN PRIVATE")]: "there is no private key in it",
+		badCert + "-----BEGIN PRIVATE" + otherKey: "does not match",
+		badCert: "there is no private key in it",
 	} {
 		secrets.set("shop.tls", value)
 		a.SecretsChanged()

@@ -43,7 +43,7 @@ func (e *refusedError) Unwrap() error { return e.err }
 // refusal of a request by Local.Target or its queue; any other error is that of the
 // client, who left.
 func refusal(id wire.InstanceID, err error) error {
-	why := ""
+	var why string
 	switch {
 	case errors.Is(err, queue.ErrFull):
 		why = refusedFull

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -132,98 +131,4 @@ func brokenConn(err error) bool {
 		}
 	}
 	return false
-}
-
-// guardedBody is a request body that survives a try in which it was not read, or not
-// far: a transport closes the body of whatever fails, and may read it on for a while.
-// The server closes it in the end. A nil one is a body that is not there.
-type guardedBody struct {
-	body io.ReadCloser
-
-	mu      sync.Mutex
-	turn    int    // of tries
-	kept    []byte // what was read so far
-	at      int    // how much of it the current try has read
-	over    bool   // more was read than is kept
-	reading bool   // somebody waits for more of it
-	broken  bool
-}
-
-// maxReplay is how much of a body is kept for another try. A transport reads
-// less than this before it writes the first byte.
-const maxReplay = 64 << 10
-
-var errNextTry = errors.New("the request is being sent elsewhere")
-
-// try is the body for the next try; nil if it is not all there any more.
-func (b *guardedBody) try() io.ReadCloser {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.over || b.reading {
-		return nil
-	}
-	b.turn++
-	b.at = 0
-	return &bodyTry{b, b.turn}
-}
-
-// bodyTry is a guardedBody as one try reads it.
-type bodyTry struct {
-	b    *guardedBody
-	turn int
-}
-
-// Read implements io.Reader.
-func (t *bodyTry) Read(p []byte) (int, error) {
-	b := t.b
-	b.mu.Lock()
-	if b.turn != t.turn || b.reading {
-		b.mu.Unlock()
-		return 0, errNextTry
-	}
-	if b.at < len(b.kept) {
-		n := copy(p, b.kept[b.at:])
-		b.at += n
-		b.mu.Unlock()
-		return n, nil
-	}
-	b.reading = true
-	b.mu.Unlock()
-	n, err := b.body.Read(p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reading = false
-	if b.over = b.over || len(b.kept)+n > maxReplay; b.over {
-		b.kept, b.at = nil, 0
-	} else {
-		b.kept = append(b.kept, p[:n]...)
-		b.at = len(b.kept)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.broken = true
-	}
-	return n, err
-}
-
-// Close implements io.Closer; it leaves the body open.
-func (t *bodyTry) Close() error { return nil }
-
-// unread says whether the body is all there for another try.
-func (b *guardedBody) unread() bool {
-	if b == nil {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.over && !b.reading
-}
-
-// failed says whether the client broke off.
-func (b *guardedBody) failed() bool {
-	if b == nil {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.broken
 }

@@ -47,7 +47,7 @@ const (
 // elsewhere: before that. The returned context is the one to send it with, and done is
 // called when it waits no longer. It lasts until that of the request ends, since the
 // body of the answer is read under it.
-func (r *Router) wait(e *endpoint, ctx context.Context, repeat, elsewhere bool) (_ context.Context, w *waiter, done func()) {
+func (r *Router) wait(ctx context.Context, e *endpoint, repeat, elsewhere bool) (_ context.Context, w *waiter, done func()) {
 	w = &waiter{repeat: repeat, elsewhere: elsewhere}
 	w.look = time.AfterFunc(lookAfter, func() { r.look(e) })
 	if repeat || elsewhere {

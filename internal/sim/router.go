@@ -81,7 +81,6 @@ type Router struct {
 	view   route.View
 	backs  []*backend // in the order of the view
 	by     map[string]*backend
-	tried  []string
 	sized  float64 // mean size of answers, for what is to be expected
 
 	// Admit is asked before a request is sent; nil admits all.

@@ -268,7 +268,7 @@ func TestPickByLoadMakesNoGarbage(t *testing.T) {
 // FuzzPick gives every policy by load numbers that nobody would measure.
 func FuzzPick(f *testing.F) {
 	f.Add(uint64(1), 3, -1, int64(5), math.NaN(), math.Inf(1), int64(-7), int64(1)<<62)
-	f.Add(uint64(9), 0, math.MaxInt, int64(math.MinInt64), 1e-300, -0.0, int64(0), int64(-1))
+	f.Add(uint64(9), 0, math.MaxInt, int64(math.MinInt64), 1e-300, math.Copysign(0, -1), int64(0), int64(-1))
 	f.Fuzz(func(t *testing.T, seed uint64, a, b int, span int64, x, y float64, at, bytes int64) {
 		l := route.Load{
 			InFlight: a, Since: b, Queue: b, Running: a, Others: x, Capacity: y, Bandwidth: x, Exec: time.Duration(span),

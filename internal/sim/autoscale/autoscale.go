@@ -86,7 +86,6 @@ type service struct {
 	rng              *rand.Rand
 	pods, ending     []*pod
 	held             []request
-	next             float64
 	born             int
 	want             int
 	ours             *scale.Scaler

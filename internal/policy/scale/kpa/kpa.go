@@ -71,15 +71,16 @@ func (h *HPA) Decide(utilisation float64, ready int, now time.Time) int {
 	}
 	// Upwards at most four pods or twice as many, in each of its steps.
 	want = max(min(want, max(2*ready, ready+4)), 1)
-	keep := h.past[:0]
+	kept := h.past[:0]
 	most := want
 	for _, p := range h.past {
 		if now.Sub(p.at) < 5*time.Minute {
-			keep = append(keep, p)
+			kept = append(kept, p)
 			most = max(most, p.want)
 		}
 	}
-	h.past = append(keep, said{now, want})
+	kept = append(kept, said{now, want})
+	h.past = kept
 	if want < ready {
 		return min(ready, most)
 	}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// guardedBody is a request body that survives a try in which it was not read, or not
+// far: a transport closes the body of whatever fails, and may read it on for a while.
+// What such a late read brings is kept for the next try as well. The server closes the
+// body in the end. A nil one is a body that is not there.
+type guardedBody struct {
+	body io.ReadCloser
+
+	mu      sync.Mutex
+	change  *sync.Cond // on mu: of all below
+	turn    int        // of tries
+	kept    []byte     // what was read so far
+	err     error      // that came after it
+	over    bool       // more was read than is kept
+	held    bool       // nothing that was read may be dropped now
+	reading bool       // somebody waits for more of it
+}
+
+// maxReplay is how much of a body is kept for another try. A transport reads
+// less than this before it writes the first byte.
+const maxReplay = 64 << 10
+
+var errNextTry = errors.New("the request is being sent elsewhere")
+
+func newGuardedBody(body io.ReadCloser) *guardedBody {
+	b := &guardedBody{body: body}
+	b.change = sync.NewCond(&b.mu)
+	return b
+}
+
+// try is the body for the next try, which reads it from its begin; nil if it is not all
+// there any more.
+func (b *guardedBody) try() io.ReadCloser {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return nil
+	}
+	b.turn++
+	b.held = false
+	b.change.Broadcast()
+	return &bodyTry{b: b, turn: b.turn}
+}
+
+// bodyTry is a guardedBody as one try reads it.
+type bodyTry struct {
+	b    *guardedBody
+	turn int
+	at   int // how much of what is kept it has read
+}
+
+// Read implements io.Reader. One reads at a time.
+func (t *bodyTry) Read(p []byte) (int, error) {
+	b := t.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		switch {
+		case b.turn != t.turn:
+			return 0, errNextTry
+		case !b.over && t.at < len(b.kept):
+			n := copy(p, b.kept[t.at:])
+			t.at += n
+			return n, nil
+		case b.err != nil:
+			return 0, b.err
+		case !b.reading && (!b.held || len(b.kept) < maxReplay):
+			return b.readLocked(t, p)
+		}
+		b.change.Wait() // for the read of the last try, or for a decision about this one
+	}
+}
+
+// readLocked reads more of the body for a try, and gives b.mu free meanwhile.
+func (b *guardedBody) readLocked(t *bodyTry, p []byte) (int, error) {
+	b.reading = true
+	b.mu.Unlock()
+	n, err := b.body.Read(p)
+	b.mu.Lock()
+	b.reading, b.err = false, err
+	b.change.Broadcast()
+	switch {
+	case b.over:
+	case len(b.kept)+n > maxReplay && b.turn == t.turn && !b.held:
+		b.over, b.kept = true, nil
+	default: // also what is more, where it came for who is not asked any more
+		b.kept = append(b.kept, p[:n]...)
+		t.at = len(b.kept)
+	}
+	return n, err
+}
+
+// Close implements io.Closer; it leaves the body open.
+func (t *bodyTry) Close() error { return nil }
+
+// unread says whether the body is all there for another try. If so it stays that until
+// that try, or until it is let go.
+func (b *guardedBody) unread() bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = !b.over
+	return b.held
+}
+
+// letGo ends what unread began: there is no other try.
+func (b *guardedBody) letGo() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = false
+	b.change.Broadcast()
+}
+
+// failed says whether the client broke off.
+func (b *guardedBody) failed() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err != nil && !errors.Is(b.err, io.EOF)
+}
