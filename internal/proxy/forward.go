@@ -124,9 +124,10 @@ type exchange struct {
 	body *guardedBody  // nil: there is none
 	h2   bool          // is spoken to the instance
 
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	whole  bool // the deadline is that of the whole answer
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+	deadline time.Time // zero: none
+	whole    bool      // the deadline is that of the whole answer
 
 	res    *http.Response
 	conn   *keptConn // on which it came; nil: over HTTP/2
@@ -163,15 +164,22 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host strin
 // until bounds the time until the head of the answer, or that of the whole answer.
 func (x *exchange) until(deadline time.Time, whole bool) {
 	if !deadline.IsZero() {
-		x.whole = whole
+		x.deadline, x.whole = deadline, whole
 		x.timer = time.AfterFunc(time.Until(deadline), func() { x.cancel(errLate) })
 	}
+}
+
+// late says whether the deadline is over. Whoever is asked knows of it too: what breaks
+// off just then does so because of it, even before the timer here is heard of.
+func (x *exchange) late() bool {
+	return !x.deadline.IsZero() && !time.Now().Before(x.deadline)
 }
 
 // headCame ends the time that bounds only that.
 func (x *exchange) headCame() {
 	if x.timer != nil && !x.whole {
 		x.timer.Stop()
+		x.deadline = time.Time{}
 	}
 }
 
@@ -358,7 +366,10 @@ func (x *exchange) roundTrip(ctx context.Context, t *http.Transport, w *waiter) 
 	mu.Lock()
 	over = true
 	mu.Unlock()
-	if err != nil && on != nil && on.writes.Load() == before {
+	switch {
+	case err != nil && x.late():
+		err = errLate
+	case err != nil && on != nil && on.writes.Load() == before:
 		err = &unsentError{err}
 	}
 	x.conn = on
@@ -408,7 +419,7 @@ func (x *exchange) pass(report bool) bool {
 		x.place.rest()
 	}
 	done := x.copyBody()
-	if !done && isGRPC(x.req.Header) && errors.Is(context.Cause(x.out.Context()), errLate) {
+	if !done && isGRPC(x.req.Header) && x.late() {
 		h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(grpcStatus(http.StatusGatewayTimeout))}
 		return false
 	}

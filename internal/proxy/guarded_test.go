@@ -78,8 +78,8 @@ func TestGuardedBodyIsHeld(t *testing.T) {
 		go more()
 		synctest.Wait()
 		select {
-		case <-read:
-			t.Fatal("more was read while it must not be dropped")
+		case err := <-read:
+			t.Fatalf("more was read while it must not be dropped (%v)", err)
 		default:
 		}
 		b.letGo()

@@ -187,14 +187,16 @@ func parseGRPCTimeout(s string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// tellLeft tells whoever is next how much time is left.
+// tellLeft tells whoever is next how much time is left. It is rounded up: who breaks off
+// because of it does so after the deadline here, and is known to be late by that.
 func tellLeft(h http.Header, left time.Duration) {
 	left = max(left, 0)
-	h[headerTimeLeft] = []string{strconv.FormatInt(left.Milliseconds(), 10)}
+	up := func(unit time.Duration) int64 { return int64((left + unit - 1) / unit) }
+	h[headerTimeLeft] = []string{strconv.FormatInt(up(time.Millisecond), 10)}
 	if _, grpc := h[headerGRPCTimeout]; grpc {
-		n, unit := left.Microseconds(), "u"
+		n, unit := up(time.Microsecond), "u"
 		if n > 99_999_999 {
-			n, unit = left.Milliseconds(), "m"
+			n, unit = up(time.Millisecond), "m"
 		}
 		h[headerGRPCTimeout] = []string{strconv.FormatInt(n, 10) + unit}
 	}
