@@ -219,7 +219,7 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 	f.held = true
 	f.pool = f.place.spot.pool(port, f.place.addr)
 	if f.up = f.pool.Get(x.Began, repeatable(x)); f.up == nil {
-		if f.up, err = f.dialHere(ctx, id); err != nil {
+		if f.up, err = f.dialHere(ctx, deadline); err != nil {
 			f.leave(false)
 			return err
 		}
@@ -232,12 +232,15 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 	return nil
 }
 
-func (f *fast) dialHere(ctx context.Context, id wire.InstanceID) (*http1.Conn, error) {
-	dialing, cancel := context.WithTimeout(ctx, localTimeout)
-	defer cancel()
-	conn, err := f.r.localDialer.DialContext(dialing, "tcp", f.place.addr)
+func (f *fast) dialHere(ctx context.Context, deadline time.Time) (*http1.Conn, error) {
+	if !deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline, errLate)
+		defer cancel()
+	}
+	conn, err := f.r.dialSpot(ctx, f.place.spot, f.place.addr)
 	if err != nil {
-		return nil, &openError{blame: f.r.blameFor(ctx, blameEndpoint), target: id, err: err}
+		return nil, err
 	}
 	return http1.NewConn(conn, nil), nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/scale"
@@ -67,6 +68,7 @@ type spot struct {
 	id    wire.InstanceID
 	port  string // one of it
 	queue *queue.Queue
+	seen  atomic.Int64 // when it answered or took a connection last, by the clock in ns
 
 	mu   sync.Mutex // guards below
 	to   map[string]*spotPort
@@ -173,6 +175,9 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 
 // leave ends what enter began. Answered: the instance gave a whole answer.
 func (p *place) leave(answered bool) {
+	if answered {
+		p.spot.seen.Store(time.Now().UnixNano())
+	}
 	p.ticket.Done(answered)
 	p.done()
 }
@@ -244,11 +249,9 @@ func (x *spot) transport(r *Router, port, addr string, h2 bool) *http.Transport 
 		p.transport.CloseIdleConnections()
 	}
 	t := newTransport(func(ctx context.Context) (*keptConn, error) {
-		ctx, cancel := context.WithTimeout(ctx, localTimeout)
-		defer cancel()
-		conn, err := r.localDialer.DialContext(ctx, "tcp", addr)
+		conn, err := r.dialSpot(ctx, x, addr)
 		if err != nil {
-			return nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: x.id, err: err}
+			return nil, err
 		}
 		return newKeptConn(conn, func() {}), nil
 	}, h2)

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// An instance that takes few connections at a time lets the others wait in the backlog
+// of its listener, and when that is full the kernel drops who comes: nothing refuses, and
+// the next try of the kernel is a second away. That is an instance with much to do, not
+// one that is gone, and it must not be ejected for that, least of all when it is the only
+// one.
+const (
+	// backlogTry is how long one try to connect to an instance here lasts: on one machine
+	// a connection is there at once, or it was dropped.
+	backlogTry = 200 * time.Millisecond
+	// backlogWait is for how long one that has much to do is tried; less than openTimeout,
+	// so that others can be asked after it.
+	backlogWait = 5 * time.Second
+	// leastAlive is how long an instance may say nothing at least, and mostAlive at most,
+	// until it is taken for gone; between them it is three times what it takes to answer.
+	leastAlive, mostAlive = time.Second, 30 * time.Second
+)
+
+// errBacklog is that an instance answers others, and takes no more connections.
+var errBacklog = errors.New("it takes no more connections now")
+
+// dialSpot opens a connection to an instance here. One that does not take it, and has
+// done something for others meanwhile, is tried for backlogWait and then called full.
+func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, error) {
+	for began := time.Now(); ; {
+		try, cancel := context.WithTimeout(ctx, backlogTry)
+		conn, err := r.localDialer.DialContext(try, "tcp", addr)
+		cancel()
+		now := time.Now()
+		if err == nil {
+			x.seen.Store(now.UnixNano())
+			return conn, nil
+		}
+		if cause := context.Cause(ctx); errors.Is(cause, errLate) {
+			return nil, cause
+		}
+		dropped := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+		if waited := now.Sub(began); dropped && ctx.Err() == nil {
+			switch alive := x.alive(now); {
+			case waited < localTimeout || alive && waited < backlogWait:
+				continue
+			case alive:
+				return nil, &refusedError{refusedFull, fmt.Errorf("%s: %w", x.id, errBacklog)}
+			}
+		}
+		return nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: x.id, err: err}
+	}
+}
+
+// alive says whether the instance has shown lately that it is there.
+func (x *spot) alive(now time.Time) bool {
+	silence := openTimeout
+	if exec := x.queue.Report(now).Exec; exec > 0 {
+		silence = min(max(3*exec, leastAlive), mostAlive)
+	}
+	return now.UnixNano()-x.seen.Load() < int64(silence)
+}

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/queue"
+)
+
+// An instance whose backlog is full is waited for as long as it does something for
+// others, and is not to blame for it.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		defer func() { must(t, ln.Close()) }()
+		dial := func(x *spot, ctx context.Context, takes time.Duration, answers bool) (time.Duration, error) {
+			began := time.Now()
+			r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+				if answers {
+					x.seen.Store(time.Now().UnixNano())
+				}
+				if time.Since(began) >= takes {
+					return nil
+				}
+				<-ctx.Done() // as if the kernel dropped it
+				return ctx.Err()
+			}}}
+			c, err := r.dialSpot(ctx, x, ln.Addr().String())
+			took := time.Since(began)
+			if err == nil {
+				must(t, c.Close())
+			}
+			return took, err
+		}
+		fresh := func() *spot {
+			x := &spot{id: "app.web.0", queue: queue.New(queue.Limits{}, time.Now())}
+			x.seen.Store(time.Now().Add(-time.Hour).UnixNano())
+			return x
+		}
+		var oe *openError
+		var re *refusedError
+		if took, err := dial(fresh(), t.Context(), 3*time.Second, true); err != nil || took < 3*time.Second || took > 3*time.Second+backlogTry {
+			t.Errorf("much to do: %v, %v", took, err)
+		}
+		if took, err := dial(fresh(), t.Context(), time.Hour, true); !errors.As(err, &re) || re.why != refusedFull || errors.As(err, &oe) || took < backlogWait {
+			t.Errorf("too much to do: %v, %v", took, err)
+		}
+		if took, err := dial(fresh(), t.Context(), time.Hour, false); !errors.As(err, &oe) || oe.blame != blameEndpoint || took != localTimeout {
+			t.Errorf("gone: %v, %v", took, err)
+		}
+		x := fresh()
+		x.seen.Store(time.Now().UnixNano())
+		if took, err := dial(x, t.Context(), time.Hour, false); !errors.As(err, &re) || took < backlogWait {
+			t.Errorf("began to do something: %v, %v", took, err)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, errLate)
+		defer cancel()
+		if took, err := dial(fresh(), ctx, time.Hour, true); !errors.Is(err, errLate) || took != 500*time.Millisecond {
+			t.Errorf("a deadline: %v, %v", took, err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(time.Second/2, cancel)
+		if _, err := dial(fresh(), ctx, time.Hour, true); !errors.As(err, &oe) || oe.blame != blameSelf {
+			t.Errorf("the client left: %v", err)
+		}
+	})
+}
