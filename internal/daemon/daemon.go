@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -41,7 +42,12 @@ func newService(p cli.Process) (*service, error) {
 	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
 		return nil, fmt.Errorf("log level %q: %w", p.LogLevel, err)
 	}
-	return &service{log: obs.NewLogger(p.Stderr, p.LogFormat, level), level: level, manager: newManager(), process: p}, nil
+	logger := obs.NewLogger(p.Stderr, p.LogFormat, level)
+	// Libraries that know no other log write to the standard one, net/http for one when an
+	// instance says what nobody asked it: anybody could fill the log with that.
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+	return &service{log: logger, level: level, manager: newManager(), process: p}, nil
 }
 
 func runRoot(ctx context.Context, f cli.RootFlags) error {
