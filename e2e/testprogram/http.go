@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // upload says what it was sent: how many bytes with which SHA-256.
@@ -39,4 +40,20 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = io.Copy(conn, buffered) // until either end breaks it
+}
+
+// slow answers after ?for=.
+func slow(w http.ResponseWriter, r *http.Request) {
+	d, err := time.ParseDuration(r.FormValue("for"))
+	if err != nil || d > time.Minute {
+		http.Error(w, "how long? ?for=200ms", http.StatusBadRequest)
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		whoami(w, r)
+	case <-r.Context().Done():
+	}
 }

@@ -39,6 +39,7 @@ func main() {
 	mux.HandleFunc("/get", passOn)
 	mux.HandleFunc("/upload", upload)
 	mux.HandleFunc("/echo", echo)
+	mux.HandleFunc("/slow", slow)
 	kept := &store{}
 	mux.HandleFunc("/put", kept.put)
 	mux.HandleFunc("/keys", kept.keys)
