@@ -35,7 +35,7 @@ services:
   front:
     command: [testprogram]
     replicas: 2
-    policy: %s
+    policy: fastest
     ports:
       - name: http
         ingress: {host: ` + mixedHost + `}
@@ -65,6 +65,7 @@ type mixture struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	client *http.Client
+	http2  *http.Client
 
 	mu     sync.Mutex
 	good   map[string]int
@@ -88,6 +89,7 @@ var mixedKinds = []struct {
 	}},
 	{"stream", 400 * time.Millisecond, (*mixture).stream},
 	{"upgrade", 300 * time.Millisecond, (*mixture).upgrade},
+	{"HTTP/2", 60 * time.Millisecond, (*mixture).two},
 	{"store", 60 * time.Millisecond, (*mixture).store},
 	{"left by its client", 90 * time.Millisecond, (*mixture).leave},
 }
@@ -99,6 +101,9 @@ func sendMixture(t *testing.T, gateways ...string) *mixture {
 		cancel: cancel, good: map[string]int{}, failed: map[string][]error{},
 		client: &http.Client{Timeout: loadPatience, Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
 	}
+	var two http.Protocols
+	two.SetUnencryptedHTTP2(true)
+	m.http2 = &http.Client{Timeout: loadPatience, Transport: &http.Transport{Protocols: &two}}
 	t.Cleanup(func() { m.stop() })
 	for _, g := range gateways {
 		for _, k := range mixedKinds {
@@ -134,16 +139,17 @@ func (m *mixture) stop() {
 	m.cancel()
 	m.wg.Wait()
 	m.client.CloseIdleConnections()
+	m.http2.CloseIdleConnections()
 }
 
 // ask sends one request and returns the answer, which must be 200, with its body.
-func (m *mixture) ask(ctx context.Context, method, gateway, host, path string, body io.Reader) (*http.Response, string, error) {
+func (m *mixture) ask(ctx context.Context, client *http.Client, method, gateway, host, path string, body io.Reader) (*http.Response, string, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+gateway+path, body)
 	if err != nil {
 		return nil, "", err
 	}
 	r.Host = host
-	resp, err := m.client.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		return nil, "", err
 	}
@@ -156,7 +162,16 @@ func (m *mixture) ask(ctx context.Context, method, gateway, host, path string, b
 }
 
 func (m *mixture) get(ctx context.Context, gateway string, _ int) error {
-	_, text, err := m.ask(ctx, http.MethodGet, gateway, mixedHost, "/whoami", nil)
+	return m.who(ctx, m.client, gateway)
+}
+
+// two is get over HTTP/2, many on one connection.
+func (m *mixture) two(ctx context.Context, gateway string, _ int) error {
+	return m.who(ctx, m.http2, gateway)
+}
+
+func (m *mixture) who(ctx context.Context, client *http.Client, gateway string) error {
+	_, text, err := m.ask(ctx, client, http.MethodGet, gateway, mixedHost, "/whoami", nil)
 	if err == nil && !strings.Contains(text, "mixed.front.") {
 		err = fmt.Errorf("answered %.100q", text)
 	}
@@ -171,7 +186,7 @@ func (m *mixture) upload(ctx context.Context, gateway string, n, size int, told 
 	if !told {
 		from = io.MultiReader(from) // of which nobody knows the length
 	}
-	resp, text, err := m.ask(ctx, http.MethodPost, gateway, mixedHost, "/upload", from)
+	resp, text, err := m.ask(ctx, m.client, http.MethodPost, gateway, mixedHost, "/upload", from)
 	if err != nil {
 		return err
 	}
@@ -243,7 +258,7 @@ func (m *mixture) upgrade(ctx context.Context, gateway string, n int) error {
 // store writes what must not be lost once it was acknowledged.
 func (m *mixture) store(ctx context.Context, gateway string, n int) error {
 	key := fmt.Sprintf("%s-%d", gateway, n)
-	_, _, err := m.ask(ctx, http.MethodPost, gateway, storeHost, "/put?key="+key, nil)
+	_, _, err := m.ask(ctx, m.client, http.MethodPost, gateway, storeHost, "/put?key="+key, nil)
 	if err == nil {
 		m.mu.Lock()
 		m.stored = append(m.stored, key)
@@ -275,7 +290,7 @@ func (m *mixture) leave(ctx context.Context, gateway string, n int) error {
 func TestMixedTraffic(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	w := newWorld(t, 2, "edge")
-	w.root.apply(fmt.Sprintf(mixed, "round-robin"))
+	w.root.apply(mixed)
 	gateways := []string{w.worker["edge-1"].gateway, w.worker["edge-2"].gateway}
 	for _, g := range gateways {
 		for _, host := range []string{mixedHost, storeHost} {
