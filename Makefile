@@ -43,6 +43,7 @@ lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus ab
 # tests run the guestbook with redis-server. What is missing and cannot be
 # installed is skipped, loudly; .ci/run does not let it pass. A program with the
 # race detector would sleep for a second before it ends, and tests start many.
+# Three packages at a time also on two cores: those that start processes mostly wait.
 unit:
 	@race=-race; \
 	if ! tools/needs gcc; then \
@@ -51,7 +52,7 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
 	if ! tools/needs ip nft; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
-	set -x; GORACE=atexit_sleep_ms=0 go test $$race -timeout 25m ./...
+	set -x; GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./...
 
 # Random input, briefly, for what people and nodes send; FUZZ=. is every target.
 FUZZTIME ?= 3s

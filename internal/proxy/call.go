@@ -50,8 +50,9 @@ type call struct {
 	endpoint *endpoint // that was asked last; its load counts this call while held
 	held     bool
 	retried  bool
-	broken   bool // something is, or the routes are only behind
-	full     bool // a queue was
+	broken   bool          // something is, or the routes are only behind
+	caughtUp time.Duration // the most that was waited for newer routes
+	full     bool          // a queue was
 	last     error
 
 	// slo is the objective of the service until the call was admitted, then 0; hopeless
@@ -89,11 +90,44 @@ func (c *call) next() (e *endpoint, more bool) {
 	if time.Since(c.began) > openTimeout && len(c.picker.tried) > 0 {
 		return nil, false
 	}
-	if e, more = c.picker.next(); e != nil {
-		c.endpoint, c.asked = e, time.Now()
-		c.held = true // picked for requests: its load counts it already
+	for {
+		if e, more = c.picker.next(); e != nil {
+			c.endpoint, c.asked = e, time.Now()
+			c.held = true // picked for requests: its load counts it already
+			return e, more
+		}
+		if !c.catchUp() {
+			return nil, false
+		}
 	}
-	return e, more
+}
+
+// How long a call waits for newer routes, in steps, when all endpoints of those that are
+// here have said that they are not the ones to ask any more.
+const (
+	catchUpFor  = time.Second
+	catchUpStep = 50 * time.Millisecond
+)
+
+// catchUp waits a moment where the routes are behind: every endpoint was asked, and each
+// is draining, not ready yet or gone, so that its successor is about to be in the
+// routes. True: all may be asked again.
+func (c *call) catchUp() bool {
+	if len(c.picker.tried) == 0 || c.broken || c.full || c.hopeless > 0 || c.caughtUp >= catchUpFor {
+		return false
+	}
+	if left, bounded := c.left(); bounded && left < catchUpStep {
+		return false
+	}
+	c.caughtUp += catchUpStep
+	timer := time.NewTimer(catchUpStep)
+	defer timer.Stop()
+	select {
+	case <-c.service.news():
+	case <-timer.C:
+	}
+	c.picker.tried = c.picker.tried[:0]
+	return true
 }
 
 // tooLate notes that the endpoint that was asked last gave no answer within the time

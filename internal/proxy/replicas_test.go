@@ -443,3 +443,31 @@ func TestSlowloris(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// The last replica that is known here drains, and its successor is known a moment
+// later: the request in between is not refused.
+func TestRoutesThatAreBehind(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	a.addHTTP(t, "app.web.0", says("old"))
+	b.addHTTP(t, "app.web.1", says("new"))
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"))})
+	a.engine.set("app.web.0", "", ErrDraining)
+	c := client(t)
+	body := make(chan string, 1)
+	go func() {
+		_, text := get(t, c, a.entryURL(t, "http", "/"))
+		body <- text
+	}()
+	s := a.table.Load().services["app.web"]
+	eventually(t, "it waits", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.newer != nil
+	})
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.1"))})
+	if got := <-body; got != "new" {
+		t.Errorf("answered %q", got)
+	}
+}

@@ -36,8 +36,9 @@ type service struct {
 	unasked atomic.Bool                  // its endpoints are not here
 	came    atomic.Int64                 // when a client came last, by the clock in ns; 0 never
 
-	mu     sync.Mutex // guards below; nothing is called with it that blocks
-	from   wire.Route // what update was told last
+	mu     sync.Mutex    // guards below; nothing is called with it that blocks
+	from   wire.Route    // what update was told last
+	newer  chan struct{} // closed by the next one; nil: nobody waits for it
 	policy route.Policy
 	said   api.Policy // as the route says it
 	far    far
@@ -122,6 +123,10 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		return nil
 	}
 	s.from = *rt
+	if s.newer != nil {
+		close(s.newer)
+		s.newer = nil
+	}
 	if said := rt.PolicyOf(); s.policy == nil || s.said != said {
 		p, err := route.New(said, s.seed)
 		if err != nil {
@@ -183,6 +188,16 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		}
 	}
 	return gone
+}
+
+// news is closed when the route has changed.
+func (s *service) news() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newer == nil {
+		s.newer = make(chan struct{})
+	}
+	return s.newer
 }
 
 // unchanged says whether a route is for certain the one of before: most are, when
