@@ -67,15 +67,13 @@ func (sc *scaled) on(s *wire.Share) *wire.Share {
 	if !ok {
 		return s
 	}
-	n := b.least()
+	n := b.count(0)
 	var order []int
 	if sc != nil {
 		n, order = b.count(sc.Want), sc.Order
 		if sc.Fits > 0 {
 			n = min(n, max(sc.Fits, b.least()))
 		}
-	} else {
-		n = b.count(0)
 	}
 	next := *s
 	next.Min, next.Max = n, n

@@ -88,7 +88,7 @@ func TestSleepAndWake(t *testing.T) {
 }
 
 func TestAwakeByOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
+	inBubble(t, func(_ *testing.T, r *rig) {
 		r.apply(sleeper(0, 1, 100, true))
 		after(time.Second)
 		r.mustServe(web0)

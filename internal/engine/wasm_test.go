@@ -74,7 +74,7 @@ func TestAFunctionInTheEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // read only
+		defer func() { _ = resp.Body.Close() }() // read only
 		b, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != 200 {
 			t.Fatalf("%s: %v: %s", resp.Status, err, b)
