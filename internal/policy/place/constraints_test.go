@@ -33,7 +33,7 @@ func satisfies(w WorkerView, r Request) bool {
 		return false
 	}
 	for _, p := range r.HostPaths {
-		if !slices.ContainsFunc(w.HostPaths, func(d string) bool { return strings.HasPrefix(p+"/", strings.TrimSuffix(d, "/")+"/") }) {
+		if !slices.ContainsFunc(w.HostPaths, func(d string) bool { return p == d || strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") }) {
 			return false
 		}
 	}

@@ -162,8 +162,16 @@ func (p *billiard) shares(v View, index []int) []float64 {
 	}
 	rule(list, w)
 	normalise(w)
+	for k := range w {
+		if w[k] < least { // its turns are so far apart that their moments are no numbers
+			w[k] = 0
+		}
+	}
 	return w
 }
+
+// least is the smallest share that counts: one use in so many.
+const least = 1e-9
 
 // order makes a heap of heap.
 func (p *billiard) order() {
