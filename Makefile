@@ -52,6 +52,8 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
 	if ! tools/needs ip nft; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
+	if ! tools/needs wat2wasm; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: whether the modules of tests are what their sources say"; fi; \
 	set -x; GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./...
 
 # Random input, briefly, for what people and nodes send; FUZZ=. is every target.
