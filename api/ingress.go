@@ -33,6 +33,9 @@ type Ingress struct {
 	// BodyTimeout is how long a client may send nothing of a body that it has begun;
 	// 0 is DefaultBodyTimeout, which streams over HTTP/2 do not have.
 	BodyTimeout Duration `json:"body_timeout,omitempty"`
+	// LoadReport leaves the load report of the service in answers to clients; else the
+	// gateway takes it out.
+	LoadReport bool `json:"load_report,omitempty"`
 	// Port of the gateways, unique at a root for each protocol; 0 where Host is given.
 	Port int `json:"port,omitempty"`
 	// ProxyProtocol tells the service the address of the client by the PROXY protocol,
@@ -154,7 +157,7 @@ func (v *validator) ingress(at string, p *Port) {
 			v.complain(at, "an ingress needs protocol http, or a port of the gateways", "write protocol: http and a host, or port: 5432, or remove the ingress")
 			return
 		}
-		not("means nothing to "+p.Protocol, "leave it out: a "+p.Protocol+" port is published by its number alone", "host", "paths", "strip_prefix", "tls", "redirect", "max_body", "body_timeout")
+		not("means nothing to "+p.Protocol, "leave it out: a "+p.Protocol+" port is published by its number alone", "host", "paths", "strip_prefix", "tls", "redirect", "max_body", "body_timeout", "load_report")
 		if p.Protocol == "udp" {
 			not("means nothing to udp", "leave it out", "rate_limit")
 		}

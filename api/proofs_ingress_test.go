@@ -21,6 +21,7 @@ var ingressProofs = map[string]proof{
 	"services.*.ports[].ingress.rate_limit.burst":    {"ports: [{ingress: {host: a.b, rate_limit: {requests: 5, burst: 9}}}]", "ports: [{ingress: {host: a.b, rate_limit: {requests: 5, burst: 0}}}]", "is less than 1", router + "TestGatewayLimitsEachClient"},
 	"services.*.ports[].ingress.max_body":            {"ports: [{ingress: {host: a.b, max_body: 10Mi}}]", "ports: [{ingress: {host: a.b, max_body: 0}}]", "is less than 1", router + "TestGatewayBoundsBodies"},
 	"services.*.ports[].ingress.body_timeout":        {"ports: [{ingress: {host: a.b, body_timeout: 5s}}]", "ports: [{ingress: {host: a.b, body_timeout: 5ms}}]", "is less than 1s", router + "TestGatewayBoundsBodies"},
+	"services.*.ports[].ingress.load_report":         {"ports: [{ingress: {host: a.b, load_report: true}}]", "ports: [{protocol: tcp, ingress: {port: 5432, load_report: true}}]", "means nothing to tcp", router + "TestGatewayLoadReport"},
 	"services.*.ports[].ingress.port":                {"ports: [{ingress: {port: 5432}}]", "ports: [{protocol: http, ingress: {host: a.b, port: 5432}}]", "is for tcp and udp ports", router + "TestGatewayPublishesTCP"},
 	"services.*.ports[].ingress.proxy_protocol":      {"ports: [{protocol: udp, ingress: {port: 53, proxy_protocol: true}}]", "ports: [{ingress: {host: a.b, proxy_protocol: true}}]", "is for tcp and udp ports", router + "TestGatewayTellsTheClient"},
 }

@@ -194,6 +194,8 @@ func ingressRows() []Verdict {
 		{Path: in + ".max_body", Default: "none", Min: 1, Max: int64(MaxBytes), Note: "The largest body of a request; more is answered with 413."},
 		{Path: in + ".body_timeout", Default: "60s; none for streams over HTTP/2", Min: 1e9, Max: 24 * 3600e9,
 			Note: "How long a client may send nothing of a body that it has begun."},
+		{Path: in + ".load_report", Default: "it is taken out",
+			Note: "true: answers leave the gateway with the load report of the instance (ORCA, endpoint-load-metrics; to clients of gRPC in the trailers too), for balancers in front that choose by it. It tells everybody how busy the service is."},
 		{Path: in + ".port", Min: 1, Max: 65535,
 			Note: "Port of the gateways at which a tcp or udp port is published, which must have one; unique at a root for each protocol."},
 		{Path: in + ".proxy_protocol", Default: "it is not told",

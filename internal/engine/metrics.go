@@ -143,6 +143,7 @@ func proxied(st proxy.Stats) []obs.Sample {
 			obs.Sample{Name: "verge_" + name + "_sent_bytes_total", Help: "Bytes to clients.", Counter: true, Labels: labels, Value: float64(t.Sent)})
 	}
 	out := []obs.Sample{
+		{Name: "verge_proxy_invalid_load_reports_total", Help: "Load reports of instances that were not used as something in them is wrong.", Counter: true, Value: float64(st.InvalidReports)},
 		{Name: "verge_proxy_no_route_total", Help: "Connections to services that have no route.", Counter: true, Value: float64(st.NoRoute)},
 		{Name: "verge_proxy_handshakes", Help: "Handshakes with other workers under way.", Value: float64(st.Handshakes)},
 		{Name: "verge_proxy_waiting_requests", Help: "Requests that wait for the answer of another worker.", Value: float64(st.Waiting)},

@@ -385,6 +385,33 @@ func (r *Report) AppendText(b []byte) []byte {
 	return b
 }
 
+// AppendBinary appends the report as the value of a Trailer: the message
+// xds.data.orca.v3.OrcaLoadReport in base64 without padding, as gRPC sends it. What is 0
+// is left out, but for named metrics.
+func (r *Report) AppendBinary(b []byte) []byte {
+	var m []byte
+	put := func(m []byte, number uint64, v float64) []byte {
+		m = binary.AppendUvarint(m, number<<3|kindFixed64)
+		return binary.LittleEndian.AppendUint64(m, math.Float64bits(v))
+	}
+	for _, f := range [...]struct {
+		number uint64
+		value  float64
+	}{{1, r.CPU}, {2, r.Memory}, {6, r.RPS}, {7, r.EPS}, {9, r.Application}} {
+		if f.value > 0 && valid(f.value) {
+			m = put(m, f.number, f.value)
+		}
+	}
+	for i := range r.named[:r.n] {
+		n := &r.named[i]
+		e := binary.AppendUvarint([]byte{1<<3 | kindBytes}, uint64(len(n.Name)))
+		e = put(append(e, n.Name...), 2, n.Value)
+		m = binary.AppendUvarint(append(m, 8<<3|kindBytes), uint64(len(e)))
+		m = append(m, e...)
+	}
+	return base64.RawStdEncoding.AppendEncode(b, m)
+}
+
 // appendNumber: whole ones as such, others with what they are good for.
 func appendNumber(b []byte, v float64) []byte {
 	if i := int64(v); v < 1e15 && float64(i) == v {

@@ -39,6 +39,23 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// What is written is what is read, and what others read.
+func TestWritten(t *testing.T) {
+	want, err := Parse("TEXT cpu_utilization=0.7,mem_utilization=0.25,application_utilization=1.5,rps_fractional=12.5,eps=3,named_metrics.queue_length=3,named_metrics.idle=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Parse(string(want.AppendText(nil))); err != nil || got != want {
+		t.Errorf("text: %+v, %v", got, err)
+	}
+	if got, err := ParseTrailer(string(want.AppendBinary(nil))); err != nil || got != want {
+		t.Errorf("binary: %+v, %v", got, err)
+	}
+	if got := string((&Report{}).AppendBinary([]byte("x"))); got != "x" {
+		t.Errorf("nothing to say became %q", got)
+	}
+}
+
 func TestNoReport(t *testing.T) {
 	many := strings.Builder{}
 	for i := range MaxNamed + 1 {

@@ -371,16 +371,7 @@ func (s *service) answeredBy(e *endpoint, now time.Time, failed bool, report *or
 	if failed {
 		e.load.Failed = now
 	}
-	if r, ok := ours(report); ok {
-		places := s.from.Requests.Places()
-		if e.capacity.Observe(r, places, now) {
-			e.load.Report(now, r.Queue, r.InFlight)
-			e.load.Exec, e.load.Concurrency = r.Exec, places
-			e.load.Capacity, _ = e.capacity.RPS()
-			e.report = r
-		}
-	}
-	s.loadedLocked(e)
+	s.reportedLocked(e, now, report)
 	was := e.outlier
 	var ejects bool
 	if e.outlier, ejects = e.outlier.Answered(now, failed); !ejects || e.index < 0 {
@@ -399,6 +390,20 @@ func (s *service) answeredBy(e *endpoint, now time.Time, failed bool, report *or
 	e.why = strconv.Itoa(route.OutlierAfter) + " answers in a row were errors"
 	s.seenLocked(e)
 	return true
+}
+
+// reportedLocked learns from a load report.
+func (s *service) reportedLocked(e *endpoint, now time.Time, report *orca.Report) {
+	if r, ok := ours(report); ok {
+		places := s.from.Requests.Places()
+		if e.capacity.Observe(r, places, now) {
+			e.load.Report(now, r.Queue, r.InFlight)
+			e.load.Exec, e.load.Concurrency = r.Exec, places
+			e.load.Capacity, _ = e.capacity.RPS()
+			e.report = r
+		}
+	}
+	s.loadedLocked(e)
 }
 
 // outLocked are the endpoints that are ejected.

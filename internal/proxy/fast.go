@@ -257,12 +257,7 @@ func (f *fast) sent(x *http1.Exchange) error {
 		}
 		return err
 	}
-	f.report = orca.Report{}
-	if v := x.Response.Report; v != nil {
-		if r, err := orca.Parse(string(v)); err == nil {
-			f.report = r
-		}
-	}
+	f.report = f.r.reportedBy(&x.Response)
 	return nil
 }
 

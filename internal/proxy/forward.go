@@ -73,6 +73,9 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 		c.end(req.Method, x.res.StatusCode, true)
 	}()
 	answered = x.pass(f.report)
+	if x.trailed {
+		c.reported(&x.report)
+	}
 	return 0
 }
 
@@ -132,6 +135,8 @@ type exchange struct {
 	res    *http.Response
 	conn   *keptConn // on which it came; nil: over HTTP/2
 	report orca.Report
+	// trailed: the report is that of the trailers.
+	trailed bool
 	// place at an instance of this worker while held.
 	place place
 	held  bool
@@ -269,8 +274,7 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 		return err
 	}
 	x.res = res
-	x.report = orca.Report{}
-	x.read(res.Header)
+	x.report, _ = x.r.reported(res.Header)
 	loadReport(&x.report, x.place.report())
 	return nil
 }
@@ -298,8 +302,7 @@ func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ erro
 		return false, x.refusal(e, res, why)
 	}
 	x.res = res
-	x.report = orca.Report{}
-	x.read(res.Header)
+	x.report, _ = x.r.reported(res.Header)
 	return false, nil
 }
 
@@ -324,17 +327,6 @@ type brokenError struct{ error }
 
 // Unwrap makes it one of brokenConn.
 func (e *brokenError) Unwrap() error { return io.ErrUnexpectedEOF }
-
-// read takes what the instance, or the router in front of it, says of its load.
-func (x *exchange) read(h http.Header) {
-	v := h[orca.Header]
-	if len(v) != 1 {
-		return
-	}
-	if r, err := orca.Parse(v[0]); err == nil {
-		x.report = r
-	}
-}
 
 // roundTrip sends the request under ctx, for w where it can be overtaken. An
 // unsentError says that nothing of it was sent.
@@ -397,19 +389,14 @@ func (x *exchange) pass(report bool) bool {
 	for name, values := range res.Header {
 		h[name] = values
 	}
-	delete(h, orca.Header)
-	if report {
-		if x.held { // now, and not when the head came
-			loadReport(&x.report, x.place.report())
-		}
-		h[orca.Header] = []string{string(x.report.AppendText(make([]byte, 0, 192)))}
-	}
+	report = x.tell(h, report)
 	if upgraded {
 		return x.upgrade(proto)
 	}
 	if _, typed := h["Content-Type"]; !typed {
 		h["Content-Type"] = nil // else net/http would guess
 	}
+	dropReports(res.Trailer)
 	announced := len(res.Trailer)
 	for name := range res.Trailer {
 		h.Add("Trailer", name)
@@ -427,6 +414,7 @@ func (x *exchange) pass(report bool) bool {
 		// The client must be able to tell it from an end.
 		panic(http.ErrAbortHandler)
 	}
+	x.tellLast(h, report)
 	if len(res.Trailer) > 0 {
 		_ = http.NewResponseController(x.w).Flush() // trailers need chunks
 	}

@@ -136,7 +136,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			"too many requests of this client", "%s takes %d requests a second of each client", host, p.ingress.RateLimit.Requests))
 		return
 	}
-	how := forwarding{strangers: true}
+	how := forwarding{strangers: true, report: p.ingress.LoadReport}
 	if p.ingress.StripPrefix && prefix != "" {
 		stripped, err := strip(req, path, prefix)
 		if err != nil {

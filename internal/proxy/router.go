@@ -39,6 +39,8 @@ type Router struct {
 	front        *front
 	spots        spots
 	noRoute      atomic.Uint64 // connections to entries without a route
+	// invalidReports of load, of instances.
+	invalidReports atomic.Uint64
 
 	// table is what connections and requests look at; replaced as a whole.
 	table atomic.Pointer[table]

@@ -17,6 +17,9 @@ type Stats struct {
 	EntryConns int
 	// Handshakes with other workers that are under way.
 	Handshakes int
+	// InvalidReports are load reports of instances that were not used as something in
+	// them is wrong.
+	InvalidReports uint64
 	// Waiting are requests that wait for the head of an answer from another worker.
 	Waiting int
 }
@@ -110,7 +113,7 @@ func (r *Router) Stats() Stats {
 			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), Limited: g.limited.Load(), NoEndpoint: g.noEndpoint.Load(),
 			Failed: g.failed.Load(), Rejected: g.rejected.Load(), Open: int(g.conns.n.Load()), Traffic: g.traffic.read(),
 		},
-		NoRoute:    r.noRoute.Load(),
+		NoRoute: r.noRoute.Load(), InvalidReports: r.invalidReports.Load(),
 		EntryConns: int(r.entries.conns.n.Load()),
 		Handshakes: len(d.handshakes),
 	}

@@ -39,8 +39,10 @@ type Response struct {
 	Length int64
 	// Close: the connection cannot be used again after this response.
 	Close bool
-	// Report is the value of the load report, nil without one.
-	Report []byte
+	// Report is the value of the load report, nil without one. BinaryReport: it has the
+	// name of one that is binary.
+	Report       []byte
+	BinaryReport bool
 }
 
 // Interim responses (1xx) come before the response.
@@ -150,7 +152,7 @@ func (r *Response) field(at, end int, chunked *bool) error {
 	switch k {
 	case plain, hop, host, odd, forwarded, forwardedFor, forwardedList, forwardedHost, forwardedProto, traceparent:
 	case loadReport:
-		r.Report = b[value:valueEnd]
+		r.Report, r.BinaryReport = b[value:valueEnd], i-at == len("endpoint-load-metrics-bin")
 	case connection:
 		eachToken(v, func(t []byte) bool {
 			switch {
