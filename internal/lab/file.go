@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,9 @@ type Host struct {
 	// what may wait for that, 0 as of a link.
 	Uplink       api.Bitrate `yaml:"uplink"`
 	UplinkBuffer api.Bytes   `yaml:"uplink_buffer"`
+	// Cores is how many of the machine's processors what runs there may use, 0 for
+	// all. Hosts that say so get them in turns, and share them where there are fewer.
+	Cores int `yaml:"cores"`
 	// Flags of the process, after those that the lab gives.
 	Flags []string `yaml:"flags"`
 	// Later: a worker that does not start with the lab, but by Join.
@@ -252,6 +256,9 @@ func (f File) validHost(name string) error {
 	}
 	if err := (emul.Link{Rate: int64(h.Uplink), Buffer: int64(h.UplinkBuffer)}).Validate(); err != nil {
 		return fmt.Errorf("uplink: %w", err)
+	}
+	if n := runtime.NumCPU(); h.Cores < 0 || h.Cores > n {
+		return fmt.Errorf("cores %d: it must be 0 (all) to %d, which this machine has", h.Cores, n)
 	}
 	if h.UplinkBuffer > 0 && h.Uplink == 0 {
 		return errors.New("uplink_buffer is what waits for the uplink, of which nothing is said")

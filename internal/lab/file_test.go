@@ -80,6 +80,8 @@ func TestBadFiles(t *testing.T) {
 		"name: a\nhosts: {x: {role: root, nat: cone}}":                                                 "behind a NAT",
 		"name: a\nhosts: {x: {uplink: 200Gbps}}":                                                       "uplink: rate",
 		"name: a\nhosts: {x: {uplink_buffer: 64Ki}}":                                                   "of which nothing is said",
+		"name: a\nhosts: {x: {cores: -1}}":                                                             "cores -1",
+		"name: a\nhosts: {x: {cores: 100000}}":                                                         "this machine has",
 		"name: a\nhosts: {x: {flags: [-v]}}":                                                           "nothing runs",
 		"name: a\nlinks: {matrix: cities}\nhosts: {x: {location: Rome}}":                               "no place \"Rome\"",
 		"name: a\nlinks: {matrix: nowhere.csv}\nhosts: {x: {}}":                                        "nowhere.csv",

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -177,6 +178,31 @@ func TestLinks(t *testing.T) {
 			t.Error("a loss of 2 was set")
 		}
 	})
+}
+
+// What runs in a host with cores has so many, and hosts get them in turns.
+func TestCores(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("SKIPPED: this machine has one processor, which every host has")
+	}
+	l := up(t, "name: c\nhosts: {a: {cores: 1}, b: {cores: 1}, c: {}}\n")
+	has := map[string]string{}
+	for _, host := range []string{"a", "b", "c"} {
+		file := filepath.Join(t.TempDir(), host)
+		ended, err := l.Start(host, "sh", "-c", "grep Cpus_allowed_list /proc/self/status > "+file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has[host] = strings.TrimSpace(strings.TrimPrefix(string(b), "Cpus_allowed_list:"))
+	}
+	if strings.ContainsAny(has["a"]+has["b"], "-,") || has["a"] == has["b"] || !strings.ContainsAny(has["c"], "-,") {
+		t.Errorf("the hosts have the processors %v", has)
+	}
 }
 
 // latency is never less than set, and about as much: this machine may be busy.

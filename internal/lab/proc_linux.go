@@ -25,7 +25,13 @@ func (l *Lab) start(host string, cmd *exec.Cmd) (ended <-chan struct{}, err erro
 	defer func() { _ = log.Close() }() // nothing is lost by it
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := l.Do(host, cmd.Start); err != nil {
+	err = l.Do(host, func() error {
+		if err := l.keep(host); err != nil {
+			return err
+		}
+		return cmd.Start()
+	})
+	if err != nil {
 		return nil, err
 	}
 	done := make(chan struct{})
@@ -34,6 +40,38 @@ func (l *Lab) start(host string, cmd *exec.Cmd) (ended <-chan struct{}, err erro
 		_ = cmd.Wait() // its log says how it ended
 	})
 	return done, nil
+}
+
+// keep this thread, and what it starts, to the processors of a host: hosts that say
+// how many get them in turns, in the order of their names.
+func (l *Lab) keep(host string) error {
+	cores := l.file.Hosts[host].Cores
+	if cores == 0 {
+		return nil
+	}
+	var have, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &have); err != nil {
+		return fmt.Errorf("processors of this machine: %w", err)
+	}
+	var all []int
+	for i := 0; len(all) < have.Count(); i++ {
+		if have.IsSet(i) {
+			all = append(all, i)
+		}
+	}
+	first := 0
+	for _, name := range l.file.names() {
+		if name < host {
+			first += l.file.Hosts[name].Cores
+		}
+	}
+	for i := range cores {
+		set.Set(all[(first+i)%len(all)])
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("keep %s to %d processors: %w", host, cores, err)
+	}
+	return nil
 }
 
 // Start starts a program in a host; its output goes to the host's log. It ends
@@ -212,6 +250,9 @@ func removeGroups(groups []string) error {
 func (l *Lab) Exec(host string, args, env []string) error {
 	return onThread(func() error {
 		if err := l.enter(host); err != nil {
+			return err
+		}
+		if err := l.keep(host); err != nil {
 			return err
 		}
 		path, err := exec.LookPath(args[0])

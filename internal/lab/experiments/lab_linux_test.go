@@ -100,13 +100,14 @@ func TestQuickForms(t *testing.T) {
 }
 
 // The pipeline runs where its programs are; elsewhere the list says how to get them.
+// CI does not have them: they are 90 MB to fetch, half a minute and more.
 func TestVideo(t *testing.T) {
 	x, err := experiments.Find("oakestra-video")
 	if err != nil {
 		if !strings.Contains(err.Error(), "setup.sh") {
-			t.Errorf("it is missing because %v", err)
+			t.Fatalf("it is missing because %v", err)
 		}
-		return
+		t.Skipf("SKIPPED, the video pipeline was not run: %v", err)
 	}
 	got := map[string]int{}
 	for _, r := range quick(t, x.Name) {
@@ -115,7 +116,7 @@ func TestVideo(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if !maps.Equal(got, map[string]int{"stage_time": 12, "frame_time": 3}) {
+	if !maps.Equal(got, map[string]int{"stage_time": 12, "stage_cpu": 12, "frame_time": 3, "cpu_over_native": 8}) {
 		t.Errorf("rows %v", got)
 	}
 }
