@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy bench-cold footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,14 @@ bench-proxy: ## what a proxied request costs, beside HAProxy: ROUNDS=7 SPAN=2s O
 	@mkdir -p bin
 	@$(GOBUILD) -o bin/proxybench ./tools/proxybench
 	@bin/proxybench -rounds $(ROUNDS) -span $(SPAN) -only "$(ONLY)"
+
+# What a request waits for that starts an instance. STARTS of each kind at the entry of
+# its service and as many through the gateway; ONLY=process is what has that in its name.
+STARTS    ?= 20
+FUNCTIONS ?= 1000
+bench-cold: build ## what a request waits for that starts an instance; STARTS=20 FUNCTIONS=1000 ONLY=name
+	@$(GOBUILD) -o bin/coldbench ./tools/coldbench
+	@bin/coldbench -rounds $(STARTS) -functions $(FUNCTIONS) -only "$(ONLY)"
 
 footprint: build ## what an idle root, cluster and worker cost
 	@$(GOBUILD) -o bin/footprint ./tools/footprint

@@ -140,8 +140,8 @@ func New(opts Options) (*Engine, error) {
 		meter: meter{busy: make(chan struct{}, 1)},
 	}
 	for _, d := range opts.Drivers {
-		if f, ok := d.(finder); ok {
-			f.Find(e.OpenObject)
+		if m, ok := d.(runtime.Modular); ok {
+			m.Objects(e.OpenObject)
 		}
 	}
 	return e, nil

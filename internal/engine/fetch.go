@@ -42,7 +42,9 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 			in.rec.Why = step
 			in.show(wire.PhasePending, step, o)
 		case <-in.wake:
-			if g := in.currentGoal(); g.kind == goalRun && sameRun(&g.order, o) {
+			// For who sleeps it goes on when it is woken: it is needed all the more.
+			g := in.currentGoal()
+			if (g.kind == goalRun || in.resting && g.kind == goalSleep) && sameRun(&g.order, o) {
 				continue
 			}
 			cancel() // what is here already is kept
@@ -56,13 +58,36 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 				return true, nil
 			case ctx.Err() != nil:
 				return false, nil
-			case errors.Is(err, runtime.ErrAway):
+			case errors.Is(err, runtime.ErrAway) && !in.resting:
 				in.holdFor(err)
 				return false, nil
 			}
 			return false, err
 		}
 	}
+}
+
+// provide makes ready what an instance that sleeps is started from, once for each order,
+// so that who wakes it waits for no download and no compiler. What is missing is told,
+// and tried again by its start. True if there was something to do.
+func (in *instance) provide(ctx context.Context, o *wire.Order) bool {
+	if in.provided.ID != "" && sameRun(&in.provided, o) {
+		return false
+	}
+	if _, ok := in.kit.drivers[runtimeOf(o)].(runtime.Imager); !ok {
+		return false
+	}
+	in.resting, in.lacks = true, ""
+	ready, err := in.fetch(ctx, o)
+	in.resting = false
+	if err != nil {
+		in.log.Info("not ready to be woken", "error", err)
+		in.lacks = err.Error()
+	}
+	if ready || err != nil {
+		in.provided = *o
+	}
+	return true
 }
 
 // holdFor puts a start off that something else than the instance is to blame for.

@@ -110,6 +110,65 @@ func TestAFetchEndsWhenAnotherIsWanted(t *testing.T) {
 	})
 }
 
+// TestASleeperHasWhatItNeeds: nobody who wakes it waits for a download.
+func TestASleeperHasWhatItNeeds(t *testing.T) {
+	sleeping := func(revision uint64) wire.Order {
+		o := contained(revision)
+		o.Sleep = &wire.Sleep{Idle: api.Duration(time.Minute)}
+		return o
+	}
+	t.Run("asleep", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			d := withImager(r, time.Minute)
+			r.apply(sleeping(1))
+			after(40 * time.Second)
+			if s := r.status(web0); s.Phase != wire.PhasePending || !s.Asleep || s.Why != "pulling shop:1" {
+				t.Errorf("half-way: %+v", s)
+			}
+			after(30 * time.Second)
+			if s := r.status(web0); !s.Asleep || s.Why != asleep || d.starts(web0) != 0 {
+				t.Errorf("with its image: %+v, %d starts", s, d.starts(web0))
+			}
+			r.apply(sleeping(1)) // as before
+			after(time.Hour)
+			if fetches, _ := d.counts(); fetches != 1 {
+				t.Errorf("%d fetches", fetches)
+			}
+		})
+	})
+	t.Run("woken meanwhile", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			d := withImager(r, time.Minute)
+			r.apply(sleeping(1))
+			after(40 * time.Second)
+			r.e.Wake(web0) // which does not begin anew
+			after(30 * time.Second)
+			if fetches, ended := d.counts(); fetches != 2 || ended != 0 {
+				t.Errorf("woken meanwhile: %d fetches, of which %d were ended", fetches, ended)
+			}
+			after(time.Minute) // its start asks once more, here for as long
+			if d.starts(web0) != 1 {
+				t.Errorf("woken meanwhile: %+v", r.status(web0))
+			}
+		})
+	})
+	t.Run("away", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			d := withImager(r, 0, fmt.Errorf("the registry: %w", runtime.ErrAway))
+			r.apply(sleeping(1))
+			after(time.Second)
+			if s := r.status(web0); !s.Asleep || !strings.Contains(s.Why, "the registry") {
+				t.Errorf("without it: %+v", s)
+			}
+			r.e.Wake(web0)
+			after(time.Second)
+			if s := r.status(web0); s.Phase != wire.PhaseRunning || d.starts(web0) != 1 {
+				t.Errorf("woken: %+v", s)
+			}
+		})
+	})
+}
+
 func TestNobodyFailsWhileARegistryIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		away := fmt.Errorf("the registry: %w", runtime.ErrAway)

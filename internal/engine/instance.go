@@ -46,6 +46,9 @@ type instance struct {
 	draining bool
 	asleep   bool         // from when it sleeps until it answers
 	fresh    bool         // it slept before its next start
+	resting  bool         // what it needs is fetched while it sleeps
+	provided wire.Order   // of which it has been
+	lacks    string       // why it could not be, "" if it could
 	counted  bool         // its start-up time is known
 	answers  time.Time    // since when it is ready, monotonic
 	why      string       // of a running instance
@@ -183,6 +186,9 @@ func (in *instance) run(ctx context.Context) {
 			in.stop(ctx)
 		case stepRest:
 			in.settle(g)
+			if g.kind == goalSleep && in.provide(ctx, &g.order) {
+				continue
+			}
 			in.pause(ctx, 0)
 		case stepForget:
 			if in.forget(ctx) {
@@ -315,7 +321,11 @@ func (in *instance) settle(g goal) {
 		// It is not written: a successor finds the order, and lets it sleep.
 		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.order, wire.PhasePending, "", 0, time.Time{}
 		in.asleep, in.fresh = true, true
-		in.show(wire.PhasePending, asleep, &g.order)
+		why := asleep
+		if in.lacks != "" {
+			why += ", and what it needs is tried to get again then: " + in.lacks
+		}
+		in.show(wire.PhasePending, why, &g.order)
 		in.kit.changed()
 	case goalStop:
 		if in.rec.Order.ID == "" {

@@ -215,13 +215,6 @@ func (s *stock) close() {
 	s.above.Close()
 }
 
-// finder is a driver of which programs may be objects.
-type finder interface {
-	// Find has it find those whose name is no path with this, as "namespace/name". It
-	// is called once, before anything is fetched.
-	Find(open func(ctx context.Context, name string) (path string, release func(), err error))
-}
-
 // OpenObject finds an object of a namespace, as "namespace/name": a path at which it
 // stays until it is released.
 func (e *Engine) OpenObject(ctx context.Context, name string) (path string, release func(), err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/stage"
 )
 
 // descriptor of so many instances that do nothing. Their reservations are small
@@ -89,7 +90,7 @@ func (b *bench) deployMany(ctx context.Context, c *rest.Client) error {
 	b.reach(took.Seconds(), 3*n/100, "s", "apply to Running, %d instances on one worker", b.many)
 	total := time.Duration(0)
 	for i, r := range b.roles() {
-		cpu := after[i].ticks - before[i].ticks
+		cpu := after[i].Ticks - before[i].Ticks
 		total += cpu
 		b.add(milliseconds(cpu)/n, "ms", "%s: processor time per instance, %d deployed at once", r.name, b.many)
 	}
@@ -100,13 +101,13 @@ func (b *bench) deployMany(ctx context.Context, c *rest.Client) error {
 	if after, err = b.all(); err != nil {
 		return err
 	}
-	b.reach(float64(after[2].pss-before[2].pss)/1e6/n, 0.3, "MB", "worker: memory (PSS) per instance, with %d", b.many)
+	b.reach(float64(after[2].PSS-before[2].PSS)/1e6/n, 0.3, "MB", "worker: memory (PSS) per instance, with %d", b.many)
 	return remove(ctx, c, "many")
 }
 
-func (b *bench) all() (out []use, err error) {
+func (b *bench) all() (out []stage.Use, err error) {
 	for _, r := range b.roles() {
-		u, err := measure(r.pids)
+		u, err := stage.Measure(r.pids)
 		if err != nil {
 			return nil, err
 		}

@@ -173,10 +173,10 @@ func (b *bench) idle(ctx context.Context) error {
 		return err
 	}
 	roles := b.roles()
-	before := make([]use, len(roles))
+	before := make([]stage.Use, len(roles))
 	var err error
 	for i, r := range roles {
-		if before[i], err = measure(r.pids); err != nil {
+		if before[i], err = stage.Measure(r.pids); err != nil {
 			return err
 		}
 	}
@@ -194,16 +194,16 @@ func (b *bench) idle(ctx context.Context) error {
 }
 
 // used adds what an idle role has and what it has used since before.
-func (b *bench) used(r role, most budget, before use) error {
-	now, err := measure(r.pids)
+func (b *bench) used(r role, most budget, before stage.Use) error {
+	now, err := stage.Measure(r.pids)
 	if err != nil {
 		return err
 	}
 	minutes := b.span.Minutes()
-	b.reach(float64(now.pss)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
-	b.reach(float64(now.dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
-	b.reach(milliseconds(now.cpu-before.cpu), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
-	b.reach(float64(now.written-before.written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
+	b.reach(float64(now.PSS)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
+	b.reach(float64(now.Dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
+	b.reach(milliseconds(now.CPU-before.CPU), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
+	b.reach(float64(now.Written-before.Written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (b *bench) networked(ctx context.Context) error {
 	if err := pause(ctx, b.settle); err != nil {
 		return err
 	}
-	before, err := measure(r.pids)
+	before, err := stage.Measure(r.pids)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/verge-edge/verge/tools/stage"
 )
 
 // machine describes where was measured, with stages in dir.
@@ -20,7 +22,7 @@ func machine(dir string) string {
 			}
 		}
 	}
-	if kib, err := field("/proc/meminfo", "MemTotal:"); err == nil {
+	if kib, err := stage.Field("/proc/meminfo", "MemTotal:"); err == nil {
 		memory = fmt.Sprintf(", %.0f GiB of memory", float64(kib)/(1<<20))
 	}
 	kernel := "unknown kernel"

@@ -61,6 +61,19 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sumOf(b []byte) sum { return sum{int64(len(b)), crc32.Checksum(b, castagnoli)} }
 
+// sumOfFile is that of what is in a file. It passes through a small buffer: memory for
+// all of it takes longer to get than the file to read.
+func sumOfFile(path string) (sum, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum{}, err
+	}
+	defer f.Close() //nolint:errcheck // nothing is written to it
+	h := crc32.New(castagnoli)
+	n, err := io.CopyBuffer(h, struct{ io.Reader }{f}, make([]byte, 256<<10))
+	return sum{n, h.Sum32()}, err
+}
+
 func (d disk) path(digest string, names ...string) string {
 	return filepath.Join(append([]string{d.dir, digest}, names...)...)
 }
@@ -133,6 +146,18 @@ func (d disk) module(digest string) ([]byte, seal, error) {
 	return b, s, err
 }
 
+// hasCode says whether there seems to be machine code for a module: files as long as
+// they must be. Whether it can be trusted is seen when it is loaded, since that takes
+// milliseconds.
+func (d disk) hasCode(digest string, s seal) bool {
+	for _, f := range s.Code {
+		if st, err := os.Stat(d.path(digest, codeDir, f.Path)); err != nil || st.Size() != f.Size {
+			return false
+		}
+	}
+	return len(s.Code) > 0
+}
+
 // code says whether there is machine code for a module that can be trusted. What
 // can't is removed.
 func (d disk) code(digest string, s seal) bool {
@@ -174,11 +199,11 @@ func (d disk) codeFiles(digest string, wanted func(name string) bool) ([]file, e
 		if err != nil || !wanted(name) {
 			return err
 		}
-		b, err := os.ReadFile(path)
+		total, err := sumOfFile(path)
 		if err != nil {
 			return err
 		}
-		out = append(out, file{name, sumOf(b)})
+		out = append(out, file{name, total})
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

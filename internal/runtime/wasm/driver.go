@@ -83,11 +83,6 @@ func New(o Options) *Driver {
 	}
 }
 
-// Find replaces Options.Open. It is called before anything is fetched.
-func (d *Driver) Find(open func(ctx context.Context, name string) (path string, release func(), err error)) {
-	d.find = open
-}
-
 // Name is "wasm".
 func (d *Driver) Name() string { return Name }
 

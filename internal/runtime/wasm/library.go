@@ -27,6 +27,7 @@ type library struct {
 	log  *slog.Logger
 	// keeping is held while modules come to the disk, or go.
 	keeping sync.Mutex // taken before mu
+	origins origins    // guarded by keeping
 	// compiling holds one: a compiler takes a processor for seconds, and sixty
 	// megabytes.
 	compiling chan struct{}
@@ -64,7 +65,7 @@ func (l *library) compile(ctx context.Context, digest string, progress func(stri
 	if there {
 		return nil
 	}
-	if s, err := l.disk.seal(digest); err == nil && l.disk.code(digest, s) {
+	if s, err := l.disk.seal(digest); err == nil && l.disk.hasCode(digest, s) {
 		return nil // loaded by the first request
 	}
 	progress("compiling its module")
@@ -94,9 +95,14 @@ func (l *library) hold(digest string) bool {
 func (l *library) take(path string) (digest string, err error) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	if digest, err = l.disk.take(path); err != nil {
-		return "", err
+	before, known := l.origins.find(path)
+	if _, err := l.disk.seal(known); known == "" || err != nil {
+		if known, err = l.disk.take(path); err != nil {
+			return "", err
+		}
+		l.origins.keep(path, before, known)
 	}
+	digest = known
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tasks[digest]++

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/stage"
+)
+
+// patience with one request, and with one step of a deployment.
+const patience = 3 * time.Minute
+
+// bench is a stage with services that sleep.
+type bench struct {
+	options
+	stage      *stage.Stage
+	root       *stage.Root
+	cluster    *stage.Cluster
+	worker     *stage.Worker
+	client     *rest.Client
+	hands      *agent.Remote
+	containerd *containertest.Containerd // nil without one
+	dir        string                    // for what is deployed
+	kinds      []*kind
+
+	seq    uint64
+	asleep map[wire.InstanceID]bool
+}
+
+func newBench(ctx context.Context, o options) (_ *bench, err error) {
+	b := &bench{options: o, asleep: map[wire.InstanceID]bool{}}
+	if b.stage, err = stage.New(o.verge); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	b.dir = filepath.Join(b.stage.Dir, "deployed")
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if b.wanted("container, image present") {
+		if err := containertest.Install(); err != nil {
+			fmt.Fprintln(os.Stderr, "coldbench: containers are not measured:", err)
+		} else if b.containerd, err = containertest.New(); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.start(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.build(ctx); err != nil {
+		return nil, err
+	}
+	return b, b.measure(ctx)
+}
+
+func (b *bench) start(ctx context.Context) (err error) {
+	if b.root, err = b.stage.Root(ctx); err != nil {
+		return err
+	}
+	if b.cluster, err = b.stage.Cluster(ctx, b.root, "edge"); err != nil {
+		return err
+	}
+	var flags []string
+	if b.containerd != nil {
+		flags = []string{"--containerd", b.containerd.Address}
+	}
+	if b.worker, err = b.stage.Worker(ctx, b.cluster, "edge-1", true, flags...); err != nil {
+		return err
+	}
+	b.hands = agent.NewRemote(b.worker.Dir)
+	b.client, err = b.root.Client()
+	return err
+}
+
+func (b *bench) close() error {
+	if b.client != nil {
+		b.client.Close()
+	}
+	if b.hands != nil {
+		b.hands.Close()
+	}
+	err := stage.Clear(b.stage.Dir)
+	if b.containerd != nil {
+		err = errors.Join(err, b.containerd.Close())
+	}
+	return err
+}
+
+// sleeps returns when an instance of the worker sleeps.
+func (b *bench) sleeps(ctx context.Context, id wire.InstanceID) error {
+	for end := time.Now().Add(patience); !b.asleep[id]; {
+		st, err := b.hands.State(ctx, b.seq, time.Second)
+		if err != nil {
+			return err
+		}
+		b.seq = st.Seq
+		for _, s := range st.Changed {
+			b.asleep[s.ID] = s.Asleep && s.Phase == wire.PhasePending && strings.HasPrefix(s.Why, "asleep")
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s does not sleep", id)
+		}
+	}
+	return nil
+}
+
+// entry is where a service is reached on the worker.
+func (b *bench) entry(ctx context.Context, app string) (string, error) {
+	for end := time.Now().Add(patience); ; {
+		list, err := b.hands.Entries(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range list {
+			if e.App == app && e.Problem == "" {
+				return e.Addr, nil
+			}
+		}
+		if time.Now().After(end) {
+			return "", fmt.Errorf("%s has no entry", app)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// deploy applies a service and asks it once, so that everything is where it belongs.
+func (b *bench) deploy(ctx context.Context, s service) error {
+	if _, err := b.client.Apply(ctx, s.descriptor(), false); err != nil {
+		return fmt.Errorf("applying %s: %w", s.app, err)
+	}
+	addr, err := b.entry(ctx, s.app)
+	if err != nil {
+		return err
+	}
+	client := newClient()
+	for _, at := range []string{addr, b.worker.Gateway} {
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			err := ask(ctx, client, at, s.host())
+			if err == nil {
+				break
+			}
+			if time.Now().After(end) || ctx.Err() != nil {
+				return fmt.Errorf("%s does not answer at %s: %w", s.app, at, err)
+			}
+		}
+	}
+	return nil
+}
+
+// measure deploys all kinds and starts each as often as it is to be. Those that stay
+// in memory for a while come in two rounds, of which each service has one start.
+func (b *bench) measure(ctx context.Context) error {
+	rested := time.Now()
+	for _, k := range b.kinds {
+		fmt.Fprintf(os.Stderr, "coldbench: deploying %d × %s\n", len(k.services), k.name)
+		for _, s := range k.services {
+			if err := b.deploy(ctx, s); err != nil {
+				return err
+			}
+		}
+		rested = time.Now()
+	}
+	for _, k := range b.kinds {
+		for i := 0; !k.rests && i < b.rounds; i++ {
+			if err := b.both(ctx, k, k.services[i%len(k.services)]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, gateway := range []bool{false, true} {
+		resting := false
+		for _, k := range b.kinds {
+			resting = resting || k.rests
+		}
+		if !resting {
+			break
+		}
+		fmt.Fprintf(os.Stderr, "coldbench: waiting until no module is in memory\n")
+		if err := pause(ctx, time.Until(rested.Add(b.keep+3*time.Second))); err != nil {
+			return err
+		}
+		for _, k := range b.kinds {
+			for i := 0; k.rests && i < len(k.services); i++ {
+				if err := b.cold(ctx, k, k.services[i], gateway); err != nil {
+					return err
+				}
+				if err := b.bare(ctx, k); err != nil {
+					return err
+				}
+			}
+		}
+		rested = time.Now()
+	}
+	return nil
+}
+
+// both starts a service by a request at its entry, and by one through the gateway.
+func (b *bench) both(ctx context.Context, k *kind, s service) error {
+	for _, gateway := range []bool{false, true} {
+		if err := b.cold(ctx, k, s, gateway); err != nil {
+			return err
+		}
+		if err := b.bare(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) bare(ctx context.Context, k *kind) error {
+	took, err := k.floor(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.bare, err)
+	}
+	k.floors = append(k.floors, took)
+	return nil
+}
+
+// cold is one start by a request, and the stop that follows.
+func (b *bench) cold(ctx context.Context, k *kind, s service, gateway bool) error {
+	addr, err := b.entry(ctx, s.app)
+	if err != nil {
+		return err
+	}
+	if err := b.sleeps(ctx, s.instance()); err != nil {
+		return err
+	}
+	if gateway {
+		addr = b.worker.Gateway
+	}
+	pids := []int{b.worker.PID(), b.worker.Engine}
+	before, err := stage.Measure(pids)
+	if err != nil {
+		return err
+	}
+	client := newClient()
+	begin := time.Now()
+	if err := ask(ctx, client, addr, s.host()); err != nil {
+		return fmt.Errorf("%s at %s: %w", s.app, addr, err)
+	}
+	took := time.Since(begin)
+	delete(b.asleep, s.instance())
+	if err := b.sleeps(ctx, s.instance()); err != nil {
+		return err
+	}
+	after, err := stage.Measure(pids)
+	if err != nil {
+		return err
+	}
+	k.cpu += after.Ticks - before.Ticks
+	if gateway {
+		k.gateway = append(k.gateway, took)
+	} else {
+		k.entry = append(k.entry, took)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-edge/verge/tools/stage"
+)
+
+// settle is how long memory is let come to rest: until modules are gone, and the
+// collectors of garbage have been.
+const settle = 15 * time.Second
+
+// figure is one of memory.
+type figure struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	Reach float64 `json:"reach"`
+	OK    bool    `json:"ok"`
+}
+
+// perApp is how many functions an application has.
+const perApp = 50
+
+// functionApp is an application of functions, each a module of its own.
+func functionApp(dir string, module []byte, app, n int) (name string, descriptor []byte, err error) {
+	name = fmt.Sprintf("fns-%d", app)
+	descriptor = fmt.Appendf(nil, "application: %s\nservices:\n", name)
+	for i := range n {
+		path := filepath.Join(dir, fmt.Sprintf("fn-%d.wasm", app*perApp+i))
+		if err := distinct(module, path, app*perApp+i); err != nil {
+			return "", nil, err
+		}
+		descriptor = fmt.Appendf(descriptor, "  fn%d:\n    runtime: wasm\n    module: %s\n    replicas: {min: 0, max: 1}\n    idle: 1s\n    ports: [{name: http, protocol: http}]\n", i, path)
+	}
+	return name, descriptor, nil
+}
+
+// idleFunctions deploys functions, and says what the worker (agent and engine) takes
+// more for them: when all are there and none was asked, and when each has been asked
+// once and all sleep again.
+func (b *bench) idleFunctions(ctx context.Context) ([]figure, error) {
+	module, err := os.ReadFile(b.module)
+	if err != nil {
+		return nil, err
+	}
+	pids := []int{b.worker.PID(), b.worker.Engine}
+	if err := pause(ctx, b.keep+settle); err != nil {
+		return nil, err
+	}
+	before, err := stage.Measure(pids)
+	if err != nil {
+		return nil, err
+	}
+	var ids, apps []string
+	for at := 0; at < b.functions; at += perApp {
+		n := min(perApp, b.functions-at)
+		app, descriptor, err := functionApp(b.dir, module, at/perApp, n)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := b.client.Apply(ctx, descriptor, false); err != nil {
+			return nil, fmt.Errorf("applying %s: %w", app, err)
+		}
+		apps = append(apps, app)
+		for i := range n {
+			ids = append(ids, fmt.Sprintf("%s.fn%d.0", app, i))
+		}
+	}
+	fmt.Fprintf(os.Stderr, "coldbench: %d functions are deployed in %d applications\n", len(ids), len(apps))
+	for _, id := range ids {
+		if err := b.sleeps(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.ready(ctx, apps); err != nil {
+		return nil, err
+	}
+	var out []figure
+	add := func(when string) error {
+		now, err := stage.Measure(pids)
+		out = append(out,
+			figure{What: fmt.Sprintf("%d functions, %s: worker's memory (PSS) added", len(ids), when), Value: float64(now.PSS-before.PSS) / 1e6, Unit: "MB", Reach: 50},
+			figure{What: fmt.Sprintf("%d functions, %s: worker's private dirty memory added", len(ids), when), Value: float64(now.Dirty-before.Dirty) / 1e6, Unit: "MB", Reach: 50})
+		return err
+	}
+	if err := pause(ctx, b.keep+settle); err != nil {
+		return nil, err
+	}
+	if err := add("never asked"); err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(os.Stderr, "coldbench: asking each once")
+	list, err := b.hands.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := newClient()
+	asked := 0
+	for _, e := range list {
+		if len(e.App) < 4 || e.App[:4] != "fns-" {
+			continue
+		}
+		if err := ask(ctx, client, e.Addr, "fn.test"); err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", e.App, e.Service, err)
+		}
+		asked++
+	}
+	if asked != len(ids) {
+		return nil, fmt.Errorf("%d of %d functions have an entry", asked, len(ids))
+	}
+	if err := pause(ctx, b.keep+settle); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		delete(b.asleep, id)
+	}
+	b.seq = 0 // all there are
+	for _, id := range ids {
+		if err := b.sleeps(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return out, add("asked once each")
+}
+
+// ready returns when the services of the applications have their entries.
+func (b *bench) ready(ctx context.Context, apps []string) error {
+	for _, app := range apps {
+		if _, err := b.entry(ctx, app); err != nil {
+			return err
+		}
+	}
+	return nil
+}
