@@ -17,8 +17,9 @@ type answer struct {
 	err   error  // that nothing more is taken
 	flush bool   // after each write
 	held  bool   // something may not have been sent yet
-	// blocked is the time that was spent waiting for the other side.
+	// blocked is the time that was spent waiting for the other side, or for a turn.
 	blocked time.Duration
+	turn    *turn
 }
 
 // errBeyond: the body of an answer is longer than its Content-Length.
@@ -52,12 +53,14 @@ func (a *answer) Write(p []byte) (int, error) {
 		return n, nil
 	}
 	start := time.Now()
+	a.turn.give()
 	_, err := a.w.Write(p)
 	a.held = true
 	if err == nil && a.flush {
 		err = a.rc.Flush()
 		a.held = false
 	}
+	a.turn.take()
 	a.blocked += time.Since(start)
 	switch {
 	case errors.Is(err, http.ErrBodyNotAllowed): // 204, 304: it has none, whatever is written
@@ -104,7 +107,9 @@ type source struct {
 func (s source) Read(p []byte) (int, error) {
 	s.a.send()
 	start := time.Now()
+	s.a.turn.give()
 	n, err := s.Reader.Read(p)
+	s.a.turn.take()
 	s.a.blocked += time.Since(start)
 	return n, err
 }

@@ -88,7 +88,7 @@ func (d *Driver) Name() string { return Name }
 
 // Probe says what is different here. It never fails.
 func (d *Driver) Probe() (missing string, err error) {
-	missing = "cpu limits are not enforced, only the time for each request"
+	missing = "cpu limits are rounded up to whole processors, and to all but one of this machine's"
 	switch goruntime.GOARCH {
 	case "amd64", "arm64":
 	default:

@@ -367,7 +367,7 @@ func TestObjectsAsFiles(t *testing.T) {
 		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(text))
 	}))
 	defer store.Close()
-	o := &objects{base: store.URL + "/key", client: store.Client(), ctx: t.Context}
+	o := &objects{base: store.URL + "/key", client: store.Client(), ctx: t.Context, waiting: func(f func()) { f() }}
 	f, err := o.Open("default/a b")
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,8 @@ type objects struct {
 	base   string // URL
 	client *http.Client
 	ctx    func() context.Context // of the request that is worked on
+	// waiting calls what waits for the store.
+	waiting func(func())
 }
 
 // Open implements fs.FS. An object is fetched when it is read.
@@ -85,7 +87,8 @@ func (f *object) ask(method string, from int64) (*http.Response, error) {
 	if from > 0 {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-")
 	}
-	resp, err := f.of.client.Do(req)
+	var resp *http.Response
+	f.of.waiting(func() { resp, err = f.of.client.Do(req) }) //nolint:bodyclose // it is returned, or closed below
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,9 @@ func (f *object) Read(p []byte) (int, error) {
 		}
 		f.body = resp.Body
 	}
-	n, err := f.body.Read(p)
+	var n int
+	var err error
+	f.of.waiting(func() { n, err = f.body.Read(p) })
 	f.offset += int64(n)
 	return n, err
 }

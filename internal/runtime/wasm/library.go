@@ -232,7 +232,8 @@ func (l *library) clean() {
 		dropped = true
 	}
 	if next > 0 && !l.closed {
-		l.sweep = time.AfterFunc(next, l.clean)
+		// Those that follow soon go together: each time all of memory is looked through.
+		l.sweep = time.AfterFunc(max(next, l.idle/8), l.clean)
 	}
 	l.mu.Unlock()
 	if dropped {

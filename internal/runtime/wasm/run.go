@@ -33,7 +33,8 @@ type instance struct {
 type call struct {
 	ctx context.Context
 	a   *answer
-	// slept is the time that the module has slept; of the goroutine that runs it.
+	// slept is the time that the module has slept, or waited for an object; of the
+	// goroutine that runs it.
 	slept time.Duration
 }
 
@@ -45,13 +46,17 @@ func (i *instance) sleep(ns int64) {
 	}
 	c.a.send()
 	start := time.Now()
+	c.a.turn.give()
+	defer func() {
+		c.a.turn.take()
+		c.slept += time.Since(start)
+	}()
 	t := time.NewTimer(time.Duration(ns))
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-c.ctx.Done():
 	}
-	c.slept += time.Since(start)
 }
 
 // config is what every instance of the task gets.
@@ -72,7 +77,7 @@ func (i *instance) config(stdin io.Reader, stdout io.Writer, env []string) wazer
 		files = files.WithFSMount(given{t.dir, t.spec.Wasm.Files}, "/")
 	}
 	if t.objects != "" {
-		files = files.WithFSMount(&objects{base: t.objects, client: t.driver.client, ctx: i.context}, "/objects")
+		files = files.WithFSMount(&objects{base: t.objects, client: t.driver.client, ctx: i.context, waiting: i.waiting}, "/objects")
 	}
 	return c.WithFSConfig(files)
 }
@@ -83,6 +88,20 @@ func (i *instance) context() context.Context {
 		return c.ctx
 	}
 	return context.Background()
+}
+
+// waiting gives the turn back while f waits for somebody else.
+func (i *instance) waiting(f func()) {
+	c := i.call.Load()
+	if c == nil {
+		f()
+		return
+	}
+	start := time.Now()
+	c.a.turn.give()
+	f()
+	c.a.turn.take()
+	c.slept += time.Since(start)
 }
 
 // trap is what came of a run that did not end well.
@@ -162,6 +181,12 @@ func (i *instance) end() {
 func (i *instance) serve(ctx context.Context, a *answer, r *http.Request) error {
 	c := &call{ctx: ctx, a: a}
 	i.call.Store(c)
+	a.turn = &turn{of: i.task.turns, ctx: ctx}
+	a.turn.take()
+	defer func() {
+		a.turn.give()
+		a.turn = nil
+	}()
 	start := time.Now()
 	defer func() {
 		i.call.Store(nil)

@@ -44,6 +44,7 @@ type task struct {
 	timeout time.Duration
 	memory  *budget
 	places  chan struct{} // one for each request that is worked on
+	turns   chan struct{} // one for each of them that computes
 
 	server *http.Server
 	stop   context.CancelFunc // ends all requests
@@ -66,7 +67,7 @@ func newTask(d *Driver, s runtime.Spec, digest, boot string) *task {
 		args: s.Command, env: s.Env, names: map[string]bool{},
 		timeout: cmp.Or(s.Wasm.Timeout, DefaultTimeout), memory: newBudget(s.MemoryLimit),
 		places: make(chan struct{}, cmp.Or(max(s.Wasm.Concurrency, 0), wire.DefaultConcurrency)),
-		end:    ending.New(errNotServed),
+		turns:  newTurns(s.CPULimit), end: ending.New(errNotServed),
 	}
 	if len(s.Wasm.Files) > 0 {
 		t.dir = s.Dir
