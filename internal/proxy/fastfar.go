@@ -167,23 +167,18 @@ func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint) error
 			f.up = o.up
 			return o.err
 		case <-f.wait.news:
-			why := f.wait.back.Load()
-			if why == nil || w.state.Load() == hasConn {
-				continue
+			if why := f.wait.back.Load(); why != nil && w.withdraw() {
+				return *why
 			}
-			if errors.Is(*why, errAbandoned) && !w.state.CompareAndSwap(waitsForConn, overtaken) {
-				continue // it has just got one
-			}
-			return *why
 		case <-late:
-			if w.state.CompareAndSwap(waitsForConn, overtaken) {
+			if w.withdraw() {
 				return errLate
 			}
 		case <-left:
-			if !w.state.CompareAndSwap(waitsForConn, overtaken) {
-				continue
+			if w.withdraw() {
+				return http1.ErrClient
 			}
-			return http1.ErrClient
+			left = nil // its connection is about to come
 		}
 	}
 }

@@ -42,6 +42,13 @@ const (
 	overtaken
 )
 
+// withdraw says that the request waits for a connection no longer; false: it has just
+// got one. It is true also where another has withdrawn it before, for its own reason:
+// then no connection comes, and who waited on would wait for ever.
+func (w *waiter) withdraw() bool {
+	return w.state.CompareAndSwap(waitsForConn, overtaken) || w.state.Load() == overtaken
+}
+
 // wait notes that a request with this context is about to wait for an endpoint of
 // another worker. repeat: it may be asked again elsewhere after it was sent, and
 // elsewhere: before that. The returned context is the one to send it with, and done is

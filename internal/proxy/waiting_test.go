@@ -173,3 +173,33 @@ func TestGatewayTakesBackWhatWaitsForASilentWorker(t *testing.T) {
 	}
 	eventually(t, "nothing waits", func() bool { return waiting() == 0 })
 }
+
+// A worker that is slow to take a connection and then found to be gone takes a request
+// back for both reasons at once; it goes on elsewhere, and does not wait for a
+// connection that another would get.
+func TestTakenBackTwice(t *testing.T) {
+	t.Parallel()
+	a := newWorker(t, newAuthority(t), "a", nil)
+	a.addHTTP(t, "app.web.0", says("a"))
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	must(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	last := a.endpoint("app.web.0")
+	last.Suspect = true // so that b is asked first
+	rt := requestRoute("http", wire.RequestRules{}, last, wire.Endpoint{Instance: "app.web.1", Cluster: "edge", Worker: "b", Address: silent.Addr().String()})
+	a.SetRoutes([]wire.Route{rt})
+	answer := ask(t, client(t), a.entryURL(t, "http", "/"), 1)
+	e := a.table.Load().byAddress[silent.Addr().String()][0]
+	eventually(t, "it is taken back", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for w := range e.waiting {
+			w.state.Store(overtaken)
+			w.abandon(errAbandoned)
+		}
+		return len(e.waiting) > 0
+	})
+	if got := <-answer; got != "a" {
+		t.Errorf("%q", got)
+	}
+}
