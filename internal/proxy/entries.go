@@ -27,6 +27,7 @@ var errClosed = errors.New("the router is closed")
 // entries owns the loopback listeners and the book of their ports.
 type entries struct {
 	host   string
+	listen func(net.ListenConfig) listener
 	log    *slog.Logger
 	spawn  func(func(context.Context)) bool // false before Start and after Close
 	handle func(context.Context, entryKey, *net.TCPConn)
@@ -42,8 +43,9 @@ type entries struct {
 
 // entry is one loopback address that should accept connections.
 type entry struct {
-	key  entryKey
-	addr string
+	key   entryKey
+	addr  string
+	opens listener
 
 	// Guarded by entries.mu.
 	routed   bool // in the current routes
@@ -59,15 +61,12 @@ type entry struct {
 
 // listen binds the address unless the entry is closed.
 func (e *entry) listen() error {
-	// No keep-alive: both ends are on this machine, and nothing periodic should
-	// come from connections that rest.
-	lc := net.ListenConfig{KeepAlive: -1}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return net.ErrClosed
 	}
-	ln, err := lc.Listen(context.Background(), "tcp", e.addr)
+	ln, err := e.opens.Listen(context.Background(), "tcp", e.addr)
 	if err != nil {
 		e.problem = err.Error()
 		return err
@@ -111,7 +110,10 @@ func (e *entry) wait(d time.Duration) bool {
 }
 
 func (s *entries) newEntry(k entryKey, number int) *entry {
-	return &entry{key: k, addr: net.JoinHostPort(s.host, strconv.Itoa(number)), done: make(chan struct{})}
+	// No keep-alive: both ends are on this machine, and nothing periodic should
+	// come from connections that rest.
+	opens := s.listen(net.ListenConfig{KeepAlive: -1})
+	return &entry{key: k, addr: net.JoinHostPort(s.host, strconv.Itoa(number)), opens: opens, done: make(chan struct{})}
 }
 
 // ensureLocked returns the open entry for k, with the number it always had or a

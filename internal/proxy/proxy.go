@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
@@ -93,6 +94,9 @@ type Options struct {
 	// (wire.Route.Unasked), and returns when they have been set; an error says why they
 	// are not. Nil: there are none then.
 	Ask func(ctx context.Context, service string) error
+	// Sockets opens what the Router listens at and connects to; nil is the network of
+	// this process. A test bed gives each of its routers that of a host of its own.
+	Sockets Sockets
 	// Distances to other workers; nil where nothing is known of them and policies go
 	// by what is the same for all.
 	Distances Distances
@@ -104,6 +108,14 @@ type Options struct {
 	// MaxConns bounds the connections open at a time, separately at the data port,
 	// at the gateway and at all entries together. 0 is 10,000.
 	MaxConns int
+}
+
+// Sockets opens TCP sockets, as net.ListenConfig and net.Dialer do. What it makes are a
+// *net.TCPListener and a *net.TCPConn: bodies are spliced between sockets. It is called
+// from any goroutine.
+type Sockets interface {
+	Listen(ctx context.Context, network, address string) (net.Listener, error)
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Distances are what policies go by. A Router calls them from any goroutine, with

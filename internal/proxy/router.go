@@ -27,8 +27,8 @@ type Router struct {
 	opts         Options
 	log          *slog.Logger
 	identity     *identity
-	localDialer  *net.Dialer
-	remoteDialer *net.Dialer
+	localDialer  dialer
+	remoteDialer dialer
 	asked        chan struct{} // see Asked
 	inflight     inflight
 	paths        paths
@@ -128,8 +128,11 @@ func New(opts Options) (*Router, error) {
 		probe:        make(chan struct{}, 1),
 		localChanged: make(chan struct{}, 1),
 	}
+	if opts.Sockets != nil {
+		r.localDialer, r.remoteDialer = opts.Sockets, within{opts.Sockets, dialTimeout}
+	}
 	r.entries = &entries{
-		host: opts.EntryHost, log: r.log, spawn: r.spawn, handle: r.serveEntry, takes: r.takesRequests,
+		host: opts.EntryHost, listen: r.listener, log: r.log, spawn: r.spawn, handle: r.serveEntry, takes: r.takesRequests,
 		book: book, open: map[entryKey]*entry{},
 	}
 	r.entries.conns.max = int64(opts.MaxConns)
@@ -211,9 +214,8 @@ func (r *Router) listen(ctx context.Context, addr string, ln *net.Listener, serv
 	if addr == "" || r.listenAddr(ln) != "" {
 		return nil
 	}
-	var lc net.ListenConfig
 	// Without r.mu: a name as host may take long to look up.
-	opened, err := lc.Listen(ctx, "tcp", addr)
+	opened, err := r.listener(net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
