@@ -13,7 +13,7 @@ func there() []Experiment {
 	return []Experiment{
 		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
 		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel, oakestraVideo(),
-		kubeedgePods, kubeedgeDelay, kubeedgeLocal, routeChange, controlUnderLoad,
+		kubeedgePods, kubeedgeDelay, kubeedgeLocal, muLBReal, routeChange, controlUnderLoad,
 	}
 }
 

@@ -208,6 +208,8 @@ func Find(name string) (Experiment, error) {
 type env struct {
 	Options
 	name string
+	// by is the form that runs, of an experiment with two: "lab" or "sim".
+	by   string
 	rows Rows
 }
 
@@ -219,8 +221,14 @@ func (x Experiment) Run(ctx context.Context, o Options) (rows Rows, short, err e
 	}
 	e := &env{Options: o, name: x.Name}
 	run := x.run
-	if run == nil {
+	switch {
+	case run == nil:
 		run = x.virtual
+		if x.suffix != "" {
+			e.by = "sim"
+		}
+	case x.virtual != nil:
+		e.by = "lab"
 	}
 	if err := run(ctx, e); err != nil {
 		return e.rows, nil, fmt.Errorf("%s: %w", x.Name, err)
@@ -231,6 +239,9 @@ func (x Experiment) Run(ctx context.Context, o Options) (rows Rows, short, err e
 // row adds a result; what is not known of it stays nil.
 func (e *env) row(r Row) *Row {
 	r.Experiment = e.name
+	if e.by != "" {
+		r.Params = with(r.Params, "by", e.by)
+	}
 	e.rows = append(e.rows, r)
 	return &e.rows[len(e.rows)-1]
 }

@@ -64,6 +64,7 @@ func TestQuickForms(t *testing.T) {
 		"oakestra-control": {"messages": 2, "packets": 2, "bytes": 2},
 		"oakestra-idle":    {"cpu": 3, "memory": 3},
 		"kubeedge-delay":   {"throughput": 6, "response_time": 6},
+		"mu-lb":            {"mean": 4, "p99": 4, "mean_over_winner": 1, "p99_over_winner": 1, "p99_over": 2},
 		"oakestra-balance": {"rtt": 4, "over_direct": 2, "over_one": 1, "overhead_over_one": 1},
 		// How much is known so soon depends on what else this machine does.
 		"proxymity-accuracy": {"known_share": 4, "error_median": any, "error_p90": any},

@@ -1,0 +1,194 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/sim"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Headers between the clients of a scene and its pods: how much work a request is, next
+// to the mean, and which pod has answered.
+const (
+	workHeader = "Lab-Work"
+	podHeader  = "Lab-Pod"
+)
+
+// synthetic is a pod that holds one of its slots for as long as the work of a request
+// takes, and does nothing meanwhile: dozens of them fit on two processors.
+type synthetic struct {
+	name    string
+	service time.Duration
+	answer  []byte
+	slots   chan struct{}
+}
+
+// ServeHTTP implements http.Handler.
+func (p *synthetic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	work, err := strconv.ParseFloat(r.Header.Get(workHeader), 64)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return // the client has left
+	}
+	select {
+	case p.slots <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	t := time.NewTimer(time.Duration(work * float64(p.service)))
+	<-t.C
+	<-p.slots
+	w.Header().Set(podHeader, p.name)
+	w.Header()["Date"] = nil
+	_, _ = w.Write(p.answer) // what is not written the client misses
+}
+
+// really plays a scene with real requests. Name is that of the service, of which no
+// other has the same at that time.
+func (f *fleet) really(ctx context.Context, name string, s scene) (*sim.Stats, error) {
+	var replicas []replica
+	for i, p := range s.pods {
+		replicas = append(replicas, replica{p.host, &synthetic{
+			name: s.podName(i), service: p.service, answer: make([]byte, max(1, s.answer)), slots: make(chan struct{}, s.slots),
+		}, api.CPU(math.Round(s.power[p.host] * 1000))})
+	}
+	end, err := f.service(name, s.policy, wire.RequestRules{Concurrency: s.slots, QueueMax: 10_000}, replicas)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	p := &play{f: f, s: &s, stats: &sim.Stats{From: s.warm, By: map[string]int{}}, body: make([]byte, s.body)}
+	for _, l := range s.loads {
+		if p.urls == nil {
+			p.urls = map[string]string{}
+		}
+		if p.urls[l.host], err = f.url(l.host, name); err != nil {
+			return nil, err
+		}
+	}
+	// Some time for those who send to get ready.
+	p.begin = time.Now().Add(20 * time.Millisecond)
+	for _, l := range s.loads {
+		if l.clients > 0 {
+			p.closed(ctx, l)
+		} else {
+			p.open(ctx, l)
+		}
+	}
+	p.all.Wait()
+	if err := errors.Join(ctx.Err(), p.failed); err != nil {
+		return nil, fmt.Errorf("%d requests of %s failed, the first of them: %w\n%s", p.failures, name, err, f.knows(s.loads[0].host, name))
+	}
+	if len(p.stats.Times) == 0 {
+		return nil, fmt.Errorf("no request of %s was answered in time", name)
+	}
+	return p.stats, nil
+}
+
+// play is a scene while it is played.
+type play struct {
+	f     *fleet
+	s     *scene
+	urls  map[string]string // by host
+	body  []byte
+	begin time.Time
+	all   sync.WaitGroup
+
+	mu       sync.Mutex // guards below
+	stats    *sim.Stats
+	failed   error // the first that did
+	failures int
+}
+
+// closed lets the clients of a load work. The works are those of virtual time, in the
+// order in which clients need them.
+func (p *play) closed(ctx context.Context, l sceneLoad) {
+	var mu sync.Mutex
+	works := sim.New(p.s.seed).Rand("work " + l.host)
+	starts := sim.New(p.s.seed).Rand("start " + l.host)
+	for range l.clients {
+		at := p.begin.Add(time.Duration(starts.Int64N(int64(10 * time.Millisecond))))
+		p.all.Go(func() {
+			if pause(ctx, time.Until(at)) != nil {
+				return
+			}
+			for time.Since(p.begin) < p.s.span && ctx.Err() == nil {
+				mu.Lock()
+				work := p.s.law(works)
+				mu.Unlock()
+				if !p.ask(ctx, l.host, arrival{time.Since(p.begin), work}, p.s.span) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// open sends the requests of a load when they are due.
+func (p *play) open(ctx context.Context, l sceneLoad) {
+	due := p.s.arrivals(l)
+	p.all.Go(func() {
+		for _, a := range due {
+			if pause(ctx, time.Until(p.begin.Add(a.at))) != nil {
+				return
+			}
+			p.all.Go(func() { p.ask(ctx, l.host, a, math.MaxInt64) })
+		}
+	})
+}
+
+// ask sends a request and notes what it took, if it ended until the given time.
+func (p *play) ask(ctx context.Context, host string, a arrival, until time.Duration) bool {
+	pod, err := p.send(ctx, host, a.work)
+	ended := time.Since(p.begin)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.failures++
+		if p.failed == nil {
+			p.failed = err
+		}
+		return false
+	}
+	if a.at >= p.stats.From && ended <= until {
+		p.stats.Ends[sim.Answered]++
+		p.stats.Times = append(p.stats.Times, (ended - a.at).Seconds())
+		p.stats.By[pod]++
+		p.stats.Done = ended
+	}
+	return true
+}
+
+func (p *play) send(ctx context.Context, host string, work float64) (pod string, err error) {
+	method := http.MethodGet
+	if len(p.body) > 0 {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.urls[host], bytes.NewReader(p.body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set(workHeader, strconv.FormatFloat(work, 'g', -1, 64))
+	resp, err := p.f.clients[host].Do(req)
+	if err != nil {
+		return "", err
+	}
+	said, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, said)
+	}
+	return resp.Header.Get(podHeader), err
+}
