@@ -40,7 +40,7 @@ const muSite = "site"
 // muScene is one cell of the experiment, without its policy.
 func muScene(hosts []string, work muWork, routers int, rps float64, warm, span time.Duration, seed uint64) scene {
 	s := scene{
-		hosts: hosts, rtt: func(a, b string) time.Duration { return time.Millisecond },
+		hosts: hosts, rtt: func(string, string) time.Duration { return time.Millisecond },
 		slots: 4, law: work.law, answer: 1, warm: warm, span: span, seed: seed,
 	}
 	for _, service := range []time.Duration{100, 100, 200, 200} {
