@@ -31,6 +31,18 @@ type File struct {
 	Links Links `yaml:"links"`
 	// Hosts by their names.
 	Hosts map[string]Host `yaml:"hosts"`
+	// Sites by their names: hosts that share one connection to all others.
+	Sites map[string]Site `yaml:"sites"`
+}
+
+// Site is hosts behind one connection. What they send each other does not pass it.
+type Site struct {
+	Hosts []string `yaml:"hosts"`
+	// Up is what leaves it, Down what comes in, all hosts together, 0 without limit;
+	// Buffer is what may wait in front of each, 0 as of a link.
+	Up     api.Bitrate `yaml:"up"`
+	Down   api.Bitrate `yaml:"down"`
+	Buffer api.Bytes   `yaml:"buffer"`
 }
 
 // Links are found in this order: Between, else Matrix where both hosts have a
@@ -236,8 +248,38 @@ func (f File) Validate() error {
 			}
 		}
 	}
+	if _, err := f.sites(f.Sites); err != nil {
+		return err
+	}
 	_, err := f.links()
 	return err
+}
+
+// sites by the numbers of hosts.
+func (f File) sites(sites map[string]Site) (out []emul.Site, err error) {
+	names, in := f.names(), map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(sites)) {
+		s := sites[name]
+		x := emul.Site{Up: int64(s.Up), Down: int64(s.Down), Buffer: int64(s.Buffer)}
+		for _, rate := range []int64{x.Up, x.Down} {
+			if err := (emul.Link{Rate: rate, Buffer: x.Buffer}).Validate(); err != nil {
+				return nil, fmt.Errorf("site %s: %w", name, err)
+			}
+		}
+		for _, h := range s.Hosts {
+			i := slices.Index(names, h)
+			if i < 0 {
+				return nil, fmt.Errorf("site %s: there is no host %q", name, h)
+			}
+			if in[h] != "" {
+				return nil, fmt.Errorf("host %s is in the sites %s and %s: it can be in one", h, in[h], name)
+			}
+			in[h] = name
+			x.Ports = append(x.Ports, i)
+		}
+		out = append(out, x)
+	}
+	return out, nil
 }
 
 func (f File) validHost(name string) error {

@@ -217,7 +217,11 @@ func (l *Lab) startSwitch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := emul.Config{Seed: l.file.Seed, Default: normal, Links: links}
+	sites, err := l.file.sites(l.file.Sites)
+	if err != nil {
+		return err
+	}
+	c := emul.Config{Seed: l.file.Seed, Default: normal, Links: links, Sites: sites}
 	for _, name := range l.file.names() {
 		h := l.file.Hosts[name]
 		p := emul.Port{Host: name, Namespace: l.namespace("net", name), Device: hostDevice, Uplink: int64(h.Uplink), UplinkBuffer: int64(h.UplinkBuffer)}
@@ -319,6 +323,15 @@ func (l *Lab) Set(a, b string, s LinkSpec, oneWay bool) (emul.Link, error) {
 		}
 	}
 	return set[0].Link, l.control().Set(set)
+}
+
+// SetSites replaces the sites that hosts share a connection in.
+func (l *Lab) SetSites(sites map[string]Site) error {
+	all, err := l.file.sites(sites)
+	if err != nil {
+		return err
+	}
+	return l.control().SetSites(all)
 }
 
 // Stats of the switch.

@@ -14,8 +14,10 @@ import (
 
 // request to a switch, one JSON value a line.
 type request struct {
-	Set   []Set `json:"set,omitempty"`
-	Stats bool  `json:"stats,omitempty"`
+	Set []Set `json:"set,omitempty"`
+	// Sites replace those that are; nil leaves them.
+	Sites *[]Site `json:"sites,omitempty"`
+	Stats bool    `json:"stats,omitempty"`
 }
 
 type reply struct {
@@ -76,6 +78,9 @@ func (s *Switch) accept(ctx context.Context, l net.Listener, served *sync.WaitGr
 				if err == nil && len(r.Set) > 0 {
 					err = s.Set(r.Set)
 				}
+				if err == nil && r.Sites != nil {
+					err = s.SetSites(*r.Sites)
+				}
 				if err == nil && r.Stats {
 					var st Stats
 					st, err = s.Stats()
@@ -122,6 +127,12 @@ func (c Control) ask(r request) (out reply, err error) {
 // Set changes directions of links.
 func (c Control) Set(links []Set) error {
 	_, err := c.ask(request{Set: links})
+	return err
+}
+
+// SetSites replaces all sites.
+func (c Control) SetSites(sites []Site) error {
+	_, err := c.ask(request{Sites: &sites})
 	return err
 }
 

@@ -129,16 +129,16 @@ func newPipe(l Link, seed uint64, from, to int) *pipe {
 }
 
 // admit says when a packet that comes at now is due at the other end; false if
-// it does not get there. Before the link it passes the line of who sends it, if that
-// has one.
-func (p *pipe) admit(up *line, now int64, size int, data bool) (due int64, ok bool) {
+// it does not get there. Before the link it passes lines that are shared with others:
+// see Switch.way.
+func (p *pipe) admit(shared []*line, now int64, size int, data bool) (due int64, ok bool) {
 	p.count.Sent++
 	p.count.Bytes += uint64(size)
 	if data {
 		p.count.Data++
 	}
-	if up != nil {
-		if now, ok = up.pass(now, size); !ok {
+	for _, l := range shared {
+		if now, ok = l.pass(now, size); !ok {
 			p.count.Dropped++
 			return 0, false
 		}

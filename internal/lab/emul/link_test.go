@@ -213,7 +213,7 @@ func TestLimits(t *testing.T) {
 // What one host sends to several shares its uplink, and waits there whatever the
 // links have room for.
 func TestUplinkIsShared(t *testing.T) {
-	up := &line{rate: 8000, buffer: 3000} // a byte a millisecond
+	up := []*line{{rate: 8000, buffer: 3000}} // a byte a millisecond
 	a, b := newPipe(Link{Latency: 5 * time.Millisecond}, 1, 0, 1), newPipe(Link{Latency: 7 * time.Millisecond}, 1, 0, 2)
 	if due, ok := a.admit(up, 0, 1000, true); !ok || due != 1005*ms {
 		t.Errorf("the first: %d, %v", due, ok)

@@ -44,6 +44,8 @@ type Config struct {
 	Default Link `json:"default"`
 	// Links are directions with settings of their own.
 	Links []Set `json:"links"`
+	// Sites are hosts that share a connection.
+	Sites []Site `json:"sites,omitempty"`
 }
 
 // Between is the count of one direction.
@@ -113,8 +115,10 @@ type Switch struct {
 	// What follows belongs to the loop.
 	seed     uint64
 	normal   Link
-	pipes    []*pipe // from*len(ports)+to; nil: not used yet
-	ups      []*line // by port; nil: without limit
+	pipes    []*pipe      // from*len(ports)+to; nil: not used yet
+	ups      []*line      // by port; nil: without limit
+	sites    []*siteLines // by port; nil: in no site
+	lines    [3]*line     // what way returns
 	flying   queue
 	slots    slots
 	seq      uint64
@@ -131,7 +135,7 @@ func Open(c Config) (*Switch, error) {
 	if len(c.Ports) > MaxPorts {
 		return nil, fmt.Errorf("%d hosts: a switch connects %d at most", len(c.Ports), MaxPorts)
 	}
-	s := &Switch{ports: c.Ports, seed: c.Seed, normal: c.Default, pipes: make([]*pipe, len(c.Ports)*len(c.Ports)), ups: make([]*line, len(c.Ports)), epoll: -1, wake: -1, start: time.Now()}
+	s := &Switch{ports: c.Ports, seed: c.Seed, normal: c.Default, pipes: make([]*pipe, len(c.Ports)*len(c.Ports)), ups: make([]*line, len(c.Ports)), sites: linesOf(nil, len(c.Ports)), epoll: -1, wake: -1, start: time.Now()}
 	if err := s.open(c); err != nil {
 		s.Close()
 		return nil, err
@@ -148,6 +152,10 @@ func (s *Switch) open(c Config) (err error) {
 	for _, l := range c.Links {
 		s.pipe(l.From, l.To).set(l.Link)
 	}
+	if err := checkSites(c.Sites, len(c.Ports)); err != nil {
+		return err
+	}
+	s.sites = linesOf(c.Sites, len(c.Ports))
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
@@ -520,7 +528,7 @@ func (s *Switch) receive(from int) {
 			continue
 		}
 		p := s.pipe(from, to)
-		due, ok := p.admit(s.ups[from], now, int(n), data)
+		due, ok := p.admit(s.way(from, to), now, int(n), data)
 		if !ok {
 			s.slots.give(slot)
 			continue
