@@ -27,6 +27,8 @@ type Lab struct {
 	Switch func(ctx context.Context, config, socket string) error
 	// WireGuard is a device and nothing else, which experiments compare with.
 	WireGuard func(ctx context.Context, config string) error
+	// Pod is an instance whose work is to wait, by its environment.
+	Pod func(ctx context.Context) error
 	// List of the experiments; Run runs some. Short is an error that names the
 	// requirements that were not met, beside their rows.
 	List   func() Sheet
@@ -71,7 +73,7 @@ have latency, jitter, loss, a rate and NAT, and real processes of Verge run in t
 It needs root. Nothing of the machine's own network is changed.`,
 		Args: cobra.ArbitraryArgs, RunE: group,
 	}
-	cmd.AddCommand(a.labUp(), a.labDown(), a.labStatus(), a.labShell(), a.labLink(), a.labSwitch(), a.labWireGuard(), a.labList(), a.labRun(), a.labReport())
+	cmd.AddCommand(a.labUp(), a.labDown(), a.labStatus(), a.labShell(), a.labLink(), a.labSwitch(), a.labWireGuard(), a.labPod(), a.labList(), a.labRun(), a.labReport())
 	return cmd
 }
 
@@ -318,6 +320,19 @@ func (a *app) labWireGuard() *cobra.Command {
 				return err
 			}
 			return l.WireGuard(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) labPod() *cobra.Command {
+	return &cobra.Command{
+		Use: "pod", Short: "Be an instance that works for a drawn time; an experiment deploys it", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := a.lab()
+			if err != nil {
+				return err
+			}
+			return l.Pod(cmd.Context())
 		},
 	}
 }

@@ -24,6 +24,7 @@ func labCommands() *cli.Lab {
 			return emul.Serve(ctx, config, socket)
 		},
 		WireGuard: experiments.ServeWireGuard,
+		Pod:       experiments.ServePod,
 		List:      func() cli.Sheet { return experiments.Catalogue(experiments.All()) },
 		Run:       labRun,
 		Report:    func(_ context.Context, dir string) (string, error) { return experiments.Report(dir) },

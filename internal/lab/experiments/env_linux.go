@@ -10,11 +10,11 @@ import (
 )
 
 func there() []Experiment {
-	return []Experiment{
+	return append([]Experiment{
 		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
 		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel, oakestraVideo(),
 		kubeedgePods, kubeedgeDelay, kubeedgeLocal, muLBReal, routeChange, controlUnderLoad,
-	}
+	}, studiesReal...)
 }
 
 // labs that this process has made: each has a name of its own.

@@ -100,6 +100,39 @@ func TestQuickForms(t *testing.T) {
 	}
 }
 
+// The study's experiments with real roles, gateways, objects and requests: one after
+// the other, since each has a dozen processes.
+func TestStudies(t *testing.T) {
+	for name, metrics := range map[string]map[string]int{
+		"study-callmethod": {"throughput": 3, "fetched": 3, "throughput_over": 2},
+		"study-datasource": {"throughput": 2, "fetched": 2, "throughput_over": 1},
+		"study-bandwidth":  {"throughput": 2, "fetched": 2, "throughput_over": 1},
+		"study-gateway":    {"throughput": 4, "fetched": 4, "throughput_over": 2, "what_is_left_over": 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]int{}
+			for _, r := range quick(t, name) {
+				got[r.Metric]++
+				if r.Measured <= 0 || r.ErrorP50 == nil || r.Params["by"] != "lab" || (r.Expected == nil) != (r.Metric != "throughput") {
+					t.Errorf("%+v", r)
+				}
+				// An image leaves the store for each request by reference, and for none else.
+				if call := r.Params["call"]; r.Metric == "fetched" && call != nil && (r.Measured > 243.5) != (call == "reference") {
+					t.Errorf("%v: %.1f kB were fetched for each request", r.Params, r.Measured)
+				}
+				// However fast the machine is, two lines of 8 Mbit/s carry 8.2 images a
+				// second, beside those that six pods had when the window of 1.2 s began.
+				if most := 2*8e6/8/243_500.0 + 6/1.2; r.Params["mbps"] == "1" && r.Metric == "throughput" && r.Measured > most {
+					t.Errorf("%.1f images a second, and %.1f is what lines permit", r.Measured, most)
+				}
+			}
+			if !maps.Equal(got, metrics) {
+				t.Errorf("rows %v, want %v", got, metrics)
+			}
+		})
+	}
+}
+
 // The pipeline runs where its programs are; elsewhere the list says how to get them.
 // CI does not have them: they are 90 MB to fetch, half a minute and more.
 func TestVideo(t *testing.T) {

@@ -66,14 +66,26 @@ type studyCase struct {
 	iteration         int
 	// gateway is the tier of the router. The clients are at the edge.
 	gateway string
-	// source is the tier that the pods fetch images from; "" sends them along.
+	// source is the tier that the pods fetch images from; "" sends them along. Kept:
+	// it is the same image each time, which workers keep.
 	source string
+	kept   bool
 	// limit of each node's bandwidth in bytes per second; 0: none but that of the edge.
 	limit float64
+	// pods by their nodes, instead of those of placement and iteration; nil: those.
+	pods []string
+}
+
+// order is the nodes of the pods.
+func (c studyCase) order() []string {
+	if c.pods != nil {
+		return c.pods
+	}
+	return studyOrder[c.placement][:3*c.iteration]
 }
 
 func (c studyCase) params() map[string]any {
-	return map[string]any{"policy": c.policy, "placement": c.placement, "pods": 3 * c.iteration}
+	return map[string]any{"policy": c.policy, "placement": c.placement, "pods": len(c.order())}
 }
 
 // studyNet is the network of a run: the edge has one line to the outside, and with a
@@ -155,7 +167,7 @@ func (c studyCase) run(seed uint64, span time.Duration) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	order := studyOrder[c.placement][:3*c.iteration]
+	order := c.order()
 	on := map[string]int{}
 	for _, node := range order {
 		on[node]++
@@ -167,7 +179,7 @@ func (c studyCase) run(seed uint64, span time.Duration) (outcome, error) {
 			// The study's weights: what the node answers, divided among its pods.
 			Weight: studyNodes[node] / float64(on[node]),
 		}
-		if c.source != "" {
+		if c.source != "" && !c.kept {
 			p.Before = func(*sim.Request) time.Duration {
 				// A connection is made first.
 				return studyRTT(studyTier(p.Place), c.source) + net.link(p.Place, c.source).Call(w, studyImage)
@@ -209,24 +221,72 @@ var studyPlacements = []string{"kubernetes", "throughput"}
 // studyPolicies are the five of the study.
 var studyPolicies = []string{api.PolicyRandom, api.PolicyRoundRobin, api.PolicyWeighted, api.PolicyBilliard, api.PolicyLeastConnections}
 
+// studyForm is how the cases of a sweep are run: in virtual time, or in the lab.
+type studyForm struct {
+	placements []string
+	cases      func(placement string) []studyCase
+	run        func(ctx context.Context, c studyCase) (studyResult, error)
+	// least is what a ratio that the paper has above 1 must have.
+	least float64
+	// few: of the values of a sweep the first and the last are enough.
+	few bool
+}
+
+// studyResult of a case.
+type studyResult struct {
+	throughput float64
+	expected   *float64 // nil for nothing
+	more       []Row    // without what was varied
+}
+
+// some of the values of a sweep.
+func (f studyForm) some(values ...string) []string {
+	if f.few {
+		return []string{values[0], values[len(values)-1]}
+	}
+	return values
+}
+
+// virtually is the form in virtual time.
+func (e *env) virtually() studyForm {
+	return studyForm{
+		placements: studyPlacements, least: 1,
+		cases: func(placement string) (out []studyCase) {
+			for _, iteration := range e.studyIterations() {
+				out = append(out, studyCase{placement: placement, iteration: iteration})
+			}
+			return out
+		},
+		run: func(_ context.Context, c studyCase) (studyResult, error) {
+			o, err := e.study(c)
+			return studyResult{throughput: o.throughput}, err
+		},
+	}
+}
+
 // studySweep runs cases that differ in one thing over all placements and iterations
 // by least connections, as the paper does, and returns the mean throughput of each.
-func (e *env) studySweep(ctx context.Context, what string, values []string, make func(c *studyCase, value string)) (map[string]float64, error) {
+func (e *env) studySweep(ctx context.Context, f studyForm, what string, values []string, make func(c *studyCase, value string)) (map[string]float64, error) {
 	sums := map[string]float64{}
-	for _, placement := range studyPlacements {
-		for _, value := range values {
-			for _, iteration := range e.studyIterations() {
+	for _, placement := range f.placements {
+		cases := f.cases(placement)
+		for _, base := range cases {
+			for _, value := range values {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
-				c := studyCase{policy: api.PolicyLeastConnections, placement: placement, iteration: iteration, gateway: "edge"}
+				c := base
+				c.policy, c.gateway = api.PolicyLeastConnections, "edge"
 				make(&c, value)
-				o, err := e.study(c)
+				got, err := f.run(ctx, c)
 				if err != nil {
-					return nil, err
+					return nil, fmt.Errorf("%s %s, %d pods placed by %s: %w", what, value, len(c.order()), placement, err)
 				}
-				e.row(Row{Params: with(c.params(), what, value), Metric: "throughput", Unit: "1/s", Measured: rounded(o.throughput)})
-				sums[placement+" "+value] += o.throughput / float64(len(e.studyIterations()))
+				for _, r := range append([]Row{{Metric: "throughput", Unit: "1/s", Expected: got.expected, Measured: rounded(got.throughput)}}, got.more...) {
+					r.Params = with(c.params(), what, value)
+					e.row(r)
+				}
+				sums[placement+" "+value] += got.throughput / float64(len(cases))
 			}
 		}
 	}
@@ -235,11 +295,11 @@ func (e *env) studySweep(ctx context.Context, what string, values []string, make
 
 // ordered adds the rows of one mean throughput over another, which the paper has in
 // this order.
-func (e *env) ordered(sums map[string]float64, what string, values ...string) {
-	for _, placement := range studyPlacements {
+func (e *env) ordered(f studyForm, sums map[string]float64, what string, values ...string) {
+	for _, placement := range f.placements {
 		for i := 1; i < len(values); i++ {
 			more, less := values[i-1], values[i]
-			e.ratio(map[string]any{"placement": placement, what: more, "than": less}, "throughput_over", sums[placement+" "+more], sums[placement+" "+less], -1)
+			e.ratio(map[string]any{"placement": placement, what: more, "than": less}, "throughput_over", sums[placement+" "+more], sums[placement+" "+less], -f.least)
 		}
 	}
 }

@@ -8,19 +8,19 @@ import (
 var studyGateway = Experiment{
 	Name: "study-gateway", Source: "continuum study fig. 10, 11",
 	Shows:   "the gateway at the edge, where the clients are, in the fog or in the cloud, for images in the requests and for images fetched from the edge (in virtual time)",
-	virtual: runStudyGateway,
+	virtual: func(ctx context.Context, e *env) error { return runStudyGateway(ctx, e, e.virtually()) },
 	plot:    &plot{x: "pods", series: "gateway", metric: "throughput", title: "requests a second (both placements)"},
 }
 
-func runStudyGateway(ctx context.Context, e *env) error {
-	tiers := []string{"edge", "fog", "cloud"}
+func runStudyGateway(ctx context.Context, e *env, f studyForm) error {
+	tiers := f.some("edge", "fog", "cloud")
 	var values []string
 	for _, call := range []string{"value", "reference"} {
 		for _, tier := range tiers {
 			values = append(values, tier+" by "+call)
 		}
 	}
-	sums, err := e.studySweep(ctx, "gateway", values, func(c *studyCase, value string) {
+	sums, err := e.studySweep(ctx, f, "gateway", values, func(c *studyCase, value string) {
 		tier, call, _ := strings.Cut(value, " by ")
 		c.gateway = tier
 		if call == "reference" {
@@ -30,12 +30,12 @@ func runStudyGateway(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	e.ordered(sums, "gateway", values[:3]...)
-	e.ordered(sums, "gateway", values[3:]...)
+	e.ordered(f, sums, "gateway", values[:len(tiers)]...)
+	e.ordered(f, sums, "gateway", values[len(tiers):]...)
 	// Images that pass the gateway make its place count for more.
-	for _, placement := range studyPlacements {
+	for _, placement := range f.placements {
 		value, reference := sums[placement+" cloud by value"]/sums[placement+" edge by value"], sums[placement+" cloud by reference"]/sums[placement+" edge by reference"]
-		e.ratio(map[string]any{"placement": placement, "gateway": "cloud", "than": "edge", "call": "reference over value"}, "what_is_left_over", reference, value, -1)
+		e.ratio(map[string]any{"placement": placement, "gateway": "cloud", "than": "edge", "call": "reference over value"}, "what_is_left_over", reference, value, -f.least)
 	}
 	return nil
 }

@@ -1,0 +1,204 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+)
+
+// The experiments in the lab have the names and the pictures of those in virtual time.
+var studiesReal = []Experiment{
+	studyReal(studyCallMethod, "images in the requests, or fetched by the pods from the edge; and one image for all requests, which workers keep", runStudyCallMethod),
+	studyReal(studyDataSource, "pods fetch images from the edge, the fog or the cloud", runStudyDataSource),
+	studyReal(studyBandwidth, "pods fetch images from the edge, with every node's bandwidth limited", runStudyBandwidth),
+	studyReal(studyGateway, "the gateway at the edge, in the fog or in the cloud, for images in the requests and for images fetched from the edge", runStudyGateway),
+}
+
+func studyReal(x Experiment, shows string, sweep func(context.Context, *env, studyForm) error) Experiment {
+	return Experiment{
+		Name: x.Name, Source: x.Source, Emulated: true, plot: x.plot,
+		Shows: shows + "; expected is what virtual time says",
+		run:   func(ctx context.Context, e *env) error { return e.studyInLab(ctx, sweep) },
+	}
+}
+
+// measure runs a case: as many clients as there are pods send the next request when
+// the one before is answered. What is expected is virtual time's answer.
+func (b *studyBed) measure(ctx context.Context, c studyCase) (out studyResult, err error) {
+	if err := b.place(ctx, c); err != nil {
+		return out, err
+	}
+	if err := b.links(c); err != nil {
+		return out, err
+	}
+	o, err := c.run(b.e.Seed, 20*time.Minute)
+	if err != nil {
+		return out, err
+	}
+	if c.source != "" {
+		if err := b.put(ctx, c); err != nil {
+			return out, err
+		}
+	}
+	before, err := b.Stats()
+	if err != nil {
+		return out, err
+	}
+	done, all, err := b.drive(ctx, c)
+	if err != nil {
+		return out, err
+	}
+	after, err := b.Stats()
+	if err != nil {
+		return out, err
+	}
+	from := []string{studyHub}
+	sent := b.Between(after, from, b.nodes).Bytes - b.Between(before, from, b.nodes).Bytes
+	return studyResult{
+		throughput: float64(done) / b.window.Seconds(), expected: known(rounded(o.throughput * b.speed)),
+		more: []Row{{Metric: "fetched", Unit: "kB", Measured: rounded(float64(sent) / 1000 / float64(all)), Note: "what left the store's host, for each request"}},
+	}, nil
+}
+
+// picture is an image that no other one is like.
+func picture(n int64) []byte {
+	out := make([]byte, studyImage)
+	binary.BigEndian.PutUint64(out, uint64(n))
+	return out
+}
+
+func imageName(n int) string { return fmt.Sprintf("images/%d", n) }
+
+// put has the store hold as many new images as the pods can work on meanwhile, and
+// some more.
+func (b *studyBed) put(ctx context.Context, c studyCase) error {
+	most := 0.0
+	for _, node := range c.order() {
+		most += b.speed / studyService(node).Seconds()
+	}
+	const atOnce, warm = 4, 1.5
+	b.images = int(most*warm*b.window.Seconds()) + 4*len(c.order())
+	if c.kept {
+		b.images = 1
+	}
+	generation := time.Now().UnixNano() // images of former cases are others
+	errs := make([]error, atOnce)
+	var all sync.WaitGroup
+	for w := range atOnce {
+		all.Go(func() {
+			for i := w; i < b.images && errs[w] == nil; i += atOnce {
+				_, errs[w] = b.hub.PutObject(ctx, rest.ObjectUpload{Namespace: "default", Name: imageName(i), Type: "image/jpeg", Size: studyImage, Body: bytes.NewReader(picture(generation + int64(i)))})
+			}
+		})
+	}
+	all.Wait()
+	b.next.Store(0)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("put images: %w", err)
+	}
+	return nil
+}
+
+// drive sends requests until the window is over, and returns how many were answered
+// within it, and in all. The window begins when each pod has answered one.
+func (b *studyBed) drive(ctx context.Context, c studyCase) (done, total int, err error) {
+	pods := len(c.order())
+	at := net.JoinHostPort(b.Address(studyGateways[c.gateway]).String(), studyPort)
+	transport := &http.Transport{MaxIdleConnsPerHost: pods, DialContext: b.dial}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Minute}
+	// An empty request is answered at once: the gateway has got the routes.
+	var last error
+	ready, err := poll(ctx, studyPatience, func() (bool, error) {
+		_, last = b.ask(ctx, client, at, studyCase{}, nil)
+		return last == nil, ctx.Err()
+	})
+	if err == nil && !ready {
+		err = fmt.Errorf("the gateway at the %s does not serve: %w", c.gateway, last)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	var (
+		mu    sync.Mutex
+		begin time.Time // zero: not all pods have answered yet
+		seen  = map[string]bool{}
+		errs  []error
+		all   sync.WaitGroup
+	)
+	start := time.Now()
+	over := func(now time.Time) bool { // mu is held
+		return len(errs) > 0 || ctx.Err() != nil || !begin.IsZero() && now.After(begin.Add(b.window)) || begin.IsZero() && now.Sub(start) > studyPatience
+	}
+	image := picture(0)
+	for range pods {
+		all.Go(func() {
+			for {
+				pod, err := b.ask(ctx, client, at, c, image)
+				now := time.Now()
+				mu.Lock()
+				if err != nil {
+					errs = append(errs, err)
+				}
+				total++
+				if err == nil && !begin.IsZero() && now.Before(begin.Add(b.window)) {
+					done++
+				}
+				if seen[pod] = true; err == nil && len(seen) == pods && begin.IsZero() {
+					begin = now
+				}
+				end := over(now)
+				mu.Unlock()
+				if end {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+		return 0, 0, err
+	}
+	if begin.IsZero() {
+		return 0, 0, fmt.Errorf("of %d pods %d answered within %v", pods, len(seen), studyPatience)
+	}
+	if n := int(b.next.Load()); c.source != "" && !c.kept && n > b.images {
+		b.e.Say("%s: %d of %d requests were for an image that had been asked for before", b.e.name, n-b.images, n)
+	}
+	return done, total, nil
+}
+
+// ask for one image to be worked on, and return who has; without an image, and without
+// a source, it only asks whether somebody is there.
+func (b *studyBed) ask(ctx context.Context, client *http.Client, at string, c studyCase, image []byte) (pod string, err error) {
+	if c.source != "" {
+		image = nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+at+"/", bytes.NewReader(image))
+	if err != nil {
+		return "", err
+	}
+	req.Host = studyApp + ".localhost"
+	if c.source != "" {
+		req.Header.Set(podRef, "default/"+imageName(int(b.next.Add(1)-1)%b.images))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, studyAnswer))
+	err = errors.Join(err, resp.Body.Close())
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.300s", resp.Status, body)
+	}
+	return resp.Header.Get(podName), err
+}
