@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -34,13 +35,14 @@ func studyReal(x Experiment, shows string, sweep func(context.Context, *env, stu
 // measure runs a case: as many clients as there are pods send the next request when
 // the one before is answered. What is expected is virtual time's answer.
 func (b *studyBed) measure(ctx context.Context, c studyCase) (out studyResult, err error) {
+	begun := time.Now()
 	if err := b.place(ctx, c); err != nil {
 		return out, err
 	}
 	if err := b.links(c); err != nil {
 		return out, err
 	}
-	o, err := c.run(b.e.Seed, 20*time.Minute)
+	o, err := c.run(b.e.Seed, 10*time.Minute)
 	if err != nil {
 		return out, err
 	}
@@ -53,10 +55,13 @@ func (b *studyBed) measure(ctx context.Context, c studyCase) (out studyResult, e
 	if err != nil {
 		return out, err
 	}
+	ready := time.Now()
 	done, all, err := b.drive(ctx, c)
 	if err != nil {
 		return out, err
 	}
+	b.e.Say("%s: %d pods placed by %s, gateway %s, data %s: %d of %d requests in %v (%v to prepare, %v in all), virtual time has %.0f", b.e.name, len(c.order()), c.placement,
+		c.gateway, cmp.Or(c.source, "sent along"), done, all, b.window, ready.Sub(begun).Round(time.Millisecond), time.Since(begun).Round(time.Millisecond), o.throughput*b.speed*b.window.Seconds())
 	after, err := b.Stats()
 	if err != nil {
 		return out, err
@@ -85,7 +90,7 @@ func (b *studyBed) put(ctx context.Context, c studyCase) error {
 	for _, node := range c.order() {
 		most += b.speed / studyService(node).Seconds()
 	}
-	const atOnce, warm = 4, 1.5
+	const atOnce, warm = 4, 1.6
 	b.images = int(most*warm*b.window.Seconds()) + 4*len(c.order())
 	if c.kept {
 		b.images = 1
