@@ -23,7 +23,7 @@ import (
 
 const (
 	podWork = "LAB_POD_WORK" // mean by worker: fog-1=300ms,cloud-1=440ms
-	podName = "Lab-Pod"      // field of the answer: who gave it
+	podName = "Lab-Pod"      // field of the answer: worker and instance
 	podRef  = "Verge-Object"
 	podBody = 16 << 20 // bytes of an image at most
 )
@@ -40,8 +40,9 @@ type labPod struct {
 
 // ServePod is an instance of the study's function, by its environment, until ctx ends.
 func ServePod(ctx context.Context) error {
-	p := &labPod{name: os.Getenv("VERGE_INSTANCE"), objects: os.Getenv("VERGE_OBJECTS"), client: &http.Client{Timeout: 5 * time.Minute}}
+	p := &labPod{objects: os.Getenv("VERGE_OBJECTS"), client: &http.Client{Timeout: 5 * time.Minute}}
 	worker := os.Getenv("VERGE_WORKER")
+	p.name = worker + "/" + os.Getenv("VERGE_INSTANCE")
 	for part := range strings.SplitSeq(os.Getenv(podWork), ",") {
 		if node, mean, _ := strings.Cut(part, "="); node == worker {
 			d, err := time.ParseDuration(mean)

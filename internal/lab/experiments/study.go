@@ -161,11 +161,20 @@ func (e *env) study(c studyCase) (outcome, error) {
 }
 
 func (c studyCase) run(seed uint64, span time.Duration) (outcome, error) {
+	s, err := c.stats(seed, span)
+	if err != nil {
+		return outcome{}, err
+	}
+	return outcomeOf(s, span), nil
+}
+
+// stats of a run. What is under way at its end is not in them.
+func (c studyCase) stats(seed uint64, span time.Duration) (*sim.Stats, error) {
 	w := sim.New(seed)
 	net := newStudyNet(c.limit)
 	r, err := sim.NewRouter(w, c.gateway, named(c.policy), func(to string) *sim.Link { return net.link(c.gateway, to) })
 	if err != nil {
-		return outcome{}, err
+		return nil, err
 	}
 	order := c.order()
 	on := map[string]int{}
@@ -198,10 +207,22 @@ func (c studyCase) run(seed uint64, span time.Duration) (outcome, error) {
 	}
 	s := &sim.Stats{From: span / 5}
 	sim.Closed(w, "clients", to, sim.Works(sim.Lognormal(studyWork), body, studyAnswer), len(pods), span, s)
-	// What is under way at the end is not part of the throughput.
 	w.Run(span)
-	o := outcomeOf(s, span)
-	return o, nil
+	return s, nil
+}
+
+// studyShares of the tiers in what pods answered, by their names, which begin with
+// their nodes.
+func studyShares(by map[string]int) map[string]float64 {
+	out, sum := map[string]float64{}, 0.0
+	for pod, n := range by {
+		out[studyTier(pod)] += float64(n)
+		sum += float64(n)
+	}
+	for tier := range out {
+		out[tier] /= sum
+	}
+	return out
 }
 
 // studyIterations of a run: all of them, or a few.

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,12 +44,14 @@ func (b *studyBed) measure(ctx context.Context, c studyCase) (out studyResult, e
 	if err := b.links(c); err != nil {
 		return out, err
 	}
-	o, err := c.run(b.e.Seed, 10*time.Minute)
+	const span = 10 * time.Minute
+	simulated, err := c.stats(b.e.Seed, span)
 	if err != nil {
 		return out, err
 	}
+	expected := simulated.Throughput(span) * b.speed
 	if c.source != "" {
-		if err := b.put(ctx, c); err != nil {
+		if err := b.put(ctx, c, expected); err != nil {
 			return out, err
 		}
 	}
@@ -55,23 +59,29 @@ func (b *studyBed) measure(ctx context.Context, c studyCase) (out studyResult, e
 	if err != nil {
 		return out, err
 	}
-	ready := time.Now()
-	done, all, err := b.drive(ctx, c)
+	ready, all := time.Now(), 0
+	done, by, err := b.drive(ctx, c)
 	if err != nil {
 		return out, err
 	}
+	for _, n := range by {
+		all += n
+	}
 	b.e.Say("%s: %d pods placed by %s, gateway %s, data %s: %d of %d requests in %v (%v to prepare, %v in all), virtual time has %.0f", b.e.name, len(c.order()), c.placement,
-		c.gateway, cmp.Or(c.source, "sent along"), done, all, b.window, ready.Sub(begun).Round(time.Millisecond), time.Since(begun).Round(time.Millisecond), o.throughput*b.speed*b.window.Seconds())
+		c.gateway, cmp.Or(c.source, "sent along"), done, all, b.window, ready.Sub(begun).Round(time.Millisecond), time.Since(begun).Round(time.Millisecond), expected*b.window.Seconds())
 	after, err := b.Stats()
 	if err != nil {
 		return out, err
 	}
 	from := []string{studyHub}
 	sent := b.Between(after, from, b.nodes).Bytes - b.Between(before, from, b.nodes).Bytes
-	return studyResult{
-		throughput: float64(done) / b.window.Seconds(), expected: known(rounded(o.throughput * b.speed)),
-		more: []Row{{Metric: "fetched", Unit: "kB", Measured: rounded(float64(sent) / 1000 / float64(all)), Note: "what left the store's host, for each request"}},
-	}, nil
+	out = studyResult{throughput: float64(done) / b.window.Seconds(), expected: known(rounded(expected))}
+	out.more = append(out.more, Row{Metric: "fetched", Unit: "kB", Measured: rounded(float64(sent) / 1000 / float64(all)), Note: "what left the store's host, for each request"})
+	want, got := studyShares(simulated.By), studyShares(by)
+	for _, tier := range slices.Sorted(maps.Keys(want)) {
+		out.more = append(out.more, Row{Metric: "share_" + tier, Unit: "1", Expected: known(rounded(want[tier])), Measured: rounded(got[tier])})
+	}
+	return out, nil
 }
 
 // picture is an image that no other one is like.
@@ -83,15 +93,11 @@ func picture(n int64) []byte {
 
 func imageName(n int) string { return fmt.Sprintf("images/%d", n) }
 
-// put has the store hold as many new images as the pods can work on meanwhile, and
+// put has the store hold as many new images as so many requests a second need, and
 // some more.
-func (b *studyBed) put(ctx context.Context, c studyCase) error {
-	most := 0.0
-	for _, node := range c.order() {
-		most += b.speed / studyService(node).Seconds()
-	}
+func (b *studyBed) put(ctx context.Context, c studyCase, throughput float64) error {
 	const atOnce, warm = 4, 1.6
-	b.images = int(most*warm*b.window.Seconds()) + 4*len(c.order())
+	b.images = int(throughput*warm*b.window.Seconds()) + 4*len(c.order())
 	if c.kept {
 		b.images = 1
 	}
@@ -114,8 +120,9 @@ func (b *studyBed) put(ctx context.Context, c studyCase) error {
 }
 
 // drive sends requests until the window is over, and returns how many were answered
-// within it, and in all. The window begins when each pod has answered one.
-func (b *studyBed) drive(ctx context.Context, c studyCase) (done, total int, err error) {
+// within it, and in all by each pod. The window begins when each has answered one.
+func (b *studyBed) drive(ctx context.Context, c studyCase) (done int, by map[string]int, err error) {
+	by = map[string]int{}
 	pods := len(c.order())
 	at := net.JoinHostPort(b.Address(studyGateways[c.gateway]).String(), studyPort)
 	transport := &http.Transport{MaxIdleConnsPerHost: pods, DialContext: b.dial}
@@ -131,12 +138,11 @@ func (b *studyBed) drive(ctx context.Context, c studyCase) (done, total int, err
 		err = fmt.Errorf("the gateway at the %s does not serve: %w", c.gateway, last)
 	}
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	var (
 		mu    sync.Mutex
 		begin time.Time // zero: not all pods have answered yet
-		seen  = map[string]bool{}
 		errs  []error
 		all   sync.WaitGroup
 	)
@@ -154,11 +160,13 @@ func (b *studyBed) drive(ctx context.Context, c studyCase) (done, total int, err
 				if err != nil {
 					errs = append(errs, err)
 				}
-				total++
+				if err == nil {
+					by[pod]++
+				}
 				if err == nil && !begin.IsZero() && now.Before(begin.Add(b.window)) {
 					done++
 				}
-				if seen[pod] = true; err == nil && len(seen) == pods && begin.IsZero() {
+				if len(by) == pods && begin.IsZero() {
 					begin = now
 				}
 				end := over(now)
@@ -171,15 +179,15 @@ func (b *studyBed) drive(ctx context.Context, c studyCase) (done, total int, err
 	}
 	all.Wait()
 	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	if begin.IsZero() {
-		return 0, 0, fmt.Errorf("of %d pods %d answered within %v", pods, len(seen), studyPatience)
+		return 0, nil, fmt.Errorf("of %d pods %d answered within %v", pods, len(by), studyPatience)
 	}
 	if n := int(b.next.Load()); c.source != "" && !c.kept && n > b.images {
 		b.e.Say("%s: %d of %d requests were for an image that had been asked for before", b.e.name, n-b.images, n)
 	}
-	return done, total, nil
+	return done, by, nil
 }
 
 // ask for one image to be worked on, and return who has; without an image, and without
