@@ -144,7 +144,7 @@ class Detection:
         watch = Watch()
         # Below its usual threshold of 0: the detector knows people who stand, and these
         # pictures have none. So tracking has something to follow, right or wrong.
-        boxes, _ = self.hog.detectMultiScale(picture(body), hitThreshold=-0.35, winStride=(8, 8), padding=(8, 8), scale=1.05)
+        boxes, _ = self.hog.detectMultiScale(picture(body), hitThreshold=-0.7, winStride=(8, 8), padding=(8, 8), scale=1.05)
         found = [[int(v) for v in box] for box in boxes]
         watch.stop()
         answer = ask("tracking", "/", json.dumps(found).encode())
