@@ -247,7 +247,8 @@ type studyForm struct {
 	placements []string
 	cases      func(placement string) []studyCase
 	run        func(ctx context.Context, c studyCase) (studyResult, error)
-	// least is what a ratio that the paper has above 1 must have.
+	// least is what a ratio must have of what it should have: of 1 where the paper has
+	// it above that, or of what was expected of the same cases if that is less.
 	least float64
 	// few: of the values of a sweep the first and the last are enough.
 	few bool
@@ -287,8 +288,8 @@ func (e *env) virtually() studyForm {
 
 // studySweep runs cases that differ in one thing over all placements and iterations
 // by least connections, as the paper does, and returns the mean throughput of each.
-func (e *env) studySweep(ctx context.Context, f studyForm, what string, values []string, make func(c *studyCase, value string)) (map[string]float64, error) {
-	sums := map[string]float64{}
+func (e *env) studySweep(ctx context.Context, f studyForm, what string, values []string, make func(c *studyCase, value string)) (studyMeans, error) {
+	sums := studyMeans{}
 	for _, placement := range f.placements {
 		cases := f.cases(placement)
 		for _, base := range cases {
@@ -307,20 +308,41 @@ func (e *env) studySweep(ctx context.Context, f studyForm, what string, values [
 					r.Params = with(c.params(), what, value)
 					e.row(r)
 				}
-				sums[placement+" "+value] += got.throughput / float64(len(cases))
+				mean, n := sums[placement+" "+value], float64(len(cases))
+				mean.measured += got.throughput / n
+				if got.expected != nil {
+					mean.expected += *got.expected / n
+				}
+				sums[placement+" "+value] = mean
 			}
 		}
 	}
 	return sums, nil
 }
 
+// studyMeans of a sweep by placement and value; expected is 0 where nothing was.
+type studyMeans map[string]struct{ measured, expected float64 }
+
+// over adds the row of one mean throughput over another, which must have at least so
+// much of what it should have.
+func (e *env) over(sums studyMeans, params map[string]any, more, less string, least float64) *Row {
+	a, b := sums[more], sums[less]
+	if b.expected == 0 {
+		return e.ratio(params, "throughput_over", a.measured, b.measured, -least)
+	}
+	expected := a.expected / b.expected
+	r := e.ratio(params, "throughput_over", a.measured, b.measured, -least*min(1, expected))
+	r.Expected = known(rounded(expected))
+	return r
+}
+
 // ordered adds the rows of one mean throughput over another, which the paper has in
 // this order.
-func (e *env) ordered(f studyForm, sums map[string]float64, what string, values ...string) {
+func (e *env) ordered(f studyForm, sums studyMeans, what string, values ...string) {
 	for _, placement := range f.placements {
 		for i := 1; i < len(values); i++ {
 			more, less := values[i-1], values[i]
-			e.ratio(map[string]any{"placement": placement, what: more, "than": less}, "throughput_over", sums[placement+" "+more], sums[placement+" "+less], -f.least)
+			e.over(sums, map[string]any{"placement": placement, what: more, "than": less}, placement+" "+more, placement+" "+less, f.least)
 		}
 	}
 }

@@ -20,11 +20,11 @@ func runStudyCallMethod(ctx context.Context, e *env, f studyForm) error {
 	}
 	for _, placement := range f.placements {
 		params := map[string]any{"placement": placement, "call": "reference", "than": "value"}
-		r := e.ratio(params, "throughput_over", sums[placement+" reference"], sums[placement+" value"], -0.8)
+		r := e.over(sums, params, placement+" reference", placement+" value", 0.8)
 		if r.Measured > 1.25 {
 			r.Short = "fetching is faster than sending by more than a quarter"
 		}
-		e.ratio(map[string]any{"placement": placement, "call": "kept", "than": "reference"}, "throughput_over", sums[placement+" kept"], sums[placement+" reference"], -f.least)
+		e.over(sums, map[string]any{"placement": placement, "call": "kept", "than": "reference"}, placement+" kept", placement+" reference", f.least)
 	}
 	return nil
 }

@@ -34,8 +34,10 @@ func runStudyGateway(ctx context.Context, e *env, f studyForm) error {
 	e.ordered(f, sums, "gateway", values[len(tiers):]...)
 	// Images that pass the gateway make its place count for more.
 	for _, placement := range f.placements {
-		value, reference := sums[placement+" cloud by value"]/sums[placement+" edge by value"], sums[placement+" cloud by reference"]/sums[placement+" edge by reference"]
-		e.ratio(map[string]any{"placement": placement, "gateway": "cloud", "than": "edge", "call": "reference over value"}, "what_is_left_over", reference, value, -f.least)
+		left := func(call string) float64 {
+			return sums[placement+" cloud by "+call].measured / sums[placement+" edge by "+call].measured
+		}
+		e.ratio(map[string]any{"placement": placement, "gateway": "cloud", "than": "edge", "call": "reference over value"}, "what_is_left_over", left("reference"), left("value"), -f.least)
 	}
 	return nil
 }
