@@ -55,6 +55,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	if err != nil {
 		return err
 	}
+	defer settle()()
 	r, err := root.Start(ctx, root.Options{
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
 		Relay:         f.Relay,
@@ -82,6 +83,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	if err != nil {
 		return err
 	}
+	defer settle()()
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
 		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly,
@@ -112,6 +114,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
+	defer settle()()
 	capacity, err := agent.Capacity(f.DataDir, api.Resources{CPU: f.CPUs, Memory: f.Memory, Disk: f.Disk}, f.Reserve)
 	if err != nil {
 		return err
@@ -165,6 +168,7 @@ func runEngine(ctx context.Context, f cli.EngineFlags) error {
 	if err != nil {
 		return err
 	}
+	defer settle()()
 	return engine.Main(ctx, f.DataDir, obs.Version(), s.log.With("role", "engine"))
 }
 

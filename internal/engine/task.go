@@ -105,8 +105,10 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		spec, err = in.prepare(&o, known)
 	}
 	if err == nil {
-		in.rec.Starting = true
-		if !in.save() {
+		// What is part of this process ends with it, and leaves nothing to be found.
+		_, resident := in.kit.drivers[runtimeOf(&o)].(runtime.Resident)
+		in.rec.Starting = !resident
+		if !resident && !in.save() {
 			// Without the note a crash would leave a process that no file names.
 			in.rec.Starting = false
 			in.rec.Starts--
