@@ -13,7 +13,7 @@ func there() []Experiment {
 	return append([]Experiment{
 		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
 		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel, oakestraVideo(),
-		kubeedgePods, kubeedgeDelay, kubeedgeLocal, muLBReal, routeChange, controlUnderLoad,
+		kubeedgePods, kubeedgeDelay, kubeedgeLocal, muLBReal, studyLBReal, routeChange, controlUnderLoad,
 	}, studiesReal...)
 }
 

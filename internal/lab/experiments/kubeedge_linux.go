@@ -72,62 +72,6 @@ var kubeedgeDelay = Experiment{
 	plot: &plot{x: "rtt_ms", series: "pods", metric: "throughput", title: "round robin from node 1: requests a second"},
 }
 
-var kubeedgeLocal = Experiment{
-	Name: kubeLocalName, Source: "KubeEdge local scheduling fig. 7", Emulated: true, Shows: kubeLocalShows,
-	run: runKubeLocal, plot: kubeLocalPlot,
-}
-
-func runKubeLocal(ctx context.Context, e *env) error {
-	return e.kubeedge(ctx, 3, func(k *kubeedge) error {
-		for _, x := range kubeCases[:4] {
-			var robin kubeLoad
-			robins := 0.0
-			for _, policy := range []string{api.PolicyRoundRobin, api.PolicyRandom, api.PolicyLocal} {
-				load := kubeLoad{pods: x.pods, clients: x.clients, slots: 1, policy: policy, rtt: 15 * time.Millisecond}
-				name := joined(x.clients, ":") + " " + joined(x.pods, "-")
-				r, err := k.measure(ctx, load, kubePaper[policy+" "+name])
-				if err != nil {
-					return err
-				}
-				if policy == api.PolicyRoundRobin {
-					robin, robins = load, r.Measured
-				}
-				if policy == api.PolicyLocal {
-					k.overRobin(load, robin, r, robins, kubePaper["round-robin "+name])
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// wantOverRobin is what local is to have at least where the load is as the pods are.
-const wantOverRobin = 1.5
-
-// overRobin adds the row of local's throughput over that of round robin. It is a
-// requirement; where computation says that it cannot be, what was computed is, within
-// a tenth.
-func (k *kubeedge) overRobin(local, robin kubeLoad, r *Row, robins, paper float64) {
-	expected, measured := local.expected()/robin.expected(), r.Measured/robins
-	x := *r
-	x.Metric, x.Unit, x.Expected, x.Measured, x.Paper = "over_round_robin", "1", &expected, measured, nil
-	if r.Paper != nil && paper > 0 {
-		x.Paper = known(*r.Paper / paper)
-	}
-	want := wantOverRobin
-	switch {
-	case expected < wantOverRobin:
-		want = 0.9 * expected
-		x.Note = fmt.Sprintf("%g × cannot be reached with these service times: most requests stay at their node also by round robin; %.2f × is what was computed", wantOverRobin, expected)
-	case local.clients[0] > local.pods[0]:
-		x.Note = "local does not collapse at this distance: waiting for a pod of the own node costs less than the way to another"
-	}
-	if measured < want {
-		x.Short = fmt.Sprintf("local has less than %.2f × round robin's %.0f", want, robins)
-	}
-	k.e.row(x)
-}
-
 // kubeedge is some nodes with pods.
 type kubeedge struct {
 	*lab.Lab

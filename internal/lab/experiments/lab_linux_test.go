@@ -64,7 +64,6 @@ func TestQuickForms(t *testing.T) {
 		"oakestra-control": {"messages": 2, "packets": 2, "bytes": 2},
 		"oakestra-idle":    {"cpu": 3, "memory": 3},
 		"kubeedge-delay":   {"throughput": 6, "response_time": 6},
-		"mu-lb":            {"mean": 4, "p99": 4, "mean_over_winner": 1, "p99_over_winner": 1, "p99_over": 2},
 		"oakestra-balance": {"rtt": 4, "over_direct": 2, "over_one": 1, "overhead_over_one": 1},
 		// How much is known so soon depends on what else this machine does.
 		"proxymity-accuracy": {"known_share": 4, "error_median": any, "error_p90": any},
@@ -210,5 +209,31 @@ func TestControlUnderLoad(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("rows %v, want %v", got, want)
+	}
+}
+
+// Those with requests by a dozen clients run alone: one after the other, through the
+// routers, with a row of each policy and what virtual time says of it.
+func TestQuickRequests(t *testing.T) {
+	for name, metrics := range map[string]map[string]int{
+		"kubeedge-local": {"response_time": 8, "throughput": 8, "over_round_robin": 2, "throughput_over": 2, "mean_over_winner": 2, "p99_over_winner": 2},
+		"study-lb":       {"throughput": 3, "mean": 3, "p99": 3, "mean_over_winner": 1, "p99_over_winner": 1, "throughput_over": 2},
+		"mu-lb":          {"mean": 4, "p99": 4, "mean_over_winner": 1, "p99_over_winner": 1, "p99_over": 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]int{}
+			for _, r := range quick(t, name) {
+				got[r.Metric]++
+				if r.Experiment != name || r.Params["by"] != "lab" || r.Measured <= 0 || r.ErrorP50 == nil || r.ErrorP99 == nil {
+					t.Errorf("%+v", r)
+				}
+				if !strings.Contains(r.Metric, "over") && r.Expected == nil {
+					t.Errorf("%v: nothing is expected of %s", r.Params, r.Metric)
+				}
+			}
+			if !maps.Equal(got, metrics) {
+				t.Errorf("rows %v, want %v", got, metrics)
+			}
+		})
 	}
 }

@@ -2,14 +2,9 @@ package experiments
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/sim"
 )
 
 var muLBReal = Experiment{
@@ -21,10 +16,10 @@ var muLBReal = Experiment{
 func runMuLBReal(ctx context.Context, e *env) error {
 	hosts := []string{"router-0", "router-1", "router-2", muSite}
 	return e.played(ctx, hosts, func(f *fleet) error {
-		works := quickly(e.Quick, muWorks[:1], muWorks[:3])
+		works := quickly(e.Quick, muWorks[:1], []muWork{muWorks[0], muWorks[2]})
 		for _, work := range works {
 			for _, routers := range quickly(e.Quick, []int{1}, []int{1, 3}) {
-				for _, rps := range quickly(e.Quick, []float64{80}, []float64{60, 80, 100}) {
+				for _, rps := range quickly(e.Quick, []float64{80}, []float64{80, 100}) {
 					if err := e.muCell(ctx, f, work, routers, rps); err != nil {
 						return err
 					}
@@ -68,58 +63,4 @@ func (e *env) muCell(ctx context.Context, f *fleet, work muWork, routers int, rp
 	e.muRequirements(params, real, rps, work.name, routers)
 	e.measured(from, acc)
 	return nil
-}
-
-// played makes a fleet of hosts and calls do with it.
-func (e *env) played(ctx context.Context, hosts []string, do func(*fleet) error) (err error) {
-	file := lab.File{Hosts: map[string]lab.Host{}}
-	for _, h := range hosts {
-		file.Hosts[h] = lab.Host{}
-	}
-	f, err := e.fleet(ctx, file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	return do(f)
-}
-
-// together plays a scene by several policies at the same time, each with pods of its
-// own: what else the machine does hits all of them alike. It returns also what comes of
-// it in virtual time, and how exact the links were.
-func (f *fleet) together(ctx context.Context, s scene, policies []string) (real, virtual map[string]outcome, acc lab.Accuracy, err error) {
-	if err = f.links(s.rtt, s.rate); err != nil {
-		return nil, nil, acc, err
-	}
-	meter, err := f.Measure(f.pairs())
-	if err != nil {
-		return nil, nil, acc, err
-	}
-	stats, errs := make([]*sim.Stats, len(policies)), make([]error, len(policies))
-	var all sync.WaitGroup
-	for i, policy := range policies {
-		all.Go(func() { stats[i], errs[i] = f.really(ctx, fmt.Sprint("by-", policy), s.named(policy)) })
-	}
-	all.Wait()
-	acc, merr := meter.Stop()
-	if err := errors.Join(append(errs, merr)...); err != nil {
-		return nil, nil, acc, err
-	}
-	real, virtual = map[string]outcome{}, map[string]outcome{}
-	for i, policy := range policies {
-		v := s.named(policy)
-		st, err := v.virtually()
-		if err != nil {
-			return nil, nil, acc, err
-		}
-		real[policy], virtual[policy] = s.outcome(stats[i]), s.outcome(st)
-	}
-	return real, virtual, acc, nil
-}
-
-// beside adds the rows of the mean and the 99th percentile of real requests, with those
-// of virtual time as what is expected.
-func (e *env) beside(params map[string]any, real, virtual outcome) {
-	e.row(Row{Params: params, Metric: "mean", Unit: "ms", Expected: known(rounded(virtual.mean)), Measured: rounded(real.mean)})
-	e.row(Row{Params: params, Metric: "p99", Unit: "ms", Expected: known(rounded(virtual.p99)), Measured: rounded(real.p99)})
 }

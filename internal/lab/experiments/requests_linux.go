@@ -35,6 +35,7 @@ type fleet struct {
 	hosts   []string
 	routers map[string]*proxy.Router
 	clients map[string]*http.Client
+	linked  bool // links are those of the scenes
 
 	telling sync.Mutex // what routers are told is in order; taken before mu
 	mu      sync.Mutex // guards below
