@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,7 +125,9 @@ func (p *picker) next() (e *endpoint, more bool) {
 	if p.request {
 		p.sent = p.service.began(e)
 	}
-	return e, len(p.later) > 0
+	// Behind its address all are as late as it is: another connection there would only
+	// make that worse for a worker that is busy.
+	return e, slices.ContainsFunc(p.later, func(x *endpoint) bool { return x.Address != e.Address })
 }
 
 func (p *picker) pick() (e *endpoint, more bool) {

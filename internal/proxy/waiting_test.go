@@ -175,21 +175,24 @@ func TestGatewayTakesBackWhatWaitsForASilentWorker(t *testing.T) {
 }
 
 // A worker that is slow to take a connection and then found to be gone takes a request
-// back for both reasons at once; it goes on elsewhere, and does not wait for a
-// connection that another would get.
+// back for both reasons at once; it goes on elsewhere, and does not wait for the
+// connection that comes after all and is nobody's.
 func TestTakenBackTwice(t *testing.T) {
 	t.Parallel()
-	a := newWorker(t, newAuthority(t), "a", nil)
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
 	a.addHTTP(t, "app.web.0", says("a"))
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
-	must(t, err)
-	t.Cleanup(func() { _ = silent.Close() })
-	last := a.endpoint("app.web.0")
+	b.addHTTP(t, "app.web.1", says("b"))
+	l := newLine(t, b.DataAddr())
+	release := l.hold()
+	t.Cleanup(release)
+	last, remote := a.endpoint("app.web.0"), b.endpoint("app.web.1")
 	last.Suspect = true // so that b is asked first
-	rt := requestRoute("http", wire.RequestRules{}, last, wire.Endpoint{Instance: "app.web.1", Cluster: "edge", Worker: "b", Address: silent.Addr().String()})
-	a.SetRoutes([]wire.Route{rt})
+	remote.Address = l.ln.Addr().String()
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, last, remote)})
+	b.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, last, remote)})
 	answer := ask(t, client(t), a.entryURL(t, "http", "/"), 1)
-	e := a.table.Load().byAddress[silent.Addr().String()][0]
+	e := a.table.Load().byAddress[remote.Address][0]
 	eventually(t, "it is taken back", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -199,7 +202,45 @@ func TestTakenBackTwice(t *testing.T) {
 		}
 		return len(e.waiting) > 0
 	})
-	if got := <-answer; got != "a" {
-		t.Errorf("%q", got)
+	release()
+	select {
+	case got := <-answer:
+		if got != "a" {
+			t.Errorf("%q", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for a connection that is nobody's")
+	}
+}
+
+// Where all that is left is late, there is no use in going elsewhere behind the same
+// address.
+func TestNothingElseBehindALateAddress(t *testing.T) {
+	t.Parallel()
+	a := newWorker(t, newAuthority(t), "a", nil)
+	far := func(id wire.InstanceID, worker, addr string) wire.Endpoint {
+		return wire.Endpoint{Instance: id, Cluster: "edge", Worker: worker, Address: addr}
+	}
+	same := []wire.Endpoint{far("app.web.0", "b", "127.0.0.1:1"), far("app.web.1", "b", "127.0.0.1:1")}
+	for name, c := range map[string]struct {
+		endpoints []wire.Endpoint
+		more      bool
+	}{
+		"one worker":  {same, false},
+		"two workers": {append(same[:1:1], far("app.web.1", "c", "127.0.0.1:2")), true},
+	} {
+		a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, c.endpoints...)})
+		s := a.table.Load().services["app.web"]
+		for _, e := range s.all() {
+			e.late.Add(1)
+		}
+		p := picker{service: s, request: true}
+		e, more := p.next()
+		if e == nil || more != c.more {
+			t.Errorf("%s: %v, more: %v", name, e, more)
+		}
+		for _, e := range s.all() {
+			e.late.Add(-1)
+		}
 	}
 }
