@@ -36,6 +36,9 @@ type fleet struct {
 	routers map[string]*proxy.Router
 	clients map[string]*http.Client
 	linked  bool // links are those of the scenes
+	sockets map[string]*sockets
+	over    chan struct{} // closed when the threads of the hosts are to end
+	threads sync.WaitGroup
 
 	telling sync.Mutex // what routers are told is in order; taken before mu
 	mu      sync.Mutex // guards below
@@ -52,6 +55,7 @@ const fleetPort = 7443
 func (e *env) fleet(ctx context.Context, file lab.File) (f *fleet, err error) {
 	f = &fleet{
 		e: e, hosts: slices.Sorted(maps.Keys(file.Hosts)), routers: map[string]*proxy.Router{}, clients: map[string]*http.Client{},
+		sockets: map[string]*sockets{}, over: make(chan struct{}),
 		served: map[wire.InstanceID]string{}, rtts: map[[2]string]time.Duration{}, routes: map[string]wire.Route{},
 	}
 	identity, err := fleetIdentity()
@@ -74,8 +78,10 @@ func (e *env) fleet(ctx context.Context, file lab.File) (f *fleet, err error) {
 		for _, other := range f.hosts[i+1:] {
 			f.apart(host, other, f.RTT(st, host, other))
 		}
+		at := &sockets{f.Lab, host, make(chan func()), f.over, &f.threads}
+		f.sockets[host] = at
 		r, err := proxy.New(proxy.Options{
-			Worker: host, Cluster: fleetCluster, Local: f, Sockets: sockets{f.Lab, host},
+			Worker: host, Cluster: fleetCluster, Local: f, Sockets: at,
 			DataAddr: f.dataAddress(host), TLS: identity, PeerName: func(string, string) string { return fleetCluster },
 			Distances: distances{f, host},
 		})
@@ -91,7 +97,7 @@ func (e *env) fleet(ctx context.Context, file lab.File) (f *fleet, err error) {
 		}
 		f.clients[host] = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 			MaxIdleConnsPerHost: 4096,
-			DialContext:         sockets{f.Lab, host}.DialContext,
+			DialContext:         at.DialContext,
 		}}
 	}
 	return f, nil
@@ -105,6 +111,8 @@ func (f *fleet) close() error {
 	for _, r := range f.routers {
 		r.Close()
 	}
+	close(f.over)
+	f.threads.Wait()
 	return f.Down()
 }
 
@@ -136,22 +144,61 @@ func fleetIdentity() (func() (*tls.Config, error), error) {
 	}, nil
 }
 
-// sockets are those of a host.
+// sockets are those of a host. Threads that are in its network are kept: to enter it
+// for each connection would cost more than the connection.
 type sockets struct {
 	l    *lab.Lab
 	host string
+	jobs chan func() // for threads that have nothing to do
+	end  <-chan struct{}
+	all  *sync.WaitGroup // the threads
 }
 
-var _ proxy.Sockets = sockets{}
+var _ proxy.Sockets = (*sockets)(nil)
+
+// do calls f on a thread of the host.
+func (s *sockets) do(f func() error) error {
+	result := make(chan error, 1)
+	job := func() { result <- f() }
+	select {
+	case s.jobs <- job:
+	default:
+		s.all.Go(func() {
+			err := s.l.Do(s.host, func() error {
+				for job != nil {
+					job()
+					select {
+					case job = <-s.jobs:
+					case <-s.end:
+						job = nil
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				result <- err // it did not get there
+			}
+		})
+	}
+	return <-result
+}
 
 // Listen implements proxy.Sockets.
-func (s sockets) Listen(_ context.Context, network, address string) (net.Listener, error) {
-	return s.l.Listen(s.host, network, address)
+func (s *sockets) Listen(_ context.Context, network, address string) (ln net.Listener, err error) {
+	err = s.do(func() error {
+		ln, err = net.Listen(network, address)
+		return err
+	})
+	return ln, err
 }
 
-// DialContext implements proxy.Sockets.
-func (s sockets) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return s.l.Dial(ctx, s.host, network, address)
+// DialContext implements proxy.Sockets. The address is numeric.
+func (s *sockets) DialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = s.do(func() error {
+		c, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
+	})
+	return c, err
 }
 
 // distances from a host: what is set for the links, which is what a worker's own
@@ -248,7 +295,7 @@ func (f *fleet) service(name string, p api.Policy, rules wire.RequestRules, repl
 		all.Wait()
 	}
 	for i, r := range replicas {
-		ln, err := f.Listen(r.host, "tcp4", "127.0.0.1:0")
+		ln, err := f.sockets[r.host].Listen(context.Background(), "tcp4", "127.0.0.1:0")
 		if err != nil {
 			end()
 			return nil, fmt.Errorf("replica %d of %s at %s: %w", i, name, r.host, err)
