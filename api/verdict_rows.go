@@ -209,7 +209,7 @@ func policyRows() []Verdict {
 	return []Verdict{
 		{Path: "services.*.policy", Default: PolicyRoundRobin, Values: names,
 			Note: "How requests are given to the ready instances: a name, or a mapping with a name and what that policy can be told. " +
-				"round-robin and random give all the same; weighted gives by the processors of each worker, divided among its replicas of the service; billiard gives the same shares in the most even order; " +
+				"round-robin and random give all the same; weighted gives by what each worker was measured to do (verge profile), else by its processors, divided among its replicas of the service; billiard gives the same shares in the most even order; " +
 				"fastest sends each request where it costs least by distance, execution time, queue and size; least-connections takes the replica with the fewest requests in flight, p2c the better of two by chance, least-response the shortest queue by capacity (these are for http: by connection they give equal shares, or by capacity); closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
 				"proximity prefers near ones and leaves the others a share; instance takes one replica."},
 		{Path: "services.*.policy.name", Required: true, Values: names, Note: "As above."},

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"os"
+	"strings"
 	"time"
 )
 
@@ -40,6 +43,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = io.Copy(conn, buffered) // until either end breaks it
+}
+
+// paced takes as long as a variable says that is called like the worker, as if that were
+// a slower machine: PACE_EDGE_1=20ms.
+func paced(w http.ResponseWriter, r *http.Request) {
+	name := "PACE_" + strings.ToUpper(strings.ReplaceAll(os.Getenv("VERGE_WORKER"), "-", "_"))
+	r.Form = url.Values{"for": {os.Getenv(name)}}
+	slow(w, r)
 }
 
 // slow answers after ?for=.

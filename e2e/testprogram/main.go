@@ -40,6 +40,7 @@ func main() {
 	mux.HandleFunc("/upload", upload)
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("/slow", slow)
+	mux.HandleFunc("/paced", paced)
 	kept := &store{}
 	mux.HandleFunc("/put", kept.put)
 	mux.HandleFunc("/keys", kept.keys)

@@ -52,6 +52,8 @@ const (
 	Scale   Verb = "scale"
 	Restart Verb = "restart"
 	Exec    Verb = "exec"
+	// Profile keeps what runs of an application busy, to see how much it does.
+	Profile Verb = "profile"
 	// Secret is to list, set and delete the secrets of a namespace. Their values
 	// cannot be read by anybody.
 	Secret Verb = "secret"
@@ -80,7 +82,7 @@ var verbs = map[Verb]struct {
 }{
 	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true}, Plan: {"planning a change of", false},
 	Apply: {"changing", false}, Delete: {"deleting", false}, Scale: {"scaling", false}, Restart: {"restarting", false},
-	Exec: {"running a command in", false}, Secret: {"using the secrets of", false},
+	Exec: {"running a command in", false}, Profile: {"profiling", false}, Secret: {"using the secrets of", false},
 	Fetch: {"reading", true}, Store: {"storing in", false},
 	Operate: {"operating", false}, Admit: {"admitting workers to", false}, Audit: {"reading the audit log of", false},
 	Measure: {"reading the metrics of", false},

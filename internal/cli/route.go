@@ -122,6 +122,18 @@ func routeColumns() listing[wire.RouteEndpoint] {
 			return text(ageOf(v.AgeSeconds))
 		}},
 		{name: "cpu", wide: true, cell: func(v view) cell { return text(cpuOf(v.CPU)) }},
+		{name: "weight", wide: true, cell: func(v view) cell {
+			if v.Weight == 0 {
+				return text("")
+			}
+			return textf("%.1f", v.Weight)
+		}},
+		{name: "weight from", wide: true, cell: func(v view) cell {
+			if v.ServesBy == "" && v.CPU > 0 {
+				return text(wire.WeightCPU)
+			}
+			return text(v.ServesBy)
+		}},
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
 		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
 	}}
@@ -199,9 +211,9 @@ func viewOf(r wire.RouteReport) route.View {
 			list[i].Source = route.Estimated
 		}
 	}
-	route.Weigh(list, func(i int) (string, float64) {
+	route.Weigh(list, func(i int) route.Capable {
 		e := r.Endpoints[i]
-		return e.Cluster + "/" + e.Worker, float64(e.CPU)
+		return route.Capable{Node: e.Cluster + "/" + e.Worker, Serves: e.Serves, CPU: float64(e.CPU)}
 	})
 	return route.NewView(0, list)
 }

@@ -229,6 +229,7 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 		}
 	}
 	lines = append(lines, fmt.Sprintf("  endpoints    %d, of which %d are %s", len(r.Endpoints), counts[usable], usable))
+	byWeight := r.Policy.Name == api.PolicyWeighted || r.Policy.Name == api.PolicyBilliard
 	for _, e := range r.Endpoints {
 		var why string
 		switch {
@@ -237,9 +238,11 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 			if e.Why != "" {
 				why += ", " + e.Why
 			}
-		case r.Policy.Name == api.PolicyWeighted && e.CPU == 0:
+		case byWeight && e.Serves > 0:
+			why = fmt.Sprintf("its worker does %.4g/s with %d of these, %s; weight %.1f", e.Serves, sharing(r.Endpoints, e), weightSource(e.ServesBy), e.Weight)
+		case byWeight && e.CPU == 0:
 			why = "the processors of its worker are not known, it counts as the median"
-		case r.Policy.Name == api.PolicyWeighted:
+		case byWeight:
 			why = fmt.Sprintf("its worker has %s processors for %d of these", e.CPU, sharing(r.Endpoints, e))
 		case e.Local:
 			why = "on the own worker"
@@ -268,6 +271,19 @@ func sharing(list []wire.RouteEndpoint, e wire.RouteEndpoint) (n int) {
 	return n
 }
 
+// weightSource says where it is known from what a worker does.
+func weightSource(by string) string {
+	switch by {
+	case wire.WeightProfile:
+		return "as it was measured"
+	case wire.WeightOld:
+		return "as it was measured with an older program"
+	case wire.WeightKind:
+		return "like those of its kind that were measured"
+	}
+	return "by its processors and what others were measured to do"
+}
+
 // ruleInWords says what a policy does.
 func ruleInWords(p api.Policy) string {
 	switch p.Name {
@@ -278,7 +294,9 @@ func ruleInWords(p api.Policy) string {
 	case api.PolicyProximity:
 		return fmt.Sprintf("(1-%g)/N + %g*f(l)/sum, f %s over the round trip l in ms; what is not known counts as the median", p.Alpha, p.Alpha, p.Decay)
 	case api.PolicyWeighted:
-		return "by the processors of each worker, divided among the replicas there"
+		return "by what each worker was measured to do (verge profile), else by its processors, divided among the replicas there"
+	case api.PolicyBilliard:
+		return "each in its turn, as often as its weight says: by what its worker was measured to do (verge profile), else by its processors"
 	case api.PolicyInstance:
 		return fmt.Sprintf("replica %d alone", p.Ordinal)
 	case api.PolicyRandom:

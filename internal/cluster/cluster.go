@@ -47,6 +47,11 @@ type core struct {
 
 	planning sync.Mutex // one plan at a time is worked out
 
+	// profilings are the services that are being profiled; a run's own mutex is taken
+	// after profMu, and mu after both.
+	profMu     sync.Mutex
+	profilings map[string]*profiling
+
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
 	have     wire.Rev

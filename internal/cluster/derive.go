@@ -50,7 +50,9 @@ func (t *tx) route() {
 		if r == nil || w == nil {
 			continue
 		}
+		serves, by := t.rated(i.App + "." + i.Service).on(w)
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
+			Serves: serves, ServesBy: by,
 			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
 			Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
 		})
@@ -122,6 +124,9 @@ func (t *tx) reported(i *wire.Instance) *wire.Reported {
 		up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w)
 		if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.Policy.Name == api.PolicyWeighted {
 			up.CPU = w.Info.Capacity.CPU // others are not told without need what machines there are
+		}
+		if s := m.shares[i.App+"."+i.Service]; s != nil && sharesByWeight(s.Spec.Policy) {
+			up.Serves, up.ServesBy = t.rated(i.App + "." + i.Service).on(w)
 		}
 	}
 	if m.details {

@@ -16,6 +16,10 @@ func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 // exec passes a step of a session on to the worker that it is on. A session's id
 // says which, so that nothing is remembered here.
 func (c *core) exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
+	if q.Do == wire.ExecDoProfile && q.Profile != nil {
+		a.Profile, err = c.profile(ctx, q.Profile, q.Owner)
+		return a, err
+	}
 	at := wire.ExecID{Cluster: c.name, Instance: q.Instance}
 	if q.Do == wire.ExecDoStart || q.Do == wire.ExecDoInvoke {
 		at.Worker, err = c.workerOf(q.Instance, "nothing can be asked of it yet")

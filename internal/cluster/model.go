@@ -33,7 +33,7 @@ const (
 	keyLocals   = "locals"    // how many local changes there have been
 	keyInstance = "inst."     // + id: wire.Instance
 	keyWhy      = "why."      // + id: place.Record
-	// keyScaled: scaled, see scale.go
+	// keyScaled: scaled, see scale.go; keyProfile: profile, see profile.go
 	keyOrder = "to."    // + worker.id: wire.Order
 	keyRoute = "route." // + app.service: wire.Route, for the workers
 	keyUp    = "up."    // + id: wire.Reported, for the root
@@ -130,7 +130,8 @@ type model struct {
 	// upLocals and upConflicts are what the root is told of locals and conflicts.
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
-	scaled      map[string]*scaled // by application and service, as shares
+	scaled      map[string]*scaled  // by application and service, as shares
+	profiles    map[string]*profile // by the same
 	// wants is what the last epoch decided, of services that somebody asked for lately.
 	// It is of this process.
 	wants   map[string]*want
@@ -158,7 +159,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{},
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, profiles: map[string]*profile{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
@@ -197,6 +198,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
+		{keyProfile, func(r string) error { return records.Decode(e, m.profiles, r) }},
 		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
 		{keyUp, func(r string) error {
 			if strings.HasPrefix(r, upRevoked) {
@@ -260,6 +262,7 @@ type tx struct {
 	upConflicts map[string]*wire.Conflict
 	tallies     map[string]*wire.Tally
 	scaled      map[string]*scaled
+	profiles    map[string]*profile
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
@@ -275,6 +278,8 @@ type tx struct {
 	// certs are the secrets with certificates, see certificates; nil before it is asked.
 	certs map[string]bool
 	apart map[string][]string
+	// rates by application and service, made when they are first asked for.
+	rates map[string]*rates
 	// stays are the instances that cannot leave a worker that is drained, with the
 	// reason; waits those whose turn has not come.
 	stays map[wire.InstanceID]string
@@ -292,7 +297,7 @@ func (m *model) begin() *tx {
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, net: newNetChanges(),
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, net: newNetChanges(),
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }
@@ -367,6 +372,9 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		return nil, err
 	}
 	if err := records.AppendEach(&groups, keyScaled, t.scaled); err != nil {
+		return nil, err
+	}
+	if err := records.AppendEach(&groups, keyProfile, t.profiles); err != nil {
 		return nil, err
 	}
 	taken := map[string]bool{}
@@ -490,6 +498,7 @@ func (t *tx) done() {
 	records.Merge(t.m.upLocals, t.upLocals)
 	records.Merge(t.m.upConflicts, t.upConflicts)
 	records.Merge(t.m.tallies, t.tallies)
+	records.Merge(t.m.profiles, t.profiles)
 	if len(t.scaled) > 0 {
 		records.Merge(t.m.scaled, t.scaled)
 		t.m.effect(records.SortedKeys(t.scaled)...)

@@ -41,6 +41,7 @@ func (m *model) step(now time.Time) *tx {
 	}
 	t.weigh(now)
 	t.scale(now)
+	t.forgetProfiles()
 	t.leases(now)
 	for _, i := range t.instances() {
 		t.observe(i.ID, now)

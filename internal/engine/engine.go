@@ -82,6 +82,7 @@ type Engine struct {
 
 	uses     *uses    // its mutex is taken after mu
 	sessions sessions // their mutex is taken before mu
+	profiles profiles // so is theirs
 	meter    meter
 	revoked  pki.Revoked                  // keys of peers that do not count any more
 	relaying atomic.Pointer[relay.Server] // nil: it is no relay

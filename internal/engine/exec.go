@@ -45,6 +45,10 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 		got, err := e.invoke(ctx, q.Instance, q.Invoke)
 		return wire.ExecAnswer{Invoked: got}, err
 	}
+	if q.Do == wire.ExecDoProfile && q.Profile != nil {
+		r, err := e.profile(q.Profile, q.Owner)
+		return wire.ExecAnswer{Profile: r}, err
+	}
 	s, err := e.sessions.find(q)
 	if err != nil {
 		return wire.ExecAnswer{}, err

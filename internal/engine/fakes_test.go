@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -249,6 +251,7 @@ type fakeRouter struct {
 	lastUse map[string]time.Time
 	demand  []wire.ServiceDemand
 	asked   chan struct{}
+	sent    map[string]int
 }
 
 func (r *fakeRouter) Start(context.Context) error { return nil }
@@ -295,7 +298,24 @@ func (r *fakeRouter) Entries() []proxy.Entry {
 	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"}, {App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
 }
 
-func (r *fakeRouter) PeersChanged()      {}
+func (r *fakeRouter) PeersChanged() {}
+
+// Ask answers at once, with what is in the path: /404 is not found.
+func (r *fakeRouter) Ask(id string, port string, req *http.Request) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sent == nil {
+		r.sent = map[string]int{}
+	}
+	r.sent[req.Method+" "+id+" "+port+" "+req.URL.RequestURI()]++
+	if status, err := strconv.Atoi(req.URL.Path[1:]); err == nil {
+		return status, nil
+	}
+	return http.StatusOK, nil
+}
+
+func (r *fakeRouter) Places(string) int { return 3 }
+
 func (r *fakeRouter) Stats() proxy.Stats { return proxy.Stats{} }
 
 func (r *fakeRouter) SetRoutes(routes []wire.Route) {

@@ -65,6 +65,10 @@ func serveForTest() {
 		host = os.Getenv("VERGE_LISTEN")
 	}
 	err := http.ListenAndServe(net.JoinHostPort(host, os.Getenv("PORT")), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/absent" {
+			http.NotFound(w, r)
+			return
+		}
 		if r.URL.Path == "/exit" {
 			code, _ := strconv.Atoi(r.FormValue("code"))
 			os.Exit(code)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,10 @@ type router interface {
 	// Reserve returns the loopback address of each port of a service, by port
 	// name, the same for as long as the worker lives.
 	Reserve(app, service string, ports []api.Port) (map[string]string, error)
+	// Ask sends a request to an instance of this worker, through its queue; Places is
+	// how many it may work on at a time, 0 for any number.
+	Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error)
+	Places(id wire.InstanceID) int
 	// Entries are the loopback addresses, in order.
 	Entries() []proxy.Entry
 	// Serve takes what a listener accepts as connections to a port of a service.

@@ -333,9 +333,9 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		by[id] = x
 		list = append(list, route.Endpoint{ID: id, Ready: ready, Suspect: e.Suspect, Local: ours, Ordinal: ordinal(e.Instance)})
 	}
-	route.Weigh(list, func(i int) (string, float64) {
+	route.Weigh(list, func(i int) route.Capable {
 		e := by[list[i].ID].of
-		return e.Cluster + "/" + e.Worker, float64(e.CPU)
+		return route.Capable{Node: e.Cluster + "/" + e.Worker, Serves: e.Serves, CPU: float64(e.CPU)}
 	})
 	policy := r.PolicyOf()
 	if k != keyOf(r) {

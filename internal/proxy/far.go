@@ -140,7 +140,7 @@ func (r *Router) Route(key string) (wire.RouteReport, bool) {
 			s.view.Set(i, v)
 		}
 		w.Instance, w.Cluster, w.Worker, w.Address = e.Instance, e.Cluster, e.Worker, e.Address
-		w.CPU, w.Local, w.Ordinal, w.Recent = e.cpu, e.local, v.Ordinal, e.recent.sum(now)
+		w.CPU, w.Serves, w.ServesBy, w.Weight, w.Local, w.Ordinal, w.Recent = e.cpu, e.serves, e.servesBy, v.Weight, e.local, v.Ordinal, e.recent.sum(now)
 		if v.Source != route.Unknown {
 			w.RTT, w.Source = api.Duration(v.RTT), v.Source.String()
 		}

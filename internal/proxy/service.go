@@ -79,8 +79,11 @@ type endpoint struct {
 	index  int // in service.endpoints; -1 once it is gone
 	recent minute
 	cpu    api.CPU
-	health route.Health
-	why    string // it is ejected
+	// serves and servesBy are of the profile of the service.
+	serves   float64
+	servesBy string
+	health   route.Health
+	why      string // it is ejected
 	// load is what is in the view too, report the newest of its queue, and capacity
 	// what is made of all of them. Out: its answers were errors, says outlier.
 	load     route.Load
@@ -158,7 +161,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			}
 			e.Suspect = false
 		}
-		e.cpu, now[id] = we.CPU, e
+		e.cpu, e.serves, e.servesBy, now[id] = we.CPU, we.Serves, we.ServesBy, e
 		e.load.Asleep, e.load.StartUp = we.Asleep, we.StartUp.Std()
 		list = append(list, route.Endpoint{
 			ID:      id,
@@ -170,9 +173,9 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			Load:    e.load,
 		})
 	}
-	route.Weigh(list, func(i int) (string, float64) {
+	route.Weigh(list, func(i int) route.Capable {
 		e := now[list[i].ID]
-		return e.Cluster + "/" + e.Worker, float64(e.cpu)
+		return route.Capable{Node: e.Cluster + "/" + e.Worker, Serves: e.serves, CPU: float64(e.cpu)}
 	})
 	s.view = route.NewView(s.seed, list)
 	s.far.at = time.Time{} // the next choice looks at the distances

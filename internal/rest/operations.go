@@ -111,6 +111,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerStoring(api)
 	s.registerRouting(api)
 	s.registerScaling(api)
+	s.registerProfiles(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
 	s.registerObjects(api)

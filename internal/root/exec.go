@@ -12,6 +12,10 @@ import (
 func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
 	const title = "it cannot be reached now"
 	q.Owner = rest.Caller(ctx)
+	if q.Do == wire.ExecDoProfile && q.Profile != nil {
+		a.Profile, err = b.profile(ctx, q)
+		return a, err
+	}
 	var cluster string
 	if q.Do == wire.ExecDoStart || q.Do == wire.ExecDoInvoke {
 		v, err := b.find(q.Instance)

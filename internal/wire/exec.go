@@ -28,12 +28,13 @@ type ExecAsk struct {
 	// Session is named by the answer to "start".
 	Session string `json:"session,omitempty"`
 	// Instance that it is in; Start of "start", Input of "input", Output of "output",
-	// Invoke of "invoke".
+	// Invoke of "invoke", Profile of "profile".
 	Instance InstanceID  `json:"instance,omitempty"`
 	Start    *ExecStart  `json:"start,omitempty"`
 	Input    *ExecInput  `json:"input,omitempty"`
 	Output   *ExecOffset `json:"output,omitempty"`
 	Invoke   *Invocation `json:"invoke,omitempty"`
+	Profile  *ProfileAsk `json:"profile,omitempty"`
 }
 
 // ExecStart asks for a session.
@@ -87,6 +88,8 @@ type ExecAnswer struct {
 	Output *ExecOutput `json:"output,omitempty"`
 	// Invoked is the answer to "invoke".
 	Invoked *Invoked `json:"invoked,omitempty"`
+	// Profile is the answer to "profile".
+	Profile *ProfileReport `json:"profile,omitempty"`
 }
 
 // ExecOutput is what a program has written since an ExecOffset.

@@ -55,6 +55,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Invoked](),
 	reflect.TypeFor[wire.ExecOutput](),
 	reflect.TypeFor[wire.ExecID](),
+	reflect.TypeFor[wire.ProfileAsk](), reflect.TypeFor[wire.ProfileLoad](), reflect.TypeFor[wire.ProfileReport](), reflect.TypeFor[wire.ProfileNode](),
 	reflect.TypeFor[wire.LocalChange](),
 	reflect.TypeFor[wire.Conflict](),
 	reflect.TypeFor[wire.LocalView](),

@@ -304,6 +304,11 @@ type Endpoint struct {
 	// CPU that its worker gives to instances, for the policy weighted; 0 where it is
 	// not known.
 	CPU api.CPU `json:"cpu,omitempty"`
+	// Serves is how many requests per second the instances of the service on its worker
+	// answer together, by the service's profile, and ServesBy where that comes from
+	// (WeightProfile and so on); 0 and "" without one.
+	Serves   float64 `json:"serves,omitempty"`
+	ServesBy string  `json:"serves_by,omitempty"`
 	// Suspect: its worker is not heard of. It is used only where nothing better is.
 	Suspect bool `json:"suspect,omitempty"`
 	// Asleep: the first request starts it, which takes about StartUp (0: not known).
@@ -450,6 +455,9 @@ type Reported struct {
 	Relay string       `json:"relay,omitempty"`
 	// CPU that its worker gives to instances, of services whose policy is weighted.
 	CPU api.CPU `json:"cpu,omitempty"`
+	// Serves and ServesBy as in Endpoint, of services whose policy shares by weight.
+	Serves   float64 `json:"serves,omitempty"`
+	ServesBy string  `json:"serves_by,omitempty"`
 	// Kept says that its worker is away and may still run it, and that nothing runs
 	// in its place.
 	Kept bool `json:"kept,omitempty"`

@@ -31,6 +31,12 @@ type RouteEndpoint struct {
 	Ordinal int  `json:"ordinal"`
 	// CPU that its worker gives to instances, 0 where it is not known.
 	CPU api.CPU `json:"cpu,omitempty"`
+	// Serves is how many requests per second its worker's instances of the service do
+	// together by the service's profile, ServesBy where that comes from; Weight is what
+	// follows for this one, next to 256.
+	Serves   float64 `json:"serves,omitempty"`
+	ServesBy string  `json:"serves_by,omitempty"`
+	Weight   float64 `json:"weight,omitempty"`
 	// RTT to its worker, where Source ("measured", "estimated") says that it is known,
 	// and how long ago that was found.
 	RTT        api.Duration `json:"rtt,omitempty"`

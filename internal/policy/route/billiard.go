@@ -167,6 +167,7 @@ func (p *billiard) shares(v View, index []int) []float64 {
 			w[k] = 0
 		}
 	}
+	normalise(w) // what the others had goes to these
 	return w
 }
 

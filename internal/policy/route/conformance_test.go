@@ -350,7 +350,7 @@ func TestWeigh(t *testing.T) {
 	}{{"big", 100}, {"small", 50}, {"small", 50}, {"new", 0}, {"odd", math.NaN()}, {"broken", math.Inf(1)}}
 	list := make([]route.Endpoint, len(node))
 	for range 2 { // it may be weighed again
-		route.Weigh(list, func(i int) (string, float64) { return node[i].name, node[i].serves })
+		route.Weigh(list, func(i int) route.Capable { return route.Capable{Node: node[i].name, CPU: node[i].serves} })
 	}
 	var got []float64
 	for _, e := range list {

@@ -70,28 +70,6 @@ func weighted(c []*Endpoint, w []float64) {
 	}
 }
 
-// Weigh sets the weight of each endpoint of a service: what its node serves (any
-// unit), divided among the endpoints there, next to the most that any node serves,
-// which is 256. Where what a node serves is not above zero and finite, it is not
-// known.
-func Weigh(list []Endpoint, node func(i int) (name string, serves float64)) {
-	here, most := map[string]int{}, 0.0
-	for i := range list {
-		name, serves := node(i)
-		here[name]++
-		if serves > most && !math.IsInf(serves, 0) {
-			most = serves
-		}
-	}
-	for i := range list {
-		name, serves := node(i)
-		list[i].Weight = 0
-		if serves > 0 && !math.IsInf(serves, 0) {
-			list[i].Weight = serves / float64(here[name]) / most * 256
-		}
-	}
-}
-
 // closest shares equally between those on the own worker; where there are none,
 // between the nearest of what was measured; where nothing was, of what is
 // estimated; where nothing is known, between all. A measured distance counts

@@ -18,6 +18,9 @@ func (f *Fake) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error
 	}
 	step := f.ExecStep
 	end()
+	if step == nil && q.Profile != nil {
+		return wire.ExecAnswer{Profile: &wire.ProfileReport{V: wire.Version, App: q.Profile.App, Service: q.Profile.Service, State: wire.ProfileRuns, Nodes: []wire.ProfileNode{}}}, nil
+	}
 	if step == nil {
 		return wire.ExecAnswer{}, missing("session", q.Session)
 	}

@@ -30,7 +30,7 @@ func (p Place) Fill(name string) string {
 		return p.App + ".web.0"
 	case "session":
 		return "some." + p.Cluster + "." + p.Worker + "." + p.App + ".web.0"
-	case "key":
+	case "key", "run":
 		return "0123456789"
 	case "service":
 		return "web"

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/drive"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// maxProfiles are the services that are kept busy at a time.
+	maxProfiles = 4
+	// profilePlaces is what an instance is asked at a time where its service says no
+	// number.
+	profilePlaces = wire.DefaultConcurrency
+	// profileWarm is how long it goes on before it is measured, of what is measured,
+	// and at most.
+	profileWarmPart = 10
+	profileWarm     = 5 * time.Second
+	// profileAnswer is how long a single answer may take.
+	profileAnswer = 30 * time.Second
+)
+
+// profiles are the services of this worker that are kept busy to see what they do.
+type profiles struct {
+	mu sync.Mutex // guards below
+	by map[string]*profiled
+}
+
+// profiled is one of them.
+type profiled struct {
+	key, owner string
+	n, clients int
+	loop       *drive.Loop
+	end        context.CancelFunc
+	// idle ends and forgets it when nobody has asked for long.
+	idle *time.Timer
+}
+
+// profile takes one step.
+func (e *Engine) profile(q *wire.ProfileAsk, owner string) (*wire.ProfileReport, error) {
+	p := &e.profiles
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := q.App + "." + q.Service
+	run := p.by[name]
+	if q.Do == wire.ProfileStart && q.Load != nil {
+		if run != nil && run.key != q.Key && !run.loop.Report().Over {
+			return nil, wire.Problemf(http.StatusConflict, "profiled-already", "wait until it is over", "it is being profiled already", "%s is, on worker %s", name, e.opts.Config.Worker)
+		}
+		if run == nil || run.key != q.Key {
+			var err error
+			if run, err = e.startProfileLocked(name, q, owner); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if run == nil || run.key != q.Key || run.owner != owner {
+		return nil, noProfile(name)
+	}
+	switch q.Do {
+	case wire.ProfileStart, wire.ProfileLook:
+		run.idle.Reset(wire.ProfileIdle)
+	case wire.ProfileEnd:
+		run.end()
+	default:
+		return nil, fmt.Errorf("%w: profiling has no step %q with that", errBadQuery, q.Do)
+	}
+	r := run.loop.Report()
+	node := wire.ProfileNode{
+		Worker: e.opts.Config.Worker, Instances: run.n, State: wire.ProfileRuns, Concurrency: run.clients,
+		Requests: r.Requests, Errors: r.Errors, Span: api.Duration(r.Span), Problem: r.Why,
+		Mean: api.Duration(r.Mean), P50: api.Duration(r.P50), P99: api.Duration(r.P99),
+	}
+	switch {
+	case r.Over && r.Why != "":
+		node.State = wire.ProfileFailed
+	case r.Over:
+		node.State = wire.ProfileDone
+	}
+	return &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, State: node.State, Why: r.Why, Nodes: []wire.ProfileNode{node}}, nil
+}
+
+func noProfile(name string) error {
+	return wire.Problemf(http.StatusNotFound, "not-profiled", "start again: verge profile "+name, "it is not being profiled",
+		"%s: that was never begun here, was not asked for %s, or who did it was started again", name, wire.ProfileIdle)
+}
+
+// startProfileLocked begins to keep instances busy.
+func (e *Engine) startProfileLocked(name string, q *wire.ProfileAsk, owner string) (*profiled, error) {
+	p := &e.profiles
+	if len(p.by) >= maxProfiles && p.by[name] == nil {
+		return nil, wire.Problemf(http.StatusTooManyRequests, "too-many-profiles", "wait until one is over", "too much is being profiled", "%d services are on worker %s, which is the most", len(p.by), e.opts.Config.Worker)
+	}
+	ask, n, clients, err := e.profileAsks(name, q)
+	if err != nil {
+		return nil, err
+	}
+	span := min(max(q.Load.For.Std(), time.Second), wire.MaxProfileFor)
+	loop := drive.New(drive.Plan{Clients: clients, Warm: min(span/profileWarmPart, profileWarm), For: span, Ask: ask})
+	ctx, end := context.WithCancel(context.Background())
+	run := &profiled{key: q.Key, owner: owner, n: n, clients: clients, loop: loop, end: end}
+	run.idle = time.AfterFunc(wire.ProfileIdle, func() {
+		end()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.by[name] == run {
+			delete(p.by, name)
+		}
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spawn == nil || e.halting {
+		run.idle.Stop()
+		end()
+		return nil, ErrStopped
+	}
+	if old := p.by[name]; old != nil {
+		old.idle.Stop()
+	}
+	if p.by == nil {
+		p.by = map[string]*profiled{}
+	}
+	p.by[name] = run
+	e.spawn(func(engine context.Context) {
+		defer context.AfterFunc(engine, end)()
+		loop.Run(ctx)
+	})
+	e.log.Info("a service is kept busy to see what it does", "service", name, "who", owner, "requests at a time", clients, "for", span)
+	return run, nil
+}
+
+// profileAsks makes one request of a client after the other: each client has one
+// instance, which are shared out in turn.
+func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.Context, int) error, n, clients int, err error) {
+	load := q.Load
+	var port *api.Port
+	for _, id := range q.Instances {
+		e.mu.Lock()
+		in := e.instances[id]
+		e.mu.Unlock()
+		if in == nil {
+			return nil, 0, 0, fmt.Errorf("%w: %q", ErrNoInstance, id)
+		}
+		spec := in.currentGoal().order.Spec
+		if o := in.currentGoal().order; spec == nil || o.App != q.App || o.Service != q.Service {
+			return nil, 0, 0, fmt.Errorf("%w: %q is none of %s", ErrNoInstance, id, name)
+		}
+		for i := range spec.Ports {
+			if p := &spec.Ports[i]; wire.SpeaksHTTP(p) && (load.Port == "" || portName(p) == load.Port) {
+				port = p
+				break
+			}
+		}
+	}
+	if port == nil {
+		return nil, 0, 0, wire.Problemf(http.StatusUnprocessableEntity, "no-http", "verge describe service/"+name, "the service takes no requests", "%s has no such port whose protocol is http", name)
+	}
+	where, err := url.ParseRequestURI(cmp.Or(load.Path, "/"))
+	if err != nil || !strings.HasPrefix(where.Path, "/") || where.Host != "" {
+		return nil, 0, 0, wire.Problemf(http.StatusUnprocessableEntity, "bad-path", "write it as /a/path?query", "that is no path", "%.100q", load.Path)
+	}
+	each := load.Concurrency
+	if each == 0 {
+		each = cmp.Or(e.kit.router.Places(q.Instances[0]), profilePlaces)
+	}
+	n = len(q.Instances)
+	clients = min(n*each, wire.MaxProfileConcurrency)
+	host := name
+	if port.Ingress != nil && port.Ingress.Host != "" {
+		host = port.Ingress.Host
+	}
+	to := portName(port)
+	return func(ctx context.Context, client int) error {
+		ctx, cancel := context.WithTimeout(ctx, profileAnswer)
+		defer cancel()
+		u := *where
+		req, err := http.NewRequestWithContext(ctx, cmp.Or(load.Method, http.MethodGet), "http://"+host, bytes.NewReader(load.Body))
+		if err != nil {
+			return err
+		}
+		req.URL, req.Host = &u, host
+		req.Header.Set("User-Agent", "verge-profile")
+		if len(load.Body) > 0 {
+			req.Header.Set("Content-Type", cmp.Or(load.Type, "application/octet-stream"))
+		}
+		id := q.Instances[client%n]
+		status, err := e.kit.router.Ask(id, to, req)
+		if err == nil && status >= 400 {
+			err = fmt.Errorf("%s answered %d %s", id, status, http.StatusText(status))
+		}
+		return err
+	}, n, clients, nil
+}

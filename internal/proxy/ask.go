@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Ask sends a request to a port of an instance of this worker and reads the answer to
+// its end: through the queue in front of it, as requests of clients go, and to no other.
+// It is no demand, nor does what becomes of it say anything about the instance to those
+// who route. Of req, the URL's path and query count.
+func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error) {
+	var p place
+	if err := r.enter(req.Context(), &p, id, port, time.Time{}); err != nil {
+		return 0, err
+	}
+	answered := false
+	defer func() { p.leave(answered) }()
+	req.URL.Scheme, req.URL.Host = "http", p.addr
+	res, err := p.spot.transport(r, port, p.addr, false).RoundTrip(req)
+	if err != nil {
+		return 0, fmt.Errorf("ask %s: %w", id, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		return res.StatusCode, fmt.Errorf("read the answer of %s: %w", id, err)
+	}
+	answered = true
+	return res.StatusCode, nil
+}
+
+// Places are how many requests an instance of a service may work on at a time; 0: any
+// number, or the service is not routed by request.
+func (r *Router) Places(id wire.InstanceID) int { return r.limits(id).Places }
