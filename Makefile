@@ -56,9 +56,10 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: whether the modules of tests are what their sources say"; fi; \
 	set -x; GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./...
 
-# Random input, briefly, for what people and nodes send; FUZZ=. is every target.
+# Random input, briefly, for what people, nodes and functions send, and for what is
+# measured; FUZZ=. is every target.
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./internal/wire ./internal/pki ./internal/orca ./internal/proxy/http1
+FUZZ     ?= ./api ./internal/wire ./internal/pki ./internal/orca ./internal/proxy/http1 ./internal/runtime/wasm ./internal/policy/route
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)
