@@ -50,7 +50,7 @@ services:
 		if err != nil {
 			return 0, "", err
 		}
-		defer resp.Body.Close() //nolint:errcheck // read only
+		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b), err
 	}
