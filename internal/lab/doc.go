@@ -1,6 +1,6 @@
 // Package lab is a test bed on one Linux machine: hosts are network namespaces,
-// links between them have latency, jitter, loss and a rate, and the processes in
-// them are real ones.
+// links between them have latency, jitter, loss and a rate, hosts of a site share a
+// connection, and the processes in them are real ones.
 //
 // Promises:
 //
