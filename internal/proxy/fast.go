@@ -218,18 +218,36 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 	}
 	f.held = true
 	f.pool = f.place.spot.pool(port, f.place.addr)
-	if f.up = f.pool.Get(x.Began, repeatable(x)); f.up == nil {
-		if f.up, err = f.dialHere(ctx, deadline); err != nil {
-			f.leave(false)
-			return err
+	for try := range maxKept + 1 {
+		if f.up = f.kept(x, try); f.up == nil {
+			f.up, err = f.dialHere(ctx, deadline)
+		}
+		if err == nil {
+			err = f.sent(x)
+		}
+		if try == maxKept || !errors.As(err, new(*unsentError)) {
+			break
 		}
 	}
-	if err := f.sent(x); err != nil {
+	if err != nil {
 		f.leave(false)
 		return err
 	}
 	loadReport(&f.report, f.place.report())
 	return nil
+}
+
+// maxKept connections are tried for a request before one is opened for it: who serves
+// may end a kept one whenever it likes, and that says nothing about it.
+const maxKept = 2
+
+// kept is a connection of f.pool for the next try, nil where one is to be opened. After
+// one that had ended the others are looked at, however lately they were used.
+func (f *fast) kept(x *http1.Exchange, try int) *http1.Conn {
+	if f.pool == nil || try == maxKept {
+		return nil
+	}
+	return f.pool.Get(x.Began, try == 0 && repeatable(x))
 }
 
 func (f *fast) dialHere(ctx context.Context, deadline time.Time) (*http1.Conn, error) {

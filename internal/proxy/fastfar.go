@@ -68,11 +68,18 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 	}
 	w.endpoint, w.began = e, x.Began
 	e.await(w.waiter)
-	err := f.stream(ctx, x, e)
-	if err == nil {
+	var err error
+	for try := range maxKept + 1 {
+		if err = f.stream(ctx, x, e, try); err != nil {
+			break
+		}
 		w.up.Store(f.up)
 		err = f.sent(x)
 		w.up.Store(nil)
+		if !errors.As(err, new(*unsentError)) {
+			break
+		}
+		w.waiter.state.Store(waitsForConn) // nobody changes it while it is hasConn
 	}
 	state := w.waiter.state.Load()
 	e.awaited(w.waiter)
@@ -116,14 +123,12 @@ func (f *fast) refused(x *http1.Exchange, e *endpoint, why string) error {
 }
 
 // stream sets f.up to a stream to the worker of an endpoint.
-func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint) error {
+func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint, try int) error {
 	port, w := f.call.port, f.wait.waiter
 	f.pool = e.pool(port)
-	if f.pool != nil {
-		if f.up = f.pool.Get(x.Began, repeatable(x)); f.up != nil {
-			w.state.CompareAndSwap(waitsForConn, hasConn)
-			return nil
-		}
+	if f.up = f.kept(x, try); f.up != nil {
+		w.state.CompareAndSwap(waitsForConn, hasConn)
+		return nil
 	}
 	// It is opened beside, and goes on where the request is taken back: it is then for
 	// the next one, and says whether the worker is there.
@@ -132,8 +137,10 @@ func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint) error
 		err error
 	}
 	result, pool := make(chan opened, 1), f.pool
+	wanted, done := context.WithCancel(ctx)
+	defer done()
 	ok := f.r.spawn(func(ctx context.Context) {
-		conn, release, err := f.r.dial(ctx, e, port, forRequests)
+		conn, release, err := f.r.openStream(ctx, wanted, e, port)
 		if err != nil {
 			result <- opened{err: err}
 			return

@@ -283,7 +283,7 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ error) {
 	sent, waits, done := x.r.wait(x.out.Context(), e, c.repeat, more && x.body.unread())
 	defer done()
-	res, err := x.roundTrip(sent, x.r.transport(e, c.port, x.h2), waits)
+	res, err := x.roundTrip(context.WithValue(sent, wantedBy{}, sent), x.r.transport(e, c.port, x.h2), waits) //nolint:bodyclose // pass or the next try closes it
 	if err != nil {
 		e.settle()
 		switch {
@@ -330,7 +330,18 @@ func (e *brokenError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // roundTrip sends the request under ctx, for w where it can be overtaken. An
 // unsentError says that nothing of it was sent.
-func (x *exchange) roundTrip(ctx context.Context, t *http.Transport, w *waiter) (*http.Response, error) {
+func (x *exchange) roundTrip(ctx context.Context, t *http.Transport, w *waiter) (res *http.Response, err error) {
+	for range maxKept {
+		// A kept connection that had ended says nothing about who is behind it.
+		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, errEnded) || !x.body.unread() || ctx.Err() != nil {
+			return res, err
+		}
+	}
+	t.CloseIdleConnections()
+	return x.oneTrip(ctx, t, w)
+}
+
+func (x *exchange) oneTrip(ctx context.Context, t *http.Transport, w *waiter) (*http.Response, error) {
 	var on *keptConn
 	var before int64
 	var mu sync.Mutex // guards over

@@ -24,6 +24,8 @@ type keptConn struct {
 	heldConn
 	raw syscall.RawConn // nil where there is none: nothing is noticed then
 
+	tls      bool
+	used     atomic.Bool  // something was written to it
 	answered atomic.Bool  // something was read since the last write
 	upgraded atomic.Bool  // requests and answers do not take turns any more
 	barred   atomic.Bool  // nothing may be written any more
@@ -33,7 +35,7 @@ type keptConn struct {
 func newKeptConn(conn net.Conn, release func()) *keptConn {
 	c := &keptConn{heldConn: heldConn{Conn: conn, release: release}}
 	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
+		conn, c.tls = t.NetConn(), true
 	}
 	if s, ok := conn.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
@@ -54,7 +56,8 @@ func (c *keptConn) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *keptConn) Write(p []byte) (int, error) {
-	if c.barred.Load() || (c.answered.Swap(false) && !c.upgraded.Load() && c.ended()) {
+	fresh := !c.used.Swap(true)
+	if c.barred.Load() || ((c.answered.Swap(false) || fresh) && !c.upgraded.Load() && c.ended(fresh)) {
 		return 0, errEnded
 	}
 	c.writes.Add(1)
@@ -62,16 +65,21 @@ func (c *keptConn) Write(p []byte) (int, error) {
 }
 
 // ended says whether there is anything to read. Between two requests that can
-// only be the end, or something that nobody has asked for.
-func (c *keptConn) ended() bool {
+// only be the end, or something that nobody has asked for; before the first one an
+// instance may say at once why it takes none. (Over TLS only another router is there.)
+func (c *keptConn) ended(fresh bool) bool {
 	if c.raw == nil {
 		return false
 	}
+	var n int
 	var err error
 	if cerr := c.raw.Control(func(fd uintptr) {
-		_, _, err = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		n, _, err = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	}); cerr != nil {
 		return true
+	}
+	if fresh && !c.tls && n > 0 {
+		return false
 	}
 	return !errors.Is(err, syscall.EAGAIN)
 }

@@ -99,6 +99,7 @@ type endpoint struct {
 	pools      map[string]*http1.Pool           // of another worker, by port name
 	waiting    map[*waiter]struct{}             // requests, see wait
 	looked     time.Time                        // see look
+	opening    chan struct{}                    // see openStream
 }
 
 const whyNoPath = "no path: its worker has no data address that others can reach"

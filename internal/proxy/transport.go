@@ -55,7 +55,11 @@ func (r *Router) transport(e *endpoint, port string, h2 bool) *http.Transport {
 		return t
 	}
 	t := newTransport(func(ctx context.Context) (*keptConn, error) {
-		conn, release, err := r.dial(ctx, e, port, forRequests)
+		wanted, ok := ctx.Value(wantedBy{}).(context.Context)
+		if !ok {
+			wanted = ctx
+		}
+		conn, release, err := r.openStream(ctx, wanted, e, port)
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +74,47 @@ func (r *Router) transport(e *endpoint, port string, h2 bool) *http.Transport {
 	}
 	e.transports[key] = t
 	return t
+}
+
+// maxOpening streams for requests are opened to one endpoint at a time: each costs both
+// workers a handshake. A client that takes its requests back at once, a thousand of them
+// over one connection, would otherwise keep both busy with handshakes for nobody until
+// those of others end by their time limit.
+const maxOpening = 32
+
+// wantedBy is where the context of a dial has that of the request which it is for; a
+// transport dials on when that ends.
+type wantedBy struct{}
+
+// errNotWanted is why a stream was not opened.
+var errNotWanted = errors.New("the request that it was for was taken back")
+
+// openStream is dial for requests. It waits for its turn, and when that comes and
+// wanted has ended, nothing is opened.
+func (r *Router) openStream(ctx, wanted context.Context, e *endpoint, port string) (net.Conn, func(), error) {
+	turn := e.turn()
+	select {
+	case turn <- struct{}{}:
+	case <-wanted.Done():
+		return nil, nil, errNotWanted
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	defer func() { <-turn }()
+	if wanted.Err() != nil {
+		return nil, nil, errNotWanted
+	}
+	return r.dial(ctx, e, port, forRequests)
+}
+
+// turn has a place for each stream that is being opened.
+func (e *endpoint) turn() chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.opening == nil {
+		e.opening = make(chan struct{}, maxOpening)
+	}
+	return e.opening
 }
 
 // transportKey is what a transport to an endpoint is for.

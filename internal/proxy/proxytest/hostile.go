@@ -75,6 +75,18 @@ func upstreamDies(t *testing.T, build Build) {
 	}
 }
 
+// upstreamEnds: an instance may end a connection after any answer without a word. What
+// may be sent twice is asked over another one then, and its client sees nothing of it.
+func upstreamEnds(t *testing.T, build Build) {
+	addr := build(t, "http", wire.RequestRules{}, script(map[string]string{"/": good + "<close>"}))
+	c := client(t, false)
+	for i := range 200 {
+		if res, got, err := do(t, c, "GET", "http://"+addr+"/", nil, nil); err != nil || string(got) != "good" {
+			t.Fatalf("request %d: %v, %q, %v", i, res, got, err)
+		}
+	}
+}
+
 // upstreamLies: more than was announced is nobody's answer.
 func upstreamLies(t *testing.T, build Build) {
 	const stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"

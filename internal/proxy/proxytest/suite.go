@@ -45,6 +45,7 @@ func Run(t *testing.T, build Build) {
 		{"KeepAlive", keepAlive},
 		{"HalfClose", halfClose},
 		{"UpstreamDies", upstreamDies},
+		{"UpstreamEnds", upstreamEnds},
 		{"UpstreamLies", upstreamLies},
 		{"UpstreamInjects", upstreamInjects},
 		{"Smuggling", smuggling},
