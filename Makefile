@@ -89,7 +89,7 @@ bench: ## benchmarks, with allocations
 # run. ROUNDS of SPAN for each of a pair, in turns; ONLY=POST is what has that in its name.
 ROUNDS ?= 7
 SPAN   ?= 2s
-bench-proxy: ## what a proxied request costs, beside HAProxy: ROUNDS=7 SPAN=2s ONLY=name
+bench-proxy: ## what a proxied request costs, beside HAProxy and ReverseProxy: ROUNDS=7 SPAN=2s ONLY=name
 	@tools/needs haproxy
 	@mkdir -p bin
 	@$(GOBUILD) -o bin/proxybench ./tools/proxybench

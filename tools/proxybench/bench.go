@@ -22,6 +22,7 @@ type bench struct {
 
 	ca       *authority
 	upstream string
+	grpc     string // an instance of gRPC, "" until one is needed
 }
 
 // figure is something to measure.
@@ -83,6 +84,15 @@ func (b *bench) profile(name string) string {
 
 // haproxy starts HAProxy in front of the upstream.
 func (b *bench) haproxy() (*target, error) { return b.haproxyAt("", b.upstream) }
+
+// haproxyTLS is HAProxy with TLS towards clients.
+func (b *bench) haproxyTLS() (*target, error) {
+	pem, err := b.pem()
+	if err != nil {
+		return nil, err
+	}
+	return b.haproxyAt(" ssl crt "+pem+" alpn http/1.1", b.upstream)
+}
 
 // haproxies are two in a row, with TLS and certificates of both between them.
 func (b *bench) haproxies() (*target, error) {
@@ -182,6 +192,14 @@ func (b *bench) figures() []figure {
 	there := func() (*target, error) { return b.there("http") }
 	relay := func() (*target, error) { return b.role(asRelay) }
 	const with32 = ", 32 connections, processor time"
+	const with4 = ", 4 connections with 8 requests at a time, beside ReverseProxy with GOGC=400"
+	h2 := workload{protocol: h2Plain, conns: 4}
+	h2TLS := workload{protocol: h2OverTLS, conns: 4}
+	unary := workload{protocol: grpcUnary, conns: 4}
+	gate := func() (*target, error) { return b.gateway(false) }
+	gateTLS := func() (*target, error) { return b.gateway(true) }
+	getterTLS := getter
+	getterTLS.protocol = http1TLS
 	return []figure{
 		{"router: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, here, getter, 1, 1.3) }},
 		{"two routers: 1 KB GET" + with32 + " of each", func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, getter, 2, 1.3) }},
@@ -190,6 +208,12 @@ func (b *bench) figures() []figure {
 		{"two routers: 243 KB POST" + with32 + " of each", func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, poster, 2, 0.7) }},
 		{"router: latency added at 2,000 requests/s", func(what string) ([]row, error) { return b.latency(what, here, 1.2) }},
 		{"router: memory with 2,000 idle connections", func(what string) ([]row, error) { return b.memory(what, here) }},
+		{"gateway: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, gate, getter, 1, 1.3) }},
+		{"gateway: 1 KB GET with TLS" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxyTLS, gateTLS, getterTLS, 1, 1.3) }},
+		{"router: HTTP/2 GET of 1 KB" + with4, func(what string) ([]row, error) { return b.cpu(what, b.reverse(""), here, h2, 1, 1) }},
+		{"gateway: HTTP/2 GET of 1 KB with TLS" + with4, func(what string) ([]row, error) { return b.cpu(what, b.reverse("tls"), gateTLS, h2TLS, 1, 1) }},
+		{"router: gRPC unary" + with4, func(what string) ([]row, error) { return b.cpu(what, b.reverse("grpc"), b.hereGRPC, unary, 1, 1) }},
+		{"two routers: gRPC unary" + with4 + ", of each", func(what string) ([]row, error) { return b.cpu(what, b.reverse("grpc"), b.thereGRPC, unary, 2, 1) }},
 		{"relay alone: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, relay, getter, 1, 1.3) }},
 		{"relay alone: 243 KB POST" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, relay, poster, 1, 0.7) }},
 	}
@@ -223,7 +247,7 @@ func (b *bench) end(t *target) {
 // of theirs.
 func (b *bench) compare(what string, theirs, ours *target, w workload, hops, reach float64) (_ []row, err error) {
 	for _, t := range []*target{theirs, ours} {
-		if t.clients, err = connect(t.addr, w.conns); err != nil {
+		if t.clients, err = connect(t.addr, w); err != nil {
 			return nil, err
 		}
 		defer t.clients.close()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,43 +17,53 @@ import (
 
 // workload is what clients send, and how.
 type workload struct {
-	request []byte
-	conns   int
+	protocol protocol
+	request  []byte // over HTTP/1.1
+	conns    int
 	// rate is how many requests begin in a second; 0: the next one when the last one
 	// was answered.
 	rate int
 }
 
 func get(path string) []byte {
-	return []byte("GET " + path + " HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: bench/1\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n")
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + benchHost + "\r\nUser-Agent: bench/1\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n")
 }
 
 func post(path string, size int) []byte {
-	return append([]byte("POST "+path+" HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: bench/1\r\nContent-Type: application/octet-stream\r\nContent-Length: "+
+	return append([]byte("POST "+path+" HTTP/1.1\r\nHost: "+benchHost+"\r\nUser-Agent: bench/1\r\nContent-Type: application/octet-stream\r\nContent-Length: "+
 		strconv.Itoa(size)+"\r\n\r\n"), bytes.Repeat([]byte{'x'}, size)...)
 }
 
 // clients are open connections to a proxy.
 type clients struct {
-	conns []net.Conn
+	send []func() error // a request, and its answer; each is for one goroutine
+	done []func()
 }
 
-func connect(addr string, n int) (*clients, error) {
+func connect(addr string, w workload) (*clients, error) {
+	if w.protocol != http1Plain && w.protocol != http1TLS {
+		return connectH2(addr, w)
+	}
 	c := &clients{}
-	for range n {
+	for range w.conns {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			c.close()
 			return nil, fmt.Errorf("connect: %w", err)
 		}
-		c.conns = append(c.conns, conn)
+		c.done = append(c.done, func() { _ = conn.Close() })
+		if w.protocol == http1TLS {
+			conn = tls.Client(conn, &tls.Config{ServerName: benchHost, InsecureSkipVerify: true}) //nolint:gosec // nothing secret is sent
+		}
+		buf := make([]byte, 4<<10)
+		c.send = append(c.send, func() error { return once(conn, w.request, buf) })
 	}
 	return c, nil
 }
 
 func (c *clients) close() {
-	for _, conn := range c.conns {
-		_ = conn.Close()
+	for _, done := range c.done {
+		done()
 	}
 }
 
@@ -63,22 +74,21 @@ func (c *clients) run(ctx context.Context, w workload, span time.Duration) (n in
 	defer cancel()
 	var wg sync.WaitGroup
 	var count atomic.Int64
-	times := make([][]time.Duration, len(c.conns))
-	errs := make([]error, len(c.conns))
+	times := make([][]time.Duration, len(c.send))
+	errs := make([]error, len(c.send))
 	begin := time.Now()
-	for i, conn := range c.conns {
+	for i, send := range c.send {
 		wg.Go(func() {
-			buf := make([]byte, 64<<10)
 			for k := 0; ctx.Err() == nil; k++ {
 				if w.rate > 0 {
-					at := begin.Add(time.Duration(k*len(c.conns)+i) * time.Second / time.Duration(w.rate))
+					at := begin.Add(time.Duration(k*len(c.send)+i) * time.Second / time.Duration(w.rate))
 					pause(ctx, time.Until(at))
 					if ctx.Err() != nil {
 						return
 					}
 				}
 				sent := time.Now()
-				if errs[i] = once(conn, w.request, buf); errs[i] != nil {
+				if errs[i] = send(); errs[i] != nil {
 					return
 				}
 				if w.rate > 0 {

@@ -1,7 +1,8 @@
 // Command proxybench is `make bench-proxy`: what a request costs that passes the
-// router of a worker, beside HAProxy, in turns in one run. Each program is a process of
+// router of a worker, beside HAProxy (HTTP/1.1) or the ReverseProxy of the standard library
+// with a tuned garbage collector (HTTP/2, gRPC), in turns in one run. Each program is a process of
 // its own, so that the processor time of the proxy alone is counted. It prints one row
-// for each figure: what HAProxy costs, what the router costs, the median of the ratios
+// for each figure: what the other one costs, what the router costs, the median of the ratios
 // of all rounds, and what is to be reached.
 package main
 

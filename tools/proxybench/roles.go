@@ -21,6 +21,7 @@ import (
 // Roles that this program runs itself in.
 const (
 	asUpstream = "as-upstream"
+	asGRPC     = "as-grpc-upstream"
 	asRelay    = "as-relay"
 	asReverse  = "as-reverseproxy"
 	asRouter   = "as-router"
@@ -31,12 +32,15 @@ type task struct {
 	Upstream string      // where the instance is
 	Profile  string      // a file to write a profile to
 	Router   *routerTask // for routers
+	Cert     string      // a file with a certificate and its key, for TLS; "" none
+	GRPC     bool        // the instance speaks HTTP/2
 }
 
 // started is what a role says of itself.
 type started struct {
-	Addr string // for clients
-	Data string // for other routers
+	Addr             string // for clients
+	Data             string // for other routers
+	Gateway, Secured string // for clients of the gateway, without and with TLS
 }
 
 // runRole does what a role is told to until its standard input ends.
@@ -68,11 +72,13 @@ func runRole(role string, in io.Reader) error {
 	switch role {
 	case asUpstream:
 		go serveUpstream(ln)
+	case asGRPC:
+		go serveGRPC(ln)
 	case asRelay:
 		go serveRelay(ln, t.Upstream)
 	case asReverse:
 		debug.SetGCPercent(400)
-		go serveReverse(ln, t.Upstream)
+		go serveReverse(ln, t)
 	default:
 		return fmt.Errorf("no such role: %s", role)
 	}
@@ -127,10 +133,11 @@ func serveRelay(ln net.Listener, upstream string) {
 }
 
 // serveReverse is what the standard library has.
-func serveReverse(ln net.Listener, upstream string) {
-	to := &url.URL{Scheme: "http", Host: upstream}
+func serveReverse(ln net.Listener, t task) {
+	to := &url.URL{Scheme: "http", Host: t.Upstream}
 	tr := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true, Protocols: new(http.Protocols)}
-	tr.Protocols.SetHTTP1(true)
+	tr.Protocols.SetHTTP1(!t.GRPC)
+	tr.Protocols.SetUnencryptedHTTP2(t.GRPC)
 	p := &httputil.ReverseProxy{Transport: tr, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.SetXForwarded()
@@ -138,5 +145,10 @@ func serveReverse(ln net.Listener, upstream string) {
 	s := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
+	if t.Cert != "" {
+		s.Protocols.SetHTTP2(true)
+		_ = s.ServeTLS(ln, t.Cert, t.Cert)
+		return
+	}
 	_ = s.Serve(ln)
 }

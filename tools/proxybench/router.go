@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -24,6 +25,7 @@ import (
 // routerTask is how a router is set up.
 type routerTask struct {
 	Worker    string
+	Dir       string // for the gateway's certificates
 	Cert, Key []byte // DER
 	CA        []byte
 }
@@ -35,7 +37,10 @@ type routerRoutes struct {
 	Protocol     string
 }
 
-const instanceID = "bench.web.0"
+const (
+	instanceID = "bench.web.0"
+	benchHost  = "bench.test"
+)
 
 // local has the only instance.
 type local string
@@ -66,6 +71,7 @@ func runRouter(t task, in *json.Decoder) error {
 	pool.AddCert(ca)
 	r, err := proxy.New(proxy.Options{
 		Worker: t.Router.Worker, Cluster: "bench", Local: local(t.Upstream), DataAddr: "127.0.0.1:0", PeerName: peerName,
+		GatewayAddr: "127.0.0.1:0", GatewayTLSAddr: "127.0.0.1:0", SelfSigned: true, CertDir: t.Router.Dir,
 		TLS: func() (*tls.Config, error) {
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, RootCAs: pool,
@@ -99,9 +105,9 @@ func runRouter(t task, in *json.Decoder) error {
 		e := wire.Endpoint{Instance: instanceID, Cluster: "bench", Worker: to.Worker, Address: to.Data}
 		r.SetRoutes([]wire.Route{{
 			V: 1, App: "bench", Service: "web", Endpoints: []wire.Endpoint{e},
-			Ports: []api.Port{{Name: "web", Protocol: to.Protocol}}, Requests: wire.RequestRules{Needed: true, Concurrency: 64},
+			Ports: []api.Port{{Name: "web", Protocol: to.Protocol, Ingress: &api.Ingress{Host: benchHost, Redirect: new(bool)}}}, Requests: wire.RequestRules{Needed: true, Concurrency: 64},
 		}})
-		if err := out.Encode(started{Addr: r.Entries()[0].Addr}); err != nil {
+		if err := out.Encode(started{Addr: r.Entries()[0].Addr, Gateway: r.GatewayAddr(), Secured: r.GatewayTLSAddr()}); err != nil {
 			return fmt.Errorf("say where: %w", err)
 		}
 	}
@@ -166,7 +172,8 @@ func (b *bench) router(worker, upstream string) (*process, started, error) {
 	if err != nil {
 		return nil, started{}, fmt.Errorf("a key: %w", err)
 	}
-	t := task{Upstream: upstream, Router: &routerTask{Worker: worker, Cert: cert, Key: der, CA: b.ca.der}}
+	dir := filepath.Join(b.dir, fmt.Sprintf("gateway-%d", len(b.all)))
+	t := task{Upstream: upstream, Router: &routerTask{Dir: dir, Worker: worker, Cert: cert, Key: der, CA: b.ca.der}}
 	t.Profile = b.profile("router-" + worker)
 	var s started
 	p, err := b.start(asRouter, t, &s)
@@ -175,24 +182,43 @@ func (b *bench) router(worker, upstream string) (*process, started, error) {
 
 // here is one router with the instance on its own worker.
 func (b *bench) here(protocol string) (*target, error) {
-	p, _, err := b.router("here", b.upstream)
+	t, _, err := b.routerHere(protocol, b.upstream)
+	return t, err
+}
+
+// gateway is the same for clients from outside, with or without TLS.
+func (b *bench) gateway(secured bool) (*target, error) {
+	t, s, err := b.routerHere("http", b.upstream)
 	if err != nil {
 		return nil, err
 	}
+	if t.addr = s.Gateway; secured {
+		t.addr = s.Secured
+	}
+	return t, nil
+}
+
+func (b *bench) routerHere(protocol, upstream string) (*target, started, error) {
+	p, _, err := b.router("here", upstream)
+	if err != nil {
+		return nil, started{}, err
+	}
 	var s started
 	if err := p.ask(routerRoutes{Worker: "here", Protocol: protocol}, &s); err != nil {
-		return nil, err
+		return nil, started{}, err
 	}
-	return &target{addr: s.Addr, processes: []*process{p}}, nil
+	return &target{addr: s.Addr, processes: []*process{p}}, s, nil
 }
 
 // there is two routers in a row: the instance is on the worker of the second.
-func (b *bench) there(protocol string) (*target, error) {
+func (b *bench) there(protocol string) (*target, error) { return b.routersTo(protocol, b.upstream) }
+
+func (b *bench) routersTo(protocol, upstream string) (*target, error) {
 	near, _, err := b.router("near", "")
 	if err != nil {
 		return nil, err
 	}
-	far, data, err := b.router("far", b.upstream)
+	far, data, err := b.router("far", upstream)
 	if err != nil {
 		return nil, err
 	}

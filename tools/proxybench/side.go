@@ -21,7 +21,7 @@ func (b *bench) latency(what string, ours func() (*target, error), reach float64
 	w := workload{request: get("/"), conns: 32, rate: 2000}
 	targets := []*target{{addr: b.upstream}, theirs, mine}
 	for _, t := range targets {
-		if t.clients, err = connect(t.addr, w.conns); err != nil {
+		if t.clients, err = connect(t.addr, w); err != nil {
 			return nil, err
 		}
 		defer t.clients.close()
@@ -71,14 +71,13 @@ func (b *bench) memory(what string, ours func() (*target, error)) ([]row, error)
 			return nil, err
 		}
 		defer b.end(t)
-		c, err := connect(t.addr, conns)
+		c, err := connect(t.addr, workload{request: get("/"), conns: conns})
 		if err != nil {
 			return nil, err
 		}
 		defer c.close()
-		request, buf := get("/"), make([]byte, 64<<10)
-		for _, conn := range c.conns {
-			if err := once(conn, request, buf); err != nil {
+		for _, send := range c.send {
+			if err := send(); err != nil {
 				return nil, err
 			}
 		}
