@@ -157,13 +157,20 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host strin
 		Method: req.Method, URL: target, Header: outgoing(req), Host: req.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: req.ContentLength, Trailer: req.Trailer,
 	}
-	if req.Body != nil && req.Body != http.NoBody {
+	if hasBody(req) {
 		x.body = newGuardedBody(req.Body)
 	}
 	var ctx context.Context
 	ctx, x.cancel = context.WithCancelCause(req.Context())
 	x.out = out.WithContext(ctx)
 	return x
+}
+
+// hasBody: a body is to be passed on. Of a request of HTTP/2 without one a server knows by
+// its length alone; taken for one of unknown length it would be sent in chunks if it were
+// taken back just then, and who waits for the end of those does not see that it was.
+func hasBody(req *http.Request) bool {
+	return req.Body != nil && req.Body != http.NoBody && req.ContentLength != 0
 }
 
 // until bounds the time until the head of the answer, or that of the whole answer.

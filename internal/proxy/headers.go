@@ -128,8 +128,13 @@ func quoted(s string) string {
 	if httpguts.ValidHeaderFieldName(s) {
 		return s
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+	if strings.ContainsAny(s, `\"`) {
+		s = escapes.Replace(s)
+	}
+	return `"` + s + `"`
 }
+
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // traced gives a request that belongs to no trace one of its own, which nobody records
 // unless somebody on the way wants to.
