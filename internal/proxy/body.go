@@ -35,7 +35,7 @@ type boundedBody struct {
 // bounded puts the bounds of an ingress round a request; there are none round one
 // without a body (nil). ok is false where it was answered already.
 func bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.ResponseWriter, _ *http.Request, _ *answerTo, ok bool) {
-	if req.Body == nil || req.Body == http.NoBody {
+	if !hasBody(req) {
 		return w, req, nil, true
 	}
 	b := &boundedBody{ReadCloser: req.Body, left: -1, control: http.NewResponseController(w), patience: i.BodyTimeout.Std()}
@@ -85,8 +85,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded):
-		b.broken.CompareAndSwap(nil, wire.Problemf(http.StatusRequestTimeout, "slow-body", "send the body faster, or raise body_timeout of the ingress",
-			"the body did not come in time", "nothing came for %s", b.patience))
+		b.broken.CompareAndSwap(nil, slowBody(b.patience))
 		return n, errSlowBody
 	case b.left == 0 && n > 0:
 		b.broken.CompareAndSwap(nil, tooLarge(b.ingress))

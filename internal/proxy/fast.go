@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/wire"
@@ -26,7 +27,9 @@ type fast struct {
 	to   frontConn // what it is for, without a connection
 	name string    // of the service
 
-	traffic *traffic
+	gate    *visitor // of a client of the gateway; else nil
+	quiet   bool     // the load report is not for the client
+	traffic *traffic // nil where it is counted elsewhere
 	marks   http1.Marks
 	trace   [55]byte
 	extra   []byte
@@ -74,11 +77,10 @@ func (f *fast) handOver(c net.Conn) {
 
 // Serve implements http1.Backend.
 func (f *fast) Serve(ctx context.Context, x *http1.Exchange) bool {
-	defer func() {
-		in, out := f.conn.Traffic()
-		f.traffic.received.Add(uint64(in))
-		f.traffic.sent.Add(uint64(out))
-	}()
+	defer f.count()
+	if f.gate != nil {
+		return f.serveGate(ctx, x)
+	}
 	if f.to.id != "" {
 		f.serveStream(ctx, x)
 		return true
@@ -87,8 +89,18 @@ func (f *fast) Serve(ctx context.Context, x *http1.Exchange) bool {
 	if s == nil || s.speaksH2(f.to.key.port) || x.Request.Get(lowTimeLeft) != nil || x.Request.Get(lowGRPCTimeout) != nil {
 		return false
 	}
-	f.forward(ctx, x, s)
+	f.forward(ctx, x, s, f.to.key.port)
 	return true
+}
+
+// count adds to what went over the connection.
+func (f *fast) count() {
+	if f.traffic == nil {
+		return
+	}
+	in, out := f.conn.Traffic()
+	f.traffic.received.Add(uint64(in))
+	f.traffic.sent.Add(uint64(out))
 }
 
 // Names of headers as http1 looks for them.
@@ -99,38 +111,44 @@ const (
 )
 
 // forward is Router.forward.
-func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service) {
+func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port string) int {
 	c := &f.call
 	method := methodName(x.Request.Method())
-	if err := c.begin(ctx, f.r, s, f.to.key.port, time.Time{}); err != nil {
+	if err := c.begin(ctx, f.r, s, port, time.Time{}); err != nil {
 		s.failures.Add(1)
-		w := refusal503(err, s)
-		w.send(x)
 		c.end(method, http.StatusServiceUnavailable, false)
-		return
+		refusal503(err, s).send(x)
+		return http.StatusServiceUnavailable
 	}
-	x.Own = lowRefused
+	x.Own, x.Quiet = lowRefused, f.quiet
 	f.traced(x)
 	c.repeat = x.Request.Length == 0 && x.Request.Idempotent()
 	f.until(x, c.deadline)
 
 	err := f.ask(ctx, x)
 	if err != nil {
-		status := 0
-		if errors.Is(err, http1.ErrClient) || ctx.Err() != nil {
+		status, w := 0, &reply{h: http.Header{}}
+		switch {
+		case ctx.Err() == nil && f.gate != nil && errors.Is(err, http1.ErrSlow):
+			problem(w, slowBody(api.DefaultBodyTimeout.Std()))
+			status = w.status
+		case errors.Is(err, http1.ErrClient) || ctx.Err() != nil:
+		default:
+			status = c.answer(w, w.request(x), err)
+		}
+		c.end(method, status, false) // before its client knows
+		if status == 0 {
 			x.Abandon()
 		} else {
-			w := &reply{h: http.Header{}}
-			status = c.answer(w, w.request(x), err)
 			w.send(x)
 		}
-		c.end(method, status, false)
-		return
+		return status
 	}
 	status := x.Response.Status
 	answered := f.pass(x)
 	f.leave(answered)
 	c.end(method, status, true)
+	return 0
 }
 
 // until bounds the time until the head of the answer.
@@ -287,8 +305,11 @@ func (f *fast) pass(x *http1.Exchange) bool {
 			f.place.rest()
 		}
 	}
-	f.extra = append(append(f.extra[:0], orca.Header...), ": "...)
-	f.extra = append(f.report.AppendText(f.extra), "\r\n"...)
+	f.extra = f.extra[:0]
+	if !f.quiet {
+		f.extra = append(append(f.extra, orca.Header...), ": "...)
+		f.extra = append(f.report.AppendText(f.extra), "\r\n"...)
+	}
 	again, err := x.Answer(f.up, f.extra)
 	if again {
 		f.keep()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -74,28 +75,40 @@ func newGateway(r *Router) *gateway {
 // serve serves HTTP without TLS until ctx ends and waits for the requests that it cut
 // off then.
 func (g *gateway) serve(ctx context.Context, ln net.Listener) {
-	g.serveHTTP(ctx, ln, &boundedListener{Listener: ln, g: g}, nil)
+	g.serveHTTP(ctx, ln, nil)
 }
 
 // serveTLS is serve with TLS.
 func (g *gateway) serveTLS(ctx context.Context, ln net.Listener) {
-	cfg := &tls.Config{
+	g.serveHTTP(ctx, ln, &tls.Config{
 		GetCertificate: g.certs.Get, MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"h2", "http/1.1", certs.ACMEProtocol},
-	}
-	g.serveHTTP(ctx, ln, tls.NewListener(&boundedListener{Listener: ln, g: g}, cfg), cfg)
+	})
 }
 
-func (g *gateway) serveHTTP(ctx context.Context, raw, ln net.Listener, cfg *tls.Config) {
+func (g *gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Config) {
 	srv := g.r.httpServer(ctx, g)
 	if srv.TLSConfig = cfg; cfg != nil {
 		srv.Protocols.SetHTTP2(true)
 	}
-	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
-	if err := srv.Serve(ln); err != nil && ctx.Err() == nil {
-		g.r.log.Error("gateway ended", "addr", raw.Addr().String(), "why", err)
+	d := &door{g: g, tls: cfg, rest: http1.NewListener(ln.Addr())}
+	srv.ConnContext = d.connContext
+	defer context.AfterFunc(ctx, func() {
+		_ = srv.Close()
+		_ = d.rest.Close()
+	})()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(d.rest) // ends with it
+	}()
+	// It is given no connection by that, but waits where the system has none to give.
+	if err := srv.Serve(&boundedListener{Listener: ln, door: d}); err != nil && ctx.Err() == nil {
+		g.r.log.Error("gateway ended", "addr", ln.Addr().String(), "why", err)
 	}
-	_ = raw.Close() // closed already, unless Serve ended by itself
+	_ = ln.Close() // closed already, unless Serve ended by itself
+	_ = d.rest.Close()
+	<-ended
 	<-g.busy.drained("")
 }
 
@@ -108,6 +121,9 @@ func (g *gateway) opened() {
 func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer g.busy.add("")()
 	g.requests.Add(1)
+	if state, ok := req.Context().Value(overTLS{}).(*tls.ConnectionState); ok && req.TLS == nil {
+		req.TLS = state
+	}
 	if req.Method == http.MethodConnect {
 		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
 		return
@@ -344,21 +360,22 @@ func (c *clients) take(remote net.Addr) (give func(), ok bool) {
 	}, true
 }
 
-// boundedListener closes connections beyond the limits at once.
+// boundedListener closes connections beyond the limits at once, and lets the others in
+// by its door.
 type boundedListener struct {
 	net.Listener
-	g *gateway
+	door *door
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener, but returns errors only.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if release, ok := l.g.admit(c); ok {
-			return &heldConn{Conn: &countedConn{Conn: c, traffic: &l.g.traffic, patience: gatewayWriteTimeout}, release: release}, nil
+		if release, ok := l.door.g.admit(c); ok {
+			l.door.enter(c, release)
 		}
 	}
 }

@@ -39,7 +39,9 @@ type mover struct {
 	limit time.Duration
 
 	pipe  *splicer
+	tail  []byte  // trailers, until all of them are there
 	last  Instant // when something moved
+	stuck Instant // since when dst takes nothing; 0: it does
 	moved int64
 }
 
@@ -105,6 +107,9 @@ func (m *mover) flush() error {
 				}
 				m.left = int64(n)
 			}
+			if m.left == 0 && m.framing.fields {
+				return m.trailers()
+			}
 			p = p[:m.left]
 		default:
 			p = p[:min(int64(len(p)), m.left)]
@@ -129,6 +134,27 @@ func (m *mover) flush() error {
 	}
 }
 
+// trailers takes what is buffered of them, and passes them on when all are there.
+func (m *mover) trailers() error {
+	c, p, n := m.framing, m.src.Buffered(), 0
+	for n < len(p) && c.state != chunksDone {
+		if !c.step(p[n]) {
+			return &sideError{src: true, err: errChunks}
+		}
+		n++
+	}
+	m.tail = append(m.tail, p[:n]...)
+	m.src.skip(n)
+	if c.state != chunksDone {
+		return nil
+	}
+	if err := m.dst.write(withoutReports(m.tail), Now()); err != nil {
+		return &sideError{err: err}
+	}
+	m.progress(int64(len(m.tail)))
+	return nil
+}
+
 // fill reads more of the body.
 func (m *mover) fill() error {
 	err := m.src.fill(Now().After(lookEvery))
@@ -141,7 +167,7 @@ func (m *mover) fill() error {
 
 func (m *mover) progress(n int64) {
 	m.moved += n
-	m.last = Now()
+	m.last, m.stuck = Now(), 0
 }
 
 // missed judges an error of a connection: nil means to try again.
@@ -153,6 +179,12 @@ func (m *mover) missed(c *Conn, src bool, err error) error {
 		c.readBy = 0
 	} else {
 		c.writeBy = 0
+		switch now := Now(); {
+		case m.stuck == 0:
+			m.stuck = now
+		case c.patience > 0 && now.Sub(m.stuck) >= c.patience:
+			return &sideError{err: errLate}
+		}
 	}
 	if m.limit > 0 && Now().Sub(m.last) >= m.limit {
 		return &sideError{src: src, err: errLate}

@@ -1,5 +1,7 @@
 package http1
 
+import "bytes"
+
 // chunks follows the framing of a chunked body, which is passed on as it is. It is
 // as strict as one can be: sizes in at most 15 hexadecimal digits, lines ended with
 // CRLF, no control characters in extensions and trailers, all within bounds.
@@ -8,6 +10,9 @@ type chunks struct {
 	left  int64 // of the chunk's data
 	line  int   // bytes of the line, or of all trailers
 	some  bool  // the trailer's line is not empty; a size has a digit
+	// quiet: load reports in trailers are not for who gets the body. fields: there are
+	// trailers, which are for mover.trailers then.
+	quiet, fields bool
 }
 
 type chunkState uint8
@@ -33,9 +38,12 @@ const (
 var errChunks = badResponse("its chunks are malformed")
 
 // next returns how much of b belongs to the body; less than all of it only where
-// the body is done.
+// the body is done, or there are fields.
 func (c *chunks) next(b []byte) (n int, err error) {
 	for n < len(b) && c.state != chunksDone {
+		if c.fields = c.fields || c.quiet && c.state == trailer && b[n] != '\r'; c.fields {
+			return n, nil
+		}
 		if c.state == chunkData {
 			k := min(c.left, int64(len(b)-n))
 			n += int(k)
@@ -111,6 +119,23 @@ func (c *chunks) step(b byte) bool {
 	case chunkData, chunksDone:
 	}
 	return false
+}
+
+// withoutReports are whole lines of trailers without those that are load reports.
+func withoutReports(lines []byte) []byte {
+	kept := lines[:0]
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n') + 1
+		if end == 0 {
+			end = len(lines)
+		}
+		name, _, _ := bytes.Cut(lines[:end], []byte(":"))
+		if kindOf(bytes.TrimRight(name, " \t")) != loadReport {
+			kept = append(kept, lines[:end]...)
+		}
+		lines = lines[end:]
+	}
+	return kept
 }
 
 func hexValue(b byte) (byte, bool) {

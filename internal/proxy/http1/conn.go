@@ -65,12 +65,13 @@ type Conn struct {
 	unsent                []byte            // what tryWrite writes
 	asking                *[bufferSize]byte // where unsent is, of ask; nil when it was sent
 
-	resting   bool    // between two requests
-	in, out   int64   // bytes, until Traffic was asked last
-	idleSince Instant // see Pool
-	reused    bool    // see Pool
-	broken    bool    // it is not to be used again
-	release   func()  // called once when it is closed; may be nil
+	patience  time.Duration // see SetPatience
+	resting   bool          // between two requests
+	in, out   int64         // bytes, until Traffic was asked last
+	idleSince Instant       // see Pool
+	reused    bool          // see Pool
+	broken    bool          // it is not to be used again
+	release   func()        // called once when it is closed; may be nil
 	once      sync.Once
 	pokes     atomic.Bool
 }
@@ -100,6 +101,19 @@ func NewConn(c net.Conn, release func()) *Conn {
 	}
 	x.try, x.tryW, x.tryA, x.peek = x.tryRead, x.tryWrite, x.tryAsk, x.tryPeek
 	return x
+}
+
+// SetPatience bounds the time in which the peer takes nothing of what is written to it;
+// 0 is five minutes, and for a body that streams over plain TCP any time at all. It is
+// called before the first use.
+func (c *Conn) SetPatience(d time.Duration) { c.patience = d }
+
+// stall is the longest time for a write without anything moving.
+func (c *Conn) stall() time.Duration {
+	if c.patience > 0 {
+		return c.patience
+	}
+	return stallLimit
 }
 
 // Buffered is what was read and is not used yet.
@@ -219,11 +233,12 @@ func (c *Conn) read() (int, error) {
 	return c.conn.Read(c.b[c.w:])
 }
 
-// write sends all of p; it takes at most stallLimit without anything moving.
+// write sends all of p; it takes at most stall without anything moving.
 func (c *Conn) write(p []byte, now Instant) error {
-	until := now.After(stallLimit)
+	limit := c.stall()
+	until := now.After(limit)
 	for {
-		c.writeWithin(now, stallLimit)
+		c.writeWithin(now, limit)
 		n, err := c.put(p)
 		if err == nil {
 			return nil
@@ -236,7 +251,7 @@ func (c *Conn) write(p []byte, now Instant) error {
 			return errLate
 		}
 		if n > 0 {
-			until = now.After(stallLimit)
+			until = now.After(limit)
 		}
 		c.writeBy = 0
 	}
@@ -248,7 +263,7 @@ func (c *Conn) write(p []byte, now Instant) error {
 func (c *Conn) writeWithin(now Instant, limit time.Duration) {
 	until := now.After(limit)
 	if c.raw == nil {
-		if limit = max(limit, stallLimit); c.writeBy < now.After(limit/2) {
+		if limit = max(limit, c.stall()); c.writeBy < now.After(limit/2) {
 			c.writeBy = now.After(limit)
 			_ = c.conn.SetWriteDeadline(c.writeBy.time()) // fails only on a closed connection, which the write says
 		}

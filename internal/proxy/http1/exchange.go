@@ -15,6 +15,9 @@ import (
 var (
 	// ErrClient: the client has gone, or broke off its request.
 	ErrClient = errors.New("the client broke off")
+	// ErrSlow is an ErrClient: nothing of its body came for too long. It may be told so
+	// by Refuse.
+	ErrSlow = fmt.Errorf("%w: its body came too slowly", ErrClient)
 	// ErrUnsent: the upstream had ended the connection before it read anything of the
 	// request; nothing is lost if it is asked again.
 	ErrUnsent = errors.New("a kept connection had ended")
@@ -61,6 +64,9 @@ type Exchange struct {
 	Deadline Instant
 	// Strict clients say nothing before they are answered; one that does has left.
 	Strict bool
+	// Quiet: load reports in the trailers of the response are not for the client; those
+	// in its head never are.
+	Quiet bool
 	// Own is the name of a field, in small letters, that no upstream may say; "" none.
 	Own string
 	// Sent and Received are bytes of bodies, to the upstream and from it.
@@ -115,7 +121,7 @@ func newExchange(c *Conn, b Waiter) *Exchange {
 func (x *Exchange) forget() {
 	x.client, x.waiter, x.watchUp, x.move, x.rest = nil, nil, nil, mover{}, nil
 	x.Request.b, x.Response.b, x.Response.Report, x.Response.more = nil, nil, nil, nil
-	x.Strict, x.Own = false, ""
+	x.Strict, x.Quiet, x.Own = false, false, ""
 	exchanges.Put(x)
 }
 
@@ -127,8 +133,12 @@ func (x *Exchange) begin(now Instant) {
 	x.last = x.Request.Close
 }
 
-// Repeatable says whether all of the request is still there, to be sent to somebody else.
-func (x *Exchange) Repeatable() bool { return !x.asked && x.body == x.Request.Length }
+// Repeatable says whether all of the request is still there, to be sent to somebody else:
+// what has not been read from the client yet is.
+func (x *Exchange) Repeatable() bool { return !x.asked }
+
+// Whole says whether all of the request has come.
+func (x *Exchange) Whole() bool { return x.body == x.Request.Length }
 
 // Ask sends the request to up and waits for the head of the response; interim
 // responses are passed on. Without error Answer is next, else another Ask, if
@@ -224,8 +234,7 @@ func (x *Exchange) sendBody(up *Conn) error {
 	x.move.close()
 	var side *sideError
 	if errors.As(err, &side) && side.src {
-		x.last, x.cut = true, true
-		return fmt.Errorf("%w: %w", ErrClient, err)
+		return x.brokeOff(err)
 	}
 	if side == nil {
 		x.last = true
@@ -237,6 +246,16 @@ func (x *Exchange) sendBody(up *Conn) error {
 	}
 	x.last = true
 	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// brokeOff judges a client that sent no more of its body.
+func (x *Exchange) brokeOff(err error) error {
+	x.last = true
+	if errors.Is(err, errLate) {
+		return fmt.Errorf("%w: %w", ErrSlow, err)
+	}
+	x.cut = true
+	return fmt.Errorf("%w: %w", ErrClient, err)
 }
 
 // looksEarly stops the sending of a body that got stuck where the answer is there.
@@ -389,8 +408,7 @@ func (x *Exchange) failed(up *Conn, err error) error {
 		x.joinRest(up)
 		var side *sideError
 		if errors.As(r.err, &side) && side.src {
-			x.last, x.cut = true, true
-			err = fmt.Errorf("%w: %w", ErrClient, r.err)
+			err = x.brokeOff(r.err)
 		}
 	}
 	x.Response.seen = 0
@@ -425,7 +443,7 @@ func (x *Exchange) Answer(up *Conn, extra []byte) (reusable bool, err error) {
 	case Sized:
 		m.left = res.Length
 	case Chunked:
-		m.framing = &chunks{}
+		m.framing = &chunks{quiet: x.Quiet}
 	case UntilDone:
 		m.ends = true
 	}
@@ -521,7 +539,7 @@ func (x *Exchange) Refuse(status int, contentType string, fields, body []byte) {
 		x.last, x.cut = true, true
 		return
 	}
-	unread := !x.Repeatable()
+	unread := x.asked || !x.Whole()
 	x.Sent = x.Request.Length
 	x.drop()
 	x.last = x.last || unread

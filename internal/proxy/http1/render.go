@@ -14,6 +14,10 @@ type Marks struct {
 	// Strangers are not believed what they say about others before them; of who is
 	// none it is passed on, and added to.
 	Strangers bool
+	// Target replaces that of the request; nil leaves it as it is. Prefix is what was
+	// taken away from its path, and is said in X-Forwarded-Prefix; "" says nothing.
+	Target []byte
+	Prefix string
 	// Traceparent is added where the request has none; nil adds nothing.
 	Traceparent []byte
 	// Extra fields, each ended by CRLF.
@@ -23,7 +27,11 @@ type Marks struct {
 // AppendRequest appends the head as it goes to the upstream, which is kept open.
 func AppendRequest(dst []byte, r *Request, m *Marks) []byte {
 	b := r.b
-	dst = append(dst, b[:r.targetEnd]...)
+	if m.Target == nil {
+		dst = append(dst, b[:r.targetEnd]...)
+	} else {
+		dst = append(append(dst, b[:r.target]...), m.Target...)
+	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	told := uint32(0)
 	for i := range r.n {
@@ -50,6 +58,9 @@ func AppendRequest(dst []byte, r *Request, m *Marks) []byte {
 	}
 	if m.Traceparent != nil && r.trace < 0 {
 		dst = append(append(append(dst, "Traceparent: "...), m.Traceparent...), "\r\n"...)
+	}
+	if m.Prefix != "" {
+		dst = append(append(append(dst, "X-Forwarded-Prefix: "...), m.Prefix...), "\r\n"...)
 	}
 	dst = append(dst, m.Extra...)
 	return append(dst, "\r\n"...)

@@ -217,6 +217,16 @@ func (r *Request) line() (next int, v Verdict) {
 	return next, Understood
 }
 
+// LooksLike says whether the begin of what a client sends is one of HTTP.
+func LooksLike(b []byte) bool {
+	for _, method := range []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH"} {
+		if bytes.HasPrefix(b, []byte(method)) {
+			return true
+		}
+	}
+	return false
+}
+
 func hexDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }

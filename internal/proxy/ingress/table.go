@@ -76,8 +76,8 @@ func (t *Table) Find(host, path string) (rule int, prefix string, found Found) {
 	if at == nil {
 		return 0, "", NoHost
 	}
-	if len(at) == 1 && at[0].prefix == "" {
-		return at[0].rule, "", Match
+	if rule, ok := t.Whole(host); ok {
+		return rule, "", Match
 	}
 	if dotted(path) {
 		return 0, "", OddPath
@@ -88,6 +88,15 @@ func (t *Table) Find(host, path string) (rule int, prefix string, found Found) {
 		}
 	}
 	return 0, "", NoPath
+}
+
+// Whole returns the rule of a host to which all paths belong; false where there is no
+// such rule, or one for some of the paths beside it.
+func (t *Table) Whole(host string) (rule int, ok bool) {
+	if at := t.of(host); len(at) == 1 && at[0].prefix == "" {
+		return at[0].rule, true
+	}
+	return 0, false
 }
 
 // of are the places of a host.

@@ -28,8 +28,16 @@ import (
 // return before it closes it; the connection is closed then.
 type Build func(t *testing.T, protocol string, rules wire.RequestRules, instance func(net.Conn)) (addr string)
 
+// Traits are in what a way differs from others. The zero value is one for clients within
+// the installation.
+type Traits struct {
+	// Gateway: its clients are strangers. They have to name a host, "a" or that of the
+	// address, and are not told how much load an instance has.
+	Gateway bool
+}
+
 // Run runs the suite.
-func Run(t *testing.T, build Build) {
+func Run(t *testing.T, build Build, traits Traits) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, Build)
@@ -42,7 +50,7 @@ func Run(t *testing.T, build Build) {
 		{"ExpectContinue", expectContinue},
 		{"Upgrade", upgrade},
 		{"Events", events},
-		{"KeepAlive", keepAlive},
+		{"KeepAlive", traits.keepAlive},
 		{"HalfClose", halfClose},
 		{"UpstreamDies", upstreamDies},
 		{"UpstreamEnds", upstreamEnds},
@@ -50,7 +58,7 @@ func Run(t *testing.T, build Build) {
 		{"UpstreamInjects", upstreamInjects},
 		{"Smuggling", smuggling},
 		{"LargeHeads", largeHeads},
-		{"Headers", headers},
+		{"Headers", traits.headers},
 		{"Deadlines", deadlines},
 		{"Objective", objective},
 		{"H2", h2},
@@ -510,7 +518,7 @@ func events(t *testing.T, build Build) {
 	}
 }
 
-func keepAlive(t *testing.T, build Build) {
+func (traits Traits) keepAlive(t *testing.T, build Build) {
 	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		b, _ := io.ReadAll(req.Body)
 		_, _ = fmt.Fprintf(w, "%s %s", req.URL.Path, b)
@@ -533,7 +541,11 @@ func keepAlive(t *testing.T, build Build) {
 		t.Errorf("after Connection: close: %v", err)
 	}
 	c = dial(t, addr)
-	c.say("GET /old HTTP/1.0\r\n\r\n")
+	host := ""
+	if traits.Gateway {
+		host = "Host: a\r\n"
+	}
+	c.say("GET /old HTTP/1.0\r\n" + host + "\r\n")
 	if res, got, err := c.answer("GET"); err != nil || got != "/old " {
 		t.Errorf("HTTP/1.0: %v %q %v", res, got, err)
 	}

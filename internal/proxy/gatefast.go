@@ -1,0 +1,235 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/ingress"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// door is one of the gateway's listeners for HTTP. Connections begin on the fast path;
+// what is more than that goes to the server, by rest.
+type door struct {
+	g    *gateway
+	tls  *tls.Config // nil where it is without
+	rest *http1.Listener
+}
+
+// enter serves a connection that was admitted. It returns at once; release is called
+// once when the connection has been closed.
+func (d *door) enter(c net.Conn, release func()) {
+	r := d.g.r
+	ok := r.spawn(func(ctx context.Context) {
+		f := &fast{r: r, gate: &visitor{door: d}, traffic: &d.g.traffic}
+		if d.tls == nil {
+			f.conn = http1.NewConn(c, release)
+		} else {
+			conn := d.handshake(ctx, c, release)
+			if conn == nil {
+				return
+			}
+			f.conn, f.traffic = http1.NewConn(conn, nil), nil // it is counted below TLS
+		}
+		f.conn.SetPatience(gatewayWriteTimeout)
+		f.gate.begin(c, &f.marks, d.tls != nil)
+		f.wait.taken = f.taken
+		defer context.AfterFunc(ctx, f.conn.Cut)()
+		http1.Serve(ctx, f.conn, http1.Limits{Header: r.opts.HeaderTimeout, Idle: clientIdle}, f, f.leaveGate, nil)
+	})
+	if !ok {
+		cut(c) // the Router is closed
+		release()
+	}
+}
+
+// handshake is nil where there is nothing more to do: it failed, or the client has
+// chosen another protocol than HTTP/1.1.
+func (d *door) handshake(ctx context.Context, c net.Conn, release func()) *tls.Conn {
+	held := &heldConn{Conn: &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}, release: release}
+	conn := tls.Server(held, d.tls)
+	ctx, cancel := context.WithTimeout(ctx, d.g.r.opts.HeaderTimeout)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		d.g.r.log.Debug("gateway: no handshake", "from", c.RemoteAddr().String(), "why", err)
+		var record tls.RecordHeaderError
+		if errors.As(err, &record) && record.Conn != nil && http1.LooksLike(record.RecordHeader[:]) {
+			_, _ = io.WriteString(record.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nThis port speaks HTTPS, and this request came without TLS.\n") // it may have gone
+		}
+		_ = held.Close()
+		return nil
+	}
+	switch conn.ConnectionState().NegotiatedProtocol {
+	case "", "http/1.1":
+		return conn
+	}
+	d.rest.Give(conn)
+	return nil
+}
+
+// leaveGate gives the connection to the driver for all of HTTP.
+func (f *fast) leaveGate(c net.Conn) {
+	d := f.gate.door
+	if d.tls == nil {
+		c = &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}
+	}
+	d.rest.Give(c)
+}
+
+// overTLS is where the context of a connection has its *tls.ConnectionState, if it began
+// on the fast path.
+type overTLS struct{}
+
+// connContext lets requests of a connection with TLS know it, which the server of the
+// standard library sees only where nothing is around that.
+func (d *door) connContext(ctx context.Context, c net.Conn) context.Context {
+	if n, ok := c.(interface{ NetConn() net.Conn }); ok {
+		if t, ok := n.NetConn().(*tls.Conn); ok {
+			state := t.ConnectionState()
+			return context.WithValue(ctx, overTLS{}, &state)
+		}
+	}
+	return ctx
+}
+
+// visitor is a client of the gateway on the fast path.
+type visitor struct {
+	door  *door
+	addr  netip.Addr // as limits count it
+	known bool       // addr is
+
+	host   []byte // of the last request, as it came
+	name   string // what that is in the table
+	target []byte // without the prefix
+}
+
+// begin notes who it is.
+func (v *visitor) begin(c net.Conn, m *http1.Marks, secure bool) {
+	remote := c.RemoteAddr().String()
+	if a, err := netip.ParseAddrPort(remote); err == nil {
+		v.addr, v.known = ingress.Client(a.Addr()), true
+	}
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	*m = http1.Marks{Client: []byte(host), Proto: "http", Strangers: true}
+	if secure {
+		m.Proto = "https"
+	}
+}
+
+// serveGate is gateway.ServeHTTP for what is plainly for an instance. All else, and all
+// that is to be refused, it leaves to that (false).
+func (f *fast) serveGate(ctx context.Context, x *http1.Exchange) bool {
+	v, g, req := f.gate, f.gate.door.g, &x.Request
+	p, prefix, ok := v.published(g.r.table.Load(), req)
+	if !ok || v.door.tls == nil && (p.ingress.Redirects() || bytes.HasPrefix(req.Target(), []byte("/.well-known/acme-challenge/"))) {
+		return false
+	}
+	s := p.service
+	if s.speaksH2(p.port) || req.Get(lowTimeLeft) != nil || req.Get(lowGRPCTimeout) != nil {
+		return false
+	}
+	if i := p.ingress; req.Length > 0 && (i.MaxBody > 0 && req.Length > int64(i.MaxBody) ||
+		i.BodyTimeout != 0 && i.BodyTimeout != api.DefaultBodyTimeout && !x.Whole()) {
+		return false
+	}
+	f.marks.Target, f.marks.Prefix = nil, ""
+	if p.ingress.StripPrefix && prefix != "" {
+		v.target = stripped(v.target[:0], req.Target(), prefix)
+		f.marks.Target, f.marks.Prefix = v.target, prefix
+	}
+	if p.limit != nil && v.known {
+		if _, ok := p.limit.Take(v.addr, time.Now()); !ok {
+			return false // which costs nothing: the other one is refused alike, and says so
+		}
+	}
+	g.requests.Add(1)
+	f.quiet = !p.ingress.LoadReport
+	switch status := f.forward(ctx, x, s, p.port); {
+	case status == http.StatusServiceUnavailable:
+		g.noEndpoint.Add(1)
+	case status > http.StatusInternalServerError:
+		g.failed.Add(1)
+	}
+	return true
+}
+
+// published is where a request belongs, and the prefix of its path by which that was
+// found.
+func (v *visitor) published(t *table, req *http1.Request) (*published, string, bool) {
+	if host := req.Host(); v.name == "" || !bytes.Equal(host, v.host) {
+		v.host = append(v.host[:0], host...)
+		v.name = ingress.CanonicalHost(string(host))
+	}
+	n, ok := t.ingress.Whole(v.name)
+	prefix := ""
+	if !ok {
+		path, _, _ := bytes.Cut(req.Target(), []byte("?"))
+		if !plainPath(path) {
+			return nil, "", false
+		}
+		var found ingress.Found
+		if n, prefix, found = t.ingress.Find(v.name, ingress.Path(string(path))); found != ingress.Match {
+			return nil, "", false
+		}
+	}
+	return &t.published[n], prefix, true
+}
+
+// plainPath: it consists of what may be in a path as it is, or is encoded; what else
+// clients send is encoded in more than one way before it is compared.
+func plainPath(path []byte) bool {
+	for _, c := range path {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', bytes.IndexByte([]byte("/-._~!$&'()*+,;=:@[]%"), c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// stripped appends a target without the prefix of its path, as strip has it.
+func stripped(dst, target []byte, prefix string) []byte {
+	path, query, asks := bytes.Cut(target, []byte("?"))
+	rest := ingress.Path(string(path))[len(prefix):]
+	if rest == "" {
+		rest = "/"
+	}
+	dst = append(dst, rest...)
+	if asks {
+		dst = append(append(dst, '?'), query...)
+	}
+	return dst
+}
+
+// slowBody says that nothing came of a body.
+func slowBody(patience time.Duration) *wire.Problem {
+	return wire.Problemf(http.StatusRequestTimeout, "slow-body", "send the body faster, or raise body_timeout of the ingress",
+		"the body did not come in time", "nothing came for %s", patience)
+}
+
+// SyscallConn implements syscall.Conn, where the connection below does.
+func (c *heldConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
+
+// SyscallConn implements syscall.Conn, where the connection below does.
+func (c *countedConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
+
+func rawOf(c net.Conn) (syscall.RawConn, error) {
+	if s, ok := c.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
