@@ -139,7 +139,7 @@ func (d *dataPort) admit(ctx context.Context, raw *net.TCPConn) (conn *tls.Conn,
 	for name := range d.r.opts.Protocols {
 		cfg.NextProtos = append(cfg.NextProtos, name)
 	}
-	conn = tls.Server(strictConn{raw}, cfg)
+	conn = tls.Server(newStrictConn(raw), cfg)
 	if err := d.handshake(ctx, conn); err != nil {
 		return nil, preamble{}, nil, err
 	}

@@ -113,6 +113,7 @@ const (
 // forward is Router.forward.
 func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port string) int {
 	c := &f.call
+	x.Gather()
 	method := methodName(x.Request.Method())
 	if err := c.begin(ctx, f.r, s, port, time.Time{}); err != nil {
 		s.failures.Add(1)

@@ -56,6 +56,9 @@ func (d *door) enter(c net.Conn, release func()) {
 // handshake is nil where there is nothing more to do: it failed, or the client has
 // chosen another protocol than HTTP/1.1.
 func (d *door) handshake(ctx context.Context, c net.Conn, release func()) *tls.Conn {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		c = http1.NewDirect(tcp)
+	}
 	held := &heldConn{Conn: &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}, release: release}
 	conn := tls.Server(held, d.tls)
 	ctx, cancel := context.WithTimeout(ctx, d.g.r.opts.HeaderTimeout)

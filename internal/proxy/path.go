@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -48,6 +49,7 @@ type openError struct {
 	// notNow: its worker says that the instance is not there, not ready or
 	// draining; nothing is broken, the route is behind.
 	notNow bool
+	began  time.Time // when its worker was first tried; zero where it was not
 }
 
 func (e *openError) Error() string { return e.target + ": " + e.err.Error() }
@@ -110,9 +112,10 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 
 // connectRemote opens a stream to an instance of another worker.
 func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) (_ *tls.Conn, err error) {
+	began := time.Now()
 	fail := func(b blame, step string, err error) (*tls.Conn, error) {
 		return nil, &openError{
-			blame: r.blameFor(ctx, b), target: e.Instance + " at worker " + e.Worker,
+			began: began, blame: r.blameFor(ctx, b), target: e.Instance + " at worker " + e.Worker,
 			err: fmt.Errorf("%s: %w", step, err), notNow: errors.As(err, new(notNowError)),
 		}
 	}
@@ -127,7 +130,7 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) 
 	if err != nil {
 		return fail(blameSelf, "open stream", err)
 	}
-	deadline := time.Now().Add(pathTimeout)
+	deadline := began.Add(pathTimeout)
 	dialed, err := r.remoteDialer.DialContext(ctx, "tcp", e.Address)
 	if err != nil {
 		return fail(blameWorker, "reach its data port", err)
@@ -138,7 +141,7 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) 
 		return fail(blameSelf, "reach its data port", fmt.Errorf("%T is no TCP connection", dialed))
 	}
 	keepPeer(tcp)
-	raw := strictConn{tcp}
+	raw := newStrictConn(tcp)
 	// Both the time limit and the end of ctx cut off handshake and answer.
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	conn := tls.Client(raw, cfg)
@@ -161,6 +164,7 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) 
 		}
 		return fail(blameEndpoint, "refused by its worker", err)
 	}
+	e.reached.Store(time.Now().UnixNano())
 	return conn, nil
 }
 
@@ -237,8 +241,20 @@ func (r *Router) judge(e *endpoint, err error) {
 		r.eject(e, oe.err.Error())
 	case blameWorker:
 		// e may be of a table that was replaced meanwhile.
-		r.lose(append(slices.Clip(r.table.Load().byAddress[e.Address]), e), oe.err.Error())
+		all := append(slices.Clip(r.table.Load().byAddress[e.Address]), e)
+		if errors.Is(err, os.ErrDeadlineExceeded) && reachedSince(all, oe.began) {
+			r.log.Debug("a stream was not opened in time", "worker", e.Worker, "why", oe.err)
+			return
+		}
+		r.lose(all, oe.err.Error())
 	}
+}
+
+// reachedSince says whether a stream to one of these endpoints, which have an address in
+// common, was opened after began. What took too long then is no sign that their worker is
+// gone: it, or this one, has much to do.
+func reachedSince(list []*endpoint, began time.Time) bool {
+	return slices.ContainsFunc(list, func(e *endpoint) bool { return e.reached.Load() > began.UnixNano() })
 }
 
 // lose ejects endpoints whose worker cannot be reached, and takes back what waits

@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
 const (
@@ -124,13 +126,15 @@ func (d *identity) ticketKeys(now time.Time) ([][32]byte, error) {
 // strictConn is the TCP connection under a TLS one. crypto/tls forgives an end
 // without closing alert between two records, as browsers must; here it would
 // make a connection that broke look like one that ended.
-type strictConn struct{ *net.TCPConn }
+type strictConn struct{ *http1.Direct }
+
+func newStrictConn(c *net.TCPConn) strictConn { return strictConn{http1.NewDirect(c)} }
 
 var errTruncated = fmt.Errorf("connection ended without notice: %w", io.ErrUnexpectedEOF)
 
 // Read implements net.Conn.
 func (c strictConn) Read(p []byte) (int, error) {
-	n, err := c.TCPConn.Read(p)
+	n, err := c.Direct.Read(p)
 	if errors.Is(err, io.EOF) {
 		err = errTruncated
 	}

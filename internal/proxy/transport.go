@@ -80,7 +80,7 @@ func (r *Router) transport(e *endpoint, port string, h2 bool) *http.Transport {
 // workers a handshake. A client that takes its requests back at once, a thousand of them
 // over one connection, would otherwise keep both busy with handshakes for nobody until
 // those of others end by their time limit.
-const maxOpening = 32
+const maxOpening = 16
 
 // wantedBy is where the context of a dial has that of the request which it is for; a
 // transport dials on when that ends.

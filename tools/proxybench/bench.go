@@ -206,6 +206,7 @@ func (b *bench) figures() []figure {
 		{"two routers: 1 KB GET" + with32 + ", beside two of HAProxy with TLS", func(what string) ([]row, error) { return b.cpu(what, b.haproxies, there, getter, 1, 1.3) }},
 		{"router: 243 KB POST" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, here, poster, 1, 0.7) }},
 		{"two routers: 243 KB POST" + with32 + " of each", func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, poster, 2, 0.7) }},
+		{"two routers: 243 KB POST" + with32 + ", beside two of HAProxy with TLS", func(what string) ([]row, error) { return b.cpu(what, b.haproxies, there, poster, 1, 1) }},
 		{"router: latency added at 2,000 requests/s", func(what string) ([]row, error) { return b.latency(what, here, 1.2) }},
 		{"router: memory with 2,000 idle connections", func(what string) ([]row, error) { return b.memory(what, here) }},
 		{"gateway: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, gate, getter, 1, 1.3) }},

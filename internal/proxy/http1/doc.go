@@ -12,6 +12,7 @@
 //  3. Heads are written anew, field by field, each line ended by CRLF: nobody behind
 //     it sees a framing that is open to interpretation.
 //  4. Memory: a connection that rests holds no buffer; one that is busy at most two
-//     of bufferSize, unless the head of a response needs more (at most maxResponse).
+//     of bufferSize, unless the head of a response needs more (at most maxResponse),
+//     or a body of at most 64 KiB that may have to be sent again (Exchange.Gather).
 //  5. Nothing is allocated for a request in the common case.
 package http1

@@ -140,6 +140,27 @@ func (x *Exchange) Repeatable() bool { return !x.asked }
 // Whole says whether all of the request has come.
 func (x *Exchange) Whole() bool { return x.body == x.Request.Length }
 
+// Bounds of Gather.
+const (
+	gatherMost = 64 << 10
+	gatherFor  = 100 * time.Millisecond
+)
+
+// Gather waits a moment for the rest of a body that is not large, so that the request
+// stays Repeatable when it has been sent. Who pauses within his body is asked for the rest
+// when it is needed. It is called before Ask.
+func (x *Exchange) Gather() {
+	c := x.client
+	if x.asked || x.Whole() || x.Request.Length > gatherMost {
+		return
+	}
+	until, all := Now().After(gatherFor), x.Request.Size()+int(x.Request.Length)
+	for c.w-c.r < all && c.grow(gatherMost+bufferSize) == nil && c.fill(until) == nil {
+	}
+	x.Request.Parse(c.Buffered()) // it has said yes to these bytes before, which may be elsewhere now
+	x.body = min(int64(c.w-c.r-x.Request.Size()), x.Request.Length)
+}
+
 // Ask sends the request to up and waits for the head of the response; interim
 // responses are passed on. Without error Answer is next, else another Ask, if
 // Repeatable, or Refuse. What up is told is m.
@@ -164,7 +185,11 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 			return x.ended(up, err)
 		}
 	} else {
-		if !whole {
+		if len(b)+len(kept) > 2*bufferSize {
+			if err = up.write(b, Now()); err == nil {
+				err = up.write(kept, Now())
+			}
+		} else if !whole {
 			// Another copy is cheaper than another segment, which wakes the upstream.
 			two := jointly.Get().(*[2 * bufferSize]byte)
 			err = up.write(append(append(two[:0], b...), kept...), Now())

@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A stream that is not opened in time is no sign of a dead worker where another one was
+// opened meanwhile; without that it is.
+func TestTooLateIsNotGone(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	b.addHTTP(t, "app.web.0", says("zero"))
+	b.addHTTP(t, "app.web.1", says("one"))
+	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"), b.endpoint("app.web.1"))
+	a.SetRoutes([]wire.Route{rt})
+	b.SetRoutes([]wire.Route{rt})
+	all := a.table.Load().services["app.web"].all()
+	late := func(began time.Time) {
+		a.judge(all[0], &openError{blame: blameWorker, err: os.ErrDeadlineExceeded, began: began})
+	}
+	before := time.Now()
+	conn, release, err := a.openStream(t.Context(), t.Context(), all[1], "http")
+	must(t, err)
+	defer release()
+	defer func() { _ = conn.Close() }()
+	late(before)
+	if s := a.state("app.web.0"); s != EndpointOK {
+		t.Errorf("it is %q although its worker was reached", s)
+	}
+	late(time.Now())
+	if !all[0].lost.Load() {
+		t.Error("it is still asked although nothing was heard of its worker")
+	}
+}
