@@ -251,7 +251,7 @@ func (r *Router) judge(e *endpoint, err error) {
 }
 
 // reachedSince says whether a stream to one of these endpoints, which have an address in
-// common, was opened after began. What took too long then is no sign that their worker is
+// common, was opened after began, or one of them answered. What took too long then is no sign that their worker is
 // gone: it, or this one, has much to do.
 func reachedSince(list []*endpoint, began time.Time) bool {
 	return slices.ContainsFunc(list, func(e *endpoint) bool { return e.reached.Load() > began.UnixNano() })

@@ -73,7 +73,7 @@ type endpoint struct {
 	active      atomic.Int64 // connections and requests now
 	took        atomic.Int64 // ns to open a connection, usually; 0 is not known
 	lost        atomic.Bool  // its worker could not be reached when that was tried last
-	reached     atomic.Int64 // when a stream to it was opened last, by the clock in ns; see reachedSince
+	reached     atomic.Int64 // when a stream to it was opened or it answered last, by the clock in ns; see reachedSince
 	late        atomic.Int32 // connections that take too long to open now; see hurry
 
 	// Guarded by service.mu.
