@@ -290,7 +290,7 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ error) {
 	sent, waits, done := x.r.wait(x.out.Context(), e, c.repeat, more && x.body.unread())
 	defer done()
-	res, err := x.roundTrip(context.WithValue(sent, wantedBy{}, sent), x.r.transport(e, c.port, x.h2), waits) //nolint:bodyclose // pass or the next try closes it
+	res, err := x.roundTrip(context.WithValue(sent, wantedBy{}, sent), x.r.transport(e, c.port, x.h2), waits)
 	if err != nil {
 		e.settle()
 		switch {

@@ -62,7 +62,7 @@ func TestGatewayHandsOverTLS(t *testing.T) {
 	ask("GET /x"+of+"\r\n", "https 127.0.0.1  /x ")
 	_, err = io.WriteString(raw, "GET /x"+of+"Connection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	must(t, err)
-	res, err := http.ReadResponse(r, nil) //nolint:bodyclose // there is none
+	res, err := http.ReadResponse(r, nil)
 	must(t, err)
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatal(res.Status)

@@ -185,16 +185,17 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 			return x.ended(up, err)
 		}
 	} else {
-		if len(b)+len(kept) > 2*bufferSize {
+		switch {
+		case len(b)+len(kept) > 2*bufferSize:
 			if err = up.write(b, Now()); err == nil {
 				err = up.write(kept, Now())
 			}
-		} else if !whole {
+		case !whole:
 			// Another copy is cheaper than another segment, which wakes the upstream.
 			two := jointly.Get().(*[2 * bufferSize]byte)
 			err = up.write(append(append(two[:0], b...), kept...), Now())
 			jointly.Put(two)
-		} else {
+		default:
 			err = up.write(b, Now())
 		}
 		buffers.Put(out)
