@@ -59,7 +59,11 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	if s.Policy.Name == PolicyProximity && !given("policy.alpha") {
 		s.Policy.Alpha = DefaultAlpha
 	}
-	s.Policy = s.Policy.Filled()
+	// Silence is kept where ports are for requests: what it means differs by port (see
+	// wire.RequestRules), and orchestrators of before take it for round robin.
+	if !s.Policy.IsZero() || !s.ForRequests() {
+		s.Policy = s.Policy.Filled()
+	}
 	if s.ReplaceAfter == nil {
 		s.ReplaceAfter = new(Duration)
 		*s.ReplaceAfter = DefaultReplaceAfter

@@ -252,3 +252,8 @@ func (v *validator) paths(at string, i *Ingress) {
 		first[prefix] = n
 	}
 }
+
+// ForRequests says whether a service has a port that speaks HTTP in one of its forms.
+func (s *Service) ForRequests() bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ForRequests() })
+}

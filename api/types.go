@@ -94,7 +94,9 @@ type Service struct {
 	Spread string `json:"spread,omitempty"`
 	// Scheduler by which the cluster places: "rom" (default).
 	Scheduler string `json:"scheduler,omitempty"`
-	// Policy by which requests are routed: round robin where the file is silent.
+	// Policy by which requests and connections are routed. The zero value is silence:
+	// PolicyFastest for the requests of ports for http and grpc, round robin for
+	// connections to all others.
 	Policy Policy `json:"policy,omitzero"`
 	// Concurrency is how many requests an instance works on at a time (nil: 10, 0: as
 	// many as come), QueueMax how many more may wait in front of it (nil: 100), and

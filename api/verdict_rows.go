@@ -165,7 +165,7 @@ func networkRows() []Verdict {
 		{Path: "services.*.ports[].name", Default: "of the first port: its protocol", Pattern: labelPattern,
 			Note: "Unique in the service. Only the first port may leave it out."},
 		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http grpc udp", "", ""),
-			Note: "What is spoken on the port; grpc is HTTP/2 without TLS, as servers of gRPC have it. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
+			Note: "What is spoken on the port; grpc is HTTP/2 without TLS, as servers of gRPC have it. http and grpc are looked at request by request, so that a port which speaks something else, TLS included, is tcp. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
 	}
 }
 
@@ -207,10 +207,10 @@ func ingressRows() []Verdict {
 func policyRows() []Verdict {
 	names := values(strings.Join(policyNames, " "), "", "")
 	return []Verdict{
-		{Path: "services.*.policy", Default: PolicyRoundRobin, Values: names,
+		{Path: "services.*.policy", Default: "fastest for ports with protocol http or grpc, round-robin for others", Values: names,
 			Note: "How requests are given to the ready instances: a name, or a mapping with a name and what that policy can be told. " +
 				"round-robin and random give all the same; weighted gives by what each worker was measured to do (verge profile), else by its processors, divided among its replicas of the service; billiard gives the same shares in the most even order; " +
-				"fastest sends each request where it costs least by distance, execution time, queue and size; least-connections takes the replica with the fewest requests in flight, p2c the better of two by chance, least-response the shortest queue by capacity (these are for http: by connection they give equal shares, or by capacity); closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
+				"fastest sends each request where it costs least by distance, execution time, queue and size; least-connections takes the replica with the fewest requests in flight, p2c the better of two by chance, least-response the shortest queue by capacity (these are for http and grpc: connections of other ports they give equal shares, fastest more to the near); closest takes the nearest by round trip time; local takes those on the own worker, and where there are none its fallback; " +
 				"proximity prefers near ones and leaves the others a share; instance takes one replica."},
 		{Path: "services.*.policy.name", Required: true, Values: names, Note: "As above."},
 		{Path: "services.*.policy.alpha", Default: fmt.Sprintf("%g (proximity)", DefaultAlpha), Max: 1,
@@ -224,9 +224,9 @@ func policyRows() []Verdict {
 		{Path: "services.*.policy.fallback", Default: DefaultFallback + " (local)", Values: values(strings.Join(fallbacks, " "), "", ""),
 			Note: "Of local: the policy where the own worker has no instance."},
 		{Path: "services.*.policy.ordinal", Max: MaxReplicas - 1, Note: "Of instance: the number of the replica, from 0."},
-		{Path: "services.*.concurrency", Default: "10 where the service is routed by request", Max: MaxConcurrency,
+		{Path: "services.*.concurrency", Default: "as many as come; 10 with queue_max, slo, a range of replicas, or runtime wasm", Max: MaxConcurrency,
 			Note: "How many requests an instance works on at a time; 0 is as many as come. The others wait in front of it, in the order in which they came. An open WebSocket and a stream of events are none. The service needs a port with protocol http or grpc."},
-		{Path: "services.*.queue_max", Default: "100 where the service is routed by request", Max: MaxQueue,
+		{Path: "services.*.queue_max", Default: "100 where there is a bound to concurrency", Max: MaxQueue,
 			Note: "How many requests may wait in front of an instance. Where all instances have as many, the answer is 503 with Retry-After at once."},
 		{Path: "services.*.timeout", Default: "none", Min: 1e6, Max: 24 * 3600e9,
 			Note: "Time until an answer begins, waiting included; then it is 504. Instances are told what is left of it in the header Verge-Timeout (ms) and, with gRPC, in grpc-timeout; clients may say less by the same headers."},

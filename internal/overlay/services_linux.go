@@ -39,7 +39,8 @@ const scale = 1 << 16
 // policies that a name or an address may choose.
 var policies = []string{api.PolicyRoundRobin, api.PolicyRandom, api.PolicyClosest, api.PolicyLocal, api.PolicyProximity}
 
-func policyOf(r *wire.Route) string { return r.Policy }
+// policyOf is the policy of a service in names and addresses.
+func policyOf(r *wire.Route) string { return cmp.Or(r.Requests.Policy, r.Policy) }
 
 func defaultPolicy(name string) string { return cmp.Or(name, api.PolicyRoundRobin) }
 
@@ -243,7 +244,7 @@ func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map
 	direct, others := n.endpointsLocked(r, k)
 	for i := range r.Ports {
 		p := rules.Port{Proto: protocol(&r.Ports[i]), Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
-		p.Rotate = k.Policy == api.PolicyRoundRobin
+		p.Rotate = k.Policy == api.PolicyRoundRobin || k == keyOf(r) && r.PolicyOf().Name == api.PolicyRoundRobin
 		direct, others := direct, others
 		if n.opts.Through != nil && r.ByRequest(&r.Ports[i]) && (r.Requests.Needed || k == keyOf(r)) {
 			// The router looks at each request. Under the name of another policy too where

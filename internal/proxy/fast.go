@@ -45,6 +45,9 @@ type fast struct {
 	wait   fastWait
 }
 
+// foreign is what to do where something else is spoken.
+const foreign = "the port of the service is declared with protocol http or grpc: declare it with protocol: tcp, and its connections are passed on as they are"
+
 // serveFast serves a connection until it or the Router ends, and releases it. It returns
 // at once.
 func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
@@ -61,7 +64,7 @@ func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
 	f.wait.taken = f.taken
 	ok := r.spawn(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, f.conn.Cut)()
-		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle}, f, f.handOver, nil)
+		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle, Foreign: foreign}, f, f.handOver, nil)
 	})
 	if !ok {
 		f.conn.Cut() // the Router is closed

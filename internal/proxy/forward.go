@@ -45,7 +45,9 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 		c.end(req.Method, http.StatusServiceUnavailable, false)
 		return http.StatusServiceUnavailable
 	}
-	x := newExchange(r, w, req, t.service.key, t.service.speaksH2(t.port))
+	// gRPC is nothing else than HTTP/2, whatever the port is declared as.
+	h2 := t.service.speaksH2(t.port) || req.ProtoMajor == 2 && isGRPC(req.Header)
+	x := newExchange(r, w, req, t.service.key, h2)
 	forwarded(x.out.Header, req, f.strangers)
 	if f.prefix != "" {
 		x.out.Header["X-Forwarded-Prefix"] = []string{f.prefix}

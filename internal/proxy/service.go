@@ -36,14 +36,16 @@ type service struct {
 	unasked atomic.Bool                  // its endpoints are not here
 	came    atomic.Int64                 // when a client came last, by the clock in ns; 0 never
 
-	mu     sync.Mutex    // guards below; nothing is called with it that blocks
-	from   wire.Route    // what update was told last
-	newer  chan struct{} // closed by the next one; nil: nobody waits for it
-	policy route.Policy
-	said   api.Policy // as the route says it
-	far    far
-	ports  []api.Port
-	view   route.View
+	mu        sync.Mutex    // guards below; nothing is called with it that blocks
+	from      wire.Route    // what update was told last
+	newer     chan struct{} // closed by the next one; nil: nobody waits for it
+	policy    route.Policy  // of requests
+	conns     route.Policy  // of connections
+	said      api.Policy    // that of requests, as the route says it
+	connsSaid api.Policy
+	far       far
+	ports     []api.Port
+	view      route.View
 	// endpoints has the order of view.Endpoints.
 	endpoints []*endpoint
 	// budget for retries, retries made and refused by it, outliers ejected so far, and
@@ -132,15 +134,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		close(s.newer)
 		s.newer = nil
 	}
-	if said := rt.PolicyOf(); s.policy == nil || s.said != said {
-		p, err := route.New(said, s.seed)
-		if err != nil {
-			// A newer orchestrator knows more policies: traffic must still flow.
-			unknown(err)
-			p = &route.RoundRobin{}
-		}
-		s.policy, s.said = p, said
-	}
+	s.choose(rt, unknown)
 	s.ports = rt.Ports
 
 	before := make(map[string]*endpoint, len(s.endpoints))
@@ -193,6 +187,24 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		}
 	}
 	return gone
+}
+
+// choose makes the policies of a route; service.mu is held. A newer orchestrator knows
+// more of them: traffic must still flow.
+func (s *service) choose(rt *wire.Route, unknown func(error)) {
+	known := func(p route.Policy, err error) route.Policy {
+		if err != nil {
+			unknown(err)
+			return &route.RoundRobin{}
+		}
+		return p
+	}
+	if said := rt.RequestPolicy(); s.policy == nil || s.said != said {
+		s.policy, s.said = known(route.New(said, s.seed)), said
+	}
+	if said := rt.PolicyOf(); s.conns == nil || s.connsSaid != said {
+		s.conns, s.connsSaid = known(route.NewForConnections(said, s.seed)), said
+	}
 }
 
 // news is closed when the route has changed.
@@ -256,7 +268,7 @@ func (s *service) pick(d Distances, tried []string) (e *endpoint, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookLocked(d, time.Now())
-	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried})
+	i, ok := s.conns.Pick(s.view, route.Request{Tried: tried})
 	if !ok {
 		return nil, false
 	}

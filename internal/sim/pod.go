@@ -43,6 +43,9 @@ type Pod struct {
 	Slots int
 	// QueueMax is how many may wait; 0: any number.
 	QueueMax int
+	// Hidden: the slots are its own, and its router has no queue in front of it: what
+	// waits within it is executed as far as anybody can see.
+	Hidden bool
 	// Service is how long a request of mean work takes when it has a processor for
 	// itself.
 	Service time.Duration
@@ -83,6 +86,14 @@ func (p *Pod) Waiting() int { return len(p.queue) }
 // Running requests.
 func (p *Pod) Running() int { return len(p.running) }
 
+// places are the slots that routers know of.
+func (p *Pod) places() int {
+	if p.Hidden {
+		return 0
+	}
+	return p.Slots
+}
+
 // Joined is when it was started.
 func (p *Pod) Joined() time.Time { return p.joined }
 
@@ -98,6 +109,9 @@ func (p *Pod) Take(r *Request, done func(End, scale.Report)) {
 	}
 	r.done, r.queued = done, p.w.now
 	r.token = p.meter.Arrived(p.w.Now())
+	if p.Hidden {
+		p.meter.Started(&r.token, p.w.Now())
+	}
 	p.queue = append(p.queue, r)
 	p.next()
 }
@@ -110,7 +124,9 @@ func (p *Pod) next() {
 		r := p.queue[0]
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
-		p.meter.Started(&r.token, p.w.Now())
+		if !p.Hidden {
+			p.meter.Started(&r.token, p.w.Now())
+		}
 		work := time.Duration(r.Work * float64(p.Service))
 		if p.Cores > 0 {
 			p.count()

@@ -125,7 +125,7 @@ func (r *Router) Use(pods []*Pod) {
 					b.link = l
 				}
 			}
-			b.load.Concurrency, b.load.Bandwidth, b.load.Joined = p.Slots, b.link.rate(), p.joined
+			b.load.Concurrency, b.load.Bandwidth, b.load.Joined = p.places(), b.link.rate(), p.joined
 		}
 		now[p.ID] = b
 		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight, RTT: b.link.RTT, Load: b.load}
@@ -202,7 +202,7 @@ func (r *Router) ended(q *Request, b *backend, end End, said scale.Report, tried
 	now := r.w.Now()
 	b.load.Ended()
 	b.load.Report(now, said.Queue, said.InFlight)
-	if b.capacity.Observe(said, b.pod.Slots, now) {
+	if b.capacity.Observe(said, b.pod.places(), now) {
 		b.load.Exec = said.Exec
 		if rps, known := b.capacity.RPS(); known {
 			b.load.Capacity = rps

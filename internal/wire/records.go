@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -271,8 +272,9 @@ type Route struct {
 // Key of a service or route: "<application>.<service>".
 func (r *Route) Key() string { return r.App + "." + r.Service }
 
-// SetPolicy sets Policy and Routing.
+// SetPolicy sets Policy and Routing; what nobody has chosen is round robin.
 func (r *Route) SetPolicy(p api.Policy) {
+	p.Name = cmp.Or(p.Name, api.PolicyRoundRobin)
 	r.Policy, r.Routing = p.Name, api.Policy{}
 	if !p.Plain() {
 		r.Routing = p

@@ -20,8 +20,13 @@ type RequestRules struct {
 	// Needed: something of the service cannot be had by connection: one of these
 	// rules, or that it scales by its requests.
 	Needed bool `json:"needed,omitempty"`
+	// Policy by which the requests of ports for HTTP are given, where nobody has chosen
+	// one: that of the route, by which connections are, is then what it always was, and
+	// who is too old for this goes by it. "" is that of the route.
+	Policy string `json:"policy,omitempty"`
 	// Concurrency is how many requests an instance works on at a time: 0 is
-	// DefaultConcurrency, below 0 as many as come.
+	// DefaultConcurrency, below 0 as many as come. RequestsOf says the latter for a
+	// service that has no rule that needs a bound.
 	Concurrency int `json:"concurrency,omitempty"`
 	// QueueMax is how many more may wait in front of an instance: 0 is
 	// DefaultQueueMax, below 0 none.
@@ -41,6 +46,14 @@ type RequestRules struct {
 func RequestsOf(s *api.Service) RequestRules {
 	elastic := s.Replicas.Elastic()
 	r := RequestRules{Needed: s.Runtime == api.Wasm || elastic, Elastic: elastic}
+	if s.Policy.IsZero() && s.ForRequests() {
+		r.Policy = api.PolicyFastest
+	}
+	// A service that says nothing of how much it takes has no bound: its owner would be
+	// surprised by a 503 where a hundred long polls went well.
+	if !r.Needed && s.SLO == nil && s.QueueMax == nil && s.ForRequests() {
+		r.Concurrency = orNone(0)
+	}
 	if s.SLO != nil {
 		r.SLO, r.Needed = *s.SLO, true
 	}
@@ -95,7 +108,15 @@ var requestPolicies = []string{"fastest", "least-connections", "p2c", "least-res
 // queues of the routers, and not by connection. The gateway looks at the requests of
 // all its services anyway.
 func (r *Route) ByRequest(p *api.Port) bool {
-	return SpeaksHTTP(p) && (r.Requests.Needed || slices.Contains(requestPolicies, r.PolicyOf().Name))
+	return SpeaksHTTP(p) && (r.Requests.Needed || r.Requests.Policy != "" || slices.Contains(requestPolicies, r.PolicyOf().Name))
+}
+
+// RequestPolicy is the policy by which requests are given to the endpoints.
+func (r *Route) RequestPolicy() api.Policy {
+	if r.Requests.Policy != "" {
+		return api.Policy{Name: r.Requests.Policy}.Filled()
+	}
+	return r.PolicyOf()
 }
 
 // ByRequestAt is ByRequest of the port with a name, "" the first.

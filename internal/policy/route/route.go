@@ -188,6 +188,21 @@ func New(p api.Policy, seed uint64) (Policy, error) {
 	return s, nil
 }
 
+// NewForConnections is New for connections, of which nobody sees what they cost, nor
+// how many there are: policies by load give their shares. Round robin stays exact.
+func NewForConnections(p api.Policy, seed uint64) (Policy, error) {
+	policy, err := New(p, seed)
+	switch policy.(type) {
+	case *leastConnections, *twoChoices:
+		return &spread{rule: equal, next: mix(seed), even: true}, nil
+	case *leastResponse:
+		return &spread{rule: capable, next: mix(seed), even: true}, nil
+	case *fastest:
+		return &spread{rule: swift, next: mix(seed), even: true}, nil
+	}
+	return policy, err
+}
+
 // place of an ID on the circle of the router with this seed.
 func place(seed uint64, id string) uint64 {
 	h := fnv.New64a()

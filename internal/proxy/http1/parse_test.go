@@ -11,6 +11,10 @@ import (
 
 // forbiddenHeads can only be an attack.
 var forbiddenHeads = map[string]string{
+	"HTTP/0.9":             "GET /\r\n\r\n",
+	"a word":               "PING\r\n\r\n",
+	"TLS":                  "\x16\x03\x01\x00\xf5\x01\r\n\r\n",
+	"binary":               "\x00\x00\x00\x08\x04\xd2\x16\x2f\r\n\r\n",
 	"CL.TE":                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG",
 	"TE.CL":                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n1\r\nZ\r\n0\r\n\r\n",
 	"CL.TE of HTTP/1.0":    "POST / HTTP/1.0\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -47,7 +51,6 @@ var unusualHeads = map[string]string{
 	"HTTP/1.0":           "GET / HTTP/1.0\r\nHost: a\r\n\r\n",
 	"HTTP/2":             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 	"HTTP/1.10":          "GET / HTTP/1.10\r\nHost: a\r\n\r\n",
-	"HTTP/0.9":           "GET /\r\n\r\n",
 	"two spaces":         "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
 	"spaces in target":   "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
 	"absolute form":      "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n",

@@ -36,8 +36,10 @@ type Request struct {
 	// Sized: the client gave a length, be it 0.
 	Sized bool
 	trace int // index of traceparent; -1 there is none
-	// Why says what is wrong, in words, after Unusual and Forbidden.
-	Why string
+	// Why says what is wrong, in words, after Unusual and Forbidden. Foreign: it is
+	// another protocol than HTTP.
+	Why     string
+	Foreign bool
 }
 
 // Size is the length of the head in bytes.
@@ -110,15 +112,33 @@ func (r *Request) forbidden(why string) Verdict {
 	return Forbidden
 }
 
+// foreign is what can be no HTTP, whatever follows.
+func (r *Request) foreign(why string) Verdict {
+	r.Foreign = true
+	return r.forbidden(why)
+}
+
+// strange judges a first line that is not understood.
+func (r *Request) strange(line []byte, why string) Verdict {
+	if !bytes.Contains(line, []byte(" HTTP/")) {
+		return r.foreign("this is not HTTP")
+	}
+	return r.unusual(why)
+}
+
 // Parse reads the head that b begins with. The whole head is looked at before
 // anything is handed over, so that what is forbidden is, however unusual the rest.
 func (r *Request) Parse(b []byte) Verdict {
-	r.Why = ""
+	r.Why, r.Foreign = "", false
 	if v := r.early(b); v != Incomplete {
 		return v
 	}
 	size := endOfHead(b, r.seen)
 	if size == 0 {
+		// One that waits for an answer to its first line must not wait for the time limit.
+		if end := bytes.IndexByte(b, '\n'); end > 0 && !bytes.Contains(b[:end], []byte(" HTTP/")) {
+			return r.foreign("this is not HTTP")
+		}
 		r.seen = len(b)
 		return Incomplete
 	}
@@ -165,7 +185,19 @@ func (r *Request) Parse(b []byte) Verdict {
 // protocol may never be.
 func (r *Request) early(b []byte) Verdict {
 	if len(b) > 0 && (b[0] < 'A' || b[0] > 'Z') {
-		return r.unusual("no method")
+		switch c := b[0]; {
+		case c == 0x16:
+			return r.foreign("this is TLS, not HTTP")
+		case c < ' ' && c != '\r' && c != '\n', c > '~':
+			return r.foreign("this is not HTTP")
+		case c == '\r', c == '\n': // an empty line before a request is allowed
+			return r.unusual("no method")
+		}
+		line, _, _ := bytes.Cut(b, []byte("\n"))
+		if len(line) == len(b) {
+			return r.unusual("no method")
+		}
+		return r.strange(line, "no method")
 	}
 	if bytes.HasPrefix(b, []byte("PRI * HTTP/2")) {
 		return r.unusual("HTTP/2")
@@ -192,12 +224,12 @@ func (r *Request) line() (next int, v Verdict) {
 		}
 	}
 	if i == 0 || i > 32 || b[i] != ' ' || string(b[:i]) == "CONNECT" || string(b[:i]) == "PRI" {
-		return next, r.unusual("a method")
+		return next, r.strange(b[:end], "a method")
 	}
 	i++
 	r.target = i
 	if b[i] != '/' {
-		return next, r.unusual("no path")
+		return next, r.strange(b[:end], "no path")
 	}
 	path := true
 	for ; i < end && b[i] != ' '; i++ {
@@ -212,7 +244,7 @@ func (r *Request) line() (next int, v Verdict) {
 	}
 	r.targetEnd = i
 	if string(b[i:end]) != " HTTP/1.1" {
-		return next, r.unusual("a version")
+		return next, r.strange(b[:end], "a version")
 	}
 	return next, Understood
 }

@@ -25,6 +25,9 @@ type Limits struct {
 	Header time.Duration
 	// Idle is how long a connection is kept between requests.
 	Idle time.Duration
+	// Foreign is what to do about it, said to who speaks something else than HTTP; ""
+	// is nothing.
+	Foreign string
 }
 
 // Serve serves the requests of a client one after the other until the connection
@@ -60,7 +63,11 @@ func Serve(ctx context.Context, c *Conn, l Limits, b Backend, handover func(net.
 			refuse(c, http.StatusRequestTimeout, "the head of the request took too long")
 			return
 		case forbidden:
-			refuse(c, http.StatusBadRequest, x.Request.Why)
+			why := x.Request.Why
+			if x.Request.Foreign && l.Foreign != "" {
+				why += "; " + l.Foreign
+			}
+			refuse(c, http.StatusBadRequest, why)
 			return
 		case understood:
 		}

@@ -16,8 +16,15 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// grpcCalls: a server and a client of gRPC, as everybody has them.
+// grpcCalls: a server and a client of gRPC, as everybody has them. They are understood
+// at a port for http too.
 func grpcCalls(t *testing.T, build Build) {
+	for _, protocol := range []string{"grpc", "http"} {
+		t.Run(protocol, func(t *testing.T) { grpcCallsAt(t, protocol, build) })
+	}
+}
+
+func grpcCallsAt(t *testing.T, protocol string, build Build) {
 	l := &handed{conns: make(chan net.Conn), over: make(chan struct{})}
 	srv := grpc.NewServer()
 	h := health.NewServer()
@@ -31,7 +38,7 @@ func grpcCalls(t *testing.T, build Build) {
 		srv.Stop()
 		<-done
 	})
-	addr := build(t, "grpc", wire.RequestRules{}, func(c net.Conn) {
+	addr := build(t, protocol, wire.RequestRules{}, func(c net.Conn) {
 		ended := make(chan struct{})
 		select {
 		case l.conns <- &closing{Conn: c, ended: ended}:

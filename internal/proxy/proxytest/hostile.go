@@ -219,6 +219,39 @@ func smuggling(t *testing.T, build Build) {
 	}
 }
 
+// foreign: who speaks something else is told at once, and what to do about it.
+func foreign(t *testing.T, build Build) {
+	addr := build(t, "http", wire.RequestRules{}, func(c net.Conn) {
+		b := make([]byte, 100)
+		n, _ := c.Read(b)
+		if n > 0 {
+			t.Errorf("the instance got %q", b[:n])
+		}
+	})
+	for name, text := range map[string]string{
+		"TLS":        "\x16\x03\x01\x00\xf5\x01\x00\x00\xf1\x03\x03",
+		"PostgreSQL": "\x00\x00\x00\x08\x04\xd2\x16\x2f",
+		"MQTT":       "\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00",
+		"Redis":      "*1\r\n$4\r\nPING\r\n",
+		"a line":     "EHLO example.org\r\n",
+		"lines":      "EHLO example.org\r\n\r\n",
+		"HTTP/0.9":   "GET /\r\n",
+	} {
+		c := dial(t, addr)
+		c.say(text)
+		res, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		b, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(b), "protocol: tcp") {
+			t.Errorf("%s was answered with %d: %q", name, res.StatusCode, b)
+		}
+	}
+}
+
 func largeHeads(t *testing.T, build Build) {
 	addr := build(t, "http", wire.RequestRules{}, script(map[string]string{"/": good}))
 	for name, text := range map[string]string{
