@@ -629,7 +629,7 @@ func (n *Network) throughLocked(k throughKey) *throughPort {
 			t.at6 = at
 		}
 		t.close = append(t.close, ln)
-		n.opts.Through(ln, k.app, k.service, k.port)
+		n.opts.Through(&throughListener{ln, n, k}, k.app, k.service, k.port)
 	}
 	n.through[k] = t
 	return t
