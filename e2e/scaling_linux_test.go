@@ -119,3 +119,102 @@ func (w *world) followsRequests(t *testing.T) {
 		t.Errorf("explain scale says %+v", said)
 	}
 }
+
+const crowdedHost = "crowded.test"
+
+// crowded is a service of which a cluster has room for two.
+const crowded = `application: crowded
+services:
+  web:
+    command: [testprogram]
+    replicas: {min: 0, max: 6}
+    resources: {memory: 100Mi}
+    concurrency: 2
+    slo: 1500ms
+    idle: 3s
+    ports:
+      - name: http
+        ingress: {host: ` + crowdedHost + `}
+    readiness:
+      http: {path: /healthz}
+`
+
+// TestOverflow loads a cluster beyond its room: instances come up in another one,
+// answer there, and go when the load has ended.
+func TestOverflow(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
+	w := newWorld(t, 0, "small", "wide")
+	w.addWorker("small", "small-1", "--memory", "256Mi")
+	w.addWorker("wide", "wide-1")
+	w.allReady()
+	w.root.apply(crowded)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	client := &http.Client{Timeout: requestTimeout}
+	defer client.CloseIdleConnections()
+	var mu sync.Mutex
+	answered := map[string]int{} // by cluster, since it was emptied
+	for range 14 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				text, err := fetchBy(client, w.worker["small-1"].gateway, crowdedHost, "/slow?for=500ms") // refusals are part of it
+				var v who
+				if err == nil && json.Unmarshal([]byte(text), &v) == nil {
+					mu.Lock()
+					answered[v.Cluster]++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	eventually(t, 90*time.Second, "the other cluster helps out", func() error {
+		small, wide := w.scaling("crowded.web", "small"), w.scaling("crowded.web", "wide")
+		if small.Awake < 2 || wide.Awake < 1 || wide.Extra < 1 || len(small.Gives) != 1 || len(wide.Gives) != 1 || small.Gives[0] != wide.Gives[0] {
+			return fmt.Errorf("small %+v, wide %+v", small, wide)
+		}
+		return nil
+	})
+	mu.Lock()
+	clear(answered)
+	mu.Unlock()
+	eventually(t, 20*time.Second, "both answer", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if answered["small"] < 5 || answered["wide"] < 5 {
+			return fmt.Errorf("answered %v", answered)
+		}
+		return nil
+	})
+	if text := w.root.ok("explain", "scale", "crowded.web"); !strings.Contains(text, "of this demand run in cluster wide, because small ") || !strings.Contains(text, "of the demand of cluster small, because small ") {
+		t.Errorf("explain scale says\n%s", text)
+	}
+	cancel()
+	wg.Wait()
+	eventually(t, 120*time.Second, "nothing runs any more", func() error {
+		if pids := w.pids("crowded"); len(pids) > 0 {
+			return fmt.Errorf("there run %v", pids)
+		}
+		if r := w.scaling("crowded.web", "wide"); r.Extra > 0 || len(r.Gives) > 0 {
+			return fmt.Errorf("wide %+v", r)
+		}
+		return nil
+	})
+}
+
+// scaling is what a cluster says of a service; empty where it says nothing.
+func (w *world) scaling(service, cluster string) wire.ScaleReport {
+	w.t.Helper()
+	var said []wire.ScaleReport
+	if err := json.Unmarshal([]byte(w.root.ok("explain", "scale", service, "-o", "json")), &said); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range said {
+		if r.Cluster == cluster {
+			return r
+		}
+	}
+	return wire.ScaleReport{}
+}

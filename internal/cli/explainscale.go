@@ -57,12 +57,7 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 	default:
 		lines = append(lines, fmt.Sprintf("  may run      %d to %d", r.Min, r.Max))
 	}
-	if r.Extra > 0 {
-		lines = append(lines, fmt.Sprintf("  for others   %d, for requests that enter where there is no room", r.Extra))
-	}
-	if r.Short > 0 {
-		lines = append(lines, fmt.Sprintf("  no room      for %d more, which are asked for here", r.Short))
-	}
+	lines = append(lines, overflowLines(r)...)
 	if r.Now != nil {
 		lines = append(lines, a.decidedLines("now", r.Now)...)
 		for i, x := range r.Now.Replicas {
@@ -77,6 +72,37 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 	}
 	if r.Last != nil && (r.Now == nil || !r.Last.At.Equal(r.Now.At)) {
 		lines = append(lines, a.decidedLines("last change", r.Last)...)
+	}
+	return lines
+}
+
+// overflowLines say what runs here for others, and elsewhere for requests that enter
+// here.
+func overflowLines(r wire.ScaleReport) (lines []string) {
+	told := 0
+	for _, g := range r.Gives {
+		if g.To == r.Cluster {
+			told += g.N
+			lines = append(lines, fmt.Sprintf("  for others   %d of the demand of cluster %s, because %s", g.N, g.From, g.Why))
+		}
+	}
+	if r.Extra > told {
+		lines = append(lines, fmt.Sprintf("  for others   %d, for requests that enter where there is no room", r.Extra-told))
+	}
+	if r.Short > 0 {
+		short := fmt.Sprintf("  no room      for %d more, which are asked for here", r.Short)
+		if r.Full != "" {
+			short += ": " + r.Full
+		}
+		lines = append(lines, short)
+	}
+	for _, g := range r.Gives {
+		if g.From == r.Cluster {
+			lines = append(lines, fmt.Sprintf("  elsewhere    %d of this demand run in cluster %s, because %s", g.N, g.To, g.Why))
+		}
+	}
+	if r.Unserved != "" {
+		lines = append(lines, "  nowhere      "+r.Unserved)
 	}
 	return lines
 }

@@ -20,8 +20,13 @@ func TestExplainScale(t *testing.T) {
 	}
 	last := d
 	last.At, last.Want, last.From, last.Less, last.Refused, last.Why = at.Add(-time.Minute), 2, 3, 16, 1.5, "2 were enough for 16 epochs"
+	given := wire.Give{From: "edge", To: "east", N: 3, Why: "edge has no room: 2 workers: 2 are full: need 1Gi memory, largest free 380Mi"}
 	f.fake.Scales = []wire.ScaleReport{
-		{V: 1, Cluster: "edge", App: "shop", Service: "f", Max: 10, Placed: 3, Awake: 2, Short: 1, Now: &d, Last: &last},
+		{
+			V: 1, Cluster: "edge", App: "shop", Service: "f", Max: 10, Placed: 3, Awake: 2, Short: 4, Full: "2 workers: 2 are full: need 1Gi memory, largest free 380Mi",
+			Gives: []wire.Give{given}, Unserved: "for 1: as many run as the service may have", Now: &d, Last: &last,
+		},
+		{V: 1, Cluster: "east", App: "shop", Service: "f", Max: 3, Extra: 3, Placed: 3, Awake: 3, Gives: []wire.Give{given}},
 		{V: 1, Cluster: "north", App: "shop", Service: "f", Min: 1, Max: 2, Extra: 1, Placed: 1, Awake: 0},
 		{V: 1, Cluster: "south", App: "shop", Service: "f", Short: 2},
 		{V: 1, Cluster: "west", App: "shop", Service: "f", Problem: "cluster west keeps its details to itself"},

@@ -202,6 +202,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		return true, nil
 	}
 	defer c.news.Ring()
+	if decided {
+		loop.Poke(c.upChanged) // the root may be told that something is lacking
+	}
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
@@ -258,6 +261,11 @@ func (c *core) calm() bool {
 	for _, w := range c.m.workers {
 		if w.suspect {
 			return false
+		}
+	}
+	for key, sc := range c.m.scaled {
+		if sc.Fits > 0 && c.demand[key] == nil {
+			return false // there may be room again, and no epoch will ask
 		}
 	}
 	for _, i := range c.m.insts {

@@ -152,6 +152,13 @@ func (m *model) demandEpoch(key string, book *demanded, now time.Time) (_ *want,
 		return nil, true
 	}
 	rules := scale.Rules{Min: b.min, Max: b.max, Epoch: epoch}
+	if b.extra > 0 {
+		rules.Min = 0 // those that are there in any case serve others first
+	}
+	if spec != nil && !m.siteDecides(key) {
+		// What the requests ask for, not what may run here: the root is told of the rest.
+		rules.Max = max(rules.Max, spec.Replicas.Max)
+	}
 	if spec != nil {
 		rules.Concurrency = wire.RequestsOf(spec).Places()
 		if spec.SLO != nil {
@@ -182,12 +189,8 @@ func (m *model) demandEpoch(key string, book *demanded, now time.Time) (_ *want,
 		}
 		// Those that run for others do not count.
 		in.Replicas = in.Replicas[:max(0, len(in.Replicas)-b.extra)]
-	} else {
-		// None may be here: what others do for it is known by their endpoints.
-		for id, r := range best {
-			in.Replicas = append(in.Replicas, scale.Replica{ID: id, RPS: r.RPS, Exec: r.Exec.Std(), Waiting: r.Waiting, Ready: true})
-		}
 	}
+	in.Replicas = append(in.Replicas, elsewhere(best, ids, book, len(in.Replicas))...)
 	if startUp > 0 && book.scaler.Starts.Time() == 0 {
 		book.scaler.Starts.Observe(startUp)
 	}
@@ -199,6 +202,9 @@ func (m *model) demandEpoch(key string, book *demanded, now time.Time) (_ *want,
 		ForRate: d.ForRate, ForQueue: d.ForQueue, Less: d.Less,
 	}}
 	for _, id := range d.Stay {
+		if id == "" {
+			continue
+		}
 		r := best[id]
 		r.Instance = id
 		next.Decision.Replicas = append(next.Decision.Replicas, r)
@@ -212,6 +218,26 @@ func (m *model) demandEpoch(key string, book *demanded, now time.Time) (_ *want,
 	}
 	sc := m.scaled[key]
 	return next, len(book.said) == 0 && d.Want <= b.min && (sc == nil || sc.Want == d.Want)
+}
+
+// elsewhere are the replicas in other clusters that run for the requests which enter
+// here: as many as the last decision wanted beyond the have that are here, of those
+// that the routers use. What they do not know yet is on its way.
+func elsewhere(best map[wire.InstanceID]wire.ReplicaDemand, here map[string]int, book *demanded, have int) (out []scale.Replica) {
+	if len(book.said) == 0 {
+		return nil
+	}
+	for _, id := range records.SortedKeys(best) {
+		if _, ok := here[id]; ok || have+len(out) >= book.from {
+			continue
+		}
+		r := best[id]
+		out = append(out, scale.Replica{ID: id, RPS: r.RPS, Exec: r.Exec.Std(), Waiting: r.Waiting, Ready: true})
+	}
+	for have+len(out) < book.from {
+		out = append(out, scale.Replica{})
+	}
+	return out
 }
 
 // sum is the demand of all workers, and each replica as it is known best.
@@ -263,7 +289,7 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 	}
 	if s != nil {
 		_, ok := boundsOf(s)
-		out.Fixed = !ok
+		out.Fixed = !ok || c.m.siteDecides(key) && s.Min == s.Max
 		out.Min, out.Max, out.Extra = s.Min, s.Max, s.Extra
 	}
 	for _, i := range c.m.begin().instances() {
@@ -274,7 +300,8 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 			}
 		}
 	}
-	out.Short = c.m.short(key)
+	short := c.m.short(key)
+	out.Short, out.Full = short.Short+short.Unmet, short.Full
 	if w := c.m.wants[key]; w != nil {
 		d := w.Decision
 		out.Now = &d

@@ -209,10 +209,85 @@ func TestAsManyAsThereIsRoomFor(t *testing.T) {
 	if r.Short == 0 {
 		t.Errorf("nobody is told that there is no room: %+v", r)
 	}
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Short != 10 || s[0].Max != 30 || !strings.Contains(s[0].Full, "1 worker") {
+		t.Errorf("the root is told %+v", s)
+	}
+	if agg := cr.m.aggregate(wire.Rev{}, nil); len(agg.Short) != 1 {
+		t.Errorf("the aggregate says %+v", agg.Short)
+	}
 	cr.addWorker("w2")
 	cr.epochs(15)
 	if n := len(cr.awake()); n <= 10 {
 		t.Errorf("%d with another worker", n)
+	}
+}
+
+// What the root asks for on behalf of others runs beside what the own requests ask
+// for, which come first, and what has no room is told.
+func TestExtraRunsForOthers(t *testing.T) {
+	spec := api.Replicas{Min: 0, Max: 30}
+	cr := newCrowd(t, spec, "w1") // room for ten
+	cr.elastic(spec, 0, 8, 3)
+	cr.tick(time.Second)
+	cr.tick(time.Second)
+	cr.wake()
+	cr.tick(time.Second)
+	cr.must(3) // the one that is there in any case is one of them
+	cr.rate = 190
+	cr.epochs(6)
+	cr.must(7)
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Short+s[0].Unmet != 0 || s[0].Extra != 3 {
+		t.Errorf("nothing is lacking, and the root is told %+v", s)
+	}
+	// Its own come first, and the share allows no more than eight.
+	cr.rate = 340
+	cr.epochs(6)
+	cr.must(8)
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Short != 0 || s[0].Unmet != 2 || s[0].Full != "" {
+		t.Errorf("rights are lacking, and the root is told %+v", s)
+	}
+	// There is room for ten.
+	cr.rate = 0
+	cr.elastic(spec, 0, 30, 14)
+	cr.epochs(40)
+	cr.must(10)
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Unmet != 4 || s[0].Full == "" {
+		t.Errorf("room is lacking, and the root is told %+v", s)
+	}
+	for _, i := range cr.m.insts {
+		if i.State == wire.Requested {
+			t.Errorf("%s was given back", i.ID)
+		}
+	}
+	cr.elastic(spec, 0, 30, 2)
+	cr.epochs(2)
+	cr.must(2)
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Unmet != 0 {
+		t.Errorf("nothing is lacking, and the root is told %+v", s)
+	}
+}
+
+// A cluster that may run few, or none, tells the root what its requests ask for.
+func TestDemandWithoutRights(t *testing.T) {
+	spec := api.Replicas{Min: 2, Max: 30}
+	cr := newCrowd(t, spec, "w1")
+	cr.elastic(spec, 2, 2, 0)
+	cr.tick(time.Second)
+	cr.rate = 390
+	cr.epochs(6)
+	cr.must(2)
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Short != 6 || s[0].Full != "" {
+		t.Errorf("the root is told %+v", s)
+	}
+	// What is not here does not count as being here: the number stays.
+	cr.epochs(40)
+	if s := cr.m.shortages(); len(s) != 1 || s[0].Short != 6 {
+		t.Errorf("later the root is told %+v", s)
+	}
+	cr.rate = 0
+	cr.epochs(40)
+	if s := cr.m.shortages(); len(s) != 0 {
+		t.Errorf("nobody asks, and the root is told %+v", s)
 	}
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -28,6 +29,7 @@ type scaled struct {
 	// Fits is how many there was room for until Until, 0 where it is not known.
 	Fits  int       `json:"fits,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+	Full  string    `json:"full,omitempty"` // why not for more
 	// Last is the decision that made it so.
 	Last *wire.ScaleDecision `json:"last,omitempty"`
 }
@@ -38,12 +40,11 @@ type bounds struct {
 	toZero          bool
 }
 
-// boundsOf a share; false where its number is fixed.
+// boundsOf a share; false where its number is fixed. A share can be so small that its
+// number cannot vary: what its requests ask for is told to the root all the same.
 func boundsOf(s *wire.Share) (bounds, bool) {
 	b := bounds{min: s.Min, max: s.Max, extra: s.Extra, toZero: s.Spec != nil && s.Spec.Replicas.ToZero()}
-	// A share of a service that may have none can be so small that it could not vary,
-	// and sleeps all the same.
-	return b, s.Max > s.Min
+	return b, s.Max > s.Min || s.Spec != nil && s.Spec.Replicas.Elastic()
 }
 
 // least that are placed: of a service that may have none one that sleeps, so that a
@@ -56,9 +57,9 @@ func (b bounds) least() int {
 }
 
 // count is how many are placed, if so many are wanted for the requests that enter
-// here.
+// here. Those that are there in any case serve others as well.
 func (b bounds) count(want int) int {
-	return min(max(want, b.least())+b.extra, b.max)
+	return min(max(want+b.extra, b.least()), b.max)
 }
 
 // on is a share with as many instances as sc says.
@@ -139,6 +140,7 @@ func (t *tx) scale(now time.Time) {
 			t.scaled[key] = nil
 		}
 	}
+	t.roomAgain(now)
 	for _, key := range records.SortedKeys(t.m.wants) {
 		s, w := t.m.delegated(key), t.m.wants[key]
 		if s == nil {
@@ -146,6 +148,9 @@ func (t *tx) scale(now time.Time) {
 		}
 		b, ok := boundsOf(s)
 		old := t.m.scaled[key]
+		if next, changed := t.scaled[key]; changed {
+			old = next
+		}
 		if !ok || old == nil && w.Decision.Want == 0 {
 			continue
 		}
@@ -153,8 +158,8 @@ func (t *tx) scale(now time.Time) {
 		if old != nil {
 			next = *old
 		}
-		if next.Fits > 0 && (!now.Before(next.Until) || b.count(w.Decision.Want) <= next.Fits) {
-			next.Fits, next.Until = 0, time.Time{}
+		if next.Fits > 0 && b.count(w.Decision.Want) <= next.Fits {
+			next.Fits, next.Until, next.Full = 0, time.Time{}, ""
 		}
 		if old == nil || next.Want != w.Decision.Want {
 			from := 0
@@ -163,11 +168,30 @@ func (t *tx) scale(now time.Time) {
 			}
 			d := w.Decision
 			next.Want, next.Last, next.Order = d.Want, &d, t.preferred(s, w.Order)
-			t.event("service/"+key, "scaled from %d to %d: %s", b.count(from), b.count(d.Want), d.Why)
+			if was, is := b.count(from), b.count(d.Want); was != is {
+				t.event("service/"+key, "scaled from %d to %d: %s", was, is, d.Why)
+			}
 		}
 		if old == nil || !records.Same(old, &next) {
 			t.scaled[key] = &next
 		}
+	}
+}
+
+// roomAgain forgets after a while that there was no room, and at once where no more
+// are wanted than there was room for.
+func (t *tx) roomAgain(now time.Time) {
+	for key, sc := range t.m.scaled {
+		if sc.Fits == 0 || t.m.delegated(key) == nil {
+			continue
+		}
+		b, _ := boundsOf(t.m.delegated(key))
+		if now.Before(sc.Until) && sc.Until.Sub(now) <= fullFor && b.count(sc.Want) > sc.Fits {
+			continue
+		}
+		next := *sc
+		next.Fits, next.Until, next.Full = 0, time.Time{}, ""
+		t.scaled[key] = &next
 	}
 }
 
@@ -219,9 +243,12 @@ func (t *tx) full(i *wire.Instance, reason string, now time.Time) bool {
 		return false
 	}
 	b, ok := boundsOf(s)
-	sc := t.m.scaled[key]
-	if !ok || sc == nil {
+	if !ok {
 		return false
+	}
+	sc := t.m.scaled[key]
+	if sc == nil { // all of them are for others
+		sc = &scaled{V: wire.Version, App: i.App, Service: i.Service}
 	}
 	has := 0
 	for _, o := range ordinals(t.m.shares[key]) {
@@ -233,34 +260,82 @@ func (t *tx) full(i *wire.Instance, reason string, now time.Time) bool {
 		return false
 	}
 	next := *sc
-	next.Fits, next.Until = max(has, 1), now.Add(fullFor).Round(0)
+	next.Fits, next.Until, next.Full = max(has, 1), now.Add(fullFor).Round(0), cut(reason, wire.MaxShortWords)
 	next.Order = t.preferred(s, sc.Order)
 	t.scaled[key] = &next
 	t.event("service/"+key, "%d of %d instances have room here: %s", has, b.count(sc.Want), reason)
 	return true
 }
 
-// short is how many instances more are wanted of a service than there is room for, or
-// than may run here.
-func (m *model) short(key string) int {
+// short is what this cluster lacks of a service: how many instances more its requests
+// ask for than there is room for, or than may run here, and how many more the root
+// has asked for on behalf of others. Its own come first.
+func (m *model) short(key string) wire.ServiceShort {
+	app, service, _ := strings.Cut(key, ".")
+	out := wire.ServiceShort{App: app, Service: service}
 	want := 0
 	if w := m.wants[key]; w != nil {
 		want = w.Decision.Want
 	}
 	s := m.delegated(key)
 	if s == nil {
-		return want
+		out.Short = want
+		return out
 	}
+	out.Max, out.Extra = s.Max, s.Extra
 	b, ok := boundsOf(s)
 	if !ok {
-		return max(0, want-s.Max)
+		out.Short = max(0, want-s.Max)
+		return out
 	}
-	n := max(want, b.least()) + b.extra
-	fits := b.max
-	if sc := m.scaled[key]; sc != nil && sc.Fits > 0 {
-		fits = min(fits, max(sc.Fits, b.least()))
+	can := b.max
+	if sc := m.scaled[key]; sc != nil && sc.Fits > 0 && max(sc.Fits, b.least()) < can {
+		can = max(sc.Fits, b.least())
+		out.Full = sc.Full
 	}
-	return max(0, n-fits)
+	out.Short = max(0, want-can)
+	out.Unmet = max(0, b.extra-max(0, can-want))
+	if out.Short+out.Unmet == 0 {
+		out.Full = ""
+	}
+	return out
+}
+
+// shortages are what the root is told of all services: of those that lack something,
+// and of those that run for others. What was changed at the site is its own business.
+func (m *model) shortages() []wire.ServiceShort {
+	keys := map[string]bool{}
+	for key := range m.wants {
+		keys[key] = true
+	}
+	for key, s := range m.given {
+		if s.Extra > 0 {
+			keys[key] = true
+		}
+	}
+	var out []wire.ServiceShort
+	for _, key := range records.SortedKeys(keys) {
+		if m.siteDecides(key) {
+			continue
+		}
+		if s := m.short(key); s.Short+s.Unmet+s.Extra > 0 {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b wire.ServiceShort) int {
+		return cmp.Compare(b.Short+b.Unmet, a.Short+a.Unmet)
+	})
+	return out[:min(len(out), wire.MaxShort)]
+}
+
+// siteDecides says whether a change that was made here counts for a service.
+func (m *model) siteDecides(key string) bool {
+	l := m.locals[key]
+	if l == nil {
+		return false
+	}
+	f, _ := m.fate(l, m.rootKnows())
+	return f == stands
 }
 
 // sleep is when an instance of a share sleeps, nil where it always runs.

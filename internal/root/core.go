@@ -136,7 +136,8 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.judge(now) && !changed {
+	judged := c.judge(now)
+	if lulled := c.m.lull(now); !judged && !lulled && !changed {
 		return true, nil
 	}
 	defer c.notify()
@@ -202,6 +203,9 @@ func (c *core) tell(t *tx, now time.Time) {
 
 // calm: nothing waits for a deadline.
 func (c *core) calm() bool {
+	if c.m.lulled() {
+		return false
+	}
 	for _, cl := range c.m.clusters {
 		if cl.suspect {
 			return false
@@ -378,6 +382,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		} else {
 			changed = true
 			checkNeed(agg.Network, name)
+			agg.Short = checkShort(agg.Short)
 			cl.agg = &agg
 		}
 	}

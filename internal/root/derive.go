@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -45,6 +46,12 @@ func (t *tx) delegate() {
 			s.Ordinals = append(s.Ordinals, wire.Span{From: i.Ordinal, To: i.Ordinal + 1})
 		}
 	}
+	for key, s := range want {
+		if o := t.overs(s.App + "." + s.Service); o != nil && s.Spec.Replicas.Elastic() {
+			name, _, _ := strings.Cut(key, ".")
+			s.Extra = scale.Extra(o.Gives, name)
+		}
+	}
 	t.restart(want)
 	for key, s := range want {
 		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
@@ -56,6 +63,14 @@ func (t *tx) delegate() {
 			t.share(key, nil)
 		}
 	}
+}
+
+// overs is what runs elsewhere of a service, as this tx sees it; nil for nothing.
+func (t *tx) overs(key string) *overflow {
+	if o, ok := t.over[key]; ok {
+		return o
+	}
+	return t.m.over[key]
 }
 
 // sameShare compares without encoding where nothing was read or applied since:

@@ -75,6 +75,8 @@ type cluster struct {
 	renewed time.Time                  // when it was certified last by this process
 	// refused says until when it is not asked again for a service.
 	refused map[string]refusal
+	// short is what it lacks of services (app.service); nil: it has not been heard.
+	short map[string]*shortage
 }
 
 type refusal struct {
@@ -95,6 +97,7 @@ type model struct {
 	namespaces map[string]*wire.Namespace
 	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
 	revoked    map[string]*wire.Revocation // what all clusters are told
+	over       map[string]*overflow        // by app.service
 	vault      vault
 	net        network
 	buried     *wire.Tally // of applications that are gone; nil: of none
@@ -111,7 +114,7 @@ func newModel(deadAfter time.Duration) *model {
 	return &model{
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
 		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
-		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter,
+		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{},
 		vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
 	}
 }
@@ -136,6 +139,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.Decode(e, m.insts, rest)
 	case keyShare:
 		return records.Decode(e, m.shares, rest)
+	case keyOver:
+		return records.Decode(e, m.over, rest)
 	case keyRoute:
 		return records.Decode(e, m.routes, rest)
 	case keyNamespace:
@@ -171,6 +176,7 @@ type tx struct {
 	whys   map[wire.InstanceID]*place.Record
 	shares map[string]*wire.Share
 	routes map[string]*wire.Route
+	over   map[string]*overflow
 	// revoked is what all clusters are told about keys.
 	revoked map[string]*wire.Revocation
 	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
@@ -195,7 +201,7 @@ func (m *model) begin() *tx {
 		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
 		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{}, seals: map[string]*wire.SealedSecret{},
-		leases: map[string]*wire.ClusterLease{},
+		leases: map[string]*wire.ClusterLease{}, over: map[string]*overflow{},
 	}
 }
 
@@ -296,6 +302,9 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	if err := records.AppendEach(&groups, keySealed, t.seals); err != nil {
 		return nil, err
 	}
+	if err := records.AppendEach(&groups, keyOver, t.over); err != nil {
+		return nil, err
+	}
 	// The share after its instances: a cluster must never be given what the root
 	// does not remember having given.
 	if err := records.AppendEach(&groups, keyShare, t.shares); err != nil {
@@ -337,6 +346,12 @@ func (t *tx) done() {
 	t.m.index = nil
 	records.Merge(t.m.shares, t.shares)
 	records.Merge(t.m.routes, t.routes)
+	records.Merge(t.m.over, t.over)
+	for name, c := range t.m.clusters {
+		if t.all || t.nudge[name] {
+			c.current = false // until it says that it has what has changed
+		}
+	}
 	records.Merge(t.m.revoked, t.revoked)
 	t.m.vault.merge(t.seals)
 	records.Merge(t.m.net.leases, t.leases)

@@ -57,6 +57,7 @@ func (m *model) step(now time.Time) *tx {
 			t.forget(i, now)
 		}
 	}
+	t.overflow(now)
 	t.place(now)
 	t.delegate()
 	t.secrets()
@@ -194,10 +195,14 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 	var active []*wire.Instance
 	used := map[int]bool{}
 	replaced := map[string]bool{}
+	ending := 0 // rights that a cluster may still be using
 	var lost []string
 	for _, i := range t.of(app.Name, svc) {
 		used[i.Ordinal] = true
 		if i.Draining {
+			if spec.Replicas.Elastic() && t.returns(i, now) {
+				ending++
+			}
 			continue
 		}
 		if i.Unreachable && !spec.Pins() { // what a volume has is nowhere else
@@ -214,7 +219,7 @@ func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 	if moving != "" {
 		want, lost = most, append(lost, moving)
 	}
-	for o := 0; len(active) < want; o++ {
+	for o := 0; len(active)+ending < want; o++ {
 		if used[o] {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
@@ -20,8 +21,10 @@ func (b backend) ScaleReports(ctx context.Context, app, service string) ([]wire.
 		return nil, wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s.%s is not known", app, service)
 	}
 	holders := map[string]*wire.Share{}
+	gives, unserved := map[string][]wire.Give{}, map[string]string{}
 	for _, name := range records.SortedKeys(b.m.clusters) {
 		holders[name] = b.m.shares[name+"."+app+"."+service]
+		gives[name], unserved[name] = b.m.gives(app+"."+service, name, time.Now())
 	}
 	b.mu.Unlock()
 	out := []wire.ScaleReport{}
@@ -33,7 +36,8 @@ func (b backend) ScaleReports(ctx context.Context, app, service string) ([]wire.
 		all.Go(func() {
 			defer func() { <-slots }()
 			r, ok := b.scaleOf(ctx, name, app, service, s)
-			if ok {
+			r.Gives, r.Unserved = gives[name], unserved[name]
+			if ok || len(r.Gives) > 0 {
 				mu.Lock()
 				defer mu.Unlock()
 				out = append(out, r)

@@ -118,6 +118,14 @@ func (s *sim) tick(d time.Duration) {
 	for name, f := range s.fakes {
 		f.act(s, name)
 	}
+	s.pass()
+	s.m.recovery.settled = !s.m.holding(s.now)
+	s.check()
+}
+
+// pass lets the root decide until nothing is left to do.
+func (s *sim) pass() {
+	s.m.lull(s.now)
 	for range 8 {
 		t := s.m.step(s.now)
 		groups, err := t.encode()
@@ -146,8 +154,6 @@ func (s *sim) tick(d time.Duration) {
 	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
 		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
 	}
-	s.m.recovery.settled = !s.m.holding(s.now)
-	s.check()
 }
 
 func (s *sim) ticks(n int, d time.Duration) {

@@ -87,6 +87,40 @@ type ScaleDecision struct {
 	Replicas []ReplicaDemand `json:"replicas,omitempty"`
 }
 
+// MaxShort is how many services an Aggregate tells of, those first that lack most, and
+// MaxShortWords how long a reason is at most.
+const (
+	MaxShort      = 128
+	MaxShortWords = 200
+)
+
+// ServiceShort is what a cluster lacks of one service whose requests decide how many
+// of it run: a number and a reason, nothing of any single worker.
+type ServiceShort struct {
+	App     string `json:"app"`
+	Service string `json:"service"`
+	// Short are wanted for the requests that enter at the cluster, and have no place
+	// in it. Unmet are the same of Extra.
+	Short int `json:"short,omitempty"`
+	Unmet int `json:"unmet,omitempty"`
+	// Max and Extra are those of the share that it was counted with, 0: there is none.
+	Max   int `json:"max,omitempty"`
+	Extra int `json:"extra,omitempty"`
+	// Full says why there is no room; "" where only the share allows no more.
+	Full string `json:"full,omitempty"`
+}
+
+// Key of the service.
+func (s *ServiceShort) Key() string { return s.App + "." + s.Service }
+
+// Give is how many instances run in one cluster for requests that enter in another.
+type Give struct {
+	From string `json:"from"` // where the requests enter
+	To   string `json:"to"`   // where the instances run
+	N    int    `json:"n"`
+	Why  string `json:"why"` // why not where the requests enter
+}
+
 // AskScale is answered by a ScaleReport of the service that Ask.Instance names
 // ("<application>.<service>").
 const AskScale = "scale"
@@ -107,6 +141,13 @@ type ScaleReport struct {
 	Awake  int `json:"awake"`
 	// Short are wanted and have no room here, or may not be here: others run them.
 	Short int `json:"short,omitempty"`
+	// Full says why there is no room for them; "" where the share allows no more.
+	Full string `json:"full,omitempty"`
+	// Gives are what the root has given to other clusters for requests that enter
+	// here, and to this one for those of others. Only the root tells. Unserved says why
+	// those that are Short and not among them run nowhere.
+	Gives    []Give `json:"gives,omitempty"`
+	Unserved string `json:"unserved,omitempty"`
 	// Fixed: the requests do not decide.
 	Fixed bool `json:"fixed,omitempty"`
 	// Now is the newest decision, nil where nobody has asked for the service lately;

@@ -107,6 +107,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Aggregate](),
 	reflect.TypeFor[wire.Site](),
 	reflect.TypeFor[wire.Disc](),
+	reflect.TypeFor[wire.ServiceShort](),
+	reflect.TypeFor[wire.Give](),
 	reflect.TypeFor[wire.Spread](),
 	reflect.TypeFor[wire.Reported](),
 	reflect.TypeFor[wire.Holdings](),

@@ -147,8 +147,8 @@ type Share struct {
 	Revision  uint64 `json:"revision"`
 	Min       int    `json:"min"`
 	Max       int    `json:"max"`
-	// Extra are to run beyond what the requests that enter here ask for: clusters that
-	// have no room left are asked for more. Only where Max is above Min.
+	// Extra are to run beyond what the requests that enter here ask for, for those that
+	// enter in clusters without room. Only of a service whose requests decide.
 	Extra    int          `json:"extra,omitempty"`
 	Ordinals []Span       `json:"ordinals"`
 	Spec     *api.Service `json:"spec"`
@@ -414,6 +414,9 @@ type Aggregate struct {
 	Behind  int       `json:"behind,omitempty"`
 	// Network is what the cluster needs of the service network; nil from older ones.
 	Network *NetworkNeed `json:"network,omitempty"`
+	// Short are the services that have more demand here than instances can run, at
+	// most MaxShort.
+	Short []ServiceShort `json:"short,omitempty"`
 }
 
 // MaxLabels is how many labels an Aggregate counts.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -86,6 +87,42 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		d.Reason = sieve.clusterReason(len(views), len(bids), req.Count-d.Unplaced)
 	}
 	return d
+}
+
+// Room is how many replicas, at most req.Count, a cluster may be expected to take, and
+// in words why none, "" if some.
+func Room(c ClusterView, req Request) (n int, why string) {
+	req = cleanRequest(req)
+	views := cleanClusters([]ClusterView{c}, &req)
+	b, r := offer(&views[0], &req)
+	if r.filter == passed && b.expected > 0 {
+		return b.expected, ""
+	}
+	if r.filter == passed {
+		return 0, "has no room for another"
+	}
+	s := newSieve(clusterFilters, &req)
+	s.remove(r, c.ID)
+	return 0, s.words(r.filter).one
+}
+
+// KmBetween is the distance of the centres of two clusters, as they say where they
+// are; false where one does not.
+func KmBetween(a, b wire.Aggregate) (km float64, known bool) {
+	at := func(x *wire.Aggregate) *api.Point {
+		if x.Site.Location != nil {
+			return cleanPoint(x.Site.Location)
+		}
+		if x.Disc != nil {
+			return cleanPoint(&x.Disc.Center)
+		}
+		return nil
+	}
+	p, q := at(&a), at(&b)
+	if p == nil || q == nil {
+		return 0, false
+	}
+	return distanceKm(*p, *q), true
 }
 
 // offer says what a cluster may take, or which filter removes it and why.

@@ -9,6 +9,8 @@
 //   - [Admit] says whether a request can still be answered within its objective.
 //   - [Predictor] predicts the rate of a service, [StartUp] learns how long its
 //     replicas take to start.
+//   - [Spill] decides in which other clusters instances run for which a cluster has
+//     demand and no room; [Hold] keeps it from moving with every lull.
 //   - [Scaler] joins these: once per epoch and service, [Scaler.Decide] takes the
 //     [Rules] of the service and the [Demand] for it and says how many replicas there
 //     should be, with all it was decided from, and which of them are worth least.
