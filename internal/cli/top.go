@@ -28,20 +28,22 @@ type topFlags struct {
 func (a *app) topCommand() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
-		Use:   "top instances|workers|clusters",
-		Short: "Measure what instances use, beside what is reserved for them",
+		Use:   "top instances|services|workers|clusters",
+		Short: "Measure what instances use, beside what is reserved for them, and what is asked of services",
 		Long: "Measure what instances use now, beside what is reserved for them and what they may use at most.\n" +
-			"Nothing is measured unless somebody asks, so the answer takes a moment. What could not be asked is shown with the reason.",
-		Example:   "  verge top instances --app guestbook\n  verge top workers -w",
-		Args:      oneArg("instances, workers or clusters"),
-		ValidArgs: []string{"instances", "workers", "clusters"},
+			"Nothing is measured unless somebody asks, so the answer takes a moment. What could not be asked is shown with the reason.\n" +
+			"Services are those whose requests decide how many instances run: what was asked of them in the last two seconds, how long\n" +
+			"an instance works on a request, and the share that was not turned away to keep to the objective.",
+		Example:   "  verge top instances --app guestbook\n  verge top workers -w\n  verge top services",
+		Args:      oneArg("instances, services, workers or clusters"),
+		ValidArgs: []string{"instances", "services", "workers", "clusters"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, err := kindOf(args[0])
 			if err != nil {
 				return err
 			}
-			if kind != kindInstance && kind != kindWorker && kind != kindCluster {
-				return &userError{what: "not possible for this kind", why: args[0], next: "it works for instances, workers and clusters"}
+			if kind != kindInstance && kind != kindService && kind != kindWorker && kind != kindCluster {
+				return &userError{what: "not possible for this kind", why: args[0], next: "it works for instances, services, workers and clusters"}
 			}
 			c, err := a.client()
 			if err != nil {
@@ -51,7 +53,7 @@ func (a *app) topCommand() *cobra.Command {
 			return a.top(cmd.Context(), c, kind, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (instances)")
+	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (instances, services)")
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure again and again")
 	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
@@ -76,6 +78,9 @@ func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) 
 
 func (a *app) topOnce(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
 	switch kind {
+	case kindService:
+		list, err := topServices(ctx, c, f.app)
+		return again(a, f, serviceTops(), list, err)
 	case kindInstance:
 		list, err := c.TopInstances(ctx, f.app)
 		return again(a, f, instanceTops(), list, err)

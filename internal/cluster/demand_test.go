@@ -215,6 +215,21 @@ func TestAsManyAsThereIsRoomFor(t *testing.T) {
 	if agg := cr.m.aggregate(wire.Rev{}, nil); len(agg.Short) != 1 {
 		t.Errorf("the aggregate says %+v", agg.Short)
 	}
+	figures := map[string]float64{}
+	for _, x := range cr.c.scaleSamples() {
+		figures[x.Name] = x.Value
+		if !slices.Equal(x.Labels, [][2]string{{"application", "app"}, {"service", "f"}}) {
+			t.Errorf("%s is of %v", x.Name, x.Labels)
+		}
+	}
+	for name, want := range map[string]float64{
+		"instances_wanted": 20, "instances_max": 30, "instances_placed": 10, "instances_awake": 10, "instances_short": 10,
+		"requests_per_second": 1000, "instance_capacity_per_second": 50, "objective_seconds": 0.5, "instance_exec_seconds": 0.02,
+	} {
+		if got, ok := figures["verge_scale_"+name]; !ok || got != want {
+			t.Errorf("%s: %g, want %g", name, got, want)
+		}
+	}
 	cr.addWorker("w2")
 	cr.epochs(15)
 	if n := len(cr.awake()); n <= 10 {

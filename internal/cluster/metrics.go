@@ -14,7 +14,8 @@ func (c *Cluster) allSamples() []obs.Sample {
 }
 
 // samples are the cluster's figures at this moment. Their number does not grow
-// with its workers or instances: those of a worker are asked for one by one.
+// with its workers or instances: those of a worker are asked for one by one. Of
+// services that scale there is a bounded number.
 func (c *core) samples() []obs.Sample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,5 +69,5 @@ func (c *core) samples() []obs.Sample {
 			obs.Sample{Name: "verge_capacity_" + r, Help: "What instances may reserve on ready workers.", Value: capacity[n]},
 			obs.Sample{Name: "verge_reserved_" + r, Help: "What instances have reserved on ready workers.", Value: used[n]})
 	}
-	return out
+	return append(out, c.scaleSamples()...)
 }

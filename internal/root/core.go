@@ -186,7 +186,7 @@ func (c *core) tell(t *tx, now time.Time) {
 	}
 	for _, id := range records.SortedKeys(t.insts) {
 		i := t.insts[id]
-		if i == nil {
+		if i == nil || c.m.right(i) {
 			continue
 		}
 		for _, h := range i.History {

@@ -88,7 +88,18 @@ func sameShare(old, s *wire.Share) bool {
 
 func (t *tx) share(key string, s *wire.Share) {
 	t.shares[key] = s
-	name, _, _ := strings.Cut(key, ".")
+	name, service, _ := strings.Cut(key, ".")
+	old := t.m.shares[key]
+	was, is, elastic := 0, 0, false
+	if old != nil {
+		was, elastic = old.Max, old.Spec != nil && old.Spec.Replicas.Elastic()
+	}
+	if s != nil {
+		is, elastic = s.Max, s.Spec.Replicas.Elastic()
+	}
+	if elastic && was != is { // in one line, whatever their number
+		t.event("service/"+service, "up to %d may run in cluster %s, %d before", is, name, was)
+	}
 	t.nudge[name] = true
 }
 

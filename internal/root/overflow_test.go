@@ -152,6 +152,9 @@ func (s *spread) must(runs, gives string) {
 func TestDemandWithoutRoomIsServedElsewhere(t *testing.T) {
 	s := newSpread(t, api.Replicas{Min: 1, Max: 6}, map[string]int{"small": 2, "wide": 20}, nil)
 	s.must("wide=1", "")
+	if !slices.Equal(s.told, []string{"service/app.web: up to 6 may run in cluster wide, 0 before"}) {
+		t.Errorf("told: %q", s.told)
+	}
 	s.want["small"] = 5
 	s.seconds(6)
 	s.must("small=2 wide=3", "small→wide=3")

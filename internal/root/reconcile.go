@@ -258,7 +258,9 @@ func (t *tx) end(i wire.Instance, now time.Time) {
 	}
 	if i.Cluster == "" {
 		next := t.advance(i, wire.Terminated, now, "no longer wanted")
-		t.event("instance/"+i.ID, "%s: %s", next.State, next.Reason)
+		if !t.m.right(&i) {
+			t.event("instance/"+i.ID, "%s: %s", next.State, next.Reason)
+		}
 		t.remove(i.ID)
 		return
 	}
@@ -278,7 +280,9 @@ func (t *tx) forget(i *wire.Instance, now time.Time) {
 		gone = !delegated && !reported && !c.suspect && c.everHeard && c.current
 	}
 	if gone {
-		t.event("instance/"+i.ID, "Terminated: no longer wanted")
+		if c == nil || !t.m.right(i) {
+			t.event("instance/"+i.ID, "Terminated: no longer wanted")
+		}
 		t.remove(i.ID)
 	}
 }
@@ -318,7 +322,11 @@ func (t *tx) place(now time.Time) {
 				next.Reason = d.Reason
 				t.put(next)
 				t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-				t.event("instance/"+i.ID, "waits: %s", d.Reason)
+				if !t.m.right(i) {
+					t.event("instance/"+i.ID, "waits: %s", d.Reason)
+				} else if i == list[len(list)-1] {
+					t.event("service/"+key, "no cluster has room for %d of the %d that may run: %s", len(list[n:]), svc.Replicas.Max, d.Reason)
+				}
 			}
 		}
 	}

@@ -24,6 +24,7 @@ type sim struct {
 	now   time.Time
 	disk  map[string][]byte
 	fakes map[string]*fake
+	told  []string // events of what the root decided
 }
 
 // fake is a cluster: it runs its shares, even while it is cut off, and reports
@@ -146,6 +147,7 @@ func (s *sim) pass() {
 		}
 		t.done()
 		for _, e := range t.events {
+			s.told = append(s.told, e.subject+": "+e.what)
 			if strings.HasPrefix(e.what, "refused") {
 				s.t.Fatalf("%s: %s", e.subject, e.what)
 			}

@@ -119,6 +119,22 @@ func (m *model) spare(i *wire.Instance, svc *api.Service) bool {
 	return c == nil || c.seen[i.ID] == nil
 }
 
+// right says whether an instance is no more than the right of a cluster to run one more
+// of a service: of those that are not promised, and of which nothing is there. Changes
+// of their number are told, not each of them.
+func (m *model) right(i *wire.Instance) bool {
+	app := m.apps[i.App]
+	if app == nil {
+		return false
+	}
+	svc := app.Spec.Services[i.Service]
+	if svc == nil || !svc.Replicas.Elastic() || i.Ordinal < max(svc.Replicas.Min, 1) {
+		return false
+	}
+	c := m.clusters[i.Cluster]
+	return c == nil || c.seen[i.ID] == nil
+}
+
 // hidden says whether an instance is a right that nobody needs to see: others of its
 // service are there.
 func (m *model) hidden(i *wire.Instance) bool {
