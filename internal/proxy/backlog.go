@@ -38,7 +38,7 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 		cancel()
 		now := time.Now()
 		if err == nil {
-			x.seen.Store(now.UnixNano())
+			x.seen.Store(stamp(now))
 			return conn, nil
 		}
 		if cause := context.Cause(ctx); errors.Is(cause, errLate) {
@@ -63,5 +63,5 @@ func (x *spot) alive(now time.Time) bool {
 	if exec := x.queue.Report(now).Exec; exec > 0 {
 		silence = min(max(3*exec, leastAlive), mostAlive)
 	}
-	return now.UnixNano()-x.seen.Load() < int64(silence)
+	return stamp(now)-x.seen.Load() < int64(silence)
 }

@@ -23,7 +23,7 @@ func TestBacklog(t *testing.T) {
 			began := time.Now()
 			r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 				if answers {
-					x.seen.Store(time.Now().UnixNano())
+					x.seen.Store(stamp(time.Now()))
 				}
 				if time.Since(began) >= takes {
 					return nil
@@ -40,7 +40,7 @@ func TestBacklog(t *testing.T) {
 		}
 		fresh := func() *spot {
 			x := &spot{id: "app.web.0", queue: queue.New(queue.Limits{}, time.Now())}
-			x.seen.Store(time.Now().Add(-time.Hour).UnixNano())
+			x.seen.Store(stamp(time.Now().Add(-time.Hour)))
 			return x
 		}
 		var oe *openError
@@ -55,7 +55,7 @@ func TestBacklog(t *testing.T) {
 			t.Errorf("gone: %v, %v", took, err)
 		}
 		x := fresh()
-		x.seen.Store(time.Now().UnixNano())
+		x.seen.Store(stamp(time.Now()))
 		if took, err := dial(x, t.Context(), time.Hour, false); !errors.As(err, &re) || took < backlogWait {
 			t.Errorf("began to do something: %v, %v", took, err)
 		}

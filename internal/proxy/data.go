@@ -72,7 +72,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		_ = conn.Close()
 		return
 	}
-	target, release, err := d.r.connectLocal(ctx, p.instance, p.port, p.datagrams)
+	target, release, err := d.r.connectLocal(ctx, p.instance, p.port, p.datagrams, p.probe)
 	if err != nil {
 		d.refused.Add(1)
 		// The peer may belong to another operator: it is told what is wrong, not

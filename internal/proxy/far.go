@@ -94,7 +94,7 @@ func (m *minute) add(now time.Time) {
 
 // turn empties what is older than a minute.
 func (m *minute) turn(now time.Time) {
-	t := now.UnixNano() / int64(tenth)
+	t := stamp(now) / int64(tenth)
 	for k := max(m.tenth+1, t-int64(len(m.counts))+1); k <= t; k++ {
 		m.counts[k%int64(len(m.counts))] = 0
 	}

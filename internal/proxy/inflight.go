@@ -26,14 +26,19 @@ const maxLast = 8192
 
 // load of one instance; it is in the map only while n > 0.
 type load struct {
-	n    int
-	idle chan struct{} // closed when n becomes 0
+	n      int
+	probes int           // of n: what only looks whether somebody answers is no use
+	idle   chan struct{} // closed when n becomes 0
 }
 
 // add counts one more and returns what ends it, to be called once. It is called
 // before Local.Target is asked: whoever marks an instance as draining first and
 // waits for idle then, misses no connection.
-func (f *inflight) add(id wire.InstanceID) (done func()) {
+func (f *inflight) add(id wire.InstanceID) (done func()) { return f.begin(id, false) }
+
+// begin is add; a probe counts for who waits for none, and does not keep an instance
+// awake.
+func (f *inflight) begin(id wire.InstanceID, probe bool) (done func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.by[id]
@@ -42,16 +47,23 @@ func (f *inflight) add(id wire.InstanceID) (done func()) {
 		f.by[id] = l
 	}
 	l.n++
+	if probe {
+		l.probes++
+	}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if l.n--; l.n == 0 {
-			delete(f.by, id)
-			close(l.idle)
+		if probe {
+			l.probes--
+		} else if l.n-1 == l.probes {
 			if len(f.last) >= maxLast {
 				clear(f.last)
 			}
 			f.last[id] = time.Now()
+		}
+		if l.n--; l.n == 0 {
+			delete(f.by, id)
+			close(l.idle)
 		}
 	}
 }
@@ -81,11 +93,14 @@ func (f *inflight) drained(id wire.InstanceID) <-chan struct{} {
 func (r *Router) InFlight(id wire.InstanceID) int { return r.inflight.count(id) }
 
 // LastRequest returns when an instance of this worker was used last: now while it
-// is, zero if it never was or if that is not known any more.
+// is, zero if it never was or if that is not known any more. Where requests are looked
+// at, they are what uses it, and what a request opened that has no end (an upgraded
+// connection, a stream); a connection that is kept for the next request does not.
+// Elsewhere it is connections.
 func (r *Router) LastRequest(id wire.InstanceID) time.Time {
 	r.inflight.mu.Lock()
 	defer r.inflight.mu.Unlock()
-	if r.inflight.by[id] != nil {
+	if l := r.inflight.by[id]; l != nil && l.n > l.probes {
 		return time.Now()
 	}
 	return r.inflight.last[id]

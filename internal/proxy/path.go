@@ -75,7 +75,7 @@ const (
 func (r *Router) connect(ctx context.Context, e *endpoint, port string, what purpose) (net.Conn, func(), error) {
 	udp := e.service.isUDP(port)
 	if e.local {
-		return r.connectLocal(ctx, e.Instance, port, udp)
+		return r.connectLocal(ctx, e.Instance, port, udp, what == forProbe)
 	}
 	conn, err := r.connectRemote(ctx, e, preamble{instance: e.Instance, port: port, probe: what == forProbe, http: what == forRequests, datagrams: udp})
 	if err != nil {
@@ -89,8 +89,8 @@ func (r *Router) connect(ctx context.Context, e *endpoint, port string, what pur
 
 // connectLocal opens a connection to an instance of this worker, or, for udp, a
 // socket that sends to it.
-func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port string, udp bool) (net.Conn, func(), error) {
-	done := r.inflight.add(id)
+func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port string, udp, probe bool) (net.Conn, func(), error) {
+	done := r.inflight.begin(id, probe)
 	addr, err := r.opts.Local.Target(id, port)
 	if err != nil {
 		done()

@@ -68,7 +68,7 @@ type spot struct {
 	id    wire.InstanceID
 	port  string // one of it
 	queue *queue.Queue
-	seen  atomic.Int64 // when it answered or took a connection last, by the clock in ns
+	seen  atomic.Int64 // when it answered or took a connection last, a stamp
 
 	mu   sync.Mutex // guards below
 	to   map[string]*spotPort
@@ -176,7 +176,7 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 // leave ends what enter began. Answered: the instance gave a whole answer.
 func (p *place) leave(answered bool) {
 	if answered {
-		p.spot.seen.Store(time.Now().UnixNano())
+		p.spot.seen.Store(stamp(time.Now()))
 	}
 	p.ticket.Done(answered)
 	p.done()

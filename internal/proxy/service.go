@@ -230,7 +230,7 @@ func shared[T any](a, b []T) bool {
 
 // arrive notes that a client came, and sees to it that the endpoints are here.
 func (r *Router) arrive(ctx context.Context, s *service, now time.Time) error {
-	s.came.Store(now.UnixNano())
+	s.came.Store(stamp(now))
 	if !s.unasked.Load() || r.opts.Ask == nil {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (r *Router) LastUse(key string) time.Time {
 		}
 	}
 	if at := s.came.Load(); at != 0 {
-		return time.Unix(0, at)
+		return stamped(at)
 	}
 	return time.Time{}
 }
