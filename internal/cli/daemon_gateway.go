@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"net/netip"
 	"net/url"
 	"strconv"
 
@@ -11,14 +13,16 @@ import (
 
 // acmeFlags are as they are written.
 type acmeFlags struct {
-	agree bool
-	ports string
+	agree     bool
+	ports     string
+	proxyFrom []string
 }
 
 // gatewayFlags adds those of how a worker is a gateway, beside --gateway.
 func gatewayFlags(fl *pflag.FlagSet, g *wire.GatewayConfig, a *acmeFlags) {
 	fl.StringVar(&g.TLSAddr, "gateway-tls", "", "address for users' requests with TLS, for example :8443 (default: none)")
 	fl.StringVar(&a.ports, "gateway-ports", "", "ports at which tcp and udp ports of services may be published, as 1024-65535 (default: any)")
+	fl.StringSliceVar(&a.proxyFrom, "gateway-proxy-from", nil, "balancers in front of the gateway, as 10.0.0.0/24,192.0.2.7: their connections begin with a header of the PROXY protocol, others' do not")
 	fl.BoolVar(&a.agree, "acme-agree", false, "get certificates for hosts with \"tls: acme\" from an ACME server, to whose terms you agree")
 	fl.StringVar(&g.ACME.Directory, "acme-directory", "", "directory URL of the ACME server (default: that of Let's Encrypt)")
 	fl.StringVar(&g.ACME.Email, "acme-email", "", "address to which the ACME server may write")
@@ -31,6 +35,9 @@ func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error
 	if g.Ports, err = portRange("--gateway-ports", a.ports); err != nil {
 		return err
 	}
+	if g.ProxyFrom, err = prefixes("--gateway-proxy-from", a.proxyFrom); err != nil {
+		return err
+	}
 	if err := optionalAddress("--gateway-tls", g.TLSAddr); err != nil {
 		return err
 	}
@@ -41,6 +48,8 @@ func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error
 		return errMustBe("--gateway-tls", `""`, "given with --acme-agree")
 	case plain == "" && g.TLSAddr == "" && a.ports != "":
 		return errMustBe("--gateway", `""`, "given with --gateway-ports")
+	case plain == "" && g.TLSAddr == "" && len(g.ProxyFrom) > 0:
+		return errMustBe("--gateway", `""`, "given with --gateway-proxy-from")
 	case !a.agree:
 		return nil
 	}
@@ -57,4 +66,22 @@ func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error
 	err = directories("--acme-ca", files) // the engine has another working directory
 	g.ACME.CA = files[0]
 	return err
+}
+
+// prefixes reads a list of prefixes of addresses; an address alone is one.
+func prefixes(flag string, list []string) (out []netip.Prefix, _ error) {
+	if len(list) > wire.MaxProxyFrom {
+		return nil, errMustBe(flag, strconv.Itoa(len(list))+" entries", fmt.Sprintf("a list of at most %d", wire.MaxProxyFrom))
+	}
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if a, aerr := netip.ParseAddr(s); aerr == nil && a.Zone() == "" {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return nil, errMustBe(flag, strconv.Quote(s), "an address, or a network as 10.0.0.0/24 or 2001:db8::/64")
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }

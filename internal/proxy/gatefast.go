@@ -26,23 +26,41 @@ type door struct {
 	rest *http1.Listener
 }
 
+// open serves a connection, if it is admitted. It returns at once: what a balancer says
+// first is waited for beside the others.
+func (d *door) open(c net.Conn) {
+	if !d.g.trusts(c.RemoteAddr()) {
+		if who, release, ok := d.g.admit(context.Background(), c); ok { // nobody is waited for
+			d.enter(c, who, release)
+		}
+		return
+	}
+	if !d.g.r.spawn(func(ctx context.Context) {
+		if who, release, ok := d.g.admit(ctx, c); ok {
+			d.enter(c, who, release)
+		}
+	}) {
+		cut(c) // the Router is closed
+	}
+}
+
 // enter serves a connection that was admitted. It returns at once; release is called
 // once when the connection has been closed.
-func (d *door) enter(c net.Conn, release func()) {
+func (d *door) enter(c net.Conn, who origin, release func()) {
 	r := d.g.r
 	ok := r.spawn(func(ctx context.Context) {
-		f := &fast{r: r, gate: &visitor{door: d}, traffic: &d.g.traffic}
+		f := &fast{r: r, gate: &visitor{door: d, from: who.client}, traffic: &d.g.traffic}
 		if d.tls == nil {
 			f.conn = http1.NewConn(c, release)
 		} else {
-			conn := d.handshake(ctx, c, release)
+			conn := d.handshake(ctx, c, who, release)
 			if conn == nil {
 				return
 			}
 			f.conn, f.traffic = http1.NewConn(conn, nil), nil // it is counted below TLS
 		}
 		f.conn.SetPatience(gatewayWriteTimeout)
-		f.gate.begin(c, &f.marks, d.tls != nil)
+		f.gate.begin(&f.marks, d.tls != nil)
 		f.wait.taken = f.taken
 		defer context.AfterFunc(ctx, f.conn.Cut)()
 		http1.Serve(ctx, f.conn, http1.Limits{Header: r.opts.HeaderTimeout, Idle: clientIdle}, f, f.leaveGate, nil)
@@ -55,16 +73,16 @@ func (d *door) enter(c net.Conn, release func()) {
 
 // handshake is nil where there is nothing more to do: it failed, or the client has
 // chosen another protocol than HTTP/1.1.
-func (d *door) handshake(ctx context.Context, c net.Conn, release func()) *tls.Conn {
+func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release func()) *tls.Conn {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		c = http1.NewDirect(tcp)
 	}
-	held := &heldConn{Conn: &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}, release: release}
+	held := &heldConn{Conn: &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}, client: who.client, release: release}
 	conn := tls.Server(held, d.tls)
 	ctx, cancel := context.WithTimeout(ctx, d.g.r.opts.HeaderTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		d.g.r.log.Debug("gateway: no handshake", "from", c.RemoteAddr().String(), "why", err)
+		d.g.r.log.Debug("gateway: no handshake", "from", who.client.String(), "why", err)
 		var record tls.RecordHeaderError
 		if errors.As(err, &record) && record.Conn != nil && http1.LooksLike(record.RecordHeader[:]) {
 			_, _ = io.WriteString(record.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nThis port speaks HTTPS, and this request came without TLS.\n") // it may have gone
@@ -84,7 +102,10 @@ func (d *door) handshake(ctx context.Context, c net.Conn, release func()) *tls.C
 func (f *fast) leaveGate(c net.Conn) {
 	d := f.gate.door
 	if d.tls == nil {
-		c = &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}
+		c = &heldConn{
+			Conn:   &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout},
+			client: f.gate.from, release: func() {}, // http1 does
+		}
 	}
 	d.rest.Give(c)
 }
@@ -108,6 +129,7 @@ func (d *door) connContext(ctx context.Context, c net.Conn) context.Context {
 // visitor is a client of the gateway on the fast path.
 type visitor struct {
 	door  *door
+	from  net.Addr   // also where a balancer is between
 	addr  netip.Addr // as limits count it
 	known bool       // addr is
 
@@ -117,8 +139,8 @@ type visitor struct {
 }
 
 // begin notes who it is.
-func (v *visitor) begin(c net.Conn, m *http1.Marks, secure bool) {
-	remote := c.RemoteAddr().String()
+func (v *visitor) begin(m *http1.Marks, secure bool) {
+	remote := v.from.String()
 	if a, err := netip.ParseAddrPort(remote); err == nil {
 		v.addr, v.known = ingress.Client(a.Addr()), true
 	}

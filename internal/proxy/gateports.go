@@ -235,24 +235,33 @@ func (g *gateway) serveConns(ctx context.Context, l *portListener, ln net.Listen
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	acceptAll(ln, l.wait, g.r.log, func(c *net.TCPConn) {
-		release, ok := g.admit(c)
+		if g.trusts(c.RemoteAddr()) {
+			conns.Go(func() { // it says first who the client is
+				if v, release, ok := g.admit(ctx, c); ok {
+					defer release()
+					g.serveConn(ctx, l.key, c, v)
+				}
+			})
+			return
+		}
+		v, release, ok := g.admit(ctx, c)
 		if !ok {
 			return
 		}
 		conns.Go(func() {
 			defer release()
-			g.serveConn(ctx, l.key, c)
+			g.serveConn(ctx, l.key, c, v)
 		})
 	})
 }
 
-func (g *gateway) serveConn(ctx context.Context, key gatePort, c *net.TCPConn) {
+func (g *gateway) serveConn(ctx context.Context, key gatePort, c *net.TCPConn, v origin) {
 	p, ok := g.r.table.Load().ports[key]
 	if !ok {
 		cut(c)
 		return
 	}
-	if _, ok := p.take(c.RemoteAddr().String()); !ok {
+	if _, ok := p.take(v.client.String()); !ok {
 		g.limited.Add(1)
 		cut(c)
 		return
@@ -261,7 +270,7 @@ func (g *gateway) serveConn(ctx context.Context, key gatePort, c *net.TCPConn) {
 	var head []byte
 	if p.ingress.ProxyProtocol {
 		var err error
-		if head, err = proxyHeader(c.RemoteAddr(), c.LocalAddr()); err != nil {
+		if head, err = proxyHeader(v.client, v.here); err != nil {
 			g.r.log.Error("the client's address cannot be told", "port", key.String(), "why", err)
 			cut(c)
 			return

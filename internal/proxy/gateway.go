@@ -42,6 +42,7 @@ type gateway struct {
 	unknown    atomic.Uint64 // no such host or path
 	limited    atomic.Uint64 // 429, or a connection that was closed for that
 	rejected   atomic.Uint64 // connections over a limit
+	badProxy   atomic.Uint64 // connections of balancers that did not say whose they are
 	noEndpoint atomic.Uint64 // 503
 	failed     atomic.Uint64 // 502 and more
 	traffic    traffic
@@ -374,37 +375,24 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if release, ok := l.door.g.admit(c); ok {
-			l.door.enter(c, release)
-		}
+		l.door.open(c)
 	}
-}
-
-// admit counts a connection of a client, or cuts it where there are too many.
-func (g *gateway) admit(c net.Conn) (release func(), ok bool) {
-	if !g.conns.take() {
-		g.rejected.Add(1)
-		cut(c)
-		return nil, false
-	}
-	give, ok := g.clients.take(c.RemoteAddr())
-	if !ok {
-		g.conns.give()
-		g.rejected.Add(1)
-		cut(c)
-		return nil, false
-	}
-	return func() {
-		give()
-		g.conns.give()
-	}, true
 }
 
 // heldConn gives something back when it is closed.
 type heldConn struct {
 	net.Conn
+	client  net.Addr // nil: the other side is the client
 	once    sync.Once
 	release func()
+}
+
+// RemoteAddr is the client's, also where a balancer is between.
+func (c *heldConn) RemoteAddr() net.Addr {
+	if c.client != nil {
+		return c.client
+	}
+	return c.Conn.RemoteAddr()
 }
 
 // Close implements net.Conn.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
@@ -61,6 +62,10 @@ type Options struct {
 	// GatewayPorts are the first and the last port at which tcp and udp ports may be
 	// published here; zero: any from 1 on.
 	GatewayPorts [2]int
+	// GatewayProxyFrom are the balancers in front of the gateway, whose connections begin
+	// with a header of the PROXY protocol (version 1 or 2) and are refused without one.
+	// Others are taken as they come: nobody else is believed.
+	GatewayProxyFrom []netip.Prefix
 	// CertDir keeps what the gateway's certificates are made of; it is made when it is
 	// needed. Secrets has those that were given (may be nil), ACME says who gives others.
 	CertDir string
