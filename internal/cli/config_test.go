@@ -174,6 +174,22 @@ func TestDoctor(t *testing.T) {
 	if strings.Contains(r.stdout, "the clock of") {
 		t.Errorf("it is said twice:\n%s", r.stdout)
 	}
+	// Certificates of gateways too.
+	gate := wire.WorkerView{WorkerInfo: wire.WorkerInfo{Name: "w1", Published: &wire.GatewayInfo{Certificates: []wire.GatewayCertificate{
+		{Host: "old.example", Source: "secret", Expires: ago(time.Hour)},
+		{Host: "acme.example", Source: "acme", Expires: ago(-240 * time.Hour), Failed: true, Problem: "no certificate by ACME: refused"},
+		{Host: "good.example", Source: "acme", Expires: ago(-2400 * time.Hour)},
+	}}}, Cluster: "edge", Status: "ready"}
+	g = newFixture(t, &resttest.Fake{State: wire.StatusView{
+		Role: "root", Name: "root", Time: time.Now(), Workers: []wire.WorkerView{gate},
+		Problems: []string{"worker edge/w1: gateway, host acme.example: no certificate by ACME: refused"},
+	}})
+	r = g.run("doctor")
+	if r.code != 1 || !strings.Contains(r.stdout, "fail  certificate of old.example at edge/w1: it has expired at ") || !strings.Contains(r.stdout, "verge secret set NAME --cert") ||
+		!strings.Contains(r.stdout, "warn  certificate of acme.example at edge/w1: no certificate by ACME: refused") ||
+		strings.Count(r.stdout, "acme.example") != 1 || strings.Contains(r.stdout, "good.example") {
+		t.Errorf("%+v", r)
+	}
 	f.files(map[string]string{"worker.yaml": "data-dir: " + filepath.Join(f.dir, "w") + "\ndata: 127.0.0.1:0\n"})
 	r = f.run("doctor", "worker", "-o", "json")
 	if r.code != 0 || !strings.Contains(r.stdout, `"check": "port --data"`) || !strings.Contains(r.stdout, `"check": "join"`) {

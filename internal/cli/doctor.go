@@ -108,8 +108,11 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	for _, w := range st.Workers {
 		skew("worker "+w.Cluster+"/"+w.Name, "its cluster", w.ClockSkewSeconds)
 	}
+	for _, w := range st.Workers {
+		found = append(found, doctor.Certificates(w.Cluster+"/"+w.Name, w.Published, now)...)
+	}
 	for _, p := range st.Problems {
-		if skewed[p] {
+		if skewed[p] || doctor.AboutCertificate(p) {
 			continue // said already
 		}
 		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p, Remedy: "verge status", Page: "docs/operations.md#health"})

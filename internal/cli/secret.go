@@ -161,6 +161,7 @@ func (a *app) secrets() listing[wire.SecretView] {
 		{name: "secret", cell: func(v view) cell { return text(v.Name) }},
 		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
 		{name: "changed", cell: func(v view) cell { return text(a.since(v.Updated)) }},
+		{name: "expires", cell: func(v view) cell { return a.expiry(v.Expires) }},
 		{name: "used by", cell: func(v view) cell { return text(strings.Join(v.UsedBy, ", ")) }},
 		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
 		{name: "problem", cell: func(v view) cell { return cell{text: v.Problem, colour: red} }},

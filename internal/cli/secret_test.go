@@ -1,6 +1,12 @@
 package cli
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +22,7 @@ func secretive() *resttest.Fake {
 	f.SecretList = []wire.SecretView{
 		{Namespace: "default", Name: "db-password", Created: ago(30 * time.Hour), Updated: ago(3 * time.Minute), By: "user/ann", UsedBy: []string{"guestbook.front", "guestbook.store"}},
 		{Namespace: "default", Name: "unused", Created: ago(time.Hour), Updated: ago(time.Hour), By: "admin"},
-		{Namespace: "shop", Name: "tls-key", Created: ago(50 * time.Hour), Updated: ago(50 * time.Hour), By: "admin", Problem: "it was sealed with another key than the root has now: set it again"},
+		{Namespace: "shop", Name: "tls-key", Created: ago(50 * time.Hour), Updated: ago(50 * time.Hour), By: "admin", Expires: ago(-24 * time.Hour), Problem: "it was sealed with another key than the root has now: set it again"},
 	}
 	return f
 }
@@ -68,5 +74,58 @@ func TestSecretFromStandardInput(t *testing.T) {
 	}
 	if r := f.runWith("x", "secret", "set", "session", "--from-file", "-"); r.code != 0 || f.fake.SecretValues["shop.session"] != "x" {
 		t.Errorf("%+v, %q", r, f.fake.SecretValues)
+	}
+}
+
+// pair makes a certificate that ends at a time, and its key, in PEM.
+func pair(t *testing.T, end time.Time) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.example"}, NotBefore: end.Add(-time.Hour), NotAfter: end}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
+}
+
+// A certificate is set only with its own key, and only one that is valid.
+func TestSecretSetCertificate(t *testing.T) {
+	now := ago(0)
+	good, key := pair(t, now.Add(90*24*time.Hour))
+	soon, soonKey := pair(t, now.Add(13*24*time.Hour))
+	old, oldKey := pair(t, now.Add(-time.Second))
+	for name, c := range map[string]struct {
+		cert, key, says string
+		set             bool
+	}{
+		"good":        {good, key, "it is for shop.example, until ", true},
+		"soon":        {soon, soonKey, "expires soon, at ", true},
+		"expired":     {old, oldKey, "it has expired at ", false},
+		"another key": {good, soonKey, "private key does not match", false},
+		"no key":      {good, good, "cannot be used", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, secretive())
+			f.file("cert.pem", c.cert)
+			f.file("key.pem", c.key)
+			r := f.run("secret", "set", "shop-tls", "--cert", f.dir+"/cert.pem", "--key", f.dir+"/key.pem")
+			if (r.code == 0) != c.set || !strings.Contains(r.stderr, c.says) || (f.fake.SecretValues["default.shop-tls"] != "") != c.set {
+				t.Errorf("%+v", r)
+			}
+			if !c.set && !strings.Contains(r.stderr, "→") {
+				t.Errorf("no next step: %s", r.stderr)
+			}
+			if name == "good" && strings.Contains(r.stderr, "soon") {
+				t.Errorf("a warning without a reason: %s", r.stderr)
+			}
+		})
 	}
 }

@@ -84,7 +84,7 @@ func (e *Engine) showGateway(told map[string]bool) {
 			info.More = true
 			continue
 		}
-		info.Certificates = append(info.Certificates, wire.GatewayCertificate{Host: c.Host, Source: string(c.Source), Expires: c.NotAfter.UTC(), Problem: c.Problem})
+		info.Certificates = append(info.Certificates, wire.GatewayCertificate{Host: c.Host, Source: string(c.Source), Expires: c.NotAfter.UTC(), Problem: c.Problem, Failed: c.Failed})
 	}
 	for about := range told {
 		if wrong[about] == "" {
@@ -138,6 +138,14 @@ func certificates(g *wire.GatewayInfo) (out []obs.Sample) {
 		return nil
 	}
 	for _, c := range g.Certificates {
+		failed := 0.0
+		if c.Failed {
+			failed = 1
+		}
+		out = append(out, obs.Sample{
+			Name: "verge_gateway_certificate_failed", Help: "1 where a host has no certificate, or none that could be renewed or used.",
+			Labels: [][2]string{{"host", c.Host}, {"source", c.Source}}, Value: failed,
+		})
 		if !c.Expires.IsZero() {
 			out = append(out, obs.Sample{
 				Name: "verge_gateway_certificate_expires_timestamp_seconds", Help: "When the certificate of a host expires.",

@@ -183,7 +183,8 @@ func TestGatewayACMEFails(t *testing.T) {
 	a := gatewayWorker(t, func(o *Options) { o.ACME = server.authority() })
 	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "acme"}})})
 	eventually(t, "it is said", func() bool {
-		return strings.Contains(a.Gateway().Certificates[0].Problem, "no certificate by ACME: ")
+		c := a.Gateway().Certificates[0]
+		return c.Failed && strings.Contains(c.Problem, "no certificate by ACME: ")
 	})
 	if _, err := tls.DialWithDialer(&net.Dialer{Timeout: 20 * time.Second}, "tcp", a.GatewayTLSAddr(), &tls.Config{ServerName: host, InsecureSkipVerify: true}); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("%v", err)

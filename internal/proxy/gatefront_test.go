@@ -304,7 +304,7 @@ func TestGatewayExpiredCertificate(t *testing.T) {
 		t.Errorf("a client that does not mind: %d %q", res.StatusCode, body)
 	}
 	list := a.Gateway().Certificates
-	if !strings.Contains(list[0].Problem, "has expired at") || !strings.Contains(list[1].Problem, "its certificate expires at") {
+	if list[0].Failed || list[1].Failed || !strings.Contains(list[0].Problem, "has expired at") || !strings.Contains(list[1].Problem, "its certificate expires at") {
 		t.Errorf("%+v", list)
 	}
 }

@@ -2,7 +2,9 @@ package root
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -216,6 +218,7 @@ func (b backend) SetSecret(ctx context.Context, namespace, name string, value []
 	rec := wire.Secret{
 		SealedSecret: wire.SealedSecret{V: wire.Version, Namespace: namespace, Name: name, Version: wire.NewID(), Key: b.key.ID()},
 		Created:      now, Updated: now, By: rest.Caller(ctx),
+		Expires: expires(value),
 	}
 	if old != nil {
 		rec.Created = old.Created
@@ -237,6 +240,22 @@ func (b backend) SetSecret(ctx context.Context, namespace, name string, value []
 	loop.Poke(b.wake)
 	b.notify()
 	return b.m.secretView(&rec), nil
+}
+
+// expires is when the certificate of a host in a value does, zero where there is none:
+// the first one in PEM.
+func expires(value []byte) time.Time {
+	for block, rest := pem.Decode(value); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return time.Time{}
+		}
+		return cert.NotAfter.UTC()
+	}
+	return time.Time{}
 }
 
 // RemoveSecret implements rest.Backend.
@@ -288,7 +307,7 @@ func (v *vault) of(namespace string) (names []string) {
 
 // secretView is what people are shown of a secret.
 func (m *model) secretView(s *wire.Secret) wire.SecretView {
-	v := wire.SecretView{Namespace: s.Namespace, Name: s.Name, Created: s.Created, Updated: s.Updated, By: s.By}
+	v := wire.SecretView{Namespace: s.Namespace, Name: s.Name, Created: s.Created, Updated: s.Updated, By: s.By, Expires: s.Expires}
 	if !m.vault.readable(s) {
 		v.Problem = "it was sealed with another key than the root has now: set it again"
 	}

@@ -2,8 +2,14 @@ package root
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -313,5 +319,45 @@ services:
 	v.report("fog")
 	if got := v.given("fog"); len(got) != 0 {
 		t.Errorf("without a gateway fog has %v", got)
+	}
+}
+
+// When a certificate in a secret expires is known without its value.
+func TestSecretExpires(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Now().Add(100 * time.Hour).Truncate(time.Second).UTC()
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: end}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	other := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})
+	store := bus.NewMemStore()
+	dir := t.TempDir()
+	v := newVaulted(t, store, dir)
+	for name, c := range map[string]struct {
+		value []byte
+		want  time.Time
+	}{
+		"cert": {append(append([]byte{}, other...), cert...), end}, "password": {[]byte(password), time.Time{}},
+		"damaged": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), time.Time{}},
+	} {
+		if _, err := v.SetSecret(t.Context(), "default", name, c.value); err != nil {
+			t.Fatal(err)
+		}
+		again := newVaulted(t, store, dir)
+		list, err := again.Secrets(t.Context(), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			if s.Name == name && !s.Expires.Equal(c.want) {
+				t.Errorf("%s expires at %s, want %s", name, s.Expires, c.want)
+			}
+		}
 	}
 }

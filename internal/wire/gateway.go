@@ -92,6 +92,9 @@ type GatewayCertificate struct {
 	// Expires is zero where there is none yet.
 	Expires time.Time `json:"expires,omitzero"`
 	Problem string    `json:"problem,omitempty"`
+	// Failed: there is none, or none that could be renewed or used; else a Problem is
+	// that it expires.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // WantsCertificates says whether a worker is a gateway that needs what hosts have

@@ -53,6 +53,9 @@ type Secret struct {
 	Updated time.Time `json:"updated"`
 	// By set this value.
 	By string `json:"by,omitempty"`
+	// Expires is when the certificate that the value begins with does; zero where it is
+	// none.
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // SecretView is a secret without its value, which nobody is shown.
@@ -64,9 +67,15 @@ type SecretView struct {
 	By        string    `json:"by,omitempty" doc:"who set the value"`
 	// UsedBy are the services that name it: "shop.web".
 	UsedBy []string `json:"used_by,omitempty" doc:"services that name it"`
+	// Expires is when a certificate that it is does.
+	Expires time.Time `json:"expires,omitzero" doc:"when the certificate in it expires, where it is one"`
 	// Problem in words; "" if all is well.
 	Problem string `json:"problem,omitempty"`
 }
+
+// ExpiresSoon is how long before its end a certificate of a gateway is a problem:
+// authorities' own are renewed a month before.
+const ExpiresSoon = 14 * 24 * time.Hour
 
 // NoSecret says that a secret is not there, and what to do.
 func NoSecret(namespace, name string) string {

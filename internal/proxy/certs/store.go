@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Source is where the certificate of a host is from.
@@ -78,11 +80,11 @@ type Report struct {
 	NotAfter time.Time
 	// Problem in words; "" if all is well.
 	Problem string
+	// Failed: there is no certificate, or none that could be renewed or used.
+	Failed bool
 }
 
-// soon is how long before its end a certificate is a problem: an authority's are
-// renewed a month before.
-const soon = 14 * 24 * time.Hour
+const soon = wire.ExpiresSoon
 
 // Store has the certificates of one gateway. It is safe for concurrent use.
 type Store struct {
@@ -360,13 +362,22 @@ func (s *Store) reportLocked(e *entry, now time.Time) Report {
 		r.Problem = "this gateway asks no ACME server: start it with --acme-agree"
 	case e.want.Source == ACME && s.opts.ACME.TLSPort == 0:
 		r.Problem = "this gateway has no port for TLS: start it with --gateway-tls :8443"
-	case r.Problem != "" || r.NotAfter.IsZero() || e.want.Source == SelfSigned:
+	case r.NotAfter.IsZero() || e.want.Source == SelfSigned:
 	case !now.Before(r.NotAfter):
-		r.Problem = "its certificate has expired at " + r.NotAfter.UTC().Format(time.RFC3339) + " and is shown all the same"
+		r.Problem = both("its certificate has expired at "+r.NotAfter.UTC().Format(time.RFC3339)+" and is shown all the same", r.Problem)
 	case !now.Add(soon).Before(r.NotAfter):
-		r.Problem = "its certificate expires at " + r.NotAfter.UTC().Format(time.RFC3339)
+		r.Problem = both("its certificate expires at "+r.NotAfter.UTC().Format(time.RFC3339), r.Problem)
 	}
+	r.Failed = e.problem != ""
 	return r
+}
+
+// both are two problems in one sentence; the second one may be "".
+func both(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "; " + b
 }
 
 // expires is when the certificate does; zero where there is none.
