@@ -15,7 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-const quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, instances and applications"
+const quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, instances and applications, and of its objects at the root"
 
 func (a *app) namespaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -144,12 +144,15 @@ func setBound(q *wire.Quota, name, value string) (err error) {
 	case "disk":
 		err = q.Disk.UnmarshalText([]byte(value))
 		zero = q.Disk == 0
+	case "objects":
+		err = q.Objects.UnmarshalText([]byte(value))
+		zero = q.Objects == 0
 	case "instances":
 		count(&q.Instances)
 	case "applications":
 		count(&q.Applications)
 	default:
-		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, instances, applications")
+		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, objects, instances, applications")
 	}
 	if err == nil && zero {
 		return fmt.Errorf("a bound of 0 is none: leave it out")
@@ -168,6 +171,7 @@ func quotaText(q wire.Quota) string {
 	add("cpu", q.CPU > 0, q.CPU.String())
 	add("memory", q.Memory > 0, q.Memory.String())
 	add("disk", q.Disk > 0, q.Disk.String())
+	add("objects", q.Objects > 0, q.Objects.String())
 	add("instances", q.Instances > 0, strconv.Itoa(q.Instances))
 	add("applications", q.Applications > 0, strconv.Itoa(q.Applications))
 	if len(parts) == 0 {
@@ -199,6 +203,7 @@ func (a *app) namespaces() listing[wire.NamespaceView] {
 		{name: "cpu", cell: func(v view) cell { return usedOf(v.Used.CPU, v.Quota.CPU, cores) }},
 		{name: "memory", cell: func(v view) cell { return usedOf(v.Used.Memory, v.Quota.Memory, size) }},
 		{name: "disk", wide: true, cell: func(v view) cell { return usedOf(v.Used.Disk, v.Quota.Disk, size) }},
+		{name: "objects", wide: true, cell: func(v view) cell { return usedOf(v.Used.Objects, v.Quota.Objects, size) }},
 		{name: "created", wide: true, cell: func(v view) cell {
 			if v.Created.IsZero() {
 				return text("")
@@ -232,6 +237,7 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 		{"CPU", usedOf(v.Used.CPU, v.Quota.CPU, cores)},
 		{"Memory", usedOf(v.Used.Memory, v.Quota.Memory, size)},
 		{"Disk", usedOf(v.Used.Disk, v.Quota.Disk, size)},
+		{"Objects", usedOf(v.Used.Objects, v.Quota.Objects, size)},
 	} {
 		d.add(line.name, line.cell.text)
 	}

@@ -181,11 +181,11 @@ func (s *Shelf) ask(ctx context.Context, namespace, name string) (stale bool, er
 func (s *Shelf) keep(ctx context.Context, got Got, have wire.Object, had bool) error {
 	v := got.View
 	if v.Size > s.o.CopyBytes {
-		return tooLarge(v.Name, s.o.CopyBytes)
+		return (&room{name: v.Name, limit: s.o.CopyBytes}).refuses(v.Size)
 	}
 	blob, err := s.o.Blobs.Write(ctx, got.Body, v.Size)
 	if err != nil {
-		return unwritten(v.Name, v.Size, err)
+		return (&room{name: v.Name, limit: v.Size}).unwritten(err)
 	}
 	r := wire.Object{
 		V: wire.Version, Namespace: v.Namespace, Name: v.Name, Blob: blob.ID, Size: blob.Size, Digest: blob.Digest,

@@ -33,6 +33,9 @@ type Options struct {
 	Site string
 	// Above is asked for what is not here; nil: nobody.
 	Above Above
+	// Quota is how many bytes the objects of a namespace may have that this tier owns, 0
+	// for no bound; nil: there is none. It may take locks, and must not call the Shelf.
+	Quota func(namespace string) int64
 	// CopyBytes bounds all copies; 0 is wire.MaxObjectCopy.
 	CopyBytes int64
 	// Fresh is for how long a copy is given out before Above is asked whether it is
@@ -77,7 +80,9 @@ type Shelf struct {
 	asked, used map[string]time.Time
 	fetching    map[string]*fetch
 	closed      bool
-	work        sync.WaitGroup // of fetches
+	// coming are the bytes of uploads that are under way, by namespace.
+	coming map[string]int64
+	work   sync.WaitGroup // of fetches
 }
 
 // Open returns the shelf of a tier, and removes what broken uploads have left.
@@ -87,6 +92,7 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 	s := &Shelf{
 		o: o, origin: cmp.Or(o.Site, wire.OriginRoot),
 		asked: map[string]time.Time{}, used: map[string]time.Time{}, fetching: map[string]*fetch{},
+		coming: map[string]int64{},
 	}
 	if o.Log == nil {
 		s.o.Log = slog.New(slog.DiscardHandler)
@@ -179,16 +185,18 @@ func (s *Shelf) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
 	if err := wire.CheckObjectName(u.Name); err != nil {
 		return wire.ObjectView{}, err
 	}
-	limit, err := s.allowed(ctx, u.Namespace, u.Name)
+	room, err := s.room(ctx, u.Namespace, u.Name)
 	if err != nil {
 		return wire.ObjectView{}, err
 	}
-	if u.Size > limit {
-		return wire.ObjectView{}, tooLarge(u.Name, limit)
+	if err := room.refuses(u.Size); err != nil {
+		return wire.ObjectView{}, err
 	}
-	blob, err := s.o.Blobs.Write(ctx, u.Body, limit)
+	body := &arriving{s: s, room: room, r: u.Body}
+	defer body.end()
+	blob, err := s.o.Blobs.Write(ctx, body, room.limit)
 	if err != nil {
-		return wire.ObjectView{}, unwritten(u.Name, limit, err)
+		return wire.ObjectView{}, room.unwritten(err)
 	}
 	v, err := s.name(ctx, u, blob)
 	if err != nil && !errors.Is(err, bus.ErrUnknownOutcome) {
@@ -213,12 +221,12 @@ func (s *Shelf) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectV
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	limit, err := s.allowed(ctx, u.Namespace, u.Name)
+	room, err := s.room(ctx, u.Namespace, u.Name)
+	if err == nil {
+		err = room.refuses(blob.Size)
+	}
 	if err != nil {
 		return wire.ObjectView{}, err
-	}
-	if blob.Size > limit {
-		return wire.ObjectView{}, tooLarge(u.Name, limit)
 	}
 	old, had, err := s.record(ctx, keyObject, u.Namespace, u.Name)
 	if err != nil {
@@ -254,41 +262,6 @@ func (s *Shelf) drop(ctx context.Context, id string) {
 	if err := s.o.Blobs.Remove(context.WithoutCancel(ctx), id); err != nil {
 		s.o.Log.Warn("the room of an object is given back with the next start", "error", err)
 	}
-}
-
-// allowed is how large an object of that name may be, as far as its namespace goes.
-func (s *Shelf) allowed(ctx context.Context, namespace, name string) (int64, error) {
-	all, err := s.records(ctx, keyObject+namespace+"/")
-	if err != nil {
-		return 0, unstored(err)
-	}
-	left, others := int64(wire.MaxObjectsSize), 0
-	for i := range all {
-		if all[i].Name != name {
-			left -= all[i].Size
-			others++
-		}
-	}
-	if others >= wire.MaxObjects || left < 0 {
-		return 0, wire.Problemf(http.StatusConflict, "too-many", "remove what is not used: verge object rm NAME --namespace "+namespace, "there is no room for more objects",
-			"namespace %s has %d of at most %d objects, and %d MiB of at most %d", namespace, others, wire.MaxObjects, (wire.MaxObjectsSize-left)>>20, wire.MaxObjectsSize>>20)
-	}
-	return min(left, wire.MaxObjectBytes), nil
-}
-
-func tooLarge(name string, limit int64) error {
-	return wire.Problemf(http.StatusRequestEntityTooLarge, "object-too-large", "put less, in several objects if need be; verge object ls -o wide shows what there is",
-		"the object is too large", "%s: at most %d bytes here", name, limit)
-}
-
-func unwritten(name string, limit int64, err error) error {
-	switch {
-	case errors.Is(err, bus.ErrTooLarge):
-		return tooLarge(name, limit)
-	case errors.Is(err, bus.ErrFull):
-		return wire.Problemf(http.StatusInsufficientStorage, "disk-full", "make room on the disk of this role, or remove what is not used: verge object ls", "nothing was stored", "%v", err)
-	}
-	return fmt.Errorf("storing object %s: %w", name, err)
 }
 
 func unstored(err error) error {
@@ -364,6 +337,19 @@ func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, 
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return out, nil
+}
+
+// Used is what the objects of each namespace have that this tier owns, in bytes.
+func (s *Shelf) Used(ctx context.Context) (map[string]int64, error) {
+	all, err := s.records(ctx, keyObject)
+	if err != nil {
+		return nil, fmt.Errorf("list objects: %w", err)
+	}
+	used := map[string]int64{}
+	for i := range all {
+		used[all[i].Namespace] += all[i].Size
+	}
+	return used, nil
 }
 
 // Usage is what a shelf holds.

@@ -429,3 +429,95 @@ func TestNamesOfObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestQuota: what a namespace may have is looked at before an upload, while it comes, and
+// when it is there; nothing of one that is refused stays.
+func TestQuota(t *testing.T) {
+	quota := int64(10)
+	x := open(t, objects.Options{Quota: func(ns string) int64 {
+		if ns != "shop" {
+			return 0
+		}
+		return quota
+	}})
+	x.put(t, "a", "1234")
+	read := 0
+	counted := iotest.OneByteReader(readerFunc(func(p []byte) (int, error) {
+		read += len(p)
+		return len(p), nil
+	}))
+	for name, u := range map[string]objects.Upload{
+		"said to be too large": {Size: 7, Body: counted},
+		"too large":            {Size: -1, Body: strings.NewReader("1234567")},
+		"endless":              {Size: -1, Body: readerFunc(func(p []byte) (int, error) { return len(p), nil })},
+	} {
+		u.Namespace, u.Name = "shop", "b"
+		_, err := x.Put(t.Context(), u)
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Code != "over-quota" || !strings.Contains(p.Detail, "may have objects of 10, its others have 4") || !strings.Contains(p.Remedy, "verge namespace quota shop") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if read != 0 {
+		t.Errorf("%d bytes were read of an upload that was refused", read)
+	}
+	if n := x.blobIDs(t); n != 1 {
+		t.Errorf("%d blobs, want that of a alone", n)
+	}
+	x.put(t, "b", "123456") // as much as there is room for
+	x.put(t, "b", "123")
+	// Other namespaces are no matter.
+	u := upload("b", strings.NewReader("12345678901234567890"))
+	u.Namespace = "bank"
+	if _, err := x.Put(t.Context(), u); err != nil {
+		t.Error(err)
+	}
+	// Who is over it may come back, and have no more.
+	quota = 2
+	if _, err := x.Put(t.Context(), upload("a", strings.NewReader("12345"))); code(err) != "over-quota" {
+		t.Errorf("more than before: %v", err)
+	}
+	if _, err := x.Put(t.Context(), upload("c", strings.NewReader("1"))); code(err) != "over-quota" {
+		t.Errorf("another one: %v", err)
+	}
+	x.put(t, "a", "12")
+	if used, err := x.Used(t.Context()); err != nil || used["shop"] != 5 || used["bank"] != 20 {
+		t.Errorf("used %v, %v", used, err)
+	}
+}
+
+// TestQuotaCountsWhatComes: many uploads at a time are refused when all together are too
+// much, and not when each of them is whole.
+func TestQuotaCountsWhatComes(t *testing.T) {
+	x := open(t, objects.Options{Quota: func(string) int64 { return 10 }})
+	counted, broken, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	parts := 0
+	go func() {
+		_, err := x.Put(t.Context(), upload("slow", readerFunc(func(p []byte) (int, error) {
+			if parts++; parts == 1 {
+				return copy(p, "123456"), nil
+			}
+			close(counted) // who asks for more has counted what it got
+			<-broken
+			return 0, errors.New("broken off")
+		})))
+		done <- err
+	}()
+	<-counted
+	if _, err := x.Put(t.Context(), upload("b", strings.NewReader("12345"))); code(err) != "over-quota" {
+		t.Errorf("beside six of ten bytes that come: %v", err)
+	}
+	x.put(t, "b", "1234")
+	close(broken)
+	if err := <-done; err == nil {
+		t.Error("an upload that broke off was taken")
+	}
+	if n := x.blobIDs(t); n != 1 {
+		t.Errorf("%d blobs, want that of b alone", n)
+	}
+	x.put(t, "c", "123456") // what broke off counts no more
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

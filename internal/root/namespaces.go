@@ -42,6 +42,14 @@ func (b backend) CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (
 // SetQuota implements rest.Backend. A quota may be less than what is used: then
 // nothing more is accepted until it fits again.
 func (b backend) SetQuota(ctx context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
+	v, err := b.setQuota(ctx, name, q)
+	if err == nil {
+		_ = b.addObjects(ctx, &v) // the change stands, whatever else can be said of it
+	}
+	return v, err
+}
+
+func (b backend) setQuota(ctx context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -127,7 +135,16 @@ func shorten(list []string, most int) string {
 }
 
 // Namespaces implements rest.Backend.
-func (b backend) Namespaces(context.Context) ([]wire.NamespaceView, error) {
+func (b backend) Namespaces(ctx context.Context) ([]wire.NamespaceView, error) {
+	out := b.listNamespaces()
+	views := make([]*wire.NamespaceView, len(out))
+	for i := range out {
+		views[i] = &out[i]
+	}
+	return out, b.addObjects(ctx, views...)
+}
+
+func (b backend) listNamespaces() []wire.NamespaceView {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	names := map[string]bool{api.DefaultNamespace: true}
@@ -143,11 +160,19 @@ func (b backend) Namespaces(context.Context) ([]wire.NamespaceView, error) {
 	for _, name := range records.SortedKeys(names) {
 		out = append(out, b.m.viewNamespace(name, used[name], local[name]))
 	}
-	return out, nil
+	return out
 }
 
 // Namespace implements rest.Backend.
-func (b backend) Namespace(_ context.Context, name string) (wire.NamespaceView, error) {
+func (b backend) Namespace(ctx context.Context, name string) (wire.NamespaceView, error) {
+	v, err := b.viewOf(name)
+	if err != nil {
+		return v, err
+	}
+	return v, b.addObjects(ctx, &v)
+}
+
+func (b backend) viewOf(name string) (wire.NamespaceView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.m.hasNamespace(name) {

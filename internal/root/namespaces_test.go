@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -176,5 +177,36 @@ func TestNamesAreOfOneNamespace(t *testing.T) {
 	}
 	if _, err := b.Apply(as("shop"), in("shop", "vault", 1, ""), false); code(err) != "name-taken" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestObjectQuota: objects count in the quota of their namespace.
+func TestObjectQuota(t *testing.T) {
+	b := newTestBackend(t, bus.NewMemStore())
+	ctx := t.Context()
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Quota: wire.Quota{Objects: 10}}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, content string) error {
+		_, err := b.PutObject(ctx, rest.ObjectUpload{Namespace: "shop", Name: name, Size: int64(len(content)), Body: strings.NewReader(content)})
+		return err
+	}
+	if err := put("a", "123456"); err != nil {
+		t.Fatal(err)
+	}
+	if err := put("b", "12345"); code(err) != "over-quota" {
+		t.Errorf("more than the quota: %v", err)
+	}
+	if v, err := b.Namespace(ctx, "shop"); err != nil || v.Used.Objects != 6 || v.Quota.Objects != 10 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if v, err := b.SetQuota(ctx, "shop", wire.Quota{Objects: 11}); err != nil || v.Used.Objects != 6 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := put("b", "12345"); err != nil {
+		t.Error(err)
+	}
+	if list, err := b.Namespaces(ctx); err != nil || len(list) != 2 || list[1].Used.Objects != 11 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/pki"
@@ -51,6 +52,26 @@ func (b backend) PutObject(ctx context.Context, in rest.ObjectUpload) (wire.Obje
 		return wire.ObjectView{}, noNamespace(in.Namespace)
 	}
 	return v, err
+}
+
+// objectQuota is how many bytes the objects of a namespace may have, 0 for no bound.
+func (c *core) objectQuota(namespace string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ns := c.m.namespaces[namespace]; ns != nil {
+		return int64(ns.Quota.Objects)
+	}
+	return 0
+}
+
+// addObjects adds what the objects of namespaces have to what they use. It is called
+// without the mutex: a list of many takes its time.
+func (b backend) addObjects(ctx context.Context, views ...*wire.NamespaceView) error {
+	used, err := b.shelf.Used(ctx)
+	for _, v := range views {
+		v.Used.Objects += api.Bytes(used[v.Name])
+	}
+	return err
 }
 
 func (b backend) knowsNamespace(name string) bool {

@@ -30,7 +30,7 @@ func newTestBackend(t *testing.T, store *bus.MemStore) backend {
 	if err := c.init(t.Context(), time.Minute, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	shelf, err := objects.Open(t.Context(), objects.Options{Store: store, Blobs: bus.NewMemBlobs()})
+	shelf, err := objects.Open(t.Context(), objects.Options{Store: store, Blobs: bus.NewMemBlobs(), Quota: c.objectQuota})
 	if err != nil {
 		t.Fatal(err)
 	}

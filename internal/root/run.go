@@ -128,7 +128,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := r.openNetwork(ctx, o.NetworkPrefix, o.NetworkPool, o.ServicePool); err != nil {
 		return nil, err
 	}
-	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Log: o.Log}); err != nil {
+	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Quota: r.objectQuota, Log: o.Log}); err != nil {
 		return nil, err
 	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -13,7 +15,12 @@ import (
 // nothing.
 func TestChangesAtSitesCountAgainstTheQuota(t *testing.T) {
 	c := newHostileCore(t)
-	b := backend{&Root{core: c}}
+	shelf, err := objects.Open(t.Context(), objects.Options{Store: bus.NewMemStore(), Blobs: bus.NewMemBlobs(), Quota: c.objectQuota})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shelf.Close)
+	b := backend{&Root{core: c, shelf: shelf}}
 	admin := access.With(t.Context(), access.Who{Name: "admin", Admin: true})
 	c.m.namespaces["default"] = &wire.Namespace{V: wire.Version, Name: "default", Quota: wire.Quota{Instances: 3, CPU: 10}}
 	n := uint64(2)

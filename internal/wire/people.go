@@ -14,9 +14,11 @@ func NamespaceOf(spec *api.Application) string { return cmp.Or(spec.Namespace, a
 // Quota bounds what the applications of a namespace ask for together. Zero is no
 // bound.
 type Quota struct {
-	CPU          api.CPU   `json:"cpu,omitempty"`
-	Memory       api.Bytes `json:"memory,omitempty"`
-	Disk         api.Bytes `json:"disk,omitempty"`
+	CPU    api.CPU   `json:"cpu,omitempty"`
+	Memory api.Bytes `json:"memory,omitempty"`
+	Disk   api.Bytes `json:"disk,omitempty"`
+	// Objects are the bytes of those that the root keeps.
+	Objects      api.Bytes `json:"objects,omitempty"`
 	Instances    int       `json:"instances,omitempty" minimum:"0" maximum:"1000000"`
 	Applications int       `json:"applications,omitempty" minimum:"0" maximum:"1000000"`
 }

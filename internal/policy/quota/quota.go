@@ -24,7 +24,7 @@ func Of(spec *api.Application) wire.Quota {
 // Add adds two uses. What does not fit into a number stays at the largest.
 func Add(a, b wire.Quota) wire.Quota {
 	return wire.Quota{
-		CPU: plus(a.CPU, b.CPU), Memory: plus(a.Memory, b.Memory), Disk: plus(a.Disk, b.Disk),
+		CPU: plus(a.CPU, b.CPU), Memory: plus(a.Memory, b.Memory), Disk: plus(a.Disk, b.Disk), Objects: plus(a.Objects, b.Objects),
 		Instances: plus(a.Instances, b.Instances), Applications: plus(a.Applications, b.Applications),
 	}
 }
@@ -76,6 +76,7 @@ func Over(q, used wire.Quota) string {
 	bytes := func(n int64) string { return api.Bytes(n).String() }
 	check("memory", int64(q.Memory), int64(used.Memory), bytes)
 	check("disk", int64(q.Disk), int64(used.Disk), bytes)
+	check("objects", int64(q.Objects), int64(used.Objects), bytes)
 	count := func(n int64) string { return fmt.Sprint(n) }
 	check("instances", int64(q.Instances), int64(used.Instances), count)
 	check("applications", int64(q.Applications), int64(used.Applications), count)
