@@ -21,17 +21,21 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Format is the version of archives that this build writes; it reads none that is
-// newer.
-const Format = 1
+// Format is the newest version of archives that this build writes and reads; one
+// without contents of objects has the first, which older builds read too.
+const (
+	Format      = 2
+	formatPlain = 1
+)
 
 const kind = "verge backup"
 
 // Names in an archive, in this order.
 const (
 	manifestName = "manifest.json"
-	filesPrefix  = "files/" // + path in the data directory
-	storePrefix  = "store/" // + number: a record of the store
+	filesPrefix  = "files/"   // + path in the data directory
+	storePrefix  = "store/"   // + number: a record of the store
+	objectPrefix = "objects/" // + SHA-256: the content of objects
 	sumsName     = "SHA256SUMS"
 )
 
@@ -40,7 +44,7 @@ const (
 	maxFile     = 4 << 20
 	maxFiles    = 1000
 	maxRecord   = bus.MaxCommitBytes + bus.MaxValueBytes
-	maxArchive  = 8 << 30
+	maxArchive  = 8 << 30 // without contents of objects
 	maxManifest = 64 << 10
 	maxSums     = 64 << 20
 )
@@ -60,6 +64,8 @@ type Manifest struct {
 	// At is the revision of the store, Entries how many it holds.
 	At      wire.Rev `json:"at"`
 	Entries int      `json:"entries"`
+	// Objects says that the contents of objects are in it.
+	Objects bool `json:"objects,omitempty"`
 }
 
 // File is one file of a data directory.
@@ -73,6 +79,19 @@ type Archive struct {
 	Manifest
 	Files []File
 	Store bus.Snapshot
+	// Contents of objects, each once, and their bytes. They are in Dir, called by their
+	// digests; "" where they were only checked.
+	Contents     int
+	ContentBytes int64
+	Dir          string
+}
+
+// Contents are what a store names and does not hold.
+type Contents interface {
+	// Named are the objects that a copy of the store names.
+	Named(snap bus.Snapshot) ([]wire.Object, error)
+	// Content of one, to be closed; bus.ErrNotFound where it is not there (any more).
+	Content(ctx context.Context, o wire.Object) (io.ReadCloser, error)
 }
 
 // Source is what a backup is made of.
@@ -81,6 +100,8 @@ type Source struct {
 	// Dir is the role's data directory, Store what it has open there.
 	Dir   string
 	Store bus.Store
+	// Contents are to be in it; nil: they are not.
+	Contents Contents
 }
 
 // Write writes an archive of the source as it is now.
@@ -96,7 +117,10 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 		return fmt.Errorf("backup: %w", err)
 	}
 	m := s.Manifest
-	m.Format, m.Kind, m.At, m.Entries = Format, kind, s.Store.Timeline().At(snap.Last), len(snap.Entries)
+	m.Format, m.Kind, m.At, m.Entries, m.Objects = formatPlain, kind, s.Store.Timeline().At(snap.Last), len(snap.Entries), s.Contents != nil
+	if m.Objects {
+		m.Format = Format
+	}
 	head, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
@@ -114,6 +138,9 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 		}
 		n++
 		a.add(fmt.Sprintf("%s%06d", storePrefix, n), b)
+	}
+	if s.Contents != nil {
+		a.contents(ctx, s.Contents, snap)
 	}
 	a.add(sumsName, a.sums.Bytes())
 	if a.err == nil {
@@ -149,10 +176,15 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Read reads a whole archive and checks it. Its errors are for people.
-func Read(r io.Reader) (Archive, error) {
+// Read reads a whole archive and checks it. Its errors are for people. Contents of
+// objects are checked and left out.
+func Read(r io.Reader) (Archive, error) { return ReadInto(r, "") }
+
+// ReadInto is Read that keeps the contents of objects in dir, which is there and empty.
+// It is the caller's to remove, also after an error; dir "" keeps none.
+func ReadInto(r io.Reader, dir string) (Archive, error) {
 	var a Archive
-	w := &walk{r: r}
+	w := &walk{r: r, dir: dir}
 	snap, err := bus.ReadSnapshot(w.records(func(f File) { a.Files = append(a.Files, f) }))
 	if err == nil {
 		err = w.whole(len(snap.Entries))
@@ -161,6 +193,7 @@ func Read(r io.Reader) (Archive, error) {
 		return Archive{}, damaged(err)
 	}
 	a.Manifest, a.Store = w.manifest, snap
+	a.Contents, a.ContentBytes, a.Dir = w.contents, w.contentBytes, dir
 	return a, nil
 }
 
@@ -190,6 +223,11 @@ type walk struct {
 	sums     bytes.Buffer
 	files    int
 	summed   bool
+	zip      *bounded
+	// contents of objects that were read, and where they are kept.
+	contents     int
+	contentBytes int64
+	dir          string
 }
 
 // records are those of the store; file is given the files on the way.
@@ -200,7 +238,8 @@ func (w *walk) records(file func(File)) iter.Seq2[[]byte, error] {
 			yield(nil, err)
 			return
 		}
-		t := tar.NewReader(&bounded{r: zip, left: maxArchive})
+		w.zip = &bounded{r: zip, left: maxArchive}
+		t := tar.NewReader(w.zip)
 		for {
 			b, err := w.next(t, file)
 			if errors.Is(err, io.EOF) && w.summed {
@@ -256,6 +295,8 @@ func (w *walk) next(t *tar.Reader, file func(File)) ([]byte, error) {
 		limit = maxFile
 	case strings.HasPrefix(name, storePrefix):
 		limit = maxRecord
+	case strings.HasPrefix(name, objectPrefix) && w.manifest.Objects:
+		return nil, w.content(t, h)
 	default:
 		return nil, fmt.Errorf("%q is not expected there", name)
 	}

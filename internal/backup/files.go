@@ -65,7 +65,7 @@ func leftOut(rel string) bool {
 		return false
 	case strings.HasPrefix(name, "."):
 		return true
-	case rel == StoreDir+"/jetstream/", rel == StoreDir+"/store", rel == StoreDir+"/lock":
+	case rel == StoreDir+"/jetstream/", rel == StoreDir+"/store", rel == StoreDir+"/lock", rel == ObjectsDir+"/":
 		return true
 	}
 	return strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".log.1")

@@ -41,7 +41,8 @@ func (m *Mark) Heard(name string, at time.Time) *Mark {
 }
 
 // Restore makes the data directory dir of an archive: as a whole or not at all. dir
-// must not be there, or be empty.
+// must not be there, or be empty. The contents of objects, which are read beside it
+// (ReadInto), are moved into it.
 func Restore(ctx context.Context, dir string, a Archive, now time.Time, log *slog.Logger) (err error) {
 	if err := vacant(dir); err != nil {
 		return err
@@ -67,6 +68,14 @@ func Restore(ctx context.Context, dir string, a Archive, now time.Time, log *slo
 	for _, f := range a.Files {
 		if err := put(tmp, f); err != nil {
 			return fmt.Errorf("restore: %w", err)
+		}
+	}
+	if a.Dir != "" && a.Contents > 0 {
+		if err := os.Rename(a.Dir, filepath.Join(tmp, ObjectsDir)); err != nil {
+			return fmt.Errorf("restore: contents of objects: %w", err)
+		}
+		if err := atomicfile.SyncDir(filepath.Join(tmp, ObjectsDir)); err != nil {
+			return fmt.Errorf("restore: contents of objects: %w", err)
 		}
 	}
 	mark, err := json.Marshal(Mark{V: wire.Version, At: now.Round(0), Made: a.Made})

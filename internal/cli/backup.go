@@ -33,6 +33,7 @@ type backupFlags struct {
 	passphraseFile string
 	recipients     []string
 	plain, force   bool
+	noObjects      bool
 	every          time.Duration
 	keep           int
 }
@@ -47,7 +48,8 @@ func (a *app) backupCommand() *cobra.Command {
 It is asked over the network, so the file is made here and not on the machine that
 it is about; which root or cluster it is of says the context. The copy is of one
 moment, and read again as a whole before the file gets its name. It holds the keys
-of everything below that root or cluster: it is encrypted, with a passphrase or
+of everything below that root or cluster, and the contents of its objects unless
+--no-objects is given: it is encrypted, with a passphrase or
 for recipients (age1…, of age-keygen), unless --plain is given.
 
 With --every it stays in the foreground until it is ended, for example as a unit
@@ -72,12 +74,13 @@ fails, the oldest removed beyond --keep.`,
 		case again:
 			return a.backups(cmd.Context(), args[0], seal, f)
 		}
-		return a.backup(cmd.Context(), args[0], seal, f.force)
+		return a.backup(cmd.Context(), args[0], seal, f)
 	}
 	cmd.Flags().StringVar(&f.passphraseFile, "passphrase-file", "", "encrypt with the passphrase in this file")
 	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil, "encrypt for this public key of age (age1…); may be given several times")
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "do not encrypt: whoever has the file has the keys in it")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace FILE if it is there")
+	cmd.Flags().BoolVar(&f.noObjects, "no-objects", false, "leave the contents of objects out: their names are in it")
 	cmd.Flags().DurationVar(&f.every, "every", 0, "take one in each interval, until ended")
 	cmd.Flags().IntVar(&f.keep, "keep", defaultKeep, "with --every: how many are kept")
 	return cmd
@@ -127,8 +130,8 @@ func (a *app) passphrase(path string) (string, error) {
 }
 
 // backup takes one.
-func (a *app) backup(ctx context.Context, file string, seal backup.Seal, force bool) error {
-	if file != "-" && !force {
+func (a *app) backup(ctx context.Context, file string, seal backup.Seal, f backupFlags) error {
+	if file != "-" && !f.force {
 		if _, err := os.Lstat(file); err == nil {
 			return &userError{what: "the file is there already", why: file, next: "choose another name, or say --force"}
 		}
@@ -139,14 +142,14 @@ func (a *app) backup(ctx context.Context, file string, seal backup.Seal, force b
 	}
 	defer c.Close()
 	if file == "-" {
-		m, size, err := take(ctx, c, seal, a.out)
+		m, size, err := take(ctx, c, seal, !f.noObjects, a.out)
 		if err != nil {
 			return err
 		}
 		a.notef("backup of %s written: %s", nameOf(m), contents(m, size, seal))
 		return nil
 	}
-	m, size, err := takeFile(ctx, c, seal, func(backup.Manifest) string { return file })
+	m, size, err := takeFile(ctx, c, seal, !f.noObjects, func(backup.Manifest) string { return file })
 	if err != nil {
 		return err
 	}
@@ -166,12 +169,15 @@ func contents(m backup.Manifest, bytes int64, seal backup.Seal) string {
 	if seal.Passphrase == "" && len(seal.Recipients) == 0 {
 		how = "not encrypted"
 	}
+	if m.Objects {
+		how = "with the contents of objects, " + how
+	}
 	return fmt.Sprintf("%.1f KiB, %d entries at revision %s, %s", float64(bytes)/1024, m.Entries, m.At, how)
 }
 
 // take writes a backup to w and checks it on the way.
-func take(ctx context.Context, c *rest.Client, seal backup.Seal, w io.Writer) (m backup.Manifest, size int64, err error) {
-	body, err := c.Backup(ctx)
+func take(ctx context.Context, c *rest.Client, seal backup.Seal, objects bool, w io.Writer) (m backup.Manifest, size int64, err error) {
+	body, err := c.Backup(ctx, objects)
 	if err != nil {
 		return m, 0, err
 	}
@@ -217,7 +223,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // takeFile writes a backup to the file that name chooses: it has its name when it
 // is whole and on disk.
-func takeFile(ctx context.Context, c *rest.Client, seal backup.Seal, name func(backup.Manifest) string) (m backup.Manifest, size int64, err error) {
+func takeFile(ctx context.Context, c *rest.Client, seal backup.Seal, objects bool, name func(backup.Manifest) string) (m backup.Manifest, size int64, err error) {
 	// Where the name depends on the backup it is in the same folder all the same.
 	dir := filepath.Dir(name(m))
 	f, err := os.CreateTemp(dir, ".verge-*"+backupSuffix+".tmp")
@@ -229,7 +235,7 @@ func takeFile(ctx context.Context, c *rest.Client, seal backup.Seal, name func(b
 			err = errors.Join(err, removed(f.Name()))
 		}
 	}()
-	m, size, err = take(ctx, c, seal, f) // the mode of a temporary file is 0600
+	m, size, err = take(ctx, c, seal, objects, f) // the mode of a temporary file is 0600
 	if err == nil {
 		err = f.Sync()
 	}
@@ -275,7 +281,7 @@ func (a *app) backups(ctx context.Context, dir string, seal backup.Seal, f backu
 	for {
 		begin := a.opts.Now()
 		path := ""
-		m, size, err := takeFile(ctx, c, seal, func(m backup.Manifest) string {
+		m, size, err := takeFile(ctx, c, seal, !f.noObjects, func(m backup.Manifest) string {
 			path = filepath.Join(dir, prefixOf(m)+begin.UTC().Format("20060102T150405Z")+backupSuffix)
 			return path
 		})

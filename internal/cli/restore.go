@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +90,15 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	if err != nil {
 		return ofFile(file, err)
 	}
-	archive, err := backup.Read(r)
+	contents := ""
+	if !f.dryRun {
+		// On the disk of the data directory, into which they are moved then.
+		if contents, err = beside(f.dataDir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(contents)) }()
+	}
+	archive, err := backup.ReadInto(r, contents)
 	if err != nil {
 		return ofFile(file, err)
 	}
@@ -112,4 +121,20 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	}
 	a.notef("next: verge %s --data-dir %s, with the flags that it had\n  then: verge recovery shows what those below say has happened since", archive.Role, f.dataDir)
 	return nil
+}
+
+// beside makes a folder beside a data directory, for what is being read.
+func beside(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(dir), 0o700)
+	}
+	if err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".objects-*")
+	if err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	return tmp, nil
 }

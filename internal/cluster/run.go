@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
@@ -146,7 +147,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	}()
 	c.store, c.local, c.up = c.server.Store(), c.server.Local(), c.server.Up()
 	c.above = remote.New(func() (*tls.Config, error) { return c.id.ClientTLS(joined.LinkName), nil }, func() []string { return enroll.APIAddrs(*c.joined.Load(), joined.Link, rootAPIPort) })
-	if c.shelf, err = objects.Open(ctx, objects.Options{Store: c.store, Blobs: c.server.Blobs(), Site: c.name, Above: c.above, Log: o.Log}); err != nil {
+	if c.shelf, err = objects.Open(ctx, objects.Options{Store: c.store, Blobs: c.server.Blobs(), Site: c.name, Above: c.above, Restored: filepath.Join(o.Dir, backup.ObjectsDir), Log: o.Log}); err != nil {
 		return nil, err
 	}
 	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}

@@ -36,6 +36,9 @@ type Options struct {
 	// Quota is how many bytes the objects of a namespace may have that this tier owns, 0
 	// for no bound; nil: there is none. It may take locks, and must not call the Shelf.
 	Quota func(namespace string) int64
+	// Restored is a folder with contents of what was restored, called by their digests:
+	// they are taken over, and the folder is removed. It need not be there.
+	Restored string
 	// CopyBytes bounds all copies; 0 is wire.MaxObjectCopy.
 	CopyBytes int64
 	// Fresh is for how long a copy is given out before Above is asked whether it is
@@ -102,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 		return nil, fmt.Errorf("open the object store: %w", err)
 	}
 	if len(there) == 0 {
-		return s, nil
+		return s, s.restore(ctx, nil)
 	}
 	named := map[string]bool{}
 	for _, prefix := range []string{keyObject, keyCopy} {
@@ -114,14 +117,16 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 			named[r.Blob] = true
 		}
 	}
+	kept := map[string]bool{}
 	for _, id := range there {
+		kept[id] = true
 		if !named[id] {
 			if err := o.Blobs.Remove(ctx, id); err != nil {
 				return nil, fmt.Errorf("open the object store: remove what a broken upload has left: %w", err)
 			}
 		}
 	}
-	return s, nil
+	return s, s.restore(ctx, kept)
 }
 
 // Close ends what is being fetched, and waits for that.

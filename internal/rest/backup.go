@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
@@ -13,9 +14,9 @@ import (
 
 // Backups is the part of a Backend that copies all that the role is.
 type Backups interface {
-	// Backup writes an archive (package backup) of this moment into w. It holds the
-	// role's keys.
-	Backup(ctx context.Context, w io.Writer) error
+	// Backup writes an archive (package backup) of this moment into w, with the contents
+	// of objects or without. It holds the role's keys.
+	Backup(ctx context.Context, w io.Writer, objects bool) error
 }
 
 const (
@@ -43,11 +44,19 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy})
 		return
 	}
+	objects := false // who does not ask for them may not know how to read them
+	if v := r.URL.Query().Get("objects"); v != "" {
+		var err error
+		if objects, err = strconv.ParseBool(v); err != nil {
+			writeProblem(w, wire.Problemf(http.StatusBadRequest, "bad-query", "write objects=true or objects=false", "the request cannot be understood", "objects=%.20q", v))
+			return
+		}
+	}
 	out := &steady{w: w, c: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", backupType)
 	// As long as it moves it may take: what bounds a request is meant for answers
 	// that fit into memory.
-	err := s.backend.Backup(context.WithoutCancel(r.Context()), out)
+	err := s.backend.Backup(context.WithoutCancel(r.Context()), out, objects)
 	if err == nil {
 		return
 	}
@@ -76,11 +85,11 @@ func (s *steady) Write(p []byte) (int, error) {
 
 // Backup returns an archive of what the server is at this moment, which the caller
 // must close; see Backups.
-func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
+func (c *Client) Backup(ctx context.Context, objects bool) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	// A server that falls silent must not hold up the next backup.
 	body := &awaited{cancel: cancel, stall: time.AfterFunc(2*backupStall, cancel)}
-	req, err := c.request(ctx, call{method: http.MethodPost, path: backupPath})
+	req, err := c.request(ctx, call{method: http.MethodPost, path: backupPath + "?objects=" + strconv.FormatBool(objects)})
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
 	}

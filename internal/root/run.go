@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
@@ -128,7 +129,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err := r.openNetwork(ctx, o.NetworkPrefix, o.NetworkPool, o.ServicePool); err != nil {
 		return nil, err
 	}
-	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Quota: r.objectQuota, Log: o.Log}); err != nil {
+	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Quota: r.objectQuota, Restored: filepath.Join(o.Dir, backup.ObjectsDir), Log: o.Log}); err != nil {
 		return nil, err
 	}
 	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}

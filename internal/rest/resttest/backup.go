@@ -6,7 +6,7 @@ import (
 )
 
 // Backup writes Archive.
-func (f *Fake) Backup(_ context.Context, w io.Writer) error {
+func (f *Fake) Backup(_ context.Context, w io.Writer, _ bool) error {
 	end, err := f.begin("backup")
 	if err != nil {
 		return err

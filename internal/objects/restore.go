@@ -1,0 +1,89 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Named are the objects that a copy of the store names and that this tier owns; what is a
+// copy of the tier above is not worth keeping.
+func (s *Shelf) Named(snap bus.Snapshot) (out []wire.Object, err error) {
+	for _, e := range snap.List(keyObject) {
+		var r wire.Object
+		if err := json.Unmarshal(e.Value, &r); err != nil {
+			return nil, fmt.Errorf("record %s: %w", e.Key, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Content of an object of Named.
+func (s *Shelf) Content(ctx context.Context, r wire.Object) (io.ReadCloser, error) {
+	return s.o.Blobs.Open(ctx, bus.Blob{ID: r.Blob, Size: r.Size, Digest: r.Digest})
+}
+
+// restore takes over the contents of what was restored for names whose blob is none of
+// those that are there. Whatever is wrong with one is said, and does not keep the others
+// or the role: reading it says that it has to be put again. Where the process ends
+// meanwhile the next start goes on.
+func (s *Shelf) restore(ctx context.Context, there map[string]bool) error {
+	dir := s.o.Restored
+	if dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	all, err := s.records(ctx, keyObject)
+	if err != nil {
+		return fmt.Errorf("open the object store: %w", err)
+	}
+	whole := true
+	for i := range all {
+		if r := &all[i]; !there[r.Blob] {
+			if err := s.takeOver(ctx, filepath.Join(dir, r.Digest), r); err != nil {
+				whole = whole && !errors.Is(err, bus.ErrFull)
+				s.o.Log.Warn("the content of an object was not restored", "namespace", r.Namespace, "object", r.Name, "why", err)
+			}
+		}
+	}
+	if !whole {
+		s.o.Log.Warn("contents of objects wait until there is room on the disk, for the next start", "folder", dir)
+		return nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		s.o.Log.Warn("what was restored could not be removed", "folder", dir, "why", err)
+	}
+	return nil
+}
+
+func (s *Shelf) takeOver(ctx context.Context, path string, r *wire.Object) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("the backup has none")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // read only
+	blob, err := s.o.Blobs.Write(ctx, f, r.Size)
+	if err != nil {
+		return err
+	}
+	if blob.Digest != r.Digest || blob.Size != r.Size {
+		s.drop(ctx, blob.ID)
+		return errors.New("it is damaged")
+	}
+	next := *r
+	next.Blob = blob.ID
+	return s.commit(ctx, keyObject, &next) // if that fails the next start removes the blob
+}
