@@ -37,7 +37,7 @@ func TestCompletion(t *testing.T) {
 		"get apps -n |":                     "default shop :4",
 		"get instances --app |":             "guestbook hello :4",
 		"get instances -o |":                "table wide json yaml name :4",
-		"top |":                             "instances workers clusters :4",
+		"top |":                             "instances services workers clusters :4",
 		"autoscale |":                       "replay :4",
 		"autoscale replay x --only |":       "verge verge-naive kpa-rps kpa-concurrency hpa :4",
 		"autoscale replay x -o |":           "table json csv :4",

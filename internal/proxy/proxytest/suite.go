@@ -57,7 +57,7 @@ func Run(t *testing.T, build Build, traits Traits) {
 		{"UpstreamLies", upstreamLies},
 		{"UpstreamInjects", upstreamInjects},
 		{"Smuggling", smuggling},
-		{"Foreign", foreign},
+		{"Foreign", traits.foreign},
 		{"LargeHeads", largeHeads},
 		{"Headers", traits.headers},
 		{"Deadlines", deadlines},
