@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,7 +58,7 @@ func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 	go func() {
 		done <- agent.Run(ctx, agent.Options{
 			Dir: dir, Name: "w1", TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
-			DataAddr: loopback, GatewayAddr: loopback, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
+			DataAddr: loopback, GatewayAddr: loopback, Gateway: wire.GatewayConfig{TLSAddr: loopback}, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
 			Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(ctx, dir, cfg, s.log) },
 		})
 	}()
@@ -202,14 +203,20 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cert, key := resttest.NewAuthority(t).Issue(t, "shop.test")
+	if _, err := client.SetSecret(t.Context(), "default", "shop", []byte(cert+key)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := client.Apply(t.Context(), []byte(fmt.Sprintf(`
 application: shop
 services:
   web:
     command: [%q]
     env: {TEST_INSTANCE: "1"}
-    ports: [{name: http, ingress: {host: shop.test}}]
+    ports: [{name: http, ingress: {host: shop.test, tls: {secret: shop}, redirect: false}}]
     resources: {cpu: 100m, memory: 64Mi}
+    replicas: {min: 1, max: 2}
+    slo: 5s
 `, self)), false); err != nil {
 		t.Fatal(err)
 	}
@@ -225,6 +232,18 @@ services:
 	// As a scraper would: with the role for it, found by service discovery.
 	all := figures{}
 	root, site := s.scraper("root"), s.scraper("edge")
+	s.eventually("the gateway has the certificate", func() error {
+		if !strings.Contains(site("/v1/workers/edge/w1/metrics"), "verge_gateway_certificate_expires_timestamp_seconds{") {
+			return errors.New("it shows none that expires")
+		}
+		return nil
+	})
+	s.eventually("the cluster has decided how many instances there are to be", func() error {
+		if !strings.Contains(site("/metrics"), "verge_scale_instances_wanted{") {
+			return errors.New("nothing was decided yet")
+		}
+		return nil
+	})
 	all.add(t, root("/metrics"), nil)
 	all.add(t, site("/metrics"), nil)
 	var targets []struct{ Labels map[string]string }

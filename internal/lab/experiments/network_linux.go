@@ -69,7 +69,7 @@ func asleep(name string, replicas int, at string, more ...string) string {
 
 // listens is said of a service whose instances the experiment listens for: they count
 // as ready without it.
-const listens = "ports: [{name: http}]\n    readiness: {exec: {command: [\"true\"]}, interval: 1h}"
+const listens = "ports: [{name: main, protocol: tcp}]\n    readiness: {exec: {command: [\"true\"]}, interval: 1h}"
 
 // apply applies an application and waits until all of it is ready.
 func (n network) apply(ctx context.Context, services ...string) error {
