@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -78,9 +79,19 @@ func (f *fast) handOver(c net.Conn) {
 	})
 }
 
-// Serve implements http1.Backend.
-func (f *fast) Serve(ctx context.Context, x *http1.Exchange) bool {
+// Serve implements http1.Backend. A fault of ours ends this connection and no other, as
+// in the server of the standard library.
+func (f *fast) Serve(ctx context.Context, x *http1.Exchange) (served bool) {
 	defer f.count()
+	defer func() {
+		if what := recover(); what != nil {
+			f.r.log.Error("a request made the router panic, please report this", "what", what, "stack", string(debug.Stack()))
+			f.leave(false)
+			f.call.release()
+			x.Abandon()
+			served = true
+		}
+	}()
 	if f.gate != nil {
 		return f.serveGate(ctx, x)
 	}

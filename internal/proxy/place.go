@@ -140,10 +140,15 @@ type place struct {
 func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port string, deadline time.Time) error {
 	limits := r.limits(id)
 	done := r.inflight.add(id)
+	in := false
+	defer func() {
+		if !in {
+			done()
+		}
+	}()
 	addr, err := r.opts.Local.Target(id, port)
 	asleep := errors.Is(err, ErrAsleep)
 	if err != nil && !asleep {
-		done()
 		return refusal(id, err)
 	}
 	x := r.spots.of(id, port, limits)
@@ -159,17 +164,15 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 	}
 	p.spot, p.done = x, done
 	if err := x.queue.Enter(ctx, &p.ticket, deadline); err != nil {
-		done()
 		return refusal(id, err)
 	}
 	if asleep {
 		if addr, err = r.opts.Local.Target(id, port); err != nil {
 			p.ticket.Done(false)
-			done()
 			return refusal(id, err)
 		}
 	}
-	p.addr = addr
+	p.addr, in = addr, true
 	return nil
 }
 
