@@ -26,6 +26,9 @@ type figure struct {
 // perApp is how many functions an application has.
 const perApp = 50
 
+// idle is what the functions that nobody asks are called by -only.
+const idle = "functions"
+
 // functionApp is an application of functions, each a module of its own.
 func functionApp(dir string, module []byte, app, n int) (name string, descriptor []byte, err error) {
 	name = fmt.Sprintf("fns-%d", app)

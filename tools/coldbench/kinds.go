@@ -137,7 +137,7 @@ func (b *bench) build(ctx context.Context) error {
 			bare: "ctr run, and asking until it answers", floor: b.bareContainer,
 		})
 	}
-	if len(b.kinds) == 0 && !strings.Contains("functions", b.only) {
+	if len(b.kinds) == 0 && !strings.Contains(idle, b.only) {
 		return errors.New("no kind has that name")
 	}
 	return nil

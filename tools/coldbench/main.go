@@ -115,7 +115,7 @@ func run(ctx context.Context, o options) (err error) {
 		r.OK = note("cold start of "+k.name, r.P50, k.reach, "ms")
 		say(r)
 	}
-	if o.functions > 0 && strings.Contains("functions", o.only) {
+	if o.functions > 0 && strings.Contains(idle, o.only) {
 		list, err := b.idleFunctions(ctx)
 		if err != nil {
 			return fmt.Errorf("idle functions: %w", err)

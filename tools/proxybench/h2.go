@@ -82,8 +82,11 @@ func h2Client(addr string, p protocol) (send func() error, done func(), _ error)
 		}
 		n, err := io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
-		if err != nil || n != 1024 || res.StatusCode != http.StatusOK || res.ProtoMajor != 2 {
-			return fmt.Errorf("answered with %s %s, %d bytes, %v", res.Proto, res.Status, n, err)
+		if err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		if n != 1024 || res.StatusCode != http.StatusOK || res.ProtoMajor != 2 {
+			return fmt.Errorf("answered with %s %s, %d bytes", res.Proto, res.Status, n)
 		}
 		return nil
 	}, t.CloseIdleConnections, nil
