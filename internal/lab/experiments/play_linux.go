@@ -78,6 +78,8 @@ func (f *fleet) stage(ctx context.Context, name string, s scene) (p *play, err e
 			p.end()
 			return nil, err
 		}
+	}
+	for _, l := range s.loads {
 		for range max(l.clients, len(s.pods)) {
 			p.all.Go(func() { p.first(ctx, l.host) })
 		}
