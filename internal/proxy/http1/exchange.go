@@ -183,6 +183,11 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 			return x.awaitHead(up)
 		case !errors.As(err, &send):
 			return x.ended(up, err)
+		case errors.Is(err, errLate):
+			// Its time was over when it came to its turn: nobody broke anything.
+			if why := x.waits(); why != nil {
+				return x.failed(up, why)
+			}
 		}
 	} else {
 		switch {

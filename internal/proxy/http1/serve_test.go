@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -30,6 +31,7 @@ type relayed struct {
 	marks   Marks
 	dialed  atomic.Int64
 	wait    func(Instant) error
+	late    bool                  // the time of a request is over when it is asked
 	askErr  atomic.Pointer[error] // of the last Ask that failed
 	waiting atomic.Int64
 }
@@ -53,6 +55,9 @@ func (b *relayed) Serve(_ context.Context, x *Exchange) bool {
 			}
 			b.dialed.Add(1)
 			up = NewConn(conn, nil)
+		}
+		if b.late {
+			x.Deadline = x.Began
 		}
 		err := x.Ask(up, &b.marks)
 		if err != nil {
@@ -563,5 +568,36 @@ func TestUpstreamThatIsSilent(t *testing.T) {
 	send(t, conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
 	if res, _ := answer(t, r, "POST"); res.StatusCode != http.StatusBadGateway {
 		t.Fatal(res.Status)
+	}
+}
+
+// A request that comes to its turn when its time is over is late; nobody has broken a
+// connection.
+func TestLateBeforeItIsSent(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	up := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }), ReadHeaderTimeout: time.Minute}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var served sync.WaitGroup
+	served.Go(func() { _ = up.Serve(ln) })
+	t.Cleanup(func() {
+		_ = up.Close()
+		served.Wait()
+	})
+	f := startFront(t, ln.Addr().String(), testLimits)
+	over := errors.New("its time is over")
+	f.backend.late, f.backend.wait = true, func(Instant) error { return over }
+	res, err := http.Get("http://" + f.addr + "/")
+	must(t, err)
+	must(t, res.Body.Close())
+	if err := f.backend.askErr.Load(); err == nil {
+		t.Error("it was sent")
+	} else if !errors.Is(*err, over) || errors.Is(*err, ErrBroken) {
+		t.Errorf("it is told as %v", *err)
+	}
+	select {
+	case <-asked:
+		t.Error("it was asked all the same")
+	default:
 	}
 }
