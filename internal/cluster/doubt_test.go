@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -126,5 +127,49 @@ func TestACutOffClusterDoubtsItselfAtTheFirstSilence(t *testing.T) {
 	}
 	if !w1.suspect || c.m.alone {
 		t.Errorf("one of two is silent: suspect: %t, the cluster doubts itself: %t", w1.suspect, c.m.alone)
+	}
+}
+
+// The interruption ends in the moment in which the cluster begins to doubt: the root
+// answers at once, and the workers, which find their way back, give their old
+// connections up first.
+func TestConnectionsThatCloseAfterTheDoubtBeganProveNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		after time.Duration // of the end of the connections, from the beginning of the doubt
+		want  wire.State
+	}{{"closed after it began", time.Millisecond, wire.Running}, {"closed before", -time.Millisecond, wire.Requested}} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newTestCore(t, bus.NewMemStore())
+			_, pass := twoWorkers(t, c)
+			if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				pass(time.Second, "w1", "w2")
+			}
+			atOnce := api.Duration(0)
+			c.m.shares["app.web"].Spec.ReplaceAfter = &atOnce
+			for range 10 {
+				if pass(time.Second); c.m.alone {
+					break
+				}
+			}
+			if !c.m.alone {
+				t.Fatal("it does not doubt itself")
+			}
+			began := c.isolation.Since()
+			for _, w := range c.m.workers {
+				w.connected, w.closed = false, began.Add(tc.after)
+			}
+			c.upAt = began.Add(50 * time.Millisecond)
+			pass(time.Second)
+			pass(time.Second)
+			for id, i := range c.m.insts {
+				if i.State != tc.want {
+					t.Errorf("%s is %s, want %s: %+v", id, i.State, tc.want, i.History)
+				}
+			}
+		})
 	}
 }

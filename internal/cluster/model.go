@@ -77,6 +77,7 @@ type worker struct {
 	everHeard bool          // a report came since this process started
 	lambda    time.Duration // how long until the next report, as it said
 	connected bool
+	closed    time.Time // when its connection was closed last
 	suspect   bool
 	since     time.Time // of suspect
 	skew      exchange.Skew

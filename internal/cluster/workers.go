@@ -168,6 +168,7 @@ func (c *core) onWorker(name string, connected bool) {
 	}
 	w.connected = connected
 	if !connected {
+		w.closed = time.Now()
 		loop.Poke(c.wake)
 	}
 }
@@ -221,13 +222,14 @@ func (c *core) doubt(now time.Time) bool {
 	}
 	was := c.isolation.Alone()
 	again := 0
+	began := c.isolation.Since()
 	var over, cut bool
 	c.isolation, over, cut = c.isolation.Look(now, silent, life.Elsewhere{Answered: c.upAt, Lost: c.upLost})
 	c.m.alone = c.isolation.Alone()
 	if over {
 		c.m.waits = now
 		for _, w := range c.m.workers {
-			if !w.suspect || !cut && !w.connected {
+			if !w.suspect || !cut && !w.connected && !w.closed.After(began) {
 				continue
 			}
 			// As after a start.

@@ -16,6 +16,10 @@ type Isolation struct {
 // Alone says that the orchestrator hears of nobody: nothing is to be replaced.
 func (i Isolation) Alone() bool { return i.alone }
 
+// Since is when the doubt began, or the last one that nobody has ended by being heard;
+// zero if there is none.
+func (i Isolation) Since() time.Time { return i.since }
+
 // Elsewhere is what is known of somebody who is no peer and is reached by the same
 // ways, such as the tier above. The zero value is nobody.
 type Elsewhere struct {
@@ -31,7 +35,10 @@ type Elsewhere struct {
 // over: the doubt has just ended. Silence before it proves nothing: whoever was
 // silent is to get another chance. cut: it was cut off, so that connections do
 // not come back at the same moment, and those that are closed prove nothing
-// either; the time that peers get after a start is right.
+// either; the time that peers get after a start is right. Without cut, a connection
+// that was closed before Since is a fact. One that was closed after it is none: the
+// interruption may have ended in the moment of the look, and a peer that finds its way
+// back gives its old connection up.
 func (i Isolation) Look(now time.Time, silent bool, e Elsewhere) (next Isolation, over, cut bool) {
 	switch {
 	case !silent:
