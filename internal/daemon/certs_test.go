@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,10 +139,26 @@ func (s *tiers) startRoot() {
 	s.root = r
 }
 
+// lasting is a free address that a role can have again after it was stopped: nobody
+// who connects to somewhere is given such a port meanwhile, as those of ":0" are.
+func lasting(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	t.Fatal("there is no free port from 20000 to 29999")
+	return ""
+}
+
 func (s *tiers) startCluster(token string) {
 	s.t.Helper()
 	if s.api == "" {
-		s.api, s.link = loopback, loopback
+		s.api, s.link = lasting(s.t), lasting(s.t)
 	}
 	file, in := s.token(token)
 	c, err := cluster.Start(s.t.Context(), cluster.Options{
