@@ -44,6 +44,7 @@ var rooms = map[string]layer{
 	"internal/backup":     doers,
 	"internal/bus":        doers,
 	"internal/distance":   doers,
+	"internal/gcpace":     doers,
 	"internal/hostnet":    doers,
 	"internal/loop":       doers,
 	"internal/objects":    doers,

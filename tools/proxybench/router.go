@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/gcpace"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -84,6 +85,7 @@ func runRouter(t task, in *json.Decoder) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go gcpace.Run(ctx) // as an engine does
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
