@@ -24,6 +24,10 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 	if !ok {
 		return true, nil
 	}
+	if s, ok := driver.(runtime.Stocked); ok && s.Stocked(in.spec(o)) {
+		in.away = 0
+		return true, nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	steps := make(chan string)

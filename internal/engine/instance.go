@@ -42,6 +42,7 @@ type instance struct {
 	away     time.Duration // what the last start was put off for, because something did not answer
 	unsure   bool          // see facts
 	unsaved  bool          // rec is not on disk as it should be
+	saveAt   time.Time     // when it is written (again), where it is not; monotonic
 	ready    bool
 	draining bool
 	asleep   bool         // from when it sleeps until it answers
@@ -258,8 +259,17 @@ func (in *instance) retry() (<-chan time.Time, func()) {
 	if !in.unsaved {
 		return nil, func() {}
 	}
-	t := time.NewTimer(retryAfter)
+	t := time.NewTimer(max(time.Until(in.saveAt), 0))
 	return t.C, func() { t.Stop() }
+}
+
+// owe puts the write of the record off for a moment: it is in nobody's way then, and
+// an instance that wakes and sleeps again is written once. Only for what a successor
+// may as well not know.
+func (in *instance) owe() {
+	if !in.unsaved {
+		in.unsaved, in.saveAt = true, time.Now().Add(retryAfter)
+	}
 }
 
 // save writes the record. A failure is shown as a problem of the engine.
@@ -273,7 +283,7 @@ func (in *instance) save() bool {
 		err = fmt.Errorf("its state can't be kept; nothing new is started for it until it can: %w", err)
 	}
 	in.kit.problems.set("instance "+in.id, err)
-	in.unsaved = err != nil
+	in.unsaved, in.saveAt = err != nil, time.Now().Add(retryAfter)
 	return err == nil
 }
 

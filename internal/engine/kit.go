@@ -123,6 +123,12 @@ type kit struct {
 	hurry <-chan struct{}
 }
 
+// resident says whether the tasks of an order are part of this process.
+func (k *kit) resident(o *wire.Order) bool {
+	_, ok := k.drivers[runtimeOf(o)].(runtime.Resident)
+	return ok
+}
+
 // rotate keeps the log of an instance within its bounds.
 func (k *kit) rotate(id wire.InstanceID) {
 	dir := place{dir: filepath.Join(k.dir, instancesDir, id)}.log()

@@ -35,17 +35,24 @@ func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogCh
 	if !validID(id) || !known {
 		return wire.LogChunk{}, fmt.Errorf("%w: %q", ErrNoInstance, id)
 	}
-	if _, err := os.Stat(p.log()); os.IsNotExist(err) {
-		return wire.LogChunk{}, nil // it has not been started yet
-	}
 	offset := q.Offset
+	read := func() (wire.LogChunk, error) {
+		if _, err := os.Stat(p.log()); os.IsNotExist(err) {
+			return wire.LogChunk{Next: max(offset, 0)}, nil // nothing was logged ever
+		}
+		c, err := logfile.Read(p.log(), offset, most)
+		if err != nil {
+			err = fmt.Errorf("log of %s: %w", id, err)
+		}
+		return c, err
+	}
 	if q.Since > 0 {
 		from := e.kit.marks.before(id, time.Now().Add(-q.Since))
 		if offset < 0 {
 			// Where those lines begin is known when they are read.
-			c, err := logfile.Read(p.log(), offset, most)
+			c, err := read()
 			if err != nil {
-				return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
+				return wire.LogChunk{}, err
 			}
 			offset = c.Next - int64(len(c.Data))
 		}
@@ -58,9 +65,9 @@ func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogCh
 		until = t.C
 	}
 	for {
-		c, err := logfile.Read(p.log(), offset, most)
+		c, err := read()
 		if err != nil {
-			return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
+			return wire.LogChunk{}, err
 		}
 		if len(c.Data) > 0 || c.Lost > 0 || until == nil {
 			return c, nil

@@ -109,9 +109,11 @@ func encodeTo(path string, v any, write func(string, []byte, os.FileMode) error)
 
 // write replaces the file of the record. What it tells of a task that is there is
 // nothing after a power cut, so that does not wait for the disk: an instance would
-// cost four syncs more at its start. Everything else does.
+// cost four syncs more at its start. Neither does what sleeps: whatever is read of its
+// earlier days, it sleeps. Everything else does.
 func (r *record) write(path string) error {
-	if (r.Starting || r.Handle != nil) && len(r.Placed) == 0 {
+	sleeps := r.Order.Sleep != nil && r.Phase == wire.PhasePending && r.Wait == 0
+	if (r.Starting || r.Handle != nil || sleeps) && len(r.Placed) == 0 {
 		return encodeTo(path, r, atomicfile.Replace)
 	}
 	return writeJSON(path, r)

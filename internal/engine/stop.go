@@ -153,7 +153,11 @@ func (in *instance) stopped(exit wire.Exit) {
 	if in.currentGoal().kind == goalStop {
 		in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
 	}
-	in.save()
+	if in.currentGoal().kind == goalSleep && in.kit.resident(&in.rec.Order) {
+		in.owe()
+	} else {
+		in.save()
+	}
 	in.cleanup(task)
 	in.log.Info("stopped", "code", exit.Code, "signal", exit.Signal)
 	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)

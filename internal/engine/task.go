@@ -89,7 +89,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.pause(ctx, 0)
 		return
 	}
-	if err := in.makeDirs(); err != nil {
+	if err := in.makeDirs(&o); err != nil {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
 		in.hold()
 		return
@@ -106,7 +106,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	if err == nil {
 		// What is part of this process ends with it, and leaves nothing to be found.
-		_, resident := in.kit.drivers[runtimeOf(&o)].(runtime.Resident)
+		resident := in.kit.resident(&o)
 		in.rec.Starting = !resident
 		if !resident && !in.save() {
 			// Without the note a crash would leave a process that no file names.
@@ -115,7 +115,9 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 			in.hold()
 			return
 		}
-		in.show(wire.PhasePending, "starting", &o)
+		if !resident { // that takes no time, and each change costs the agent some
+			in.show(wire.PhasePending, "starting", &o)
+		}
 		var task runtime.Task
 		task, err = in.kit.drivers[runtimeOf(&o)].Start(ctx, spec)
 		in.rec.Starting = false
@@ -150,8 +152,14 @@ func (in *instance) hold() {
 	in.due = time.Now().Add(retryAfter)
 }
 
-// makeDirs makes the directories of the instance.
-func (in *instance) makeDirs() error {
+// makeDirs makes the directories of the instance that its driver does not.
+func (in *instance) makeDirs(o *wire.Order) error {
+	if in.kit.resident(o) {
+		if len(o.Spec.Files) == 0 {
+			return nil
+		}
+		return os.MkdirAll(in.place.work(), 0o700)
+	}
 	// What the last run left in its temporary directory is nobody's now.
 	if err := os.RemoveAll(in.place.tmp()); err != nil {
 		return err
@@ -233,7 +241,16 @@ func (in *instance) took(task runtime.Task) {
 		in.why = starting
 	}
 	in.rec.Phase, in.rec.Why = in.phase(), ""
-	in.save()
+	if order := &in.rec.Order; in.kit.resident(order) && order.Sleep != nil {
+		// Nobody adopts it, and who woke it waits: a successor that reads of no start
+		// lets it sleep, as it would let what it reads of.
+		in.owe()
+		if in.rec.Up && readinessOf(order.Spec) == nil {
+			return // it is shown when it is ready, which it is at once
+		}
+	} else {
+		in.save()
+	}
 	in.display(in.why)
 }
 
@@ -408,7 +425,7 @@ func (in *instance) lost() {
 	in.log.Info("ended while no engine was there", "rebooted", rebooted)
 	// Its children may have outlived it, but not a reboot.
 	in.unsure = !rebooted
-	_, resident := in.kit.drivers[runtimeOf(&in.rec.Order)].(runtime.Resident)
+	resident := in.kit.resident(&in.rec.Order)
 	in.unsure = in.unsure && !resident
 	if (rebooted || resident) && in.rec.Order.Spec.Restart.Policy != "never" {
 		// The machine stopped, or the engine, and not the instance: it starts again at once.

@@ -102,6 +102,13 @@ type Imager interface {
 	Fetch(ctx context.Context, s Spec, progress func(string)) error
 }
 
+// Stocked is an Imager that can say at once whether Fetch has nothing to do.
+type Stocked interface {
+	// Stocked is true where what s is made of is here. It waits for nobody; false says
+	// nothing.
+	Stocked(s Spec) bool
+}
+
 // Strays is a driver that keeps what it has started somewhere else than in
 // processes, by instance.
 type Strays interface {
@@ -111,7 +118,9 @@ type Strays interface {
 }
 
 // Resident is a driver whose tasks are part of the process that has started them, and
-// end with it. That is no failure of theirs: the next engine starts them again.
+// end with it. That is no failure of theirs: the next engine starts them again. They
+// have no temporary directory, a working directory only where there are files for it,
+// and the driver makes their LogDir when there is something to log.
 type Resident interface {
 	Driver
 	Resident()

@@ -59,6 +59,7 @@ type Driver struct {
 var (
 	_ runtime.Driver   = (*Driver)(nil)
 	_ runtime.Imager   = (*Driver)(nil)
+	_ runtime.Stocked  = (*Driver)(nil)
 	_ runtime.Logs     = (*Driver)(nil)
 	_ runtime.Resident = (*Driver)(nil)
 	_ runtime.Modular  = (*Driver)(nil)
@@ -134,6 +135,18 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 		d.library.drop(digest)
 	}
 	return err
+}
+
+// Stocked implements runtime.Stocked.
+func (d *Driver) Stocked(s runtime.Spec) bool {
+	if s.Wasm == nil {
+		return false
+	}
+	digest := digestIn(s.Wasm.Module)
+	if filepath.IsAbs(s.Wasm.Module) {
+		digest = d.library.known(s.Wasm.Module)
+	}
+	return digest != "" && d.library.ready(digest)
 }
 
 // prepare finds a module and makes it ready. It is held until it is dropped.
@@ -241,7 +254,7 @@ func (d *Driver) Adopt(context.Context, runtime.Spec, runtime.Handle) (runtime.T
 }
 
 // bootID is the kernel's id of this boot.
-func bootID() (string, error) {
+var bootID = sync.OnceValues(func() (string, error) {
 	if goruntime.GOOS != "linux" {
 		return "", nil
 	}
@@ -250,4 +263,4 @@ func bootID() (string, error) {
 		return "", fmt.Errorf("id of this boot: %w", err)
 	}
 	return strings.TrimSpace(string(b)), nil
-}
+})

@@ -59,13 +59,7 @@ type module struct {
 // compile makes the code of a module that is held, unless it is there. An error lets
 // go of the module.
 func (l *library) compile(ctx context.Context, digest string, progress func(string)) error {
-	l.mu.Lock()
-	there := l.loaded[digest] != nil
-	l.mu.Unlock()
-	if there {
-		return nil
-	}
-	if s, err := l.disk.seal(digest); err == nil && l.disk.hasCode(digest, s) {
+	if l.ready(digest) {
 		return nil // loaded by the first request
 	}
 	progress("compiling its module")
@@ -76,6 +70,26 @@ func (l *library) compile(ctx context.Context, digest string, progress func(stri
 	}
 	l.done(m)
 	return nil
+}
+
+// ready says whether a module is in memory, or seems to be on disk with its code.
+func (l *library) ready(digest string) bool {
+	l.mu.Lock()
+	there := l.loaded[digest] != nil
+	l.mu.Unlock()
+	if there {
+		return true
+	}
+	s, err := l.disk.seal(digest)
+	return err == nil && l.disk.hasCode(digest, s)
+}
+
+// known is the digest of the module in a file, "" if that is not known.
+func (l *library) known(path string) string {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	_, digest := l.origins.find(path)
+	return digest
 }
 
 // hold holds a module, if it is on disk, until drop is called.

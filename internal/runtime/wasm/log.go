@@ -2,6 +2,9 @@ package wasm
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
@@ -42,6 +45,11 @@ func (l *logWriter) flush() {
 
 func (l *logWriter) put(p []byte) {
 	f, err := logfile.Open(l.dir)
+	if errors.Is(err, fs.ErrNotExist) { // most functions never log, so theirs is made here
+		if err = os.MkdirAll(l.dir, 0o700); err == nil {
+			f, err = logfile.Open(l.dir)
+		}
+	}
 	if err != nil {
 		return // the disk: the engine shows that
 	}
