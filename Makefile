@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy bench-cold footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy bench-cold kpa-check footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,13 @@ FUNCTIONS ?= 1000
 bench-cold: build ## what a request waits for that starts an instance; STARTS=20 FUNCTIONS=1000 ONLY=name
 	@$(GOBUILD) -o bin/coldbench ./tools/coldbench
 	@bin/coldbench -rounds $(STARTS) -functions $(FUNCTIONS) -only "$(ONLY)"
+
+# Not part of test: it compiles Kubernetes' client and plays 300 days, some minutes in all.
+# Where go.mod of Verge has changed it may want "go mod tidy" in tools/kpacheck.
+kpa-check: ## whether our form of Knative's autoscaler decides as Knative's own package does
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -C tools/kpacheck -trimpath -ldflags "-s -w" -o ../../bin/kpacheck .
+	@bin/kpacheck
 
 footprint: build ## what an idle root, cluster and worker cost
 	@$(GOBUILD) -o bin/footprint ./tools/footprint

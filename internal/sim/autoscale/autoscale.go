@@ -40,7 +40,18 @@ type Setting struct {
 	Least int
 	Grace int
 	Seed  uint64
+	// Knative decides for the two of Knative, with this target for each pod; nil is
+	// the rules of package kpa.
+	Knative func(how Algorithm, target float64) Knative
 }
+
+// Knative is what decides as Knative's autoscaler does; see kpa.Scaler.
+type Knative interface {
+	Observe(value float64, now time.Time)
+	Decide(ready int, now time.Time) (pods int, ok bool)
+}
+
+var _ Knative = (*kpa.Scaler)(nil)
 
 // Result of one service.
 type Result struct {
@@ -82,19 +93,19 @@ type pod struct {
 }
 
 type service struct {
-	rates            []float64
-	rng              *rand.Rand
-	pods, ending     []*pod
-	held             []request
-	born             int
-	want             int
-	ours             *scale.Scaler
-	knative          kpa.Scaler
-	hpa              kpa.HPA
-	perSecond, inUse []float64
-	came, refused    int // in this epoch
-	times            []float64
-	out              Result
+	rates         []float64
+	rng           *rand.Rand
+	pods, ending  []*pod
+	held          []request
+	born          int
+	want          int
+	ours          *scale.Scaler
+	knative       Knative
+	hpa           kpa.HPA
+	inUse         []float64 // of each second
+	came, refused int       // in this epoch
+	times         []float64
+	out           Result
 }
 
 type world struct {
@@ -111,9 +122,14 @@ func Run(set Setting, how Algorithm, rates ...[]float64) []Result {
 	for i, v := range rates {
 		s := &service{rates: v, rng: rand.New(rand.NewPCG(set.Seed, uint64(i))), ours: scale.NewScaler()}
 		s.hpa.Target = kpa.Utilisation
-		s.knative.Target = kpa.Utilisation * per
+		target := kpa.Utilisation * per
 		if how == Concurrency {
-			s.knative.Target = kpa.Utilisation * float64(set.Places)
+			target = kpa.Utilisation * float64(set.Places)
+		}
+		if set.Knative != nil {
+			s.knative = set.Knative(how, target)
+		} else {
+			s.knative = kpa.NewScaler(target)
 		}
 		for range set.Least {
 			s.born++
@@ -177,7 +193,15 @@ func (w *world) second(s *service, n int) {
 	}
 	look(from + 1 - 1e-9)
 	s.came += came
-	s.perSecond, s.inUse = append(s.perSecond, float64(came)), append(s.inUse, float64(busy)/10)
+	use := float64(busy) / 10
+	s.inUse = append(s.inUse, use)
+	value := float64(came)
+	if w.how == Concurrency {
+		value = use
+	}
+	if s.ready(from+1) > 0 || came > 0 || use > 0 {
+		s.knative.Observe(value, at(from+1))
+	}
 	s.ending = slices.DeleteFunc(s.ending, func(p *pod) bool {
 		w.until(s, p, from+1)
 		return len(p.run)+len(p.queue) == 0
@@ -309,13 +333,19 @@ func (w *world) decide(t float64) {
 	w.fill(t)
 }
 
-func (w *world) wanted(s *service, t float64) int {
-	ready := 0
+// ready pods at a time.
+func (s *service) ready(t float64) int {
+	n := 0
 	for _, p := range s.pods {
 		if p.ready <= t {
-			ready++
+			n++
 		}
 	}
+	return n
+}
+
+func (w *world) wanted(s *service, t float64) int {
+	ready := s.ready(t)
 	mean := func(v []float64, n int) float64 {
 		sum := 0.0
 		v = v[max(0, len(v)-n):]
@@ -325,10 +355,12 @@ func (w *world) wanted(s *service, t float64) int {
 		return sum / float64(len(v))
 	}
 	switch w.how {
-	case RPS:
-		return s.knative.Decide(mean(s.perSecond, 60), mean(s.perSecond, 6), ready, at(t))
-	case Concurrency:
-		return s.knative.Decide(mean(s.inUse, 60), mean(s.inUse, 6), ready, at(t))
+	case RPS, Concurrency:
+		n, ok := s.knative.Decide(ready, at(t))
+		if !ok {
+			return len(s.pods)
+		}
+		return n
 	case HPA:
 		if int(t)%16 != 0 && len(s.pods) > 0 {
 			return len(s.pods) // it looks every 15 s

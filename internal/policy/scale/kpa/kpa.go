@@ -20,34 +20,49 @@ const (
 	Utilisation  = 0.7
 )
 
-// Scaler is Knative's. The zero value has seen nothing.
+// Scaler is Knative's. It has seen nothing, and knows no pods.
 type Scaler struct {
-	// Target is the metric's value for one pod: 0.7 of what it can do, by default.
-	Target   float64
-	panicked time.Time
-	most     int
+	target        float64
+	stable, panic window
+	panicked      time.Time
+	most          int
 }
 
-// Decide the number of pods from the metric's means over the stable and the panic
-// window, summed over the pods, and from how many pods are ready.
-func (s *Scaler) Decide(stable, panic float64, ready int, now time.Time) int {
+// NewScaler wants target of the metric for each pod: 0.7 of what it can do, by default.
+func NewScaler(target float64) *Scaler {
+	return &Scaler{target: target, stable: newWindow(StableWindow), panic: newWindow(PanicWindow)}
+}
+
+// Observe is told each second the metric of all pods together: the requests that came,
+// or how many were in work or waited on average. Nobody tells it where no pod is ready
+// and nothing waits.
+func (s *Scaler) Observe(value float64, now time.Time) {
+	s.stable.add(value, now)
+	s.panic.add(value, now)
+}
+
+// Decide the number of pods from how many are ready. Not ok where nothing was observed
+// for longer than the stable window: then all stays as it is.
+func (s *Scaler) Decide(ready int, now time.Time) (pods int, ok bool) {
+	if !s.stable.any(now) {
+		return 0, false
+	}
 	n := float64(max(ready, 1))
 	up, down := math.Ceil(MaxUp*n), math.Floor(n/MaxDown)
-	clamp := func(v float64) int { return int(min(max(math.Ceil(v/s.Target), down), up)) }
-	want, urgent := clamp(stable), clamp(panic)
-	over := math.Ceil(panic/s.Target)/n >= PanicAt
+	clamp := func(v float64) int { return int(min(max(v, down), up)) }
+	steady, sudden := math.Ceil(s.stable.mean(now)/s.target), math.Ceil(s.panic.mean(now)/s.target)
 	switch {
-	case over:
+	case sudden/n >= PanicAt:
 		s.panicked = now
 	case !s.panicked.IsZero() && s.panicked.Add(StableWindow).Before(now):
 		s.panicked, s.most = time.Time{}, 0
 	}
 	if s.panicked.IsZero() {
-		return want
+		return clamp(steady), true
 	}
 	// While it panics it only adds.
-	s.most = max(s.most, urgent, want)
-	return s.most
+	s.most = max(s.most, clamp(steady), clamp(sudden))
+	return s.most, true
 }
 
 // HPA is the horizontal pod autoscaler: ceil(current × utilisation / target), nothing

@@ -5,23 +5,80 @@ import (
 	"time"
 )
 
+var start = time.Unix(1e9, 0)
+
+// played tells a scaler so much for so many seconds and asks it at each.
+func played(s *Scaler, from time.Time, seconds int, value float64, ready func(int) int) (pods []int, end time.Time) {
+	for range seconds {
+		from = from.Add(time.Second)
+		s.Observe(value, from)
+		last := 1
+		if len(pods) > 0 {
+			last = pods[len(pods)-1]
+		}
+		n, _ := s.Decide(ready(last), from)
+		pods = append(pods, n)
+	}
+	return pods, from
+}
+
+func follows(n int) int { return n }
+
 func TestScaler(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	s := Scaler{Target: 70}
-	if n := s.Decide(339, 339, 5, now); n != 5 {
-		t.Errorf("steady: %d", n)
+	s := NewScaler(70)
+	if _, ok := s.Decide(0, start); ok {
+		t.Error("it decided of nothing")
 	}
-	if n := s.Decide(400, 1000, 5, now); n != 15 {
-		t.Errorf("panic: %d", n)
+	steady, now := played(s, start, 70, 339, follows)
+	if steady[0] != 5 || steady[69] != 5 {
+		t.Errorf("a first second counts in full: %d, then %d", steady[0], steady[69])
 	}
-	if n := s.Decide(100, 100, 15, now.Add(50*time.Second)); n != 15 {
-		t.Errorf("fewer in panic: %d", n)
+	burst, now := played(s, now, 6, 1400, follows)
+	if burst[5] != 20 {
+		t.Errorf("panic: %d", burst)
 	}
-	if n := s.Decide(100, 100, 15, now.Add(61*time.Second)); n != 7 {
-		t.Errorf("after it, at most half: %d", n)
+	less, now := played(s, now, 50, 70, follows)
+	if less[49] != 20 {
+		t.Errorf("fewer in panic: %d", less)
 	}
-	if n := s.Decide(0, 0, 1, now.Add(62*time.Second)); n != 0 {
-		t.Errorf("to zero: %d", n)
+	after, now := played(s, now, 30, 70, follows)
+	if after[29] != 1 {
+		t.Errorf("after it: %d", after)
+	}
+	if none, _ := played(s, now, 61, 0, follows); none[60] != 0 {
+		t.Errorf("to zero: %d", none)
+	}
+	s = NewScaler(70)
+	_, now = played(s, start, 130, 70, func(int) int { return 15 })
+	if n, _ := s.Decide(15, now); n != 7 {
+		t.Errorf("at most half at once: %d", n)
+	}
+	if n, _ := s.Decide(15, now.Add(30*time.Second)); n != 7 {
+		t.Errorf("a silence of half a window: %d", n)
+	}
+	if _, ok := s.Decide(15, now.Add(61*time.Second)); ok {
+		t.Error("it decided after a window of silence")
+	}
+}
+
+func TestWindow(t *testing.T) {
+	w := newWindow(6 * time.Second)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	for _, x := range []struct {
+		second int
+		value  float64
+		mean   float64
+	}{{0, 6, 6}, {1, 0, 3}, {3, 2, 2}, {5, 4, 2}, {6, 6, 2}, {12, 5, 5}, {12, 1, 6}, {17, 6, 2}} {
+		w.add(x.value, at(x.second))
+		if got := w.mean(at(x.second)); got != x.mean {
+			t.Errorf("second %d: %v, not %v", x.second, got, x.mean)
+		}
+	}
+	if got := w.mean(at(20)); got != 2 {
+		t.Errorf("three seconds later the other three count: %v", got)
+	}
+	if got := w.mean(at(23)); got != 0 {
+		t.Errorf("a window later: %v", got)
 	}
 }
 
