@@ -35,6 +35,10 @@ type Report struct {
 	// Exec is the mean time from forwarding a request to the end of its response; 0
 	// where none has ended yet.
 	Exec time.Duration
+	// Work is the mean of what of Exec the instance worked, as far as one can see: without
+	// the time for which a body was waited for that was still coming, and for whoever took
+	// the answer slowly. 0 where Exec is.
+	Work time.Duration
 	// CPU and Memory are utilisations, 1 for all there is; 0 for not known. The
 	// Meter does not know them.
 	CPU, Memory float64
@@ -47,16 +51,22 @@ func (r Report) valid() bool {
 			return false
 		}
 	}
-	return r.Confidence <= 1 && r.Queue >= 0 && r.InFlight >= 0 && r.Exec >= 0
+	return r.Confidence <= 1 && r.Queue >= 0 && r.InFlight >= 0 && r.Exec >= 0 && r.Work >= 0
 }
 
 // Token belongs to one request. Its fields are the Meter's.
 type Token struct {
 	started time.Time
+	waited  time.Duration
 	drains  uint64
 	full    bool
 	running bool
 }
+
+// Waited says that so much of the time since Started was spent with waiting for those who
+// ask: for a body on its way, for an answer that is not taken. It is called before
+// Finished.
+func (t *Token) Waited(d time.Duration) { t.waited += max(d, 0) }
 
 // Meter measures what leaves one queue (Mu, algorithm 1). Make one with NewMeter;
 // whoever has the queue's lock may call it.
@@ -74,7 +84,7 @@ type Meter struct {
 	done, witnesses int
 
 	rate, confidence float64
-	exec             time.Duration
+	exec, work       time.Duration
 	execs            int
 	execAt           time.Time
 }
@@ -100,7 +110,7 @@ func (m *Meter) Started(t *Token, now time.Time) {
 	m.advance(now)
 	m.waiting = max(0, m.waiting-1)
 	m.running++
-	t.running, t.started = true, m.now
+	t.running, t.started, t.waited = true, m.now, 0
 }
 
 // Finished says that the response has ended, however it did.
@@ -118,7 +128,7 @@ func (m *Meter) Finished(t *Token, now time.Time) {
 	if m.waiting == 0 {
 		m.drains++
 	}
-	m.learnExec(m.now.Sub(t.started))
+	m.learnExec(m.now.Sub(t.started), t.waited)
 	// Shorter intervals notice sooner, longer ones hold enough responses to tell.
 	if want := 10 * m.exec; want > 2*m.interval || want < m.interval/2 {
 		m.interval = min(max(want, minInterval), maxInterval)
@@ -153,10 +163,10 @@ func (m *Meter) Failed(t *Token, now time.Time) {
 // Report of now.
 func (m *Meter) Report(now time.Time) Report {
 	m.advance(now)
-	return Report{Queue: m.waiting, InFlight: m.running, Rate: m.rate, Confidence: m.confidence, Exec: m.exec}
+	return Report{Queue: m.waiting, InFlight: m.running, Rate: m.rate, Confidence: m.confidence, Exec: m.exec, Work: m.work}
 }
 
-func (m *Meter) learnExec(took time.Duration) {
+func (m *Meter) learnExec(took, waited time.Duration) {
 	took = max(took, 0)
 	m.execs = min(m.execs+1, execMemory)
 	weight := 1 / float64(m.execs)
@@ -164,6 +174,7 @@ func (m *Meter) learnExec(took time.Duration) {
 		weight = max(weight, min(0.5, m.now.Sub(m.execAt).Seconds()/execHalf.Seconds()))
 	}
 	m.exec += time.Duration(weight * float64(took-m.exec))
+	m.work += time.Duration(weight * float64(max(took-waited, 0)-m.work))
 	m.execAt = m.now
 }
 

@@ -120,6 +120,24 @@ func TestMeterInterval(t *testing.T) {
 	}
 }
 
+// What a request waited for its client holds its place, and is no work.
+func TestMeterWork(t *testing.T) {
+	m := NewMeter(t0)
+	for n, x := range []struct{ waited, want time.Duration }{
+		{0, time.Second}, {800 * time.Millisecond, 600 * time.Millisecond}, {-time.Hour, 2200 * time.Millisecond / 3},
+		{time.Hour, 550 * time.Millisecond}, // more than there was is all that there was
+	} {
+		tok := m.Arrived(at(float64(n)))
+		m.Started(&tok, at(float64(n)))
+		tok.Waited(x.waited)
+		m.Finished(&tok, at(float64(n)+1))
+		r := m.Report(at(float64(n) + 1))
+		if r.Exec != time.Second || (r.Work-x.want).Abs() > time.Millisecond {
+			t.Errorf("request %d: %v, of which %v was work, want %v", n, r.Exec, r.Work, x.want)
+		}
+	}
+}
+
 func TestMeterIdle(t *testing.T) {
 	m := NewMeter(t0)
 	tok := m.Arrived(t0)

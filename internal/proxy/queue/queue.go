@@ -145,6 +145,17 @@ func (t *Ticket) Done(answered bool) {
 	q.endLocked(t, time.Now(), answered)
 }
 
+// Waited says that so much of the time in which the request ran was spent with waiting for
+// those who ask, as scale.Token has it. It is called before Done.
+func (t *Ticket) Waited(d time.Duration) {
+	if t.queue == nil || d <= 0 {
+		return
+	}
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	t.token.Waited(d)
+}
+
 // Report is that of the queue of a request; the zero Report where it is in none.
 func (t *Ticket) Report() scale.Report {
 	if t.queue == nil {
