@@ -43,6 +43,8 @@ type mover struct {
 	last  Instant // when something moved
 	stuck Instant // since when dst takes nothing; 0: it does
 	moved int64
+	// waited is how long src was waited for, held how long dst was.
+	waited, held time.Duration
 }
 
 // run moves until all is there (nil), watch stops it, or a connection fails
@@ -117,16 +119,19 @@ func (m *mover) flush() error {
 		if len(p) == 0 {
 			return nil
 		}
-		m.dst.tick(false)
+		since := m.dst.tick(false)
 		n, err := m.dst.put(p)
 		if n > 0 {
 			m.src.skip(n)
 			if !m.ends {
 				m.left -= int64(n)
 			}
-			m.progress(int64(n))
+			m.progress(int64(n), since)
 		}
 		if err != nil {
+			if n == 0 {
+				m.held += Now().Sub(since)
+			}
 			if err := m.missed(m.dst, false, err); err != nil {
 				return err
 			}
@@ -148,26 +153,32 @@ func (m *mover) trailers() error {
 	if c.state != chunksDone {
 		return nil
 	}
-	if err := m.dst.write(withoutReports(m.tail), Now()); err != nil {
+	since := Now()
+	if err := m.dst.write(withoutReports(m.tail), since); err != nil {
 		return &sideError{err: err}
 	}
-	m.progress(int64(len(m.tail)))
+	m.progress(int64(len(m.tail)), since)
 	return nil
 }
 
 // fill reads more of the body.
 func (m *mover) fill() error {
-	err := m.src.fill(Now().After(lookEvery))
+	since := Now()
+	err := m.src.fill(since.After(lookEvery))
+	now := Now()
+	m.waited += now.Sub(since)
 	if err != nil {
 		return m.missed(m.src, true, err)
 	}
-	m.last = Now()
+	m.last = now
 	return nil
 }
 
-func (m *mover) progress(n int64) {
+// progress notes that dst has taken n bytes, and was waited for since then.
+func (m *mover) progress(n int64, since Instant) {
 	m.moved += n
 	m.last, m.stuck = Now(), 0
+	m.held += m.last.Sub(since)
 }
 
 // missed judges an error of a connection: nil means to try again.
@@ -196,14 +207,15 @@ func (m *mover) missed(c *Conn, src bool, err error) error {
 }
 
 // tick sees to it that a wait that begins now ends within lookEvery, as far as a wait
-// may end early.
-func (c *Conn) tick(read bool) {
-	now := Now()
+// may end early. It returns the present.
+func (c *Conn) tick(read bool) (now Instant) {
+	now = Now()
 	if !read {
 		c.writeWithin(now, lookEvery)
-		return
+		return now
 	}
 	if until := now.After(lookEvery); c.readBy == 0 || c.readBy > until {
 		c.readUntil(until)
 	}
+	return now
 }

@@ -65,6 +65,10 @@ type Conn struct {
 	unsent                []byte            // what tryWrite writes
 	asking                *[bufferSize]byte // where unsent is, of ask; nil when it was sent
 
+	// Last is how the newest body came over it that did not come with its head. It belongs
+	// to who uses the connection, who may empty it.
+	Last Flow
+
 	patience  time.Duration // see SetPatience
 	resting   bool          // between two requests
 	in, out   int64         // bytes, until Traffic was asked last

@@ -71,6 +71,11 @@ type Exchange struct {
 	Own string
 	// Sent and Received are bytes of bodies, to the upstream and from it.
 	Sent, Received int64
+	// Up is how the body of the request came, as far as it did not come with the head. It
+	// is known after Ask, where it ended before the answer came, and zero else.
+	Up Flow
+	// Down is how the body of the response came, as Up. It is known after Answer.
+	Down Flow
 
 	client *Conn
 	waiter Waiter
@@ -94,6 +99,44 @@ type restOfBody struct {
 	stopped atomic.Bool
 	done    chan struct{}
 	err     error
+	ended   Instant
+}
+
+// Flow is how a body went through.
+type Flow struct {
+	// Bytes that came, and the time from the head to their end.
+	Bytes int64
+	Took  time.Duration
+	// Waited is the part of Took in which who sends was waited for, Held that in which who
+	// takes was.
+	Waited, Held time.Duration
+}
+
+// flow is that of a body whose head came at began, of which first bytes came with it.
+func (m *mover) flow(began, ended Instant, first int64) Flow {
+	return Flow{Bytes: m.moved - first, Took: ended.Sub(began), Waited: m.waited, Held: m.held}
+}
+
+// Uploaded is Up for a body that is known to have arrived: whoever has sent it may not
+// have said so here yet, and is waited for a moment.
+func (x *Exchange) Uploaded(moment time.Duration) Flow {
+	if r := x.rest; r != nil && x.Up == (Flow{}) {
+		t := time.NewTimer(moment)
+		defer t.Stop()
+		select {
+		case <-r.done:
+			x.sentRest()
+		case <-t.C:
+		}
+	}
+	return x.Up
+}
+
+// sentRest notes how the rest of a body went that has been sent.
+func (x *Exchange) sentRest() {
+	if r := x.rest; r.err == nil {
+		x.Up = r.move.flow(x.Began, r.ended, 0)
+	}
 }
 
 var (
@@ -129,6 +172,7 @@ func (x *Exchange) begin(now Instant) {
 	c := x.client
 	x.Began, x.Deadline, x.Sent, x.Received = now, 0, 0, 0
 	x.body = min(int64(len(c.Buffered())-x.Request.Size()), x.Request.Length)
+	x.Up, x.Down = Flow{}, Flow{}
 	x.asked, x.answered, x.cut, x.rest, x.watchUp = false, false, false, nil, nil
 	x.last = x.Request.Close
 }
@@ -256,6 +300,7 @@ func (x *Exchange) sendBody(up *Conn) error {
 	err := x.move.run()
 	x.Sent += x.move.moved
 	if err == nil {
+		x.Up = x.move.flow(x.Began, x.move.last, 0)
 		return nil
 	}
 	if errors.Is(err, errEarly) {
@@ -317,6 +362,7 @@ func (x *Exchange) sendRest(up *Conn) {
 	go func() {
 		defer close(r.done)
 		r.err = r.move.run()
+		r.ended = Now()
 		r.move.close()
 		var side *sideError
 		if errors.As(r.err, &side) && side.src {
@@ -480,7 +526,14 @@ func (x *Exchange) Answer(up *Conn, extra []byte) (reusable bool, err error) {
 	}
 	err = x.sendHead(up, extra)
 	if err == nil && res.Body != NoBody {
-		err = m.run()
+		if m.left > 0 || m.ends || m.framing != nil {
+			began, first := Now(), m.moved
+			err = m.run()
+			x.Down = m.flow(began, m.last, first)
+			up.Last = x.Down // before somebody else has it
+		} else {
+			err = m.run()
+		}
 	}
 	m.close()
 	x.Received = m.moved

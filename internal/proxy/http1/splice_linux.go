@@ -99,8 +99,10 @@ func (m *mover) splice() error {
 	for m.left > 0 || s.in > 0 {
 		if s.in == 0 {
 			s.want, s.n, s.err = int(min(m.left, pipeSize)), 0, nil
-			m.src.tick(true)
-			if err := m.src.raw.Read(s.drain); err != nil {
+			since := m.src.tick(true)
+			err := m.src.raw.Read(s.drain)
+			m.waited += Now().Sub(since)
+			if err != nil {
 				if err := m.missed(m.src, true, err); err != nil {
 					return err
 				}
@@ -116,8 +118,9 @@ func (m *mover) splice() error {
 			m.src.in += int64(s.n)
 		}
 		s.want, s.n, s.err = s.in, 0, nil
-		m.dst.tick(false)
+		since := m.dst.tick(false)
 		if err := m.dst.raw.Write(s.flush); err != nil {
+			m.held += Now().Sub(since)
 			if err := m.missed(m.dst, false, err); err != nil {
 				return err
 			}
@@ -128,7 +131,7 @@ func (m *mover) splice() error {
 		}
 		s.in -= s.n
 		m.dst.out += int64(s.n)
-		m.progress(int64(s.n))
+		m.progress(int64(s.n), since)
 	}
 	return nil
 }
