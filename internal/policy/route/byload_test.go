@@ -55,6 +55,8 @@ func TestWhatALoadPolicyPrefers(t *testing.T) {
 	failed.Failed, asleep.Asleep, asleep.StartUp = now.Add(-time.Second), true, 300*ms
 	thin := told(0, 100*ms)
 	thin.Bandwidth = 1e6
+	thinBack := told(0, 100*ms)
+	thinBack.Bandwidth, thinBack.Back = 1e9, 1e6
 	others := told(0, 100*ms)
 	others.Others = 4
 	for name, c := range map[string]struct {
@@ -85,6 +87,12 @@ func TestWhatALoadPolicyPrefers(t *testing.T) {
 	} {
 		if got := picked(t, c.policy, route.Request{Now: now, Bytes: c.bytes}, c.list...); got != c.want {
 			t.Errorf("%s (%s): %s, want %s", name, c.policy, got, c.want)
+		}
+	}
+	near, far := loaded("a", 1, thinBack), loaded("b", 90, told(0, 100*ms))
+	for want, r := range map[string]route.Request{"a": {Now: now, Bytes: 1 << 20}, "b": {Now: now, Bytes: 1 << 20, Answer: 1 << 20}} {
+		if got := picked(t, api.PolicyFastest, r, near, far); got != want {
+			t.Errorf("a line that is thin on its way back, %d bytes of answer: %s, want %s", r.Answer, got, want)
 		}
 	}
 }

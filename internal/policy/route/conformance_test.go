@@ -95,7 +95,7 @@ func drawLoad(t *rapid.T) route.Load {
 	when := rapid.SampledFrom([]time.Time{{}, loadTime, loadTime.Add(-time.Minute), loadTime.Add(-time.Hour), loadTime.Add(time.Hour)})
 	l := route.Load{
 		InFlight: count.Draw(t, "in flight"), Since: count.Draw(t, "since"), Queue: count.Draw(t, "queue"), Running: count.Draw(t, "running"),
-		Others: number.Draw(t, "others"), Capacity: number.Draw(t, "capacity"), Bandwidth: number.Draw(t, "bandwidth"),
+		Others: number.Draw(t, "others"), Capacity: number.Draw(t, "capacity"), Bandwidth: number.Draw(t, "bandwidth"), Back: number.Draw(t, "back"),
 		Concurrency: count.Draw(t, "concurrency"), Exec: span.Draw(t, "exec"), StartUp: span.Draw(t, "start"),
 		Asleep: rapid.Bool().Draw(t, "asleep"), Reported: when.Draw(t, "reported"), Joined: when.Draw(t, "joined"), Failed: when.Draw(t, "failed"),
 	}
@@ -109,7 +109,7 @@ var loadTime = time.Unix(1000, 0)
 
 // request is one of the usual kind, or one that says nothing.
 func request(t *rapid.T) route.Request {
-	return rapid.SampledFrom([]route.Request{{}, {Now: loadTime}, {Now: loadTime, Bytes: 1 << 20}, {Bytes: math.MaxInt64}, {Now: loadTime, Bytes: -1}}).Draw(t, "request")
+	return rapid.SampledFrom([]route.Request{{}, {Now: loadTime}, {Now: loadTime, Bytes: 1 << 20}, {Bytes: math.MaxInt64, Answer: math.MaxInt64}, {Now: loadTime, Bytes: -1}}).Draw(t, "request")
 }
 
 // may says whether a policy may use an endpoint at all.

@@ -178,7 +178,7 @@ func (e *Endpoint) cost(r *Request, g guess) float64 {
 	took, slope := l.fit.line(others, alone)
 	wait := max(0, there+1-places) * took / places
 	used := min(there/places, 1e3)
-	network := e.network(r.Bytes)
+	network := e.network(r.Bytes, r.Answer)
 	if e.source() == Unknown {
 		switch {
 		case e.Local:
@@ -241,7 +241,7 @@ func swift(c []*Endpoint, w []float64) {
 		if x := e.Load.Exec; x > 0 {
 			g.took = min(g.took, x.Seconds())
 		}
-		g.away = max(g.away, e.network(0))
+		g.away = max(g.away, e.network(0, 0))
 	}
 	if math.IsInf(g.took, 1) {
 		g.took = 0.001

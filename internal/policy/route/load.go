@@ -27,8 +27,8 @@ type Load struct {
 	Exec time.Duration
 	// Concurrency is how many it executes at once; 0: not known.
 	Concurrency int
-	// Bandwidth of the path to it, in bytes per second.
-	Bandwidth float64
+	// Bandwidth of the path to it, and Back of that from it, in bytes per second.
+	Bandwidth, Back float64
 	// Asleep: it must be started before it can answer, which takes StartUp.
 	Asleep  bool
 	StartUp time.Duration
@@ -62,18 +62,22 @@ func (l *Load) Answered(s Sent, took time.Duration) {
 	}
 }
 
-// Network is how long the network takes for a request with so many bytes, and its
-// answer, as far as that is known.
+// Network is how long the network takes for a request with so many bytes, as far as that
+// is known.
 func (e *Endpoint) Network(bytes int64) time.Duration {
-	return time.Duration(e.network(bytes) * float64(time.Second))
+	return time.Duration(e.network(bytes, 0) * float64(time.Second))
 }
 
-func (e *Endpoint) network(bytes int64) (seconds float64) {
+// network is what it takes for a request with so many bytes, and an answer with so many.
+func (e *Endpoint) network(bytes, answer int64) (seconds float64) {
 	if e.source() != Unknown {
 		seconds = e.RTT.Seconds()
 	}
 	if bytes > 0 && positive(e.Load.Bandwidth) {
 		seconds += float64(bytes) / e.Load.Bandwidth
+	}
+	if answer > 0 && positive(e.Load.Back) {
+		seconds += float64(answer) / e.Load.Back
 	}
 	return seconds
 }

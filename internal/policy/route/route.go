@@ -139,8 +139,9 @@ type Request struct {
 	// Tried are the IDs of endpoints that were chosen for this request already
 	// and did not take it; they are not chosen again.
 	Tried []string
-	// Bytes of its body and of the answer that is to be expected; 0: not known.
-	Bytes int64
+	// Bytes of its body, and of the Answer that is to be expected; 0: not known. Who does
+	// not tell one direction from the other puts both into Bytes.
+	Bytes, Answer int64
 	// Now is the time of the request; the zero value makes no report stale.
 	Now time.Time
 }
