@@ -44,6 +44,11 @@ type call struct {
 	// repeat: the request may be asked again after it was sent (its method is
 	// idempotent, and its body is there again or was none).
 	repeat bool
+	// body is how many bytes the request has, and back its answer; below 0: it is not known.
+	body, back int64
+	// waited is the part of the time until the head of the answer in which who answers
+	// waited for the body of the request.
+	waited time.Duration
 
 	picker   picker
 	asked    time.Time // when the endpoint was chosen
@@ -67,7 +72,7 @@ const maxFull = 3
 // service's timeout and of what the client said (zero: nothing).
 func (c *call) begin(ctx context.Context, r *Router, s *service, port string, client time.Time) error {
 	now := time.Now()
-	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint}
+	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint, body: -1, back: -1}
 	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
 	s.requests.Add(1)
 	var timeout time.Duration
@@ -84,6 +89,7 @@ func (c *call) begin(ctx context.Context, r *Router, s *service, port string, cl
 // Before the first one the request is admitted, or not.
 func (c *call) next() (e *endpoint, more bool) {
 	c.release()
+	c.waited, c.picker.body = 0, c.body
 	if c.slo > 0 && !c.admit() {
 		return nil, false
 	}
@@ -208,7 +214,7 @@ func (c *call) answered(status int, report *orca.Report, unread bool) (again boo
 			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))
 	}
 	if !failed {
-		c.service.took(e, c.picker.sent, now.Sub(c.asked))
+		c.service.took(e, c.picker.sent, now.Sub(c.asked)-c.waited)
 	}
 	if retriable(status) && unread && c.again() {
 		e.requests.Add(1)
@@ -229,7 +235,7 @@ func retriable(status int) bool {
 // status (0: none, and the client had left).
 func (c *call) end(method string, status int, answered bool) {
 	c.release()
-	c.service.over(!answered && status == http.StatusServiceUnavailable)
+	c.service.over(!answered && status == http.StatusServiceUnavailable, c.body, c.back)
 	if answered {
 		c.endpoint.active.Add(-1)
 		c.endpoint.settle()
@@ -257,6 +263,7 @@ const (
 	metricRate       = "departure_rate"
 	metricConfidence = "confidence"
 	metricExec       = "exec_ms"
+	metricWork       = "work_ms"
 )
 
 // loadReport adds what a queue has measured to a report.
@@ -266,6 +273,11 @@ func loadReport(r *orca.Report, s scale.Report) {
 	r.Set(metricRate, s.Rate)
 	r.Set(metricConfidence, s.Confidence)
 	r.Set(metricExec, float64(s.Exec)/1e6)
+	if s.Work < s.Exec { // seldom: only large bodies are waited for
+		r.Set(metricWork, float64(max(s.Work, time.Microsecond))/1e6)
+	} else {
+		r.Drop(metricWork) // not the instance's to say
+	}
 }
 
 // ours takes from a report what the queue of another router has measured; false where
@@ -279,8 +291,12 @@ func ours(r *orca.Report) (s scale.Report, ok bool) {
 	if !(ok1 && ok2 && ok3 && ok4 && ok5) || conf > 1 || q > math.MaxInt32 || in > math.MaxInt32 || exec > 1e9 {
 		return s, false
 	}
+	work, ok := r.Get(metricWork)
+	if !ok || work > exec {
+		work = exec
+	}
 	return scale.Report{
-		Queue: int(q), InFlight: int(in), Rate: rate, Confidence: conf, Exec: time.Duration(exec * 1e6),
+		Queue: int(q), InFlight: int(in), Rate: rate, Confidence: conf, Exec: time.Duration(exec * 1e6), Work: time.Duration(work * 1e6),
 		CPU: r.CPU, Memory: r.Memory,
 	}, true
 }
@@ -295,10 +311,12 @@ func (s *service) request(asked chan<- struct{}) (timeout, slo time.Duration) {
 	return s.from.Requests.Timeout.Std(), s.from.Requests.SLO.Std()
 }
 
-// over counts one out.
-func (s *service) over(refused bool) {
+// over counts one out, and how large it and its answer were.
+func (s *service) over(refused bool, body, answer int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sizes.body.add(body)
+	s.sizes.answer.add(answer)
 	s.demand.open--
 	if refused {
 		s.demand.refused++
@@ -336,7 +354,7 @@ func (s *service) began(e *endpoint) route.Sent {
 }
 
 // took teaches how long an endpoint needs for an answer, from when it was asked to the
-// head.
+// head, without the time in which the request's body was waited for there.
 func (s *service) took(e *endpoint, sent route.Sent, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -399,7 +417,7 @@ func (s *service) reportedLocked(e *endpoint, now time.Time, report *orca.Report
 		places := s.from.Requests.Places()
 		if e.capacity.Observe(r, places, now) {
 			e.load.Report(now, r.Queue, r.InFlight)
-			e.load.Exec, e.load.Concurrency = r.Exec, places
+			e.load.Exec, e.load.Concurrency = r.Work, places
 			e.load.Capacity, _ = e.capacity.RPS()
 			e.report = r
 		}
@@ -449,14 +467,16 @@ func (s *service) returnLocked(now time.Time) {
 }
 
 // pickFor is pick for a request, which counts in the load of the endpoint from here
-// on.
-func (s *service) pickFor(d Distances, tried []string) (e *endpoint, sent route.Sent, more bool) {
+// on. Body is that of the call.
+func (s *service) pickFor(d Distances, tried []string, body int64) (e *endpoint, sent route.Sent, more bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookLocked(d, now)
 	s.returnLocked(now)
-	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried, Now: now})
+	s.agedLocked(now)
+	there, back := s.sizes.expect(body)
+	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried, Bytes: there, Answer: back, Now: now})
 	if !ok {
 		return nil, sent, false
 	}

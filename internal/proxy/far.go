@@ -126,9 +126,11 @@ func (r *Router) Route(key string) (wire.RouteReport, bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.agedLocked(now)
 	out := wire.RouteReport{
 		V: wire.Version, Cluster: r.opts.Cluster, Worker: r.opts.Worker,
 		App: s.app, Service: s.name, Policy: s.said, Endpoints: make([]wire.RouteEndpoint, len(s.endpoints)),
+		MeanBody: s.sizes.body.value, MeanAnswer: s.sizes.answer.value,
 	}
 	for i, e := range s.endpoints {
 		v, w := s.view.Endpoints[i], &out.Endpoints[i]
@@ -145,7 +147,7 @@ func (r *Router) Route(key string) (wire.RouteReport, bool) {
 			w.RTT, w.Source = api.Duration(v.RTT), v.Source.String()
 		}
 		w.InFlight, w.Queue, w.Capacity, w.Exec = e.load.InFlight, e.report.Queue, e.load.Capacity, api.Duration(e.load.Exec)
-		w.Asleep = v.Load.Asleep
+		w.Asleep, w.Bandwidth, w.Back = v.Load.Asleep, v.Load.Bandwidth, v.Load.Back
 		st, why := s.stateLocked(i)
 		w.State, w.Why = string(st), why
 	}

@@ -44,6 +44,10 @@ type fast struct {
 	pool   *http1.Pool // where up belongs; nil: it is not kept
 	gone   leaving
 	wait   fastWait
+
+	// made is how long the instance was waited for with the body of the answer before,
+	// where that is news for the other router; below 0: it is not.
+	made time.Duration
 }
 
 // foreign is what to do where something else is spoken.
@@ -52,7 +56,7 @@ const foreign = "the port of the service is declared with protocol http or grpc:
 // serveFast serves a connection until it or the Router ends, and releases it. It returns
 // at once.
 func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
-	f := &fast{r: r, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t}
+	f := &fast{r: r, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t, made: -1}
 	f.conn = http1.NewConn(c, to.release)
 	if to.id == "" {
 		f.name = to.key.app + "." + to.key.service
@@ -138,6 +142,7 @@ func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port 
 	x.Own, x.Quiet = lowRefused, f.quiet
 	f.traced(x)
 	c.repeat = x.Request.Length == 0 && x.Request.Idempotent()
+	c.body = x.Request.Length
 	f.until(x, c.deadline)
 
 	err := f.ask(ctx, x)
@@ -161,7 +166,9 @@ func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port 
 	}
 	status := x.Response.Status
 	answered := f.pass(x)
+	f.idle(x)
 	f.leave(answered)
+	c.back = x.Received
 	c.end(method, status, true)
 	return 0
 }
@@ -192,6 +199,7 @@ func (f *fast) ask(ctx context.Context, x *http1.Exchange) error {
 		if e.local {
 			err = f.askHere(ctx, x, e.Instance, c.port, c.deadline)
 			f.r.judge(e, err)
+			c.waited = x.Up.Waited
 		} else {
 			var moved bool
 			if moved, err = f.askThere(ctx, x, e, more); moved {
@@ -239,6 +247,14 @@ func (f *fast) leave(answered bool) {
 	}
 }
 
+// idle notes for how long the instance of this worker had nothing to do for the request
+// but to wait for those who ask.
+func (f *fast) idle(x *http1.Exchange) {
+	if f.held {
+		f.place.ticket.Waited(x.Up.Waited + x.Down.Held)
+	}
+}
+
 // askHere asks an instance of this worker: exchange.askHere.
 func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string, deadline time.Time) error {
 	f.gone = leaving{Context: ctx, conn: f.conn}
@@ -266,6 +282,7 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 		f.leave(false)
 		return err
 	}
+	takeHop(&f.report) // not the instance's to say
 	loadReport(&f.report, f.place.report())
 	return nil
 }
@@ -320,6 +337,13 @@ func (f *fast) pass(x *http1.Exchange) bool {
 			f.place.rest()
 		}
 	}
+	if f.to.id != "" {
+		tellHop(&f.report, x.Up)
+		if f.made >= 0 {
+			f.report.Set(hopMade, float64(f.made)/1e6)
+			f.made = -1
+		}
+	}
 	f.extra = f.extra[:0]
 	if !f.quiet {
 		f.extra = append(append(f.extra, orca.Header...), ": "...)
@@ -354,7 +378,12 @@ func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 	f.until(x, deadline)
 	err := f.askHere(ctx, x, f.to.id, f.to.port, deadline)
 	if err == nil {
-		f.leave(f.pass(x))
+		answered := f.pass(x)
+		f.idle(x)
+		f.leave(answered)
+		if x.Down.Bytes >= largeBody/2 { // there it may have been more that came late
+			f.made = x.Down.Waited
+		}
 		return
 	}
 	refuse := func(status int, why, detail string) {

@@ -101,6 +101,13 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 	if v := x.Response.Get(lowRefused); v != nil && x.Response.Status >= 500 {
 		return false, f.refused(x, e, string(v))
 	}
+	h := takeHop(&f.report)
+	f.call.waited = h.waited
+	if h.bps > 0 {
+		f.call.uploaded(h, x.Request.Length, x.Uploaded(sentMoment).Waited)
+	}
+	f.r.downloaded(e, h, f.up.Last)
+	f.up.Last = http1.Flow{}
 	return false, nil
 }
 

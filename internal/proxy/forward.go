@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -54,6 +55,9 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 	}
 	traced(x.out.Header)
 	c.repeat = x.body == nil && idempotent(req.Method)
+	if c.body = req.ContentLength; x.body == nil {
+		c.body = 0
+	}
 	defer x.close()
 	x.until(c.deadline, c.whole)
 
@@ -72,6 +76,10 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 	answered := false
 	defer func() {
 		x.leave(answered)
+		if c.body < 0 {
+			c.body = x.body.came().Bytes // so many at least
+		}
+		c.back = x.received
 		c.end(req.Method, x.res.StatusCode, true)
 	}()
 	answered = x.pass(f.report)
@@ -115,6 +123,9 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 	}
 	x.headCame()
 	delete(x.res.Header, headerRefused) // not the instance's to say
+	if up := x.body.came(); up.Took > 0 {
+		tellHop(&x.report, up)
+	}
 	answered := false
 	defer func() { x.leave(answered) }()
 	answered = x.pass(true)
@@ -139,6 +150,11 @@ type exchange struct {
 	report orca.Report
 	// trailed: the report is that of the trailers.
 	trailed bool
+	// waited is how long the body of the request was waited for until the head of the
+	// answer, and taking how long the client needed to take the received bytes of the
+	// answer.
+	waited, taking time.Duration
+	received       int64
 	// place at an instance of this worker while held.
 	place place
 	held  bool
@@ -209,6 +225,7 @@ func (x *exchange) close() {
 func (x *exchange) leave(answered bool) {
 	if x.held {
 		x.held = false
+		x.place.ticket.Waited(x.waited + x.taking)
 		x.place.leave(answered)
 	}
 }
@@ -227,6 +244,7 @@ func (x *exchange) ask(c *call) error {
 		if e.local {
 			err = x.askHere(e.Instance, c.port, c.deadline)
 			x.r.judge(e, err)
+			c.waited = x.waited
 		} else {
 			var moved bool
 			if moved, err = x.askThere(c, e, more); moved {
@@ -283,7 +301,9 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 		return err
 	}
 	x.res = res
+	x.waited = x.body.came().Waited
 	x.report, _ = x.r.reported(res.Header)
+	takeHop(&x.report) // not the instance's to say
 	loadReport(&x.report, x.place.report())
 	return nil
 }
@@ -312,6 +332,9 @@ func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ erro
 	}
 	x.res = res
 	x.report, _ = x.r.reported(res.Header)
+	h, up := takeHop(&x.report), x.body.came()
+	c.waited = h.waited
+	c.uploaded(h, up.Bytes, up.Waited)
 	return false, nil
 }
 
@@ -468,6 +491,8 @@ func (x *exchange) copyBody() bool {
 	for rest := res.ContentLength; ; {
 		n, err := res.Body.Read(buf[:])
 		if n > 0 {
+			since := http1.Now()
+			x.received += int64(n)
 			if _, werr := x.w.Write(buf[:n]); werr != nil {
 				return false
 			}
@@ -476,6 +501,7 @@ func (x *exchange) copyBody() bool {
 					return false
 				}
 			}
+			x.taking += http1.Now().Sub(since)
 		}
 		if err != nil {
 			return errors.Is(err, io.EOF)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
 // guardedBody is a request body that survives a try in which it was not read, or not
@@ -21,6 +23,19 @@ type guardedBody struct {
 	over    bool       // more was read than is kept
 	held    bool       // nothing that was read may be dropped now
 	reading bool       // somebody waits for more of it
+	// flow is how it came so far: Took is until its end, 0 as long as that has not come.
+	began http1.Instant
+	flow  http1.Flow
+}
+
+// came is how the body came so far.
+func (b *guardedBody) came() http1.Flow {
+	if b == nil {
+		return http1.Flow{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.flow
 }
 
 // maxReplay is how much of a body is kept for another try. A transport reads
@@ -30,7 +45,7 @@ const maxReplay = 64 << 10
 var errNextTry = errors.New("the request is being sent elsewhere")
 
 func newGuardedBody(body io.ReadCloser) *guardedBody {
-	b := &guardedBody{body: body}
+	b := &guardedBody{body: body, began: http1.Now()}
 	b.change = sync.NewCond(&b.mu)
 	return b
 }
@@ -82,9 +97,16 @@ func (t *bodyTry) Read(p []byte) (int, error) {
 func (b *guardedBody) readLocked(t *bodyTry, p []byte) (int, error) {
 	b.reading = true
 	b.mu.Unlock()
+	since := http1.Now()
 	n, err := b.body.Read(p)
+	now := http1.Now()
 	b.mu.Lock()
 	b.reading, b.err = false, err
+	b.flow.Bytes += int64(n)
+	b.flow.Waited += now.Sub(since)
+	if errors.Is(err, io.EOF) {
+		b.flow.Took = now.Sub(b.began)
+	}
 	b.change.Broadcast()
 	switch {
 	case b.over:

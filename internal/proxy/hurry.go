@@ -95,7 +95,8 @@ func (e *endpoint) overtake() {
 type picker struct {
 	service   *service
 	distances Distances
-	request   bool // for a request, which then counts in the load of what is picked
+	request   bool  // for a request, which then counts in the load of what is picked
+	body      int64 // of that, see call
 	sent      route.Sent
 	tried     []string
 	later     []*endpoint
@@ -132,7 +133,7 @@ func (p *picker) next() (e *endpoint, more bool) {
 
 func (p *picker) pick() (e *endpoint, more bool) {
 	if p.request {
-		e, p.sent, more = p.service.pickFor(p.distances, p.tried)
+		e, p.sent, more = p.service.pickFor(p.distances, p.tried, p.body)
 		return e, more
 	}
 	return p.service.pick(p.distances, p.tried)

@@ -80,6 +80,7 @@ func (x *exchange) tellLast(h http.Header, report bool) {
 	last, ok := x.r.reported(x.res.Trailer)
 	dropReports(x.res.Trailer)
 	if ok {
+		takeHop(&last)
 		x.report, x.trailed = last, true
 	}
 	if x.held && (ok || report) {

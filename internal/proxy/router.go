@@ -57,6 +57,7 @@ type Router struct {
 	state   runState
 	spawned func(func(context.Context)) // set by Start
 	cancel  context.CancelFunc          // set by Start
+	lines   lines
 	dataLn  net.Listener
 	gateLn  net.Listener
 	tlsLn   net.Listener
@@ -332,6 +333,7 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 		for _, e := range s.all() {
 			if !e.local && e.Address != "" {
 				next.byAddress[e.Address] = append(next.byAddress[e.Address], e)
+				r.fill(e)
 			}
 		}
 		for _, p := range rt.Ports {

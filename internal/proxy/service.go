@@ -58,6 +58,10 @@ type service struct {
 	nextIn                   time.Time
 	demand                   demand
 	usable                   []int // of admits, kept for the next one
+	// sizes of requests, and when something that is known of lines may be too old (zero:
+	// nothing is known).
+	sizes     sizes
+	lineUntil time.Time
 }
 
 // endpoint is an instance behind a service. The same instance, worker and
@@ -94,6 +98,7 @@ type endpoint struct {
 	capacity scale.Capacity
 	outlier  route.Outlier
 	out      bool
+	width    width // of the line to its worker
 
 	mu         sync.Mutex                       // guards below
 	retired    bool                             // see retire

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Stats are counters since the Router was made, and what is open now.
@@ -22,6 +23,15 @@ type Stats struct {
 	InvalidReports uint64
 	// Waiting are requests that wait for the head of an answer from another worker.
 	Waiting int
+	// Lines to other workers of which something is known, in order of their names.
+	Lines []LineStats
+}
+
+// LineStats are what large bodies have shown of the line to another worker.
+type LineStats struct {
+	Worker
+	// There and Back are how many bytes per second it carries each way; 0: not known.
+	There, Back float64
 }
 
 // ServiceStats counts what one service was asked for on this worker.
@@ -41,6 +51,9 @@ type ServiceStats struct {
 	// Retries of requests that were sent, and those that the budget did not allow;
 	// Outliers are the endpoints ejected for what they answered.
 	Retries, RetriesRefused, Outliers uint64
+	// MeanBody and MeanAnswer are the bytes of requests and of their answers, the newest
+	// counting most.
+	MeanBody, MeanAnswer float64
 }
 
 // AnswerStats are the durations of requests by how they were answered.
@@ -122,6 +135,7 @@ func (r *Router) Stats() Stats {
 		st.Services = append(st.Services, s.stats())
 		st.Waiting += s.waiting()
 	}
+	st.Lines = r.lines.known(time.Now())
 	slices.SortFunc(st.Services, func(a, b ServiceStats) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service))
 	})
@@ -138,6 +152,7 @@ func (s *service) stats() ServiceStats {
 		Connects:  s.connects.read(), Traffic: s.traffic.read(), Answers: s.answers.read(),
 		Full: s.overflow, Late: s.late, Hopeless: s.hopeless,
 		Retries: s.retries, RetriesRefused: s.retriesRefused, Outliers: s.outliers,
+		MeanBody: s.sizes.body.value, MeanAnswer: s.sizes.answer.value,
 	}
 	for i, e := range s.endpoints {
 		es := EndpointStats{

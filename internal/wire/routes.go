@@ -13,6 +13,10 @@ type RouteReport struct {
 	Namespace string          `json:"namespace,omitempty"`
 	Policy    api.Policy      `json:"policy"`
 	Endpoints []RouteEndpoint `json:"endpoints"`
+	// MeanBody and MeanAnswer are the bytes of the bodies of its requests, as this worker's
+	// router has seen them, and of the answers; 0 where none was seen.
+	MeanBody   float64 `json:"mean_body_bytes,omitempty"`
+	MeanAnswer float64 `json:"mean_answer_bytes,omitempty"`
 	// Problem says why this worker could not be asked; the rest is empty then.
 	Problem string `json:"problem,omitempty"`
 }
@@ -55,6 +59,10 @@ type RouteEndpoint struct {
 	Queue    int          `json:"queue,omitempty"`
 	Capacity float64      `json:"capacity,omitempty"`
 	Exec     api.Duration `json:"exec,omitempty"`
+	// Bandwidth of the line to its worker and Back of that from it, in bytes per second, as
+	// the newest large bodies have shown them; 0 where they are not known.
+	Bandwidth float64 `json:"bandwidth_bytes_per_second,omitempty"`
+	Back      float64 `json:"back_bytes_per_second,omitempty"`
 	// Asleep: the first request starts it.
 	Asleep bool `json:"asleep,omitempty"`
 	// State ("ok", "suspect", "ejected", "no path") and why it is not ok.

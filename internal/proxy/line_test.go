@@ -1,0 +1,347 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// thinLine passes connections on to addr and back, at so many bytes a second each way; 0
+// is no bound.
+func thinLine(t *testing.T, addr string, there, back int) string {
+	t.Helper()
+	const piece = 8 << 10
+	pass := func(dst, src net.Conn, rate int) {
+		defer cut(dst)
+		defer cut(src)
+		if rate == 0 {
+			_, _ = io.Copy(dst, src)
+			return
+		}
+		// As a line has it: what waits, waits at the sender.
+		_ = src.(*net.TCPConn).SetReadBuffer(2 * piece)
+		tick := time.NewTicker(time.Second * piece / time.Duration(rate))
+		defer tick.Stop()
+		buf := make([]byte, piece)
+		for due := 0; ; {
+			n, err := src.Read(buf)
+			if _, werr := dst.Write(buf[:n]); err != nil || werr != nil {
+				return
+			}
+			for due += n; due >= piece; due -= piece {
+				<-tick.C
+			}
+		}
+	}
+	i := startInstance(t, "line", "", func(c net.Conn) {
+		to, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			pass(c, to, back)
+		}()
+		pass(to, c, there)
+		<-ended
+	})
+	return i.addr
+}
+
+// lineScene is a router with two replicas elsewhere: a near one behind a thin line, and
+// one that is farther behind a wide line. Each answers with its name, and as many bytes
+// more as is asked for.
+func lineScene(t *testing.T, there, back int) (here *worker, thin *endpoint) {
+	t.Helper()
+	ca := newAuthority(t)
+	far := &fixedDistances{rtt: map[string]time.Duration{"thin": time.Millisecond, "wide": 50 * time.Millisecond}, version: 1}
+	here = newWorker(t, ca, "here", func(o *Options) { o.Distances = far })
+	a, b := newWorker(t, ca, "thin", nil), newWorker(t, ca, "wide", nil)
+	for w, id := range map[*worker]string{a: "app.web.0", b: "app.web.1"} {
+		w.addHTTP(t, id, http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			more, _ := strconv.Atoi(req.URL.Query().Get("more"))
+			rw.Header().Set("Content-Length", strconv.Itoa(len(w.name)+more))
+			_, _ = io.WriteString(rw, w.name)
+			_, _ = rw.Write(make([]byte, more))
+		}))
+	}
+	near := a.endpoint("app.web.0")
+	near.Address = thinLine(t, near.Address, there, back)
+	rt := requestRoute("http", wire.RequestRules{}, near, b.endpoint("app.web.1"))
+	rt.SetPolicy(api.Policy{Name: api.PolicyFastest})
+	for _, w := range []*worker{here, a, b} {
+		w.SetRoutes([]wire.Route{rt})
+	}
+	return here, here.endpointOf("app.web.0")
+}
+
+// knows is what is known of an endpoint: the bandwidth of the line to it and from it, and
+// how long it works.
+func (e *endpoint) knows() (there, back float64, exec time.Duration) {
+	e.service.mu.Lock()
+	defer e.service.mu.Unlock()
+	l := e.service.view.Endpoints[e.index].Load
+	return l.Bandwidth, l.Back, l.Exec
+}
+
+// ask sends a body and asks for so many bytes, and says who answered.
+func askFor(t *testing.T, c *http.Client, w *worker, size, more int) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.entryURL(t, "http", "/?more="+strconv.Itoa(more)), bytes.NewReader(make([]byte, size)))
+	must(t, err)
+	_, body := fetch(t, c, req)
+	return body[:min(4, len(body))]
+}
+
+// Large bodies go to the replica behind the wide line, and small ones to the near one, as
+// soon as one large body has shown what the line is. What it took to get there is not
+// taken for the work of the instance.
+func TestLargeBodiesTakeTheWideLine(t *testing.T) {
+	t.Parallel()
+	const size, line = 512 << 10, 1 << 20
+	for name, c := range map[string]func(testing.TB) *http.Client{"fast path": client, "all of HTTP": h2Client} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := c(t)
+			here, thin := lineScene(t, line, 0)
+			for range 5 {
+				if got := askFor(t, c, here, 10, 0); got != "thin" {
+					t.Fatalf("a small body went to %s", got)
+				}
+			}
+			if got := askFor(t, c, here, size, 0); got != "thin" {
+				t.Fatalf("nothing is known of the lines, and a large body went to %s", got)
+			}
+			there, _, _ := thin.knows()
+			// A busy machine makes the line thinner, and nothing makes it wider.
+			if there <= 0 || there > 1.25*line {
+				t.Fatalf("the line carries %v bytes a second, and %v was found", line, there)
+			}
+			for range 5 {
+				if got := askFor(t, c, here, size, 0); got != "wide" {
+					rep, _ := here.Route("app.web")
+					t.Fatalf("a large body went to %s: %+v", got, rep)
+				}
+				if got := askFor(t, c, here, 10, 0); got != "thin" {
+					rep, _ := here.Route("app.web")
+					t.Fatalf("a small body went to %s: %+v", got, rep)
+				}
+			}
+			if _, _, exec := thin.knows(); exec.Seconds() > 0.5*size/there {
+				t.Errorf("the instance is said to work for %v: that is the way of a body", exec)
+			}
+		})
+	}
+}
+
+// Where answers are large the way back counts.
+func TestLargeAnswersTakeTheWideLine(t *testing.T) {
+	t.Parallel()
+	const size, line = 512 << 10, 1 << 20
+	here, thin := lineScene(t, 0, line)
+	c := client(t)
+	asked := 0
+	for ; askFor(t, c, here, 0, size) == "thin"; asked++ {
+		if asked == 4 {
+			rep, _ := here.Route("app.web")
+			t.Fatalf("large answers come over the thin line: %+v", rep)
+		}
+	}
+	if _, back, _ := thin.knows(); asked == 0 || back <= 0 || back > 1.25*line {
+		t.Fatalf("the line carries %v bytes a second, and %v was found by %d answers", line, back, asked)
+	}
+	for range 5 {
+		if got := askFor(t, c, here, 0, size); got != "wide" {
+			t.Fatalf("a large answer came from %s", got)
+		}
+	}
+}
+
+// A client that dawdles, and an instance that does, say nothing of the line between them.
+func TestWhoDawdlesIsNoThinLine(t *testing.T) {
+	t.Parallel()
+	const size, pieces = 16 << 10, 8
+	dawdle := func(w io.Writer) {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for range pieces {
+			if _, err := w.Write(make([]byte, size)); err != nil {
+				return
+			}
+			if f, ok := w.(http.Flusher); ok {
+				f.Flush()
+			}
+			<-tick.C
+		}
+	}
+	ca := newAuthority(t)
+	here, there := newWorker(t, ca, "here", nil), newWorker(t, ca, "there", nil)
+	there.addHTTP(t, "app.web.0", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if n, _ := io.Copy(io.Discard, req.Body); n == 0 {
+			w.Header().Set("Content-Length", strconv.Itoa(pieces*size))
+			dawdle(w)
+		}
+	}))
+	rt := requestRoute("http", wire.RequestRules{}, there.endpoint("app.web.0"))
+	here.SetRoutes([]wire.Route{rt})
+	there.SetRoutes([]wire.Route{rt})
+	c, e := client(t), here.endpointOf("app.web.0")
+	for range 2 { // the second one brings what is known of the first
+		_ = askFor(t, c, here, 0, 0)
+	}
+	began := time.Now()
+	r, w := io.Pipe()
+	go func() {
+		dawdle(w)
+		_ = w.Close()
+	}()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, here.entryURL(t, "http", "/"), r)
+	must(t, err)
+	req.ContentLength = pieces * size
+	fetch(t, c, req)
+	took := time.Since(began)
+	up, back, _ := e.knows()
+	if up != 0 || back != 0 {
+		t.Errorf("the line is said to carry %v and %v bytes a second", up, back)
+	}
+	q := there.spots.get("app.web.0").queue.Report(time.Now())
+	if q.Exec-q.Work < took/(2*3) { // a mean of three requests
+		t.Errorf("of %v, in which most was waited for the client, %v is said to be work", q.Exec, q.Work)
+	}
+}
+
+func TestRatesOfLines(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var x rate
+	for _, step := range []struct {
+		after     time.Duration
+		bps       float64
+		held      bool
+		low, high float64
+	}{
+		{0, 100, false, 0, 0}, // somebody was slow, but who?
+		{0, 1000, true, 1000, 1000},
+		{0, 100, false, 1000, 1000},
+		{0, 100, true, 700, 800},
+		{0, 3000, false, 1800, 2000}, // what carried so much can
+		{lineAge - 1, 1900, true, 1800, 2000},
+		{lineAge, 500, false, 0, 0}, // too old: all is open again
+		{0, 500, true, 500, 500},
+	} {
+		now = now.Add(step.after)
+		if x = x.saw(now, step.bps, step.held); x.known(now) < step.low || x.known(now) > step.high {
+			t.Fatalf("after %+v: %v", step, x.known(now))
+		}
+	}
+}
+
+// What is known is of the worker, also of its new instances, and what nothing confirms is
+// forgotten: a line that was thin once is tried again.
+func TestWidthsOfLinesAge(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"))
+	a.SetRoutes([]wire.Route{rt})
+	first := a.endpointOf("app.web.0")
+	a.crossed(first, false, largeBody-1, 5e5, true) // small ones teach nothing
+	a.crossed(first, false, largeBody, math.Inf(1), true)
+	a.crossed(first, false, largeBody, 1e6, true)
+	a.crossed(first, true, largeBody, 2e6, true)
+	if there, back, _ := first.knows(); there != 1e6 || back != 2e6 {
+		t.Fatalf("%v there, %v back", there, back)
+	}
+	rt.Endpoints = []wire.Endpoint{b.endpoint("app.web.1")}
+	a.SetRoutes([]wire.Route{rt})
+	next := a.endpointOf("app.web.1")
+	if there, back, _ := next.knows(); there != 1e6 || back != 2e6 {
+		t.Fatalf("a new instance there: %v there, %v back", there, back)
+	}
+	if l := a.Stats().Lines; len(l) != 1 || l[0].Name != "b" || l[0].There != 1e6 || l[0].Back != 2e6 {
+		t.Errorf("lines %+v", l)
+	}
+	aged := func(d time.Duration) float64 {
+		next.service.mu.Lock()
+		next.service.agedLocked(time.Now().Add(d))
+		next.service.mu.Unlock()
+		there, _, _ := next.knows()
+		return there
+	}
+	if aged(lineAge-time.Minute) == 0 {
+		t.Error("it was forgotten too early")
+	}
+	if aged(lineAge) != 0 {
+		t.Error("it was not forgotten")
+	}
+}
+
+func TestLinesAreBounded(t *testing.T) {
+	now := time.Now()
+	x := lines{by: map[string]width{}}
+	for n := range maxLines {
+		x.by[strconv.Itoa(n)] = width{back: rate{1, now.Add(-time.Duration(n))}}
+	}
+	if x.roomLocked(now) {
+		t.Error("there are more than there may be")
+	}
+	x.by["0"] = width{back: rate{1, now.Add(-lineAge)}}
+	if !x.roomLocked(now) || len(x.by) != maxLines-1 {
+		t.Error("old ones stay")
+	}
+}
+
+func TestMeanSizes(t *testing.T) {
+	var z sizes
+	if there, back := z.expect(-1); there != 0 || back != 0 {
+		t.Error("something is known of nothing")
+	}
+	for range 100 {
+		z.body.add(1000)
+		z.body.add(-1)
+		z.answer.add(10)
+	}
+	if there, back := z.expect(-1); there != 1000 || back != 10 {
+		t.Errorf("%v there, %v back", there, back)
+	}
+	if there, _ := z.expect(7); there != 7 {
+		t.Errorf("a request says 7, and %v is taken", there)
+	}
+	for range 100 {
+		z.body.add(2000)
+	}
+	if there, _ := z.expect(-1); there < 1950 {
+		t.Errorf("%v: the old ones are not forgotten", there)
+	}
+}
+
+// What routers tell each other is taken out of a report, whoever has put it in.
+func TestHopsAreTakenOut(t *testing.T) {
+	var r orca.Report
+	r.Set("a", 1)
+	tellHop(&r, http1.Flow{Bytes: 1 << 20, Took: time.Second, Waited: time.Second / 2})
+	r.Set(hopMade, 20)
+	r.Set("b", 2)
+	h := takeHop(&r)
+	if h.waited != time.Second/2 || h.bps != 1<<20 || h.made != 20*time.Millisecond || len(r.Named()) != 2 {
+		t.Errorf("%+v, and left is %v", h, r.Named())
+	}
+	if h = takeHop(&r); h != (hop{made: -1}) {
+		t.Errorf("%+v of nothing", h)
+	}
+	r.Set(hopWaited, math.MaxFloat64)
+	if h = takeHop(&r); h.waited < 0 {
+		t.Errorf("%+v", h)
+	}
+}
