@@ -40,6 +40,9 @@ not know.`,
 				}
 				if mode != "name" {
 					a.notef("%s from %s/%s by %s", r.Key(), r.Cluster, r.Worker, r.Policy)
+					if s := sizesWord(r); s != "" {
+						a.notef("%s", s)
+					}
 				}
 				return routeColumns().print(a, mode, r.Endpoints, false)
 			})
@@ -121,6 +124,7 @@ func routeColumns() listing[wire.RouteEndpoint] {
 			}
 			return text(ageOf(v.AgeSeconds))
 		}},
+		{name: "line", wide: true, cell: func(v view) cell { return text(lineWord(v)) }},
 		{name: "cpu", wide: true, cell: func(v view) cell { return text(cpuOf(v.CPU)) }},
 		{name: "weight", wide: true, cell: func(v view) cell {
 			if v.Weight == 0 {
@@ -156,6 +160,29 @@ func loadWord(v wire.RouteEndpoint) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// lineWord is what is known of the line to the worker of an instance, "" for nothing.
+func lineWord(v wire.RouteEndpoint) string {
+	var parts []string
+	if v.Bandwidth > 0 {
+		parts = append(parts, sizeOf(v.Bandwidth)+"/s there")
+	}
+	if v.Back > 0 {
+		parts = append(parts, sizeOf(v.Back)+"/s back")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sizesWord is how large the requests of a service are, "" where none was seen.
+func sizesWord(r wire.RouteReport) string {
+	if r.MeanBody == 0 && r.MeanAnswer == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its requests bring %s in the mean and are answered with %s", sizeOf(r.MeanBody), sizeOf(r.MeanAnswer))
+}
+
+// sizeOf writes bytes.
+func sizeOf(bytes float64) string { return size(api.Bytes(bytes)) + "B" }
 
 // cpuOf is what a worker gives to instances, "" where that is not known.
 func cpuOf(c api.CPU) string {

@@ -18,11 +18,15 @@ func routeFixture(t *testing.T) *fixture {
 		e := wire.RouteEndpoint{Instance: "shop.web." + string(rune('0'+n)), Cluster: "edge", Worker: worker, Address: "192.0.2.1:8474", Ordinal: n, Share: share, Recent: recent, State: "ok", InFlight: n, Queue: 2 * n, Capacity: float64(n) * 42.5, Asleep: n == 0}
 		if e.Local = worker == own; !e.Local && rtt > 0 {
 			e.RTT, e.Source, e.AgeSeconds = ms(rtt), "measured", 12
+			e.Bandwidth = 2.5 * (1 << 20)
+			if n == 0 {
+				e.Back = 700
+			}
 		}
 		return e
 	}
 	report := func(worker string, a, b, c wire.RouteEndpoint) wire.RouteReport {
-		return wire.RouteReport{V: 1, Cluster: "edge", Worker: worker, App: "shop", Service: "web", Policy: api.Policy{Name: api.PolicyRoundRobin}, Endpoints: []wire.RouteEndpoint{a, b, c}}
+		return wire.RouteReport{V: 1, MeanBody: 96 << 10, MeanAnswer: 512, Cluster: "edge", Worker: worker, App: "shop", Service: "web", Policy: api.Policy{Name: api.PolicyRoundRobin}, Endpoints: []wire.RouteEndpoint{a, b, c}}
 	}
 	gone := endpoint(2, "w3", "w2", 0, 0, 0)
 	gone.State, gone.Why = "ejected", "reach its data port: connection refused"

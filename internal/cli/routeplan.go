@@ -229,6 +229,9 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 		}
 	}
 	lines = append(lines, fmt.Sprintf("  endpoints    %d, of which %d are %s", len(r.Endpoints), counts[usable], usable))
+	if s := sizesWord(r); s != "" {
+		lines = append(lines, "  sizes        "+s)
+	}
 	byWeight := r.Policy.Name == api.PolicyWeighted || r.Policy.Name == api.PolicyBilliard
 	for _, e := range r.Endpoints {
 		var why string
@@ -250,6 +253,9 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 			why = "its distance is not known"
 		default:
 			why = fmt.Sprintf("%s away, %s %s ago", milliseconds(time.Duration(e.RTT)), e.Source, ageOf(e.AgeSeconds))
+		}
+		if l := lineWord(e); l != "" {
+			why += "; its line carries " + l
 		}
 		lines = append(lines, fmt.Sprintf("  %-12s %s at %s/%s: %s", percentOf(e.Share), e.Instance, e.Cluster, e.Worker, why))
 	}
@@ -299,6 +305,8 @@ func ruleInWords(p api.Policy) string {
 		return "each in its turn, as often as its weight says: by what its worker was measured to do (verge profile), else by its processors"
 	case api.PolicyInstance:
 		return fmt.Sprintf("replica %d alone", p.Ordinal)
+	case api.PolicyFastest:
+		return "where it costs least: the way there and back for so many bytes, how long requests take there, the queue"
 	case api.PolicyRandom:
 		return "each equally, by chance"
 	}

@@ -166,6 +166,16 @@ func proxied(st proxy.Stats) []obs.Sample {
 	}{{"unknown-host", st.Gateway.UnknownHost}, {"no-endpoint", st.Gateway.NoEndpoint}, {"failed", st.Gateway.Failed}, {"limit", st.Gateway.Rejected}, {"rate", st.Gateway.Limited}, {"proxy-header", st.Gateway.BadProxy}} {
 		out = append(out, obs.Sample{Name: "verge_gateway_refused_total", Help: "What the gateway answered itself: 404, 503, 502, 429 to one client over its rate, or nothing to a connection over the limit, or to one of a balancer without the header of the PROXY protocol.", Counter: true, Labels: [][2]string{{"reason", r.reason}}, Value: float64(r.n)})
 	}
+	for _, l := range st.Lines[:min(len(st.Lines), maxMeasuredServices)] {
+		for _, way := range []struct {
+			direction string
+			bps       float64
+		}{{"there", l.There}, {"back", l.Back}} {
+			if way.bps > 0 {
+				out = append(out, obs.Sample{Name: "verge_proxy_line_bytes_per_second", Help: "What the line to another worker carries, there and back, as the newest large bodies of requests and answers have shown it.", Labels: [][2]string{{"cluster", l.Cluster}, {"worker", l.Name}, {"direction", way.direction}}, Value: way.bps})
+			}
+		}
+	}
 	out = traffic(out, "data", st.Data.Traffic)
 	out = traffic(out, "gateway", st.Gateway.Traffic)
 	left, answers := 0, 0
@@ -239,6 +249,8 @@ func requested(s *proxy.ServiceStats, of [][2]string) (out []obs.Sample) {
 	}
 	return append(out,
 		obs.Sample{Name: "verge_request_outliers_total", Help: "Instances taken out of the rotation for the errors that they answered.", Counter: true, Labels: of, Value: float64(s.Outliers)},
+		obs.Sample{Name: "verge_request_mean_bytes", Help: "Bytes of the bodies of requests and of their answers, the newest counting most.", Labels: with(of, "direction", "there"), Value: s.MeanBody},
+		obs.Sample{Name: "verge_request_mean_bytes", Help: "Bytes of the bodies of requests and of their answers, the newest counting most.", Labels: with(of, "direction", "back"), Value: s.MeanAnswer},
 		obs.Sample{Name: "verge_requests_in_flight", Help: "Requests from here at instances now.", Labels: of, Value: float64(inFlight)},
 		obs.Sample{Name: "verge_requests_queued", Help: "Requests that wait in front of the instances of a service, by the newest reports.", Labels: of, Value: float64(queued)})
 }
