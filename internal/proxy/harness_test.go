@@ -173,6 +173,16 @@ func newWorker(t testing.TB, ca *authority, name string, change func(*Options)) 
 	return w
 }
 
+// patient has it wait longer for connections to the others, as if they usually took
+// long: on a busy machine it would go on elsewhere.
+func (w *worker) patient() {
+	for _, list := range w.table.Load().byAddress {
+		for _, e := range list {
+			e.took.Store(int64(mostPatience))
+		}
+	}
+}
+
 // endpoint of an instance on this worker, as other workers see it.
 func (w *worker) endpoint(id wire.InstanceID) wire.Endpoint {
 	return wire.Endpoint{Instance: id, Cluster: "edge", Worker: w.name, Address: w.Router.DataAddr()}

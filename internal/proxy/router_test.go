@@ -27,6 +27,7 @@ func TestRotationIsExactOverLocalAndRemote(t *testing.T) {
 	c.addGreeter(t, "app.web.2")
 	c.addGreeter(t, "app.web.3")
 	a.SetRoutes([]wire.Route{webRoute(a.endpoint("app.web.0"), b.endpoint("app.web.1"), c.endpoint("app.web.2"), c.endpoint("app.web.3"))})
+	a.patient()
 	want := map[string]int{"app.web.0": 5, "app.web.1": 5, "app.web.2": 5, "app.web.3": 5}
 	if got := visit(t, a.addr(t, "tcp"), 20); !maps.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
