@@ -213,8 +213,8 @@ func TestGatewayUpgradedWhileDraining(t *testing.T) {
 	must(t, a.WaitIdle(t.Context(), i.id))
 }
 
-// A client that has ended its side after a request gets the right answer or none, and
-// half of a request is none to the instance either.
+// A client that has ended its side after a request gets its answer, and half of a request
+// is none to the instance either.
 func TestGatewayHalfClosed(t *testing.T) {
 	t.Parallel()
 	a := newWorker(t, newAuthority(t), "a", nil)
@@ -227,9 +227,10 @@ func TestGatewayHalfClosed(t *testing.T) {
 	}))
 	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
 	for text, want := range map[string]string{
-		"GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n":                        "answer",
-		"POST / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 10\r\n\r\nhalf":                  "",
-		"POST / HTTP/1.1\r\nHost: " + host + "\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n": "",
+		"GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n":                                                       "answer",
+		"POST / HTTP/1.1\r\nHost: " + host + "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nwhole\r\n0\r\n\r\n": "answer",
+		"POST / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 10\r\n\r\nhalf":                                                 "",
+		"POST / HTTP/1.1\r\nHost: " + host + "\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n":                                "",
 	} {
 		c := say(t, a.GatewayAddr(), nil, text)
 		must(t, c.(*net.TCPConn).CloseWrite())
@@ -237,14 +238,14 @@ func TestGatewayHalfClosed(t *testing.T) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%.20q: the connection stays", text)
 		}
-		if len(b) > 0 && strings.HasPrefix(string(b), "HTTP/1.1 200") && (want == "" || !strings.HasSuffix(string(b), want)) {
+		if ok := strings.HasPrefix(string(b), "HTTP/1.1 200"); ok != (want != "") || ok && !strings.HasSuffix(string(b), want) {
 			t.Errorf("%.20q: %q", text, b)
 		}
 	}
 	eventually(t, "nothing is open", func() bool { return a.Stats().Gateway.Open == 0 })
 	close(whole)
 	for b := range whole {
-		if b != "" {
+		if b != "" && b != "whole" {
 			t.Errorf("the instance took %q for a whole body", b)
 		}
 	}

@@ -1,22 +1,34 @@
 package http1
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
 
 // replayed is a connection whose first bytes were read already.
+//
+// net/http takes a request back when its client has ended its side. Such a client may
+// still wait for the answer, so the end is told as late as an Exchange notices it.
 type replayed struct {
 	net.Conn
 	c *Conn // closed in its place
-	b []byte
+
+	// Of whoever reads, one at a time.
+	b    []byte
+	told bool // the end
+
+	wake chan struct{} // ends the wait before the end is told
 }
 
 // replayOf makes c a connection as if nothing had been read from it.
 func replayOf(c *Conn) net.Conn {
-	r := &replayed{Conn: c.conn, c: c, b: append([]byte(nil), c.Buffered()...)}
+	r := &replayed{Conn: c.conn, c: c, b: append([]byte(nil), c.Buffered()...), wake: make(chan struct{}, 1)}
+	r.told = bytes.HasPrefix(r.b, []byte("PRI ")) // HTTP/2 ends streams, not connections
 	c.r, c.w = 0, 0
 	c.rest()
 	_ = c.conn.SetDeadline(time.Time{}) // fails only on a closed connection
@@ -32,11 +44,54 @@ func (r *replayed) Read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
-	return r.Conn.Read(p)
+	n, err := r.Conn.Read(p)
+	if n > 0 || r.told || !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	t := time.NewTimer(lookEvery)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		r.told = true
+		return 0, io.EOF
+	case <-r.wake:
+		return 0, os.ErrDeadlineExceeded // the next Read finds the end again
+	}
+}
+
+// SetReadDeadline implements net.Conn.
+func (r *replayed) SetReadDeadline(t time.Time) error {
+	defer r.interrupt(t)
+	return r.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (r *replayed) SetDeadline(t time.Time) error {
+	defer r.interrupt(t)
+	return r.Conn.SetDeadline(t)
+}
+
+// interrupt ends the wait of a Read if t is not later than now, else it is as if nobody
+// had ended one.
+func (r *replayed) interrupt(t time.Time) {
+	if !t.IsZero() && !t.After(time.Now()) {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+		return
+	}
+	select {
+	case <-r.wake:
+	default:
+	}
 }
 
 // Close implements net.Conn.
-func (r *replayed) Close() error { return r.c.Close() }
+func (r *replayed) Close() error {
+	defer r.interrupt(time.Unix(1, 0))
+	return r.c.Close()
+}
 
 // NetConn is the connection below.
 func (r *replayed) NetConn() net.Conn { return r.Conn }
