@@ -116,6 +116,8 @@ type Agent struct {
 	network *wire.Network // nil: the cluster has given no place in it yet
 	info    wire.EngineInfo
 	engine  string // id of the run of the engine that info is of
+	// noGateway: the cluster gives no certificates to this gateway.
+	noGateway bool
 	// impaired is why what is known of the instances does not count, "" if it does.
 	impaired string
 	seq      uint64          // of what was heard of the engine last
@@ -517,7 +519,7 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
 		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Farewell: true, Log: a.log,
-		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnHeed: a.heeded,
+		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnHeed: a.heeded, OnGateway: a.gatewayRefused,
 		OnReply: func(err error) {
 			renewer.Exchanged(err)
 			a.answered(err)
@@ -532,14 +534,6 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 			}
 		},
 	}
-}
-
-// problems are the engine's, and ours with it. The mutex is held.
-func (a *Agent) problems() []string {
-	if a.outdated == "" {
-		return a.info.Problems
-	}
-	return append([]string{a.outdated}, a.info.Problems...)
 }
 
 // status is what this worker is, where the cluster has not heard it yet.

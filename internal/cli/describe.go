@@ -389,6 +389,7 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	d.add("Address", v.Address)
 	d.add("Gateway", v.Gateway)
 	a.workerGateway(d, v.Published)
+	d.add("Gateway grant", a.grantWords(v))
 	workerNetwork(d, v)
 	d.add("Features", strings.Join(v.Features, ", "))
 	d.add("Location", pointOf(v.Location))

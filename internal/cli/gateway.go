@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,6 +36,80 @@ func (a *app) workerGateway(d *details, g *wire.GatewayInfo) {
 	if g.More {
 		d.add("", "and more")
 	}
+}
+
+// refused says whether a worker is a gateway with TLS that its cluster gives no
+// certificates to.
+func refused(v wire.WorkerView) bool { return v.WantsCertificates() && !v.GatewayGrant.May() }
+
+// gatewayCell is where users reach a worker, and that it may not do all it wants to.
+func gatewayCell(v wire.WorkerView) cell {
+	if !refused(v) {
+		return text(v.Gateway)
+	}
+	return cell{strings.TrimSpace(v.Gateway + " (TLS not allowed)"), yellow}
+}
+
+// grantWords say whether a worker may be a gateway with TLS; "" where nobody asks.
+func (a *app) grantWords(v wire.WorkerView) string {
+	g := v.GatewayGrant
+	switch {
+	case refused(v):
+		return "none: it is given no certificates (verge worker allow-gateway " + v.Name + ")"
+	case !g.May():
+		return ""
+	case g.By == "":
+		return "TLS allowed: it was a gateway before there were grants"
+	}
+	return "TLS allowed by " + g.By + ", " + a.since(g.At) + " ago"
+}
+
+func (a *app) allowGatewayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "allow-gateway NAME", Short: "Let a worker be a gateway with TLS: it is given certificates and their keys",
+		Long: `Let a worker be a gateway with TLS. It is given the certificates of all hosts that
+are published, with their keys, so it should be a machine that you trust with them.
+
+A worker that is started with --gateway-tls and is not allowed to is a gateway for
+plain HTTP and ports alone. It is done at the worker's cluster (with a context of it).
+A worker can be allowed when it joins too: verge token create --worker --gateway.`,
+		Example: "  verge worker allow-gateway w1",
+		Args:    oneArg("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onWorker(cmd.Context(), args[0], func(ctx context.Context, c *rest.Client, t target) error {
+				if _, err := c.AllowGateway(ctx, t.cluster, t.worker); err != nil {
+					return err
+				}
+				return a.printf("%s may be a gateway with TLS", t)
+			})
+		},
+	}
+}
+
+func (a *app) denyGatewayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "deny-gateway NAME", Short: "Let a worker be a gateway with TLS no more",
+		Long: `Let a worker be a gateway with TLS no more: the certificates that it was given are
+taken from it. It goes on as a gateway for plain HTTP and ports.
+
+What a machine has had may have been copied: where you do not trust it any more, get
+new certificates for its hosts too.`,
+		Example: "  verge worker deny-gateway w1",
+		Args:    oneArg("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onWorker(cmd.Context(), args[0], func(ctx context.Context, c *rest.Client, t target) error {
+				if err := c.DenyGateway(ctx, t.cluster, t.worker); err != nil {
+					return err
+				}
+				return a.printf("%s may be no gateway with TLS", t)
+			})
+		},
+	}
+}
+
+// onWorker does something to a worker; name may have its kind before it.
+func (a *app) onWorker(ctx context.Context, name string, do func(context.Context, *rest.Client, target) error) error {
+	return a.outOfUse(ctx, []string{kindWorker + "/" + strings.TrimPrefix(name, kindWorker+"/")}, do)
 }
 
 // certificateValue is the value of a secret with a certificate and its key, which it

@@ -330,7 +330,7 @@ func workers() listing[wire.WorkerView] {
 		{name: "memory", cell: func(v view) cell { return text(size(v.Used.Memory) + "/" + size(v.Capacity.Memory)) }},
 		{name: "disk", wide: true, cell: func(v view) cell { return text(size(v.Used.Disk) + "/" + size(v.Capacity.Disk)) }},
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
-		{name: "gateway", cell: func(v view) cell { return text(v.Gateway) }},
+		{name: "gateway", cell: gatewayCell},
 		{name: "platform", wide: true, cell: func(v view) cell { return text(v.OS + "/" + v.Arch) }},
 		{name: "runtimes", wide: true, cell: func(v view) cell { return text(strings.Join(v.Runtimes, ",")) }},
 		{name: "limits", wide: true, cell: func(v view) cell { return text(limitsOf(v)) }},

@@ -55,6 +55,8 @@ func TestGolden(t *testing.T) {
 		"explain-missing":        "explain guestbook.front.9",
 		"token-cluster":          "token create --cluster edge",
 		"token-worker":           "token create --worker --ttl 10m",
+		"token-gateway":          "token create --worker --gateway",
+		"token-gateway-alone":    "token create --api --gateway",
 		"token-api-json":         "token create --api -o json",
 		"token-none":             "token create",
 		"token-two":              "token create --worker --api",

@@ -15,6 +15,7 @@ const maxTokenTTL = 30 * 24 * time.Hour
 type tokenFlags struct {
 	cluster     string
 	worker, api bool
+	gateway     bool
 	ttl         time.Duration
 	mode        string
 }
@@ -40,6 +41,7 @@ once and stored only as a hash.`,
 	}
 	create.Flags().StringVar(&f.cluster, "cluster", "", "to join as the cluster of this name")
 	create.Flags().BoolVar(&f.worker, "worker", false, "to join as a worker of this cluster")
+	create.Flags().BoolVar(&f.gateway, "gateway", false, "with --worker: it may be a gateway with TLS, and is given the certificates of hosts with their keys")
 	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
 	create.Flags().DurationVar(&f.ttl, "ttl", 0, "valid for this long (default 1h; with --api 720h)")
 	outputFlag(create, &f.mode, "table", "json", "yaml")
@@ -61,10 +63,13 @@ func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
 	if len(kinds) != 1 {
 		return wire.TokenRequest{}, usageError(cmd, "give one of --cluster NAME, --worker and --api")
 	}
+	if f.gateway && !f.worker {
+		return wire.TokenRequest{}, usageError(cmd, "--gateway goes with --worker")
+	}
 	if f.ttl < 0 || f.ttl > maxTokenTTL || f.ttl%time.Second != 0 {
 		return wire.TokenRequest{}, usageError(cmd, "--ttl %s is not whole seconds between 1s and %s", f.ttl, maxTokenTTL)
 	}
-	return wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, TTLSeconds: int(f.ttl / time.Second)}, nil
+	return wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Gateway: f.gateway, TTLSeconds: int(f.ttl / time.Second)}, nil
 }
 
 func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string) error {
@@ -92,6 +97,10 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 	case "cluster":
 		a.notef("next, on the cluster's machine: verge cluster --name %s --token-file FILE", r.Cluster)
 	case "worker":
+		if r.Gateway {
+			a.notef("next, on the gateway's machine: verge worker --token-file FILE --gateway :8480 --gateway-tls :8443")
+			return nil
+		}
 		a.notef("next, on the worker's machine: verge worker --token-file FILE")
 	}
 	return nil

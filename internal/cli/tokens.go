@@ -32,6 +32,9 @@ func tokenFor(v wire.TokenView) string {
 	case "cluster":
 		return "joining as cluster " + v.Cluster
 	case "worker":
+		if v.Gateway {
+			return "joining as a worker that may be a gateway"
+		}
 		return "joining as a worker"
 	case "api":
 		return "the API"

@@ -133,6 +133,9 @@ func (c *core) workers() []wire.WorkerView {
 	for _, name := range records.SortedKeys(c.m.workers) {
 		w := c.m.workers[name]
 		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon, Revoked: w.Revoked}
+		if w.Gateway.May() {
+			v.GatewayGrant = w.Gateway
+		}
 		v.Network = c.m.shownNetwork(w.Info.Network)
 		v.ClockSkewSeconds = w.skew.Ahead().Seconds()
 		if v.Status == "never-seen" {
@@ -218,8 +221,14 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
 	ttl := time.Duration(r.TTLSeconds) * time.Second
 	now := b.clock.Now()
+	if r.Gateway && r.Kind != "worker" {
+		return wire.TokenReply{}, rest.NoGatewayToken(r.Kind)
+	}
 	switch r.Kind {
 	case "worker":
+		if r.Gateway {
+			return b.ledger.NewGatewayJoin(ctx, b.name, b.apiAddrs(), ttl, now)
+		}
 		return b.ledger.NewJoin(ctx, "worker", b.name, b.apiAddrs(), ttl, now)
 	case "api":
 		return b.ledger.NewBearer(ctx, access.From(ctx).Name, ttl, now)

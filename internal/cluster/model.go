@@ -63,6 +63,9 @@ type workerRecord struct {
 	Cordon *wire.Cordon `json:"cordon,omitempty"`
 	// Expires is when the last certificate that it was given does.
 	Expires time.Time `json:"expires,omitzero"`
+	// Gateway says whether it may be a gateway with TLS; nil in records of before there
+	// were grants, see settle.
+	Gateway *wire.GatewayGrant `json:"gateway,omitempty"`
 	// Revoked since: its key does not count any more, and another node may take its
 	// place.
 	Revoked time.Time `json:"revoked,omitzero"`
@@ -222,6 +225,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 			if err := records.Decode(e, recs, r); err != nil {
 				return err
 			}
+			recs[r].settle()
 			w := newWorker(*recs[r], now)
 			w.learn(*recs[r], m.site.Labels)
 			m.workers[r] = w

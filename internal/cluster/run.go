@@ -321,10 +321,13 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	}
 	rec := workerRecord{
 		V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: r.Name, Version: r.Version}, Joined: now,
-		PublicKey: r.NatsKey, KeyHash: hash, Expires: expires,
+		PublicKey: r.NatsKey, KeyHash: hash, Expires: expires, Gateway: &wire.GatewayGrant{},
 	}
 	if w != nil { // it has joined again: what runs there is its own
-		rec.Info, rec.Joined, rec.Cordon = w.Info, w.Joined, w.Cordon
+		rec.Info, rec.Joined, rec.Cordon, rec.Gateway = w.Info, w.Joined, w.Cordon, w.Gateway
+	}
+	if tok.Gateway && !rec.Gateway.May() {
+		rec.Gateway = &wire.GatewayGrant{Allowed: true, By: "join token " + tok.ID, At: now.Round(0)}
 	}
 	data, err := json.Marshal(rec)
 	if err != nil {
@@ -361,6 +364,12 @@ func (c *Cluster) Link() []string { return c.linkAddrs() }
 // NewWorkerToken makes a join token, as the HTTP interface does.
 func (c *Cluster) NewWorkerToken(ctx context.Context) (string, error) {
 	t, err := backend{c}.CreateToken(ctx, wire.TokenRequest{Kind: "worker"})
+	return t.Token, err
+}
+
+// NewGatewayToken is NewWorkerToken for a worker that may be a gateway with TLS.
+func (c *Cluster) NewGatewayToken(ctx context.Context) (string, error) {
+	t, err := backend{c}.CreateToken(ctx, wire.TokenRequest{Kind: "worker", Gateway: true})
 	return t.Token, err
 }
 

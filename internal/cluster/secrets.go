@@ -85,7 +85,7 @@ func (t *tx) secrets() {
 		}
 	}
 	for _, worker := range records.SortedKeys(t.m.workers) {
-		if !t.m.workers[worker].Info.WantsCertificates() || !t.m.workers[worker].Revoked.IsZero() {
+		if !t.m.workers[worker].isGateway() {
 			continue
 		}
 		for id := range t.certificates() {
@@ -101,7 +101,7 @@ func (t *tx) secrets() {
 }
 
 // certificates are the secrets with those of all hosts that are published, which
-// gateways are given and no other worker.
+// gateways that may be some are given and no other worker.
 func (t *tx) certificates() map[string]bool {
 	if t.certs == nil {
 		t.certs = map[string]bool{}
@@ -117,7 +117,7 @@ func (t *tx) certificates() map[string]bool {
 // gateways counts the workers that are given certificates.
 func (m *model) gateways() (n int) {
 	for _, w := range m.workers {
-		if w.Info.WantsCertificates() && w.Revoked.IsZero() {
+		if w.isGateway() {
 			n++
 		}
 	}

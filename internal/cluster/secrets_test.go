@@ -306,6 +306,18 @@ func TestCertificatesGoToGateways(t *testing.T) {
 		pass(t, v.core)
 	}
 	gateway("w1", &wire.GatewayInfo{TLS: ":8443"})
+	if got, n := v.given("w1"), v.m.gateways(); got != "" || n != 0 {
+		t.Errorf("without a grant the gateway was given %q, and %d count", got, n)
+	}
+	allow := func(name string, allowed bool) {
+		t.Helper()
+		if _, err := v.grant(t.Context(), name, wire.GatewayGrant{Allowed: allowed}, "admin/ann", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		pass(t, v.core)
+	}
+	allow("w1", true)
+	allow("w2", true)
 	gateway("w2", &wire.GatewayInfo{}) // without TLS it has no use of them
 	if got := v.given("w1"); got != "team.shop-tls="+password {
 		t.Errorf("the gateway was given %q", got)
@@ -317,6 +329,11 @@ func TestCertificatesGoToGateways(t *testing.T) {
 		t.Errorf("%d gateways", n)
 	}
 	v.settled(password, "value of")
+	allow("w1", false)
+	if got, n := v.given("w1"), v.m.gateways(); got != "" || n != 0 {
+		t.Errorf("after the grant was taken back the gateway has %q, and %d count", got, n)
+	}
+	allow("w1", true)
 	gateway("w1", nil)
 	if got := v.given("w1"); got != "" {
 		t.Errorf("what is no gateway any more has %q", got)

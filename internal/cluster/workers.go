@@ -106,6 +106,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	// it; who was certified with another key was so before this one took its place.
 	otherwise := w.Info.Trust != c.trusts || w.Info.Issuer != "" && w.Info.Issuer != c.signs
 	reply.Renew = c.trusts != "" && otherwise && !reply.NeedStatus
+	reply.NoGateway = w.Info.WantsCertificates() && !w.Gateway.May()
 	reply.Want = c.desiredOf(name).Rev()
 	silent := c.m.silent(name)
 	if silent {

@@ -160,7 +160,12 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	c := d.clusters[n]
 	name := fmt.Sprintf("%s-%d", c.Name(), w+1)
 	dir := filepath.Join(d.dir, "workers", name)
-	token, err := d.token(filepath.Join(dir, wire.IdentityDir), func() (string, error) { return c.NewWorkerToken(ctx) })
+	token, err := d.token(filepath.Join(dir, wire.IdentityDir), func() (string, error) {
+		if n == 0 && w == 0 {
+			return c.NewGatewayToken(ctx)
+		}
+		return c.NewWorkerToken(ctx)
+	})
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,15 @@ type bearerRecord struct {
 
 // NewJoin makes a join token (pki.KindCluster, pki.KindWorker) that names addrs.
 func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+	return l.newJoin(ctx, kind, cluster, addrs, ttl, now, false)
+}
+
+// NewGatewayJoin is NewJoin for a worker that may be a gateway with TLS.
+func (l *Ledger) NewGatewayJoin(ctx context.Context, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+	return l.newJoin(ctx, pki.KindWorker, cluster, addrs, ttl, now, true)
+}
+
+func (l *Ledger) newJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time, gateway bool) (wire.TokenReply, error) {
 	if ttl <= 0 {
 		ttl = JoinTTL
 	}
@@ -66,7 +75,7 @@ func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []stri
 		return wire.TokenReply{}, err
 	}
 	tok = tok.Follow(l.NextPin())
-	rec.By = access.From(ctx).Name
+	rec.By, rec.Gateway = access.From(ctx).Name, gateway
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return wire.TokenReply{}, err
@@ -133,6 +142,7 @@ func (l *Ledger) Check(ctx context.Context, req wire.JoinRequest, kind string, n
 	if err != nil {
 		return tok, bus.Op{}, err
 	}
+	tok.Gateway = rec.Gateway
 	return tok, bus.Op{Key: e.Key, Value: b, If: &e.Rev}, nil
 }
 

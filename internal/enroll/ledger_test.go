@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,5 +287,25 @@ func TestReachable(t *testing.T) {
 	}
 	if got := Reachable(nil, "0.0.0.0:90"); len(got) == 0 || got[0] == "0.0.0.0:90" {
 		t.Errorf("everywhere is reached at %v", got)
+	}
+}
+
+// Whether a worker may be a gateway is taken from what is stored of its token.
+func TestGatewayToken(t *testing.T) {
+	ctx := t.Context()
+	l, _, now := newLedger(t)
+	for _, gateway := range []bool{true, false} {
+		reply, err := l.newJoin(ctx, pki.KindWorker, "edge", []string{"127.0.0.1:1"}, time.Hour, now, gateway)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tok, _, err := l.Check(ctx, request(reply.Token, "key"), pki.KindWorker, now)
+		if err != nil || tok.Gateway != gateway {
+			t.Errorf("%+v, %v", tok, err)
+		}
+		views, err := l.Tokens(ctx)
+		if i := slices.IndexFunc(views, func(v wire.TokenView) bool { return v.ID == reply.ID }); err != nil || i < 0 || views[i].Gateway != gateway {
+			t.Errorf("%+v, %v", views, err)
+		}
 	}
 }

@@ -39,6 +39,8 @@ type TokenRecord struct {
 	// the token, in hex; "" while it is unused.
 	UsedBy string    `json:"used_by,omitempty"`
 	UsedAt time.Time `json:"used_at,omitzero"`
+	// Gateway: the worker that joins with it may be a gateway with TLS.
+	Gateway bool `json:"gateway,omitempty"`
 }
 
 // Check says whether the node with this public key (PKIX DER) may join with tok

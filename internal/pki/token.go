@@ -61,6 +61,9 @@ type Token struct {
 	ID      string    `json:"id"`
 	Secret  string    `json:"secret"`
 	Expires time.Time `json:"expires"`
+	// Gateway is not in the text, which its holder could change: who checks a token takes
+	// it from the record.
+	Gateway bool `json:"-"`
 }
 
 // NewToken makes a token that is valid for ttl from now, and the record that

@@ -72,6 +72,12 @@ type Backend interface {
 	Shelves
 }
 
+// NoGatewayToken refuses a token that is to make a gateway of what is no worker.
+func NoGatewayToken(kind string) error {
+	return wire.Problemf(400, "no-gateway", "ask at the cluster for a token of kind worker: verge token create --worker --gateway",
+		"the token was not made", "only a worker can be a gateway, and the token is of kind %.20s", kind)
+}
+
 // Elsewhere is the error for an operation that this role does not offer.
 func Elsewhere(what, where string) error {
 	return wire.Problemf(421, "elsewhere", "use a context of "+where+" (verge context use NAME)",

@@ -45,6 +45,17 @@ func (c *Client) UncordonCluster(ctx context.Context, cluster string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: clusterPath(cluster) + "/cordon"}, nil)
 }
 
+// AllowGateway lets a worker be a gateway with TLS; see Operating.
+func (c *Client) AllowGateway(ctx context.Context, cluster, worker string) (r wire.GatewayGrant, err error) {
+	err = c.do(ctx, call{method: http.MethodPut, path: workerPath(cluster, worker) + "/gateway"}, &r)
+	return r, err
+}
+
+// DenyGateway takes that back; see Operating.
+func (c *Client) DenyGateway(ctx context.Context, cluster, worker string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: workerPath(cluster, worker) + "/gateway"}, nil)
+}
+
 // WorkerDrain says how far a drain is; see Operating.
 func (c *Client) WorkerDrain(ctx context.Context, cluster, worker string) (wire.DrainView, error) {
 	return get[wire.DrainView](ctx, c, call{path: workerPath(cluster, worker) + "/drain"})

@@ -26,6 +26,10 @@ type Operating interface {
 	// UncordonWorker and UncordonCluster take that back, a drain with it.
 	UncordonWorker(ctx context.Context, cluster, worker string) error
 	UncordonCluster(ctx context.Context, cluster string) error
+	// AllowGateway lets a worker be a gateway with TLS, which is given the certificates
+	// of hosts and their keys; DenyGateway takes that back. Durable when they return.
+	AllowGateway(ctx context.Context, cluster, worker string) (wire.GatewayGrant, error)
+	DenyGateway(ctx context.Context, cluster, worker string) error
 	// WorkerDrain and ClusterDrain say how far a drain is.
 	WorkerDrain(ctx context.Context, cluster, worker string) (wire.DrainView, error)
 	ClusterDrain(ctx context.Context, cluster string) (wire.DrainView, error)
@@ -76,6 +80,14 @@ func (s *Server) registerOperating(api huma.API) {
 	register(s, api, op("uncordon-worker", http.MethodDelete, "/v1/workers/{cluster}/{worker}/cordon", "Take a worker into use again", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *workerInput) (none, error) {
 			return none{}, b.UncordonWorker(ctx, in.Cluster, in.Worker)
+		})
+	register(s, api, op("allow-gateway", http.MethodPut, "/v1/workers/{cluster}/{worker}/gateway", "Let a worker be a gateway with TLS", may(access.Admit, worker("cluster", "worker"))),
+		func(ctx context.Context, in *workerInput) (wire.GatewayGrant, error) {
+			return b.AllowGateway(ctx, in.Cluster, in.Worker)
+		})
+	register(s, api, op("deny-gateway", http.MethodDelete, "/v1/workers/{cluster}/{worker}/gateway", "Let a worker be a gateway with TLS no more", may(access.Admit, worker("cluster", "worker"))),
+		func(ctx context.Context, in *workerInput) (none, error) {
+			return none{}, b.DenyGateway(ctx, in.Cluster, in.Worker)
 		})
 	register(s, api, op("cordon-cluster", http.MethodPut, "/v1/clusters/{cluster}/cordon", "Take a cluster out of use", may(access.Manage, cluster("cluster"))),
 		func(ctx context.Context, in *cordonClusterInput) (wire.Cordon, error) {

@@ -14,6 +14,9 @@ func (in *tokenInput) subject() (on, detail string) {
 	if in.Body.Cluster != "" {
 		return "cluster/" + in.Body.Cluster, "token of kind " + in.Body.Kind
 	}
+	if in.Body.Gateway {
+		return "token", "of kind " + in.Body.Kind + ", which may be a gateway"
+	}
 	return "token", "of kind " + in.Body.Kind
 }
 

@@ -282,6 +282,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 // CreateToken implements rest.Backend.
 func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
 	ttl := time.Duration(r.TTLSeconds) * time.Second
+	if r.Gateway && r.Kind != "worker" {
+		return wire.TokenReply{}, rest.NoGatewayToken(r.Kind)
+	}
 	switch r.Kind {
 	case "cluster":
 		return b.clusterToken(ctx, r.Cluster, ttl)

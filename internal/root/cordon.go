@@ -58,6 +58,16 @@ func (b backend) setCordon(ctx context.Context, name string, now time.Time, chan
 	return nil
 }
 
+// AllowGateway implements rest.Backend.
+func (b backend) AllowGateway(_ context.Context, cluster, _ string) (wire.GatewayGrant, error) {
+	return wire.GatewayGrant{}, rest.Elsewhere("allowing a worker to be a gateway", "its cluster, "+cluster)
+}
+
+// DenyGateway implements rest.Backend.
+func (b backend) DenyGateway(_ context.Context, cluster, _ string) error {
+	return rest.Elsewhere("denying a worker to be a gateway", "its cluster, "+cluster)
+}
+
 // CordonWorker implements rest.Backend. A worker belongs to the operator of its
 // cluster, whose record says so; the root would have to be believed.
 func (b backend) CordonWorker(_ context.Context, cluster, _ string, _ wire.CordonRequest) (wire.Cordon, error) {

@@ -157,6 +157,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.StatusView](),
 	reflect.TypeFor[wire.Explanation](),
 	reflect.TypeFor[wire.Explained](),
+	reflect.TypeFor[wire.GatewayGrant](),
 	reflect.TypeFor[wire.TokenRequest](),
 	reflect.TypeFor[wire.TokenReply](),
 	reflect.TypeFor[wire.TokenView](),

@@ -97,6 +97,19 @@ type GatewayCertificate struct {
 	Failed bool `json:"failed,omitempty"`
 }
 
+// GatewayGrant says whether a worker may be a gateway with TLS: whether it is given the
+// certificates of hosts and their keys.
+type GatewayGrant struct {
+	Allowed bool `json:"allowed"`
+	// By said so, At that time; "" and zero where nobody did, as of a worker that was a
+	// gateway before there were grants.
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at,omitzero"`
+}
+
+// May says whether it is allowed; nil is not.
+func (g *GatewayGrant) May() bool { return g != nil && g.Allowed }
+
 // WantsCertificates says whether a worker is a gateway that needs what hosts have
 // for TLS.
 func (w *WorkerInfo) WantsCertificates() bool { return w.Published != nil && w.Published.TLS != "" }

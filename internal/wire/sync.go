@@ -78,6 +78,9 @@ type ReportReply struct {
 	// Renew asks the sender to renew its certificate now: who it is to trust has
 	// changed.
 	Renew bool `json:"rn,omitempty"`
+	// NoGateway says that the sender is a gateway with TLS and may not be one, so that it
+	// is given no certificates; false also by those who do not know of grants.
+	NoGateway bool `json:"ng,omitempty"`
 	// Refused says why the report was not accepted ("" if it was).
 	Refused string `json:"e,omitempty"`
 }

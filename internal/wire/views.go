@@ -193,6 +193,8 @@ type WorkerView struct {
 	// behind; left out up to MaxSkew, or where it is not known.
 	ClockSkewSeconds float64 `json:"clock_skew_seconds,omitempty"`
 	Cordon           *Cordon `json:"cordon,omitempty"`
+	// GatewayGrant is there where the worker may be a gateway with TLS.
+	GatewayGrant *GatewayGrant `json:"gateway_grant,omitempty"`
 	// Revoked since: its key does not count any more, and it has to join again.
 	Revoked time.Time `json:"revoked,omitzero"`
 }
@@ -272,6 +274,7 @@ type TokenRequest struct {
 	Kind       string `json:"kind" enum:"cluster,worker,api"`
 	Cluster    string `json:"cluster,omitempty" maxLength:"63"`
 	TTLSeconds int    `json:"ttl_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"0: one hour (api: 30 days)"`
+	Gateway    bool   `json:"gateway,omitempty" doc:"kind worker: it may be a gateway with TLS, see allow-gateway"`
 }
 
 // TokenReply carries the token; it is shown once and stored only as a hash.
@@ -296,6 +299,8 @@ type TokenView struct {
 	Expires time.Time `json:"expires"`
 	// Used is when a node joined with it; zero: none did.
 	Used time.Time `json:"used,omitzero"`
+	// Gateway: the worker may be a gateway with TLS.
+	Gateway bool `json:"gateway,omitempty"`
 }
 
 // JoinRequest is sent with a join token by a node that has no identity yet.

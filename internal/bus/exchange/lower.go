@@ -62,6 +62,9 @@ type Lower struct {
 	// OnHeed, if set, is told of each answered report whether the upper side tells of
 	// what is used alone. It must not block.
 	OnHeed func(heeds bool)
+	// OnGateway, if set, is told of each answered report whether the upper side refuses
+	// us as a gateway. It must not block.
+	OnGateway func(refused bool)
 	// OnReply, if set, is told the outcome of every exchange.
 	OnReply func(err error)
 	// OnAck, if set, is told what the upper side has of Observed, after every
@@ -213,6 +216,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	}
 	if r.OnHeed != nil {
 		r.OnHeed(reply.Heeds)
+	}
+	if r.OnGateway != nil {
+		r.OnGateway(reply.NoGateway)
 	}
 	before := r.acked
 	r.acked, r.needStatus = reply.Ack, reply.NeedStatus

@@ -67,6 +67,32 @@ func (f *Fake) cordonWorker(op, cluster, worker string, c *wire.Cordon) error {
 	return missing("worker", cluster+"/"+worker)
 }
 
+// AllowGateway notes it in WorkerList.
+func (f *Fake) AllowGateway(_ context.Context, cluster, worker string) (wire.GatewayGrant, error) {
+	g := wire.GatewayGrant{Allowed: true, By: "admin/ann"}
+	return g, f.gateway("allow-gateway", cluster, worker, &g)
+}
+
+// DenyGateway takes it back.
+func (f *Fake) DenyGateway(_ context.Context, cluster, worker string) error {
+	return f.gateway("deny-gateway", cluster, worker, nil)
+}
+
+func (f *Fake) gateway(op, cluster, worker string, g *wire.GatewayGrant) error {
+	end, err := f.begin(op)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i, w := range f.WorkerList {
+		if w.Cluster == cluster && w.Name == worker {
+			f.WorkerList[i].GatewayGrant = g
+			return nil
+		}
+	}
+	return missing("worker", cluster+"/"+worker)
+}
+
 // CordonCluster notes it in ClusterList.
 func (f *Fake) CordonCluster(_ context.Context, cluster string, q wire.CordonRequest) (wire.Cordon, error) {
 	c := wire.Cordon{By: "admin/ann", Why: q.Reason, Drain: q.Drain}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// settle gives a record of before there were grants one: who was a gateway stays one.
+// The next write of the record stores it.
+func (r *workerRecord) settle() {
+	if r.Gateway == nil {
+		r.Gateway = &wire.GatewayGrant{Allowed: r.Info.Gateway != "" || r.Info.WantsCertificates()}
+	}
+}
+
+// isGateway says whether a worker is given the certificates of hosts: it has use of
+// them, and may have them.
+func (w *worker) isGateway() bool {
+	return w.Info.WantsCertificates() && w.Gateway.May() && w.Revoked.IsZero()
+}
+
+// AllowGateway implements rest.Backend.
+func (b backend) AllowGateway(ctx context.Context, cluster, name string) (wire.GatewayGrant, error) {
+	return b.setGateway(ctx, cluster, name, wire.GatewayGrant{Allowed: true})
+}
+
+// DenyGateway implements rest.Backend.
+func (b backend) DenyGateway(ctx context.Context, cluster, name string) error {
+	_, err := b.setGateway(ctx, cluster, name, wire.GatewayGrant{})
+	return err
+}
+
+// setGateway stores whether a worker may be a gateway with TLS, where that is new.
+func (b backend) setGateway(ctx context.Context, cluster, name string, g wire.GatewayGrant) (wire.GatewayGrant, error) {
+	if cluster != b.name {
+		return g, rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
+	}
+	return b.grant(ctx, name, g, rest.Caller(ctx), time.Now())
+}
+
+// grant is setGateway at the cluster itself.
+func (c *core) grant(ctx context.Context, name string, g wire.GatewayGrant, by string, now time.Time) (wire.GatewayGrant, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, now); err != nil {
+		return g, cordonUnstored(err)
+	}
+	w := c.m.workers[name]
+	if w == nil {
+		return g, c.noWorker(name)
+	}
+	if w.Gateway.May() == g.Allowed {
+		if w.Gateway != nil {
+			g = *w.Gateway
+		}
+		return g, nil
+	}
+	g.By, g.At = by, now.Round(0)
+	next := w.workerRecord
+	next.Gateway = &g
+	data, err := json.Marshal(next)
+	if err != nil {
+		return g, err
+	}
+	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+name, data)); c.wrote(err) != nil {
+		return g, cordonUnstored(err)
+	}
+	w.workerRecord = next
+	what := "may be a gateway with TLS"
+	if !g.Allowed {
+		what = "may be no gateway with TLS any more"
+	}
+	if by != "" {
+		what += ", by " + by
+	}
+	c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+	c.log.Info("a worker "+what, "worker", name)
+	loop.Poke(c.wake)
+	loop.Poke(c.upChanged) // a cluster without gateways is given no certificates
+	if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
+		c.log.Debug("nudging", "worker", name, "error", err)
+	}
+	return g, nil
+}

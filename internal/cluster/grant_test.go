@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A worker that was a gateway before there were grants stays one, whatever becomes of
+// its flags later, and one that was none does not become one by its own word.
+func TestGatewaysOfBeforeGrantsKeepThem(t *testing.T) {
+	store := bus.NewMemStore()
+	record := func(name, gateway string, published *wire.GatewayInfo) {
+		data, err := json.Marshal(workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name, Gateway: gateway, Published: published}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(t.Context(), keyWorker+name, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record("old", ":8480", &wire.GatewayInfo{TLS: ":8443"})
+	record("plain", ":8480", nil)
+	record("none", "", nil)
+	c := newTestCore(t, store)
+	want := map[string]bool{"old": true, "plain": true, "none": false}
+	check := func(when string, c *core) {
+		t.Helper()
+		for name, may := range want {
+			if got := c.m.workers[name].Gateway.May(); got != may {
+				t.Errorf("%s: %s may be a gateway: %v", when, name, got)
+			}
+		}
+	}
+	check("first", c)
+	// Each says something else about itself, which writes its record.
+	report(t, c, "old", wire.Rev{}, 1, wire.WorkerInfo{V: wire.Version})
+	report(t, c, "plain", wire.Rev{}, 1, wire.WorkerInfo{V: wire.Version})
+	r := report(t, c, "none", wire.Rev{}, 1, wire.WorkerInfo{V: wire.Version, Gateway: ":8480", Published: &wire.GatewayInfo{TLS: ":8443"}})
+	if !r.NoGateway {
+		t.Error("a worker that may not be a gateway is not told so")
+	}
+	check("started again", newTestCore(t, store))
+}
+
+// A grant says who gave it and when, is stored before it is acknowledged, and asking
+// again changes nothing.
+func TestGrant(t *testing.T) {
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}, time.Now())
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	info := wire.WorkerInfo{V: wire.Version, Published: &wire.GatewayInfo{TLS: ":8443"}}
+	if r := report(t, c, "w1", wire.Rev{}, 1, info); !r.NoGateway {
+		t.Error("it is not told that it may not")
+	}
+	for _, at := range []time.Time{now, now.Add(time.Hour)} {
+		g, err := c.grant(t.Context(), "w1", wire.GatewayGrant{Allowed: true}, "admin/ann", at)
+		if err != nil || !g.Allowed || g.By != "admin/ann" || !g.At.Equal(now) {
+			t.Fatalf("%+v, %v", g, err)
+		}
+	}
+	if len(c.workers()) != 1 || c.workers()[0].GatewayGrant.By != "admin/ann" {
+		t.Errorf("%+v", c.workers())
+	}
+	if r := report(t, c, "w1", wire.Rev{}, 2, info); r.NoGateway {
+		t.Error("it is told that it may not")
+	}
+	if !newTestCore(t, store).m.workers["w1"].Gateway.May() {
+		t.Error("the grant is not stored")
+	}
+	var p *wire.Problem
+	if _, err := c.grant(t.Context(), "w9", wire.GatewayGrant{Allowed: true}, "", now); !errors.As(err, &p) || p.Code != "no-such-worker" {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.grant(t.Context(), "w1", wire.GatewayGrant{}, "admin/ann", now); err != nil {
+		t.Fatal(err)
+	}
+	if c.workers()[0].GatewayGrant != nil || newTestCore(t, store).m.workers["w1"].Gateway.May() {
+		t.Error("it may still")
+	}
+}
