@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/rest/ranges"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -156,29 +157,7 @@ func ServeObject(w http.ResponseWriter, r *http.Request, v wire.ObjectView, cont
 	if v.Type == "" {
 		h.Set("Content-Type", "application/octet-stream")
 	}
-	failing := &failing{ReadSeeker: content}
-	http.ServeContent(w, r, "", v.Updated, failing)
-	if failing.err != nil && failing.begun {
-		// The answer has begun, and must not look whole.
-		panic(http.ErrAbortHandler)
-	}
-	return failing.err
-}
-
-// failing remembers why reading ended.
-type failing struct {
-	io.ReadSeeker
-	begun bool
-	err   error
-}
-
-func (f *failing) Read(p []byte) (int, error) {
-	n, err := f.ReadSeeker.Read(p)
-	f.begun = f.begun || n > 0
-	if err != nil && !errors.Is(err, io.EOF) {
-		f.err = err
-	}
-	return n, err
+	return ranges.Serve(w, r, v.Updated, content)
 }
 
 func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {

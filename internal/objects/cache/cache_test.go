@@ -1,7 +1,6 @@
 package cache_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -399,27 +398,4 @@ func TestDoor(t *testing.T) {
 	if resp, body := ask(t, "GET", shop+"/shop/ten", ""); resp.StatusCode != 200 || !strings.Contains(resp.Header.Get(rest.ObjectHeader), `"stale":true`) {
 		t.Errorf("kept, without a cluster: %d %s %v", resp.StatusCode, body, resp.Header)
 	}
-}
-
-// Whatever range is asked for, what comes is a part of the object, or a refusal.
-func FuzzRange(f *testing.F) {
-	const content = "0123456789"
-	for _, r := range []string{"bytes=0-", "bytes=-1", "bytes=0-0,2-3", "bytes=9-99", "bytes=", "bytes=a-b", "bytes=-", "x", "bytes=18446744073709551615-", "bytes=0-0,0-0,0-0"} {
-		f.Add(r)
-	}
-	v := wire.ObjectView{Namespace: "shop", Name: "ten", Size: int64(len(content)), Digest: "sha256:" + digest(content)}
-	f.Fuzz(func(t *testing.T, r string) {
-		req := httptest.NewRequest(http.MethodGet, "/x", nil)
-		req.Header.Set("Range", r)
-		w := httptest.NewRecorder()
-		if err := rest.ServeObject(w, req, v, bytes.NewReader([]byte(content))); err != nil {
-			t.Fatal(err)
-		}
-		switch body := w.Body.String(); {
-		case w.Code == 200 && body == content, w.Code == 416:
-		case w.Code == 206 && (strings.Contains(content, body) || strings.HasPrefix(w.Header().Get("Content-Type"), "multipart/byteranges")):
-		default:
-			t.Errorf("%q: %d %q", r, w.Code, body)
-		}
-	})
 }
