@@ -40,6 +40,21 @@ type descriptor struct {
 // readDescriptors reads all documents of FILES or "-" and checks them all; one that
 // names no namespace is put into the one given, or else into that of the context.
 func (a *app) readDescriptors(files []string, namespace string) ([]descriptor, error) {
+	all, err := a.parseDescriptors(files)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := a.place(&all[i], namespace); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// parseDescriptors is readDescriptors for what is not sent anywhere: it asks for no
+// context.
+func (a *app) parseDescriptors(files []string) ([]descriptor, error) {
 	var all []descriptor
 	names := map[string]string{}
 	for _, file := range files {
@@ -62,9 +77,6 @@ func (a *app) readDescriptors(files []string, namespace string) ([]descriptor, e
 				return nil, &userError{what: "an application is described twice", why: fmt.Sprintf("%s in %s and in %s", d.spec.Application, other, d.name), next: "leave one of them out"}
 			}
 			names[d.spec.Application] = d.name
-			if err := a.place(&d, namespace); err != nil {
-				return nil, err
-			}
 			all = append(all, d)
 		}
 	}

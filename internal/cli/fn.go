@@ -102,7 +102,7 @@ func (a *app) fnBuild() *cobra.Command {
 verge.yaml says runtime: wasm, else the program NAME. A module that is there and has
 no Go sources beside it is taken as it is.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fn, err := a.openFunction(args, "")
+			fn, err := a.openFunction(args)
 			if err != nil {
 				return err
 			}
@@ -132,8 +132,9 @@ func folderArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// openFunction reads the descriptor in a folder, by default the one where we are.
-func (a *app) openFunction(args []string, namespace string) (*function, error) {
+// openFunction reads the descriptor in a folder, by default the one where we are. It
+// needs no context: what names no namespace is in the default one.
+func (a *app) openFunction(args []string) (*function, error) {
 	fn := &function{dir: "."}
 	if len(args) > 0 {
 		fn.dir = args[0]
@@ -142,7 +143,7 @@ func (a *app) openFunction(args []string, namespace string) (*function, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, &userError{what: "there is no function here", why: "no " + path, next: "verge fn new NAME makes one; or give its FOLDER"}
 	}
-	list, err := a.readDescriptors([]string{path}, namespace)
+	list, err := a.parseDescriptors([]string{path})
 	if err != nil {
 		return nil, err
 	}
@@ -213,8 +214,11 @@ runs is what was deployed, and a change is a rollout like any other.`,
 			if f.timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")
 			}
-			fn, err := a.openFunction(args, f.namespace)
+			fn, err := a.openFunction(args)
 			if err != nil {
+				return err
+			}
+			if err := a.place(&fn.descriptor, f.namespace); err != nil {
 				return err
 			}
 			if !noBuild {

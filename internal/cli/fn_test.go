@@ -67,6 +67,21 @@ func TestFnGolden(t *testing.T) {
 	}
 }
 
+// What is only built is sent nowhere, so that it needs no context; where it is sent, the
+// namespace of the context counts.
+func TestBuildNeedsNoContext(t *testing.T) {
+	f := newFixture(t, answering())
+	f.file("verge.yaml", "application: made\nservices: {fn: {runtime: wasm, module: made.wasm}}\n")
+	f.file("made.wasm", "hello")
+	f.env["VERGE_CONTEXT"] = filepath.Join(f.dir, "none")
+	if r := f.run("fn", "build", f.dir); r.code != 0 || r.stdout != "made.wasm built\n" {
+		t.Errorf("%+v", r)
+	}
+	if r := f.run("fn", "deploy", f.dir, "--no-wait"); r.code != 1 || !strings.Contains(r.stderr, "context") {
+		t.Errorf("deployed to nowhere: %+v", r)
+	}
+}
+
 func TestInvokeWithStandardInput(t *testing.T) {
 	f := newFixture(t, answering())
 	if r := f.runWith("from stdin", "fn", "invoke", "guestbook", "-"); r.code != 0 || !strings.Contains(r.stdout, " from stdin\n") {
