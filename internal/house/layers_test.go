@@ -53,6 +53,7 @@ var rooms = map[string]layer{
 	"internal/overlay":    doers,
 	"internal/pki":        doers,
 	"internal/proxy":      doers,
+	"internal/ranges":     doers,
 	"internal/relay":      doers,
 	"internal/rest":       doers,
 	"internal/runtime":    doers,
@@ -96,7 +97,7 @@ var neighbours = map[string]struct {
 	"internal/pki":      {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/proxy":    {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
 	"internal/relay":    {[]string{"internal/atomicfile"}, "its key is a file"},
-	"internal/rest":     {[]string{"internal/atomicfile", "internal/watch"}, "the client's context is a file; what is watched is served"},
+	"internal/rest":     {[]string{"internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored"},
 	"internal/seal":     {[]string{"internal/atomicfile"}, "a key is a file"},
 	"internal/runtime":  {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
 }

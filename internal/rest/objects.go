@@ -15,7 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/verge-edge/verge/internal/access"
-	"github.com/verge-edge/verge/internal/rest/ranges"
+	"github.com/verge-edge/verge/internal/ranges"
 	"github.com/verge-edge/verge/internal/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest/ranges"
+	"github.com/verge-edge/verge/internal/ranges"
 )
 
 const content = "0123456789"
