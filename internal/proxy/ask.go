@@ -21,7 +21,7 @@ func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status
 	answered := false
 	defer func() { p.leave(answered) }()
 	req.URL.Scheme, req.URL.Host = "http", p.addr
-	res, err := p.spot.transport(r, port, p.addr, false).RoundTrip(req)
+	res, err := p.spot.transport(r, port, p.addr, false).h1.RoundTrip(req)
 	if err != nil {
 		return 0, fmt.Errorf("ask %s: %w", id, err)
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/h2client"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -362,18 +364,23 @@ func (e *brokenError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // roundTrip sends the request under ctx, for w where it can be overtaken. An
 // unsentError says that nothing of it was sent.
-func (x *exchange) roundTrip(ctx context.Context, t *http.Transport, w *waiter) (res *http.Response, err error) {
+func (x *exchange) roundTrip(ctx context.Context, t *transport, w *waiter) (res *http.Response, err error) {
 	for range maxKept {
 		// A kept connection that had ended says nothing about who is behind it.
 		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, errEnded) || !x.body.unread() || ctx.Err() != nil {
 			return res, err
 		}
 	}
-	t.CloseIdleConnections()
+	if t.h1 != nil {
+		t.CloseIdleConnections() // over HTTP/2 others are under way on what there is
+	}
 	return x.oneTrip(ctx, t, w)
 }
 
-func (x *exchange) oneTrip(ctx context.Context, t *http.Transport, w *waiter) (*http.Response, error) {
+func (x *exchange) oneTrip(ctx context.Context, t *transport, w *waiter) (*http.Response, error) {
+	if t.h2 != nil {
+		return x.overH2(ctx, t.h2, w)
+	}
 	var on *keptConn
 	var before int64
 	var mu sync.Mutex // guards over
@@ -397,7 +404,7 @@ func (x *exchange) oneTrip(ctx context.Context, t *http.Transport, w *waiter) (*
 			return nil
 		},
 	}
-	res, err := t.RoundTrip(x.try(httptrace.WithClientTrace(ctx, trace)))
+	res, err := t.h1.RoundTrip(x.try(httptrace.WithClientTrace(ctx, trace)))
 	mu.Lock()
 	over = true
 	mu.Unlock()
@@ -408,6 +415,25 @@ func (x *exchange) oneTrip(ctx context.Context, t *http.Transport, w *waiter) (*
 		err = &unsentError{err}
 	}
 	x.conn = on
+	return res, err
+}
+
+// overH2 is oneTrip over HTTP/2.
+func (x *exchange) overH2(ctx context.Context, cl *h2client.Client, w *waiter) (*http.Response, error) {
+	x.conn = nil
+	res, err := cl.Do(x.try(ctx), h2client.Hooks{
+		GotConn: func() bool {
+			return w == nil || w.state.CompareAndSwap(waitsForConn, hasConn) || w.state.Load() != overtaken
+		},
+		Interim: x.interim,
+	})
+	switch {
+	case err == nil:
+	case x.late():
+		err = errLate
+	case errors.Is(err, h2client.ErrUnprocessed):
+		err = &unsentError{fmt.Errorf("%w: %w", errEnded, err)}
+	}
 	return res, err
 }
 
@@ -439,6 +465,14 @@ func (x *exchange) pass(report bool) bool {
 	if _, typed := h["Content-Type"]; !typed {
 		h["Content-Type"] = nil // else net/http would guess
 	}
+	if x.req.ProtoMajor == 2 {
+		if _, dated := h["Date"]; !dated {
+			h["Date"] = dates.now() // the server would write one for each answer
+		}
+		if _, long := h["Content-Length"]; !long && res.ContentLength < 0 {
+			h["Content-Length"] = nil // else net/http would count what comes at once
+		}
+	}
 	dropReports(res.Trailer)
 	announced := len(res.Trailer)
 	for name := range res.Trailer {
@@ -458,7 +492,7 @@ func (x *exchange) pass(report bool) bool {
 		panic(http.ErrAbortHandler)
 	}
 	x.tellLast(h, report)
-	if len(res.Trailer) > 0 {
+	if len(res.Trailer) > 0 && x.req.ProtoMajor == 1 {
 		_ = http.NewResponseController(x.w).Flush() // trailers need chunks
 	}
 	for name, values := range res.Trailer {
@@ -483,7 +517,11 @@ func (x *exchange) copyBody() bool {
 		return true
 	}
 	flush := http.NewResponseController(x.w).Flush
-	if res.ContentLength < 0 && x.req.Method != http.MethodHead {
+	ready := func() bool { return false }
+	if b, ok := res.Body.(interface{ Ready() bool }); ok {
+		ready = b.Ready // what is there already need not be sent by itself
+	}
+	if res.ContentLength < 0 && x.req.Method != http.MethodHead && !ready() {
 		_ = flush() // the head comes before what may come much later
 	}
 	buf := largeBuffers.Get().(*[largeBuffer]byte)
@@ -496,7 +534,7 @@ func (x *exchange) copyBody() bool {
 			if _, werr := x.w.Write(buf[:n]); werr != nil {
 				return false
 			}
-			if rest -= int64(n); rest != 0 && err == nil {
+			if rest -= int64(n); rest != 0 && err == nil && !ready() {
 				if flush() != nil {
 					return false
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,14 +70,14 @@ type spot struct {
 	seen  atomic.Int64 // when it answered or took a connection last, a stamp
 
 	mu   sync.Mutex // guards below
-	to   map[string]*spotPort
+	to   map[transportKey]*spotPort
 	kept map[string]*keptTo // by port
 }
 
 // spotPort is a port of an instance.
 type spotPort struct {
 	addr      string
-	transport *http.Transport
+	transport *transport
 }
 
 // spots are those of this worker.
@@ -93,7 +92,7 @@ func (s *spots) of(id wire.InstanceID, port string, limits queue.Limits) *spot {
 	defer s.mu.Unlock()
 	x := s.by[id]
 	if x == nil {
-		x = &spot{id: id, port: port, queue: queue.New(limits, time.Now()), to: map[string]*spotPort{}}
+		x = &spot{id: id, port: port, queue: queue.New(limits, time.Now()), to: map[transportKey]*spotPort{}}
 		if s.by == nil {
 			s.by = map[wire.InstanceID]*spot{}
 		}
@@ -243,10 +242,11 @@ func (r *Router) settleSpots() {
 }
 
 // transport for requests to a port of the instance, which listens at addr.
-func (x *spot) transport(r *Router, port, addr string, h2 bool) *http.Transport {
+func (x *spot) transport(r *Router, port, addr string, h2 bool) *transport {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.to[port]; p != nil && p.addr == addr {
+	key := transportKey{port, h2}
+	if p := x.to[key]; p != nil && p.addr == addr {
 		return p.transport
 	} else if p != nil {
 		p.transport.CloseIdleConnections()
@@ -257,8 +257,8 @@ func (x *spot) transport(r *Router, port, addr string, h2 bool) *http.Transport 
 			return nil, err
 		}
 		return newKeptConn(conn, func() {}), nil
-	}, h2)
-	x.to[port] = &spotPort{addr, t}
+	}, h2, false, r.log)
+	x.to[key] = &spotPort{addr, t}
 	return t
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,14 +99,14 @@ type endpoint struct {
 	out      bool
 	width    width // of the line to its worker
 
-	mu         sync.Mutex                       // guards below
-	retired    bool                             // see retire
-	parked     bool                             // see park
-	transports map[transportKey]*http.Transport // of another worker
-	pools      map[string]*http1.Pool           // of another worker, by port name
-	waiting    map[*waiter]struct{}             // requests, see wait
-	looked     time.Time                        // see look
-	opening    chan struct{}                    // see openStream
+	mu         sync.Mutex                  // guards below
+	retired    bool                        // see retire
+	parked     bool                        // see park
+	transports map[transportKey]*transport // of another worker
+	pools      map[string]*http1.Pool      // of another worker, by port name
+	waiting    map[*waiter]struct{}        // requests, see wait
+	looked     time.Time                   // see look
+	opening    chan struct{}               // see openStream
 }
 
 const whyNoPath = "no path: its worker has no data address that others can reach"

@@ -1,6 +1,10 @@
 package proxy
 
-import "time"
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+)
 
 // epoch is what stamps count from: before anything of this process was.
 var epoch = time.Now().Add(-time.Hour)
@@ -16,3 +20,23 @@ func stamp(t time.Time) int64 {
 
 // stamped is the moment of a stamp.
 func stamped(s int64) time.Time { return epoch.Add(time.Duration(s)) }
+
+// dates are what the header Date says, which is written once a second.
+var dates dateCache
+
+type dateCache struct{ last atomic.Pointer[datedSecond] }
+
+type datedSecond struct {
+	second int64
+	values []string // nobody changes it
+}
+
+func (c *dateCache) now() []string {
+	now := time.Now()
+	d := c.last.Load()
+	if d == nil || d.second != now.Unix() {
+		d = &datedSecond{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
+		c.last.Store(d)
+	}
+	return d.values
+}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/h2client"
 )
 
 // upstreamIdle is how long a connection to an instance is kept for the next
@@ -18,35 +21,57 @@ const upstreamIdle = 60 * time.Second
 // maxResponseHeader bounds the head of an answer.
 const maxResponseHeader = 256 << 10
 
-// newTransport keeps the connections that dial opens. h2: it speaks HTTP/2 over them,
-// many requests over one, else HTTP/1.1.
-func newTransport(dial func(context.Context) (*keptConn, error), h2 bool) *http.Transport {
-	t := &http.Transport{
+// transport has kept connections to a port of an instance: over HTTP/1.1, one request
+// after the other, or over HTTP/2 many at a time.
+type transport struct {
+	h1 *http.Transport
+	h2 *h2client.Client // nil: h1 is not
+}
+
+// CloseIdleConnections closes those that no request uses.
+func (t *transport) CloseIdleConnections() {
+	if t.h2 != nil {
+		t.h2.CloseIdleConnections()
+		return
+	}
+	t.h1.CloseIdleConnections()
+}
+
+// newTransport keeps the connections that dial opens, or opens one for each request
+// (once).
+func newTransport(dial func(context.Context) (*keptConn, error), h2, once bool, log *slog.Logger) *transport {
+	if h2 {
+		return &transport{h2: h2client.New(h2client.Options{
+			Dial: func(wanted context.Context) (net.Conn, error) {
+				c, err := dial(context.WithValue(context.Background(), wantedBy{}, wanted))
+				if err != nil {
+					return nil, err
+				}
+				return &c.heldConn, nil // there, something to read means nothing
+			},
+			Idle: upstreamIdle, MaxHead: maxResponseHeader, Once: once, Log: log,
+		})}
+	}
+	return &transport{h1: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := dial(ctx)
-			switch {
-			case err != nil:
+			if err != nil {
 				return nil, err
-			case h2:
-				return &c.heldConn, nil // there, something to read means nothing
 			}
 			return c, nil
 		},
+		DisableKeepAlives:      once,
 		DisableCompression:     true, // bodies pass as they are
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        upstreamIdle,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: maxResponseHeader,
-		Protocols:              new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(!h2)
-	t.Protocols.SetUnencryptedHTTP2(h2)
-	return t
+	}}
 }
 
 // transport returns the connections that are kept to a port of an endpoint of another
 // worker. For one that is about to end none are kept.
-func (r *Router) transport(e *endpoint, port string, h2 bool) *http.Transport {
+func (r *Router) transport(e *endpoint, port string, h2 bool) *transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ending := e.retired || e.parked
@@ -64,13 +89,12 @@ func (r *Router) transport(e *endpoint, port string, h2 bool) *http.Transport {
 			return nil, err
 		}
 		return newKeptConn(conn, release), nil
-	}, h2)
-	t.DisableKeepAlives = ending
+	}, h2, ending, r.log)
 	if ending {
 		return t
 	}
 	if e.transports == nil {
-		e.transports = map[transportKey]*http.Transport{}
+		e.transports = map[transportKey]*transport{}
 	}
 	e.transports[key] = t
 	return t
