@@ -15,7 +15,7 @@ import (
 var virtual = []Experiment{
 	muLB, muAgility, studyLB, studyCallMethod, studyDataSource, studyBandwidth, studyGateway,
 	{Name: kubeLocalName, Source: "KubeEdge local scheduling fig. 7", Shows: kubeLocalShows, virtual: runKubeLocalVirtually, plot: kubeLocalPlot},
-	routeCities, routeMixed, muPredictor, muAutoscaler, muOverall,
+	routeCities, routeMixed, routeRandom, muPredictor, muAutoscaler, muOverall, scaleRandom,
 }
 
 // named is a policy by its name, with its defaults.

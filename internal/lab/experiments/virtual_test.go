@@ -21,6 +21,17 @@ func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, x := range []Experiment{routeRandom, scaleRandom} {
+		rows, short, err := x.Run(t.Context(), Options{Quick: true, Seed: 2})
+		if err != nil || short != nil || len(rows) == 0 {
+			t.Errorf("%s: %d rows, %v %v", x.Name, len(rows), short, err)
+		}
+		for _, r := range rows {
+			if r.Params["kind"] == "all" {
+				t.Logf("%s %s: %v", x.Name, r.Metric, r.Measured)
+			}
+		}
+	}
 	again, _, err := studyCallMethod.Run(t.Context(), Options{Quick: true, Seed: 1})
 	first, _, err2 := studyCallMethod.Run(t.Context(), Options{Quick: true, Seed: 1})
 	if err != nil || err2 != nil || len(again) != len(first) || again[3].Measured != first[3].Measured {
