@@ -21,8 +21,10 @@ import (
 // What is in the directory of a module, which has the name of its digest.
 const (
 	moduleFile = "module.wasm" // bounded: see bound
+	shellFile  = "shell.wasm"  // what is loaded with its machine code: see shell
 	sealFile   = "seal.json"
 	codeDir    = "code" // of the compiler, which has names of its own in it
+	scratchDir = "scratch"
 )
 
 // layoutVersion changes when something else is in these files.
@@ -35,6 +37,10 @@ type seal struct {
 	Module sum    `json:"module"`
 	Memory int64  `json:"memory"` // that it begins with
 	Code   []file `json:"code,omitempty"`
+	// Shell is what the machine code is loaded with; the module itself where Whole says
+	// so. Code without either is not used.
+	Shell sum  `json:"shell,omitzero"`
+	Whole bool `json:"whole,omitempty"`
 }
 
 type file struct {
@@ -70,7 +76,11 @@ func sumOfFile(path string) (sum, error) {
 	}
 	defer f.Close() //nolint:errcheck // nothing is written to it
 	h := crc32.New(castagnoli)
-	n, err := io.CopyBuffer(h, struct{ io.Reader }{f}, make([]byte, 256<<10))
+	st, err := f.Stat()
+	if err != nil {
+		return sum{}, err
+	}
+	n, err := io.CopyBuffer(h, struct{ io.Reader }{f}, make([]byte, min(max(st.Size(), 1), 256<<10)))
 	return sum{n, h.Sum32()}, err
 }
 
@@ -131,7 +141,8 @@ func (d disk) write(digest string, s seal) error {
 	return atomicfile.Write(d.path(digest, sealFile), b, 0o600)
 }
 
-// module reads a module. Where it is damaged it is removed: it has to be taken again.
+// module reads a module as a whole. Where it is damaged it is removed: it has to be
+// taken again.
 func (d disk) module(digest string) ([]byte, seal, error) {
 	s, err := d.seal(digest)
 	if err != nil {
@@ -155,7 +166,25 @@ func (d disk) hasCode(digest string, s seal) bool {
 			return false
 		}
 	}
-	return len(s.Code) > 0
+	return len(s.Code) > 0 && (s.Whole || s.Shell.Size > 0)
+}
+
+// loadable reads what machine code is loaded with. False where there is no code that
+// can be trusted.
+func (d disk) loadable(digest string) ([]byte, seal, bool) {
+	s, err := d.seal(digest)
+	if err != nil || !s.Whole && s.Shell.Size == 0 {
+		return nil, s, false
+	}
+	trusted := make(chan bool, 1)
+	go func() { trusted <- d.code(digest, s) }() // megabytes, as below
+	name, want := shellFile, s.Shell
+	if s.Whole {
+		name, want = moduleFile, s.Module
+	}
+	b, err := atomicfile.ReadBounded(d.path(digest, name), MaxModule+maxTable)
+	fits := err == nil && sumOf(b) == want
+	return b, s, <-trusted && fits
 }
 
 // code says whether there is machine code for a module that can be trusted. What
@@ -165,26 +194,75 @@ func (d disk) code(digest string, s seal) bool {
 	if err == nil && len(have) > 0 && slices.Equal(have, s.Code) {
 		return true
 	}
-	_ = os.RemoveAll(d.path(digest, codeDir)) // else the compiler finds it and says so
+	d.dropCode(digest) // else the compiler finds it and says so
 	return false
 }
 
-// keepCode seals what the compiler has left, if that is anything new, and removes
-// what an older one had. True if it was.
-func (d disk) keepCode(digest string, s seal) (bool, error) {
-	names := map[string]bool{}
-	for _, f := range s.Code {
-		names[f.Path] = true
+// dropCode removes the machine code of a module.
+func (d disk) dropCode(digest string) { _ = os.RemoveAll(d.path(digest, codeDir)) }
+
+// keepCode seals the machine code of a module that the compiler has left, to be loaded
+// with a shell: name gives the name under which the library looks for the code of what
+// it is given, below codeDir. Where that can't be done it is kept to be loaded with the
+// module as a whole. There is none where modules are interpreted.
+func (d disk) keepCode(digest string, module []byte, name func(shell []byte, scratch string) (string, error)) error {
+	s, err := d.seal(digest)
+	if err != nil {
+		return err
 	}
-	have, err := d.codeFiles(digest, func(name string) bool { return !names[name] })
+	have, err := d.codeFiles(digest, func(string) bool { return true })
 	if err != nil || len(have) == 0 {
-		return false, err
+		return err
 	}
-	for name := range names {
-		_ = os.Remove(d.path(digest, codeDir, name)) // of another version; or removed before
+	s.Code, s.Shell, s.Whole = have, sum{}, true
+	small, err := shell(module, digest)
+	if err == nil && len(have) != 1 {
+		err = fmt.Errorf("there are %d files of code", len(have))
 	}
-	s.Code = have
-	return true, d.write(digest, s)
+	var to string
+	if err == nil {
+		scratch := d.path(digest, scratchDir)
+		to, err = name(small, scratch)
+		err = errors.Join(err, os.RemoveAll(scratch))
+	}
+	if err == nil {
+		err = atomicfile.Write(d.path(digest, shellFile), small, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(d.path(digest, codeDir, have[0].Path), d.path(digest, codeDir, to))
+	}
+	if err == nil {
+		s.Code[0].Path, s.Shell, s.Whole = to, sumOf(small), false
+	}
+	return errors.Join(err, d.write(digest, s))
+}
+
+// codeStat is what the machine code of a seal is like now, to see whether the library
+// has put something else in its place.
+func (d disk) codeStat(digest string, s seal) (out []os.FileInfo) {
+	for _, f := range s.Code {
+		st, err := os.Stat(d.path(digest, codeDir, f.Path))
+		if err != nil {
+			return nil
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// unchanged says whether there is exactly the machine code that was there before.
+func (d disk) unchanged(digest string, s seal, before []os.FileInfo) bool {
+	after := d.codeStat(digest, s)
+	n := 0
+	err := filepath.WalkDir(d.path(digest, codeDir), func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			n++
+		}
+		return err
+	})
+	return err == nil && n == len(s.Code) && slices.EqualFunc(before, after, func(a, b os.FileInfo) bool {
+		return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	})
 }
 
 // codeFiles are the files with machine code that are wanted, by name.
@@ -226,7 +304,7 @@ func (d disk) size(digest string) int64 {
 	if err != nil {
 		return 0
 	}
-	n := s.Module.Size
+	n := s.Module.Size + s.Shell.Size
 	for _, f := range s.Code {
 		n += f.Size
 	}

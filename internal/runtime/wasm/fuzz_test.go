@@ -120,6 +120,15 @@ func FuzzBound(f *testing.F) {
 		}
 		if errIs == nil {
 			_ = is.Close(ctx)
+			small, err := shell(out, "digest")
+			if err != nil {
+				t.Fatalf("it has no shell: %v", err)
+			}
+			m, err := rt.CompileModule(ctx, small)
+			if err != nil {
+				t.Fatalf("its shell is no module: %v", err)
+			}
+			_ = m.Close(ctx)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	goruntime "runtime"
 	"runtime/debug"
 	"sync"
@@ -279,44 +280,86 @@ func (l *library) fill(m *module) (cost int64, err error) {
 			err = fmt.Errorf("its module can't be compiled: %v", p)
 		}
 	}()
-	ctx := context.Background() // others may want it too, and it ends by itself
+	defer l.disk.touch(m.digest, time.Now())
+	if binary, sealed, ok := l.disk.loadable(m.digest); ok && l.loadCode(m, binary, sealed) {
+		return runtimeCost + l.disk.size(m.digest), nil
+	}
+	m.close(l.log) // what was not to be used
+	l.disk.dropCode(m.digest)
 	binary, sealed, err := l.disk.module(m.digest)
 	if err != nil {
 		return 0, fmt.Errorf("its module: %w", err)
 	}
-	there := l.disk.code(m.digest, sealed)
-	if !there {
-		l.compiling <- struct{}{}
-		defer func() { <-l.compiling }()
+	l.compiling <- struct{}{}
+	defer func() { <-l.compiling }()
+	if err := m.build(binary, l.disk.path(m.digest, codeDir)); err != nil {
+		return 0, err
 	}
-	if m.cache, err = wazero.NewCompilationCacheWithDir(l.disk.path(m.digest, codeDir)); err != nil {
-		return 0, fmt.Errorf("cache of compiled modules: %w", err)
+	m.memory = sealed.Memory
+	if err := l.disk.keepCode(m.digest, binary, codeName); err != nil {
+		l.log.Warn("a compiled module is not kept as it should be", "module", m.digest, "error", err)
+	}
+	l.clear()
+	debug.FreeOSMemory() // what compiling took
+	return runtimeCost + l.disk.size(m.digest) + int64(len(binary)), nil
+}
+
+// loadCode makes a module of machine code that is there and of what that is loaded
+// with. False where that came to nothing: above all where the library did not find the
+// code, because it or the processor is another one by now, and compiled a shell instead.
+func (l *library) loadCode(m *module, binary []byte, s seal) bool {
+	before := l.disk.codeStat(m.digest, s)
+	err := func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the library: %v", p)
+			}
+		}()
+		return m.build(binary, l.disk.path(m.digest, codeDir))
+	}()
+	if err != nil {
+		l.log.Warn("a compiled module is not loaded, it is compiled again", "module", m.digest, "error", err)
+		return false
+	}
+	m.memory = s.Memory
+	return l.disk.unchanged(m.digest, s, before)
+}
+
+// build makes what is run of a module, with the machine code that is in a directory;
+// where there is none it is compiled, and kept there.
+func (m *module) build(binary []byte, code string) (err error) {
+	ctx := context.Background() // others may want it too, and it ends by itself
+	if m.cache, err = wazero.NewCompilationCacheWithDir(code); err != nil {
+		return fmt.Errorf("cache of compiled modules: %w", err)
 	}
 	m.rt = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 		WithCompilationCache(m.cache).WithCloseOnContextDone(true).WithDebugInfoEnabled(false))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.rt); err != nil {
-		return 0, fmt.Errorf("system interface: %w", err)
+		return fmt.Errorf("system interface: %w", err)
 	}
 	if err := hostFunctions(ctx, m.rt); err != nil {
-		return 0, fmt.Errorf("interface of handlers: %w", err)
+		return fmt.Errorf("interface of handlers: %w", err)
 	}
 	if m.compiled, err = m.rt.CompileModule(ctx, binary); err != nil {
-		return 0, fmt.Errorf("its module can't be compiled: %w", err)
+		return fmt.Errorf("its module can't be compiled: %w", err)
 	}
-	if m.handler, err = shape(m.compiled); err != nil {
-		return 0, err
+	m.handler, err = shape(m.compiled)
+	return err
+}
+
+// codeName is the name of the file, below the directory of a cache, in which the
+// library keeps the machine code of a module: only it knows, so it is asked to make it.
+func codeName(binary []byte, scratch string) (string, error) {
+	m := &module{}
+	defer m.close(slog.New(slog.DiscardHandler))
+	if err := m.build(binary, scratch); err != nil {
+		return "", err
 	}
-	m.memory = sealed.Memory
-	l.disk.touch(m.digest, time.Now())
-	if compiled, err := l.disk.keepCode(m.digest, sealed); err != nil {
-		l.log.Warn("a compiled module is not kept", "module", m.digest, "error", err)
-	} else if compiled {
-		l.clear()
+	files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
+	if err != nil || len(files) != 1 {
+		return "", errors.Join(err, fmt.Errorf("the compiler left %d files", len(files)))
 	}
-	if !there {
-		debug.FreeOSMemory() // what compiling took
-	}
-	return runtimeCost + l.disk.size(m.digest) + int64(len(binary)), nil
+	return filepath.Rel(scratch, files[0])
 }
 
 // shape says how a module takes requests, and refuses one that can't.
