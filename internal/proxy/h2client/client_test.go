@@ -342,6 +342,53 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+// Who is always a little behind has no more waiting here than the window has.
+func TestAlwaysBehind(t *testing.T) {
+	in(t, Options{}, func(t *testing.T, p *conns, cl *Client) {
+		heads := make(chan *http.Response, 1)
+		go func() {
+			res, err := cl.Do(get(t), Hooks{})
+			if err != nil {
+				t.Error(err)
+			}
+			heads <- res
+		}()
+		s := p.serve()
+		id := s.request().StreamID
+		go func() { // what the client says meanwhile
+			for {
+				if _, err := s.nc.Read(make([]byte, 4096)); err != nil {
+					return
+				}
+			}
+		}()
+		s.headers(id, false, ":status", "200")
+		res := <-heads
+		chunk := make([]byte, defaultFrame)
+		b := res.Body.(*stream)
+		const behind = 10 // less than half of the window, when it is said that there is room
+		for range behind {
+			must(t, s.fr.WriteData(id, false, chunk)) // what stays unread
+		}
+		for i := range 2000 {
+			chunk[0] = byte(i)
+			must(t, s.fr.WriteData(id, false, chunk))
+			synctest.Wait()
+			if _, err := io.ReadFull(res.Body, chunk); err != nil {
+				t.Fatal(err)
+			}
+			if want := byte(max(0, i-behind)); chunk[0] != want {
+				t.Fatalf("%d came in place of %d", chunk[0], want)
+			}
+			if n := cap(b.buf); n > 4*streamWindow {
+				t.Fatalf("%d bytes are held after %d", n, i)
+			}
+		}
+		must(t, res.Body.Close())
+		s.close()
+	})
+}
+
 func TestInterim(t *testing.T) {
 	in(t, Options{}, func(t *testing.T, p *conns, cl *Client) {
 		var seen []int
