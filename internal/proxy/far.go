@@ -36,7 +36,12 @@ func (s *service) lookLocked(d Distances, now time.Time) {
 	if age < distancesLeast || age < distancesFor && version == s.far.version {
 		return
 	}
-	want := age >= distancesFor
+	s.lookAgainLocked(d, now, version, age >= distancesFor)
+}
+
+// lookAgainLocked is by itself, since the stack that it needs is not needed for each
+// request: each has a goroutine of its own over HTTP/2, whose stack would be moved.
+func (s *service) lookAgainLocked(d Distances, now time.Time, version uint64, want bool) {
 	s.far.version = version
 	if want || s.far.at.IsZero() {
 		d.Want(s.key, s.workersLocked())

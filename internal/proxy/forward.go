@@ -304,10 +304,19 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 	}
 	x.res = res
 	x.waited = x.body.came().Waited
-	x.report, _ = x.r.reported(res.Header)
+	x.reportHere()
+	return nil
+}
+
+// reportHere reads the load report of an instance of this worker and adds to it what its
+// queue has measured. By itself, since what calls deeper should need little stack: over
+// HTTP/2 each request has a new one, and each time that it grows it is moved.
+//
+//go:noinline
+func (x *exchange) reportHere() {
+	x.report, _ = x.r.reported(x.res.Header)
 	takeHop(&x.report) // not the instance's to say
 	loadReport(&x.report, x.place.report())
-	return nil
 }
 
 // askThere asks an instance of another worker, through its router.
