@@ -51,6 +51,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 		s.Wasm = &runtime.Wasm{
 			Module: module, Files: slices.Sorted(maps.Keys(o.Spec.Files)),
 			Concurrency: cmp.Or(rules.Places(), manyPlaces), Timeout: rules.Timeout.Std(),
+			Soon: in.asleep,
 		}
 	}
 	return s

@@ -58,6 +58,8 @@ type Wasm struct {
 	Files []string
 	// Timeout of a request; 0 leaves it to the driver.
 	Timeout time.Duration
+	// Soon: a request waits for it, so its module is loaded at once.
+	Soon bool
 }
 
 // Container is what a container is made of.

@@ -201,11 +201,15 @@ func digestIn(name string) string {
 }
 
 // Start implements runtime.Driver: from now on requests are answered on s.Wasm.Listen.
-// The module is loaded by the first.
+// The module is loaded by the first, or now where one waits already: while it finds its
+// way here.
 func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error) {
 	digest, err := d.prepare(ctx, s, func(string) {})
 	if err != nil {
 		return nil, err
+	}
+	if s.Wasm.Soon {
+		d.library.expect(digest)
 	}
 	t, err := d.start(ctx, s, digest)
 	if err != nil {

@@ -159,12 +159,7 @@ func (l *library) open(ctx context.Context, digest string) (*module, error) {
 		l.mu.Unlock()
 		return nil, errors.New("the worker's engine ends")
 	}
-	m := l.loaded[digest]
-	if m == nil {
-		m = &module{digest: digest, ready: make(chan struct{}), users: 1} // who loads it
-		l.loaded[digest] = m
-		go l.load(m) // it is waited for by everybody who wants it, and by close
-	}
+	m := l.bringLocked(digest)
 	m.users++
 	l.mu.Unlock()
 	select {
@@ -178,6 +173,26 @@ func (l *library) open(ctx context.Context, digest string) (*module, error) {
 		return nil, m.err
 	}
 	return m, nil
+}
+
+// expect has a module loaded that will be opened soon. What goes wrong is told then.
+func (l *library) expect(digest string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.bringLocked(digest)
+	}
+}
+
+// bringLocked is a module that is in memory or on its way.
+func (l *library) bringLocked(digest string) *module {
+	m := l.loaded[digest]
+	if m == nil {
+		m = &module{digest: digest, ready: make(chan struct{}), users: 1} // who loads it
+		l.loaded[digest] = m
+		go l.load(m) // it is waited for by everybody who wants it, and by close
+	}
+	return m
 }
 
 // done gives a module back.

@@ -136,6 +136,27 @@ func unloadAll(t *testing.T, d *Driver) {
 	})
 }
 
+// Where a request waits for a task its module is loaded by the start, else by the request.
+func TestAModuleIsExpected(t *testing.T) {
+	d := newDriver(t, Options{})
+	s := specOf(t, testModule(t, "hello"))
+	startTask(t, d, s) // compiles it
+	unloadAll(t, d)
+	s.Wasm.Listen = freeAddr(t)
+	startTask(t, d, s)
+	if n := d.library.inMemory(); n != 0 {
+		t.Errorf("%d modules in memory that nobody waits for", n)
+	}
+	s.Wasm.Soon, s.Wasm.Listen = true, freeAddr(t)
+	x := startTask(t, d, s)
+	if n := d.library.inMemory(); n != 1 {
+		t.Errorf("%d modules in memory or on their way", n)
+	}
+	if resp, _ := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+}
+
 func TestIdleModulesLeaveMemory(t *testing.T) {
 	d := newDriver(t, Options{IdleAfter: 50 * time.Millisecond})
 	x := startTask(t, d, specOf(t, testModule(t, "handler")))
