@@ -49,6 +49,8 @@ type call struct {
 	// waited is the part of the time until the head of the answer in which who answers
 	// waited for the body of the request.
 	waited time.Duration
+	// trying: its body shows what nobody knows of the line to the endpoint.
+	trying bool
 
 	picker   picker
 	asked    time.Time // when the endpoint was chosen
@@ -100,6 +102,7 @@ func (c *call) next() (e *endpoint, more bool) {
 		if e, more = c.picker.next(); e != nil {
 			c.endpoint, c.asked = e, time.Now()
 			c.held = true // picked for requests: its load counts it already
+			c.trying = c.r.tries(e, c.body, c.picker.back)
 			return e, more
 		}
 		if !c.catchUp() {
@@ -150,6 +153,15 @@ func (c *call) release() {
 	if c.held {
 		c.held = false
 		c.service.ended(c.endpoint)
+	}
+	c.endTrial()
+}
+
+// endTrial: the body shows nothing more of the line.
+func (c *call) endTrial() {
+	if c.trying {
+		c.trying = false
+		c.r.tried(c.endpoint)
 	}
 }
 
@@ -467,8 +479,8 @@ func (s *service) returnLocked(now time.Time) {
 }
 
 // pickFor is pick for a request, which counts in the load of the endpoint from here
-// on. Body is that of the call.
-func (s *service) pickFor(d Distances, tried []string, body int64) (e *endpoint, sent route.Sent, more bool) {
+// on. Body is that of the call, back how many bytes of an answer are to be expected.
+func (s *service) pickFor(d Distances, tried []string, body int64) (e *endpoint, sent route.Sent, back int64, more bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -478,12 +490,12 @@ func (s *service) pickFor(d Distances, tried []string, body int64) (e *endpoint,
 	there, back := s.sizes.expect(body)
 	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried, Bytes: there, Answer: back, Now: now})
 	if !ok {
-		return nil, sent, false
+		return nil, sent, 0, false
 	}
 	e = s.endpoints[i]
 	sent = e.load.Began()
 	s.loadedLocked(e)
-	return e, sent, s.moreLocked(i, tried)
+	return e, sent, back, s.moreLocked(i, tried)
 }
 
 // moreLocked says whether there is another endpoint than i that was not tried.

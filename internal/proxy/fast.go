@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -381,7 +382,7 @@ func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 		answered := f.pass(x)
 		f.idle(x)
 		f.leave(answered)
-		if x.Down.Bytes >= largeBody/2 { // there it may have been more that came late
+		if x.Down.Bytes >= route.LargeBody/2 { // there it may have been more that came late
 			f.made = x.Down.Waited
 		}
 		return

@@ -97,6 +97,7 @@ type picker struct {
 	distances Distances
 	request   bool  // for a request, which then counts in the load of what is picked
 	body      int64 // of that, see call
+	back      int64 // of the answer that is to be expected, in bytes
 	sent      route.Sent
 	tried     []string
 	later     []*endpoint
@@ -133,7 +134,7 @@ func (p *picker) next() (e *endpoint, more bool) {
 
 func (p *picker) pick() (e *endpoint, more bool) {
 	if p.request {
-		e, p.sent, more = p.service.pickFor(p.distances, p.tried, p.body)
+		e, p.sent, p.back, more = p.service.pickFor(p.distances, p.tried, p.body)
 		return e, more
 	}
 	return p.service.pick(p.distances, p.tried)

@@ -3,114 +3,106 @@ package proxy
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
 // How wide the line to another worker is, is learnt from the large bodies that cross it
-// anyway, for each direction; nobody sends anything to find out. What shows it is the time
-// that a body took to arrive, at the end where it arrives, and only if that end waited for
-// the line most of that time, and not for a client, an instance or a place: then it is a
-// sample. Else it is no more than a lower bound. A line of which nothing is known counts
-// as one that costs no time, so that it is tried.
+// anyway; nobody sends anything to find out. route.Line has the estimates. What shows them
+// is the time that a body took to arrive, at the end where it arrives, and only if that end
+// waited for the line most of that time, and not for a client, an instance or a place.
 const (
-	// largeBody is from how many bytes on a body is a sample: less fits into buffers.
-	// A lower bound takes more, as a part may have waited in buffers for its reader.
-	largeBody, boundBody = 64 << 10, 256 << 10
-	// lineAge is when an estimate is forgotten that no body has confirmed: by then the
-	// line is to be tried again.
-	lineAge = 5 * time.Minute
-	// Weights of a body that was faster than expected, and of one that was slower: what
-	// the line has carried it can carry, what it has not it may have shared.
-	lineFaster, lineSlower = 0.5, 0.25
 	// maxLines bounds the workers of which something is remembered.
 	maxLines = 4096
 	// sentMoment is how long the end of a body is waited for here which has arrived there.
 	sentMoment = 100 * time.Millisecond
 )
 
-// rate is an estimate of one direction of a line.
-type rate struct {
-	bps float64   // bytes per second; 0: not known
-	at  time.Time // of the newest body
-}
-
-// known is the estimate at now, 0 where it is too old.
-func (x rate) known(now time.Time) float64 {
-	if now.Sub(x.at) >= lineAge {
-		return 0
-	}
-	return x.bps
-}
-
-// saw adds a body. Held: the line has held it up, and nothing else.
-func (x rate) saw(now time.Time, bps float64, held bool) rate {
-	x.bps = x.known(now)
-	switch {
-	case x.bps == 0 && held:
-		x.bps = bps
-	case x.bps == 0: // a lower bound of nothing
-		return x
-	case bps > x.bps:
-		x.bps += lineFaster * (bps - x.bps)
-	case held:
-		x.bps += lineSlower * (bps - x.bps)
-	default:
-		return x // it says nothing
-	}
-	x.at = now
-	return x
-}
-
-// width of the line to another worker, there and back.
+// width of the line to another worker.
 type width struct {
-	worker      Worker
-	there, back rate
-}
-
-// newest is when the newest body has crossed it.
-func (l *width) newest() time.Time {
-	if l.there.at.After(l.back.at) {
-		return l.there.at
-	}
-	return l.back.at
+	route.Line
+	worker Worker
 }
 
 // lines are those to other workers, by data address.
 type lines struct {
-	mu sync.Mutex // guards below
+	mu sync.Mutex // guards below; taken with that of a service, not the other way round
 	by map[string]width
 }
 
 // crossed learns from a body that has crossed the line to the worker of an endpoint,
 // there or back, at so many bytes per second.
 func (r *Router) crossed(e *endpoint, back bool, bytes int64, bps float64, held bool) {
-	if e.local || e.Address == "" || bytes < largeBody || !held && bytes < boundBody || !(bps > 0 && bps <= math.MaxFloat64) {
+	if e.local || e.Address == "" || bytes < route.LargeBody {
 		return
 	}
 	now := time.Now()
 	r.lines.mu.Lock()
 	l, had := r.lines.by[e.Address]
-	if l.worker = (Worker{Cluster: e.Cluster, Name: e.Worker, Address: e.Address}); back {
-		l.back = l.back.saw(now, bps, held)
-	} else {
-		l.there = l.there.saw(now, bps, held)
+	l.worker = Worker{Cluster: e.Cluster, Name: e.Worker, Address: e.Address}
+	news := l.Crossed(now, back, bytes, bps, held) && (had || r.lines.roomLocked(now))
+	if news {
+		r.lines.by[e.Address] = l
 	}
-	if news := l.newest().Equal(now); !news || !had && !r.lines.roomLocked(now) {
-		r.lines.mu.Unlock()
-		return
+	r.lines.mu.Unlock()
+	if news {
+		r.widened(e.Address, now)
 	}
+}
+
+// widened tells all endpoints behind an address what is known of the line to it.
+func (r *Router) widened(address string, now time.Time) {
+	for _, x := range r.table.Load().byAddress[address] {
+		x.service.lined(x, &r.lines, now)
+	}
+}
+
+// relined tells all endpoints what is known of the lines to them, as there may be new ones.
+func (r *Router) relined() {
+	r.lines.mu.Lock()
+	known := slices.Collect(maps.Keys(r.lines.by))
+	r.lines.mu.Unlock()
+	now := time.Now()
+	for _, address := range known {
+		r.widened(address, now)
+	}
+}
+
+// tries is route.Line.Try for a body that is about to go to an endpoint. Mine: tried is to
+// be called.
+func (r *Router) tries(e *endpoint, there, back int64) (mine bool) {
+	if e.local || e.Address == "" || max(there, back) < route.LargeBody {
+		return false
+	}
+	now := time.Now()
+	r.lines.mu.Lock()
+	l, had := r.lines.by[e.Address]
+	l.worker = Worker{Cluster: e.Cluster, Name: e.Worker, Address: e.Address}
+	mine, news := l.Try(now, there, back)
+	if news = news && (had || r.lines.roomLocked(now)); news {
+		r.lines.by[e.Address] = l
+	}
+	r.lines.mu.Unlock()
+	if news {
+		r.widened(e.Address, now)
+	}
+	return mine && news
+}
+
+// tried ends what tries has begun.
+func (r *Router) tried(e *endpoint) {
+	r.lines.mu.Lock()
+	l := r.lines.by[e.Address]
+	l.Tried()
 	r.lines.by[e.Address] = l
 	r.lines.mu.Unlock()
-	for _, x := range r.table.Load().byAddress[e.Address] {
-		x.service.lined(x, l, now)
-	}
+	r.widened(e.Address, time.Now())
 }
 
 // roomLocked makes room for one more; false where there is none.
@@ -122,7 +114,7 @@ func (x *lines) roomLocked(now time.Time) bool {
 		return true
 	}
 	for at, l := range x.by {
-		if now.Sub(l.newest()) >= lineAge {
+		if now.Sub(l.Newest()) >= route.LineAge && l.Trial.Bytes == 0 {
 			delete(x.by, at)
 		}
 	}
@@ -135,11 +127,11 @@ func (x *lines) known(now time.Time) []LineStats {
 	defer x.mu.Unlock()
 	all := slices.Collect(maps.Values(x.by))
 	slices.SortFunc(all, func(a, b width) int {
-		return cmp.Or(cmp.Compare(a.worker.Cluster, b.worker.Cluster), cmp.Compare(a.worker.Name, b.worker.Name), b.newest().Compare(a.newest()))
+		return cmp.Or(cmp.Compare(a.worker.Cluster, b.worker.Cluster), cmp.Compare(a.worker.Name, b.worker.Name), b.Newest().Compare(a.Newest()))
 	})
 	var out []LineStats
 	for _, l := range all {
-		st := LineStats{l.worker, l.there.known(now), l.back.known(now)}
+		st := LineStats{l.worker, l.There.Known(now), l.Back.Known(now)}
 		if n := len(out); n > 0 && out[n-1].Cluster == st.Cluster && out[n-1].Name == st.Name {
 			continue // the address that it had before
 		}
@@ -150,36 +142,28 @@ func (x *lines) known(now time.Time) []LineStats {
 	return out
 }
 
-// fill tells an endpoint what is known of the line to it.
-func (r *Router) fill(e *endpoint) {
-	r.lines.mu.Lock()
-	l, known := r.lines.by[e.Address]
-	r.lines.mu.Unlock()
-	if known {
-		e.service.lined(e, l, time.Now())
-	}
-}
-
-// lined sets what is known of the line to an endpoint.
-func (s *service) lined(e *endpoint, l width, now time.Time) {
+// lined takes what is known of the line to an endpoint. The newest is read with the lock of
+// the service, so that whoever comes last has it.
+func (s *service) lined(e *endpoint, x *lines, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.newest().Before(e.width.newest()) {
-		return // somebody was faster
+	x.mu.Lock()
+	l, known := x.by[e.Address]
+	x.mu.Unlock()
+	if known {
+		e.width = l.Line
+		s.widthLocked(e, now)
 	}
-	e.width = l
-	s.widthLocked(e, now)
 }
 
 // widthLocked puts what is known of the line to an endpoint into its load, and notes when
 // that is to be looked at again.
 func (s *service) widthLocked(e *endpoint, now time.Time) {
-	e.load.Bandwidth, e.load.Back = e.width.there.known(now), e.width.back.known(now)
+	l := &e.load
+	l.Bandwidth, l.Back, l.Trial = e.width.There.Known(now), e.width.Back.Known(now), e.width.Trial
 	s.loadedLocked(e)
-	for _, x := range [...]rate{e.width.there, e.width.back} {
-		if until := x.at.Add(lineAge); x.known(now) > 0 && (s.lineUntil.IsZero() || until.Before(s.lineUntil)) {
-			s.lineUntil = until
-		}
+	if until := e.width.Until(now); !until.IsZero() && (s.lineUntil.IsZero() || until.Before(s.lineUntil)) {
+		s.lineUntil = until
 	}
 }
 
@@ -269,7 +253,7 @@ func tellHop(r *orca.Report, up http1.Flow) {
 	if up.Waited >= time.Millisecond {
 		r.Set(hopWaited, float64(up.Waited)/1e6)
 	}
-	if up.Bytes >= largeBody && up.Took > 0 {
+	if up.Bytes >= route.LargeBody && up.Took > 0 {
 		r.Set(hopRate, float64(up.Bytes)/up.Took.Seconds())
 	}
 }
@@ -280,6 +264,7 @@ func (c *call) uploaded(h hop, bytes int64, by time.Duration) {
 	if h.bps > 0 {
 		took := time.Duration(min(float64(bytes)/h.bps, 1e9) * float64(time.Second))
 		c.r.crossed(c.endpoint, false, bytes, h.bps, h.waited >= took/2 && by <= took/4)
+		c.endTrial()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -222,31 +223,6 @@ func TestWhoDawdlesIsNoThinLine(t *testing.T) {
 	}
 }
 
-func TestRatesOfLines(t *testing.T) {
-	now := time.Unix(1000, 0)
-	var x rate
-	for _, step := range []struct {
-		after     time.Duration
-		bps       float64
-		held      bool
-		low, high float64
-	}{
-		{0, 100, false, 0, 0}, // somebody was slow, but who?
-		{0, 1000, true, 1000, 1000},
-		{0, 100, false, 1000, 1000},
-		{0, 100, true, 700, 800},
-		{0, 3000, false, 1800, 2000}, // what carried so much can
-		{lineAge - 1, 1900, true, 1800, 2000},
-		{lineAge, 500, false, 0, 0}, // too old: all is open again
-		{0, 500, true, 500, 500},
-	} {
-		now = now.Add(step.after)
-		if x = x.saw(now, step.bps, step.held); x.known(now) < step.low || x.known(now) > step.high {
-			t.Fatalf("after %+v: %v", step, x.known(now))
-		}
-	}
-}
-
 // What is known is of the worker, also of its new instances, and what nothing confirms is
 // forgotten: a line that was thin once is tried again.
 func TestWidthsOfLinesAge(t *testing.T) {
@@ -256,10 +232,10 @@ func TestWidthsOfLinesAge(t *testing.T) {
 	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"))
 	a.SetRoutes([]wire.Route{rt})
 	first := a.endpointOf("app.web.0")
-	a.crossed(first, false, largeBody-1, 5e5, true) // small ones teach nothing
-	a.crossed(first, false, largeBody, math.Inf(1), true)
-	a.crossed(first, false, largeBody, 1e6, true)
-	a.crossed(first, true, largeBody, 2e6, true)
+	a.crossed(first, false, route.LargeBody-1, 5e5, true) // small ones teach nothing
+	a.crossed(first, false, route.LargeBody, math.Inf(1), true)
+	a.crossed(first, false, route.LargeBody, 1e6, true)
+	a.crossed(first, true, route.LargeBody, 2e6, true)
 	if there, back, _ := first.knows(); there != 1e6 || back != 2e6 {
 		t.Fatalf("%v there, %v back", there, back)
 	}
@@ -279,24 +255,81 @@ func TestWidthsOfLinesAge(t *testing.T) {
 		there, _, _ := next.knows()
 		return there
 	}
-	if aged(lineAge-time.Minute) == 0 {
+	if aged(route.LineAge-time.Minute) == 0 {
 		t.Error("it was forgotten too early")
 	}
-	if aged(lineAge) != 0 {
+	if aged(route.LineAge) != 0 {
 		t.Error("it was not forgotten")
+	}
+}
+
+// Of large bodies one tries a line of which nothing is known; as long as it is on its way,
+// the others see for how long already. One of which something was known once is tried
+// again by one, and what was known holds for the others.
+func TestOneBodyTriesALine(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"), b.endpoint("app.web.1"))})
+	first, second := a.endpointOf("app.web.0"), a.endpointOf("app.web.1")
+	trial := func(e *endpoint) int64 {
+		e.service.mu.Lock()
+		defer e.service.mu.Unlock()
+		return e.service.view.Endpoints[e.index].Load.Trial.Bytes
+	}
+	if a.tries(first, route.LargeBody-1, route.LargeBody-1) || trial(first) != 0 {
+		t.Error("a small body tries a line")
+	}
+	if !a.tries(first, route.LargeBody, 0) || a.tries(second, route.LargeBody, 0) || trial(first) != route.LargeBody || trial(second) != route.LargeBody {
+		t.Error("not one of two bodies tries the line of both")
+	}
+	if a.tried(first); trial(first) != 0 || trial(second) != 0 {
+		t.Error("it is tried without end")
+	}
+	a.crossed(first, false, route.BoundBody, 1e9, false)
+	if there, _, _ := first.knows(); there != 0 || a.tries(first, route.LargeBody, 0) {
+		t.Errorf("the line was not what held a body up, and %v is taken for what it carries", there)
+	}
+	a.crossed(first, false, route.BoundBody, 1e6, true)
+	a.crossed(first, true, route.BoundBody, 2e6, true)
+	later := func() { // it is too old
+		a.lines.mu.Lock()
+		l := width{worker: a.lines.by[first.Address].worker}
+		long := time.Now().Add(-route.LineAge)
+		l.Crossed(long, false, route.BoundBody, 1e6, true)
+		l.Crossed(long, true, route.BoundBody, 2e6, true)
+		a.lines.by[first.Address] = l
+		a.lines.mu.Unlock()
+		a.widened(first.Address, time.Now())
+	}
+	if later(); a.tries(first, route.LargeBody-1, 0) {
+		t.Error("a small body tries a line")
+	}
+	if there, back, _ := second.knows(); there != 0 || back != 0 {
+		t.Fatalf("too old: %v and %v", there, back)
+	}
+	if a.tries(first, route.LargeBody, route.LargeBody) || trial(first) != 0 {
+		t.Error("what was known is not enough")
+	}
+	if there, back, _ := second.knows(); there != 1e6 || back != 2e6 {
+		t.Errorf("while one tries the line the others see %v and %v", there, back)
 	}
 }
 
 func TestLinesAreBounded(t *testing.T) {
 	now := time.Now()
 	x := lines{by: map[string]width{}}
+	crossed := func(at time.Time) (w width) {
+		w.Crossed(at, false, route.BoundBody, 1e6, true)
+		return w
+	}
 	for n := range maxLines {
-		x.by[strconv.Itoa(n)] = width{back: rate{1, now.Add(-time.Duration(n))}}
+		x.by[strconv.Itoa(n)] = crossed(now.Add(-time.Duration(n)))
 	}
 	if x.roomLocked(now) {
 		t.Error("there are more than there may be")
 	}
-	x.by["0"] = width{back: rate{1, now.Add(-lineAge)}}
+	x.by["0"] = crossed(now.Add(-route.LineAge))
 	if !x.roomLocked(now) || len(x.by) != maxLines-1 {
 		t.Error("old ones stay")
 	}

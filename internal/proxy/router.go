@@ -333,7 +333,6 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 		for _, e := range s.all() {
 			if !e.local && e.Address != "" {
 				next.byAddress[e.Address] = append(next.byAddress[e.Address], e)
-				r.fill(e)
 			}
 		}
 		for _, p := range rt.Ports {
@@ -349,6 +348,7 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 	}
 	r.gateway.publish(next, before, gate)
 	r.table.Store(next)
+	r.relined()
 	for key, s := range before.services {
 		if next.services[key] == nil {
 			gone = append(gone, s.all()...)

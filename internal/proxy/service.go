@@ -97,7 +97,7 @@ type endpoint struct {
 	capacity scale.Capacity
 	outlier  route.Outlier
 	out      bool
-	width    width // of the line to its worker
+	width    route.Line // to its worker
 
 	mu         sync.Mutex                  // guards below
 	retired    bool                        // see retire

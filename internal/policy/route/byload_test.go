@@ -89,6 +89,15 @@ func TestWhatALoadPolicyPrefers(t *testing.T) {
 			t.Errorf("%s (%s): %s, want %s", name, c.policy, got, c.want)
 		}
 	}
+	for since, want := range map[time.Duration]string{0: "a", time.Second: "a", 1200 * ms: "b"} {
+		tried := told(0, 100*ms)
+		tried.Trial = route.Trial{Bytes: 1 << 20, Since: now.Add(-since)}
+		for bytes, want := range map[int64]string{1 << 20: want, 1000: "a"} {
+			if got := picked(t, api.PolicyFastest, route.Request{Now: now, Bytes: bytes}, loaded("a", 1, tried), loaded("b", 90, told(0, 100*ms))); got != want {
+				t.Errorf("%d bytes, and another body has been on its way for %v: %s, want %s", bytes, since, got, want)
+			}
+		}
+	}
 	near, far := loaded("a", 1, thinBack), loaded("b", 90, told(0, 100*ms))
 	for want, r := range map[string]route.Request{"a": {Now: now, Bytes: 1 << 20}, "b": {Now: now, Bytes: 1 << 20, Answer: 1 << 20}} {
 		if got := picked(t, api.PolicyFastest, r, near, far); got != want {
@@ -282,6 +291,7 @@ func FuzzPick(f *testing.F) {
 			InFlight: a, Since: b, Queue: b, Running: a, Others: x, Capacity: y, Bandwidth: x, Exec: time.Duration(span),
 			Concurrency: b, StartUp: time.Duration(at), Reported: time.Unix(at, 0), Failed: time.Unix(span, 0),
 		}
+		l.Back, l.Trial = y, route.Trial{Bytes: span, Since: time.Unix(at, 0)}
 		s := l.Began()
 		l.Ended()
 		l.Report(time.Unix(at, 1), a, b)

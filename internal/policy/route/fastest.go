@@ -179,6 +179,9 @@ func (e *Endpoint) cost(r *Request, g guess) float64 {
 	wait := max(0, there+1-places) * took / places
 	used := min(there/places, 1e3)
 	network := e.network(r.Bytes, r.Answer)
+	if !positive(l.Bandwidth) {
+		network += l.Trial.network(r.Bytes, r.Now)
+	}
 	if e.source() == Unknown {
 		switch {
 		case e.Local:

@@ -29,6 +29,8 @@ type Load struct {
 	Concurrency int
 	// Bandwidth of the path to it, and Back of that from it, in bytes per second.
 	Bandwidth, Back float64
+	// Trial is the large body that is on its way there while Bandwidth is not known.
+	Trial Trial
 	// Asleep: it must be started before it can answer, which takes StartUp.
 	Asleep  bool
 	StartUp time.Duration
