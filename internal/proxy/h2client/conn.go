@@ -2,6 +2,7 @@ package h2client
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +27,9 @@ const (
 	mostStreams = 250
 	// maxUnwritten bytes of bodies wait to be written; maxControl of everything: a server
 	// that asks for answers (PING, SETTINGS) and reads none has its connection cut.
-	maxUnwritten, maxControl = 64 << 10, 1 << 20
-	// largeBuffer: one that has become larger is not kept.
-	largeBuffer = 64 << 10
+	maxUnwritten, maxControl = 128 << 10, 1 << 20
+	// largeBuffer: one that has become larger is kept only while it is filled.
+	largeBuffer = 16 << 10
 	maxWindow   = 1<<31 - 1
 	// defaultWindow and defaultFrame hold until somebody says otherwise (RFC 9113, 6.5.2).
 	defaultWindow, defaultFrame = 65535, 16 << 10
@@ -148,7 +149,7 @@ func (c *conn) write() {
 			c.end(errClosed)
 			return
 		}
-		if cap(buf) > largeBuffer {
+		if cap(buf) > largeBuffer && len(buf) < largeBuffer || cap(buf) > maxControl {
 			buf = nil
 		}
 		if full {
@@ -304,6 +305,17 @@ func (c *conn) open(req *http.Request) (*stream, error) {
 		go s.pump(req, body) // ends with the body, whose Read returns when the request is over
 	}
 	return s, nil
+}
+
+// dataLocked writes a part of a body: what the Framer does, without a copy more.
+func (c *conn) dataLocked(id uint32, end bool, p []byte) {
+	n, flags := len(p), http2.Flags(0)
+	if end {
+		flags = http2.FlagDataEndStream
+	}
+	c.out = append(c.out, byte(n>>16), byte(n>>8), byte(n), byte(http2.FrameData), byte(flags))
+	c.out = binary.BigEndian.AppendUint32(c.out, id)
+	c.out = append(c.out, p...)
 }
 
 // headersLocked writes what is in block.

@@ -189,10 +189,7 @@ func (r *reading) data(c *conn, f *http2.DataFrame) error {
 			return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol, Cause: errors.New("more came than was announced")}
 		}
 	}
-	if s.off > len(s.buf)/2 && len(s.buf)+len(b) > cap(s.buf) {
-		s.buf, s.off = s.buf[:copy(s.buf, s.buf[s.off:])], 0 // who reads may always be a little behind
-	}
-	s.buf = append(s.buf, b...)
+	s.in.add(b)
 	r.later(s)
 	if f.StreamEnded() {
 		return r.end(c, s)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -51,9 +50,8 @@ type stream struct {
 	interims int
 	interim  []interim
 	res      *http.Response
-	left     int64 // of the body that was announced; -1: it was not
-	buf      []byte
-	off      int // of buf was read
+	left     int64  // of the body that was announced; -1: it was not
+	in       pieces // that nobody has read yet
 	trailer  map[string][]string
 	ended    bool // the answer
 	err      error
@@ -94,17 +92,9 @@ func (s *stream) await(ctx context.Context, interim func(int, textproto.MIMEHead
 func (s *stream) Read(p []byte) (int, error) {
 	for {
 		s.c.mu.Lock()
-		n := copy(p, s.buf[s.off:])
-		s.off += n
+		n := s.in.read(p)
 		s.taken(n)
-		empty := s.off == len(s.buf)
-		if empty {
-			s.buf, s.off = s.buf[:0], 0
-			if cap(s.buf) > largeBuffer {
-				s.buf = nil
-			}
-		}
-		err, over := s.err, empty && s.ended && s.err == nil
+		err, over := s.err, s.in.empty() && s.ended && s.err == nil
 		s.c.mu.Unlock()
 		switch {
 		case over:
@@ -128,7 +118,7 @@ func (s *stream) Read(p []byte) (int, error) {
 func (s *stream) Ready() bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	return s.off < len(s.buf) || s.ended || s.err != nil
+	return !s.in.empty() || s.ended || s.err != nil
 }
 
 // over is called when the answer was read to its end.
@@ -226,8 +216,6 @@ func (s *stream) answer(code int, h http.Header, ended bool) error {
 	return nil
 }
 
-var buffers = sync.Pool{New: func() any { return new([defaultFrame]byte) }}
-
 // pump sends the body of a request.
 func (s *stream) pump(req *http.Request, body io.Reader) {
 	defer s.c.cl.freed()
@@ -314,7 +302,7 @@ func (s *stream) write(p []byte, end bool) bool {
 			n := int(min(int64(len(p)), int64(c.maxFrame), max(s.window, 0), max(c.window, 0)))
 			s.window -= int64(n)
 			c.window -= int64(n)
-			_ = c.fr.WriteData(s.id, end && n == len(p), p[:n]) // to memory
+			c.dataLocked(s.id, end && n == len(p), p[:n])
 			if p = p[n:]; len(p) == 0 {
 				if end {
 					s.sentLocked()

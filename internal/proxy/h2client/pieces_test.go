@@ -1,0 +1,44 @@
+package h2client
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// Whatever the sizes are in which bytes come and are read, they stay the same.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not for secrets
+	sizes := []int{0, 1, 100, smallPiece, smallPiece + 1, defaultFrame - 1, defaultFrame, 3 * defaultFrame}
+	for range 200 {
+		var p pieces
+		var in, out []byte
+		for range 50 {
+			b := make([]byte, sizes[r.IntN(len(sizes))])
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			in = append(in, b...)
+			p.add(b)
+			clear(b) // it is the caller's again
+			b = make([]byte, sizes[r.IntN(len(sizes))])
+			out = append(out, b[:p.read(b)]...)
+		}
+		rest := make([]byte, len(in))
+		out = append(out, rest[:p.read(rest)]...)
+		if !bytes.Equal(in, out) || !p.empty() {
+			t.Fatalf("%d bytes of %d, or others", len(out), len(in))
+		}
+		held := 0
+		for i := range 100 {
+			p.add([]byte{byte(i)})
+			for _, b := range p.list {
+				held = max(held, cap(b))
+			}
+		}
+		if held > defaultFrame || len(p.list) > 2 {
+			t.Fatalf("a hundred bytes hold %d pieces", len(p.list))
+		}
+	}
+}
