@@ -266,7 +266,13 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 	if err != nil {
 		return err
 	}
-	f.held = true
+	f.held, x.Hold = true, false
+	if f.to.id != "" {
+		if err := x.Continue(); err != nil {
+			f.leave(false)
+			return err
+		}
+	}
 	f.pool = f.place.spot.pool(port, f.place.addr)
 	for try := range maxKept + 1 {
 		if f.up = f.kept(x, try); f.up == nil {

@@ -66,7 +66,7 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 	if w.waiter.repeat || w.waiter.elsewhere {
 		w.waiter.abandon = w.taken
 	}
-	w.endpoint, w.began = e, x.Began
+	w.endpoint, w.began, x.Hold = e, x.Began, true
 	e.await(w.waiter)
 	var err error
 	for try := range maxKept + 1 {

@@ -94,15 +94,19 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 // serveStream serves a request that another router sends for an instance of this
 // worker: the queue, and the instance.
 func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *frontConn) {
+	x := newExchange(r, w, req, from.id, req.ProtoMajor == 2)
+	x.asked100 = x.body != nil && req.Header.Get(headerHold) != ""
+	defer x.close()
 	refuse := func(status int, why, detail string) {
 		h := w.Header()
 		h.Set(headerRefused, why)
+		if x.asked100 && req.ProtoMajor == 1 {
+			h.Set("Connection", "close") // else net/http reads the rest first, which is held back
+		}
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, detail) // the other router may be gone
 	}
-	x := newExchange(r, w, req, from.id, req.ProtoMajor == 2)
-	defer x.close()
 	deadline := clientDeadline(req.Header, time.Now())
 	x.until(deadline, false)
 	err := x.askHere(from.id, from.port, deadline)
@@ -157,6 +161,8 @@ type exchange struct {
 	// answer.
 	waited, taking time.Duration
 	received       int64
+	// asked100: another router holds the rest of the body back until it is told so.
+	asked100 bool
 	// place at an instance of this worker while held.
 	place place
 	held  bool
@@ -293,6 +299,10 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 		return err
 	}
 	x.held = true
+	if x.asked100 {
+		x.asked100 = false
+		x.w.WriteHeader(http.StatusContinue)
+	}
 	t := x.place.spot.transport(x.r, port, x.place.addr, x.h2)
 	res, err := x.roundTrip(x.out.Context(), t, nil) //nolint:bodyclose // pass or the next try closes it
 	if err != nil {
@@ -407,13 +417,15 @@ func (x *exchange) oneTrip(ctx context.Context, t *transport, w *waiter) (*http.
 		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 			mu.Lock()
 			defer mu.Unlock()
-			if !over && code != http.StatusContinue { // that is said when the body is read
+			if !over {
 				x.interim(code, h)
 			}
 			return nil
 		},
 	}
-	res, err := t.h1.RoundTrip(x.try(httptrace.WithClientTrace(ctx, trace)))
+	out, sent := x.held100(x.try(httptrace.WithClientTrace(ctx, trace)), w)
+	defer sent()
+	res, err := t.h1.RoundTrip(out)
 	mu.Lock()
 	over = true
 	mu.Unlock()
@@ -430,7 +442,9 @@ func (x *exchange) oneTrip(ctx context.Context, t *transport, w *waiter) (*http.
 // overH2 is oneTrip over HTTP/2.
 func (x *exchange) overH2(ctx context.Context, cl *h2client.Client, w *waiter) (*http.Response, error) {
 	x.conn = nil
-	res, err := cl.Do(x.try(ctx), h2client.Hooks{
+	out, sent := x.held100(x.try(ctx), w)
+	defer sent()
+	res, err := cl.Do(out, h2client.Hooks{
 		GotConn: func() bool {
 			return w == nil || w.state.CompareAndSwap(waitsForConn, hasConn) || w.state.Load() != overtaken
 		},
@@ -446,8 +460,24 @@ func (x *exchange) overH2(ctx context.Context, cl *h2client.Client, w *waiter) (
 	return res, err
 }
 
-// interim passes an interim answer on.
+// held100 has another router, for which w waits, say 100 before more of a large body
+// goes there than can be sent again. done is called when the head of the answer has come.
+func (x *exchange) held100(out *http.Request, w *waiter) (_ *http.Request, done func()) {
+	if w == nil || x.body == nil || x.req.ContentLength >= 0 && x.req.ContentLength <= maxReplay {
+		return out, func() {}
+	}
+	out.Header = out.Header.Clone()
+	out.Header[headerHold] = []string{"1"}
+	return out, x.body.hold()
+}
+
+// interim passes an interim answer on, but for 100, which clients are told when the body
+// is read.
 func (x *exchange) interim(code int, h textproto.MIMEHeader) {
+	if code == http.StatusContinue {
+		x.body.goOn()
+		return
+	}
 	to := x.w.Header()
 	for name, values := range h {
 		to[name] = values

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
@@ -134,6 +135,41 @@ func (b *guardedBody) unread() bool {
 	return b.held
 }
 
+// holdLimit is how long a body is held back; http1 has the same.
+const holdLimit = 500 * time.Millisecond
+
+// hold keeps the body repeatable in this try: no more than that of it is read until goOn,
+// end, or holdLimit.
+func (b *guardedBody) hold() (end func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = !b.over
+	turn := b.turn
+	t := time.AfterFunc(holdLimit, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.turn == turn {
+			b.goOnLocked()
+		}
+	})
+	return func() { t.Stop() }
+}
+
+// goOn ends hold.
+func (b *guardedBody) goOn() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.goOnLocked()
+}
+
+func (b *guardedBody) goOnLocked() {
+	b.held = false
+	b.change.Broadcast()
+}
+
 // letGo ends what unread began: there is no other try.
 func (b *guardedBody) letGo() {
 	if b == nil {
@@ -141,8 +177,7 @@ func (b *guardedBody) letGo() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held = false
-	b.change.Broadcast()
+	b.goOnLocked()
 }
 
 // failed says whether the client broke off.

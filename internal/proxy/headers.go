@@ -22,6 +22,10 @@ const (
 	// headerRefused says why a router let a request not through to the instance, or
 	// that the instance broke off.
 	headerRefused = "Verge-Refused"
+	// headerHold asks for 100 when a request has its place at the instance: before that
+	// no more of its body is sent than can be sent again, so that it may still go
+	// elsewhere.
+	headerHold = "Verge-Hold"
 	// refusedBroken: it was let through, and the instance broke the connection.
 	refusedBroken = "broken"
 	// refusedConnect: the instance took no connection.
@@ -37,7 +41,7 @@ const (
 // programs take for it.
 var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", headerHold,
 }
 
 // dropHopByHop removes them, and those that Connection names.

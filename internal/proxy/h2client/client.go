@@ -68,7 +68,7 @@ type Hooks struct {
 	// GotConn is called when there is a connection for it; false: it is not wanted any
 	// more, and nothing is sent.
 	GotConn func() bool
-	// Interim is called with each interim answer (1xx but 100), by the goroutine that asks.
+	// Interim is called with each interim answer (1xx), by the goroutine that asks.
 	Interim func(code int, h textproto.MIMEHeader)
 }
 

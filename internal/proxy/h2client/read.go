@@ -242,7 +242,6 @@ func (r *reading) headers(c *conn, f *http2.MetaHeadersFrame) error {
 		if code == 100 {
 			s.carryOn = true
 			signal(s.send)
-			return nil
 		}
 		s.interim = append(s.interim, interim{code, r.header(f.RegularFields())})
 		r.later(s)

@@ -34,6 +34,9 @@ const (
 	stallLimit = 5 * time.Minute
 	// requestStall is how long a client may pause within its request's body.
 	requestStall = 60 * time.Second
+	// holdLimit is how long what is left of a body waits for the upstream's 100, if Hold:
+	// a queue may be longer, a router of another version does not say it.
+	holdLimit = 500 * time.Millisecond
 	// maxInterim responses before the response.
 	maxInterim = 16
 	// lingerLimit is for how long, and lingerBytes how much, a client is listened to
@@ -67,6 +70,10 @@ type Exchange struct {
 	// Quiet: load reports in the trailers of the response are not for the client; those
 	// in its head never are.
 	Quiet bool
+	// Hold has an upstream that is a router say 100 before it gets what did not come with
+	// the head of a body, so that the request can go elsewhere if it is refused. Set it
+	// before Ask.
+	Hold bool
 	// Own is the name of a field, in small letters, that no upstream may say; "" none.
 	Own string
 	// Sent and Received are bytes of bodies, to the upstream and from it.
@@ -164,7 +171,7 @@ func newExchange(c *Conn, b Waiter) *Exchange {
 func (x *Exchange) forget() {
 	x.client, x.waiter, x.watchUp, x.move, x.rest = nil, nil, nil, mover{}, nil
 	x.Request.b, x.Response.b, x.Response.Report, x.Response.more = nil, nil, nil, nil
-	x.Strict, x.Quiet, x.Own = false, false, ""
+	x.Strict, x.Quiet, x.Hold, x.Own = false, false, false, ""
 	exchanges.Put(x)
 }
 
@@ -212,6 +219,9 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	c := x.client
 	out := buffers.Get().(*[bufferSize]byte)
 	b := AppendRequest(out[:0], &x.Request, m)
+	if x.holds() {
+		b = append(append(b[:len(b)-len("\r\n")], holdLine...), "\r\n"...)
+	}
 	kept := c.b[c.r+x.Request.Size():][:x.body]
 	whole := len(b)+len(kept) <= cap(b)
 	if whole {
@@ -259,11 +269,43 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	x.Sent = x.body
 	x.watchUp = up
 	if x.body < x.Request.Length && err == nil {
+		if x.holds() {
+			switch goes, err := x.await(up, Now().After(holdLimit)); {
+			case errors.Is(err, ErrBroken):
+				return fmt.Errorf("%w: %w", ErrUnsent, err) // nobody does what he has half of
+			case err != nil:
+				return err
+			case !goes:
+				up.broken = true // it still waits for the rest
+				return nil
+			}
+		}
 		if err := x.sendBody(up); err != nil {
 			return err
 		}
 	}
 	return x.awaitHead(up)
+}
+
+// holdField asks a router for 100 when the request has its place at the instance.
+const holdField = "verge-hold"
+
+// holdLine is holdField as it is sent.
+const holdLine = "Verge-Hold: 1\r\n"
+
+// holds: the rest of the body is held back.
+func (x *Exchange) holds() bool { return x.Hold && x.Request.Length > gatherMost && !x.Whole() }
+
+// Continue tells a router which holds the rest of its body back that it may come.
+func (x *Exchange) Continue() error {
+	if x.asked || x.Whole() || x.Request.Get(holdField) == nil {
+		return nil
+	}
+	if err := x.client.write([]byte("HTTP/1.1 100 Continue\r\n\r\n"), Now()); err != nil {
+		x.last = true
+		return fmt.Errorf("%w: %w", ErrClient, err)
+	}
+	return nil
 }
 
 // unsent judges a connection that did not take all of the request.
@@ -430,42 +472,60 @@ func (x *Exchange) left() bool {
 
 // awaitHead reads until the head of the response is there.
 func (x *Exchange) awaitHead(up *Conn) error {
+	_, err := x.await(up, 0)
+	return err
+}
+
+// await reads until the head of the response is there, or, where held is not 0, until the
+// upstream says 100 or that instant is over: goes is true then.
+func (x *Exchange) await(up *Conn, held Instant) (goes bool, _ error) {
 	some := false
 	for interim := 0; ; {
 		if up.r != up.w {
 			some = true
 			size, err := x.Response.Parse(up.Buffered(), x.Request.Head())
 			if err != nil {
-				return x.failed(up, err)
+				return false, x.failed(up, err)
 			}
 			if size > 0 {
 				if !x.Response.Interim() {
-					return nil
+					return false, nil
 				}
 				if interim++; interim > maxInterim {
-					return x.failed(up, badResponse("more interim responses than there can be"))
+					return false, x.failed(up, badResponse("more interim responses than there can be"))
 				}
 				if err := x.passInterim(); err != nil {
-					return x.failed(up, err)
+					return false, x.failed(up, err)
 				}
+				goes = held != 0 && x.Response.Status == 100
 				up.skip(size)
+				if goes {
+					return true, nil
+				}
 				continue
 			}
 			if err := up.grow(MaxResponseHead); err != nil {
-				return x.failed(up, badResponse("its head is too large"))
+				return false, x.failed(up, badResponse("its head is too large"))
 			}
 		}
-		err := up.fill(x.nextLook())
+		look := x.nextLook()
+		if held != 0 {
+			look = min(look, held)
+		}
+		err := up.fill(look)
 		switch {
 		case err == nil:
 		case errors.Is(err, errLate):
 			if err := x.waits(); err != nil {
-				return x.failed(up, err)
+				return false, x.failed(up, err)
+			}
+			if held != 0 && Now() >= held {
+				return true, nil
 			}
 		case some:
-			return x.failed(up, fmt.Errorf("%w: %w", ErrBroken, err))
+			return false, x.failed(up, fmt.Errorf("%w: %w", ErrBroken, err))
 		default:
-			return x.failed(up, x.ended(up, err))
+			return false, x.failed(up, x.ended(up, err))
 		}
 	}
 }

@@ -103,6 +103,10 @@ func kindOf(name []byte) kind {
 			if is(name, "keep-alive") {
 				return hop
 			}
+		case 'v':
+			if is(name, holdField) {
+				return hop
+			}
 		}
 	case 11:
 		if is(name, "traceparent") {
