@@ -312,15 +312,13 @@ func TestMixedTraffic(t *testing.T) {
 	})
 	w.run("by death", w.mixedDeaths)
 	for name, was := range before {
-		eventually(t, 20*time.Second, name+" holds no more than before", func() error {
-			if now := w.held(t)[name]; now.goroutines > was.goroutines+20 || now.files > was.files+10 {
+		eventually(t, 60*time.Second, name+" holds no more than before", func() error {
+			// What a busy engine has not collected yet it gives back when it rests.
+			if now := w.held(t)[name]; now.goroutines > was.goroutines+20 || now.files > was.files+10 || now.kilobytes > was.kilobytes*3/2+16<<10 {
 				return fmt.Errorf("%+v, and before %+v", now, was)
 			}
 			return nil
 		})
-		if now := w.held(t)[name]; now.kilobytes > was.kilobytes*3/2+16<<10 {
-			t.Errorf("%s holds %d KB, and before %d", name, now.kilobytes, was.kilobytes)
-		}
 	}
 }
 
