@@ -83,9 +83,14 @@ func plan(w world) map[wire.InstanceID]goal {
 			orders = append(orders, p.order)
 		}
 	}
-	orders = slices.SortedFunc(slices.Values(orders), func(a, b wire.Order) int { return strings.Compare(a.ID, b.ID) })
+	// By reference: an order is large, and each request that wakes something sorts them.
+	sorted := make([]*wire.Order, len(orders))
+	for i := range orders {
+		sorted[i] = &orders[i]
+	}
+	slices.SortFunc(sorted, func(a, b *wire.Order) int { return strings.Compare(a.ID, b.ID) })
 
-	goals := make(map[wire.InstanceID]goal, len(orders)+len(w.present))
+	goals := make(map[wire.InstanceID]goal, max(len(orders), len(w.present)))
 	free := w.capacity
 	for id, p := range w.present {
 		goals[id] = goal{kind: goalForget, order: p.order}
@@ -103,7 +108,8 @@ func plan(w world) map[wire.InstanceID]goal {
 	// First those that have their place, so that nobody new takes it; then those
 	// that hold a place as another incarnation, who compete for the difference.
 	var replaced, fresh []wire.Order
-	for _, o := range orders {
+	for _, x := range sorted {
+		o := *x
 		p, here := w.present[o.ID]
 		switch {
 		case o.Stop:
