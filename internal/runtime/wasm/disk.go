@@ -55,9 +55,14 @@ type sum struct {
 
 // disk is where modules are kept: dir/<digest>/….
 type disk struct {
-	dir  string
-	most int64 // bytes
+	dir   string
+	most  int64 // bytes
+	least int   // bytes of a module from which on a shell of it is made
 }
+
+// leastShell: what is smaller is validated in less than a millisecond, and comes to
+// the disk in less without a shell.
+const leastShell = 64 << 10
 
 // errDamaged: what was kept of a module is of no use; it has to be taken again from
 // where it came.
@@ -215,6 +220,9 @@ func (d disk) keepCode(digest string, module []byte, name func(shell []byte, scr
 		return err
 	}
 	s.Code, s.Shell, s.Whole = have, sum{}, true
+	if len(module) < d.least {
+		return d.write(digest, s)
+	}
 	small, err := shell(module, digest)
 	if err == nil && len(have) != 1 {
 		err = fmt.Errorf("there are %d files of code", len(have))

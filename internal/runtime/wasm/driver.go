@@ -76,7 +76,7 @@ func New(o Options) *Driver {
 		log: log, tasks: map[*task]struct{}{},
 		client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 10 * time.Second}},
 		library: &library{
-			disk: disk{dir: o.Dir, most: cmp.Or(o.MaxDisk, 1<<30)},
+			disk: disk{dir: o.Dir, most: cmp.Or(o.MaxDisk, 1<<30), least: leastShell},
 			most: cmp.Or(o.MaxIdle, 128<<20), idle: cmp.Or(o.IdleAfter, time.Minute),
 			log: log, compiling: make(chan struct{}, 1),
 			loaded: map[string]*module{}, tasks: map[string]int{},

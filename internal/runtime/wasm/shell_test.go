@@ -14,6 +14,7 @@ import (
 func TestMachineCodeIsLoadedWithAShell(t *testing.T) {
 	for _, name := range []string{"hello", "echo", "handler"} {
 		d := newDriver(t, Options{})
+		d.library.disk.least = 0
 		x := startTask(t, d, specOf(t, testModule(t, name)))
 		first, firstBody := ask(t, x, "POST", "/", "e")
 		x.trim(0)
@@ -78,6 +79,7 @@ func TestAShellIsNeverRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDriver(t, Options{})
+			d.library.disk.least = 0
 			x := startTask(t, d, specOf(t, testModule(t, "hello")))
 			if resp, _ := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 {
 				t.Fatal(resp.Status)
@@ -102,5 +104,19 @@ func TestAShellIsNeverRun(t *testing.T) {
 				t.Errorf("its code was not made again: %+v, %v", s, ok)
 			}
 		})
+	}
+}
+
+// A small module is loaded as a whole.
+func TestASmallModuleHasNoShell(t *testing.T) {
+	d := newDriver(t, Options{})
+	x := startTask(t, d, specOf(t, testModule(t, "hello")))
+	_, s, ok := d.library.disk.loadable(x.digest)
+	if _, err := os.Stat(d.library.disk.path(x.digest, shellFile)); !ok || !s.Whole || !os.IsNotExist(err) {
+		t.Errorf("%+v, %v, %v", s, ok, err)
+	}
+	unloadAll(t, d)
+	if resp, body := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 || body != "hello\n" {
+		t.Errorf("%s: %s", resp.Status, body)
 	}
 }
