@@ -320,13 +320,14 @@ func (d disk) size(digest string) int64 {
 }
 
 // clear removes modules until the rest is no more than there may be: those that were
-// not used for the longest time first, and none of those that are in use.
-func (d disk) clear(used func(digest string) bool) error {
+// not used for the longest time first, and none of those that are in use. It returns
+// how many bytes are left.
+func (d disk) clear(used func(digest string) bool) (left int64, err error) {
 	entries, err := os.ReadDir(d.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0, nil
 	} else if err != nil {
-		return err
+		return 0, err
 	}
 	type kept struct {
 		digest string
@@ -353,5 +354,5 @@ func (d disk) clear(used func(digest string) bool) error {
 		errs = append(errs, os.RemoveAll(d.path(k.digest)))
 		total -= k.size
 	}
-	return errors.Join(errs...)
+	return total, errors.Join(errs...)
 }

@@ -29,6 +29,9 @@ type library struct {
 	// keeping is held while modules come to the disk, or go.
 	keeping sync.Mutex // taken before mu
 	origins origins    // guarded by keeping
+	// kept is at most how many bytes the disk has of modules, once they were counted.
+	kept    int64 // guarded by keeping
+	counted bool  // so is this
 	// compiling holds one: a compiler takes a processor for seconds, and sixty
 	// megabytes.
 	compiling chan struct{}
@@ -124,10 +127,18 @@ func (l *library) take(path string) (digest string, err error) {
 	return digest, nil
 }
 
-// clear removes from the disk what is too much and nobody needs.
-func (l *library) clear() {
+// clear removes from the disk what is too much and nobody needs, after a module has
+// come. Only where there may be too much it looks at all that are there: a thousand that
+// come one after another would cost a million looks.
+func (l *library) clear(come string) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
+	if l.counted {
+		l.kept += l.disk.size(come)
+		if l.kept <= l.disk.most {
+			return
+		}
+	}
 	l.mu.Lock()
 	used := make(map[string]bool, len(l.tasks)+len(l.loaded))
 	for digest := range l.tasks {
@@ -137,7 +148,10 @@ func (l *library) clear() {
 		used[digest] = used[digest] || m.users > 0
 	}
 	l.mu.Unlock()
-	if err := l.disk.clear(func(digest string) bool { return used[digest] }); err != nil {
+	var err error
+	l.kept, err = l.disk.clear(func(digest string) bool { return used[digest] })
+	l.counted = err == nil
+	if err != nil {
 		l.log.Warn("old modules are not removed", "error", err)
 	}
 }
@@ -314,7 +328,7 @@ func (l *library) fill(m *module) (cost int64, err error) {
 	if err := l.disk.keepCode(m.digest, binary, codeName); err != nil {
 		l.log.Warn("a compiled module is not kept as it should be", "module", m.digest, "error", err)
 	}
-	l.clear()
+	l.clear(m.digest)
 	debug.FreeOSMemory() // what compiling took
 	return runtimeCost + l.disk.size(m.digest) + int64(len(binary)), nil
 }

@@ -202,3 +202,17 @@ func TestDiskIsBoundedByBytes(t *testing.T) {
 		t.Error(resp.Status)
 	}
 }
+
+// What modules take on disk is counted as they come, without looking at all of them.
+func TestModulesOnDiskAreCounted(t *testing.T) {
+	d := newDriver(t, Options{})
+	var want int64
+	for _, name := range []string{"hello", "echo", "handler"} {
+		want += d.library.disk.size(startTask(t, d, specOf(t, testModule(t, name))).digest)
+	}
+	d.library.keeping.Lock()
+	defer d.library.keeping.Unlock()
+	if !d.library.counted || d.library.kept != want || want == 0 {
+		t.Errorf("counted %d of %d bytes", d.library.kept, want)
+	}
+}
