@@ -70,6 +70,8 @@ type core struct {
 	signs    string        // the key that it signs with, by name
 
 	isolation life.Isolation
+	// locks of gateways, by name, see acme.go.
+	locks map[string]acmeLock
 
 	// demand is what is asked for here, by application and service, and epochAt when
 	// it was looked at last. It is of this process.
@@ -88,7 +90,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
 	}
-	c.demand = map[string]*demanded{}
+	c.demand, c.locks = map[string]*demanded{}, map[string]acmeLock{}
 	c.revive()
 	c.lost = lost{now, c.m.counted()}
 	c.revoked.Set(c.m.revoked())

@@ -146,7 +146,9 @@ type model struct {
 	gone    map[string]*enroll.Gone
 	farGone map[string]*wire.Revocation
 	vault   vault
-	net     network
+	// acmes are what gateways share of ACME servers, by acmeID, without the values.
+	acmes map[string]*acmeRecord
+	net   network
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
 	// started is when this process did, waits from when workers get time to report
@@ -164,7 +166,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, profiles: map[string]*profile{},
-		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), net: newNetwork(),
+		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
 }
@@ -203,6 +205,13 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
 		{keyProfile, func(r string) error { return records.Decode(e, m.profiles, r) }},
+		{keyACME, func(r string) error {
+			err := records.Decode(e, m.acmes, r)
+			if err == nil {
+				m.acmes[r].Sealed = nil
+			}
+			return err
+		}},
 		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
 		{keyUp, func(r string) error {
 			if strings.HasPrefix(r, upRevoked) {

@@ -99,6 +99,8 @@ func (e *Engine) assemble() error {
 		p.free = bindable
 	}
 	k.ports = newPortPool(k.mark, p.free)
+	k.stock = newStock(k.dir, k.problems, &e.revoked, e.log)
+	k.stock.doorless = p.doorless
 	if k.router == nil {
 		r, err := newRouter(e, k)
 		if err != nil {
@@ -106,8 +108,6 @@ func (e *Engine) assemble() error {
 		}
 		k.router, k.far = r.router, r
 	}
-	k.stock = newStock(k.dir, k.problems, &e.revoked, e.log)
-	k.stock.doorless = p.doorless
 	if k.network = p.network; k.network == nil {
 		e.openNetwork(k)
 	}
@@ -158,7 +158,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
 		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gatewayChanged,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
-		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, SelfSigned: c.Gateway.SelfSigned,
+		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.stock.above, SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.await,
 		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(&e.revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer},

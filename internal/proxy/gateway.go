@@ -68,7 +68,7 @@ func newGateway(r *Router) *gateway {
 	g.clients = clients{most: max(1, r.opts.MaxConns/2), open: map[netip.Addr]int{}}
 	g.ports = gatePorts{gate: g, open: map[gatePort]*portListener{}}
 	g.certs = certs.New(certs.Options{
-		Dir: r.opts.CertDir, Secrets: r.opts.Secrets, ACME: r.opts.ACME, Log: r.log, Changed: r.opts.GatewayChanged,
+		Dir: r.opts.CertDir, Secrets: r.opts.Secrets, ACME: r.opts.ACME, Above: r.opts.CertsAbove, Log: r.log, Changed: r.opts.GatewayChanged,
 	})
 	return g
 }

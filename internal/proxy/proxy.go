@@ -71,6 +71,9 @@ type Options struct {
 	CertDir string
 	Secrets certs.Secrets
 	ACME    certs.Authority
+	// CertsAbove is where the gateways of a cluster share what they have of the ACME
+	// server; nil: each has an account of its own.
+	CertsAbove certs.Above
 	// SelfSigned: each host has TLS, with a certificate that the gateway makes where
 	// there is no other.
 	SelfSigned bool

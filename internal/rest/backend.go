@@ -70,6 +70,7 @@ type Backend interface {
 	Leaving
 	Certifying
 	Shelves
+	Gateways
 }
 
 // NoGatewayToken refuses a token that is to make a gateway of what is no worker.

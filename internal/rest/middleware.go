@@ -138,7 +138,7 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 		}
 		caller, problem := s.identify(r)
 		if problem == nil && caller.Node && !n.nodes {
-			problem = wire.Problemf(http.StatusForbidden, "not-for-nodes", "use a context (verge context list)", "not allowed", "%s may ask for objects here, and nothing else", caller.Name)
+			problem = wire.Problemf(http.StatusForbidden, "not-for-nodes", "use a context (verge context list)", "not allowed", "%s may ask for objects and certificates here, and nothing else", caller.Name)
 		}
 		if problem == nil && !declared && pattern != unmatchedPattern {
 			problem = undeclared(pattern)

@@ -40,6 +40,7 @@ func (s *Server) registerPlain(api huma.API) error {
 	s.registerMeasuring()
 	s.registerBackup()
 	s.registerObjectContent()
+	s.registerGateways()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil
 }

@@ -68,6 +68,11 @@ func (b backend) DenyGateway(_ context.Context, cluster, _ string) error {
 	return rest.Elsewhere("denying a worker to be a gateway", "its cluster, "+cluster)
 }
 
+// GatewayACME implements rest.Backend.
+func (b backend) GatewayACME(context.Context, wire.ACMERequest) (wire.ACMEReply, error) {
+	return wire.ACMEReply{}, rest.Elsewhere("sharing what gateways have of ACME servers", "their cluster")
+}
+
 // CordonWorker implements rest.Backend. A worker belongs to the operator of its
 // cluster, whose record says so; the root would have to be believed.
 func (b backend) CordonWorker(_ context.Context, cluster, _ string, _ wire.CordonRequest) (wire.Cordon, error) {

@@ -158,6 +158,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Explanation](),
 	reflect.TypeFor[wire.Explained](),
 	reflect.TypeFor[wire.GatewayGrant](),
+	reflect.TypeFor[wire.ACMERequest](), reflect.TypeFor[wire.ACMEReply](), reflect.TypeFor[wire.ACMEEntry](),
 	reflect.TypeFor[wire.TokenRequest](),
 	reflect.TypeFor[wire.TokenReply](),
 	reflect.TypeFor[wire.TokenView](),

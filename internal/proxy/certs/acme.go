@@ -5,12 +5,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	// Getting, keeping and renewing certificates without mistakes is what the people
@@ -38,21 +42,34 @@ type account struct {
 	tell   func(host string, notAfter time.Time, err error)
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of what certmagic does in the background
-	hosts  []string
+	// shared is nil where gateways share nothing; see keep for the rest.
+	shared *shared
+	wake   chan struct{}
+	work   sync.WaitGroup
+
+	mu    sync.Mutex // guards below
+	hosts []string
 }
 
 // newAccount begins with no host. tell hears of each certificate that is there or
 // could not be had, from any goroutine.
 func newAccount(o Options, tell func(host string, notAfter time.Time, err error)) *account {
-	a := &account{tell: tell}
+	a := &account{tell: tell, wake: make(chan struct{}, 1)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	quiet := zap.NewNop() // what people should know comes by tell
 	a.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return a.config, nil },
 		RenewCheckInterval: renewCheck, OCSPCheckInterval: 24 * time.Hour, Logger: quiet,
 	})
+	files := &certmagic.FileStorage{Path: filepath.Join(o.Dir, acmeDir)}
+	var storage certmagic.Storage = files
+	if o.Above != nil {
+		a.shared = newShared(o.Above, files, o.Log)
+		storage = a.shared
+	}
 	a.config = certmagic.New(a.cache, certmagic.Config{
-		Storage: &certmagic.FileStorage{Path: filepath.Join(o.Dir, acmeDir)},
+		// The check is of a key of no meaning, which no cluster would keep.
+		Storage: storage, DisableStorageCheck: a.shared != nil,
 		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // authorities end it
 		OnEvent: a.happened, Logger: quiet,
 	})
@@ -64,6 +81,9 @@ func newAccount(o Options, tell func(host string, notAfter time.Time, err error)
 		Logger: quiet,
 	})
 	a.config.Issuers = []certmagic.Issuer{a.issuer}
+	if a.shared != nil {
+		a.work.Go(a.keep)
+	}
 	return a
 }
 
@@ -107,6 +127,8 @@ func (a *account) happened(ctx context.Context, event string, data map[string]an
 // manage has certificates for these hosts, and for no others any more. It returns at
 // once.
 func (a *account) manage(hosts []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var gone []certmagic.SubjectIssuer
 	for _, h := range a.hosts {
 		if !slices.Contains(hosts, h) {
@@ -117,8 +139,64 @@ func (a *account) manage(hosts []string) {
 	if len(gone) > 0 {
 		a.cache.RemoveManaged(gone)
 	}
+	if a.shared != nil {
+		select {
+		case a.wake <- struct{}{}:
+		default: // it will look at them all
+		}
+		return
+	}
 	// It fails only where it works in the foreground.
 	_ = a.config.ManageAsync(a.ctx, hosts)
+}
+
+// lookAgain is the pause before what the cluster could not be asked for is asked again.
+const lookAgain = 5 * time.Second
+
+// keep has hosts managed as soon as the cluster has said whether there is a certificate
+// for them, until the account ends. While the cluster is away that is what is on disk.
+func (a *account) keep() {
+	asked := map[string]bool{}
+	for {
+		var again <-chan time.Time
+		if !a.look(asked) {
+			again = time.After(lookAgain)
+		}
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-a.wake:
+		case <-again:
+		}
+	}
+}
+
+// look does it once, and reports whether nothing is left to do. asked are the hosts for
+// which there was none: certmagic goes on with those by itself.
+func (a *account) look(asked map[string]bool) (done bool) {
+	a.mu.Lock()
+	hosts := slices.Clone(a.hosts)
+	a.mu.Unlock()
+	maps.DeleteFunc(asked, func(h string, _ bool) bool { return !slices.Contains(hosts, h) })
+	done = a.shared.catchUp(a.ctx)
+	for _, h := range hosts {
+		if len(a.cache.AllMatchingCertificates(h)) > 0 {
+			continue
+		}
+		done = false
+		_, err := a.shared.Load(a.ctx, certmagic.StorageKeys.SiteCert(a.issuer.IssuerKey(), h))
+		switch {
+		case a.ctx.Err() != nil:
+			return true
+		case err == nil, errors.Is(err, fs.ErrNotExist) && !asked[h]:
+			asked[h] = err != nil
+			// It fails only where it works in the foreground.
+			_ = a.config.ManageAsync(a.ctx, []string{h})
+		case !errors.Is(err, fs.ErrNotExist):
+			a.tell(h, time.Time{}, err)
+		}
+	}
+	return done
 }
 
 // get is tls.Config.GetCertificate.
@@ -141,7 +219,11 @@ func (a *account) stop() {
 		return
 	}
 	a.cancel()
+	a.work.Wait()
 	a.cache.Stop()
+	if a.shared != nil {
+		a.shared.close()
+	}
 }
 
 // Listens is the part of an Authority that says where the gateway listens, of its

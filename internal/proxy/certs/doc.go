@@ -10,5 +10,7 @@
 //     clients see what is wrong, and those that do not mind go on. It is a problem in
 //     Reports from two weeks before.
 //  4. Nobody is shown the certificate of a host that is not the one asked for.
-//  5. Private keys are in files of mode 0600, and in no log and no error.
+//  5. Gateways that share by Above ask an ACME server once for all of them, and any of
+//     them answers its challenges. While what is above is away they show what is on disk.
+//  6. Private keys are in files of mode 0600, and in no log and no error.
 package certs

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,7 +65,10 @@ type Options struct {
 	Dir     string
 	Secrets Secrets // nil: there are none
 	ACME    Authority
-	Log     *slog.Logger
+	// Above is where the gateways of a cluster share what they have of the ACME server;
+	// nil: this one has an account of its own.
+	Above Above
+	Log   *slog.Logger
 	// Changed is called when Reports may say something else, from any goroutine. It
 	// must not block or call the Store; nil for nobody.
 	Changed func()
@@ -292,10 +296,15 @@ func (s *Store) ServeChallenge(w http.ResponseWriter, req *http.Request) bool {
 	if !strings.HasPrefix(req.URL.Path, "/.well-known/acme-challenge/") {
 		return false
 	}
+	host, _, err := net.SplitHostPort(req.Host)
+	if err != nil {
+		host = req.Host
+	}
 	s.mu.Lock()
-	a := s.acme
+	e, a := s.hosts[strings.ToLower(host)], s.acme
 	s.mu.Unlock()
-	return a.challenge(w, req)
+	// Of no other host anything is looked for: anybody can ask.
+	return e != nil && e.want.Source == ACME && a.challenge(w, req)
 }
 
 // Listen says at which addresses the gateway listens, "" where it does not. Nothing
