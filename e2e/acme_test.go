@@ -147,7 +147,7 @@ services:
 	}
 	var leaves [2]*x509.Certificate
 	for i, addr := range secure {
-		eventually(t, 60*time.Second, "the gateway at "+addr+" shows a certificate", func() (err error) {
+		eventually(t, 100*time.Second, "the gateway at "+addr+" shows a certificate", func() (err error) {
 			leaves[i], err = shown(addr)
 			return err
 		})

@@ -150,23 +150,29 @@ func (a *account) manage(hosts []string) {
 	_ = a.config.ManageAsync(a.ctx, hosts)
 }
 
-// lookAgain is the pause before what the cluster could not be asked for is asked again.
-const lookAgain = 5 * time.Second
+// lookAgain is the pause before what the cluster could not be asked for is asked again,
+// lookAtMost where nothing has come for a while.
+const (
+	lookAgain  = 4 * time.Second
+	lookAtMost = 32 * time.Second
+)
 
 // keep has hosts managed as soon as the cluster has said whether there is a certificate
 // for them, until the account ends. While the cluster is away that is what is on disk.
 func (a *account) keep() {
-	asked := map[string]bool{}
+	asked, pause := map[string]bool{}, lookAgain
 	for {
 		var again <-chan time.Time
 		if !a.look(asked) {
-			again = time.After(lookAgain)
+			again = time.After(pause)
 		}
 		select {
 		case <-a.ctx.Done():
 			return
 		case <-a.wake:
+			pause = lookAgain
 		case <-again:
+			pause = min(2*pause, lookAtMost)
 		}
 	}
 }

@@ -31,6 +31,9 @@ type Above interface {
 const (
 	// askTime is how long one question may take.
 	askTime = 10 * time.Second
+	// awayFor is how long a cluster that did not answer is not asked again: with many hosts
+	// a start without it would wait for each of them.
+	awayFor = 3 * time.Second
 	// lockAgain is the pause before a lock that another has is asked for again.
 	lockAgain = time.Second
 	// maxTokenLoads are the challenges that are looked for at a time: anybody who knows a
@@ -57,6 +60,9 @@ type shared struct {
 	// late are folders that are newer here than at the cluster, which was away.
 	late map[string]bool
 	held map[string]*lease
+	// silent is why the cluster is away, and since when.
+	silent error
+	since  time.Time
 }
 
 // lease is a lock that this process has.
@@ -86,10 +92,22 @@ func (s *shared) close() {
 }
 
 func (s *shared) ask(ctx context.Context, q wire.ACMERequest) (wire.ACMEReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	s.mu.Lock()
+	silent, since := s.silent, s.since
+	s.mu.Unlock()
+	if silent != nil && time.Since(since) < awayFor {
+		return wire.ACMEReply{}, silent
+	}
+	bounded, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	q.V = wire.Version
-	return s.above.ACME(ctx, q)
+	reply, err := s.above.ACME(bounded, q)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent, s.since = nil, time.Now(); err != nil && away(err) && ctx.Err() == nil {
+		s.silent = err
+	}
+	return reply, err
 }
 
 // alone says that the cluster is of a version that shares nothing, and away that it does

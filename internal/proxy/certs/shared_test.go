@@ -119,7 +119,12 @@ func TestSharedWhileTheClusterIsAway(t *testing.T) {
 	if s.catchUp(t.Context()) || string(c.values[folder+"/shop.example.key"]) != "first.key" {
 		t.Error("it was shared with nobody")
 	}
+	before := len(c.asked)
+	if load(t, s, ".key"); len(c.asked) != before {
+		t.Error("a cluster that has just not answered is asked again")
+	}
 	c.fails(nil)
+	s.since = s.since.Add(-awayFor)
 	if got := load(t, s, ".crt"); got != "second.crt" {
 		t.Errorf("what the cluster has is older, and is used: %s", got)
 	}
@@ -148,11 +153,13 @@ func TestSharedWhenTheClusterRefuses(t *testing.T) {
 	}
 	for _, err := range []error{wire.Problemf(403, "not-a-gateway", "", "it is not allowed", "w1"), wire.Problemf(503, "busy", "", "busy", "busy"), errors.New("nobody")} {
 		c.fails(err)
+		s.silent = nil
 		if _, got := s.Load(t.Context(), folder+"/shop.example.crt"); got == nil || errors.Is(got, fs.ErrNotExist) {
 			t.Errorf("%v: %v, which has it asked for again", err, got)
 		}
 	}
 	c.fails(nil)
+	s.silent = nil
 	if _, err := s.Load(t.Context(), folder+"/shop.example.crt"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
