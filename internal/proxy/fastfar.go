@@ -102,8 +102,7 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 		return false, f.refused(x, e, string(v))
 	}
 	h := takeHop(&f.report)
-	f.call.waited = h.waited
-	if h.bps > 0 {
+	if h.waited > 0 || h.bps > 0 {
 		f.call.uploaded(h, x.Request.Length, x.Uploaded(sentMoment).Waited)
 	}
 	f.r.downloaded(e, h, f.up.Last)

@@ -354,7 +354,6 @@ func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ erro
 	x.res = res
 	x.report, _ = x.r.reported(res.Header)
 	h, up := takeHop(&x.report), x.body.came()
-	c.waited = h.waited
 	c.uploaded(h, up.Bytes, up.Waited)
 	return false, nil
 }

@@ -261,6 +261,10 @@ func tellHop(r *orca.Report, up http1.Flow) {
 // uploaded learns from a body that has arrived at the worker of the endpoint, as its
 // router says; by is how long the client was waited for meanwhile.
 func (c *call) uploaded(h hop, bytes int64, by time.Duration) {
+	if c.waited = h.waited; bytes < route.LargeBody {
+		// It teaches nothing of the line: its way is part of what requests take there.
+		c.waited = min(h.waited, by)
+	}
 	if h.bps > 0 {
 		took := time.Duration(min(float64(bytes)/h.bps, 1e9) * float64(time.Second))
 		c.r.crossed(c.endpoint, false, bytes, h.bps, h.waited >= took/2 && by <= took/4)

@@ -335,6 +335,23 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
+// The way of a large body is the line's, that of a small one is part of what requests take
+// at an endpoint, and what a client dawdles is nobody's.
+func TestWhoseTheWaitIs(t *testing.T) {
+	for _, x := range []struct {
+		bytes    int64
+		by, want time.Duration
+	}{
+		{route.LargeBody, 0, time.Second}, {route.LargeBody, time.Hour, time.Second},
+		{route.LargeBody - 1, 0, 0}, {route.LargeBody - 1, time.Second / 2, time.Second / 2}, {1, time.Hour, time.Second},
+	} {
+		var c call
+		if c.uploaded(hop{waited: time.Second}, x.bytes, x.by); c.waited != x.want {
+			t.Errorf("%d bytes, of which the client was waited for %v: %v is not work, want %v", x.bytes, x.by, c.waited, x.want)
+		}
+	}
+}
+
 func TestMeanSizes(t *testing.T) {
 	var z sizes
 	if there, back := z.expect(-1); there != 0 || back != 0 {
