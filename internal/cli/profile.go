@@ -51,7 +51,11 @@ These are real requests, with all that they do: GET / unless it is said otherwis
 instance is given as many at a time as it may work on, so that requests of others wait
 longer meanwhile. Workers behind one address go one after the other, all others at the
 same time. It ends, and nothing is stored, with Ctrl-C, when this command is cut off,
-or when more than half of the requests fail.`,
+or when more than half of the requests fail.
+
+A port whose protocol is grpc is asked by unary calls: --path is the method, as
+/package.Service/Method, and --body is the message as it is encoded, without the five
+bytes before it; without --body it is the empty message.`,
 		Example: "  verge profile shop.web\n  verge profile shop.web --path /search?q=shoes --for 20s --dry-run\n  verge profile shop.web --show",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			app, service, err := routedService(args[0])
@@ -65,7 +69,7 @@ or when more than half of the requests fail.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.load.Port, "port", "", "the port, by name (default: the first whose protocol is http)")
+	f.StringVar(&p.load.Port, "port", "", "the port, by name (default: the first whose protocol is http or grpc)")
 	f.StringVar(&p.load.Path, "path", "/", "the path to ask for, with its query")
 	f.StringVar(&p.load.Method, "method", "", "the method (default: GET, or POST with --body)")
 	f.StringVar(&p.body, "body", "", "a file to send as the body, - for standard input")

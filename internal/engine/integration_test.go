@@ -64,7 +64,21 @@ func serveForTest() {
 	case "given":
 		host = os.Getenv("VERGE_LISTEN")
 	}
-	err := http.ListenAndServe(net.JoinHostPort(host, os.Getenv("PORT")), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{Addr: net.JoinHostPort(host, os.Getenv("PORT")), Protocols: new(http.Protocols)}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(os.Getenv(beServer) == "grpc")
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/shop.Stock/Get" && r.ProtoMajor == 2 {
+			status := "0"
+			if b, err := io.ReadAll(r.Body); err != nil || string(b) != "\x00\x00\x00\x00\x02id" || r.Method != http.MethodPost || r.Header.Get("Te") != "trailers" {
+				status = "3"
+			}
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set("Trailer", "Grpc-Status")
+			_, _ = w.Write(make([]byte, 5))
+			w.Header().Set("Grpc-Status", status)
+			return
+		}
 		if r.URL.Path == "/absent" {
 			http.NotFound(w, r)
 			return
@@ -89,8 +103,8 @@ func serveForTest() {
 		}
 		_, _ = fmt.Fprintln(w, os.Getpid())
 		fmt.Println("served", r.URL.Path)
-	}))
-	fmt.Println(err)
+	})
+	fmt.Println(srv.ListenAndServe())
 	os.Exit(1)
 }
 

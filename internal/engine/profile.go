@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -163,11 +165,17 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 		}
 	}
 	if port == nil {
-		return nil, 0, 0, wire.Problemf(http.StatusUnprocessableEntity, "no-http", "verge describe service/"+name, "the service takes no requests", "%s has no such port whose protocol is http", name)
+		return nil, 0, 0, wire.Problemf(http.StatusUnprocessableEntity, "no-http", "verge describe service/"+name, "the service takes no requests", "%s has no such port whose protocol is http or grpc", name)
 	}
 	where, err := url.ParseRequestURI(cmp.Or(load.Path, "/"))
 	if err != nil || !strings.HasPrefix(where.Path, "/") || where.Host != "" {
 		return nil, 0, 0, wire.Problemf(http.StatusUnprocessableEntity, "bad-path", "write it as /a/path?query", "that is no path", "%.100q", load.Path)
+	}
+	method, kind, body := cmp.Or(load.Method, http.MethodGet), cmp.Or(load.Type, "application/octet-stream"), load.Body
+	if port.Protocol == "grpc" {
+		if method, kind, body, err = unaryCall(name, where.Path, load); err != nil {
+			return nil, 0, 0, err
+		}
 	}
 	each := load.Concurrency
 	if each == 0 {
@@ -184,14 +192,17 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 		ctx, cancel := context.WithTimeout(ctx, profileAnswer)
 		defer cancel()
 		u := *where
-		req, err := http.NewRequestWithContext(ctx, cmp.Or(load.Method, http.MethodGet), "http://"+host, bytes.NewReader(load.Body))
+		req, err := http.NewRequestWithContext(ctx, method, "http://"+host, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
 		req.URL, req.Host = &u, host
 		req.Header.Set("User-Agent", "verge-profile")
-		if len(load.Body) > 0 {
-			req.Header.Set("Content-Type", cmp.Or(load.Type, "application/octet-stream"))
+		if len(body) > 0 {
+			req.Header.Set("Content-Type", kind)
+		}
+		if port.Protocol == "grpc" {
+			req.Header.Set("Te", "trailers")
 		}
 		id := q.Instances[client%n]
 		status, err := e.kit.router.Ask(id, to, req)
@@ -200,4 +211,27 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 		}
 		return err
 	}, n, clients, nil
+}
+
+var grpcMethod = regexp.MustCompile(`^/[^/]+/[^/]+$`)
+
+// unaryCall is the request of a unary call of gRPC: the body of the load is the message,
+// encoded as the service expects it; none is the empty message.
+func unaryCall(name, path string, load *wire.ProfileLoad) (method, kind string, body []byte, err error) {
+	const title = "that is no call of gRPC"
+	refused := func(next, detail string, args ...any) error {
+		return wire.Problemf(http.StatusUnprocessableEntity, "no-call", next, title, detail, args...)
+	}
+	kind = cmp.Or(load.Type, "application/grpc")
+	switch {
+	case !grpcMethod.MatchString(path):
+		return "", "", nil, refused("--path /package.Service/Method", "the port of %s is for gRPC, and %.100q names no method", name, path)
+	case cmp.Or(load.Method, http.MethodPost) != http.MethodPost:
+		return "", "", nil, refused("leave --method out", "the port of %s is for gRPC, whose calls are POST, not %.16q", name, load.Method)
+	case !strings.HasPrefix(kind, "application/grpc"):
+		return "", "", nil, refused("leave --type out", "the port of %s is for gRPC, whose content type is not %.100q", name, kind)
+	}
+	// Not compressed, and how long it is.
+	body = binary.BigEndian.AppendUint32([]byte{0}, uint32(len(load.Body))) //nolint:gosec // at most wire.MaxProfileBody
+	return http.MethodPost, kind, append(body, load.Body...), nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -86,4 +87,47 @@ func TestProfileOfRealInstance(t *testing.T) {
 		n, _ := b.profile("ann", look)
 		return n.State == wire.ProfileFailed
 	})
+}
+
+// A port for gRPC is asked by unary calls of a method that is given; how they end is in
+// their trailers.
+func TestProfileOfGRPC(t *testing.T) {
+	b := newBench(t)
+	o := server(t)
+	o.Spec.Env[beServer] = "grpc"
+	o.Spec.Ports[0].Protocol = "grpc"
+	b.apply(o)
+	b.ready(0)
+	run := func(key string, load wire.ProfileLoad) wire.ProfileNode {
+		t.Helper()
+		load.For = api.Duration(time.Second)
+		n, code := b.profile("ann", wire.ProfileAsk{Do: wire.ProfileStart, Key: key, Instances: []string{web0}, Load: &load})
+		if code != "" {
+			t.Fatal(code)
+		}
+		b.until("it is over", func() bool {
+			n, code = b.profile("ann", wire.ProfileAsk{Do: wire.ProfileLook, Key: key})
+			return code == "" && n.State != wire.ProfileRuns
+		})
+		return n
+	}
+	if n := run("12345678", wire.ProfileLoad{Path: "/shop.Stock/Get", Body: []byte("id")}); n.State != wire.ProfileDone || n.Requests < 2 || n.Errors != 0 {
+		t.Errorf("%+v", n)
+	}
+	if n := run("12345679", wire.ProfileLoad{Path: "/shop.Stock/Get"}); n.State != wire.ProfileFailed || n.Requests != 0 || !strings.Contains(n.Problem, "gRPC status 3") {
+		t.Errorf("a message that it does not take: %+v", n)
+	}
+	if n := run("12345670", wire.ProfileLoad{Path: "/shop.Stock/Put"}); n.State != wire.ProfileFailed || !strings.Contains(n.Problem, "without a status of gRPC") {
+		t.Errorf("what does not speak gRPC: %+v", n)
+	}
+	for what, load := range map[string]wire.ProfileLoad{
+		"no method":      {},
+		"half a method":  {Path: "/shop.Stock"},
+		"GET":            {Path: "/shop.Stock/Get", Method: "GET"},
+		"something else": {Path: "/shop.Stock/Get", Type: "text/plain"},
+	} {
+		if _, code := b.profile("ann", wire.ProfileAsk{Do: wire.ProfileStart, Key: "key-of-" + what, Instances: []string{web0}, Load: &load}); code != "no-call" {
+			t.Errorf("%s: %q", what, code)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/h2client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -21,7 +22,13 @@ func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status
 	answered := false
 	defer func() { p.leave(answered) }()
 	req.URL.Scheme, req.URL.Host = "http", p.addr
-	res, err := p.spot.transport(r, port, p.addr, false).h1.RoundTrip(req)
+	grpc := isGRPC(req.Header)
+	var res *http.Response
+	if t := p.spot.transport(r, port, p.addr, grpc); grpc {
+		res, err = t.h2.Do(req, h2client.Hooks{})
+	} else {
+		res, err = t.h1.RoundTrip(req)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("ask %s: %w", id, err)
 	}
@@ -30,7 +37,27 @@ func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status
 		return res.StatusCode, fmt.Errorf("read the answer of %s: %w", id, err)
 	}
 	answered = true
+	if grpc && res.StatusCode == http.StatusOK {
+		return res.StatusCode, called(id, res)
+	}
 	return res.StatusCode, nil
+}
+
+// called says how a call of gRPC ended: in the trailers, or in the head where there is
+// nothing else.
+func called(id wire.InstanceID, res *http.Response) error {
+	at := res.Trailer
+	if at.Get("Grpc-Status") == "" {
+		at = res.Header
+	}
+	switch status := at.Get("Grpc-Status"); status {
+	case "0":
+		return nil
+	case "":
+		return fmt.Errorf("%s answered without a status of gRPC, as no server of gRPC does", id)
+	default:
+		return fmt.Errorf("%s answered with gRPC status %.3s: %.200s", id, status, at.Get("Grpc-Message"))
+	}
 }
 
 // Places are how many requests an instance of a service may work on at a time; 0: any

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -179,6 +180,25 @@ func TestInvalidGRPCReports(t *testing.T) {
 		r, err := orca.ParseTrailer(res.Trailer.Get(orca.Trailer))
 		if _, ok := ours(&r); err != nil || !ok || len(body) != 5 || res.Trailer.Get("Grpc-Status") != "0" {
 			t.Errorf("%s: %v, %v, %q", path, err, res.Trailer, body)
+		}
+	}
+}
+
+// Ask calls a server of gRPC as its clients do.
+func TestAskGRPC(t *testing.T) {
+	t.Parallel()
+	a := newWorker(t, newAuthority(t), "a", nil)
+	a.engine.set("app.web.0", orcaServer(t, 0.5), nil)
+	rt := requestRoute("grpc", wire.RequestRules{}, a.endpoint("app.web.0"))
+	a.SetRoutes([]wire.Route{rt})
+	for path, want := range map[string]string{"/grpc.health.v1.Health/Check": "", "/grpc.health.v1.Health/None": "gRPC status 12"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://app.web"+path, bytes.NewReader(make([]byte, 5)))
+		must(t, err)
+		req.Header.Set("Content-Type", "application/grpc")
+		req.Header.Set("Te", "trailers")
+		status, err := a.Ask("app.web.0", "grpc", req)
+		if status != http.StatusOK || want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %d %v", path, status, err)
 		}
 	}
 }

@@ -53,10 +53,10 @@ type ProfileAsk struct {
 type ProfileLoad struct {
 	// Key names the run: the same key again is the same run.
 	Key    string `json:"key,omitempty" minLength:"8" maxLength:"64" doc:"chosen at random; it names the run"`
-	Port   string `json:"port,omitempty" maxLength:"63" doc:"name of the port, whose protocol is http; the first that is, if left out"`
-	Path   string `json:"path,omitempty" maxLength:"4096" doc:"/ if left out"`
-	Method string `json:"method,omitempty" maxLength:"16" pattern:"^[A-Z]*$" doc:"GET if left out"`
-	Body   []byte `json:"data,omitempty" maxLength:"90000" doc:"the body, at most 64 KiB before the encoding"`
+	Port   string `json:"port,omitempty" maxLength:"63" doc:"name of the port, whose protocol is http or grpc; the first that is, if left out"`
+	Path   string `json:"path,omitempty" maxLength:"4096" doc:"/ if left out; with grpc /package.Service/Method"`
+	Method string `json:"method,omitempty" maxLength:"16" pattern:"^[A-Z]*$" doc:"GET if left out; with grpc POST"`
+	Body   []byte `json:"data,omitempty" maxLength:"90000" doc:"the body, at most 64 KiB before the encoding; with grpc the message"`
 	// Type of the body.
 	Type string `json:"type,omitempty" maxLength:"200" doc:"content type of the body"`
 	// For is how long each worker is kept busy; 0: 60 s.
