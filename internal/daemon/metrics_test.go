@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 // startReal starts a worker with an engine, in this process.
 func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 	s.t.Helper()
-	token, err := s.cluster.NewWorkerToken(s.t.Context())
+	token, err := s.cluster.NewGatewayToken(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
