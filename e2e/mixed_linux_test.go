@@ -366,6 +366,7 @@ func (w *world) mixedDeaths(t *testing.T) {
 	gateways := []string{w.worker["edge-1"].gateway, w.worker["edge-2"].gateway}
 	m := sendMixture(t, gateways...)
 	for range 2 {
+		was := w.root.instances("mixed")
 		for id, pid := range w.pids("mixed") {
 			if !strings.HasPrefix(id, "mixed.front.") {
 				continue
@@ -375,9 +376,10 @@ func (w *world) mixedDeaths(t *testing.T) {
 			}
 			eventually(t, 15*time.Second, id+" is back", func() error {
 				// Not holds: the application as a whole says nothing of one process.
+				// That it is ready may have been said before it was killed.
 				i := w.root.instances("mixed")[id]
-				if now := w.pids("mixed")[id]; !i.Ready || now == pid || now == 0 {
-					return fmt.Errorf("it is %s, pid %d", i.State, now)
+				if now := w.pids("mixed")[id]; !i.Ready || i.Restarts == was[id].Restarts || now == pid || now == 0 {
+					return fmt.Errorf("it is %s, pid %d, %d restarts", i.State, now, i.Restarts)
 				}
 				return nil
 			})

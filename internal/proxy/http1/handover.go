@@ -10,10 +10,13 @@ import (
 	"time"
 )
 
+const halfClosed = 200 * time.Millisecond
+
 // replayed is a connection whose first bytes were read already.
 //
 // net/http takes a request back when its client has ended its side. Such a client may
-// still wait for the answer, so the end is told as late as an Exchange notices it.
+// still wait for the answer, so the end is told halfClosed later: one that has left
+// looks the same, and what is done for that is in vain.
 type replayed struct {
 	net.Conn
 	c *Conn // closed in its place
@@ -48,7 +51,7 @@ func (r *replayed) Read(p []byte) (int, error) {
 	if n > 0 || r.told || !errors.Is(err, io.EOF) {
 		return n, err
 	}
-	t := time.NewTimer(lookEvery)
+	t := time.NewTimer(halfClosed)
 	defer t.Stop()
 	select {
 	case <-t.C:
