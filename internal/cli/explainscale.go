@@ -25,7 +25,7 @@ func (a *app) explainScale(ctx context.Context, c *rest.Client, service, mode st
 		return a.encode(mode, list)
 	}
 	if len(list) == 0 {
-		return a.printf("service/%s.%s\n\nno cluster has any of it", app, name)
+		return a.printf("service/%s.%s\n\nno cluster has any of it%s", app, name, clean(missing(ctx, c, app, name)))
 	}
 	lines := []string{"service/" + app + "." + name}
 	for _, r := range list {
@@ -38,6 +38,20 @@ func (a *app) explainScale(ctx context.Context, c *rest.Client, service, mode st
 		}
 	}
 	return nil
+}
+
+// missing is why no cluster has any of a service, as far as the tier that is asked knows.
+func missing(ctx context.Context, c *rest.Client, app, name string) string {
+	view, err := c.Application(ctx, app)
+	if err != nil {
+		return "" // what was asked for is said
+	}
+	for _, s := range view.Services {
+		if s.Name == name && s.Message != "" {
+			return ": " + s.Message
+		}
+	}
+	return ""
 }
 
 func (a *app) scaleLines(r wire.ScaleReport) []string {
@@ -56,6 +70,9 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 		lines = append(lines, fmt.Sprintf("  may run      %d, whatever is asked for", r.Max))
 	default:
 		lines = append(lines, fmt.Sprintf("  may run      %d to %d", r.Min, r.Max))
+	}
+	if r.Trouble != "" {
+		lines = append(lines, "  trouble      "+r.Trouble)
 	}
 	lines = append(lines, overflowLines(r)...)
 	if r.Now != nil {

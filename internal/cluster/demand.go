@@ -277,6 +277,18 @@ func finite(v float64) float64 {
 	return min(v, 1e9)
 }
 
+// trouble is what keeps an instance from running, and which; "" where nothing does.
+func trouble(i *wire.Instance) string {
+	if i.Draining || i.Reason == "" || i.State == wire.Running || i.State == wire.Terminated || strings.HasPrefix(i.Reason, "asleep: the next request starts it") && !strings.Contains(i.Reason, "what it needs") {
+		return ""
+	}
+	why := i.Reason
+	if was := failure(i); was != "" && was != why {
+		why += "; it failed before: " + was
+	}
+	return cut(i.ID+": "+why, wire.MaxShortWords)
+}
+
 // scaleReport says how many instances of a service run here, and why.
 func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 	c.mu.Lock()
@@ -298,6 +310,9 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 			if !asleep(i) {
 				out.Awake++
 			}
+		}
+		if i.App == app && i.Service == service && out.Trouble == "" {
+			out.Trouble = trouble(i)
 		}
 	}
 	short := c.m.short(key)

@@ -57,6 +57,7 @@ func (t *tx) route() {
 			Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
 		})
 	}
+	t.lacks(want)
 	for key, r := range want {
 		slices.SortFunc(r.Endpoints, func(a, b wire.Endpoint) int {
 			return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
@@ -72,6 +73,43 @@ func (t *tx) route() {
 			t.tellRoute(key, nil)
 		}
 	}
+}
+
+// lacks says in the routes that have no endpoints why they have none: by what is to run
+// here, else as the root says.
+func (t *tx) lacks(want map[string]*wire.Route) {
+	for key, r := range want {
+		s := t.m.shares[key]
+		switch {
+		case len(r.Endpoints) > 0:
+			r.Lacks = ""
+			continue
+		case s == nil:
+			continue
+		}
+		for _, o := range ordinals(s) {
+			i := t.inst(instanceID(s.App, s.Service, o))
+			if i == nil {
+				continue
+			}
+			if why := lacking(i); why != "" {
+				r.Lacks = why
+				break
+			}
+		}
+	}
+}
+
+// lacking is why an instance is nowhere, for clients; "" where it is somewhere or on its
+// way there.
+func lacking(i *wire.Instance) string {
+	switch i.State {
+	case wire.Requested:
+		return place.ForClients(i.Reason)
+	case wire.Failed:
+		return "its instance failed"
+	}
+	return ""
 }
 
 // serves is the worker on which requests for an instance may be answered, nil if

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
@@ -38,6 +39,7 @@ type board struct {
 type entry struct {
 	status wire.InstanceStatus
 	seq    uint64
+	off    *putOff // nil: a request may wait for it
 }
 
 type goneEntry struct {
@@ -62,15 +64,28 @@ func (b *board) bumpLocked() uint64 {
 	return b.seq
 }
 
-// put shows the status of an instance. The same one again is no change.
-func (b *board) put(s wire.InstanceStatus) {
+// put shows the status of an instance, and why requests do not wait for it (nil: they
+// may), which is for the router alone. The same one again is no change.
+func (b *board) put(s wire.InstanceStatus, off *putOff) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.V = wire.Version
-	if e, ok := b.status[s.ID]; ok && reflect.DeepEqual(e.status, s) {
-		return
+	e, ok := b.status[s.ID]
+	if !ok || !reflect.DeepEqual(e.status, s) {
+		e.status, e.seq = s, b.bumpLocked()
 	}
-	b.status[s.ID] = entry{status: s, seq: b.bumpLocked()}
+	e.off = off
+	b.status[s.ID] = e
+}
+
+// awaited says that requests may wait for an instance again: it is being started.
+func (b *board) awaited(id wire.InstanceID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e, ok := b.status[id]; ok {
+		e.off = nil
+		b.status[id] = e
+	}
 }
 
 // get returns what is shown of an instance.
@@ -105,10 +120,15 @@ func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {
 // target returns where a port of an instance listens, or why nothing new may be
 // sent there.
 func (b *board) target(id wire.InstanceID, port string) (string, error) {
-	s, ok := b.get(id)
+	b.mu.Lock()
+	e, ok := b.status[id]
+	b.mu.Unlock()
+	s := e.status
 	switch {
 	case !ok:
 		return "", fmt.Errorf("%s: %w on this worker", id, proxy.ErrNoInstance)
+	case e.off != nil:
+		return "", e.off.error(time.Now())
 	case s.Asleep:
 		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrAsleep, s.Why)
 	case s.Draining:

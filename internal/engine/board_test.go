@@ -10,7 +10,7 @@ import (
 func TestBoardTellsWhatChanged(t *testing.T) {
 	t.Parallel()
 	b := newBoard(wire.EngineInfo{})
-	put := func(id string, phase wire.Phase) { b.put(wire.InstanceStatus{ID: id, Phase: phase}) }
+	put := func(id string, phase wire.Phase) { b.put(wire.InstanceStatus{ID: id, Phase: phase}, nil) }
 	put("a.b.0", wire.PhasePending)
 	put("a.b.1", wire.PhasePending)
 	first, news, changed := b.since(0)
@@ -47,7 +47,7 @@ func TestBoardTellsWhatChanged(t *testing.T) {
 func TestBoardForgetsBoundedly(t *testing.T) {
 	t.Parallel()
 	b := newBoard(wire.EngineInfo{})
-	b.put(wire.InstanceStatus{ID: "a.b.0", Phase: wire.PhaseRunning})
+	b.put(wire.InstanceStatus{ID: "a.b.0", Phase: wire.PhaseRunning}, nil)
 	first, _, _ := b.since(0)
 	for i := range maxGone + 1 {
 		b.forget(fmt.Sprintf("a.c.%d", i))
@@ -62,7 +62,7 @@ func TestBoardForgetsBoundedly(t *testing.T) {
 func TestBoardAnswersAreCopies(t *testing.T) {
 	t.Parallel()
 	b := newBoard(wire.EngineInfo{Missing: map[string]string{"process": "x"}})
-	b.put(wire.InstanceStatus{ID: "a.b.0", Ports: map[string]int{"http": 1}, LastExit: &wire.Exit{Code: 7}})
+	b.put(wire.InstanceStatus{ID: "a.b.0", Ports: map[string]int{"http": 1}, LastExit: &wire.Exit{Code: 7}}, nil)
 	s, _, _ := b.since(0)
 	s.Changed[0].Ports["http"], s.Changed[0].LastExit.Code, s.Info.Missing["process"] = 2, 8, "y"
 	again, _, _ := b.since(0)

@@ -99,5 +99,7 @@ func (in *instance) holdFor(err error) {
 	in.away = min(max(2*in.away, awayFirst), awayMost)
 	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.away)
 	in.due = time.Now().Add(in.away)
+	in.trouble = "what it needs to be started is out of reach of its worker"
 	in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+	in.kit.changed() // nobody waits for it that long
 }

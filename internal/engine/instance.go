@@ -30,14 +30,14 @@ type instance struct {
 	mu    sync.Mutex // guards below
 	goal  goal
 	state snapshot
-	// awake: it is to run although its order lets it sleep; woken is since when.
+	// awake: it is to run although its order lets it sleep.
 	awake bool
-	woken time.Time
 
 	// Only the supervisor's goroutine:
 	rec      record
 	task     runtime.Task
 	since    time.Time     // since when the task runs, monotonic
+	tried    time.Time     // when the last try at a start began, monotonic
 	due      time.Time     // when to start next, monotonic
 	away     time.Duration // what the last start was put off for, because something did not answer
 	unsure   bool          // see facts
@@ -50,6 +50,8 @@ type instance struct {
 	resting  bool         // what it needs is fetched while it sleeps
 	provided wire.Order   // of which it has been
 	lacks    string       // why it could not be, "" if it could
+	trouble  string       // why its last start failed, in words for clients
+	stuck    string       // what a start waits for that nobody knows the time of, in such words
 	counted  bool         // its start-up time is known
 	answers  time.Time    // since when it is ready, monotonic
 	why      string       // of a running instance
@@ -309,7 +311,7 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 	in.state = in.snap()
 	after := in.presence()
 	in.mu.Unlock()
-	in.kit.board.put(clone(s))
+	in.kit.board.put(clone(s), in.putOff(phase, order))
 	if before.holds && !after.holds {
 		in.kit.released()
 	}
@@ -321,7 +323,7 @@ func (in *instance) settle(g goal) {
 	case "": // nothing is known to be wanted yet
 	case goalRefuse:
 		in.show(wire.PhaseRefused, g.why, &g.order)
-		if in.asleep { // somebody waits for it
+		if in.asleep || g.order.Sleep != nil { // somebody waits for it
 			in.kit.changed()
 		}
 	case goalSleep:

@@ -234,8 +234,8 @@ func requested(s *proxy.ServiceStats, of [][2]string) (out []obs.Sample) {
 	for _, r := range []struct {
 		reason string
 		n      uint64
-	}{{"full", s.Full}, {"late", s.Late}, {"objective", s.Hopeless}} {
-		out = append(out, obs.Sample{Name: "verge_requests_refused_total", Help: "Requests that got no answer of an instance because queues were full, because it would have come too late, or because the objective could not be met.", Counter: true, Labels: with(of, "reason", r.reason), Value: float64(r.n)})
+	}{{"full", s.Full}, {"late", s.Late}, {"objective", s.Hopeless}, {"not-started", s.Unstarted}} {
+		out = append(out, obs.Sample{Name: "verge_requests_refused_total", Help: "Requests that got no answer of an instance because queues were full, because it would have come too late, because the objective could not be met, or because no instance started.", Counter: true, Labels: with(of, "reason", r.reason), Value: float64(r.n)})
 	}
 	for _, r := range []struct {
 		result string

@@ -26,6 +26,7 @@ type goal struct {
 	kind  goalKind
 	order wire.Order
 	why   string
+	full  bool // it is refused for want of room, and of nothing else
 }
 
 // present is what a plan needs to know about an instance that the engine has.
@@ -129,7 +130,7 @@ func plan(w world) map[wire.InstanceID]goal {
 	admit := func(o wire.Order, own api.Resources) {
 		need := reserved(&o)
 		if lack := shortage(need, plus(free, own), w.capacity); lack != "" {
-			goals[o.ID] = goal{kind: goalRefuse, order: o, why: lack}
+			goals[o.ID] = goal{kind: goalRefuse, order: o, why: lack, full: true}
 			return
 		}
 		goals[o.ID] = goal{kind: goalRun, order: o}

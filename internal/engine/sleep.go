@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -36,9 +39,6 @@ func (in *instance) setAwake(awake bool) bool {
 		return false
 	}
 	in.awake = awake
-	if awake {
-		in.woken = time.Now()
-	}
 	return true
 }
 
@@ -64,6 +64,70 @@ func (in *instance) doze() {
 	if in.setAwake(false) {
 		in.kit.released()
 	}
+}
+
+// A request waits for an instance that it wakes through starts that fail, as long as
+// the next one is at most patientFor away and fewer than patientTries failed in a row:
+// one that stumbles once is there soon. Then whoever waits is told, and so is who comes,
+// until it is tried again: trying is what the restart rule allows, however many ask.
+const (
+	patientFor   = time.Second
+	patientTries = 3
+)
+
+// putOff is why requests do not wait for an instance that starts with them.
+type putOff struct {
+	why  string
+	due  time.Time // when it is tried again, monotonic; zero where nobody knows
+	full bool      // there is no room
+}
+
+func (p *putOff) error(now time.Time) *proxy.StartError {
+	e := &proxy.StartError{Why: p.why, Full: p.full}
+	if !p.due.IsZero() {
+		e.Again = max(p.due.Sub(now), time.Millisecond)
+	}
+	return e
+}
+
+// putOff says whether requests wait for an instance that is in this phase by this order.
+func (in *instance) putOff(phase wire.Phase, o *wire.Order) *putOff {
+	if o.Sleep == nil || in.task != nil {
+		return nil
+	}
+	trouble := cmp.Or(in.trouble, "its start failed")
+	switch phase {
+	case wire.PhaseRefused:
+		if g := in.currentGoal(); g.kind == goalRefuse && g.full {
+			return &putOff{why: "its worker has no room for it now", full: true}
+		}
+		return &putOff{why: "its worker cannot run it"}
+	case wire.PhaseExited:
+		return &putOff{why: trouble + "; it is not tried again there"}
+	case wire.PhasePending:
+		if in.stuck != "" {
+			return &putOff{why: in.stuck}
+		}
+		if wait := time.Until(in.due); wait > patientFor || wait > 0 && in.rec.Failures >= patientTries {
+			return &putOff{why: trouble, due: in.due}
+		}
+	}
+	return nil
+}
+
+// ended says in words for clients how a start came to its end.
+func ended(e wire.Exit) string {
+	switch {
+	case e.OOM:
+		return "its program was ended for using more memory than its limit"
+	case e.Why != "":
+		return "it did not become ready in time"
+	case e.Signal != "":
+		return "its program was ended by signal " + e.Signal
+	case e.Unknown:
+		return "its program ended"
+	}
+	return fmt.Sprintf("its program ended with exit code %d", e.Code)
 }
 
 // drowsy is how long an instance that runs may still be without a request before it
@@ -98,7 +162,9 @@ func (in *instance) drowsiness() (<-chan time.Time, func()) {
 }
 
 // answered notes that an instance is ready for the first time in its run, and how
-// long that took since it was woken or started.
+// long that took since it was started or, where it slept, since the try that succeeded
+// began to get what it needs. What failed before, and waiting for room, is no time of a
+// start: who scales by it would believe that one takes minutes.
 func (in *instance) answered() {
 	now := time.Now()
 	in.answers = now
@@ -107,11 +173,9 @@ func (in *instance) answered() {
 	}
 	in.counted = true
 	from := in.since
-	in.mu.Lock()
 	if in.asleep {
-		from = in.woken
+		from = in.tried
 	}
-	in.mu.Unlock()
 	took := now.Sub(from)
 	if was := in.rec.StartUp; was > 0 {
 		took = (3*was + took) / 4

@@ -186,6 +186,90 @@ func TestAColdStartThatFails(t *testing.T) {
 	})
 }
 
+// unstarted is what the router is told of an instance that does not start.
+func (r *rig) unstarted(id string) *proxy.StartError {
+	r.t.Helper()
+	_, err := r.e.Target(id, "http")
+	var se *proxy.StartError
+	if !errors.As(err, &se) || !errors.Is(err, proxy.ErrNotReady) || errors.Is(err, proxy.ErrAsleep) {
+		r.t.Fatalf("the router is told %v", err)
+	}
+	return se
+}
+
+// Requests wait through the first starts that fail, then they are told; it is tried as
+// often as the restart rule allows, however many ask, and a mended one answers.
+func TestAColdStartThatFailsAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.driver.setFail(errors.New("/opt/secret/place: no such program"))
+		o := sleeper(0, 1, 100, false)
+		tries := 8
+		o.Spec.Restart.MaxRestarts = &tries
+		o.Spec.Restart.Delay, o.Spec.Restart.MaxDelay = api.Duration(400*time.Millisecond), api.Duration(time.Minute)
+		r.apply(o)
+		r.e.Wake(web0)
+		synctest.Wait()
+		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) {
+			t.Errorf("after one that failed: %v", err)
+		}
+		after(900 * time.Millisecond)
+		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) {
+			t.Errorf("after two that failed: %v", err)
+		}
+		after(700 * time.Millisecond)
+		se := r.unstarted(web0)
+		if se.Why != "its program could not be started" || se.Again <= 0 || se.Again > 2*time.Second || se.Full {
+			t.Errorf("after three: %+v", se)
+		}
+		// Who asks meanwhile changes nothing.
+		before := r.status(web0).Restarts
+		for range 100 {
+			r.e.Wake(web0)
+		}
+		synctest.Wait()
+		if n := r.status(web0).Restarts; n != before {
+			t.Errorf("%d restarts, there were %d: somebody who asks is no reason to try", n, before)
+		}
+		after(20 * time.Second)
+		if n := r.status(web0).Restarts; n > 6 {
+			t.Errorf("%d restarts within 20 s", n)
+		}
+		after(10 * time.Minute)
+		if s, se := r.status(web0), r.unstarted(web0); s.Phase != wire.PhaseExited || se.Again != 0 {
+			t.Errorf("given up: %+v, %+v", s, se)
+		}
+		r.driver.setFail(nil)
+		r.apply(sleeper(0, 2, 100, false))
+		r.mustSleep(web0)
+		r.e.Wake(web0)
+		after(time.Second)
+		r.mustServe(web0)
+		if took := r.status(web0).StartUp.Std(); took > time.Second {
+			t.Errorf("its start took %v: what failed before is none of it", took)
+		}
+	})
+}
+
+func TestAColdStartThatEndsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		o := sleeper(0, 1, 100, false)
+		r.apply(o)
+		r.prober.set(errors.New("refused"))
+		r.e.Wake(web0)
+		for range 3 {
+			after(10 * time.Millisecond)
+			for len(r.driver.live(web0)) == 0 {
+				after(10 * time.Millisecond)
+			}
+			r.one(web0).end(3)
+		}
+		synctest.Wait()
+		if se := r.unstarted(web0); se.Why != "its program ended with exit code 3" || se.Again == 0 {
+			t.Errorf("%+v", se)
+		}
+	})
+}
+
 func TestSleepersAfterTheEngineIsKilled(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		const other = "shop.web.1"

@@ -65,19 +65,21 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
 		in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp} // another incarnation counts anew
 	}
+	in.kit.board.awaited(in.id)
+	in.tried = time.Now()
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
 	known, err := in.kit.vault.open(&o)
 	if err != nil {
 		// Nobody's failure: it starts when it comes, which wakes this supervisor.
 		in.rec.Why = err.Error()
-		in.show(wire.PhasePending, in.rec.Why, &o)
-		in.pause(ctx, 0)
+		in.wait(ctx, &o, "a secret that it needs is not there yet")
 		return
 	}
 	if ready, err := in.fetch(ctx, &o); err != nil {
 		in.rec.Starts++
 		in.kit.lost.Add(1)
+		in.trouble = "what it is made of could not be fetched"
 		in.failed(err)
 		return
 	} else if !ready {
@@ -86,8 +88,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	attached := in.attach(&o)
 	if attached != nil && in.waitsForNetwork(attached) {
 		in.rec.Why = attached.Error()
-		in.show(wire.PhasePending, in.rec.Why, &o)
-		in.pause(ctx, 0)
+		in.wait(ctx, &o, "it waits for the service network")
 		return
 	}
 	if err := in.makeDirs(&o); err != nil {
@@ -144,11 +145,23 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		}
 	}
 	in.kit.lost.Add(1)
+	in.trouble = "its program could not be started"
 	in.failed(err)
+}
+
+// wait shows that a start of an order waits for something that nobody knows the time
+// of, and does so. stuck is what, for clients.
+func (in *instance) wait(ctx context.Context, o *wire.Order, stuck string) {
+	in.stuck = stuck
+	in.show(wire.PhasePending, in.rec.Why, o)
+	in.kit.changed()
+	in.pause(ctx, 0)
+	in.stuck = ""
 }
 
 // hold puts a start off that the worker, and not the instance, is to blame for.
 func (in *instance) hold() {
+	in.trouble = "its worker cannot write to its disk"
 	in.rec.Why = "waiting until the worker can write to its disk"
 	in.due = time.Now().Add(retryAfter)
 }
@@ -409,6 +422,7 @@ func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why stri
 func (in *instance) exited(exit wire.Exit) {
 	exit.Attempt = in.rec.attempt()
 	in.rec.LastExit = &exit
+	in.trouble = ended(exit)
 	in.log.Info("exited", "code", exit.Code, "signal", exit.Signal, "oom", exit.OOM, "why", exit.Why)
 	ran := time.Since(in.since)
 	if !in.rec.Up {
@@ -480,6 +494,8 @@ func (in *instance) over(act life.Action, why string) {
 	if act.Restart {
 		in.rec.Phase, in.rec.Wait = wire.PhasePending, act.After
 		in.due = time.Now().Add(act.After)
+	} else if in.rec.Order.Sleep != nil {
+		in.setAwake(false) // whoever woke it was told: the next version begins asleep
 	}
 	in.save()
 	in.cleanup(task)

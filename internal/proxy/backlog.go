@@ -50,7 +50,7 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 			case waited < localTimeout || alive && waited < backlogWait:
 				continue
 			case alive:
-				return nil, &refusedError{refusedFull, fmt.Errorf("%s: %w", x.id, errBacklog)}
+				return nil, &refusedError{why: refusedFull, err: fmt.Errorf("%s: %w", x.id, errBacklog)}
 			}
 		}
 		return nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: x.id, err: err}

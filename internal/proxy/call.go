@@ -61,6 +61,9 @@ type call struct {
 	caughtUp time.Duration // the most that was waited for newer routes
 	full     bool          // a queue was
 	last     error
+	// unstarted is why an instance that sleeps did not start for it, nil if none was
+	// asked in vain.
+	unstarted *refusedError
 
 	// slo is the objective of the service until the call was admitted, then 0; hopeless
 	// is when to ask again if it was not.
@@ -122,7 +125,7 @@ const (
 // is draining, not ready yet or gone, so that its successor is about to be in the
 // routes. True: all may be asked again.
 func (c *call) catchUp() bool {
-	if len(c.picker.tried) == 0 || c.broken || c.full || c.hopeless > 0 || c.caughtUp >= catchUpFor {
+	if len(c.picker.tried) == 0 || c.broken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= catchUpFor {
 		return false
 	}
 	if left, bounded := c.left(); bounded && left < catchUpStep {
@@ -201,6 +204,12 @@ func (c *call) refused(re *refusedError, unread bool) bool {
 		return unread && len(c.picker.tried) < maxFull
 	case refusedLate:
 		return false
+	case refusedStart, refusedRoom:
+		// Nothing of it is news to who routes: it starts with a request, and this one is
+		// asked elsewhere if there is an elsewhere.
+		if c.unstarted == nil || re.again > 0 && (c.unstarted.again == 0 || re.again < c.unstarted.again) {
+			c.unstarted = re
+		}
 	}
 	// Not here, not ready or draining: the route is behind.
 	c.r.eject(c.endpoint, re.Error())

@@ -36,6 +36,8 @@ var titles = map[string]string{
 	"queue-full":      "too many requests wait",
 	"too-late":        "no answer in time",
 	"too-slow":        "it would take too long",
+	"not-started":     "its instances do not start",
+	"no-room":         "there is no room for an instance",
 }
 
 // grpcStatus for one of HTTP.
@@ -84,9 +86,20 @@ func (c *call) answer(w http.ResponseWriter, req *http.Request, err error) int {
 		fail(w, req, http.StatusServiceUnavailable, "queue-full", again+"; raise queue_max, concurrency or replicas of the service if that happens often",
 			"service "+s.key+" has as many requests as may wait")
 		return http.StatusServiceUnavailable
+	case !c.broken && c.unstarted != nil:
+		s.count(&s.unstarted)
+		retryAfter(w, c.unstarted.again)
+		if c.unstarted.why == refusedRoom {
+			fail(w, req, http.StatusServiceUnavailable, refusedRoom, "ask again later, as Retry-After says"+look,
+				"service "+s.key+" sleeps, and where it does there is no room to start it: "+c.unstarted.Error())
+		} else {
+			fail(w, req, http.StatusServiceUnavailable, refusedStart, "ask again later, as Retry-After says"+look,
+				"service "+s.key+" sleeps, and does not start: "+c.unstarted.Error())
+		}
+		return http.StatusServiceUnavailable
 	case !c.broken:
 		retryAfter(w, time.Second)
-		fail(w, req, http.StatusServiceUnavailable, "no-endpoint", again+look, "service "+s.key+" has no instance that could be asked")
+		fail(w, req, http.StatusServiceUnavailable, "no-endpoint", again+look, "service "+s.key+" has no instance that could be asked"+s.lacking())
 		return http.StatusServiceUnavailable
 	}
 	fail(w, req, http.StatusBadGateway, "upstream-failed", "try again; \"verge logs\" of the instances says more",
@@ -96,7 +109,21 @@ func (c *call) answer(w http.ResponseWriter, req *http.Request, err error) int {
 
 // retryAfter says when to ask again: in whole seconds, 1 to 60.
 func retryAfter(w http.ResponseWriter, d time.Duration) {
-	w.Header().Set("Retry-After", strconv.Itoa(int(min(max(math.Ceil(d.Seconds()), 1), 60))))
+	w.Header().Set("Retry-After", retrySeconds(d))
+}
+
+func retrySeconds(d time.Duration) string {
+	return strconv.Itoa(int(min(max(math.Ceil(d.Seconds()), 1), 60)))
+}
+
+// saidAgain is what another router said in Retry-After; 0 where it is nothing or
+// nonsense.
+func saidAgain(v string) time.Duration {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Second
 }
 
 // waitEstimate is how long a queue of the service takes to become empty, as far as that
@@ -113,6 +140,16 @@ func (s *service) waitEstimate() time.Duration {
 		}
 	}
 	return least
+}
+
+// lacking is why there is none, as far as that is known, to be put behind that.
+func (s *service) lacking() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.from.Lacks == "" || len(s.endpoints) > 0 {
+		return ""
+	}
+	return ": " + s.from.Lacks
 }
 
 // count adds one to a counter of the service that is guarded by its lock.

@@ -127,6 +127,7 @@ const (
 	lowTimeLeft    = "verge-timeout"
 	lowGRPCTimeout = "grpc-timeout"
 	lowRefused     = "verge-refused"
+	lowRetryAfter  = "retry-after"
 )
 
 // forward is Router.forward.
@@ -393,8 +394,12 @@ func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 		}
 		return
 	}
-	refuse := func(status int, why, detail string) {
-		x.Refuse(status, "text/plain; charset=utf-8", []byte(headerRefused+": "+why+"\r\n"), []byte(detail))
+	refuse := func(status int, why, detail string, again time.Duration) {
+		fields := headerRefused + ": " + why + "\r\n"
+		if again > 0 {
+			fields += "Retry-After: " + retrySeconds(again) + "\r\n"
+		}
+		x.Refuse(status, "text/plain; charset=utf-8", []byte(fields), []byte(detail))
 	}
 	var re *refusedError
 	var oe *openError
@@ -402,13 +407,13 @@ func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 	case errors.Is(err, http1.ErrClient) || ctx.Err() != nil:
 		x.Abandon()
 	case errors.Is(err, errLate):
-		refuse(http.StatusGatewayTimeout, refusedLate, err.Error())
+		refuse(http.StatusGatewayTimeout, refusedLate, err.Error(), 0)
 	case errors.As(err, &re):
-		refuse(http.StatusServiceUnavailable, re.why, err.Error())
+		refuse(http.StatusServiceUnavailable, re.why, err.Error(), re.again)
 	case errors.As(err, &oe):
-		refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection")
+		refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection", 0)
 	default:
-		refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection")
+		refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection", 0)
 	}
 }
 

@@ -112,6 +112,7 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 
 // refused is what another router says instead of an answer: exchange.refusal.
 func (f *fast) refused(x *http1.Exchange, e *endpoint, why string) error {
+	later := saidAgain(string(x.Response.Get(lowRetryAfter))) // before Take, which reads over it
 	detail, again := x.Take(f.up, smallBuffer)
 	if again {
 		f.keep()
@@ -125,7 +126,7 @@ func (f *fast) refused(x *http1.Exchange, e *endpoint, why string) error {
 		f.r.judge(e, oe)
 		return oe
 	}
-	return &refusedError{why, err}
+	return &refusedError{why, err, later}
 }
 
 // stream sets f.up to a stream to the worker of an endpoint.

@@ -97,9 +97,12 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 	x := newExchange(r, w, req, from.id, req.ProtoMajor == 2)
 	x.asked100 = x.body != nil && req.Header.Get(headerHold) != ""
 	defer x.close()
-	refuse := func(status int, why, detail string) {
+	refuse := func(status int, why, detail string, again time.Duration) {
 		h := w.Header()
 		h.Set(headerRefused, why)
+		if again > 0 {
+			retryAfter(w, again)
+		}
 		if x.asked100 && req.ProtoMajor == 1 {
 			h.Set("Connection", "close") // else net/http reads the rest first, which is held back
 		}
@@ -117,13 +120,13 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 		case req.Context().Err() != nil:
 			panic(http.ErrAbortHandler) // the other router has left: nothing is an answer
 		case errors.Is(err, errLate):
-			refuse(http.StatusGatewayTimeout, refusedLate, err.Error())
+			refuse(http.StatusGatewayTimeout, refusedLate, err.Error(), 0)
 		case errors.As(err, &re):
-			refuse(http.StatusServiceUnavailable, re.why, err.Error())
+			refuse(http.StatusServiceUnavailable, re.why, err.Error(), re.again)
 		case errors.As(err, &oe):
-			refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection")
+			refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection", 0)
 		default:
-			refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection")
+			refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection", 0)
 		}
 		return
 	}
@@ -371,7 +374,7 @@ func (x *exchange) refusal(e *endpoint, res *http.Response, why string) error {
 		x.r.judge(e, oe)
 		return oe
 	}
-	return &refusedError{why, err}
+	return &refusedError{why, err, saidAgain(res.Header.Get("Retry-After"))}
 }
 
 // brokenError is a connection that broke at the other worker.

@@ -190,10 +190,10 @@ func (s *service) speaksH2(port string) bool {
 }
 
 // streamStatus is what a router that wants to send requests to an instance is told: one
-// that sleeps will be there.
+// that sleeps will be there, and why one does not start is said to the request.
 func (r *Router) streamStatus(id wire.InstanceID, port string) error {
 	_, err := r.opts.Local.Target(id, port)
-	if errors.Is(err, ErrAsleep) {
+	if errors.Is(err, ErrAsleep) || errors.As(err, new(*StartError)) {
 		return nil
 	}
 	return err

@@ -14,9 +14,27 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// wakeTimeout is how long a request that has no deadline waits for an instance that
+// A request waits for an instance that sleeps wakeTimeout at most, and a moment less
+// than its time: a tenth of it, wakeMargin at most. So it is told what is the matter,
+// here and on the way from another worker, and not that its time is over.
+const (
+	wakeTimeout = 60 * time.Second
+	wakeMargin  = 250 * time.Millisecond
+)
+
+// wakeBefore is until when a request with this deadline waits for an instance that
 // sleeps.
-const wakeTimeout = 60 * time.Second
+func wakeBefore(now, deadline time.Time) time.Time {
+	most := now.Add(wakeTimeout)
+	if deadline.IsZero() {
+		return most
+	}
+	until := deadline.Add(-min(deadline.Sub(now)/10, wakeMargin))
+	if until.After(most) {
+		return most
+	}
+	return until
+}
 
 // Why a router lets no request through to an instance, as it tells another router.
 // Nothing of the request was sent to the instance.
@@ -26,12 +44,17 @@ const (
 	refusedDraining = "draining"
 	refusedNotReady = "not-ready"
 	refusedGone     = "no-instance"
+	// An instance that would start with the request does not, see StartError.
+	refusedStart = "not-started"
+	refusedRoom  = "no-room"
 )
 
 // refusedError is that a request was not let through.
 type refusedError struct {
 	why string // one of the above
 	err error
+	// again is when to ask again, 0 where nobody knows.
+	again time.Duration
 }
 
 // Error implements error.
@@ -44,7 +67,12 @@ func (e *refusedError) Unwrap() error { return e.err }
 // client, who left.
 func refusal(id wire.InstanceID, err error) error {
 	var why string
+	var se *StartError
 	switch {
+	case errors.As(err, &se) && se.Full:
+		return &refusedError{refusedRoom, se, se.Again}
+	case se != nil:
+		return &refusedError{refusedStart, se, se.Again}
 	case errors.Is(err, queue.ErrFull):
 		why = refusedFull
 	case errors.Is(err, queue.ErrLate):
@@ -58,7 +86,7 @@ func refusal(id wire.InstanceID, err error) error {
 	default:
 		return err
 	}
-	return &refusedError{why, fmt.Errorf("%s: %w", id, err)}
+	return &refusedError{why: why, err: fmt.Errorf("%s: %w", id, err)}
 }
 
 // spot is an instance of this worker as requests meet it: the queue in front of it and
@@ -152,17 +180,21 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 	}
 	x := r.spots.of(id, port, limits)
 	x.queue.SetLimits(limits)
+	patience := time.Duration(0)
 	if asleep {
 		x.queue.Close()
-		if deadline.IsZero() {
-			deadline = time.Now().Add(wakeTimeout)
-		}
+		now := time.Now()
+		deadline = wakeBefore(now, deadline)
+		patience = deadline.Sub(now)
 		r.opts.Local.Wake(id)
 		// It may have been ready before the queue was closed.
 		r.settle(x)
 	}
 	p.spot, p.done = x, done
 	if err := x.queue.Enter(ctx, &p.ticket, deadline); err != nil {
+		if asleep && errors.Is(err, queue.ErrLate) && x.queue.State().Closed {
+			err = &StartError{Why: "it did not become ready within " + patience.Round(time.Millisecond).String()}
+		}
 		return refusal(id, err)
 	}
 	if asleep {

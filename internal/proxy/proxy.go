@@ -25,6 +25,25 @@ var (
 	ErrAsleep = errors.New("asleep")
 )
 
+// StartError is why an instance that would start with a request does not: its last
+// starts failed, or its worker has no room for it. It is ErrNotReady. A request that
+// finds no other instance is answered with it, so it says nothing of how things are
+// arranged on the worker.
+type StartError struct {
+	// Why in words for the client.
+	Why string
+	// Again is when it is tried again at the earliest; 0 where nobody knows.
+	Again time.Duration
+	// Full: nothing failed, its worker has no room.
+	Full bool
+}
+
+// Error implements error.
+func (e *StartError) Error() string { return e.Why }
+
+// Unwrap makes it ErrNotReady.
+func (e *StartError) Unwrap() error { return ErrNotReady }
+
 // Local answers for the instances of this worker. The engine implements it. It
 // is called from goroutines of the Router only, never from within a call of one
 // of its methods, so it may take locks that are held during such a call. It must

@@ -52,11 +52,12 @@ type service struct {
 	budget                            route.Budget
 	retries, retriesRefused, outliers uint64
 	// late, overflow and hopeless are the requests that got no answer in time, those
-	// that found only full queues, and those that admission refused.
-	late, overflow, hopeless uint64
-	nextIn                   time.Time
-	demand                   demand
-	usable                   []int // of admits, kept for the next one
+	// that found only full queues, and those that admission refused; unstarted are those
+	// for which no instance started.
+	late, overflow, hopeless, unstarted uint64
+	nextIn                              time.Time
+	demand                              demand
+	usable                              []int // of admits, kept for the next one
 	// sizes of requests, and when something that is known of lines may be too old (zero:
 	// nothing is known).
 	sizes     sizes

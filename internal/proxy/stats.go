@@ -45,9 +45,9 @@ type ServiceStats struct {
 	Traffic      Traffic   // of the connections
 	Answers      []AnswerStats
 	// Full are requests that found only full queues, Late those without an answer in
-	// time, Hopeless those that admission refused because of the objective. All are in
-	// Failures too.
-	Full, Late, Hopeless uint64
+	// time, Hopeless those that admission refused because of the objective, Unstarted
+	// those for which no instance started. All are in Failures too.
+	Full, Late, Hopeless, Unstarted uint64
 	// Retries of requests that were sent, and those that the budget did not allow;
 	// Outliers are the endpoints ejected for what they answered.
 	Retries, RetriesRefused, Outliers uint64
@@ -150,7 +150,7 @@ func (s *service) stats() ServiceStats {
 		Connections: s.connections.Load(), Requests: s.requests.Load(), Failures: s.failures.Load(),
 		Endpoints: make([]EndpointStats, 0, len(s.endpoints)),
 		Connects:  s.connects.read(), Traffic: s.traffic.read(), Answers: s.answers.read(),
-		Full: s.overflow, Late: s.late, Hopeless: s.hopeless,
+		Full: s.overflow, Late: s.late, Hopeless: s.hopeless, Unstarted: s.unstarted,
 		Retries: s.retries, RetriesRefused: s.retriesRefused, Outliers: s.outliers,
 		MeanBody: s.sizes.body.value, MeanAnswer: s.sizes.answer.value,
 	}

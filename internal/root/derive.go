@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -153,6 +154,11 @@ func (t *tx) route(now time.Time) {
 			e.Asleep, e.StartUp = rep.Asleep && rep.State == wire.WorkerScheduled, rep.StartUp
 			e.Suspect = rep.Unreachable || c.suspect || lost && !e.Asleep
 			r.Endpoints = append(r.Endpoints, e)
+		}
+	}
+	for _, i := range t.instances("") {
+		if r := want[i.App+"."+i.Service]; r != nil && len(r.Endpoints) == 0 && r.Lacks == "" && i.State == wire.Requested {
+			r.Lacks = place.ForClients(i.Reason)
 		}
 	}
 	for key, r := range want {

@@ -154,6 +154,9 @@ type ScaleReport struct {
 	// Last the newest that changed something.
 	Now  *ScaleDecision `json:"now,omitempty"`
 	Last *ScaleDecision `json:"last,omitempty"`
+	// Trouble is what keeps an instance from running that is to run or to start with a
+	// request, and which; "" for none.
+	Trouble string `json:"trouble,omitempty"`
 	// Problem says why the cluster could not be asked; the rest is empty then.
 	Problem string `json:"problem,omitempty"`
 }

@@ -265,6 +265,9 @@ type Route struct {
 	// Unasked: whoever has this has not said that it uses the service (Uses). There may
 	// be endpoints, and here are none.
 	Unasked bool `json:"unasked,omitempty"`
+	// Lacks is why it has no endpoints, in words for its clients; "" where it has some,
+	// or nothing is known.
+	Lacks string `json:"lacks,omitempty"`
 	// Requests are how its requests are served.
 	Requests RequestRules `json:"requests,omitzero"`
 }

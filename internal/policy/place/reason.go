@@ -62,6 +62,22 @@ type removal struct {
 	km     float64    // between point and the location asked for
 }
 
+// ForClients is what may be told to whoever asks for a service of which nothing is
+// placed, by the Reason of a decision: what it lacks, and nothing of what there is.
+func ForClients(reason string) string {
+	const needs = ": needs "
+	switch at := strings.Index(reason, needs); {
+	case reason == "":
+		return ""
+	case strings.Contains(reason, "; it failed because: "):
+		return "its instances failed wherever they were tried"
+	case at >= 0:
+		what, _, _ := strings.Cut(reason[at+len(needs):], ",")
+		return "there is no room for an instance, which needs " + what
+	}
+	return "no worker is as its instances need it"
+}
+
 // sieve counts removals and keeps one example per filter: of those short of a
 // resource the one that came closest, else the one with the smallest id. Both
 // do not depend on the order in which candidates were looked at.

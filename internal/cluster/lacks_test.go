@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// A service that nobody has room for says so in its route, as long as that is so; and
+// what keeps its instance from running is in the report of its scaling.
+func TestARouteWithoutEndpointsSaysWhy(t *testing.T) {
+	s := newSim(t, "w1")
+	s.full(1000)
+	s.share("web", 1, func(v *api.Service) {
+		v.Resources.CPU = 5000
+		v.Ports = []api.Port{{Name: "http", Protocol: "http"}}
+	})
+	s.ticks(5, time.Second)
+	r := s.m.routes["app.web"]
+	if r == nil || len(r.Endpoints) != 0 || r.Lacks != "there is no room for an instance, which needs 5 cpu" {
+		t.Fatalf("the route says %+v\n%s", r, s.dump())
+	}
+	if n := s.m.names["app.web"]; n == nil || n.Lacks != "" || !n.Unasked {
+		t.Errorf("to who does not use it %+v is told", n)
+	}
+	i := s.m.insts["app.web.0"]
+	if got := trouble(i); !strings.Contains(got, "app.web.0") || !strings.Contains(got, "5 cpu") {
+		t.Errorf("the trouble of %+v is %q", i, got)
+	}
+	s.full(16000)
+	s.ticks(8, time.Second)
+	if r := s.m.routes["app.web"]; r == nil || len(r.Endpoints) != 1 || r.Lacks != "" {
+		t.Errorf("with room the route says %+v\n%s", r, s.dump())
+	}
+	if got := trouble(s.m.insts["app.web.0"]); got != "" {
+		t.Errorf("it runs, and its trouble is %q", got)
+	}
+}
