@@ -483,6 +483,7 @@ type rig struct {
 	prober *fakeProber
 	strays *fakeStrays
 	boot   string
+	born   time.Time // of the machine
 	config wire.EngineConfig
 
 	e    *Engine
@@ -494,7 +495,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { unmountAll(t, dir) }) // what an engine leaves when it is killed
 	return &rig{
 		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{asked: make(chan struct{}, 1)}, prober: &fakeProber{},
-		strays: &fakeStrays{}, boot: "boot-1",
+		strays: &fakeStrays{}, boot: "boot-1", born: time.Now().Add(-time.Hour),
 		config: newConfig(),
 	}
 }
@@ -517,7 +518,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, doorless: true},
+		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, doorless: true},
 	})
 	if err != nil {
 		r.t.Fatal(err)

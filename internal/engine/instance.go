@@ -448,7 +448,7 @@ func (in *instance) adopt(ctx context.Context) {
 	case err == nil:
 		in.log.Info("found again", "pid", in.rec.Handle.PID)
 		in.counted = true // nobody saw how long it took
-		in.since = time.Now().Add(-max(time.Since(in.rec.Started), 0))
+		in.since = time.Now().Add(-in.age())
 		in.took(task)
 	case errors.Is(err, runtime.ErrGone):
 		in.lost()

@@ -83,7 +83,8 @@ type rule func(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Durat
 type kit struct {
 	dir    string
 	config wire.EngineConfig
-	boot   string // the kernel's id of this boot
+	boot   string               // the kernel's id of this boot
+	uptime func() time.Duration // how long ago that was, 0 where it is not known
 	// cannotMount says why nothing can be mounted here, "" if it can.
 	cannotMount string
 	mark        string // VERGE_ENGINE of our instances

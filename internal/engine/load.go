@@ -34,6 +34,7 @@ type parts struct {
 	prober  prober
 	restart rule
 	boot    string
+	uptime  func() time.Duration
 	free    func(port int) bool
 	// doorless opens no door to objects.
 	doorless bool
@@ -70,7 +71,7 @@ func (e *Engine) assemble() error {
 	p := e.opts.parts
 	sum := sha256.Sum256([]byte(e.opts.Dir))
 	k := &kit{
-		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, mark: hex.EncodeToString(sum[:8]),
+		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: hex.EncodeToString(sum[:8]),
 		drivers: e.opts.Drivers, log: e.log,
 		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
@@ -78,6 +79,9 @@ func (e *Engine) assemble() error {
 		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
 		commands:    make(chan struct{}, maxCommands),
 		cannotMount: workdir.CannotMount(),
+	}
+	if k.uptime == nil {
+		k.uptime = uptime
 	}
 	if k.boot == "" {
 		b, err := atomicfile.ReadBounded("/proc/sys/kernel/random/boot_id", 128)

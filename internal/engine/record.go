@@ -63,6 +63,9 @@ type record struct {
 	Net      *overlay.Place `json:"net,omitempty"`
 	LastExit *wire.Exit     `json:"last_exit,omitempty"`
 	Started  time.Time      `json:"started,omitzero"`
+	// Clock is Started by the clock that goes since the boot and that nobody sets; 0
+	// where there is none.
+	Clock time.Duration `json:"clock,omitempty"`
 }
 
 // restarts in place of the current incarnation.

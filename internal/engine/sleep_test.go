@@ -312,3 +312,48 @@ func TestSleepersAfterTheEngineIsKilled(t *testing.T) {
 		r.mustServe(web0)
 	})
 }
+
+// The clock was set by an hour while an engine was replaced: what is found again is as
+// old as it is, sleeps no earlier and no later for it, and its failures still count.
+func TestAClockThatIsSetMakesNothingOlder(t *testing.T) {
+	for name, by := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.apply(sleeper(0, 1, 100, false))
+				r.prober.set(errors.New("refused"))
+				r.e.Wake(web0)
+				after(5 * time.Second)
+				r.one(web0).end(1)
+				after(5 * time.Second)
+				r.stop()
+				r.edit(web0, func(rec *record) {
+					if rec.Failures != 1 || rec.Clock == 0 {
+						t.Fatalf("it was written: %+v", rec)
+					}
+					rec.Started = rec.Started.Add(-by)
+				})
+				r.start()
+				after(40 * time.Second) // 45 s after its start nobody has patience for more than a minute
+				if len(r.driver.live(web0)) != 1 {
+					t.Fatal("it was ended although it has just started")
+				}
+				r.one(web0).end(1)
+				after(time.Second)
+				r.stop()
+				r.edit(web0, func(rec *record) {
+					if rec.Failures != 2 {
+						t.Errorf("%d failures in a row, it has not run for long in between", rec.Failures)
+					}
+					rec.Started = rec.Started.Add(-by)
+				})
+				r.start()
+				after(30 * time.Second)
+				r.stop()
+				r.edit(web0, func(rec *record) { rec.Started = rec.Started.Add(-by) })
+				r.start()
+				after(35 * time.Second)
+				r.mustSleep(web0)
+			})
+		})
+	}
+}

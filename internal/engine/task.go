@@ -124,7 +124,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		task, err = in.kit.drivers[runtimeOf(&o)].Start(ctx, spec)
 		in.rec.Starting = false
 		if err == nil {
-			in.rec.Started = time.Now()
+			in.rec.Started, in.rec.Clock = time.Now(), in.kit.uptime()
 			in.since, in.counted = in.rec.Started, false
 			in.kit.starts.Add(1)
 			in.log.Info("started", "pid", task.Handle().PID, "attempt", spec.Attempt)
@@ -432,6 +432,17 @@ func (in *instance) exited(exit wire.Exit) {
 	in.over(act, act.Why)
 }
 
+// age of the task that the files name: by the clock that nobody sets, where it began in
+// this boot. A clock on the wall that was set since would make a task old that has just
+// started, so that it sleeps at once and its failures are forgotten, or the other way
+// round.
+func (in *instance) age() time.Duration {
+	if h := in.rec.Handle; h != nil && h.Boot == in.kit.boot && in.rec.Clock > 0 {
+		return max(in.kit.uptime()-in.rec.Clock, 0)
+	}
+	return max(time.Since(in.rec.Started), 0)
+}
+
 // lost handles a task that ended while no engine was there.
 func (in *instance) lost() {
 	exit := wire.Exit{Code: -1, Unknown: true, At: time.Now(), Attempt: in.rec.attempt()}
@@ -452,7 +463,7 @@ func (in *instance) lost() {
 		in.over(life.Action{Restart: true}, why)
 		return
 	}
-	ran := max(time.Since(in.rec.Started), 0)
+	ran := in.age()
 	if !in.rec.Up {
 		ran = 0
 	}

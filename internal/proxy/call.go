@@ -243,7 +243,7 @@ func (c *call) answered(status int, report *orca.Report, unread bool) (again boo
 	}
 	e.requests.Add(1)
 	e.active.Add(1)
-	e.reached.Store(now.UnixNano())
+	e.reached.Store(stamp(now))
 	return false
 }
 

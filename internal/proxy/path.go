@@ -164,7 +164,7 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) 
 		}
 		return fail(blameEndpoint, "refused by its worker", err)
 	}
-	e.reached.Store(time.Now().UnixNano())
+	e.reached.Store(stamp(time.Now()))
 	return conn, nil
 }
 
@@ -254,7 +254,7 @@ func (r *Router) judge(e *endpoint, err error) {
 // common, was opened after began, or one of them answered. What took too long then is no sign that their worker is
 // gone: it, or this one, has much to do.
 func reachedSince(list []*endpoint, began time.Time) bool {
-	return slices.ContainsFunc(list, func(e *endpoint) bool { return e.reached.Load() > began.UnixNano() })
+	return slices.ContainsFunc(list, func(e *endpoint) bool { return e.reached.Load() > stamp(began) })
 }
 
 // lose ejects endpoints whose worker cannot be reached, and takes back what waits

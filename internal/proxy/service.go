@@ -33,7 +33,7 @@ type service struct {
 
 	limits  atomic.Pointer[queue.Limits] // of its instances' queues; nil: none
 	unasked atomic.Bool                  // its endpoints are not here
-	came    atomic.Int64                 // when a client came last, by the clock in ns; 0 never
+	came    atomic.Int64                 // when a client came last, a stamp; 0 never
 
 	mu        sync.Mutex    // guards below; nothing is called with it that blocks
 	from      wire.Route    // what update was told last
@@ -79,7 +79,7 @@ type endpoint struct {
 	active      atomic.Int64 // connections and requests now
 	took        atomic.Int64 // ns to open a connection, usually; 0 is not known
 	lost        atomic.Bool  // its worker could not be reached when that was tried last
-	reached     atomic.Int64 // when a stream to it was opened or it answered last, by the clock in ns; see reachedSince
+	reached     atomic.Int64 // when a stream to it was opened or it answered last, a stamp; see reachedSince
 	late        atomic.Int32 // connections that take too long to open now; see hurry
 
 	// Guarded by service.mu.
