@@ -292,6 +292,18 @@ func (a *arena) memoRuns() (mark string) {
 	return mark
 }
 
+// memoProcesses are all processes of the memo, for who wonders which of them counts.
+func (a *arena) memoProcesses() string {
+	var out []string
+	for _, p := range processesOf(a.worker["fog-1"].dir) {
+		if p.env["VERGE_INSTANCE"] == "memo.main.0" {
+			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid)) // it may be gone
+			out = append(out, fmt.Sprintf("mark %s, %q, %.80s", p.env["MARK"], p.args, stat))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
 // instance of the cluster edge by its own interface, or what is wrong.
 func (a *arena) instance(id string) (wire.InstanceView, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

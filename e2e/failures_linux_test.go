@@ -349,7 +349,7 @@ func (a *arena) judgeMemo() {
 	eventually(a.t, 5*time.Second, "the last apply that was acknowledged is in effect", func() error {
 		mark := a.memoRuns()
 		if _, err := fmt.Sscan(mark, &n); err != nil || n < a.memo {
-			return fmt.Errorf("the memo runs with mark %q, %d was acknowledged", mark, a.memo)
+			return fmt.Errorf("the memo runs with mark %q, %d was acknowledged; its processes: %s", mark, a.memo, a.memoProcesses())
 		}
 		return nil
 	})

@@ -307,6 +307,12 @@ func ruleInWords(p api.Policy) string {
 		return fmt.Sprintf("replica %d alone", p.Ordinal)
 	case api.PolicyFastest:
 		return "where it costs least: the way there and back for so many bytes, how long requests take there, the queue"
+	case api.PolicyLeastConnections:
+		return "the fewest requests under way from here"
+	case api.PolicyTwoChoices:
+		return "of two that chance picks the one with fewer requests under way from here"
+	case api.PolicyLeastResponse:
+		return "the shortest queue for what it can do: (queue + 1) / capacity"
 	case api.PolicyRandom:
 		return "each equally, by chance"
 	}

@@ -191,7 +191,11 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 		r.settle(x)
 	}
 	p.spot, p.done = x, done
-	if err := x.queue.Enter(ctx, &p.ticket, deadline); err != nil {
+	var queued func()
+	if asleep {
+		queued = func() { r.settle(x) } // or have failed before this request was one of those who wait
+	}
+	if err := x.queue.EnterThen(ctx, &p.ticket, deadline, queued); err != nil {
 		if asleep && errors.Is(err, queue.ErrLate) && x.queue.State().Closed {
 			err = &StartError{Why: "it did not become ready within " + patience.Round(time.Millisecond).String()}
 		}

@@ -440,7 +440,9 @@ func TestAPortIsTaken(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	// Addresses that nobody else is given when they are free again.
+	own := func(o *Options) { o.DataAddr, o.GatewayAddr = o.EntryHost+":0", o.EntryHost+":0" }
+	a, b := newWorker(t, ca, "a", own), newWorker(t, ca, "b", nil)
 	a.addGreeter(t, "app.web.0")
 	b.addGreeter(t, "app.web.1")
 	entered := make(chan struct{})

@@ -60,6 +60,7 @@ func TestSilentServicesRotateOtherPorts(t *testing.T) {
 	rt := silentRoute([]api.Port{{Name: "http", Protocol: "http"}, {Name: "feed", Protocol: "tcp"}}, a.endpoint("app.web.0"), b.endpoint("app.web.1"))
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
+	a.patient()
 	if got := visit(t, a.addr(t, "feed"), 10); got["app.web.0"] != 5 || got["app.web.1"] != 5 {
 		t.Errorf("connections went to %v", got)
 	}

@@ -201,3 +201,16 @@ func TestRefusalsOfStarts(t *testing.T) {
 		}
 	}
 }
+
+// What becomes of the start is known before the request that woke the instance is one of
+// those who wait: it is told all the same.
+func TestAStartThatFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	a, home, _ := aside(t, false, wire.RequestRules{})
+	home.engine.set("app.web.0", "", ErrAsleep)
+	fails := func(id wire.InstanceID) { home.engine.set(id, "", ErrNotReady) }
+	home.engine.wake.Store(&fails)
+	if res, body := get(t, client(t), a.entryURL(t, "http", "/")); res.StatusCode != 503 {
+		t.Errorf("%d: %s", res.StatusCode, body)
+	}
+}

@@ -70,6 +70,12 @@ func (q *Queue) SetLimits(l Limits) {
 // ctx lasts). With an error it is not in: ErrFull, ErrLate, what Fail was told, or
 // that of ctx. Else Done is to be called once.
 func (q *Queue) Enter(ctx context.Context, t *Ticket, deadline time.Time) error {
+	return q.EnterThen(ctx, t, deadline, nil)
+}
+
+// EnterThen is Enter which calls queued, if it is not nil, when the request begins to
+// wait: what Open and Fail are called for from then on concerns it.
+func (q *Queue) EnterThen(ctx context.Context, t *Ticket, deadline time.Time, queued func()) error {
 	now := time.Now()
 	q.mu.Lock()
 	*t = Ticket{queue: q}
@@ -96,6 +102,9 @@ func (q *Queue) Enter(ctx context.Context, t *Ticket, deadline time.Time) error 
 	}
 	q.last = t
 	q.mu.Unlock()
+	if queued != nil {
+		queued()
+	}
 	return q.wait(ctx, t, now, deadline)
 }
 
