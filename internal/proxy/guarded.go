@@ -135,17 +135,14 @@ func (b *guardedBody) unread() bool {
 	return b.held
 }
 
-// holdLimit is how long a body is held back; http1 has the same.
-const holdLimit = 500 * time.Millisecond
-
 // hold keeps the body repeatable in this try: no more than that of it is read until goOn,
-// end, or holdLimit.
+// end, or http1.HoldLimit.
 func (b *guardedBody) hold() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = !b.over
 	turn := b.turn
-	t := time.AfterFunc(holdLimit, func() {
+	t := time.AfterFunc(http1.HoldLimit, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.turn == turn {

@@ -34,9 +34,9 @@ const (
 	stallLimit = 5 * time.Minute
 	// requestStall is how long a client may pause within its request's body.
 	requestStall = 60 * time.Second
-	// holdLimit is how long what is left of a body waits for the upstream's 100, if Hold:
+	// HoldLimit is how long what is left of a body waits for the upstream's 100, if Hold:
 	// a queue may be longer, a router of another version does not say it.
-	holdLimit = 500 * time.Millisecond
+	HoldLimit = 500 * time.Millisecond
 	// maxInterim responses before the response.
 	maxInterim = 16
 	// lingerLimit is for how long, and lingerBytes how much, a client is listened to
@@ -270,9 +270,7 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	x.watchUp = up
 	if x.body < x.Request.Length && err == nil {
 		if x.holds() {
-			switch goes, err := x.await(up, Now().After(holdLimit)); {
-			case errors.Is(err, ErrBroken):
-				return fmt.Errorf("%w: %w", ErrUnsent, err) // nobody does what he has half of
+			switch goes, err := x.await(up, Now().After(HoldLimit)); {
 			case err != nil:
 				return err
 			case !goes:

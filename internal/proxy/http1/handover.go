@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// halfClosed is for how long a client that has ended its side still gets an answer.
 const halfClosed = 200 * time.Millisecond
 
 // replayed is a connection whose first bytes were read already.

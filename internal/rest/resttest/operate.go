@@ -44,23 +44,24 @@ func (f *Fake) Restart(_ context.Context, app string, r wire.RestartRequest) (wi
 // CordonWorker notes it in WorkerList.
 func (f *Fake) CordonWorker(_ context.Context, cluster, worker string, q wire.CordonRequest) (wire.Cordon, error) {
 	c := wire.Cordon{By: "admin/ann", Why: q.Reason, Drain: q.Drain}
-	return c, f.cordonWorker("cordon", cluster, worker, &c)
+	return c, f.onWorker("cordon", cluster, worker, func(w *wire.WorkerView) { w.Cordon = &c })
 }
 
 // UncordonWorker takes it back.
 func (f *Fake) UncordonWorker(_ context.Context, cluster, worker string) error {
-	return f.cordonWorker("uncordon", cluster, worker, nil)
+	return f.onWorker("uncordon", cluster, worker, func(w *wire.WorkerView) { w.Cordon = nil })
 }
 
-func (f *Fake) cordonWorker(op, cluster, worker string, c *wire.Cordon) error {
+// onWorker does what op is to a worker of WorkerList.
+func (f *Fake) onWorker(op, cluster, worker string, do func(*wire.WorkerView)) error {
 	end, err := f.begin(op)
 	if err != nil {
 		return err
 	}
 	defer end()
-	for i, w := range f.WorkerList {
-		if w.Cluster == cluster && w.Name == worker {
-			f.WorkerList[i].Cordon = c
+	for i := range f.WorkerList {
+		if w := &f.WorkerList[i]; w.Cluster == cluster && w.Name == worker {
+			do(w)
 			return nil
 		}
 	}
@@ -70,27 +71,12 @@ func (f *Fake) cordonWorker(op, cluster, worker string, c *wire.Cordon) error {
 // AllowGateway notes it in WorkerList.
 func (f *Fake) AllowGateway(_ context.Context, cluster, worker string) (wire.GatewayGrant, error) {
 	g := wire.GatewayGrant{Allowed: true, By: "admin/ann"}
-	return g, f.gateway("allow-gateway", cluster, worker, &g)
+	return g, f.onWorker("allow-gateway", cluster, worker, func(w *wire.WorkerView) { w.GatewayGrant = &g })
 }
 
 // DenyGateway takes it back.
 func (f *Fake) DenyGateway(_ context.Context, cluster, worker string) error {
-	return f.gateway("deny-gateway", cluster, worker, nil)
-}
-
-func (f *Fake) gateway(op, cluster, worker string, g *wire.GatewayGrant) error {
-	end, err := f.begin(op)
-	if err != nil {
-		return err
-	}
-	defer end()
-	for i, w := range f.WorkerList {
-		if w.Cluster == cluster && w.Name == worker {
-			f.WorkerList[i].GatewayGrant = g
-			return nil
-		}
-	}
-	return missing("worker", cluster+"/"+worker)
+	return f.onWorker("deny-gateway", cluster, worker, func(w *wire.WorkerView) { w.GatewayGrant = nil })
 }
 
 // CordonCluster notes it in ClusterList.
