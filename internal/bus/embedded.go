@@ -122,13 +122,14 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 		ns.Start() // ends with Shutdown
 	}()
 	if err := waitReady(ctx, ns, logger); err != nil {
-		ns.Shutdown()
-		ns.WaitForShutdown()
-		// One that is shut down while it starts goes on for a while, and writes.
+		// Not before it has started: one that is shut down meanwhile goes on for a
+		// while, writes, and takes its shutdown's fields without their lock.
 		select {
 		case <-started:
 		case <-time.After(shutdownTimeout):
 		}
+		ns.Shutdown()
+		ns.WaitForShutdown()
 		return nil, err
 	}
 	setLogListInterval(ns, logListEvery)
