@@ -16,6 +16,7 @@ type plot struct {
 	x, series string // params; x is a number, or a text that is put in order
 	metric    string
 	title     string
+	more      []plot // drawn below it
 }
 
 // Size of a picture, and its margins.
@@ -29,10 +30,27 @@ var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#
 
 type point struct{ x, y float64 }
 
-// svg draws the rows; "" if none of them is in the picture.
+// svg draws the rows, a panel for each plot; "" if none of them is in the picture.
 func (p *plot) svg(rows Rows) string {
-	lines := map[string][]point{}
-	var texts []string
+	var b strings.Builder
+	top := 0
+	for _, q := range append([]plot{*p}, p.more...) {
+		if lines, texts := q.lines(rows); len(lines) > 0 {
+			q.panel(&b, top, lines, texts, true)
+			top += height
+		}
+	}
+	if top == 0 {
+		return ""
+	}
+	var out strings.Builder
+	svgHead(&out, top)
+	return out.String() + b.String() + "</svg>\n"
+}
+
+// lines of the rows by series, and what stands at 0, 1, … where x is a text.
+func (p *plot) lines(rows Rows) (lines map[string][]point, texts []string) {
+	lines = map[string][]point{}
 	for _, r := range rows {
 		if r.Metric != p.metric {
 			continue
@@ -48,14 +66,7 @@ func (p *plot) svg(rows Rows) string {
 		name := fmt.Sprint(r.Params[p.series])
 		lines[name] = append(lines[name], point{x, r.Measured})
 	}
-	if len(lines) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	svgHead(&b, height)
-	p.panel(&b, 0, lines, texts, true)
-	b.WriteString("</svg>\n")
-	return b.String()
+	return lines, texts
 }
 
 func svgHead(b *strings.Builder, high int) {

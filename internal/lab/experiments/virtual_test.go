@@ -12,7 +12,7 @@ import (
 // full.
 func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 	dir := t.TempDir()
-	for _, x := range []Experiment{muAgility, studyCallMethod} {
+	for _, x := range []Experiment{muAgility, studyCallMethod, placeQuality} {
 		rows, short, err := x.Run(t.Context(), Options{Quick: true, Seed: 1})
 		if err != nil || short != nil || len(rows) == 0 {
 			t.Errorf("%s: %d rows, %v %v", x.Name, len(rows), short, err)

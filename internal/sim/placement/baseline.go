@@ -1,0 +1,60 @@
+package placement
+
+import "math"
+
+// Baseline is the default of Kubernetes, computed here and not by Verge: of the nodes
+// that fit the one with the highest mean of least-allocated (how much is left over, on
+// average of cpu and memory) and balanced-allocation (how alike both are filled). It
+// is what others are compared with, also Verge's own "spread".
+var Baseline = Scheduler{Name: "kubernetes", together: eachByScore(kubernetesScore)}
+
+func kubernetesScore(capacity, free, want [2]float64) float64 {
+	var used [2]float64
+	for j := range used {
+		used[j] = 1
+		if capacity[j] > 0 {
+			used[j] = (capacity[j] - free[j] + want[j]) / capacity[j]
+		}
+	}
+	least := 1 - (used[0]+used[1])/2
+	balanced := 1 - math.Abs(used[0]-used[1])/2 // the deviation of two numbers
+	return least + balanced
+}
+
+// eachByScore places one instance after the other on the worker with the highest score,
+// of equals the first.
+func eachByScore(score func(capacity, free, want [2]float64) float64) func(*Pool, *Scenario) error {
+	return func(p *Pool, s *Scenario) error {
+		for i := range s.Services {
+			v := &s.Services[i]
+			for range v.Replicas {
+				best := -1
+				p.timed(func() { best = p.highest(v, score) })
+				if best < 0 {
+					break
+				}
+				if err := p.bind(best, v); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+func (p *Pool) highest(v *Service, score func(capacity, free, want [2]float64) float64) int {
+	best, most := -1, math.Inf(-1)
+	want := [2]float64{float64(v.Demand.CPU), float64(v.Demand.Memory)}
+	for i := range p.views {
+		w := &p.views[i]
+		capacity := [2]float64{float64(w.Capacity.CPU), float64(w.Capacity.Memory)}
+		free := [2]float64{float64(w.Capacity.CPU - w.Used.CPU), float64(w.Capacity.Memory - w.Used.Memory)}
+		if free[0] < want[0] || free[1] < want[1] {
+			continue
+		}
+		if x := score(capacity, free, want); x > most {
+			best, most = i, x
+		}
+	}
+	return best
+}

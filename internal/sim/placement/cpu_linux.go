@@ -1,0 +1,16 @@
+package placement
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix" // the clock of a thread; the standard library has none
+)
+
+// processor is the time that this thread has had of a processor.
+func processor() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,94 @@
+package placement
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/verge-edge/verge/internal/policy/place"
+)
+
+// Pool is what one cluster knows of its workers.
+type Pool struct {
+	views []place.WorkerView
+	// ids are the workers' numbers in the scenario; at finds them in views.
+	ids []int
+	at  map[string]int
+	// has counts the instances of a service by worker.
+	has map[string]map[int]int
+	// Took is the time of the decisions so far; Decisions how many there were.
+	Took      time.Duration
+	Decisions int
+}
+
+// NewPool is a cluster of these workers, whose numbers in the scenario are ids.
+func NewPool(s *Scenario, ids []int) *Pool {
+	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}}
+	for i, id := range ids {
+		w := s.Workers[id].WorkerView
+		p.views = append(p.views, w)
+		p.at[w.ID] = i
+	}
+	return p
+}
+
+// one decides about one instance and binds it: the number of the worker in the
+// scenario, or -1 and why none.
+func (p *Pool) one(v *Service, instance int, ask Scheduler) (worker int, why string, err error) {
+	req := request(v, instance, ask)
+	for i, n := range p.has[v.Name] {
+		p.views[i].Same = n
+	}
+	var d place.Decision
+	p.timed(func() { d = place.Schedule(p.views, req) })
+	for i := range p.has[v.Name] {
+		p.views[i].Same = 0
+	}
+	if d.Chosen == "" {
+		return -1, d.Reason, nil
+	}
+	i := p.at[d.Chosen]
+	return p.ids[i], "", p.bind(i, v)
+}
+
+// request for one instance of a service.
+func request(v *Service, instance int, ask Scheduler) place.Request {
+	req := place.Request{
+		Instance: fmt.Sprint(v.Name, ".", instance), Count: 1, Runtime: "container",
+		Demand: v.Demand, Spread: "soft", Scheduler: ask.name(),
+	}
+	if ask.Tight {
+		req.Spread = "none"
+	}
+	return req
+}
+
+// timed adds the processor's time of a decision.
+func (p *Pool) timed(decide func()) {
+	from := processor()
+	decide()
+	p.Took += processor() - from
+	p.Decisions++
+}
+
+// bind reserves on a worker what an instance asks for, if it fits: a worker would
+// refuse what does not.
+func (p *Pool) bind(i int, v *Service) error {
+	w := &p.views[i]
+	if ok, lacking := place.Fits(place.Sub(w.Capacity, w.Used), v.Demand); !ok {
+		return fmt.Errorf("%s was placed on %s, where it does not fit: %s", v.Name, w.ID, lacking)
+	}
+	w.Used = place.Add(w.Used, v.Demand)
+	if p.has[v.Name] == nil {
+		p.has[v.Name] = map[int]int{}
+	}
+	p.has[v.Name][i]++
+	return nil
+}
+
+// pinned runs f on one thread, whose time is measured.
+func pinned(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return f()
+}

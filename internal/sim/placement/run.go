@@ -1,0 +1,117 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Scheduler is a way to place a scenario.
+type Scheduler struct {
+	Name string
+	// Asks is the name of the scheduler in requests; "" is Name.
+	Asks string
+	// Tight: instances of one service need not be on several workers.
+	Tight bool
+	// together decides about all instances at once; nil: one after the other.
+	together func(p *Pool, s *Scenario) error
+}
+
+func (a Scheduler) name() string {
+	if a.Asks != "" {
+		return a.Asks
+	}
+	return a.Name
+}
+
+// Schedulers that Verge has, and the one to compare with.
+func Schedulers() []Scheduler {
+	return []Scheduler{
+		Baseline,
+		{Name: "rom"},
+		{Name: "rom-tight", Asks: "rom", Tight: true},
+	}
+}
+
+// Result of a run.
+type Result struct {
+	Scenario  *Scenario
+	Scheduler Scheduler
+	// On are the workers of the instances of each service.
+	On             [][]int
+	Wanted, Placed int
+	// Took is the processor's time of all decisions, Decisions how many there were.
+	Took      time.Duration
+	Decisions int
+	// Why are the reasons for what was not placed, the first of each service.
+	Why map[string]string
+	// Refused counts what a cluster had been offered and gave back; Offers how often
+	// one was asked. Zero in a flat run. RootTook and RootDecisions are the root's.
+	Refused, Offers int
+	RootTook        time.Duration
+	RootDecisions   int
+}
+
+func newResult(s *Scenario, by Scheduler) *Result {
+	r := &Result{Scenario: s, Scheduler: by, On: make([][]int, len(s.Services)), Why: map[string]string{}}
+	for _, v := range s.Services {
+		r.Wanted += v.Replicas
+	}
+	return r
+}
+
+// PerDecision is what a decision took on average.
+func (r *Result) PerDecision() time.Duration { return r.Took / time.Duration(max(1, r.Decisions)) }
+
+// Run places the services of a scenario in their order, on one cluster of all workers.
+// It is an error if the scheduler overcommits a worker.
+func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
+	r := newResult(s, by)
+	ids := make([]int, len(s.Workers))
+	for i := range ids {
+		ids[i] = i
+	}
+	p := NewPool(s, ids)
+	err := pinned(func() error {
+		if by.together != nil {
+			return by.together(p, s)
+		}
+		for i := range s.Services {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			v := &s.Services[i]
+			for k := range v.Replicas {
+				if _, why, err := p.one(v, k, by); err != nil {
+					return err
+				} else if why != "" {
+					r.Why[v.Name] = why
+					break // the next one is the same
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s by %s: %w", s.Name, by.Name, err)
+	}
+	r.Took, r.Decisions = p.Took, p.Decisions
+	r.collect(p)
+	return r, nil
+}
+
+// collect adds what runs in a cluster.
+func (r *Result) collect(p *Pool) {
+	for i := range r.Scenario.Services {
+		for k, id := range p.ids {
+			for range p.has[r.Scenario.Services[i].Name][k] {
+				r.On[i] = append(r.On[i], id)
+				r.Placed++
+			}
+		}
+	}
+}
+
+// Joint says whether it decides about all instances at once, or sees all workers: then
+// it has no form with clusters.
+func (a Scheduler) Joint() bool { return a.together != nil }

@@ -1,0 +1,282 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+)
+
+// Worker of a scenario.
+type Worker struct {
+	place.WorkerView
+	Cluster string
+	// Site is where it is, in Scenario.RTT.
+	Site int
+	// Speed of one of its cores, next to the one that Service.Work is measured on.
+	Speed float64
+}
+
+// Service to be placed.
+type Service struct {
+	Name     string // "application.service"
+	Demand   api.Resources
+	Replicas int
+	// Near are services of which one instance must be so near to each of this one's.
+	Near []Near
+	// Work is what a request takes of a core, in s; Rate how many come, per second;
+	// Users the sites where they come from, equally many from each.
+	Work, Rate float64
+	Users      []int
+}
+
+// Near is an agreement on a distance.
+type Near struct {
+	To     string  // a service
+	Within float64 // ms of a round trip
+}
+
+// Scenario is an infrastructure and what is to be placed on it, in this order.
+type Scenario struct {
+	Name     string
+	Workers  []Worker
+	Services []Service
+	// RTT is the round trip between two sites in ms; nil where there are no distances.
+	RTT func(a, b int) float64
+	// Sites is how many there are.
+	Sites int
+}
+
+const gib = 1 << 30
+
+func worker(i int, cores, memory float64) Worker {
+	return Worker{
+		WorkerView: place.WorkerView{
+			ID: fmt.Sprintf("w%06d", i), Runtimes: []string{"container"}, Arch: "amd64",
+			Capacity: api.Resources{CPU: api.CPU(math.Round(cores * 1000)), Memory: api.Bytes(memory)},
+		},
+		Speed: 1,
+	}
+}
+
+func demand(cores, memory float64) api.Resources {
+	return api.Resources{CPU: api.CPU(math.Round(cores * 1000)), Memory: api.Bytes(memory)}
+}
+
+// cpuOf is how many cores.
+func cpuOf(r api.Resources) float64 { return float64(r.CPU) / 1000 }
+
+// Work of a request where the data say nothing of requests: 20 ms of a core, as often
+// as keeps half of what the service reserves busy, from eight sites.
+const (
+	usualWork  = 0.02
+	usualLoad  = 0.5
+	usualUsers = 8
+)
+
+// requested fills in the requests of the services.
+func (s *Scenario) requested(rng *rand.Rand) {
+	for i := range s.Services {
+		v := &s.Services[i]
+		v.Work = usualWork
+		v.Rate = usualLoad * float64(v.Replicas) * cpuOf(v.Demand) / v.Work
+		for range usualUsers {
+			v.Users = append(v.Users, rng.IntN(s.Sites))
+		}
+	}
+}
+
+// Continuum is the edge and the cloud of k8s-continuum-50: 1,000 nodes in 285
+// clusters, of which 284 services with 2,270 replicas ask for a half.
+func Continuum(seed uint64) (*Scenario, error) {
+	nodes, err := table("continuum-nodes")
+	if err != nil {
+		return nil, err
+	}
+	between, err := table("continuum-between")
+	if err != nil {
+		return nil, err
+	}
+	within, err := table("continuum-within")
+	if err != nil {
+		return nil, err
+	}
+	services, err := table("continuum-services")
+	if err != nil {
+		return nil, err
+	}
+	near, err := table("continuum-near")
+	if err != nil {
+		return nil, err
+	}
+	s := &Scenario{Name: "continuum"}
+	cluster := map[string]int{}
+	for i, row := range between {
+		cluster[row[0]] = i
+	}
+	n := numbers{}
+	at := make([]int, 0, len(nodes))
+	for i, row := range nodes[1:] {
+		w := worker(i, n.float(row[1]), n.float(row[3])*gib)
+		w.Cluster, w.Site, w.Speed = row[0], i, n.float(row[2])/1000
+		s.Workers, at = append(s.Workers, w), append(at, cluster[row[0]])
+	}
+	apart := make([][]float64, len(between))
+	for i, row := range between {
+		for _, v := range row[1:] {
+			apart[i] = append(apart[i], n.float(v))
+		}
+	}
+	inside := map[[2]int]float64{}
+	for _, row := range within {
+		a, b := int(n.float(row[0])), int(n.float(row[1]))
+		inside[[2]int{min(a, b), max(a, b)}] = n.float(row[2])
+	}
+	s.Sites = len(s.Workers)
+	s.RTT = func(a, b int) float64 {
+		switch i, j := at[a], at[b]; {
+		case a == b:
+			return 0
+		case i == j:
+			return inside[[2]int{min(a, b), max(a, b)}]
+		default:
+			return apart[max(i, j)][min(i, j)]
+		}
+	}
+	agreed := map[string][]Near{}
+	for _, row := range near {
+		agreed[row[0]] = append(agreed[row[0]], Near{To: serviceName(row[1]), Within: n.float(row[2])})
+	}
+	for _, row := range services[1:] {
+		s.Services = append(s.Services, Service{
+			Name: serviceName(row[0]), Replicas: int(n.float(row[1])),
+			Demand: demand(n.float(row[2]), n.float(row[3])*gib), Near: agreed[row[0]],
+		})
+	}
+	if n.err != nil {
+		return nil, fmt.Errorf("data of k8s-continuum-50: %w", n.err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	rng.Shuffle(len(s.Services), func(i, j int) { s.Services[i], s.Services[j] = s.Services[j], s.Services[i] })
+	s.requested(rng)
+	return s, nil
+}
+
+// serviceName makes "app-msg-3.workload-16" of "app-msg-3-workload-16".
+func serviceName(of string) string {
+	for i := len(of) - 1; i > 0; i-- {
+		if of[i] == 'w' && of[i-1] == '-' {
+			return of[:i-1] + "." + of[i:]
+		}
+	}
+	return "app." + of
+}
+
+// OpenB is the cluster of openb: 1,523 nodes and 8,152 pods, each a service of its
+// own, by cpu and memory. Times is how often all pods come: once is 68 % of the
+// processors.
+func OpenB(times float64, seed uint64) (*Scenario, error) {
+	nodes, err := table("openb-nodes")
+	if err != nil {
+		return nil, err
+	}
+	pods, err := table("openb-pods")
+	if err != nil {
+		return nil, err
+	}
+	s := &Scenario{Name: "openb"}
+	n := numbers{}
+	for i, row := range nodes[1:] {
+		w := worker(i, n.float(row[0])/1000, n.float(row[1])*(1<<20))
+		w.Cluster = "openb"
+		s.Workers = append(s.Workers, w)
+	}
+	all := make([]Service, 0, len(pods))
+	for _, row := range pods[1:] {
+		all = append(all, Service{Demand: demand(n.float(row[0])/1000, n.float(row[1])*(1<<20)), Replicas: 1})
+	}
+	if n.err != nil {
+		return nil, fmt.Errorf("data of openb: %w", n.err)
+	}
+	// The first time they come in their order; then any of them, drawn.
+	rng := rand.New(rand.NewPCG(seed, 2))
+	for i := range int(times * float64(len(all))) {
+		v := all[i%len(all)]
+		if i >= len(all) {
+			v = all[rng.IntN(len(all))]
+		}
+		v.Name = "openb.pod-" + strconv.Itoa(i)
+		s.Services = append(s.Services, v)
+	}
+	return s, nil
+}
+
+// PlanetLab is 245 nodes of universities with two workers of 2 to 16 cores at each,
+// in clusters around 24 of them, and services that ask for this share of their
+// processors. Distances are measured ones, all else is drawn.
+func PlanetLab(load float64, seed uint64) (*Scenario, error) {
+	rows, err := table("planetlab")
+	if err != nil {
+		return nil, err
+	}
+	n := numbers{}
+	rtt := make([][]float64, len(rows))
+	for i, row := range rows {
+		for _, v := range row[1:] {
+			rtt[i] = append(rtt[i], n.float(v))
+		}
+	}
+	if n.err != nil {
+		return nil, fmt.Errorf("distances of PlanetLab: %w", n.err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 3))
+	s := &Scenario{Name: "planetlab", Sites: len(rtt)}
+	s.RTT = func(a, b int) float64 {
+		if a == b {
+			return 0.2
+		}
+		return rtt[max(a, b)][min(a, b)]
+	}
+	landmarks := rng.Perm(s.Sites)[:24]
+	for i := range 2 * s.Sites {
+		cores := float64(int(2) << rng.IntN(4))
+		w := worker(i, cores, cores*gib*float64(int(1)<<rng.IntN(3)))
+		w.Site, w.Speed = i/2, 0.5+rng.Float64()
+		nearest := landmarks[0]
+		for _, l := range landmarks {
+			if s.RTT(w.Site, l) < s.RTT(w.Site, nearest) {
+				nearest = l
+			}
+		}
+		w.Cluster = "around-" + strconv.Itoa(nearest)
+		s.Workers = append(s.Workers, w)
+	}
+	s.draw(load, rng)
+	s.requested(rng)
+	return s, nil
+}
+
+// draw makes services, as the generator of k8s-continuum-50 does, until they ask for
+// this share of the processors: ten to an application, a fifth of which must be near
+// to another one of it.
+func (s *Scenario) draw(load float64, rng *rand.Rand) {
+	total, asked := 0.0, 0.0
+	for _, w := range s.Workers {
+		total += cpuOf(w.Capacity)
+	}
+	for i := 0; asked < load*total; i++ {
+		v := Service{
+			Name:     fmt.Sprintf("app-%d.service-%d", i/10, i%10),
+			Replicas: 1 + rng.IntN(10),
+			Demand:   demand(0.2+1.8*rng.Float64(), (0.5+5.5*rng.Float64())*gib),
+		}
+		if i%10 > 0 && rng.IntN(5) == 0 {
+			v.Near = []Near{{To: fmt.Sprintf("app-%d.service-%d", i/10, rng.IntN(i%10)), Within: 10 + 40*rng.Float64()}}
+		}
+		asked += float64(v.Replicas) * cpuOf(v.Demand)
+		s.Services = append(s.Services, v)
+	}
+}

@@ -1,0 +1,153 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Tiers is a root and its clusters.
+type Tiers struct {
+	scenario *Scenario
+	by       Scheduler
+	Pools    []*Pool
+	views    []place.ClusterView
+	at       map[string]int
+	// Took is the processor's time of the root's decisions.
+	Took      time.Duration
+	Decisions int
+	// Offers counts how often a cluster was asked, Refused what it gave back.
+	Offers, Refused int
+}
+
+// NewTiers puts the workers of a scenario into their clusters.
+func NewTiers(s *Scenario, by Scheduler) *Tiers {
+	members := map[string][]int{}
+	var names []string
+	for i := range s.Workers {
+		name := s.Workers[i].Cluster
+		if members[name] == nil {
+			names = append(names, name)
+		}
+		members[name] = append(members[name], i)
+	}
+	t := &Tiers{scenario: s, by: by, at: map[string]int{}}
+	for i, name := range names {
+		t.at[name] = i
+		t.Pools = append(t.Pools, NewPool(s, members[name]))
+		t.views = append(t.views, place.ClusterView{ID: name, Connected: true})
+		t.report(i)
+	}
+	return t
+}
+
+// report is what a cluster tells the root.
+func (t *Tiers) report(i int) {
+	t.views[i].Aggregate = Aggregate(t.Pools[i].views)
+}
+
+// Aggregate of ready workers, as a cluster makes it.
+func Aggregate(views []place.WorkerView) wire.Aggregate {
+	a := wire.Aggregate{V: wire.Version, Runtimes: []string{"container"}}
+	a.CPU, a.Memory, a.Disk, a.Capacity, a.Workers, a.Suspect = place.Aggregate(views)
+	place.Describe(views, &a)
+	return a
+}
+
+// Place the replicas of a service: the root ranks, clusters take what they can, and
+// what they give back is offered to the next ones. It returns how many were placed
+// and why not all.
+func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
+	for i := range t.views {
+		t.views[i].Same, t.views[i].Refused = 0, ""
+		for _, n := range t.Pools[i].has[v.Name] {
+			t.views[i].Same += n
+		}
+	}
+	for left := v.Replicas; left > 0; {
+		req := request(v, 0, t.by)
+		req.Instance, req.Count, req.Scheduler = v.Name, left, ""
+		var d place.Decision
+		from := processor()
+		d = place.RankClusters(t.views, req)
+		t.Took += processor() - from
+		t.Decisions++
+		if why = d.Reason; len(d.Shares) == 0 {
+			return placed, why, nil
+		}
+		for _, share := range d.Shares {
+			t.Offers++
+			i := t.at[share.Cluster]
+			for n := range share.Count {
+				w, refused, err := t.Pools[i].one(v, placed, t.by)
+				if err != nil {
+					return placed, "", err
+				}
+				if w < 0 {
+					t.Refused += share.Count - n
+					t.views[i].Refused = refused
+					break
+				}
+				placed++
+				left--
+				t.views[i].Same++
+			}
+			t.report(i)
+		}
+	}
+	return placed, "", nil
+}
+
+// RunTiered places the services of a scenario in their order, on its clusters below a
+// root that knows their aggregates as they are.
+func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
+	if by.together != nil {
+		return nil, fmt.Errorf("%s decides about all workers at once: it has no form with clusters", by.Name)
+	}
+	r := newResult(s, by)
+	t := NewTiers(s, by)
+	err := pinned(func() error {
+		for i := range s.Services {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			_, why, err := t.Place(&s.Services[i])
+			if err != nil {
+				return err
+			}
+			if why != "" {
+				r.Why[s.Services[i].Name] = why
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s by %s, in clusters: %w", s.Name, by.Name, err)
+	}
+	for _, p := range t.Pools {
+		r.collect(p)
+		r.Took += p.Took
+		r.Decisions += p.Decisions
+	}
+	r.RootTook, r.RootDecisions, r.Offers, r.Refused = t.Took, t.Decisions, t.Offers, t.Refused
+	return r, nil
+}
+
+// Reasons of what was not placed, each with how many services, most frequent first.
+func (r *Result) Reasons() []string {
+	count := map[string]int{}
+	for _, why := range r.Why {
+		count[why]++
+	}
+	var out []string
+	for why, n := range count {
+		out = append(out, fmt.Sprintf("%5d × %s", n, why))
+	}
+	slices.SortFunc(out, func(a, b string) int { return strings.Compare(b, a) })
+	return out
+}
