@@ -41,17 +41,6 @@ func (l *Link) Call(w *World, bytes int64) time.Duration {
 	return l.RTT/2 + l.carry(w.now+l.RTT/2, bytes, l.Down)
 }
 
-// rate is that of the slower direction, 0 without a limit: what a router would
-// measure.
-func (l *Link) rate() (least float64) {
-	for _, p := range []*Pipe{l.Up, l.Down} {
-		if p != nil && p.Rate > 0 && (least == 0 || p.Rate < least) {
-			least = p.Rate
-		}
-	}
-	return least
-}
-
 // Through is a sender at the other end of a link.
 func Through(w *World, l *Link, to Sender) Sender { return &through{w, l, to} }
 
@@ -82,6 +71,10 @@ type Router struct {
 	backs  []*backend // in the order of the view
 	by     map[string]*backend
 	sized  float64 // mean size of answers, for what is to be expected
+	// lines to other places, as bodies have shown them, and when something of that is too
+	// old; zero: nothing is known.
+	lines map[string]*route.Line
+	until time.Time
 
 	// Admit is asked before a request is sent; nil admits all.
 	Admit func(*Router) bool
@@ -108,7 +101,7 @@ func NewRouter(w *World, place string, p api.Policy, links func(to string) *Link
 
 // NewRouterOf is NewRouter with a policy that is no value of the API.
 func NewRouterOf(w *World, place string, p route.Policy, seed uint64, links func(to string) *Link) *Router {
-	return &Router{w: w, place: place, policy: p, seed: seed, links: links, by: map[string]*backend{}}
+	return &Router{w: w, place: place, policy: p, seed: seed, links: links, by: map[string]*backend{}, lines: map[string]*route.Line{}}
 }
 
 // Use replaces the pods that the router sends to. What it knows of those that stay,
@@ -125,7 +118,8 @@ func (r *Router) Use(pods []*Pod) {
 					b.link = l
 				}
 			}
-			b.load.Concurrency, b.load.Bandwidth, b.load.Joined = p.places(), b.link.rate(), p.joined
+			b.load.Concurrency, b.load.Joined = p.places(), p.joined
+			r.widen(b)
 		}
 		now[p.ID] = b
 		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight, RTT: b.link.RTT, Load: b.load}
@@ -169,27 +163,86 @@ func (r *Router) Send(q *Request, done func(End, string)) {
 	r.try(q, nil, done)
 }
 
-func (r *Router) try(q *Request, tried []string, done func(End, string)) {
-	size := q.Body
-	if size > 0 || r.sized > 0 {
-		size += int64(r.sized)
+// widen puts what is known of the line to a backend into its load.
+func (r *Router) widen(b *backend) {
+	if l := r.lines[b.pod.Place]; l != nil {
+		now := r.w.Now()
+		b.load.Bandwidth, b.load.Back, b.load.Trial = l.There.Known(now), l.Back.Known(now), l.Trial
+		if until := l.Until(now); !until.IsZero() && (r.until.IsZero() || until.Before(r.until)) {
+			r.until = until
+		}
 	}
-	i, ok := r.policy.Pick(r.view, route.Request{Tried: tried, Bytes: size, Now: r.w.Now()})
+}
+
+// widened is widen for all backends at a place, "" for all.
+func (r *Router) widened(place string) {
+	for _, b := range r.backs {
+		if place == "" || b.pod.Place == place {
+			r.widen(b)
+			r.changed(b)
+		}
+	}
+}
+
+// line to the place of a backend; one that is thrown away where nothing bounds it.
+func (r *Router) line(b *backend) *route.Line {
+	l := r.lines[b.pod.Place]
+	if l == nil {
+		l = &route.Line{}
+		if b.link.Up != nil || b.link.Down != nil {
+			r.lines[b.pod.Place] = l
+		}
+	}
+	return l
+}
+
+func (r *Router) try(q *Request, tried []string, done func(End, string)) {
+	now := r.w.Now()
+	if !r.until.IsZero() && !now.Before(r.until) {
+		r.until = time.Time{}
+		r.widened("")
+	}
+	i, ok := r.policy.Pick(r.view, route.Request{Tried: tried, Bytes: q.Body, Answer: int64(r.sized), Now: now})
 	if !ok {
 		done(Unserved, "")
 		return
 	}
 	b := r.backs[i]
-	network := r.view.Endpoints[i].Network(size)
+	line, rtt := r.line(b), b.link.RTT
+	mine, news := line.Try(now, q.Body, int64(r.sized))
+	if news {
+		r.widened(b.pod.Place)
+	}
 	sent := b.load.Began()
 	at := r.w.now
 	r.changed(b)
-	arrives := b.link.carry(r.w.now, q.Body, b.link.Up)
-	r.w.After(arrives, func() {
+	there := b.link.carry(r.w.now, q.Body, b.link.Up)
+	r.w.After(there, func() {
 		b.pod.Take(q, func(end End, said scale.Report) {
-			r.w.After(b.link.carry(r.w.now, q.Answer, b.link.Down), func() {
+			back := b.link.carry(r.w.now, q.Answer, b.link.Down)
+			r.w.After(back, func() {
+				// As in the running system, who receives says how long the body took, and it
+				// is known with the answer.
+				now, news := r.w.Now(), mine
+				for _, way := range []struct {
+					back  bool
+					bytes int64
+					took  time.Duration
+				}{{false, q.Body, there - rtt/2}, {true, q.Answer, back - rtt/2}} {
+					news = line.Crossed(now, way.back, way.bytes, float64(way.bytes)/way.took.Seconds(), true) || news
+				}
+				if mine {
+					line.Tried()
+				}
+				if news {
+					r.widened(b.pod.Place)
+				}
 				if end == Answered {
-					b.load.Answered(sent, r.w.now-at-network)
+					took := r.w.now - at - back - rtt/2
+					if q.Body >= route.LargeBody { // else its way is part of what requests take there
+						took -= there - rtt/2
+					}
+					b.load.Answered(sent, took)
 				}
 				r.ended(q, b, end, said, tried, done)
 			})
