@@ -21,6 +21,9 @@ const (
 	// backlogWait is for how long one that has much to do is tried; less than openTimeout,
 	// so that others can be asked after it.
 	backlogWait = 5 * time.Second
+	// backlogTries is how often it is tried at least: on a machine that stood still, one
+	// try lasts longer than that, and says nothing of the instance.
+	backlogTries = 5
 	// leastAlive is how long an instance may say nothing at least, and mostAlive at most,
 	// until it is taken for gone; between them it is three times what it takes to answer.
 	leastAlive, mostAlive = time.Second, 30 * time.Second
@@ -30,9 +33,11 @@ const (
 var errBacklog = errors.New("it takes no more connections now")
 
 // dialSpot opens a connection to an instance here. One that does not take it, and has
-// done something for others meanwhile, is tried for backlogWait and then called full.
+// done something for others meanwhile, is tried for backlogWait, and some times at least,
+// and then called full.
 func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, error) {
-	for began := time.Now(); ; {
+	began := time.Now()
+	for tries := 1; ; tries++ {
 		try, cancel := context.WithTimeout(ctx, backlogTry)
 		conn, err := r.localDialer.DialContext(try, "tcp", addr)
 		cancel()
@@ -47,7 +52,7 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 		dropped := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 		if waited := now.Sub(began); dropped && ctx.Err() == nil {
 			switch alive := x.alive(now); {
-			case waited < localTimeout || alive && waited < backlogWait:
+			case waited < localTimeout, alive && (waited < backlogWait || tries < backlogTries):
 				continue
 			case alive:
 				return nil, &refusedError{why: refusedFull, err: fmt.Errorf("%s: %w", x.id, errBacklog)}

@@ -59,6 +59,23 @@ func TestBacklog(t *testing.T) {
 		if took, err := dial(x, t.Context(), time.Hour, false); !errors.As(err, &re) || took < backlogWait {
 			t.Errorf("began to do something: %v, %v", took, err)
 		}
+		// The machine stands still for longer than one with much to do is waited for.
+		stood, tries := fresh(), 0
+		stood.seen.Store(stamp(time.Now()))
+		r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+			if tries++; tries > 1 {
+				return nil
+			}
+			time.Sleep(backlogWait + time.Second)
+			stood.seen.Store(stamp(time.Now()))
+			return ctx.Err()
+		}}}
+		c, err := r.dialSpot(t.Context(), stood, ln.Addr().String())
+		if err != nil || tries != 2 {
+			t.Errorf("the machine stood still: %v after %d tries", err, tries)
+		} else {
+			must(t, c.Close())
+		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, errLate)
 		defer cancel()
 		if took, err := dial(fresh(), ctx, time.Hour, true); !errors.Is(err, errLate) || took != 500*time.Millisecond {
