@@ -159,15 +159,15 @@ func unfit(w *WorkerView, req *Request) removal {
 		}
 	}
 	if l := req.Location; l != nil {
-		if w.Location == nil {
+		if w.Location == nil || !validPoint(*w.Location) {
 			return removal{filter: fWorkerLocation}
 		}
 		if km := distanceKm(*w.Location, center(l)); km > radiusKm(l) || l.Radius <= 0 {
 			return removal{filter: fWorkerLocation, point: w.Location, km: km}
 		}
 	}
-	if p := req.Affinity.Polygon; len(p) > 0 && (w.Location == nil || !inside(p, *w.Location)) {
-		return removal{filter: fWorkerPolygon, point: w.Location}
+	if p := req.Affinity.Polygon; len(p) > 0 && (w.Location == nil || !validPoint(*w.Location) || !inside(p, *w.Location)) {
+		return removal{filter: fWorkerPolygon, point: cleanPoint(w.Location)}
 	}
 	if len(req.AntiAffinity.Labels) > 0 {
 		if key := firstLabel(req.AntiAffinity.Labels, w.Labels, true); key != "" {

@@ -26,6 +26,29 @@
 //     ready workers satisfies it. What a cluster says of them is counts and a
 //     disc, of a size that does not depend on how many they are (Describe).
 //
+//  7. A Fleet, which keeps an index of the workers, decides as Schedule does over
+//     the same workers, and leaves the same record.
+//
+// # Many workers
+//
+// Of 10,000 workers each decision would look at all, and so would a hundred more in
+// the same second. A Fleet looks at the constraints of a request once, for all
+// workers, and divides them by the first filter that removes them. Those that pass
+// are in a B+ tree by the largest free share of any of their resources, which is
+// what rom scores by. Each node has the bounds of what is below it (of each resource
+// the least and the most that is free, and the capacities), so that whole subtrees are
+// counted as full at once, and whole subtrees are passed over that cannot have the
+// best. Workers that are alike stand side by side, in the order of the ring that
+// breaks ties: the one to be chosen of thousands is found as if by its name. The
+// numbers of the record stay exact. Where workers differ in everything, counting
+// those that are full of another resource than the one they are sorted by looks at
+// many of them; that is the only part whose cost grows with their number.
+//
+// Constraints, locations and areas among them, are looked at again only where a
+// worker changes. Rejected: classes of workers that are alike in what requests ask
+// for. It needs a rule for each constraint, and a label with a value of its own on
+// each worker makes as many classes as workers.
+//
 // # How many replicas a cluster can take
 //
 // Of each resource an aggregate tells ⟨S sum, m = S/n mean, σ deviation, M

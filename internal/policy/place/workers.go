@@ -9,10 +9,11 @@ import (
 // candidate is a feasible worker in the running.
 type candidate struct {
 	view  *WorkerView
-	same  int     // zero where the service does not spread
+	has   int     // instances of the service
+	same  int     // the same, zero where the service does not spread
 	score float64 // rom: smaller is better
 	left  [resources]float64
-	key   uint64 // breaks ties
+	key   uint64 // breaks ties: how far the worker is on the ring from the instance
 }
 
 // Schedule is the cluster's step: it chooses a worker for one instance. Workers
@@ -25,7 +26,8 @@ type candidate struct {
 //     Request.Spread is "none"),
 //  2. the rom score: the largest share of any of its resources that would be
 //     left over, smallest first (best fit),
-//  3. a hash of instance id and worker id, then the worker id
+//  3. the place of its id on a ring of hashes: who comes next after the place of the
+//     instance id, then the worker id
 //
 // is chosen. A worker to be avoided stays out even where no other is left;
 // when to forgive it is the caller's decision. Workers' ids must be distinct. The cost is one
@@ -52,9 +54,9 @@ func Schedule(workers []WorkerView, req Request) Decision {
 		}
 	}
 	sieve := newSieve(workerFilters, &req)
-	demand, soft, seed := toVec(req.Demand), req.Spread != "none", fnv1a(fnvOffset, req.Instance)
+	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
 	var best [maxRanked]candidate
-	n, feasible := 0, 0
+	n := 0
 	for i := range workers {
 		w := &workers[i]
 		free := freeOf(w)
@@ -62,44 +64,40 @@ func Schedule(workers []WorkerView, req Request) Decision {
 			sieve.remove(removed, w.ID)
 			continue
 		}
-		feasible++
-		c := candidate{view: w}
+		c := candidate{view: w, has: max(0, w.Same)}
 		if soft {
-			c.same = max(0, w.Same)
+			c.same = c.has
 		}
 		c.score, c.left = rom(toVec(w.Capacity), free, demand)
 		if n == maxRanked && c.compare(&best[n-1]) > 0 {
 			continue
 		}
-		c.key = mix(fnv1a(seed, w.ID))
+		c.key = ringOf(w.ID) - seed
 		n = insert(&best, n, c)
 	}
-	for i := range n {
+	d.conclude(best[:n], sieve)
+	return d
+}
+
+// conclude writes into the record who is best, and what the sieve removed.
+func (d *Decision) conclude(best []candidate, sieve *sieve) {
+	for i := range best {
 		c := &best[i]
 		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: c.score, Parts: map[string]float64{
-			"same": float64(max(0, c.view.Same)), "cpu": c.left[0], "memory": c.left[1], "disk": c.left[2],
+			"same": float64(c.has), "cpu": c.left[0], "memory": c.left[1], "disk": c.left[2],
 		}})
 	}
 	d.Filtered = sieve.filters()
-	if n > 0 {
+	if len(best) > 0 {
 		d.Chosen = best[0].view.ID
 	} else {
 		d.Reason = sieve.workerReason(d.Candidates)
 	}
-	return d
 }
 
 // reject names the first filter that removes a worker, or passed.
 func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free vec) removal {
-	switch {
-	case w.Suspect:
-		return removal{filter: fSuspect}
-	case w.Cordoned:
-		return removal{filter: fWorkerCordoned}
-	case req.Pinned != "" && req.Pinned != w.ID:
-		return removal{filter: fPinned}
-	}
-	if r := unfit(w, req); r.filter != passed {
+	if r := standing(w, req); r.filter != passed {
 		return r
 	}
 	if avoid[w.ID] {
@@ -111,6 +109,20 @@ func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free vec
 		}
 	}
 	return removal{filter: passed}
+}
+
+// standing is the part of reject that does not change from instance to instance of a
+// service: a Fleet looks at it once.
+func standing(w *WorkerView, req *Request) removal {
+	switch {
+	case w.Suspect:
+		return removal{filter: fSuspect}
+	case w.Cordoned:
+		return removal{filter: fWorkerCordoned}
+	case req.Pinned != "" && req.Pinned != w.ID:
+		return removal{filter: fPinned}
+	}
+	return unfit(w, req)
 }
 
 // rom is the share of each resource that would be left over, and the largest of
@@ -179,6 +191,9 @@ func fnv1a(h uint64, s string) uint64 {
 	}
 	return h * fnvPrime // as if followed by a zero byte
 }
+
+// ringOf is the place of an id on the ring of hashes.
+func ringOf(id string) uint64 { return mix(fnv1a(fnvOffset, id)) }
 
 // mix spreads every bit over all others (the finaliser of MurmurHash3). Without
 // it ids that differ in the last character only, as those of workers do, win

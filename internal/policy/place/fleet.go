@@ -1,0 +1,398 @@
+package place
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Fleet is an index of the workers of a cluster: it decides as Schedule does over
+// the same workers, and for many workers in a time that hardly grows with them. What
+// concerns one service only (how many instances of it a worker has, and which
+// services kept apart from it) is said with Mark.
+//
+// The workers are indexed once for each set of constraints that is asked for often
+// (a lens); what is asked for seldom is looked up by going through all. The zero
+// value is an empty fleet. A Fleet must not be used by two goroutines at a time.
+type Fleet struct {
+	views  map[string]*WorkerView
+	marks  map[string]map[string]mark // by service, then by worker
+	lenses map[string]*lens
+	asked  map[string]int // for what there is no lens, by its key
+	clock  uint64         // counts decisions
+	// version counts changes; refused are the services that had no place at one.
+	version uint64
+	refused map[string]refusal
+	scratch []WorkerView
+	// limits are the constants below, but in tests of them.
+	limits struct{ small, often, marks int }
+}
+
+// mark is what a worker has that matters to one service.
+type mark struct {
+	same      int
+	conflicts []string
+}
+
+// refusal is a request that nobody could take. As long as nothing changes it has the
+// same answer: a cluster that is full asks again for all that waits.
+type refusal struct {
+	version uint64
+	key     string
+	d       Decision
+}
+
+const (
+	// maxLenses bounds what changes and memory cost: each is brought up to date with
+	// every change (2 µs), and has about 200 bytes for each worker.
+	maxLenses = 8
+	// askedOften is from which time on a lens is made: it costs as much as going through
+	// all workers some times.
+	askedOften = 4
+	// maxAsked bounds what is remembered of what was asked.
+	maxAsked = 1024
+	// maxMarks is how many workers may have instances of a service before it gets a
+	// lens of its own, in which they are sorted by how many they have.
+	maxMarks = 64
+)
+
+// Put adds a worker or replaces what was known of it. Its Same and Conflicts are not
+// looked at, see Mark.
+func (f *Fleet) Put(w WorkerView) {
+	w.Same, w.Conflicts = 0, nil
+	w.Capacity, w.Used, w.Location = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location)
+	if f.views == nil {
+		if f.limits.small == 0 {
+			f.limits.small, f.limits.often, f.limits.marks = MaxInputs, askedOften, maxMarks
+		}
+		f.views, f.marks, f.lenses = map[string]*WorkerView{}, map[string]map[string]mark{}, map[string]*lens{}
+		f.asked, f.refused = map[string]int{}, map[string]refusal{}
+	}
+	f.views[w.ID] = &w
+	f.changed(&w)
+}
+
+// Use says what the instances on a worker reserve now. A worker that is not there is
+// left out.
+func (f *Fleet) Use(id string, used api.Resources) {
+	if w := f.views[id]; w != nil {
+		w.Used = cleanResources(used)
+		f.changed(w)
+	}
+}
+
+// Mark says how many instances of a service a worker has, and which services that
+// are kept apart from it. It lasts until it is said anew or the worker is removed.
+func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
+	if f.views[id] == nil {
+		return
+	}
+	of := f.marks[service]
+	if same = max(0, same); same == 0 && len(conflicts) == 0 {
+		delete(of, id)
+	} else {
+		if of == nil {
+			of = map[string]mark{}
+			f.marks[service] = of
+		}
+		of[id] = mark{same, conflicts}
+	}
+	f.version++
+	for _, l := range f.lenses {
+		if l.service == service && l.marked {
+			l.put(f.views[id], of[id])
+		}
+	}
+}
+
+// Remove takes a worker out.
+func (f *Fleet) Remove(id string) {
+	if f.views[id] == nil {
+		return
+	}
+	delete(f.views, id)
+	for _, of := range f.marks {
+		delete(of, id)
+	}
+	f.version++
+	for _, l := range f.lenses {
+		l.remove(id)
+	}
+}
+
+// Len is how many workers there are.
+func (f *Fleet) Len() int { return len(f.views) }
+
+func (f *Fleet) changed(w *WorkerView) {
+	f.version++
+	for _, l := range f.lenses {
+		l.put(w, f.marks[l.service][w.ID])
+	}
+}
+
+// Views are the workers as a service sees them, in no order. They may be looked at
+// until the next call.
+func (f *Fleet) Views(service string) []WorkerView {
+	f.scratch = f.scratch[:0]
+	of := f.marks[service]
+	for id, w := range f.views {
+		v := *w
+		m := of[id]
+		v.Same, v.Conflicts = m.same, m.conflicts
+		f.scratch = append(f.scratch, v)
+	}
+	return f.scratch
+}
+
+// Schedule chooses a worker for an instance of a service: the same as
+// Schedule(f.Views(service), req) does, with the same record.
+func (f *Fleet) Schedule(service string, req Request) Decision {
+	f.clock++
+	req = cleanRequest(req)
+	if r, ok := f.refused[service]; ok && r.version == f.version && r.key == keyOfAny(req) {
+		r.d.Request = req
+		return r.d
+	}
+	d, ok := f.byLens(service, &req)
+	if !ok {
+		d = Schedule(f.Views(service), req)
+	}
+	if d.Chosen == "" && f.refused != nil {
+		f.refused[service] = refusal{f.version, keyOfAny(req), d}
+	}
+	return d
+}
+
+// byLens decides with an index; false where there is none.
+func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
+	if len(f.views) <= f.limits.small || req.Pinned != "" || req.Scheduler != "" && req.Scheduler != "rom" {
+		return Decision{}, false
+	}
+	l := f.lens(service, req)
+	if l == nil {
+		return Decision{}, false
+	}
+	l.last = f.clock
+	s, sv, ok := l.decide(f, service, req)
+	if !ok {
+		return Decision{}, false
+	}
+	d := Decision{V: wire.Version, Kind: KindWorker, Request: *req, Candidates: len(f.views), InputsOmitted: len(f.views)}
+	d.conclude(s.best[:s.n], sv)
+	return d, true
+}
+
+// lens is the index for a request, nil if there is none yet.
+func (f *Fleet) lens(service string, req *Request) *lens {
+	r := *req
+	// What is not a constraint, or is looked at in each decision.
+	r.Instance, r.Count, r.Demand, r.Spread, r.Scheduler, r.Avoid = "", 0, api.Resources{}, "", "", nil
+	key := keyOf(&r)
+	if many := len(f.marks[service]) > f.limits.marks; many {
+		if l := f.find(service+"\x00"+key, service, true, r); l != nil {
+			return l
+		}
+	}
+	return f.find(key, "", false, r)
+}
+
+// find returns the lens of that key, which it makes if it was asked for often.
+func (f *Fleet) find(key, service string, marked bool, r Request) *lens {
+	if l := f.lenses[key]; l != nil {
+		return l
+	}
+	if f.asked[key]++; f.asked[key] < f.limits.often {
+		if len(f.asked) > maxAsked {
+			clear(f.asked)
+		}
+		return nil
+	}
+	delete(f.asked, key)
+	if len(f.lenses) >= maxLenses {
+		oldest := ""
+		for k, l := range f.lenses {
+			if oldest == "" || l.last < f.lenses[oldest].last || l.last == f.lenses[oldest].last && k < oldest {
+				oldest = k
+			}
+		}
+		delete(f.lenses, oldest)
+	}
+	l := newLens(f, service, marked, r)
+	f.lenses[key] = l
+	return l
+}
+
+// keyOfAny is the same for all instances of a service.
+func keyOfAny(r Request) string {
+	r.Instance = ""
+	return keyOf(&r)
+}
+
+// keyOf writes all that a request asks for. A field that is added to Request is part
+// of it by itself.
+func keyOf(r *Request) string {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return r.Instance // no request that was cleaned has anything JSON has no word for
+	}
+	return string(b)
+}
+
+// lens is the workers as a set of constraints divides them.
+type lens struct {
+	req     Request // its constraints
+	service string
+	marked  bool // the instances of service are in it
+	// groups by the first filter that removes them, the last: those that pass.
+	groups [fAvoid + 1]*node
+	at     map[string]spot
+	last   uint64 // when it was used
+}
+
+// spot is where a worker is in a lens.
+type spot struct {
+	group int
+	row   row
+}
+
+// passing is the group of workers that satisfy all constraints.
+const passing = fAvoid
+
+func newLens(f *Fleet, service string, marked bool, r Request) *lens {
+	l := &lens{req: r, service: service, marked: marked, at: make(map[string]spot, len(f.views))}
+	var rows [len(l.groups)][]row
+	of := f.marks[service]
+	for id, w := range f.views {
+		s := l.spot(w, of[id])
+		l.at[id] = s
+		rows[s.group] = append(rows[s.group], s.row)
+	}
+	for g := range rows {
+		l.groups[g] = grow(rows[g])
+	}
+	return l
+}
+
+// spot says where a worker is to be. Of those that are removed nothing is of
+// interest but their number and who is first.
+func (l *lens) spot(w *WorkerView, m mark) spot {
+	v := *w
+	if l.marked {
+		v.Conflicts = m.conflicts
+	} else {
+		m.same = 0
+	}
+	if r := standing(&v, &l.req); r.filter != passed {
+		return spot{r.filter, row{id: w.ID, hash: ringOf(w.ID)}}
+	}
+	return spot{passing, newRow(w, m.same)}
+}
+
+func (l *lens) put(w *WorkerView, m mark) {
+	s := l.spot(w, m)
+	old, there := l.at[w.ID]
+	if there && old == s {
+		return
+	}
+	if there {
+		l.groups[old.group] = removeRow(l.groups[old.group], &old.row)
+	}
+	l.at[w.ID] = s
+	l.groups[s.group] = insertRow(l.groups[s.group], s.row)
+}
+
+func (l *lens) remove(id string) {
+	if old, there := l.at[id]; there {
+		l.groups[old.group] = removeRow(l.groups[old.group], &old.row)
+		delete(l.at, id)
+	}
+}
+
+// decide finds the best for a request. It is not ok where the numbers of the record
+// cannot be told from the index, which is rare.
+func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *sieve, ok bool) {
+	sv = newSieve(workerFilters, req)
+	for g, n := range l.groups {
+		if g != passing && n != nil {
+			v := *f.views[n.first]
+			if l.marked {
+				v.Conflicts = f.marks[service][n.first].conflicts
+			}
+			sv.tally[g] = tally{n.n, n.first, standing(&v, req)}
+		}
+	}
+	s = &search{demand: toVec(req.Demand), soft: req.Spread != "none", seed: ringOf(req.Instance), view: func(id string) *WorkerView { return f.views[id] }}
+	var short [resources]scarce
+	if n := l.groups[passing]; n != nil {
+		n.lacking(&s.demand, &short)
+	}
+	of := f.marks[service]
+	if len(req.Avoid) > 0 || !l.marked && len(of) > 0 {
+		s.skip = map[string]bool{}
+	}
+	out := func(id string, r removal) bool { // a worker that this request alone removes
+		at := l.at[id]
+		if s.skip[id] = true; at.group != passing {
+			return true
+		}
+		sv.remove(r, id)
+		if j := firstShort(&s.demand, &at.row.free); j >= 0 {
+			if short[j].n--; short[j].n == 0 {
+				short[j] = scarce{}
+			} else if short[j].id == id {
+				return false // who is the next nobody knows
+			}
+		}
+		return true
+	}
+	var few []string // those that have some of the service
+	if !l.marked {
+		for id, m := range of {
+			switch at := l.at[id]; {
+			case len(m.conflicts) > 0 && at.group > fConflicts && at.group != passing:
+				return nil, nil, false // it is removed by another filter than in the lens
+			case len(m.conflicts) > 0:
+				if !out(id, removal{filter: fConflicts, has: m.conflicts}) {
+					return nil, nil, false
+				}
+			case at.group == passing && s.soft && m.same > 0:
+				few = append(few, id)
+				s.skip[id] = true
+			}
+		}
+	}
+	for i, id := range req.Avoid {
+		_, there := l.at[id]
+		if !there || len(of[id].conflicts) > 0 || slices.Contains(req.Avoid[:i], id) {
+			continue
+		}
+		if !out(id, removal{filter: fAvoid}) {
+			return nil, nil, false
+		}
+	}
+	for j, c := range short {
+		if c.n > 0 {
+			sv.tally[fFirstWorkerResource+j] = tally{c.n, c.id, removal{filter: fFirstWorkerResource + j, free: c.free}}
+		}
+	}
+	if n := l.groups[passing]; n != nil {
+		s.visit(n)
+	}
+	if s.n < maxRanked {
+		for _, id := range few {
+			if slices.Contains(req.Avoid, id) {
+				continue
+			}
+			delete(s.skip, id)
+			r := l.at[id].row
+			r.same = of[id].same
+			s.try(&r)
+		}
+	}
+	for i := range s.n {
+		s.best[i].has = of[s.best[i].view.ID].same
+	}
+	return s, sv, true
+}

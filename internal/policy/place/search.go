@@ -1,0 +1,127 @@
+package place
+
+// search looks for the best rows by the scheduler rom, as Schedule ranks them.
+// It goes down first where the bound of what is below is best, and leaves out what
+// cannot come among the best any more.
+type search struct {
+	demand vec
+	soft   bool
+	seed   uint64
+	skip   map[string]bool // ids that are not in the running
+	view   func(id string) *WorkerView
+	best   [maxRanked]candidate
+	n      int
+}
+
+// bound is the best that a row below a node may be: in the order of candidates.
+type bound struct {
+	same  int
+	score float64
+	key   uint64
+	at    int // index of the kid
+}
+
+func (b *bound) before(o *bound) bool {
+	switch {
+	case b.same != o.same:
+		return b.same < o.same
+	case b.score != o.score:
+		return b.score < o.score
+	}
+	return b.key < o.key
+}
+
+// rounding covers what is lost in the arithmetic of a bound that is not computed as the score itself is.
+const rounding = 1e-9
+
+// bound says what to expect of the rows in b at best; false if none of them fits.
+func (s *search) bound(b *box) (out bound, ok bool) {
+	taken := 0.0 // the largest share of a worker that the demand may be
+	for j := range resources {
+		d := s.demand[j]
+		if d > b.maxFree[j] {
+			return out, false
+		}
+		if d > 0 {
+			taken = max(taken, float64(d)/float64(max(d, b.minCap[j])))
+		}
+		// Of rows that are all alike this is the score, to the bit.
+		if b.minFree[j] > d {
+			out.score = max(out.score, float64(b.minFree[j]-d)/float64(b.maxCap[j]))
+		}
+	}
+	// The resource of which most is left now has at least so much of it left then.
+	out.score = max(out.score, b.fullest-taken-rounding)
+	if s.soft {
+		out.same = b.same
+	}
+	if s.seed <= b.minHash || s.seed > b.maxHash {
+		out.key = b.minHash - s.seed
+	}
+	return out, true
+}
+
+// beaten says whether nothing within the bound can come among the best.
+func (s *search) beaten(b *bound) bool {
+	if s.n < maxRanked {
+		return false
+	}
+	w := &s.best[maxRanked-1]
+	switch {
+	case b.same != w.same:
+		return b.same > w.same
+	case b.score != w.score:
+		return b.score > w.score
+	}
+	return b.key > w.key
+}
+
+func (s *search) visit(n *node) {
+	for i := range n.rows {
+		s.try(&n.rows[i])
+	}
+	var order [fan]bound
+	k := 0
+	for i, kid := range n.kids {
+		b, ok := s.bound(&kid.box)
+		if !ok {
+			continue
+		}
+		b.at = i
+		p := k
+		for ; p > 0 && b.before(&order[p-1]); p-- {
+			order[p] = order[p-1]
+		}
+		order[p] = b
+		k++
+	}
+	for i := range k {
+		if s.beaten(&order[i]) {
+			return
+		}
+		s.visit(n.kids[order[i].at])
+	}
+}
+
+// try puts a row among the best if it fits and is one of them.
+func (s *search) try(r *row) {
+	if firstShort(&s.demand, &r.free) >= 0 {
+		return
+	}
+	c := candidate{has: r.same, key: r.hash - s.seed}
+	if s.soft {
+		c.same = r.same
+	}
+	c.score, c.left = rom(r.capacity, r.free, s.demand)
+	if s.n == maxRanked {
+		w := &s.best[maxRanked-1]
+		if o := c.compare(w); o > 0 || o == 0 && c.key > w.key {
+			return
+		}
+	}
+	if s.skip[r.id] {
+		return
+	}
+	c.view = s.view(r.id)
+	s.n = insert(&s.best, s.n, c)
+}
