@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -129,6 +130,8 @@ type WorkerFlags struct {
 	Containerd string
 	// Location of the machine, nil if that is not said.
 	Location *api.Point
+	// Hollow is how many workers that run nothing this process is; 0: it is a worker.
+	Hollow int
 }
 
 // StopFlags of verge worker stop.
@@ -372,6 +375,9 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	})
 }
 
+// maxHollow bounds what one process takes on: each has two open files.
+const maxHollow = 10_000
+
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
 	var acme acmeFlags
@@ -379,6 +385,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
+	fl.IntVar(&f.Hollow, "hollow", 0, "to try a cluster at size: this many workers in one process, NAME-1 and so on, for which nothing really runs (the token: --uses N)")
 	fl.StringVar(&f.Name, "name", "", "name of the worker (default: the host name)")
 	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
 	fl.StringSliceVar(&f.Cluster, "cluster", nil, "HOST:PORT of the cluster's link where it has moved since the join (repeatable)")
@@ -417,6 +424,12 @@ func (a *app) workerRole() *role[WorkerFlags] {
 			return err
 		}
 		noneIsEmpty(&f.Data, &f.Gateway)
+		if f.Hollow < 0 || f.Hollow > maxHollow {
+			return errMustBe("--hollow", f.Hollow, fmt.Sprintf("0 to %d", maxHollow))
+		}
+		if f.Hollow > 0 && (f.Gateway != "" || f.Relay.Listen != "") {
+			return errors.New("--hollow: what runs nothing is no gateway and no relay; leave --gateway and --relay out")
+		}
 		if err := settleGateway(f.Gateway, &f.GatewayMore, &acme); err != nil {
 			return err
 		}

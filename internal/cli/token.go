@@ -9,13 +9,17 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// maxTokenTTL is what the interface accepts.
-const maxTokenTTL = 30 * 24 * time.Hour
+// What the interface accepts.
+const (
+	maxTokenTTL  = 30 * 24 * time.Hour
+	maxTokenUses = 100_000
+)
 
 type tokenFlags struct {
 	cluster     string
 	worker, api bool
 	gateway     bool
+	uses        int
 	ttl         time.Duration
 	mode        string
 }
@@ -42,6 +46,7 @@ once and stored only as a hash.`,
 	create.Flags().StringVar(&f.cluster, "cluster", "", "to join as the cluster of this name")
 	create.Flags().BoolVar(&f.worker, "worker", false, "to join as a worker of this cluster")
 	create.Flags().BoolVar(&f.gateway, "gateway", false, "with --worker: it may be a gateway with TLS, and is given the certificates of hosts with their keys")
+	create.Flags().IntVar(&f.uses, "uses", 1, "with --worker: how many workers may join with it")
 	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
 	create.Flags().DurationVar(&f.ttl, "ttl", 0, "valid for this long (default 1h; with --api 720h)")
 	outputFlag(create, &f.mode, "table", "json", "yaml")
@@ -66,10 +71,20 @@ func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
 	if f.gateway && !f.worker {
 		return wire.TokenRequest{}, usageError(cmd, "--gateway goes with --worker")
 	}
+	if f.uses != 1 && (!f.worker || f.gateway) {
+		return wire.TokenRequest{}, usageError(cmd, "--uses goes with --worker, and not with --gateway")
+	}
+	if f.uses < 1 || f.uses > maxTokenUses {
+		return wire.TokenRequest{}, usageError(cmd, "--uses %d is not between 1 and %d", f.uses, maxTokenUses)
+	}
 	if f.ttl < 0 || f.ttl > maxTokenTTL || f.ttl%time.Second != 0 {
 		return wire.TokenRequest{}, usageError(cmd, "--ttl %s is not whole seconds between 1s and %s", f.ttl, maxTokenTTL)
 	}
-	return wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Gateway: f.gateway, TTLSeconds: int(f.ttl / time.Second)}, nil
+	r := wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Gateway: f.gateway, TTLSeconds: int(f.ttl / time.Second)}
+	if f.uses > 1 {
+		r.Uses = f.uses // an older server knows no more than one
+	}
+	return r, nil
 }
 
 func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string) error {
@@ -97,6 +112,9 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 	case "cluster":
 		a.notef("next, on the cluster's machine: verge cluster --name %s --token-file FILE", r.Cluster)
 	case "worker":
+		if r.Uses > 1 {
+			a.notef("%d workers may join with it: keep it as you would %d tokens", r.Uses, r.Uses)
+		}
 		if r.Gateway {
 			a.notef("next, on the gateway's machine: verge worker --token-file FILE --gateway :8480 --gateway-tls :8443")
 			return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,9 @@ func tokenFor(v wire.TokenView) string {
 	case "worker":
 		if v.Gateway {
 			return "joining as a worker that may be a gateway"
+		}
+		if v.Uses > 1 {
+			return fmt.Sprintf("joining as a worker, %d of %d did", v.Joined, v.Uses)
 		}
 		return "joining as a worker"
 	case "api":

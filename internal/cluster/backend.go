@@ -224,10 +224,16 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 	if r.Gateway && r.Kind != "worker" {
 		return wire.TokenReply{}, rest.NoGatewayToken(r.Kind)
 	}
+	if r.Uses > 1 && (r.Kind != "worker" || r.Gateway) {
+		return wire.TokenReply{}, rest.OneUseToken()
+	}
 	switch r.Kind {
 	case "worker":
 		if r.Gateway {
 			return b.ledger.NewGatewayJoin(ctx, b.name, b.apiAddrs(), ttl, now)
+		}
+		if r.Uses > 1 {
+			return b.ledger.NewManyJoin(ctx, b.name, b.apiAddrs(), r.Uses, ttl, now)
 		}
 		return b.ledger.NewJoin(ctx, "worker", b.name, b.apiAddrs(), ttl, now)
 	case "api":

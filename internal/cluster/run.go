@@ -153,6 +153,10 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}
 	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
 	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin, Administers: c.Book.Administers}
+	c.ledger.Member = func(r wire.JoinRequest) bool { // asked by Join, which has the mutex
+		w := c.m.workers[r.Name]
+		return w != nil && w.KeyHash == pki.KeyHash(r.PublicKey)
+	}
 	c.Book.Less = func(user string) { c.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err
@@ -287,6 +291,10 @@ func (c *Cluster) exchanged(err error) {
 // Join implements rest.Backend: a worker wants in.
 func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error) {
 	now := b.clock.Now()
+	// Held from the look at the token on: of many that join with one, each must find
+	// the uses that the one before has left.
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	tok, used, err := b.ledger.Check(ctx, r, pki.KindWorker, now)
 	if err != nil {
 		b.log.Warn("a worker's join was refused", "name", r.Name, "id", tok.ID, "error", err)
@@ -296,8 +304,6 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 		return wire.JoinReply{}, wire.Problemf(400, "bad-name", "give it another with --name: letters a-z, digits and -, at most 63",
 			"this cannot be the name of a worker", "%q", r.Name)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	hash := pki.KeyHash(r.PublicKey)
 	w := b.m.workers[r.Name]
 	if g := b.m.gone[hash]; g != nil {

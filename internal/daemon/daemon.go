@@ -115,6 +115,9 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		return err
 	}
 	defer settle()()
+	if f.Hollow > 0 {
+		return runHollow(ctx, s, f)
+	}
 	capacity, err := agent.Capacity(f.DataDir, api.Resources{CPU: f.CPUs, Memory: f.Memory, Disk: f.Disk}, f.Reserve)
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ type Ledger struct {
 	// Administers says whether who once made a token for the API may still have it
 	// used; nil: whoever did.
 	Administers func(ctx context.Context, who string) (bool, error)
+	// Member says whether the node that asks to join is known here with the key that it
+	// has: it takes no use of a token for several. Nil: none is.
+	Member func(r wire.JoinRequest) bool
 
 	mu    sync.Mutex   // held over making and taking back tokens for the API
 	ended rest.Endings // by key
@@ -56,17 +59,29 @@ type bearerRecord struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
+// MaxUses bounds how many nodes may join with one token.
+const MaxUses = 100_000
+
 // NewJoin makes a join token (pki.KindCluster, pki.KindWorker) that names addrs.
 func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
-	return l.newJoin(ctx, kind, cluster, addrs, ttl, now, false)
+	return l.newJoin(ctx, kind, cluster, addrs, ttl, now, func(*pki.TokenRecord) {})
 }
 
 // NewGatewayJoin is NewJoin for a worker that may be a gateway with TLS.
 func (l *Ledger) NewGatewayJoin(ctx context.Context, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
-	return l.newJoin(ctx, pki.KindWorker, cluster, addrs, ttl, now, true)
+	return l.newJoin(ctx, pki.KindWorker, cluster, addrs, ttl, now, func(r *pki.TokenRecord) { r.Gateway = true })
 }
 
-func (l *Ledger) newJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time, gateway bool) (wire.TokenReply, error) {
+// NewManyJoin is NewJoin for as many workers, 1 to MaxUses.
+func (l *Ledger) NewManyJoin(ctx context.Context, cluster string, addrs []string, workers int, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+	if workers < 1 || workers > MaxUses {
+		return wire.TokenReply{}, wire.Problemf(400, "bad-uses", fmt.Sprintf("ask for 1 to %d", MaxUses), "a token cannot be good for so many workers", "%d", workers)
+	}
+	return l.newJoin(ctx, pki.KindWorker, cluster, addrs, ttl, now, func(r *pki.TokenRecord) { r.Uses = workers })
+}
+
+// newJoin makes a token; with says what is special about it.
+func (l *Ledger) newJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time, with func(*pki.TokenRecord)) (wire.TokenReply, error) {
 	if ttl <= 0 {
 		ttl = JoinTTL
 	}
@@ -75,7 +90,8 @@ func (l *Ledger) newJoin(ctx context.Context, kind, cluster string, addrs []stri
 		return wire.TokenReply{}, err
 	}
 	tok = tok.Follow(l.NextPin())
-	rec.By, rec.Gateway = access.From(ctx).Name, gateway
+	rec.By = access.From(ctx).Name
+	with(&rec)
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return wire.TokenReply{}, err
@@ -135,10 +151,11 @@ func (l *Ledger) Check(ctx context.Context, req wire.JoinRequest, kind string, n
 	if err := json.Unmarshal(e.Value, &rec); err != nil {
 		return tok, bus.Op{}, fmt.Errorf("stored token %s: %w", tok.ID, err)
 	}
-	if err := rec.Check(tok, req.PublicKey, now); err != nil {
+	member := rec.Uses > 1 && l.Member != nil && l.Member(req)
+	if err := rec.Check(tok, req.PublicKey, member, now); err != nil {
 		return tok, bus.Op{}, err
 	}
-	b, err := json.Marshal(rec.Used(req.PublicKey, now))
+	b, err := json.Marshal(rec.Used(req.PublicKey, member, now))
 	if err != nil {
 		return tok, bus.Op{}, err
 	}

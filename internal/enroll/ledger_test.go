@@ -295,7 +295,7 @@ func TestGatewayToken(t *testing.T) {
 	ctx := t.Context()
 	l, _, now := newLedger(t)
 	for _, gateway := range []bool{true, false} {
-		reply, err := l.newJoin(ctx, pki.KindWorker, "edge", []string{"127.0.0.1:1"}, time.Hour, now, gateway)
+		reply, err := l.newJoin(ctx, pki.KindWorker, "edge", []string{"127.0.0.1:1"}, time.Hour, now, func(r *pki.TokenRecord) { r.Gateway = gateway })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,5 +307,68 @@ func TestGatewayToken(t *testing.T) {
 		if i := slices.IndexFunc(views, func(v wire.TokenView) bool { return v.ID == reply.ID }); err != nil || i < 0 || views[i].Gateway != gateway {
 			t.Errorf("%+v, %v", views, err)
 		}
+	}
+}
+
+// A token for several is good for as many different nodes as it says. Who joined with
+// it may ask again, since the reply may have been lost, and takes nothing from others.
+func TestATokenForSeveral(t *testing.T) {
+	ctx := t.Context()
+	l, store, now := newLedger(t)
+	members := map[string]bool{}
+	l.Member = func(r wire.JoinRequest) bool { return members[string(r.PublicKey)] }
+	for _, n := range []int{-1, 0, MaxUses + 1} {
+		if _, err := l.NewManyJoin(ctx, "edge", []string{"127.0.0.1:1"}, n, time.Hour, now); err == nil {
+			t.Errorf("a token for %d was made", n)
+		}
+	}
+	reply, err := l.NewManyJoin(ctx, "edge", []string{"127.0.0.1:1"}, 3, time.Hour, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(key string) error {
+		_, used, err := l.Check(ctx, request(reply.Token, key), pki.KindWorker, now)
+		if err == nil {
+			_, err = store.Commit(ctx, used)
+		}
+		if err == nil {
+			members[key] = true
+		}
+		return err
+	}
+	for i, key := range []string{"a", "b", "a", "a", "c", "b"} {
+		if err := join(key); err != nil {
+			t.Fatalf("join %d, of %s: %v", i, key, err)
+		}
+	}
+	if err := join("d"); !errors.Is(err, pki.ErrTokenUsed) {
+		t.Errorf("a fourth node: %v", err)
+	}
+	views, err := l.Tokens(ctx)
+	if err != nil || len(views) != 1 || views[0].Uses != 3 || views[0].Joined != 3 || !views[0].Used.Equal(now) {
+		t.Errorf("%+v, %v", views, err)
+	}
+}
+
+// What is left of a token for several can be taken back.
+func TestATokenForSeveralIsTakenBack(t *testing.T) {
+	ctx := t.Context()
+	l, store, now := newLedger(t)
+	reply, err := l.NewManyJoin(ctx, "edge", []string{"127.0.0.1:1"}, 3, time.Hour, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, used, err := l.Check(ctx, request(reply.Token, "a"), pki.KindWorker, now)
+	if err == nil {
+		_, err = store.Commit(ctx, used)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.RevokeToken(ctx, reply.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Check(ctx, request(reply.Token, "b"), pki.KindWorker, now); !errors.Is(err, pki.ErrTokenUnknown) {
+		t.Errorf("joining with what is left of it: %v", err)
 	}
 }

@@ -45,6 +45,7 @@ var rooms = map[string]layer{
 	"internal/bus":        doers,
 	"internal/distance":   doers,
 	"internal/gcpace":     doers,
+	"internal/hollow":     doers,
 	"internal/hostnet":    doers,
 	"internal/loop":       doers,
 	"internal/objects":    doers,

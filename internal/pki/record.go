@@ -41,6 +41,10 @@ type TokenRecord struct {
 	UsedAt time.Time `json:"used_at,omitzero"`
 	// Gateway: the worker that joins with it may be a gateway with TLS.
 	Gateway bool `json:"gateway,omitempty"`
+	// Uses is how many nodes may join with it where that is more than one, Joined how
+	// many have. UsedBy and UsedAt are of the last of them then, and empty before.
+	Uses   int `json:"uses,omitempty"`
+	Joined int `json:"joined,omitempty"`
 }
 
 // Check says whether the node with this public key (PKIX DER) may join with tok
@@ -48,9 +52,12 @@ type TokenRecord struct {
 // ErrTokenExpired or ErrTokenUsed. The same node may use its token again until
 // it expires, because the reply may have been lost on the way.
 //
+// A token for several nodes does not know which have used it: member says that this
+// one, with this key, is known already, and takes no use of it.
+//
 // Check and the storing of Used must be one step (compare and swap), or two
 // nodes could use one token.
-func (r *TokenRecord) Check(tok Token, public []byte, now time.Time) error {
+func (r *TokenRecord) Check(tok Token, public []byte, member bool, now time.Time) error {
 	// The secret first: who doesn't have it learns nothing else.
 	same := subtle.ConstantTimeCompare([]byte(hashText(tok.Secret)), []byte(r.SecretHash)) == 1
 	if !same || tok.ID != r.ID || tok.Cluster != r.Cluster {
@@ -65,6 +72,14 @@ func (r *TokenRecord) Check(tok Token, public []byte, now time.Time) error {
 			"the join token expired", "token %s was valid until %s, it is %s here",
 			r.ID, r.Expires.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
+	if r.Uses > 1 {
+		if member || r.Joined < r.Uses {
+			return nil
+		}
+		return refuse(ErrTokenUsed, 403, "token-used", remedyNew(r.Kind, r.Cluster),
+			"the join token was already used", "token %s is good for %d nodes, and as many have joined with it; the last at %s",
+			r.ID, r.Uses, r.UsedAt.UTC().Format(time.RFC3339))
+	}
 	if r.UsedBy != "" && r.UsedBy != hashText(string(public)) {
 		return refuse(ErrTokenUsed, 403, "token-used", remedyNew(r.Kind, r.Cluster),
 			"the join token was already used", "token %s is good for one node, another one joined with it at %s",
@@ -73,9 +88,18 @@ func (r *TokenRecord) Check(tok Token, public []byte, now time.Time) error {
 	return nil
 }
 
-// Used is the record after the node with this public key joined with it.
-func (r *TokenRecord) Used(public []byte, now time.Time) TokenRecord {
+// Used is the record after the node with this public key joined with it; member as
+// for Check.
+func (r *TokenRecord) Used(public []byte, member bool, now time.Time) TokenRecord {
 	used := *r
+	if used.Uses > 1 {
+		if member {
+			return used
+		}
+		if used.Joined++; used.Joined < used.Uses {
+			return used
+		}
+	}
 	if used.UsedBy == "" {
 		used.UsedBy, used.UsedAt = hashText(string(public)), now.UTC()
 	}

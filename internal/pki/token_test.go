@@ -219,14 +219,14 @@ func TestTokenRecordChecks(t *testing.T) {
 	tok, rec := newTestToken(t, KindWorker)
 	_, me := testKey(t)
 	_, other := testKey(t)
-	if err := rec.Check(tok, me, now); err != nil {
+	if err := rec.Check(tok, me, false, now); err != nil {
 		t.Fatalf("a fresh token: %v", err)
 	}
-	used := rec.Used(me, now.Add(time.Minute))
+	used := rec.Used(me, false, now.Add(time.Minute))
 	if rec.UsedBy != "" {
 		t.Error("Used changed the record itself")
 	}
-	if again := used.Used(other, now.Add(time.Hour)); again != used {
+	if again := used.Used(other, false, now.Add(time.Hour)); again != used {
 		t.Error("a used record was used again by another")
 	}
 	change := func(f func(*Token)) Token {
@@ -257,7 +257,7 @@ func TestTokenRecordChecks(t *testing.T) {
 		// The record decides how long, not what the token says.
 		{"longer life", rec, change(func(t *Token) { t.Expires = now.Add(day) }), me, now.Add(2 * time.Hour), ErrTokenExpired, "token-expired"},
 	} {
-		checkRefusal(t, tt.what, tt.rec.Check(tt.tok, tt.key, tt.at), tt.want, tt.code)
+		checkRefusal(t, tt.what, tt.rec.Check(tt.tok, tt.key, false, tt.at), tt.want, tt.code)
 	}
 	checkRefusal(t, "unknown", UnknownToken(tok), ErrTokenUnknown, "token-unknown")
 	checkRefusal(t, "kind by the caller", tok.CheckKind(KindCluster), ErrTokenKind, "token-kind")

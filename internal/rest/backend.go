@@ -79,6 +79,12 @@ func NoGatewayToken(kind string) error {
 		"the token was not made", "only a worker can be a gateway, and the token is of kind %.20s", kind)
 }
 
+// OneUseToken refuses a token for several nodes of which each needs its own.
+func OneUseToken() error {
+	return wire.Problemf(400, "one-use", "ask at the cluster for a token of kind worker, without gateway: verge token create --worker --uses N",
+		"the token was not made", "only a token with which workers join that are no gateways can be for several")
+}
+
 // Elsewhere is the error for an operation that this role does not offer.
 func Elsewhere(what, where string) error {
 	return wire.Problemf(421, "elsewhere", "use a context of "+where+" (verge context use NAME)",

@@ -196,9 +196,14 @@ func (s *Server) nextEvents(ctx context.Context, after uint64, wait time.Duratio
 }
 
 func (s *Server) join(ctx context.Context, in *joinInput) (wire.JoinReply, error) {
-	if !s.joins.allow(PeerOf(ctx), time.Now()) {
+	peer := PeerOf(ctx)
+	if s.joins.exhausted(peer, time.Now()) || !s.goodJoins.allow(peer, time.Now()) {
 		return wire.JoinReply{}, wire.Problemf(http.StatusTooManyRequests, "too-many-joins", "wait a second and try again",
-			"too many join requests", "at most %d a second are answered from one address", joinsPerSecond)
+			"too many join requests", "at most %d a second are answered from one address that are refused, and %d of all", joinsPerSecond, goodPerSecond)
 	}
-	return s.backend.Join(ctx, in.Body)
+	reply, err := s.backend.Join(ctx, in.Body)
+	if err != nil {
+		s.joins.allow(peer, time.Now()) // takes one from the bucket
+	}
+	return reply, err
 }

@@ -36,8 +36,10 @@ const (
 	maxJoinBytes      = 16 << 10
 	maxConnections    = 512
 	maxFromOneSource  = maxConnections / 2
-	joinsPerSecond    = 5
+	joinsPerSecond    = 5 // that are refused
 	joinBurst         = 20
+	goodPerSecond     = 500 // all: a site may join behind one address
+	goodBurst         = 1000
 	watchPatience     = 10 * time.Second
 	guessesPerSecond  = 1
 	guessBurst        = 20
@@ -106,7 +108,8 @@ type Server struct {
 	version   string
 	addr      string
 	tls       *tls.Config
-	joins     *sources // of join requests
+	joins     *sources // of join requests that were refused
+	goodJoins *sources // of all join requests
 	guesses   *sources // of refused credentials
 	trusted   trusted
 	renewals  *sources // of requests to renew
@@ -147,7 +150,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		backend: o.Backend, authorize: o.Authorize, notice: o.Notice, site: o.Site, needs: map[string]need{}, log: o.Log, version: o.Version, addr: o.Addr,
-		joins: newSources(joinsPerSecond, joinBurst), guesses: newSources(guessesPerSecond, guessBurst),
+		joins: newSources(joinsPerSecond, joinBurst), goodJoins: newSources(goodPerSecond, goodBurst), guesses: newSources(guessesPerSecond, guessBurst),
 		refusals: newSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
 		renewals:  newSources(renewalsPerSecond, renewalBurst),
 		transfers: make(chan struct{}, maxTransfers),

@@ -285,6 +285,9 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 	if r.Gateway && r.Kind != "worker" {
 		return wire.TokenReply{}, rest.NoGatewayToken(r.Kind)
 	}
+	if r.Uses > 1 {
+		return wire.TokenReply{}, rest.OneUseToken()
+	}
 	switch r.Kind {
 	case "cluster":
 		return b.clusterToken(ctx, r.Cluster, ttl)

@@ -275,6 +275,7 @@ type TokenRequest struct {
 	Cluster    string `json:"cluster,omitempty" maxLength:"63"`
 	TTLSeconds int    `json:"ttl_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"0: one hour (api: 30 days)"`
 	Gateway    bool   `json:"gateway,omitempty" doc:"kind worker: it may be a gateway with TLS, see allow-gateway"`
+	Uses       int    `json:"uses,omitempty" minimum:"0" maximum:"100000" doc:"kind worker: how many may join with it; 0: one"`
 }
 
 // TokenReply carries the token; it is shown once and stored only as a hash.
@@ -297,8 +298,13 @@ type TokenView struct {
 	By      string    `json:"by,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	Expires time.Time `json:"expires"`
-	// Used is when a node joined with it; zero: none did.
+	// Used is when a node joined with it, of a token for several the last; zero: it is
+	// still good for one.
 	Used time.Time `json:"used,omitzero"`
+	// Uses is how many nodes may join with it where that is more than one, Joined how
+	// many have.
+	Uses   int `json:"uses,omitempty"`
+	Joined int `json:"joined,omitempty"`
 	// Gateway: the worker may be a gateway with TLS.
 	Gateway bool `json:"gateway,omitempty"`
 }

@@ -1,0 +1,253 @@
+package hollow
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// runtimes that a hollow worker says it has: what runs none can pass for all.
+var runtimes = []string{"process", api.Container, api.Wasm}
+
+// Hands is the engine of one hollow worker, in the process of its agent. It is safe
+// for concurrent use.
+type Hands struct {
+	version  string
+	run      string // names this run
+	capacity api.Resources
+
+	mu    sync.Mutex
+	have  wire.Rev
+	tasks map[wire.InstanceID]*task
+	gone  map[wire.InstanceID]uint64 // by when; until whoever asks has heard of it
+	seq   uint64
+	news  chan struct{} // closed at the next change
+}
+
+// task is what an instance has become here.
+type task struct {
+	status wire.InstanceStatus
+	seq    uint64 // of its last change
+	takes  api.Resources
+}
+
+// New makes the engine of a worker; version is of this build.
+func New(cfg wire.EngineConfig, version string) *Hands {
+	return &Hands{
+		version: version, run: wire.NewID(), capacity: cfg.Capacity, seq: 1,
+		tasks: map[wire.InstanceID]*task{}, gone: map[wire.InstanceID]uint64{}, news: make(chan struct{}),
+	}
+}
+
+// Apply implements agent.Hands. Nothing is stored.
+func (h *Hands) Apply(_ context.Context, o wire.EngineOrders) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.have = o.Have
+	ordered := make(map[wire.InstanceID]bool, len(o.Orders))
+	for i := range o.Orders {
+		ordered[o.Orders[i].ID] = true
+	}
+	changed := false
+	for id := range h.tasks {
+		if !ordered[id] {
+			delete(h.tasks, id)
+			h.seq++
+			h.gone[id], changed = h.seq, true
+		}
+	}
+	// What stops first makes room for what starts.
+	for _, stops := range [...]bool{true, false} {
+		for i := range o.Orders {
+			if o.Orders[i].Stop == stops {
+				changed = h.follow(&o.Orders[i]) || changed
+			}
+		}
+	}
+	if changed {
+		h.ring()
+	}
+	return nil
+}
+
+// follow brings one instance in line with its order, and says whether that changed it.
+func (h *Hands) follow(o *wire.Order) bool {
+	t := h.tasks[o.ID]
+	same := t != nil && t.status.Incarnation == o.Incarnation
+	next := task{status: wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision}}
+	if same {
+		next = *t
+		next.status.Revision = o.Revision
+	}
+	asleep := o.Sleep != nil && !o.Sleep.Awake
+	switch {
+	case o.Stop:
+		next.status.Phase, next.status.Ready, next.status.Asleep, next.takes = wire.PhaseStopped, false, false, api.Resources{}
+	case same && (next.status.Phase == wire.PhaseRefused || next.status.Phase == wire.PhaseStopped):
+		// It stays so until it is given anew.
+	case asleep:
+		next.status.Phase, next.status.Ready, next.status.Asleep, next.takes = wire.PhasePending, false, true, api.Resources{}
+	case !same || next.status.Asleep:
+		h.start(&next, o)
+	}
+	if t != nil && t.status.Phase == next.status.Phase && t.status.Incarnation == next.status.Incarnation &&
+		t.status.Revision == next.status.Revision && t.status.Asleep == next.status.Asleep {
+		return false
+	}
+	h.seq++
+	next.seq = h.seq
+	h.tasks[o.ID] = &next
+	delete(h.gone, o.ID)
+	return true
+}
+
+// start runs an instance if there is room for it.
+func (h *Hands) start(t *task, o *wire.Order) {
+	if o.Spec != nil {
+		t.takes = o.Spec.Resources
+	}
+	if why := h.lacks(o.ID, t.takes); why != "" {
+		t.status.Phase, t.status.Why, t.takes = wire.PhaseRefused, why, api.Resources{}
+		return
+	}
+	t.status.Phase, t.status.Ready, t.status.Asleep, t.status.Started = wire.PhaseRunning, true, false, time.Now().Round(0)
+}
+
+// lacks says of what there is too little here for an instance beside all others.
+func (h *Hands) lacks(id wire.InstanceID, r api.Resources) string {
+	free := h.capacity
+	for other, t := range h.tasks {
+		if other != id {
+			free = place.Sub(free, t.takes)
+		}
+	}
+	if ok, lacking := place.Fits(free, r); !ok {
+		return "not enough room: " + lacking
+	}
+	return ""
+}
+
+// ring tells those who wait. The mutex is held.
+func (h *Hands) ring() {
+	close(h.news)
+	h.news = make(chan struct{})
+}
+
+// Change implements agent.Hands: of routes nothing is kept.
+func (h *Hands) Change(_ context.Context, c wire.EngineChanges) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.have = c.To
+	return nil
+}
+
+// State implements agent.Hands.
+func (h *Hands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		s, news := h.state(after)
+		if s.Seq > after || wait == 0 {
+			return s, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return s, nil
+		}
+	}
+}
+
+func (h *Hands) state(after uint64) (wire.EngineState, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := wire.EngineState{
+		V: wire.Version, Engine: h.run, Seq: h.seq, Have: h.have,
+		// Without services that it uses it needs no endpoints.
+		Info: wire.EngineInfo{
+			Version: h.version, PID: os.Getpid(), Runtimes: runtimes, Uses: &wire.Uses{},
+			Network: &wire.NetworkInfo{Mode: wire.NetworkLoopback},
+		},
+	}
+	if h.seq == after {
+		return s, h.news
+	}
+	for _, t := range h.tasks {
+		if t.seq > after {
+			s.Changed = append(s.Changed, t.status)
+		}
+	}
+	slices.SortFunc(s.Changed, func(a, b wire.InstanceStatus) int { return cmp.Compare(a.ID, b.ID) })
+	for id, seq := range h.gone {
+		if seq <= after {
+			delete(h.gone, id) // whoever asks has it: there is one
+		} else {
+			s.Gone = append(s.Gone, id)
+		}
+	}
+	slices.Sort(s.Gone)
+	return s, h.news
+}
+
+// nothing is the answer where there is nothing to look at.
+func nothing(what string) error {
+	return wire.Problemf(501, "hollow", "ask a worker that runs something", "the worker is hollow: nothing really runs there", "it has no %s", what)
+}
+
+// Logs implements agent.Hands.
+func (h *Hands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
+	return wire.LogChunk{}, nothing("logs")
+}
+
+// Entries implements agent.Hands: there are none.
+func (h *Hands) Entries(context.Context) ([]wire.EntryView, error) { return []wire.EntryView{}, nil }
+
+// Metrics implements agent.Hands: there are none.
+func (h *Hands) Metrics(context.Context) ([]byte, error) { return nil, nil }
+
+// Top implements agent.Hands.
+func (h *Hands) Top(context.Context) (wire.WorkerTop, error) {
+	return wire.WorkerTop{}, nothing("processes to measure")
+}
+
+// Route implements agent.Hands.
+func (h *Hands) Route(context.Context, string) (wire.RouteReport, error) {
+	return wire.RouteReport{}, nothing("router")
+}
+
+// Net implements agent.Hands.
+func (h *Hands) Net(context.Context) (wire.NetReport, error) {
+	return wire.NetReport{}, nothing("network")
+}
+
+// Volumes implements agent.Hands: there are none.
+func (h *Hands) Volumes(context.Context) ([]wire.VolumeView, error) {
+	return []wire.VolumeView{}, nil
+}
+
+// RemoveVolume implements agent.Hands.
+func (h *Hands) RemoveVolume(context.Context, wire.VolumeRef) error { return nothing("volumes") }
+
+// Demand implements agent.Hands: nobody asks for anything here.
+func (h *Hands) Demand(ctx context.Context, wait time.Duration) (wire.Demand, error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return wire.Demand{}, nil
+	case <-ctx.Done():
+		return wire.Demand{}, ctx.Err()
+	}
+}
+
+// Exec implements agent.Hands.
+func (h *Hands) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
+	return wire.ExecAnswer{}, nothing("programs")
+}
