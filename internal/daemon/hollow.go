@@ -101,13 +101,14 @@ func runHollow(ctx context.Context, s *service, f cli.WorkerFlags) error {
 
 // ended is why the hollow workers ended, nil if they were asked to.
 func ended(ctx, run context.Context) error {
-	switch {
-	case ctx.Err() != nil:
+	select {
+	case <-ctx.Done():
 		return nil
-	case run.Err() != nil:
+	case <-run.Done():
 		return context.Cause(run)
+	default:
+		return errors.New("no hollow worker is left; the log says why each ended")
 	}
-	return errors.New("no hollow worker is left; the log says why each ended")
 }
 
 // hollowToken reads the token once for all that have not joined yet; "" for none.
