@@ -49,19 +49,12 @@ func (t *tx) keptApart(app, service string) []string {
 	return t.apart[app+"."+service]
 }
 
-// views are the workers as the scheduler sees them for one service.
-func (t *tx) views(app, service string, use map[string]*usage) []place.WorkerView {
-	apart := t.keptApart(app, service)
+// views are the workers as they are, whatever is to be placed.
+func (t *tx) views(use map[string]*usage) []place.WorkerView {
 	out := make([]place.WorkerView, 0, len(t.m.workers))
 	for name, w := range t.m.workers {
-		u := use[name]
 		v := w.view(name)
-		v.Used, v.Same = u.used, u.same[app+"."+service]
-		for _, other := range apart {
-			if u.same[app+"."+other] > 0 {
-				v.Conflicts = append(v.Conflicts, other)
-			}
-		}
+		v.Used = use[name].used
 		out = append(out, v)
 	}
 	return out
@@ -133,22 +126,37 @@ func (t *tx) move(i wire.Instance, s *wire.Share, why string, now time.Time) {
 
 // release gives back what an instance has of its worker.
 func (t *tx) release(i *wire.Instance, s *wire.Share) {
-	if u := t.used()[i.Worker]; u != nil && asleep(i) {
-		u.same[i.App+"."+i.Service]-- // it reserves nothing
-		u.n--
-	} else if u != nil {
-		u.used = place.Sub(u.used, s.Spec.Resources)
-		u.same[i.App+"."+i.Service]--
-		u.n--
+	u := t.used()[i.Worker]
+	if u == nil {
+		return
 	}
+	if !asleep(i) { // else it reserves nothing
+		u.used = place.Sub(u.used, s.Spec.Resources)
+	}
+	u.same[i.App+"."+i.Service]--
+	u.n--
+	t.refit(i.Worker, i.App, i.Service)
+}
+
+// reserve takes what an instance needs of a worker.
+func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
+	u := t.used()[name]
+	if u == nil {
+		return
+	}
+	u.used = place.Add(u.used, s.Spec.Resources)
+	u.same[i.App+"."+i.Service]++
+	u.n++
+	t.refit(name, i.App, i.Service)
 }
 
 // schedule asks the scheduler for a worker.
 func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Decision {
 	r := request(i, s)
 	r.Avoid = avoid
+	f := t.index()
 	begin := time.Now()
-	d := place.Schedule(t.views(i.App, i.Service, t.used()), r)
+	d := f.Schedule(i.App+"."+i.Service, r)
 	d.TookNs = time.Since(begin).Nanoseconds()
 	return d
 }
@@ -160,11 +168,7 @@ func (t *tx) assign(i wire.Instance, s *wire.Share, d place.Decision, now time.T
 	i.Unreachable = false
 	t.start(i, s)
 	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-	if u := t.used()[d.Chosen]; u != nil {
-		u.used = place.Add(u.used, s.Spec.Resources)
-		u.same[i.App+"."+i.Service]++
-		u.n++
-	}
+	t.reserve(d.Chosen, &i, s)
 }
 
 // pin notes the worker on which an instance has a named volume.

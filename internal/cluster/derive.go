@@ -185,7 +185,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	t := m.begin()
 	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details, Site: m.site, SealKey: m.vault.public()}
 	runtimes := map[string]bool{}
-	views := slices.DeleteFunc(t.views("", "", t.usage()), func(v place.WorkerView) bool {
+	views := slices.DeleteFunc(t.views(t.usage()), func(v place.WorkerView) bool {
 		if v.Cordoned && !v.Suspect {
 			agg.Cordoned++
 		}

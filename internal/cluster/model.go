@@ -284,11 +284,14 @@ type tx struct {
 	nudge map[string]bool
 	all   bool
 	// sorted are the instances in order, nil where they have changed since; relays,
-	// numbers, use and apart are made when they are first asked for.
+	// numbers, use, fleet and apart are made when they are first asked for.
 	sorted  []*wire.Instance
 	relays  func() []wire.Relay
 	numbers func() map[[2]string]uint32
 	use     map[string]*usage
+	fleet   *place.Fleet
+	// programs are the ids of those that were started.
+	programs map[*api.Service]string
 	// certs are the secrets with certificates, see certificates; nil before it is asked.
 	certs map[string]bool
 	apart map[string][]string

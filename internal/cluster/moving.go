@@ -228,7 +228,7 @@ func (t *tx) aim(i wire.Instance, s *wire.Share) *wire.Instance {
 		return t.inst(i.ID)
 	}
 	t.put(i)
-	t.use = nil
+	t.recount()
 	return t.inst(i.ID)
 }
 
@@ -256,11 +256,7 @@ func (t *tx) beginMove(i wire.Instance, s *wire.Share, now time.Time) bool {
 	t.put(i)
 	t.orderMove(&i, s)
 	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-	if u := t.used()[d.Chosen]; u != nil {
-		u.used = place.Add(u.used, s.Spec.Resources)
-		u.same[i.App+"."+i.Service]++
-		u.n++
-	}
+	t.reserve(d.Chosen, &i, s)
 	t.event("instance/"+i.ID, "moving from %s to %s", i.Worker, d.Chosen)
 	return true
 }

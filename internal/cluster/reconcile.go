@@ -54,7 +54,7 @@ func (m *model) step(now time.Time) *tx {
 			t.end(i.ID, now)
 		}
 	}
-	t.use = nil // what was observed changed it
+	t.recount() // what was observed changed it
 	t.moves(now)
 	t.roll(now)
 	t.place(now)

@@ -15,11 +15,24 @@ import (
 // share asks for, and orders it.
 func (t *tx) start(i wire.Instance, s *wire.Share) {
 	become(&i, nextIncarnation(&i))
-	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, s.Spec.ProgramID()
+	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.program(s.Spec)
 	i.Restarts, i.Asleep = 0, false
 	pin(&i, s)
 	t.put(i)
 	t.giveOrder(&i, s)
+}
+
+// program is the id of what a service runs, worked out once: it is a hash of much.
+func (t *tx) program(s *api.Service) string {
+	id, ok := t.programs[s]
+	if !ok {
+		if t.programs == nil {
+			t.programs = map[*api.Service]string{}
+		}
+		id = s.ProgramID()
+		t.programs[s] = id
+	}
+	return id
 }
 
 // restartOf is the latest restart that was asked for of an ordinal; the zero one

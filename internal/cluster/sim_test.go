@@ -140,6 +140,7 @@ func (s *sim) tick(d time.Duration) {
 	}
 	for range 4 {
 		t := s.m.step(s.now)
+		checkIndex(s.t, t)
 		groups, err := t.encode()
 		if err != nil {
 			s.t.Fatal(err)

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"strings"
+
+	"github.com/verge-edge/verge/internal/policy/place"
+)
+
+// The index of the workers by which instances are placed. It is made when a pass has
+// its first instance to place, of the usage that the pass counts anyway, and brought up
+// to date with each that it places. So it follows from the model, a plan has its own,
+// and nothing has to keep it in step with reports, cordons and settings between passes.
+
+// recount forgets what is used: what instances are has changed.
+func (t *tx) recount() { t.use, t.fleet = nil, nil }
+
+// index is the workers as this tx leaves them.
+func (t *tx) index() *place.Fleet {
+	if t.fleet != nil {
+		return t.fleet
+	}
+	t.fleet = &place.Fleet{}
+	for name, w := range t.m.workers {
+		v, u := w.view(name), t.used()[name]
+		v.Used = u.used
+		t.fleet.Put(v)
+		for key, n := range u.same {
+			if n > 0 {
+				t.markUse(key, name)
+			}
+		}
+	}
+	return t.fleet
+}
+
+// refit brings the index up to date with what a worker has of a service.
+func (t *tx) refit(name, app, service string) {
+	if t.fleet != nil {
+		t.fleet.Use(name, t.used()[name].used)
+		t.markUse(app+"."+service, name)
+	}
+}
+
+// markUse tells the index what a worker has of a service, and those that are kept apart
+// from it that they meet it there.
+func (t *tx) markUse(key, name string) {
+	same := t.used()[name].same
+	app, service, _ := strings.Cut(key, ".")
+	t.fleet.Mark(key, name, same[key], t.conflicting(app, service, same))
+	for _, other := range t.keptApart(app, service) {
+		t.fleet.Mark(app+"."+other, name, same[app+"."+other], t.conflicting(app, other, same))
+	}
+}
+
+// conflicting are the services kept apart from one of which there are instances.
+func (t *tx) conflicting(app, service string, same map[string]int) (out []string) {
+	for _, other := range t.keptApart(app, service) {
+		if same[app+"."+other] > 0 {
+			out = append(out, other)
+		}
+	}
+	return out
+}
