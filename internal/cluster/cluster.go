@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -52,22 +53,35 @@ type core struct {
 	profMu     sync.Mutex
 	profilings map[string]*profiling
 
+	// heardWake asks to heed what was heard of instances; nil: a pass does it.
+	heardWake chan struct{}
+
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
 	have     wire.Rev
 	lastPass time.Time
-	planned  time.Duration  // from lastPass to the next look at the clock
-	said     wire.Aggregate // what the root heard last
-	saidAt   time.Time
-	stale    bool          // a write may or may not have been stored: the model must be read again
-	upErr    error         // of the last exchange with the root
-	upAt     time.Time     // of the last that worked
-	upLost   time.Time     // of the last that failed, or that found no link
-	refused  *wire.Problem // why the root does not want this cluster any more; nil: it does
-	expires  time.Time     // when the certificate of its authority does
-	trusts   string        // the root authorities that this cluster trusts, by name
-	lost     lost          // when the root was; when this process started, if it was not
-	signs    string        // the key that it signs with, by name
+	planned  time.Duration // from lastPass to the next look at the clock
+	// heardOf are the instances of which something was heard since the last pass or
+	// heed; owed: something was heeded since the last pass, which ended at passed and
+	// of which the steps took stepped.
+	heardOf map[wire.InstanceID]bool
+	owed    bool
+	steady  bool // as the last pass left it
+	passed  time.Time
+	stepped time.Duration
+	said    wire.Aggregate // what the root heard last
+	saidAt  time.Time
+	sumAt   time.Time     // when that was added up last, whether it was said or not
+	sumTook time.Duration // and how long that took
+	stale   bool          // a write may or may not have been stored: the model must be read again
+	upErr   error         // of the last exchange with the root
+	upAt    time.Time     // of the last that worked
+	upLost  time.Time     // of the last that failed, or that found no link
+	refused *wire.Problem // why the root does not want this cluster any more; nil: it does
+	expires time.Time     // when the certificate of its authority does
+	trusts  string        // the root authorities that this cluster trusts, by name
+	lost    lost          // when the root was; when this process started, if it was not
+	signs   string        // the key that it signs with, by name
 
 	isolation life.Isolation
 	// locks of gateways, by name, see acme.go.
@@ -116,7 +130,18 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have 
 		}
 	}
 	m.effect()
+	m.holdOnce()
 	return have, nil
+}
+
+// holdOnce lets orders that are as their share says have its descriptor and not a copy:
+// that they are alike is then seen at a glance, and held once.
+func (m *model) holdOnce() {
+	for _, o := range m.orders {
+		if s := m.shares[o.App+"."+o.Service]; s != nil && o.Revision == s.Revision && reflect.DeepEqual(o.Spec, s.Spec) {
+			o.Spec = s.Spec
+		}
+	}
 }
 
 // wrote notes how a write ended. After one that failed, or of which a part or
@@ -210,8 +235,11 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
+	c.heardOf, c.owed, c.passed, c.stepped = nil, false, now, 0
 	for range maxRounds {
+		begin := time.Now()
 		t := c.m.step(now)
+		c.stepped += time.Since(begin)
 		c.close(ctx, t)
 		groups, err := t.encode()
 		if err != nil {
@@ -227,6 +255,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.tell(t, now)
 	}
 	c.m.recovery.settled = !c.m.unasked(theRoot)
+	c.steady = c.m.steady()
 	return c.calm() && c.m.recovery.mark == nil, nil
 }
 

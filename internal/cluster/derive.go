@@ -16,8 +16,48 @@ import (
 // route derives the routes that the workers need: every service known here,
 // with its ready instances of this cluster and those that the root told of.
 func (t *tx) route() {
+	want := t.ofRoot(nil)
+	for _, i := range t.instances() {
+		t.endpoint(want[i.App+"."+i.Service], i)
+	}
+	t.tellRoutes(want)
+	for key := range t.m.routes {
+		if want[key] == nil {
+			t.tellRoute(key, nil)
+		}
+	}
+}
+
+// routeOf derives the routes of some services, by application and service, of which
+// there is none that is to go.
+func (t *tx) routeOf(services map[[2]string]bool) {
+	keys := map[string]bool{}
+	for s := range services {
+		keys[s[0]+"."+s[1]] = true
+	}
+	if len(keys) == 0 {
+		return
+	}
+	want := t.ofRoot(keys)
+	if len(want) == 0 {
+		return
+	}
+	for _, i := range records.Merged(t.m.insts, t.insts) {
+		if services[[2]string{i.App, i.Service}] {
+			t.endpoint(want[i.App+"."+i.Service], i)
+		}
+	}
+	t.tellRoutes(want)
+}
+
+// ofRoot are the routes of the services in keys, nil for all, with the endpoints that
+// the root told of.
+func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 	want := map[string]*wire.Route{}
 	for key, f := range t.m.far {
+		if keys != nil && !keys[key] {
+			continue
+		}
 		r := *f
 		r.Endpoints = nil
 		for _, e := range f.Endpoints {
@@ -29,7 +69,7 @@ func (t *tx) route() {
 	}
 	taken := t.m.rootHosts()
 	for key, s := range t.m.shares {
-		if len(s.Spec.Ports) == 0 {
+		if len(s.Spec.Ports) == 0 || keys != nil && !keys[key] {
 			continue
 		}
 		r := want[key]
@@ -44,19 +84,26 @@ func (t *tx) route() {
 			r.Ports = withoutHosts(r.Ports, taken, key)
 		}
 	}
-	for _, i := range t.instances() {
-		r := want[i.App+"."+i.Service]
-		w, lost := t.m.serves(i)
-		if r == nil || w == nil {
-			continue
-		}
-		serves, by := t.rated(i.App + "." + i.Service).on(w)
-		r.Endpoints = append(r.Endpoints, wire.Endpoint{
-			Serves: serves, ServesBy: by,
-			Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
-			Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
-		})
+	return want
+}
+
+// endpoint adds an instance to the route of its service, nil for none, where it may
+// answer.
+func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
+	w, lost := t.m.serves(i)
+	if r == nil || w == nil {
+		return
 	}
+	serves, by := t.rated(i.App + "." + i.Service).on(w)
+	r.Endpoints = append(r.Endpoints, wire.Endpoint{
+		Serves: serves, ServesBy: by,
+		Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
+		Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
+	})
+}
+
+// tellRoutes completes routes and notes those that are others than before.
+func (t *tx) tellRoutes(want map[string]*wire.Route) {
 	t.lacks(want)
 	for key, r := range want {
 		slices.SortFunc(r.Endpoints, func(a, b wire.Endpoint) int {
@@ -66,11 +113,6 @@ func (t *tx) route() {
 			t.tellRoute(key, r)
 		} else if t.m.names[key] == nil {
 			t.tellRoute(key, old) // of a version that gave all to all
-		}
-	}
-	for key := range t.m.routes {
-		if want[key] == nil {
-			t.tellRoute(key, nil)
 		}
 	}
 }

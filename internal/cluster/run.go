@@ -158,6 +158,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return w != nil && w.KeyHash == pki.KeyHash(r.PublicKey)
 	}
 	c.Book.Less = func(user string) { c.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
+	c.heardWake = make(chan struct{}, 1)
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.m.peer = func(w string) string { return opaque(secret, w) }
+	c.m.peer = opaqueNames(secret)
 	c.m.net.signs, c.m.net.relayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
 	if err := c.reconcileGone(ctx); err != nil {
 		return nil, err
@@ -181,8 +182,10 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.renewer = c.newRenewer(key)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = func() { cancel(); stopWorkers() }
-	passes := loop.Loop{Wake: c.wake, Pass: c.pass, Pause: c.pause, Log: c.log}
+	passes := loop.Loop{Wake: c.wake, Pass: c.pass, Pause: c.pause, Rest: c.rest, Log: c.log}
 	c.work.Go(func() { passes.Run(run) })
+	heeds := loop.Loop{Wake: c.heardWake, Pass: c.heed, Pause: c.heedPause, Log: c.log}
+	c.work.Go(func() { heeds.Run(run) })
 	c.work.Go(func() { c.renewer.Run(run) })
 	c.work.Go(func() {
 		if err := c.lower(c.exchanged, c.renewer.Want).Run(run); err != nil && run.Err() == nil {
@@ -247,6 +250,26 @@ func opaque(secret, worker string) string {
 	sum := sha256.Sum256([]byte(secret + "\x00" + worker))
 	return "w-" + hex.EncodeToString(sum[:8])
 }
+
+// opaqueNames is opaque, which remembers what it has worked out: a pass asks for the
+// names of all workers. Its caller is one at a time.
+func opaqueNames(secret string) func(worker string) string {
+	known := map[string]string{}
+	return func(worker string) string {
+		name, ok := known[worker]
+		if !ok {
+			if len(known) >= maxNames {
+				clear(known)
+			}
+			name = opaque(secret, worker)
+			known[worker] = name
+		}
+		return name
+	}
+}
+
+// maxNames bounds the names that are remembered, beyond the workers of a cluster.
+const maxNames = 50_000
 
 func (c *Cluster) serveAPI() (err error) {
 	c.api, err = rest.New(rest.Options{

@@ -75,9 +75,13 @@ func (c *core) onUpReply(err error) {
 func (c *core) upStatus(full bool) (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
+	if !full && c.sumTook > 5*time.Millisecond && now.Sub(c.sumAt) < min(10*c.sumTook, upMin) {
+		return nil, nil // with the next exchange: all workers are added up for it
+	}
 	agg := c.m.aggregate(c.have, c.areas)
 	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
-	now := time.Now()
+	c.sumAt, c.sumTook = now, time.Since(now)
 	if !full && !significant(c.said, agg) && (now.Sub(c.saidAt) < upMax || records.Same(c.said, agg)) {
 		return nil, nil
 	}

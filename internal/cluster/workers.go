@@ -63,13 +63,15 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	}
 	reply.Heeds = c.m.uses[name] != nil
 	changed := !w.everHeard || w.suspect
+	var heard []wire.InstanceID
 	before := w.inbox.Ack()
 	for _, ch := range w.inbox.Accept(r) {
-		changed = true
 		if ch.Deleted {
+			changed = true
 			delete(w.status, ch.Key)
 			continue
 		}
+		heard = append(heard, ch.Key)
 		var st wire.InstanceStatus
 		err := json.Unmarshal(ch.Value, &st)
 		if err == nil {
@@ -96,8 +98,12 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	if !reply.NeedStatus {
 		w.everHeard = true
 	}
-	if changed || before != w.inbox.Ack() {
+	changed = changed || before.Inc != w.inbox.Ack().Inc
+	switch {
+	case changed || len(heard) == 0 && before != w.inbox.Ack():
 		loop.Poke(c.wake)
+	case len(heard) > 0:
+		c.noteHeard(heard)
 	}
 	if c.lambda > 0 && w.lambda > c.lambda {
 		reply.Interval = int(c.lambda / time.Millisecond)

@@ -23,7 +23,10 @@ type Loop struct {
 	// Pause is the time until the next look at the clock, after a pass that has
 	// settled or not; nil is Tick.
 	Pause func(settled bool) time.Duration
-	Log   *slog.Logger
+	// Rest is for how long no other pass is made after the last, whoever asks; nil is
+	// not at all.
+	Rest func() time.Duration
+	Log  *slog.Logger
 }
 
 // Run makes a pass at once, and goes on until ctx is done.
@@ -51,6 +54,21 @@ func (l *Loop) Run(ctx context.Context) {
 			pause = l.Pause(settled)
 		}
 		timer.Reset(pause)
+		if l.Rest != nil {
+			pauseFor(ctx, l.Rest())
+		}
+	}
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
