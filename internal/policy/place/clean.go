@@ -95,12 +95,18 @@ func cleanSpread(s wire.Spread) wire.Spread {
 	return s
 }
 
+// cleanAggregate returns a clean copy that shares nothing with a.
 func cleanAggregate(a wire.Aggregate) wire.Aggregate {
-	a.Workers, a.Suspect, a.Cordoned = max(0, a.Workers), max(0, a.Suspect), max(0, a.Cordoned)
 	a.Areas, a.Runtimes = cloneList(a.Areas), cloneList(a.Runtimes)
+	a.Architectures, a.Labels = cloneMap(a.Architectures), cloneMap(a.Labels)
+	cleanNumbers(&a)
+	return a
+}
+
+func cleanNumbers(a *wire.Aggregate) {
+	a.Workers, a.Suspect, a.Cordoned = max(0, a.Workers), max(0, a.Suspect), max(0, a.Cordoned)
 	a.CPU, a.Memory, a.Disk = cleanSpread(a.CPU), cleanSpread(a.Memory), cleanSpread(a.Disk)
 	a.Capacity = cleanResources(a.Capacity)
-	a.Architectures, a.Labels = cloneMap(a.Architectures), cloneMap(a.Labels)
 	if a.Disc != nil {
 		d := *a.Disc
 		if a.Disc = &d; !validPoint(d.Center) || !(d.RadiusKm >= 0) || d.RadiusKm > 2*maxKm {
@@ -109,25 +115,36 @@ func cleanAggregate(a wire.Aggregate) wire.Aggregate {
 		d.Workers = max(0, d.Workers)
 	}
 	a.Site = wire.Site{} // for people
-	return a
 }
 
 // maxKm is more than the distance of any two places.
 const maxKm = earthKm * 4
 
-// cleanClusters returns a deep copy in the order of ids.
-func cleanClusters(in []ClusterView, req *Request) []ClusterView {
-	out := make([]ClusterView, len(in))
-	for i, c := range in {
+// cleanCluster cleans c; with deep it shares nothing with what c was copied from.
+func cleanCluster(c *ClusterView, req *Request, deep bool) {
+	a := &c.Aggregate
+	a.Labels = labelsAsked(a.Labels, req, labelPair)
+	if deep {
 		c.Areas, c.Runtimes = cloneList(c.Areas), cloneList(c.Runtimes)
-		c.Aggregate.Labels = labelsAsked(c.Aggregate.Labels, req, labelPair)
-		c.Aggregate = cleanAggregate(c.Aggregate)
-		c.Pending = cleanResources(c.Pending)
-		c.Same = max(0, c.Same)
-		out[i] = c
+		*a = cleanAggregate(*a)
+	} else {
+		cleanNumbers(a)
 	}
-	slices.SortStableFunc(out, func(a, b ClusterView) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	c.Pending = cleanResources(c.Pending)
+	c.Same = max(0, c.Same)
+}
+
+// inOrder are the indices of clusters in the order of their ids.
+func inOrder(clusters []ClusterView) []int {
+	order := make([]int, len(clusters))
+	for i := range order {
+		order[i] = i
+	}
+	byID := func(a, b int) int { return cmp.Compare(clusters[a].ID, clusters[b].ID) }
+	if !slices.IsSortedFunc(order, byID) {
+		slices.SortStableFunc(order, byID)
+	}
+	return order
 }
 
 // cleanWorkers returns a deep copy in the order of ids.

@@ -21,7 +21,8 @@ const maxRanked = 5
 
 // bid is a cluster that may take something.
 type bid struct {
-	view      *ClusterView
+	id        string
+	same      int
 	expected  int     // replicas, at most as many as are wanted
 	freeShare float64 // of the resource that the demand is largest in
 }
@@ -43,20 +44,26 @@ type bid struct {
 // here. A count of zero or less places nothing.
 func RankClusters(clusters []ClusterView, req Request) Decision {
 	req = cleanRequest(req)
-	views := cleanClusters(clusters, &req)
-	d := Decision{V: wire.Version, Kind: KindClusters, Request: req, Candidates: len(views)}
-	if len(views) <= MaxInputs {
-		d.Clusters = views
-	} else {
-		d.InputsOmitted = len(views)
+	d := Decision{V: wire.Version, Kind: KindClusters, Request: req, Candidates: len(clusters)}
+	keep := len(clusters) <= MaxInputs
+	if !keep {
+		d.InputsOmitted = len(clusters)
 	}
 
 	sieve := newSieve(clusterFilters, &req)
-	var bids []bid
-	for i := range views {
-		b, removed := offer(&views[i], &req)
+	bids := make([]bid, 0, len(clusters))
+	// One at a time, and copied in full only for a record: with a thousand clusters
+	// copies of all were most of what a decision cost.
+	var c ClusterView
+	for _, i := range inOrder(clusters) {
+		c = clusters[i]
+		cleanCluster(&c, &req, keep)
+		if keep {
+			d.Clusters = append(d.Clusters, c)
+		}
+		b, removed := offer(&c, &req)
 		if removed.filter != passed {
-			sieve.remove(removed, views[i].ID)
+			sieve.remove(removed, c.ID)
 			continue
 		}
 		bids = append(bids, b)
@@ -64,27 +71,27 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	slices.SortFunc(bids, func(a, b bid) int {
 		return cmp.Or(
 			cmp.Compare(b.expected, a.expected),
-			cmp.Compare(a.view.Same, b.view.Same),
+			cmp.Compare(a.same, b.same),
 			cmp.Compare(b.freeShare, a.freeShare),
-			cmp.Compare(a.view.ID, b.view.ID),
+			cmp.Compare(a.id, b.id),
 		)
 	})
 
 	d.Unplaced = req.Count
 	for i, b := range bids {
 		if i < maxRanked {
-			d.Ranked = append(d.Ranked, Ranked{ID: b.view.ID, Score: float64(b.expected), Parts: map[string]float64{
-				"expected": float64(b.expected), "same": float64(b.view.Same), "free_share": b.freeShare,
+			d.Ranked = append(d.Ranked, Ranked{ID: b.id, Score: float64(b.expected), Parts: map[string]float64{
+				"expected": float64(b.expected), "same": float64(b.same), "free_share": b.freeShare,
 			}})
 		}
 		if n := min(b.expected, d.Unplaced); n > 0 {
-			d.Shares = append(d.Shares, ShareOut{Cluster: b.view.ID, Count: n})
+			d.Shares = append(d.Shares, ShareOut{Cluster: b.id, Count: n})
 			d.Unplaced -= n
 		}
 	}
 	d.Filtered = sieve.filters()
 	if d.Unplaced > 0 {
-		d.Reason = sieve.clusterReason(len(views), len(bids), req.Count-d.Unplaced)
+		d.Reason = sieve.clusterReason(len(clusters), len(bids), req.Count-d.Unplaced)
 	}
 	return d
 }
@@ -93,8 +100,8 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 // in words why none, "" if some.
 func Room(c ClusterView, req Request) (n int, why string) {
 	req = cleanRequest(req)
-	views := cleanClusters([]ClusterView{c}, &req)
-	b, r := offer(&views[0], &req)
+	cleanCluster(&c, &req, false)
+	b, r := offer(&c, &req)
 	if r.filter == passed && b.expected > 0 {
 		return b.expected, ""
 	}
@@ -175,7 +182,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	if excludesItself(req) {
 		expected = min(expected, workers+a.Suspect-c.Same)
 	}
-	return bid{view: c, expected: expected, freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
+	return bid{id: c.ID, same: c.Same, expected: expected, freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
 }
 
 // unready says in words which workers are not ready, "" for none.
