@@ -121,10 +121,8 @@ func All() []Experiment {
 // notYet are experiments of what Verge does not do yet.
 func notYet() (out []Experiment) {
 	for _, x := range []struct{ name, source, why string }{
-		{"oakestra-split", "Oakestra fig. 2", "it needs a simulation of more workers than one machine holds"},
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
-		{"oakestra-schedulers", "Oakestra fig. 10", "there is one scheduler yet"},
-		{"mu-placement", "Mu fig. 7", "there is one scheduler yet"},
+		{"mu-placement", "Mu fig. 7", "the schedulers by dominant resource fairness are not there yet"},
 	} {
 		out = append(out, Experiment{Name: x.name, Source: x.source, Missing: x.why})
 	}

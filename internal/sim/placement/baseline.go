@@ -25,17 +25,18 @@ func kubernetesScore(capacity, free, want [2]float64) float64 {
 // of equals the first.
 func eachByScore(score func(capacity, free, want [2]float64) float64) func(*Pool, *Scenario) error {
 	return func(p *Pool, s *Scenario) error {
-		for i := range s.Services {
+		full := map[int]bool{}
+		for _, i := range s.order() {
 			v := &s.Services[i]
-			for range v.Replicas {
-				best := -1
+			best := -1
+			if !full[i] {
 				p.timed(func() { best = p.highest(v, score) })
-				if best < 0 {
-					break
-				}
-				if err := p.bind(best, v); err != nil {
-					return err
-				}
+			}
+			if full[i] = best < 0; full[i] {
+				continue
+			}
+			if err := p.bind(best, v); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -11,6 +11,8 @@ import (
 // Pool is what one cluster knows of its workers.
 type Pool struct {
 	views []place.WorkerView
+	// fleet is the index of them by which a cluster decides.
+	fleet place.Fleet
 	// ids are the workers' numbers in the scenario; at finds them in views.
 	ids []int
 	at  map[string]int
@@ -35,20 +37,24 @@ func NewPool(s *Scenario, ids []int) *Pool {
 // one decides about one instance and binds it: the number of the worker in the
 // scenario, or -1 and why none.
 func (p *Pool) one(v *Service, instance int, ask Scheduler) (worker int, why string, err error) {
+	p.index()
 	req := request(v, instance, ask)
-	for i, n := range p.has[v.Name] {
-		p.views[i].Same = n
-	}
 	var d place.Decision
-	p.timed(func() { d = place.Schedule(p.views, req) })
-	for i := range p.has[v.Name] {
-		p.views[i].Same = 0
-	}
+	p.timed(func() { d = p.fleet.Schedule(v.Name, req) })
 	if d.Chosen == "" {
 		return -1, d.Reason, nil
 	}
 	i := p.at[d.Chosen]
 	return p.ids[i], "", p.bind(i, v)
+}
+
+// index the workers, if that was not done.
+func (p *Pool) index() {
+	if p.fleet.Len() == 0 {
+		for i := range p.views {
+			p.fleet.Put(p.views[i])
+		}
+	}
 }
 
 // request for one instance of a service.
@@ -83,6 +89,13 @@ func (p *Pool) bind(i int, v *Service) error {
 		p.has[v.Name] = map[int]int{}
 	}
 	p.has[v.Name][i]++
+	if p.fleet.Len() == 0 {
+		return nil
+	}
+	from := processor() // keeping the index is a part of deciding
+	p.fleet.Use(w.ID, w.Used)
+	p.fleet.Mark(v.Name, w.ID, p.has[v.Name][i], nil)
+	p.Took += processor() - from
 	return nil
 }
 

@@ -76,18 +76,18 @@ func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 		if by.together != nil {
 			return by.together(p, s)
 		}
-		for i := range s.Services {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+		for n, i := range s.order() {
 			v := &s.Services[i]
-			for k := range v.Replicas {
-				if _, why, err := p.one(v, k, by); err != nil {
-					return err
-				} else if why != "" {
-					r.Why[v.Name] = why
-					break // the next one is the same
-				}
+			if r.Why[v.Name] != "" {
+				continue // nothing has become free since
+			}
+			if n%256 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if _, why, err := p.one(v, n, by); err != nil {
+				return err
+			} else if why != "" {
+				r.Why[v.Name] = why
 			}
 		}
 		return nil

@@ -48,6 +48,23 @@ type Scenario struct {
 	RTT func(a, b int) float64
 	// Sites is how many there are.
 	Sites int
+	// Order has the service of each instance in the order in which they come; nil: all
+	// of a service, then all of the next.
+	Order []int
+}
+
+// order is Order, never nil.
+func (s *Scenario) order() []int {
+	if s.Order != nil {
+		return s.Order
+	}
+	var out []int
+	for i, v := range s.Services {
+		for range v.Replicas {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 const gib = 1 << 30
@@ -279,4 +296,78 @@ func (s *Scenario) draw(load float64, rng *rand.Rand) {
 		asked += float64(v.Replicas) * cpuOf(v.Demand)
 		s.Services = append(s.Services, v)
 	}
+}
+
+func clusterName(i int) string { return fmt.Sprintf("cluster-%04d", i) }
+
+// Random is workers of 2 to 32 cores in clusters of 1 to 100, and services like those of
+// k8s-continuum-50 that ask for this share of the processors. There are no distances.
+func Random(workers int, load float64, seed uint64) *Scenario {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	s := &Scenario{Name: "random"}
+	cluster, left := -1, 0
+	for i := range workers {
+		if left == 0 {
+			cluster, left = cluster+1, 1+rng.IntN(100)
+		}
+		left--
+		cores := float64(int(2) << rng.IntN(5))
+		w := worker(i, cores, cores*gib*float64(int(1)<<rng.IntN(3)))
+		w.Cluster = clusterName(cluster)
+		s.Workers = append(s.Workers, w)
+	}
+	s.draw(load, rng)
+	for i := range s.Services {
+		s.Services[i].Near = nil
+	}
+	return s
+}
+
+// Equal is workers of two cores and 4 GiB, in clusters of this size, and services of one
+// small instance each.
+func Equal(workers, size, services int) *Scenario {
+	s := &Scenario{Name: "equal"}
+	for i := range workers {
+		w := worker(i, 2, 4*gib)
+		w.Cluster = clusterName(i / size)
+		s.Workers = append(s.Workers, w)
+	}
+	for i := range services {
+		s.Services = append(s.Services, Service{Name: fmt.Sprintf("app.service-%d", i), Replicas: 1, Demand: demand(0.05, gib/10)})
+	}
+	return s
+}
+
+// Mu is one of the cases of Mu's section 3.5.3, with these nodes and functions: 90 % of
+// the functions ask for less than 400 MB, the others for 500 to 2,000, for one to eight
+// cores, and for 1 to 16 pods, which come in any order; the nodes, of one half to one and
+// a half of their mean, have 80 % of the cores and 60 % of the memory that all ask for.
+func Mu(nodes, functions int, seed uint64) *Scenario {
+	rng := rand.New(rand.NewPCG(seed, 8))
+	s := &Scenario{Name: "mu"}
+	const mb = 1e6
+	var cores, memory float64
+	for i := range functions {
+		mem := 50 + 350*rng.Float64()
+		if rng.IntN(10) == 0 {
+			mem = 500 + 1500*rng.Float64()
+		}
+		v := Service{Name: fmt.Sprintf("app.f-%d", i), Replicas: 1 + rng.IntN(16), Demand: demand(1+7*rng.Float64(), mem*mb)}
+		cores += float64(v.Replicas) * cpuOf(v.Demand)
+		memory += float64(v.Replicas) * float64(v.Demand.Memory)
+		s.Services = append(s.Services, v)
+	}
+	size, sum := make([]float64, nodes), 0.0
+	for i := range size {
+		size[i] = 0.5 + rng.Float64()
+		sum += size[i]
+	}
+	for i := range nodes {
+		w := worker(i, 0.8*cores*size[i]/sum, 0.6*memory*size[i]/sum)
+		w.Cluster = clusterName(0)
+		s.Workers = append(s.Workers, w)
+	}
+	s.Order = s.order()
+	rng.Shuffle(len(s.Order), func(i, j int) { s.Order[i], s.Order[j] = s.Order[j], s.Order[i] })
+	return s
 }

@@ -151,3 +151,30 @@ func (r *Result) Reasons() []string {
 	slices.SortFunc(out, func(a, b string) int { return strings.Compare(b, a) })
 	return out
 }
+
+// PlaceEach places the services one by one and returns what the root's and the
+// clusters' decisions about each took of the processor.
+func (t *Tiers) PlaceEach() (root, cluster []time.Duration, err error) {
+	inClusters := func() (sum time.Duration) {
+		for _, p := range t.Pools {
+			sum += p.Took
+		}
+		return sum
+	}
+	err = pinned(func() error {
+		for i := range t.scenario.Services {
+			v := &t.scenario.Services[i]
+			r, c := t.Took, inClusters()
+			n, why, err := t.Place(v)
+			if err == nil && n < v.Replicas {
+				err = fmt.Errorf("%s was not placed: %s", v.Name, why)
+			}
+			if err != nil {
+				return err
+			}
+			root, cluster = append(root, t.Took-r), append(cluster, inClusters()-c)
+		}
+		return nil
+	})
+	return root, cluster, err
+}

@@ -1,0 +1,109 @@
+package placement
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/verge-edge/verge/internal/policy/place"
+)
+
+// Errors counts how often what the root expects of an aggregate was wrong.
+type Errors struct {
+	// Fits counts cases in which all replicas fitted, FitsNot the others.
+	Fits, FitsNot int
+	// FalseRefuse counts those of Fits of which fewer were expected, FalseAccept those
+	// of FitsNot of which all were expected. Starved: none was expected, and one
+	// fitted; Vain: some were, and none fitted.
+	FalseRefuse, FalseAccept, Starved, Vain int
+	// Wanted replicas in all, how many more were expected than fit, and how many fewer.
+	Wanted, Over, Under float64
+}
+
+// Cases is how many there were.
+func (e Errors) Cases() int { return e.Fits + e.FitsNot }
+
+// Estimates fills the clusters of a scenario with its services, up to this share of
+// their processors, and then asks each cluster for drawn services in drawn numbers:
+// what the root would expect by the aggregate alone, against what fits.
+func Estimates(ctx context.Context, s *Scenario, full float64, draws int, rng *rand.Rand) (e Errors, err error) {
+	t := NewTiers(s, Scheduler{Name: "rom"})
+	for _, p := range t.Pools {
+		if err := ctx.Err(); err != nil {
+			return e, err
+		}
+		p.fill(s, full, rng)
+		agg := Aggregate(p.views)
+		for range draws {
+			v := &s.Services[rng.IntN(len(s.Services))]
+			wanted := 1 + rng.IntN(min(100, 2*len(p.views)))
+			expected, _ := place.Expect(agg, v.Demand, wanted)
+			e.add(expected, p.room(v, wanted), wanted)
+		}
+	}
+	return e, nil
+}
+
+func (e *Errors) add(expected, fits, wanted int) {
+	e.Wanted += float64(wanted)
+	e.Over += float64(max(0, expected-fits))
+	e.Under += float64(max(0, fits-expected))
+	if fits == wanted {
+		e.Fits++
+		if expected < wanted {
+			e.FalseRefuse++
+		}
+	} else {
+		e.FitsNot++
+		if expected == wanted {
+			e.FalseAccept++
+		}
+	}
+	if expected == 0 && fits > 0 {
+		e.Starved++
+	}
+	if expected > 0 && fits == 0 {
+		e.Vain++
+	}
+}
+
+// fill puts services drawn from those of the scenario on workers drawn at random,
+// where they fit.
+func (p *Pool) fill(s *Scenario, full float64, rng *rand.Rand) {
+	var total, used float64
+	for i := range p.views {
+		total += cpuOf(p.views[i].Capacity)
+	}
+	for missed := 0; used < full*total && missed < 20*len(p.views); {
+		v, w := &s.Services[rng.IntN(len(s.Services))], &p.views[rng.IntN(len(p.views))]
+		if ok, _ := place.Fits(place.Sub(w.Capacity, w.Used), v.Demand); !ok {
+			missed++
+			continue
+		}
+		w.Used = place.Add(w.Used, v.Demand)
+		used += cpuOf(v.Demand)
+	}
+}
+
+// room is how many replicas really fit, at most as many as are wanted: identical ones
+// cannot be packed better than worker by worker.
+func (p *Pool) room(v *Service, wanted int) int {
+	sum := 0
+	for i := range p.views {
+		free, fit := place.Sub(p.views[i].Capacity, p.views[i].Used), wanted
+		if v.Demand.CPU > 0 {
+			fit = min(fit, int(free.CPU/v.Demand.CPU))
+		}
+		if v.Demand.Memory > 0 {
+			fit = min(fit, int(free.Memory/v.Demand.Memory))
+		}
+		sum += fit
+	}
+	return min(sum, wanted)
+}
+
+// Regroup puts the workers of a scenario into clusters of this size, drawn at random.
+func (s *Scenario) Regroup(size int, rng *rand.Rand) {
+	for k, i := range rng.Perm(len(s.Workers)) {
+		s.Workers[i].Cluster = clusterName(k / size)
+	}
+}
