@@ -121,14 +121,15 @@ var proofs = map[string]proof{
 	"services.*.replace_after":         {"replace_after: 3s", "replace_after: 20", "is not a duration", inCluster + "TestALostWorkerIsReplacedAfterItsTimeAndNotBefore"},
 	"services.*.on_return":             {"on_return: newest", "on_return: both", "is not a value of on_return", inCluster + "TestWhoStaysOnReturn"},
 
-	"services.*.resources.vgpus":  {"resources: {vgpus: 1}", "resources: {vgpus: 0}", "is less than 1", ""},
-	"services.*.resources.vtpus":  {"resources: {vtpus: 1}", "resources: {vtpus: 1.5}", "expected a whole number", ""},
-	"services.*.latency":          {"latency: [{to: web, max: 20ms}]", "latency: {to: web, max: 20ms}", "expected a list", ""},
-	"services.*.latency[].to":     {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: [48, 11], max: 20ms}]", "expected a text", ""},
-	"services.*.latency[].max":    {"latency: [{to: web, max: 20ms}]", "latency: [{to: web, max: 0s}]", "is less than 1µs", ""},
-	"services.*.data":             {"data: [s3.example.org/cats]", "data: {cats: 1}", "expected a list", ""},
-	"services.*.convergence_time": {"convergence_time: 1s", "convergence_time: soon", "is not a duration", ""},
-	"services.*.rigidness":        {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", ""},
+	"services.*.resources.vgpus":    {"resources: {vgpus: 1}", "resources: {vgpus: 0}", "is less than 1", ""},
+	"services.*.resources.vtpus":    {"resources: {vtpus: 1}", "resources: {vtpus: 1.5}", "expected a whole number", ""},
+	"services.*.latency":            {"application: x\nservices: {api: {command: [x], latency: [{to: web, max: 20ms}]}, web: {command: [x]}}", "latency: {to: web, max: 20ms}", "expected a list", placing + "TestLatencyIsHardWithEveryScheduler"},
+	"services.*.latency[].to":       {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: wob, max: 20ms}]", "is not a service of this application", placing + "TestLatencyIsHardWithEveryScheduler"},
+	"services.*.latency[].max":      {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: '48,11', max: 0s}]", "is less than 1µs", placing + "TestLatencyIsHardWithEveryScheduler"},
+	"services.*.latency[].distance": {"latency: [{to: '48,11', distance: 20km}]", "latency: [{to: '48,11'}]", "says neither max nor distance", placing + "TestDistanceToATarget"},
+	"services.*.data":               {"data: [s3.example.org/cats]", "data: {cats: 1}", "expected a list", ""},
+	"services.*.convergence_time":   {"convergence_time: 1s", "convergence_time: soon", "is not a duration", ""},
+	"services.*.rigidness":          {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", ""},
 }
 
 // The three kinds of checks are alike but for what they lead to.

@@ -105,7 +105,7 @@ restart: {max: 3}
 stop: {after: 3s}
 affinity: {zone: [a]}
 runtime: vm
-scheduler: ldp
+scheduler: best
 policy: p3c
 on_return: best
 spread: hard
@@ -146,7 +146,7 @@ affinity: {cluster: edge}
 resources: null
 virtualization: container
 bandwidth: {in: 10}
-latency: [{to: web, max: 20ms}]
+latency: [{max: 20ms}]
 resources: {vgpus: 1}
 rigidness: 1
 env_secrets: {A: Not_A_Name}

@@ -356,9 +356,13 @@ type Bandwidth struct {
 	Out Bitrate `json:"out,omitempty"`
 }
 
-// Latency is the most that a round trip may take to a service of the
-// application, a place or an address.
+// Latency is the most that something may be away from an instance.
 type Latency struct {
-	To  string   `json:"to"`
-	Max Duration `json:"max"`
+	// To is a service of the application, a place ("latitude,longitude") or an address
+	// of users: an IP address or a name, with ":port" or without.
+	To string `json:"to"`
+	// Max is the longest round trip, Distance the longest great circle; 0: any. One of
+	// the two is set.
+	Max      Duration `json:"max,omitempty"`
+	Distance Distance `json:"distance,omitempty"`
 }

@@ -30,6 +30,7 @@ func (v *validator) placement(path string, s *Service) {
 		}
 	}
 	v.polygon(in("affinity.polygon"), s.Affinity.Polygon)
+	v.latencies(in("latency"), strings.TrimPrefix(path, "services."), s)
 }
 
 // sites are names of clusters or areas; wanted has those of the affinity that
@@ -91,21 +92,23 @@ func (v *validator) labels(path string, labels, wanted map[string]string) {
 
 // neighbours are services of the application that keep others from a worker.
 func (v *validator) neighbours(path string, names []string) {
-	var known []string
 	for i, name := range names {
-		if _, exists := v.app.Services[name]; exists || v.full() {
-			continue
-		}
-		if known == nil {
-			known = v.app.ServiceNames()
-		}
-		remedy := "there is " + either(known)
-		if near := nearest(name, known); near != "" {
-			remedy = "did you mean " + near + "?"
-		}
-		v.complain(fmt.Sprintf("%s[%d]", path, i), quote(name)+" is not a service of this application", remedy)
+		v.sibling(fmt.Sprintf("%s[%d]", path, i), name)
 	}
 	v.distinct(path, names)
+}
+
+// sibling is a service of the application.
+func (v *validator) sibling(path, name string) {
+	if _, exists := v.app.Services[name]; exists || v.full() {
+		return
+	}
+	known := v.app.ServiceNames()
+	remedy := "there is " + either(known)
+	if near := nearest(name, known); near != "" {
+		remedy = "did you mean " + near + "?"
+	}
+	v.complain(path, quote(name)+" is not a service of this application", remedy)
 }
 
 // polygon checks that the corners enclose an area, and one only.

@@ -154,8 +154,8 @@ func placementRows() []Verdict {
 		{Path: "services.*.spread", Default: "soft", Values: values("soft none", "", ""),
 			Note: "soft prefers workers with fewer instances of the same service; none does not."},
 		{Path: "services.*.scheduler", Default: "rom",
-			Values: values("rom", "ldp spread throughput drf nearest-demand plugin", "write rom, or leave scheduler out"),
-			Note:   "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource."},
+			Values: values("rom ldp", "spread throughput drf nearest-demand plugin", "write rom or ldp, or leave scheduler out"),
+			Note:   "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource, ldp the one that is expected to be nearest to what latency names."},
 	}
 }
 
@@ -291,16 +291,22 @@ func lifeRows() []Verdict {
 	}
 }
 
+// nearRows are what an instance must be near.
+func nearRows() []Verdict {
+	return []Verdict{
+		{Path: "services.*.latency", Max: 8, Note: "What an instance must be near. No worker that is further off, or of which that is not known, is given one, whatever the scheduler."},
+		{Path: "services.*.latency[].to", Required: true, Note: "A service of the application, of which one instance must be near enough; a place (latitude,longitude)."},
+		{Path: "services.*.latency[].max", Min: 1e3, Max: 10e9, Note: "The longest round trip, as workers measure it or expect it by their coordinates. To a place it is estimated by the great circle: 20µs for each km."},
+		{Path: "services.*.latency[].distance", Min: 1, Max: int64(MaxDistance), Note: "The longest great circle on the Earth between the worker, which must know its location, and the place or the worker of the service."},
+	}
+}
+
 // laterRows are what an agreement will say one day: known, checked, refused.
 func laterRows() []Verdict {
 	const accelerator = "leave it out until a runtime can hand out accelerators; give the workers that have one a label, and name it in affinity.labels"
-	const latency = "leave it out until latencies are measured; use location or affinity to stay near"
 	rows := []Verdict{
 		{Path: "services.*.resources.vgpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a graphics processor."},
 		{Path: "services.*.resources.vtpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a tensor processor."},
-		{Path: "services.*.latency", Max: 64, Instead: latency, Note: "The most that a round trip from an instance may take."},
-		{Path: "services.*.latency[].to", Required: true, Instead: latency, Note: "A service of the application, a place (latitude,longitude) or an address."},
-		{Path: "services.*.latency[].max", Required: true, Min: 1e3, Max: 3600e9, Instead: latency, Note: "The threshold."},
 		{Path: "services.*.data", Max: 64, Instead: "leave it out; name the cluster or the area of the data in affinity",
 			Note: "Objects or hosts that an instance should be near."},
 		{Path: "services.*.convergence_time", Min: 1e6, Max: 3600e9, Instead: "leave it out: a decision takes milliseconds; verge apply --timeout bounds how long you wait",

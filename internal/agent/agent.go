@@ -668,6 +668,11 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 		return a.hands.Route(ctx, q.Instance)
 	case wire.AskNet:
 		return a.hands.Net(ctx)
+	case wire.AskMeasure:
+		if q.Measure == nil {
+			break
+		}
+		return a.hands.Measure(ctx, *q.Measure)
 	case "exec":
 		if q.Exec == nil {
 			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")

@@ -139,6 +139,9 @@ func (f *fakeHands) Route(_ context.Context, key string) (wire.RouteReport, erro
 	return wire.RouteReport{V: 1, Service: key}, nil
 }
 
+func (f *fakeHands) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
+	return wire.Measured{V: 1}, nil
+}
 func (f *fakeHands) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{V: 1}, nil }
 
 func (f *fakeHands) Demand(ctx context.Context, _ time.Duration) (d wire.Demand, err error) {

@@ -38,6 +38,8 @@ type Hands interface {
 	// how it reaches others; both measure what they must.
 	Route(ctx context.Context, key string) (wire.RouteReport, error)
 	Net(ctx context.Context) (wire.NetReport, error)
+	// Measure says how far others are.
+	Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured, error)
 	// Volumes are the named volumes of this worker; RemoveVolume removes one that
 	// nothing uses.
 	Volumes(ctx context.Context) ([]wire.VolumeView, error)
@@ -164,6 +166,16 @@ func (r *Remote) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, e
 	}
 	err = r.do(ctx, http.MethodPost, "/v1/exec", b, &a)
 	return a, err
+}
+
+// Measure implements Hands.
+func (r *Remote) Measure(ctx context.Context, q wire.MeasureAsk) (m wire.Measured, err error) {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return m, fmt.Errorf("encoding what is to be measured: %w", err)
+	}
+	err = r.do(ctx, http.MethodPost, "/v1/measure", b, &m)
+	return m, err
 }
 
 // Shutdown stops every instance by its stop rule, and then the engine.

@@ -139,7 +139,7 @@ func decisionLines(d place.Decision) []string {
 	}
 	lines = append(lines, fmt.Sprintf("  left         %d", left))
 	if len(d.Ranked) > 0 {
-		lines = append(lines, "  ranked by    "+legend(d.Kind))
+		lines = append(lines, "  ranked by    "+legend(d.Kind, r.Scheduler))
 	}
 	for i, c := range d.Ranked {
 		label := "             "
@@ -172,9 +172,12 @@ func decisionLines(d place.Decision) []string {
 }
 
 // legend says what the score and its parts mean.
-func legend(kind string) string {
+func legend(kind, scheduler string) string {
 	if kind == place.KindClusters {
 		return "expected: replicas that fit, as far as is known; then same: fewest of the service there already; then free_share: most room left"
+	}
+	if scheduler == place.LDP {
+		return "same: fewest of the service there already; then score: shortest expected latency in ms to all that it must be near; then rom: least left over of what fits worst"
 	}
 	return "same: fewest of the service there already; then score: least left over of what fits worst (cpu, memory, disk: share that is left over)"
 }
@@ -205,6 +208,19 @@ func constraints(r place.Request) []string {
 	}
 	list("not beside", r.AntiAffinity.Service)
 	list("host path", r.HostPaths)
+	for _, t := range r.Latency {
+		what := "near " + t.To
+		if t.Max > 0 {
+			what += fmt.Sprintf(" (%s)", t.Max)
+		}
+		if t.Distance > 0 {
+			what += fmt.Sprintf(" (%s)", t.Distance)
+		}
+		if t.Free != "" {
+			what += ", which does not count yet: " + t.Free
+		}
+		out = append(out, what)
+	}
 	if r.Overlay != "" {
 		out = append(out, "in the service network, which "+r.Overlay+" needs")
 	}

@@ -45,6 +45,7 @@ type core struct {
 	wake      chan struct{} // a pass is wanted
 	news      loop.Bell     // rings when what people see may have changed
 	upChanged chan struct{} // there is something new for the root
+	surveys   chan struct{} // there may be something to measure
 
 	planning sync.Mutex // one plan at a time is worked out
 
@@ -95,7 +96,7 @@ type core struct {
 
 // newCore loads the model from the store.
 func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
-	c.wake, c.upChanged = make(chan struct{}, 1), make(chan struct{}, 1)
+	c.wake, c.upChanged, c.surveys = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	c.m = newModel(c.name, details, now)
 	c.m.site = c.site
 	c.m.vault.key = c.key
@@ -164,7 +165,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.recovery.heard = c.m.recovery.heard
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
-	next.wants = c.m.wants
+	next.wants, next.near = c.m.wants, c.m.near
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -236,6 +237,10 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		return false, err
 	}
 	c.heardOf, c.owed, c.passed, c.stepped = nil, false, now, 0
+	c.m.lookNear(now)
+	if len(c.m.near.since) > 0 {
+		loop.Poke(c.surveys)
+	}
 	for range maxRounds {
 		begin := time.Now()
 		t := c.m.step(now)

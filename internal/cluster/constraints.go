@@ -69,7 +69,7 @@ func (w *worker) view(name string) place.WorkerView {
 	return place.WorkerView{
 		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
-		Overlay: w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay,
+		Coord: w.coord, Overlay: w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay,
 	}
 }
 
@@ -154,6 +154,9 @@ func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
 func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Decision {
 	r := request(i, s)
 	r.Avoid = avoid
+	if len(s.Spec.Latency) > 0 {
+		r.Latency = t.thresholds(s, t.now)
+	}
 	f := t.index()
 	begin := time.Now()
 	d := f.Schedule(i.App+"."+i.Service, r)

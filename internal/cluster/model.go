@@ -92,6 +92,8 @@ type worker struct {
 	inbox     exchange.Inbox
 	says      *rate.Limiter // how often what it uses may change
 	status    map[wire.InstanceID]wire.InstanceStatus
+	// coord is where it said last that it is; nil where that is not known.
+	coord *wire.Coordinate
 	// labels are its own over those of the site; nil where the site has none.
 	labels map[string]string
 }
@@ -139,6 +141,7 @@ type model struct {
 	// wants is what the last epoch decided, of services that somebody asked for lately.
 	// It is of this process.
 	wants   map[string]*want
+	near    *near                  // what is known of distances
 	tallies map[string]*wire.Tally // by application, or wire.TallyGone
 	workers map[string]*worker
 	// gone and farGone are the keys that do not count any more, by hash: of this
@@ -165,7 +168,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, profiles: map[string]*profile{},
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), profiles: map[string]*profile{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
@@ -260,6 +263,7 @@ func newWorker(rec workerRecord, now time.Time) *worker {
 // before it is durable.
 type tx struct {
 	m      *model
+	now    time.Time
 	insts  map[wire.InstanceID]*wire.Instance // nil: deleted
 	orders map[string]*wire.Order             // nil: deleted
 	routes map[string]*wire.Route             // nil: deleted

@@ -36,6 +36,7 @@ const (
 // of now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
+	t.now = now
 	if !t.recover(now) {
 		return t
 	}
@@ -416,6 +417,11 @@ func restartNever(s *wire.Share, i *wire.Instance) bool {
 }
 
 func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
+	if why := t.nearWait(s, now); why != "" {
+		i.Reason = why
+		t.put(i)
+		return
+	}
 	avoid := i.Avoid
 	if i.Shadow != nil {
 		avoid = appendOnce(slices.Clone(avoid), i.Shadow.Worker)

@@ -78,7 +78,10 @@ func (h *idleHands) Metrics(context.Context) ([]byte, error)           { return 
 func (h *idleHands) Route(context.Context, string) (wire.RouteReport, error) {
 	return wire.RouteReport{}, nil
 }
-func (h *idleHands) Net(context.Context) (wire.NetReport, error)        { return wire.NetReport{}, nil }
+func (h *idleHands) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{}, nil }
+func (h *idleHands) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
+	return wire.Measured{}, errors.New("none")
+}
 func (h *idleHands) Top(context.Context) (wire.WorkerTop, error)        { return wire.WorkerTop{}, nil }
 func (h *idleHands) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
 func (h *idleHands) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }

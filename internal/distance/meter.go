@@ -1,6 +1,7 @@
 package distance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/policy/coord"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 const (
@@ -335,6 +337,27 @@ func (m *Meter) Known(cluster, worker string) Known {
 		k.Failures, k.Why = p.Failures, p.Why
 	}
 	return k
+}
+
+// Last is the last round trip to a peer, or why there is none.
+func (m *Meter) Last(cluster, worker string) (rtt time.Duration, why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.table.Peers[cluster+"/"+worker]
+	switch {
+	case p == nil:
+		return 0, "it has not been measured"
+	case p.Failures > 0 || len(p.Last) == 0:
+		return 0, cmp.Or(p.Why, "it has not been measured")
+	}
+	return p.Last[len(p.Last)-1].RTT, ""
+}
+
+// Own is the own coordinate.
+func (m *Meter) Own() wire.Coordinate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return wire.Coordinate(m.table.Own.Point)
 }
 
 // Error of the own coordinate, relative: 1.5 where nothing is known.

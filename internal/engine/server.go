@@ -22,6 +22,8 @@ const (
 	idleWithin   = 2 * time.Minute
 	maxHeader    = 16 << 10
 	closeWithin  = 2 * time.Second
+	// maxMeasureBytes of a question what to measure.
+	maxMeasureBytes = 64 << 10
 )
 
 // serve answers the agent on the socket at path until stop is called.
@@ -69,6 +71,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/net", e.getNet)
 	mux.HandleFunc("GET /v1/volumes", e.getVolumes)
 	mux.HandleFunc("DELETE /v1/volumes", e.deleteVolume)
+	mux.HandleFunc("POST /v1/measure", e.postMeasure)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux
@@ -100,6 +103,20 @@ func (e *Engine) postExec(w http.ResponseWriter, r *http.Request) {
 	}
 	a, err := e.Exec(r.Context(), q)
 	e.answer(w, a, err)
+}
+
+func (e *Engine) postMeasure(w http.ResponseWriter, r *http.Request) {
+	b, err := body(w, r, maxMeasureBytes)
+	var q wire.MeasureAsk
+	if err == nil {
+		err = json.Unmarshal(b, &q)
+	}
+	if err != nil {
+		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
+		return
+	}
+	m, err := e.Measure(r.Context(), q)
+	e.answer(w, m, err)
 }
 
 func (e *Engine) putOrders(w http.ResponseWriter, r *http.Request) { take(e, w, r, e.Apply) }

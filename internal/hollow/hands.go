@@ -227,6 +227,11 @@ func (h *Hands) Net(context.Context) (wire.NetReport, error) {
 	return wire.NetReport{}, nothing("network")
 }
 
+// Measure implements agent.Hands.
+func (h *Hands) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
+	return wire.Measured{}, nothing("network")
+}
+
 // Volumes implements agent.Hands: there are none.
 func (h *Hands) Volumes(context.Context) ([]wire.VolumeView, error) {
 	return []wire.VolumeView{}, nil

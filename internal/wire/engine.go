@@ -21,6 +21,7 @@ import (
 //	GET /v1/demand?wait=MS              → Demand, held until there is some or MS is over
 //	GET /v1/route?service=              → RouteReport
 //	GET /v1/net                         → NetReport
+//	POST /v1/measure                    MeasureAsk → Measured
 //	POST /v1/exec                       ExecAsk → ExecAnswer
 //	GET /v1/volumes                     → []VolumeView
 //	DELETE /v1/volumes?namespace=&instance=&name= → 204

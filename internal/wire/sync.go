@@ -139,6 +139,8 @@ type Ask struct {
 	SinceMs int64 `json:"s,omitempty"`
 	// Exec is a step of a session.
 	Exec *ExecAsk `json:"x,omitempty"`
+	// Measure is what AskMeasure asks about.
+	Measure *MeasureAsk `json:"me,omitempty"`
 	// Plan is what AskPlan asks about.
 	Plan *PlanAsk `json:"pl,omitempty"`
 	// Volume that AskRemoveVolume is about.

@@ -29,6 +29,11 @@ func cleanRequest(r Request) Request {
 	r.Architecture = cloneList(r.Architecture)
 	r.HostPaths = cloneList(r.HostPaths)
 	r.Avoid = cloneList(r.Avoid)
+	latency := r.Latency
+	r.Latency = nil
+	for i := range latency {
+		r.Latency = append(r.Latency, cleanThreshold(latency[i]))
+	}
 	if r.Location != nil {
 		l := *r.Location
 		if !validPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {
@@ -155,7 +160,7 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 		w.Capacity, w.Used = cleanResources(w.Capacity), cleanResources(w.Used)
 		w.Same = max(0, w.Same)
 		w.Labels = labelsAsked(w.Labels, req, labelKey)
-		w.Location = cleanPoint(w.Location)
+		w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
 		w.HostPaths, w.Conflicts = cloneList(w.HostPaths), cloneList(w.Conflicts)
 		out[i] = w
 	}

@@ -50,7 +50,7 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		d.InputsOmitted = len(clusters)
 	}
 
-	sieve := newSieve(clusterFilters, &req)
+	sieve := newSieve(true, &req)
 	bids := make([]bid, 0, len(clusters))
 	// One at a time, and copied in full only for a record: with a thousand clusters
 	// copies of all were most of what a decision cost.
@@ -108,7 +108,7 @@ func Room(c ClusterView, req Request) (n int, why string) {
 	if r.filter == passed {
 		return 0, "has no room for another"
 	}
-	s := newSieve(clusterFilters, &req)
+	s := newSieve(true, &req)
 	s.remove(r, c.ID)
 	return 0, s.words(r.filter).one
 }

@@ -19,7 +19,7 @@ func Unfit(w WorkerView, req Request) string {
 	if r.filter == passed {
 		return ""
 	}
-	s := newSieve(workerFilters, &req)
+	s := newSieve(false, &req)
 	s.remove(r, w.ID)
 	return s.words(r.filter).one
 }
@@ -33,7 +33,7 @@ func OffSite(c ClusterView, req Request) string {
 	if r.filter == passed {
 		return ""
 	}
-	s := newSieve(clusterFilters, &req)
+	s := newSieve(true, &req)
 	s.remove(r, c.ID)
 	return s.words(r.filter).one
 }

@@ -62,7 +62,7 @@ const (
 // looked at, see Mark.
 func (f *Fleet) Put(w WorkerView) {
 	w.Same, w.Conflicts = 0, nil
-	w.Capacity, w.Used, w.Location = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location)
+	w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
 	if f.views == nil {
 		if f.limits.small == 0 {
 			f.limits.small, f.limits.often, f.limits.marks = MaxInputs, askedOften, maxMarks
@@ -167,7 +167,7 @@ func (f *Fleet) Schedule(service string, req Request) Decision {
 
 // byLens decides with an index; false where there is none.
 func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
-	if len(f.views) <= f.limits.small || req.Pinned != "" || req.Scheduler != "" && req.Scheduler != "rom" {
+	if len(f.views) <= f.limits.small || req.Pinned != "" || req.Scheduler != "" && req.Scheduler != "rom" || len(req.Latency) > 0 {
 		return Decision{}, false
 	}
 	l := f.lens(service, req)
@@ -313,7 +313,7 @@ func (l *lens) remove(id string) {
 // decide finds the best for a request. It is not ok where the numbers of the record
 // cannot be told from the index, which is rare.
 func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *sieve, ok bool) {
-	sv = newSieve(workerFilters, req)
+	sv = newSieve(false, req)
 	for g, n := range l.groups {
 		if g != passing && n != nil {
 			v := *f.views[n.first]

@@ -36,6 +36,8 @@ type WorkerView struct {
 	Arch     string            `json:"arch,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Location *api.Point        `json:"location,omitempty"`
+	// Coord is where it is in the space of round trips; nil where that is not known.
+	Coord *wire.Coordinate `json:"coord,omitempty"`
 	// HostPaths are directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
 	// Overlay: it is part of the service network.
@@ -63,6 +65,8 @@ type Request struct {
 	AntiAffinity api.AntiAffinity `json:"anti_affinity,omitzero"`
 	// HostPaths are directories of the worker that the instance uses.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// Latency is what the instance must be near, with where that is.
+	Latency []Threshold `json:"latency,omitempty"`
 	// Overlay names what of the instance only workers of the service network have,
 	// "" if nothing.
 	Overlay string `json:"overlay,omitempty"`

@@ -46,6 +46,8 @@ const (
 	fVolumes
 	fOverlay
 	fAvoid
+	fWorkerLatency
+	fWorkerDistance
 	fFirstWorkerResource
 	workerFilters = fFirstWorkerResource + resources
 )
@@ -60,6 +62,7 @@ type removal struct {
 	note   string     // words, the key of a label, or a path
 	point  *api.Point // of the worker, or the centre of the cluster's disc
 	km     float64    // between point and the location asked for
+	far    far        // how far off what it must be near
 }
 
 // ForClients is what may be told to whoever asks for a service of which nothing is
@@ -93,8 +96,13 @@ type tally struct {
 	example removal
 }
 
-func newSieve(filters int, req *Request) *sieve {
-	return &sieve{req: req, clusters: filters == clusterFilters, tally: make([]tally, filters)}
+// newSieve counts for the filters of clusters, or those of workers.
+func newSieve(clusters bool, req *Request) *sieve {
+	filters := workerFilters
+	if clusters {
+		filters = clusterFilters
+	}
+	return &sieve{req: req, clusters: clusters, tally: make([]tally, filters)}
 }
 
 func (s *sieve) remove(r removal, id string) {

@@ -44,6 +44,9 @@ func genWorkers(t *rapid.T) []WorkerView {
 			Labels: genLabels(t, 3), Location: genPoint(t),
 			HostPaths: rapid.SliceOfN(rapid.SampledFrom([]string{"/srv", "/srv/media/"}), 0, 1).Draw(t, "host paths"),
 		}
+		if rapid.Bool().Draw(t, "knows where") {
+			out[i].Coord = onLine(rapid.Float64Range(-50, 50).Draw(t, "at"))
+		}
 		if rapid.IntRange(0, 7).Draw(t, "conflict") == 0 {
 			out[i].Conflicts = []string{"db"}
 		}
@@ -143,6 +146,10 @@ func genRequest(t *rapid.T) Request {
 		Avoid:  rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w9"}), 0, 2).Draw(t, "avoid"),
 	}
 	genConstraints(t, &r)
+	if rapid.IntRange(0, 3).Draw(t, "near") == 0 {
+		r.Scheduler = rapid.SampledFrom([]string{"rom", LDP}).Draw(t, "scheduler")
+		r.Latency = []Threshold{{To: "web", Max: ms(40), Targets: []Target{{ID: "x", Worker: "w1", Coord: onLine(0), Direct: map[string]api.Duration{"w2": ms(10)}}}}}
+	}
 	return r
 }
 

@@ -100,6 +100,10 @@ func (s *sieve) workerWords(f int, r *removal) words {
 	case fOverlay:
 		need := ", which " + r.note + " needs"
 		return words{"network", "is not part of the service network" + need, "is not part of the service network" + need, "are not part of the service network" + need}
+	case fWorkerLatency:
+		return s.latencyWords(r)
+	case fWorkerDistance:
+		return s.distanceWords(r)
 	default:
 		return words{"avoid", "the instance failed or was lost there", "is avoided because the instance failed or was lost there", "are avoided because the instance failed or was lost there"}
 	}

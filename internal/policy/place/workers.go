@@ -2,31 +2,35 @@ package place
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // candidate is a feasible worker in the running.
 type candidate struct {
-	view  *WorkerView
-	has   int     // instances of the service
-	same  int     // the same, zero where the service does not spread
-	score float64 // rom: smaller is better
-	left  [resources]float64
-	key   uint64 // breaks ties: how far the worker is on the ring from the instance
+	view    *WorkerView
+	has     int           // instances of the service
+	same    int           // the same, zero where the service does not spread
+	latency time.Duration // ldp: expected, zero where it does not count
+	score   float64       // rom: smaller is better
+	left    [resources]float64
+	key     uint64 // breaks ties: how far the worker is on the ring from the instance
 }
 
 // Schedule is the cluster's step: it chooses a worker for one instance. Workers
 // are filtered in the order suspect, cordoned, pinned, runtime, architecture,
 // affinity.labels, location, affinity.polygon, anti_affinity.labels,
-// anti_affinity.service, volumes, network, avoid, cpu, memory, disk; of the others the
-// first by
+// anti_affinity.service, volumes, network, avoid, latency, distance, cpu, memory, disk;
+// of the others the first by
 //
 //  1. how many instances of the service it has, fewest first (unless
 //     Request.Spread is "none"),
-//  2. the rom score: the largest share of any of its resources that would be
+//  2. with the scheduler ldp the sum of the expected round trips to what it must be
+//     near, shortest first,
+//  3. the rom score: the largest share of any of its resources that would be
 //     left over, smallest first (best fit),
-//  3. the place of its id on a ring of hashes: who comes next after the place of the
+//  4. the place of its id on a ring of hashes: who comes next after the place of the
 //     instance id, then the worker id
 //
 // is chosen. A worker to be avoided stays out even where no other is left;
@@ -41,7 +45,7 @@ func Schedule(workers []WorkerView, req Request) Decision {
 	} else {
 		d.InputsOmitted = len(workers)
 	}
-	if req.Scheduler != "" && req.Scheduler != "rom" {
+	if req.Scheduler != "" && req.Scheduler != "rom" && req.Scheduler != LDP {
 		d.Reason = fmt.Sprintf("this cluster has no scheduler %q: use rom", req.Scheduler)
 		return d
 	}
@@ -53,14 +57,15 @@ func Schedule(workers []WorkerView, req Request) Decision {
 			avoid[id] = true
 		}
 	}
-	sieve := newSieve(workerFilters, &req)
+	sieve := newSieve(false, &req)
 	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
 	var best [maxRanked]candidate
 	n := 0
 	for i := range workers {
 		w := &workers[i]
 		free := freeOf(w)
-		if removed := reject(w, &req, avoid, demand, free); removed.filter != passed {
+		removed := reject(w, &req, avoid, demand, free)
+		if removed.filter != passed {
 			sieve.remove(removed, w.ID)
 			continue
 		}
@@ -69,6 +74,9 @@ func Schedule(workers []WorkerView, req Request) Decision {
 			c.same = c.has
 		}
 		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		if req.Scheduler == LDP {
+			c.latency = removed.far.rtt
+		}
 		if n == maxRanked && c.compare(&best[n-1]) > 0 {
 			continue
 		}
@@ -83,9 +91,11 @@ func Schedule(workers []WorkerView, req Request) Decision {
 func (d *Decision) conclude(best []candidate, sieve *sieve) {
 	for i := range best {
 		c := &best[i]
-		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: c.score, Parts: map[string]float64{
+		r := Ranked{ID: c.view.ID, Score: c.score, Parts: map[string]float64{
 			"same": float64(c.has), "cpu": c.left[0], "memory": c.left[1], "disk": c.left[2],
-		}})
+		}}
+		c.rankLDP(&r, &d.Request)
+		d.Ranked = append(d.Ranked, r)
 	}
 	d.Filtered = sieve.filters()
 	if len(best) > 0 {
@@ -95,20 +105,28 @@ func (d *Decision) conclude(best []candidate, sieve *sieve) {
 	}
 }
 
-// reject names the first filter that removes a worker, or passed.
+// reject names the first filter that removes a worker, or passed, with the expected
+// latency to all that it must be near.
 func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free vec) removal {
+	var latency time.Duration
 	if r := standing(w, req); r.filter != passed {
 		return r
 	}
 	if avoid[w.ID] {
 		return removal{filter: fAvoid}
 	}
+	if len(req.Latency) > 0 {
+		var r removal
+		if latency, r = tooFar(w, req); r.filter != passed {
+			return r
+		}
+	}
 	for j := range resources {
 		if demand[j] > free[j] {
 			return removal{filter: fFirstWorkerResource + j, free: free[j]}
 		}
 	}
-	return removal{filter: passed}
+	return removal{filter: passed, far: far{rtt: latency}}
 }
 
 // standing is the part of reject that does not change from instance to instance of a
@@ -144,6 +162,10 @@ func (c *candidate) compare(o *candidate) int {
 	switch {
 	case c.same != o.same:
 		return c.same - o.same
+	case c.latency < o.latency:
+		return -1
+	case c.latency > o.latency:
+		return 1
 	case c.score < o.score:
 		return -1
 	case c.score > o.score:

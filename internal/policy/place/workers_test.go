@@ -57,7 +57,7 @@ func TestSchedule(t *testing.T) {
 		"negative use":        {[]WorkerView{worker("a", api.Resources{CPU: math.MinInt64})}, unchanged, "a", ""},
 		"negative capacity":   {[]WorkerView{{ID: "a", Runtimes: []string{"process"}, Capacity: api.Resources{CPU: math.MinInt64}, Used: api.Resources{CPU: math.MaxInt64}}}, unchanged, "", "1 worker: 1 is full: needs 100m cpu, 0 free"},
 		"nothing demanded":    {[]WorkerView{{ID: "a"}}, func(r *Request) { r.Demand, r.Runtime = api.Resources{}, "" }, "a", ""},
-		"unknown scheduler":   {[]WorkerView{worker("a", empty)}, func(r *Request) { r.Scheduler = "ldp" }, "", `this cluster has no scheduler "ldp": use rom`},
+		"unknown scheduler":   {[]WorkerView{worker("a", empty)}, func(r *Request) { r.Scheduler = "best" }, "", `this cluster has no scheduler "best": use rom`},
 		"default scheduler":   {[]WorkerView{worker("a", empty)}, func(r *Request) { r.Scheduler = "" }, "a", ""},
 		"filters in order":    {[]WorkerView{worker("a", size4, suspect, runs("wasm"))}, avoid("a"), "", "1 worker: 1 is suspect"},
 		"cpu before memory":   {[]WorkerView{worker("a", size4)}, unchanged, "", "1 worker: 1 is full: needs 100m cpu, 0 free"},

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// surveyAtOnce is how many workers are asked at a time; each answers within three
+	// seconds or not at all.
+	surveyAtOnce = 64
+	// surveyIdle is the longest time between two looks at whom to ask.
+	surveyIdle = 10 * time.Second
+)
+
+// runSurvey asks workers how far they are from each other until ctx ends. Somebody
+// pokes c.surveys when there may be something new to ask.
+func (c *core) runSurvey(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	slots := make(chan struct{}, surveyAtOnce)
+	for ctx.Err() == nil {
+		now := time.Now()
+		c.mu.Lock()
+		list, next := c.m.survey(now)
+		c.mu.Unlock()
+		for _, q := range list {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			all.Go(func() {
+				defer func() { <-slots }()
+				c.surveyOne(ctx, q)
+			})
+		}
+		pause := surveyIdle
+		if !next.IsZero() {
+			pause = min(pause, time.Until(next))
+		}
+		timer := time.NewTimer(max(pause, 10*time.Millisecond))
+		select {
+		case <-ctx.Done():
+		case <-c.surveys:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// surveyOne asks one worker.
+func (c *core) surveyOne(ctx context.Context, q question) {
+	var r wire.Measured
+	err := c.askWorker(ctx, q.worker, wire.Ask{What: wire.AskMeasure, Worker: q.worker, Measure: &q.ask}, "distances cannot be measured now", &r)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		err = wire.CheckVersion("the distances of worker "+q.worker, r.V)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.log.Debug("a worker's distances", "worker", q.worker, "error", err)
+	}
+	c.m.learnNear(q, r, err, time.Now())
+	if len(c.m.near.since) > 0 { // somebody waits for it
+		loop.Poke(c.wake)
+	}
+	loop.Poke(c.surveys)
+}

@@ -1,0 +1,228 @@
+package place
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// LDP is the scheduler that ranks by expected latency.
+const LDP = "ldp"
+
+// Threshold is the most that something may be away, with what is known of where it
+// is. It removes workers whatever the scheduler.
+type Threshold struct {
+	// To is what the descriptor names: a service, a place or an address.
+	To string `json:"to"`
+	// Max is the longest round trip, 0: any. Distance is the longest great circle, 0: any.
+	Max      api.Duration `json:"max,omitempty"`
+	Distance api.Distance `json:"distance,omitempty"`
+	// Targets, of which one must be near enough in both.
+	Targets []Target `json:"targets,omitempty"`
+	// Free is why the threshold removes nobody now, such as that there is no instance
+	// of the service yet; "" where it counts.
+	Free string `json:"free,omitempty"`
+	// Unknown is why it is not known where the targets are; "" where it is.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Target is one thing to be near.
+type Target struct {
+	// ID of an instance, or an address.
+	ID string `json:"id"`
+	// Worker that has it, "" where it is on none of this cluster. It is next to itself.
+	Worker string `json:"worker,omitempty"`
+	// Coord is where it is in the space of round trips, nil where that is not known.
+	// Margin is how much longer than by Coord the round trip may be.
+	Coord  *wire.Coordinate `json:"coord,omitempty"`
+	Margin api.Duration     `json:"margin,omitempty"`
+	// Place: it is a place on the Earth, to which the round trip is estimated (PlaceRTT).
+	Place bool `json:"place,omitempty"`
+	// Direct are round trips that were measured, by worker: they count before Coord.
+	Direct map[string]api.Duration `json:"direct,omitempty"`
+	// Location on the Earth, nil where that is not known.
+	Location *api.Point `json:"location,omitempty"`
+}
+
+// PlaceRTT is how long a round trip to a place on the Earth is taken to be for each
+// kilometre of the great circle: light in fibre needs 10 µs there and back, and paths
+// of the Internet are about twice as long as the great circle.
+const PlaceRTT = 20 * time.Microsecond
+
+// far is what a worker is away from what a request must be near.
+type far struct {
+	rtt   time.Duration // to the nearest target, -1: not known
+	km    float64       // to the nearest target, -1: not known
+	which int           // index of the threshold
+}
+
+// rtt is the expected round trip from a worker; false where nothing is known.
+func (t *Target) rtt(w *WorkerView) (time.Duration, bool) {
+	if t.Worker != "" && t.Worker == w.ID {
+		return 0, true
+	}
+	if d, ok := t.Direct[w.ID]; ok && d > 0 {
+		return d.Std(), true
+	}
+	if t.Coord != nil && w.Coord != nil && w.Coord.Error < wire.UnknownError && t.Coord.Error < wire.UnknownError {
+		return t.Coord.RTT(w.Coord) + t.Margin.Std(), true
+	}
+	if km, ok := t.kilometres(w); ok && t.Place {
+		rtt := time.Duration(km * float64(PlaceRTT))
+		if w.Coord != nil && w.Coord.Error < wire.UnknownError {
+			rtt += time.Duration(w.Coord.Height * 1e9) // its access link
+		}
+		return rtt, true
+	}
+	return 0, false
+}
+
+// kilometres is the great circle from a worker; false where one of the two is nowhere.
+func (t *Target) kilometres(w *WorkerView) (float64, bool) {
+	if t.Worker != "" && t.Worker == w.ID {
+		return 0, true
+	}
+	if t.Location == nil || w.Location == nil {
+		return 0, false
+	}
+	return distanceKm(*t.Location, *w.Location), true
+}
+
+// tooFar names the first threshold that a worker does not keep, or passed. latency is
+// the sum of the expected round trips of all that it does.
+func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
+	for n := range req.Latency {
+		t := &req.Latency[n]
+		if t.Free != "" {
+			continue
+		}
+		nearest, km, kept := t.nearest(w)
+		if !kept {
+			f := far{rtt: nearest, km: km, which: n}
+			if t.Max > 0 && (nearest < 0 || nearest > t.Max.Std()) {
+				return 0, removal{filter: fWorkerLatency, far: f}
+			}
+			return 0, removal{filter: fWorkerDistance, far: f}
+		}
+		latency += max(0, nearest)
+	}
+	return latency, removal{filter: passed}
+}
+
+// nearest is the target that a worker is nearest to of those that keep the threshold,
+// or of all where none does. What is not known is -1.
+func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept bool) {
+	rtt, km = -1, -1
+	closest := math.Inf(1)
+	for i := range t.Targets {
+		target := &t.Targets[i]
+		d, timed := target.rtt(w)
+		k, placed := target.kilometres(w)
+		ok := (t.Max == 0 || timed && d <= t.Max.Std()) && (t.Distance == 0 || placed && k*1000 <= float64(t.Distance))
+		// One that keeps it comes before all that do not; of the same kind the nearest.
+		by := math.Inf(1)
+		switch {
+		case timed:
+			by = d.Seconds()
+		case placed && t.Max == 0:
+			by = k * PlaceRTT.Seconds()
+		}
+		if ok == kept && by >= closest || kept && !ok {
+			continue
+		}
+		rtt, km, kept, closest = -1, -1, ok, by
+		if timed {
+			rtt = d
+		}
+		if placed {
+			km = k
+		}
+	}
+	return rtt, km, kept
+}
+
+// Keeps says whether a worker keeps a threshold as far as is known: what it is away,
+// -1 where that is not known, and whether that is near enough.
+func Keeps(w WorkerView, t Threshold) (rtt time.Duration, km float64, kept bool) {
+	w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
+	c := cleanThreshold(t)
+	if c.Free != "" {
+		return -1, -1, true
+	}
+	return c.nearest(&w)
+}
+
+// rankLDP writes what counted with the scheduler ldp into what is shown of a candidate:
+// its score is the expected latency in milliseconds, unless nothing has one.
+func (c *candidate) rankLDP(r *Ranked, req *Request) {
+	if req.Scheduler != LDP {
+		return
+	}
+	ms := float64(c.latency) / 1e6
+	r.Parts["latency_ms"], r.Parts["rom"] = ms, r.Score
+	r.Score = ms
+}
+
+// latencyWords are those of a worker whose round trip is too long.
+func (s *sieve) latencyWords(r *removal) words {
+	t := &s.req.Latency[r.far.which]
+	most := fmt.Sprintf("%s of %s", t.Max, t.To)
+	one := fmt.Sprintf("is not within %s: %s away", most, milliseconds(r.far.rtt))
+	if r.far.rtt < 0 {
+		one = "is not known to be within " + most + t.because()
+	}
+	return words{"latency", one, one, "are not known to be within " + most + t.because()}
+}
+
+func (t *Threshold) because() string {
+	if t.Unknown == "" {
+		return ""
+	}
+	return " (" + t.Unknown + ")"
+}
+
+// distanceWords are those of a worker that is too far on the Earth.
+func (s *sieve) distanceWords(r *removal) words {
+	t := &s.req.Latency[r.far.which]
+	most := fmt.Sprintf("%s of %s", t.Distance, t.To)
+	one := fmt.Sprintf("is not within %s: %s km away", most, tenths(r.far.km))
+	if r.far.km < 0 {
+		one = "is not known to be within " + most
+	}
+	return words{"distance", one, one, "are not known to be within " + most}
+}
+
+// milliseconds writes a round trip, rounded up, so that what is too long never reads
+// as if it were short enough.
+func milliseconds(d time.Duration) string {
+	if d < time.Millisecond {
+		return fmt.Sprintf("%.3fms", math.Ceil(float64(d)/1e3)/1e3)
+	}
+	return fmt.Sprintf("%.1fms", math.Ceil(float64(d)/1e5)/10)
+}
+
+// cleanThreshold returns a copy without what is impossible.
+func cleanThreshold(t Threshold) Threshold {
+	t.Max, t.Distance = max(0, t.Max), max(0, t.Distance)
+	targets := t.Targets
+	t.Targets = nil
+	for i := range targets {
+		c := targets[i]
+		c.Location, c.Coord, c.Margin = cleanPoint(c.Location), cleanCoord(c.Coord), max(0, c.Margin)
+		c.Direct = cloneMap(c.Direct)
+		t.Targets = append(t.Targets, c)
+	}
+	return t
+}
+
+// cleanCoord returns a copy, nil where c is impossible or says nothing.
+func cleanCoord(c *wire.Coordinate) *wire.Coordinate {
+	if c == nil || !c.Valid() || c.Error >= wire.UnknownError {
+		return nil
+	}
+	q := *c
+	return &q
+}
