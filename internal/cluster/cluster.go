@@ -292,13 +292,9 @@ func (c *core) tell(t *tx, now time.Time) {
 	}
 }
 
-// calm: no instance waits for a deadline.
+// calm: no instance waits for a deadline. A worker that is away is nothing to wait for
+// when what it ran is elsewhere: its return is heard of.
 func (c *core) calm() bool {
-	for _, w := range c.m.workers {
-		if w.suspect {
-			return false
-		}
-	}
 	for key, sc := range c.m.scaled {
 		if sc.Fits > 0 && c.demand[key] == nil {
 			return false // there may be room again, and no epoch will ask
@@ -308,6 +304,9 @@ func (c *core) calm() bool {
 		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) || i.Leaving != nil {
 			return false
 		}
+		if i.Pinned == "" && c.m.away(i.Worker) || i.Moving != nil && c.m.away(i.Moving.Worker) {
+			return false // it is replaced after a while
+		}
 		if len(i.Avoid) > 0 && c.m.workers[i.Worker].draining() {
 			return false // it may be forgiven where it failed
 		}
@@ -316,6 +315,12 @@ func (c *core) calm() bool {
 		}
 	}
 	return true
+}
+
+// away says whether a worker is suspect.
+func (m *model) away(worker string) bool {
+	w := m.workers[worker]
+	return w != nil && w.suspect
 }
 
 // desiredOf serves what a worker should be doing.
