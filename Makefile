@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy bench-cold kpa-check footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy bench-cold bench-size kpa-check footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,17 @@ FUNCTIONS ?= 1000
 bench-cold: build ## what a request waits for that starts an instance; STARTS=20 FUNCTIONS=1000 ONLY=name
 	@$(GOBUILD) -o bin/coldbench ./tools/coldbench
 	@bin/coldbench -rounds $(STARTS) -functions $(FUNCTIONS) -only "$(ONLY)"
+
+# What a cluster orchestrator takes with thousands of workers, and a root with a thousand
+# clusters. At full size some GB of memory and a quarter of an hour; WORKERS=0 is the root
+# alone, CLUSTERS=0 the cluster alone. Workers keep their keys in MEMORY.
+WORKERS   ?= 10000
+INSTANCES ?= 10000
+CLUSTERS  ?= 1000
+MEMORY    ?= /dev/shm
+bench-size: build ## a cluster with WORKERS=10000 hollow workers and INSTANCES=10000, a root with CLUSTERS=1000
+	@$(GOBUILD) -o bin/sizebench ./tools/sizebench
+	@bin/sizebench -workers $(WORKERS) -instances $(INSTANCES) -clusters $(CLUSTERS) -memory "$(MEMORY)"
 
 # Not part of test: it compiles Kubernetes' client and plays 300 days, some minutes in all.
 # Where go.mod of Verge has changed it may want "go mod tidy" in tools/kpacheck.

@@ -90,3 +90,51 @@ func TestHollowWorkers(t *testing.T) {
 	x.start()
 	w.holds("edge", "many", 50, time.Minute)
 }
+
+// TestChurnOfWorkers: while applications come, grow and shrink, groups of workers are
+// killed and come back empty. In the end every instance runs, once, on a worker that is
+// there and was told so: nothing is lost, nothing is there twice.
+func TestChurnOfWorkers(t *testing.T) {
+	t.Parallel()
+	const groups, each = 6, 10
+	w := newRoot(t)
+	w.addCluster("edge")
+	w.cluster["edge"].answers()
+	hollow := make([]*daemon, groups)
+	for g := range hollow {
+		hollow[g] = w.hollow("edge", fmt.Sprintf("g%d", g), each)
+	}
+	want := map[string]int{}
+	for round := range 8 {
+		app := fmt.Sprintf("app-%d", round%4)
+		want[app] = 10 + 7*round
+		w.root.ok("apply", "--no-wait", w.file("app-", hollowApp(app, want[app])))
+		x := hollow[round%groups]
+		x.kill()
+		x.start()
+	}
+	for app, n := range want {
+		w.holds("edge", app, n, 2*time.Minute)
+	}
+	eventually(t, time.Minute, "all workers are back, and have what runs and no more", func() error {
+		list, err := w.cluster["edge"].client().Workers(t.Context())
+		if err != nil {
+			return err
+		}
+		ready, n := 0, 0
+		for _, v := range list {
+			if v.Status == "ready" {
+				ready++
+			}
+			n += v.Instances
+		}
+		total := 0
+		for _, n := range want {
+			total += n
+		}
+		if err := differs("ready workers", ready, groups*each); err != nil {
+			return err
+		}
+		return differs("instances on workers", n, total)
+	})
+}

@@ -1,0 +1,377 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/stage"
+)
+
+// bench is what is measured.
+type bench struct {
+	options
+	figures
+
+	stage   *stage.Stage
+	root    *stage.Root
+	cluster *stage.Cluster
+	hollow  []*stage.Hollow // by group
+	fast    string          // where their data lies; "" is on the stage
+	client  *rest.Client    // of the cluster
+	above   *rest.Client    // of the root
+	apps    []string
+}
+
+// lambda is the time between two heartbeats of a worker that has nothing to say, less
+// its jitter.
+const lambda = 9500 * time.Millisecond
+
+func newBench(ctx context.Context, o options) (*bench, error) {
+	s, err := stage.New(o.verge)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{options: o, stage: s}
+	if err := b.start(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bench) start(ctx context.Context) (err error) {
+	if b.memory != "" {
+		if b.fast, err = os.MkdirTemp(b.memory, "verge-hollow-"); err != nil {
+			return err
+		}
+		if err := os.Symlink(b.fast, filepath.Join(b.stage.Dir, "workers")); err != nil {
+			return err
+		}
+	}
+	if b.root, err = b.stage.Root(ctx); err != nil {
+		return err
+	}
+	if b.cluster, err = b.stage.Cluster(ctx, b.root, "edge"); err != nil {
+		return err
+	}
+	if b.client, err = b.cluster.Client(); err != nil {
+		return err
+	}
+	b.above, err = b.root.Client()
+	return err
+}
+
+func (b *bench) close() error {
+	for _, c := range []*rest.Client{b.client, b.above} {
+		if c != nil {
+			c.Close()
+		}
+	}
+	err := stage.Clear(b.stage.Dir)
+	if b.fast != "" {
+		err = errors.Join(err, os.RemoveAll(b.fast))
+	}
+	return err
+}
+
+// use is what the cluster has used so far.
+func (b *bench) use() (stage.Use, error) { return stage.Measure([]int{b.cluster.PID()}) }
+
+// until polls what a condition asks, until it holds.
+func (b *bench) until(ctx context.Context, what string, holds func(context.Context) (bool, string, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	last := ""
+	for {
+		ok, is, err := holds(ctx)
+		if ok {
+			return nil
+		}
+		if err == nil {
+			last = is
+		} // else it is busy, and asked again
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: at last %s: %w", what, last, errors.Join(ctx.Err(), err))
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// ready waits until so many workers are.
+func (b *bench) ready(ctx context.Context, workers int) error {
+	return b.until(ctx, fmt.Sprintf("%d workers are ready", workers), func(ctx context.Context) (bool, string, error) {
+		list, err := b.above.Clusters(ctx)
+		if err != nil || len(list) != 1 || list[0].Aggregate == nil {
+			return false, "nothing is known of the cluster", err
+		}
+		a := list[0].Aggregate
+		return a.Workers == workers, fmt.Sprintf("%d are, %d are suspect", a.Workers, a.Suspect), nil
+	})
+}
+
+// join lets all workers in, a group after the other.
+func (b *bench) join(ctx context.Context) error {
+	before, err := b.use()
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	for g := range b.groups {
+		h, err := b.stage.Hollow(ctx, b.cluster, fmt.Sprintf("g%d", g), b.size(g), b.patience)
+		if err != nil {
+			return err
+		}
+		b.hollow = append(b.hollow, h)
+	}
+	if err := b.ready(ctx, b.workers); err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	after, err := b.use()
+	if err != nil {
+		return err
+	}
+	n := float64(b.workers)
+	b.note(milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for a worker to join, of %d", b.workers)
+	b.note(took.Seconds(), "s", "until all of %d workers are ready", b.workers)
+	return nil
+}
+
+// size of a group: they differ by one at most.
+func (b *bench) size(g int) int {
+	return b.workers*(g+1)/b.groups - b.workers*g/b.groups
+}
+
+// idle measures the cluster while nothing happens but heartbeats.
+func (b *bench) idle(ctx context.Context) error {
+	if err := pause(ctx, 2*lambda); err != nil { // until what happened before is over
+		return err
+	}
+	before, err := b.use()
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := pause(ctx, b.span); err != nil {
+		return err
+	}
+	after, err := b.use()
+	if err != nil {
+		return err
+	}
+	took, cpu := time.Since(begin), after.Ticks-before.Ticks
+	what := fmt.Sprintf("idle cluster of %d workers and %d instances", b.workers, len(b.apps)*b.each)
+	b.most(cpu.Seconds()/took.Seconds(), 0.3, "cores", "%s: processor", what)
+	b.most(float64(after.PSS)/1e9, 1.5, "GB", "%s: memory (PSS)", what)
+	b.most(float64(cpu.Microseconds())*lambda.Seconds()/float64(b.workers)/took.Seconds(), 80, "µs", "%s: all it computes, for each heartbeat", what)
+	b.note(float64(after.Written-before.Written), "B", "%s: written to disk in %s", what, took.Round(time.Second))
+	return nil
+}
+
+// place deploys all instances and waits until they run.
+func (b *bench) place(ctx context.Context) error {
+	before, err := b.use()
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	for n := range b.instances / b.each {
+		app := fmt.Sprintf("app-%d", n)
+		if _, err := b.above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
+			return fmt.Errorf("applying %s: %w", app, err)
+		}
+		b.apps = append(b.apps, app)
+	}
+	applied := time.Since(begin)
+	all, err := b.running(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := b.use()
+	if err != nil {
+		return err
+	}
+	var first, placed, ran time.Time
+	for _, i := range all {
+		for _, h := range i.History {
+			switch h.To {
+			case wire.ClusterScheduled:
+				first = earlier(first, h.At)
+			case wire.WorkerScheduled:
+				placed = later(placed, h.At)
+			case wire.Running:
+				ran = later(ran, h.At)
+			default:
+			}
+		}
+	}
+	n := float64(len(all))
+	b.note(applied.Seconds(), "s", "until %d applications with %d instances were accepted", len(b.apps), len(all))
+	b.note(n/placed.Sub(begin).Seconds(), "1/s", "placements, from the first apply until the last pass that places some")
+	b.least(n/ran.Sub(begin).Seconds(), 2000, "1/s", "placements, from the first apply until the last instance runs")
+	b.note(ran.Sub(first).Seconds(), "s", "from the first record at the cluster until the last instance runs")
+	b.note(milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for each instance that is placed and runs")
+	b.note(float64(after.Written-before.Written)/n, "B", "cluster: written to disk for each instance that is placed and runs")
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// running waits until all instances of all applications run, and returns them as the
+// cluster knows them. One that is there twice is an error.
+func (b *bench) running(ctx context.Context) (all []wire.InstanceView, err error) {
+	err = b.until(ctx, "all instances run", func(ctx context.Context) (bool, string, error) {
+		all = nil
+		n := 0
+		for _, app := range b.apps {
+			list, err := b.client.Instances(ctx, app, "")
+			if err != nil {
+				return false, "", err
+			}
+			seen := map[wire.InstanceID]bool{}
+			for _, i := range list {
+				if i.State == wire.Running && i.Worker != "" && !i.Unreachable && !seen[i.ID] {
+					n++
+				}
+				seen[i.ID] = true
+			}
+			all = append(all, list...)
+		}
+		want := len(b.apps) * b.each
+		return n == want && len(all) == want, fmt.Sprintf("%d of %d run, %d are there", n, want, len(all)), nil
+	})
+	return all, err
+}
+
+// lose kills a group of workers and waits until what they ran runs elsewhere.
+func (b *bench) lose(ctx context.Context) error {
+	before, err := b.use()
+	if err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := b.hollow[0].Kill(); err != nil {
+		return err
+	}
+	if err := b.ready(ctx, b.workers-b.size(0)); err != nil {
+		return err
+	}
+	all, err := b.running(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := b.use()
+	if err != nil {
+		return err
+	}
+	var detected, placed time.Time
+	n := 0
+	for _, i := range all {
+		failed := false
+		for _, h := range i.History {
+			if h.At.Before(killed) {
+				continue
+			}
+			switch h.To {
+			case wire.Failed:
+				detected, failed = earlier(detected, h.At), true
+			case wire.WorkerScheduled:
+				placed = later(placed, h.At)
+			default:
+			}
+		}
+		if failed {
+			n++
+		}
+	}
+	if n == 0 {
+		return errors.New("nothing ran on the workers that were killed")
+	}
+	b.note(detected.Sub(killed).Seconds(), "s", "until the loss of %d workers was acted on (replace_after is %s)", b.size(0), b.replaced)
+	b.most(placed.Sub(detected).Seconds(), 2, "s", "from then until all of the %d instances that ran there are placed", n)
+	b.note(milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time for each of them")
+	return nil
+}
+
+// come lets groups of workers come and go, one each minute, while more is deployed, and
+// waits until all is as it should be.
+func (b *bench) come(ctx context.Context) error {
+	if err := b.hollow[0].Start(ctx, b.patience); err != nil {
+		return err
+	}
+	if b.churn == 0 {
+		return nil
+	}
+	begin := time.Now()
+	for n := 0; time.Since(begin) < b.churn; n++ {
+		g := b.hollow[1+n%(len(b.hollow)-1)]
+		if err := g.Kill(); err != nil {
+			return err
+		}
+		app := fmt.Sprintf("more-%d", n)
+		if _, err := b.above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
+			return fmt.Errorf("applying %s: %w", app, err)
+		}
+		b.apps = append(b.apps, app)
+		if err := pause(ctx, 30*time.Second); err != nil {
+			return err
+		}
+		if err := g.Start(ctx, b.patience); err != nil {
+			return err
+		}
+		if err := pause(ctx, time.Until(begin.Add(time.Duration(n+1)*time.Minute))); err != nil {
+			return err
+		}
+	}
+	ended := time.Now()
+	if err := b.ready(ctx, b.workers); err != nil {
+		return err
+	}
+	all, err := b.running(ctx)
+	if err != nil {
+		return err
+	}
+	b.note(time.Since(ended).Seconds(), "s", "after %s in which a tenth of the workers went each minute: until all %d instances run, each once", b.churn, len(all))
+	return nil
+}
+
+// descriptor of an application with one service.
+func (b *bench) descriptor(app string, replicas int) []byte {
+	return fmt.Appendf(nil, `application: %s
+services:
+  idle:
+    command: [idle]
+    replicas: %d
+    replace_after: %s
+    resources: {cpu: 100m, memory: 64Mi, disk: 1Mi}
+`, app, replicas, b.replaced)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(max(d, 0)):
+		return nil
+	}
+}

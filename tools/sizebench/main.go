@@ -1,0 +1,152 @@
+// Command sizebench is `make bench-size`: what a cluster orchestrator takes at the size
+// that it is made for. It starts a root, a cluster and hollow workers (verge worker
+// --hollow), each group of them a process of its own, lets them join, rest, take
+// instances, lose a group, and come and go while more is deployed, and measures what
+// the cluster computes for that. It prints one JSON object a line
+// {what, value, unit, reach, ok}. A figure that is to be reached and is not ends the
+// program with status 1, after all has been measured.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	verge, memory      string
+	workers, groups    int
+	clusters           int
+	instances, each    int
+	span, churn        time.Duration
+	patience, replaced time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.verge, "verge", "bin/verge", "the verge binary")
+	flag.StringVar(&o.memory, "memory", "", "a folder on a file system in memory, for the workers' data, as /dev/shm; the cluster's is on the disk in any case")
+	flag.IntVar(&o.workers, "workers", 10_000, "how many hollow workers there are")
+	flag.IntVar(&o.clusters, "clusters", 1000, "how many clusters the root has that is measured at last, without workers; 0: it is not")
+	flag.IntVar(&o.groups, "groups", 10, "in how many processes")
+	flag.IntVar(&o.instances, "instances", 10_000, "how many instances are placed on them")
+	flag.IntVar(&o.each, "each", 500, "how many of them one application has")
+	flag.DurationVar(&o.span, "span", time.Minute, "how long they rest, for the measurement of an idle cluster")
+	flag.DurationVar(&o.churn, "churn", time.Minute, "how long workers come and go, a group each minute; 0: they do not")
+	flag.DurationVar(&o.patience, "patience", 20*time.Minute, "how long each step may take")
+	flag.DurationVar(&o.replaced, "replace-after", time.Second, "replace_after of the instances")
+	// How it starts itself.
+	serve := flag.String("serve-clusters", "", "")
+	contextFile := flag.String("context", "", "")
+	from, to := flag.Int("from", 0, ""), flag.Int("to", 0, "")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var err error
+	if *serve != "" {
+		err = serveClusters(ctx, *serve, *contextFile, *from, *to)
+	} else {
+		err = run(ctx, o)
+	}
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sizebench:", err)
+		os.Exit(1)
+	}
+}
+
+// row is one figure.
+type row struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Reach is what it must not exceed, or where Least is set not fall short of; left
+	// out where nothing was asked for.
+	Reach *float64 `json:"reach,omitempty"`
+	Least bool     `json:"least,omitempty"`
+	OK    *bool    `json:"ok,omitempty"`
+}
+
+// figures are those so far.
+type figures struct{ missed []string }
+
+func (f *figures) show(r row) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		line = []byte(err.Error()) // a value that is no number
+	}
+	fmt.Println(string(line))
+}
+
+// note shows a figure of which nothing is asked.
+func (f *figures) note(value float64, unit, what string, args ...any) {
+	f.show(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit})
+}
+
+// most shows a figure that must not exceed reach, least one that must not fall short.
+func (f *figures) most(value, reach float64, unit, what string, args ...any) {
+	f.judge(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit, Reach: &reach}, value <= reach)
+}
+
+func (f *figures) least(value, reach float64, unit, what string, args ...any) {
+	f.judge(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit, Reach: &reach, Least: true}, value >= reach)
+}
+
+func (f *figures) judge(r row, ok bool) {
+	r.OK = &ok
+	f.show(r)
+	if !ok {
+		f.missed = append(f.missed, fmt.Sprintf("%s: %.3g %s, asked for %.3g", r.What, r.Value, r.Unit, *r.Reach))
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.workers == 0 { // the root alone
+		b := &bench{options: o}
+		if err := b.rootAtSize(ctx); err != nil {
+			return err
+		}
+		return b.end()
+	}
+	if o.workers < o.groups || o.groups < 1 || o.instances < o.each || o.each < 1 {
+		return errors.New("there must be as many workers as groups, and as many instances as one application has")
+	}
+	b, err := newBench(ctx, o)
+	if err != nil {
+		return err
+	}
+	err = b.steps(ctx)
+	if err = errors.Join(err, b.close()); err != nil {
+		return err
+	}
+	if o.clusters > 0 {
+		if err := b.rootAtSize(ctx); err != nil {
+			return err
+		}
+	}
+	return b.end()
+}
+
+// steps measures one cluster.
+func (b *bench) steps(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{b.join, b.idle, b.place, b.idle, b.lose, b.come} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end says what was not reached.
+func (b *bench) end() error {
+	if len(b.missed) > 0 {
+		return fmt.Errorf("not reached:\n  %s", strings.Join(b.missed, "\n  "))
+	}
+	return nil
+}
