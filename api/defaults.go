@@ -13,6 +13,11 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	s.Resources.CPU = cmp.Or(s.Resources.CPU, DefaultCPU)
 	s.Resources.Memory = cmp.Or(s.Resources.Memory, DefaultMemory)
 	s.Resources.Disk = cmp.Or(s.Resources.Disk, DefaultDisk)
+	for i := range s.Devices {
+		if d := &s.Devices[i]; !d.counted() {
+			d.Count = cmp.Or(d.Count, 1)
+		}
+	}
 	s.Limits.Memory = cmp.Or(s.Limits.Memory, s.Resources.Memory)
 	if !given("replicas") {
 		s.Replicas = Replicas{1, 1}

@@ -79,6 +79,8 @@ func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[CPU]():
 		return "amount of cpu"
+	case reflect.TypeFor[Units]():
+		return "number of devices"
 	case reflect.TypeFor[Bytes]():
 		return "amount of bytes"
 	case reflect.TypeFor[Duration]():

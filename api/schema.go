@@ -191,7 +191,7 @@ func unitSchema(t reflect.Type, row Verdict) schema {
 	number := schema{"type": "number", "minimum": row.Min, "maximum": row.Max}
 	var text string
 	switch t {
-	case reflect.TypeFor[CPU]():
+	case reflect.TypeFor[CPU](), reflect.TypeFor[Units]():
 		text = "^" + decimalPattern + "m?$"
 		number["minimum"], number["maximum"] = float64(row.Min)/1000, float64(row.Max)/1000
 	case reflect.TypeFor[Bytes]():

@@ -147,7 +147,13 @@ resources: null
 virtualization: container
 bandwidth: {in: 10}
 latency: [{max: 20ms}]
-resources: {vgpus: 1}
+resources: {vgpus: -1}
+resources: {vgpus: [1]}
+resources: {vtpus: 0}
+devices: [camera]
+devices: [{count: 1}]
+devices: [{type: camera, count: 0}]
+devices: [{type: camera, model: {}}]
 rigidness: 1
 env_secrets: {A: Not_A_Name}
 env_secrets: {1A: a}

@@ -13,6 +13,9 @@ const (
 	MaxConcurrency     = 100000  // requests of one instance at a time
 	MaxQueue           = 100000  // requests that wait in front of one
 	MaxNameLength      = 63      // a DNS label (RFC 1035)
+	MaxDevices         = 64      // devices of one worker, and of one type that an instance uses
+	MaxDeviceTypes     = 16      // types of devices that an instance uses
+	MaxDeviceModels    = 32      // models of one type that will do
 )
 
 // Application is a parsed descriptor: what should run and what it must achieve.
@@ -63,6 +66,8 @@ type Service struct {
 	// Resources are reserved on the worker. Zero values take the defaults
 	// DefaultCPU, DefaultMemory, DefaultDisk.
 	Resources Resources `json:"resources,omitzero"`
+	// Devices of the worker that an instance uses besides, and which models will do.
+	Devices []DeviceNeed `json:"devices,omitempty"`
 	// Limits cap use. Memory defaults to the reservation; CPU may burst unless set.
 	Limits Limits `json:"limits,omitzero"`
 	// Bandwidth bounds what an instance receives and sends; zero: not bounded.
@@ -170,10 +175,31 @@ type Resources struct {
 	CPU    CPU   `json:"cpu,omitempty"`
 	Memory Bytes `json:"memory,omitempty"`
 	Disk   Bytes `json:"disk,omitempty"`
-	// Shares of accelerators. Refused until a runtime can hand them out.
-	VGPUs int `json:"vgpus,omitempty"`
-	VTPUs int `json:"vtpus,omitempty"`
+	// VGPUs and VTPUs are accelerators: whole ones, or a share of a single one.
+	VGPUs Units `json:"vgpus,omitempty"`
+	VTPUs Units `json:"vtpus,omitempty"`
+	// Bandwidth of the worker's connection; what an instance really sends is bounded by
+	// Service.Bandwidth alone.
+	Bandwidth Bandwidth `json:"bandwidth,omitzero"`
 }
+
+// DeviceNeed is what a service asks of the devices of a worker.
+type DeviceNeed struct {
+	// Type of the device: DeviceGPU and DeviceTPU, whose number is in Resources, or any
+	// other that workers have, such as "camera".
+	Type string `json:"type"`
+	// Count of whole devices, which nobody else uses at the same time. Zero for GPUs
+	// and TPUs.
+	Count int `json:"count,omitempty"`
+	// Model lists those that will do; empty: any.
+	Model []string `json:"model,omitempty"`
+}
+
+// Types of devices whose number is a resource.
+const (
+	DeviceGPU = "gpu"
+	DeviceTPU = "tpu"
+)
 
 // Limits is what one instance may use at most; zero is "see Service.Limits".
 type Limits struct {

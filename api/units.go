@@ -12,6 +12,9 @@ import (
 // CPU is an amount of processor in thousandths of a core, written "500m" or "2".
 type CPU int64
 
+// Units is a number of devices in thousandths of one, written "2", "0.5" or "500m".
+type Units int64
+
 // Bytes is an amount of memory or disk, written "128Mi" (powers of 1024),
 // "128M" (powers of 1000) or a plain number of bytes.
 type Bytes int64
@@ -34,6 +37,7 @@ type FileMode int64
 const (
 	MaxCPU      CPU      = 4096 * 1000 // 4096 cores
 	MaxBytes    Bytes    = 1 << 50     // 1 PiB
+	MaxUnits    Units    = MaxDevices * 1000
 	MaxDuration Duration = Duration(365 * 24 * time.Hour)
 	MaxDistance Distance = 20_038_000        // half way around the Earth
 	MaxBitrate  Bitrate  = 1_000_000_000_000 // 1 Tbit/s
@@ -79,6 +83,51 @@ func (c CPU) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote, sums of many amounts too.
 func (c *CPU) UnmarshalText(b []byte) (err error) { *c, err = parseCPU(string(b), maxSum); return err }
+
+// ParseUnits parses "2", "0.5" or "500m", at most MaxUnits. The error says what to
+// write instead.
+func ParseUnits(s string) (Units, error) { return parseUnits(s, MaxUnits) }
+
+func parseUnits(s string, most Units) (Units, error) {
+	num, milli := strings.CutSuffix(s, "m")
+	factor := int64(1000)
+	if milli {
+		factor = 1
+	}
+	n, exact, ok := parseAmount(num, factor, int64(most))
+	switch {
+	case !ok:
+		return 0, &amountError{quote(s) + " is not a number of devices", "write whole ones (1, 2) or a share of one (0.5)"}
+	case n > int64(most):
+		return 0, &amountError{quote(s) + " is too many devices", "write at most " + most.String()}
+	case !exact:
+		return 0, &amountError{quote(s) + " is finer than a thousandth of a device", "write whole thousandths (0.001)"}
+	}
+	return Units(n), nil
+}
+
+// String writes u as a decimal: "2", "0.5".
+func (u Units) String() string {
+	return strconv.FormatFloat(float64(u)/1000, 'f', -1, 64)
+}
+
+// Splits says why u cannot be had of devices, "" if it can: what is not whole is a
+// share of a single one.
+func (u Units) Splits() string {
+	if u > 1000 && u%1000 != 0 {
+		return u.String() + " is more than one device, and not a whole number of them"
+	}
+	return ""
+}
+
+// MarshalText writes u as in a descriptor.
+func (u Units) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote, sums of many amounts too.
+func (u *Units) UnmarshalText(b []byte) (err error) {
+	*u, err = parseUnits(string(b), maxSum)
+	return err
+}
 
 // byteUnits: the powers of 1024 come first, smallest first, for Bytes.String.
 var byteUnits = []struct {
@@ -217,7 +266,9 @@ var bitUnits = []struct {
 
 // ParseBitrate parses "10Mbps" or "1.5Gbps", at most MaxBitrate. The error says
 // what to write instead.
-func ParseBitrate(s string) (Bitrate, error) {
+func ParseBitrate(s string) (Bitrate, error) { return parseBitrate(s, MaxBitrate) }
+
+func parseBitrate(s string, most Bitrate) (Bitrate, error) {
 	num, factor := "", int64(0)
 	for _, u := range bitUnits {
 		if n, fits := strings.CutSuffix(s, u.suffix); fits {
@@ -225,12 +276,12 @@ func ParseBitrate(s string) (Bitrate, error) {
 			break
 		}
 	}
-	n, exact, ok := parseAmount(num, factor, int64(MaxBitrate))
+	n, exact, ok := parseAmount(num, factor, int64(most))
 	switch {
 	case !ok:
 		return 0, &amountError{quote(s) + " is not a bandwidth", "write 10Mbps, 500kbps or 1Gbps"}
-	case n > int64(MaxBitrate):
-		return 0, &amountError{quote(s) + " is too much bandwidth", "write at most " + MaxBitrate.String()}
+	case n > int64(most):
+		return 0, &amountError{quote(s) + " is too much bandwidth", "write at most " + most.String()}
 	case !exact:
 		return 0, &amountError{quote(s) + " is not a whole number of bits per second", "write it in a smaller unit"}
 	}
@@ -250,9 +301,9 @@ func (r Bitrate) String() string {
 // MarshalText writes r as in a descriptor.
 func (r Bitrate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads r as in a descriptor.
+// UnmarshalText reads what MarshalText wrote, sums of many amounts too.
 func (r *Bitrate) UnmarshalText(b []byte) (err error) {
-	*r, err = ParseBitrate(string(b))
+	*r, err = parseBitrate(string(b), maxSum)
 	return err
 }
 

@@ -111,6 +111,7 @@ func (v *validator) service(path, name string, s *Service) {
 		v.complain(in("limits.cpu"), fmt.Sprintf("%s is less than the %s that resources.cpu reserves", s.Limits.CPU, s.Resources.CPU),
 			"raise the limit or lower the reservation")
 	}
+	v.devices(path, s)
 	v.ports(in("ports"), s.Ports)
 	v.policy(in("policy"), s.Policy)
 	v.serviceIP(in("service_ip"), s)

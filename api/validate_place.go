@@ -62,6 +62,14 @@ func (v *validator) distinct(path string, names []string) {
 	}
 }
 
+// NameProblem says in words why s cannot be a name, "" if it can.
+func NameProblem(s string) string {
+	if len(s) > MaxNameLength || !labelRE.MatchString(s) {
+		return quote(s) + " is not a name: use small letters, digits and -, at most 63, begin with a letter, do not end with -"
+	}
+	return ""
+}
+
 var keyRE = regexp.MustCompile(keyPattern)
 
 // LabelProblem says in words why key=value cannot be a label of a worker or

@@ -71,6 +71,14 @@ func (v *validator) function(path string, s *Service) {
 	if s.Bandwidth != (Bandwidth{}) {
 		v.complain(in("bandwidth"), none, "leave it out")
 	}
+	for _, d := range []struct {
+		field string
+		given bool
+	}{{"resources.vgpus", s.Resources.VGPUs > 0}, {"resources.vtpus", s.Resources.VTPUs > 0}, {"devices", len(s.Devices) > 0}} {
+		if d.given {
+			v.complain(in(d.field), none, "leave it out, or use runtime container or process")
+		}
+	}
 	for _, c := range []struct {
 		field string
 		check *Check

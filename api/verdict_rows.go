@@ -105,6 +105,22 @@ func resourceRows() []Verdict {
 			Note: "128Mi, 1Gi (powers of 1024), 200M (powers of 1000)."},
 		{Path: "services.*.resources.disk", Default: DefaultDisk.String(), Min: 1 << 20, Max: int64(MaxBytes),
 			Note: "Reserved on the worker when an instance is placed. What an instance writes is not limited by a quota."},
+		{Path: "services.*.resources.vgpus", Default: "none", Min: 1, Max: int64(MaxUnits),
+			Note: "Graphics processors: whole ones (1, 2), which nobody else gets, or a share of one (0.5). The share is a reservation: what an instance does with the card is not bounded. It finds which it has in VERGE_DEVICES."},
+		{Path: "services.*.resources.vtpus", Default: "none", Min: 1, Max: int64(MaxUnits),
+			Note: "Tensor processors, as vgpus."},
+		{Path: "services.*.resources.bandwidth", Note: "Reserved of the worker's connection, as far as its operator has said what it carries (--bandwidth). The sum of the reservations never exceeds that; bandwidth bounds what is used."},
+		{Path: "services.*.resources.bandwidth.in", Default: "none", Min: int64(MinBitrate), Max: int64(MaxBitrate),
+			Note: "Towards the instance: 10Mbps, 500kbps, 1Gbps."},
+		{Path: "services.*.resources.bandwidth.out", Default: "none", Min: int64(MinBitrate), Max: int64(MaxBitrate),
+			Note: "From the instance."},
+		{Path: "services.*.devices", Max: MaxDeviceTypes, Note: "Devices of the worker that an instance needs, one entry for each type. A container gets their nodes and no others; a process finds their paths in VERGE_DEVICE_<TYPE>, and may open whatever its user may."},
+		{Path: "services.*.devices[].type", Required: true, Pattern: labelPattern,
+			Note: "gpu and tpu, whose number is in resources, or a type that workers have (worker --device), such as camera."},
+		{Path: "services.*.devices[].count", Default: "1 device", Min: 1, Max: MaxDevices,
+			Note: "How many of them, which nobody else gets. Not with gpu and tpu."},
+		{Path: "services.*.devices[].model", Default: "any model", single: true, Max: MaxDeviceModels,
+			Note: "Models that will do, one or a list: words of the name that verge describe worker shows, such as a10 for nvidia-a10. Capitals and spaces do not matter."},
 		{Path: "services.*.limits", Note: "What one instance may use at most. Enforced where the worker has control groups; it says when it has none."},
 		{Path: "services.*.limits.cpu", Default: "none: an instance may use what is idle", Min: 1, Max: int64(MaxCPU),
 			Note: "Not less than resources.cpu."},
@@ -303,10 +319,7 @@ func nearRows() []Verdict {
 
 // laterRows are what an agreement will say one day: known, checked, refused.
 func laterRows() []Verdict {
-	const accelerator = "leave it out until a runtime can hand out accelerators; give the workers that have one a label, and name it in affinity.labels"
 	rows := []Verdict{
-		{Path: "services.*.resources.vgpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a graphics processor."},
-		{Path: "services.*.resources.vtpus", Min: 1, Max: 1024, Instead: accelerator, Note: "Shares of a tensor processor."},
 		{Path: "services.*.data", Max: 64, Instead: "leave it out; name the cluster or the area of the data in affinity",
 			Note: "Objects or hosts that an instance should be near."},
 		{Path: "services.*.convergence_time", Min: 1e6, Max: 3600e9, Instead: "leave it out: a decision takes milliseconds; verge apply --timeout bounds how long you wait",

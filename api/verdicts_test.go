@@ -225,14 +225,15 @@ func writes(v Verdict) string {
 		text += "; *not enforced yet:* " + strings.Join(later, ", ")
 	}
 	if unit := map[string]func(int64) string{
-		"distance":        func(i int64) string { return Distance(i).String() },
-		"number":          func(i int64) string { return fmt.Sprint(i) },
-		"mode of a file":  func(i int64) string { return FileMode(i).String() },
-		"bandwidth":       func(i int64) string { return Bitrate(i).String() },
-		"duration":        func(i int64) string { return Duration(i).String() },
-		"whole number":    func(i int64) string { return fmt.Sprint(i) },
-		"amount of bytes": func(i int64) string { return Bytes(i).String() },
-		"amount of cpu":   func(i int64) string { return CPU(i).String() },
+		"distance":          func(i int64) string { return Distance(i).String() },
+		"number":            func(i int64) string { return fmt.Sprint(i) },
+		"mode of a file":    func(i int64) string { return FileMode(i).String() },
+		"number of devices": func(i int64) string { return Units(i).String() },
+		"bandwidth":         func(i int64) string { return Bitrate(i).String() },
+		"duration":          func(i int64) string { return Duration(i).String() },
+		"whole number":      func(i int64) string { return fmt.Sprint(i) },
+		"amount of bytes":   func(i int64) string { return Bytes(i).String() },
+		"amount of cpu":     func(i int64) string { return CPU(i).String() },
 	}[v.Type]; unit != nil && v.Max > 0 {
 		text += fmt.Sprintf(", %s to %s", unit(v.Min), unit(v.Max))
 	}

@@ -55,6 +55,7 @@ func (t *tx) views(use map[string]*usage) []place.WorkerView {
 	for name, w := range t.m.workers {
 		v := w.view(name)
 		v.Used = use[name].used
+		use[name].taken(v.Devices)
 		out = append(out, v)
 	}
 	return out
@@ -69,7 +70,7 @@ func (w *worker) view(name string) place.WorkerView {
 	return place.WorkerView{
 		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
-		Coord: w.coord, Overlay: w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay,
+		Devices: w.devices(), Coord: w.coord, Overlay: w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay,
 	}
 }
 

@@ -225,11 +225,10 @@ func (t *tx) reported(i *wire.Instance) *wire.Reported {
 // aggregate is all that the root learns about the inside.
 func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	t := m.begin()
-	agg := wire.Aggregate{V: wire.Version, Areas: areas, Instances: len(m.insts), Reflects: reflects, Details: m.details, Site: m.site, SealKey: m.vault.public()}
-	runtimes := map[string]bool{}
+	runtimes, cordoned := map[string]bool{}, 0
 	views := slices.DeleteFunc(t.views(t.usage()), func(v place.WorkerView) bool {
 		if v.Cordoned && !v.Suspect {
-			agg.Cordoned++
+			cordoned++
 		}
 		return v.Cordoned && !v.Suspect
 	})
@@ -241,8 +240,10 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 			}
 		}
 	}
+	agg := place.Aggregate(views)
+	agg.V, agg.Areas, agg.Instances, agg.Reflects, agg.Details = wire.Version, areas, len(m.insts), reflects, m.details
+	agg.Site, agg.SealKey, agg.Cordoned = m.site, m.vault.public(), cordoned
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
-	agg.CPU, agg.Memory, agg.Disk, agg.Capacity, agg.Workers, agg.Suspect = place.Aggregate(views)
 	place.Describe(views, &agg)
 	agg.Network = m.need()
 	agg.Gateways = m.gateways()
@@ -272,5 +273,6 @@ func significant(a, b wire.Aggregate) bool {
 	moved := func(x, y wire.Spread) bool {
 		return math.Abs(x.Sum-y.Sum) > 0.05*math.Max(x.Sum, y.Sum) || math.Abs(x.Max-y.Max) > 0.05*math.Max(x.Max, y.Max)
 	}
-	return moved(a.CPU, b.CPU) || moved(a.Memory, b.Memory) || moved(a.Disk, b.Disk)
+	return moved(a.CPU, b.CPU) || moved(a.Memory, b.Memory) || moved(a.Disk, b.Disk) ||
+		moved(a.VGPUs, b.VGPUs) || moved(a.VTPUs, b.VTPUs) || moved(a.In, b.In) || moved(a.Out, b.Out)
 }

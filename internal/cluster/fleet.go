@@ -23,6 +23,7 @@ func (t *tx) index() *place.Fleet {
 	for name, w := range t.m.workers {
 		v, u := w.view(name), t.used()[name]
 		v.Used = u.used
+		u.taken(v.Devices)
 		t.fleet.Put(v)
 		for key, n := range u.same {
 			if n > 0 {
@@ -38,6 +39,15 @@ func (t *tx) refit(name, app, service string) {
 	if t.fleet != nil {
 		t.fleet.Use(name, t.used()[name].used)
 		t.markUse(app+"."+service, name)
+	}
+}
+
+// rehold brings the index up to date with what of a worker's devices is taken.
+func (t *tx) rehold(name string, w *worker, u *usage) {
+	if t.fleet != nil && w != nil {
+		devices := w.devices()
+		u.taken(devices)
+		t.fleet.Hold(name, devices)
 	}
 }
 

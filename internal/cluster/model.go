@@ -532,6 +532,8 @@ type usage struct {
 	used api.Resources
 	same map[string]int
 	n    int
+	// held is what of its devices is taken, in thousandths, by their ids; nil: nothing.
+	held map[string]api.Units
 }
 
 func (t *tx) usage() map[string]*usage {
@@ -553,12 +555,13 @@ func (t *tx) usage() map[string]*usage {
 		if o := t.ordered(worker + "." + i.ID); asleep(i) && i.Worker == worker {
 			r = api.Resources{} // until somebody asks for it, and its worker finds room
 		} else if o != nil && o.Spec != nil {
-			r.CPU, r.Memory, r.Disk = max(r.CPU, o.Spec.Resources.CPU), max(r.Memory, o.Spec.Resources.Memory), max(r.Disk, o.Spec.Resources.Disk)
+			r = place.Larger(r, o.Spec.Resources)
 		}
 		u.used = place.Add(u.used, r)
 		u.same[i.App+"."+i.Service]++
 		u.n++
 	}
+	t.held(out)
 	for _, i := range t.instances() {
 		if i.Worker != "" && i.State != wire.Terminated && i.State != wire.Failed {
 			add(i.Worker, i)

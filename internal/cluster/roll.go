@@ -164,8 +164,11 @@ func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
 		return ""
 	}
 	// Most often there is room for all as they are to be, this one among them.
-	if ok, _ := place.Fits(w.Info.Capacity, use.used); ok {
+	if ok, _ := place.Fits(w.Info.Capacity, use.used); ok && !place.AsksDevices(s.Spec) {
 		return ""
+	}
+	if _, lacking := t.devicesFor(i, s); lacking != "" {
+		return "is full: " + lacking
 	}
 	var others api.Resources
 	for key, o := range records.Merged(t.m.orders, t.orders) {

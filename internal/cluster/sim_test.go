@@ -332,6 +332,7 @@ func (s *sim) checkNetwork() {
 func (s *sim) check() {
 	s.t.Helper()
 	s.checkNetwork()
+	s.checkDevices()
 	used := map[string]api.Resources{}
 	orders := map[string]int{}
 	for key, o := range s.m.orders {

@@ -143,6 +143,7 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now
 	if err := json.Unmarshal(raw, &info); err != nil {
 		return fmt.Errorf("what the worker says about itself cannot be read: %w", err)
 	}
+	info.Devices = wire.CleanDevices(info.Devices)
 	info.Name = w.Info.Name // its identity is the subject it used, not what it says
 	if records.Same(info, w.Info) {
 		return nil

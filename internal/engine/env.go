@@ -28,6 +28,7 @@ type surroundings struct {
 	objects                       string // URL of its objects, "" where they cannot be had
 	work, tmp                     string
 	ports                         map[string]int
+	devices                       []wire.DeviceNode // of the worker
 	// addrs of the services of the application: service → port name → host:port.
 	addrs map[string]map[string]string
 }
@@ -50,6 +51,7 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	if s.objects != "" {
 		env["VERGE_OBJECTS"] = s.objects
 	}
+	maps.Copy(env, deviceEnv(o, s.devices))
 	if !elsewhere(o) { // a container has these of its image, and a function none
 		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp
 	}

@@ -63,6 +63,7 @@ type world struct {
 	halting  bool
 	present  map[wire.InstanceID]present
 	capacity api.Resources
+	devices  []wire.DeviceNode
 	// runtimes that this engine has drivers for.
 	runtimes []string
 	// hostPaths are the directories of the machine that instances may use, and
@@ -92,11 +93,12 @@ func plan(w world) map[wire.InstanceID]goal {
 	slices.SortFunc(sorted, func(a, b *wire.Order) int { return strings.Compare(a.ID, b.ID) })
 
 	goals := make(map[wire.InstanceID]goal, max(len(orders), len(w.present)))
-	free := w.capacity
+	free, cards := w.capacity, newCards(w.devices)
 	for id, p := range w.present {
 		goals[id] = goal{kind: goalForget, order: p.order}
 		if p.holds {
 			free = minus(free, reserved(&p.order))
+			cards.hold(p.order.Devices, 1)
 		}
 	}
 	if w.halting {
@@ -127,21 +129,29 @@ func plan(w world) map[wire.InstanceID]goal {
 			fresh = append(fresh, o)
 		}
 	}
-	admit := func(o wire.Order, own api.Resources) {
+	admit := func(o wire.Order, own api.Resources, has []wire.Held) {
 		need := reserved(&o)
-		if lack := shortage(need, plus(free, own), w.capacity); lack != "" {
+		cards.hold(has, -1)
+		lack := shortage(need, plus(free, own), w.capacity)
+		if lack == "" {
+			lack = cards.lack(&o)
+		}
+		cards.hold(has, 1)
+		if lack != "" {
 			goals[o.ID] = goal{kind: goalRefuse, order: o, why: lack, full: true}
 			return
 		}
 		goals[o.ID] = goal{kind: goalRun, order: o}
 		free = minus(plus(free, own), larger(need, own))
+		cards.hold(has, -1)
+		cards.most(has, o.Devices)
 	}
 	for _, o := range replaced {
 		p := w.present[o.ID]
-		admit(o, reserved(&p.order))
+		admit(o, reserved(&p.order), p.order.Devices)
 	}
 	for _, o := range fresh {
-		admit(o, api.Resources{})
+		admit(o, api.Resources{}, nil)
 	}
 	return goals
 }
@@ -184,18 +194,6 @@ func reserved(o *wire.Order) api.Resources {
 	return o.Spec.Resources
 }
 
-func plus(a, b api.Resources) api.Resources {
-	return api.Resources{CPU: a.CPU + b.CPU, Memory: a.Memory + b.Memory, Disk: a.Disk + b.Disk}
-}
-
-func minus(a, b api.Resources) api.Resources {
-	return api.Resources{CPU: a.CPU - b.CPU, Memory: a.Memory - b.Memory, Disk: a.Disk - b.Disk}
-}
-
-func larger(a, b api.Resources) api.Resources {
-	return api.Resources{CPU: max(a.CPU, b.CPU), Memory: max(a.Memory, b.Memory), Disk: max(a.Disk, b.Disk)}
-}
-
 // shortage says which needs exceed what is free of all, "" if none does.
 func shortage(need, free, all api.Resources) string {
 	var lacks []string
@@ -207,5 +205,10 @@ func shortage(need, free, all api.Resources) string {
 	say("cpu", need.CPU > free.CPU, need.CPU, max(free.CPU, 0), all.CPU)
 	say("memory", need.Memory > free.Memory, need.Memory, max(free.Memory, 0), all.Memory)
 	say("disk", need.Disk > free.Disk, need.Disk, max(free.Disk, 0), all.Disk)
+	say("vgpus", need.VGPUs > free.VGPUs, need.VGPUs, max(free.VGPUs, 0), all.VGPUs)
+	say("vtpus", need.VTPUs > free.VTPUs, need.VTPUs, max(free.VTPUs, 0), all.VTPUs)
+	in, out := need.Bandwidth.In, need.Bandwidth.Out
+	say("bandwidth in", in > free.Bandwidth.In, in, max(free.Bandwidth.In, 0), all.Bandwidth.In)
+	say("bandwidth out", out > free.Bandwidth.Out, out, max(free.Bandwidth.Out, 0), all.Bandwidth.Out)
 	return strings.Join(lacks, "; ")
 }

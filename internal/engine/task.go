@@ -40,7 +40,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 	}
 	if runtimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
-		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User}
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Devices: pathsOf(nodesOf(o, in.kit.config.Devices))}
 	}
 	if runtimeOf(o) == api.Wasm {
 		module := o.Spec.Module
@@ -234,6 +234,7 @@ func (in *instance) surroundings(o *wire.Order, ports map[string]int) (surroundi
 		engine: in.kit.mark, listen: listenOn(in.netns), work: in.place.work(), tmp: in.place.tmp(), ports: ports,
 		objects: in.kit.stock.url(wire.OrderNamespace(o), in.objectsAt()),
 		addrs:   make(map[string]map[string]string, len(o.Peers)),
+		devices: in.kit.config.Devices,
 	}
 	for service, list := range o.Peers {
 		addrs, err := in.kit.addrsOf(o, service, list)

@@ -75,6 +75,9 @@ type Container struct {
 	// any, those of the image do.
 	Args   []string
 	Mounts []Mount
+	// Devices are device nodes of the machine that it may open, and finds under the
+	// same paths; it may open no others but /dev/null and its like.
+	Devices []string
 }
 
 // When an image is pulled.

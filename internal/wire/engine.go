@@ -55,6 +55,8 @@ type EngineConfig struct {
 	Capacity api.Resources `json:"capacity"`
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// Devices that instances may have.
+	Devices []DeviceNode `json:"devices,omitempty"`
 	// Path is the PATH that instances get and are looked up in.
 	Path string `json:"path"`
 	// Network is NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.

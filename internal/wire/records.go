@@ -189,6 +189,8 @@ type Order struct {
 	// what VERGE_<SERVICE>_ADDR and the loopback entries are made of. The engine
 	// fills them in from the routes, which it has of every service anyway.
 	Peers map[string][]api.Port `json:"peers,omitempty"`
+	// Devices that the instance has on its worker.
+	Devices []Held `json:"devices,omitempty"`
 	// Sleep lets the instance sleep: placed, not started, with nothing reserved. Nil: it
 	// runs all the time.
 	Sleep *Sleep `json:"sleep,omitempty"`
@@ -336,6 +338,8 @@ type WorkerInfo struct {
 	Location *api.Point `json:"location,omitempty"`
 	// Uses: it says which services it uses, and needs the endpoints of these alone.
 	Uses bool `json:"uses,omitempty"`
+	// Devices are the ones that it has for instances, at most api.MaxDevices.
+	Devices []Device `json:"devices,omitempty"`
 	// Features of its kernel: "cgroup2", "kvm", "nftables", "wireguard".
 	Features []string `json:"features,omitempty"`
 	// HostPaths are the directories of which instances may use what is below, by
@@ -375,16 +379,22 @@ type WorkerInfo struct {
 // Aggregate is all that a root learns about the inside of a cluster.
 // Its size is independent of the number of workers.
 type Aggregate struct {
-	V         int      `json:"v"`
-	Workers   int      `json:"workers"` // ready ones
-	Suspect   int      `json:"suspect,omitempty"`
-	Cordoned  int      `json:"cordoned,omitempty"` // ready but for that; not among Workers
-	Areas     []string `json:"areas,omitempty"`
-	Runtimes  []string `json:"runtimes,omitempty"`
-	CPU       Spread   `json:"cpu"`
-	Memory    Spread   `json:"memory"`
-	Disk      Spread   `json:"disk"`
-	Instances int      `json:"instances"`
+	V        int      `json:"v"`
+	Workers  int      `json:"workers"` // ready ones
+	Suspect  int      `json:"suspect,omitempty"`
+	Cordoned int      `json:"cordoned,omitempty"` // ready but for that; not among Workers
+	Areas    []string `json:"areas,omitempty"`
+	Runtimes []string `json:"runtimes,omitempty"`
+	CPU      Spread   `json:"cpu"`
+	Memory   Spread   `json:"memory"`
+	Disk     Spread   `json:"disk"`
+	// VGPUs and VTPUs are thousandths of devices, In and Out the bandwidth of
+	// connections in bits per second; zero where no worker says that it has any.
+	VGPUs     Spread `json:"vgpus,omitzero"`
+	VTPUs     Spread `json:"vtpus,omitzero"`
+	In        Spread `json:"in,omitzero"`
+	Out       Spread `json:"out,omitzero"`
+	Instances int    `json:"instances"`
 	// Capacity of all ready workers together.
 	Capacity api.Resources `json:"capacity"`
 	// Reflects is the revision of the desired state that these numbers already
@@ -399,6 +409,10 @@ type Aggregate struct {
 	Architectures map[string]int `json:"architectures,omitempty"`
 	Labels        map[string]int `json:"labels,omitempty"`
 	MoreLabels    bool           `json:"more_labels,omitempty"`
+	// Devices counts the devices of ready workers, taken or not, by "type/model" ("type/"
+	// where no model is known), the most frequent 64; MoreDevices: there are others.
+	Devices     map[string]int `json:"devices,omitempty"`
+	MoreDevices bool           `json:"more_devices,omitempty"`
 	// Disc has the ready workers that know their location in it; nil: none does.
 	Disc *Disc `json:"disc,omitempty"`
 	// SealKey is the public part of the key that secrets for the cluster are sealed
@@ -422,8 +436,12 @@ type Aggregate struct {
 	Short []ServiceShort `json:"short,omitempty"`
 }
 
-// MaxLabels is how many labels an Aggregate counts.
-const MaxLabels = 64
+// MaxLabels is how many labels an Aggregate counts, MaxModels how many models of
+// devices.
+const (
+	MaxLabels = 64
+	MaxModels = 64
+)
 
 // Site is what an operator says about a cluster.
 type Site struct {
@@ -440,7 +458,7 @@ type Disc struct {
 	Workers  int       `json:"workers"`
 }
 
-// Spread describes how an amount (millicores or bytes) that is free is
+// Spread describes how an amount that is free (in the unit of its resource) is
 // distributed over workers: 〈sum, mean, standard deviation, maximum〉.
 type Spread struct {
 	Sum  float64 `json:"sum"`

@@ -28,6 +28,7 @@ func cleanRequest(r Request) Request {
 	r.AntiAffinity.Labels = cloneMap(r.AntiAffinity.Labels)
 	r.Architecture = cloneList(r.Architecture)
 	r.HostPaths = cloneList(r.HostPaths)
+	r.Devices = cleanNeeds(r.Devices)
 	r.Avoid = cloneList(r.Avoid)
 	latency := r.Latency
 	r.Latency = nil
@@ -86,7 +87,7 @@ func labelKey(key, _ string) string      { return key }
 func labelPair(key, value string) string { return key + "=" + value }
 
 func cleanResources(r api.Resources) api.Resources {
-	return api.Resources{CPU: max(0, r.CPU), Memory: max(0, r.Memory), Disk: max(0, r.Disk)}
+	return Larger(r, api.Resources{})
 }
 
 // cleanSpread drops a distribution of which any number is impossible: one that
@@ -103,14 +104,16 @@ func cleanSpread(s wire.Spread) wire.Spread {
 // cleanAggregate returns a clean copy that shares nothing with a.
 func cleanAggregate(a wire.Aggregate) wire.Aggregate {
 	a.Areas, a.Runtimes = cloneList(a.Areas), cloneList(a.Runtimes)
-	a.Architectures, a.Labels = cloneMap(a.Architectures), cloneMap(a.Labels)
+	a.Architectures, a.Labels, a.Devices = cloneMap(a.Architectures), cloneMap(a.Labels), cloneMap(a.Devices)
 	cleanNumbers(&a)
 	return a
 }
 
 func cleanNumbers(a *wire.Aggregate) {
 	a.Workers, a.Suspect, a.Cordoned = max(0, a.Workers), max(0, a.Suspect), max(0, a.Cordoned)
-	a.CPU, a.Memory, a.Disk = cleanSpread(a.CPU), cleanSpread(a.Memory), cleanSpread(a.Disk)
+	for _, s := range spreadsOf(a) {
+		*s = cleanSpread(*s)
+	}
 	a.Capacity = cleanResources(a.Capacity)
 	if a.Disc != nil {
 		d := *a.Disc
@@ -129,6 +132,9 @@ const maxKm = earthKm * 4
 func cleanCluster(c *ClusterView, req *Request, deep bool) {
 	a := &c.Aggregate
 	a.Labels = labelsAsked(a.Labels, req, labelPair)
+	if !asksDevices(toVec(req.Demand), req.Devices) {
+		a.Devices, a.MoreDevices = nil, false
+	}
 	if deep {
 		c.Areas, c.Runtimes = cloneList(c.Areas), cloneList(c.Runtimes)
 		*a = cleanAggregate(*a)
@@ -161,6 +167,7 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 		w.Same = max(0, w.Same)
 		w.Labels = labelsAsked(w.Labels, req, labelKey)
 		w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
+		w.Devices = cleanDevices(w.Devices, req)
 		w.HostPaths, w.Conflicts = cloneList(w.HostPaths), cloneList(w.Conflicts)
 		out[i] = w
 	}

@@ -30,9 +30,10 @@ type bid struct {
 // RankClusters is the root's step: it says which clusters are to take how many
 // of req.Count replicas. Clusters that cannot or should not take any are
 // filtered in the order connected, cordoned, affinity.cluster, affinity.area,
-// anti_affinity.cluster, anti_affinity.area, runtime, workers, architecture,
+// anti_affinity.cluster, anti_affinity.area, runtime, workers, devices, architecture,
 // affinity.labels, location, affinity.polygon, anti_affinity.labels,
-// anti_affinity.service, refused, cpu, memory, disk; the others are ordered by
+// anti_affinity.service, refused, then the resources as in Schedule; the
+// others are ordered by
 //
 //  1. how many of the wanted replicas they are expected to take, most first,
 //  2. how many instances of the service they already have, fewest first,
@@ -163,7 +164,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	// A request for none is still ranked, by whether one would fit.
 	e := expect(a, demand, pending, max(1, req.Count))
 	if j := e.short; j >= 0 {
-		s := [resources]wire.Spread{a.CPU, a.Memory, a.Disk}[j]
+		s := spreadsOf(a)[j]
 		r := removal{filter: fFirstResource + j, free: int64(s.Max)}
 		if s.Max == 0 && s.Sum > 0 || s.Max >= float64(demand[j]) {
 			// One would have fitted before what was given to it just now, or it
@@ -204,7 +205,7 @@ func unready(a *wire.Aggregate) string {
 func freeShare(c *ClusterView, demand, pending vec) float64 {
 	capacity := toVec(c.Aggregate.Capacity)
 	share, dominant := 1.0, -1.0
-	for j, s := range [resources]wire.Spread{c.Aggregate.CPU, c.Aggregate.Memory, c.Aggregate.Disk} {
+	for j, s := range spreadsOf(&c.Aggregate) {
 		if capacity[j] <= 0 {
 			continue
 		}

@@ -61,7 +61,13 @@ func site(c *ClusterView, req *Request) removal {
 func suited(c *ClusterView, req *Request) (int, removal) {
 	a := &c.Aggregate
 	n := a.Workers
-	if len(a.Architectures) == 0 {
+	tells := len(a.Architectures) > 0
+	if demand := toVec(req.Demand); (tells || len(a.Devices) > 0) && asksDevices(demand, req.Devices) {
+		if lacks := clusterLacks(a, demand, req.Devices); lacks != "" {
+			return 0, removal{filter: fDevices, note: lacks}
+		}
+	}
+	if !tells {
 		return n, alone(c, req, n)
 	}
 	if len(req.Architecture) > 0 {
@@ -138,7 +144,7 @@ func excludesItself(req *Request) bool {
 // that is free.
 func partOf(a *wire.Aggregate, n int) wire.Aggregate {
 	part := *a
-	for _, s := range [...]*wire.Spread{&part.CPU, &part.Memory, &part.Disk} {
+	for _, s := range spreadsOf(&part) {
 		s.Sum = s.Sum / float64(a.Workers) * float64(n)
 	}
 	part.Workers = n
@@ -180,6 +186,11 @@ func unfit(w *WorkerView, req *Request) removal {
 	for _, path := range req.HostPaths {
 		if !allowed(path, w.HostPaths) {
 			return removal{filter: fVolumes, note: path}
+		}
+	}
+	if demand := toVec(req.Demand); asksDevices(demand, req.Devices) {
+		if lacks := lacksDevices(w.Devices, demand, req.Devices); lacks != "" {
+			return removal{filter: fWorkerDevices, note: lacks}
 		}
 	}
 	if req.Overlay != "" && !w.Overlay {

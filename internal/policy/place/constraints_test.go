@@ -14,6 +14,17 @@ import (
 
 // satisfies is what the constraints mean, written a second time.
 func satisfies(w WorkerView, r Request) bool {
+	for _, need := range r.Devices {
+		have := 0
+		for _, d := range w.Devices {
+			if d.Type == need.Type && (len(need.Model) == 0 || slices.Contains(need.Model, d.Model)) {
+				have++
+			}
+		}
+		if have < need.Count && need.Type != api.DeviceGPU { // the number of GPUs is in Demand
+			return false
+		}
+	}
 	for k, v := range r.Affinity.Labels {
 		if got, ok := w.Labels[k]; !ok || got != v {
 			return false

@@ -16,12 +16,12 @@ const (
 )
 
 // Describe adds to an aggregate what the ready workers are like: how many there
-// are of each architecture, how many have each of the most frequent labels, and
-// the disc of their locations. Its size does not depend on how many they are.
+// are of each architecture, how many have each of the most frequent labels, how many
+// devices of each type and model they have, and the disc of their locations. Its size does not depend on how many they are.
 // What is no architecture, label or location is left out.
 func Describe(workers []WorkerView, a *wire.Aggregate) {
 	type label struct{ key, value string }
-	archs, labels := map[string]int{}, map[label]int{}
+	archs, labels, devices := map[string]int{}, map[label]int{}, map[string]int{}
 	var points []api.Point
 	for i := range workers {
 		w := &workers[i]
@@ -30,6 +30,9 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 		}
 		if n := len(w.Arch); n > 0 && n <= maxArchLength {
 			archs[w.Arch]++
+		}
+		for _, d := range w.Devices {
+			devices[d.Type+"/"+d.Model]++
 		}
 		for key, value := range w.Labels {
 			labels[label{key, value}]++
@@ -47,6 +50,7 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 	a.Architectures, _ = most(archs, maxArchitectures, func(s string) string { return s })
 	a.Labels, more = most(labels, wire.MaxLabels, func(l label) string { return labelPair(l.key, l.value) })
 	a.MoreLabels = more
+	a.Devices, a.MoreDevices = most(devices, wire.MaxModels, func(s string) string { return s })
 	a.Disc = disc(points)
 }
 
@@ -76,5 +80,6 @@ func most[K comparable](counts map[K]int, n int, name func(K) string) (kept map[
 // it asks for a report before its time.
 func SameDescription(a, b *wire.Aggregate) bool {
 	return maps.Equal(a.Architectures, b.Architectures) && maps.Equal(a.Labels, b.Labels) && a.MoreLabels == b.MoreLabels &&
+		maps.Equal(a.Devices, b.Devices) && a.MoreDevices == b.MoreDevices &&
 		(a.Disc == nil) == (b.Disc == nil) && (a.Disc == nil || *a.Disc == *b.Disc)
 }

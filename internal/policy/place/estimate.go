@@ -30,7 +30,7 @@ func expect(a *wire.Aggregate, demand, pending vec, wanted int) estimate {
 		return estimate{short: -1}
 	}
 	e := estimate{expected: wanted, atMost: wanted, short: -1}
-	for j, s := range [resources]*wire.Spread{&a.CPU, &a.Memory, &a.Disk} {
+	for j, s := range spreadsOf(a) {
 		if demand[j] <= 0 {
 			continue
 		}

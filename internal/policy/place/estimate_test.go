@@ -32,8 +32,8 @@ func truth(workers []WorkerView, demand api.Resources, wanted int) int {
 }
 
 func aggregateOf(workers []WorkerView) wire.Aggregate {
-	a := wire.Aggregate{V: wire.Version, Runtimes: []string{"process"}}
-	a.CPU, a.Memory, a.Disk, a.Capacity, a.Workers, a.Suspect = Aggregate(workers)
+	a := Aggregate(workers)
+	a.V, a.Runtimes = wire.Version, []string{"process"}
 	return a
 }
 

@@ -83,6 +83,15 @@ func (f *Fleet) Use(id string, used api.Resources) {
 	}
 }
 
+// Hold says what of a worker's devices is taken now. A worker that is not there is
+// left out.
+func (f *Fleet) Hold(id string, devices []Device) {
+	if w := f.views[id]; w != nil {
+		w.Devices = slices.Clone(devices)
+		f.version++ // no lens looks at what is taken
+	}
+}
+
 // Mark says how many instances of a service a worker has, and which services that
 // are kept apart from it. It lasts until it is said anew or the worker is removed.
 func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
@@ -167,6 +176,9 @@ func (f *Fleet) Schedule(service string, req Request) Decision {
 
 // byLens decides with an index; false where there is none.
 func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
+	if asksDevices(toVec(req.Demand), req.Devices) { // which are looked at one by one
+		return Decision{}, false
+	}
 	if len(f.views) <= f.limits.small || req.Pinned != "" || req.Scheduler != "" && req.Scheduler != "rom" || len(req.Latency) > 0 {
 		return Decision{}, false
 	}

@@ -40,6 +40,9 @@ type WorkerView struct {
 	Coord *wire.Coordinate `json:"coord,omitempty"`
 	// HostPaths are directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// Devices that it has, and what of them is taken. Capacity.VGPUs and VTPUs are the
+	// sums of what is here: a GPU that is not here is given to nobody.
+	Devices []Device `json:"devices,omitempty"`
 	// Overlay: it is part of the service network.
 	Overlay bool `json:"overlay,omitempty"`
 	// Conflicts are the services it runs that the one being placed excludes, or
@@ -63,6 +66,8 @@ type Request struct {
 	Architecture []string         `json:"architecture,omitempty"`
 	Location     *api.Location    `json:"location,omitempty"`
 	AntiAffinity api.AntiAffinity `json:"anti_affinity,omitzero"`
+	// Devices are those that it needs besides those of Demand, and the models of both.
+	Devices []api.DeviceNeed `json:"devices,omitempty"`
 	// HostPaths are directories of the worker that the instance uses.
 	HostPaths []string `json:"host_paths,omitempty"`
 	// Latency is what the instance must be near, with where that is.
@@ -81,7 +86,7 @@ func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	r := Request{
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
 		Spread: s.Spread, Scheduler: s.Scheduler, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
-		Overlay: s.NeedsNetwork(),
+		Devices: s.Devices, Overlay: s.NeedsNetwork(),
 	}
 	for _, v := range s.Volumes {
 		if v.Host != "" {

@@ -20,6 +20,7 @@ const (
 	fAntiArea
 	fRuntime
 	fWorkers
+	fDevices
 	fArch
 	fLabels
 	fLocation
@@ -44,10 +45,12 @@ const (
 	fWorkerAntiLabels
 	fConflicts
 	fVolumes
+	fWorkerDevices
 	fOverlay
 	fAvoid
 	fWorkerLatency
 	fWorkerDistance
+	fTaken
 	fFirstWorkerResource
 	workerFilters = fFirstWorkerResource + resources
 )

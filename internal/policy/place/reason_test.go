@@ -39,8 +39,8 @@ func TestForClients(t *testing.T) {
 // describedBy is what a cluster of one worker says of itself.
 func describedBy(v WorkerView) (a wire.Aggregate) {
 	views := []WorkerView{v}
+	a = Aggregate(views)
 	a.Runtimes = v.Runtimes
-	a.CPU, a.Memory, a.Disk, a.Capacity, a.Workers, a.Suspect = Aggregate(views)
 	Describe(views, &a)
 	return a
 }

@@ -22,11 +22,17 @@ var runtimes = []string{"process", "wasm"}
 
 func genResources(t *rapid.T, label string) api.Resources {
 	amount := rapid.OneOf(rapid.Int64Range(0, 10), rapid.Int64Range(0, 1<<18), rapid.Int64Range(-5, 0))
-	return api.Resources{
+	r := api.Resources{
 		CPU:    api.CPU(amount.Draw(t, label+" cpu")),
 		Memory: api.Bytes(amount.Draw(t, label+" memory")),
 		Disk:   api.Bytes(amount.Draw(t, label+" disk")),
 	}
+	if rapid.IntRange(0, 3).Draw(t, label+" others") == 0 {
+		r.VGPUs = api.Units(rapid.SampledFrom([]int{-1, 500, 1000, 2000}).Draw(t, label+" gpus"))
+		r.VTPUs = api.Units(rapid.SampledFrom([]int{0, 1000}).Draw(t, label+" tpus"))
+		r.Bandwidth.Out = api.Bitrate(amount.Draw(t, label+" bandwidth"))
+	}
+	return r
 }
 
 func genList(t *rapid.T, label string, of []string) []string {
@@ -46,6 +52,9 @@ func genWorkers(t *rapid.T) []WorkerView {
 		}
 		if rapid.Bool().Draw(t, "knows where") {
 			out[i].Coord = onLine(rapid.Float64Range(-50, 50).Draw(t, "at"))
+		}
+		if rapid.IntRange(0, 2).Draw(t, "equipped") == 0 {
+			out[i].Devices = drawDevices(t)
 		}
 		if rapid.IntRange(0, 7).Draw(t, "conflict") == 0 {
 			out[i].Conflicts = []string{"db"}
@@ -98,6 +107,9 @@ func genConstraints(t *rapid.T, r *Request) {
 	}
 	if some("clusters") {
 		r.AntiAffinity.Cluster = []string{"c0"}
+	}
+	if some("devices") {
+		r.Devices = []api.DeviceNeed{{Type: rapid.SampledFrom([]string{"gpu", "camera"}).Draw(t, "device"), Count: rapid.IntRange(-1, 2).Draw(t, "how many"), Model: genList(t, "model", []string{"a10", "t4"})}}
 	}
 	if some("pin") {
 		r.Pinned = rapid.SampledFrom([]string{"w0", "w9"}).Draw(t, "pinned")
@@ -193,7 +205,7 @@ func TestScheduleProperties(t *testing.T) {
 		checkRecord(t, d, Schedule(rapid.Permutation(workers).Draw(t, "order"), req))
 		feasible := func(w WorkerView) bool {
 			free := Sub(w.Capacity, w.Used)
-			ok := req.Demand.CPU <= free.CPU && req.Demand.Memory <= free.Memory && req.Demand.Disk <= free.Disk
+			ok, _ := Fits(free, cleanResources(req.Demand))
 			ok = ok && !w.Suspect && !w.Cordoned && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
 			return ok && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
 		}

@@ -84,7 +84,8 @@ func TestAggregate(t *testing.T) {
 		{ID: "b", Capacity: api.Resources{CPU: 2000, Memory: 2 * gi}, Used: api.Resources{CPU: 0, Memory: 3 * gi}},
 		{ID: "lost", Suspect: true, Capacity: api.Resources{CPU: 64000}},
 	}
-	cpu, mem, disk, capacity, ready, suspect := Aggregate(workers)
+	a := Aggregate(workers)
+	cpu, mem, disk, capacity, ready, suspect := a.CPU, a.Memory, a.Disk, a.Capacity, a.Workers, a.Suspect
 	if ready != 2 || suspect != 1 {
 		t.Errorf("%d ready, %d suspect", ready, suspect)
 	}
@@ -97,8 +98,8 @@ func TestAggregate(t *testing.T) {
 	if mem.Sum != 0 || mem.Max != 0 || disk.Sum != 0 {
 		t.Errorf("overcommitted memory is not free: %+v, disk %+v", mem, disk)
 	}
-	if c, _, _, all, n, _ := Aggregate(nil); n != 0 || c.Sum != 0 || c.Dev != 0 || all != (api.Resources{}) {
-		t.Errorf("no workers: %+v %v", c, all)
+	if a := Aggregate(nil); a.Workers != 0 || a.CPU.Sum != 0 || a.CPU.Dev != 0 || a.Capacity != (api.Resources{}) {
+		t.Errorf("no workers: %+v", a)
 	}
 }
 
@@ -106,7 +107,8 @@ func TestAggregate(t *testing.T) {
 func TestAggregateIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		workers := drawWorkers(t, 1<<45, 40)
-		_, m, _, _, n, _ := Aggregate(workers)
+		a := Aggregate(workers)
+		m, n := a.Memory, a.Workers
 		nearly := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, a, b) }
 		if !nearly(m.Mean*float64(n), m.Sum) || m.Max > m.Sum || m.Max < m.Mean*(1-1e-9) {
 			t.Fatalf("inconsistent %+v of %d workers", m, n)

@@ -46,12 +46,18 @@ func (s *search) bound(b *box) (out bound, ok bool) {
 			taken = max(taken, float64(d)/float64(max(d, b.minCap[j])))
 		}
 		// Of rows that are all alike this is the score, to the bit.
-		if b.minFree[j] > d {
+		if b.minFree[j] > d && (j <= rDisk || d > 0) {
 			out.score = max(out.score, float64(b.minFree[j]-d)/float64(b.maxCap[j]))
 		}
 	}
 	// The resource of which most is left now has at least so much of it left then.
 	out.score = max(out.score, b.fullest-taken-rounding)
+	for _, j := range accelerators {
+		if s.demand[j] == 0 && b.minCap[j] > 0 {
+			out.score++ // as rom has it
+			break
+		}
+	}
 	if s.soft {
 		out.same = b.same
 	}

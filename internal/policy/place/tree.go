@@ -21,7 +21,7 @@ type row struct {
 
 func newRow(w *WorkerView, same int) row {
 	r := row{id: w.ID, hash: ringOf(w.ID), same: same, free: freeOf(w), capacity: toVec(w.Capacity)}
-	for j := range resources {
+	for j := range rDisk + 1 { // those that count for whoever is placed
 		if r.capacity[j] > 0 {
 			r.fullest = max(r.fullest, float64(r.free[j])/float64(r.capacity[j]))
 		}

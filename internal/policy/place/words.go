@@ -64,6 +64,8 @@ func (s *sieve) clusterWords(f int, r *removal) words {
 	case fAntiService:
 		one := "has an instance on each of its " + plural(int(r.free), "worker")
 		return words{"anti_affinity.service", one, one, "have an instance on each of their workers"}
+	case fDevices:
+		return words{"devices", r.note, r.note, "have not the devices asked for"}
 	default:
 		return words{"refused", "refused lately: " + r.note, "refused lately (" + r.note + ")", "refused lately (" + r.note + ")"}
 	}
@@ -97,6 +99,10 @@ func (s *sieve) workerWords(f int, r *removal) words {
 	case fVolumes:
 		return words{"volumes", "host path " + r.note + " is not allowed there",
 			"does not allow the host path " + r.note, "do not allow the host path " + r.note}
+	case fWorkerDevices:
+		return words{"device types", r.note, r.note, "have not the devices asked for"}
+	case fTaken:
+		return words{"devices", r.note, "is full: " + r.note, "are full, for example: " + r.note}
 	case fOverlay:
 		need := ", which " + r.note + " needs"
 		return words{"network", "is not part of the service network" + need, "is not part of the service network" + need, "are not part of the service network" + need}

@@ -21,15 +21,18 @@ type candidate struct {
 // Schedule is the cluster's step: it chooses a worker for one instance. Workers
 // are filtered in the order suspect, cordoned, pinned, runtime, architecture,
 // affinity.labels, location, affinity.polygon, anti_affinity.labels,
-// anti_affinity.service, volumes, network, avoid, latency, distance, cpu, memory, disk;
-// of the others the first by
+// anti_affinity.service, volumes, device types, network, avoid, latency, distance, devices,
+// then the resources (cpu, memory, disk, vgpus, vtpus, bandwidth in and out); of the
+// others the first by
 //
 //  1. how many instances of the service it has, fewest first (unless
 //     Request.Spread is "none"),
 //  2. with the scheduler ldp the sum of the expected round trips to what it must be
 //     near, shortest first,
 //  3. the rom score: the largest share of any of its resources that would be
-//     left over, smallest first (best fit),
+//     left over, smallest first (best fit); of accelerators and bandwidth only where
+//     the instance asks for them, and whoever has accelerators for which it does not
+//     ask comes after all others (+1), so that those stay free for who does,
 //  4. the place of its id on a ring of hashes: who comes next after the place of the
 //     instance id, then the worker id
 //
@@ -89,11 +92,16 @@ func Schedule(workers []WorkerView, req Request) Decision {
 
 // conclude writes into the record who is best, and what the sieve removed.
 func (d *Decision) conclude(best []candidate, sieve *sieve) {
+	demand := toVec(d.Request.Demand)
 	for i := range best {
 		c := &best[i]
-		r := Ranked{ID: c.view.ID, Score: c.score, Parts: map[string]float64{
-			"same": float64(c.has), "cpu": c.left[0], "memory": c.left[1], "disk": c.left[2],
-		}}
+		parts := map[string]float64{"same": float64(c.has)}
+		for j, left := range c.left {
+			if j <= rDisk || demand[j] > 0 {
+				parts[resourceName(j)] = left
+			}
+		}
+		r := Ranked{ID: c.view.ID, Score: c.score, Parts: parts}
 		c.rankLDP(&r, &d.Request)
 		d.Ranked = append(d.Ranked, r)
 	}
@@ -121,6 +129,13 @@ func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free vec
 			return r
 		}
 	}
+	if asksDevices(demand, req.Devices) {
+		for n := range needs(demand, req.Devices) {
+			if held, left := n.take(w.Devices); held == nil {
+				return removal{filter: fTaken, note: n.short(left)}
+			}
+		}
+	}
 	for j := range resources {
 		if demand[j] > free[j] {
 			return removal{filter: fFirstWorkerResource + j, free: free[j]}
@@ -145,16 +160,23 @@ func standing(w *WorkerView, req *Request) removal {
 
 // rom is the share of each resource that would be left over, and the largest of
 // them. A resource that the worker does not have at all does not count (a demand
-// for it has already been rejected).
+// for it has already been rejected), nor do accelerators and bandwidth that are not
+// asked for: of these most instances leave everything over.
 func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
+	spared := 0.0
 	for j := range resources {
-		if capacity[j] <= 0 {
-			continue
+		switch {
+		case capacity[j] <= 0:
+		case j > rDisk && demand[j] == 0:
+			if j == rGPU || j == rTPU {
+				spared = 1
+			}
+		default:
+			left[j] = float64(free[j]-demand[j]) / float64(capacity[j])
+			score = max(score, left[j])
 		}
-		left[j] = float64(free[j]-demand[j]) / float64(capacity[j])
-		score = max(score, left[j])
 	}
-	return score, left
+	return score + spared, left
 }
 
 // compare orders by same and score: negative where c is better than o.

@@ -306,6 +306,11 @@ func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig,
 	spec.Hostname = hostname(s.ID)
 	spec.Linux.CgroupsPath = d.groups.Inner(id)
 	spec.Linux.Namespaces = inNetwork(spec.Linux.Namespaces, s.NetNS)
+	for _, path := range s.Container.Devices {
+		if err := addDevice(spec, path); err != nil {
+			return err
+		}
+	}
 	own, err := ownMounts(s, p.Cwd, p.User, seen)
 	if err != nil {
 		return err

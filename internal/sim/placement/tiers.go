@@ -53,8 +53,8 @@ func (t *Tiers) report(i int) {
 
 // Aggregate of ready workers, as a cluster makes it.
 func Aggregate(views []place.WorkerView) wire.Aggregate {
-	a := wire.Aggregate{V: wire.Version, Runtimes: []string{"container"}}
-	a.CPU, a.Memory, a.Disk, a.Capacity, a.Workers, a.Suspect = place.Aggregate(views)
+	a := place.Aggregate(views)
+	a.V, a.Runtimes = wire.Version, []string{"container"}
 	place.Describe(views, &a)
 	return a
 }

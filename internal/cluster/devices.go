@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Which device of a worker an instance has is decided here and stands in its order:
+// the record of what is taken is the orders themselves, so that there is no second
+// one to disagree with them. The worker checks it again, as it does all the rest.
+
+// held counts what the orders have of each worker's devices, those too that are about
+// to be taken back: the device is free when its instance is gone.
+func (t *tx) held(use map[string]*usage) {
+	for key, o := range t.m.orders {
+		if next, ok := t.orders[key]; ok {
+			o = next
+		}
+		hold(use, key, o)
+	}
+	for key, o := range t.orders {
+		if _, old := t.m.orders[key]; !old {
+			hold(use, key, o)
+		}
+	}
+}
+
+func hold(use map[string]*usage, key string, o *wire.Order) {
+	if o == nil || len(o.Devices) == 0 {
+		return
+	}
+	if u := use[key[:len(key)-len(o.ID)-1]]; u != nil {
+		u.hold(o.Devices, 1)
+	}
+}
+
+// hold adds what an order has to what is taken, or takes it off (sign -1).
+func (u *usage) hold(list []wire.Held, sign api.Units) {
+	for _, h := range list {
+		if u.held == nil {
+			u.held = map[string]api.Units{}
+		}
+		u.held[h.ID] += sign * h.Share
+	}
+}
+
+// devices of a worker, none of which is taken.
+func (w *worker) devices() []place.Device {
+	if len(w.Info.Devices) == 0 {
+		return nil
+	}
+	out := make([]place.Device, len(w.Info.Devices))
+	for i, d := range w.Info.Devices {
+		out[i].Device = d
+	}
+	return out
+}
+
+// taken fills in what of a worker's devices is taken.
+func (u *usage) taken(devices []place.Device) {
+	for i := range devices {
+		devices[i].Used = u.held[devices[i].ID]
+	}
+}
+
+// devicesFor are the devices that an instance gets on its worker, or what of them is
+// lacking there. What an earlier order of it has there counts as free, and stays with
+// it where it still does.
+func (t *tx) devicesFor(i *wire.Instance, s *wire.Share) ([]wire.Held, string) {
+	w, u := t.m.workers[i.Worker], t.used()[i.Worker]
+	if w == nil || u == nil || !place.AsksDevices(s.Spec) {
+		return nil, ""
+	}
+	devices := w.devices()
+	u.taken(devices)
+	if o := t.ordered(i.Worker + "." + i.ID); o != nil {
+		for k := range devices {
+			for _, h := range o.Devices {
+				if h.ID == devices[k].ID {
+					devices[k].Used -= h.Share
+				}
+			}
+		}
+		own := slices.DeleteFunc(slices.Clone(devices), func(d place.Device) bool {
+			return !slices.ContainsFunc(o.Devices, func(h wire.Held) bool { return h.ID == d.ID })
+		})
+		if held, lacking := place.Give(own, s.Spec.Resources, s.Spec.Devices); lacking == "" {
+			return held, ""
+		}
+	}
+	return place.Give(devices, s.Spec.Resources, s.Spec.Devices)
+}
+
+// giveDevices are the devices for the order of an instance. Where there are too few
+// the order has none: its worker refuses it with that reason, and it is placed anew.
+func (t *tx) giveDevices(i *wire.Instance, s *wire.Share) []wire.Held {
+	held, _ := t.devicesFor(i, s)
+	var had []wire.Held
+	if o := t.ordered(i.Worker + "." + i.ID); o != nil {
+		had = o.Devices
+	}
+	// Without a usage it is counted when somebody asks.
+	if u := t.use[i.Worker]; u != nil && len(had)+len(held) > 0 {
+		u.hold(had, -1)
+		u.hold(held, 1)
+		t.rehold(i.Worker, t.m.workers[i.Worker], u)
+	}
+	return held
+}
