@@ -11,6 +11,7 @@ func (a *Agent) problems() []string {
 	if a.noGateway {
 		own = append(own, noGateway(a.joined.Cluster, a.opts.Name))
 	}
+	own = append(own, a.opts.Missing...)
 	if own == nil {
 		return a.info.Problems
 	}

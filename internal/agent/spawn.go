@@ -64,6 +64,9 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
 	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
+	differs("--device", deviceList(had.Devices), deviceList(now.Devices))
+	differs("--bandwidth in", had.Capacity.Bandwidth.In.String(), now.Capacity.Bandwidth.In.String())
+	differs("--bandwidth out", had.Capacity.Bandwidth.Out.String(), now.Capacity.Bandwidth.Out.String())
 	if now.Network != wire.NetworkAuto { // which either will do for; what it is shows by itself
 		differs("--network", cmp.Or(had.Network, wire.NetworkLoopback), cmp.Or(now.Network, wire.NetworkLoopback))
 	}

@@ -120,6 +120,13 @@ type WorkerFlags struct {
 	// HostPaths are the directories of which instances may use what is below,
 	// absolute and clean.
 	HostPaths []string
+	// Devices that were set, and whether others are to be looked for.
+	Devices      []wire.DeviceNode
+	ProbeDevices bool
+	// Bandwidth of the machine's connection that instances may reserve; ProbeBandwidth
+	// is to be found out.
+	Bandwidth      api.Bandwidth
+	ProbeBandwidth bool
 	// Network is how instances are connected: auto, overlay or loopback.
 	Network string
 	// Tunnel is how packets for other workers travel in the service network.
@@ -381,7 +388,8 @@ const maxHollow = 10_000
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
 	var acme acmeFlags
-	var reserve, where, wireguard, relayPorts string
+	var reserve, where, wireguard, relayPorts, bandwidth string
+	var devices []string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
@@ -400,6 +408,8 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
 	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
+	fl.StringArrayVar(&devices, "device", nil, "device for instances besides those that are found, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; none: look for none)")
+	fl.StringVar(&bandwidth, "bandwidth", autoWord, "what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto is the speed of the network card, none nothing")
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network: each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can, else loopback)")
 	tunnelFlags(fl, f, &wireguard)
@@ -421,6 +431,12 @@ func (a *app) workerRole() *role[WorkerFlags] {
 			return err
 		}
 		if f.Location, err = location("--location", where); err != nil {
+			return err
+		}
+		if f.Devices, f.ProbeDevices, err = deviceFlags(devices); err != nil {
+			return err
+		}
+		if f.Bandwidth, f.ProbeBandwidth, err = bandwidthFlag(bandwidth); err != nil {
 			return err
 		}
 		noneIsEmpty(&f.Data, &f.Gateway)

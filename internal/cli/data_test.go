@@ -69,6 +69,9 @@ func world() *resttest.Fake {
 	w2.Network = &wire.NetworkInfo{Mode: wire.NetworkLoopback, Why: "it does not run as root", Via: "edge/x"}
 	w2.Problems = []string{"gateway 127.0.0.1:8480 is taken: stop what listens there"}
 	w2.Cgroup = "process: limits: no control groups"
+	w1.Devices = []wire.Device{{ID: "camera0", Type: "camera"}, {ID: "gpu0", Type: "gpu", Model: "nvidia-a10"}}
+	w1.Capacity.VGPUs, w1.Used.VGPUs = 1000, 500
+	w1.Capacity.Bandwidth, w1.Used.Bandwidth = api.Bandwidth{In: 1e8, Out: 2e7}, api.Bandwidth{Out: 5e6}
 	w2.Name, w2.Address, w2.Gateway, w2.Status, w2.AgeSeconds, w2.Used, w2.Instances, w2.Labels = "w2", "", "", "suspect", 9, api.Resources{}, 0, nil
 	app := wire.AppView{Name: "guestbook", Number: 66, Revision: 3, Created: ago(30 * time.Hour), Applied: start, Message: "1 of 4 instances is not ready", Tally: wire.Tally{Restarts: 6, Changes: 3},
 		Services: []wire.ServiceView{

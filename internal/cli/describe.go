@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -290,6 +289,7 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 		d.add("CPU free", spread(g.CPU, g.Capacity.CPU, cores))
 		d.add("Memory free", spread(g.Memory, g.Capacity.Memory, size))
 		d.add("Disk free", spread(g.Disk, g.Capacity.Disk, size))
+		clusterDevices(d, g)
 		d.add("Details", map[bool]string{true: "shared with the root", false: "kept by the cluster"}[g.Details])
 	}
 	if err := d.print(a); err != nil {
@@ -347,7 +347,7 @@ func agoOf(seconds float64) string {
 }
 
 // spread writes how what is free is distributed.
-func spread[T api.CPU | api.Bytes](s wire.Spread, capacity T, write func(T) string) string {
+func spread[T ~int64](s wire.Spread, capacity T, write func(T) string) string {
 	return fmt.Sprintf("%s of %s; per worker %s on average, %s at most", write(T(s.Sum)), write(capacity), write(T(s.Mean)), write(T(s.Max)))
 }
 
@@ -399,6 +399,7 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	d.addf("CPU", "%s of %s reserved", cores(v.Used.CPU), cores(v.Capacity.CPU))
 	d.addf("Memory", "%s of %s reserved", size(v.Used.Memory), size(v.Capacity.Memory))
 	d.addf("Disk", "%s of %s reserved", size(v.Used.Disk), size(v.Capacity.Disk))
+	workerDevices(d, v)
 	for _, p := range v.Problems {
 		d.add("Problem", p)
 	}

@@ -179,7 +179,7 @@ func legend(kind, scheduler string) string {
 	if scheduler == place.LDP {
 		return "same: fewest of the service there already; then score: shortest expected latency in ms to all that it must be near; then rom: least left over of what fits worst"
 	}
-	return "same: fewest of the service there already; then score: least left over of what fits worst (cpu, memory, disk: share that is left over)"
+	return "same: fewest of the service there already; then score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with accelerators that are not asked for)"
 }
 
 // constraints are those of a request beyond what the descriptor of every service
@@ -207,6 +207,7 @@ func constraints(r place.Request) []string {
 		out = append(out, "not label "+k+"="+r.AntiAffinity.Labels[k])
 	}
 	list("not beside", r.AntiAffinity.Service)
+	out = append(out, devicesAsked(r)...)
 	list("host path", r.HostPaths)
 	for _, t := range r.Latency {
 		what := "near " + t.To

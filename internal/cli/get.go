@@ -329,6 +329,7 @@ func workers() listing[wire.WorkerView] {
 		{name: "cpu", cell: func(v view) cell { return text(cores(v.Used.CPU) + "/" + cores(v.Capacity.CPU)) }},
 		{name: "memory", cell: func(v view) cell { return text(size(v.Used.Memory) + "/" + size(v.Capacity.Memory)) }},
 		{name: "disk", wide: true, cell: func(v view) cell { return text(size(v.Used.Disk) + "/" + size(v.Capacity.Disk)) }},
+		{name: "devices", wide: true, cell: func(v view) cell { return text(devicesOf(v.Devices)) }},
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
 		{name: "gateway", cell: gatewayCell},
 		{name: "platform", wide: true, cell: func(v view) cell { return text(v.OS + "/" + v.Arch) }},

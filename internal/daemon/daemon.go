@@ -122,6 +122,11 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
+	devices, missing := agent.Devices(f.DataDir, f.Devices, f.ProbeDevices)
+	capacity.VGPUs, capacity.VTPUs = wire.DeviceUnits(wire.Devices(devices), api.DeviceGPU), wire.DeviceUnits(wire.Devices(devices), api.DeviceTPU)
+	if capacity.Bandwidth = f.Bandwidth; f.ProbeBandwidth {
+		capacity.Bandwidth = agent.Bandwidth(f.Reserve)
+	}
 	relabel := make(chan map[string]string)
 	defer onReload(ctx, s, []string{"label"}, func(f cli.WorkerFlags) {
 		s.setLevel(f.LogLevel)
@@ -136,7 +141,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
-		Location: f.Location, HostPaths: f.HostPaths, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd,
+		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})
 }
