@@ -18,7 +18,7 @@ func addDevice(spec *specs.Spec, path string) error {
 	if err := unix.Stat(path, &st); err != nil {
 		return fmt.Errorf("device %s of this worker: %w", path, err)
 	}
-	kind := ""
+	var kind string
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFCHR:
 		kind = "c"
