@@ -15,6 +15,9 @@ func TestSim(t *testing.T) {
 			got = r
 			return rows{{"1", "2"}}, shortfall{}, nil
 		},
+		Place: func(_ context.Context, file string, schedulers []string, _ uint64) (Sheet, error) {
+			return rows{{file, strings.Join(schedulers, "+")}}, nil
+		},
 	}
 	run := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder
@@ -30,6 +33,12 @@ func TestSim(t *testing.T) {
 	}
 	if code != 1 || out != "A,B\n1,2\n" || !strings.Contains(problems, "falls short") {
 		t.Errorf("run: %d, %q, %q", code, out, problems)
+	}
+	if code, out, _ := run("sim", "place", "sites.yaml", "--scheduler", "rom,spread", "-o", "csv"); code != 0 || out != "A,B\nsites.yaml,rom+spread\n" {
+		t.Errorf("place: %d, %q", code, out)
+	}
+	if code, _, problems := run("sim", "place"); code != 1 || !strings.Contains(problems, "the file is missing") {
+		t.Errorf("place nothing: %d, %q", code, problems)
 	}
 	if code, _, problems := run("sim", "run"); code != 1 || !strings.Contains(problems, "verge sim list") {
 		t.Errorf("nothing was run: %d, %q", code, problems)

@@ -28,6 +28,9 @@ func simCommands() *cli.Sim {
 			}
 			return runExperiments(ctx, todo, r, experiments.Options{Say: labSay(p)})
 		},
+		Place: func(ctx context.Context, file string, schedulers []string, seed uint64) (cli.Sheet, error) {
+			return experiments.Place(ctx, file, schedulers, seed)
+		},
 		Plot: func(unit string, steps float64, panels ...cli.PlotPanel) string {
 			drawn := make([]experiments.Panel, len(panels))
 			for i, p := range panels {

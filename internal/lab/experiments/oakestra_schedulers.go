@@ -10,34 +10,51 @@ import (
 
 var oakestraSchedulers = Experiment{
 	Name: "oakestra-schedulers", Source: "Oakestra fig. 10",
-	Shows:   "processor time of one decision by scheduler, for 10 to 100,000 workers of different sizes, and how many a second that is (in virtual time)",
+	Shows: "processor time of one decision by rom and by ldp (within 20 ms of another service, by the coordinates of the workers), for 10 to 100,000 workers at places of PlanetLab, " +
+		"and how many instances are truly that near (in virtual time)",
 	virtual: runOakestraSchedulers,
 	plot:    &plot{x: "workers", series: "scheduler", metric: "decision_p50", title: "processor time of one decision, us, by workers"},
+}
+
+// The most that a decision may take, in us, by scheduler and workers: about what was
+// measured on a busy machine, and a half.
+var mostDecision = map[string]map[int]float64{
+	"rom": {500: 100, 10_000: 200},
+	"ldp": {500: 200, 10_000: 3000},
 }
 
 func runOakestraSchedulers(ctx context.Context, e *env) error {
 	sizes := quickly(e.Quick, []int{10, 100, 500, 10_000}, []int{10, 50, 100, 200, 300, 400, 500, 1_000, 10_000, 100_000})
 	for _, n := range sizes {
-		for _, by := range []placement.Scheduler{{Name: "rom"}} {
+		decisions := quickly(e.Quick, 100, min(1000, 100*n))
+		if n > 10_000 {
+			decisions = 100
+		}
+		s, err := placement.NearPlaces(n, decisions, e.Seed)
+		if err != nil {
+			return fmt.Errorf("oakestra-schedulers: %w", err)
+		}
+		for _, by := range []placement.Scheduler{{Name: "rom"}, {Name: "ldp", Near: true}} {
 			e.Say("%d workers by %s", n, by.Name)
-			s := placement.Random(n, 1, e.Seed)
-			// Small services, so that none of the sizes is full at the end.
-			s.Services = placement.Equal(1, 1, 50).Services
-			took, err := placement.Speed(ctx, s, by, min(2000, 20*n))
+			pace, err := placement.Speed(ctx, s, by)
 			if err != nil {
 				return fmt.Errorf("oakestra-schedulers: %w", err)
 			}
 			params := map[string]any{"workers": n, "scheduler": by.Name}
-			us := func(q float64) float64 { return rounded(float64(quantile(took, q).Nanoseconds()) / 1e3) }
+			us := func(q float64) float64 { return rounded(float64(quantile(pace.Took, q).Nanoseconds()) / 1e3) }
 			const note = "of the processor; differs from run to run"
-			e.row(Row{Params: params, Metric: "decision_p50", Unit: "us", Measured: us(0.5), Note: note})
+			r := e.row(Row{Params: params, Metric: "decision_p50", Unit: "us", Measured: us(0.5), Note: note})
+			if most, ok := mostDecision[by.Name][n]; ok {
+				require(e, r, r.Measured <= most, fmt.Sprintf("a decision is to take %.4g us at most", most))
+			}
 			e.row(Row{Params: params, Metric: "decision_p99", Unit: "us", Measured: us(0.99), Note: note})
 			sum := time.Duration(0)
-			for _, d := range took {
+			for _, d := range pace.Took {
 				sum += d
 			}
-			r := e.row(Row{Params: params, Metric: "placements", Unit: "1/s of one processor", Measured: rounded(float64(len(took)) / sum.Seconds()), Note: note})
-			require(e, r, n > 10_000 || r.Measured >= 5_000, "at least 5,000 decisions a second and processor with up to 10,000 workers")
+			e.row(Row{Params: params, Metric: "decisions", Unit: "1/s of one processor", Measured: rounded(float64(len(pace.Took)) / sum.Seconds()), Note: note})
+			e.row(Row{Params: params, Metric: "placed", Unit: "%", Measured: rounded(100 * float64(pace.Placed) / float64(len(pace.Took)))})
+			e.row(Row{Params: params, Metric: "within", Unit: "%", Measured: rounded(100 * float64(pace.Kept) / float64(max(1, pace.Placed))), Note: "of the placed ones, truly within 20 ms"})
 		}
 	}
 	return nil

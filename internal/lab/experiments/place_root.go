@@ -62,7 +62,7 @@ func runPlaceRoot(ctx context.Context, e *env) error {
 		{"10^6 workers", func(*placement.Planet) {}},
 		{"10^6 workers, reports every minute", func(p *placement.Planet) { p.Report, p.Seconds = 60, 240 }},
 		{"10^6 workers, 5 % of the clusters say that all is free", func(p *placement.Planet) { p.Liars, p.Seconds = 0.05, 240 }},
-		{"2·10^4 workers, of which more is asked than there is", func(p *placement.Planet) { p.Clusters, p.Workers, p.Deploy, p.Seconds = 200, 100, 60, 240 }},
+		{"5,000 workers, of which more is asked than there is", func(p *placement.Planet) { p.Clusters, p.Workers, p.Deploy, p.Seconds = 50, 100, 16, 180 }},
 	} {
 		p := big
 		c.with(&p)

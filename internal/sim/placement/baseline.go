@@ -1,6 +1,10 @@
 package placement
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Baseline is the default of Kubernetes, computed here and not by Verge: of the nodes
 // that fit the one with the highest mean of least-allocated (how much is left over, on
@@ -59,3 +63,27 @@ func (p *Pool) highest(v *Service, score func(capacity, free, want [2]float64) f
 	}
 	return best
 }
+
+// MostPods is what maximises how many instances are placed, nearly: the smallest first,
+// by the sum of their shares of all that there is, on the worker that is then the
+// fullest. It stands for Mu's ILP0 where there is no solver.
+var MostPods = Scheduler{Name: "most-pods", together: func(p *Pool, s *Scenario) error {
+	var total [2]float64
+	for i := range p.views {
+		total[0] += float64(p.views[i].Capacity.CPU)
+		total[1] += float64(p.views[i].Capacity.Memory)
+	}
+	size := func(i int) float64 {
+		d := s.Services[i].Demand
+		return float64(d.CPU)/total[0] + float64(d.Memory)/total[1]
+	}
+	sorted := *s
+	sorted.Order = slices.Clone(s.order())
+	slices.SortStableFunc(sorted.Order, func(a, b int) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b)) })
+	return eachByScore(func(capacity, free, want [2]float64) (score float64) {
+		for j := range capacity {
+			score -= (free[j] - want[j]) / max(1, capacity[j])
+		}
+		return score
+	})(p, &sorted)
+}}

@@ -76,7 +76,8 @@ func TestRuns(t *testing.T) {
 			}
 			q := Measure(r)
 			t.Logf("%s %s: %+v, %v each, %v", s.Name, by.Name, q, r.PerDecision(), r.Reasons())
-			if q.Placed < 0.99 {
+			if q.Placed < 0.99 && !by.Near { // nothing is placed where it is known to be too far
+
 				t.Errorf("%s by %s: %g placed", s.Name, by.Name, q.Placed)
 			}
 			if s.RTT == nil {
@@ -86,7 +87,7 @@ func TestRuns(t *testing.T) {
 			if err != nil || !slices.EqualFunc(r.On, again.On, slices.Equal) {
 				t.Errorf("%s by %s: the second run differs: %v", s.Name, by.Name, err)
 			}
-			if by.together != nil {
+			if by.Joint() {
 				continue
 			}
 			two, err := RunTiered(t.Context(), s, by)

@@ -18,6 +18,8 @@ type Pool struct {
 	at  map[string]int
 	// has counts the instances of a service by worker.
 	has map[string]map[int]int
+	// on are the workers of its instances, in their order.
+	on map[string][]int
 	// Took is the time of the decisions so far; Decisions how many there were.
 	Took      time.Duration
 	Decisions int
@@ -25,7 +27,7 @@ type Pool struct {
 
 // NewPool is a cluster of these workers, whose numbers in the scenario are ids.
 func NewPool(s *Scenario, ids []int) *Pool {
-	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}}
+	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}}
 	for i, id := range ids {
 		w := s.Workers[id].WorkerView
 		p.views = append(p.views, w)
@@ -39,6 +41,9 @@ func NewPool(s *Scenario, ids []int) *Pool {
 func (p *Pool) one(v *Service, instance int, ask Scheduler) (worker int, why string, err error) {
 	p.index()
 	req := request(v, instance, ask)
+	if ask.Near {
+		req.Latency = p.thresholds(v)
+	}
 	var d place.Decision
 	p.timed(func() { d = p.fleet.Schedule(v.Name, req) })
 	if d.Chosen == "" {
@@ -89,6 +94,7 @@ func (p *Pool) bind(i int, v *Service) error {
 		p.has[v.Name] = map[int]int{}
 	}
 	p.has[v.Name][i]++
+	p.on[v.Name] = append(p.on[v.Name], i)
 	if p.fleet.Len() == 0 {
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/verge-edge/verge/internal/policy/place"
 )
 
 // Scheduler is a way to place a scenario.
@@ -13,6 +15,9 @@ type Scheduler struct {
 	Asks string
 	// Tight: instances of one service need not be on several workers.
 	Tight bool
+	// Near: agreements on distances are a part of requests, by the coordinates that
+	// workers have. Only in one cluster of all workers.
+	Near bool
 	// together decides about all instances at once; nil: one after the other.
 	together func(p *Pool, s *Scenario) error
 }
@@ -24,12 +29,14 @@ func (a Scheduler) name() string {
 	return a.Name
 }
 
-// Schedulers that Verge has, and the one to compare with.
+// Schedulers that Verge has, after the one to compare with.
 func Schedulers() []Scheduler {
 	return []Scheduler{
 		Baseline,
 		{Name: "rom"},
 		{Name: "rom-tight", Asks: "rom", Tight: true},
+		{Name: "rom-near", Asks: "rom", Near: true},
+		{Name: place.LDP, Near: true},
 	}
 }
 
@@ -37,7 +44,8 @@ func Schedulers() []Scheduler {
 type Result struct {
 	Scenario  *Scenario
 	Scheduler Scheduler
-	// On are the workers of the instances of each service.
+	// On are the workers of the instances of each service, in the order in which they
+	// were placed.
 	On             [][]int
 	Wanted, Placed int
 	// Took is the processor's time of all decisions, Decisions how many there were.
@@ -67,6 +75,9 @@ func (r *Result) PerDecision() time.Duration { return r.Took / time.Duration(max
 // It is an error if the scheduler overcommits a worker.
 func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 	r := newResult(s, by)
+	if by.Near {
+		s.locate()
+	}
 	ids := make([]int, len(s.Workers))
 	for i := range ids {
 		ids[i] = i
@@ -103,15 +114,13 @@ func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 // collect adds what runs in a cluster.
 func (r *Result) collect(p *Pool) {
 	for i := range r.Scenario.Services {
-		for k, id := range p.ids {
-			for range p.has[r.Scenario.Services[i].Name][k] {
-				r.On[i] = append(r.On[i], id)
-				r.Placed++
-			}
+		for _, k := range p.on[r.Scenario.Services[i].Name] {
+			r.On[i] = append(r.On[i], p.ids[k])
+			r.Placed++
 		}
 	}
 }
 
 // Joint says whether it decides about all instances at once, or sees all workers: then
 // it has no form with clusters.
-func (a Scheduler) Joint() bool { return a.together != nil }
+func (a Scheduler) Joint() bool { return a.together != nil || a.Near }

@@ -51,6 +51,8 @@ type Scenario struct {
 	// Order has the service of each instance in the order in which they come; nil: all
 	// of a service, then all of the next.
 	Order []int
+	// located: workers have coordinates.
+	located bool
 }
 
 // order is Order, never nil.
@@ -369,5 +371,25 @@ func Mu(nodes, functions int, seed uint64) *Scenario {
 	}
 	s.Order = s.order()
 	rng.Shuffle(len(s.Order), func(i, j int) { s.Order[i], s.Order[j] = s.Order[j], s.Order[i] })
+	return s
+}
+
+// Node is a worker of a scenario made by hand.
+type Node struct {
+	Name          string
+	Cores, Memory float64 // bytes
+	// Throughput of an instance there, in requests per second.
+	Throughput float64
+}
+
+// Nodes is these workers and one service with so many instances.
+func Nodes(nodes []Node, cores, memory float64, replicas int) *Scenario {
+	v := Service{Name: "app.service", Replicas: replicas, Demand: demand(cores, memory), Work: 1}
+	s := &Scenario{Name: "nodes", Services: []Service{v}}
+	for i, n := range nodes {
+		w := worker(i, n.Cores, n.Memory)
+		w.ID, w.Cluster, w.Speed = n.Name, clusterName(0), n.Throughput/cores
+		s.Workers = append(s.Workers, w)
+	}
 	return s
 }

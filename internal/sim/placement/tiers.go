@@ -106,7 +106,7 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 // RunTiered places the services of a scenario in their order, on its clusters below a
 // root that knows their aggregates as they are.
 func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
-	if by.together != nil {
+	if by.Joint() {
 		return nil, fmt.Errorf("%s decides about all workers at once: it has no form with clusters", by.Name)
 	}
 	r := newResult(s, by)
