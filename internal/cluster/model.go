@@ -341,11 +341,20 @@ func (t *tx) instances() []*wire.Instance {
 	for _, i := range records.Merged(t.m.insts, t.insts) {
 		out = append(out, i)
 	}
-	slices.SortFunc(out, func(a, b *wire.Instance) int {
-		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
-	})
+	slices.SortFunc(out, byName)
 	t.sorted = out
 	return out
+}
+
+// byName compares no more than it must: most are of other services.
+func byName(a, b *wire.Instance) int {
+	if c := cmp.Compare(a.App, b.App); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Service, b.Service); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Ordinal, b.Ordinal)
 }
 
 // put records an instance if it differs from what is there.

@@ -170,6 +170,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 // tx collects what one pass of the loop changes. Nothing of it is seen by anyone
 // before it is durable. A nil value deletes.
 type tx struct {
+	sorted []*wire.Instance // all, see instances; nil where they have changed since
 	m      *model
 	apps   map[string]*wire.Application
 	insts  map[wire.InstanceID]*wire.Instance
@@ -219,10 +220,13 @@ func (t *tx) inst(id wire.InstanceID) *wire.Instance {
 
 func (t *tx) put(i wire.Instance) {
 	if old := t.m.insts[i.ID]; old != nil && records.Same(old, &i) {
-		delete(t.insts, i.ID) // back to what is stored
+		if _, changed := t.insts[i.ID]; changed {
+			delete(t.insts, i.ID) // back to what is stored
+			t.sorted = nil
+		}
 		return
 	}
-	t.insts[i.ID] = &i
+	t.insts[i.ID], t.sorted = &i, nil
 	key := i.App + "." + i.Service
 	if t.touched[key] == nil {
 		t.touched[key] = map[wire.InstanceID]struct{}{}
@@ -231,12 +235,16 @@ func (t *tx) put(i wire.Instance) {
 }
 
 func (t *tx) remove(id wire.InstanceID) {
-	t.insts[id], t.whys[id] = nil, nil
+	t.insts[id], t.whys[id], t.sorted = nil, nil, nil
 }
 
 // instances of one application (of all where app is ""), as this tx sees them, by
-// application, service and ordinal. The cost is that of looking at all.
+// application, service and ordinal. The cost is that of looking at all. Nobody changes
+// the slice: that of all is the same until an instance changes.
 func (t *tx) instances(app string) []*wire.Instance {
+	if app == "" && t.sorted != nil {
+		return t.sorted
+	}
 	var out []*wire.Instance
 	for _, i := range records.Merged(t.m.insts, t.insts) {
 		if app == "" || i.App == app {
@@ -244,6 +252,9 @@ func (t *tx) instances(app string) []*wire.Instance {
 		}
 	}
 	slices.SortFunc(out, byName)
+	if app == "" {
+		t.sorted = out
+	}
 	return out
 }
 
@@ -267,7 +278,13 @@ func (t *tx) of(app, service string) []*wire.Instance {
 }
 
 func byName(a, b *wire.Instance) int {
-	return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
+	if c := cmp.Compare(a.App, b.App); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Service, b.Service); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Ordinal, b.Ordinal)
 }
 
 // byService are the ids of the stored instances by app.service.

@@ -282,7 +282,7 @@ func (b *bench) lose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var detected, placed time.Time
+	var detected, ran time.Time
 	n := 0
 	for _, i := range all {
 		failed := false
@@ -293,8 +293,8 @@ func (b *bench) lose(ctx context.Context) error {
 			switch h.To {
 			case wire.Failed:
 				detected, failed = earlier(detected, h.At), true
-			case wire.WorkerScheduled:
-				placed = later(placed, h.At)
+			case wire.Running:
+				ran = later(ran, h.At)
 			default:
 			}
 		}
@@ -306,7 +306,7 @@ func (b *bench) lose(ctx context.Context) error {
 		return errors.New("nothing ran on the workers that were killed")
 	}
 	b.note(detected.Sub(killed).Seconds(), "s", "until the loss of %d workers was acted on (replace_after is %s)", b.size(0), b.replaced)
-	b.most(placed.Sub(detected).Seconds(), 2, "s", "from then until all of the %d instances that ran there are placed", n)
+	b.most(ran.Sub(detected).Seconds(), 2, "s", "from then until the last of the %d instances that ran there runs elsewhere", n)
 	b.note(milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time for each of them")
 	return nil
 }
