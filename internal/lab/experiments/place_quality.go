@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/verge-edge/verge/internal/sim/placement"
 )
@@ -26,14 +27,17 @@ type placeScene struct {
 	name  string
 	make  func(seed uint64) (*placement.Scenario, error)
 	tiers bool
+	// only these schedulers; nil: all.
+	only []string
 	// single: each service has one instance, so that none is to be spread.
 	single bool
 }
 
 func placeScenes(quick bool) []placeScene {
 	openB := func(times float64) func(uint64) (*placement.Scenario, error) {
-		return func(seed uint64) (*placement.Scenario, error) { return placement.OpenB(times, seed) }
+		return func(seed uint64) (*placement.Scenario, error) { return placement.OpenB(times, false, seed) }
 	}
+	withGPUs := func(seed uint64) (*placement.Scenario, error) { return placement.OpenB(1, true, seed) }
 	planetLab := func(load float64) func(uint64) (*placement.Scenario, error) {
 		return func(seed uint64) (*placement.Scenario, error) { return placement.PlanetLab(load, seed) }
 	}
@@ -44,6 +48,7 @@ func placeScenes(quick bool) []placeScene {
 	}
 	if !quick {
 		scenes = append(scenes,
+			placeScene{name: "openb-gpus", make: withGPUs, single: true, only: []string{placement.Baseline.Name, "spread", "rom"}},
 			placeScene{name: "planetlab-scarce", make: planetLab(1.3), tiers: true},
 			placeScene{name: "openb-scarce", make: openB(1.7), single: true})
 	}
@@ -58,7 +63,7 @@ func runPlaceQuality(ctx context.Context, e *env) error {
 		}
 		by := map[string]placement.Quality{}
 		for _, scheduler := range placement.Schedulers() {
-			if scene.single && scheduler.Tight {
+			if scene.single && scheduler.Tight || scene.only != nil && !slices.Contains(scene.only, scheduler.Name) {
 				continue
 			}
 			e.Say("%s by %s", scene.name, scheduler.Name)
@@ -76,8 +81,14 @@ func runPlaceQuality(ctx context.Context, e *env) error {
 			}
 			e.quality(map[string]any{"scene": scene.name + ", clusters", "scheduler": scheduler.Name, "form": "clusters"}, r)
 		}
-		if scene.name == "openb" {
+		switch scene.name {
+		case "openb":
 			e.overBaseline(scene.name, by)
+		case "openb-gpus": // no requirement: rom places fewer
+			ours, theirs := by["rom"], by[placement.Baseline.Name]
+			params := map[string]any{"scene": scene.name, "scheduler": "rom", "over": placement.Baseline.Name}
+			e.row(Row{Params: params, Metric: "placed_over", Unit: "1", Measured: rounded(ours.Placed / theirs.Placed)})
+			e.row(Row{Params: params, Metric: "fragments_gpu_over", Unit: "1", Measured: rounded(ours.FragmentsGPU / theirs.FragmentsGPU)})
 		}
 	}
 	return nil
@@ -101,6 +112,8 @@ func (e *env) quality(params map[string]any, r *placement.Result) {
 		{"unmet_memory", "GiB", q.Unmet[1]},
 		{"fragments_cpu", "%", 100 * q.Fragments[0]},
 		{"fragments_memory", "%", 100 * q.Fragments[1]},
+		{"placed_gpu", "%", 100 * q.PlacedGPU},
+		{"fragments_gpu", "%", 100 * q.FragmentsGPU},
 		{"empty_workers", "%", 100 * q.Empty},
 	} {
 		if !math.IsNaN(m.value) {

@@ -29,7 +29,7 @@ func runPlaceRoot(ctx context.Context, e *env) error {
 		{"continuum", func() (*placement.Scenario, error) { return placement.Continuum(e.Seed) }},
 		{"planetlab", func() (*placement.Scenario, error) { return placement.PlanetLab(1, e.Seed) }},
 		{"openb, clusters of 50", func() (*placement.Scenario, error) {
-			s, err := placement.OpenB(1, e.Seed)
+			s, err := placement.OpenB(1, false, e.Seed)
 			if err == nil {
 				s.Regroup(50, rng)
 			}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/verge-edge/verge/internal/policy/place"
 )
 
 // Baseline is the default of Kubernetes, computed here and not by Verge: of the nodes
@@ -56,6 +58,11 @@ func (p *Pool) highest(v *Service, score func(capacity, free, want [2]float64) f
 		free := [2]float64{float64(w.Capacity.CPU - w.Used.CPU), float64(w.Capacity.Memory - w.Used.Memory)}
 		if free[0] < want[0] || free[1] < want[1] {
 			continue
+		}
+		if v.Demand.VGPUs > 0 {
+			if _, lacking := place.Give(w.Devices, v.Demand, nil); lacking != "" {
+				continue
+			}
 		}
 		if x := score(capacity, free, want); x > most {
 			best, most = i, x

@@ -65,7 +65,7 @@ func Load(name string, seed uint64) (*Scenario, error) {
 	case "continuum":
 		return Continuum(seed)
 	case "openb":
-		return OpenB(1, seed)
+		return OpenB(1, true, seed)
 	case "planetlab":
 		return PlanetLab(0.5, seed)
 	}

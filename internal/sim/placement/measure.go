@@ -2,10 +2,12 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
 )
 
 // Quality of a placement.
@@ -26,6 +28,10 @@ type Quality struct {
 	// on workers on which an instance drawn at random (of all that were asked for) does
 	// not fit.
 	Fragments [2]float64
+	// FragmentsGPU is the same of GPUs, for an instance that asks for some: all that is
+	// free where it does not fit, else what is left over of each in which it does not.
+	// NaN where there are none. PlacedGPU is the share of the GPUs asked for that was placed.
+	FragmentsGPU, PlacedGPU float64
 	// Empty is the share of workers without an instance.
 	Empty float64
 }
@@ -53,6 +59,7 @@ func Measure(r *Result) Quality {
 	q.Expected, q.Unserved = expected(r)
 	q.Unfair, q.Unmet = fairness(r)
 	q.Fragments = fragments(s, used)
+	q.FragmentsGPU, q.PlacedGPU = gpus(r, used)
 	return q
 }
 
@@ -217,4 +224,38 @@ func fragments(s *Scenario, used []api.Resources) (share [2]float64) {
 		}
 	}
 	return [2]float64{ratio(lost[0], total[0]), ratio(lost[1], total[1])}
+}
+
+// gpus is which share of all GPUs is free and of no use, and which share of those that
+// were asked for was placed.
+func gpus(r *Result, used []api.Resources) (fragments, placed float64) {
+	s := r.Scenario
+	kinds := map[api.Resources]float64{}
+	var all, asked, got float64
+	for i, v := range s.Services {
+		if v.Demand.VGPUs > 0 {
+			kinds[v.Demand] += float64(v.Replicas)
+			all += float64(v.Replicas)
+			asked += float64(v.Replicas) * float64(v.Demand.VGPUs)
+			got += float64(len(r.On[i])) * float64(v.Demand.VGPUs)
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(kinds), func(a, b api.Resources) int {
+		return cmp.Or(cmp.Compare(a.CPU, b.CPU), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.VGPUs, b.VGPUs))
+	})
+	var total, lost float64
+	for i := range s.Workers {
+		c := s.Workers[i].Capacity
+		total += float64(c.VGPUs)
+		for _, d := range order {
+			_, lacking := place.Give(r.Devices[i], d, nil)
+			fits := lacking == "" && d.CPU <= c.CPU-used[i].CPU && d.Memory <= c.Memory-used[i].Memory
+			for _, x := range r.Devices[i] {
+				if left := 1000 - x.Used; !fits || left < min(d.VGPUs, 1000) {
+					lost += float64(left) * kinds[d] / all
+				}
+			}
+		}
+	}
+	return ratio(lost, total), ratio(got, asked)
 }

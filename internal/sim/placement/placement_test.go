@@ -18,7 +18,7 @@ func scenarios(t *testing.T) []*Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := OpenB(1, 1)
+	b, err := OpenB(1, false, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

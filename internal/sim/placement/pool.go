@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -30,6 +31,7 @@ func NewPool(s *Scenario, ids []int) *Pool {
 	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}}
 	for i, id := range ids {
 		w := s.Workers[id].WorkerView
+		w.Devices = slices.Clone(w.Devices)
 		p.views = append(p.views, w)
 		p.at[w.ID] = i
 	}
@@ -89,6 +91,16 @@ func (p *Pool) bind(i int, v *Service) error {
 	if ok, lacking := place.Fits(place.Sub(w.Capacity, w.Used), v.Demand); !ok {
 		return fmt.Errorf("%s was placed on %s, where it does not fit: %s", v.Name, w.ID, lacking)
 	}
+	held, lacking := place.Give(w.Devices, v.Demand, nil)
+	if lacking != "" {
+		return fmt.Errorf("%s was placed on %s, which has not the devices: %s", v.Name, w.ID, lacking)
+	}
+	for _, h := range held {
+		k := slices.IndexFunc(w.Devices, func(d place.Device) bool { return d.ID == h.ID })
+		if w.Devices[k].Used += h.Share; w.Devices[k].Used > 1000 {
+			return fmt.Errorf("%s was placed on %s, where more is taken of %s than there is", v.Name, w.ID, h.ID)
+		}
+	}
 	w.Used = place.Add(w.Used, v.Demand)
 	if p.has[v.Name] == nil {
 		p.has[v.Name] = map[int]int{}
@@ -100,6 +112,9 @@ func (p *Pool) bind(i int, v *Service) error {
 	}
 	from := processor() // keeping the index is a part of deciding
 	p.fleet.Use(w.ID, w.Used)
+	if len(held) > 0 {
+		p.fleet.Hold(w.ID, w.Devices)
+	}
 	p.fleet.Mark(v.Name, w.ID, p.has[v.Name][i], nil)
 	p.Took += processor() - from
 	return nil

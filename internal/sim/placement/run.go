@@ -48,6 +48,8 @@ type Result struct {
 	// were placed.
 	On             [][]int
 	Wanted, Placed int
+	// Devices of each worker, and what is taken of them.
+	Devices [][]place.Device
 	// Took is the processor's time of all decisions, Decisions how many there were.
 	Took      time.Duration
 	Decisions int
@@ -61,7 +63,7 @@ type Result struct {
 }
 
 func newResult(s *Scenario, by Scheduler) *Result {
-	r := &Result{Scenario: s, Scheduler: by, On: make([][]int, len(s.Services)), Why: map[string]string{}}
+	r := &Result{Scenario: s, Scheduler: by, On: make([][]int, len(s.Services)), Devices: make([][]place.Device, len(s.Workers)), Why: map[string]string{}}
 	for _, v := range s.Services {
 		r.Wanted += v.Replicas
 	}
@@ -113,6 +115,9 @@ func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 
 // collect adds what runs in a cluster.
 func (r *Result) collect(p *Pool) {
+	for k, id := range p.ids {
+		r.Devices[id] = p.views[k].Devices
+	}
 	for i := range r.Scenario.Services {
 		for _, k := range p.on[r.Scenario.Services[i].Name] {
 			r.On[i] = append(r.On[i], p.ids[k])

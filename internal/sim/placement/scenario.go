@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Worker of a scenario.
@@ -195,9 +196,9 @@ func serviceName(of string) string {
 }
 
 // OpenB is the cluster of openb: 1,523 nodes and 8,152 pods, each a service of its
-// own, by cpu and memory. Times is how often all pods come: once is 68 % of the
-// processors.
-func OpenB(times float64, seed uint64) (*Scenario, error) {
+// own, by cpu and memory, and with gpus by these too: whole ones, or a share of one.
+// Times is how often all pods come: once is 68 % of the processors, and 98 % of the GPUs.
+func OpenB(times float64, gpus bool, seed uint64) (*Scenario, error) {
 	nodes, err := table("openb-nodes")
 	if err != nil {
 		return nil, err
@@ -211,11 +212,19 @@ func OpenB(times float64, seed uint64) (*Scenario, error) {
 	for i, row := range nodes[1:] {
 		w := worker(i, n.float(row[0])/1000, n.float(row[1])*(1<<20))
 		w.Cluster = "openb"
+		for k := 0; gpus && k < int(n.float(row[2])); k++ {
+			w.Devices = append(w.Devices, place.Device{Device: wire.Device{ID: fmt.Sprint("gpu", k), Type: api.DeviceGPU, Model: row[3]}})
+			w.Capacity.VGPUs += 1000
+		}
 		s.Workers = append(s.Workers, w)
 	}
 	all := make([]Service, 0, len(pods))
 	for _, row := range pods[1:] {
-		all = append(all, Service{Demand: demand(n.float(row[0])/1000, n.float(row[1])*(1<<20)), Replicas: 1})
+		v := Service{Demand: demand(n.float(row[0])/1000, n.float(row[1])*(1<<20)), Replicas: 1}
+		if gpus {
+			v.Demand.VGPUs = api.Units(n.float(row[2]) * n.float(row[3])) // of several each is whole
+		}
+		all = append(all, v)
 	}
 	if n.err != nil {
 		return nil, fmt.Errorf("data of openb: %w", n.err)
