@@ -99,6 +99,9 @@ type Service struct {
 	Spread string `json:"spread,omitempty"`
 	// Scheduler by which the cluster places: "rom" (default).
 	Scheduler string `json:"scheduler,omitempty"`
+	// Plugin that ranks the workers where Scheduler is "plugin": a name that the
+	// operator of a cluster has given it.
+	Plugin string `json:"plugin,omitempty"`
 	// Policy by which requests and connections are routed. The zero value is silence:
 	// PolicyFastest for the requests of ports for http and grpc, round robin for
 	// connections to all others.

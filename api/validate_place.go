@@ -22,6 +22,12 @@ func (v *validator) placement(path string, s *Service) {
 	v.labels(in("anti_affinity.labels"), s.AntiAffinity.Labels, s.Affinity.Labels)
 	v.neighbours(in("anti_affinity.service"), s.AntiAffinity.Service)
 	v.distinct(in("architecture"), s.Architecture)
+	switch {
+	case s.Scheduler == "plugin" && s.Plugin == "" && !v.spoiled(in("plugin")):
+		v.complain(in("scheduler"), "says plugin, and which one is missing", "write plugin: NAME beside it")
+	case s.Scheduler != "plugin" && s.Plugin != "" && !v.spoiled(in("scheduler")):
+		v.complain(in("plugin"), "means nothing with scheduler: "+s.Scheduler, "write scheduler: plugin beside it, or remove it")
+	}
 	if p := in("location"); s.Location != nil {
 		for _, field := range []struct{ name, example string }{{"latitude", "48.14"}, {"longitude", "11.58"}, {"radius", "20km"}} {
 			if _, given := v.seen[p+"."+field.name]; !given {

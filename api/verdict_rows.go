@@ -170,8 +170,10 @@ func placementRows() []Verdict {
 		{Path: "services.*.spread", Default: "soft", Values: values("soft none", "", ""),
 			Note: "soft prefers workers with fewer instances of the same service; none does not."},
 		{Path: "services.*.scheduler", Default: "rom",
-			Values: values("rom ldp", "spread throughput drf nearest-demand plugin", "write rom or ldp, or leave scheduler out"),
-			Note:   "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource, ldp the one that is expected to be nearest to what latency names."},
+			Values: values("rom ldp plugin", "spread throughput drf nearest-demand", "write rom, ldp or plugin, or leave scheduler out"),
+			Note:   "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource, ldp the one that is expected to be nearest to what latency names; plugin asks a program."},
+		{Path: "services.*.plugin", Pattern: labelPattern,
+			Note: "With `scheduler: plugin`: the program that ranks the workers, by the name that clusters give it (`verge cluster --plugin NAME=URL`, see [plugins.md](plugins.md))."},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -91,6 +92,8 @@ type ClusterFlags struct {
 	RelayOnly bool
 	// Interval is the longest time between two reports (λ), 1s to 10s.
 	Interval time.Duration
+	// Plugins that rank workers, in the order of their names.
+	Plugins []plugin.Config
 }
 
 // WorkerFlags of verge worker.
@@ -348,6 +351,7 @@ func prefix(flag, value string) (p netip.Prefix, err error) {
 func (a *app) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}
 	var where, export string
+	var plugins pluginFlags
 	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
@@ -364,8 +368,12 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
 	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
+	plugins.add(fl)
 	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
 		if f.Location, err = location("--location", where); err != nil {
+			return err
+		}
+		if f.Plugins, err = plugins.settle(); err != nil {
 			return err
 		}
 		if f.RelayOnly = export == "relay"; !f.RelayOnly && export != "address" {

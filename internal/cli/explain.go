@@ -127,7 +127,8 @@ func decisionLines(d place.Decision) []string {
 	for _, c := range constraints(r) {
 		asked += ", " + c
 	}
-	lines := []string{asked, "  considered   " + wire.Count(d.Candidates, noun)}
+	lines := append([]string{asked}, adviceLines(r)...)
+	lines = append(lines, "  considered   "+wire.Count(d.Candidates, noun))
 	left := d.Candidates
 	for _, f := range d.Filtered {
 		left -= f.Removed
@@ -139,7 +140,7 @@ func decisionLines(d place.Decision) []string {
 	}
 	lines = append(lines, fmt.Sprintf("  left         %d", left))
 	if len(d.Ranked) > 0 {
-		lines = append(lines, "  ranked by    "+legend(d.Kind, r.Scheduler))
+		lines = append(lines, "  ranked by    "+legend(d))
 	}
 	for i, c := range d.Ranked {
 		label := "             "
@@ -171,12 +172,34 @@ func decisionLines(d place.Decision) []string {
 	return lines
 }
 
+// adviceLines say what a plugin answered, if one was asked.
+func adviceLines(r place.Request) []string {
+	a := r.Advice
+	if a == nil {
+		return nil
+	}
+	if a.Problem != "" {
+		return []string{fmt.Sprintf("  plugin       %s: %s", a.Plugin, a.Problem), "               so rom decided"}
+	}
+	line := fmt.Sprintf("  plugin       %s answered in %s: ranked %d, rejected %d", a.Plugin, took(time.Duration(a.TookNs)), len(a.Ranking), len(a.Rejected))
+	if a.Worker != "" {
+		line += ", named " + a.Worker
+	}
+	if a.Reason != "" {
+		line += ": " + a.Reason
+	}
+	return []string{line}
+}
+
 // legend says what the score and its parts mean.
-func legend(kind, scheduler string) string {
-	if kind == place.KindClusters {
+func legend(d place.Decision) string {
+	if a := d.Request.Advice; a != nil && a.Problem == "" {
+		return "what plugin " + a.Plugin + " named for the instance; then score: what it said, the highest first; then same: fewest of the service there already; then rom"
+	}
+	if d.Kind == place.KindClusters {
 		return "expected: replicas that fit, as far as is known; then same: fewest of the service there already; then free_share: most room left"
 	}
-	if scheduler == place.LDP {
+	if d.Request.Scheduler == place.LDP {
 		return "same: fewest of the service there already; then score: shortest expected latency in ms to all that it must be near; then rom: least left over of what fits worst"
 	}
 	return "same: fewest of the service there already; then score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with accelerators that are not asked for)"

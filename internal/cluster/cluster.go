@@ -56,6 +56,10 @@ type core struct {
 
 	// heardWake asks to heed what was heard of instances; nil: a pass does it.
 	heardWake chan struct{}
+	// asking are the questions to plugins that are open, which end with askCtx.
+	asking    sync.WaitGroup
+	askCtx    context.Context
+	endAsking context.CancelFunc
 
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
@@ -88,6 +92,9 @@ type core struct {
 	// locks of gateways, by name, see acme.go.
 	locks map[string]acmeLock
 
+	// plugins that can be asked, by name.
+	plugins map[string]*consultant
+
 	// demand is what is asked for here, by application and service, and epochAt when
 	// it was looked at last. It is of this process.
 	demand  map[string]*demanded
@@ -97,6 +104,7 @@ type core struct {
 // newCore loads the model from the store.
 func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
 	c.wake, c.upChanged, c.surveys = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	c.askCtx, c.endAsking = context.WithCancel(context.WithoutCancel(ctx))
 	c.m = newModel(c.name, details, now)
 	c.m.site = c.site
 	c.m.vault.key = c.key
@@ -165,7 +173,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.recovery.heard = c.m.recovery.heard
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
-	next.wants, next.near = c.m.wants, c.m.near
+	next.wants, next.near, next.plugins, next.counsels = c.m.wants, c.m.near, c.m.plugins, c.m.counsels
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -251,12 +259,14 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 			return false, err
 		}
 		if len(groups) == 0 {
+			c.consult(t)
 			break
 		}
 		if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 			return false, fmt.Errorf("storing what was decided: %w", err)
 		}
 		t.done()
+		c.consult(t)
 		c.tell(t, now)
 	}
 	c.m.recovery.settled = !c.m.unasked(theRoot)

@@ -111,6 +111,9 @@ func (t *tx) misfit(i *wire.Instance, s *wire.Share) string {
 func (t *tx) move(i wire.Instance, s *wire.Share, why string, now time.Time) {
 	i.Revision, i.LastExit, i.Avoid = s.Revision, nil, nil
 	d := t.schedule(&i, s, nil)
+	if t.waiting[i.ID] {
+		return // it goes on where it is
+	}
 	reason := fmt.Sprintf("moving for revision %d: its worker %s", s.Revision, why)
 	if d.Chosen == "" {
 		if !t.m.gathering(now) {
@@ -160,7 +163,12 @@ func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Dec
 	}
 	f := t.index()
 	begin := time.Now()
-	d := f.Schedule(i.App+"."+i.Service, r)
+	var d place.Decision
+	if r.Scheduler == schedulerPlugin {
+		d = t.advised(i, s, r)
+	} else {
+		d = f.Schedule(i.App+"."+i.Service, r)
+	}
 	d.TookNs = time.Since(begin).Nanoseconds()
 	return d
 }

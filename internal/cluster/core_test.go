@@ -27,7 +27,7 @@ func newTestCore(t testing.TB, store *bus.MemStore) *core {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.local.Close(); c.up.Close() })
+	t.Cleanup(func() { c.stopAsking(); c.local.Close(); c.up.Close() })
 	return c
 }
 

@@ -243,6 +243,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	agg := place.Aggregate(views)
 	agg.V, agg.Areas, agg.Instances, agg.Reflects, agg.Details = wire.Version, areas, len(m.insts), reflects, m.details
 	agg.Site, agg.SealKey, agg.Cordoned = m.site, m.vault.public(), cordoned
+	agg.Plugins = slices.Sorted(maps.Keys(m.plugins))
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	place.Describe(views, &agg)
 	agg.Network = m.need()
@@ -266,7 +267,7 @@ func (m *model) behind(trust string) (n int) {
 func significant(a, b wire.Aggregate) bool {
 	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey || a.Gateways != b.Gateways ||
 		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
-		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || a.Details != b.Details ||
+		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || !slices.Equal(a.Plugins, b.Plugins) || a.Details != b.Details ||
 		!place.SameDescription(&a, &b) || !slices.Equal(a.Short, b.Short) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {
 		return true
 	}

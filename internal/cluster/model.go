@@ -140,10 +140,14 @@ type model struct {
 	profiles    map[string]*profile // by the same
 	// wants is what the last epoch decided, of services that somebody asked for lately.
 	// It is of this process.
-	wants   map[string]*want
-	near    *near                  // what is known of distances
-	tallies map[string]*wire.Tally // by application, or wire.TallyGone
-	workers map[string]*worker
+	wants map[string]*want
+	near  *near // what is known of distances
+	// plugins that are registered, and whether they decide jointly; counsels is where
+	// instances stand with them. Both are of this process.
+	plugins  map[string]bool
+	counsels map[wire.InstanceID]*counsel
+	tallies  map[string]*wire.Tally // by application, or wire.TallyGone
+	workers  map[string]*worker
 	// gone and farGone are the keys that do not count any more, by hash: of this
 	// cluster, and of others.
 	gone    map[string]*enroll.Gone
@@ -169,6 +173,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), profiles: map[string]*profile{},
+		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
@@ -305,6 +310,12 @@ type tx struct {
 	// reason; waits those whose turn has not come.
 	stays map[wire.InstanceID]string
 	waits map[wire.InstanceID]bool
+	// asks are the questions to plugins, waiting the instances that
+	// have no decision yet because of one, counsels what changes of where they stand
+	// (nil: deleted).
+	asks     map[string]*ask
+	waiting  map[wire.InstanceID]bool
+	counsels map[wire.InstanceID]*counsel
 	// events in words, for people.
 	events []event
 }
@@ -319,6 +330,7 @@ func (m *model) begin() *tx {
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, net: newNetChanges(),
+		asks: map[string]*ask{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }

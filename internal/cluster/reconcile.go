@@ -427,6 +427,11 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
 		avoid = appendOnce(slices.Clone(avoid), i.Shadow.Worker)
 	}
 	d := t.schedule(&i, s, avoid)
+	if t.waiting[i.ID] {
+		i.Reason = d.Reason
+		t.put(i)
+		return
+	}
 	if d.Chosen == "" && !t.m.gathering(now) && t.full(&i, d.Reason, now) {
 		return // fewer of it are enough here
 	}

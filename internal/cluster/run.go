@@ -25,6 +25,7 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
@@ -59,6 +60,8 @@ type Options struct {
 	RelayOnly bool
 	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
 	Lambda time.Duration
+	// Plugins that rank workers, see internal/plugin; their names differ.
+	Plugins []plugin.Config
 	// Clock by which certificates are judged; nil is the machine's.
 	Clock *pki.Clock
 	Log   *slog.Logger
@@ -160,6 +163,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.Book.Less = func(user string) { c.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
 	c.heardWake = make(chan struct{}, 1)
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
+		return nil, err
+	}
+	if err := c.setPlugins(o.Plugins); err != nil {
 		return nil, err
 	}
 	secret, err := nameSecret(ctx, c.store)
@@ -416,6 +422,9 @@ func (c *Cluster) Close() {
 		c.cancel()
 	}
 	c.work.Wait()
+	if c.endAsking != nil {
+		c.stopAsking()
+	}
 	if c.shelf != nil {
 		c.shelf.Close()
 		c.above.Close()

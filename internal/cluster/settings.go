@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,10 +16,16 @@ type Settings struct {
 	Lambda  time.Duration
 	// RelayOnly is as in Options.
 	RelayOnly bool
+	// Plugins are as in Options.
+	Plugins []plugin.Config
 }
 
-// Set brings other settings into force; the root hears of them at once.
+// Set brings other settings into force; the root hears of them at once. Where
+// a plugin cannot be used, which is logged, all of them stay as they were.
 func (c *Cluster) Set(s Settings) {
+	if err := c.setPlugins(s.Plugins); err != nil {
+		c.log.Error("the plugins stay as they were", "error", err)
+	}
 	c.mu.Lock()
 	c.areas, c.m.details, c.lambda = s.Areas, s.Details, s.Lambda
 	c.m.net.relayOnly = s.RelayOnly

@@ -201,7 +201,9 @@ func TestFailures(t *testing.T) {
 		h                 http.HandlerFunc
 	}{
 		{"an error", Refused, "status 500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }},
-		{"a redirection", Refused, "status 307", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect) }},
+		{"a redirection", Refused, "status 307", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}},
 		{"10 MB", TooLarge, "more than", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"reason":"` + strings.Repeat("x", 10<<20) + `"}`)) // it is cut off
 		}},

@@ -395,6 +395,8 @@ type Aggregate struct {
 	In        Spread `json:"in,omitzero"`
 	Out       Spread `json:"out,omitzero"`
 	Instances int    `json:"instances"`
+	// Plugins that the cluster can place by.
+	Plugins []string `json:"plugins,omitempty"`
 	// Capacity of all ready workers together.
 	Capacity api.Resources `json:"capacity"`
 	// Reflects is the revision of the desired state that these numbers already

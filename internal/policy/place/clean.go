@@ -35,6 +35,7 @@ func cleanRequest(r Request) Request {
 	for i := range latency {
 		r.Latency = append(r.Latency, cleanThreshold(latency[i]))
 	}
+	r.Advice = cleanAdvice(r.Advice)
 	if r.Location != nil {
 		l := *r.Location
 		if !validPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {
@@ -103,7 +104,7 @@ func cleanSpread(s wire.Spread) wire.Spread {
 
 // cleanAggregate returns a clean copy that shares nothing with a.
 func cleanAggregate(a wire.Aggregate) wire.Aggregate {
-	a.Areas, a.Runtimes = cloneList(a.Areas), cloneList(a.Runtimes)
+	a.Areas, a.Runtimes, a.Plugins = cloneList(a.Areas), cloneList(a.Runtimes), cloneList(a.Plugins)
 	a.Architectures, a.Labels, a.Devices = cloneMap(a.Architectures), cloneMap(a.Labels), cloneMap(a.Devices)
 	cleanNumbers(&a)
 	return a

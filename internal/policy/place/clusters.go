@@ -30,7 +30,7 @@ type bid struct {
 // RankClusters is the root's step: it says which clusters are to take how many
 // of req.Count replicas. Clusters that cannot or should not take any are
 // filtered in the order connected, cordoned, affinity.cluster, affinity.area,
-// anti_affinity.cluster, anti_affinity.area, runtime, workers, devices, architecture,
+// anti_affinity.cluster, anti_affinity.area, runtime, plugin, workers, devices, architecture,
 // affinity.labels, location, affinity.polygon, anti_affinity.labels,
 // anti_affinity.service, refused, then the resources as in Schedule; the
 // others are ordered by
@@ -150,6 +150,8 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	switch {
 	case req.Runtime != "" && !slices.Contains(c.Runtimes, req.Runtime) && !slices.Contains(a.Runtimes, req.Runtime):
 		return bid{}, removal{filter: fRuntime, has: union(c.Runtimes, a.Runtimes)}
+	case lacksPlugin(a, req):
+		return bid{}, removal{filter: fPlugin, has: a.Plugins}
 	case a.Workers == 0:
 		return bid{}, removal{filter: fWorkers, note: unready(a)}
 	}

@@ -61,7 +61,11 @@ type Request struct {
 	Affinity  api.Affinity    `json:"affinity,omitzero"`
 	Spread    string          `json:"spread"` // "soft" or "none"
 	Scheduler string          `json:"scheduler"`
-	Avoid     []string        `json:"avoid,omitempty"`
+	// Plugin by which is placed where that is the scheduler, and what it answered;
+	// Advice is nil before it was asked.
+	Plugin string   `json:"plugin,omitempty"`
+	Advice *Advice  `json:"advice,omitempty"`
+	Avoid  []string `json:"avoid,omitempty"`
 	// Further constraints, as in the descriptor; empty: none.
 	Architecture []string         `json:"architecture,omitempty"`
 	Location     *api.Location    `json:"location,omitempty"`
@@ -85,7 +89,7 @@ type Request struct {
 func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	r := Request{
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
-		Spread: s.Spread, Scheduler: s.Scheduler, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
+		Spread: s.Spread, Scheduler: s.Scheduler, Plugin: s.Plugin, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
 		Devices: s.Devices, Overlay: s.NeedsNetwork(),
 	}
 	for _, v := range s.Volumes {

@@ -19,6 +19,7 @@ const (
 	fAntiCluster
 	fAntiArea
 	fRuntime
+	fPlugin
 	fWorkers
 	fDevices
 	fArch
@@ -52,7 +53,10 @@ const (
 	fWorkerDistance
 	fTaken
 	fFirstWorkerResource
-	workerFilters = fFirstWorkerResource + resources
+	// What a plugin says is asked last.
+	fRejected     = fFirstWorkerResource + resources
+	fUnranked     = fRejected + 1
+	workerFilters = fUnranked + 1
 )
 
 // removal is why one candidate went. Words are made of it only for the one
@@ -122,6 +126,9 @@ func (s *sieve) resource(f int) int {
 	first := fFirstWorkerResource
 	if s.clusters {
 		first = fFirstResource
+	}
+	if f >= first+resources {
+		return -1
 	}
 	return max(-1, f-first)
 }

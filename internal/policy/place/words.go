@@ -44,6 +44,8 @@ func (s *sieve) clusterWords(f int, r *removal) words {
 		return words{"anti_affinity.area", one, one, "have an area that is excluded (" + oneOf(s.req.AntiAffinity.Area) + ")"}
 	case fRuntime:
 		return lacks("runtime", "runtime", []string{s.req.Runtime}, r.has)
+	case fPlugin:
+		return lacks("plugin", "plugin", []string{s.req.Plugin}, r.has)
 	case fWorkers:
 		why := "no ready worker"
 		if r.note != "" {
@@ -103,6 +105,15 @@ func (s *sieve) workerWords(f int, r *removal) words {
 		return words{"device types", r.note, r.note, "have not the devices asked for"}
 	case fTaken:
 		return words{"devices", r.note, "is full: " + r.note, "are full, for example: " + r.note}
+	case fRejected:
+		one := "is rejected by plugin " + s.req.Plugin
+		example := "rejected by plugin " + s.req.Plugin
+		if r.note != "" {
+			one, example = one+": "+r.note, example+": "+r.note
+		}
+		return words{"plugin", example, one, "are rejected by plugin " + s.req.Plugin + " (" + r.note + ")"}
+	case fUnranked:
+		return words{"ranking", "not ranked by plugin " + s.req.Plugin, "is not ranked by plugin " + s.req.Plugin, "are not ranked by plugin " + s.req.Plugin}
 	case fOverlay:
 		need := ", which " + r.note + " needs"
 		return words{"network", "is not part of the service network" + need, "is not part of the service network" + need, "are not part of the service network" + need}

@@ -16,6 +16,10 @@ type candidate struct {
 	score   float64       // rom: smaller is better
 	left    [resources]float64
 	key     uint64 // breaks ties: how far the worker is on the ring from the instance
+	// Of a plugin: that it named the worker for this instance, and its score, the
+	// highest first.
+	named  bool
+	advice float64
 }
 
 // Schedule is the cluster's step: it chooses a worker for one instance. Workers
@@ -36,8 +40,8 @@ type candidate struct {
 //  4. the place of its id on a ring of hashes: who comes next after the place of the
 //     instance id, then the worker id
 //
-// is chosen. A worker to be avoided stays out even where no other is left;
-// when to forgive it is the caller's decision. Workers' ids must be distinct. The cost is one
+// is chosen; with the scheduler plugin see advised. A worker to be avoided stays out
+// even where no other is left; when to forgive it is the caller's decision. Workers' ids must be distinct. The cost is one
 // pass; only a record that carries its inputs (MaxInputs) copies them.
 func Schedule(workers []WorkerView, req Request) Decision {
 	req = cleanRequest(req)
@@ -48,18 +52,15 @@ func Schedule(workers []WorkerView, req Request) Decision {
 	} else {
 		d.InputsOmitted = len(workers)
 	}
+	if req.Scheduler == schedulerPlugin {
+		return advised(workers, req, d)
+	}
 	if req.Scheduler != "" && req.Scheduler != "rom" && req.Scheduler != LDP {
 		d.Reason = fmt.Sprintf("this cluster has no scheduler %q: use rom", req.Scheduler)
 		return d
 	}
 
-	var avoid map[string]bool
-	if len(req.Avoid) > 0 {
-		avoid = make(map[string]bool, len(req.Avoid))
-		for _, id := range req.Avoid {
-			avoid[id] = true
-		}
-	}
+	avoid := setOf(req.Avoid)
 	sieve := newSieve(false, &req)
 	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
 	var best [maxRanked]candidate

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/verge-edge/verge/internal/plugin"
+)
+
+// pluginFlags register the scheduler plugins of a cluster.
+type pluginFlags struct {
+	urls, tokens, authorities map[string]string
+	joint                     []string
+}
+
+func (p *pluginFlags) add(fl *pflag.FlagSet) {
+	fl.StringToStringVar(&p.urls, "plugin", nil, "scheduler plugin as NAME=URL: https://…, http:// on the loopback, unix:/path (repeatable)")
+	fl.StringToStringVar(&p.tokens, "plugin-token-file", nil, "file with the token that a plugin wants, as NAME=FILE (repeatable)")
+	fl.StringToStringVar(&p.authorities, "plugin-ca", nil, "file (PEM) with the authorities that a plugin is trusted by, as NAME=FILE (repeatable; default: the machine's)")
+	fl.StringSliceVar(&p.joint, "plugin-joint", nil, "name of a plugin that is asked about all waiting services at once (repeatable)")
+}
+
+// settle returns the plugins in the order of their names.
+func (p *pluginFlags) settle() ([]plugin.Config, error) {
+	named := func(flag string, names []string) error {
+		for _, name := range names {
+			if _, ok := p.urls[name]; !ok {
+				return errMustBe(flag, strconv.Quote(name), "the name of a plugin, which --plugin registers")
+			}
+		}
+		return nil
+	}
+	err := firstError(
+		named("--plugin-token-file", slices.Sorted(maps.Keys(p.tokens))), named("--plugin-ca", slices.Sorted(maps.Keys(p.authorities))), named("--plugin-joint", p.joint))
+	if err != nil {
+		return nil, err
+	}
+	var out []plugin.Config
+	for _, name := range slices.Sorted(maps.Keys(p.urls)) {
+		if err := labels("--plugin", []string{name}); err != nil {
+			return nil, err
+		}
+		if _, err := plugin.CheckURL(p.urls[name]); err != nil {
+			return nil, fmt.Errorf("--plugin %s: %w", name, err)
+		}
+		out = append(out, plugin.Config{
+			Name: name, URL: p.urls[name], TokenFile: p.tokens[name], CAFile: p.authorities[name], Joint: slices.Contains(p.joint, name),
+		})
+	}
+	return out, nil
+}

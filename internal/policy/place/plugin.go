@@ -1,0 +1,200 @@
+package place
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// schedulerPlugin is the scheduler by which a program of somebody else ranks the
+// workers that pass every filter.
+const schedulerPlugin = "plugin"
+
+// Advice is what a plugin answered when it was asked for a worker. It is an input
+// of the decision: whatever it says, the workers are filtered by what holds now.
+type Advice struct {
+	Plugin string `json:"plugin"`
+	// TookNs from the question to the answer, in nanoseconds.
+	TookNs int64 `json:"took_ns,omitempty"`
+	// Worker for this very instance, "" where it only ranks. Ranking has the highest
+	// score first; a worker that is in neither is not taken. Rejected has reasons.
+	Worker   string            `json:"worker,omitempty"`
+	Ranking  []Ranked          `json:"ranking,omitempty"`
+	Rejected map[string]string `json:"rejected,omitempty"`
+	// Reason why the instance gets no worker, in its words.
+	Reason string `json:"reason,omitempty"`
+	// Problem is why there is no answer that can be used: then rom decides.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Names says whether the answer has a worker that may be taken.
+func (a *Advice) Names() bool { return a != nil && (a.Worker != "" || len(a.Ranking) > 0) }
+
+// Amounts are resources by name, cpu in thousandths of a core, the others in bytes
+// or pieces.
+func Amounts(r api.Resources) map[string]int64 {
+	out := make(map[string]int64, resources)
+	for j, n := range toVec(r) {
+		out[resourceName(j)] = n
+	}
+	return out
+}
+
+// Free is what instances may still reserve on a worker.
+func Free(w WorkerView) map[string]int64 {
+	out := make(map[string]int64, resources)
+	for j, n := range freeOf(&w) {
+		out[resourceName(j)] = n
+	}
+	return out
+}
+
+// Feasible are the workers that pass every filter of a request, in the order of rom
+// without regard to spread, at most n of them, and how many more there are.
+func Feasible(workers []WorkerView, req Request, n int) (list []WorkerView, more int) {
+	req = cleanRequest(req)
+	avoid := setOf(req.Avoid)
+	demand, seed := toVec(req.Demand), ringOf(req.Instance)
+	var all []candidate
+	for i := range workers {
+		w := workers[i]
+		w.Capacity, w.Used, w.Location = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location)
+		free := freeOf(&w)
+		if reject(&w, &req, avoid, demand, free).filter != passed {
+			continue
+		}
+		c := candidate{view: &w, key: ringOf(w.ID) - seed}
+		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		all = append(all, c)
+	}
+	slices.SortFunc(all, byAdvice)
+	for i := range min(n, len(all)) {
+		list = append(list, *all[i].view)
+	}
+	return list, len(all) - len(list)
+}
+
+// advised decides by what the plugin of a request said. Workers are filtered as by
+// any scheduler, then those go that it rejected or did not rank. Of the others the
+// one that it named for the instance is chosen, or that with the highest score; then
+// the one with fewer instances of the service, then by rom.
+func advised(workers []WorkerView, req Request, d Decision) Decision {
+	a := req.Advice
+	if a == nil {
+		d.Reason = "plugin " + req.Plugin + " has not been asked yet"
+		return d
+	}
+	if d.Workers == nil { // the record is not replayed
+		short := *a
+		short.Ranking, short.Rejected = nil, nil
+		d.Request.Advice = &short
+	}
+	if a.Problem != "" {
+		plain := req
+		plain.Scheduler, plain.Advice = "rom", nil
+		by := Schedule(workers, plain)
+		by.Request, by.Workers, by.InputsOmitted = d.Request, d.Workers, d.InputsOmitted
+		return by
+	}
+	score := make(map[string]float64, len(a.Ranking))
+	for _, r := range a.Ranking {
+		score[r.ID] = r.Score
+	}
+	avoid := setOf(req.Avoid)
+	sieve := newSieve(false, &req)
+	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
+	var all []candidate
+	for i := range workers {
+		w := &workers[i]
+		free := freeOf(w)
+		removed := reject(w, &req, avoid, demand, free)
+		of, ranked := score[w.ID]
+		why, rejected := a.Rejected[w.ID]
+		switch {
+		case removed.filter != passed:
+		case rejected:
+			removed = removal{filter: fRejected, note: why}
+		case !ranked && w.ID != a.Worker:
+			removed = removal{filter: fUnranked}
+		}
+		if removed.filter != passed {
+			sieve.remove(removed, w.ID)
+			continue
+		}
+		c := candidate{view: w, named: w.ID == a.Worker, advice: of, key: ringOf(w.ID) - seed}
+		if soft {
+			c.same = max(0, w.Same)
+		}
+		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		all = append(all, c)
+	}
+	slices.SortFunc(all, byAdvice)
+	for i := range min(len(all), maxRanked) {
+		c := &all[i]
+		parts := map[string]float64{"same": float64(max(0, c.view.Same)), "rom": c.score}
+		if c.named {
+			parts["named"] = 1
+		}
+		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: c.advice, Parts: parts})
+	}
+	d.Filtered = sieve.filters()
+	if len(all) > 0 {
+		d.Chosen = all[0].view.ID
+		return d
+	}
+	d.Reason = sieve.workerReason(d.Candidates)
+	if a.Reason != "" {
+		d.Reason += "; plugin " + a.Plugin + ": " + a.Reason
+	}
+	return d
+}
+
+// byAdvice is the best first: the one that was named, then by what the plugin said,
+// then as by rom.
+func byAdvice(a, b candidate) int {
+	if a.named != b.named {
+		if a.named {
+			return -1
+		}
+		return 1
+	}
+	if r := cmp.Compare(b.advice, a.advice); r != 0 {
+		return r
+	}
+	if a.before(&b) {
+		return -1
+	}
+	return 1 // never equal: the ids differ
+}
+
+func setOf(names []string) map[string]bool {
+	if len(names) == 0 {
+		return nil
+	}
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// cleanAdvice returns a deep copy.
+func cleanAdvice(a *Advice) *Advice {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Ranking, c.Rejected = slices.Clone(a.Ranking), maps.Clone(a.Rejected)
+	for i := range c.Ranking {
+		c.Ranking[i].Parts = nil
+	}
+	return &c
+}
+
+// lacksPlugin says whether a cluster has not registered the plugin of a request.
+func lacksPlugin(a *wire.Aggregate, req *Request) bool {
+	return req.Scheduler == schedulerPlugin && !slices.Contains(a.Plugins, req.Plugin)
+}
