@@ -85,8 +85,6 @@ func (v *validator) latencies(path, name string, s *Service) {
 			v.sibling(at+".to", service)
 		case !isPlace && !isAddress:
 			v.complain(at+".to", quote(l.To)+" is no service, place or address", "write a service of the application, latitude,longitude, or an address as 192.0.2.7, users.example.org or users.example.org:443")
-		case isAddress:
-			v.complain(at+".to", "is an address, and addresses are not measured yet", "name the place as latitude,longitude")
 		case isAddress && l.Distance > 0:
 			v.complain(at+".distance", "is not known of an address", "use max, or name the place as latitude,longitude")
 		}

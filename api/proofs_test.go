@@ -137,7 +137,7 @@ var proofs = map[string]proof{
 	"services.*.latency[].max":      {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: '48,11', max: 0s}]", "is less than 1µs", placing + "TestLatencyIsHardWithEveryScheduler"},
 	"services.*.latency[].distance": {"latency: [{to: '48,11', distance: 20km}]", "latency: [{to: '48,11'}]", "says neither max nor distance", placing + "TestDistanceToATarget"},
 	"services.*.data":               {"data: [s3.example.org/cats]", "data: {cats: 1}", "expected a list", ""},
-	"services.*.convergence_time":   {"convergence_time: 1s", "convergence_time: soon", "is not a duration", ""},
+	"services.*.convergence_time":   {"convergence_time: 1s", "convergence_time: soon", "is not a duration", inCluster + "TestADecisionTakesNoLongerThanItMay"},
 	"services.*.rigidness":          {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", ""},
 }
 

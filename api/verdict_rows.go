@@ -313,9 +313,10 @@ func lifeRows() []Verdict {
 func nearRows() []Verdict {
 	return []Verdict{
 		{Path: "services.*.latency", Max: 8, Note: "What an instance must be near. No worker that is further off, or of which that is not known, is given one, whatever the scheduler."},
-		{Path: "services.*.latency[].to", Required: true, Note: "A service of the application, of which one instance must be near enough; a place (latitude,longitude)."},
+		{Path: "services.*.latency[].to", Required: true, Note: "A service of the application, of which one instance must be near enough; a place (latitude,longitude); or an address of users (192.0.2.7, users.example.org, users.example.org:443), which workers measure."},
 		{Path: "services.*.latency[].max", Min: 1e3, Max: 10e9, Note: "The longest round trip, as workers measure it or expect it by their coordinates. To a place it is estimated by the great circle: 20µs for each km."},
 		{Path: "services.*.latency[].distance", Min: 1, Max: int64(MaxDistance), Note: "The longest great circle on the Earth between the worker, which must know its location, and the place or the worker of the service."},
+		{Path: "services.*.convergence_time", Default: "as 10s would be", Min: 1e6, Max: 3600e9, Note: "The most that the decision of a cluster where to place may wait for measurements and for what must be near. Then the best of what is known is taken, or the instance is given back with the reason."},
 	}
 }
 
@@ -324,8 +325,6 @@ func laterRows() []Verdict {
 	rows := []Verdict{
 		{Path: "services.*.data", Max: 64, Instead: "leave it out; name the cluster or the area of the data in affinity",
 			Note: "Objects or hosts that an instance should be near."},
-		{Path: "services.*.convergence_time", Min: 1e6, Max: 3600e9, Instead: "leave it out: a decision takes milliseconds; verge apply --timeout bounds how long you wait",
-			Note: "The most that the decision where to place may take."},
 		{Path: "services.*.rigidness", Max: 1, Instead: "leave it out until agreements are measured; an instance moves when its worker is lost or when its constraints change",
 			Note: "1: the first violation of the agreement moves an instance; 0: none does."},
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,17 @@ services:
     command: [testprogram]
     latency: [{to: "48.37,10.90", distance: 100km, max: 5ms}]
 `)
+	if own := ownAddress(); own != "" { // users who are on this machine are near all its workers
+		w.root.apply(strings.ReplaceAll(`application: users
+services:
+  api:
+    command: [testprogram]
+    latency: [{to: OWN, max: 1s}]
+`, "OWN", own))
+		if said := w.root.ok("explain", "users.api.0"); !strings.Contains(said, "near "+own+" (1s)") {
+			t.Error(said)
+		}
+	}
 	for id, i := range w.root.instances("near") {
 		if i.Worker != "far" {
 			t.Errorf("%s is on %s", id, i.Worker)
@@ -38,4 +50,16 @@ services:
 			t.Errorf("%q is missing in\n%s", want, said)
 		}
 	}
+}
+
+// ownAddress is an address of this machine that is not the loopback's, "" if there is
+// none.
+func ownAddress() string {
+	all, _ := net.InterfaceAddrs() // none is none
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			return n.IP.String()
+		}
+	}
+	return ""
 }

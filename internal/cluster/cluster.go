@@ -210,6 +210,9 @@ func (c *core) pause(settled bool) (d time.Duration) {
 			}
 		})
 	}
+	if d := c.m.untilDecided(now); d > 0 {
+		least = min(least, d)
+	}
 	for id := range c.m.leaving {
 		if d := c.m.insts[id].Leaving.Started.Add(leaveAfter).Sub(now); d > 0 {
 			least = min(least, d)

@@ -48,6 +48,8 @@ type near struct {
 	// since is when an instance of a service was first seen to wait for this, by
 	// application and service.
 	since map[string]time.Time
+	// aims are the addresses that are measured, as services name them.
+	aims map[string]*aim
 }
 
 // surveyed is what is known of asking a worker.
@@ -66,7 +68,28 @@ type paired struct {
 }
 
 func newNear() *near {
-	return &near{workers: map[string]*surveyed{}, pairs: map[string]map[string]paired{}, since: map[string]time.Time{}}
+	return &near{workers: map[string]*surveyed{}, pairs: map[string]map[string]paired{}, since: map[string]time.Time{}, aims: map[string]*aim{}}
+}
+
+// copy shares no state with n.
+func (n *near) copy() *near {
+	c := &near{workers: make(map[string]*surveyed, len(n.workers)), pairs: make(map[string]map[string]paired, len(n.pairs)), since: maps.Clone(n.since), aims: make(map[string]*aim, len(n.aims))}
+	for name, s := range n.workers {
+		next := *s
+		c.workers[name] = &next
+	}
+	for to, by := range n.pairs {
+		c.pairs[to] = maps.Clone(by)
+	}
+	for to, a := range n.aims {
+		next := &aim{by: make(map[string]*shot, len(a.by)), pos: a.pos}
+		for name, s := range a.by {
+			one := *s
+			next.by[name] = &one
+		}
+		c.aims[to] = next
+	}
+	return c
 }
 
 // farKey names a worker of another cluster.
@@ -76,7 +99,7 @@ func farKey(cluster, worker string) string { return cluster + "/" + worker }
 func (m *model) nearServices() []*wire.Share {
 	var out []*wire.Share
 	for _, s := range m.shares {
-		if slices.ContainsFunc(s.Spec.Latency, func(l api.Latency) bool { return l.Service() != "" && l.Max > 0 }) {
+		if slices.ContainsFunc(s.Spec.Latency, func(l api.Latency) bool { _, isPlace := l.Place(); return !isPlace && l.Max > 0 }) {
 			out = append(out, s)
 		}
 	}
@@ -107,6 +130,7 @@ func (m *model) survey(now time.Time) (list []question, next time.Time) {
 	}
 	ready := m.readyWorkers()
 	first := m.nearTargets(services)
+	m.aimAt(services, ready)
 	every := max(surveyEvery, time.Duration(len(ready))*time.Second/surveyRate)
 	for n, name := range ready {
 		s := m.near.workers[name]
@@ -118,14 +142,21 @@ func (m *model) survey(now time.Time) (list []question, next time.Time) {
 			continue
 		}
 		due := s.due(every)
-		if due.After(now) {
-			if next.IsZero() || due.Before(next) {
-				next = due
+		targets, then := m.near.targetsFor(name, now)
+		if due.After(now) && len(targets) == 0 {
+			for _, at := range []time.Time{due, then} {
+				if next.IsZero() || !at.IsZero() && at.Before(next) {
+					next = at
+				}
 			}
 			continue
 		}
-		s.asked, s.asking = now, true
-		list = append(list, question{name, wire.MeasureAsk{Peers: m.peersFor(name, n, ready, first, s.answers)}})
+		q := question{worker: name, ask: wire.MeasureAsk{Targets: targets}}
+		if s.asking = true; !due.After(now) {
+			s.asked = now
+			q.ask.Peers = m.peersFor(name, n, ready, first, s.answers)
+		}
+		list = append(list, q)
 	}
 	return list, next
 }
@@ -229,14 +260,18 @@ func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time)
 		return
 	}
 	s.asking = false
-	if err == nil && len(r.Peers) != len(q.ask.Peers) {
+	if err == nil && (len(r.Peers) != len(q.ask.Peers) || len(r.Targets) != len(q.ask.Targets)) {
 		err = fmt.Errorf("it answered about %d of %d", len(r.Peers), len(q.ask.Peers))
 	}
 	if err != nil {
 		s.failures, s.why = s.failures+1, err.Error()
+		m.near.missed(q, "it does not answer", now)
 		return
 	}
-	s.answers, s.failures, s.why = s.answers+1, 0, ""
+	m.near.hit(q, r, now)
+	if s.failures, s.why = 0, ""; len(q.ask.Peers) > 0 || len(q.ask.Targets) == 0 {
+		s.answers++
+	}
 	if own := r.Own; own.Valid() && own.Error < wire.UnknownError {
 		w.coord = &own
 	}
@@ -315,14 +350,31 @@ func (m *model) lookNear(now time.Time) {
 	maps.DeleteFunc(m.near.since, func(key string, _ time.Time) bool { return !waits[key] })
 }
 
+// untilDecided is the time until the first service has waited as long as it may, 0 where
+// none waits.
+func (m *model) untilDecided(now time.Time) (least time.Duration) {
+	for key, since := range m.near.since {
+		if s := m.shares[key]; s != nil {
+			if d := m.decideWithin(s) - now.Sub(since); d > 0 && (least == 0 || d < least) {
+				least = d
+			}
+		}
+	}
+	return least
+}
+
+// decideWithin is how long the decision about a service may take.
+func (m *model) decideWithin(s *wire.Share) time.Duration {
+	if s.Spec.ConvergenceTime != nil {
+		return s.Spec.ConvergenceTime.Std()
+	}
+	return decideWithin
+}
+
 // waited says whether a service has waited as long as its decision may take.
 func (m *model) waited(s *wire.Share, now time.Time) bool {
-	within := decideWithin
-	if s.Spec.ConvergenceTime != nil {
-		within = s.Spec.ConvergenceTime.Std()
-	}
 	since := m.near.since[s.App+"."+s.Service]
-	return !since.IsZero() && now.Sub(since) >= within
+	return !since.IsZero() && now.Sub(since) >= m.decideWithin(s)
 }
 
 // nearWait is why an instance is not placed yet since it is not known what it would be
@@ -335,6 +387,12 @@ func (t *tx) nearWait(s *wire.Share, now time.Time) string {
 	for _, l := range s.Spec.Latency {
 		service := l.Service()
 		if service == "" {
+			if _, isPlace := l.Place(); !isPlace {
+				measured = true
+				if why := t.m.aimedEnough(l.To); why != "" {
+					return "waits until it is known what is near: " + why
+				}
+			}
 			continue
 		}
 		measured = measured || l.Max > 0
@@ -422,6 +480,8 @@ func (t *tx) thresholds(s *wire.Share, now time.Time) []place.Threshold {
 			if why := t.m.surveyedEnough(); why != "" {
 				th.Unknown = why
 			}
+		} else {
+			th.Targets, th.Unknown = t.m.near.found(l.To, t.m, now)
 		}
 		out = append(out, th)
 	}

@@ -20,10 +20,12 @@ type earth struct {
 	silent map[string]bool // who answers no question
 	states map[string]coord.State
 	asked  int
+	users  map[string]string // which worker they are beside, by address
+	pinged int
 }
 
 func newEarth(s *sim, rtt func(a, b string) time.Duration) *earth {
-	e := &earth{s: s, rtt: map[[2]string]time.Duration{}, silent: map[string]bool{}, states: map[string]coord.State{}}
+	e := &earth{s: s, rtt: map[[2]string]time.Duration{}, silent: map[string]bool{}, states: map[string]coord.State{}, users: map[string]string{}}
 	for a := range s.fakes {
 		e.states[a] = coord.NewState(uint64(len(e.states)) + 1)
 		for b := range s.fakes {
@@ -63,6 +65,14 @@ func (e *earth) survey() {
 				e.states[q.worker] = next
 			}
 			r.Peers = append(r.Peers, wire.MeasuredRTT{RTT: api.Duration(d)})
+		}
+		for _, to := range q.ask.Targets {
+			e.pinged++
+			if beside := e.users[to]; beside != "" {
+				r.Targets = append(r.Targets, wire.MeasuredRTT{RTT: api.Duration(apart(q.worker, beside)), By: "icmp"})
+			} else {
+				r.Targets = append(r.Targets, wire.MeasuredRTT{Why: "nobody there"})
+			}
 		}
 		r.Own = wire.Coordinate(e.states[q.worker].Point)
 		e.s.m.learnNear(q, r, nil, e.s.now)

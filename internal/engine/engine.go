@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orders"
+	"github.com/verge-edge/verge/internal/ping"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -55,6 +56,8 @@ type Engine struct {
 	opts  Options
 	log   *slog.Logger
 	board *board
+	// pinger measures hosts that are no workers.
+	pinger *ping.Pinger
 
 	loaded chan struct{} // closed when the files are read: Apply may work
 	ended  chan struct{} // closed when Run is over or about to be
@@ -130,7 +133,7 @@ func New(opts Options) (*Engine, error) {
 	b := newBoard(info)
 	e := &Engine{
 		uses: newUses(func(u *wire.Uses) { b.setInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
-		opts: opts, log: opts.Log, board: b,
+		opts: opts, log: opts.Log, board: b, pinger: ping.New(),
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
 		gatewayNews: make(chan struct{}, 1),

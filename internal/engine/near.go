@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -19,7 +20,7 @@ const (
 
 // Measure says how far others are, because the cluster asks. It measures them now, and
 // goes on measuring the peers for a while: that is how the own coordinate becomes good.
-func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured, error) {
+func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Measured, err error) {
 	if len(q.Peers) > wire.MaxMeasurePeers || len(q.Targets) > wire.MaxMeasureTargets {
 		return wire.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
 			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), wire.MaxMeasurePeers, wire.MaxMeasureTargets)
@@ -29,7 +30,9 @@ func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured,
 	}
 	ctx, cancel := context.WithTimeout(ctx, nearWithin)
 	defer cancel()
-	out := wire.Measured{V: wire.Version, Own: wire.Coordinate{Error: wire.UnknownError}}
+	out = wire.Measured{V: wire.Version, Own: wire.Coordinate{Error: wire.UnknownError}}
+	pinged := e.pingAll(ctx, q.Targets)
+	defer func() { out.Targets = <-pinged }()
 	if e.kit.far == nil {
 		for range q.Peers {
 			out.Peers = append(out.Peers, wire.MeasuredRTT{Why: "this worker measures nobody"})
@@ -54,4 +57,32 @@ func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured,
 	}
 	out.Own = m.Own()
 	return out, nil
+}
+
+// pingAll measures hosts that are no workers, at the same time. What comes of it is sent
+// once, in the order of the targets.
+func (e *Engine) pingAll(ctx context.Context, targets []string) <-chan []wire.MeasuredRTT {
+	out := make([]wire.MeasuredRTT, len(targets))
+	done := make(chan []wire.MeasuredRTT, 1)
+	var all sync.WaitGroup
+	for k, target := range targets {
+		host, port, ok := api.SplitTarget(target)
+		if !ok {
+			out[k].Why = "it is no address"
+			continue
+		}
+		all.Go(func() {
+			rtt, by, err := e.pinger.Ping(ctx, host, port)
+			if err != nil {
+				out[k].Why = err.Error()
+				return
+			}
+			out[k].RTT, out[k].By = api.Duration(rtt), by
+		})
+	}
+	go func() {
+		all.Wait()
+		done <- out
+	}()
+	return done
 }

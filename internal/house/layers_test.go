@@ -52,6 +52,7 @@ var rooms = map[string]layer{
 	"internal/obs":        doers,
 	"internal/orders":     doers,
 	"internal/overlay":    doers,
+	"internal/ping":       doers,
 	"internal/pki":        doers,
 	"internal/plugin":     doers,
 	"internal/proxy":      doers,

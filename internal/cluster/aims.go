@@ -1,0 +1,273 @@
+package cluster
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/coord"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Addresses of users that services must be near: some workers, chosen at random, measure
+// them. Where those are not all, the place of the address is found in the space of round
+// trips, and the workers that should be nearest measure it too.
+
+const (
+	// aimBy is how many workers measure an address at first: enough to find its place.
+	aimBy = coord.LeastSightings + 3
+	// aimNearest more do, those that are nearest by what was found.
+	aimNearest = 8
+	// aimFresh is how long a measurement is not repeated, aimRetry how long one is not
+	// that came to nothing; it doubles four times.
+	aimFresh = 2 * time.Minute
+	aimRetry = 10 * time.Second
+	// maxAims are measured in a cluster.
+	maxAims = 64
+)
+
+// aim is an address and what is known of it.
+type aim struct {
+	by  map[string]*shot // by worker
+	pos *coord.Position  // where it was found; nil: not
+}
+
+// shot is what came of a worker's measurements.
+type shot struct {
+	at       time.Time // of the last, zero: none yet
+	rtt      time.Duration
+	failures int // in a row
+	why      string
+}
+
+// due is when the worker is to measure again.
+func (s *shot) due() time.Time {
+	switch {
+	case s.at.IsZero():
+		return s.at
+	case s.failures > 0:
+		return s.at.Add(aimRetry << min(s.failures-1, 4))
+	}
+	return s.at.Add(aimFresh)
+}
+
+// known is a round trip that is fresh.
+func (s *shot) known(now time.Time) bool {
+	return s != nil && s.rtt > 0 && now.Sub(s.at) <= coord.Fresh
+}
+
+// addresses are those that services name, each once, in order; at most maxAims.
+func addresses(services []*wire.Share) []string {
+	seen := map[string]bool{}
+	for _, s := range services {
+		for _, l := range s.Spec.Latency {
+			if _, _, ok := l.Address(); ok {
+				seen[l.To] = true
+			}
+		}
+	}
+	all := slices.Sorted(maps.Keys(seen))
+	return all[:min(len(all), maxAims)]
+}
+
+// aimAt decides who measures which address.
+func (m *model) aimAt(services []*wire.Share, ready []string) {
+	wanted := addresses(services)
+	for to := range m.near.aims {
+		if !slices.Contains(wanted, to) {
+			delete(m.near.aims, to)
+		}
+	}
+	for _, to := range wanted {
+		a := m.near.aims[to]
+		if a == nil {
+			a = &aim{by: map[string]*shot{}}
+			m.near.aims[to] = a
+		}
+		maps.DeleteFunc(a.by, func(name string, _ *shot) bool { return m.workers[name] == nil })
+		add := func(name string) {
+			if a.by[name] == nil {
+				a.by[name] = &shot{}
+			}
+		}
+		if len(ready) <= aimBy+aimNearest {
+			for _, name := range ready {
+				add(name)
+			}
+			continue
+		}
+		// Where the chosen ones have gone others take their place.
+		heard := 0
+		for _, name := range ready {
+			if s := a.by[name]; s != nil && s.failures < 3 {
+				heard++
+			}
+		}
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(to)) // a hash never fails
+		rng := rand.New(rand.NewPCG(h.Sum64(), uint64(len(a.by))))
+		for heard < aimBy && len(a.by) < 4*(aimBy+aimNearest) {
+			add(ready[rng.IntN(len(ready))])
+			heard++
+		}
+		if a.pos != nil {
+			for _, name := range m.nearestTo(a.pos, ready) {
+				add(name)
+			}
+		}
+	}
+}
+
+// nearestTo are the workers that should be nearest to what was found.
+func (m *model) nearestTo(p *coord.Position, ready []string) []string {
+	at := wire.Coordinate(p.Point)
+	type one struct {
+		name string
+		rtt  time.Duration
+	}
+	var best []one
+	for _, name := range ready {
+		c := m.workers[name].coord
+		if c == nil {
+			continue
+		}
+		x := one{name, c.RTT(&at)}
+		i, _ := slices.BinarySearchFunc(best, x, func(a, b one) int { return int(min(max(a.rtt-b.rtt, -1), 1)) })
+		if i < aimNearest {
+			best = slices.Insert(best, i, x)
+			best = best[:min(len(best), aimNearest)]
+		}
+	}
+	var out []string
+	for _, x := range best {
+		out = append(out, x.name)
+	}
+	return out
+}
+
+// targetsFor are the addresses that a worker is to measure now, which count as asked
+// for, and when the next one is due; zero: none.
+func (n *near) targetsFor(worker string, now time.Time) (list []string, next time.Time) {
+	for _, to := range slices.Sorted(maps.Keys(n.aims)) {
+		s := n.aims[to].by[worker]
+		if s == nil {
+			continue
+		}
+		if due := s.due(); due.After(now) || len(list) >= wire.MaxMeasureTargets {
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+			continue
+		}
+		list = append(list, to)
+	}
+	return list, next
+}
+
+// missed notes that a worker did not answer.
+func (n *near) missed(q question, why string, now time.Time) {
+	for _, to := range q.ask.Targets {
+		if a := n.aims[to]; a != nil && a.by[q.worker] != nil {
+			s := a.by[q.worker]
+			s.at, s.failures, s.why = now, s.failures+1, why
+		}
+	}
+}
+
+// hit takes what a worker measured.
+func (n *near) hit(q question, r wire.Measured, now time.Time) {
+	for k, to := range q.ask.Targets {
+		a := n.aims[to]
+		if a == nil || a.by[q.worker] == nil {
+			continue
+		}
+		s := a.by[q.worker]
+		s.at = now
+		rtt := r.Targets[k].RTT.Std()
+		if rtt < coord.MinRTT || rtt > coord.MaxRTT {
+			s.failures, s.why = s.failures+1, briefly(r.Targets[k].Why)
+			continue
+		}
+		s.rtt, s.failures, s.why = rtt, 0, ""
+		a.pos = nil // found anew when it is asked for
+	}
+}
+
+// briefly bounds what a worker says about a failure.
+func briefly(why string) string {
+	const most = 200
+	if len(why) > most {
+		return why[:most] + " …"
+	}
+	if why == "" {
+		return "no answer"
+	}
+	return why
+}
+
+// aimedEnough says why it is not known yet how far an address is, "" if it is: each of
+// those who measure it has an answer, or none.
+func (m *model) aimedEnough(to string) string {
+	a := m.near.aims[to]
+	if a == nil {
+		return "nobody has measured " + to
+	}
+	missing := 0
+	for _, s := range a.by {
+		if s.at.IsZero() {
+			missing++
+		}
+	}
+	if missing > 0 || len(a.by) == 0 {
+		return fmt.Sprintf("%d of %s have measured %s", len(a.by)-missing, wire.Count(len(a.by), "worker"), to)
+	}
+	return ""
+}
+
+// found is where an address is: what was measured, and, where that is not all workers,
+// the place that follows from it; or why nothing is known.
+func (n *near) found(to string, m *model, now time.Time) ([]place.Target, string) {
+	a := n.aims[to]
+	if a == nil {
+		return nil, "nobody has measured it"
+	}
+	t := place.Target{ID: to, Direct: map[string]api.Duration{}}
+	var sightings []coord.Sighting
+	example := ""
+	for _, name := range slices.Sorted(maps.Keys(a.by)) {
+		s, w := a.by[name], m.workers[name]
+		if !s.known(now) {
+			if s.why != "" && example == "" {
+				example = name + ": " + s.why
+			}
+			continue
+		}
+		t.Direct[name] = api.Duration(s.rtt)
+		if w != nil && w.coord != nil {
+			sightings = append(sightings, coord.Sighting{From: coord.Point(*w.coord), RTT: s.rtt})
+		}
+	}
+	if len(t.Direct) == 0 {
+		if example == "" {
+			return nil, "nobody has measured it"
+		}
+		return nil, "no worker could measure it, for example " + example
+	}
+	if len(a.by) < len(m.workers) {
+		if a.pos == nil {
+			if p, err := coord.Trilaterate(sightings, 1); err == nil {
+				a.pos = &p
+			}
+		}
+		if a.pos != nil {
+			c := wire.Coordinate(a.pos.Point)
+			t.Coord, t.Margin = &c, api.Duration(a.pos.Margin)
+		}
+	}
+	return []place.Target{t}, ""
+}
