@@ -89,6 +89,9 @@ type worker struct {
 	told      time.Time // when what it says about itself was stored last
 	current   bool      // its last report had the current revision of its desired state
 	over      int       // reported changes that were too many, as far as that was said
+	want      wire.Rev  // see wantOf; as the store was at revision wantAt, if lookedUp
+	wantAt    uint64
+	lookedUp  bool
 	inbox     exchange.Inbox
 	says      *rate.Limiter // how often what it uses may change
 	status    map[wire.InstanceID]wire.InstanceStatus

@@ -113,7 +113,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	otherwise := w.Info.Trust != c.trusts || w.Info.Issuer != "" && w.Info.Issuer != c.signs
 	reply.Renew = c.trusts != "" && otherwise && !reply.NeedStatus
 	reply.NoGateway = w.Info.WantsCertificates() && !w.Gateway.May()
-	reply.Want = c.desiredOf(name).Rev()
+	reply.Want = c.wantOf(w)
 	silent := c.m.silent(name)
 	if silent {
 		reply.Want = r.Have // it keeps what it has
@@ -126,6 +126,15 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 	}
 	reply.Ack = w.inbox.AckFor(r)
 	return reply
+}
+
+// wantOf is the revision of a worker's desired state. While nothing was stored since it
+// was looked up last it is the same: a heartbeat needs no search among all keys.
+func (c *core) wantOf(w *worker) wire.Rev {
+	if stored := c.store.Rev(); !w.lookedUp || w.wantAt != stored {
+		w.want, w.wantAt, w.lookedUp = c.desiredOf(w.Info.Name).Rev(), stored, true
+	}
+	return w.want
 }
 
 // infoEvery bounds how often what a worker says about itself is stored.

@@ -233,7 +233,12 @@ func (t *tx) relays() {
 			all[name] = c.agg.Network.Relays
 		}
 	}
-	for _, name := range records.SortedKeys(t.m.clusters) {
+	names := records.SortedKeys(t.m.clusters)
+	// Those that have something to say of relays; of a thousand clusters it is a few.
+	beyond := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return t.m.clusters[name].agg != nil && len(all[name]) == 0
+	})
+	for _, name := range names {
 		l := t.lease(name)
 		if l == nil {
 			continue
@@ -242,9 +247,10 @@ func (t *tx) relays() {
 		if t.m.net.relay != nil {
 			want = append(want, *t.m.net.relay)
 		}
-		for _, other := range records.SortedKeys(t.m.clusters) {
+		for _, other := range beyond {
 			switch {
 			case other == name:
+			case t.m.clusters[other].agg == nil && len(l.Relays) == 0:
 			case t.m.clusters[other].agg != nil:
 				want = append(want, all[other]...)
 			default: // not heard since this process started: what it said before
