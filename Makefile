@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-e
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench bench-proxy bench-cold bench-size kpa-check footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,8 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
 	if ! tools/needs wat2wasm; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: whether the modules of tests are what their sources say"; fi; \
+	if ! $(MAKE) --no-print-directory ilp; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with the solver of plugins/ilp"; fi; \
 	set -x; GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./...
 
 # Random input, briefly, for what people, nodes and functions send, and for what is
@@ -63,6 +65,17 @@ FUZZ     ?= ./api ./internal/wire ./internal/plugin ./internal/pki ./internal/or
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)
+
+# A virtual environment in bin, made again where what it has is another.
+ilp: bin/ilp/installed ## the scheduler plugin with an integer program: bin/ilp/bin/python plugins/ilp/ilp.py --help
+
+bin/ilp/installed: plugins/ilp/requirements.txt
+	@tools/needs python3
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "missing: Python's venv. On Debian: sudo apt-get install python3-venv" >&2; exit 1; }
+	@rm -rf bin/ilp && mkdir -p bin
+	@python3 -m venv bin/ilp
+	@bin/ilp/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: -r plugins/ilp/requirements.txt
+	@touch $@
 
 TIME ?= 30m
 traffic: ## requests of all kinds for TIME (30m) while replicas come and go: none lost, nothing grows
