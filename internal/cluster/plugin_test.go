@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -347,18 +348,26 @@ func TestAJointQuestion(t *testing.T) {
 // is placed by rom when the time is over.
 func TestAHangingPluginIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		open, most := 0, 0
-		c := advisedCore(t, func(ctx context.Context, _ plugin.Question) (map[string]plugin.Verdict, error) {
-			open++
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			open += n
 			most = max(most, open)
+		}
+		c := advisedCore(t, func(ctx context.Context, _ plugin.Question) (map[string]plugin.Verdict, error) {
+			count(1)
+			defer count(-1)
 			<-ctx.Done()
-			open--
 			return nil, &plugin.Error{Class: plugin.Late, Text: "it did not answer in time"}
 		}, "w1", "w2", "w3", "w4")
 		wait := api.Duration(500 * time.Millisecond)
 		c.delegate(t, 1, func(s *api.Service) { s.ConvergenceTime = &wait }, "a", "b", "c", "d", "e", "f", "g", "h")
 		begin := time.Now()
 		c.passes(t, 3*time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if most > maxCalls {
 			t.Errorf("%d questions were open at a time", most)
 		}
