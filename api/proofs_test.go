@@ -127,6 +127,7 @@ var proofs = map[string]proof{
 	"services.*.resources.bandwidth":     {"resources: {bandwidth: {in: 1Mbps}}", "resources: {bandwidth: 1Mbps}", "expected a mapping", placing + "TestBandwidthIsReserved"},
 	"services.*.resources.bandwidth.in":  {"resources: {bandwidth: {in: 1Mbps}}", "resources: {bandwidth: {in: 1}}", "is not a bandwidth", placing + "TestBandwidthIsReserved"},
 	"services.*.resources.bandwidth.out": {"resources: {bandwidth: {out: 1Mbps}}", "resources: {bandwidth: {out: 1kbps}}", "is less than 64kbps", placing + "TestBandwidthIsReserved"},
+	"services.*.priority":                {"priority: 5", "priority: 1001", "is more than 1000", inCluster + "TestHigherPriorityDisplaces"},
 	"services.*.devices":                 {"devices: [{type: camera}]", "devices: [{type: camera}, {type: camera}]", "is listed twice", placing + "TestDevices"},
 	"services.*.devices[].type":          {"devices: [{type: camera}]", "devices: [{type: Camera}]", "is not a name", inCluster + "TestDevicesStandInOrders"},
 	"services.*.devices[].count":         {"devices: [{type: camera, count: 2}]", "resources: {vgpus: 1}\ndevices: [{type: gpu, count: 2}]", "the number of these is in resources.vgpus", engine + "TestDevicesAreAdmitted"},

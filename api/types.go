@@ -16,6 +16,7 @@ const (
 	MaxDevices         = 64      // devices of one worker, and of one type that an instance uses
 	MaxDeviceTypes     = 16      // types of devices that an instance uses
 	MaxDeviceModels    = 32      // models of one type that will do
+	MaxPriority        = 1000    // the highest priority of a service
 )
 
 // Application is a parsed descriptor: what should run and what it must achieve.
@@ -97,6 +98,9 @@ type Service struct {
 	// Spread "soft" (default) prefers workers with fewer instances of the same
 	// service; "none" turns that off.
 	Spread string `json:"spread,omitempty"`
+	// Priority over others: where there is no room for an instance, those of services with
+	// a lower one make room for it. 0 to MaxPriority.
+	Priority int `json:"priority,omitempty"`
 	// Scheduler by which the cluster places: "rom" (default).
 	Scheduler string `json:"scheduler,omitempty"`
 	// Plugin that ranks the workers where Scheduler is "plugin": a name that the

@@ -246,6 +246,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	agg.Plugins = slices.Sorted(maps.Keys(m.plugins))
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	place.Describe(views, &agg)
+	agg.Lower = t.lower()
 	agg.Network = m.need()
 	agg.Gateways = m.gateways()
 	agg.Short = m.shortages()

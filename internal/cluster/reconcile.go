@@ -395,7 +395,8 @@ func (t *tx) place(now time.Time) {
 	if t.m.recovery.mark != nil && t.m.gathering(now) {
 		return // it may run on a worker that has not been heard yet
 	}
-	for _, i := range t.instances() {
+	for _, i := range t.byPriority() {
+		i = t.inst(i.ID) // it may have been displaced just now
 		// What was given back stays ours to place until the root takes it away.
 		waiting := i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested
 		s := t.m.shares[i.App+"."+i.Service]
@@ -434,6 +435,9 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
 	}
 	if d.Chosen == "" && !t.m.gathering(now) && t.full(&i, d.Reason, now) {
 		return // fewer of it are enough here
+	}
+	if d.Chosen == "" && !t.m.gathering(now) && t.preempt(i, s, d, avoid, now) {
+		return // others make room
 	}
 	if d.Chosen == "" {
 		t.unplaced(i, d, now)

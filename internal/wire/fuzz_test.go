@@ -114,6 +114,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.ServiceShort](),
 	reflect.TypeFor[wire.Give](),
 	reflect.TypeFor[wire.Spread](),
+	reflect.TypeFor[wire.PriorityUse](),
 	reflect.TypeFor[wire.Reported](),
 	reflect.TypeFor[wire.Holdings](),
 	reflect.TypeFor[wire.Recovered](),

@@ -415,6 +415,9 @@ type Aggregate struct {
 	// where no model is known), the most frequent 64; MoreDevices: there are others.
 	Devices     map[string]int `json:"devices,omitempty"`
 	MoreDevices bool           `json:"more_devices,omitempty"`
+	// Lower is what instances reserve together that can be displaced, by priority from
+	// the lowest on, at most MaxLower.
+	Lower []PriorityUse `json:"lower,omitempty"`
 	// Disc has the ready workers that know their location in it; nil: none does.
 	Disc *Disc `json:"disc,omitempty"`
 	// SealKey is the public part of the key that secrets for the cluster are sealed
@@ -437,6 +440,16 @@ type Aggregate struct {
 	// most MaxShort.
 	Short []ServiceShort `json:"short,omitempty"`
 }
+
+// PriorityUse is what instances of one priority reserve together. Of the last of
+// MaxLower it is what all others reserve.
+type PriorityUse struct {
+	Priority int           `json:"priority"`
+	Used     api.Resources `json:"used"`
+}
+
+// MaxLower is how many priorities an Aggregate tells apart.
+const MaxLower = 8
 
 // MaxLabels is how many labels an Aggregate counts, MaxModels how many models of
 // devices.

@@ -29,6 +29,7 @@ func cleanRequest(r Request) Request {
 	r.Architecture = cloneList(r.Architecture)
 	r.HostPaths = cloneList(r.HostPaths)
 	r.Devices = cleanNeeds(r.Devices)
+	r.Priority = min(max(0, r.Priority), api.MaxPriority)
 	r.Avoid = cloneList(r.Avoid)
 	latency := r.Latency
 	r.Latency = nil
@@ -122,6 +123,10 @@ func cleanNumbers(a *wire.Aggregate) {
 			d.Center, d.RadiusKm = api.Point{}, maxKm // somewhere
 		}
 		d.Workers = max(0, d.Workers)
+	}
+	a.Lower = slices.Clone(a.Lower[:min(len(a.Lower), wire.MaxLower)])
+	for i := range a.Lower {
+		a.Lower[i].Used = cleanResources(a.Lower[i].Used)
 	}
 	a.Site = wire.Site{} // for people
 }

@@ -25,6 +25,7 @@ type bid struct {
 	same      int
 	expected  int     // replicas, at most as many as are wanted
 	freeShare float64 // of the resource that the demand is largest in
+	displaces bool    // what has a lower priority would have to make room
 }
 
 // RankClusters is the root's step: it says which clusters are to take how many
@@ -35,6 +36,7 @@ type bid struct {
 // anti_affinity.service, refused, then the resources as in Schedule; the
 // others are ordered by
 //
+//  0. those first in which nothing of a lower priority has to make room,
 //  1. how many of the wanted replicas they are expected to take, most first,
 //  2. how many instances of the service they already have, fewest first,
 //  3. the free share of the demand's dominant resource, largest first,
@@ -71,6 +73,7 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	}
 	slices.SortFunc(bids, func(a, b bid) int {
 		return cmp.Or(
+			cmp.Compare(count(a.displaces), count(b.displaces)),
 			cmp.Compare(b.expected, a.expected),
 			cmp.Compare(a.same, b.same),
 			cmp.Compare(b.freeShare, a.freeShare),
@@ -165,6 +168,9 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	demand, pending := toVec(req.Demand), toVec(c.Pending)
 	// A request for none is still ranked, by whether one would fit.
 	e := expect(a, demand, pending, max(1, req.Count))
+	if e.short >= 0 && displaceable(a, demand, pending, req.Priority) {
+		return bid{id: c.ID, same: c.Same, expected: min(1, req.Count), freeShare: freeShare(c, demand, pending), displaces: true}, removal{filter: passed}
+	}
 	if j := e.short; j >= 0 {
 		s := spreadsOf(a)[j]
 		r := removal{filter: fFirstResource + j, free: int64(s.Max)}
@@ -218,6 +224,14 @@ func freeShare(c *ClusterView, demand, pending vec) float64 {
 		}
 	}
 	return share
+}
+
+// count is 1 where something holds.
+func count(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 func overlap(wanted []string, has ...[]string) bool {

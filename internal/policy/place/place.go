@@ -72,6 +72,8 @@ type Request struct {
 	AntiAffinity api.AntiAffinity `json:"anti_affinity,omitzero"`
 	// Devices are those that it needs besides those of Demand, and the models of both.
 	Devices []api.DeviceNeed `json:"devices,omitempty"`
+	// Priority over what is placed already (see Preempt).
+	Priority int `json:"priority,omitempty"`
 	// HostPaths are directories of the worker that the instance uses.
 	HostPaths []string `json:"host_paths,omitempty"`
 	// Latency is what the instance must be near, with where that is.
@@ -90,7 +92,7 @@ func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	r := Request{
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
 		Spread: s.Spread, Scheduler: s.Scheduler, Plugin: s.Plugin, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
-		Devices: s.Devices, Overlay: s.NeedsNetwork(),
+		Devices: s.Devices, Priority: s.Priority, Overlay: s.NeedsNetwork(),
 	}
 	for _, v := range s.Volumes {
 		if v.Host != "" {

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func rank(priority int, n int64) func(*api.Service) {
+	return func(v *api.Service) { v.Priority, v.Resources.CPU = priority, api.CPU(n) }
+}
+
+func TestHigherPriorityDisplaces(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.full(1000)
+	s.share("low", 4, rank(0, 500))
+	s.ticks(4, time.Second)
+	if n := s.answering("low"); n != 4 {
+		t.Fatalf("%d of low\n%s", n, s.dump())
+	}
+	// An equal displaces nobody.
+	s.share("equal", 1, rank(0, 500))
+	s.ticks(4, time.Second)
+	if i := s.inst("app.equal.0"); i.State != wire.Requested || s.answering("low") != 4 {
+		t.Fatalf("equal is %s\n%s", i.State, s.dump())
+	}
+	s.unshare("equal")
+	s.share("high", 2, rank(5, 500))
+	s.ticks(8, time.Second)
+	if s.answering("high") != 2 || s.answering("low") != 2 {
+		t.Fatalf("%d of high, %d of low\n%s", s.answering("high"), s.answering("low"), s.dump())
+	}
+	waiting := 0
+	for _, i := range s.m.insts {
+		if i.Service != "low" || i.State != wire.Requested {
+			continue
+		}
+		waiting++
+		said := false
+		for _, h := range i.History {
+			said = said || strings.Contains(h.Why, "displaced by app.high.") && strings.Contains(h.Why, "which has priority 5")
+		}
+		if !said {
+			t.Errorf("%s does not say what displaced it: %+v", i.ID, i.History)
+		}
+	}
+	if waiting != 2 {
+		t.Errorf("%d wait\n%s", waiting, s.dump())
+	}
+	// It is at rest: nobody displaces back.
+	starts := s.starts()
+	s.ticks(30, time.Second)
+	if s.starts() != starts || s.answering("high") != 2 || s.answering("low") != 2 {
+		t.Errorf("%d starts, it were %d\n%s", s.starts(), starts, s.dump())
+	}
+	// What waits comes back when there is room.
+	s.unshare("high")
+	s.ticks(8, time.Second)
+	if s.answering("low") != 4 {
+		t.Errorf("%d of low after high went\n%s", s.answering("low"), s.dump())
+	}
+}
+
+// What is pinned by a volume makes room for nobody, and a card goes to who ranks higher.
+func TestWhoIsDisplaced(t *testing.T) {
+	s := newSim(t, "w1")
+	s.full(1000)
+	s.equip("w1", "gpu")
+	s.share("data", 1, func(v *api.Service) {
+		v.Resources.CPU, v.Volumes = 500, []api.Volume{{Path: "d", Name: "d"}}
+	})
+	s.share("cheap", 1, func(v *api.Service) { v.Resources.CPU, v.Priority = 100, 1 })
+	s.share("learn", 1, func(v *api.Service) { v.Resources.VGPUs, v.Priority = 1000, 2 })
+	s.ticks(4, time.Second)
+	s.share("infer", 1, func(v *api.Service) { v.Resources.VGPUs, v.Priority = 500, 3 })
+	s.ticks(6, time.Second)
+	if s.answering("infer") != 1 || s.answering("learn") != 0 || s.answering("cheap") != 1 {
+		t.Errorf("the card is not infer's\n%s", s.dump())
+	}
+	// Nor does it help to rank higher than what is another's.
+	s.share("team", 1, rank(9, 450))
+	team := *s.m.given["app.team"]
+	s.unshare("team")
+	team.App, team.Namespace = "other", "team-b"
+	s.m.given["other.team"] = &team
+	s.m.effect()
+	s.ticks(6, time.Second)
+	if i := s.inst("other.team.0"); i.State != wire.Requested || s.answering("cheap") != 1 || s.answering("infer") != 1 {
+		t.Errorf("team is %s\n%s", i.State, s.dump())
+	}
+	delete(s.m.given, "other.team")
+	s.m.effect()
+	s.share("big", 1, rank(9, 800))
+	s.ticks(6, time.Second)
+	if i := s.inst("app.big.0"); i.State != wire.Requested || s.answering("data") != 1 || s.answering("cheap") != 1 || s.answering("infer") != 1 {
+		t.Errorf("big is %s\n%s", i.State, s.dump())
+	}
+}
+
+// Whatever comes and goes: nothing is overcommitted (check), and when nothing changes
+// any more everything is at rest, with nobody waiting while one of a lower priority
+// that could make room for it runs.
+func TestPrioritiesComeToRest(t *testing.T) {
+	for seed := range uint64(15) {
+		s := newSim(t, "w1", "w2", "w3")
+		s.full(1000)
+		r := rand.New(rand.NewPCG(seed, 11))
+		for range 25 {
+			svc := string(rune('a' + r.IntN(5)))
+			switch r.IntN(6) {
+			case 0:
+				s.unshare(svc)
+			case 1:
+				s.restart()
+			case 2:
+				f := s.fakes[fmt.Sprint("w", 1+r.IntN(3))]
+				f.linked = !f.linked
+			default:
+				s.share(svc, 1+r.IntN(4), rank(r.IntN(4), int64(100+100*r.IntN(6))))
+			}
+			s.ticks(1+r.IntN(8), 2*time.Second)
+		}
+		for _, f := range s.fakes {
+			f.linked = true
+		}
+		s.ticks(90, 2*time.Second)
+		starts := s.starts()
+		s.ticks(60, 2*time.Second)
+		if s.starts() != starts {
+			t.Fatalf("seed %d: it does not come to rest: %d starts, then %d\n%s", seed, starts, s.starts(), s.dump())
+		}
+	}
+}

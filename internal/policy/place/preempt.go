@@ -1,0 +1,128 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Occupant is an instance on a worker that could be ended to make room.
+type Occupant struct {
+	ID       wire.InstanceID
+	Priority int
+	Reserves api.Resources
+	Devices  []wire.Held
+}
+
+// Preempt says which instances are to make room for a request that no worker can take
+// as it is: on the worker where the highest priority among them is the lowest, of those
+// where they are the fewest, then by the place on the ring as in Schedule. All have a
+// lower priority than the request, none of them could stay, and without them it fits.
+// Occupants are by worker; whoever must not be ended is not among them. It is "" where
+// no worker will do, and nothing is to be ended where one has room anyway.
+func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request) (worker string, victims []Occupant) {
+	req = cleanRequest(req)
+	views := slices.Clone(workers)
+	slices.SortFunc(views, func(a, b WorkerView) int { return cmp.Compare(a.ID, b.ID) })
+	avoid := map[string]bool{}
+	for _, id := range req.Avoid {
+		avoid[id] = true
+	}
+	demand, seed := toVec(req.Demand), ringOf(req.Instance)
+	less := func(id string, v []Occupant) bool {
+		if worker == "" {
+			return true
+		}
+		r := cmp.Or(cmp.Compare(highest(v), highest(victims)), cmp.Compare(len(v), len(victims)), cmp.Compare(ringOf(id)-seed, ringOf(worker)-seed))
+		return r < 0
+	}
+	for i := range views {
+		w := &views[i]
+		w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
+		if v, ok := makeRoom(w, occupants[w.ID], &req, avoid, demand); ok && less(w.ID, v) {
+			worker, victims = w.ID, v
+		}
+	}
+	return worker, victims
+}
+
+// highest priority among occupants; -1 of none.
+func highest(list []Occupant) int {
+	most := -1
+	for i := range list {
+		most = max(most, list[i].Priority)
+	}
+	return most
+}
+
+// makeRoom says whom a worker has to end for a request; false where that is no help.
+func makeRoom(w *WorkerView, on []Occupant, req *Request, avoid map[string]bool, demand vec) ([]Occupant, bool) {
+	lower := slices.DeleteFunc(slices.Clone(on), func(o Occupant) bool { return o.Priority >= req.Priority })
+	capacity := toVec(w.Capacity)
+	// Of one priority those first that free the most of what is asked for.
+	frees := func(o *Occupant) (share float64) {
+		for j, r := range toVec(cleanResources(o.Reserves)) {
+			if demand[j] > 0 && capacity[j] > 0 {
+				share = max(share, float64(r)/float64(capacity[j]))
+			}
+		}
+		return share
+	}
+	slices.SortFunc(lower, func(a, b Occupant) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(frees(&b), frees(&a)), cmp.Compare(a.ID, b.ID))
+	})
+	fits := func(victims []Occupant) bool {
+		v := *w
+		v.Devices = slices.Clone(w.Devices)
+		for i := range victims {
+			v.Used = Sub(v.Used, victims[i].Reserves)
+			for _, h := range victims[i].Devices {
+				if k := slices.IndexFunc(v.Devices, func(d Device) bool { return d.ID == h.ID }); k >= 0 {
+					v.Devices[k].Used -= h.Share
+				}
+			}
+		}
+		return reject(&v, req, avoid, demand, freeOf(&v)).filter == passed
+	}
+	n := 0
+	for ; !fits(lower[:n]); n++ {
+		if n == len(lower) {
+			return nil, false
+		}
+	}
+	victims := slices.Clone(lower[:n])
+	for i := len(victims) - 1; i >= 0; i-- { // the most important first
+		if without := slices.Delete(slices.Clone(victims), i, i+1); fits(without) {
+			victims = without
+		}
+	}
+	return victims, true
+}
+
+// displaceable says whether a cluster might have room for one replica if everything of
+// a lower priority made room: it is only false where that is proven.
+func displaceable(a *wire.Aggregate, demand, pending vec, priority int) bool {
+	if priority <= 0 || len(a.Lower) == 0 {
+		return false
+	}
+	var lower vec
+	for i := range a.Lower {
+		// What was not told apart counts as if it were the lowest of them.
+		if a.Lower[i].Priority < priority {
+			for j, r := range toVec(a.Lower[i].Used) {
+				lower[j] = addInt(lower[j], r)
+			}
+		}
+	}
+	spreads, helps := spreadsOf(a), false
+	for j := range resources {
+		free := subInt(int64(spreads[j].Sum), pending[j])
+		if demand[j] > addInt(free, lower[j]) {
+			return false
+		}
+		helps = helps || demand[j] > 0 && lower[j] > 0
+	}
+	return helps
+}
