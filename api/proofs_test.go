@@ -133,13 +133,13 @@ var proofs = map[string]proof{
 	"services.*.devices[].count":         {"devices: [{type: camera, count: 2}]", "resources: {vgpus: 1}\ndevices: [{type: gpu, count: 2}]", "the number of these is in resources.vgpus", engine + "TestDevicesAreAdmitted"},
 	"services.*.devices[].model":         {"resources: {vgpus: 1}\ndevices: [{type: gpu, model: [a10, T4]}]", "devices: [{type: gpu, model: a10}]", "of which the service asks for none", placing + "TestDevices"},
 
-	"services.*.latency":            {"application: x\nservices: {api: {command: [x], latency: [{to: web, max: 20ms}]}, web: {command: [x]}}", "latency: {to: web, max: 20ms}", "expected a list", placing + "TestLatencyIsHardWithEveryScheduler"},
+	"services.*.latency":            {"latency: [{to: '48,11', max: 20ms}]", "latency: {to: web, max: 20ms}", "expected a list", placing + "TestLatencyIsHardWithEveryScheduler"},
 	"services.*.latency[].to":       {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: wob, max: 20ms}]", "is not a service of this application", placing + "TestLatencyIsHardWithEveryScheduler"},
 	"services.*.latency[].max":      {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: '48,11', max: 0s}]", "is less than 1µs", placing + "TestLatencyIsHardWithEveryScheduler"},
 	"services.*.latency[].distance": {"latency: [{to: '48,11', distance: 20km}]", "latency: [{to: '48,11'}]", "says neither max nor distance", placing + "TestDistanceToATarget"},
 	"services.*.data":               {"data: [s3.example.org/cats]", "data: {cats: 1}", "expected a list", ""},
 	"services.*.convergence_time":   {"convergence_time: 1s", "convergence_time: soon", "is not a duration", inCluster + "TestADecisionTakesNoLongerThanItMay"},
-	"services.*.rigidness":          {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", ""},
+	"services.*.rigidness":          {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", "internal/policy/sla.TestRigidness"},
 }
 
 // The three kinds of checks are alike but for what they lead to.

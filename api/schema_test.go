@@ -154,7 +154,7 @@ devices: [camera]
 devices: [{count: 1}]
 devices: [{type: camera, count: 0}]
 devices: [{type: camera, model: {}}]
-rigidness: 1
+rigidness: 2
 env_secrets: {A: Not_A_Name}
 env_secrets: {1A: a}
 files: {a: {}}

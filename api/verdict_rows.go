@@ -319,6 +319,7 @@ func nearRows() []Verdict {
 		{Path: "services.*.latency[].max", Min: 1e3, Max: 10e9, Note: "The longest round trip, as workers measure it or expect it by their coordinates. To a place it is estimated by the great circle: 20µs for each km."},
 		{Path: "services.*.latency[].distance", Min: 1, Max: int64(MaxDistance), Note: "The longest great circle on the Earth between the worker, which must know its location, and the place or the worker of the service."},
 		{Path: "services.*.convergence_time", Default: "as 10s would be", Min: 1e6, Max: 3600e9, Note: "The most that the decision of a cluster where to place may wait for measurements and for what must be near. Then the best of what is known is taken, or the instance is given back with the reason."},
+		{Path: "services.*.rigidness", Default: "as 0.5 would be", Max: 1, Note: "Of the last 30 samples of what latency says, the share 1 - rigidness may be too far before an instance is moved to a worker that is near enough: 1 moves it at the first, 0 never. A service moves at most once in 5 minutes, unless all 30 are too far."},
 	}
 }
 
@@ -327,8 +328,6 @@ func laterRows() []Verdict {
 	rows := []Verdict{
 		{Path: "services.*.data", Max: 64, Instead: "leave it out; name the cluster or the area of the data in affinity",
 			Note: "Objects or hosts that an instance should be near."},
-		{Path: "services.*.rigidness", Max: 1, Instead: "leave it out until agreements are measured; an instance moves when its worker is lost or when its constraints change",
-			Note: "1: the first violation of the agreement moves an instance; 0: none does."},
 	}
 	for i := range rows {
 		rows[i].Verdict = Refused

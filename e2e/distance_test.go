@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,13 @@ import (
 // longLine is an address at which each direction of a connection to another one
 // takes so long.
 func longLine(t *testing.T, to string, each time.Duration) string {
+	var as atomic.Int64
+	as.Store(int64(each))
+	return elasticLine(t, to, &as)
+}
+
+// elasticLine is a longLine whose length, in nanoseconds, may change.
+func elasticLine(t *testing.T, to string, each *atomic.Int64) string {
 	t.Helper()
 	ln := must[net.Listener](t)(net.Listen("tcp", freeAddr(t)))
 	var all sync.WaitGroup
@@ -45,7 +53,7 @@ func longLine(t *testing.T, to string, each time.Duration) string {
 		for buf := make([]byte, 32<<10); ; {
 			n, err := src.Read(buf)
 			if n > 0 {
-				line <- piece{slices.Clone(buf[:n]), time.Now().Add(each)}
+				line <- piece{slices.Clone(buf[:n]), time.Now().Add(time.Duration(each.Load()))}
 			}
 			if err != nil {
 				return

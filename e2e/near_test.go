@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -49,6 +51,46 @@ services:
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is missing in\n%s", want, said)
 		}
+	}
+}
+
+// An instance that has come to be too far from what it must be near moves to where it is
+// near, and explain and the events say why. Its worker is 10 ms away from that of the
+// service at first, and then 200 ms.
+func TestAnAgreementMovesAnInstance(t *testing.T) {
+	w := newWorld(t, 1, "edge")
+	data := freeAddr(t)
+	var each atomic.Int64
+	each.Store(int64(5 * time.Millisecond))
+	w.addWorker("edge", "far", "--data", data, "--advertise", elasticLine(t, data, &each), "--label", "at=far")
+	w.allReady()
+	w.root.apply(`application: near
+services:
+  web:
+    command: [testprogram]
+    affinity: {labels: {at: far}}
+`)
+	w.cluster["edge"].ok("cordon", "worker/far")
+	w.root.apply(`application: near
+services:
+  web:
+    command: [testprogram]
+    affinity: {labels: {at: far}}
+  api:
+    command: [testprogram]
+    latency: [{to: web, max: 100ms}]
+    rigidness: 1
+`)
+	wantEqual(t, "worker", w.root.instances("near")["near.api.0"].Worker, "edge-1")
+	w.cluster["edge"].ok("uncordon", "worker/far")
+	each.Store(int64(100 * time.Millisecond))
+	eventually(t, 60*time.Second, "it moves to the worker of the service", func() error {
+		i := w.root.instances("near")["near.api.0"]
+		return errors.Join(differs("worker", i.Worker, "far"), differs("ready", i.Ready, true))
+	})
+	said := w.root.ok("describe", "instance/near.api.0")
+	if want := "moved to another worker: 1 of the last"; !strings.Contains(said, want) {
+		t.Errorf("%q is missing in\n%s", want, said)
 	}
 }
 

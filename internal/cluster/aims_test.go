@@ -13,7 +13,10 @@ import (
 func TestAnInstanceIsPlacedNearUsers(t *testing.T) {
 	s, e := newNearSim(t, "w0", "w5", "w20", "w25")
 	e.users["users.example.org"] = "w21"
-	s.share("api", 1, nearTo("users.example.org", 3*time.Millisecond))
+	s.share("api", 1, func(a *api.Service) {
+		nearTo("users.example.org", 3*time.Millisecond)(a)
+		rigid(0)(a) // what runs is not measured
+	})
 	e.live(3, time.Second)
 	if i := s.inst("app.api.0"); i.Worker != "w20" {
 		t.Errorf("on %q: %q", i.Worker, i.Reason)

@@ -319,6 +319,8 @@ type tx struct {
 	asks     map[string]*ask
 	waiting  map[wire.InstanceID]bool
 	counsels map[wire.InstanceID]*counsel
+	// broken are the instances that are to move for their agreement, with the reason.
+	broken map[wire.InstanceID]string
 	// events in words, for people.
 	events []event
 }

@@ -128,7 +128,11 @@ func (t *tx) takeOver(i wire.Instance, w *worker, st wire.InstanceStatus, now ti
 	was, old := t.m.workers[i.Worker], &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
 	switch i.State {
 	case wire.Running, wire.Failed:
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "moved to another worker, as its own is drained")
+		why := "moved to another worker, as its own is drained"
+		if i.Moving.For != "" {
+			why = "moved to another worker: " + i.Moving.For
+		}
+		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), why)
 	}
 	if was != nil && !was.suspect {
 		i.Leaving = old
@@ -163,6 +167,7 @@ func (t *tx) promote(i wire.Instance, now time.Time) wire.Instance {
 // moves begins what is to be moved, and ends what is not any more. It notes in the
 // tx which instances have to stay and why, and which wait for their turn.
 func (t *tx) moves(now time.Time) {
+	t.agreements(now)
 	t.stays, t.waits = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
@@ -191,9 +196,11 @@ func (t *tx) moves(now time.Time) {
 	}
 }
 
-// movable: the instance runs, or is about to, where nothing is to run.
+// movable: the instance runs, or is about to, where nothing is to run, or where its
+// agreement is violated.
 func (t *tx) movable(i *wire.Instance) bool {
-	return (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining && t.m.workers[i.Worker].draining()
+	away := t.m.workers[i.Worker].draining() || t.broken[i.ID] != "" || underWay(i) && i.Moving.For != ""
+	return (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining && away
 }
 
 // aim brings a move in line with what is wanted now, and returns the instance as it
@@ -252,11 +259,16 @@ func (t *tx) beginMove(i wire.Instance, s *wire.Share, now time.Time) bool {
 	i.Moving = &wire.Move{
 		Worker: d.Chosen, Incarnation: n, Since: now.Round(0),
 		Revision: s.Revision, Restarted: restartOf(s, i.Ordinal).N, Program: s.Spec.ProgramID(),
+		For: t.broken[i.ID],
 	}
 	t.put(i)
 	t.orderMove(&i, s)
 	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	t.reserve(d.Chosen, &i, s)
+	if i.Moving.For != "" {
+		t.event("instance/"+i.ID, "moving from %s to %s: %s", i.Worker, d.Chosen, i.Moving.For)
+		return true
+	}
 	t.event("instance/"+i.ID, "moving from %s to %s", i.Worker, d.Chosen)
 	return true
 }

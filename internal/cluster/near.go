@@ -48,6 +48,10 @@ type near struct {
 	// since is when an instance of a service was first seen to wait for this, by
 	// application and service.
 	since map[string]time.Time
+	// windows are the samples of instances' agreements; moved is when services were seen
+	// to be moved for them last.
+	windows map[wire.InstanceID]*sampled
+	moved   map[string]time.Time
 	// aims are the addresses that are measured, as services name them.
 	aims map[string]*aim
 }
@@ -68,12 +72,17 @@ type paired struct {
 }
 
 func newNear() *near {
-	return &near{workers: map[string]*surveyed{}, pairs: map[string]map[string]paired{}, since: map[string]time.Time{}, aims: map[string]*aim{}}
+	return &near{workers: map[string]*surveyed{}, pairs: map[string]map[string]paired{}, since: map[string]time.Time{}, aims: map[string]*aim{}, windows: map[wire.InstanceID]*sampled{}, moved: map[string]time.Time{}}
 }
 
 // copy shares no state with n.
 func (n *near) copy() *near {
 	c := &near{workers: make(map[string]*surveyed, len(n.workers)), pairs: make(map[string]map[string]paired, len(n.pairs)), since: maps.Clone(n.since), aims: make(map[string]*aim, len(n.aims))}
+	c.windows, c.moved = make(map[wire.InstanceID]*sampled, len(n.windows)), maps.Clone(n.moved)
+	for id, w := range n.windows {
+		next := *w
+		c.windows[id] = &next
+	}
 	for name, s := range n.workers {
 		next := *s
 		c.workers[name] = &next
@@ -113,6 +122,8 @@ func (m *model) nearServices() []*wire.Share {
 type question struct {
 	worker string
 	ask    wire.MeasureAsk
+	// samples are the instances there whose agreement it is about.
+	samples []wire.InstanceID
 }
 
 // survey is whom to ask now and when to look again; nobody and zero where nothing is to
@@ -132,6 +143,7 @@ func (m *model) survey(now time.Time) (list []question, next time.Time) {
 	first := m.nearTargets(services)
 	m.aimAt(services, ready)
 	every := max(surveyEvery, time.Duration(len(ready))*time.Second/surveyRate)
+	samples, next := m.samples(now)
 	for n, name := range ready {
 		s := m.near.workers[name]
 		if s == nil {
@@ -143,9 +155,9 @@ func (m *model) survey(now time.Time) (list []question, next time.Time) {
 		}
 		due := s.due(every)
 		targets, then := m.near.targetsFor(name, now)
-		if due.After(now) && len(targets) == 0 {
+		if due.After(now) && len(targets)+len(samples[name]) == 0 {
 			for _, at := range []time.Time{due, then} {
-				if next.IsZero() || !at.IsZero() && at.Before(next) {
+				if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 					next = at
 				}
 			}
@@ -156,6 +168,7 @@ func (m *model) survey(now time.Time) (list []question, next time.Time) {
 			s.asked = now
 			q.ask.Peers = m.peersFor(name, n, ready, first, s.answers)
 		}
+		m.sampling(&q, samples[name])
 		list = append(list, q)
 	}
 	return list, next
@@ -253,11 +266,12 @@ func (m *model) peersFor(name string, n int, ready []string, first []wire.Measur
 	return out
 }
 
-// learnNear takes what a worker answered, or that it did not.
-func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time) {
+// learnNear takes what a worker answered, or that it did not. It reports whether an
+// agreement is violated by it.
+func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time) (violated bool) {
 	s, w := m.near.workers[q.worker], m.workers[q.worker]
 	if s == nil || w == nil {
-		return
+		return false
 	}
 	s.asking = false
 	if err == nil && (len(r.Peers) != len(q.ask.Peers) || len(r.Targets) != len(q.ask.Targets)) {
@@ -266,7 +280,7 @@ func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time)
 	if err != nil {
 		s.failures, s.why = s.failures+1, err.Error()
 		m.near.missed(q, "it does not answer", now)
-		return
+		return false
 	}
 	m.near.hit(q, r, now)
 	if s.failures, s.why = 0, ""; len(q.ask.Peers) > 0 || len(q.ask.Targets) == 0 {
@@ -284,6 +298,7 @@ func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time)
 			m.near.note(to, q.worker, paired{rtt, now})
 		}
 	}
+	return m.takeSamples(q, now)
 }
 
 // note remembers a round trip, and forgets those that are not fresh.
@@ -328,7 +343,7 @@ func (m *model) surveyedEnough() string {
 	return fmt.Sprintf("%d of %s have measured their distances", len(ready)-missing, wire.Count(len(ready), "worker"))
 }
 
-// lookNear notes since when services wait.
+// lookNear notes since when services wait, and when they were moved.
 func (m *model) lookNear(now time.Time) {
 	waits, any := map[string]bool{}, false
 	for _, s := range m.shares {
@@ -338,6 +353,7 @@ func (m *model) lookNear(now time.Time) {
 		clear(m.near.since)
 		return
 	}
+	m.lookMoves(now)
 	for _, i := range m.insts {
 		key := i.App + "." + i.Service
 		if s := m.shares[key]; s != nil && len(s.Spec.Latency) > 0 && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
@@ -459,7 +475,7 @@ func (t *tx) nearTargets(app, service string, now time.Time) []place.Target {
 		for _, e := range f.Endpoints {
 			if key := farKey(e.Cluster, e.Worker); e.Cluster != t.m.name && !seen[key] {
 				seen[key] = true
-				out = append(out, place.Target{ID: e.Instance, Direct: t.m.near.direct(key, now)})
+				out = append(out, place.Target{ID: e.Instance, Far: key, Direct: t.m.near.direct(key, now)})
 			}
 		}
 	}

@@ -68,8 +68,7 @@ func (c *core) surveyOne(ctx context.Context, q question) {
 	if err != nil {
 		c.log.Debug("a worker's distances", "worker", q.worker, "error", err)
 	}
-	c.m.learnNear(q, r, err, time.Now())
-	if len(c.m.near.since) > 0 { // somebody waits for it
+	if violated := c.m.learnNear(q, r, err, time.Now()); violated || len(c.m.near.since) > 0 { // somebody waits for it
 		loop.Poke(c.wake)
 	}
 	loop.Poke(c.surveys)

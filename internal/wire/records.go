@@ -103,6 +103,9 @@ type Move struct {
 	Revision  uint64 `json:"revision"`
 	Restarted uint64 `json:"restarted,omitempty"`
 	Program   string `json:"program,omitempty"`
+	// For is what of its agreement is violated where it is; "" where its worker is
+	// drained.
+	For string `json:"for,omitempty"`
 	// Failed is why it came to nothing, in words. It is tried again.
 	Failed string `json:"failed,omitempty"`
 }

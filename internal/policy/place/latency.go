@@ -35,6 +35,8 @@ type Target struct {
 	ID string `json:"id"`
 	// Worker that has it, "" where it is on none of this cluster. It is next to itself.
 	Worker string `json:"worker,omitempty"`
+	// Far names the worker of another cluster that has it, "" where none does.
+	Far string `json:"far,omitempty"`
 	// Coord is where it is in the space of round trips, nil where that is not known.
 	// Margin is how much longer than by Coord the round trip may be.
 	Coord  *wire.Coordinate `json:"coord,omitempty"`

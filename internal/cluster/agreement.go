@@ -1,0 +1,218 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/sla"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// What an instance must be near is measured for as long as it runs, by its own worker.
+// Where more samples are too far than its rigidness allows, it moves to a worker that is
+// near enough, as off a worker that is drained: the next one is started first.
+
+// sampleEvery is the time between two samples of an instance, or longer where that would
+// be more questions than surveyRate a second in all.
+const sampleEvery = 5 * time.Second
+
+// sampled is the window of an instance.
+type sampled struct {
+	incarnation int
+	targets     string // where what it must be near is: of other places old samples say nothing
+	at          time.Time
+	window      sla.Window
+}
+
+// rigidness of a service.
+func rigidness(s *wire.Share) float64 {
+	if s.Spec.Rigidness != nil {
+		return *s.Spec.Rigidness
+	}
+	return sla.Default
+}
+
+// samples are the instances whose agreement is to be measured now, by worker, and when
+// the next one is due; zero: none is.
+func (m *model) samples(now time.Time) (due map[string][]*wire.Instance, next time.Time) {
+	var all []*wire.Instance
+	for _, i := range m.insts {
+		if s := m.shares[i.App+"."+i.Service]; s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 && i.State == wire.Running && i.Ready && !i.Draining {
+			all = append(all, i)
+		}
+	}
+	every := max(sampleEvery, time.Duration(len(all))*time.Second/surveyRate)
+	due = map[string][]*wire.Instance{}
+	seen := map[wire.InstanceID]bool{}
+	for _, i := range all {
+		seen[i.ID] = true
+		w := m.near.windows[i.ID]
+		if w == nil || w.incarnation != i.Incarnation {
+			w = &sampled{incarnation: i.Incarnation, at: now}
+			m.near.windows[i.ID] = w
+		}
+		if at := w.at.Add(every); at.After(now) {
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		w.at = now
+		due[i.Worker] = append(due[i.Worker], i)
+	}
+	maps.DeleteFunc(m.near.windows, func(id wire.InstanceID, _ *sampled) bool { return !seen[id] })
+	for _, list := range due {
+		slices.SortFunc(list, func(a, b *wire.Instance) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return due, next
+}
+
+// sampling adds to a question what the agreements of instances on that worker need.
+func (m *model) sampling(q *question, list []*wire.Instance) {
+	for _, i := range list {
+		s := m.shares[i.App+"."+i.Service]
+		for _, l := range s.Spec.Latency {
+			if _, _, ok := l.Address(); ok && len(q.ask.Targets) < wire.MaxMeasureTargets && !slices.Contains(q.ask.Targets, l.To) {
+				if a := m.near.aims[l.To]; a != nil {
+					if a.by[q.worker] == nil {
+						a.by[q.worker] = &shot{}
+					}
+					q.ask.Targets = append(q.ask.Targets, l.To)
+				}
+			}
+			if l.Service() == "" || l.Max == 0 {
+				continue
+			}
+			one := *s.Spec
+			one.Latency = []api.Latency{l}
+			for _, p := range m.nearTargets([]*wire.Share{{App: s.App, Spec: &one}}) {
+				same := func(o wire.MeasurePeer) bool { return o.Cluster == p.Cluster && o.Worker == p.Worker }
+				if p.Cluster == m.name && p.Worker == q.worker || slices.ContainsFunc(q.ask.Peers, same) {
+					continue
+				}
+				if len(q.ask.Peers) >= wire.MaxMeasurePeers { // these matter more than strangers
+					q.ask.Peers = q.ask.Peers[:wire.MaxMeasurePeers-1]
+				}
+				q.ask.Peers = append([]wire.MeasurePeer{p}, q.ask.Peers...)
+			}
+		}
+		q.samples = append(q.samples, i.ID)
+	}
+}
+
+// takeSamples judges agreements by what a worker has just measured, and reports whether
+// one is violated.
+func (m *model) takeSamples(q question, now time.Time) (violated bool) {
+	t := m.begin()
+	t.now = now
+	for _, id := range q.samples {
+		i, w := m.insts[id], m.near.windows[id]
+		if i == nil || w == nil || i.Worker != q.worker || w.incarnation != i.Incarnation {
+			continue
+		}
+		s := m.shares[i.App+"."+i.Service]
+		if s == nil || m.workers[i.Worker] == nil {
+			continue
+		}
+		view := m.workers[i.Worker].view(i.Worker)
+		any, kept := false, true
+		var where []string
+		for _, th := range t.thresholds(s, now) {
+			for _, target := range th.Targets {
+				where = append(where, target.ID+"@"+target.Worker)
+			}
+			rtt, km, ok := place.Keeps(view, th)
+			if th.Free != "" || !m.justMeasured(i.Worker, th, now) || rtt < 0 && th.Max > 0 || km < 0 && th.Distance > 0 {
+				continue // nothing is known of it now
+			}
+			any, kept = true, kept && ok
+		}
+		if !any {
+			continue
+		}
+		if targets := strings.Join(where, " "); targets != w.targets {
+			w.targets, w.window = targets, sla.Window{}
+		}
+		w.window = w.window.Add(!kept)
+		violated = violated || !kept
+	}
+	return violated
+}
+
+// justMeasured says whether a worker has measured one of the targets of a threshold at
+// that moment, or need not.
+func (m *model) justMeasured(worker string, th place.Threshold, now time.Time) bool {
+	if th.Max == 0 {
+		return true
+	}
+	for _, target := range th.Targets {
+		to := target.Worker
+		if target.Place || to == worker && to != "" {
+			return true
+		}
+		if to == "" {
+			to = target.Far
+		}
+		if p, ok := m.near.pairs[to][worker]; ok && p.at.Equal(now) {
+			return true
+		}
+		if a := m.near.aims[target.ID]; a != nil && a.by[worker] != nil && a.by[worker].failures == 0 && a.by[worker].at.Equal(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookMoves notes when services are moved for their agreement.
+func (m *model) lookMoves(now time.Time) {
+	for _, i := range m.insts {
+		if i.Moving != nil && i.Moving.For != "" && i.Moving.Failed == "" {
+			m.near.moved[i.App+"."+i.Service] = now
+		}
+	}
+	maps.DeleteFunc(m.near.moved, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
+}
+
+// agreements finds the instances that are to move since they are too far from what they
+// must be near: of an application one at a time, since where one goes says whether
+// another must.
+func (t *tx) agreements(now time.Time) {
+	t.broken = map[wire.InstanceID]string{}
+	if len(t.m.near.windows) == 0 {
+		return
+	}
+	busy := map[string]bool{}
+	for _, i := range t.instances() {
+		if underWay(i) && i.Moving.For != "" {
+			busy[i.App] = true
+		}
+	}
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		if len(s.Spec.Latency) == 0 || busy[s.App] {
+			continue
+		}
+		for _, o := range ordinals(s) {
+			i := t.inst(instanceID(s.App, s.Service, o))
+			if i == nil || i.State != wire.Running || !i.Ready || i.Draining || i.Leaving != nil || underWay(i) || i.Pinned != "" {
+				continue
+			}
+			w := t.m.near.windows[i.ID]
+			if w == nil || w.incarnation != i.Incarnation {
+				continue
+			}
+			why := sla.Decide(w.window, rigidness(s), t.m.near.moved[key], now)
+			if why == "" || t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker)).Chosen == "" {
+				continue // it stays where it is: nowhere is it expected to be better
+			}
+			t.broken[i.ID], busy[s.App] = why, true
+			break
+		}
+	}
+}
