@@ -238,25 +238,31 @@ func arrived(t *testing.T, app *Application, pattern string) bool {
 	if pattern == "services.*.policy.name" {
 		return true // written as the name alone
 	}
-	for _, key := range strings.Split(pattern, ".") {
-		key, list := strings.CutSuffix(key, "[]")
-		in, ok := at.(map[string]any)
-		if !ok {
-			return false
-		}
-		if key == "*" {
-			for key = range in {
-				break
-			}
-		}
-		if at, ok = in[key]; !ok {
-			return false
+	return leads(at, strings.Split(pattern, "."))
+}
+
+// leads says whether there is something at a path, at any key where it says *.
+func leads(at any, path []string) bool {
+	if len(path) == 0 {
+		return at != nil && fmt.Sprint(at) != ""
+	}
+	key, list := strings.CutSuffix(path[0], "[]")
+	in, ok := at.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, next := range in {
+		if key != "*" && key != name {
+			continue
 		}
 		if list {
-			at = at.([]any)[0]
+			next = next.([]any)[0]
+		}
+		if leads(next, path[1:]) {
+			return true
 		}
 	}
-	return at != nil && fmt.Sprint(at) != ""
+	return false
 }
 
 var testsIn = map[string]string{} // source of the tests in a folder
