@@ -60,7 +60,6 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	s.Stop.Signal = cmp.Or(s.Stop.Signal, "TERM")
 	s.Stop.Grace = cmp.Or(s.Stop.Grace, DefaultGrace)
 	s.Spread = cmp.Or(s.Spread, "soft")
-	s.Scheduler = cmp.Or(s.Scheduler, "rom")
 	if s.Policy.Name == PolicyProximity && !given("policy.alpha") {
 		s.Policy.Alpha = DefaultAlpha
 	}

@@ -94,7 +94,7 @@ var proofs = map[string]proof{
 	"services.*.anti_affinity.service": {"anti_affinity: {service: [web]}", "anti_affinity: {service: [wbe]}", "did you mean web?", inCluster + "TestServicesAreKeptApart"},
 	"services.*.spread":                {"spread: none", "spread: hard", "is not a value of spread", placing + "TestSchedule"},
 	"services.*.scheduler":             {"scheduler: rom", "scheduler: best", "is not a value of scheduler", placing + "TestSchedule"},
-	"services.*.plugin":                {"scheduler: plugin\nplugin: ilp", "plugin: ilp", "means nothing with scheduler: rom", inCluster + "TestAPluginChooses"},
+	"services.*.plugin":                {"scheduler: plugin\nplugin: ilp", "plugin: ilp", "means nothing without scheduler: plugin", inCluster + "TestAPluginChooses"},
 	"services.*.ports":                 {"ports: [{name: http}, {name: b}]", "ports: [{name: a}, {}]", "only the first port may leave it out", engine + "TestPorts"},
 	"services.*.ports[].name":          {"ports: [{name: admin}]", "ports: [{name: a}, {name: a}]", "is also the name of ports[0]", engine + "TestPorts"},
 	"services.*.ports[].protocol":      {"ports: [{protocol: http}]", "ports: [{protocol: sctp}]", "is not a value of protocol", router + "TestGatewayRotatesPerRequest"},

@@ -101,7 +101,7 @@ type Service struct {
 	// Priority over others: where there is no room for an instance, those of services with
 	// a lower one make room for it. 0 to MaxPriority.
 	Priority int `json:"priority,omitempty"`
-	// Scheduler by which the cluster places: "rom" (default).
+	// Scheduler by which the cluster places; "" is that of the cluster.
 	Scheduler string `json:"scheduler,omitempty"`
 	// Plugin that ranks the workers where Scheduler is "plugin": a name that the
 	// operator of a cluster has given it.

@@ -26,7 +26,7 @@ func (v *validator) placement(path string, s *Service) {
 	case s.Scheduler == "plugin" && s.Plugin == "" && !v.spoiled(in("plugin")):
 		v.complain(in("scheduler"), "says plugin, and which one is missing", "write plugin: NAME beside it")
 	case s.Scheduler != "plugin" && s.Plugin != "" && !v.spoiled(in("scheduler")):
-		v.complain(in("plugin"), "means nothing with scheduler: "+s.Scheduler, "write scheduler: plugin beside it, or remove it")
+		v.complain(in("plugin"), "means nothing without scheduler: plugin", "write scheduler: plugin beside it, or remove it")
 	}
 	if p := in("location"); s.Location != nil {
 		for _, field := range []struct{ name, example string }{{"latitude", "48.14"}, {"longitude", "11.58"}, {"radius", "20km"}} {

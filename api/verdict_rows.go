@@ -171,9 +171,12 @@ func placementRows() []Verdict {
 			Note: "Services of the application of which the worker may run no instance. The service itself may be one: then a worker runs at most one instance of it."},
 		{Path: "services.*.spread", Default: "soft", Values: values("soft none", "", ""),
 			Note: "soft prefers workers with fewer instances of the same service; none does not."},
-		{Path: "services.*.scheduler", Default: "rom",
-			Values: values("rom ldp plugin", "spread throughput drf nearest-demand", "write rom, ldp or plugin, or leave scheduler out"),
-			Note:   "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource, ldp the one that is expected to be nearest to what latency names; plugin asks a program."},
+		{Path: "services.*.scheduler", Default: "of the cluster: rom",
+			Values: values("rom ldp spread throughput drf drf-worstfit drf-bestfit drf-tightest plugin", "nearest-demand", "write rom or ldp, or leave scheduler out"),
+			Note: "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource; ldp the one that is expected to be nearest to what latency names; " +
+				"spread is the default of Kubernetes; throughput fills the fastest first, by the profile of the service; the drf ones place what waits in rounds, " +
+				"who has the smallest share of the cluster first, and score workers by alignment, worst fit, best fit or the tightest fit; plugin asks a program. " +
+				"With throughput and drf the score comes first, and spread: soft decides between equals."},
 		{Path: "services.*.plugin", Pattern: labelPattern,
 			Note: "With `scheduler: plugin`: the program that ranks the workers, by the name that clusters give it (`verge cluster --plugin NAME=URL`, see [plugins.md](plugins.md))."},
 	}

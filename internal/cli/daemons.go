@@ -8,12 +8,14 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/plugin"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -90,6 +92,8 @@ type ClusterFlags struct {
 	ShareDetails bool
 	// RelayOnly tells other clusters of a relay instead of workers' addresses.
 	RelayOnly bool
+	// Scheduler of services that name none.
+	Scheduler string
 	// Interval is the longest time between two reports (λ), 1s to 10s.
 	Interval time.Duration
 	// Plugins that rank workers, in the order of their names.
@@ -367,6 +371,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
 	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
 	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler: "+strings.Join(place.Schedulers(), ", "))
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
 	plugins.add(fl)
 	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
@@ -378,6 +383,9 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 		}
 		if f.RelayOnly = export == "relay"; !f.RelayOnly && export != "address" {
 			return errMustBe("--export", strconv.Quote(export), "address or relay")
+		}
+		if !slices.Contains(place.Schedulers(), f.Scheduler) {
+			return errMustBe("--scheduler", strconv.Quote(f.Scheduler), "one of "+strings.Join(place.Schedulers(), ", "))
 		}
 		if len(f.Operator) > maxOperator {
 			return errMustBe("--operator", fmt.Sprintf("%d bytes long", len(f.Operator)), fmt.Sprintf("at most %d", maxOperator))

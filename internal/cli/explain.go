@@ -199,10 +199,20 @@ func legend(d place.Decision) string {
 	if d.Kind == place.KindClusters {
 		return "expected: replicas that fit, as far as is known; then same: fewest of the service there already; then free_share: most room left"
 	}
-	if d.Request.Scheduler == place.LDP {
-		return "same: fewest of the service there already; then score: shortest expected latency in ms to all that it must be near; then rom: least left over of what fits worst"
+	const same = "same: fewest of the service there already; then "
+	by := map[string]string{
+		place.LDP:         same + "score: shortest expected latency in ms to all that it must be near; then rom: least left over of what fits worst",
+		place.Spread:      same + "score, highest: least_allocated (share of cpu and memory that is left over) and balanced (how alike both are), each of 100",
+		place.Throughput:  "score, highest: requests_per_second by the profile of the service; then what fits best",
+		place.DRF:         "score, highest: what is free points where the demand does (terms by resource)",
+		place.DRFWorstFit: "score, highest: most left over (shares by resource)",
+		place.DRFBestFit:  "score, highest: most left over of what is free (terms by resource)",
+		place.DRFTightest: "score, lowest: least left over (shares by resource)",
 	}
-	return "same: fewest of the service there already; then score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with accelerators that are not asked for)"
+	if l := by[d.Request.Scheduler]; l != "" {
+		return l
+	}
+	return same + "score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with accelerators that are not asked for)"
 }
 
 // constraints are those of a request beyond what the descriptor of every service

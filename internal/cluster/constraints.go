@@ -157,11 +157,14 @@ func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
 // schedule asks the scheduler for a worker.
 func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Decision {
 	r := request(i, s)
-	r.Avoid = avoid
+	r.Avoid, r.Scheduler = avoid, t.m.scheduler(s)
 	if len(s.Spec.Latency) > 0 {
 		r.Latency = t.thresholds(s, t.now)
 	}
 	f := t.index()
+	if r.Scheduler == place.Throughput {
+		t.rate(i.App + "." + i.Service)
+	}
 	begin := time.Now()
 	var d place.Decision
 	if r.Scheduler == schedulerPlugin {

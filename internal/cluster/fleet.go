@@ -12,7 +12,7 @@ import (
 // and nothing has to keep it in step with reports, cordons and settings between passes.
 
 // recount forgets what is used: what instances are has changed.
-func (t *tx) recount() { t.use, t.fleet = nil, nil }
+func (t *tx) recount() { t.use, t.fleet, t.told = nil, nil, nil }
 
 // index is the workers as this tx leaves them.
 func (t *tx) index() *place.Fleet {

@@ -113,9 +113,11 @@ func (w *worker) learn(rec workerRecord, site map[string]string) {
 // model is all that a cluster knows. It is only touched under the mutex of its
 // owner; changes to what is stored go through a tx.
 type model struct {
-	name    string
-	details bool // whether details about workers may leave the cluster
-	site    wire.Site
+	name string
+	// byDefault is the scheduler of services that name none, "" is rom.
+	byDefault string
+	details   bool // whether details about workers may leave the cluster
+	site      wire.Site
 	// shares are those that count, made by effect of given (the root's) and locals.
 	shares map[string]*wire.Share
 	given  map[string]*wire.Share
@@ -302,6 +304,7 @@ type tx struct {
 	numbers func() map[[2]string]uint32
 	use     map[string]*usage
 	fleet   *place.Fleet
+	told    map[string]bool // services of which fleet knows the rates
 	// programs are the ids of those that were started.
 	programs map[*api.Service]string
 	// certs are the secrets with certificates, see certificates; nil before it is asked.

@@ -19,7 +19,11 @@ func checkIndex(tb testing.TB, t *tx) {
 	if was == nil {
 		return
 	}
-	t.fleet = nil
+	told := t.told
+	t.fleet, t.told = nil, nil
+	for key := range told {
+		t.rate(key)
+	}
 	views := func(f *place.Fleet, key string) []place.WorkerView {
 		out := slices.Clone(f.Views(key))
 		slices.SortFunc(out, func(a, b place.WorkerView) int { return cmp.Compare(a.ID, b.ID) })

@@ -395,6 +395,7 @@ func (t *tx) place(now time.Time) {
 	if t.m.recovery.mark != nil && t.m.gathering(now) {
 		return // it may run on a worker that has not been heard yet
 	}
+	contend := map[string][]*wire.Instance{}
 	for _, i := range t.byPriority() {
 		i = t.inst(i.ID) // it may have been displaced just now
 		// What was given back stays ours to place until the root takes it away.
@@ -406,8 +407,13 @@ func (t *tx) place(now time.Time) {
 		if i.State == wire.Failed && restartNever(s, i) {
 			continue
 		}
+		if place.IsDRF(t.m.scheduler(s)) {
+			contend[i.App+"."+i.Service] = append(contend[i.App+"."+i.Service], i)
+			continue
+		}
 		t.placeOne(*i, s, now)
 	}
+	t.contend(contend, now)
 }
 
 // restartNever: the program ended with an error and is not to be run again. What
@@ -417,11 +423,12 @@ func restartNever(s *wire.Share, i *wire.Instance) bool {
 		i.Restarted >= restartOf(s, i.Ordinal).N && (i.Program == "" || i.Program == s.Spec.ProgramID())
 }
 
-func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
+// placeOne finds a worker for an instance; false if there is none.
+func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 	if why := t.nearWait(s, now); why != "" {
 		i.Reason = why
 		t.put(i)
-		return
+		return false
 	}
 	avoid := i.Avoid
 	if i.Shadow != nil {
@@ -431,23 +438,24 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) {
 	if t.waiting[i.ID] {
 		i.Reason = d.Reason
 		t.put(i)
-		return
+		return false
 	}
 	if d.Chosen == "" && !t.m.gathering(now) && t.full(&i, d.Reason, now) {
-		return // fewer of it are enough here
+		return false // fewer of it are enough here
 	}
 	if d.Chosen == "" && !t.m.gathering(now) && t.preempt(i, s, d, avoid, now) {
-		return // others make room
+		return false // others make room
 	}
 	if d.Chosen == "" {
 		t.unplaced(i, d, now)
-		return
+		return false
 	}
 	if i.State == wire.Requested {
 		i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "there is room again")
 	}
 	i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "placed on a worker")
 	t.assign(i, s, d, now)
+	return true
 }
 
 // unplaced is what becomes of an instance that no worker can take: while the

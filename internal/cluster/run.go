@@ -58,6 +58,8 @@ type Options struct {
 	Details bool
 	// RelayOnly tells other clusters of a relay instead of workers' addresses.
 	RelayOnly bool
+	// Scheduler of services that name none, of place.Schedulers; "" is rom.
+	Scheduler string
 	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
 	Lambda time.Duration
 	// Plugins that rank workers, see internal/plugin; their names differ.
@@ -174,6 +176,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	}
 	c.m.peer = opaqueNames(secret)
 	c.m.net.signs, c.m.net.relayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
+	c.m.byDefault = o.Scheduler
 	if err := c.reconcileGone(ctx); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type Settings struct {
 	RelayOnly bool
 	// Plugins are as in Options.
 	Plugins []plugin.Config
+	// Scheduler is as in Options. What is placed already stays where it is.
+	Scheduler string
 }
 
 // Set brings other settings into force; the root hears of them at once. Where
@@ -28,7 +30,7 @@ func (c *Cluster) Set(s Settings) {
 	}
 	c.mu.Lock()
 	c.areas, c.m.details, c.lambda = s.Areas, s.Details, s.Lambda
-	c.m.net.relayOnly = s.RelayOnly
+	c.m.net.relayOnly, c.m.byDefault = s.RelayOnly, s.Scheduler
 	c.site, c.m.site = s.Site, s.Site
 	for _, w := range c.m.workers {
 		w.learn(w.workerRecord, s.Site.Labels)

@@ -86,7 +86,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	defer settle()()
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
-		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins,
+		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
 		Log: s.log.With("role", "cluster"),
 	})
 	if err != nil {
@@ -96,9 +96,9 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
 	say(f.Process, "operator's context: %s", c.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
-	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(f cli.ClusterFlags) {
+	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(f cli.ClusterFlags) {
 		s.setLevel(f.LogLevel)
-		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins})
+		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
 	})()
 	defer s.ready()()
 	<-ctx.Done()

@@ -92,6 +92,14 @@ func cleanResources(r api.Resources) api.Resources {
 	return Larger(r, api.Resources{})
 }
 
+// cleanRate makes nothing of a rate that is impossible.
+func cleanRate(x float64) float64 {
+	if !(x >= 0) || math.IsInf(x, 1) {
+		return 0
+	}
+	return x
+}
+
 // cleanSpread drops a distribution of which any number is impossible: one that
 // is wrong in one number is not to be trusted in the others.
 func cleanSpread(s wire.Spread) wire.Spread {
@@ -170,7 +178,7 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 	for i, w := range in {
 		w.Runtimes = cloneList(w.Runtimes)
 		w.Capacity, w.Used = cleanResources(w.Capacity), cleanResources(w.Used)
-		w.Same = max(0, w.Same)
+		w.Same, w.Throughput = max(0, w.Same), cleanRate(w.Throughput)
 		w.Labels = labelsAsked(w.Labels, req, labelKey)
 		w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
 		w.Devices = cleanDevices(w.Devices, req)

@@ -49,6 +49,13 @@
 // for. It needs a rule for each constraint, and a label with a value of its own on
 // each worker makes as many classes as workers.
 //
+// # Schedulers
+//
+// A scheduler is a score of one worker (scorer); everything else is the same for all,
+// so each keeps the promises above. What contends by drf is ordered by a Round, which a
+// cluster asks for each instance; Contend decides a whole round without records. Only
+// rom is searched with bounds; the others look at all workers that fit, in the index.
+//
 // # How many replicas a cluster can take
 //
 // Of each resource an aggregate tells ⟨S sum, m = S/n mean, σ deviation, M

@@ -19,6 +19,7 @@ import (
 type Fleet struct {
 	views  map[string]*WorkerView
 	marks  map[string]map[string]mark // by service, then by worker
+	rates  map[string]map[string]float64
 	lenses map[string]*lens
 	asked  map[string]int // for what there is no lens, by its key
 	clock  uint64         // counts decisions
@@ -58,16 +59,17 @@ const (
 	maxMarks = 64
 )
 
-// Put adds a worker or replaces what was known of it. Its Same and Conflicts are not
-// looked at, see Mark.
+// Put adds a worker or replaces what was known of it. Its Same, Conflicts and Throughput
+// are not looked at, see Mark and Rate.
 func (f *Fleet) Put(w WorkerView) {
-	w.Same, w.Conflicts = 0, nil
+	w.Same, w.Conflicts, w.Throughput = 0, nil, 0
 	w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
 	if f.views == nil {
 		if f.limits.small == 0 {
 			f.limits.small, f.limits.often, f.limits.marks = MaxInputs, askedOften, maxMarks
 		}
 		f.views, f.marks, f.lenses = map[string]*WorkerView{}, map[string]map[string]mark{}, map[string]*lens{}
+		f.rates = map[string]map[string]float64{}
 		f.asked, f.refused = map[string]int{}, map[string]refusal{}
 	}
 	f.views[w.ID] = &w
@@ -116,6 +118,18 @@ func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
 	}
 }
 
+// Rate says what a worker does of a service, in requests per second, for the scheduler
+// throughput. It lasts as a mark does.
+func (f *Fleet) Rate(service, id string, perSecond float64) {
+	if f.views[id] == nil {
+		return
+	}
+	if f.rates[service] == nil {
+		f.rates[service] = map[string]float64{}
+	}
+	f.rates[service][id] = cleanRate(perSecond)
+}
+
 // Remove takes a worker out.
 func (f *Fleet) Remove(id string) {
 	if f.views[id] == nil {
@@ -123,6 +137,9 @@ func (f *Fleet) Remove(id string) {
 	}
 	delete(f.views, id)
 	for _, of := range f.marks {
+		delete(of, id)
+	}
+	for _, of := range f.rates {
 		delete(of, id)
 	}
 	f.version++
@@ -149,7 +166,7 @@ func (f *Fleet) Views(service string) []WorkerView {
 	for id, w := range f.views {
 		v := *w
 		m := of[id]
-		v.Same, v.Conflicts = m.same, m.conflicts
+		v.Same, v.Conflicts, v.Throughput = m.same, m.conflicts, f.rates[service][id]
 		f.scratch = append(f.scratch, v)
 	}
 	return f.scratch
@@ -179,7 +196,8 @@ func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
 	if asksDevices(toVec(req.Demand), req.Devices) { // which are looked at one by one
 		return Decision{}, false
 	}
-	if len(f.views) <= f.limits.small || req.Pinned != "" || req.Scheduler != "" && req.Scheduler != "rom" || len(req.Latency) > 0 {
+	how := scorerOf(req.Scheduler)
+	if len(f.views) <= f.limits.small || req.Pinned != "" || how == nil || how.scan || len(req.Latency) > 0 {
 		return Decision{}, false
 	}
 	l := f.lens(service, req)
@@ -192,7 +210,7 @@ func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
 		return Decision{}, false
 	}
 	d := Decision{V: wire.Version, Kind: KindWorker, Request: *req, Candidates: len(f.views), InputsOmitted: len(f.views)}
-	d.conclude(s.best[:s.n], sv)
+	d.conclude(s.how, s.best[:s.n], sv)
 	return d, true
 }
 
@@ -335,7 +353,7 @@ func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *si
 			sv.tally[g] = tally{n.n, n.first, standing(&v, req)}
 		}
 	}
-	s = &search{demand: toVec(req.Demand), soft: req.Spread != "none", seed: ringOf(req.Instance), view: func(id string) *WorkerView { return f.views[id] }}
+	s = &search{how: scorerOf(req.Scheduler), demand: toVec(req.Demand), soft: req.Spread != "none", seed: ringOf(req.Instance), view: func(id string) *WorkerView { return f.views[id] }}
 	var short [resources]scarce
 	if n := l.groups[passing]; n != nil {
 		n.lacking(&s.demand, &short)
@@ -392,7 +410,7 @@ func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *si
 	if n := l.groups[passing]; n != nil {
 		s.visit(n)
 	}
-	if s.n < maxRanked {
+	if s.n < maxRanked || s.how.first {
 		for _, id := range few {
 			if slices.Contains(req.Avoid, id) {
 				continue

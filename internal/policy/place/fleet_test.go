@@ -46,6 +46,7 @@ func TestFleetIsSchedule(t *testing.T) {
 		check := func(t *rapid.T) {
 			name := service.Draw(t, "service")
 			req := rapid.SampledFrom(reqs).Draw(t, "request")
+			req.Scheduler = rapid.SampledFrom(Schedulers()).Draw(t, "scheduler")
 			req.Instance = fmt.Sprintf("shop.web.%d", rapid.IntRange(0, 9).Draw(t, "instance"))
 			var list []WorkerView
 			for id, w := range views {

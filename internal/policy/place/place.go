@@ -50,6 +50,9 @@ type WorkerView struct {
 	Conflicts []string `json:"conflicts,omitempty"`
 	// Same counts instances of the service being placed that it already has.
 	Same int `json:"same,omitempty"`
+	// Throughput is what it does of that service, in requests per second, by a profile;
+	// 0 where nothing is known.
+	Throughput float64 `json:"throughput,omitempty"`
 }
 
 // Request is what is to be placed.

@@ -207,7 +207,8 @@ func TestScheduleProperties(t *testing.T) {
 			free := Sub(w.Capacity, w.Used)
 			ok, _ := Fits(free, cleanResources(req.Demand))
 			ok = ok && !w.Suspect && !w.Cordoned && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
-			return ok && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
+			_, lacking := Give(w.Devices, req.Demand, req.Devices)
+			return ok && lacking == "" && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
 		}
 		if d.Chosen == "" {
 			if slices.ContainsFunc(workers, feasible) {

@@ -63,6 +63,18 @@ func Add(a, b api.Resources) api.Resources {
 	return sum.resources()
 }
 
+// Times returns n times a, saturated; n below zero counts as zero.
+func Times(a api.Resources, n int) api.Resources {
+	var out api.Resources
+	for ; n > 0; n >>= 1 { // by doubling: Add knows all resources, and saturates
+		if n&1 == 1 {
+			out = Add(out, a)
+		}
+		a = Add(a, a)
+	}
+	return out
+}
+
 // Sub returns a − b per resource, zero where b is larger: what is reserved
 // twice is not owed back. A negative a or b counts as zero.
 func Sub(a, b api.Resources) api.Resources {

@@ -1,9 +1,11 @@
 package place
 
-// search looks for the best rows by the scheduler rom, as Schedule ranks them.
-// It goes down first where the bound of what is below is best, and leaves out what
-// cannot come among the best any more.
+import "math"
+
+// search looks for the best rows, as Schedule ranks them. By rom it goes down first where the bound of what is below is best, and leaves out what
+// cannot come among the best any more; by other schedulers it looks at all that fit.
 type search struct {
+	how    *scorer
 	demand vec
 	soft   bool
 	seed   uint64
@@ -49,6 +51,9 @@ func (s *search) bound(b *box) (out bound, ok bool) {
 		if b.minFree[j] > d && (j <= rDisk || d > 0) {
 			out.score = max(out.score, float64(b.minFree[j]-d)/float64(b.maxCap[j]))
 		}
+	}
+	if s.how != scorers[ROM] {
+		return bound{score: math.Inf(-1)}, true
 	}
 	// The resource of which most is left now has at least so much of it left then.
 	out.score = max(out.score, b.fullest-taken-rounding)
@@ -114,11 +119,8 @@ func (s *search) try(r *row) {
 	if firstShort(&s.demand, &r.free) >= 0 {
 		return
 	}
-	c := candidate{has: r.same, key: r.hash - s.seed}
-	if s.soft {
-		c.same = r.same
-	}
-	c.score, c.left = rom(r.capacity, r.free, s.demand)
+	c := candidate{key: r.hash - s.seed}
+	s.how.judge(&c, fit{capacity: r.capacity, free: r.free, demand: s.demand}, r.same, s.soft)
 	if s.n == maxRanked {
 		w := &s.best[maxRanked-1]
 		if o := c.compare(w); o > 0 || o == 0 && c.key > w.key {

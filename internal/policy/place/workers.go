@@ -1,7 +1,7 @@
 package place
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
@@ -11,11 +11,14 @@ import (
 type candidate struct {
 	view    *WorkerView
 	has     int           // instances of the service
-	same    int           // the same, zero where the service does not spread
+	same    int           // the same, zero where the service does not spread, or not first of all
 	latency time.Duration // ldp: expected, zero where it does not count
-	score   float64       // rom: smaller is better
-	left    [resources]float64
-	key     uint64 // breaks ties: how far the worker is on the ring from the instance
+	score   float64       // by the scheduler: smaller is better
+	// packed is the rom score where it decides between equals.
+	packed float64
+	after  int                // as same, where the score counts first
+	left   [resources]float64 // the terms of the score
+	key    uint64             // breaks ties: how far the worker is on the ring from the instance
 	// Of a plugin: that it named the worker for this instance, and its score, the
 	// highest first.
 	named  bool
@@ -33,10 +36,12 @@ type candidate struct {
 //     Request.Spread is "none"),
 //  2. with the scheduler ldp the sum of the expected round trips to what it must be
 //     near, shortest first,
-//  3. the rom score: the largest share of any of its resources that would be
-//     left over, smallest first (best fit); of accelerators and bandwidth only where
-//     the instance asks for them, and whoever has accelerators for which it does not
-//     ask comes after all others (+1), so that those stay free for who does,
+//  3. the score of the scheduler. That of rom, and of ldp, is the largest share of any
+//     of its resources that would be left over, smallest first (best fit); of
+//     accelerators and bandwidth only where the instance asks for them, and whoever has
+//     accelerators for which it does not ask comes after all others (+1), so that those
+//     stay free for who does. The others are in schedulers.go. With throughput and drf
+//     it counts before the number of instances,
 //  4. the place of its id on a ring of hashes: who comes next after the place of the
 //     instance id, then the worker id
 //
@@ -55,8 +60,9 @@ func Schedule(workers []WorkerView, req Request) Decision {
 	if req.Scheduler == schedulerPlugin {
 		return advised(workers, req, d)
 	}
-	if req.Scheduler != "" && req.Scheduler != "rom" && req.Scheduler != LDP {
-		d.Reason = fmt.Sprintf("this cluster has no scheduler %q: use rom", req.Scheduler)
+	how := scorerOf(req.Scheduler)
+	if how == nil {
+		d.Reason = noScheduler(req.Scheduler)
 		return d
 	}
 
@@ -73,11 +79,8 @@ func Schedule(workers []WorkerView, req Request) Decision {
 			sieve.remove(removed, w.ID)
 			continue
 		}
-		c := candidate{view: w, has: max(0, w.Same)}
-		if soft {
-			c.same = c.has
-		}
-		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		c := candidate{view: w}
+		how.judge(&c, fit{toVec(w.Capacity), free, demand, cleanRate(w.Throughput)}, max(0, w.Same), soft)
 		if req.Scheduler == LDP {
 			c.latency = removed.far.rtt
 		}
@@ -87,23 +90,16 @@ func Schedule(workers []WorkerView, req Request) Decision {
 		c.key = ringOf(w.ID) - seed
 		n = insert(&best, n, c)
 	}
-	d.conclude(best[:n], sieve)
+	d.conclude(how, best[:n], sieve)
 	return d
 }
 
 // conclude writes into the record who is best, and what the sieve removed.
-func (d *Decision) conclude(best []candidate, sieve *sieve) {
+func (d *Decision) conclude(how *scorer, best []candidate, sieve *sieve) {
 	demand := toVec(d.Request.Demand)
 	for i := range best {
-		c := &best[i]
-		parts := map[string]float64{"same": float64(c.has)}
-		for j, left := range c.left {
-			if j <= rDisk || demand[j] > 0 {
-				parts[resourceName(j)] = left
-			}
-		}
-		r := Ranked{ID: c.view.ID, Score: c.score, Parts: parts}
-		c.rankLDP(&r, &d.Request)
+		r := how.shown(&best[i], &demand)
+		best[i].rankLDP(&r, &d.Request)
 		d.Ranked = append(d.Ranked, r)
 	}
 	d.Filtered = sieve.filters()
@@ -180,7 +176,7 @@ func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
 	return score + spared, left
 }
 
-// compare orders by same and score: negative where c is better than o.
+// compare orders by what the scheduler made of them, but for ties: negative where c is better than o.
 func (c *candidate) compare(o *candidate) int {
 	switch {
 	case c.same != o.same:
@@ -193,8 +189,10 @@ func (c *candidate) compare(o *candidate) int {
 		return -1
 	case c.score > o.score:
 		return 1
+	case c.packed != o.packed:
+		return cmp.Compare(c.packed, o.packed)
 	}
-	return 0
+	return c.after - o.after
 }
 
 func (c *candidate) before(o *candidate) bool {

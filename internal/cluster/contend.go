@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// scheduler of a service: its own, or that of the cluster.
+func (m *model) scheduler(s *wire.Share) string {
+	return cmp.Or(s.Spec.Scheduler, m.byDefault, place.ROM)
+}
+
+// contend places what waits of services with a drf scheduler, by application and
+// service: whoever has the smallest share of this cluster is next. What runs counts.
+func (t *tx) contend(waiting map[string][]*wire.Instance, now time.Time) {
+	if len(waiting) == 0 {
+		return
+	}
+	var total api.Resources
+	has := map[string]int{} // instances by service
+	for name, w := range t.m.workers {
+		if !w.suspect && w.everHeard {
+			total = place.Add(total, w.Info.Capacity)
+		}
+		for key, n := range t.used()[name].same {
+			has[key] += n
+		}
+	}
+	others := map[string]api.Resources{}
+	var list []place.Contender
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		group := cmp.Or(s.Namespace, api.DefaultNamespace)
+		used := place.Times(s.Spec.Resources, has[key])
+		if n := len(waiting[key]); n > 0 {
+			list = append(list, place.Contender{Service: key, Group: group, Used: used, Demand: s.Spec.Resources, Waiting: n})
+		} else {
+			others[group] = place.Add(others[group], used)
+		}
+	}
+	r := place.NewRound(total, others, list)
+	for n := r.Next(); n >= 0; n = r.Next() {
+		key := list[n].Service
+		i := waiting[key][0]
+		waiting[key] = waiting[key][1:]
+		if t.placeOne(*i, t.m.shares[key], now) {
+			r.Placed()
+		} else {
+			r.Passed() // another of it may not have failed where there is room
+		}
+	}
+}
+
+// rate tells the index what each worker does of a service, by its profile.
+func (t *tx) rate(key string) {
+	if t.told[key] {
+		return
+	}
+	if t.told == nil {
+		t.told = map[string]bool{}
+	}
+	t.told[key] = true
+	r := t.rated(key)
+	if r == nil {
+		return
+	}
+	for name, w := range t.m.workers {
+		serves, _ := r.on(w)
+		t.index().Rate(key, name, serves)
+	}
+}

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// placed counts the instances of a service that have a worker.
+func (s *sim) placed(svc string) (n int) {
+	for _, k := range s.on(svc) {
+		n += k
+	}
+	return n
+}
+
+// Services that contend by drf share what is scarce, whichever was there first by
+// name, and what runs already counts; with rom the first takes it all.
+func TestContendingServicesShare(t *testing.T) {
+	wants := func(scheduler string) func(*api.Service) {
+		return func(v *api.Service) { v.Scheduler, v.Resources = scheduler, api.Resources{CPU: 100} }
+	}
+	for scheduler, want := range map[string][2]int{"rom": {16, 4}, "drf": {10, 10}, "drf-worstfit": {10, 10}, "drf-bestfit": {10, 10}, "drf-tightest": {10, 10}} {
+		s := newSim(t, "w1", "w2")
+		s.share("a", 16, wants(scheduler))
+		s.share("b", 16, wants(scheduler))
+		s.ticks(3, time.Second)
+		if a, b := s.placed("a"), s.placed("b"); a != want[0] || b != want[1] {
+			t.Errorf("%s: %d and %d of 20 places, want %v", scheduler, a, b, want)
+		}
+	}
+	s := newSim(t, "w1", "w2")
+	s.share("a", 6, wants("drf"))
+	s.ticks(3, time.Second)
+	s.share("a", 20, wants("drf"))
+	s.share("b", 20, wants("drf"))
+	s.ticks(3, time.Second)
+	if a, b := s.placed("a"), s.placed("b"); a != 10 || b != 10 {
+		t.Errorf("6 of a were there: %d and %d", a, b)
+	}
+}
+
+// The scheduler of a cluster counts for services that name none.
+func TestSchedulerOfTheCluster(t *testing.T) {
+	for _, tc := range []struct{ own, cluster, want string }{
+		{"", "", "rom"}, {"", "spread", "spread"}, {"drf-tightest", "spread", "drf-tightest"}, {"rom", "spread", "rom"}, {"", "nonsense", ""},
+	} {
+		s := newSim(t, "w1", "w2")
+		s.m.byDefault = tc.cluster
+		s.share("web", 1, func(v *api.Service) { v.Scheduler = tc.own })
+		for _, w := range s.m.workers {
+			w.everHeard = true
+		}
+		why := s.m.step(s.now).whys["app.web.0"]
+		switch {
+		case why == nil:
+			t.Errorf("%+v: no decision", tc)
+		case tc.want == "" && !strings.Contains(why.Decision.Reason, `no scheduler "nonsense"`):
+			t.Errorf("%+v: %s", tc, why.Decision.Reason)
+		case tc.want != "" && (why.Decision.Request.Scheduler != tc.want || why.Decision.Chosen == ""):
+			t.Errorf("%+v: %+v", tc, why.Decision)
+		}
+	}
+}
+
+// By throughput the worker that the profile says to be the fastest is filled first,
+// and machines that were not measured count by their kind.
+func TestThroughputIsByProfile(t *testing.T) {
+	s := newSim(t, "w1", "w2", "w3")
+	s.know("w3", func(i *wire.WorkerInfo) { i.Arch = "arm64" })
+	s.share("web", 12, func(v *api.Service) { v.Scheduler = place.Throughput })
+	p := &profile{V: wire.Version, App: "app", Service: "web", Program: s.m.shares["app.web"].Spec.ProgramID(), Nodes: map[string]profiledNode{
+		"w1": {wire.ProfileNode{Worker: "w1", Rate: 50}, 1000, "amd64"},
+		"w3": {wire.ProfileNode{Worker: "w3", Rate: 90}, 1000, "arm64"},
+	}}
+	s.m.profiles["app.web"] = p
+	s.store(keyProfile+"app.web", p)
+	s.ticks(3, time.Second)
+	if got := s.on("web"); got["w3"] != 10 || got["w1"]+got["w2"] != 2 {
+		t.Errorf("%v\n%s", got, s.dump())
+	}
+}
