@@ -208,7 +208,8 @@ func TestScheduleProperties(t *testing.T) {
 			ok, _ := Fits(free, cleanResources(req.Demand))
 			ok = ok && !w.Suspect && !w.Cordoned && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
 			_, lacking := Give(w.Devices, req.Demand, req.Devices)
-			return ok && lacking == "" && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
+			_, far := tooFar(&w, &req)
+			return ok && lacking == "" && far.filter == passed && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
 		}
 		if d.Chosen == "" {
 			if slices.ContainsFunc(workers, feasible) {
