@@ -115,14 +115,18 @@ func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 }
 
 // nearest is the target that a worker is nearest to of those that keep the threshold,
-// or of all where none does. What is not known is -1.
+// or of all where none does. What is not known is -1, and so is the distance where no
+// distance is asked for and the round trip is known.
 func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept bool) {
 	rtt, km = -1, -1
 	closest := math.Inf(1)
 	for i := range t.Targets {
 		target := &t.Targets[i]
 		d, timed := target.rtt(w)
-		k, placed := target.kilometres(w)
+		k, placed := -1.0, false
+		if t.Distance > 0 || !timed { // the great circle costs as much as all else
+			k, placed = target.kilometres(w)
+		}
 		ok := (t.Max == 0 || timed && d <= t.Max.Std()) && (t.Distance == 0 || placed && k*1000 <= float64(t.Distance))
 		// One that keeps it comes before all that do not; of the same kind the nearest.
 		by := math.Inf(1)
@@ -147,7 +151,7 @@ func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept 
 }
 
 // Keeps says whether a worker keeps a threshold as far as is known: what it is away,
-// -1 where that is not known, and whether that is near enough.
+// -1 where that is not known or not asked for, and whether that is near enough.
 func Keeps(w WorkerView, t Threshold) (rtt time.Duration, km float64, kept bool) {
 	w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
 	c := cleanThreshold(t)
