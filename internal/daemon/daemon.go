@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/engine"
+	"github.com/verge-edge/verge/internal/gcpace"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/root"
 	"github.com/verge-edge/verge/internal/wire"
@@ -55,7 +56,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle()()
+	defer settle(ctx, gcpace.Bound)()
 	r, err := root.Start(ctx, root.Options{
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
 		Relay:         f.Relay,
@@ -83,7 +84,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle()()
+	defer settle(ctx, gcpace.Bound)()
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
 		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
@@ -114,7 +115,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle()()
+	defer settle(ctx, gcpace.Bound)()
 	if f.Hollow > 0 {
 		return runHollow(ctx, s, f)
 	}
@@ -176,7 +177,7 @@ func runEngine(ctx context.Context, f cli.EngineFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle()()
+	defer settle(ctx, gcpace.Run)() // it has the router, whose requests leave garbage
 	return engine.Main(ctx, f.DataDir, obs.Version(), s.log.With("role", "engine"))
 }
 

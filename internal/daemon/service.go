@@ -59,11 +59,18 @@ type service struct {
 const settled = 30 * time.Second
 
 // settle gives back to the machine, once, what starting took in memory and idling does
-// not need: below four megabytes the collector of garbage would never look. end is
-// called when the role ends.
-func settle() (end func()) {
+// not need: below four megabytes the collector of garbage would never look. From then on
+// the collections are paced. end is called when the role ends.
+func settle(ctx context.Context, pace func(context.Context)) (end func()) {
 	t := time.AfterFunc(settled, debug.FreeOSMemory)
-	return func() { t.Stop() }
+	ctx, cancel := context.WithCancel(ctx)
+	var pacing sync.WaitGroup
+	pacing.Go(func() { pace(ctx) })
+	return func() {
+		t.Stop()
+		cancel()
+		pacing.Wait()
+	}
 }
 
 // ready says that the role serves, and returns what says that it ends.

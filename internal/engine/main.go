@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/verge-edge/verge/internal/gcpace"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/process"
@@ -63,12 +62,5 @@ func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	paced := make(chan struct{})
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer close(paced)
-		gcpace.Run(ctx) // this process has the router, whose requests leave garbage
-	}()
-	defer func() { cancel(); <-paced }()
 	return e.Run(ctx)
 }

@@ -14,7 +14,11 @@ const (
 	// than that lives in its heap. With more, the ordinary rule gives it more.
 	Room = 32 << 20
 
-	ordinary = 100 // GOGC where nobody says anything
+	// Large is the size of what lives in a heap from which on its garbage is collected
+	// earlier than when it has doubled, but not before least percent have come to it.
+	Large = 64 << 20
+
+	ordinary, least = 100, 30 // GOGC; the first is what holds where nobody says anything
 	// The runtime takes a heap of less than this for one of this size.
 	smallest = 4 << 20
 
@@ -30,27 +34,38 @@ const (
 )
 
 // Percent is what GOGC is to be for a process with live bytes in its heap after its last
-// collection which allocates rate bytes a second, and has percent now.
-func Percent(percent int, live uint64, rate float64) int {
-	if rate < calm || percent == ordinary && rate < busy {
-		return ordinary
+// collection which allocates rate bytes a second, and has percent now. room is Room, or 0
+// for a process that gets none when it is busy.
+func Percent(percent int, live uint64, rate float64, room uint64) int {
+	rule := ordinary
+	if live > Large {
+		rule = max(least, int(ordinary*Large/live))
 	}
-	return max(ordinary, int(100*Room/max(live, smallest)))
+	if rate < calm || percent <= ordinary && rate < busy {
+		return rule
+	}
+	return max(rule, int(100*room/max(live, smallest)))
 }
 
 // worthwhile: changing GOGC stops all for a moment, and live heaps go up and down.
 func worthwhile(from, to int) bool {
-	return from != to && (to == ordinary || from == ordinary || 4*max(from-to, to-from) > from)
+	return from != to && (to == ordinary || from == ordinary && to > ordinary || 4*max(from-to, to-from) > from)
 }
 
-// Run paces the collections of this process until ctx ends, and has the ordinary rule
-// hold then. Who sets GOGC knows better: nothing is done then. A limit by GOMEMLIMIT holds
-// all the same; the runtime collects as often as that needs. One at a time may run.
-func Run(ctx context.Context) {
+// Run paces the collections of this process, one that has Room when it is busy, until ctx
+// ends, and has the ordinary rule hold then. Who sets GOGC knows better: nothing is done
+// then. A limit by GOMEMLIMIT holds all the same; the runtime collects as often as that
+// needs. Either of Run and Bound may run, once at a time.
+func Run(ctx context.Context) { pace(ctx, Room) }
+
+// Bound is Run for a process that gets no Room: only a Large heap is paced.
+func Bound(ctx context.Context) { pace(ctx, 0) }
+
+func pace(ctx context.Context, room uint64) {
 	if _, told := os.LookupEnv("GOGC"); told {
 		return
 	}
-	p := &pacer{collected: make(chan struct{}, 1), percent: ordinary}
+	p := &pacer{room: room, collected: make(chan struct{}, 1), percent: ordinary}
 	p.last, p.allocated, _ = look()
 	p.watch(ctx)
 	timer := time.NewTimer(interval)
@@ -64,7 +79,7 @@ func Run(ctx context.Context) {
 		case <-p.collected:
 		case <-timer.C:
 		}
-		if p.adjust(); p.percent != ordinary {
+		if p.adjust(); p.percent > ordinary {
 			timer.Reset(interval)
 		}
 	}
@@ -72,6 +87,7 @@ func Run(ctx context.Context) {
 
 // pacer belongs to the goroutine of Run, but for collected.
 type pacer struct {
+	room      uint64
 	collected chan struct{}
 	percent   int
 	last      time.Time
@@ -101,16 +117,17 @@ func (p *pacer) adjust() {
 	}
 	rate := float64(allocated-p.allocated) / took.Seconds()
 	p.last, p.allocated = now, allocated
-	p.set(Percent(p.percent, live, rate))
+	p.set(Percent(p.percent, live, rate, p.room))
 }
 
 func (p *pacer) set(percent int) {
 	if !worthwhile(p.percent, percent) {
 		return
 	}
+	rested := percent <= ordinary && p.percent > ordinary
 	p.percent = percent
 	debug.SetGCPercent(percent)
-	if percent == ordinary {
+	if rested {
 		debug.FreeOSMemory() // what rests does not keep the garbage of its busy time
 	}
 }

@@ -28,18 +28,32 @@ func TestPercent(t *testing.T) {
 		{"busy, a large heap has room already", 100, 64 * mb, 100 * mb, 100},
 		{"less busy than it was", 800, 4 * mb, 5 * mb, 800},
 		{"calm again", 800, 4 * mb, 3 * mb, 100},
+		{"much to keep", 100, 128 * mb, 10, 50},
+		{"very much to keep", 50, 1024 * mb, 10, 30},
+		{"much to keep, and busy", 50, 128 * mb, 100 * mb, 50},
+		{"less to keep again", 30, 64 * mb, 10, 100},
 	} {
-		if got := Percent(c.percent, c.live, c.rate); got != c.want {
+		if got := Percent(c.percent, c.live, c.rate, Room); got != c.want {
 			t.Errorf("%s: GOGC %d, not %d", c.name, got, c.want)
 		}
 	}
 	for live := uint64(1); live < 1<<40; live *= 3 {
 		for _, rate := range []float64{0, 1e6, 1e9, 1e15} {
-			p := uint64(Percent(100, live, rate))
+			p := uint64(Percent(100, live, rate, Room))
 			// The runtime collects at this size, stacks and globals aside.
 			if goal := max(live+live*p/100, smallest*p/100); goal > max(2*live, live+Room, smallest) {
 				t.Errorf("%d bytes alive, %g a second: collected at %d", live, rate, goal)
 			}
+		}
+	}
+}
+
+// Who gets no room has none, however busy.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	for live := uint64(1); live < 1<<40; live *= 3 {
+		if p := Percent(100, live, 1e9, 0); p > ordinary || p < least || live <= Large && p != ordinary {
+			t.Errorf("%d bytes alive: GOGC %d", live, p)
 		}
 	}
 }
