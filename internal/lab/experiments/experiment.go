@@ -122,7 +122,6 @@ func All() []Experiment {
 func notYet() (out []Experiment) {
 	for _, x := range []struct{ name, source, why string }{
 		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
-		{"mu-placement", "Mu fig. 7", "the schedulers by dominant resource fairness are not there yet"},
 	} {
 		out = append(out, Experiment{Name: x.name, Source: x.source, Missing: x.why})
 	}

@@ -39,7 +39,7 @@ func TestCatalogue(t *testing.T) {
 	if len(slices.Compact(names)) != len(all) || len(all) < 20 {
 		t.Errorf("%d experiments, %v", len(all), names)
 	}
-	if _, err := Find("mu-placement"); err == nil || !strings.Contains(err.Error(), "cannot be run") {
+	if _, err := Find("oakestra-stress"); err == nil || !strings.Contains(err.Error(), "cannot be run") {
 		t.Error(err)
 	}
 	if _, err := Find("nothing"); err == nil || !strings.Contains(err.Error(), "verge lab list") {
@@ -80,7 +80,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## proxymity-imbalance", "![proxymity-imbalance](proxymity-imbalance.svg)", "| alpha=1 senders=1 | share_stddev | 0.25 | 0.2563 | 0.2563 | 1 | 1.000 |", "No link was emulated", "it falls", "## Not run", "mu-placement"} {
+	for _, want := range []string{"## proxymity-imbalance", "![proxymity-imbalance](proxymity-imbalance.svg)", "| alpha=1 senders=1 | share_stddev | 0.25 | 0.2563 | 0.2563 | 1 | 1.000 |", "No link was emulated", "it falls", "## Not run", "oakestra-stress"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report lacks %q", want)
 		}

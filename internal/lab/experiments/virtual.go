@@ -16,7 +16,7 @@ var virtual = []Experiment{
 	muLB, muAgility, studyLB, studyCallMethod, studyDataSource, studyBandwidth, studyGateway,
 	{Name: kubeLocalName, Source: "KubeEdge local scheduling fig. 7", Shows: kubeLocalShows, virtual: runKubeLocalVirtually, plot: kubeLocalPlot},
 	routeCities, routeMixed, routeRandom, muPredictor, muAutoscaler, muOverall, scaleRandom,
-	placeQuality, placeRoot, oakestraSplit, oakestraSchedulers,
+	placeQuality, placeRoot, oakestraSplit, oakestraSchedulers, muPlacement, studyPlacement,
 }
 
 // named is a policy by its name, with its defaults.

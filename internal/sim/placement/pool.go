@@ -21,6 +21,8 @@ type Pool struct {
 	has map[string]map[int]int
 	// on are the workers of its instances, in their order.
 	on map[string][]int
+	// rate is what a worker does of a service, in requests per second.
+	rate func(worker int, v *Service) float64
 	// Took is the time of the decisions so far; Decisions how many there were.
 	Took      time.Duration
 	Decisions int
@@ -28,7 +30,7 @@ type Pool struct {
 
 // NewPool is a cluster of these workers, whose numbers in the scenario are ids.
 func NewPool(s *Scenario, ids []int) *Pool {
-	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}}
+	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}, rate: s.rate}
 	for i, id := range ids {
 		w := s.Workers[id].WorkerView
 		w.Devices = slices.Clone(w.Devices)
@@ -42,6 +44,12 @@ func NewPool(s *Scenario, ids []int) *Pool {
 // scenario, or -1 and why none.
 func (p *Pool) one(v *Service, instance int, ask Scheduler) (worker int, why string, err error) {
 	p.index()
+	if ask.name() == place.Throughput && p.on[v.Name] == nil {
+		for i, id := range p.ids {
+			p.fleet.Rate(v.Name, p.views[i].ID, p.rate(id, v))
+		}
+		p.on[v.Name] = []int{} // once is enough
+	}
 	req := request(v, instance, ask)
 	if ask.Near {
 		req.Latency = p.thresholds(v)

@@ -33,11 +33,39 @@ func (a Scheduler) name() string {
 func Schedulers() []Scheduler {
 	return []Scheduler{
 		Baseline,
-		{Name: "rom"},
-		{Name: "rom-tight", Asks: "rom", Tight: true},
-		{Name: "rom-near", Asks: "rom", Near: true},
+		{Name: place.Spread},
+		{Name: place.ROM},
+		{Name: "rom-tight", Asks: place.ROM, Tight: true},
+		{Name: "rom-near", Asks: place.ROM, Near: true},
 		{Name: place.LDP, Near: true},
+		{Name: place.Throughput},
+		round(place.DRF),
+		round(place.DRFWorstFit),
+		round(place.DRFBestFit),
+		round(place.DRFTightest),
 	}
+}
+
+// round is a scheduler by dominant resource fairness: all that waits is decided in one
+// round, as in a cluster.
+func round(name string) Scheduler {
+	return Scheduler{Name: name, together: func(p *Pool, s *Scenario) error {
+		waiting := make([]place.Contender, len(s.Services))
+		for i, v := range s.Services {
+			waiting[i] = place.Contender{Service: v.Name, Demand: v.Demand, Waiting: v.Replicas}
+		}
+		var out []place.Assignment
+		p.timed(func() {
+			out = place.Contend(p.views, waiting, func(i int) place.Request { return request(&s.Services[i], 0, Scheduler{Name: name}) })
+		})
+		p.Decisions = len(out)
+		for _, a := range out {
+			if err := p.bind(p.at[a.Worker], &s.Services[a.Contender]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // Result of a run.

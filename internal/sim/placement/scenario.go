@@ -56,6 +56,15 @@ type Scenario struct {
 	located bool
 }
 
+// rate is what an instance of a service does on a worker, in requests per second.
+func (s *Scenario) rate(worker int, v *Service) float64 {
+	work := v.Work
+	if work == 0 {
+		work = usualWork
+	}
+	return s.Workers[worker].Speed * cpuOf(v.Demand) / work
+}
+
 // order is Order, never nil.
 func (s *Scenario) order() []int {
 	if s.Order != nil {
