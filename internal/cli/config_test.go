@@ -49,6 +49,7 @@ func TestWhichSettingCounts(t *testing.T) {
 	want := WorkerFlags{
 		DataDir: "/d", Name: "a", Cluster: []string{"x:1", "y:2"}, Data: ":8474", Gateway: ":3",
 		CPUs: 500, Memory: 3 << 30, Disk: 5 << 30, Reserve: 0.05, Labels: map[string]string{"rack": "1", "note": `a,b "c"`}, Network: "auto",
+		ProbeDevices: true, ProbeBandwidth: true,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
