@@ -1,6 +1,7 @@
 package lab_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/labtest"
+	"github.com/verge-edge/verge/internal/sim/placement"
 )
 
 var blocks = regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```")
@@ -27,9 +29,11 @@ func TestDocs(t *testing.T) {
 			script.WriteString(b[2])
 			continue
 		}
-		f, err := lab.Parse([]byte(b[2]))
-		if err == nil {
+		var err error
+		if f, bad := lab.Parse([]byte(b[2])); bad == nil {
 			err = f.Validate()
+		} else if _, scene := placement.Read(strings.NewReader(b[2]), 1); scene != nil { // a file of verge sim place
+			err = errors.Join(bad, scene)
 		}
 		if err != nil {
 			t.Errorf("%v\n%s", err, b[2])

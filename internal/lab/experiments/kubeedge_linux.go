@@ -233,17 +233,23 @@ func (k *kubeedge) drive(ctx context.Context, load kubeLoad, pods []*pod, window
 		errs []error
 		all  sync.WaitGroup
 	)
-	// Connections are made before anything is counted.
-	begin := time.Now().Add(100*time.Millisecond + 4*load.rtt)
-	end := begin.Add(window)
+	// Connections are made before anything is counted, however long that takes.
+	var (
+		connected  sync.WaitGroup
+		begin, end time.Time
+	)
+	start := make(chan struct{})
+	routers := make([]*router, len(load.clients))
+	for node := range load.clients {
+		if routers[node], err = newRouter(load.policy, pods, node, k.e.Seed); err != nil {
+			return 0, 0, err
+		}
+	}
 	for node, clients := range load.clients {
 		if clients == 0 {
 			continue
 		}
-		router, err := newRouter(load.policy, pods, node, k.e.Seed)
-		if err != nil {
-			return 0, 0, err
-		}
+		router := routers[node]
 		transport := &http.Transport{
 			MaxIdleConnsPerHost: clients,
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -253,7 +259,18 @@ func (k *kubeedge) drive(ctx context.Context, load kubeLoad, pods []*pod, window
 		defer transport.CloseIdleConnections()
 		client := &http.Client{Transport: transport, Timeout: time.Minute}
 		for range clients {
+			connected.Add(1)
 			all.Go(func() {
+				p := pods[router.pick()]
+				err := get(ctx, client, fmt.Sprintf("http://%s:%d/", k.Address(k.nodes[p.node]), p.port))
+				connected.Done()
+				if err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+					return
+				}
+				<-start
 				for time.Now().Before(end) && ctx.Err() == nil {
 					p := pods[router.pick()]
 					at := time.Now()
@@ -274,6 +291,11 @@ func (k *kubeedge) drive(ctx context.Context, load kubeLoad, pods []*pod, window
 			})
 		}
 	}
+	connected.Wait()
+	// Some time for all to be as they are in the long run.
+	begin = time.Now().Add(100*time.Millisecond + 4*load.rtt)
+	end = begin.Add(window)
+	close(start)
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return 0, 0, err

@@ -46,7 +46,10 @@ func placeScenes(quick bool) []placeScene {
 		{name: "planetlab", make: planetLab(0.5), tiers: true},
 		{name: "openb", make: openB(1), single: true},
 	}
-	if !quick {
+	if quick {
+		scenes[1].only, scenes[2].only = []string{"rom", placement.Baseline.Name, "ldp"}, []string{"rom", placement.Baseline.Name}
+		scenes[1].tiers = false
+	} else {
 		scenes = append(scenes,
 			placeScene{name: "openb-gpus", make: withGPUs, single: true, only: []string{placement.Baseline.Name, "spread", "rom"}},
 			placeScene{name: "planetlab-scarce", make: planetLab(1.3), tiers: true},
