@@ -53,21 +53,34 @@ const maxSum = 1 << 60
 func ParseCPU(s string) (CPU, error) { return parseCPU(s, MaxCPU) }
 
 func parseCPU(s string, most CPU) (CPU, error) {
+	n, err := parseThousandths(s, int64(most), thousandths{
+		what: " is not an amount of cpu", write: "write cores (2, 0.5) or thousandths (500m)",
+		much: " is too much cpu", most: most.String(),
+		fine: " is finer than a thousandth of a core", least: "write whole thousandths (1m)",
+	})
+	return CPU(n), err
+}
+
+// thousandths are the words of what is counted in them: what is wrong, and what to write.
+type thousandths struct{ what, write, much, most, fine, least string }
+
+// parseThousandths parses "500m", "0.5" or "2".
+func parseThousandths(s string, most int64, say thousandths) (int64, error) {
 	num, milli := strings.CutSuffix(s, "m")
 	factor := int64(1000)
 	if milli {
 		factor = 1
 	}
-	n, exact, ok := parseAmount(num, factor, int64(most))
+	n, exact, ok := parseAmount(num, factor, most)
 	switch {
 	case !ok:
-		return 0, &amountError{quote(s) + " is not an amount of cpu", "write cores (2, 0.5) or thousandths (500m)"}
-	case n > int64(most):
-		return 0, &amountError{quote(s) + " is too much cpu", "write at most " + most.String()}
+		return 0, &amountError{quote(s) + say.what, say.write}
+	case n > most:
+		return 0, &amountError{quote(s) + say.much, "write at most " + say.most}
 	case !exact:
-		return 0, &amountError{quote(s) + " is finer than a thousandth of a core", "write whole thousandths (1m)"}
+		return 0, &amountError{quote(s) + say.fine, say.least}
 	}
-	return CPU(n), nil
+	return n, nil
 }
 
 // String writes whole cores as "2", others as "500m".
@@ -89,21 +102,12 @@ func (c *CPU) UnmarshalText(b []byte) (err error) { *c, err = parseCPU(string(b)
 func ParseUnits(s string) (Units, error) { return parseUnits(s, MaxUnits) }
 
 func parseUnits(s string, most Units) (Units, error) {
-	num, milli := strings.CutSuffix(s, "m")
-	factor := int64(1000)
-	if milli {
-		factor = 1
-	}
-	n, exact, ok := parseAmount(num, factor, int64(most))
-	switch {
-	case !ok:
-		return 0, &amountError{quote(s) + " is not a number of devices", "write whole ones (1, 2) or a share of one (0.5)"}
-	case n > int64(most):
-		return 0, &amountError{quote(s) + " is too many devices", "write at most " + most.String()}
-	case !exact:
-		return 0, &amountError{quote(s) + " is finer than a thousandth of a device", "write whole thousandths (0.001)"}
-	}
-	return Units(n), nil
+	n, err := parseThousandths(s, int64(most), thousandths{
+		what: " is not a number of devices", write: "write whole ones (1, 2) or a share of one (0.5)",
+		much: " is too many devices", most: most.String(),
+		fine: " is finer than a thousandth of a device", least: "write whole thousandths (0.001)",
+	})
+	return Units(n), err
 }
 
 // String writes u as a decimal: "2", "0.5".

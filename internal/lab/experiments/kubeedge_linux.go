@@ -258,11 +258,14 @@ func (k *kubeedge) drive(ctx context.Context, load kubeLoad, pods []*pod, window
 		}
 		defer transport.CloseIdleConnections()
 		client := &http.Client{Transport: transport, Timeout: time.Minute}
+		ask := func() error {
+			p := pods[router.pick()]
+			return get(ctx, client, fmt.Sprintf("http://%s:%d/", k.Address(k.nodes[p.node]), p.port))
+		}
 		for range clients {
 			connected.Add(1)
 			all.Go(func() {
-				p := pods[router.pick()]
-				err := get(ctx, client, fmt.Sprintf("http://%s:%d/", k.Address(k.nodes[p.node]), p.port))
+				err := ask()
 				connected.Done()
 				if err != nil {
 					mu.Lock()
@@ -272,9 +275,8 @@ func (k *kubeedge) drive(ctx context.Context, load kubeLoad, pods []*pod, window
 				}
 				<-start
 				for time.Now().Before(end) && ctx.Err() == nil {
-					p := pods[router.pick()]
 					at := time.Now()
-					err := get(ctx, client, fmt.Sprintf("http://%s:%d/", k.Address(k.nodes[p.node]), p.port))
+					err := ask()
 					took := time.Since(at)
 					mu.Lock()
 					if now := at.Add(took); err == nil && now.After(begin) && now.Before(end) {
