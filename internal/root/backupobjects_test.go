@@ -2,6 +2,7 @@ package root
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"os"
@@ -129,13 +130,27 @@ func TestBackupHasObjects(t *testing.T) {
 	for at := 100; at < len(file); at += len(file) / 50 {
 		bad := bytes.Clone(file)
 		bad[at] ^= 0x40
-		if _, err := backup.Read(bytes.NewReader(bad)); err == nil && at < len(file)-9 {
+		// Bits that only fill a byte up, where the compressor began a new one, mean nothing.
+		if _, err := backup.Read(bytes.NewReader(bad)); err == nil && !bytes.Equal(unpacked(t, bad), unpacked(t, file)) {
 			t.Errorf("byte %d of %d was changed, and it was taken", at, len(file))
 		}
 	}
 	if _, err := backup.Read(bytes.NewReader(file[:len(file)*2/3])); err == nil {
 		t.Error("two thirds of it were taken")
 	}
+}
+
+func unpacked(t *testing.T, file []byte) []byte {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func snapshot(t *testing.T, s bus.Store) bus.Snapshot {
