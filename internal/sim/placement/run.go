@@ -157,3 +157,36 @@ func (r *Result) collect(p *Pool) {
 // Joint says whether it decides about all instances at once, or sees all workers: then
 // it has no form with clusters.
 func (a Scheduler) Joint() bool { return a.together != nil || a.Near }
+
+// Spot is how many instances of a service go to a worker, both by their numbers in the
+// scenario.
+type Spot struct{ Service, Worker, Instances int }
+
+// Given is the result of a placement that somebody else has made, in so much time. It is
+// an error if it overcommits a worker, or has more instances than were asked for.
+func Given(s *Scenario, by string, spots []Spot, took time.Duration) (*Result, error) {
+	r := newResult(s, Scheduler{Name: by})
+	ids := make([]int, len(s.Workers))
+	for i := range ids {
+		ids[i] = i
+	}
+	p := NewPool(s, ids)
+	rest := make([]int, len(s.Services))
+	for i, v := range s.Services {
+		rest[i] = v.Replicas
+	}
+	for _, x := range spots {
+		if x.Service < 0 || x.Service >= len(s.Services) || x.Worker < 0 || x.Worker >= len(s.Workers) || x.Instances < 0 || x.Instances > rest[x.Service] {
+			return nil, fmt.Errorf("%s by %s: %d instances of service %d on worker %d were not asked for", s.Name, by, x.Instances, x.Service, x.Worker)
+		}
+		rest[x.Service] -= x.Instances
+		for range x.Instances {
+			if err := p.bind(x.Worker, &s.Services[x.Service]); err != nil {
+				return nil, fmt.Errorf("%s by %s: %w", s.Name, by, err)
+			}
+		}
+	}
+	r.Took, r.Decisions = took, 1
+	r.collect(p)
+	return r, nil
+}
