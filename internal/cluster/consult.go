@@ -41,6 +41,7 @@ type consultant struct {
 	config plugin.Config
 	open   int
 	calls  map[string]uint64 // by result
+	spared uint64            // instances that rom has placed while it rested
 	took   obs.Histogram
 }
 
@@ -51,6 +52,11 @@ func (c *core) consult(t *tx) {
 	for id := range c.m.counsels {
 		if c.m.insts[id] == nil {
 			delete(c.m.counsels, id)
+		}
+	}
+	for name, n := range t.spared {
+		if p := c.plugins[name]; p != nil {
+			p.spared += n
 		}
 	}
 	calls := map[string][][]*ask{} // by plugin
@@ -70,7 +76,7 @@ func (c *core) consult(t *tx) {
 	for _, name := range records.SortedKeys(calls) {
 		p := c.plugins[name]
 		for _, asks := range calls[name] {
-			if p.open < maxCalls {
+			if p.open < maxCalls && c.m.breakers[name].May(t.now) {
 				c.call(p, asks)
 			}
 		}
@@ -100,6 +106,9 @@ func (c *core) call(p *consultant, asks []*ask) {
 	}
 	q := c.question(asks, p.config.Joint, patience)
 	p.open++
+	name := p.config.Name
+	var trial bool
+	c.m.breakers[name], trial = c.m.breakers[name].Asked()
 	c.asking.Go(func() {
 		ctx, cancel := context.WithTimeout(c.askCtx, patience)
 		defer cancel()
@@ -110,19 +119,41 @@ func (c *core) call(p *consultant, asks []*ask) {
 		defer c.mu.Unlock()
 		p.open--
 		p.note(err, took)
+		if c.plugins[name] == p { // else another one has its name now
+			c.judged(name, trial, err, time.Now())
+		}
 		for _, a := range asks {
 			for _, id := range a.instances {
 				// Where it has been asked anew meanwhile this answer is nobody's.
 				if old := c.m.counsels[id]; old != nil && old == sent[id] {
-					c.m.counsels[id] = old.answered(advice(p.config.Name, a.service(), id, verdicts, err, took), time.Now())
+					c.m.counsels[id] = old.answered(advice(name, a.service(), id, verdicts, err, took), time.Now())
 				}
 			}
 		}
 		if err != nil {
-			c.log.Warn("a plugin gave no answer that can be used", "plugin", p.config.Name, "error", err)
+			c.log.Warn("a plugin gave no answer that can be used", "plugin", name, "error", err)
 		}
 		loop.Poke(c.wake)
 	})
+}
+
+// judged notes how a question to a plugin ended: whether it is asked the next. The
+// mutex is held.
+func (c *core) judged(name string, trial bool, err error, now time.Time) {
+	before := c.m.breakers[name]
+	after := before.Ended(trial, err, now)
+	c.m.breakers[name] = after
+	var what string
+	switch {
+	case after.Open() && after.Until != before.Until:
+		what = fmt.Sprintf("plugin %s has failed %d times in a row and is not asked for %s: %s; rom decides", name, after.Failed, after.Until.Sub(now).Round(time.Second), after.Why)
+	case before.Open() && !after.Open():
+		what = fmt.Sprintf("plugin %s answers again", name)
+	default:
+		return
+	}
+	c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
+	c.log.Info(what)
 }
 
 func (a *ask) service() string { return a.share.App + "." + a.share.Service }
@@ -240,6 +271,7 @@ func (c *core) setPlugins(configs []plugin.Config) error {
 	for name, old := range c.plugins {
 		if next[name] != old {
 			old.Close()
+			delete(c.m.breakers, name)
 		}
 	}
 	c.plugins, c.m.plugins = next, map[string]bool{}
@@ -271,6 +303,13 @@ func (c *core) pluginSamples() (out []obs.Sample) {
 				Labels: [][2]string{label, {"result", result}}, Value: float64(p.calls[result]),
 			})
 		}
+		resting := 0.0
+		if c.m.breakers[name].Open() {
+			resting = 1
+		}
+		out = append(out,
+			obs.Sample{Name: "verge_plugin_resting", Help: "1 while a scheduler plugin that failed several times in a row is not asked, or only tried out.", Labels: [][2]string{label}, Value: resting},
+			obs.Sample{Name: "verge_plugin_spared_total", Help: "Instances that were placed by rom while their scheduler plugin rested.", Counter: true, Labels: [][2]string{label}, Value: float64(p.spared)})
 		took := obs.Histogram{Counts: slices.Clone(p.took.Counts), Sum: p.took.Sum}
 		out = append(out, obs.Sample{Name: "verge_plugin_call_duration_seconds", Help: "Time until a scheduler plugin answered, or failed.", Labels: [][2]string{label}, Histogram: &took})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -148,9 +149,10 @@ type model struct {
 	wants map[string]*want
 	near  *near // what is known of distances
 	// plugins that are registered, and whether they decide jointly; counsels is where
-	// instances stand with them. Both are of this process.
+	// instances stand with them, breakers whether they rest. All are of this process.
 	plugins  map[string]bool
 	counsels map[wire.InstanceID]*counsel
+	breakers map[string]plugin.Breaker
 	tallies  map[string]*wire.Tally // by application, or wire.TallyGone
 	workers  map[string]*worker
 	// gone and farGone are the keys that do not count any more, by hash: of this
@@ -178,7 +180,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), profiles: map[string]*profile{},
-		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{},
+		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
@@ -318,8 +320,10 @@ type tx struct {
 	waits map[wire.InstanceID]bool
 	// asks are the questions to plugins, waiting the instances that
 	// have no decision yet because of one, counsels what changes of where they stand
-	// (nil: deleted).
+	// (nil: deleted). spared counts by plugin the instances that rom has placed while it
+	// rested.
 	asks     map[string]*ask
+	spared   map[string]uint64
 	waiting  map[wire.InstanceID]bool
 	counsels map[wire.InstanceID]*counsel
 	// broken are the instances that are to move for their agreement, with the reason.
@@ -338,7 +342,7 @@ func (m *model) begin() *tx {
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, net: newNetChanges(),
-		asks: map[string]*ask{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
+		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }

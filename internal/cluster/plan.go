@@ -39,7 +39,7 @@ func (m *model) copy() *model {
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
 	c.scaled, c.wants, c.profiles = maps.Clone(m.scaled), maps.Clone(m.wants), maps.Clone(m.profiles)
 	c.net.leases, c.net.told, c.net.numbers = maps.Clone(m.net.leases), maps.Clone(m.net.told), maps.Clone(m.net.numbers)
-	c.counsels = maps.Clone(m.counsels)
+	c.counsels, c.breakers = maps.Clone(m.counsels), maps.Clone(m.breakers)
 	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)
 	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
 	c.near = m.near.copy()

@@ -160,17 +160,50 @@ func (c *counsel) answered(a *place.Advice, now time.Time) *counsel {
 	return &next
 }
 
-// ask notes the question about an instance. Where no worker passes the filters
-// nobody is asked.
+// resting says why a plugin is not asked a question now, "" if it is: it has failed
+// several times in a row, and either rests or is being tried out with another question.
+func (t *tx) resting(name, group string) string {
+	b := t.m.breakers[name]
+	if !b.Open() {
+		return ""
+	}
+	failed := fmt.Sprintf("it has failed %d times in a row (%s)", b.Failed, b.Why)
+	if t.now.Before(b.Until) {
+		return fmt.Sprintf("it was not asked: %s, and rests until %s", failed, b.Until.UTC().Format(time.TimeOnly))
+	}
+	another := !b.May(t.now)
+	for key, a := range t.asks {
+		another = another || a.plugin == name && key != group
+	}
+	if another {
+		return "it was not asked: " + failed + ", and is being tried out with another question"
+	}
+	return ""
+}
+
+// byRom decides about an instance without its plugin.
+func (t *tx) byRom(r place.Request, views []place.WorkerView, why string) place.Decision {
+	r.Advice = &place.Advice{Plugin: r.Plugin, Problem: why}
+	return place.Schedule(views, r)
+}
+
+// ask notes the question about an instance. Where no worker passes the filters, or
+// the plugin rests, nobody is asked and rom decides.
 func (t *tx) ask(i *wire.Instance, s *wire.Share, r place.Request, views []place.WorkerView, c counsel) place.Decision {
 	r.Advice = nil
 	group := r.Plugin + " " + i.App + "." + i.Service + " " + c.key
+	if why := t.resting(r.Plugin, group); why != "" {
+		d := t.byRom(r, views, why)
+		if t.counsels[i.ID] = nil; d.Chosen != "" {
+			t.spared[r.Plugin]++
+		}
+		return d
+	}
 	a := t.asks[group]
 	if a == nil {
 		list, more := place.Feasible(views, r, plugin.MaxCandidates)
 		if len(list) == 0 {
-			r.Advice = &place.Advice{Plugin: r.Plugin, Problem: "it was not asked, since no worker passes the filters"}
-			return place.Schedule(views, r)
+			return t.byRom(r, views, "it was not asked, since no worker passes the filters")
 		}
 		a = &ask{plugin: r.Plugin, key: group, share: s, request: r, workers: list, omitted: more, limit: limit(s)}
 		for _, v := range views {

@@ -111,13 +111,17 @@ const (
 var Classes = []string{Late, Unreachable, Refused, TooLarge, Invalid}
 
 // Error is why there is no answer that can be used.
-type Error struct{ Class, Text string }
+type Error struct {
+	Class, Text string
+	// Unasked: the plugin has not seen the question.
+	Unasked bool
+}
 
 // Error implements error.
 func (e *Error) Error() string { return e.Text }
 
 func errorf(class, format string, args ...any) *Error {
-	return &Error{class, fmt.Sprintf(format, args...)}
+	return &Error{Class: class, Text: fmt.Sprintf(format, args...)}
 }
 
 // Encode writes a question, with fewer candidates (those at the end go first)
@@ -126,14 +130,14 @@ func Encode(q Question, most int) ([]byte, error) {
 	for {
 		data, err := json.Marshal(q)
 		if err != nil {
-			return nil, errorf(Invalid, "encoding the question: %v", err)
+			return nil, &Error{Invalid, fmt.Sprintf("encoding the question: %v", err), true}
 		}
 		if len(data) <= most {
 			return data, nil
 		}
 		n := len(q.Candidates) * 3 / 4
 		if n == 0 || len(q.Services) > 0 { // its services name their candidates
-			return nil, errorf(TooLarge, "the question has %d bytes, at most %d are sent", len(data), most)
+			return nil, &Error{TooLarge, fmt.Sprintf("the question has %d bytes, at most %d are sent", len(data), most), true}
 		}
 		q.Omitted += len(q.Candidates) - n
 		q.Candidates = q.Candidates[:n]

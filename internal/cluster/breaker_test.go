@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/plugin"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// one more service with an instance that waits.
+func (c *core) more(t *testing.T, services int) (latest string) {
+	t.Helper()
+	var names []string
+	for n := range services {
+		names = append(names, fmt.Sprintf("s%d", n))
+	}
+	c.delegate(t, 1, func(s *api.Service) { s.Resources.CPU = 1 }, names...)
+	return "app." + names[services-1] + ".0"
+}
+
+func (c *core) saying(t *testing.T, text string) (n int) {
+	t.Helper()
+	for _, e := range c.events.After(t.Context(), 0, 0).Events {
+		if strings.Contains(e.What, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *core) figure(name string) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.pluginSamples() {
+		if s.Name == name {
+			return s.Value
+		}
+	}
+	return -1
+}
+
+// A plugin that hangs costs three instances their patience. Then rom decides at once,
+// until the rest is over: one question tries it out, and others do not wait for it.
+func TestAPluginThatHangsIsNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, hangs := 0, true
+		c := advisedCore(t, func(ctx context.Context, q plugin.Question) (map[string]plugin.Verdict, error) {
+			asked++
+			if !hangs {
+				return one(q, plugin.Verdict{Ranking: ranking("w2", 1.0)})
+			}
+			<-ctx.Done()
+			return nil, &plugin.Error{Class: plugin.Late, Text: "it did not answer in time"}
+		}, "w1", "w2")
+		for n := range 3 {
+			c.more(t, n+1)
+			c.passes(t, 3*time.Second)
+		}
+		if asked != 3 || c.saying(t, "plugin sage has failed 3 times in a row and is not asked for 5s: it did not answer in time; rom decides") != 1 || c.figure("verge_plugin_resting") != 1 {
+			t.Fatalf("asked %d times, %v", asked, c.events.After(t.Context(), 0, 0).Events)
+		}
+		id := c.more(t, 4)
+		begin := time.Now()
+		if _, err := c.pass(t.Context(), begin, true); err != nil {
+			t.Fatal(err)
+		}
+		w, d := c.where(t, id)
+		if w == "" || asked != 3 || !strings.Contains(d.Request.Advice.Problem, "it was not asked: it has failed 3 times in a row (it did not answer in time), and rests until ") {
+			t.Errorf("%s is on %q at once, asked %d times: %+v", id, w, asked, d.Request.Advice)
+		}
+		if c.figure("verge_plugin_spared_total") != 1 {
+			t.Errorf("%g were spared", c.figure("verge_plugin_spared_total"))
+		}
+		// Two at a time when the rest is over: one question, and rom at once for the other.
+		time.Sleep(5 * time.Second)
+		c.heardAll()
+		c.more(t, 6)
+		if _, err := c.pass(t.Context(), time.Now(), true); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		first, _ := c.where(t, "app.s4.0")
+		second, d := c.where(t, "app.s5.0")
+		if asked != 4 || first != "" || second == "" || !strings.Contains(d.Request.Advice.Problem, "tried out with another question") {
+			t.Errorf("asked %d times, the one on %q, the other on %q: %+v", asked, first, second, d.Request.Advice)
+		}
+		c.passes(t, 3*time.Second)
+		if w, _ := c.where(t, "app.s4.0"); w == "" || c.saying(t, "failed 4 times in a row and is not asked for 10s") != 1 {
+			t.Errorf("on %q, %v", w, c.events.After(t.Context(), 0, 0).Events)
+		}
+		// It is well again: the next trial ends it.
+		hangs = false
+		time.Sleep(10 * time.Second)
+		c.heardAll()
+		id = c.more(t, 7)
+		c.passes(t, 2*time.Second)
+		if w, d := c.where(t, id); w != "w2" || d.Request.Advice.Problem != "" || asked != 5 || c.saying(t, "plugin sage answers again") != 1 || c.figure("verge_plugin_resting") != 0 {
+			t.Errorf("on %q, asked %d times: %+v", w, asked, d.Request.Advice)
+		}
+	})
+}
+
+// Where there is no room either, what waits says both, and nobody is asked while the
+// plugin rests.
+func TestARestingPluginAndNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := advisedCore(t, func(context.Context, plugin.Question) (map[string]plugin.Verdict, error) {
+			asked++
+			return nil, &plugin.Error{Class: plugin.Unreachable, Text: "it cannot be reached"}
+		}, "w1")
+		c.delegate(t, 1, func(s *api.Service) { s.Resources.CPU = 1 }, "a", "b", "c")
+		c.passes(t, 2*time.Second)
+		c.delegate(t, 1, nil, "d", "e", "f") // two have room
+		c.passes(t, 2*time.Second)
+		placed, waits := 0, ""
+		for _, id := range []string{"app.d.0", "app.e.0", "app.f.0"} {
+			if w, _ := c.where(t, id); w != "" {
+				placed++
+			} else {
+				waits = id
+			}
+		}
+		if i := c.m.insts[waits]; placed != 2 || i == nil || i.State != wire.Requested || asked != 3 {
+			t.Errorf("%d placed, asked %d times, %+v", placed, asked, i)
+		}
+	})
+}
