@@ -133,6 +133,8 @@ func TestExec(t *testing.T) {
 			if got != c.want {
 				t.Errorf("exit %d, %d bytes, %q; want %d, %d bytes, %q", got.code, len(got.stdout), got.stderr, c.want.code, len(c.want.stdout), c.want.stderr)
 			}
+			c.p.mu.Lock() // what was lost may still be answered
+			defer c.p.mu.Unlock()
 			first := c.p.asks[0]
 			if first.Instance != "guestbook.store.0" || first.Owner != "admin" || first.Start.Command[0] != c.args[slices.Index(c.args, "--")+1] {
 				t.Errorf("asked for %+v %+v", first, first.Start)

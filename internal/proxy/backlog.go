@@ -24,6 +24,9 @@ const (
 	// backlogTries is how often it is tried at least: on a machine that stood still, one
 	// try lasts longer than that, and says nothing of the instance.
 	backlogTries = 5
+	// backlogLast is how long the last try lasts: where processors are wanted by many,
+	// a connection that is there can be noticed later than a short try is over.
+	backlogLast = 1500 * time.Millisecond
 	// leastAlive is how long an instance may say nothing at least, and mostAlive at most,
 	// until it is taken for gone; between them it is three times what it takes to answer.
 	leastAlive, mostAlive = time.Second, 30 * time.Second
@@ -36,9 +39,9 @@ var errBacklog = errors.New("it takes no more connections now")
 // done something for others meanwhile, is tried for backlogWait, and some times at least,
 // and then called full.
 func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, error) {
-	began := time.Now()
+	began, patience := time.Now(), backlogTry
 	for tries := 1; ; tries++ {
-		try, cancel := context.WithTimeout(ctx, backlogTry)
+		try, cancel := context.WithTimeout(ctx, patience)
 		conn, err := r.localDialer.DialContext(try, "tcp", addr)
 		cancel()
 		now := time.Now()
@@ -53,6 +56,9 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 		if waited := now.Sub(began); dropped && ctx.Err() == nil {
 			switch alive := x.alive(now); {
 			case waited < localTimeout, alive && (waited < backlogWait || tries < backlogTries):
+				continue
+			case alive && patience < backlogLast:
+				patience = backlogLast
 				continue
 			case alive:
 				return nil, &refusedError{why: refusedFull, err: fmt.Errorf("%s: %w", x.id, errBacklog)}

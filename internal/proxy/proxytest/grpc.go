@@ -87,7 +87,8 @@ func grpcCallsAt(t *testing.T, protocol string, build Build) {
 	for err == nil {
 		_, err = stream.Recv()
 	}
-	if status.Code(err) != codes.DeadlineExceeded {
+	// The server was told the same deadline, and says Canceled where it notices first.
+	if code := status.Code(err); code != codes.DeadlineExceeded && (code != codes.Canceled || short.Err() == nil) {
 		t.Errorf("past the deadline: %v", err)
 	}
 }
