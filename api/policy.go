@@ -49,6 +49,9 @@ const (
 	PolicyFastest          = "fastest"
 )
 
+// NearestDemand is the scheduler for which requests are counted where they enter.
+const NearestDemand = "nearest-demand"
+
 // policyNames are the policies that there are.
 var policyNames = []string{
 	PolicyRoundRobin, PolicyRandom, PolicyWeighted, PolicyBilliard, PolicyLeastConnections, PolicyTwoChoices,

@@ -172,10 +172,11 @@ func placementRows() []Verdict {
 		{Path: "services.*.spread", Default: "soft", Values: values("soft none", "", ""),
 			Note: "soft prefers workers with fewer instances of the same service; none does not."},
 		{Path: "services.*.scheduler", Default: "of the cluster: rom",
-			Values: values("rom ldp spread throughput drf drf-worstfit drf-bestfit drf-tightest plugin", "nearest-demand", "write rom or ldp, or leave scheduler out"),
+			Values: values("rom ldp spread throughput drf drf-worstfit drf-bestfit drf-tightest nearest-demand plugin", "", ""),
 			Note: "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource; ldp the one that is expected to be nearest to what latency names; " +
 				"spread is the default of Kubernetes; throughput fills the fastest first, by the profile of the service; the drf ones place what waits in rounds, " +
-				"who has the smallest share of the cluster first, and score workers by alignment, worst fit, best fit or the tightest fit; plugin asks a program. " +
+				"who has the smallest share of the cluster first, and score workers by alignment, worst fit, best fit or the tightest fit; " +
+				"nearest-demand goes where the requests come from, in rounds as well, and follows them when they move; plugin asks a program. " +
 				"With throughput and drf the score comes first, and spread: soft decides between equals."},
 		{Path: "services.*.plugin", Pattern: labelPattern,
 			Note: "With `scheduler: plugin`: the program that ranks the workers, by the name that clusters give it (`verge cluster --plugin NAME=URL`, see [plugins.md](plugins.md))."},

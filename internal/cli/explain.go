@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -128,6 +129,7 @@ func decisionLines(d place.Decision) []string {
 		asked += ", " + c
 	}
 	lines := append([]string{asked}, adviceLines(r)...)
+	lines = append(lines, trafficLines(r.Traffic)...)
 	lines = append(lines, "  considered   "+wire.Count(d.Candidates, noun))
 	left := d.Candidates
 	for _, f := range d.Filtered {
@@ -191,6 +193,32 @@ func adviceLines(r place.Request) []string {
 	return []string{line}
 }
 
+// trafficLines say where requests come from, if a replica was placed by that.
+func trafficLines(t *place.Traffic) []string {
+	if t == nil {
+		return nil
+	}
+	const most = 5
+	sum, points := 0.0, slices.SortedStableFunc(slices.Values(t.Points), func(a, b place.Entry) int { return cmp.Compare(b.Rate, a.Rate) })
+	var at []string
+	for i, p := range points {
+		if sum += p.Rate; i < most {
+			at = append(at, fmt.Sprintf("%.3g at %s", p.Rate, p.At.ID))
+		}
+	}
+	if n := len(points) - most; n > 0 {
+		at = append(at, fmt.Sprintf("the rest at %d others", n))
+	}
+	line := fmt.Sprintf("  requests     %.3g a second: %s", sum, strings.Join(at, ", "))
+	if t.Exec > 0 {
+		line += fmt.Sprintf("; each takes a replica %s", t.Exec.Std().Round(10*time.Microsecond))
+	}
+	if len(t.Replicas) == 0 {
+		return []string{line, "  answered by  nobody else"}
+	}
+	return []string{line, "  answered by  replicas on " + strings.Join(slices.Sorted(maps.Keys(t.Replicas)), ", ")}
+}
+
 // legend says what the score and its parts mean.
 func legend(d place.Decision) string {
 	if a := d.Request.Advice; a != nil && a.Problem == "" {
@@ -208,6 +236,9 @@ func legend(d place.Decision) string {
 		place.DRFWorstFit: "score, highest: most left over (shares by resource)",
 		place.DRFBestFit:  "score, highest: most left over of what is free (terms by resource)",
 		place.DRFTightest: "score, lowest: least left over (shares by resource)",
+	}
+	if d.Request.Traffic != nil {
+		by[place.NearestDemand] = "score: shortest mean time of a request in ms that is expected with one more replica there; then " + same + "rom: least left over of what fits worst"
 	}
 	if l := by[d.Request.Scheduler]; l != "" {
 		return l

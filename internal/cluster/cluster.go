@@ -174,7 +174,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
-	next.byDefault = c.m.byDefault
+	next.byDefault, next.flows = c.m.byDefault, c.m.flows
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -237,8 +237,8 @@ func (c *core) pause(settled bool) (d time.Duration) {
 func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	judged, decided := c.judge(now), c.decide(now)
-	if !judged && !decided && !changed {
+	judged, decided, led := c.judge(now), c.decide(now), c.m.lookFlows(now)
+	if !judged && !decided && !led && !changed {
 		return true, nil
 	}
 	defer c.news.Ring()

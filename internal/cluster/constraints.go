@@ -162,8 +162,12 @@ func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Dec
 		r.Latency = t.thresholds(s, t.now)
 	}
 	f := t.index()
-	if r.Scheduler == place.Throughput {
-		t.rate(i.App + "." + i.Service)
+	switch key := i.App + "." + i.Service; r.Scheduler {
+	case place.Throughput:
+		t.rate(key)
+	case place.NearestDemand:
+		t.rate(key)
+		r.Traffic = t.traffic(key, i.Worker)
 	}
 	begin := time.Now()
 	var d place.Decision

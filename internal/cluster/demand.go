@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -71,8 +72,19 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 	for i := range d.Services {
 		s := &d.Services[i]
 		key := s.Key()
-		if c.m.delegated(key) == nil && c.m.far[key] == nil {
+		share := c.m.delegated(key)
+		if share == nil && c.m.far[key] == nil {
 			continue // nobody here knows it
+		}
+		span := min(max(d.Span.Std(), epoch/4), 10*epoch)
+		s.Replicas = s.Replicas[:min(len(s.Replicas), wire.MaxDemandReplicas)]
+		if share != nil && c.m.scheduler(share) == place.NearestDemand {
+			if c.m.flow(key, name, s, span, now) {
+				loop.Poke(c.wake)
+			}
+			if _, elastic := boundsOf(share); !elastic {
+				continue // how many there are does not follow from it
+			}
 		}
 		book := c.demand[key]
 		if book == nil {
@@ -85,8 +97,7 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 			}
 			c.demand[key] = book
 		}
-		s.Replicas = s.Replicas[:min(len(s.Replicas), wire.MaxDemandReplicas)]
-		book.said[name] = said{at: now, span: min(max(d.Span.Std(), epoch/4), 10*epoch), d: *s}
+		book.said[name] = said{at: now, span: span, d: *s}
 	}
 	if now.Sub(c.epochAt) >= epoch {
 		loop.Poke(c.wake)

@@ -168,6 +168,7 @@ func (t *tx) promote(i wire.Instance, now time.Time) wire.Instance {
 // tx which instances have to stay and why, and which wait for their turn.
 func (t *tx) moves(now time.Time) {
 	t.agreements(now)
+	t.follow(now)
 	t.stays, t.waits = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]

@@ -108,7 +108,7 @@ func farKey(cluster, worker string) string { return cluster + "/" + worker }
 func (m *model) nearServices() []*wire.Share {
 	var out []*wire.Share
 	for _, s := range m.shares {
-		if slices.ContainsFunc(s.Spec.Latency, func(l api.Latency) bool { _, isPlace := l.Place(); return !isPlace && l.Max > 0 }) {
+		if m.scheduler(s) == place.NearestDemand || slices.ContainsFunc(s.Spec.Latency, func(l api.Latency) bool { _, isPlace := l.Place(); return !isPlace && l.Max > 0 }) {
 			out = append(out, s)
 		}
 	}
@@ -347,7 +347,7 @@ func (m *model) surveyedEnough() string {
 func (m *model) lookNear(now time.Time) {
 	waits, any := map[string]bool{}, false
 	for _, s := range m.shares {
-		any = any || len(s.Spec.Latency) > 0
+		any = any || len(s.Spec.Latency) > 0 || m.scheduler(s) == place.NearestDemand
 	}
 	if !any { // what many have need not be looked at
 		clear(m.near.since)

@@ -42,7 +42,7 @@ func (m *model) copy() *model {
 	c.counsels, c.breakers = maps.Clone(m.counsels), maps.Clone(m.breakers)
 	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)
 	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
-	c.near = m.near.copy()
+	c.near, c.flows = m.near.copy(), maps.Clone(m.flows)
 	c.workers = make(map[string]*worker, len(m.workers))
 	for name, w := range m.workers {
 		next := *w

@@ -328,7 +328,7 @@ func (s *service) request(asked chan<- struct{}) (timeout, slo time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.budget = s.budget.Request()
-	s.demand.came(s.from.Requests.Elastic, asked)
+	s.demand.came(s.from.Requests.Count(), asked)
 	return s.from.Requests.Timeout.Std(), s.from.Requests.SLO.Std()
 }
 

@@ -19,10 +19,10 @@ type demand struct {
 
 // came counts a request, and tells that there is one of a service that scales by them
 // where Demand had none of it.
-func (d *demand) came(elastic bool, asked chan<- struct{}) {
+func (d *demand) came(counted bool, asked chan<- struct{}) {
 	d.arrived++
 	d.open++
-	if d.told || !elastic {
+	if d.told || !counted {
 		return
 	}
 	d.told = true
@@ -59,7 +59,7 @@ func (s *service) demanded(r *Router, now time.Time) (d wire.ServiceDemand, any 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.demand
-	if !s.from.Requests.Elastic || n.arrived == 0 && n.refused == 0 && n.open == 0 {
+	if !s.from.Requests.Count() || n.arrived == 0 && n.refused == 0 && n.open == 0 {
 		n.arrived, n.refused, n.told = 0, 0, false
 		return d, false
 	}

@@ -40,12 +40,18 @@ type RequestRules struct {
 	// Elastic: how many instances run follows from the requests, which are counted
 	// where they enter.
 	Elastic bool `json:"elastic,omitempty"`
+	// Counted: they are counted where they enter all the same, since instances are to be
+	// near them.
+	Counted bool `json:"counted,omitempty"`
 }
+
+// Count says whether requests are counted where they enter.
+func (r *RequestRules) Count() bool { return r.Elastic || r.Counted }
 
 // RequestsOf are the rules of a service.
 func RequestsOf(s *api.Service) RequestRules {
 	elastic := s.Replicas.Elastic()
-	r := RequestRules{Needed: s.Runtime == api.Wasm || elastic, Elastic: elastic}
+	r := RequestRules{Needed: s.Runtime == api.Wasm || elastic, Elastic: elastic, Counted: s.Scheduler == api.NearestDemand}
 	if s.Policy.IsZero() && s.ForRequests() {
 		r.Policy = api.PolicyFastest
 	}

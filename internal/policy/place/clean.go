@@ -36,7 +36,7 @@ func cleanRequest(r Request) Request {
 	for i := range latency {
 		r.Latency = append(r.Latency, cleanThreshold(latency[i]))
 	}
-	r.Advice = cleanAdvice(r.Advice)
+	r.Advice, r.Traffic = cleanAdvice(r.Advice), cleanTraffic(r.Traffic)
 	if r.Location != nil {
 		l := *r.Location
 		if !validPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {

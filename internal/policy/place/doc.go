@@ -55,6 +55,8 @@
 // so each keeps the promises above. What contends by drf is ordered by a Round, which a
 // cluster asks for each instance; Contend decides a whole round without records. Only
 // rom is searched with bounds; the others look at all workers that fit, in the index.
+// nearest-demand looks at the traffic of a service as a market: each request goes to the
+// replica that answers it soonest, and a new one to where that makes most of them sooner.
 //
 // # How many replicas a cluster can take
 //

@@ -216,11 +216,15 @@ func cleanThreshold(t Threshold) Threshold {
 	targets := t.Targets
 	t.Targets = nil
 	for i := range targets {
-		c := targets[i]
-		c.Location, c.Coord, c.Margin = cleanPoint(c.Location), cleanCoord(c.Coord), max(0, c.Margin)
-		c.Direct = cloneMap(c.Direct)
-		t.Targets = append(t.Targets, c)
+		t.Targets = append(t.Targets, cleanTarget(targets[i]))
 	}
+	return t
+}
+
+// cleanTarget returns a copy without what is impossible.
+func cleanTarget(t Target) Target {
+	t.Location, t.Coord, t.Margin = cleanPoint(t.Location), cleanCoord(t.Coord), max(0, t.Margin)
+	t.Direct = cloneMap(t.Direct)
 	return t
 }
 

@@ -81,6 +81,8 @@ type Request struct {
 	HostPaths []string `json:"host_paths,omitempty"`
 	// Latency is what the instance must be near, with where that is.
 	Latency []Threshold `json:"latency,omitempty"`
+	// Traffic of the service, for the scheduler nearest-demand; nil where none is known.
+	Traffic *Traffic `json:"traffic,omitempty"`
 	// Overlay names what of the instance only workers of the service network have,
 	// "" if nothing.
 	Overlay string `json:"overlay,omitempty"`

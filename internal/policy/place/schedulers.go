@@ -52,6 +52,8 @@ var scorers = map[string]*scorer{
 	DRFWorstFit: {score: leftOver, higher: true, first: true},
 	DRFBestFit:  {score: leftOfFree, higher: true, first: true},
 	DRFTightest: {score: leftOver, first: true},
+	// Where no request comes that it could be near, or none is counted, as rom.
+	NearestDemand: {score: romOf, scan: true},
 }
 
 func romOf(f fit) (float64, [resources]float64) { return rom(f.capacity, f.free, f.demand) }
@@ -60,7 +62,9 @@ func romOf(f fit) (float64, [resources]float64) { return rom(f.capacity, f.free,
 func scorerOf(name string) *scorer { return scorers[cmp.Or(name, ROM)] }
 
 // IsDRF says whether a scheduler decides in rounds, see Round.
-func IsDRF(name string) bool { return name == DRF || strings.HasPrefix(name, drfOfAnyKind) }
+func IsDRF(name string) bool {
+	return name == DRF || name == NearestDemand || strings.HasPrefix(name, drfOfAnyKind)
+}
 
 // noScheduler says that there is none of that name.
 func noScheduler(name string) string {

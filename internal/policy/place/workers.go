@@ -60,6 +60,9 @@ func Schedule(workers []WorkerView, req Request) Decision {
 	if req.Scheduler == schedulerPlugin {
 		return advised(workers, req, d)
 	}
+	if req.Scheduler == NearestDemand && req.Traffic != nil {
+		return nearest(workers, req, d)
+	}
 	how := scorerOf(req.Scheduler)
 	if how == nil {
 		d.Reason = noScheduler(req.Scheduler)

@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/policy/sla"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// travellers ask for app.f at workers of an earth, which measures how far they are.
+type travellers struct {
+	*sim
+	e *earth
+	c *core
+	t *testing.T
+}
+
+func newTravellers(t *testing.T, replicas int, workers ...string) *travellers {
+	s, e := newNearSim(t, workers...)
+	tr := &travellers{sim: s, e: e, t: t}
+	tr.c = &core{name: "edge", m: s.m, demand: map[string]*demanded{}, events: obs.NewEvents(s.now, 0), log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1)}
+	s.share("f", replicas, func(a *api.Service) {
+		a.Scheduler = api.NearestDemand
+		a.Ports = []api.Port{{Name: "http", Protocol: "http"}}
+	})
+	return tr
+}
+
+// ask lets requests come for a time, so many a second by worker. Somebody answers all the
+// while.
+func (tr *travellers) ask(d time.Duration, rates map[string]int) {
+	tr.t.Helper()
+	for range int(d / epoch) {
+		tr.e.live(1, epoch)
+		for name, rate := range rates {
+			if rate > 0 {
+				tr.c.onDemand(name, &wire.Demand{V: wire.Version, Span: api.Duration(epoch), Services: []wire.ServiceDemand{{App: "app", Service: "f", Requests: uint64(rate) * uint64(epoch/time.Second)}}}, tr.now)
+			}
+		}
+		tr.m.lookFlows(tr.now)
+		tr.m.lookNear(tr.now)
+		tr.tick(0)
+		if ready, _ := tr.sim.endpoints("f"); ready == 0 && len(rates) > 0 {
+			tr.t.Fatal("nobody answers")
+		}
+	}
+}
+
+func (tr *travellers) on() map[string]int {
+	out := map[string]int{}
+	for _, i := range tr.m.insts {
+		out[i.Worker]++
+	}
+	return out
+}
+
+// Requests that come from elsewhere are followed, one replica at a time.
+func TestDemandIsFollowed(t *testing.T) {
+	tr := newTravellers(t, 1, "w0", "w1", "w40", "w41")
+	tr.ask(20*time.Second, nil)
+	tr.ask(2*time.Minute, map[string]int{"w41": 10})
+	if on := tr.on(); on["w41"] != 1 {
+		t.Fatalf("it is on %v", on)
+	}
+	begin := tr.now
+	for tr.on()["w0"] == 0 {
+		if tr.ask(epoch, map[string]int{"w0": 10}); tr.now.Sub(begin) > 10*time.Minute {
+			t.Fatalf("not followed in ten minutes: %+v", tr.m.flows["app.f"])
+		}
+	}
+	// It rests after it has been moved, and demand must have been elsewhere for a while.
+	if took := tr.now.Sub(begin); took < followFor || took > sla.Rest+followFor+2*followEvery {
+		t.Errorf("followed after %s", took)
+	}
+	n := 0
+	for _, i := range tr.m.insts {
+		n += tr.moved(i.ID)
+	}
+	if n > 2 {
+		t.Errorf("%d moves", n)
+	}
+}
+
+// Requests come from two places: the replicas share them out, and stay.
+func TestReplicasAreWhereDemandIs(t *testing.T) {
+	tr := newTravellers(t, 2, "w0", "w1", "w40", "w41")
+	tr.ask(15*time.Minute, map[string]int{"w1": 10, "w40": 8})
+	if on := tr.on(); on["w1"] != 1 || on["w40"] != 1 {
+		t.Fatalf("they are on %v", on)
+	}
+	for _, i := range tr.m.insts {
+		if i.Incarnation > 3 {
+			t.Errorf("%s moved %d times", i.ID, i.Incarnation)
+		}
+	}
+}
+
+// Demand that goes to and fro is not run after, and some requests are no demand.
+func TestDemandToAndFro(t *testing.T) {
+	tr := newTravellers(t, 1, "w0", "w40")
+	tr.ask(20*time.Second, nil)
+	for n := range 40 {
+		at := map[string]int{"w0": 10}
+		if n%2 == 0 {
+			at = map[string]int{"w40": 10}
+		}
+		tr.ask(time.Minute, at)
+	}
+	if n := tr.moved("app.f.0"); n > 8 {
+		t.Errorf("%d moves in 40 minutes", n)
+	}
+
+	tr = newTravellers(t, 1, "w0", "w40")
+	tr.ask(20*time.Second, nil)
+	far := "w0"
+	if tr.on()["w0"] > 0 {
+		far = "w40"
+	}
+	tr.ask(epoch, map[string]int{far: 1})
+	tr.ask(10*time.Minute, map[string]int{})
+	if n := tr.moved("app.f.0"); n != 0 {
+		t.Errorf("moved for a single request")
+	}
+}
+
+// What is near enough stays: in one room nothing is gained.
+func TestDemandInOneRoom(t *testing.T) {
+	tr := newTravellers(t, 1, "w0", "w1")
+	for a := range tr.e.rtt {
+		tr.e.rtt[a] = 300 * time.Microsecond
+	}
+	tr.ask(20*time.Second, nil)
+	far := "w0"
+	if tr.on()["w0"] > 0 {
+		far = "w1"
+	}
+	tr.ask(10*time.Minute, map[string]int{far: 20})
+	if n := tr.moved("app.f.0"); n != 0 {
+		t.Errorf("%d moves for a third of a millisecond", n)
+	}
+}

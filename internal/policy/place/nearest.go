@@ -1,0 +1,280 @@
+package place
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// NearestDemand is the scheduler that places replicas where requests come from.
+const NearestDemand = api.NearestDemand
+
+// Traffic is where the requests for a service enter, and who answers them.
+type Traffic struct {
+	// Points are where requests enter, at most MaxEntries.
+	Points []Entry `json:"points"`
+	// Replicas are how many answer already, by worker, without the one that is placed.
+	Replicas map[string]int `json:"replicas,omitempty"`
+	// Exec is how long a replica works on a request, RPS how many it does in a second
+	// where no profile says it of its worker; 0 where that is not known.
+	Exec api.Duration `json:"exec,omitempty"`
+	RPS  float64      `json:"rps,omitempty"`
+}
+
+// Entry is where requests enter.
+type Entry struct {
+	At Target `json:"at"`
+	// Rate in requests per second.
+	Rate float64 `json:"rate"`
+}
+
+const (
+	// MaxEntries are looked at.
+	MaxEntries = 64
+	// unknownRTT is what is reckoned with between two of which nothing is known: more
+	// than around the Earth.
+	unknownRTT = 300 * time.Millisecond
+	// shortlist is how many workers are looked at in full, of those that are nearest.
+	shortlist = 32
+	// heaviest are the entries by which the shortlist of many workers is made.
+	heaviest = 16
+	// quanta are the parts in which the rate of an entry is given to replicas.
+	quanta = 16
+	// crowded is the part of what a replica can do beyond which its time is taken to grow
+	// along a straight line: a queue would have no mean.
+	crowded = 0.95
+)
+
+// stand is a worker with replicas.
+type stand struct {
+	cap float64   // requests per second that all of them do, 0: not known
+	rtt []float64 // seconds, by entry
+}
+
+// market is the traffic of a service, to be divided among its replicas.
+type market struct {
+	t      *Traffic
+	rate   float64
+	exec   float64
+	stands []stand
+	// Scratch, by stand: requests per second, and how long each takes then.
+	load, time []float64
+}
+
+// newMarket is the traffic with the replicas that are there, of those workers that are
+// among the given.
+func newMarket(t *Traffic, workers []WorkerView) *market {
+	m := &market{t: t, exec: t.Exec.Std().Seconds()}
+	for i := range t.Points {
+		m.rate += t.Points[i].Rate
+	}
+	if len(t.Replicas) == 0 {
+		return m
+	}
+	var here []*WorkerView
+	for i := range workers {
+		if w := &workers[i]; t.Replicas[w.ID] > 0 && !w.Suspect {
+			here = append(here, w)
+		}
+	}
+	slices.SortFunc(here, func(a, b *WorkerView) int { return cmp.Compare(a.ID, b.ID) })
+	for _, w := range here {
+		m.stands = append(m.stands, m.stand(w, t.Replicas[w.ID]))
+	}
+	return m
+}
+
+func (m *market) stand(w *WorkerView, replicas int) stand {
+	s := stand{cap: cmp.Or(cleanRate(w.Throughput), m.t.RPS) * float64(replicas), rtt: make([]float64, len(m.t.Points))}
+	for p := range m.t.Points {
+		s.rtt[p] = rttOf(&m.t.Points[p].At, w)
+	}
+	return s
+}
+
+func rttOf(t *Target, w *WorkerView) float64 {
+	if rtt, ok := t.rtt(w); ok {
+		return rtt.Seconds()
+	}
+	if km, ok := t.kilometres(w); ok {
+		return km * PlaceRTT.Seconds()
+	}
+	return unknownRTT.Seconds()
+}
+
+// answer is how long a replica needs for a request when it is given so many a second: an
+// M/M/1 queue, up to where it is crowded.
+func (m *market) answer(s *stand, load float64) float64 {
+	if s.cap <= 0 {
+		return m.exec
+	}
+	exec := cmp.Or(m.exec, 1/s.cap)
+	rho := load / s.cap
+	if rho <= crowded {
+		return exec / (1 - rho)
+	}
+	return exec/(1-crowded) + exec/((1-crowded)*(1-crowded))*(rho-crowded)
+}
+
+// expected is the mean time of a request, in seconds, where each goes to the replica that
+// will answer it soonest, as with the policy fastest: the traffic is dealt out in small
+// parts, each to who is soonest then. Without a replica nobody is answered: +Inf.
+func (m *market) expected() float64 {
+	if len(m.stands) == 0 {
+		return math.Inf(1)
+	}
+	m.load = append(m.load[:0], make([]float64, len(m.stands))...)
+	m.time = m.time[:0]
+	for s := range m.stands {
+		m.time = append(m.time, m.answer(&m.stands[s], 0))
+	}
+	sum := 0.0
+	for range quanta {
+		for p := range m.t.Points {
+			best, least := 0, math.Inf(1)
+			for s := range m.stands {
+				if at := m.stands[s].rtt[p] + m.time[s]; at < least {
+					best, least = s, at
+				}
+			}
+			part := m.t.Points[p].Rate / quanta
+			sum += part * m.stands[best].rtt[p]
+			m.load[best] += part
+			m.time[best] = m.answer(&m.stands[best], m.load[best])
+		}
+	}
+	for s, load := range m.load {
+		sum += load * m.time[s]
+	}
+	return sum / m.rate
+}
+
+// with is expected with one more replica on a worker.
+func (m *market) with(w *WorkerView) float64 {
+	if n := m.t.Replicas[w.ID]; n > 0 { // it is faster there, not another way
+		for i := range m.stands {
+			s := &m.stands[i]
+			if one := m.stand(w, 1); slices.Equal(s.rtt, one.rtt) && s.cap == one.cap*float64(n) {
+				s.cap += one.cap
+				sum := m.expected()
+				s.cap -= one.cap
+				return sum
+			}
+		}
+	}
+	m.stands = append(m.stands, m.stand(w, 1))
+	sum := m.expected()
+	m.stands = m.stands[:len(m.stands)-1]
+	return sum
+}
+
+// bound is the mean round trip with one more replica on a worker that could answer all
+// by itself: what is nearest by it comes into question.
+func (m *market) bound(w *WorkerView, nearest []float64) (sum float64) {
+	for p := range nearest {
+		sum += m.t.Points[p].Rate * min(nearest[p], rttOf(&m.t.Points[p].At, w))
+	}
+	return sum
+}
+
+// nearest decides where a replica of a service is of most use for the requests that
+// come: where their mean expected time is least with it. Of the workers that fit the
+// shortlist by round trips alone is looked at in full.
+func nearest(workers []WorkerView, req Request, d Decision) Decision {
+	m := newMarket(req.Traffic, workers)
+	closest := make([]float64, len(m.t.Points))
+	if len(workers) > MaxInputs { // the entries with most requests are enough for a first look
+		closest = closest[:min(len(closest), heaviest)]
+	}
+	for p := range closest {
+		closest[p] = unknownRTT.Seconds()
+		for s := range m.stands {
+			closest[p] = min(closest[p], m.stands[s].rtt[p])
+		}
+	}
+	avoid := setOf(req.Avoid)
+	sieve := newSieve(false, &req)
+	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
+	how := scorers[NearestDemand]
+	var all []candidate
+	for i := range workers {
+		w := &workers[i]
+		free := freeOf(w)
+		removed := reject(w, &req, avoid, demand, free)
+		if removed.filter != passed {
+			sieve.remove(removed, w.ID)
+			continue
+		}
+		c := candidate{view: w, key: ringOf(w.ID) - seed}
+		how.judge(&c, fit{toVec(w.Capacity), free, demand, cleanRate(w.Throughput)}, max(0, w.Same), soft)
+		c.advice = m.bound(w, closest)
+		all = append(all, c)
+	}
+	first := func(a, b candidate) int {
+		if r := cmp.Compare(a.advice, b.advice); r != 0 {
+			return r
+		}
+		if a.before(&b) {
+			return -1
+		}
+		return 1 // never equal: the ids differ
+	}
+	slices.SortFunc(all, first)
+	short := all[:min(len(all), shortlist)]
+	for i := range short {
+		short[i].advice = m.with(short[i].view)
+	}
+	slices.SortFunc(short, first)
+	d.Filtered = sieve.filters()
+	for i := range min(len(short), maxRanked) {
+		c := &short[i]
+		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: 1000 * c.advice, Parts: map[string]float64{"same": float64(c.has), "rom": c.score}})
+	}
+	if len(short) == 0 {
+		d.Reason = sieve.workerReason(d.Candidates)
+		return d
+	}
+	d.Chosen = short[0].view.ID
+	return d
+}
+
+// Expected is the mean time that a request of this traffic is expected to take with the
+// replicas that there are; false where nothing comes, or nobody answers.
+func Expected(workers []WorkerView, t Traffic) (time.Duration, bool) {
+	c := cleanTraffic(&t)
+	if c == nil {
+		return 0, false
+	}
+	s := newMarket(c, workers).expected()
+	return time.Duration(s * 1e9), !math.IsInf(s, 0)
+}
+
+// cleanTraffic returns a copy without what is impossible, nil where nothing is left.
+func cleanTraffic(t *Traffic) *Traffic {
+	if t == nil {
+		return nil
+	}
+	c := Traffic{Exec: max(0, t.Exec), RPS: cleanRate(t.RPS)}
+	for _, e := range t.Points {
+		if e.Rate = cleanRate(e.Rate); e.Rate > 0 {
+			e.At = cleanTarget(e.At)
+			c.Points = append(c.Points, e)
+		}
+	}
+	slices.SortStableFunc(c.Points, func(a, b Entry) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.At.ID, b.At.ID)) })
+	if c.Points = c.Points[:min(len(c.Points), MaxEntries)]; len(c.Points) == 0 {
+		return nil
+	}
+	for id, n := range t.Replicas {
+		if n > 0 {
+			if c.Replicas == nil {
+				c.Replicas = map[string]int{}
+			}
+			c.Replicas[id] = n
+		}
+	}
+	return &c
+}
