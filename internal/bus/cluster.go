@@ -94,7 +94,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 	}
 	opts := baseOptions("verge-cluster-"+o.Name, o.Name, o.Dir)
 	opts.DontListen, opts.Host, opts.Port = false, host, port
-	opts.TLSConfig, opts.TLSHandshakeFirst = secure, true
+	opts.TLSConfig, opts.TLSHandshakeFirst = newTurnstile().guard(secure), true
 	opts.LeafNode.ReconnectInterval = relinkDelay
 	opts.LeafNode.DialTimeout = dialTimeout
 	e, err := start(ctx, o.Dir, opts, o.Log, accountSystem, accountStore, accountLocal, accountUp)

@@ -59,7 +59,7 @@ func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
 	opts := baseOptions("verge-root", "root", o.Dir)
 	opts.LeafNode = server.LeafNodeOpts{
 		Host: host, Port: port, NoAdvertise: true,
-		TLSConfig: secure, TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,
+		TLSConfig: newTurnstile().guard(secure), TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,
 		AuthTimeout: tlsTimeout + 2,
 		// A compressor has megabytes of buffers per link; messages are small.
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},

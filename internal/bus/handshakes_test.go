@@ -1,0 +1,75 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// No more handshakes are worked on at a time than there are slots; who has waited for
+// too long is turned away, and who ends while waiting takes no slot.
+func TestTurnstile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &turnstile{make(chan struct{}, 2), 3 * time.Second, time.Hour}
+		handshakes, end := context.WithCancel(t.Context())
+		for range 2 {
+			if err := s.enter(handshakes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begin) != 3*time.Second {
+			t.Fatalf("%v after %v", err, time.Since(begin))
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if err := s.enter(gone); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		var entered atomic.Int32
+		for range 3 {
+			go func() {
+				if s.enter(t.Context()) == nil {
+					entered.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := entered.Load(); n != 0 {
+			t.Fatalf("%d more than there are slots", n)
+		}
+		end() // both are done: there are two slots again
+		synctest.Wait()
+		if n := entered.Load(); n != 2 {
+			t.Fatalf("%d entered when two had ended", n)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := entered.Load(); n != 2 {
+			t.Fatalf("%d entered, the last should have been turned away", n)
+		}
+		time.Sleep(time.Hour) // the slots of those who never end
+		synctest.Wait()
+		if n := len(s.slots); n != 0 {
+			t.Fatalf("%d slots are taken for ever", n)
+		}
+	})
+}
+
+// A peer that is slow to answer keeps its slot for no longer than a slot lasts.
+func TestTurnstileForgetsTheSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &turnstile{make(chan struct{}, 1), 3 * time.Second, 100 * time.Millisecond}
+		if err := s.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := s.enter(t.Context()); err != nil || time.Since(begin) != 100*time.Millisecond {
+			t.Fatalf("%v after %v", err, time.Since(begin))
+		}
+		time.Sleep(time.Second)
+	})
+}
