@@ -14,8 +14,9 @@ import (
 // services kept apart from it) is said with Mark.
 //
 // The workers are indexed once for each set of constraints that is asked for often
-// (a lens); what is asked for seldom is looked up by going through all. The zero
-// value is an empty fleet. A Fleet must not be used by two goroutines at a time.
+// (a lens); what is asked for seldom is looked up by going through all. Where something
+// is to be near all that satisfy the constraints are gone through in any case, by what
+// a lens has of where they are (nearness). The zero value is an empty fleet. A Fleet must not be used by two goroutines at a time.
 type Fleet struct {
 	views  map[string]*WorkerView
 	marks  map[string]map[string]mark // by service, then by worker
@@ -183,7 +184,10 @@ func (f *Fleet) Schedule(service string, req Request) Decision {
 	}
 	d, ok := f.byLens(service, &req)
 	if !ok {
-		d = Schedule(f.Views(service), req)
+		d, ok = f.byNearness(service, &req)
+	}
+	if !ok {
+		d = f.scan(service, req)
 	}
 	if d.Chosen == "" && f.refused != nil {
 		f.refused[service] = refusal{f.version, keyOfAny(req), d}
@@ -218,7 +222,7 @@ func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
 func (f *Fleet) lens(service string, req *Request) *lens {
 	r := *req
 	// What is not a constraint, or is looked at in each decision.
-	r.Instance, r.Count, r.Demand, r.Spread, r.Scheduler, r.Avoid = "", 0, api.Resources{}, "", "", nil
+	r.Instance, r.Count, r.Demand, r.Spread, r.Scheduler, r.Avoid, r.Latency = "", 0, api.Resources{}, "", "", nil, nil
 	key := keyOf(&r)
 	if many := len(f.marks[service]) > f.limits.marks; many {
 		if l := f.find(service+"\x00"+key, service, true, r); l != nil {
@@ -278,7 +282,8 @@ type lens struct {
 	// groups by the first filter that removes them, the last: those that pass.
 	groups [fAvoid + 1]*node
 	at     map[string]spot
-	last   uint64 // when it was used
+	near   *nearness // of those that pass; nil until somebody asks where they are
+	last   uint64    // when it was used
 }
 
 // spot is where a worker is in a lens.
@@ -322,6 +327,7 @@ func (l *lens) spot(w *WorkerView, m mark) spot {
 
 func (l *lens) put(w *WorkerView, m mark) {
 	s := l.spot(w, m)
+	l.near.put(w, &s)
 	old, there := l.at[w.ID]
 	if there && old == s {
 		return
@@ -335,15 +341,15 @@ func (l *lens) put(w *WorkerView, m mark) {
 
 func (l *lens) remove(id string) {
 	if old, there := l.at[id]; there {
+		l.near.remove(id)
 		l.groups[old.group] = removeRow(l.groups[old.group], &old.row)
 		delete(l.at, id)
 	}
 }
 
-// decide finds the best for a request. It is not ok where the numbers of the record
-// cannot be told from the index, which is rare.
-func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *sieve, ok bool) {
-	sv = newSieve(false, req)
+// sieve is that of a request with all that do not pass.
+func (l *lens) sieve(f *Fleet, service string, req *Request) *sieve {
+	sv := newSieve(false, req)
 	for g, n := range l.groups {
 		if g != passing && n != nil {
 			v := *f.views[n.first]
@@ -353,6 +359,13 @@ func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *si
 			sv.tally[g] = tally{n.n, n.first, standing(&v, req)}
 		}
 	}
+	return sv
+}
+
+// decide finds the best for a request. It is not ok where the numbers of the record
+// cannot be told from the index, which is rare.
+func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *sieve, ok bool) {
+	sv = l.sieve(f, service, req)
 	s = &search{how: scorerOf(req.Scheduler), demand: toVec(req.Demand), soft: req.Spread != "none", seed: ringOf(req.Instance), view: func(id string) *WorkerView { return f.views[id] }}
 	var short [resources]scarce
 	if n := l.groups[passing]; n != nil {

@@ -132,9 +132,9 @@ func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept 
 		by := math.Inf(1)
 		switch {
 		case timed:
-			by = d.Seconds()
+			by = float64(d)
 		case placed && t.Max == 0:
-			by = k * PlaceRTT.Seconds()
+			by = k * float64(PlaceRTT)
 		}
 		if ok == kept && by >= closest || kept && !ok {
 			continue

@@ -198,3 +198,42 @@ func BenchmarkLDP(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFleetLDP is BenchmarkLDP by the index that a pass has: while it has a lens,
+// and before.
+func BenchmarkFleetLDP(b *testing.B) {
+	for _, lens := range []bool{true, false} {
+		b.Run(fmt.Sprintf("10000/lens=%t", lens), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			somewhere := func() *wire.Coordinate {
+				c := &wire.Coordinate{Height: 1e-3, Error: 0.1}
+				for i := range c.Vec {
+					c.Vec[i] = rng.NormFloat64() * 0.03
+				}
+				return c
+			}
+			var f Fleet
+			for _, w := range lined(10_000) {
+				w.Coord = somewhere()
+				f.Put(w)
+			}
+			th := Threshold{To: "web", Max: ms(80)}
+			for i := range 3 {
+				th.Targets = append(th.Targets, Target{ID: fmt.Sprint("app.web.", i), Worker: fmt.Sprint("w", i), Coord: somewhere()})
+			}
+			req := nearRequest(LDP, th)
+			if !lens {
+				f.limits.often = math.MaxInt
+			}
+			for range askedOften {
+				f.Schedule("app.api", req)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if d := f.Schedule("app.api", req); d.Chosen == "" {
+					b.Fatal(d.Reason)
+				}
+			}
+		})
+	}
+}

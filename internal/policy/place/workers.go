@@ -69,32 +69,63 @@ func Schedule(workers []WorkerView, req Request) Decision {
 		return d
 	}
 
-	avoid := setOf(req.Avoid)
-	sieve := newSieve(false, &req)
-	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
-	var best [maxRanked]candidate
-	n := 0
+	s := newScan(how, &d.Request)
 	for i := range workers {
-		w := &workers[i]
-		free := freeOf(w)
-		removed := reject(w, &req, avoid, demand, free)
-		if removed.filter != passed {
-			sieve.remove(removed, w.ID)
-			continue
-		}
-		c := candidate{view: w}
-		how.judge(&c, fit{toVec(w.Capacity), free, demand, cleanRate(w.Throughput)}, max(0, w.Same), soft)
-		if req.Scheduler == LDP {
-			c.latency = removed.far.rtt
-		}
-		if n == maxRanked && c.compare(&best[n-1]) > 0 {
-			continue
-		}
-		c.key = ringOf(w.ID) - seed
-		n = insert(&best, n, c)
+		s.look(&workers[i], &workers[i])
 	}
-	d.conclude(how, best[:n], sieve)
+	d.conclude(how, s.best[:s.n], s.sieve)
 	return d
+}
+
+// scan looks at workers one by one and keeps the best.
+type scan struct {
+	how    *scorer
+	req    *Request
+	avoid  map[string]bool
+	sieve  *sieve
+	demand vec
+	soft   bool
+	seed   uint64
+	best   [maxRanked]candidate
+	n      int
+}
+
+// newScan begins to look for a worker for a request that was cleaned.
+func newScan(how *scorer, req *Request) scan {
+	return scan{
+		how: how, req: req, avoid: setOf(req.Avoid), sieve: newSieve(false, req),
+		demand: toVec(req.Demand), soft: req.Spread != "none", seed: ringOf(req.Instance),
+	}
+}
+
+// look considers a worker. kept is what is kept of it where it is one of the best: the
+// same, or what w is a copy of.
+func (s *scan) look(w, kept *WorkerView) {
+	free := freeOf(w)
+	removed := reject(w, s.req, s.avoid, s.demand, free)
+	if removed.filter != passed {
+		s.sieve.remove(removed, w.ID)
+		return
+	}
+	s.try(candidate{view: kept, latency: removed.far.rtt}, fit{toVec(w.Capacity), free, s.demand, cleanRate(w.Throughput)}, max(0, w.Same))
+}
+
+// try puts a worker that fits among the best if it is one of them.
+func (s *scan) try(c candidate, f fit, same int) {
+	if s.req.Scheduler != LDP {
+		c.latency = 0
+	}
+	if worst := &s.best[maxRanked-1]; s.n == maxRanked && !s.how.first && (!s.soft || same >= worst.same) {
+		if s.soft && same > worst.same || c.latency > worst.latency {
+			return // by what counts before the score
+		}
+	}
+	s.how.judge(&c, f, same, s.soft)
+	if s.n == maxRanked && c.compare(&s.best[s.n-1]) > 0 {
+		return
+	}
+	c.key = ringOf(c.view.ID) - s.seed
+	s.n = insert(&s.best, s.n, c)
 }
 
 // conclude writes into the record who is best, and what the sieve removed.
