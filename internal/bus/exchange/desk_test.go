@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -78,5 +79,48 @@ func TestOnePeerDoesNotHoldUpAnother(t *testing.T) {
 	stop()
 	if len(heard) > 3 {
 		t.Errorf("%d of its reports were worked on, want the first and the latest", len(heard))
+	}
+}
+
+// Who has worked is there for the next request, and not for ever.
+func TestADeskKeepsSome(t *testing.T) {
+	for _, keep := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			done := map[string]int{}
+			var mu sync.Mutex
+			d := newDesk(keep, func(_ context.Context, m bus.Msg) {
+				<-release
+				mu.Lock()
+				defer mu.Unlock()
+				done[m.Subject]++
+			})
+			const peers = 5
+			for round := range 3 {
+				for n := range peers {
+					name := string(rune('a' + n))
+					d.take(t.Context(), name, bus.Msg{Subject: name})
+				}
+				synctest.Wait()
+				for range peers {
+					release <- struct{}{}
+				}
+				synctest.Wait()
+				if d.idle != keep || len(d.next) != 0 {
+					t.Fatalf("%d wait, %d are worked for; want %d and none", d.idle, len(d.next), keep)
+				}
+				for name, times := range done {
+					if times != round+1 {
+						t.Fatalf("%s was worked for %d times in %d rounds", name, times, round+1)
+					}
+				}
+			}
+			d.close()
+			d.take(t.Context(), "late", bus.Msg{Subject: "late"})
+			synctest.Wait()
+			if len(done) != peers {
+				t.Errorf("worked for %v", done)
+			}
+		})
 	}
 }

@@ -45,7 +45,7 @@ func Renew(ctx context.Context, c bus.Conn, s Subjects, req wire.RenewRequest) (
 // stop is called. renew is told the peer by the subject that it used; what it
 // returns that is no *wire.Problem is logged and not told.
 func (u *Upper) ServeRenewals(subject string, renew func(ctx context.Context, peer string, req wire.RenewRequest) (wire.JoinReply, error)) (stop func(), err error) {
-	d := newDesk(func(ctx context.Context, m bus.Msg) {
+	d := newDesk(0, func(ctx context.Context, m bus.Msg) {
 		reply := wire.RenewReply{V: wire.Version}
 		joined, err := u.renewal(ctx, m, renew)
 		if err == nil {
@@ -54,7 +54,8 @@ func (u *Upper) ServeRenewals(subject string, renew func(ctx context.Context, pe
 			u.Log.Error("a renewal failed", "peer", u.Peer(m.Subject), "error", err)
 			reply.Problem = wire.Problemf(500, "internal", "it is tried again by itself; the log of the tier above says more", "the certificate could not be renewed", "something failed there")
 		}
-		u.respond(m, reply)
+		b, err := json.Marshal(reply)
+		u.respond(m, b, err)
 	})
 	end, err := u.Conn.Subscribe(subject, func(ctx context.Context, m bus.Msg) { d.take(ctx, u.Peer(m.Subject), m) })
 	if err != nil {

@@ -28,17 +28,17 @@ type Upper struct {
 // Serve answers reports and fetches until stop is called. The subjects may hold
 // wildcards.
 func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
-	reports := newDesk(func(ctx context.Context, m bus.Msg) {
+	reports := newDesk(keepFor(report), func(ctx context.Context, m bus.Msg) {
 		reply := wire.ReportReply{V: wire.Version}
-		var r wire.Report
-		if err := json.Unmarshal(m.Data, &r); err != nil {
+		if r, err := wire.DecodeReport(m.Data); err != nil {
 			reply.Refused = "not a report: " + err.Error()
 		} else if err := wire.CheckVersion("the report", r.V); err != nil {
 			reply.Refused = err.Error()
 		} else {
 			reply = u.OnReport(ctx, u.Peer(m.Subject), r)
 		}
-		u.respond(m, reply)
+		b, err := wire.EncodeReply(reply)
+		u.respond(m, b, err)
 	})
 	stopReport, err := u.Conn.Subscribe(report, func(ctx context.Context, m bus.Msg) {
 		reports.take(ctx, u.Peer(m.Subject), m)
@@ -46,7 +46,7 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serving reports on %s: %w", report, err)
 	}
-	fetches := newDesk(func(ctx context.Context, m bus.Msg) {
+	fetches := newDesk(keepFor(fetch), func(ctx context.Context, m bus.Msg) {
 		var f wire.Fetch
 		if err := json.Unmarshal(m.Data, &f); err != nil {
 			u.Log.Warn("not a fetch", "subject", m.Subject, "error", err)
@@ -62,7 +62,8 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 			u.Log.Error("serving desired state", "subject", m.Subject, "error", err)
 			return // the peer's request times out and is made again
 		}
-		u.respond(m, reply)
+		b, err := json.Marshal(reply)
+		u.respond(m, b, err)
 	})
 	stopFetch, err := u.Conn.Subscribe(fetch, func(ctx context.Context, m bus.Msg) {
 		fetches.take(ctx, u.Peer(m.Subject), m)
@@ -80,8 +81,8 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 	}, nil
 }
 
-func (u *Upper) respond(m bus.Msg, reply any) {
-	b, err := json.Marshal(reply)
+// respond sends a reply, or says what kept it from being encoded.
+func (u *Upper) respond(m bus.Msg, b []byte, err error) {
 	if err == nil {
 		err = m.Respond(b)
 	}
