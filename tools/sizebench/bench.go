@@ -282,23 +282,25 @@ func (b *bench) lose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var detected, ran time.Time
+	var detected, failed, placed, ran time.Time
 	n := 0
 	for _, i := range all {
-		failed := false
+		lost := false
 		for _, h := range i.History {
 			if h.At.Before(killed) {
 				continue
 			}
 			switch h.To {
 			case wire.Failed:
-				detected, failed = earlier(detected, h.At), true
+				detected, failed, lost = earlier(detected, h.At), later(failed, h.At), true
+			case wire.WorkerScheduled:
+				placed = later(placed, h.At)
 			case wire.Running:
 				ran = later(ran, h.At)
 			default:
 			}
 		}
-		if failed {
+		if lost {
 			n++
 		}
 	}
@@ -306,7 +308,9 @@ func (b *bench) lose(ctx context.Context) error {
 		return errors.New("nothing ran on the workers that were killed")
 	}
 	b.note(detected.Sub(killed).Seconds(), "s", "until the loss of %d workers was acted on (replace_after is %s)", b.size(0), b.replaced)
-	b.most(ran.Sub(detected).Seconds(), 2, "s", "from then until the last of the %d instances that ran there runs elsewhere", n)
+	b.note(failed.Sub(detected).Seconds(), "s", "from then until the loss of the last of them was acted on")
+	b.most(placed.Sub(detected).Seconds(), 2, "s", "from then until the last of the %d instances that ran there is placed elsewhere", n)
+	b.note(ran.Sub(detected).Seconds(), "s", "from then until the last of them runs there")
 	b.note(milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time for each of them")
 	return nil
 }
