@@ -176,25 +176,33 @@ func (m *model) serves(i *wire.Instance) (w *worker, lost bool) {
 
 // reportUp derives what the root is told about each instance.
 func (t *tx) reportUp() {
-	seen := map[string]bool{}
 	for _, i := range t.instances() {
-		seen[i.ID] = true
-		up := t.reported(i)
-		if old := t.m.ups[i.ID]; old == nil || !records.Same(old, up) {
-			t.ups[i.ID] = up
-		}
+		t.report(i)
 	}
 	for id := range t.m.ups {
-		if !seen[id] {
+		if t.inst(id) == nil {
 			t.ups[id] = nil
 		}
 	}
 }
 
-// reported is the part of an instance's record that may leave the cluster.
-func (t *tx) reported(i *wire.Instance) *wire.Reported {
+// report derives what the root is told about an instance.
+func (t *tx) report(i *wire.Instance) {
+	old := t.m.ups[i.ID]
+	up := t.reported(i, old)
+	if old != nil && records.Identical(old, &up) { // as most are, which takes no memory
+		return
+	}
+	if next := up; old == nil || !records.Same(old, &next) {
+		t.ups[next.ID] = &next
+	}
+}
+
+// reported is the part of an instance's record that may leave the cluster. It shares
+// what has not changed with what was said of it before (old, nil for nothing).
+func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	m := t.m
-	up := &wire.Reported{Instance: *i}
+	up := wire.Reported{Instance: *i}
 	up.Kept = i.Shadow != nil && i.Worker == ""
 	up.Avoid, up.Shadow, up.Moving, up.Leaving = nil, nil, nil, nil
 	if w, _ := m.serves(i); w != nil {
@@ -202,7 +210,9 @@ func (t *tx) reported(i *wire.Instance) *wire.Reported {
 		if m.net.relayOnly {
 			up.Address = ""
 		}
-		up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w)
+		if up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w); old != nil && slices.Equal(old.Addrs, up.Addrs) {
+			up.Addrs = old.Addrs
+		}
 		if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.Policy.Name == api.PolicyWeighted {
 			up.CPU = w.Info.Capacity.CPU // others are not told without need what machines there are
 		}
@@ -214,13 +224,23 @@ func (t *tx) reported(i *wire.Instance) *wire.Reported {
 		return up
 	}
 	up.Worker, up.Pinned = "", ""
+	if old != nil && slices.EqualFunc(old.History, i.History, func(said, is wire.Transition) bool { return said == outside(is) }) {
+		up.History = old.History
+		return up
+	}
 	up.History = slices.Clone(i.History)
 	for n := range up.History {
-		if strings.HasPrefix(up.History[n].Tier, "worker/") {
-			up.History[n].Tier = "worker"
-		}
+		up.History[n] = outside(up.History[n])
 	}
 	return up
+}
+
+// outside is a transition without the name of a worker.
+func outside(h wire.Transition) wire.Transition {
+	if strings.HasPrefix(h.Tier, "worker/") {
+		h.Tier = "worker"
+	}
+	return h
 }
 
 // aggregate is all that the root learns about the inside.

@@ -98,9 +98,7 @@ func (m *model) stepOf(ids []wire.InstanceID, now time.Time) (t *tx, left bool) 
 			continue
 		}
 		services[[2]string{is.App, is.Service}] = true
-		if up := t.reported(is); m.ups[id] == nil || !records.Same(m.ups[id], up) {
-			t.ups[id] = up
-		}
+		t.report(is)
 	}
 	t.routeOf(services)
 	return t, left

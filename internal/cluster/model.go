@@ -131,6 +131,7 @@ type model struct {
 	changes uint64
 	far     map[string]*wire.Route
 	insts   map[wire.InstanceID]*wire.Instance
+	byName  []wire.InstanceID // as they were sorted last, see tx.instances
 	// leaving are those of insts that have a Leaving.
 	leaving map[wire.InstanceID]bool
 	orders  map[string]*wire.Order // by key without prefix: worker.id
@@ -364,11 +365,34 @@ func (t *tx) instances() []*wire.Instance {
 	if t.sorted != nil {
 		return t.sorted
 	}
-	out := make([]*wire.Instance, 0, len(t.m.insts))
-	for _, i := range records.Merged(t.m.insts, t.insts) {
-		out = append(out, i)
+	n := len(t.m.insts)
+	for id, i := range t.insts {
+		if _, stored := t.m.insts[id]; stored {
+			n--
+		}
+		if i != nil {
+			n++
+		}
 	}
-	slices.SortFunc(out, byName)
+	out := make([]*wire.Instance, 0, n)
+	// The order is that of the ids, which are almost always those of last time.
+	for _, id := range t.m.byName {
+		if i := t.inst(id); i != nil {
+			out = append(out, i)
+		}
+	}
+	if len(out) != n {
+		out = out[:0]
+		for _, i := range records.Merged(t.m.insts, t.insts) {
+			out = append(out, i)
+		}
+		slices.SortFunc(out, byName)
+		ids := make([]wire.InstanceID, n)
+		for k, i := range out {
+			ids[k] = i.ID
+		}
+		t.m.byName = ids
+	}
 	t.sorted = out
 	return out
 }
@@ -386,14 +410,19 @@ func byName(a, b *wire.Instance) int {
 
 // put records an instance if it differs from what is there.
 func (t *tx) put(i wire.Instance) {
-	if old := t.m.insts[i.ID]; old != nil && records.Same(old, &i) {
-		if _, changed := t.insts[i.ID]; changed {
-			delete(t.insts, i.ID) // back to what is stored
-			t.sorted = nil
+	old := t.m.insts[i.ID]
+	same := old != nil && records.Identical(old, &i) // as most are, which takes no memory
+	if !same {
+		next := i
+		if same = old != nil && records.Same(old, &next); !same {
+			t.insts[next.ID], t.sorted = &next, nil
+			return
 		}
-		return
 	}
-	t.insts[i.ID], t.sorted = &i, nil
+	if _, changed := t.insts[i.ID]; changed {
+		delete(t.insts, i.ID) // back to what is stored
+		t.sorted = nil
+	}
 }
 
 func (t *tx) remove(id wire.InstanceID) {

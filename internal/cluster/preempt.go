@@ -22,8 +22,11 @@ import (
 
 // byPriority are the instances, those of the highest priority first.
 func (t *tx) byPriority() []*wire.Instance {
-	list := t.instances()
-	if !slices.ContainsFunc(list, func(i *wire.Instance) bool { return t.priority(i) > 0 }) {
+	list, any := t.instances(), false
+	for _, s := range t.m.shares {
+		any = any || s.Spec.Priority > 0
+	}
+	if !any {
 		return list
 	}
 	list = slices.Clone(list)

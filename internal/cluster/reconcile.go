@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func ordinals(s *wire.Share) []int {
 }
 
 func instanceID(app, svc string, ordinal int) wire.InstanceID {
-	return fmt.Sprintf("%s.%s.%d", app, svc, ordinal)
+	return app + "." + svc + "." + strconv.Itoa(ordinal)
 }
 
 // wanted says whether a share asks for instance i.
@@ -399,9 +400,11 @@ func (t *tx) place(now time.Time) {
 	for _, i := range t.byPriority() {
 		i = t.inst(i.ID) // it may have been displaced just now
 		// What was given back stays ours to place until the root takes it away.
-		waiting := i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested
+		if i.State != wire.ClusterScheduled && i.State != wire.Failed && i.State != wire.Requested {
+			continue
+		}
 		s := t.m.shares[i.App+"."+i.Service]
-		if !waiting || s == nil || !t.wanted(i) {
+		if s == nil || !t.wanted(i) {
 			continue
 		}
 		if i.State == wire.Failed && restartNever(s, i) {
