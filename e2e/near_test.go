@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,56 @@ services:
 	said := w.root.ok("describe", "instance/near.api.0")
 	if want := "moved to another worker: 1 of the last"; !strings.Contains(said, want) {
 		t.Errorf("%q is missing in\n%s", want, said)
+	}
+}
+
+// A replica follows its requests: they come in at a worker that is far from where it runs,
+// and after a while it runs there, while every request is answered.
+func TestDemandIsFollowed(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
+	w := newWorld(t, 1, "edge")
+	data := freeAddr(t)
+	far := w.addWorker("edge", "far", "--data", data, "--advertise", longLine(t, data, 60*time.Millisecond))
+	w.allReady()
+	w.cluster["edge"].ok("cordon", "worker/far")
+	w.root.apply(`application: near
+services:
+  web:
+    command: [testprogram]
+    scheduler: nearest-demand
+    readiness: {http: {path: /healthz}}
+    ports: [{name: http, ingress: {host: near.test}}]
+`)
+	wantEqual(t, "worker", w.root.instances("near")["near.web.0"].Worker, "edge-1")
+	w.cluster["edge"].ok("uncordon", "worker/far")
+	eventually(t, 20*time.Second, "the gateway of far answers", func() error {
+		_, err := whoami(far.gateway, "near.test", "/whoami")
+		return err
+	})
+	load := startLoad(t, []string{far.gateway}, func(gateway string, _ int) (*http.Request, string, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+gateway+"/whoami", nil)
+		if err == nil {
+			r.Host = "near.test"
+		}
+		return r, "", err
+	})
+	eventually(t, 3*time.Minute, "it runs where its requests are", func() error {
+		i := w.root.instances("near")["near.web.0"]
+		return errors.Join(differs("worker", i.Worker, "far"), differs("ready", i.Ready, true))
+	})
+	failed := 0
+	sent := load.stop()
+	for _, s := range sent {
+		if s.err != nil {
+			failed++
+			t.Errorf("a request failed: %v", s.err)
+		}
+	}
+	t.Logf("%d of %d requests failed", failed, len(sent))
+	for what, want := range map[string]string{"describe": "moved to another worker: requests come from elsewhere now: expected 12", "explain": "a second: "} {
+		if said := w.root.ok(what, "instance/near.web.0"); !strings.Contains(said, want) {
+			t.Errorf("%q is missing in\n%s", want, said)
+		}
 	}
 }
 
