@@ -12,7 +12,6 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
-	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -78,13 +77,15 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 		}
 		span := min(max(d.Span.Std(), epoch/4), 10*epoch)
 		s.Replicas = s.Replicas[:min(len(s.Replicas), wire.MaxDemandReplicas)]
-		if share != nil && c.m.scheduler(share) == place.NearestDemand {
-			if c.m.flow(key, name, s, span, now) {
-				loop.Poke(c.wake)
-			}
+		if c.m.leads(key) && c.m.flow(key, name, s, span, now) {
+			loop.Poke(c.wake)
+		}
+		if share != nil {
 			if _, elastic := boundsOf(share); !elastic {
 				continue // how many there are does not follow from it
 			}
+		} else if !c.m.far[key].Requests.Elastic {
+			continue
 		}
 		book := c.demand[key]
 		if book == nil {

@@ -270,7 +270,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	agg.Lower = t.lower()
 	agg.Network = m.need()
 	agg.Gateways = m.gateways()
-	agg.Short = m.shortages()
+	agg.Short, agg.Entering = m.shortages(), m.entering
 	return agg
 }
 
@@ -290,7 +290,7 @@ func significant(a, b wire.Aggregate) bool {
 	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey || a.Gateways != b.Gateways ||
 		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || !slices.Equal(a.Plugins, b.Plugins) || a.Details != b.Details ||
-		!place.SameDescription(&a, &b) || !slices.Equal(a.Short, b.Short) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {
+		!place.SameDescription(&a, &b) || !slices.Equal(a.Short, b.Short) || !slices.Equal(a.Entering, b.Entering) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {
 		return true
 	}
 	moved := func(x, y wire.Spread) bool {

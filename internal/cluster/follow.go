@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -135,6 +137,37 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
+// leads says whether the replicas of a service are to be where its requests are, here or
+// in another cluster.
+func (m *model) leads(key string) bool {
+	if s := m.delegated(key); s != nil {
+		return m.scheduler(s) == place.NearestDemand
+	}
+	f := m.far[key]
+	return f != nil && f.Requests.Counted
+}
+
+// told is what the root is told of the requests that enter here.
+func (m *model) told(now time.Time) (out []wire.Entering) {
+	for _, key := range records.SortedKeys(m.flows) {
+		rate := 0.0
+		for name, f := range m.flows[key].at {
+			if m.workers[name] != nil {
+				rate += f.now(now)
+			}
+		}
+		if rate < flowLeast {
+			continue
+		}
+		// In steps, so that it is news only where it has changed.
+		rate = math.Pow(2, math.Round(2*math.Log2(rate))/2)
+		app, service, _ := strings.Cut(key, ".")
+		out = append(out, wire.Entering{App: app, Service: service, Rate: math.Round(rate*1000) / 1000})
+	}
+	slices.SortStableFunc(out, func(a, b wire.Entering) int { return cmp.Compare(b.Rate, a.Rate) })
+	return out[:min(len(out), wire.MaxEntering)]
+}
+
 // lookFlows judges whether replicas are where the requests are, and says whether one is
 // to be moved now.
 func (m *model) lookFlows(now time.Time) (move bool) {
@@ -142,17 +175,26 @@ func (m *model) lookFlows(now time.Time) (move bool) {
 		return false
 	}
 	var t *tx // made for the first that is due
+	looked := false
+	defer func() {
+		if looked {
+			m.entering = m.told(now)
+		}
+	}()
 	for _, key := range records.SortedKeys(m.flows) {
 		f, s := m.flows[key], m.delegated(key)
-		if s == nil || m.scheduler(s) != place.NearestDemand {
-			delete(m.flows, key)
-			continue
-		}
 		if now.Sub(f.looked) < followEvery {
 			continue
 		}
-		f.looked = now
-		f.forget(now)
+		f.looked, looked = now, true
+		if f.forget(now); len(f.at) == 0 || !m.leads(key) {
+			delete(m.flows, key)
+			continue
+		}
+		if s == nil { // none of it runs here
+			f.better = advantage{}
+			continue
+		}
 		if t == nil {
 			t = m.begin()
 			t.now = now

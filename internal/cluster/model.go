@@ -152,6 +152,8 @@ type model struct {
 	// flows are where the requests of services enter that are to be near them, by
 	// application and service.
 	flows map[string]*flows
+	// entering is what of it the root is told.
+	entering []wire.Entering
 	// plugins that are registered, and whether they decide jointly; counsels is where
 	// instances stand with them, breakers whether they rest. All are of this process.
 	plugins  map[string]bool

@@ -117,7 +117,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
-	next.alone, next.vault.key, next.net.relay = c.m.alone, c.m.vault.key, c.m.net.relay
+	next.alone, next.vault.key, next.net.relay, next.leads = c.m.alone, c.m.vault.key, c.m.net.relay, c.m.leads
 	for name, cl := range next.clusters {
 		if old := c.m.clusters[name]; old != nil {
 			old.clusterRecord = cl.clusterRecord
@@ -382,7 +382,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		} else {
 			changed = true
 			checkNeed(agg.Network, name)
-			agg.Short = checkShort(agg.Short)
+			agg.Short, agg.Entering = checkShort(agg.Short), checkEntering(agg.Entering)
 			cl.agg = &agg
 		}
 	}

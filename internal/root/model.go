@@ -98,9 +98,12 @@ type model struct {
 	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
 	revoked    map[string]*wire.Revocation // what all clusters are told
 	over       map[string]*overflow        // by app.service
-	vault      vault
-	net        network
-	buried     *wire.Tally // of applications that are gone; nil: of none
+	// leads are services of which a replica should be in another cluster, by app.service:
+	// of this process.
+	leads  map[string]*leading
+	vault  vault
+	net    network
+	buried *wire.Tally // of applications that are gone; nil: of none
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration

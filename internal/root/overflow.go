@@ -39,6 +39,7 @@ type shortage struct {
 // lull lets time pass for what the clusters lack, and reports whether anything has
 // changed by that.
 func (m *model) lull(now time.Time) (changed bool) {
+	changed = m.lookLeads(now)
 	for name, c := range m.clusters {
 		if c.suspect || !c.everHeard || c.agg == nil {
 			continue // as it was
@@ -98,6 +99,11 @@ func (c *cluster) lacks(key string) *shortage {
 // lulled: some cluster lacks less than before, and time has to tell whether it stays
 // so.
 func (m *model) lulled() bool {
+	for _, l := range m.leads {
+		if l.from != "" || l.going != "" {
+			return true
+		}
+	}
 	for _, c := range m.clusters {
 		for _, s := range c.short {
 			if s.held.Waits() {

@@ -393,6 +393,9 @@ func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []plac
 		c := t.m.clusters[name]
 		v := c.view()
 		v.Pending, v.Same = g.pending[name], g.same[svc][name]
+		if follows(spec) {
+			v.Entering = c.entering(svc)
+		}
 		if r, ok := c.refused[svc]; ok && now.Before(r.until) && (r.spec == spec || r.spec.SameProgram(spec) && r.spec.SameConstraints(spec)) {
 			v.Refused = cmp.Or(r.why, "it gave an instance back")
 		}

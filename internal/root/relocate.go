@@ -77,6 +77,12 @@ func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance) 
 	if spec.Pins() {
 		return off
 	}
+	if id, why := t.led(app+"."+svc, spec, list); id != "" && off[id] == "" {
+		if off == nil {
+			off = map[string]string{}
+		}
+		off[id] = why
+	}
 	for _, i := range list {
 		if c := t.m.clusters[i.Cluster]; c.draining() && t.mayMove(i, c) {
 			if off == nil {

@@ -87,6 +87,20 @@ type ScaleDecision struct {
 	Replicas []ReplicaDemand `json:"replicas,omitempty"`
 }
 
+// Entering is how much is asked for of a service at the workers of a cluster, in requests
+// per second, smoothed and rounded to powers of the root of 2.
+type Entering struct {
+	App     string  `json:"app"`
+	Service string  `json:"service"`
+	Rate    float64 `json:"rate"`
+}
+
+// MaxEntering is how many services an Aggregate says that of.
+const MaxEntering = 128
+
+// Key of the service.
+func (e *Entering) Key() string { return e.App + "." + e.Service }
+
 // MaxShort is how many services an Aggregate tells of, those first that lack most, and
 // MaxShortWords how long a reason is at most.
 const (

@@ -175,6 +175,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.TunnelConfig](),
 	reflect.TypeFor[wire.RelayConfig](),
 	reflect.TypeFor[wire.RequestRules](),
+	reflect.TypeFor[wire.Entering](),
 	reflect.TypeFor[wire.Object](), reflect.TypeFor[wire.ObjectView](),
 }
 

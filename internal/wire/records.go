@@ -442,6 +442,9 @@ type Aggregate struct {
 	// Short are the services that have more demand here than instances can run, at
 	// most MaxShort.
 	Short []ServiceShort `json:"short,omitempty"`
+	// Entering are the services with the scheduler nearest-demand that are asked for
+	// here, wherever they are answered, at most MaxEntering: those first that are most.
+	Entering []Entering `json:"entering,omitempty"`
 }
 
 // PriorityUse is what instances of one priority reserve together. Of the last of

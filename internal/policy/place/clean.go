@@ -156,7 +156,7 @@ func cleanCluster(c *ClusterView, req *Request, deep bool) {
 		cleanNumbers(a)
 	}
 	c.Pending = cleanResources(c.Pending)
-	c.Same = max(0, c.Same)
+	c.Same, c.Entering = max(0, c.Same), cleanRate(c.Entering)
 }
 
 // inOrder are the indices of clusters in the order of their ids.

@@ -26,6 +26,7 @@ type bid struct {
 	expected  int     // replicas, at most as many as are wanted
 	freeShare float64 // of the resource that the demand is largest in
 	displaces bool    // what has a lower priority would have to make room
+	entering  float64 // requests a second, where they count
 }
 
 // RankClusters is the root's step: it says which clusters are to take how many
@@ -42,7 +43,9 @@ type bid struct {
 //  3. the free share of the demand's dominant resource, largest first,
 //  4. their id,
 //
-// and each takes as many as it is expected to take until none is left. The
+// and each takes as many as it is expected to take until none is left. With the scheduler
+// nearest-demand those come first at which most requests enter for each replica, and the
+// replicas are divided by that. The
 // clusters' ids must be distinct. Request.Avoid names workers and has no meaning
 // here. A count of zero or less places nothing.
 func RankClusters(clusters []ClusterView, req Request) Decision {
@@ -69,9 +72,16 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 			sieve.remove(removed, c.ID)
 			continue
 		}
+		b.entering = c.Entering
 		bids = append(bids, b)
 	}
+	led := req.Scheduler == NearestDemand && entered(bids)
 	slices.SortFunc(bids, func(a, b bid) int {
+		if led {
+			if r := byEntering(a, b); r != 0 {
+				return r
+			}
+		}
 		return cmp.Or(
 			cmp.Compare(count(a.displaces), count(b.displaces)),
 			cmp.Compare(b.expected, a.expected),
@@ -87,11 +97,17 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 			d.Ranked = append(d.Ranked, Ranked{ID: b.id, Score: float64(b.expected), Parts: map[string]float64{
 				"expected": float64(b.expected), "same": float64(b.same), "free_share": b.freeShare,
 			}})
+			if led {
+				d.Ranked[i].Parts["entering"] = b.entering
+			}
 		}
-		if n := min(b.expected, d.Unplaced); n > 0 {
+		if n := min(b.expected, d.Unplaced); n > 0 && !led {
 			d.Shares = append(d.Shares, ShareOut{Cluster: b.id, Count: n})
 			d.Unplaced -= n
 		}
+	}
+	if led {
+		d.Shares, d.Unplaced = lead(bids, req.Count)
 	}
 	d.Filtered = sieve.filters()
 	if d.Unplaced > 0 {

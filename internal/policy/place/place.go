@@ -18,6 +18,9 @@ type ClusterView struct {
 	Pending api.Resources `json:"pending,omitzero"`
 	// Same counts instances of the service being placed that it already has.
 	Same int `json:"same,omitempty"`
+	// Entering is how many requests a second for that service enter there, as far as it
+	// tells, for the scheduler nearest-demand.
+	Entering float64 `json:"entering,omitempty"`
 	// Refused is why the cluster gave back an instance of this service lately.
 	Refused string `json:"refused,omitempty"`
 }
