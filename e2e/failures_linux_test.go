@@ -85,11 +85,11 @@ func (c failureCase) where(part string) string {
 // failure does one case.
 func (a *arena) failure(c failureCase, all *outcomes) {
 	t := a.t
-	before := a.calm(20 * time.Second)
+	before := a.calm(60 * time.Second)
 	prefix := strings.ReplaceAll(c.name(), " ", "_")
 	front := startLoad(t, a.gateways(), reads)
 	store := startLoad(t, a.gateways(), writes(prefix))
-	eventually(t, 10*time.Second, "requests are answered", func() error {
+	eventually(t, 30*time.Second, "requests are answered", func() error {
 		if front.answered() < 10 || store.answered() < 10 {
 			return fmt.Errorf("%d and %d so far", front.answered(), store.answered())
 		}
@@ -174,12 +174,16 @@ const holdLeast = 2500 * time.Millisecond
 func (a *arena) during(c failureCase, h *hurt, before map[string]instanceState, r *outcome) {
 	t := a.t
 	// An apply: acknowledged or not, as the root is there or not.
-	err := a.applyMemo(2 * time.Second)
+	patience := 2 * time.Second // nobody may be there
+	if !c.has("root") {
+		patience = 20 * time.Second
+	}
+	err := a.applyMemo(patience)
 	switch {
 	case !c.has("root") && err != nil:
 		t.Errorf("an apply during the failure: %v", err)
 	case !c.has("root"):
-		eventually(t, 15*time.Second, "what was applied meanwhile runs", func() error {
+		eventually(t, 30*time.Second, "what was applied meanwhile runs", func() error {
 			return differs("mark", a.memoRuns(), fmt.Sprint(a.memo))
 		})
 	}
@@ -189,7 +193,7 @@ func (a *arena) during(c failureCase, h *hurt, before map[string]instanceState, 
 	switch {
 	case lost && !c.has("cluster"):
 		id := frontAt(before, "edge-2")
-		eventually(t, 15*time.Second, "the front that was there runs elsewhere", func() error {
+		eventually(t, 30*time.Second, "the front that was there runs elsewhere", func() error {
 			i, err := a.instance(id)
 			if err != nil {
 				return err
@@ -210,7 +214,7 @@ func (a *arena) during(c failureCase, h *hurt, before map[string]instanceState, 
 		}
 	case len(c.parts) == 1 && c.has("cluster") && c.how == killed:
 		// What only it may run waits for it; what may run elsewhere is replaced there.
-		eventually(t, 15*time.Second, "its instance runs in the other cluster", func() error {
+		eventually(t, 30*time.Second, "its instance runs in the other cluster", func() error {
 			for id, i := range a.root.instances("arena") {
 				if i.Service == "wide" && i.Cluster == "fog" && i.Ready {
 					r.replaced = placedAfter(i, h.begun).Sub(h.begun)
@@ -307,7 +311,7 @@ func (a *arena) compareTallies(c failureCase, h *hurt, was [2]wire.Tally) {
 	if c.has("cluster") {
 		most++
 	}
-	eventually(a.t, 10*time.Second, "what was counted is what had to be", func() error {
+	eventually(a.t, 30*time.Second, "what was counted is what had to be", func() error {
 		now := a.tallies()
 		arena, memo := now[0].Since(was[0]), now[1].Since(was[1])
 		if arena.Changes != 0 || arena.Restarts < least || arena.Restarts > most {
@@ -346,7 +350,7 @@ func (a *arena) judgeFront(c failureCase, h *hurt, list []sent, r *outcome) {
 // not may have come later, and be about to replace it.
 func (a *arena) judgeMemo() {
 	var n int
-	eventually(a.t, 5*time.Second, "the last apply that was acknowledged is in effect", func() error {
+	eventually(a.t, 20*time.Second, "the last apply that was acknowledged is in effect", func() error {
 		mark := a.memoRuns()
 		if _, err := fmt.Sscan(mark, &n); err != nil || n < a.memo {
 			return fmt.Errorf("the memo runs with mark %q, %d was acknowledged; its processes: %s", mark, a.memo, a.memoProcesses())
