@@ -78,6 +78,9 @@ type core struct {
 	saidAt  time.Time
 	sumAt   time.Time     // when that was added up last, whether it was said or not
 	sumTook time.Duration // and how long that took
+	sumRev  uint64        // of the store then
+	sumPass time.Time     // the last pass then
+	sumSaid bool          // the root knows what came of it
 	stale   bool          // a write may or may not have been stored: the model must be read again
 	upErr   error         // of the last exchange with the root
 	upAt    time.Time     // of the last that worked

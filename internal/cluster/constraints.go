@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -49,11 +50,21 @@ func (t *tx) keptApart(app, service string) []string {
 	return t.apart[app+"."+service]
 }
 
-// views are the workers as they are, whatever is to be placed.
+// workerNames are those of all workers in order, which are almost always those of last
+// time. Nobody changes the slice.
+func (m *model) workerNames() []string {
+	missing := func(name string) bool { return m.workers[name] == nil }
+	if len(m.listed) != len(m.workers) || slices.ContainsFunc(m.listed, missing) {
+		m.listed = records.SortedKeys(m.workers)
+	}
+	return m.listed
+}
+
+// views are the workers as they are, by name, whatever is to be placed.
 func (t *tx) views(use map[string]*usage) []place.WorkerView {
 	out := make([]place.WorkerView, 0, len(t.m.workers))
-	for name, w := range t.m.workers {
-		v := w.view(name)
+	for _, name := range t.m.workerNames() {
+		v := t.m.workers[name].view(name)
 		v.Used = use[name].used
 		use[name].taken(v.Devices)
 		out = append(out, v)
@@ -149,8 +160,7 @@ func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
 		return
 	}
 	u.used = place.Add(u.used, s.Spec.Resources)
-	u.same[i.App+"."+i.Service]++
-	u.n++
+	u.add(i)
 	t.refit(name, i.App, i.Service)
 }
 

@@ -253,9 +253,8 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 		}
 		return v.Cordoned && !v.Suspect
 	})
-	slices.SortFunc(views, func(a, b place.WorkerView) int { return cmp.Compare(a.ID, b.ID) })
-	for _, v := range views {
-		if !v.Suspect {
+	for n := range views {
+		if v := &views[n]; !v.Suspect {
 			for _, r := range v.Runtimes {
 				runtimes[r] = true
 			}

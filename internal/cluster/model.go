@@ -132,6 +132,7 @@ type model struct {
 	far     map[string]*wire.Route
 	insts   map[wire.InstanceID]*wire.Instance
 	byName  []wire.InstanceID // as they were sorted last, see tx.instances
+	listed  []string          // the names of workers as they were sorted last, see workerNames
 	// leaving are those of insts that have a Leaving.
 	leaving map[wire.InstanceID]bool
 	orders  map[string]*wire.Order // by key without prefix: worker.id
@@ -598,15 +599,24 @@ func (t *tx) done() {
 type usage struct {
 	used api.Resources
 	same map[string]int
-	n    int
+	n    int // of all instances
 	// held is what of its devices is taken, in thousandths, by their ids; nil: nothing.
 	held map[string]api.Units
 }
 
+// add counts an instance.
+func (u *usage) add(i *wire.Instance) {
+	if u.same == nil {
+		u.same = map[string]int{}
+	}
+	u.same[i.App+"."+i.Service]++
+	u.n++
+}
+
 func (t *tx) usage() map[string]*usage {
-	out := map[string]*usage{}
+	out, all := make(map[string]*usage, len(t.m.workers)), make([]usage, len(t.m.workers))
 	for name := range t.m.workers {
-		out[name] = &usage{same: map[string]int{}}
+		out[name], all = &all[0], all[1:]
 	}
 	add := func(worker string, i *wire.Instance) {
 		u := out[worker]
@@ -625,8 +635,7 @@ func (t *tx) usage() map[string]*usage {
 			r = place.Larger(r, o.Spec.Resources)
 		}
 		u.used = place.Add(u.used, r)
-		u.same[i.App+"."+i.Service]++
-		u.n++
+		u.add(i)
 	}
 	t.held(out)
 	for _, i := range t.instances() {

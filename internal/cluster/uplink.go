@@ -22,6 +22,10 @@ const (
 	upMax = 5 * time.Second
 )
 
+// sumEvery is how often what the root is told of all workers is added up where many are
+// added up and nothing has changed that a pass would have seen.
+const sumEvery = 30 * time.Second
+
 // askTimeout bounds a question to a worker, beyond what it may be held; shorter
 // than a root's patience with this cluster, so that it hears who does not answer.
 const askTimeout = 2 * time.Second
@@ -75,14 +79,20 @@ func (c *core) onUpReply(err error) {
 func (c *core) upStatus(full bool) (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if !full && c.sumTook > 5*time.Millisecond && now.Sub(c.sumAt) < min(10*c.sumTook, upMin) {
-		return nil, nil // with the next exchange: all workers are added up for it
+	now, stored := time.Now(), c.store.Rev()
+	if since := now.Sub(c.sumAt); !full && c.sumTook > 5*time.Millisecond { // all workers are added up for it
+		if since < min(10*c.sumTook, upMin) {
+			return nil, nil // with the next exchange
+		}
+		if c.sumSaid && c.sumRev == stored && c.sumPass.Equal(c.passed) && since < sumEvery {
+			return nil, nil // nothing was decided or stored since: it is the same
+		}
 	}
 	agg := c.m.aggregate(c.have, c.areas)
 	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
-	c.sumAt, c.sumTook = now, time.Since(now)
-	if !full && !significant(c.said, agg) && (now.Sub(c.saidAt) < upMax || records.Same(c.said, agg)) {
+	c.sumAt, c.sumTook, c.sumRev, c.sumPass, c.sumSaid = now, time.Since(now), stored, c.passed, true
+	if same := records.Same(c.said, agg); !full && !significant(c.said, agg) && (now.Sub(c.saidAt) < upMax || same) {
+		c.sumSaid = same
 		return nil, nil
 	}
 	c.said, c.saidAt = agg, now
