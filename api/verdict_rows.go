@@ -170,7 +170,7 @@ func placementRows() []Verdict {
 		{Path: "services.*.anti_affinity.service", Pattern: labelPattern,
 			Note: "Services of the application of which the worker may run no instance. The service itself may be one: then a worker runs at most one instance of it."},
 		{Path: "services.*.spread", Default: "soft", Values: values("soft none", "", ""),
-			Note: "soft prefers workers with fewer instances of the same service; none does not."},
+			Note: "soft prefers workers and clusters with fewer instances of the same service; none does not, and fills the cluster with most room first."},
 		{Path: "services.*.scheduler", Default: "of the cluster: rom",
 			Values: values("rom ldp spread throughput drf drf-worstfit drf-bestfit drf-tightest nearest-demand plugin", "", ""),
 			Note: "How a cluster picks the worker: rom takes the one that fits best on the scarcest resource; ldp the one that is expected to be nearest to what latency names; " +

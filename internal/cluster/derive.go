@@ -266,6 +266,9 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	agg.Plugins = slices.Sorted(maps.Keys(m.plugins))
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	place.Describe(views, &agg)
+	if agg.Around != nil {
+		agg.Around.Outside = m.near.outside()
+	}
 	agg.Lower = t.lower()
 	agg.Network = m.need()
 	agg.Gateways = m.gateways()

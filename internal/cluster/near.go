@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -322,6 +323,19 @@ func (n *near) direct(to string, now time.Time) map[string]api.Duration {
 		}
 	}
 	return out
+}
+
+// outside counts the workers that have measured some of other clusters.
+func (n *near) outside() int {
+	from := map[string]bool{}
+	for to, by := range n.pairs {
+		if strings.Contains(to, "/") {
+			for name := range by {
+				from[name] = true
+			}
+		}
+	}
+	return len(from)
 }
 
 // surveyedEnough says why not enough is known of distances yet, "" if it is: each worker

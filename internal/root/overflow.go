@@ -231,7 +231,7 @@ func (t *tx) spill(key string, given given, now time.Time) (out scale.Overflow, 
 		}
 		active++
 	}
-	req := place.NewRequest(key, spec, spec.Replicas.Max)
+	req := t.request(app, service, spec, spec.Replicas.Max)
 	views := t.views(key, spec, given, now)
 	var sites []scale.Site
 	for n := range views {

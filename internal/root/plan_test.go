@@ -129,8 +129,9 @@ func TestAPlanIsWhatIsDone(t *testing.T) {
 		"gone":           {nil, 2, 0, nil, 0, 2, 0},
 		"the same":       {nil, 2, 2, nil, 0, 0, 0},
 		"given back":     {map[string]int{"c1": 1}, 0, 4, nil, 4, 0, 0},
-		"no room at all": {map[string]int{"c1": 1, "c2": 2}, 0, 5, nil, 3, 0, 2},
-		"relocated":      {nil, 2, 2, func(svc *api.Service) { svc.Affinity.Cluster = []string{"c2"} }, 2, 2, 0},
+		// Together: which of the waiting a cluster takes first differs where each has some.
+		"no room at all": {map[string]int{"c1": 1, "c2": 2}, 0, 5, func(svc *api.Service) { svc.Spread = "none" }, 3, 0, 2},
+		"relocated":      {nil, 2, 2, func(svc *api.Service) { svc.Affinity.Cluster = []string{"c2"} }, 1, 1, 0},
 		"nobody may":     {nil, 0, 2, func(svc *api.Service) { svc.Affinity.Area = []string{"nowhere"} }, 0, 0, 2},
 	} {
 		s := newSim(t, "c1", "c2")

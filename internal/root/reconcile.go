@@ -183,7 +183,7 @@ func (t *tx) elsewhere(i *wire.Instance, now time.Time) bool {
 			views[n].Refused = "it gave it back"
 		}
 	}
-	return len(place.RankClusters(views, place.NewRequest(key, svc, 1)).Shares) > 0
+	return len(place.RankClusters(views, t.request(i.App, i.Service, svc, 1)).Shares) > 0
 }
 
 // fulfil makes as many instances of a service as it promises.
@@ -300,11 +300,11 @@ func (t *tx) place(now time.Time) {
 		return
 	}
 	given := t.given()
-	for _, key := range records.SortedKeys(waiting) {
+	for _, key := range t.nearLast(waiting) {
 		list := waiting[key]
 		svc := t.m.apps[list[0].App].Spec.Services[list[0].Service]
 		begin := time.Now()
-		d := place.RankClusters(t.views(key, svc, given, now), place.NewRequest(key, svc, len(list)))
+		d := place.RankClusters(t.views(key, svc, given, now), t.request(list[0].App, list[0].Service, svc, len(list)))
 		d.TookNs = time.Since(begin).Nanoseconds()
 		n := 0
 		for _, sh := range d.Shares {

@@ -122,7 +122,7 @@ func TestADeadClusterIsReplacedAndSettledOnReturn(t *testing.T) {
 	for _, onReturn := range []string{"original", "replacement"} {
 		t.Run(onReturn, func(t *testing.T) {
 			s := newSim(t, "edge", "fog")
-			s.apply("app", 2, func(v *api.Service) { v.OnReturn = onReturn })
+			s.apply("app", 2, func(v *api.Service) { v.OnReturn, v.Spread = onReturn, "none" })
 			s.ticks(3, time.Second)
 			home := s.m.insts["app.web.0"].Cluster
 			s.fakes[home].linked = false

@@ -42,6 +42,8 @@ type fake struct {
 	seq    uint64
 	lease  *wire.ClusterLease // as it fetched it last
 	grown  int                // workers that it ever had
+	at     *api.Point         // where its worker is; nil: it does not know
+	remote bool               // its worker is too far for whatever has an agreement
 }
 
 func newSim(t *testing.T, clusters ...string) *sim {
@@ -244,6 +246,8 @@ func (f *fake) act(s *sim, name string) {
 		case r.State == wire.Running:
 		case !f.paths && slices.ContainsFunc(sh.Spec.Volumes, func(v api.Volume) bool { return v.Host != "" }):
 			r.State, r.Ready, r.Reason = wire.Requested, false, "no worker lets the host path be used"
+		case f.remote && len(sh.Spec.Latency) > 0:
+			r.State, r.Ready, r.Reason = wire.Requested, false, "1 worker: 1 is not within "+sh.Spec.Latency[0].Max.String()+" of "+sh.Spec.Latency[0].To+": 70.0ms away"
 		case taken < f.room && !f.lost:
 			taken++
 			r.Restarted = n
@@ -269,6 +273,9 @@ func (f *fake) act(s *sim, name string) {
 	}
 	sp := func(x float64) wire.Spread { return wire.Spread{Sum: free * x, Mean: free * x, Max: free * x} }
 	c.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp(100), Memory: sp(64 << 20), Disk: sp(1 << 20)}
+	if f.at != nil {
+		c.agg.Architectures, c.agg.Disc = map[string]int{"amd64": 1}, &wire.Disc{Center: *f.at, RadiusKm: 5, Workers: 1}
+	}
 	f.grown = min(f.grown+1, 40)
 	c.agg.Network = lease.Need(f.lease, nil, f.grown, s.now)
 	c.heard, c.everHeard, c.connected, c.suspect, c.current = s.now, true, true, false, true

@@ -111,6 +111,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Aggregate](),
 	reflect.TypeFor[wire.Site](),
 	reflect.TypeFor[wire.Disc](),
+	reflect.TypeFor[wire.Around](),
 	reflect.TypeFor[wire.ServiceShort](),
 	reflect.TypeFor[wire.Give](),
 	reflect.TypeFor[wire.Spread](),

@@ -421,8 +421,10 @@ type Aggregate struct {
 	// Lower is what instances reserve together that can be displaced, by priority from
 	// the lowest on, at most MaxLower.
 	Lower []PriorityUse `json:"lower,omitempty"`
-	// Disc has the ready workers that know their location in it; nil: none does.
-	Disc *Disc `json:"disc,omitempty"`
+	// Disc has the ready workers that know their location in it; nil: none does. Around
+	// has those that know their coordinates.
+	Disc   *Disc   `json:"disc,omitempty"`
+	Around *Around `json:"around,omitempty"`
 	// SealKey is the public part of the key that secrets for the cluster are sealed
 	// for.
 	SealKey string `json:"seal_key,omitempty"`
@@ -477,6 +479,20 @@ type Disc struct {
 	Center   api.Point `json:"center"`
 	RadiusKm float64   `json:"radius_km"`
 	Workers  int       `json:"workers"`
+}
+
+// Around is a ball in the space of round trips (Coordinate) with some workers in it. All
+// of it is rounded to milliseconds, so that it does not tell of a single machine, and
+// stays the same while coordinates move a little.
+type Around struct {
+	// Center is the mean of their coordinates, its Height and Error those of theirs.
+	Center Coordinate `json:"center"`
+	// Radius is the longest way from Center to one of them, heights left out.
+	Radius  api.Duration `json:"radius"`
+	Workers int          `json:"workers"`
+	// Outside counts the workers that have measured others outside of the cluster: where
+	// none has, coordinates say nothing about distances from other clusters.
+	Outside int `json:"outside,omitempty"`
 }
 
 // Spread describes how an amount that is free (in the unit of its resource) is

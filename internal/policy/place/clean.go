@@ -132,6 +132,12 @@ func cleanNumbers(a *wire.Aggregate) {
 		}
 		d.Workers = max(0, d.Workers)
 	}
+	if a.Around != nil {
+		r := *a.Around
+		if a.Around = &r; !r.Center.Valid() || r.Center.Error >= wire.UnknownError || r.Radius < 0 {
+			a.Around = nil
+		}
+	}
 	a.Lower = slices.Clone(a.Lower[:min(len(a.Lower), wire.MaxLower)])
 	for i := range a.Lower {
 		a.Lower[i].Used = cleanResources(a.Lower[i].Used)
@@ -148,6 +154,9 @@ func cleanCluster(c *ClusterView, req *Request, deep bool) {
 	a.Labels = labelsAsked(a.Labels, req, labelPair)
 	if !asksDevices(toVec(req.Demand), req.Devices) {
 		a.Devices, a.MoreDevices = nil, false
+	}
+	if len(req.Latency) == 0 {
+		a.Around = nil
 	}
 	if deep {
 		c.Areas, c.Runtimes = cloneList(c.Areas), cloneList(c.Runtimes)

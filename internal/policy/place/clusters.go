@@ -27,6 +27,7 @@ type bid struct {
 	freeShare float64 // of the resource that the demand is largest in
 	displaces bool    // what has a lower priority would have to make room
 	entering  float64 // requests a second, where they count
+	reach     reach
 }
 
 // RankClusters is the root's step: it says which clusters are to take how many
@@ -34,18 +35,23 @@ type bid struct {
 // filtered in the order connected, cordoned, affinity.cluster, affinity.area,
 // anti_affinity.cluster, anti_affinity.area, runtime, plugin, workers, devices, architecture,
 // affinity.labels, location, affinity.polygon, anti_affinity.labels,
-// anti_affinity.service, refused, then the resources as in Schedule; the
+// anti_affinity.service, latency, distance, refused, then the resources as in Schedule; the
 // others are ordered by
 //
 //  0. those first in which nothing of a lower priority has to make room,
-//  1. how many of the wanted replicas they are expected to take, most first,
-//  2. how many instances of the service they already have, fewest first,
-//  3. the free share of the demand's dominant resource, largest first,
-//  4. their id,
+//  1. by Request.Latency: those first whose centre is near enough, then those of which
+//     a part may be, or of which that is not known, and then those that are too far by
+//     coordinates, which prove nothing; of each the ones with the shortest way first,
+//  2. how many of the wanted replicas they are expected to take, most first,
+//  3. how many instances of the service they already have, fewest first,
+//  4. the free share of the demand's dominant resource, largest first,
+//  5. their id,
 //
-// and each takes as many as it is expected to take until none is left. With the scheduler
-// nearest-demand those come first at which most requests enter for each replica, and the
-// replicas are divided by that. The
+// and each takes as many as it is expected to take until none is left. With Spread
+// "soft" they share what there is first: one for each in turn, those with fewer instances
+// of the service before others; where something is to be near, those alone do whose
+// centre is near enough. With the scheduler nearest-demand those come first at which most
+// requests enter for each replica, and the replicas are divided by that. The
 // clusters' ids must be distinct. Request.Avoid names workers and has no meaning
 // here. A count of zero or less places nothing.
 func RankClusters(clusters []ClusterView, req Request) Decision {
@@ -84,6 +90,7 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		}
 		return cmp.Or(
 			cmp.Compare(count(a.displaces), count(b.displaces)),
+			a.reach.compare(b.reach),
 			cmp.Compare(b.expected, a.expected),
 			cmp.Compare(a.same, b.same),
 			cmp.Compare(b.freeShare, a.freeShare),
@@ -91,19 +98,21 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		)
 	})
 
+	even := shareOut(bids, &req)
 	d.Unplaced = req.Count
+	for _, n := range even {
+		d.Unplaced -= n
+	}
 	for i, b := range bids {
 		if i < maxRanked {
-			d.Ranked = append(d.Ranked, Ranked{ID: b.id, Score: float64(b.expected), Parts: map[string]float64{
-				"expected": float64(b.expected), "same": float64(b.same), "free_share": b.freeShare,
-			}})
+			d.Ranked = append(d.Ranked, b.ranked())
 			if led {
 				d.Ranked[i].Parts["entering"] = b.entering
 			}
 		}
-		if n := min(b.expected, d.Unplaced); n > 0 && !led {
+		if n := even[i] + min(b.expected-even[i], d.Unplaced); n > 0 && !led {
 			d.Shares = append(d.Shares, ShareOut{Cluster: b.id, Count: n})
-			d.Unplaced -= n
+			d.Unplaced -= n - even[i]
 		}
 	}
 	if led {
@@ -114,6 +123,50 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		d.Reason = sieve.clusterReason(len(clusters), len(bids), req.Count-d.Unplaced)
 	}
 	return d
+}
+
+// ranked is what a record shows of a bid.
+func (b *bid) ranked() Ranked {
+	r := Ranked{ID: b.id, Score: float64(b.expected), Parts: map[string]float64{
+		"expected": float64(b.expected), "same": float64(b.same), "free_share": b.freeShare,
+	}}
+	if b.reach.known {
+		r.Parts["latency_ms"] = float64(b.reach.latency) / 1e6
+	}
+	return r
+}
+
+// shareOut says how many of the replicas each of the bids, which are in their order,
+// takes before others take more: several clusters serve and fail better than one.
+func shareOut(bids []bid, req *Request) []int {
+	even := make([]int, len(bids))
+	if req.Spread != "soft" {
+		return even
+	}
+	var fit []int
+	for i := range bids {
+		if b := &bids[i]; (b.reach.known || len(req.Latency) == 0) && b.reach.chance == keeps && !b.displaces {
+			fit = append(fit, i)
+		}
+	}
+	has := func(i int) int { return bids[i].same + even[i] }
+	for left := req.Count; left > 0; {
+		fit = slices.DeleteFunc(fit, func(i int) bool { return even[i] >= bids[i].expected })
+		if len(fit) == 0 {
+			break
+		}
+		least := has(fit[0])
+		for _, i := range fit {
+			least = min(least, has(i))
+		}
+		for _, i := range fit {
+			if has(i) == least && left > 0 {
+				even[i]++
+				left--
+			}
+		}
+	}
+	return even
 }
 
 // Room is how many replicas, at most req.Count, a cluster may be expected to take, and
@@ -175,6 +228,10 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 		return bid{}, removal{filter: fWorkers, note: unready(a)}
 	}
 	workers, r := suited(c, req)
+	if r.filter != passed {
+		return bid{}, r
+	}
+	near, r := reaches(c, req)
 	switch {
 	case r.filter != passed:
 		return bid{}, r
@@ -185,7 +242,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	// A request for none is still ranked, by whether one would fit.
 	e := expect(a, demand, pending, max(1, req.Count))
 	if e.short >= 0 && displaceable(a, demand, pending, req.Priority) {
-		return bid{id: c.ID, same: c.Same, expected: min(1, req.Count), freeShare: freeShare(c, demand, pending), displaces: true}, removal{filter: passed}
+		return bid{id: c.ID, same: c.Same, expected: min(1, req.Count), freeShare: freeShare(c, demand, pending), displaces: true, reach: near}, removal{filter: passed}
 	}
 	if j := e.short; j >= 0 {
 		s := spreadsOf(a)[j]
@@ -207,7 +264,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	if excludesItself(req) {
 		expected = min(expected, workers+a.Suspect-c.Same)
 	}
-	return bid{id: c.ID, same: c.Same, expected: expected, freeShare: freeShare(c, demand, pending)}, removal{filter: passed}
+	return bid{id: c.ID, same: c.Same, expected: expected, freeShare: freeShare(c, demand, pending), reach: near}, removal{filter: passed}
 }
 
 // unready says in words which workers are not ready, "" for none.

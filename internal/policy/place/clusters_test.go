@@ -69,7 +69,9 @@ func TestRankClusters(t *testing.T) {
 		"none wanted":                         {[]ClusterView{cluster("a", 2, roomy)}, 0, "", 0},
 		"negative count":                      {[]ClusterView{cluster("a", 2, roomy)}, -3, "", 0},
 	} {
-		d := RankClusters(c.clusters, request(c.count))
+		req := request(c.count)
+		req.Spread = "none"
+		d := RankClusters(c.clusters, req)
 		if shares(d) != c.want || d.Unplaced != c.unplaced {
 			t.Errorf("%s: %q and %d unplaced, want %q and %d", name, shares(d), d.Unplaced, c.want, c.unplaced)
 		}
@@ -169,6 +171,27 @@ func TestRankClustersFiltersAndReasons(t *testing.T) {
 	}
 }
 
+// With spread soft several clusters share what there is, evenly with what they have.
+func TestClustersShareReplicas(t *testing.T) {
+	for name, c := range map[string]struct {
+		clusters []ClusterView
+		count    int
+		want     string
+		unplaced int
+	}{
+		"evenly":                   {[]ClusterView{cluster("a", 2, roomy), cluster("b", 9, roomy)}, 4, "a=2 b=2", 0},
+		"more where there is more": {[]ClusterView{cluster("a", 1, roomy), cluster("b", 9, roomy)}, 10, "b=6 a=4", 0},
+		"those with fewer first":   {[]ClusterView{cluster("a", 2, roomy, same(2)), cluster("b", 2, roomy)}, 4, "b=3 a=1", 0},
+		"what they have counts":    {[]ClusterView{cluster("a", 2, roomy, same(3)), cluster("b", 2, roomy)}, 2, "b=2", 0},
+		"one":                      {[]ClusterView{cluster("a", 1, roomy), cluster("b", 2, roomy)}, 1, "a=1", 0},
+		"more than all":            {[]ClusterView{cluster("a", 1, roomy), cluster("b", 2, roomy)}, 15, "b=8 a=4", 3},
+	} {
+		if d := RankClusters(c.clusters, request(c.count)); shares(d) != c.want || d.Unplaced != c.unplaced {
+			t.Errorf("%s: %q and %d unplaced, want %q and %d", name, shares(d), d.Unplaced, c.want, c.unplaced)
+		}
+	}
+}
+
 // Areas and runtimes may be known from the registration or from the report.
 func TestRankClustersTakesEitherSource(t *testing.T) {
 	c := cluster("a", 1, roomy)
@@ -185,7 +208,9 @@ func TestRankedIsBounded(t *testing.T) {
 	for i := range 300 {
 		cs = append(cs, cluster(fmt.Sprintf("c%03d", i), 1, roomy))
 	}
-	d := RankClusters(cs, request(9))
+	req := request(9)
+	req.Spread = "none"
+	d := RankClusters(cs, req)
 	if len(d.Ranked) != maxRanked || shares(d) != "c000=4 c001=4 c002=1" {
 		t.Errorf("%d ranked, %q", len(d.Ranked), shares(d))
 	}

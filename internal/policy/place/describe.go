@@ -17,12 +17,14 @@ const (
 
 // Describe adds to an aggregate what the ready workers are like: how many there
 // are of each architecture, how many have each of the most frequent labels, how many
-// devices of each type and model they have, and the disc of their locations. Its size does not depend on how many they are.
+// devices of each type and model they have, and what their locations and coordinates lie
+// in. Its size does not depend on how many they are.
 // What is no architecture, label or location is left out.
 func Describe(workers []WorkerView, a *wire.Aggregate) {
 	type label struct{ key, value string }
 	archs, labels, devices := map[string]int{}, map[label]int{}, map[string]int{}
 	var points []api.Point
+	var coords []*wire.Coordinate
 	for i := range workers {
 		w := &workers[i]
 		if w.Suspect {
@@ -40,6 +42,9 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 		if p := cleanPoint(w.Location); p != nil {
 			points = append(points, *p)
 		}
+		if c := cleanCoord(w.Coord); c != nil {
+			coords = append(coords, c)
+		}
 	}
 	for l := range labels {
 		if api.LabelProblem(l.key, l.value) != "" {
@@ -51,7 +56,7 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 	a.Labels, more = most(labels, wire.MaxLabels, func(l label) string { return labelPair(l.key, l.value) })
 	a.MoreLabels = more
 	a.Devices, a.MoreDevices = most(devices, wire.MaxModels, func(s string) string { return s })
-	a.Disc = disc(points)
+	a.Disc, a.Around = disc(points), around(coords)
 }
 
 // most keeps the n most frequent under their names, of equals those with the

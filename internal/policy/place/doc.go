@@ -23,8 +23,9 @@
 //
 //  6. A cluster is passed over for a constraint (architecture, labels, location,
 //     polygon, anti-affinity) only where its aggregate proves that none of its
-//     ready workers satisfies it. What a cluster says of them is counts and a
-//     disc, of a size that does not depend on how many they are (Describe).
+//     ready workers satisfies it. What a cluster says of them is counts, a disc and
+//     a ball, of a size that does not depend on how many they are (Describe). So it is
+//     with what must be near; coordinates prove nothing, and only order clusters.
 //
 //  7. A Fleet, which keeps an index of the workers, decides as Schedule does over
 //     the same workers, and leaves the same record.

@@ -37,6 +37,13 @@ type Target struct {
 	Worker string `json:"worker,omitempty"`
 	// Far names the worker of another cluster that has it, "" where none does.
 	Far string `json:"far,omitempty"`
+	// Cluster that has it somewhere, where the root decides: Location and Coord are the
+	// centre of its workers then, and they are within RadiusKm and Radius of it. Whole:
+	// all of them are known to be within RadiusKm. "" where a cluster decides.
+	Cluster  string       `json:"cluster,omitempty"`
+	RadiusKm float64      `json:"radius_km,omitempty"`
+	Radius   api.Duration `json:"radius,omitempty"`
+	Whole    bool         `json:"whole,omitempty"`
 	// Coord is where it is in the space of round trips, nil where that is not known.
 	// Margin is how much longer than by Coord the round trip may be.
 	Coord  *wire.Coordinate `json:"coord,omitempty"`
@@ -224,7 +231,10 @@ func cleanThreshold(t Threshold) Threshold {
 // cleanTarget returns a copy without what is impossible.
 func cleanTarget(t Target) Target {
 	t.Location, t.Coord, t.Margin = cleanPoint(t.Location), cleanCoord(t.Coord), max(0, t.Margin)
-	t.Direct = cloneMap(t.Direct)
+	t.Direct, t.Radius = cloneMap(t.Direct), max(0, t.Radius)
+	if !(t.RadiusKm >= 0) || t.RadiusKm > maxKm {
+		t.RadiusKm = maxKm
+	}
 	return t
 }
 

@@ -28,6 +28,8 @@ const (
 	fPolygon
 	fAntiLabels
 	fAntiService
+	fLatency
+	fDistance
 	fRefused
 	fFirstResource
 	clusterFilters = fFirstResource + resources

@@ -66,6 +66,8 @@ func (s *sieve) clusterWords(f int, r *removal) words {
 	case fAntiService:
 		one := "has an instance on each of its " + plural(int(r.free), "worker")
 		return words{"anti_affinity.service", one, one, "have an instance on each of their workers"}
+	case fLatency, fDistance:
+		return s.reachWords(f, r)
 	case fDevices:
 		return words{"devices", r.note, r.note, "have not the devices asked for"}
 	default:

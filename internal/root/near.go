@@ -1,0 +1,83 @@
+package root
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// What must be near (latency of a descriptor), as far as the root knows: the clusters that
+// have instances of a service, and where their workers are on the whole. What an address
+// is away from it does not know; clusters measure that.
+
+// request for count instances of a service, with what they must be near.
+func (t *tx) request(app, svc string, spec *api.Service, count int) place.Request {
+	req := place.NewRequest(app+"."+svc, spec, count)
+	if spec.Replicas.Elastic() {
+		// Where they run is for requests to decide: what is shared out are the rights to
+		// run one, and rights in many clusters would have to move to where they are used.
+		req.Spread = "none"
+	}
+	for _, l := range spec.Latency {
+		th := place.Threshold{To: l.To, Max: l.Max, Distance: l.Distance}
+		if p, ok := l.Place(); ok {
+			th.Targets = []place.Target{{ID: l.To, Location: &p, Place: true}}
+		} else if to := l.Service(); to != "" {
+			if th.Targets = t.hosts(app, to); len(th.Targets) == 0 {
+				th.Free = "no instance of " + to + " is placed"
+			}
+		} else {
+			th.Unknown = "the clusters measure it"
+		}
+		req.Latency = append(req.Latency, th)
+	}
+	return req
+}
+
+// hosts are the clusters that have instances of a service and are heard of, in order.
+func (t *tx) hosts(app, svc string) []place.Target {
+	in := map[string]bool{}
+	for _, i := range t.of(app, svc) {
+		if c := t.m.clusters[i.Cluster]; c != nil && c.agg != nil && !c.suspect && !i.Draining && !i.Unreachable {
+			if rep := c.seen[i.ID]; rep == nil || rep.State != wire.Requested && rep.State != wire.Terminated {
+				in[i.Cluster] = true
+			}
+		}
+	}
+	var out []place.Target
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		out = append(out, place.TargetIn(name, *t.m.clusters[name].agg))
+	}
+	return out
+}
+
+// nearLast orders services (app.service) that wait for a cluster: by name, but what others
+// must be near before these. Where services must be near each other in a circle, the
+// first by name of them comes first.
+func (t *tx) nearLast(waiting map[string][]*wire.Instance) []string {
+	var out []string
+	done := map[string]bool{}
+	var visit func(key string)
+	visit = func(key string) {
+		list := waiting[key]
+		if done[key] || len(list) == 0 {
+			return
+		}
+		done[key] = true
+		app := t.m.apps[list[0].App]
+		for _, l := range app.Spec.Services[list[0].Service].Latency {
+			if to := l.Service(); to != "" {
+				visit(app.Name + "." + to)
+			}
+		}
+		out = append(out, key)
+	}
+	for _, key := range records.SortedKeys(waiting) {
+		visit(key)
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package root
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// sited makes a sim of clusters at these places.
+func sited(t *testing.T, at map[string]api.Point) *sim {
+	var names []string
+	for name := range at {
+		names = append(names, name)
+	}
+	s := newSim(t, names...)
+	for name, p := range at {
+		s.fakes[name].at = &p
+	}
+	s.ticks(2, time.Second)
+	return s
+}
+
+var places = map[string]api.Point{"berlin": {52.52, 13.40}, "munich": {48.14, 11.58}, "asia": {1.35, 103.8}}
+
+// inTime asks for a round trip.
+func inTime(to string, most time.Duration) func(*api.Service) {
+	return func(v *api.Service) { v.Latency = []api.Latency{{To: to, Max: api.Duration(most)}} }
+}
+
+// An agreement with users at a place decides about clusters, and the record says why.
+func TestTheRootKeepsAgreementsWithPlaces(t *testing.T) {
+	s := sited(t, places)
+	s.apply("app", 4, inTime("52.5,13.4", 20*time.Millisecond))
+	s.ticks(3, time.Second)
+	if in := s.in("app"); in["berlin"] != 2 || in["munich"] != 2 {
+		t.Errorf("%v\n%s", in, s.dump())
+	}
+	s.apply("one", 1, inTime("52.5,13.4", 20*time.Millisecond))
+	s.ticks(3, time.Second)
+	if in := s.in("one"); in["berlin"] != 1 {
+		t.Errorf("%v\n%s", in, s.dump())
+	}
+	s.apply("none", 1, inTime("-33.9,151.2", 10*time.Millisecond))
+	s.ticks(3, time.Second)
+	if i := s.m.insts["none.web.0"]; i.Cluster != "" || i.Reason != "3 clusters: 3 have no worker within 10ms of -33.9,151.2" {
+		t.Errorf("in %q: %s", i.Cluster, i.Reason)
+	}
+}
+
+// two services of an application, of which web must be near db.
+func (s *sim) applyTwo(most time.Duration, more func(web, db *api.Service)) {
+	s.apply("app", 1, inTime("db", most))
+	web := s.m.apps["app"].Spec.Services["web"]
+	db := *web
+	db.Latency = nil
+	s.m.apps["app"].Spec.Services["db"] = &db
+	if more != nil {
+		more(web, &db)
+	}
+	s.store(keyApp+"app", s.m.apps["app"])
+}
+
+// What must be near a service is placed after it, in a cluster that may be near enough.
+func TestTheRootPlacesNearAService(t *testing.T) {
+	for _, site := range []string{"berlin", "munich", "asia"} {
+		s := sited(t, places)
+		s.applyTwo(5*time.Millisecond, func(_, db *api.Service) { db.Affinity.Cluster = []string{site} })
+		s.ticks(3, time.Second)
+		if web := s.m.insts["app.web.0"]; web.Cluster != site || s.running("app") != 2 {
+			t.Errorf("%s: web is in %q\n%s", site, web.Cluster, s.dump())
+		}
+	}
+	// Each of the other: somebody begins.
+	s := sited(t, places)
+	s.applyTwo(5*time.Millisecond, func(_, db *api.Service) { inTime("web", 5*time.Millisecond)(db) })
+	s.ticks(3, time.Second)
+	if web, db := s.m.insts["app.web.0"], s.m.insts["app.db.0"]; web.Cluster != db.Cluster || s.running("app") != 2 {
+		t.Errorf("web is in %q, db in %q\n%s", web.Cluster, db.Cluster, s.dump())
+	}
+}
+
+// What no worker of a cluster keeps goes back with the reason and to the next cluster, and
+// is not thrown to and fro.
+func TestAnAgreementThatIsNotKeptGoesToTheNextCluster(t *testing.T) {
+	s := sited(t, places)
+	s.fakes["berlin"].remote = true // its workers measured it
+	s.apply("app", 1, inTime("db.example", 5*time.Millisecond))
+	s.fakes["asia"].remote = true
+	s.ticks(6, time.Second)
+	i := s.m.insts["app.web.0"]
+	if i.Cluster != "munich" || s.running("app") != 1 {
+		t.Fatalf("in %q\n%s", i.Cluster, s.dump())
+	}
+	s.fakes["munich"].remote = true
+	s.apply("two", 1, inTime("db.example", 5*time.Millisecond))
+	offers := 0
+	was := ""
+	for range 3600 {
+		s.tick(time.Second)
+		if i = s.m.insts["two.web.0"]; i.Cluster != was && i.Cluster != "" {
+			offers++
+		}
+		was = i.Cluster
+	}
+	// Each of three is asked after 10, 20, 40 … seconds, and then each 5 minutes.
+	if offers > 3*20 || i.State != wire.Requested || !strings.Contains(i.Reason, "is not within 5ms of db.example: 70.0ms away") {
+		t.Errorf("%d offers in an hour, %s in %q: %s", offers, i.State, i.Cluster, i.Reason)
+	}
+	t.Logf("%d offers in an hour", offers)
+}
