@@ -123,12 +123,12 @@ func TestAPlanIsWhatIsDone(t *testing.T) {
 		stops  int
 		waits  int
 	}{
-		"new":            {nil, 0, 3, nil, 3, 0, 0},
-		"more":           {nil, 2, 5, nil, 3, 0, 0},
-		"fewer":          {nil, 5, 2, nil, 0, 3, 0},
-		"gone":           {nil, 2, 0, nil, 0, 2, 0},
-		"the same":       {nil, 2, 2, nil, 0, 0, 0},
-		"given back":     {map[string]int{"c1": 1}, 0, 4, nil, 4, 0, 0},
+		"new":        {nil, 0, 3, nil, 3, 0, 0},
+		"more":       {nil, 2, 5, nil, 3, 0, 0},
+		"fewer":      {nil, 5, 2, nil, 0, 3, 0},
+		"gone":       {nil, 2, 0, nil, 0, 2, 0},
+		"the same":   {nil, 2, 2, nil, 0, 0, 0},
+		"given back": {map[string]int{"c1": 1}, 0, 4, nil, 4, 0, 0},
 		// Together: which of the waiting a cluster takes first differs where each has some.
 		"no room at all": {map[string]int{"c1": 1, "c2": 2}, 0, 5, func(svc *api.Service) { svc.Spread = "none" }, 3, 0, 2},
 		"relocated":      {nil, 2, 2, func(svc *api.Service) { svc.Affinity.Cluster = []string{"c2"} }, 1, 1, 0},

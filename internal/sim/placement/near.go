@@ -51,14 +51,27 @@ func (s *Scenario) locate() {
 	}
 }
 
+// near is what an instance must be near with a scheduler that asks, where there are no
+// other clusters.
+func (p *Pool) near(v *Service, by Scheduler) []place.Threshold {
+	if !by.Near {
+		return nil
+	}
+	return p.thresholds(v, nil)
+}
+
 // thresholds are a service's agreements, with where the instances of the others are. One
-// that has none yet removes nobody: whoever comes second looks for the first.
-func (p *Pool) thresholds(v *Service) (out []place.Threshold) {
+// that has none yet removes nobody: whoever comes second looks for the first. What is in
+// other clusters is elsewhere, nil: nothing is.
+func (p *Pool) thresholds(v *Service, elsewhere func(to string) []place.Target) (out []place.Threshold) {
 	for _, n := range v.Near {
 		t := place.Threshold{To: n.To, Max: api.Duration(n.Within * float64(time.Millisecond))}
 		for k, i := range p.on[n.To] {
 			w := &p.views[i]
 			t.Targets = append(t.Targets, place.Target{ID: fmt.Sprint(n.To, ".", k), Worker: w.ID, Coord: w.Coord})
+		}
+		if elsewhere != nil {
+			t.Targets = append(t.Targets, elsewhere(n.To)...)
 		}
 		if len(t.Targets) == 0 {
 			t.Free = "it has no instance yet"

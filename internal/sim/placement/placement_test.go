@@ -95,7 +95,11 @@ func TestRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%s %s in clusters: %+v, %v each, root %v each, %d offers, %d refused, %v", s.Name, by.Name, Measure(two), two.PerDecision(), two.RootTook/time.Duration(max(1, two.RootDecisions)), two.Offers, two.Refused, two.Reasons())
-			if p := Measure(two).Placed; p < 0.97 {
+			q = Measure(two)
+			if by.Near && q.Violated > 0.3 {
+				t.Errorf("%s by %s in clusters: %g of the agreements do not hold", s.Name, by.Name, q.Violated)
+			}
+			if p := q.Placed; p < 0.97 && !by.Near || p < 0.94 {
 				t.Errorf("%s by %s in clusters: %g placed", s.Name, by.Name, p)
 			}
 		}

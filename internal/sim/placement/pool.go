@@ -40,9 +40,9 @@ func NewPool(s *Scenario, ids []int) *Pool {
 	return p
 }
 
-// one decides about one instance and binds it: the number of the worker in the
+// one decides about one instance, which is to be near what these thresholds say, and binds it: the number of the worker in the
 // scenario, or -1 and why none.
-func (p *Pool) one(v *Service, instance int, ask Scheduler) (worker int, why string, err error) {
+func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Threshold) (worker int, why string, err error) {
 	p.index()
 	if ask.name() == place.Throughput && p.on[v.Name] == nil {
 		for i, id := range p.ids {
@@ -51,9 +51,7 @@ func (p *Pool) one(v *Service, instance int, ask Scheduler) (worker int, why str
 		p.on[v.Name] = []int{} // once is enough
 	}
 	req := request(v, instance, ask)
-	if ask.Near {
-		req.Latency = p.thresholds(v)
-	}
+	req.Latency = near
 	var d place.Decision
 	p.timed(func() { d = p.fleet.Schedule(v.Name, req) })
 	if d.Chosen == "" {

@@ -16,7 +16,8 @@ type Scheduler struct {
 	// Tight: instances of one service need not be on several workers.
 	Tight bool
 	// Near: agreements on distances are a part of requests, by the coordinates that
-	// workers have. Only in one cluster of all workers.
+	// workers have. Between clusters the root goes by where their workers are on the
+	// whole, and a cluster by the round trips that its workers measure to instances in others.
 	Near bool
 	// together decides about all instances at once; nil: one after the other.
 	together func(p *Pool, s *Scenario) error
@@ -125,7 +126,7 @@ func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 			if n%256 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if _, why, err := p.one(v, n, by); err != nil {
+			if _, why, err := p.one(v, n, by, p.near(v, by)); err != nil {
 				return err
 			} else if why != "" {
 				r.Why[v.Name] = why
@@ -154,9 +155,9 @@ func (r *Result) collect(p *Pool) {
 	}
 }
 
-// Joint says whether it decides about all instances at once, or sees all workers: then
-// it has no form with clusters.
-func (a Scheduler) Joint() bool { return a.together != nil || a.Near }
+// Joint says whether it decides about all instances at once: then it has no form with
+// clusters.
+func (a Scheduler) Joint() bool { return a.together != nil }
 
 // Spot is how many instances of a service go to a worker, both by their numbers in the
 // scenario.

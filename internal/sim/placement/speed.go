@@ -49,7 +49,7 @@ func Speed(ctx context.Context, s *Scenario, by Scheduler) (*Pace, error) {
 			}
 			v := &s.Services[n]
 			from := p.Took
-			worker, why, err := p.one(v, n, by)
+			worker, why, err := p.one(v, n, by, p.near(v, by))
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -56,6 +57,9 @@ func Aggregate(views []place.WorkerView) wire.Aggregate {
 	a := place.Aggregate(views)
 	a.V, a.Runtimes = wire.Version, []string{"container"}
 	place.Describe(views, &a)
+	if a.Around != nil { // all measure each other, see locate
+		a.Around.Outside = a.Around.Workers
+	}
 	return a
 }
 
@@ -72,6 +76,9 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 	for left := v.Replicas; left > 0; {
 		req := request(v, 0, t.by)
 		req.Instance, req.Count, req.Scheduler = v.Name, left, ""
+		if t.by.Near {
+			req.Latency = t.hosts(v)
+		}
 		var d place.Decision
 		from := processor()
 		d = place.RankClusters(t.views, req)
@@ -83,8 +90,12 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 		for _, share := range d.Shares {
 			t.Offers++
 			i := t.at[share.Cluster]
+			var near []place.Threshold
+			if t.by.Near {
+				near = t.Pools[i].thresholds(v, func(to string) []place.Target { return t.elsewhere(i, to) })
+			}
 			for n := range share.Count {
-				w, refused, err := t.Pools[i].one(v, placed, t.by)
+				w, refused, err := t.Pools[i].one(v, placed, t.by, near)
 				if err != nil {
 					return placed, "", err
 				}
@@ -103,6 +114,48 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 	return placed, "", nil
 }
 
+// hosts are a service's agreements as the root knows them: the clusters that have what it
+// must be near.
+func (t *Tiers) hosts(v *Service) (out []place.Threshold) {
+	for _, n := range v.Near {
+		th := place.Threshold{To: n.To, Max: api.Duration(n.Within * float64(time.Millisecond))}
+		for i, p := range t.Pools {
+			if len(p.on[n.To]) > 0 {
+				th.Targets = append(th.Targets, place.TargetIn(t.views[i].ID, t.views[i].Aggregate))
+			}
+		}
+		if len(th.Targets) == 0 {
+			th.Free = "it has no instance yet"
+		}
+		out = append(out, th)
+	}
+	return out
+}
+
+// farMeasured is how many instances in other clusters the workers of a cluster measure, for
+// one agreement.
+const farMeasured = 64
+
+// elsewhere are the instances of a service in other clusters than one, with the round
+// trips that its workers measure.
+func (t *Tiers) elsewhere(from int, to string) (out []place.Target) {
+	s := t.scenario
+	for i, p := range t.Pools {
+		for k, w := range p.on[to] {
+			if i == from || len(out) == farMeasured {
+				continue
+			}
+			target := place.Target{ID: fmt.Sprint(to, ".", k), Far: t.views[i].ID + "/" + p.views[w].ID, Direct: map[string]api.Duration{}}
+			site := s.Workers[p.ids[w]].Site
+			for n, id := range t.Pools[from].ids {
+				target.Direct[t.Pools[from].views[n].ID] = api.Duration(max(0.01, s.RTT(s.Workers[id].Site, site)) * float64(time.Millisecond))
+			}
+			out = append(out, target)
+		}
+	}
+	return out
+}
+
 // RunTiered places the services of a scenario in their order, on its clusters below a
 // root that knows their aggregates as they are.
 func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
@@ -110,6 +163,9 @@ func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) 
 		return nil, fmt.Errorf("%s decides about all workers at once: it has no form with clusters", by.Name)
 	}
 	r := newResult(s, by)
+	if by.Near {
+		s.locate()
+	}
 	t := NewTiers(s, by)
 	err := pinned(func() error {
 		for i := range s.Services {
