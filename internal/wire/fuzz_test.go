@@ -73,6 +73,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.ScaleRequest](),
 	reflect.TypeFor[wire.Quota](),
 	reflect.TypeFor[wire.Namespace](),
+	reflect.TypeFor[wire.Standing](),
+	reflect.TypeFor[wire.NamespaceShare](),
 	reflect.TypeFor[wire.NamespaceRequest](),
 	reflect.TypeFor[wire.NamespaceView](),
 	reflect.TypeFor[wire.Roles](),

@@ -17,38 +17,71 @@ type Quota struct {
 	CPU    api.CPU   `json:"cpu,omitempty"`
 	Memory api.Bytes `json:"memory,omitempty"`
 	Disk   api.Bytes `json:"disk,omitempty"`
+	VGPUs  api.Units `json:"vgpus,omitempty"`
+	VTPUs  api.Units `json:"vtpus,omitempty"`
+	// Bandwidth that is reserved, in and out.
+	BandwidthIn  api.Bitrate `json:"bandwidth_in,omitempty"`
+	BandwidthOut api.Bitrate `json:"bandwidth_out,omitempty"`
 	// Objects are the bytes of those that the root keeps.
 	Objects      api.Bytes `json:"objects,omitempty"`
 	Instances    int       `json:"instances,omitempty" minimum:"0" maximum:"1000000"`
 	Applications int       `json:"applications,omitempty" minimum:"0" maximum:"1000000"`
 }
 
+// Standing is what a namespace may claim beside others where there is not room for all.
+type Standing struct {
+	// Weight of its share where services contend (drf): with twice the weight it is due
+	// twice as much. 0 is 1.
+	Weight int `json:"weight,omitempty" minimum:"0" maximum:"1000"`
+	// MaxPriority is the highest priority that its services may have, and up to which it
+	// counts against those of other namespaces. 0: they may have any, and it counts
+	// within the namespace alone.
+	MaxPriority int `json:"max_priority,omitempty" minimum:"0" maximum:"1000"`
+}
+
+// MaxWeight of a namespace.
+const MaxWeight = 1000
+
 // Namespace is the stored form of a namespace: who applications and secrets
 // belong to. DefaultNamespace exists without a record.
 type Namespace struct {
-	V       int       `json:"v"`
-	Name    string    `json:"name"`
-	Quota   Quota     `json:"quota,omitzero"`
-	Created time.Time `json:"created"`
-	By      string    `json:"by,omitempty"` // who created it
+	V        int       `json:"v"`
+	Name     string    `json:"name"`
+	Quota    Quota     `json:"quota,omitzero"`
+	Standing Standing  `json:"standing,omitzero"`
+	Created  time.Time `json:"created"`
+	By       string    `json:"by,omitempty"` // who created it
 }
 
 // NamespaceRequest asks for a namespace.
 type NamespaceRequest struct {
-	Name  string `json:"name" minLength:"1" maxLength:"63"`
-	Quota Quota  `json:"quota,omitzero"`
+	Name     string   `json:"name" minLength:"1" maxLength:"63"`
+	Quota    Quota    `json:"quota,omitzero"`
+	Standing Standing `json:"standing,omitzero"`
 }
 
 // NamespaceView is a namespace and what it uses.
 type NamespaceView struct {
-	Name  string `json:"name"`
-	Quota Quota  `json:"quota"`
-	Used  Quota  `json:"used"`
+	Name     string   `json:"name"`
+	Quota    Quota    `json:"quota"`
+	Standing Standing `json:"standing,omitzero"`
+	Used     Quota    `json:"used"`
 	// AtSites is the part of Used that sites have asked for by themselves, beyond what
 	// the root gave them.
-	AtSites Quota     `json:"at_sites,omitzero"`
-	Created time.Time `json:"created,omitzero"`
-	By      string    `json:"by,omitempty"`
+	AtSites Quota `json:"at_sites,omitzero"`
+	// Shares are what runs of it is of each cluster that who asks may see, where one
+	// namespace is asked for.
+	Shares  []NamespaceShare `json:"shares,omitempty"`
+	Created time.Time        `json:"created,omitzero"`
+	By      string           `json:"by,omitempty"`
+}
+
+// NamespaceShare is the dominant share of a namespace in a cluster: the largest of its
+// parts of what the ready workers have of a resource, by what is reserved.
+type NamespaceShare struct {
+	Cluster  string  `json:"cluster"`
+	Share    float64 `json:"share"`
+	Resource string  `json:"resource"` // "cpu", "memory", …
 }
 
 // Roles that a user has: see package access for what they allow.

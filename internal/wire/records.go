@@ -146,10 +146,12 @@ type Share struct {
 	App string `json:"app"`
 	// Namespace of the application; "" from a root that has none.
 	Namespace string `json:"namespace,omitempty"`
-	Service   string `json:"service"`
-	Revision  uint64 `json:"revision"`
-	Min       int    `json:"min"`
-	Max       int    `json:"max"`
+	// Standing of the namespace.
+	Standing Standing `json:"standing,omitzero"`
+	Service  string   `json:"service"`
+	Revision uint64   `json:"revision"`
+	Min      int      `json:"min"`
+	Max      int      `json:"max"`
 	// Extra are to run beyond what the requests that enter here ask for, for those that
 	// enter in clusters without room. Only of a service whose requests decide.
 	Extra    int          `json:"extra,omitempty"`
@@ -418,8 +420,8 @@ type Aggregate struct {
 	// where no model is known), the most frequent 64; MoreDevices: there are others.
 	Devices     map[string]int `json:"devices,omitempty"`
 	MoreDevices bool           `json:"more_devices,omitempty"`
-	// Lower is what instances reserve together that can be displaced, by priority from
-	// the lowest on, at most MaxLower.
+	// Lower is what instances reserve together that can be displaced, by their priority
+	// as far as it counts against other namespaces, from the lowest on, at most MaxLower.
 	Lower []PriorityUse `json:"lower,omitempty"`
 	// Disc has the ready workers that know their location in it; nil: none does. Around
 	// has those that know their coordinates.

@@ -9,29 +9,76 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// bounded is everything that a quota bounds: in this order it is added up, and refused.
+var bounded = []struct {
+	name string
+	of   func(q *wire.Quota) *int64 // nil of what is counted by n
+	n    func(q *wire.Quota) *int
+	text func(n int64) string
+}{
+	{name: "cpu", of: func(q *wire.Quota) *int64 { return (*int64)(&q.CPU) }, text: func(n int64) string { return api.CPU(n).String() }},
+	{name: "memory", of: func(q *wire.Quota) *int64 { return (*int64)(&q.Memory) }, text: bytes},
+	{name: "disk", of: func(q *wire.Quota) *int64 { return (*int64)(&q.Disk) }, text: bytes},
+	{name: "vgpus", of: func(q *wire.Quota) *int64 { return (*int64)(&q.VGPUs) }, text: units},
+	{name: "vtpus", of: func(q *wire.Quota) *int64 { return (*int64)(&q.VTPUs) }, text: units},
+	{name: "bandwidth-in", of: func(q *wire.Quota) *int64 { return (*int64)(&q.BandwidthIn) }, text: bitrate},
+	{name: "bandwidth-out", of: func(q *wire.Quota) *int64 { return (*int64)(&q.BandwidthOut) }, text: bitrate},
+	{name: "objects", of: func(q *wire.Quota) *int64 { return (*int64)(&q.Objects) }, text: bytes},
+	{name: "instances", n: func(q *wire.Quota) *int { return &q.Instances }, text: count},
+	{name: "applications", n: func(q *wire.Quota) *int { return &q.Applications }, text: count},
+}
+
+func bytes(n int64) string   { return api.Bytes(n).String() }
+func units(n int64) string   { return api.Units(n).String() }
+func bitrate(n int64) string { return api.Bitrate(n).String() }
+func count(n int64) string   { return fmt.Sprint(n) }
+
+// get and set are the amount of what bounded has at k.
+func get(q *wire.Quota, k int) int64 {
+	if b := &bounded[k]; b.of != nil {
+		return *b.of(q)
+	}
+	return int64(*bounded[k].n(q))
+}
+
+func set(q *wire.Quota, k int, n int64) {
+	if b := &bounded[k]; b.of != nil {
+		*b.of(q) = n
+	} else {
+		*b.n(q) = int(n)
+	}
+}
+
 // Of is what an application asks for.
 func Of(spec *api.Application) wire.Quota {
 	u := wire.Quota{Applications: 1}
 	for _, s := range spec.Services {
 		n := max(s.Replicas.Min, s.Replicas.Max)
-		u = Add(u, wire.Quota{
-			CPU: times(s.Resources.CPU, n), Memory: times(s.Resources.Memory, n), Disk: times(s.Resources.Disk, n), Instances: n,
-		})
+		u = Add(u, reserved(n, s.Resources))
 	}
 	return u
 }
 
-// Add adds two uses. What does not fit into a number stays at the largest.
-func Add(a, b wire.Quota) wire.Quota {
+// reserved is what n instances reserve, each so much.
+func reserved(n int, each api.Resources) wire.Quota {
 	return wire.Quota{
-		CPU: plus(a.CPU, b.CPU), Memory: plus(a.Memory, b.Memory), Disk: plus(a.Disk, b.Disk), Objects: plus(a.Objects, b.Objects),
-		Instances: plus(a.Instances, b.Instances), Applications: plus(a.Applications, b.Applications),
+		CPU: times(each.CPU, n), Memory: times(each.Memory, n), Disk: times(each.Disk, n),
+		VGPUs: times(each.VGPUs, n), VTPUs: times(each.VTPUs, n),
+		BandwidthIn: times(each.Bandwidth.In, n), BandwidthOut: times(each.Bandwidth.Out, n), Instances: n,
 	}
 }
 
-func plus[T ~int | ~int64](a, b T) T {
-	if int64(a) > math.MaxInt64-int64(b) {
-		return T(math.MaxInt64)
+// Add adds two uses. What does not fit into a number stays at the largest.
+func Add(a, b wire.Quota) (sum wire.Quota) {
+	for k := range bounded {
+		set(&sum, k, plus(get(&a, k), get(&b, k)))
+	}
+	return sum
+}
+
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
 	}
 	return a + b
 }
@@ -48,50 +95,39 @@ func times[T ~int64](a T, n int) T {
 func Exceeded(q, others, before, after wire.Quota) string {
 	was, is := Add(others, before), Add(others, after)
 	var over []string
-	check := func(what string, bound, was, is int64, text func(int64) string) {
-		if bound > 0 && is > bound && is > was {
-			over = append(over, fmt.Sprintf("%s: %s allowed, %s used, %s asked for, %s too much", what, text(bound), text(was), text(is), text(is-bound)))
+	for k, b := range bounded {
+		if bound, was, is := get(&q, k), get(&was, k), get(&is, k); bound > 0 && is > bound && is > was {
+			over = append(over, fmt.Sprintf("%s: %s allowed, %s used, %s asked for, %s too much", b.name, b.text(bound), b.text(was), b.text(is), b.text(is-bound)))
 		}
 	}
-	cpu := func(n int64) string { return api.CPU(n).String() }
-	bytes := func(n int64) string { return api.Bytes(n).String() }
-	count := func(n int64) string { return fmt.Sprint(n) }
-	check("cpu", int64(q.CPU), int64(was.CPU), int64(is.CPU), cpu)
-	check("memory", int64(q.Memory), int64(was.Memory), int64(is.Memory), bytes)
-	check("disk", int64(q.Disk), int64(was.Disk), int64(is.Disk), bytes)
-	check("instances", int64(q.Instances), int64(was.Instances), int64(is.Instances), count)
-	check("applications", int64(q.Applications), int64(was.Applications), int64(is.Applications), count)
 	return strings.Join(over, "; ")
 }
 
 // Over says in words which bounds of q are passed by what is used; "" if none is.
 func Over(q, used wire.Quota) string {
 	var over []string
-	check := func(what string, bound, is int64, text func(int64) string) {
-		if bound > 0 && is > bound {
-			over = append(over, fmt.Sprintf("%s: %s allowed, %s used", what, text(bound), text(is)))
+	for k, b := range bounded {
+		if bound, is := get(&q, k), get(&used, k); bound > 0 && is > bound {
+			over = append(over, fmt.Sprintf("%s: %s allowed, %s used", b.name, b.text(bound), b.text(is)))
 		}
 	}
-	check("cpu", int64(q.CPU), int64(used.CPU), func(n int64) string { return api.CPU(n).String() })
-	bytes := func(n int64) string { return api.Bytes(n).String() }
-	check("memory", int64(q.Memory), int64(used.Memory), bytes)
-	check("disk", int64(q.Disk), int64(used.Disk), bytes)
-	check("objects", int64(q.Objects), int64(used.Objects), bytes)
-	count := func(n int64) string { return fmt.Sprint(n) }
-	check("instances", int64(q.Instances), int64(used.Instances), count)
-	check("applications", int64(q.Applications), int64(used.Applications), count)
 	return strings.Join(over, "; ")
 }
 
 // More is what n instances that need each so much ask for beyond what m that need
 // base do. What is less of something is none.
-func More(n int, each api.Resources, m int, base api.Resources) wire.Quota {
-	over := func(a, b int64) int64 { return max(0, max(0, a)-max(0, b)) }
-	n = max(0, n)
-	return wire.Quota{
-		CPU:       api.CPU(over(int64(times(max(0, each.CPU), n)), int64(times(base.CPU, m)))),
-		Memory:    api.Bytes(over(int64(times(max(0, each.Memory), n)), int64(times(base.Memory, m)))),
-		Disk:      api.Bytes(over(int64(times(max(0, each.Disk), n)), int64(times(base.Disk, m)))),
-		Instances: max(0, n-m),
+func More(n int, each api.Resources, m int, base api.Resources) (more wire.Quota) {
+	is, was := reserved(max(0, n), positive(each)), reserved(max(0, m), positive(base))
+	for k := range bounded {
+		set(&more, k, max(0, get(&is, k)-get(&was, k)))
+	}
+	return more
+}
+
+// positive is r without what is less than nothing.
+func positive(r api.Resources) api.Resources {
+	return api.Resources{
+		CPU: max(0, r.CPU), Memory: max(0, r.Memory), Disk: max(0, r.Disk), VGPUs: max(0, r.VGPUs), VTPUs: max(0, r.VTPUs),
+		Bandwidth: api.Bandwidth{In: max(0, r.Bandwidth.In), Out: max(0, r.Bandwidth.Out)},
 	}
 }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -34,6 +35,45 @@ func TestOf(t *testing.T) {
 	if huge.CPU != math.MaxInt64 {
 		t.Errorf("too much is %d", huge.CPU)
 	}
+}
+
+// Devices and bandwidth count as everything else does: whatever a service reserves.
+func TestEveryResourceCounts(t *testing.T) {
+	each := api.Resources{CPU: 1, Memory: 2, Disk: 3, VGPUs: 500, VTPUs: 1000, Bandwidth: api.Bandwidth{In: 1e6, Out: 2e6}}
+	got := asks(&api.Service{Replicas: api.Replicas{Min: 3, Max: 3}, Resources: each})
+	want := wire.Quota{CPU: 3, Memory: 6, Disk: 9, VGPUs: 1500, VTPUs: 3000, BandwidthIn: 3e6, BandwidthOut: 6e6, Instances: 3, Applications: 1}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if more := More(3, each, 0, api.Resources{}); Add(more, wire.Quota{Applications: 1}) != want {
+		t.Errorf("more than nothing is %+v", more)
+	}
+	if less := More(1, each, 3, each); less != (wire.Quota{}) {
+		t.Errorf("less is %+v", less)
+	}
+	q := wire.Quota{VGPUs: 1000, VTPUs: 2500, BandwidthIn: 2e6, BandwidthOut: 6e6}
+	if got, want := Exceeded(q, wire.Quota{}, wire.Quota{}, got), "vgpus: 1 allowed, 0 used, 1.5 asked for, 0.5 too much; "+
+		"vtpus: 2.5 allowed, 0 used, 3 asked for, 0.5 too much; bandwidth-in: 2Mbps allowed, 0bps used, 3Mbps asked for, 1Mbps too much"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// A field that is added to Quota is to be bounded too, or to be left out here.
+	v := reflect.ValueOf(quotaOf(7))
+	for i := range v.NumField() {
+		if v.Field(i).Int() != 7 {
+			t.Errorf("nothing bounds %s", v.Type().Field(i).Name)
+		}
+	}
+	if got := Add(quotaOf(math.MaxInt64-1), quotaOf(2)); get(&got, 3) != math.MaxInt64 {
+		t.Errorf("too much is %+v", got)
+	}
+}
+
+// quotaOf is n of everything.
+func quotaOf(n int64) (q wire.Quota) {
+	for k := range bounded {
+		set(&q, k, n)
+	}
+	return q
 }
 
 func TestOverAndMore(t *testing.T) {
