@@ -187,6 +187,7 @@ func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Dec
 		d = f.Schedule(i.App+"."+i.Service, r)
 	}
 	d.TookNs = time.Since(begin).Nanoseconds()
+	d.Request.Turn = t.turn
 	return d
 }
 

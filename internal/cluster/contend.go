@@ -35,17 +35,21 @@ func (t *tx) contend(waiting map[string][]*wire.Instance, now time.Time) {
 	var list []place.Contender
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
-		group := cmp.Or(s.Namespace, api.DefaultNamespace)
+		group := groupOf(s)
 		used := place.Times(s.Spec.Resources, has[key])
 		if n := len(waiting[key]); n > 0 {
-			list = append(list, place.Contender{Service: key, Group: group, Used: used, Demand: s.Spec.Resources, Waiting: n})
+			list = append(list, place.Contender{
+				Service: key, Group: group, Weight: t.standing(group).Weight, Priority: s.Spec.Priority, Used: used, Demand: s.Spec.Resources, Waiting: n,
+			})
 		} else {
 			others[group] = place.Add(others[group], used)
 		}
 	}
 	r := place.NewRound(total, others, list)
+	defer func() { t.turn = nil }()
 	for n := r.Next(); n >= 0; n = r.Next() {
-		key := list[n].Service
+		key, turn := list[n].Service, r.Turn()
+		t.turn = &turn
 		i := waiting[key][0]
 		waiting[key] = waiting[key][1:]
 		if t.placeOne(*i, t.m.shares[key], now) {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,47 @@ func TestContendingServicesShare(t *testing.T) {
 	s.ticks(3, time.Second)
 	if a, b := s.placed("a"), s.placed("b"); a != 10 || b != 10 {
 		t.Errorf("6 of a were there: %d and %d", a, b)
+	}
+}
+
+// Namespaces share by their weights, whatever priorities their services have at home; and
+// an explanation says whose turn it was.
+func TestNamespacesShareByWeight(t *testing.T) {
+	wants := func(priority int) func(*api.Service) {
+		return func(v *api.Service) {
+			v.Scheduler, v.Priority, v.Resources = "drf", priority, api.Resources{CPU: 100}
+		}
+	}
+	s := newSim(t, "w1", "w2")
+	s.share("a", 20, wants(900))
+	s.of("a", "one", wire.Standing{})
+	s.share("b", 20, wants(0))
+	s.of("b", "three", wire.Standing{Weight: 3})
+	s.ticks(3, time.Second)
+	if a, b := s.placed("a"), s.placed("b"); a != 5 || b != 15 {
+		t.Fatalf("%d of a, %d of b, want 5 and 15", a, b)
+	}
+	var rec place.Record
+	if err := json.Unmarshal(s.disk[keyWhy+"app.b.14"], &rec); err != nil {
+		t.Fatal(err)
+	}
+	turn := rec.Decision.Request.Turn
+	if turn == nil || turn.Group != "three" || turn.Weight != 3 || turn.Share < 0.65 || turn.Share > 0.75 || turn.Of != "cpu" || turn.Groups != 2 {
+		t.Errorf("its turn was %+v", turn)
+	}
+	again, err := place.Replay(rec.Decision)
+	if err != nil || again.Chosen != rec.Decision.Chosen {
+		t.Errorf("%v, %v", again.Chosen, err)
+	}
+	// Who counts for others goes first, whatever is due to whom.
+	s = newSim(t, "w1", "w2")
+	s.share("a", 20, wants(1))
+	s.of("a", "one", wire.Standing{MaxPriority: 1})
+	s.share("b", 20, wants(0))
+	s.of("b", "three", wire.Standing{Weight: 3})
+	s.ticks(3, time.Second)
+	if a, b := s.placed("a"), s.placed("b"); a != 20 || b != 0 {
+		t.Errorf("%d of a, %d of b, want 20 and 0", a, b)
 	}
 }
 

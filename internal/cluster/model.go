@@ -314,6 +314,12 @@ type tx struct {
 	use     map[string]*usage
 	fleet   *place.Fleet
 	told    map[string]bool // services of which fleet knows the rates
+	// standings of namespaces, see standing; turn is that of the instance that is being
+	// placed in a round.
+	standings map[string]wire.Standing
+	turn      *place.Turn
+	// victims were displaced, and wait for another worker since.
+	victims []wire.InstanceID
 	// programs are the ids of those that were started.
 	programs map[*api.Service]string
 	// certs are the secrets with certificates, see certificates; nil before it is asked.

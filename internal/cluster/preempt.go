@@ -12,42 +12,109 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Preemption: an instance for which no worker has room may displace some of services
-// with a lower priority. Those are ended as in a move (Instance.Leaving): by their stop
-// rule, with their room still theirs until the worker says that they are gone. The
-// instance waits for that without a note of its own: what leaves is looked at as room
-// that comes, so whoever waits for it displaces nobody else. Placing goes by priority,
-// so that those that were displaced do not take back what they gave; and as nobody
-// displaces his equal, no chain of them comes back to where it began.
+// Preemption: an instance for which no worker has room may displace others, where it has
+// the claim to (place.Claim): those of services with a lower priority in its namespace,
+// and those of others over which the operator lets its priority count (wire.Standing).
+// They are ended as in a move (Instance.Leaving): by their stop rule, with their room
+// still theirs until the worker says that they are gone. The instance waits for that
+// without a note of its own: what leaves is looked at as room that comes, so whoever
+// waits for it displaces nobody else. Placing goes by claims too (place.InTurn), so that
+// those that were displaced do not take back what they gave; and as nobody displaces his
+// equal, no chain of them comes back to where it began.
 
-// byPriority are the instances, those of the highest priority first.
-func (t *tx) byPriority() []*wire.Instance {
-	list, any := t.instances(), false
+// waiter is an instance that waits for a worker.
+type waiter struct {
+	place.Waiter
+	id wire.InstanceID
+}
+
+// ranks that instances here can have, the highest first; there is always 0.
+func (t *tx) ranks() []int {
+	ranks := []int{0}
 	for _, s := range t.m.shares {
-		any = any || s.Spec.Priority > 0
+		if r := t.claimOfShare(s).Rank; !slices.Contains(ranks, r) {
+			ranks = append(ranks, r)
+		}
 	}
-	if !any {
-		return list
-	}
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *wire.Instance) int { return cmp.Compare(t.priority(b), t.priority(a)) })
-	return list
+	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(b, a) })
+	return ranks
 }
 
-func (t *tx) priority(i *wire.Instance) int {
-	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
-		return s.Spec.Priority
+// waiters of a rank, in the order in which they are placed.
+func (t *tx) waiters(rank int) []waiter {
+	var found []waiter
+	var all []place.Waiter
+	for _, i := range t.instances() {
+		if !t.placeable(i) {
+			continue
+		}
+		if w := (place.Waiter{Claim: t.claimOf(i), Promised: strings.HasPrefix(i.Reason, displacing)}); w.Rank == rank {
+			found, all = append(found, waiter{w, i.ID}), append(all, w)
+		}
 	}
-	return 0
+	out := make([]waiter, 0, len(found))
+	for _, k := range place.InTurn(all) {
+		out = append(out, found[k])
+	}
+	return out
 }
 
-// owner is the namespace of an instance. Priorities count within one alone: nothing
-// bounds yet which of them a namespace may use.
-func (t *tx) owner(i *wire.Instance) string {
-	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
-		return s.Namespace
+// queue adds an instance to what is left of a queue: last, but for those of its
+// namespace that have a lower priority.
+func queue(left []waiter, w waiter) []waiter {
+	left = append(left, w)
+	for at, k := len(left)-1, len(left)-2; k >= 0; k-- {
+		if left[k].Group == w.Group && left[k].Priority < w.Priority {
+			left[at], left[k] = left[k], left[at]
+			at = k
+		}
 	}
-	return ""
+	return left
+}
+
+// placeable says whether an instance waits for a worker, and is to have one.
+func (t *tx) placeable(i *wire.Instance) bool {
+	// What was given back stays ours to place until the root takes it away.
+	if i.State != wire.ClusterScheduled && i.State != wire.Failed && i.State != wire.Requested {
+		return false
+	}
+	s := t.m.shares[i.App+"."+i.Service]
+	return s != nil && t.wanted(i) && (i.State != wire.Failed || !restartNever(s, i))
+}
+
+// groupOf is the namespace of a share.
+func groupOf(s *wire.Share) string { return cmp.Or(s.Namespace, api.DefaultNamespace) }
+
+// claimOf is what an instance may claim; one whose service is gone has the least.
+func (t *tx) claimOf(i *wire.Instance) place.Claim {
+	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
+		return t.claimOfShare(s)
+	}
+	return place.Claim{}
+}
+
+func (t *tx) claimOfShare(s *wire.Share) place.Claim {
+	c := place.Claim{Group: groupOf(s), Priority: s.Spec.Priority}
+	if c.Priority > 0 {
+		c.Rank = place.RankOf(c.Priority, t.standing(c.Group).MaxPriority)
+	}
+	return c
+}
+
+// standing of a namespace, as the root says with its shares. Between two messages from it
+// they may differ; then the highest counts for all. What only this site knows of a
+// namespace gives it none.
+func (t *tx) standing(group string) wire.Standing {
+	if t.standings == nil {
+		t.standings = map[string]wire.Standing{}
+		for _, s := range t.m.given {
+			if s.Standing != (wire.Standing{}) {
+				old := t.standings[groupOf(s)]
+				t.standings[groupOf(s)] = wire.Standing{Weight: max(old.Weight, s.Standing.Weight), MaxPriority: max(old.MaxPriority, s.Standing.MaxPriority)}
+			}
+		}
+	}
+	return t.standings[group]
 }
 
 // displaceable says whether an instance may be ended to make room: it runs or is about
@@ -132,23 +199,27 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 		return true
 	}
 	occupants := map[string][]place.Occupant{}
+	has := t.claimOf(&i)
 	for _, o := range t.instances() {
-		if p := t.priority(o); p < s.Spec.Priority && displaceable(o) && t.owner(o) == s.Namespace {
+		if c := t.claimOf(o); has.Over(c) && displaceable(o) {
 			r, held := t.reserves(o.Worker, o)
-			occupants[o.Worker] = append(occupants[o.Worker], place.Occupant{ID: o.ID, Priority: p, Reserves: r, Devices: held})
+			occupants[o.Worker] = append(occupants[o.Worker], place.Occupant{ID: o.ID, Claim: c, Reserves: r, Devices: held})
 		}
 	}
-	worker, victims := place.Preempt(views, occupants, req)
+	worker, victims := place.Preempt(views, occupants, req, has)
 	if worker == "" {
 		return false
 	}
-	var names []string
 	for _, v := range victims {
-		names = append(names, v.ID)
-		t.displace(v.ID, i.ID, s.Spec.Priority, now)
+		why := fmt.Sprintf("displaced by %s, which has priority %d", i.ID, has.Priority)
+		if v.Group != has.Group {
+			why = fmt.Sprintf("displaced by an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
+		}
+		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
+		t.displace(v.ID, why, now)
 	}
 	t.claim(viewOf(t.coming(i.App, i.Service), worker), &i, s)
-	i.Reason = fmt.Sprintf(displacing+"%s on worker %s, which had no room for it", strings.Join(names, ", "), worker)
+	i.Reason = fmt.Sprintf(displacing+"%s on worker %s, which had no room for it", named(victims, has.Group), worker)
 	t.put(i)
 	t.event("instance/"+i.ID, "%s", i.Reason)
 	d.Reason += "; it " + i.Reason
@@ -160,17 +231,35 @@ func viewOf(views []place.WorkerView, name string) *place.WorkerView {
 	return &views[slices.IndexFunc(views, func(v place.WorkerView) bool { return v.ID == name })]
 }
 
+// named are victims as who displaces them may know them: those of other namespaces are
+// none of its business but for their number.
+func named(victims []place.Occupant, group string) string {
+	var names []string
+	others := 0
+	for _, v := range victims {
+		if v.Group == group {
+			names = append(names, v.ID)
+		} else {
+			others++
+		}
+	}
+	if others > 0 {
+		names = append(names, wire.Count(others, "instance")+" of other namespaces")
+	}
+	return strings.Join(names, ", ")
+}
+
 // displace ends an instance for another. It is placed again where there is room, at
 // present or later.
-func (t *tx) displace(id, by wire.InstanceID, priority int, now time.Time) {
+func (t *tx) displace(id wire.InstanceID, why string, now time.Time) {
 	i := *t.inst(id)
-	why := fmt.Sprintf("displaced by %s, which has priority %d", by, priority)
 	t.event("instance/"+id, "%s", why)
 	leaving := &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
 	i = t.advance(i, wire.Failed, now, t.m.tier(), why)
 	i = t.advance(i, wire.Requested, now, t.m.tier(), why)
 	i.Leaving, i.Worker, i.LastExit, i.Unreachable = leaving, "", nil, false
 	t.put(i)
+	t.victims = append(t.victims, id)
 }
 
 // lower is what instances reserve that others could displace, for the root.
@@ -179,7 +268,8 @@ func (t *tx) lower() []wire.PriorityUse {
 	for _, i := range t.instances() {
 		if displaceable(i) {
 			r, _ := t.reserves(i.Worker, i)
-			sum[t.priority(i)] = place.Add(sum[t.priority(i)], r)
+			rank := t.claimOf(i).Rank
+			sum[rank] = place.Add(sum[rank], r)
 		}
 	}
 	var out []wire.PriorityUse

@@ -102,6 +102,111 @@ func TestWhoIsDisplaced(t *testing.T) {
 	}
 }
 
+// of puts a service into a namespace with a standing, as the root would.
+func (s *sim) of(svc, namespace string, standing wire.Standing) {
+	next := *s.m.given["app."+svc]
+	next.Namespace, next.Standing = namespace, standing
+	next.AppNumber = 1000 + uint32(namespace[0]) // each namespace has another application of that name
+	s.m.given["app."+svc] = &next
+	s.m.effect()
+	s.store(keyShare+"app."+svc, &next)
+}
+
+// A priority counts against other namespaces as far as the operator allows: up to that
+// alone, and not at all where he says nothing.
+func TestPriorityOverOtherNamespaces(t *testing.T) {
+	for _, c := range []struct {
+		what               string
+		priority, most     int // of the one who asks
+		others, othersMost int
+		displaces          bool
+	}{
+		{"without leave", 900, 0, 0, 0, false},
+		{"with leave", 5, 10, 0, 0, true},
+		{"with leave, over what counts at home alone", 1, 10, 900, 0, true},
+		{"no further than that", 900, 3, 5, 5, false},
+		{"over what has less", 900, 6, 5, 5, true},
+		{"an equal", 5, 10, 5, 10, false},
+	} {
+		s := newSim(t, "w1", "w2")
+		s.full(1000)
+		s.share("low", 4, rank(c.others, 500))
+		s.of("low", "theirs", wire.Standing{MaxPriority: c.othersMost})
+		s.ticks(4, time.Second)
+		s.share("ask", 2, rank(c.priority, 500))
+		s.of("ask", "ours", wire.Standing{MaxPriority: c.most})
+		s.ticks(8, time.Second)
+		want := 0
+		if c.displaces {
+			want = 2
+		}
+		if s.answering("ask") != want || s.answering("low") != 4-want {
+			t.Errorf("%s: %d of ask, %d of low\n%s", c.what, s.answering("ask"), s.answering("low"), s.dump())
+		}
+		// Of another namespace nobody learns more than that there is one.
+		for id, i := range s.m.insts {
+			for _, h := range i.History {
+				if i.Service == "low" && strings.Contains(h.Why, "app.ask") || i.Service == "ask" && strings.Contains(h.Why, "app.low") {
+					t.Errorf("%s: %s says %q", c.what, id, h.Why)
+				}
+				if want > 0 && i.Service == "low" && i.State == wire.Requested && h.To == wire.Failed && !strings.HasPrefix(h.Why, "displaced by an instance of another namespace") {
+					t.Errorf("%s: %s does not say what displaced it: %q", c.what, id, h.Why)
+				}
+			}
+		}
+		starts := s.starts()
+		s.ticks(30, time.Second)
+		if s.starts() != starts {
+			t.Errorf("%s: %d starts, it were %d\n%s", c.what, s.starts(), starts, s.dump())
+		}
+	}
+}
+
+// What only a site says of a namespace lets it displace nobody elsewhere: the standing is
+// the root's. Where the root has said it, it counts for what the site adds too.
+func TestStandingIsTheRoots(t *testing.T) {
+	s := newSim(t, "w1")
+	s.full(1000)
+	s.share("low", 2, rank(0, 500))
+	s.of("low", "theirs", wire.Standing{})
+	s.ticks(4, time.Second)
+	here := &local{V: wire.Version, Namespace: "ours", App: "site", Service: "ask", Replicas: 1, Number: 1, Spec: &api.Service{
+		Runtime: "process", Command: []string{"x"}, Resources: api.Resources{CPU: 500}, Priority: 1000, Spread: "soft", Scheduler: "rom", Policy: api.Policy{Name: api.PolicyRoundRobin},
+	}}
+	s.m.locals["site.ask"] = here
+	s.store(keyLocal+"site.ask", here)
+	s.m.effect()
+	s.ticks(8, time.Second)
+	if n := s.answering("low"); n != 2 {
+		t.Fatalf("%d of low: a site's word displaced them\n%s", n, s.dump())
+	}
+	s.share("other", 0, nil)
+	s.of("other", "ours", wire.Standing{MaxPriority: 1})
+	s.ticks(8, time.Second)
+	if n := s.answering("low"); n != 1 {
+		t.Errorf("%d of low, though the root lets it\n%s", n, s.dump())
+	}
+}
+
+// The room that one has made is his: others of his rank that wait too, and come first by
+// name, do not take it.
+func TestNobodyTakesWhatAnotherMadeRoomFor(t *testing.T) {
+	s := newSim(t, "w1")
+	s.full(1000)
+	s.share("own", 2, rank(0, 500))
+	s.of("own", "ours", wire.Standing{})
+	s.ticks(4, time.Second)
+	s.share("aaa", 3, rank(0, 500))
+	s.of("aaa", "theirs", wire.Standing{})
+	s.ticks(4, time.Second)
+	s.share("zzz", 1, rank(7, 500))
+	s.of("zzz", "ours", wire.Standing{})
+	s.ticks(10, time.Second)
+	if s.answering("zzz") != 1 || s.answering("own") != 1 || s.answering("aaa") != 0 {
+		t.Errorf("%d of zzz, %d of own, %d of aaa\n%s", s.answering("zzz"), s.answering("own"), s.answering("aaa"), s.dump())
+	}
+}
+
 // Whatever comes and goes: nothing is overcommitted (check), and when nothing changes
 // any more everything is at rest, with nobody waiting while one of a lower priority
 // that could make room for it runs.
@@ -121,7 +226,12 @@ func TestPrioritiesComeToRest(t *testing.T) {
 				f := s.fakes[fmt.Sprint("w", 1+r.IntN(3))]
 				f.linked = !f.linked
 			default:
-				s.share(svc, 1+r.IntN(4), rank(r.IntN(4), int64(100+100*r.IntN(6))))
+				s.share(svc, 1+r.IntN(4), func(v *api.Service) {
+					rank(r.IntN(4), int64(100+100*r.IntN(6)))(v)
+					v.Scheduler = []string{"rom", "drf"}[r.IntN(2)]
+				})
+				k := int(svc[0]) % 3 // an application cannot change its namespace
+				s.of(svc, string(rune('x'+k)), wire.Standing{MaxPriority: k, Weight: k})
 			}
 			s.ticks(1+r.IntN(8), 2*time.Second)
 		}

@@ -396,27 +396,41 @@ func (t *tx) place(now time.Time) {
 	if t.m.recovery.mark != nil && t.m.gathering(now) {
 		return // it may run on a worker that has not been heard yet
 	}
-	contend := map[string][]*wire.Instance{}
-	for _, i := range t.byPriority() {
-		i = t.inst(i.ID) // it may have been displaced just now
-		// What was given back stays ours to place until the root takes it away.
-		if i.State != wire.ClusterScheduled && i.State != wire.Failed && i.State != wire.Requested {
-			continue
+	for _, rank := range t.ranks() {
+		for left := t.waiters(rank); len(left) > 0; {
+			left = t.placeInTurn(left, now)
 		}
+	}
+}
+
+// placeInTurn finds workers for those of one rank that wait, those of drf services after
+// the others. It returns whom that displaced last, as far as they have the same rank.
+func (t *tx) placeInTurn(left []waiter, now time.Time) (displaced []waiter) {
+	contend, rank := map[string][]*wire.Instance{}, left[0].Rank
+	heed := func(add func(waiter)) {
+		for _, id := range t.victims {
+			i := t.inst(id)
+			if w := (waiter{place.Waiter{Claim: t.claimOf(i)}, id}); w.Rank == rank && t.placeable(i) {
+				add(w)
+			}
+		}
+		t.victims = nil // those of a lower rank are found when it is their turn
+	}
+	for len(left) > 0 {
+		w := left[0]
+		left = left[1:]
+		i := t.inst(w.id)
 		s := t.m.shares[i.App+"."+i.Service]
-		if s == nil || !t.wanted(i) {
-			continue
-		}
-		if i.State == wire.Failed && restartNever(s, i) {
-			continue
-		}
-		if place.IsDRF(t.m.scheduler(s)) {
+		if place.IsDRF(t.m.scheduler(s)) && !w.Promised { // whose turn was when room was made
 			contend[i.App+"."+i.Service] = append(contend[i.App+"."+i.Service], i)
 			continue
 		}
 		t.placeOne(*i, s, now)
+		heed(func(w waiter) { left = queue(left, w) })
 	}
 	t.contend(contend, now)
+	heed(func(w waiter) { displaced = append(displaced, w) })
+	return displaced
 }
 
 // restartNever: the program ended with an error and is not to be run again. What

@@ -12,34 +12,41 @@ import (
 type Contender struct {
 	// Service is its name; no two have the same.
 	Service string
-	// Group is whose it is: a namespace.
-	Group string
+	// Group is whose it is: a namespace. Weight is that of the group, the largest counts
+	// where its contenders differ; less than 1 is 1.
+	Group  string
+	Weight int
+	// Priority within the group.
+	Priority int
 	// Used is what its instances reserve now, Demand what one more does.
 	Used, Demand api.Resources
 	// Waiting is how many are to be placed.
 	Waiting int
 }
 
-// Round decides who is next where several services contend for what is free (dominant
-// resource fairness). The share of a service, or of all services of a group, is the
-// largest of its shares of all that there is of a resource. The next instance is of the
-// group with the smallest share, and within it of the service with the smallest; of
-// equal ones the service with the smaller demand, summed over the resources as parts of
-// what there is, then the first by name. Whoever calls places an instance and says so.
+// Round decides who is next where several services contend for what is free (weighted
+// dominant resource fairness). The share of a service, or of all services of a group, is
+// the largest of its shares of all that there is of a resource. The next instance is of
+// the group whose share, divided by its weight, is the smallest, and within it of the
+// services with the highest priority that with the smallest share; of equal ones the
+// service with the smaller demand, summed over the resources as parts of what there is,
+// then the first by name. Whoever calls places an instance and says so.
 //
-// Groups come first so that a namespace does not get more by having more services. With
-// one group it is DRF among services.
+// Groups come first so that a namespace does not get more by having more services, nor
+// by saying that they are important. With one group and one priority it is DRF among
+// services.
 type Round struct {
 	total  vec
 	groups groupHeap
 }
 
-// roundGroup is a group that has somebody waiting.
+// roundGroup is a group that has somebody waiting. due is its share by its weight.
 type roundGroup struct {
-	name  string
-	used  vec
-	share float64
-	heap  turnHeap
+	name   string
+	used   vec
+	weight int
+	due    float64
+	heap   turnHeap
 }
 
 // turn is a contender in the heap of its group.
@@ -59,9 +66,10 @@ func NewRound(total api.Resources, others map[string]api.Resources, contenders [
 	for i, c := range contenders {
 		g := by[c.Group]
 		if g == nil {
-			g = &roundGroup{name: c.Group, used: toVec(cleanResources(others[c.Group]))}
+			g = &roundGroup{name: c.Group, used: toVec(cleanResources(others[c.Group])), weight: 1}
 			by[c.Group] = g
 		}
+		g.weight = max(g.weight, c.Weight)
 		c.Demand = cleanResources(c.Demand)
 		t := &turn{Contender: c, at: i, used: toVec(cleanResources(c.Used))}
 		for j, d := range toVec(c.Demand) {
@@ -69,7 +77,7 @@ func NewRound(total api.Resources, others map[string]api.Resources, contenders [
 				t.demand += float64(d) / float64(r.total[j])
 			}
 		}
-		t.share = r.dominant(&t.used)
+		t.share, _ = dominant(&r.total, &t.used)
 		for j := range resources {
 			g.used[j] = addInt(g.used[j], t.used[j])
 		}
@@ -79,7 +87,7 @@ func NewRound(total api.Resources, others map[string]api.Resources, contenders [
 	}
 	for _, name := range sortedKeys(by) {
 		if g := by[name]; len(g.heap) > 0 {
-			g.share = r.dominant(&g.used)
+			g.due = r.due(g)
 			heap.Init(&g.heap)
 			r.groups = append(r.groups, g)
 		}
@@ -88,14 +96,57 @@ func NewRound(total api.Resources, others map[string]api.Resources, contenders [
 	return r
 }
 
-// dominant is the largest share of a resource.
-func (r *Round) dominant(used *vec) (share float64) {
+// due is what a group has by its weight.
+func (r *Round) due(g *roundGroup) float64 {
+	share, _ := dominant(&r.total, &g.used)
+	return share / float64(g.weight)
+}
+
+// dominant is the largest share of a resource, and which that is.
+func dominant(total, used *vec) (share float64, of int) {
 	for j := range resources {
-		if r.total[j] > 0 {
-			share = max(share, float64(used[j])/float64(r.total[j]))
+		if total[j] > 0 {
+			if s := float64(used[j]) / float64(total[j]); s > share {
+				share, of = s, j
+			}
 		}
 	}
-	return share
+	return share, of
+}
+
+// Dominant is the largest of the shares that used is of total, and the resource of which
+// it is that: "cpu"; 0 and "" where nothing is used.
+func Dominant(total, used api.Resources) (share float64, of string) {
+	t, u := toVec(cleanResources(total)), toVec(cleanResources(used))
+	share, j := dominant(&t, &u)
+	if share == 0 {
+		return 0, ""
+	}
+	return share, resourceName(j)
+}
+
+// Turn is why it was the turn of an instance that was placed in a round, with the shares
+// as they were before it was placed.
+type Turn struct {
+	Group  string `json:"group"`
+	Weight int    `json:"weight"`
+	// Share of the group, and of the service within all that there is.
+	Share   float64 `json:"share"`
+	Of      string  `json:"of,omitempty"` // the resource that has the largest share of the group
+	Service float64 `json:"service"`
+	// Groups that had somebody waiting, itself too.
+	Groups int `json:"groups"`
+}
+
+// Turn says why the one who is next is that. There must be one.
+func (r *Round) Turn() Turn {
+	g := r.groups[0]
+	t := Turn{Group: g.name, Weight: g.weight, Service: g.heap[0].share, Groups: len(r.groups)}
+	share, of := dominant(&r.total, &g.used)
+	if t.Share = share; share > 0 {
+		t.Of = resourceName(of)
+	}
+	return t
 }
 
 // Next is the index of the contender who is next, -1 where nobody is left. It is the
@@ -114,7 +165,8 @@ func (r *Round) Placed() {
 	for j, d := range toVec(t.Demand) {
 		t.used[j], g.used[j] = addInt(t.used[j], d), addInt(g.used[j], d)
 	}
-	t.share, g.share = r.dominant(&t.used), r.dominant(&g.used)
+	t.share, _ = dominant(&r.total, &t.used)
+	g.due = r.due(g)
 	if t.Waiting--; t.Waiting > 0 {
 		heap.Fix(&g.heap, 0)
 		heap.Fix(&r.groups, 0)
@@ -150,7 +202,7 @@ func (h turnHeap) Len() int      { return len(h) }
 func (h turnHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h turnHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.demand, b.demand), cmp.Compare(a.Service, b.Service)) < 0
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.share, b.share), cmp.Compare(a.demand, b.demand), cmp.Compare(a.Service, b.Service)) < 0
 }
 func (h *turnHeap) Push(x any) { *h = append(*h, x.(*turn)) }
 func (h *turnHeap) Pop() any {
@@ -166,7 +218,7 @@ func (h groupHeap) Len() int      { return len(h) }
 func (h groupHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h groupHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.name, b.name)) < 0
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.name, b.name)) < 0
 }
 func (h *groupHeap) Push(x any) { *h = append(*h, x.(*roundGroup)) }
 func (h *groupHeap) Pop() any {

@@ -56,6 +56,117 @@ func TestRoundIsFairToGroups(t *testing.T) {
 	}
 }
 
+// With twice the weight a namespace is due twice the share, of what it has and of what
+// it gets; a weight below 1 is 1.
+func TestRoundIsFairByWeight(t *testing.T) {
+	one := api.Resources{CPU: 1000}
+	list := []Contender{
+		{Service: "a", Group: "x", Weight: 3, Demand: one, Waiting: 100},
+		{Service: "b", Group: "y", Demand: one, Waiting: 100},
+		{Service: "c", Group: "z", Weight: -7, Demand: one, Waiting: 100},
+	}
+	r := NewRound(api.Resources{CPU: 100_000}, map[string]api.Resources{"x": {CPU: 9000}, "z": {CPU: 11_000}}, list)
+	got := map[string]int{}
+	for range 80 {
+		got[list[r.Next()].Group]++
+		if turn := r.Turn(); turn.Group != list[r.Next()].Group || turn.Groups != 3 || turn.Weight != max(1, list[r.Next()].Weight) {
+			t.Fatalf("%+v", turn)
+		}
+		r.Placed()
+	}
+	if got["x"] != 51 || got["y"] != 20 || got["z"] != 9 {
+		t.Errorf("they get %v, beside 9, 0 and 11", got)
+	}
+	if turn := r.Turn(); turn.Share != 0.2 && turn.Share != 0.6 || turn.Of != "cpu" {
+		t.Errorf("%+v", turn)
+	}
+}
+
+// Within a namespace those of the highest priority are next; between namespaces no
+// priority counts.
+func TestRoundGoesByPriorityWithinAGroup(t *testing.T) {
+	one := api.Resources{CPU: 1000}
+	list := []Contender{
+		{Service: "a", Group: "x", Demand: one, Waiting: 4},
+		{Service: "b", Group: "x", Priority: 9, Demand: one, Waiting: 2, Used: api.Resources{CPU: 2000}},
+		{Service: "c", Group: "x", Priority: 9, Demand: one, Waiting: 2},
+		{Service: "d", Group: "y", Demand: one, Waiting: 4},
+	}
+	r := NewRound(api.Resources{CPU: 100_000}, nil, list)
+	var order []string
+	for i := r.Next(); i >= 0; i = r.Next() {
+		order = append(order, list[i].Service)
+		r.Placed()
+	}
+	if want := []string{"d", "d", "c", "d", "c", "d", "b", "b", "a", "a", "a", "a"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
+	}
+}
+
+// Weighted max-min on one resource: when it is given out, no group could have had more
+// but by taking from one that has less by its weight. With weights of 1 the order is
+// that without any, and every service of a group gets on.
+func TestRoundProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const all = 1_000_000
+		var list, plain []Contender
+		weights := map[string]int{}
+		for i := range rapid.IntRange(1, 8).Draw(t, "contenders") {
+			c := Contender{
+				Service: fmt.Sprintf("s%d", i), Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"),
+				Demand: api.Resources{CPU: api.CPU(rapid.IntRange(1, 5000).Draw(t, "demand"))}, Waiting: rapid.IntRange(1, 400).Draw(t, "waiting"),
+			}
+			if weights[c.Group] == 0 {
+				weights[c.Group] = rapid.IntRange(1, 10).Draw(t, "weight")
+			}
+			plain = append(plain, c)
+			c.Weight = weights[c.Group]
+			list = append(list, c)
+		}
+		total := api.Resources{CPU: all}
+		r, has, left, most := NewRound(total, nil, list), map[string]int{}, map[string]int{}, map[string]int{}
+		for _, c := range list {
+			left[c.Group] += c.Waiting
+			most[c.Group] = max(most[c.Group], int(c.Demand.CPU))
+		}
+		each := map[int]int{}
+		for n, free := r.Next(), all; n >= 0 && free >= 5000; n = r.Next() { // as long as there is room for any
+			c := list[n]
+			has[c.Group] += int(c.Demand.CPU)
+			free -= int(c.Demand.CPU)
+			left[c.Group]--
+			each[n]++
+			r.Placed()
+		}
+		for g := range has {
+			for o, n := range left {
+				// o would like more: g has no more than o by weight, but for its last.
+				if n > 0 && float64(has[g]-most[g])/float64(weights[g]) > float64(has[o])/float64(weights[o]) {
+					t.Fatalf("%s has %d by weight %d, and %s %d by %d", g, has[g], weights[g], o, has[o], weights[o])
+				}
+			}
+		}
+		for i, c := range list {
+			for k, o := range list {
+				if c.Group == o.Group && each[i] < c.Waiting && (each[k]-1)*int(o.Demand.CPU) > each[i]*int(c.Demand.CPU) {
+					t.Fatalf("within %s %s has %d of %s, and %s %d of %s", c.Group, c.Service, each[i], c.Demand.CPU, o.Service, each[k], o.Demand.CPU)
+				}
+			}
+		}
+		for i := range list {
+			list[i].Weight = 1
+		}
+		a, b := NewRound(total, nil, list), NewRound(total, nil, plain)
+		for n := a.Next(); n >= 0; n = a.Next() {
+			if other := b.Next(); other != n {
+				t.Fatalf("weight 1: %d is next, without %d", n, other)
+			}
+			a.Placed()
+			b.Placed()
+		}
+	})
+}
+
 // Of the scores each prefers what it is made for.
 func TestDRFScores(t *testing.T) {
 	req := with(func(r *Request) { r.Demand = api.Resources{CPU: 1000, Memory: gi / 4} })

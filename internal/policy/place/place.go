@@ -92,6 +92,9 @@ type Request struct {
 	// Pinned is the only worker that will do, because a volume of the instance is
 	// there; "" is any.
 	Pinned string `json:"pinned,omitempty"`
+	// Turn is why it was the turn of the instance, where it was placed in a round of
+	// those that contend. It is no matter of where.
+	Turn *Turn `json:"turn,omitempty"`
 }
 
 // NewRequest is a request for count instances of a service by what its

@@ -10,19 +10,19 @@ import (
 
 // Occupant is an instance on a worker that could be ended to make room.
 type Occupant struct {
-	ID       wire.InstanceID
-	Priority int
+	ID wire.InstanceID
+	Claim
 	Reserves api.Resources
 	Devices  []wire.Held
 }
 
 // Preempt says which instances are to make room for a request that no worker can take
-// as it is: on the worker where the highest priority among them is the lowest, of those
-// where they are the fewest, then by the place on the ring as in Schedule. All have a
-// lower priority than the request, none of them could stay, and without them it fits.
-// Occupants are by worker; whoever must not be ended is not among them. It is "" where
-// no worker will do, and nothing is to be ended where one has room anyway.
-func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request) (worker string, victims []Occupant) {
+// as it is: on the worker where the highest claim among them is the lowest, of those
+// where they are the fewest, then by the place on the ring as in Schedule. It may
+// displace all of them (Over), none of them could stay, and without them it
+// fits. Occupants are by worker; whoever must not be ended is not among them. It is ""
+// where no worker will do, and nothing is to be ended where one has room anyway.
+func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request, has Claim) (worker string, victims []Occupant) {
 	req = cleanRequest(req)
 	views := slices.Clone(workers)
 	slices.SortFunc(views, func(a, b WorkerView) int { return cmp.Compare(a.ID, b.ID) })
@@ -35,33 +35,35 @@ func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request)
 		if worker == "" {
 			return true
 		}
-		r := cmp.Or(cmp.Compare(highest(v), highest(victims)), cmp.Compare(len(v), len(victims)), cmp.Compare(ringOf(id)-seed, ringOf(worker)-seed))
+		r := cmp.Or(highest(v).compare(highest(victims)), cmp.Compare(len(v), len(victims)), cmp.Compare(ringOf(id)-seed, ringOf(worker)-seed))
 		return r < 0
 	}
 	for i := range views {
 		w := &views[i]
 		w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
-		if v, ok := makeRoom(w, occupants[w.ID], &req, avoid, demand); ok && less(w.ID, v) {
+		if v, ok := makeRoom(w, occupants[w.ID], &req, has, avoid, demand); ok && less(w.ID, v) {
 			worker, victims = w.ID, v
 		}
 	}
 	return worker, victims
 }
 
-// highest priority among occupants; -1 of none.
-func highest(list []Occupant) int {
-	most := -1
+// highest claim among occupants; of none one below all.
+func highest(list []Occupant) Claim {
+	most := Claim{Rank: -1}
 	for i := range list {
-		most = max(most, list[i].Priority)
+		if list[i].Claim.compare(most) > 0 {
+			most = list[i].Claim
+		}
 	}
 	return most
 }
 
 // makeRoom says whom a worker has to end for a request; false where that is no help.
-func makeRoom(w *WorkerView, on []Occupant, req *Request, avoid map[string]bool, demand vec) ([]Occupant, bool) {
-	lower := slices.DeleteFunc(slices.Clone(on), func(o Occupant) bool { return o.Priority >= req.Priority })
+func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, avoid map[string]bool, demand vec) ([]Occupant, bool) {
+	lower := slices.DeleteFunc(slices.Clone(on), func(o Occupant) bool { return !has.Over(o.Claim) })
 	capacity := toVec(w.Capacity)
-	// Of one priority those first that free the most of what is asked for.
+	// Of one claim those first that free the most of what is asked for.
 	frees := func(o *Occupant) (share float64) {
 		for j, r := range toVec(cleanResources(o.Reserves)) {
 			if demand[j] > 0 && capacity[j] > 0 {
@@ -71,7 +73,7 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, avoid map[string]bool,
 		return share
 	}
 	slices.SortFunc(lower, func(a, b Occupant) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(frees(&b), frees(&a)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.compare(b.Claim), cmp.Compare(frees(&b), frees(&a)), cmp.Compare(a.ID, b.ID))
 	})
 	fits := func(victims []Occupant) bool {
 		v := *w
@@ -102,7 +104,8 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, avoid map[string]bool,
 }
 
 // displaceable says whether a cluster might have room for one replica if everything of
-// a lower priority made room: it is only false where that is proven.
+// a lower priority made room: it is only false where that is proven. Whoever could make
+// room has a rank below the priority, in whatever namespace it is.
 func displaceable(a *wire.Aggregate, demand, pending vec, priority int) bool {
 	if priority <= 0 || len(a.Lower) == 0 {
 		return false

@@ -12,7 +12,7 @@ import (
 )
 
 func occupant(id string, priority int, cpu api.CPU) Occupant {
-	return Occupant{ID: id, Priority: priority, Reserves: api.Resources{CPU: cpu, Memory: 512 * mi}}
+	return Occupant{ID: id, Claim: Claim{Group: "x", Rank: priority, Priority: priority}, Reserves: api.Resources{CPU: cpu, Memory: 512 * mi}}
 }
 
 func TestPreempt(t *testing.T) {
@@ -35,10 +35,10 @@ func TestPreempt(t *testing.T) {
 		"not where it cannot": {[]WorkerView{worker("a", api.Resources{CPU: 4000}, suspect), full("b")}, map[string][]Occupant{"a": {occupant("x", 0, 1000)}, "b": {occupant("y", 3, 1000)}}, want(500, 5), "b", []string{"y"}},
 		"room anyway":         {[]WorkerView{worker("a", api.Resources{})}, map[string][]Occupant{"a": {occupant("x", 0, 1000)}}, want(500, 5), "a", nil},
 		"whoever has the card": {[]WorkerView{equipped("a", cards("gpu - 1", "camera"))},
-			map[string][]Occupant{"a": {occupant("x", 0, 100), {ID: "y", Priority: 1, Reserves: api.Resources{VGPUs: 1000}, Devices: []wire.Held{{ID: "d0", Share: 1000}}}}},
+			map[string][]Occupant{"a": {occupant("x", 0, 100), {ID: "y", Claim: Claim{Group: "x", Priority: 1}, Reserves: api.Resources{VGPUs: 1000}, Devices: []wire.Held{{ID: "d0", Share: 1000}}}}},
 			with(func(r *Request) { r.Demand.VGPUs, r.Priority = 500, 2 }), "a", []string{"y"}},
 	} {
-		w, victims := Preempt(c.workers, c.on, c.req)
+		w, victims := Preempt(c.workers, c.on, c.req, Claim{Group: "x", Rank: c.req.Priority, Priority: c.req.Priority})
 		var ids []string
 		for _, v := range victims {
 			ids = append(ids, v.ID)
@@ -49,7 +49,94 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// Whoever is displaced has a lower priority, without all of them the request fits, and
+// mosts are the highest priorities that count between the groups of genClaim.
+var mosts = map[string]int{"x": 0, "y": 2, "z": 4}
+
+func genClaim(t *rapid.T) Claim {
+	c := Claim{Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"), Priority: rapid.IntRange(0, 5).Draw(t, "priority")}
+	c.Rank = RankOf(c.Priority, mosts[c.Group])
+	return c
+}
+
+// Nobody displaces others in a ring, and who may is a matter of both alone.
+func TestClaims(t *testing.T) {
+	for _, c := range []struct {
+		a, b Claim
+		want bool
+	}{
+		{Claim{"x", 0, 5}, Claim{"x", 0, 4}, true},
+		{Claim{"x", 0, 5}, Claim{"x", 0, 5}, false},
+		{Claim{"x", 0, 5}, Claim{"y", 0, 0}, false}, // what does not count for others
+		{Claim{"y", 1, 1}, Claim{"x", 0, 900}, true},
+		{Claim{"y", 2, 9}, Claim{"z", 2, 2}, false},
+	} {
+		if got := c.a.Over(c.b); got != c.want {
+			t.Errorf("%+v over %+v: %v", c.a, c.b, got)
+		}
+	}
+	for _, c := range []struct{ priority, most, want int }{{5, 0, 0}, {5, 3, 3}, {2, 3, 2}, {-4, 3, 0}, {4, -1, 0}} {
+		if got := RankOf(c.priority, c.most); got != c.want {
+			t.Errorf("rank of %d, at most %d: %d", c.priority, c.most, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := genClaim(t), genClaim(t)
+		if a.Over(b) && a.compare(b) <= 0 {
+			t.Fatalf("%+v displaces %+v, and nothing keeps them from a ring", a, b)
+		}
+	})
+}
+
+// Nobody waits behind one of a lower rank, nor within a group behind one of a lower
+// priority; between groups of one rank the order is as it was, but for promises.
+func TestInTurn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var list []Waiter
+		for range rapid.IntRange(0, 12).Draw(t, "waiting") {
+			w := Waiter{Claim: genClaim(t), Promised: rapid.Bool().Draw(t, "promised")}
+			w.Promised = w.Promised && w.Priority > 0
+			list = append(list, w)
+		}
+		order := InTurn(list)
+		if sorted := slices.Sorted(slices.Values(order)); len(order) != len(list) || len(slices.Compact(sorted)) != len(list) {
+			t.Fatalf("%v of %d", order, len(list))
+		}
+		groups := func(rank int, of []int) (out []string) {
+			for _, i := range of {
+				if list[i].Rank == rank {
+					out = append(out, list[i].Group)
+				}
+			}
+			return out
+		}
+		for n, i := range order {
+			for _, k := range order[n+1:] {
+				a, b := list[i], list[k]
+				if a.Rank < b.Rank || a.Group == b.Group && a.Priority < b.Priority || a.Claim == b.Claim && a.Promised == b.Promised && i > k {
+					t.Fatalf("%d %+v before %d %+v", i, a, k, b)
+				}
+			}
+		}
+		for rank := range 5 {
+			var kept, later []int
+			for i := range list {
+				if list[i].Promised {
+					kept = append(kept, i)
+				} else {
+					later = append(later, i)
+				}
+			}
+			if want, got := groups(rank, append(kept, later...)), groups(rank, order); !slices.Equal(got, want) {
+				t.Fatalf("of rank %d the groups are %v, want %v", rank, got, want)
+			}
+		}
+	})
+	if got := InTurn([]Waiter{{}, {Claim: Claim{Group: "x"}}, {}}); !slices.Equal(got, []int{0, 1, 2}) {
+		t.Errorf("without priorities: %v", got)
+	}
+}
+
+// Whoever is displaced may be, without all of them the request fits, and
 // with any one of them it would not; the order of what is listed does not matter.
 func TestPreemptProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,19 +144,20 @@ func TestPreemptProperties(t *testing.T) {
 		for i := range workers {
 			workers[i].Used = api.Resources{}
 			for k := range rapid.IntRange(0, 5).Draw(t, "occupants") {
-				o := Occupant{ID: fmt.Sprintf("o%d.%d", i, k), Priority: rapid.IntRange(0, 4).Draw(t, "priority"), Reserves: cleanResources(genResources(t, "reserves"))}
+				o := Occupant{ID: fmt.Sprintf("o%d.%d", i, k), Claim: genClaim(t), Reserves: cleanResources(genResources(t, "reserves"))}
 				on[workers[i].ID] = append(on[workers[i].ID], o)
 				workers[i].Used = Add(workers[i].Used, o.Reserves)
 			}
 			workers[i].Capacity = Larger(workers[i].Capacity, workers[i].Used) // nothing is overcommitted
 		}
 		req := genRequest(t)
-		req.Priority = rapid.IntRange(-1, 5).Draw(t, "of the request")
-		id, victims := Preempt(workers, on, req)
+		has := genClaim(t)
+		req.Priority = has.Priority
+		id, victims := Preempt(workers, on, req, has)
 		for k := range on {
 			on[k] = rapid.Permutation(on[k]).Draw(t, "order")
 		}
-		if again, others := Preempt(rapid.Permutation(workers).Draw(t, "workers"), on, req); again != id || fmt.Sprint(others) != fmt.Sprint(victims) {
+		if again, others := Preempt(rapid.Permutation(workers).Draw(t, "workers"), on, req, has); again != id || fmt.Sprint(others) != fmt.Sprint(victims) {
 			t.Fatalf("the order of inputs matters: %q %v, %q %v", id, victims, again, others)
 		}
 		if id == "" {
@@ -87,8 +175,8 @@ func TestPreemptProperties(t *testing.T) {
 			t.Fatalf("without %v it still does not fit %s", victims, id)
 		}
 		for i, v := range victims {
-			if v.Priority >= req.Priority {
-				t.Fatalf("%+v is not of a lower priority than %d", v, req.Priority)
+			if v.Group == has.Group && v.Priority >= has.Priority || v.Group != has.Group && v.Rank >= has.Rank {
+				t.Fatalf("%+v has to make room for %+v", v, has)
 			}
 			if fits(slices.Delete(slices.Clone(victims), i, i+1)) {
 				t.Fatalf("%s could stay", v.ID)
