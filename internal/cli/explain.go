@@ -130,6 +130,7 @@ func decisionLines(d place.Decision) []string {
 	}
 	lines := append([]string{asked}, adviceLines(r)...)
 	lines = append(lines, trafficLines(r.Traffic)...)
+	lines = append(lines, turnLines(r.Turn)...)
 	lines = append(lines, "  considered   "+wire.Count(d.Candidates, noun))
 	left := d.Candidates
 	for _, f := range d.Filtered {
@@ -172,6 +173,26 @@ func decisionLines(d place.Decision) []string {
 		lines = append(lines, "  reason       "+d.Reason)
 	}
 	return lines
+}
+
+// turnLines say why it was the turn of an instance where several contend.
+func turnLines(t *place.Turn) []string {
+	if t == nil {
+		return nil
+	}
+	line := fmt.Sprintf("  its turn     namespace %s has %s by weight %d", t.Group, shareText(t.Share, t.Of), t.Weight)
+	if t.Groups > 1 {
+		line += fmt.Sprintf(", by its weight the least of %d namespaces that wait", t.Groups)
+	}
+	return []string{line + fmt.Sprintf("; the service has %s", shareText(t.Service, ""))}
+}
+
+// shareText is a part of all that there is of a resource.
+func shareText(share float64, of string) string {
+	if of == "" {
+		return fmt.Sprintf("%.3g %%", 100*share)
+	}
+	return fmt.Sprintf("%.3g %% of the %s", 100*share, of)
 }
 
 // adviceLines say what a plugin answered, if one was asked.

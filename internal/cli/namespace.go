@@ -15,7 +15,11 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-const quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, instances and applications, and of its objects at the root"
+const (
+	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances and applications, and of its objects at the root"
+
+	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces"
+)
 
 func (a *app) namespaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -26,7 +30,7 @@ Applications and secrets belong to a namespace, people have roles in it (verge
 user), and a quota bounds what it asks for. The namespace "default" is always
 there. A descriptor names its namespace; an application cannot change it.`,
 	}
-	bounds, mode := "", ""
+	bounds, claims, mode := "", "", ""
 	create := &cobra.Command{
 		Use: "create NAME", Short: "Make a namespace", Args: oneArg("NAME"),
 		Example: "  verge namespace create shop --quota cpu=4,memory=8Gi,instances=50",
@@ -35,8 +39,12 @@ there. A descriptor names its namespace; an application cannot change it.`,
 			if err != nil {
 				return usageError(cmd, "--quota: %v", err)
 			}
+			st, err := parseStanding(claims)
+			if err != nil {
+				return usageError(cmd, "--standing: %v", err)
+			}
 			return a.withClient(func(c *rest.Client) error {
-				v, err := c.CreateNamespace(cmd.Context(), wire.NamespaceRequest{Name: args[0], Quota: q})
+				v, err := c.CreateNamespace(cmd.Context(), wire.NamespaceRequest{Name: args[0], Quota: q, Standing: st})
 				if err != nil {
 					return err
 				}
@@ -45,6 +53,7 @@ there. A descriptor names its namespace; an application cannot change it.`,
 		},
 	}
 	create.Flags().StringVar(&bounds, "quota", "", quotaHelp)
+	create.Flags().StringVar(&claims, "standing", "", standingHelp)
 	quota := &cobra.Command{
 		Use: "quota NAME [BOUNDS]", Short: "Show the quota of a namespace, or replace it", Args: cobra.RangeArgs(1, 2),
 		Long: `Show the quota of a namespace and what it uses, or replace the quota: what is
@@ -68,6 +77,35 @@ less than what is used; then nothing more is accepted until it fits again.`,
 			})
 		},
 	}
+	standing := &cobra.Command{
+		Use: "standing NAME [CLAIMS]", Short: "Show what a namespace may claim beside others, or replace it", Args: cobra.RangeArgs(1, 2),
+		Long: `Show what a namespace may claim where there is not room for all, or replace it;
+what is not named is as it is without, and "none" is that of both.
+
+weight=N (1 to 1000, 1 without): where services contend (drf) it is due N times
+the share of one of weight 1.
+
+max-priority=N (1 to 1000): its services may have a priority up to N, and that
+counts against those of other namespaces, which may have to make room. Without
+it they may have any, which counts within the namespace alone.`,
+		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(c *rest.Client) error {
+				if len(args) == 1 {
+					return a.describeNamespace(cmd.Context(), c, args[0])
+				}
+				st, err := parseStanding(args[1])
+				if err != nil {
+					return usageError(cmd, "%v", err)
+				}
+				v, err := c.SetStanding(cmd.Context(), args[0], st)
+				if err != nil {
+					return err
+				}
+				return a.printf("namespace/%s has the standing %s", v.Name, standingText(v.Standing))
+			})
+		},
+	}
 	ls := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the namespaces that you may see", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,7 +126,7 @@ less than what is used; then nothing more is accepted until it fits again.`,
 			})
 		},
 	}
-	cmd.AddCommand(create, ls, quota, rm)
+	cmd.AddCommand(create, ls, quota, standing, rm)
 	return cmd
 }
 
@@ -104,40 +142,75 @@ func (a *app) withClient(f func(c *rest.Client) error) error {
 
 // parseQuota reads "cpu=4,memory=8Gi"; "" and "none" are no bounds.
 func parseQuota(text string) (q wire.Quota, err error) {
+	err = parsePairs(text, "cpu=4,memory=8Gi,disk=20Gi,instances=50,applications=10", func(name, value string) error { return setBound(&q, name, value) })
+	return q, err
+}
+
+// parseStanding reads "weight=3,max-priority=100"; "" and "none" are what is without.
+func parseStanding(text string) (s wire.Standing, err error) {
+	err = parsePairs(text, "weight=3,max-priority=100", func(name, value string) error {
+		switch name {
+		case "weight":
+			return setCount(&s.Weight, value, wire.MaxWeight)
+		case "max-priority":
+			return setCount(&s.MaxPriority, value, api.MaxPriority)
+		}
+		return fmt.Errorf("a namespace has no such claim: it is one of weight, max-priority")
+	})
+	return s, err
+}
+
+// parsePairs reads a list such as the example; "" and "none" are none.
+func parsePairs(text, example string, set func(name, value string) error) error {
 	if text == "" || text == "none" {
-		return q, nil
+		return nil
 	}
 	var seen []string
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok {
-			return q, fmt.Errorf("%q is not of the form cpu=4,memory=8Gi,disk=20Gi,instances=50,applications=10", part)
+			return fmt.Errorf("%q is not of the form %s", part, example)
 		}
 		if slices.Contains(seen, name) {
-			return q, fmt.Errorf("%s is given twice", name)
+			return fmt.Errorf("%s is given twice", name)
 		}
 		seen = append(seen, name)
-		if err := setBound(&q, name, value); err != nil {
-			return q, fmt.Errorf("%s: %w", name, err)
+		if err := set(name, value); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return q, nil
+	return nil
+}
+
+// setCount reads a whole number from 1 to most.
+func setCount(n *int, value string, most int) (err error) {
+	if *n, err = strconv.Atoi(value); err != nil {
+		return fmt.Errorf("%q is not a whole number", value)
+	}
+	if *n < 1 || *n > most {
+		return fmt.Errorf("%s is not between 1 and %d: leave it out to have none", value, most)
+	}
+	return nil
 }
 
 func setBound(q *wire.Quota, name, value string) (err error) {
 	zero := false
-	count := func(n *int) {
-		if *n, err = strconv.Atoi(value); err == nil && (*n < 0 || *n > 1_000_000) {
-			err = fmt.Errorf("%s is not between 1 and 1000000", value)
-		} else if err != nil {
-			err = fmt.Errorf("%q is not a whole number", value)
-		}
-		zero = *n == 0
-	}
 	switch name {
 	case "cpu":
 		err = q.CPU.UnmarshalText([]byte(value))
 		zero = q.CPU == 0
+	case "vgpus":
+		err = q.VGPUs.UnmarshalText([]byte(value))
+		zero = q.VGPUs == 0
+	case "vtpus":
+		err = q.VTPUs.UnmarshalText([]byte(value))
+		zero = q.VTPUs == 0
+	case "bandwidth-in":
+		err = q.BandwidthIn.UnmarshalText([]byte(value))
+		zero = q.BandwidthIn == 0
+	case "bandwidth-out":
+		err = q.BandwidthOut.UnmarshalText([]byte(value))
+		zero = q.BandwidthOut == 0
 	case "memory":
 		err = q.Memory.UnmarshalText([]byte(value))
 		zero = q.Memory == 0
@@ -148,11 +221,11 @@ func setBound(q *wire.Quota, name, value string) (err error) {
 		err = q.Objects.UnmarshalText([]byte(value))
 		zero = q.Objects == 0
 	case "instances":
-		count(&q.Instances)
+		err = setCount(&q.Instances, value, 1_000_000)
 	case "applications":
-		count(&q.Applications)
+		err = setCount(&q.Applications, value, 1_000_000)
 	default:
-		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, objects, instances, applications")
+		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, objects, instances, applications")
 	}
 	if err == nil && zero {
 		return fmt.Errorf("a bound of 0 is none: leave it out")
@@ -171,6 +244,10 @@ func quotaText(q wire.Quota) string {
 	add("cpu", q.CPU > 0, q.CPU.String())
 	add("memory", q.Memory > 0, q.Memory.String())
 	add("disk", q.Disk > 0, q.Disk.String())
+	add("vgpus", q.VGPUs > 0, q.VGPUs.String())
+	add("vtpus", q.VTPUs > 0, q.VTPUs.String())
+	add("bandwidth-in", q.BandwidthIn > 0, q.BandwidthIn.String())
+	add("bandwidth-out", q.BandwidthOut > 0, q.BandwidthOut.String())
 	add("objects", q.Objects > 0, q.Objects.String())
 	add("instances", q.Instances > 0, strconv.Itoa(q.Instances))
 	add("applications", q.Applications > 0, strconv.Itoa(q.Applications))
@@ -178,6 +255,15 @@ func quotaText(q wire.Quota) string {
 		return "none"
 	}
 	return strings.Join(parts, ",")
+}
+
+// standingText is how parseStanding reads it, with the weight that counts.
+func standingText(s wire.Standing) string {
+	text := "weight=" + strconv.Itoa(max(1, s.Weight))
+	if s.MaxPriority > 0 {
+		text += ",max-priority=" + strconv.Itoa(s.MaxPriority)
+	}
+	return text
 }
 
 // usedOf writes "used/bound", or "used" where there is no bound.
@@ -203,7 +289,12 @@ func (a *app) namespaces() listing[wire.NamespaceView] {
 		{name: "cpu", cell: func(v view) cell { return usedOf(v.Used.CPU, v.Quota.CPU, cores) }},
 		{name: "memory", cell: func(v view) cell { return usedOf(v.Used.Memory, v.Quota.Memory, size) }},
 		{name: "disk", wide: true, cell: func(v view) cell { return usedOf(v.Used.Disk, v.Quota.Disk, size) }},
+		{name: "vgpus", wide: true, cell: func(v view) cell { return usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String) }},
+		{name: "vtpus", wide: true, cell: func(v view) cell { return usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String) }},
+		{name: "bandwidth in", wide: true, cell: func(v view) cell { return usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String) }},
+		{name: "bandwidth out", wide: true, cell: func(v view) cell { return usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String) }},
 		{name: "objects", wide: true, cell: func(v view) cell { return usedOf(v.Used.Objects, v.Quota.Objects, size) }},
+		{name: "standing", wide: true, cell: func(v view) cell { return text(standingText(v.Standing)) }},
 		{name: "created", wide: true, cell: func(v view) cell {
 			if v.Created.IsZero() {
 				return text("")
@@ -228,21 +319,32 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 	d.add("Created", a.moment(v.Created))
 	d.add("By", v.By)
 	d.add("Quota", quotaText(v.Quota))
+	d.add("Standing", standingText(v.Standing))
 	for _, line := range []struct {
 		name string
 		cell cell
+		none bool // nobody asks for it, nor bounds it: most have none
 	}{
-		{"Applications", usedOf(v.Used.Applications, v.Quota.Applications, plainCount)},
-		{"Instances", usedOf(v.Used.Instances, v.Quota.Instances, plainCount)},
-		{"CPU", usedOf(v.Used.CPU, v.Quota.CPU, cores)},
-		{"Memory", usedOf(v.Used.Memory, v.Quota.Memory, size)},
-		{"Disk", usedOf(v.Used.Disk, v.Quota.Disk, size)},
-		{"Objects", usedOf(v.Used.Objects, v.Quota.Objects, size)},
+		{"Applications", usedOf(v.Used.Applications, v.Quota.Applications, plainCount), false},
+		{"Instances", usedOf(v.Used.Instances, v.Quota.Instances, plainCount), false},
+		{"CPU", usedOf(v.Used.CPU, v.Quota.CPU, cores), false},
+		{"Memory", usedOf(v.Used.Memory, v.Quota.Memory, size), false},
+		{"Disk", usedOf(v.Used.Disk, v.Quota.Disk, size), false},
+		{"vGPUs", usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String), v.Used.VGPUs+v.Quota.VGPUs == 0},
+		{"vTPUs", usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String), v.Used.VTPUs+v.Quota.VTPUs == 0},
+		{"Bandwidth in", usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String), v.Used.BandwidthIn+v.Quota.BandwidthIn == 0},
+		{"Bandwidth out", usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String), v.Used.BandwidthOut+v.Quota.BandwidthOut == 0},
+		{"Objects", usedOf(v.Used.Objects, v.Quota.Objects, size), false},
 	} {
-		d.add(line.name, line.cell.text)
+		if !line.none {
+			d.add(line.name, line.cell.text)
+		}
 	}
 	if v.AtSites != (wire.Quota{}) {
 		d.add("Of that at sites", quotaText(v.AtSites))
+	}
+	for _, s := range v.Shares {
+		d.add("Share of "+s.Cluster, fmt.Sprintf("%s, by weight %.3g %%", shareText(s.Share, s.Resource), 100*s.Share/float64(max(1, v.Standing.Weight))))
 	}
 	if err := d.print(a); err != nil {
 		return err

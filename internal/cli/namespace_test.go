@@ -17,6 +17,8 @@ func spaced() *resttest.Fake {
 		{Name: "default", Used: wire.Quota{CPU: 1500, Memory: 3 << 30, Disk: 1 << 30, Instances: 4, Applications: 2}},
 		{Name: "shop", Quota: wire.Quota{CPU: 4000, Memory: 8 << 30, Instances: 2}, Used: wire.Quota{CPU: 500, Memory: 1 << 30, Instances: 3, Applications: 1}, Created: noon.AddDate(0, 0, -3), By: "admin/ann"},
 		{Name: "empty"},
+		{Name: "learn", Standing: wire.Standing{Weight: 4, MaxPriority: 50}, Quota: wire.Quota{VGPUs: 4000}, Used: wire.Quota{VGPUs: 1500, BandwidthIn: 10e6},
+			Shares: []wire.NamespaceShare{{Cluster: "edge", Share: 0.375, Resource: "vgpus"}}},
 	}
 	for i := range f.Apps {
 		f.Apps[i].Namespace = api.DefaultNamespace
@@ -43,6 +45,13 @@ func TestNamespaceGolden(t *testing.T) {
 		"namespace-create-zero":   "namespace create bank --quota instances=0",
 		"namespace-quota":         "namespace quota shop cpu=2,disk=10Gi,applications=3",
 		"namespace-quota-none":    "namespace quota shop none",
+		"namespace-quota-devices": "namespace quota shop vgpus=1.5,vtpus=2,bandwidth-in=100Mbps,bandwidth-out=1Gbps",
+		"namespace-standing":      "namespace standing shop weight=3,max-priority=100",
+		"namespace-standing-none": "namespace standing learn none",
+		"namespace-standing-bad":  "namespace standing shop max-priority=1001",
+		"namespace-standing-what": "namespace standing shop priority=5",
+		"namespace-create-claims": "namespace create bank --standing max-priority=5",
+		"namespace-describe-own":  "namespace standing learn",
 		"namespace-rm":            "namespace rm empty",
 		"namespace-rm-used":       "namespace rm shop",
 		"namespace-get-apps":      "get apps -n shop",

@@ -21,6 +21,11 @@ func (b backend) SetQuota(context.Context, string, wire.Quota) (wire.NamespaceVi
 	return wire.NamespaceView{}, ofRoot()
 }
 
+// SetStanding implements rest.Backend.
+func (b backend) SetStanding(context.Context, string, wire.Standing) (wire.NamespaceView, error) {
+	return wire.NamespaceView{}, ofRoot()
+}
+
 // RemoveNamespace implements rest.Backend.
 func (b backend) RemoveNamespace(context.Context, string) error { return ofRoot() }
 

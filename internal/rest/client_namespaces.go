@@ -20,6 +20,12 @@ func (c *Client) SetQuota(ctx context.Context, name string, q wire.Quota) (v wir
 	return v, err
 }
 
+// SetStanding changes what a namespace may claim beside others; see Spaces.
+func (c *Client) SetStanding(ctx context.Context, name string, s wire.Standing) (v wire.NamespaceView, err error) {
+	err = c.send(ctx, http.MethodPut, namespacePath(name)+"/standing", s, &v)
+	return v, err
+}
+
 // RemoveNamespace removes an empty one; see Spaces.
 func (c *Client) RemoveNamespace(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: namespacePath(name)}, nil)

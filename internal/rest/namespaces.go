@@ -16,6 +16,8 @@ type Spaces interface {
 	CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (wire.NamespaceView, error)
 	// SetQuota replaces all bounds of a namespace.
 	SetQuota(ctx context.Context, name string, q wire.Quota) (wire.NamespaceView, error)
+	// SetStanding replaces what a namespace may claim beside others.
+	SetStanding(ctx context.Context, name string, s wire.Standing) (wire.NamespaceView, error)
 	// RemoveNamespace fails while anything belongs to it, and takes away all roles
 	// in it.
 	RemoveNamespace(ctx context.Context, name string) error
@@ -31,6 +33,10 @@ type (
 	quotaInput struct {
 		Namespace string `path:"namespace" maxLength:"63" doc:"name of the namespace"`
 		Body      wire.Quota
+	}
+	standingInput struct {
+		Namespace string `path:"namespace" maxLength:"63" doc:"name of the namespace"`
+		Body      wire.Standing
 	}
 )
 
@@ -53,6 +59,10 @@ func (s *Server) registerNamespaces(api huma.API) {
 	register(s, api, op("set-quota", http.MethodPut, "/v1/namespaces/{namespace}/quota", "Change the quota of a namespace", may(access.Manage, namespace("namespace"))),
 		func(ctx context.Context, in *quotaInput) (wire.NamespaceView, error) {
 			return b.SetQuota(ctx, in.Namespace, in.Body)
+		})
+	register(s, api, op("set-standing", http.MethodPut, "/v1/namespaces/{namespace}/standing", "Change what a namespace may claim beside others", may(access.Manage, namespace("namespace"))),
+		func(ctx context.Context, in *standingInput) (wire.NamespaceView, error) {
+			return b.SetStanding(ctx, in.Namespace, in.Body)
 		})
 	register(s, api, op("delete-namespace", http.MethodDelete, "/v1/namespaces/{namespace}", "Remove a namespace that nothing belongs to", may(access.Manage, namespace("namespace"))),
 		func(ctx context.Context, in *namespaceInput) (none, error) {

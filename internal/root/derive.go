@@ -26,7 +26,7 @@ func (t *tx) delegate() {
 		s := want[key]
 		if s == nil {
 			s = &wire.Share{
-				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Service: i.Service, Revision: app.Revision,
+				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Standing: t.m.standing(wire.NamespaceOf(app.Spec)), Service: i.Service, Revision: app.Revision,
 				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App),
 			}
 			want[key] = s
@@ -77,7 +77,7 @@ func (t *tx) overs(key string) *overflow {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
 		return true
 	}
 	if !records.Same(old, s) {

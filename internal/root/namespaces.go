@@ -10,6 +10,8 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/quota"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -35,7 +37,7 @@ func (b backend) CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (
 	case len(b.m.namespaces) >= maxNamespaces:
 		return wire.NamespaceView{}, wire.Problemf(409, "too-many", "remove one that is not used: verge namespace rm NAME", "there are too many namespaces", "%d, at most %d", len(b.m.namespaces), maxNamespaces)
 	}
-	ns := &wire.Namespace{V: wire.Version, Name: r.Name, Quota: r.Quota, Created: now, By: rest.Caller(ctx)}
+	ns := &wire.Namespace{V: wire.Version, Name: r.Name, Quota: r.Quota, Standing: r.Standing, Created: now, By: rest.Caller(ctx)}
 	return b.putNamespace(ctx, ns, "created")
 }
 
@@ -50,6 +52,22 @@ func (b backend) SetQuota(ctx context.Context, name string, q wire.Quota) (wire.
 }
 
 func (b backend) setQuota(ctx context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
+	return b.changeNamespace(ctx, name, "quota changed", func(ns *wire.Namespace) { ns.Quota = q })
+}
+
+// SetStanding implements rest.Backend. What has a higher priority already than is
+// allowed keeps it; against others it counts no more than what is.
+func (b backend) SetStanding(ctx context.Context, name string, s wire.Standing) (wire.NamespaceView, error) {
+	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d", max(1, s.Weight), s.MaxPriority), func(ns *wire.Namespace) { ns.Standing = s })
+	if err == nil {
+		loop.Poke(b.wake) // the clusters have it from their shares
+		_ = b.addObjects(ctx, &v)
+	}
+	return v, err
+}
+
+// changeNamespace stores a namespace with a change.
+func (b backend) changeNamespace(ctx context.Context, name, what string, change func(*wire.Namespace)) (wire.NamespaceView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -63,8 +81,8 @@ func (b backend) setQuota(ctx context.Context, name string, q wire.Quota) (wire.
 	if old := b.m.namespaces[name]; old != nil {
 		next = *old
 	}
-	next.Quota = q
-	return b.putNamespace(ctx, &next, "quota changed")
+	change(&next)
+	return b.putNamespace(ctx, &next, what)
 }
 
 // putNamespace stores a namespace. The mutex is held.
@@ -169,7 +187,35 @@ func (b backend) Namespace(ctx context.Context, name string) (wire.NamespaceView
 	if err != nil {
 		return v, err
 	}
+	b.mu.Lock()
+	v.Shares = b.m.namespaceShares(access.From(ctx), name)
+	b.mu.Unlock()
 	return v, b.addObjects(ctx, &v)
+}
+
+// namespaceShares are the dominant shares of a namespace in the clusters that who asks
+// may see, of those in which anything of it runs or is about to.
+func (m *model) namespaceShares(who access.Who, name string) []wire.NamespaceShare {
+	used := map[string]api.Resources{}
+	for _, i := range m.insts {
+		c, app := m.clusters[i.Cluster], m.apps[i.App]
+		if c == nil || app == nil || wire.NamespaceOf(app.Spec) != name || app.Spec.Services[i.Service] == nil {
+			continue
+		}
+		if rep := c.seen[i.ID]; rep != nil && !rep.Asleep && (rep.State == wire.Running || rep.State == wire.WorkerScheduled) {
+			used[i.Cluster] = place.Add(used[i.Cluster], app.Spec.Services[i.Service].Resources)
+		}
+	}
+	var out []wire.NamespaceShare
+	for _, cluster := range records.SortedKeys(used) {
+		if access.May(who, access.See, access.Object{Kind: access.Cluster, Name: cluster, Cluster: cluster}) != nil {
+			continue
+		}
+		if share, of := place.Dominant(m.clusters[cluster].view().Aggregate.Capacity, used[cluster]); of != "" {
+			out = append(out, wire.NamespaceShare{Cluster: cluster, Share: share, Resource: of})
+		}
+	}
+	return out
 }
 
 func (b backend) viewOf(name string) (wire.NamespaceView, error) {
@@ -216,14 +262,53 @@ func (m *model) namespaceView(name string) wire.NamespaceView {
 func (m *model) viewNamespace(name string, used, local wire.Quota) wire.NamespaceView {
 	v := wire.NamespaceView{Name: name, Used: quota.Add(used, local), AtSites: local}
 	if ns := m.namespaces[name]; ns != nil {
-		v.Quota, v.Created, v.By = ns.Quota, ns.Created, ns.By
+		v.Quota, v.Standing, v.Created, v.By = ns.Quota, ns.Standing, ns.Created, ns.By
 	}
 	return v
 }
 
-// fits says whether the quota of its namespace lets an application be as it is to
-// be. The mutex is held.
+// standing of a namespace.
+func (m *model) standing(name string) wire.Standing {
+	if ns := m.namespaces[name]; ns != nil {
+		return ns.Standing
+	}
+	return wire.Standing{}
+}
+
+// ranks says whether the services of an application may have the priorities that they
+// are to have. One that is no higher than before is not refused. The mutex is held.
+func (m *model) ranks(app *wire.Application) error {
+	name := wire.NamespaceOf(app.Spec)
+	most := m.standing(name).MaxPriority
+	if most == 0 || !app.Deleting.IsZero() {
+		return nil
+	}
+	var over []string
+	highest := 0
+	for _, svc := range app.Spec.ServiceNames() {
+		p := app.Spec.Services[svc].Priority
+		if p <= most {
+			continue
+		}
+		if old := m.apps[app.Name]; old != nil && wire.NamespaceOf(old.Spec) == name && old.Spec.Services[svc] != nil && old.Spec.Services[svc].Priority >= p {
+			continue
+		}
+		highest = max(highest, p)
+		over = append(over, fmt.Sprintf("services.%s.priority is %d", svc, p))
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	return wire.Problemf(403, "over-priority", fmt.Sprintf("lower it, or have the bound raised by an administrator: verge namespace standing %s max-priority=%d", name, highest),
+		"nothing was changed: the namespace may not have so high a priority", "%s; namespace %s may have %d at most, since its priorities count against other namespaces", shorten(over, 5), name, most)
+}
+
+// fits says whether its namespace lets an application be as it is to be, by its quota
+// and the priorities that it may have. The mutex is held.
 func (m *model) fits(app *wire.Application) error {
+	if err := m.ranks(app); err != nil {
+		return err
+	}
 	name := wire.NamespaceOf(app.Spec)
 	ns := m.namespaces[name]
 	if ns == nil || ns.Quota == (wire.Quota{}) || !app.Deleting.IsZero() {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/rest"
@@ -122,6 +124,85 @@ func TestQuotaRefusesAndChangesNothing(t *testing.T) {
 	refused("grow again", err)
 	if err := b.Delete(ctx, "one"); err != nil {
 		t.Errorf("delete over quota: %v", err)
+	}
+}
+
+func ranked(namespace, app string, priority int) []byte {
+	return in(namespace, app, 1, fmt.Sprintf("    priority: %d\n", priority))
+}
+
+// Where the priorities of a namespace count against others they are bounded, and the
+// clusters are told with the shares; who has more than that already may keep it.
+func TestStandingOfNamespaces(t *testing.T) {
+	ctx, store := t.Context(), bus.NewMemStore()
+	b := newTestBackend(t, store)
+	if _, err := b.SetStanding(ctx, "shop", wire.Standing{Weight: 2}); code(err) != "no-such-namespace" {
+		t.Errorf("of one that is not there: %v", err)
+	}
+	if v, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Standing: wire.Standing{Weight: 2}}); err != nil || v.Standing.Weight != 2 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	mustApply(t, b, ranked("shop", "one", 900)) // it counts at home alone
+	v, err := b.SetStanding(ctx, "shop", wire.Standing{Weight: 3, MaxPriority: 50})
+	if err != nil || v.Standing != (wire.Standing{Weight: 3, MaxPriority: 50}) {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	before := store.Rev()
+	for what, source := range map[string][]byte{"another": ranked("shop", "two", 51), "more": ranked("shop", "one", 901)} {
+		for _, dry := range []bool{true, false} {
+			_, err := b.Apply(ctx, source, dry)
+			if code(err) != "over-priority" || !strings.Contains(err.Error(), "namespace shop may have 50 at most") || !strings.Contains(err.Error(), "services.web.priority is ") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	if store.Rev() != before || b.m.apps["two"] != nil || b.m.apps["one"].Revision != 1 {
+		t.Error("something was stored")
+	}
+	mustApply(t, b, ranked("shop", "two", 50))
+	mustApply(t, b, ranked("default", "free", 1000)) // which counts in its own
+	mustApply(t, b, ranked("shop", "one", 800))
+	if _, err := b.Scale(ctx, "one", "web", 2); err != nil {
+		t.Errorf("what it has already: %v", err)
+	}
+	if err := b.Delete(ctx, "one"); err != nil {
+		t.Error(err)
+	}
+	// Another process finds it the same; the default has one too.
+	b = newTestBackend(t, store)
+	if v, err := b.Namespace(ctx, "shop"); err != nil || v.Standing.MaxPriority != 50 || v.Quota != (wire.Quota{}) {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if v, err := b.SetStanding(ctx, "default", wire.Standing{MaxPriority: 1}); err != nil || v.Standing.MaxPriority != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if v, err := b.SetQuota(ctx, "default", wire.Quota{VGPUs: 500}); err != nil || v.Standing.MaxPriority != 1 {
+		t.Errorf("a quota changes the standing: %+v, %v", v, err)
+	}
+}
+
+// A change of what a namespace may claim reaches the clusters with its shares, and moves
+// nothing.
+func TestStandingReachesTheClusters(t *testing.T) {
+	s := newSim(t, "edge")
+	s.apply("app", 2, nil)
+	s.ticks(3, time.Second)
+	want := wire.Standing{Weight: 3, MaxPriority: 50}
+	s.m.namespaces["default"] = &wire.Namespace{V: wire.Version, Name: "default", Standing: want}
+	s.store(keyNamespace+"default", s.m.namespaces["default"])
+	revision := s.m.shares["edge.app.web"].Revision
+	s.ticks(2, time.Second)
+	if sh := s.m.shares["edge.app.web"]; sh.Standing != want || sh.Revision != revision || s.running("app") != 2 {
+		t.Errorf("%+v\n%s", sh, s.dump())
+	}
+	s.m.clusters["edge"].agg.Capacity = api.Resources{CPU: 4000, Memory: 1 << 40}
+	s.m.apps["app"].Spec.Services["web"].Resources = api.Resources{CPU: 500, Memory: 1 << 20}
+	got := s.m.namespaceShares(access.Who{Admin: true}, "default")
+	if len(got) != 1 || got[0] != (wire.NamespaceShare{Cluster: "edge", Share: 0.25, Resource: "cpu"}) {
+		t.Errorf("it has %+v", got)
+	}
+	if got := s.m.namespaceShares(access.Who{Namespaces: map[string]access.Role{"default": access.Viewer}}, "default"); len(got) != 0 {
+		t.Errorf("who may not see the cluster sees %+v", got)
 	}
 }
 

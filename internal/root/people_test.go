@@ -116,6 +116,7 @@ func TestRolesAtTheRoot(t *testing.T) {
 		{viewer, "scale-service", 403, "developer of namespace xspace", ""},
 		{viewer, "apply", 403, "developer of namespace xspace", ""},
 		{viewer, "set-quota", 403, "needs an administrator", ""},
+		{dev, "set-standing", 403, "needs an administrator", ""},
 		{viewer, "read-audit-log", 403, "an administrator", ""},
 		{operator, "list-clusters", 200, "xsite", ""},
 		{operator, "get-instance", 200, "xapp.web.0", ""},

@@ -19,21 +19,30 @@ func (f *Fake) CreateNamespace(_ context.Context, r wire.NamespaceRequest) (wire
 			return s, wire.Problemf(http.StatusConflict, "name-taken", "verge namespace quota "+r.Name, "there is such a namespace already", "%s", r.Name)
 		}
 	}
-	v := wire.NamespaceView{Name: r.Name, Quota: r.Quota}
+	v := wire.NamespaceView{Name: r.Name, Quota: r.Quota, Standing: r.Standing}
 	f.Spaces = append(f.Spaces, v)
 	return v, nil
 }
 
 // SetQuota changes one of Spaces.
 func (f *Fake) SetQuota(_ context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
-	end, err := f.begin("set-quota")
+	return f.changeSpace("set-quota", name, func(v *wire.NamespaceView) { v.Quota = q })
+}
+
+// SetStanding changes one of Spaces.
+func (f *Fake) SetStanding(_ context.Context, name string, s wire.Standing) (wire.NamespaceView, error) {
+	return f.changeSpace("set-standing", name, func(v *wire.NamespaceView) { v.Standing = s })
+}
+
+func (f *Fake) changeSpace(op, name string, change func(*wire.NamespaceView)) (wire.NamespaceView, error) {
+	end, err := f.begin(op)
 	if err != nil {
 		return wire.NamespaceView{}, err
 	}
 	defer end()
 	for i := range f.Spaces {
 		if f.Spaces[i].Name == name {
-			f.Spaces[i].Quota = q
+			change(&f.Spaces[i])
 			return f.Spaces[i], nil
 		}
 	}
