@@ -300,7 +300,7 @@ func (m *model) ranks(app *wire.Application) error {
 		return nil
 	}
 	return wire.Problemf(403, "over-priority", fmt.Sprintf("lower it, or have the bound raised by an administrator: verge namespace standing %s max-priority=%d", name, highest),
-		"nothing was changed: the namespace may not have so high a priority", "%s; namespace %s may have %d at most, since its priorities count against other namespaces", shorten(over, 5), name, most)
+		"nothing was changed: the namespace may not have so high a priority", "%s; namespace %s may have %d at most, since its priorities count against other namespaces", shorten(over, 3), name, most)
 }
 
 // fits says whether its namespace lets an application be as it is to be, by its quota
