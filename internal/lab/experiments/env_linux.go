@@ -12,7 +12,7 @@ import (
 func there() []Experiment {
 	return append([]Experiment{
 		proxymityImbalance, proxymityLatency, proxymityAccuracy, proxymityOverhead,
-		oakestraDeploy, oakestraControl, oakestraIdle, oakestraBalance, oakestraTunnel, oakestraVideo(),
+		oakestraDeploy, oakestraControl, oakestraIdle, oakestraStress, oakestraBalance, oakestraTunnel, oakestraVideo(),
 		kubeedgePods, kubeedgeDelay, kubeedgeLocal, muLBReal, studyLBReal, routeChange, controlUnderLoad,
 	}, studiesReal...)
 }

@@ -105,7 +105,7 @@ type Options struct {
 
 // All experiments by their names.
 func All() []Experiment {
-	all := slices.Concat(there(), notYet())
+	all := there()
 	for _, v := range virtual {
 		i := slices.IndexFunc(all, func(x Experiment) bool { return x.Name == v.Name })
 		if i < 0 {
@@ -116,16 +116,6 @@ func All() []Experiment {
 	}
 	slices.SortFunc(all, func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) })
 	return all
-}
-
-// notYet are experiments of what Verge does not do yet.
-func notYet() (out []Experiment) {
-	for _, x := range []struct{ name, source, why string }{
-		{"oakestra-stress", "Oakestra fig. 6", "it needs a simulation of more instances than one machine holds"},
-	} {
-		out = append(out, Experiment{Name: x.name, Source: x.source, Missing: x.why})
-	}
-	return out
 }
 
 // Catalogue is the list of experiments, to be shown.

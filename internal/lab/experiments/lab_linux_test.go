@@ -63,6 +63,7 @@ func TestQuickForms(t *testing.T) {
 		"oakestra-deploy":  {"deploy_time": 3, "deploy_time_max": 3, "deployed_share": 3},
 		"oakestra-control": {"messages": 2, "packets": 2, "bytes": 2},
 		"oakestra-idle":    {"cpu": 3, "memory": 3},
+		"oakestra-stress":  {"deploy_time": 1, "deploy_cpu": 3, "cpu": 3, "memory": 3},
 		"kubeedge-delay":   {"throughput": 6, "response_time": 6},
 		"oakestra-balance": {"rtt": 4, "over_direct": 2, "over_one": 1, "overhead_over_one": 1},
 		// How much is known so soon depends on what else this machine does.

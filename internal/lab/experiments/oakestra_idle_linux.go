@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/verge-edge/verge/internal/lab"
@@ -41,6 +42,12 @@ func (e *env) idle(ctx context.Context, workers int, window time.Duration) (err 
 	if err := pause(ctx, settle); err != nil {
 		return err
 	}
+	return e.load(ctx, s, window, nil)
+}
+
+// load measures what the processes of each tier take in a time in which nothing is asked
+// of them; more are further parameters of the rows.
+func (e *env) load(ctx context.Context, s *site, window time.Duration, more map[string]any) error {
 	st, err := s.Stats()
 	if err != nil {
 		return err
@@ -69,7 +76,8 @@ func (e *env) idle(ctx context.Context, workers int, window time.Duration) (err 
 			sum.pss += u.pss
 		}
 		n := float64(len(tiers[tier]))
-		p := map[string]any{"tier": tier, "workers": workers}
+		p := map[string]any{"tier": tier, "workers": len(s.workers)}
+		maps.Copy(p, more)
 		e.row(Row{Params: p, Metric: "cpu", Unit: "ms/min", Measured: lab.Milliseconds(sum.cpu) * float64(time.Minute) / float64(window) / n})
 		e.row(Row{Params: p, Metric: "memory", Unit: "MB PSS", Measured: sum.pss / n})
 	}

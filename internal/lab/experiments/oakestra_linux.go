@@ -71,7 +71,12 @@ const deployed = "lab"
 // deploy applies an application with so many instances, and waits until all are
 // ready; false if that takes longer than patience. It returns what it took.
 func (s *site) deploy(ctx context.Context, instances int, patience time.Duration) (took time.Duration, done bool, err error) {
-	text := fmt.Sprintf("application: %s\nservices:\n  main:\n    command: [sleep, \"100000\"]\n    replicas: %d\n    stop: {signal: KILL}\n", deployed, instances)
+	return s.deployAs(ctx, instances, "", patience)
+}
+
+// deployAs does so with another field of the service.
+func (s *site) deployAs(ctx context.Context, instances int, field string, patience time.Duration) (took time.Duration, done bool, err error) {
+	text := fmt.Sprintf("application: %s\nservices:\n  main:\n    command: [sleep, \"100000\"]\n    replicas: %d\n    stop: {signal: KILL}\n    %s\n", deployed, instances, field)
 	begin := time.Now()
 	if _, err := s.client.Apply(ctx, []byte(text), false); err != nil {
 		return 0, false, fmt.Errorf("apply: %w", err)
