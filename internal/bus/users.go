@@ -3,6 +3,7 @@ package bus
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -95,6 +96,9 @@ func tokenPermissions(token string) (Permissions, error) {
 	p := Everything()
 	if len(claims.Pub.Allow) > 0 {
 		p.Publish = claims.Pub.Allow
+	}
+	if slices.Contains(claims.Pub.Deny, ">") {
+		p.Publish = nil
 	}
 	if len(claims.Sub.Allow) > 0 {
 		p.Subscribe = claims.Sub.Allow

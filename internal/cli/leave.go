@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +39,23 @@ hears of it, it ends what it still runs.`,
 
 func (a *app) revokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke worker/NAME | cluster/NAME",
-		Short: "Make a stolen key of a worker or a cluster count no more",
+		Use:   "revoke worker/NAME | cluster/NAME | plugin/NAME",
+		Short: "Make a stolen key of a worker, a cluster or a scheduler plugin count no more",
 		Long: `Make the key of a worker or a cluster count no more, because somebody else may
 have it. Its connection is closed at once, and no worker talks to it any more.
 
 The worker or cluster itself stays: it joins again with a new token, under its
 name and with another key, and what runs there is its own again. Until then it is
-away, and what it ran is placed elsewhere as after any loss.`,
+away, and what it ran is placed elsewhere as after any loss.
+
+Of a scheduler plugin on the bus (asked of its cluster) the keys of all processes
+that joined as it count no more.`,
 		Example: "  verge revoke worker/w1",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name, ok := strings.CutPrefix(args[0], "plugin/"); ok && name != "" && len(args) == 1 {
+				return a.revokePlugin(cmd.Context(), name)
+			}
 			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
 				if err := t.revoke(ctx, c); err != nil {
 					return err

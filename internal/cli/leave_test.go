@@ -21,6 +21,8 @@ func TestTakingNodesOut(t *testing.T) {
 		{"remove-missing", []string{"remove", "worker/edge/w9"}},
 		{"revoke-worker", []string{"revoke", "worker/w1"}},
 		{"revoke-cluster", []string{"revoke", "cluster/fog"}},
+		{"revoke-plugin", []string{"revoke", "plugin/sage"}},
+		{"revoke-plugin-missing", []string{"revoke", "plugin/nobody"}},
 		{"remove-worker", []string{"remove", "worker/edge/w1", "--force"}},
 		{"remove-cluster", []string{"remove", "cluster", "fog"}},
 	} {

@@ -32,6 +32,8 @@ type Options struct {
 	Lab *Lab
 	// Sim runs experiments in virtual time.
 	Sim *Sim
+	// JoinPlugin makes the identity of a scheduler plugin.
+	JoinPlugin func(ctx context.Context, j PluginJoin) (PluginIdentity, error)
 	// Images opens the images of the containerd at an address of this machine; "" is
 	// the usual one.
 	Images func(address string) ImageStore
@@ -134,7 +136,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
-		a.execCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(),
+		a.execCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(), a.pluginCommand(),
 	} {
 		c.GroupID = "client"
 		root.AddCommand(c)

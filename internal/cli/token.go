@@ -17,6 +17,7 @@ const (
 
 type tokenFlags struct {
 	cluster     string
+	plugin      string
 	worker, api bool
 	gateway     bool
 	uses        int
@@ -28,11 +29,11 @@ func (a *app) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Make tokens, list them and take them back", Args: cobra.ArbitraryArgs, RunE: group}
 	var f tokenFlags
 	create := &cobra.Command{
-		Use:   "create --cluster NAME | --worker | --api",
-		Short: "Make a token to join as a cluster or worker, or to use the API",
-		Long: `Make a token to join as a cluster (asked of a root), to join as a worker
-(asked of its cluster), or to use the HTTP interface as a program. It is printed
-once and stored only as a hash.`,
+		Use:   "create --cluster NAME | --worker | --plugin NAME | --api",
+		Short: "Make a token to join as a cluster, worker or plugin, or to use the API",
+		Long: `Make a token to join as a cluster (asked of a root), to join as a worker or as a
+scheduler plugin on the bus (asked of its cluster), or to use the HTTP interface
+as a program. It is printed once and stored only as a hash.`,
 		Example: "  verge token create --cluster edge > edge.token",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,6 +46,7 @@ once and stored only as a hash.`,
 	}
 	create.Flags().StringVar(&f.cluster, "cluster", "", "to join as the cluster of this name")
 	create.Flags().BoolVar(&f.worker, "worker", false, "to join as a worker of this cluster")
+	create.Flags().StringVar(&f.plugin, "plugin", "", "to join the bus of this cluster as the scheduler plugin of this name")
 	create.Flags().BoolVar(&f.gateway, "gateway", false, "with --worker: it may be a gateway with TLS, and is given the certificates of hosts with their keys")
 	create.Flags().IntVar(&f.uses, "uses", 1, "with --worker: how many workers may join with it")
 	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
@@ -62,11 +64,14 @@ func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
 	if f.worker {
 		kinds = append(kinds, "worker")
 	}
+	if f.plugin != "" {
+		kinds = append(kinds, "plugin")
+	}
 	if f.api {
 		kinds = append(kinds, "api")
 	}
 	if len(kinds) != 1 {
-		return wire.TokenRequest{}, usageError(cmd, "give one of --cluster NAME, --worker and --api")
+		return wire.TokenRequest{}, usageError(cmd, "give one of --cluster NAME, --worker, --plugin NAME and --api")
 	}
 	if f.gateway && !f.worker {
 		return wire.TokenRequest{}, usageError(cmd, "--gateway goes with --worker")
@@ -80,7 +85,7 @@ func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
 	if f.ttl < 0 || f.ttl > maxTokenTTL || f.ttl%time.Second != 0 {
 		return wire.TokenRequest{}, usageError(cmd, "--ttl %s is not whole seconds between 1s and %s", f.ttl, maxTokenTTL)
 	}
-	r := wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Gateway: f.gateway, TTLSeconds: int(f.ttl / time.Second)}
+	r := wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Plugin: f.plugin, Gateway: f.gateway, TTLSeconds: int(f.ttl / time.Second)}
 	if f.uses > 1 {
 		r.Uses = f.uses // an older server knows no more than one
 	}
@@ -111,6 +116,8 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 		}
 	case "cluster":
 		a.notef("next, on the cluster's machine: verge cluster --name %s --token-file FILE", r.Cluster)
+	case "plugin":
+		a.notef("next, where the plugin runs: verge plugin join --token-file FILE --dir DIR")
 	case "worker":
 		if r.Uses > 1 {
 			a.notef("%d workers may join with it: keep it as you would %d tokens", r.Uses, r.Uses)

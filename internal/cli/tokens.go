@@ -40,6 +40,8 @@ func tokenFor(v wire.TokenView) string {
 			return fmt.Sprintf("joining as a worker, %d of %d did", v.Joined, v.Uses)
 		}
 		return "joining as a worker"
+	case "plugin":
+		return "being plugin " + v.Plugin
 	case "api":
 		return "the API"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/rest"
@@ -236,6 +237,11 @@ func (b backend) CreateToken(ctx context.Context, r wire.TokenRequest) (wire.Tok
 			return b.ledger.NewManyJoin(ctx, b.name, b.apiAddrs(), r.Uses, ttl, now)
 		}
 		return b.ledger.NewJoin(ctx, "worker", b.name, b.apiAddrs(), ttl, now)
+	case "plugin":
+		if !enroll.IsName(r.Plugin) {
+			return wire.TokenReply{}, wire.Problemf(400, "bad-name", "give another: letters a-z, digits and -, at most 63", "this cannot be the name of a plugin", "%.80q", r.Plugin)
+		}
+		return b.ledger.NewPluginJoin(ctx, b.name, r.Plugin, b.apiAddrs(), ttl, now)
 	case "api":
 		return b.ledger.NewBearer(ctx, access.From(ctx).Name, ttl, now)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -131,4 +133,44 @@ func TestARestingPluginAndNoRoom(t *testing.T) {
 			t.Errorf("%d placed, asked %d times, %+v", placed, asked, i)
 		}
 	})
+}
+
+// Who has joined as a plugin is known after a restart, and its keys can be revoked: they
+// count no more here, for the workers and for the root.
+func TestPluginsOnTheBusOutliveARestart(t *testing.T) {
+	store := bus.NewMemStore()
+	put := func(key string, m member) {
+		t.Helper()
+		data, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(t.Context(), keyMember+key, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	put("sage.aa", member{V: 1, KeyHash: "aa", NatsKey: "UA", Expires: now.Add(time.Hour)})
+	put("sage.bb", member{V: 1, KeyHash: "bb", NatsKey: "UB", Expires: now.Add(time.Hour)})
+	put("sage-2.cc", member{V: 1, KeyHash: "cc", NatsKey: "UC", Expires: now.Add(time.Hour)})
+	c := newTestCore(t, store)
+	if who := c.m.holds("bb", "", ""); who != "plugin sage" || c.m.holds("", "UC", "") != "plugin sage-2" || c.m.holds("aa", "UA", "sage.aa") != "" {
+		t.Errorf("%s has a key", who)
+	}
+	gone, err := c.revokePlugin(t.Context(), "sage", now)
+	if err != nil || len(gone) != 2 || gone[0].NatsKey != "UA" || gone[1].NatsKey != "UB" {
+		t.Fatalf("%v, %v", gone, err)
+	}
+	for _, key := range []string{keyGone + "aa", keyRevoked + "bb", keyUp + upRevoked + "aa"} {
+		if _, err := store.Get(t.Context(), key); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	again := newTestCore(t, store)
+	if len(again.m.members) != 1 || again.m.members["sage-2.cc"] == nil || again.m.gone["bb"] == nil {
+		t.Errorf("after a restart: %v, %v", again.m.members, again.m.gone)
+	}
+	if _, err := c.revokePlugin(t.Context(), "sage", now); err == nil {
+		t.Error("it is revoked twice")
+	}
 }

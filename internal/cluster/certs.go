@@ -278,12 +278,12 @@ func (c *Cluster) admitted(name, natsKey, chain string) (wire.JoinReply, error) 
 	}, nil
 }
 
-// admitWorker lets only workers of this cluster in to the link: everybody who was
-// ever certified under this root has a certificate that is valid here.
+// admitWorker lets only workers and plugins of this cluster in to the link: everybody
+// who was ever certified under this root has a certificate that is valid here.
 func (c *Cluster) admitWorker(cs tls.ConnectionState) error {
 	s, err := pki.PeerSubject(cs)
-	if err == nil && (s.Role != pki.RoleWorker || s.Cluster != c.name) {
-		err = fmt.Errorf("%s is not a worker of cluster %s", s, c.name)
+	if err == nil && (s.Role != pki.RoleWorker && s.Role != pki.RolePlugin || s.Cluster != c.name) {
+		err = fmt.Errorf("%s is neither a worker nor a plugin of cluster %s", s, c.name)
 	}
 	return err
 }

@@ -258,7 +258,7 @@ func (c *core) setPlugins(configs []plugin.Config) error {
 			next[config.Name] = old
 			continue
 		}
-		a, err := plugin.NewHTTP(config)
+		a, err := c.newAsker(config)
 		if err != nil {
 			for _, a := range fresh {
 				a.Close()

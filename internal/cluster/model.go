@@ -160,6 +160,7 @@ type model struct {
 	plugins  map[string]bool
 	counsels map[wire.InstanceID]*counsel
 	breakers map[string]plugin.Breaker
+	members  map[string]*member     // by plugin and hash of the key
 	tallies  map[string]*wire.Tally // by application, or wire.TallyGone
 	workers  map[string]*worker
 	// gone and farGone are the keys that do not count any more, by hash: of this
@@ -187,7 +188,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{},
-		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{},
+		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{}, members: map[string]*member{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
@@ -251,6 +252,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyLeft, func(string) error { return json.Unmarshal(e.Value, &m.net.left) }},
 		{keyGone, func(r string) error { return records.Decode(e, m.gone, r) }},
 		{keyFarGone, func(r string) error { return records.Decode(e, m.farGone, r) }},
+		{keyMember, func(r string) error { return records.Decode(e, m.members, r) }},
 		{keyWorker, func(r string) error {
 			recs := map[string]*workerRecord{}
 			if err := records.Decode(e, recs, r); err != nil {

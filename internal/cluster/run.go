@@ -58,7 +58,8 @@ type Options struct {
 	Details bool
 	// RelayOnly tells other clusters of a relay instead of workers' addresses.
 	RelayOnly bool
-	// Scheduler of services that name none, of place.Schedulers; "" is rom.
+	// Scheduler of services that name none, of place.Schedulers or "plugin:" and the name
+	// of one of Plugins; "" is rom.
 	Scheduler string
 	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
 	Lambda time.Duration
@@ -321,13 +322,16 @@ func (c *Cluster) exchanged(err error) {
 	c.renewer.Exchanged(err)
 }
 
-// Join implements rest.Backend: a worker wants in.
+// Join implements rest.Backend: a worker wants in, or a plugin.
 func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, error) {
 	now := b.clock.Now()
 	// Held from the look at the token on: of many that join with one, each must find
 	// the uses that the one before has left.
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if tok, err := pki.ParseToken(r.Token); err == nil && tok.Kind == pki.KindPlugin {
+		return b.joinPlugin(ctx, r, now)
+	}
 	tok, used, err := b.ledger.Check(ctx, r, pki.KindWorker, now)
 	if err != nil {
 		b.log.Warn("a worker's join was refused", "name", r.Name, "id", tok.ID, "error", err)
@@ -353,6 +357,9 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 			return wire.JoinReply{}, wire.Problemf(409, "key-taken", "start it with an empty identity folder, so that it makes keys of its own",
 				"the key is another worker's", "worker %s of cluster %s joined with it", name, b.name)
 		}
+	}
+	if who := b.m.memberWith(hash, r.NatsKey, ""); who != "" {
+		return wire.JoinReply{}, wire.Problemf(409, "key-taken", "start it with an empty identity folder, so that it makes keys of its own", "the key is another's", "%s of cluster %s joined with it", who, b.name)
 	}
 	reply, expires, err := b.certify(r.Name, r.PublicKey, r.NatsKey, now)
 	if err != nil {

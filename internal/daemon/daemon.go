@@ -27,11 +27,12 @@ import (
 // of this build, and returns the exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
-		Version: obs.Version(),
-		Daemons: cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, Engine: runEngine, Dev: runDev},
-		Lab:     labCommands(),
-		Sim:     simCommands(),
-		Images:  func(address string) cli.ImageStore { return engine.OpenImages(address) },
+		Version:    obs.Version(),
+		Daemons:    cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, Engine: runEngine, Dev: runDev},
+		Lab:        labCommands(),
+		Sim:        simCommands(),
+		JoinPlugin: joinPlugin,
+		Images:     func(address string) cli.ImageStore { return engine.OpenImages(address) },
 	})
 }
 

@@ -64,12 +64,17 @@ const MaxUses = 100_000
 
 // NewJoin makes a join token (pki.KindCluster, pki.KindWorker) that names addrs.
 func (l *Ledger) NewJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
-	return l.newJoin(ctx, kind, cluster, addrs, ttl, now, func(*pki.TokenRecord) {})
+	return l.newJoin(ctx, kind, cluster, "", addrs, ttl, now, func(*pki.TokenRecord) {})
+}
+
+// NewPluginJoin is NewJoin for a scheduler plugin of a cluster.
+func (l *Ledger) NewPluginJoin(ctx context.Context, cluster, plugin string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
+	return l.newJoin(ctx, pki.KindPlugin, cluster, plugin, addrs, ttl, now, func(*pki.TokenRecord) {})
 }
 
 // NewGatewayJoin is NewJoin for a worker that may be a gateway with TLS.
 func (l *Ledger) NewGatewayJoin(ctx context.Context, cluster string, addrs []string, ttl time.Duration, now time.Time) (wire.TokenReply, error) {
-	return l.newJoin(ctx, pki.KindWorker, cluster, addrs, ttl, now, func(r *pki.TokenRecord) { r.Gateway = true })
+	return l.newJoin(ctx, pki.KindWorker, cluster, "", addrs, ttl, now, func(r *pki.TokenRecord) { r.Gateway = true })
 }
 
 // NewManyJoin is NewJoin for as many workers, 1 to MaxUses.
@@ -77,15 +82,21 @@ func (l *Ledger) NewManyJoin(ctx context.Context, cluster string, addrs []string
 	if workers < 1 || workers > MaxUses {
 		return wire.TokenReply{}, wire.Problemf(400, "bad-uses", fmt.Sprintf("ask for 1 to %d", MaxUses), "a token cannot be good for so many workers", "%d", workers)
 	}
-	return l.newJoin(ctx, pki.KindWorker, cluster, addrs, ttl, now, func(r *pki.TokenRecord) { r.Uses = workers })
+	return l.newJoin(ctx, pki.KindWorker, cluster, "", addrs, ttl, now, func(r *pki.TokenRecord) { r.Uses = workers })
 }
 
 // newJoin makes a token; with says what is special about it.
-func (l *Ledger) newJoin(ctx context.Context, kind, cluster string, addrs []string, ttl time.Duration, now time.Time, with func(*pki.TokenRecord)) (wire.TokenReply, error) {
+func (l *Ledger) newJoin(ctx context.Context, kind, cluster, plugin string, addrs []string, ttl time.Duration, now time.Time, with func(*pki.TokenRecord)) (wire.TokenReply, error) {
 	if ttl <= 0 {
 		ttl = JoinTTL
 	}
-	tok, rec, err := pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin(), min(ttl, maxTokenTTL), now)
+	create := func() (pki.Token, pki.TokenRecord, error) {
+		if kind == pki.KindPlugin {
+			return pki.NewPluginToken(cluster, plugin, addrs, l.ServerName, l.Pin(), min(ttl, maxTokenTTL), now)
+		}
+		return pki.NewToken(kind, cluster, addrs, l.ServerName, l.Pin(), min(ttl, maxTokenTTL), now)
+	}
+	tok, rec, err := create()
 	if err != nil {
 		return wire.TokenReply{}, err
 	}

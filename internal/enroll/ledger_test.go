@@ -295,7 +295,7 @@ func TestGatewayToken(t *testing.T) {
 	ctx := t.Context()
 	l, _, now := newLedger(t)
 	for _, gateway := range []bool{true, false} {
-		reply, err := l.newJoin(ctx, pki.KindWorker, "edge", []string{"127.0.0.1:1"}, time.Hour, now, func(r *pki.TokenRecord) { r.Gateway = gateway })
+		reply, err := l.newJoin(ctx, pki.KindWorker, "edge", "", []string{"127.0.0.1:1"}, time.Hour, now, func(r *pki.TokenRecord) { r.Gateway = gateway })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,8 @@ const (
 type Node struct {
 	// Dir keeps the identity.
 	Dir string
-	// Kind of token that is needed (pki.KindCluster, pki.KindWorker).
+	// Kind of token that is needed (pki.KindCluster, pki.KindWorker, pki.KindPlugin).
+	// What is named in the token needs no Name.
 	Kind string
 	Name string
 	// TokenFile holds the token; "-" reads it from Stdin; "" there is none.
@@ -189,6 +190,9 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	if n.Kind == pki.KindCluster {
 		n.Name = tok.Cluster
 	}
+	if n.Kind == pki.KindPlugin {
+		n.Name = tok.Plugin
+	}
 	key, err := Key(n.Dir)
 	if err != nil {
 		return have, err
@@ -255,8 +259,11 @@ func (n Node) unjoined(err error) error {
 }
 
 func howTo(kind string) string {
-	if kind == pki.KindCluster {
+	switch kind {
+	case pki.KindCluster:
 		return "at the root: verge token create --cluster NAME"
+	case pki.KindPlugin:
+		return "at the cluster: verge token create --plugin NAME"
 	}
 	return "at the cluster: verge token create --worker"
 }

@@ -51,7 +51,7 @@ func (l *Ledger) kept(ctx context.Context) (out []kept, err error) {
 			if prefix == keyToken {
 				var r pki.TokenRecord
 				err = json.Unmarshal(e.Value, &r)
-				k.TokenView = wire.TokenView{ID: r.ID, Kind: r.Kind, Cluster: r.Cluster, By: r.By, Created: r.Created, Expires: r.Expires, Used: r.UsedAt, Gateway: r.Gateway, Uses: r.Uses, Joined: r.Joined}
+				k.TokenView = wire.TokenView{ID: r.ID, Kind: r.Kind, Cluster: r.Cluster, Plugin: r.Plugin, By: r.By, Created: r.Created, Expires: r.Expires, Used: r.UsedAt, Gateway: r.Gateway, Uses: r.Uses, Joined: r.Joined}
 			} else {
 				var r bearerRecord
 				err = json.Unmarshal(e.Value, &r)

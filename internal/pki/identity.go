@@ -51,6 +51,12 @@ type credentials struct {
 	away           *credentials // nil: there is none
 }
 
+// IdentityFiles are the files in dir with the certificate and its chain, and with the
+// private key, for programs that are not Verge.
+func IdentityFiles(dir string) (cert, key string) {
+	return filepath.Join(dir, identityFile), filepath.Join(dir, nodeKeyFile)
+}
+
 // SaveIdentity stores the certificate that was issued for the key of EnsureKey
 // in dir, with the root CA. Also for a renewed certificate. What does not fit
 // together is refused and changes nothing. A crash leaves the old state or the

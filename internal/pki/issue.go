@@ -43,7 +43,7 @@ type LeafRequest struct {
 	PublicKey []byte
 	// DNSNames and IPs are further names under which a server is reached; its
 	// own name (RootName, ClusterName, WorkerName) is always there. Both must be
-	// empty for an administrator, and IPs also for what a cluster signs.
+	// empty for an administrator or a plugin, and IPs also for what a cluster signs.
 	DNSNames []string
 	IPs      []net.IP
 	// TTL is how long the certificate is valid; 0 means LeafTTL. It never
@@ -73,7 +73,7 @@ func (i *issuer) leaf(r LeafRequest, now time.Time) (string, error) {
 	if own := r.Subject.serverName(); own != "" {
 		dns = append([]string{own}, dns...)
 	} else if extra > 0 {
-		return "", fmt.Errorf("issue a certificate for %s: an administrator is no server and has no host names", r.Subject)
+		return "", fmt.Errorf("issue a certificate for %s: who has this role is no server and has no host names", r.Subject)
 	}
 	pub, err := parsePublic(r.PublicKey)
 	if err != nil {

@@ -33,6 +33,7 @@ const (
 	RoleCluster Role = "cluster"
 	RoleWorker  Role = "worker"
 	RoleAdmin   Role = "admin"
+	RolePlugin  Role = "plugin"
 )
 
 // Subject is who holds a certificate. In the certificate it is a URI:
@@ -42,13 +43,14 @@ const (
 //	verge://<cluster>.cluster.verge.internal/cluster
 //	verge://<cluster>.cluster.verge.internal/worker/<name>
 //	verge://<cluster>.cluster.verge.internal/admin/<name>
+//	verge://<cluster>.cluster.verge.internal/plugin/<name>
 //
 // The host part is what the name constraints of a cluster's certificate bind.
 type Subject struct {
 	Role Role
 	// Cluster is "" for the root and its administrators, else a DNS label.
 	Cluster string
-	// Name of the worker or administrator, a DNS label; "" for the other roles.
+	// Name of the worker, administrator or plugin, a DNS label; "" for the other roles.
 	Name string
 }
 
@@ -72,12 +74,12 @@ func (s Subject) Validate() error {
 	case RoleRoot:
 	case RoleCluster:
 		needCluster = true
-	case RoleWorker:
+	case RoleWorker, RolePlugin:
 		needCluster, needName = true, true
 	case RoleAdmin:
 		needCluster, needName = s.Cluster != "", true
 	default:
-		return fmt.Errorf("unknown role %q: want root, cluster, worker or admin", s.Role)
+		return fmt.Errorf("unknown role %q: want root, cluster, worker, plugin or admin", s.Role)
 	}
 	if err := checkPart(s.Role, "cluster", s.Cluster, needCluster); err != nil {
 		return err
@@ -126,7 +128,8 @@ func (s Subject) uri() *url.URL {
 	return u
 }
 
-// serverName is the DNS name that belongs to a subject, "" for administrators.
+// serverName is the DNS name that belongs to a subject, "" for administrators and
+// plugins.
 func (s Subject) serverName() string {
 	switch s.Role {
 	case RoleRoot:
@@ -135,7 +138,7 @@ func (s Subject) serverName() string {
 		return ClusterName(s.Cluster)
 	case RoleWorker:
 		return WorkerName(s.Cluster, s.Name)
-	case RoleAdmin:
+	case RoleAdmin, RolePlugin:
 	}
 	return ""
 }

@@ -29,6 +29,7 @@ type TokenRecord struct {
 	ID      string `json:"id"`
 	Kind    string `json:"kind"`
 	Cluster string `json:"cluster"`
+	Plugin  string `json:"plugin,omitempty"`
 	// SecretHash is the SHA-256 of the token's secret, in hex.
 	SecretHash string    `json:"secret_hash"`
 	Created    time.Time `json:"created"`
@@ -60,7 +61,7 @@ type TokenRecord struct {
 func (r *TokenRecord) Check(tok Token, public []byte, member bool, now time.Time) error {
 	// The secret first: who doesn't have it learns nothing else.
 	same := subtle.ConstantTimeCompare([]byte(hashText(tok.Secret)), []byte(r.SecretHash)) == 1
-	if !same || tok.ID != r.ID || tok.Cluster != r.Cluster {
+	if !same || tok.ID != r.ID || tok.Cluster != r.Cluster || tok.Plugin != r.Plugin {
 		return refuse(ErrTokenForged, 403, "token-forged", remedyNew(r.Kind, r.Cluster),
 			"the join token is not genuine", "token %s exists here, but the one presented differs from it", r.ID)
 	}
@@ -106,7 +107,7 @@ func (r *TokenRecord) Used(public []byte, member bool, now time.Time) TokenRecor
 	return used
 }
 
-// CheckKind is nil for a token of the wanted kind (KindCluster, KindWorker),
+// CheckKind is nil for a token of the wanted kind (KindCluster, KindWorker, KindPlugin),
 // else an error that wraps ErrTokenKind.
 func (t Token) CheckKind(want string) error {
 	if t.Kind == want {
@@ -123,8 +124,11 @@ func UnknownToken(tok Token) error {
 }
 
 func remedyNew(kind, cluster string) string {
-	if kind == KindCluster {
+	switch kind {
+	case KindCluster:
 		return "make a new one at the root: verge token create --cluster " + cluster
+	case KindPlugin:
+		return "make a new one at the cluster: verge token create --plugin NAME"
 	}
 	return "make a new one at the cluster: verge token create --worker"
 }

@@ -25,6 +25,7 @@ import (
 const (
 	KindCluster = "cluster" // join a root as the cluster that the token names
 	KindWorker  = "worker"  // join the cluster that the token names
+	KindPlugin  = "plugin"  // be a scheduler plugin of the cluster that the token names
 )
 
 const (
@@ -47,8 +48,10 @@ const (
 type Token struct {
 	V    int    `json:"v"`
 	Kind string `json:"kind"`
-	// Cluster that the node becomes (KindCluster) or belongs to (KindWorker).
+	// Cluster that the node becomes (KindCluster) or belongs to.
 	Cluster string `json:"cluster"`
+	// Plugin that it is, of KindPlugin; else "".
+	Plugin string `json:"plugin,omitempty"`
 	// Addrs are the addresses (host:port) of the HTTPS endpoint, 1 to 16.
 	Addrs []string `json:"addrs"`
 	// Name is the TLS server name of the endpoint, Pin the SHA-256 of the root
@@ -69,8 +72,17 @@ type Token struct {
 // NewToken makes a token that is valid for ttl from now, and the record that
 // its maker has to store. The secret is in the token alone.
 func NewToken(kind, cluster string, addrs []string, serverName, pin string, ttl time.Duration, now time.Time) (Token, TokenRecord, error) {
+	return newToken(kind, cluster, "", addrs, serverName, pin, ttl, now)
+}
+
+// NewPluginToken is NewToken for a plugin of a cluster.
+func NewPluginToken(cluster, plugin string, addrs []string, serverName, pin string, ttl time.Duration, now time.Time) (Token, TokenRecord, error) {
+	return newToken(KindPlugin, cluster, plugin, addrs, serverName, pin, ttl, now)
+}
+
+func newToken(kind, cluster, plugin string, addrs []string, serverName, pin string, ttl time.Duration, now time.Time) (Token, TokenRecord, error) {
 	t := Token{
-		V: tokenVersion, Kind: kind, Cluster: cluster, Addrs: addrs, Name: serverName, Pin: pin,
+		V: tokenVersion, Kind: kind, Cluster: cluster, Plugin: plugin, Addrs: addrs, Name: serverName, Pin: pin,
 		ID:      hex.EncodeToString(randomBytes(tokenID)),
 		Secret:  base64.RawURLEncoding.EncodeToString(randomBytes(tokenSecret)),
 		Expires: now.Add(ttl).UTC().Truncate(time.Second),
@@ -82,7 +94,7 @@ func NewToken(kind, cluster string, addrs []string, serverName, pin string, ttl 
 		return Token{}, TokenRecord{}, fmt.Errorf("make a join token: %d characters are more than %d: give fewer addresses", n, MaxTokenBytes)
 	}
 	return t, TokenRecord{
-		V: tokenVersion, ID: t.ID, Kind: kind, Cluster: cluster,
+		V: tokenVersion, ID: t.ID, Kind: kind, Cluster: cluster, Plugin: plugin,
 		SecretHash: hashText(t.Secret), Created: now.UTC(), Expires: t.Expires,
 	}, nil
 }
@@ -189,8 +201,17 @@ func (t Token) validate() error {
 	if t.V != tokenVersion {
 		return fmt.Errorf("it has version %d, this build knows %d", t.V, tokenVersion)
 	}
-	if t.Kind != KindCluster && t.Kind != KindWorker {
-		return fmt.Errorf("it is for %.20q, want %s or %s", t.Kind, KindCluster, KindWorker)
+	switch t.Kind {
+	case KindCluster, KindWorker:
+		if t.Plugin != "" {
+			return fmt.Errorf("it is for a %s and names a plugin", t.Kind)
+		}
+	case KindPlugin:
+		if err := checkLabel(t.Plugin); err != nil {
+			return fmt.Errorf("plugin: %w", err)
+		}
+	default:
+		return fmt.Errorf("it is for %.20q, want %s, %s or %s", t.Kind, KindCluster, KindWorker, KindPlugin)
 	}
 	if err := checkLabel(t.Cluster); err != nil {
 		return fmt.Errorf("cluster: %w", err)

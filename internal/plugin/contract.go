@@ -96,6 +96,8 @@ type Answer struct {
 	V int `json:"v,omitempty"` // 0 is 1
 	Verdict
 	Services map[string]*Verdict `json:"services,omitempty"`
+	// Error is why it refuses to answer, where there is no status to say so.
+	Error string `json:"error,omitempty"`
 }
 
 // Classes of errors.
@@ -161,6 +163,9 @@ func Decode(q Question, data []byte) (map[string]Verdict, error) {
 func Check(q Question, a Answer) (map[string]Verdict, error) {
 	if a.V != 0 && a.V != Version {
 		return nil, errorf(Invalid, "the answer is of version %d of the contract, this is version %d", a.V, Version)
+	}
+	if a.Error != "" {
+		return nil, errorf(Refused, "it refused: %s", cut(a.Error))
 	}
 	all := map[string]bool{}
 	for _, c := range q.Candidates {

@@ -32,7 +32,7 @@ const (
 type Config struct {
 	Name string
 	// URL is https://host/path; http:// for a loopback address only; unix:/path of
-	// a socket.
+	// a socket; OnBus where it is no URL that is asked.
 	URL string
 	// TokenFile has the bearer token that the plugin wants; "" is none. CAFile has
 	// the authorities (PEM) that it is trusted by; "" are the machine's.
@@ -91,18 +91,24 @@ func NewHTTP(c Config) (*HTTP, error) {
 	return h, nil
 }
 
+// OnBus is the URL of a plugin that is asked over the bus of its cluster, which it has
+// joined.
+const OnBus = "nats:"
+
 // CheckURL says whether a plugin may be asked at s.
 func CheckURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errors.New("it is not a URL: write https://host/path, http://127.0.0.1:port/path or unix:/path")
+		return nil, errors.New("it is not a URL: write https://host/path, http://127.0.0.1:port/path, unix:/path or nats:")
 	}
 	ip := net.ParseIP(u.Hostname())
 	switch {
+	case s == OnBus:
+		return u, nil
 	case u.User != nil:
 		return nil, errors.New("it has a user in it: put the token into a file, which --plugin-token-file names")
 	case u.Fragment != "" || u.RawQuery != "" && u.Scheme == "unix":
-		return nil, errors.New("it has a part that means nothing here: write https://host/path, http://127.0.0.1:port/path or unix:/path")
+		return nil, errors.New("it has a part that means nothing here: write https://host/path, http://127.0.0.1:port/path, unix:/path or nats:")
 	case u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path):
 		return u, nil
 	case u.Scheme == "https" && u.Hostname() != "":
@@ -112,7 +118,7 @@ func CheckURL(s string) (*url.URL, error) {
 	case u.Scheme == "http":
 		return nil, errors.New("http is for plugins on this machine: write https, or an address of the loopback")
 	}
-	return nil, errors.New("it must be https://host/path, http://127.0.0.1:port/path or unix:/path")
+	return nil, errors.New("it must be https://host/path, http://127.0.0.1:port/path, unix:/path or nats:")
 }
 
 // onLoopback refuses a connection that would leave the machine: a name may be

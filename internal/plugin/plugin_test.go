@@ -337,3 +337,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A plugin on the bus refuses in words; they are fit to be shown.
+func TestAnAnswerThatRefuses(t *testing.T) {
+	t.Parallel()
+	q := Question{Service: &Service{Name: "a.web", Instances: []string{"a.web.0"}}, Candidates: []Candidate{{ID: "w1"}}}
+	_, err := Decode(q, []byte(`{"error":"too\nbusy","ranking":[{"id":"w1","score":1}]}`))
+	var e *Error
+	if !errors.As(err, &e) || e.Class != Refused || e.Text != "it refused: too busy" {
+		t.Errorf("%v", err)
+	}
+	if _, err := CheckURL(OnBus); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"nats://host", "nats:x", "NATS:", "nats"} {
+		if _, err := CheckURL(bad); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}

@@ -16,6 +16,11 @@ func (c *Client) RevokeWorker(ctx context.Context, cluster, worker string) error
 	return c.do(ctx, call{method: http.MethodPost, path: "/v1/workers/" + url.PathEscape(cluster) + "/" + url.PathEscape(worker) + "/revoke"}, nil)
 }
 
+// RevokePlugin makes the keys of a scheduler plugin count no more; see Leaving.
+func (c *Client) RevokePlugin(ctx context.Context, plugin string) error {
+	return c.do(ctx, call{method: http.MethodPost, path: "/v1/plugins/" + url.PathEscape(plugin) + "/revoke"}, nil)
+}
+
 // RemoveCluster takes a cluster out; see Leaving.
 func (c *Client) RemoveCluster(ctx context.Context, cluster string, force bool) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/v1/clusters/" + url.PathEscape(cluster), query: forced(force)}, nil)

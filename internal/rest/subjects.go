@@ -14,11 +14,16 @@ func (in *tokenInput) subject() (on, detail string) {
 	if in.Body.Cluster != "" {
 		return "cluster/" + in.Body.Cluster, "token of kind " + in.Body.Kind
 	}
+	if in.Body.Plugin != "" {
+		return "plugin/" + in.Body.Plugin, "token of kind " + in.Body.Kind
+	}
 	if in.Body.Gateway {
 		return "token", "of kind " + in.Body.Kind + ", which may be a gateway"
 	}
 	return "token", "of kind " + in.Body.Kind
 }
+
+func (in *pluginInput) subject() (on, detail string) { return "plugin/" + in.Plugin, "" }
 
 func (in *tokenIDInput) subject() (on, detail string) {
 	return "token/" + strings.TrimPrefix(in.Token, "token/"), ""

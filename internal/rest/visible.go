@@ -28,7 +28,7 @@ func ofWorker(v wire.WorkerView) access.Object {
 // ofToken is what a token that is asked for lets its holder into.
 func ofToken(in *tokenInput) access.Object {
 	switch in.Body.Kind {
-	case "worker":
+	case "worker", "plugin":
 		return access.Object{Kind: access.Cluster}
 	case "cluster":
 		return access.Object{Kind: access.System}

@@ -43,6 +43,11 @@ func (b backend) RevokeWorker(_ context.Context, cluster, _ string) error {
 	return rest.Elsewhere("revoking the key of a worker", "its cluster, "+cluster)
 }
 
+// RevokePlugin implements rest.Backend.
+func (b backend) RevokePlugin(context.Context, string) error {
+	return rest.Elsewhere("revoking the keys of a plugin", "its cluster")
+}
+
 // RemoveCluster implements rest.Backend.
 func (b backend) RemoveCluster(ctx context.Context, name string, force bool) error {
 	b.joining.Lock()

@@ -271,9 +271,10 @@ type Explained struct {
 // TokenRequest asks for a token. Kind is "cluster" (join as that cluster),
 // "worker" (join this cluster), or "api" (bearer token for the HTTP interface).
 type TokenRequest struct {
-	Kind       string `json:"kind" enum:"cluster,worker,api"`
+	Kind       string `json:"kind" enum:"cluster,worker,plugin,api"`
 	Cluster    string `json:"cluster,omitempty" maxLength:"63"`
 	TTLSeconds int    `json:"ttl_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"0: one hour (api: 30 days)"`
+	Plugin     string `json:"plugin,omitempty" maxLength:"63" doc:"kind plugin: its name"`
 	Gateway    bool   `json:"gateway,omitempty" doc:"kind worker: it may be a gateway with TLS, see allow-gateway"`
 	Uses       int    `json:"uses,omitempty" minimum:"0" maximum:"100000" doc:"kind worker: how many may join with it; 0: one"`
 }
@@ -294,6 +295,8 @@ type TokenView struct {
 	// Kind as in TokenRequest, Cluster that it lets join.
 	Kind    string `json:"kind"`
 	Cluster string `json:"cluster,omitempty"`
+	// Plugin that it lets be one.
+	Plugin string `json:"plugin,omitempty"`
 	// By made it, "" if that was not noted.
 	By      string    `json:"by,omitempty"`
 	Created time.Time `json:"created,omitzero"`

@@ -14,6 +14,10 @@ that it weighs services against each other):
 
   ilp.py --listen 127.0.0.1:9101 --token-file FILE --objective ilp1
 
+or over the bus of a cluster, with an identity of verge plugin join --dir DIR:
+
+  ilp.py --nats DIR --objective ilp1
+
 For a file of cases, for experiments:
 
   ilp.py --solve cases.json --objective ilp0 > answers.json
@@ -26,12 +30,16 @@ of it, "bound" (no placement has more), "gap" between the two, "optimal", and
 """
 
 import argparse
+import asyncio
+import base64
 import heapq
 import hmac
 import json
 import math
 import os
+import signal
 import socketserver
+import ssl
 import sys
 import threading
 import time
@@ -287,6 +295,71 @@ def answer(question, args):
     return {"v": 1, "services": verdicts} if joint else {"v": 1, **verdicts[services[0]["name"]]}
 
 
+def reply_to(data, args):
+    """The answer to the bytes of a question, as bytes; of one that is none, why."""
+    begin = time.monotonic()
+    try:
+        question = json.loads(data)
+        with solving:
+            question["deadline_ms"] -= (time.monotonic() - begin) * 1000
+            result = answer(question, args)
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        result = {"error": "this is no question of the contract: %s: %s" % (type(e).__name__, e)}
+    except TooLarge as e:
+        result = {"error": str(e)}
+    return json.dumps(result, allow_nan=False).encode()
+
+
+def credentials(path):
+    """The token in a file with credentials of NATS, and what signs a nonce with its key."""
+    import nacl.signing
+
+    with open(path) as f:
+        lines = [line.strip() for line in f]
+    after = {kind: lines[n + 1] for n, line in enumerate(lines) for kind in ("JWT", "SEED") if "BEGIN" in line and kind in line}
+    # Two bytes that say what it is, the key, a checksum.
+    seed = base64.b32decode(after["SEED"] + "=" * (-len(after["SEED"]) % 8))[2:34]
+    key = nacl.signing.SigningKey(seed)
+    return after["JWT"].encode(), lambda nonce: base64.b64encode(key.sign(nonce.encode()).signature)
+
+
+async def serve_nats(args):
+    """Answers on the bus of the cluster whose identity is in a folder."""
+    import nats  # only here: who listens needs no NATS
+
+    with open(os.path.join(args.nats, "nats.json")) as f:
+        identity = json.load(f)
+    context = ssl.create_default_context(cafile=identity["ca"])
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(identity["cert"], identity["key"])
+
+    token, sign = credentials(identity["credentials"])
+
+    async def said(e):
+        print("bus: %s" % e, file=sys.stderr, flush=True)
+
+    bus = await nats.connect(
+        identity["servers"], name="plugin " + identity["plugin"], user_jwt_cb=lambda: token, signature_cb=sign,
+        tls=context, tls_hostname=identity["tls_name"], tls_handshake_first=True,
+        max_reconnect_attempts=-1, reconnect_time_wait=2, error_cb=said)
+
+    async def asked(message):
+        await message.respond(await asyncio.to_thread(reply_to, message.data, args))
+
+    await bus.subscribe(identity["subject"], queue=identity["queue"], cb=asked)
+    await bus.flush()
+    print("connected to cluster %s as plugin %s, %s" % (identity["cluster"], identity["plugin"], args.objective), file=sys.stderr, flush=True)
+    ended = asyncio.Event()
+    for s in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(s, ended.set)
+    await ended.wait()
+    await bus.close()
+
+
+# One model at a time: two would only slow each other down.
+solving = threading.Lock()
+
+
 def serve(args):
     token = ""
     if args.token_file:
@@ -294,9 +367,6 @@ def serve(args):
             token = f.read().strip()
         if not token:
             sys.exit("%s holds no token" % args.token_file)
-    # One model at a time: two would only slow each other down.
-    solving = threading.Lock()
-
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 60
@@ -367,6 +437,7 @@ def serve(args):
 def main():
     p = argparse.ArgumentParser(description="Verge's scheduler plugin with an integer program, solved by HiGHS.")
     p.add_argument("--listen", default="127.0.0.1:9101", help="host:port or unix:/path (default %(default)s)")
+    p.add_argument("--nats", metavar="DIR", help="answer over the bus of a cluster instead, with the identity in this folder")
     p.add_argument("--token-file", help="file with the token that questions must have")
     p.add_argument("--objective", choices=OBJECTIVES, default="ilp1", help="ilp0: most pods; ilp1: fair (default)")
     p.add_argument("--gap", type=float, default=1e-4, help="how far from the best proven the answer may be, as a share (default %(default)s)")
@@ -375,6 +446,8 @@ def main():
     p.add_argument("--time-limit", type=float, default=10, help="seconds for each case of --solve (default %(default)s)")
     p.add_argument("--verbose", action="store_true", help="log each question")
     args = p.parse_args()
+    if args.nats:
+        return asyncio.run(serve_nats(args))
     if not args.solve:
         return serve(args)
     with sys.stdin if args.solve == "-" else open(args.solve) as f:

@@ -23,6 +23,11 @@ func (f *Fake) RevokeWorker(_ context.Context, cluster, worker string) error {
 	})
 }
 
+// RevokePlugin changes nothing.
+func (f *Fake) RevokePlugin(_ context.Context, plugin string) error {
+	return f.leave("revoke-plugin", "plugin", plugin, func() bool { return plugin != "nobody" })
+}
+
 // RemoveCluster takes one out of ClusterList.
 func (f *Fake) RemoveCluster(_ context.Context, cluster string, _ bool) error {
 	return f.leave("remove-cluster", "cluster", cluster, func() bool {

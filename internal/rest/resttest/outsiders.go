@@ -34,7 +34,7 @@ func (p Place) Fill(name string) string {
 		return "0123456789"
 	case "service":
 		return "web"
-	case "name", "secret", "user", "token":
+	case "name", "secret", "user", "token", "plugin":
 		return "some"
 	case "body":
 		return "application: " + p.App + "\nnamespace: " + p.Namespace + "\nservices:\n  web:\n    command: [\"true\"]\n"

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// PluginJoin is what a scheduler plugin joins its cluster's bus with.
+type PluginJoin struct {
+	// Dir gets the identity. TokenFile holds the token, "-" is Stdin.
+	Dir, TokenFile string
+	Stdin          io.Reader
+	// Warn is told what is unwise but works.
+	Warn func(string)
+}
+
+// PluginIdentity is how a client of NATS connects as a plugin and what it subscribes
+// to. It is written to a file of the identity, too.
+type PluginIdentity struct {
+	Plugin  string `json:"plugin"`
+	Cluster string `json:"cluster"`
+	// Servers are URLs, TLSName the name that their certificate must prove. The
+	// connection begins with the TLS handshake.
+	Servers []string `json:"servers"`
+	TLSName string   `json:"tls_name"`
+	// CA, Cert, Key and Credentials are files (PEM, and the form that NATS clients read).
+	CA          string `json:"ca"`
+	Cert        string `json:"cert"`
+	Key         string `json:"key"`
+	Credentials string `json:"credentials"`
+	// Subject of the questions, Queue the group of which one is asked.
+	Subject string `json:"subject"`
+	Queue   string `json:"queue"`
+	File    string `json:"-"`
+}
+
+func (a *app) pluginCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "plugin", Short: "Connect scheduler plugins to the bus of a cluster", Args: cobra.ArbitraryArgs, RunE: group}
+	j := PluginJoin{}
+	mode := ""
+	join := &cobra.Command{
+		Use: "join --token-file FILE --dir DIR", Short: "Get the identity with which a program is asked as a plugin", Args: noArgs,
+		Long: `Get the identity with which a program is asked as a scheduler plugin over the bus
+of its cluster (NATS, with TLS): keys are made in DIR, and what the cluster
+certified is put beside them. nats.json there says how a client of NATS connects
+and what it subscribes to. The same command again changes nothing.
+
+The token is made at the cluster with verge token create --plugin NAME, and the
+cluster asks with verge cluster --plugin NAME=nats:. To take it back: verge revoke
+plugin/NAME.`,
+		Example: "  verge plugin join --token-file ilp.token --dir ilp-identity",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if j.Dir == "" {
+				return usageError(cmd, "--dir is missing: the folder for the identity")
+			}
+			if a.opts.JoinPlugin == nil {
+				return &userError{what: "not possible with this build", why: "it cannot join", next: "use a build with the daemons"}
+			}
+			j.Stdin, j.Warn = a.in, func(s string) { a.notef("%s", s) }
+			id, err := a.opts.JoinPlugin(cmd.Context(), j)
+			if err != nil {
+				return err
+			}
+			if mode != "table" {
+				return a.encode(mode, id)
+			}
+			a.notef("next, at the cluster: verge cluster --plugin %s=nats:", clean(id.Plugin))
+			return a.printf("plugin %s of cluster %s: %s", clean(id.Plugin), clean(id.Cluster), id.File)
+		},
+	}
+	join.Flags().StringVar(&j.TokenFile, "token-file", "", "file with the token, - for standard input; only needed the first time")
+	join.Flags().StringVar(&j.Dir, "dir", "", "folder for the identity")
+	outputFlag(join, &mode, "table", "json", "yaml")
+	cmd.AddCommand(join)
+	return cmd
+}
+
+// revokePlugin makes the keys of a plugin count no more.
+func (a *app) revokePlugin(ctx context.Context, name string) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.RevokePlugin(ctx, name); err != nil {
+		return err
+	}
+	a.notef("to let it join again: verge token create --plugin %s", name)
+	return a.printf("the keys of plugin/%s are revoked", name)
+}
