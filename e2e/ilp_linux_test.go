@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/policy/place"
 )
 
 // ilpCase is a case of plugins/ilp, ilpAnswer its answer.
@@ -199,4 +201,42 @@ func TestILPPlugin(t *testing.T) {
 		on[svc+" on "+strings.TrimPrefix(i.Worker, "edge/")] = id
 	}
 	wantEqual(t, "one of each on each worker", len(on), 4)
+}
+
+// TestILPPluginOnTheBus is the same over NATS: the solver joins its cluster as a plugin,
+// by the commands of docs/plugins.md, is the default of the cluster, and is gone when its
+// keys are revoked.
+func TestILPPluginOnTheBus(t *testing.T) {
+	t.Parallel()
+	python, script := needsSolver(t)
+	w := newRoot(t)
+	w.addCluster("edge", "--plugin", "ilp=nats:", "--plugin-joint", "ilp", "--scheduler", "plugin:ilp")
+	edge := w.cluster["edge"]
+	edge.answers()
+	dir := filepath.Join(w.dir, "ilp-identity")
+	token := w.file("token-", edge.ok("token", "create", "--plugin", "ilp"))
+	edge.ok("plugin", "join", "--token-file", token, "--dir", dir)
+	w.program(t, nil, python, script, "--nats", dir, "--objective", "ilp0")
+	w.addWorker("edge", "w1", "--cpus", "2")
+	w.addWorker("edge", "w2", "--cpus", "2")
+	w.allReady()
+	n := 0
+	decided := func(want func(d place.Decision) bool, what string) {
+		eventually(t, 60*time.Second, what, func() error {
+			n++
+			app := fmt.Sprintf("app%d", n)
+			w.root.apply("application: " + app + "\nservices:\n  web: {command: [testprogram], ports: [{name: http}], resources: {cpu: 1m}}\n")
+			e := decode[explanation](t, edge.ok("explain", "instance/"+app+".web.0", "-o", "json"))
+			d := e.Decisions[len(e.Decisions)-1].Decision
+			if !want(d) {
+				return fmt.Errorf("decided by %s, %+v", d.Request.Scheduler, d.Request.Advice)
+			}
+			return nil
+		})
+	}
+	decided(func(d place.Decision) bool {
+		return d.Request.Advice != nil && d.Request.Advice.Problem == "" && d.Request.Advice.Worker == d.Chosen
+	}, "the solver decides")
+	edge.ok("revoke", "plugin/ilp")
+	decided(func(d place.Decision) bool { return d.Request.Advice != nil && d.Request.Advice.Problem != "" }, "rom decides once its keys are revoked")
 }

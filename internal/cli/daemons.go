@@ -371,7 +371,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
 	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
 	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
-	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler: "+strings.Join(place.Schedulers(), ", "))
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler: "+strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
 	plugins.add(fl)
 	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
@@ -384,8 +384,8 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 		if f.RelayOnly = export == "relay"; !f.RelayOnly && export != "address" {
 			return errMustBe("--export", strconv.Quote(export), "address or relay")
 		}
-		if !slices.Contains(place.Schedulers(), f.Scheduler) {
-			return errMustBe("--scheduler", strconv.Quote(f.Scheduler), "one of "+strings.Join(place.Schedulers(), ", "))
+		if err := defaultScheduler(f.Scheduler, f.Plugins); err != nil {
+			return err
 		}
 		if len(f.Operator) > maxOperator {
 			return errMustBe("--operator", fmt.Sprintf("%d bytes long", len(f.Operator)), fmt.Sprintf("at most %d", maxOperator))

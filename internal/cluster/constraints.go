@@ -167,7 +167,8 @@ func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
 // schedule asks the scheduler for a worker.
 func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Decision {
 	r := request(i, s)
-	r.Avoid, r.Scheduler = avoid, t.m.scheduler(s)
+	r.Avoid = avoid
+	r.Scheduler, r.Plugin = t.m.schedulerOf(s)
 	if len(s.Spec.Latency) > 0 {
 		r.Latency = t.thresholds(s, t.now)
 	}

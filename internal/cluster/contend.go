@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -10,9 +11,24 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// pluginDefault begins the default of a cluster that is a plugin; its name follows.
+const pluginDefault = schedulerPlugin + ":"
+
 // scheduler of a service: its own, or that of the cluster.
 func (m *model) scheduler(s *wire.Share) string {
-	return cmp.Or(s.Spec.Scheduler, m.byDefault, place.ROM)
+	name, _ := m.schedulerOf(s)
+	return name
+}
+
+// schedulerOf is scheduler, with the name of the plugin where that is what it is.
+func (m *model) schedulerOf(s *wire.Share) (name, plugin string) {
+	if s.Spec.Scheduler != "" {
+		return s.Spec.Scheduler, s.Spec.Plugin
+	}
+	if plugin, ok := strings.CutPrefix(m.byDefault, pluginDefault); ok {
+		return schedulerPlugin, plugin
+	}
+	return cmp.Or(m.byDefault, place.ROM), ""
 }
 
 // contend places what waits of services with a drf scheduler, by application and

@@ -425,3 +425,33 @@ func TestAnUnknownPlugin(t *testing.T) {
 		}
 	})
 }
+
+// A cluster may place by a plugin whatever names no scheduler; what names one has that.
+func TestAPluginAsDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[string]int{}
+		c := advisedCore(t, func(_ context.Context, q plugin.Question) (map[string]plugin.Verdict, error) {
+			asked[q.Service.Name]++
+			return one(q, plugin.Verdict{Ranking: ranking("w2", 1.0)})
+		}, "w1", "w2")
+		c.m.byDefault = "plugin:sage"
+		for scheduler, services := range map[string][]string{"": {"bare"}, "rom": {"other"}} {
+			c.delegate(t, 1, func(s *api.Service) { s.Scheduler, s.Plugin = scheduler, "" }, services...)
+			c.passes(t, 2*time.Second)
+			id := "app." + services[0] + ".0"
+			w, d := c.where(t, id)
+			if (d.Request.Scheduler == "plugin") != (scheduler == "") || (w == "w2" && d.Request.Plugin == "sage") != (scheduler == "") && scheduler == "" {
+				t.Errorf("%s is on %q: %+v", id, w, d.Request)
+			}
+		}
+		if len(asked) != 1 || asked["app.bare"] != 1 {
+			t.Errorf("asked about %v", asked)
+		}
+		c.m.byDefault = "plugin:gone"
+		c.delegate(t, 1, func(s *api.Service) { s.Scheduler, s.Plugin = "", "" }, "late")
+		c.passes(t, 2*time.Second)
+		if i := c.m.insts["app.late.0"]; i.Reason != "cluster edge has no plugin gone (has sage)" {
+			t.Errorf("%s: %s", i.State, i.Reason)
+		}
+	})
+}
