@@ -99,7 +99,7 @@ const OnBus = "nats:"
 func CheckURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errors.New("it is not a URL: write https://host/path, http://127.0.0.1:port/path, unix:/path or nats:")
+		return nil, errors.New("it is not a URL: write nats:, https://host/path, http://127.0.0.1:port/path or unix:/path")
 	}
 	ip := net.ParseIP(u.Hostname())
 	switch {
@@ -108,7 +108,7 @@ func CheckURL(s string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("it has a user in it: put the token into a file, which --plugin-token-file names")
 	case u.Fragment != "" || u.RawQuery != "" && u.Scheme == "unix":
-		return nil, errors.New("it has a part that means nothing here: write https://host/path, http://127.0.0.1:port/path, unix:/path or nats:")
+		return nil, errors.New("it has a part that means nothing here: write nats:, https://host/path, http://127.0.0.1:port/path or unix:/path")
 	case u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path):
 		return u, nil
 	case u.Scheme == "https" && u.Hostname() != "":
@@ -118,7 +118,7 @@ func CheckURL(s string) (*url.URL, error) {
 	case u.Scheme == "http":
 		return nil, errors.New("http is for plugins on this machine: write https, or an address of the loopback")
 	}
-	return nil, errors.New("it must be https://host/path, http://127.0.0.1:port/path, unix:/path or nats:")
+	return nil, errors.New("it must be nats:, https://host/path, http://127.0.0.1:port/path or unix:/path")
 }
 
 // onLoopback refuses a connection that would leave the machine: a name may be
