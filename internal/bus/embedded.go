@@ -62,12 +62,15 @@ func baseOptions(name, domain, dir string) *server.Options {
 		SyncAlways:             true,    // acknowledged means on disk
 		NoSigs:                 true,
 		DisableJetStreamBanner: true,
-		MaxPayload:             serverMaxPayload,
-		MaxClosedClients:       closedHistory,
-		PingInterval:           pingInterval,
-		TLSTimeout:             tlsTimeout,
-		AuthTimeout:            tlsTimeout + 2,
-		DontListen:             true,
+		// A cache of a thousand subjects that is of no use to ten thousand peers with two
+		// each: every message took a place in it from another.
+		NoSublistCache:   true,
+		MaxPayload:       serverMaxPayload,
+		MaxClosedClients: closedHistory,
+		PingInterval:     pingInterval,
+		TLSTimeout:       tlsTimeout,
+		AuthTimeout:      tlsTimeout + 2,
+		DontListen:       true,
 	}
 }
 

@@ -84,7 +84,7 @@ func (t *tx) secrets() {
 			t.give(worker, id)
 		}
 	}
-	for _, worker := range records.SortedKeys(t.m.workers) {
+	for _, worker := range t.m.workerNames() {
 		if !t.m.workers[worker].isGateway() {
 			continue
 		}

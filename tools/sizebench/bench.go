@@ -357,6 +357,57 @@ func (b *bench) come(ctx context.Context) error {
 	return nil
 }
 
+// restart kills the cluster orchestrator, starts it again and waits until it has heard
+// from all workers: all of them connect anew at the same time.
+func (b *bench) restart(ctx context.Context) error {
+	if err := b.cluster.Kill(); err != nil {
+		return err
+	}
+	if err := pause(ctx, lambda); err != nil { // until all of them try
+		return err
+	}
+	begin := time.Now()
+	if err := b.cluster.Start(ctx); err != nil {
+		return err
+	}
+	b.note(time.Since(begin).Seconds(), "s", "until the cluster orchestrator answers again after it was killed")
+	err := b.until(ctx, "all workers are heard again", func(ctx context.Context) (bool, string, error) {
+		st, err := b.client.Status(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		n := 0
+		for _, w := range st.Workers {
+			if w.Status == "ready" {
+				n++
+			}
+		}
+		return n == b.workers, fmt.Sprintf("%d of %d", n, len(st.Workers)), nil
+	})
+	if err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	use, err := b.use()
+	if err != nil {
+		return err
+	}
+	b.note(took.Seconds(), "s", "from its start until all of %d workers are heard again", b.workers)
+	b.note(milliseconds(use.Ticks)/float64(b.workers), "ms", "cluster: processor time for each of them until then")
+	_, err = b.running(ctx)
+	return err
+}
+
+// stop measures how long the cluster orchestrator takes to end when it is asked to.
+func (b *bench) stop(ctx context.Context) error {
+	begin := time.Now()
+	if err := b.cluster.Stop(ctx); err != nil {
+		return err
+	}
+	b.note(time.Since(begin).Seconds(), "s", "until a cluster orchestrator of %d workers has ended, when it is asked to", b.workers)
+	return nil
+}
+
 // descriptor of an application with one service.
 func (b *bench) descriptor(app string, replicas int) []byte {
 	return fmt.Appendf(nil, `application: %s

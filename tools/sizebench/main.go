@@ -135,7 +135,7 @@ func run(ctx context.Context, o options) error {
 
 // steps measures one cluster.
 func (b *bench) steps(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{b.join, b.idle, b.place, b.idle, b.lose, b.come} {
+	for _, step := range []func(context.Context) error{b.join, b.idle, b.place, b.idle, b.lose, b.come, b.restart, b.stop} {
 		if err := step(ctx); err != nil {
 			return err
 		}

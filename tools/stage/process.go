@@ -62,6 +62,19 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// Stop asks it to end, and returns when it has.
+func (p *Process) Stop(ctx context.Context) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping the %s: %w", p.Name, err)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the %s does not end: %w", p.Name, ctx.Err())
+	}
+}
+
 // until polls check until it returns nil, the process ends or ctx is done; the
 // error then says what was last missing.
 func (p *Process) until(ctx context.Context, check func(ctx context.Context) error) error {

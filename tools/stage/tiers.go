@@ -57,6 +57,9 @@ type Cluster struct {
 	*Process
 	// ID is its name, Context the operator's context file.
 	ID, Context string
+
+	stage *Stage
+	args  []string
 }
 
 // Cluster joins a cluster to the root and waits until it answers. It serves the
@@ -75,13 +78,19 @@ func (s *Stage) Cluster(ctx context.Context, root *Root, name string) (*Cluster,
 		return nil, err
 	}
 	dir := filepath.Join(s.Dir, "clusters", name)
-	c := &Cluster{ID: name, Context: filepath.Join(dir, "context.yaml")}
-	c.Process, err = s.start("cluster "+name, "cluster", "--name", name, "--data-dir", dir, "--token-file", token,
-		"--link", link, "--api", api, "--area", name, "--share-details")
-	if err != nil {
-		return nil, err
+	c := &Cluster{ID: name, Context: filepath.Join(dir, "context.yaml"), stage: s}
+	c.args = []string{"cluster", "--name", name, "--data-dir", dir, "--token-file", token,
+		"--link", link, "--api", api, "--area", name, "--share-details"}
+	return c, c.Start(ctx)
+}
+
+// Start starts the cluster, again with the same command if it has run before, and waits
+// until it answers and is linked to its root.
+func (c *Cluster) Start(ctx context.Context) (err error) {
+	if c.Process, err = c.stage.start("cluster "+c.ID, c.args...); err != nil {
+		return err
 	}
-	return c, c.until(ctx, answers(c.Context, func(st wire.StatusView) error {
+	return c.until(ctx, answers(c.Context, func(st wire.StatusView) error {
 		if st.Upstream != "connected" {
 			return errors.New("link to the root: " + st.Upstream)
 		}
