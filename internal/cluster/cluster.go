@@ -74,6 +74,7 @@ type core struct {
 	steady  bool // as the last pass left it
 	passed  time.Time
 	stepped time.Duration
+	heeded  time.Duration  // that the last heed took
 	said    wire.Aggregate // what the root heard last
 	saidAt  time.Time
 	sumAt   time.Time     // when that was added up last, whether it was said or not

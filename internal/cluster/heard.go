@@ -35,6 +35,8 @@ func (c *core) noteHeard(ids []wire.InstanceID) {
 func (c *core) heed(ctx context.Context, now time.Time, _ bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	begin := time.Now()
+	defer func() { c.heeded = time.Since(begin) }()
 	ids := records.SortedKeys(c.heardOf)
 	c.heardOf = nil
 	if len(ids) > 0 {
@@ -136,6 +138,17 @@ func (c *core) heedPause(bool) time.Duration {
 	}
 	return time.Hour
 }
+
+// heedRest is the pause after heed: where thousands of instances start, a write is for
+// as many as are heard of in the time of three, instead of for two or three.
+func (c *core) heedRest() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(2*c.heeded, mostHeedRest)
+}
+
+// mostHeedRest bounds the pause after heed, for routes that wait for who is ready.
+const mostHeedRest = 50 * time.Millisecond
 
 // mostRest bounds the pause after a pass, below what makes a loop think that its
 // process stood still.

@@ -194,7 +194,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.cancel = func() { cancel(); stopWorkers() }
 	passes := loop.Loop{Wake: c.wake, Pass: c.pass, Pause: c.pause, Rest: c.rest, Log: c.log}
 	c.work.Go(func() { passes.Run(run) })
-	heeds := loop.Loop{Wake: c.heardWake, Pass: c.heed, Pause: c.heedPause, Log: c.log}
+	heeds := loop.Loop{Wake: c.heardWake, Pass: c.heed, Pause: c.heedPause, Rest: c.heedRest, Log: c.log}
 	c.work.Go(func() { heeds.Run(run) })
 	c.work.Go(func() { c.renewer.Run(run) })
 	c.work.Go(func() { c.runSurvey(run) })
