@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // genFleetWorker is a worker of a few kinds, so that some are alike.
@@ -47,6 +48,10 @@ func TestFleetIsSchedule(t *testing.T) {
 			name := service.Draw(t, "service")
 			req := rapid.SampledFrom(reqs).Draw(t, "request")
 			req.Scheduler = rapid.SampledFrom(Schedulers()).Draw(t, "scheduler")
+			if req.Scheduler == NearestDemand && rapid.Bool().Draw(t, "traffic") {
+				at := func() *wire.Coordinate { return onLine(rapid.Float64Range(0, 100).Draw(t, "at")) }
+				req.Traffic = &Traffic{Points: []Entry{{At: Target{ID: "a", Coord: at()}, Rate: 3}, {At: Target{ID: "b", Worker: "w1", Coord: at()}, Rate: 2}}}
+			}
 			req.Instance = fmt.Sprintf("shop.web.%d", rapid.IntRange(0, 9).Draw(t, "instance"))
 			var list []WorkerView
 			for id, w := range views {

@@ -171,7 +171,8 @@ func clean[T any](s []T, n int) []T {
 // scan goes through all workers.
 func (f *Fleet) scan(service string, req Request) Decision {
 	how := scorerOf(req.Scheduler)
-	if how == nil || len(f.views) <= f.limits.small { // the record has them all
+	byTraffic := req.Scheduler == NearestDemand && req.Traffic != nil // who is best depends on the others
+	if how == nil || byTraffic || len(f.views) <= f.limits.small {    // the record has them all
 		return Schedule(f.Views(service), req)
 	}
 	d := Decision{V: wire.Version, Kind: KindWorker, Request: req, Candidates: len(f.views), InputsOmitted: len(f.views)}

@@ -45,9 +45,13 @@ func (s *Scenario) locate() {
 			}
 		}
 	}
+	for i := range states {
+		p := states[i].Point
+		s.coords = append(s.coords, wire.Coordinate{Vec: p.Vec, Height: p.Height, Adjustment: p.Adjustment, Error: p.Error})
+	}
 	for i := range s.Workers {
-		p := states[s.Workers[i].Site].Point
-		s.Workers[i].Coord = &wire.Coordinate{Vec: p.Vec, Height: p.Height, Adjustment: p.Adjustment, Error: p.Error}
+		c := s.coords[s.Workers[i].Site]
+		s.Workers[i].Coord = &c
 	}
 }
 

@@ -22,7 +22,10 @@ type Pool struct {
 	// on are the workers of its instances, in their order.
 	on map[string][]int
 	// rate is what a worker does of a service, in requests per second.
-	rate func(worker int, v *Service) float64
+	rate     func(worker int, v *Service) float64
+	scenario *Scenario
+	// here are the sites whose requests enter at this cluster; nil: all.
+	here func(site int) bool
 	// Took is the time of the decisions so far; Decisions how many there were.
 	Took      time.Duration
 	Decisions int
@@ -30,7 +33,7 @@ type Pool struct {
 
 // NewPool is a cluster of these workers, whose numbers in the scenario are ids.
 func NewPool(s *Scenario, ids []int) *Pool {
-	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}, rate: s.rate}
+	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}, rate: s.rate, scenario: s}
 	for i, id := range ids {
 		w := s.Workers[id].WorkerView
 		w.Devices = slices.Clone(w.Devices)
@@ -44,7 +47,7 @@ func NewPool(s *Scenario, ids []int) *Pool {
 // scenario, or -1 and why none.
 func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Threshold) (worker int, why string, err error) {
 	p.index()
-	if ask.name() == place.Throughput && p.on[v.Name] == nil {
+	if (ask.name() == place.Throughput || ask.Traffic) && p.on[v.Name] == nil {
 		for i, id := range p.ids {
 			p.fleet.Rate(v.Name, p.views[i].ID, p.rate(id, v))
 		}
@@ -52,6 +55,9 @@ func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Thresho
 	}
 	req := request(v, instance, ask)
 	req.Latency = near
+	if ask.Traffic {
+		req.Traffic = p.traffic(v)
+	}
 	var d place.Decision
 	p.timed(func() { d = p.fleet.Schedule(v.Name, req) })
 	if d.Chosen == "" {

@@ -19,6 +19,8 @@ type Scheduler struct {
 	// workers have. Between clusters the root goes by where their workers are on the
 	// whole, and a cluster by the round trips that its workers measure to instances in others.
 	Near bool
+	// Traffic: it is told where requests come from.
+	Traffic bool
 	// together decides about all instances at once; nil: one after the other.
 	together func(p *Pool, s *Scenario) error
 }
@@ -39,6 +41,7 @@ func Schedulers() []Scheduler {
 		{Name: "rom-tight", Asks: place.ROM, Tight: true},
 		{Name: "rom-near", Asks: place.ROM, Near: true},
 		{Name: place.LDP, Near: true},
+		{Name: place.NearestDemand, Near: true, Traffic: true},
 		{Name: place.Throughput},
 		round(place.DRF),
 		round(place.DRFWorstFit),

@@ -52,8 +52,9 @@ type Scenario struct {
 	// Order has the service of each instance in the order in which they come; nil: all
 	// of a service, then all of the next.
 	Order []int
-	// located: workers have coordinates.
+	// located: workers have coordinates; coords are those of the sites.
 	located bool
+	coords  []wire.Coordinate
 }
 
 // rate is what an instance of a service does on a worker, in requests per second.

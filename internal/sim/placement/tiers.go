@@ -44,6 +44,9 @@ func NewTiers(s *Scenario, by Scheduler) *Tiers {
 		t.views = append(t.views, place.ClusterView{ID: name, Connected: true})
 		t.report(i)
 	}
+	if by.Traffic {
+		t.enter()
+	}
 	return t
 }
 
@@ -78,6 +81,10 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 		req.Instance, req.Count, req.Scheduler = v.Name, left, ""
 		if t.by.Near {
 			req.Latency = t.hosts(v)
+		}
+		if t.by.Traffic {
+			req.Scheduler = t.by.name()
+			t.entering(v)
 		}
 		var d place.Decision
 		from := processor()
