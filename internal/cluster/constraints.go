@@ -200,6 +200,7 @@ func (t *tx) assign(i wire.Instance, s *wire.Share, d place.Decision, now time.T
 	t.start(i, s)
 	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	t.reserve(d.Chosen, &i, s)
+	t.occupies(t.inst(i.ID))
 }
 
 // pin notes the worker on which an instance has a named volume.

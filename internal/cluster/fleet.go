@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -12,7 +13,7 @@ import (
 // and nothing has to keep it in step with reports, cordons and settings between passes.
 
 // recount forgets what is used: what instances are has changed.
-func (t *tx) recount() { t.use, t.fleet, t.told = nil, nil, nil }
+func (t *tx) recount() { t.use, t.fleet, t.told, t.room = nil, nil, nil, nil }
 
 // index is the workers as this tx leaves them.
 func (t *tx) index() *place.Fleet {
@@ -20,45 +21,71 @@ func (t *tx) index() *place.Fleet {
 		return t.fleet
 	}
 	t.fleet = &place.Fleet{}
+	t.fill(t.fleet, func(*place.WorkerView) {})
+	return t.fleet
+}
+
+// fill puts the workers into an index, each as change makes it.
+func (t *tx) fill(f *place.Fleet, change func(*place.WorkerView)) {
 	for name, w := range t.m.workers {
 		v, u := w.view(name), t.used()[name]
 		v.Used = u.used
 		u.taken(v.Devices)
-		t.fleet.Put(v)
+		change(&v)
+		f.Put(v)
 		for key, n := range u.same {
 			if n > 0 {
-				t.markUse(key, name)
+				t.markUse(f, key, name)
 			}
 		}
 	}
-	return t.fleet
 }
 
 // refit brings the index up to date with what a worker has of a service.
 func (t *tx) refit(name, app, service string) {
+	if t.fleet == nil && t.room == nil {
+		return
+	}
+	used := t.used()[name].used
 	if t.fleet != nil {
-		t.fleet.Use(name, t.used()[name].used)
-		t.markUse(app+"."+service, name)
+		t.fleet.Use(name, used)
+		t.markUse(t.fleet, app+"."+service, name)
+	}
+	if t.room != nil {
+		v := place.WorkerView{ID: name, Used: used}
+		t.room.view(&v)
+		t.room.coming.Use(name, v.Used)
+		t.markUse(t.room.coming, app+"."+service, name)
+		t.room.changed(name)
 	}
 }
 
 // rehold brings the index up to date with what of a worker's devices is taken.
 func (t *tx) rehold(name string, w *worker, u *usage) {
-	if t.fleet != nil && w != nil {
-		devices := w.devices()
-		u.taken(devices)
+	if w == nil || t.fleet == nil && t.room == nil {
+		return
+	}
+	devices := w.devices()
+	u.taken(devices)
+	if t.fleet != nil {
 		t.fleet.Hold(name, devices)
+	}
+	if t.room != nil {
+		v := place.WorkerView{ID: name, Devices: slices.Clone(devices)}
+		t.room.view(&v)
+		t.room.coming.Hold(name, v.Devices)
+		t.room.changed(name)
 	}
 }
 
-// markUse tells the index what a worker has of a service, and those that are kept apart
+// markUse tells an index what a worker has of a service, and those that are kept apart
 // from it that they meet it there.
-func (t *tx) markUse(key, name string) {
+func (t *tx) markUse(f *place.Fleet, key, name string) {
 	same := t.used()[name].same
 	app, service, _ := strings.Cut(key, ".")
-	t.fleet.Mark(key, name, same[key], t.conflicting(app, service, same))
+	f.Mark(key, name, same[key], t.conflicting(app, service, same))
 	for _, other := range t.keptApart(app, service) {
-		t.fleet.Mark(app+"."+other, name, same[app+"."+other], t.conflicting(app, other, same))
+		f.Mark(app+"."+other, name, same[app+"."+other], t.conflicting(app, other, same))
 	}
 }
 

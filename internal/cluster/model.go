@@ -320,6 +320,7 @@ type tx struct {
 	// placed in a round.
 	standings map[string]wire.Standing
 	turn      *place.Turn
+	room      *room // nil as long as nobody asks for any
 	// victims were displaced, and wait for another worker since.
 	victims []wire.InstanceID
 	// programs are the ids of those that were started.

@@ -124,61 +124,8 @@ func displaceable(i *wire.Instance) bool {
 		!i.Unreachable && i.Moving == nil && i.Leaving == nil && !asleep(i)
 }
 
-// reserves is what an instance has of a worker: what it is, or is to be, the larger.
-func (t *tx) reserves(worker string, i *wire.Instance) (r api.Resources, held []wire.Held) {
-	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
-		r = s.Spec.Resources
-	}
-	if o := t.ordered(worker + "." + i.ID); o != nil && o.Spec != nil {
-		r, held = place.Larger(r, o.Spec.Resources), o.Devices
-	}
-	return r, held
-}
-
-// coming are the workers as they will be when everything that leaves has left and
-// everybody who waits for that has his place.
-func (t *tx) coming(app, service string) []place.WorkerView {
-	views := slices.Clone(t.index().Views(app + "." + service))
-	at := map[string]*place.WorkerView{}
-	for k := range views {
-		views[k].Devices = slices.Clone(views[k].Devices)
-		at[views[k].ID] = &views[k]
-	}
-	for _, i := range t.instances() {
-		if i.Leaving == nil || at[i.Leaving.Worker] == nil {
-			continue
-		}
-		v := at[i.Leaving.Worker]
-		r, held := t.reserves(v.ID, i)
-		v.Used = place.Sub(v.Used, r)
-		for _, h := range held {
-			for k := range v.Devices {
-				if v.Devices[k].ID == h.ID {
-					v.Devices[k].Used -= h.Share
-				}
-			}
-		}
-	}
-	return views
-}
-
 // displacing begins the reason of an instance for which others make room.
 const displacing = "displaces "
-
-// claim promises an instance its room on a worker as it will be (v), until the end of
-// the pass: nobody who comes after it in the pass gets what is free of that already.
-func (t *tx) claim(v *place.WorkerView, i *wire.Instance, s *wire.Share) {
-	u := t.used()[v.ID]
-	if u == nil {
-		return
-	}
-	u.used = place.Add(u.used, s.Spec.Resources)
-	if held, _ := place.Give(v.Devices, s.Spec.Resources, s.Spec.Devices); len(held) > 0 {
-		u.hold(held, 1)
-		t.rehold(v.ID, t.m.workers[v.ID], u)
-	}
-	t.refit(v.ID, i.App, i.Service)
-}
 
 // preempt makes room for an instance that no worker can take (d says why). False where
 // that is not for it to ask, or would be no help.
@@ -189,24 +136,20 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	req := request(&i, s)
 	req.Scheduler = "" // all of them take what fits, and that alone matters
 	req.Avoid = avoid
-	views := t.coming(i.App, i.Service)
-	if next := place.Schedule(views, req); next.Chosen != "" {
-		t.claim(viewOf(views, next.Chosen), &i, s)
+	if len(s.Spec.Latency) > 0 {
+		req.Latency = t.thresholds(s, now)
+	}
+	key := i.App + "." + i.Service
+	if next := t.makingRoom().coming.Schedule(key, req); next.Chosen != "" {
+		t.claim(next.Chosen, &i, s)
 		if !strings.HasPrefix(i.Reason, displacing) {
 			i.Reason = "waits until others have left worker " + next.Chosen + " and made room"
 		}
 		t.put(i)
 		return true
 	}
-	occupants := map[string][]place.Occupant{}
 	has := t.claimOf(&i)
-	for _, o := range t.instances() {
-		if c := t.claimOf(o); has.Over(c) && displaceable(o) {
-			r, held := t.reserves(o.Worker, o)
-			occupants[o.Worker] = append(occupants[o.Worker], place.Occupant{ID: o.ID, Claim: c, Reserves: r, Devices: held})
-		}
-	}
-	worker, victims := place.Preempt(views, occupants, req, has)
+	worker, victims := t.roomPlan(key, req, has).Best(i.ID, avoid)
 	if worker == "" {
 		return false
 	}
@@ -218,17 +161,13 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
 		t.displace(v.ID, why, now)
 	}
-	t.claim(viewOf(t.coming(i.App, i.Service), worker), &i, s)
+	t.claim(worker, &i, s)
 	i.Reason = fmt.Sprintf(displacing+"%s on worker %s, which had no room for it", named(victims, has.Group), worker)
 	t.put(i)
 	t.event("instance/"+i.ID, "%s", i.Reason)
 	d.Reason += "; it " + i.Reason
 	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	return true
-}
-
-func viewOf(views []place.WorkerView, name string) *place.WorkerView {
-	return &views[slices.IndexFunc(views, func(v place.WorkerView) bool { return v.ID == name })]
 }
 
 // named are victims as who displaces them may know them: those of other namespaces are
@@ -254,6 +193,9 @@ func named(victims []place.Occupant, group string) string {
 func (t *tx) displace(id wire.InstanceID, why string, now time.Time) {
 	i := *t.inst(id)
 	t.event("instance/"+id, "%s", why)
+	t.leaves(i.Worker, &i)
+	t.refit(i.Worker, i.App, i.Service)
+	t.rehold(i.Worker, t.m.workers[i.Worker], t.used()[i.Worker])
 	leaving := &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
 	i = t.advance(i, wire.Failed, now, t.m.tier(), why)
 	i = t.advance(i, wire.Requested, now, t.m.tier(), why)

@@ -246,3 +246,57 @@ func TestPrioritiesComeToRest(t *testing.T) {
 		}
 	}
 }
+
+// Nobody is ended for an instance that could not be there all the same, because it is too
+// far from what it must be near.
+func TestNoRoomIsMadeTooFarAway(t *testing.T) {
+	s := newSim(t, "w1")
+	s.full(1000)
+	s.share("low", 2, rank(0, 500))
+	s.ticks(4, time.Second)
+	s.share("high", 1, func(v *api.Service) {
+		rank(5, 500)(v)
+		v.Latency = []api.Latency{{To: "48.1,11.5", Distance: 1000}} // w1 does not say where it is
+	})
+	s.ticks(30, time.Second)
+	if n := s.answering("low"); n != 2 || s.answering("high") != 0 {
+		t.Errorf("%d of low\n%s", n, s.dump())
+	}
+}
+
+// BenchmarkPreempt is a pass in which 1,000 instances displace as many others of 10,000,
+// on 1,000 workers without room.
+func BenchmarkPreempt(b *testing.B) {
+	var names []string
+	for n := range 1000 {
+		names = append(names, fmt.Sprintf("w%d", n))
+	}
+	s := newSim(b, names...)
+	for k := range 10 {
+		s.share(fmt.Sprintf("low%d", k), 1000, rank(k%3, 100))
+	}
+	s.now = s.now.Add(time.Second)
+	for name, f := range s.fakes {
+		f.act(s, name)
+	}
+	t := s.m.step(s.now)
+	t.done()
+	s.share("high", 1000, rank(5, 100))
+	b.ReportAllocs()
+	for b.Loop() {
+		t := s.m.step(s.now)
+		if n := displacedIn(t); n != 1000 {
+			b.Fatalf("%d are displaced", n)
+		}
+	}
+}
+
+// displacedIn counts the instances that a pass displaces.
+func displacedIn(t *tx) (n int) {
+	for _, i := range t.insts {
+		if i != nil && i.Leaving != nil {
+			n++
+		}
+	}
+	return n
+}

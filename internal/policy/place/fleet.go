@@ -173,6 +173,17 @@ func (f *Fleet) Views(service string) []WorkerView {
 	return f.scratch
 }
 
+// View is one of them; false where there is no such worker.
+func (f *Fleet) View(service, id string) (WorkerView, bool) {
+	w := f.views[id]
+	if w == nil {
+		return WorkerView{}, false
+	}
+	v, m := *w, f.marks[service][id]
+	v.Same, v.Conflicts, v.Throughput = m.same, m.conflicts, f.rates[service][id]
+	return v, true
+}
+
 // Schedule chooses a worker for an instance of a service: the same as
 // Schedule(f.Views(service), req) does, with the same record.
 func (f *Fleet) Schedule(service string, req Request) Decision {

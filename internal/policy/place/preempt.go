@@ -23,29 +23,61 @@ type Occupant struct {
 // fits. Occupants are by worker; whoever must not be ended is not among them. It is ""
 // where no worker will do, and nothing is to be ended where one has room anyway.
 func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request, has Claim) (worker string, victims []Occupant) {
+	p := NewPreemption(req, has)
+	for i := range workers {
+		p.Put(workers[i], occupants[workers[i].ID])
+	}
+	return p.Best(req.Instance, req.Avoid)
+}
+
+// Preemption is Preempt for many instances of a service: what each worker would have to
+// end is worked out once, and again when something changes there.
+type Preemption struct {
+	req    Request
+	has    Claim
+	demand vec
+	rooms  map[string]room // of the workers that will do
+}
+
+// room is what a worker has to end.
+type room struct {
+	ring    uint64
+	highest Claim
+	victims []Occupant
+}
+
+// NewPreemption is for instances that ask for what req does (of which Instance and Avoid
+// do not count), and have that claim.
+func NewPreemption(req Request, has Claim) *Preemption {
 	req = cleanRequest(req)
-	views := slices.Clone(workers)
-	slices.SortFunc(views, func(a, b WorkerView) int { return cmp.Compare(a.ID, b.ID) })
-	avoid := map[string]bool{}
-	for _, id := range req.Avoid {
-		avoid[id] = true
+	return &Preemption{req: req, has: has, demand: toVec(req.Demand), rooms: map[string]room{}}
+}
+
+// Put adds a worker with who is on it, or replaces what was known of it.
+func (p *Preemption) Put(w WorkerView, on []Occupant) {
+	w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
+	if v, ok := makeRoom(&w, on, &p.req, p.has, p.demand); ok {
+		p.rooms[w.ID] = room{ring: ringOf(w.ID), highest: highest(v), victims: v}
+	} else {
+		delete(p.rooms, w.ID)
 	}
-	demand, seed := toVec(req.Demand), ringOf(req.Instance)
-	less := func(id string, v []Occupant) bool {
-		if worker == "" {
-			return true
+}
+
+// Best is the worker for an instance, and whom it has to end.
+func (p *Preemption) Best(instance wire.InstanceID, avoid []string) (worker string, victims []Occupant) {
+	var best room
+	seed := ringOf(instance)
+	for id, r := range p.rooms {
+		if slices.Contains(avoid, id) {
+			continue
 		}
-		r := cmp.Or(highest(v).compare(highest(victims)), cmp.Compare(len(v), len(victims)), cmp.Compare(ringOf(id)-seed, ringOf(worker)-seed))
-		return r < 0
-	}
-	for i := range views {
-		w := &views[i]
-		w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
-		if v, ok := makeRoom(w, occupants[w.ID], &req, has, avoid, demand); ok && less(w.ID, v) {
-			worker, victims = w.ID, v
+		if worker == "" || cmp.Or(
+			r.highest.compare(best.highest), cmp.Compare(len(r.victims), len(best.victims)), cmp.Compare(r.ring-seed, best.ring-seed), cmp.Compare(id, worker),
+		) < 0 {
+			worker, best = id, r
 		}
 	}
-	return worker, victims
+	return worker, best.victims
 }
 
 // highest claim among occupants; of none one below all.
@@ -60,7 +92,7 @@ func highest(list []Occupant) Claim {
 }
 
 // makeRoom says whom a worker has to end for a request; false where that is no help.
-func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, avoid map[string]bool, demand vec) ([]Occupant, bool) {
+func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, demand vec) ([]Occupant, bool) {
 	lower := slices.DeleteFunc(slices.Clone(on), func(o Occupant) bool { return !has.Over(o.Claim) })
 	capacity := toVec(w.Capacity)
 	// Of one claim those first that free the most of what is asked for.
@@ -86,13 +118,14 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, avoid map[s
 				}
 			}
 		}
-		return reject(&v, req, avoid, demand, freeOf(&v)).filter == passed
+		return reject(&v, req, nil, demand, freeOf(&v)).filter == passed
+	}
+	if !fits(lower) { // most workers, where there are many
+		return nil, false
 	}
 	n := 0
-	for ; !fits(lower[:n]); n++ {
-		if n == len(lower) {
-			return nil, false
-		}
+	for !fits(lower[:n]) {
+		n++
 	}
 	victims := slices.Clone(lower[:n])
 	for i := len(victims) - 1; i >= 0; i-- { // the most important first

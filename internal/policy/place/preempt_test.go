@@ -160,6 +160,18 @@ func TestPreemptProperties(t *testing.T) {
 		if again, others := Preempt(rapid.Permutation(workers).Draw(t, "workers"), on, req, has); again != id || fmt.Sprint(others) != fmt.Sprint(victims) {
 			t.Fatalf("the order of inputs matters: %q %v, %q %v", id, victims, again, others)
 		}
+		// Worked out once, and again for what changes, it is the same.
+		p := NewPreemption(req, has)
+		for _, w := range workers {
+			p.Put(worker(w.ID, api.Resources{}), nil)
+		}
+		p.Best("another", nil)
+		for _, w := range workers {
+			p.Put(w, on[w.ID])
+		}
+		if again, others := p.Best(req.Instance, req.Avoid); again != id || fmt.Sprint(others) != fmt.Sprint(victims) {
+			t.Fatalf("in one go %q %v, step by step %q %v", id, victims, again, others)
+		}
 		if id == "" {
 			return
 		}
