@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -118,19 +119,63 @@ services:
 		_, err := whoami(far.gateway, "near.test", "/whoami")
 		return err
 	})
-	load := startLoad(t, []string{far.gateway}, func(gateway string, _ int) (*http.Request, string, error) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+gateway+"/whoami", nil)
-		if err == nil {
-			r.Host = "near.test"
-		}
-		return r, "", err
-	})
-	eventually(t, 3*time.Minute, "it runs where its requests are", func() error {
+	asked(t, far.gateway, "near.test", "it runs where its requests are", func() error {
 		i := w.root.instances("near")["near.web.0"]
 		return errors.Join(differs("worker", i.Worker, "far"), differs("ready", i.Ready, true))
 	})
-	failed := 0
-	sent := load.stop()
+	for what, want := range map[string]string{"describe": "moved to another worker: requests come from elsewhere now: expected 12", "explain": "a second: "} {
+		if said := w.root.ok(what, "instance/near.web.0"); !strings.Contains(said, want) {
+			t.Errorf("%q is missing in\n%s", want, said)
+		}
+	}
+}
+
+// A replica follows its requests to another cluster as well.
+func TestDemandIsFollowedToAnotherCluster(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
+	w := newWorld(t, 1, "edge", "fog")
+	w.root.apply(`application: near
+services:
+  web:
+    command: [testprogram]
+    scheduler: nearest-demand
+    readiness: {http: {path: /healthz}}
+    ports: [{name: http, ingress: {host: near.test}}]
+`)
+	first := "edge"
+	for _, i := range w.root.instances("near") {
+		first = i.Cluster
+	}
+	other := map[string]string{"edge": "fog", "fog": "edge"}[first]
+	gateway := w.worker[other+"-1"].gateway
+	eventually(t, 20*time.Second, "the other cluster's gateway answers", func() error {
+		_, err := whoami(gateway, "near.test", "/whoami")
+		return err
+	})
+	asked(t, gateway, "near.test", "it runs in the cluster where its requests are, and nowhere else", func() error {
+		all := w.root.instances("near")
+		for _, i := range all {
+			if i.Cluster != other || !i.Ready || len(all) != 1 {
+				return fmt.Errorf("%d, one of them in %s, ready %v", len(all), i.Cluster, i.Ready)
+			}
+		}
+		return nil
+	})
+}
+
+// asked asks through a gateway all the while until something is so. Each request is
+// answered.
+func asked(t *testing.T, gateway, host, what string, is func() error) {
+	t.Helper()
+	load := startLoad(t, []string{gateway}, func(gateway string, _ int) (*http.Request, string, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+gateway+"/whoami", nil)
+		if err == nil {
+			r.Host = host
+		}
+		return r, "", err
+	})
+	eventually(t, 3*time.Minute, what, is)
+	failed, sent := 0, load.stop()
 	for _, s := range sent {
 		if s.err != nil {
 			failed++
@@ -138,11 +183,6 @@ services:
 		}
 	}
 	t.Logf("%d of %d requests failed", failed, len(sent))
-	for what, want := range map[string]string{"describe": "moved to another worker: requests come from elsewhere now: expected 12", "explain": "a second: "} {
-		if said := w.root.ok(what, "instance/near.web.0"); !strings.Contains(said, want) {
-			t.Errorf("%q is missing in\n%s", want, said)
-		}
-	}
 }
 
 // ownAddress is an address of this machine that is not the loopback's, "" if there is
