@@ -180,6 +180,9 @@ type DevFlags struct {
 	Workers int
 	// API, Gateway and GatewayTLS are the addresses to listen on; "" for no gateway.
 	API, Gateway, GatewayTLS string
+	// Scheduler and Plugins of each cluster, as in ClusterFlags.
+	Scheduler string
+	Plugins   []plugin.Config
 }
 
 func (a *app) daemonCommands() []*cobra.Command {
@@ -514,6 +517,7 @@ const maxDevWorkers = 100
 
 func (a *app) devRole() *role[DevFlags] {
 	f := &DevFlags{}
+	var plugins pluginFlags
 	cmd := &cobra.Command{Use: "dev", Short: "Run root, clusters and workers in one process, to try things out"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", "folder for all state (default: a fresh one that is removed at the end)")
@@ -522,7 +526,15 @@ func (a *app) devRole() *role[DevFlags] {
 	fl.StringVar(&f.API, "api", "127.0.0.1:8470", "address of the HTTP interface")
 	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests, none for no gateway")
 	fl.StringVar(&f.GatewayTLS, "gateway-tls", "", "address for users' requests with TLS, none for none (default: 127.0.0.1:8443, with another --gateway none)")
-	return newRole(a, cmd, f, &f.Process, "", func() error {
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler, as of verge cluster")
+	plugins.add(fl)
+	return newRole(a, cmd, f, &f.Process, "", func() (err error) {
+		if f.Plugins, err = plugins.settle(); err != nil {
+			return err
+		}
+		if err := defaultScheduler(f.Scheduler, f.Plugins); err != nil {
+			return err
+		}
 		if f.GatewayTLS == "" && !fl.Changed("gateway") {
 			f.GatewayTLS = "127.0.0.1:8443"
 		}

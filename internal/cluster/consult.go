@@ -59,20 +59,7 @@ func (c *core) consult(t *tx) {
 			p.spared += n
 		}
 	}
-	calls := map[string][][]*ask{} // by plugin
-	for _, key := range records.SortedKeys(t.asks) {
-		a := t.asks[key]
-		a.instances = a.instances[:min(len(a.instances), plugin.MaxInstances)]
-		list := calls[a.plugin]
-		if p := c.plugins[a.plugin]; p == nil {
-			continue
-		} else if n := len(list); p.config.Joint && n > 0 && instancesOf(list[n-1])+len(a.instances) <= plugin.MaxInstances {
-			list[n-1] = append(list[n-1], a)
-		} else {
-			list = append(list, []*ask{a})
-		}
-		calls[a.plugin] = list
-	}
+	calls := batches(t.asks, c.plugins)
 	for _, name := range records.SortedKeys(calls) {
 		p := c.plugins[name]
 		for _, asks := range calls[name] {

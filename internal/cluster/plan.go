@@ -53,8 +53,9 @@ func (m *model) copy() *model {
 }
 
 // rehearse lets m, a copy, and its workers act until there is nothing left to do at
-// this moment. whys are the decisions. whole is false if it took too long.
-func (m *model) rehearse(ctx context.Context, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool, err error) {
+// this moment. Plugins are asked by by; nil: they are not. whys are the decisions. whole
+// is false if it took too long.
+func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool, err error) {
 	whys = map[wire.InstanceID]*place.Record{}
 	for range maxScenes {
 		for range maxRounds {
@@ -63,10 +64,12 @@ func (m *model) rehearse(ctx context.Context, now time.Time) (whys map[wire.Inst
 			if err != nil {
 				return nil, false, err
 			}
-			if len(groups) == 0 {
+			if len(groups) > 0 {
+				t.done()
+			}
+			if asked := by != nil && by.ask(ctx, m, t); len(groups) == 0 && !asked {
 				break
 			}
-			t.done()
 			for id, w := range t.whys {
 				if w != nil {
 					whys[id] = w
@@ -227,6 +230,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (
 		return out, wire.Problemf(409, "recovering", "wait until it has recovered: verge recovery, at the cluster", "the cluster was restored and does not plan yet", "cluster %s hears its workers first", c.name)
 	}
 	m, details := c.m.copy(), c.m.details
+	by := c.consulting(m)
 	before := maps.Clone(c.m.insts)
 	c.mu.Unlock()
 	keys := records.SortedKeys(given)
@@ -241,10 +245,11 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (
 	conflicts := len(m.conflicts)
 	ctx, cancel := context.WithTimeout(ctx, rehearseFor)
 	defer cancel()
-	whys, whole, err := m.rehearse(ctx, now)
+	whys, whole, err := m.rehearse(ctx, by, now)
 	if err != nil {
 		return out, err
 	}
+	out.Notes = by.said()
 	out.Instances = m.becomes(q.App, before, whys, details)
 	if len(m.conflicts) > conflicts {
 		out.Notes = append(out.Notes, "changes that were made at cluster "+c.name+" give way: verge local, there")
@@ -283,14 +288,17 @@ func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wir
 		return out, err
 	}
 	m := e.m
+	c.mu.Lock()
+	by := c.consulting(m)
+	c.mu.Unlock()
 	out = wire.Plan{ApplyResult: res, Namespace: e.ns, Source: m.tier(), Services: plan.Services(was, m.written(spec.Application))}
 	ctx, cancel := context.WithTimeout(ctx, 5*rehearseFor)
 	defer cancel()
-	whys, whole, err := m.rehearse(ctx, now)
+	whys, whole, err := m.rehearse(ctx, by, now)
 	if err != nil {
 		return out, err
 	}
-	out.Notes = m.planNotes(whole, now)
+	out.Notes = append(by.said(), m.planNotes(whole, now)...)
 	out.Instances = m.becomes(spec.Application, before, whys, true)
 	plan.Close(&out)
 	return out, nil

@@ -135,6 +135,7 @@ func (d *dev) startCluster(ctx, run context.Context, n int, name string) (err er
 	d.clusters[n], err = cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Root: d.root.Link(),
 		LinkAddr: loopback, APIAddr: loopback, Areas: []string{name}, Details: true,
+		Scheduler: d.flags.Scheduler, Plugins: d.flags.Plugins,
 		Log: d.log.With("role", "cluster", "cluster", name),
 	})
 	if err != nil {

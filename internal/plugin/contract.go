@@ -32,6 +32,8 @@ type Question struct {
 	Cluster string `json:"cluster"`
 	// DeadlineMs is how long the cluster waits for the answer, in milliseconds.
 	DeadlineMs int64 `json:"deadline_ms"`
+	// Plan: nobody does what is answered, somebody wants to know what would be done.
+	Plan bool `json:"plan,omitempty"`
 	// Service that is asked about; nil where Services has them.
 	Service *Service `json:"service,omitempty"`
 	// Services of a joint question.
