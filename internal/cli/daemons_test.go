@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -60,6 +61,14 @@ func TestDaemonFlags(t *testing.T) {
 		t.Errorf("worker got %+v", worker)
 	}
 
+	sage := []plugin.Config{{Name: "sage", URL: plugin.OnBus, Joint: true}}
+	for _, role := range []string{"cluster", "dev"} {
+		_ = f.run(role, "--plugin", "sage=nats:", "--plugin-joint", "sage", "--scheduler", "plugin:sage")
+	}
+	if !reflect.DeepEqual(cluster.Plugins, sage) || !reflect.DeepEqual(dev.Plugins, sage) || cluster.Scheduler != "plugin:sage" || dev.Scheduler != "plugin:sage" {
+		t.Errorf("plugins %+v %q, %+v %q", cluster.Plugins, cluster.Scheduler, dev.Plugins, dev.Scheduler)
+	}
+
 	r := f.run("dev", "--workers", "3")
 	if r.code != 1 || !strings.Contains(r.stderr, "verge: port taken") {
 		t.Errorf("%+v", r)
@@ -72,23 +81,28 @@ func TestDaemonFlags(t *testing.T) {
 func TestDaemonFlagsThatAreWrong(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
 	for line, want := range map[string]string{
-		"root --api 8470":              "HOST:PORT",
-		"root --api :http":             "port",
-		"root --api :99999":            "port",
-		"root --link a/b:1":            "host name",
-		"root --advertise host:1":      "without a port",
-		"root --cluster-dead-after 0s": "more than 0",
-		"root --log-format xml":        "one of text, json",
-		"root --log-level loud":        "one of debug",
-		"root extra":                   "one argument too many",
-		"cluster --name Edge":          "DNS label",
-		"cluster --interval 11s":       "1s to 10s",
-		"cluster --area north/sea":     "DNS label",
-		"worker --cpus lots":           "not an amount of cpu",
-		"worker --reserve 5":           "percentage",
-		"worker --reserve NaN%":        "percentage",
-		"worker --advertise a b":       "one argument too many",
-		"worker --name w_1":            "DNS label",
+		"root --api 8470":                                       "HOST:PORT",
+		"cluster --scheduler plugin":                            "plugin:NAME",
+		"cluster --scheduler plugin:x":                          "--plugin registers",
+		"dev --scheduler plugin:x":                              "--plugin registers",
+		"cluster --plugin a=nats:x":                             "nats:, https://",
+		"cluster --plugin a=nats: --plugin-token-file a=f":      "identity of the cluster",
+		"root --api :http":                                      "port",
+		"root --api :99999":                                     "port",
+		"root --link a/b:1":                                     "host name",
+		"root --advertise host:1":                               "without a port",
+		"root --cluster-dead-after 0s":                          "more than 0",
+		"root --log-format xml":                                 "one of text, json",
+		"root --log-level loud":                                 "one of debug",
+		"root extra":                                            "one argument too many",
+		"cluster --name Edge":                                   "DNS label",
+		"cluster --interval 11s":                                "1s to 10s",
+		"cluster --area north/sea":                              "DNS label",
+		"worker --cpus lots":                                    "not an amount of cpu",
+		"worker --reserve 5":                                    "percentage",
+		"worker --reserve NaN%":                                 "percentage",
+		"worker --advertise a b":                                "one argument too many",
+		"worker --name w_1":                                     "DNS label",
 		"worker --gateway :80 --gateway-proxy-from 10.0.0.1/24": "10.0.0.0/24",
 		"worker --gateway :80 --gateway-proxy-from balancer":    "10.0.0.0/24",
 		"worker --gateway-proxy-from 10.0.0.0/24":               "--gateway",
