@@ -179,11 +179,15 @@ func (m *model) lookMoves(now time.Time) {
 	maps.DeleteFunc(m.near.moved, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
 }
 
+// unkept is what the root is told of an instance that no worker here is expected to keep
+// the agreement of. It has no numbers: each would be a report.
+const unkept = "more samples violate its agreement than its rigidness allows, and no other worker there is expected to keep it"
+
 // agreements finds the instances that are to move since they are too far from what they
 // must be near: of an application one at a time, since where one goes says whether
 // another must.
 func (t *tx) agreements(now time.Time) {
-	t.broken = map[wire.InstanceID]string{}
+	t.broken, t.unkept = map[wire.InstanceID]string{}, map[wire.InstanceID]string{}
 	if len(t.m.near.windows) == 0 {
 		return
 	}
@@ -208,8 +212,12 @@ func (t *tx) agreements(now time.Time) {
 				continue
 			}
 			why := sla.Decide(w.window, rigidness(s), t.m.near.moved[key], now)
-			if why == "" || t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker)).Chosen == "" {
-				continue // it stays where it is: nowhere is it expected to be better
+			if why == "" {
+				continue
+			}
+			if t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker)).Chosen == "" {
+				t.unkept[i.ID] = unkept // it stays until another cluster has it
+				continue
 			}
 			t.broken[i.ID], busy[s.App] = why, true
 			break

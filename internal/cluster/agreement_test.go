@@ -86,6 +86,15 @@ func TestNothingMovesToNoBetterPlace(t *testing.T) {
 	if i := s.inst("app.api.0"); i.Worker != "w2" || s.moved(i.ID) != 0 || i.State != wire.Running {
 		t.Errorf("%s on %s after %d moves", i.State, i.Worker, s.moved(i.ID))
 	}
+	// The root is told, which may know a nearer cluster, until it is near again.
+	if up := s.m.ups["app.api.0"]; up == nil || up.Unkept != unkept {
+		t.Errorf("the root is told %+v", up)
+	}
+	e.both("w0", "w2", 2*time.Millisecond)
+	e.live(300, time.Second)
+	if up := s.m.ups["app.api.0"]; up == nil || up.Unkept != "" {
+		t.Errorf("the root is still told %+v", up)
+	}
 }
 
 // Links that are near and far in turn: no service moves more often than once in five

@@ -204,6 +204,7 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	m := t.m
 	up := wire.Reported{Instance: *i}
 	up.Kept = i.Shadow != nil && i.Worker == ""
+	up.Unkept = t.unkept[i.ID]
 	up.Avoid, up.Shadow, up.Moving, up.Leaving = nil, nil, nil, nil
 	if w, _ := m.serves(i); w != nil {
 		up.Address, up.Peer = w.Info.Address, m.peer(w.Info.Name)

@@ -344,6 +344,9 @@ type tx struct {
 	counsels map[wire.InstanceID]*counsel
 	// broken are the instances that are to move for their agreement, with the reason.
 	broken map[wire.InstanceID]string
+	// unkept are those of which nobody here is expected to keep the agreement, with what
+	// the root is told.
+	unkept map[wire.InstanceID]string
 	// events in words, for people.
 	events []event
 }

@@ -35,7 +35,7 @@ func check(rep *wire.Reported, key string) error {
 	if !slices.Contains(life.States(), rep.State) {
 		return fmt.Errorf("there is no state %q", cut(string(rep.State), maxName))
 	}
-	rep.Reason = cut(rep.Reason, maxWords)
+	rep.Reason, rep.Unkept = cut(rep.Reason, maxWords), cut(rep.Unkept, maxWords)
 	rep.Address, rep.Peer, rep.Worker = cut(rep.Address, maxName), cut(rep.Peer, maxName), cut(rep.Worker, maxName)
 	rep.Replaces, rep.Avoid, rep.Shadow, rep.Moving, rep.Leaving = "", nil, nil, nil, nil // of no concern to a root
 	rep.Relay, rep.Addrs = cut(rep.Relay, maxName), rep.Addrs[:min(len(rep.Addrs), lease.MaxAddrs)]

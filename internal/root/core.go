@@ -117,7 +117,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
-	next.alone, next.vault.key, next.net.relay, next.leads = c.m.alone, c.m.vault.key, c.m.net.relay, c.m.leads
+	next.alone, next.vault.key, next.net.relay, next.leads, next.unkept = c.m.alone, c.m.vault.key, c.m.net.relay, c.m.leads, c.m.unkept
 	for name, cl := range next.clusters {
 		if old := c.m.clusters[name]; old != nil {
 			old.clusterRecord = cl.clusterRecord

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
@@ -73,16 +72,10 @@ type cluster struct {
 	lost    *lost                      // nil: it was not away since the root started
 	revoked map[string]wire.Revocation // what it says about keys of its workers, by hash
 	renewed time.Time                  // when it was certified last by this process
-	// refused says until when it is not asked again for a service.
+	// refused are the services that it is not asked for again for a while, by app.service.
 	refused map[string]refusal
 	// short is what it lacks of services (app.service); nil: it has not been heard.
 	short map[string]*shortage
-}
-
-type refusal struct {
-	spec  *api.Service // what it could not run; another program is another question
-	until time.Time
-	why   string
 }
 
 // model is all that a root knows. It is only touched under the mutex of its
@@ -100,7 +93,10 @@ type model struct {
 	over       map[string]*overflow        // by app.service
 	// leads are services of which a replica should be in another cluster, by app.service:
 	// of this process.
-	leads  map[string]*leading
+	leads map[string]*leading
+	// unkept says when instances of a service were last begun to be moved since their
+	// cluster does not keep their agreement, by app.service: of this process.
+	unkept map[string]time.Time
 	vault  vault
 	net    network
 	buried *wire.Tally // of applications that are gone; nil: of none
@@ -117,7 +113,7 @@ func newModel(deadAfter time.Duration) *model {
 	return &model{
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
 		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
-		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{},
+		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{}, unkept: map[string]time.Time{},
 		vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
 	}
 }

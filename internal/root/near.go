@@ -3,10 +3,12 @@ package root
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/sla"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -53,6 +55,37 @@ func (t *tx) hosts(app, svc string) []place.Target {
 		out = append(out, place.TargetIn(name, *t.m.clusters[name].agg))
 	}
 	return out
+}
+
+// notKept is the instance of a service that is to move to another cluster, since its own
+// says that it does not keep its agreement, and why; "" for none. One is begun at a time,
+// and at most one in sla.Rest, and only where another cluster may take it. While it moves,
+// and for longer each time, nothing of the service is given to the cluster that it leaves.
+func (t *tx) notKept(app, svc string, spec *api.Service, list []*wire.Instance, now time.Time) (id wire.InstanceID, why string) {
+	if len(spec.Latency) == 0 || spec.Replicas.Elastic() {
+		return "", ""
+	}
+	key := app + "." + svc
+	for _, i := range list {
+		c := t.m.clusters[i.Cluster]
+		if c == nil || !t.mayMove(i, c) || c.seen[i.ID] == nil || c.seen[i.ID].Unkept == "" {
+			continue
+		}
+		why := "does not keep its agreement: " + c.seen[i.ID].Unkept
+		next := slices.IndexFunc(list, func(o *wire.Instance) bool { return o.Replaces == i.ID })
+		switch last := t.m.unkept[key]; {
+		case next >= 0 && list[next].Cluster != "":
+			return i.ID, why
+		case next < 0 && !last.IsZero() && now.Sub(last) < sla.Rest:
+		case t.elsewhere(i, now):
+			if next < 0 {
+				t.m.unkept[key] = now
+				c.notKept(key, spec, sla.Rest, "an instance of it "+why, now)
+			}
+			return i.ID, why
+		}
+	}
+	return "", ""
 }
 
 // nearLast orders services (app.service) that wait for a cluster: by name, but what others

@@ -111,3 +111,49 @@ func TestAnAgreementThatIsNotKeptGoesToTheNextCluster(t *testing.T) {
 	}
 	t.Logf("%d offers in an hour", offers)
 }
+
+// An instance whose cluster does not keep its agreement moves to another one: the next
+// answers before it ends, and it does not come back soon.
+func TestAnAgreementThatIsBrokenMovesToAnotherCluster(t *testing.T) {
+	s := sited(t, places)
+	s.apply("app", 1, inTime("52.5,13.4", 20*time.Millisecond))
+	s.ticks(3, time.Second)
+	s.fakes["berlin"].unkept = "it is violated"
+	s.fakes["munich"].unkept = "it is violated"
+	var went []string
+	least := 1
+	for range 7200 {
+		s.tick(time.Second)
+		ready, _ := s.endpoints("app")
+		least = min(least, ready)
+		for name := range s.in("app") {
+			if len(s.in("app")) == 1 && (len(went) == 0 || went[len(went)-1] != name) {
+				went = append(went, name)
+			}
+		}
+		if s.running("app") > 2 {
+			t.Fatalf("%d run\n%s", s.running("app"), s.dump())
+		}
+	}
+	// To and fro after 5 minutes, 10, 20, 40, an hour, an hour.
+	if least < 1 || len(went) < 2 || len(went) > 9 || went[0] != "berlin" || went[1] != "munich" {
+		t.Errorf("%d answered at least, it went to %v\n%s", least, went, s.dump())
+	}
+	s.fakes["berlin"].unkept, s.fakes["munich"].unkept = "", ""
+	s.ticks(5, time.Second)
+	was := s.m.begin().instances("")[0]
+	s.ticks(3600, time.Second)
+	if list := s.m.begin().instances(""); len(list) != 1 || list[0].ID != was.ID {
+		t.Errorf("it moved though its agreement is kept\n%s", s.dump())
+	}
+	// Nobody else may have it: it stays, and is not made twice.
+	one := newSim(t, "only")
+	one.apply("app", 1, inTime("db.example", time.Millisecond))
+	one.ticks(3, time.Second)
+	one.fakes["only"].unkept = "it is violated"
+	for range 600 {
+		if one.tick(time.Second); len(one.m.insts) != 1 || one.running("app") != 1 {
+			t.Fatalf("%s", one.dump())
+		}
+	}
+}

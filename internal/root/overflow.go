@@ -153,8 +153,8 @@ func (t *tx) overflow(now time.Time) {
 		}
 		spec := t.m.apps[app].Spec.Services[service]
 		for name, why := range out.Refused {
-			if c := t.m.clusters[name]; c.refused[key].spec != spec || !now.Before(c.refused[key].until) {
-				c.refused[key] = refusal{spec: spec, until: now.Add(time.Minute), why: why}
+			if c := t.m.clusters[name]; c.refuses(key, spec, now) == "" {
+				c.refused[key] = refusal{spec: spec, at: now, wait: time.Minute, why: why}
 			}
 		}
 		for _, name := range records.SortedKeys(out.Assign) {

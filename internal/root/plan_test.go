@@ -25,11 +25,11 @@ func everything(t *testing.T, m *model) string {
 	for name, c := range m.clusters {
 		refused := map[string]string{}
 		for key, r := range c.refused {
-			refused[key] = fmt.Sprint(r.until, r.why)
+			refused[key] = fmt.Sprint(r.at, r.wait, r.gained, r.why)
 		}
 		clusters[name] = []any{c.clusterRecord, c.heard, c.everHeard, c.suspect, c.since, c.current, c.agg, c.seen, refused, c.tallies, c.inbox.Ack(), c.inbox.State()}
 	}
-	b, err := json.Marshal([]any{m.apps, m.insts, m.shares, m.routes, m.namespaces, m.gone, m.revoked, m.vault.secrets, m.vault.sealed, m.buried, clusters})
+	b, err := json.Marshal([]any{m.apps, m.insts, m.shares, m.routes, m.namespaces, m.gone, m.revoked, m.vault.secrets, m.vault.sealed, m.buried, m.unkept, clusters})
 	if err != nil {
 		t.Fatal(err)
 	}

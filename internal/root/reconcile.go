@@ -1,7 +1,7 @@
 package root
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,6 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/sla"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -16,10 +17,6 @@ const (
 	tier      = "root"
 	maxLambda = 5 * time.Second        // longest time between two reports of a cluster
 	minLambda = 500 * time.Millisecond // shortest
-	// A cluster that gave an instance back is not asked again for that service
-	// for a while, longer each time.
-	refuseMin = 10 * time.Second
-	refuseMax = 5 * time.Minute
 )
 
 // step is one pass of the root's loop: it compares what should be with what is
@@ -32,6 +29,7 @@ func (m *model) step(now time.Time) *tx {
 		return t
 	}
 	t.grant(now)
+	maps.DeleteFunc(m.unkept, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
 	t.number()
 	t.orphans()
 	t.lostAndFound(now)
@@ -159,7 +157,7 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 	}
 	wait := min(refuseMin<<min(max(times-1, 0), 10), refuseMax)
 	if app := t.m.apps[i.App]; app != nil && app.Revision == rep.Revision && app.Spec.Services[i.Service] != nil {
-		c.refused[i.App+"."+i.Service] = refusal{spec: app.Spec.Services[i.Service], until: now.Add(wait), why: rep.Reason}
+		c.refused[i.App+"."+i.Service] = refusal{spec: app.Spec.Services[i.Service], at: now, wait: wait, why: rep.Reason, agg: c.agg}
 	}
 	i = t.advance(i, wire.Requested, now, "given back by cluster "+i.Cluster+": "+rep.Reason)
 	if !slices.Contains(i.Avoid, i.Cluster) {
@@ -396,9 +394,7 @@ func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []plac
 		if follows(spec) {
 			v.Entering = c.entering(svc)
 		}
-		if r, ok := c.refused[svc]; ok && now.Before(r.until) && (r.spec == spec || r.spec.SameProgram(spec) && r.spec.SameConstraints(spec)) {
-			v.Refused = cmp.Or(r.why, "it gave an instance back")
-		}
+		v.Refused = c.refuses(svc, spec, now)
 		out = append(out, v)
 	}
 	return out

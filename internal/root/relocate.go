@@ -29,9 +29,9 @@ func (c *cluster) view() place.ClusterView {
 // one in whose place another is to be made, "" if none is.
 //
 // The constraints that a cluster alone can judge are not looked at: it gives back
-// what no worker of its may run.
+// what no worker of its may run, and says whose agreement it does not keep (notKept).
 func (t *tx) relocate(app, svc string, spec *api.Service, active []*wire.Instance, want int, now time.Time) (rest []*wire.Instance, most int, moving string) {
-	off := t.offSite(app, svc, spec, active)
+	off := t.offSite(app, svc, spec, active, now)
 	if len(off) == 0 || want == 0 {
 		return active, want, ""
 	}
@@ -72,10 +72,16 @@ func leave(active []*wire.Instance, off map[string]string, answers func(*wire.In
 
 // offSite are the instances that are not to be in the cluster that has them, with
 // the reason: what misfits has, and what is in clusters that are being drained.
-func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance) map[string]string {
+func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance, now time.Time) map[string]string {
 	off := t.misfits(app, svc, spec, list)
 	if spec.Pins() {
 		return off
+	}
+	if id, why := t.notKept(app, svc, spec, list, now); id != "" && off[id] == "" {
+		if off == nil {
+			off = map[string]string{}
+		}
+		off[id] = why
 	}
 	if id, why := t.led(app+"."+svc, spec, list); id != "" && off[id] == "" {
 		if off == nil {

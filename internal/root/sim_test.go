@@ -43,6 +43,7 @@ type fake struct {
 	lease  *wire.ClusterLease // as it fetched it last
 	grown  int                // workers that it ever had
 	at     *api.Point         // where its worker is; nil: it does not know
+	unkept string             // why it does not keep agreements
 	remote bool               // its worker is too far for whatever has an agreement
 }
 
@@ -255,6 +256,9 @@ func (f *fake) act(s *sim, name string) {
 		case r.Kept:
 		default:
 			r.State, r.Reason = wire.Requested, "full"
+		}
+		if r.Unkept = ""; r.State == wire.Running && len(sh.Spec.Latency) > 0 {
+			r.Unkept = f.unkept
 		}
 		f.runs[id] = r
 	}

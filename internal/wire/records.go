@@ -526,4 +526,7 @@ type Reported struct {
 	// Kept says that its worker is away and may still run it, and that nothing runs
 	// in its place.
 	Kept bool `json:"kept,omitempty"`
+	// Unkept is why its agreement is not kept there, where no other worker of the cluster
+	// is expected to keep it: another cluster may.
+	Unkept string `json:"unkept,omitempty"`
 }

@@ -75,9 +75,14 @@ type deployed struct {
 	ranked    int
 	instances []int32
 	waiting   []int32
-	refused   map[int]string // by cluster, until the next report of it
+	refused   map[int]string // by cluster, until its report shows a gain
+	asked     map[int]int    // when it refused, in s
 	done      bool
 }
+
+// askAgain is after how long a cluster is asked again for what it refused, in s, though its
+// reports show no gain.
+const askAgain = 300
 
 // replaceAfter is how long instances of a worker that left wait for it, in s.
 const replaceAfter = 20
@@ -171,9 +176,19 @@ func (p *planet) report(c int) {
 		}
 	}
 	from := processor()
+	was := p.views[c].Aggregate
 	p.views[c].Aggregate = Aggregate(views)
 	p.out.Report = append(p.out.Report, processor()-from)
 	p.views[c].Pending = api.Resources{}
+	for _, s := range p.open {
+		if _, ok := s.refused[c]; !ok {
+			continue
+		}
+		req := request(&s.v, 0, Scheduler{})
+		if p.now-s.asked[c] >= askAgain || place.Gained(was, p.views[c].Aggregate, req) {
+			delete(s.refused, c)
+		}
+	}
 }
 
 // second is one second of the planet's life.
@@ -181,9 +196,6 @@ func (p *planet) second() error {
 	p.churn()
 	for c := p.now % p.Report; c < p.Clusters; c += p.Report {
 		p.report(c)
-		for _, s := range p.open {
-			delete(s.refused, c)
-		}
 	}
 	for _, w := range p.due[p.now] {
 		if err := p.replace(w); err != nil {
@@ -255,7 +267,7 @@ func (p *planet) deploy() {
 // place asks the root for what waits of a service, until nobody takes any more.
 func (p *planet) place(s *deployed) error {
 	if s.refused == nil {
-		s.refused = map[int]string{}
+		s.refused, s.asked = map[int]string{}, map[int]int{}
 	}
 	same := map[int]int{}
 	for _, i := range s.instances {
@@ -298,7 +310,7 @@ func (p *planet) place(s *deployed) error {
 				p.views[c].Pending = place.Add(p.views[c].Pending, s.v.Demand)
 			}
 			if took < share.Count {
-				s.refused[c] = why
+				s.refused[c], s.asked[c] = why, p.now
 			}
 		}
 	}
@@ -366,9 +378,9 @@ func (p *planet) replace(w int32) error {
 		if took == 0 {
 			p.out.Escalated++
 			if s.refused == nil || idle {
-				s.refused = map[int]string{}
+				s.refused, s.asked = map[int]string{}, map[int]int{}
 			}
-			s.refused[c] = why
+			s.refused[c], s.asked[c] = why, p.now
 			if idle {
 				s.came = p.now
 				p.open = append(p.open, s)
