@@ -94,7 +94,8 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 	}
 	opts := baseOptions("verge-cluster-"+o.Name, o.Name, o.Dir)
 	opts.DontListen, opts.Host, opts.Port = false, host, port
-	opts.TLSConfig, opts.TLSHandshakeFirst = newTurnstile().guard(secure), true
+	gate := newTurnstile()
+	opts.TLSConfig, opts.TLSHandshakeFirst = gate.guard(secure), true
 	opts.LeafNode.ReconnectInterval = relinkDelay
 	opts.LeafNode.DialTimeout = dialTimeout
 	e, err := start(ctx, o.Dir, opts, o.Log, accountSystem, accountStore, accountLocal, accountUp)
@@ -106,6 +107,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 		c.Close()
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
+	gate.open()
 	return c, nil
 }
 

@@ -33,6 +33,7 @@ const (
 	memoryLimit      = 1 << 20         // of JetStream's memory streams, which are not used
 	closedHistory    = 16              // connections that ended, kept by the server for its monitor
 	shutdownTimeout  = 20 * time.Second
+	ownAttempts      = 5 // to connect to the own server
 )
 
 // embedded is a running server and the connections of its owner.
@@ -169,13 +170,22 @@ func (e *embedded) connect(account string, linked bool) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := connect("", Everything(), linked, e.log,
-		nats.InProcessServer(e.ns),
-		nats.Name("verge "+account),
-		nats.Timeout(dialTimeout),
-		nats.ReconnectWait(100*time.Millisecond),
-		nats.UserJWT(func() (string, error) { return token, nil }, kp.Sign),
-	)
+	dial := func() (*conn, error) {
+		return connect("", Everything(), linked, e.log,
+			nats.InProcessServer(e.ns),
+			nats.Name("verge "+account),
+			nats.Timeout(dialTimeout),
+			nats.ReconnectWait(100*time.Millisecond),
+			nats.UserJWT(func() (string, error) { return token, nil }, kp.Sign),
+		)
+	}
+	c, err := dial()
+	// On a machine that is very busy the server asks whether we are still there before
+	// it has greeted us, and the client takes that for an error.
+	for n := 1; err != nil && n < ownAttempts && e.ns.Running(); n++ {
+		e.log.Debug("connecting to the own bus server", "account", account, "attempt", n, "error", err)
+		c, err = dial()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to own bus server in account %s: %w", account, err)
 	}

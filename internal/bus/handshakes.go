@@ -28,16 +28,20 @@ var errBusy = errors.New("too many connect at once: this one is to come again la
 // and each handshake costs it about a millisecond: worked on all at once, each would
 // last longer than anybody waits for it, and none would ever end. Those that wait have
 // said hello and cost nothing; those that were turned away come again, later each time
-// (redialDelay).
+// (redialDelay). Until it is opened all wait: the server's own connections come first.
 type turnstile struct {
-	slots chan struct{}
-	wait  time.Duration // handshakeWait
-	slot  time.Duration // handshakeSlot
+	opened chan struct{}
+	slots  chan struct{}
+	wait   time.Duration // handshakeWait
+	slot   time.Duration // handshakeSlot
 }
 
 func newTurnstile() *turnstile {
-	return &turnstile{make(chan struct{}, handshakesPerCPU*runtime.GOMAXPROCS(0)), handshakeWait, handshakeSlot}
+	return &turnstile{make(chan struct{}), make(chan struct{}, handshakesPerCPU*runtime.GOMAXPROCS(0)), handshakeWait, handshakeSlot}
 }
+
+// open lets the first in. It is called once.
+func (t *turnstile) open() { close(t.opened) }
 
 // guard returns a copy of a server's configuration with which handshakes pass the
 // turnstile after the peer's hello, before anything is computed.
@@ -58,18 +62,21 @@ func (t *turnstile) guard(c *tls.Config) *tls.Config {
 
 // enter waits for the turn of a handshake, which ends with ctx.
 func (t *turnstile) enter(ctx context.Context) error {
+	patience := time.NewTimer(t.wait)
+	defer patience.Stop()
+	select {
+	case <-t.opened:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+		return errBusy
+	}
 	select {
 	case t.slots <- struct{}{}:
-	default:
-		patience := time.NewTimer(t.wait)
-		defer patience.Stop()
-		select {
-		case t.slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-patience.C:
-			return errBusy
-		}
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+		return errBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.slot)
 	context.AfterFunc(ctx, func() {

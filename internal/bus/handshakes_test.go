@@ -13,7 +13,11 @@ import (
 // too long is turned away, and who ends while waiting takes no slot.
 func TestTurnstile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &turnstile{make(chan struct{}, 2), 3 * time.Second, time.Hour}
+		s := &turnstile{make(chan struct{}), make(chan struct{}, 2), 3 * time.Second, time.Hour}
+		if err := s.enter(t.Context()); !errors.Is(err, errBusy) {
+			t.Fatalf("before it is open: %v", err)
+		}
+		s.open()
 		handshakes, end := context.WithCancel(t.Context())
 		for range 2 {
 			if err := s.enter(handshakes); err != nil {
@@ -62,7 +66,8 @@ func TestTurnstile(t *testing.T) {
 // A peer that is slow to answer keeps its slot for no longer than a slot lasts.
 func TestTurnstileForgetsTheSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &turnstile{make(chan struct{}, 1), 3 * time.Second, 100 * time.Millisecond}
+		s := &turnstile{make(chan struct{}), make(chan struct{}, 1), 3 * time.Second, 100 * time.Millisecond}
+		s.open()
 		if err := s.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}

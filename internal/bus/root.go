@@ -56,10 +56,10 @@ func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
 	if err := checkFree(o.Listen); err != nil {
 		return nil, fmt.Errorf("link port of the root: %w", err)
 	}
-	opts := baseOptions("verge-root", "root", o.Dir)
+	opts, gate := baseOptions("verge-root", "root", o.Dir), newTurnstile()
 	opts.LeafNode = server.LeafNodeOpts{
 		Host: host, Port: port, NoAdvertise: true,
-		TLSConfig: newTurnstile().guard(secure), TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,
+		TLSConfig: gate.guard(secure), TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,
 		AuthTimeout: tlsTimeout + 2,
 		// A compressor has megabytes of buffers per link; messages are small.
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
@@ -75,6 +75,7 @@ func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
 		r.Close()
 		return nil, fmt.Errorf("start root: %w", err)
 	}
+	gate.open()
 	return r, nil
 }
 
