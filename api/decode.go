@@ -236,6 +236,11 @@ func (d *decoder) list(n *node, v reflect.Value, at where) {
 	if n.kind == scalarKind && verdict(at.pattern).single {
 		n = &node{kind: listKind, pos: n.pos, values: []*node{n}}
 	}
+	if v.Type() == polygonType && n.kind == mappingKind {
+		if n = d.geoJSON(n, at); n == nil {
+			return
+		}
+	}
 	if n.kind != listKind {
 		d.mismatch(n, v.Type(), at)
 		return

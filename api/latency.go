@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,7 +40,15 @@ func SplitTarget(s string) (host string, port int, ok bool) {
 		return a.String(), 0, true
 	}
 	host = s
-	if h, p, err := net.SplitHostPort(s); err == nil {
+	if u, err := url.Parse(s); err == nil && u.Host != "" && u.User == nil {
+		switch u.Scheme {
+		case "http":
+			host = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+		case "https":
+			host = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+		}
+	}
+	if h, p, err := net.SplitHostPort(host); err == nil {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil || n == 0 {
 			return "", 0, false

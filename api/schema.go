@@ -113,6 +113,10 @@ func valueSchema(t reflect.Type, pattern string, row Verdict) schema {
 		if row.single {
 			return schema{"anyOf": []schema{item, s}}
 		}
+		if t == polygonType {
+			kinds := schema{"type": schema{"enum": []string{"Polygon", "Feature"}}}
+			return schema{"anyOf": []schema{s, {"type": "object", "properties": kinds, "required": []string{"type"}}}}
+		}
 		return s
 	case reflect.Int:
 		return wholeSchema(row)

@@ -159,7 +159,7 @@ func placementRows() []Verdict {
 		{Path: "services.*.affinity.cluster", Pattern: sitePattern, Note: "Names of clusters, one of which must be it."},
 		{Path: "services.*.affinity.area", Pattern: sitePattern, Note: "Names of areas, one of which the cluster must have."},
 		{Path: "services.*.affinity.polygon", Min: 3, Max: maxCorners,
-			Note: "Corners of an area, each [latitude, longitude], in which the location of the worker must be. Sides must not cross."},
+			Note: "Corners of an area, each [latitude, longitude], in which the location of the worker must be; or a polygon of GeoJSON (a geometry or a feature), which has the longitude first. Sides must not cross."},
 		{Path: "services.*.affinity.labels", Keys: keyPattern, Pattern: valuePattern, Max: maxLabels,
 			Note: "Labels that the worker must have, all of them. A worker has those of its cluster too."},
 		{Path: "services.*.anti_affinity", Note: "Where instances may not be placed."},
@@ -319,7 +319,7 @@ func lifeRows() []Verdict {
 func nearRows() []Verdict {
 	return []Verdict{
 		{Path: "services.*.latency", Max: 8, Note: "What an instance must be near. No worker that is further off, or of which that is not known, is given one, whatever the scheduler."},
-		{Path: "services.*.latency[].to", Required: true, Note: "A service of the application, of which one instance must be near enough; a place (latitude,longitude); or an address of users (192.0.2.7, users.example.org, users.example.org:443), which workers measure."},
+		{Path: "services.*.latency[].to", Required: true, Note: "A service of the application, of which one instance must be near enough; a place (latitude,longitude); or an address of users or of data (192.0.2.7, users.example.org, users.example.org:443, https://data.example.org/file), which workers measure."},
 		{Path: "services.*.latency[].max", Min: 1e3, Max: 10e9, Note: "The longest round trip, as workers measure it or expect it by their coordinates. To a place it is estimated by the great circle: 20µs for each km."},
 		{Path: "services.*.latency[].distance", Min: 1, Max: int64(MaxDistance), Note: "The longest great circle on the Earth between the worker, which must know its location, and the place or the worker of the service."},
 		{Path: "services.*.convergence_time", Default: "as 10s would be", Min: 1e6, Max: 3600e9, Note: "The most that the decision of a cluster where to place may wait for measurements and for what must be near. Then the best of what is known is taken, or the instance is given back with the reason."},
