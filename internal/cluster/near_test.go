@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -257,5 +258,38 @@ func TestASilentWorkerHoldsUpNobody(t *testing.T) {
 	e.live(3, time.Second)
 	if i := s.inst("app.api.0"); i.Worker != "w6" {
 		t.Errorf("on %q: %q", i.Worker, i.Reason)
+	}
+}
+
+// Round trips that are others with each measurement, so that no coordinates come to rest:
+// it is decided in time all the same, and the reason says what was too far.
+func TestCoordinatesThatNeverConverge(t *testing.T) {
+	var names []string
+	for n := range 60 {
+		names = append(names, fmt.Sprintf("w%d", n))
+	}
+	s, e := newNearSim(t, names...)
+	rng := rand.New(rand.NewPCG(1, 2))
+	s.share("web", 1, onWorker("w30"))
+	within := api.Duration(4 * time.Second)
+	s.share("api", 1, func(a *api.Service) {
+		nearTo("web", 100*time.Microsecond)(a)
+		a.AntiAffinity.Service, a.ConvergenceTime = []string{"web"}, &within
+	})
+	decided := -1
+	for sec := range 30 {
+		for _, a := range names {
+			for _, b := range names {
+				e.rtt[[2]string{a, b}] = time.Duration(1+rng.IntN(800)) * time.Millisecond
+			}
+		}
+		e.live(1, time.Second)
+		if i := s.inst("app.api.0"); i != nil && i.State == wire.Requested && decided < 0 {
+			decided = sec
+		}
+	}
+	i := s.inst("app.api.0")
+	if decided < 0 || decided > 8 || !strings.Contains(i.Reason, "within 100µs of web") {
+		t.Errorf("decided after %d s: %s, %q", decided, i.State, i.Reason)
 	}
 }

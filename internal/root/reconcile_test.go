@@ -381,3 +381,65 @@ func TestHostPathsAreFoundByAsking(t *testing.T) {
 		t.Errorf("it was not asked for again\n%s", s.dump())
 	}
 }
+
+// Half of the clusters are cut off for long enough that all they run is replaced, and go on
+// running it: when they are back everything runs twice, and then once again, at the
+// originals or the replacements, as each service says.
+func TestTwiceAfterAPartition(t *testing.T) {
+	s := newSim(t, "a", "b", "c", "d", "e", "f")
+	for _, f := range s.fakes {
+		f.room = 100
+	}
+	s.tick(time.Second)
+	const apps, replicas = 12, 6
+	name := func(n int) string { return fmt.Sprint("app-", n) }
+	for n := range apps {
+		s.apply(name(n), replicas, func(v *api.Service) { v.OnReturn = []string{"original", "replacement"}[n%2] })
+	}
+	s.ticks(5, time.Second)
+	cut, before := []string{"a", "b", "c"}, map[string]bool{}
+	for id, i := range s.m.insts {
+		if slices.Contains(cut, i.Cluster) {
+			before[id] = true
+		}
+	}
+	if len(before) != apps*replicas/2 {
+		t.Fatalf("%d of %d are in the half that is cut off\n%s", len(before), apps*replicas, s.dump())
+	}
+	for _, c := range cut {
+		s.fakes[c].linked = false
+	}
+	s.ticks(100, time.Second)
+	total := func() (n int) {
+		for n0 := range apps {
+			n += s.running(name(n0))
+		}
+		return n
+	}
+	if n := total(); n != apps*replicas*3/2 {
+		t.Fatalf("%d run, want a half twice\n%s", n, s.dump())
+	}
+	for _, c := range cut {
+		s.fakes[c].linked = true
+	}
+	for range 30 {
+		s.tick(time.Second)
+		for n := range apps {
+			if ready, _ := s.endpoints(name(n)); ready < replicas {
+				t.Fatalf("%s: %d answer while it is settled\n%s", name(n), ready, s.dump())
+			}
+		}
+	}
+	if n := total(); n != apps*replicas || len(s.m.insts) != apps*replicas {
+		t.Fatalf("%d run, %d are kept, want %d\n%s", n, len(s.m.insts), apps*replicas, s.dump())
+	}
+	for id := range before {
+		var n int
+		if _, err := fmt.Sscanf(id, "app-%d.", &n); err != nil {
+			t.Fatal(err)
+		}
+		if stays := s.m.insts[id] != nil; stays != (n%2 == 0) {
+			t.Errorf("%s stays: %v", id, stays)
+		}
+	}
+}
