@@ -35,6 +35,12 @@ func cards(texts ...string) (out []Device) {
 	return out
 }
 
+// taken is a worker of which so many quarters of the processors are in use.
+func taken(w WorkerView, quarters api.CPU) WorkerView {
+	w.Used.CPU = w.Capacity.CPU / 4 * quarters
+	return w
+}
+
 // equipped is a worker with devices; what of them is taken is reserved.
 func equipped(id string, devices []Device) WorkerView {
 	w := worker(id, api.Resources{})
@@ -84,7 +90,12 @@ func TestDevices(t *testing.T) {
 			func(r *Request) { r.Devices = []api.DeviceNeed{{Type: "camera", Count: 2}} }, "b", "d0 1,d1 1", "",
 		},
 		"accelerators are left to who asks": {[]WorkerView{equipped("a", cards("gpu")), worker("b", api.Resources{})}, unchanged, "b", "", ""},
-		"but used where nothing else is":    {[]WorkerView{equipped("a", cards("gpu"))}, unchanged, "a", "", ""},
+		"accelerators keep their processors": {
+			[]WorkerView{
+				taken(equipped("a", cards("gpu", "gpu")), 3), taken(equipped("b", cards("gpu", "gpu")), 1),
+			}, gpus(1000), "b", "d0 1", "",
+		},
+		"but used where nothing else is": {[]WorkerView{equipped("a", cards("gpu"))}, unchanged, "a", "", ""},
 		"a worker that counts what it has not": {
 			[]WorkerView{worker("a", api.Resources{}, func(w *WorkerView) { w.Capacity.VGPUs = math.MaxInt64 })}, gpus(1000), "", "", "1 worker: 1 has not a gpu",
 		},

@@ -38,7 +38,8 @@ type candidate struct {
 //     near, shortest first,
 //  3. the score of the scheduler. That of rom, and of ldp, is the largest share of any
 //     of its resources that would be left over, smallest first (best fit); of
-//     accelerators and bandwidth only where the instance asks for them, and whoever has
+//     accelerators and bandwidth only where the instance asks for them, of
+//     accelerators with what would be left over of them without cpu or memory, and whoever has
 //     accelerators for which it does not ask comes after all others (+1), so that those
 //     stay free for who does. The others are in schedulers.go. With throughput and drf
 //     it counts before the number of instances,
@@ -192,7 +193,8 @@ func standing(w *WorkerView, req *Request) removal {
 // rom is the share of each resource that would be left over, and the largest of
 // them. A resource that the worker does not have at all does not count (a demand
 // for it has already been rejected), nor do accelerators and bandwidth that are not
-// asked for: of these most instances leave everything over.
+// asked for: of these most instances leave everything over. To the score of who asks for
+// accelerators is added what would be stranded of them.
 func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
 	spared := 0.0
 	for j := range resources {
@@ -207,7 +209,24 @@ func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
 			score = max(score, left[j])
 		}
 	}
+	for _, j := range accelerators {
+		if demand[j] > 0 && capacity[j] > 0 {
+			score += stranded(&capacity, &left, j)
+		}
+	}
 	return score + spared, left
+}
+
+// stranded is how much more of an accelerator would be left over than of the processors or
+// of the memory, as shares of the worker: who asks for it would find nothing else there.
+func stranded(capacity *vec, left *[resources]float64, j int) float64 {
+	most := 0.0
+	for _, k := range [...]int{rCPU, rMemory} {
+		if capacity[k] > 0 {
+			most = max(most, left[j]-left[k])
+		}
+	}
+	return most
 }
 
 // compare orders by what the scheduler made of them, but for ties: negative where c is better than o.
