@@ -77,10 +77,13 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error) {
 	out := wire.Explanation{Instance: id}
 	c.mu.Lock()
-	_, known := c.m.insts[id]
+	i, known := c.m.insts[id]
 	c.mu.Unlock()
 	if !known {
 		return out, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
+	}
+	if h := displacement(i); h != nil {
+		out.Notes = append(out.Notes, fmt.Sprintf("at %s it was %s", h.At.UTC().Format(time.RFC3339), h.Why))
 	}
 	e, err := c.store.Get(ctx, keyWhy+id)
 	if errors.Is(err, bus.ErrNotFound) {

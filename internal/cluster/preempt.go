@@ -154,9 +154,9 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 		return false
 	}
 	for _, v := range victims {
-		why := fmt.Sprintf("displaced by %s, which has priority %d", i.ID, has.Priority)
+		why := fmt.Sprintf(displacedBy+"%s, which has priority %d", i.ID, has.Priority)
 		if v.Group != has.Group {
-			why = fmt.Sprintf("displaced by an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
+			why = fmt.Sprintf(displacedBy+"an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
 		}
 		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
 		t.displace(v.ID, why, now)
@@ -202,6 +202,19 @@ func (t *tx) displace(id wire.InstanceID, why string, now time.Time) {
 	i.Leaving, i.Worker, i.LastExit, i.Unreachable = leaving, "", nil, false
 	t.put(i)
 	t.victims = append(t.victims, id)
+}
+
+// displacedBy begins why an instance was ended for another.
+const displacedBy = "displaced by "
+
+// displacement is when an instance was displaced last, and by what; nil for never.
+func displacement(i *wire.Instance) *wire.Transition {
+	for k := range slices.Backward(i.History) {
+		if h := &i.History[k]; h.To == wire.Failed && strings.HasPrefix(h.Why, displacedBy) {
+			return h
+		}
+	}
+	return nil
 }
 
 // lower is what instances reserve that others could displace, for the root.

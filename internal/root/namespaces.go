@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -60,10 +61,25 @@ func (b backend) setQuota(ctx context.Context, name string, q wire.Quota) (wire.
 func (b backend) SetStanding(ctx context.Context, name string, s wire.Standing) (wire.NamespaceView, error) {
 	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d", max(1, s.Weight), s.MaxPriority), func(ns *wire.Namespace) { ns.Standing = s })
 	if err == nil {
+		b.forgive(name)
 		loop.Poke(b.wake) // the clusters have it from their shares
 		_ = b.addObjects(ctx, &v)
 	}
 	return v, err
+}
+
+// forgive asks clusters again for what they gave back of a namespace: they may say
+// something else now.
+func (b backend) forgive(namespace string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.m.clusters {
+		for key := range c.refused {
+			if app, _, _ := strings.Cut(key, "."); b.m.apps[app] != nil && wire.NamespaceOf(b.m.apps[app].Spec) == namespace {
+				delete(c.refused, key)
+			}
+		}
+	}
 }
 
 // changeNamespace stores a namespace with a change.

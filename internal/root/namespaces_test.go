@@ -143,7 +143,12 @@ func TestStandingOfNamespaces(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	mustApply(t, b, ranked("shop", "one", 900)) // it counts at home alone
+	b.m.clusters["edge"] = &cluster{refused: map[string]refusal{"one.web": {}, "free.web": {}}}
 	v, err := b.SetStanding(ctx, "shop", wire.Standing{Weight: 3, MaxPriority: 50})
+	if refused := b.m.clusters["edge"].refused; len(refused) != 1 {
+		t.Errorf("who refused for want of standing is not asked again: %+v", refused)
+	}
+	delete(b.m.clusters, "edge")
 	if err != nil || v.Standing != (wire.Standing{Weight: 3, MaxPriority: 50}) {
 		t.Fatalf("%+v, %v", v, err)
 	}
