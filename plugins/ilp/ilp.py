@@ -335,13 +335,22 @@ async def serve_nats(args):
 
     token, sign = credentials(identity["credentials"])
 
+    ended, asked_to = asyncio.Event(), []
+
     async def said(e):
         print("bus: %s" % e, file=sys.stderr, flush=True)
+
+    async def closed():
+        ended.set()
+
+    def end():
+        asked_to.append(True)
+        ended.set()
 
     bus = await nats.connect(
         identity["servers"], name="plugin " + identity["plugin"], user_jwt_cb=lambda: token, signature_cb=sign,
         tls=context, tls_hostname=identity["tls_name"], tls_handshake_first=True,
-        max_reconnect_attempts=-1, reconnect_time_wait=2, error_cb=said)
+        max_reconnect_attempts=-1, reconnect_time_wait=2, error_cb=said, closed_cb=closed)
 
     async def asked(message):
         await message.respond(await asyncio.to_thread(reply_to, message.data, args))
@@ -349,11 +358,12 @@ async def serve_nats(args):
     await bus.subscribe(identity["subject"], queue=identity["queue"], cb=asked)
     await bus.flush()
     print("connected to cluster %s as plugin %s, %s" % (identity["cluster"], identity["plugin"], args.objective), file=sys.stderr, flush=True)
-    ended = asyncio.Event()
     for s in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(s, ended.set)
+        asyncio.get_running_loop().add_signal_handler(s, end)
     await ended.wait()
     await bus.close()
+    if not asked_to:
+        sys.exit("the cluster does not let this plugin in any more: join again (verge plugin join)")
 
 
 # One model at a time: two would only slow each other down.
