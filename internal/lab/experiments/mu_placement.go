@@ -32,7 +32,7 @@ var muModels = []string{"ilp0", "ilp1"}
 // at most solvedIn by the clock, of which it takes 5 to 6 s of a processor.
 const (
 	solvedGap = 0.01
-	solvedIn  = time.Minute
+	solvedIn  = 5 * time.Minute
 )
 
 // muTaken is what a way to place has done with the cases so far.
