@@ -29,7 +29,7 @@ const megabytes = 1 << 30 / 1e6
 var muModels = []string{"ilp0", "ilp1"}
 
 // What a model is solved to: solvedGap is how much better the best may be, as a share, in
-// at most solvedIn by the clock, of which it takes 5 to 6 s of a processor.
+// at most solvedIn by the clock, while it takes 6 to 17 s of a processor.
 const (
 	solvedGap = 0.01
 	solvedIn  = 5 * time.Minute
