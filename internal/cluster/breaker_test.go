@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,9 +113,9 @@ func TestAPluginThatHangsIsNotAsked(t *testing.T) {
 // plugin rests.
 func TestARestingPluginAndNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int32 // of each service at the same time
 		c := advisedCore(t, func(context.Context, plugin.Question) (map[string]plugin.Verdict, error) {
-			asked++
+			asked.Add(1)
 			return nil, &plugin.Error{Class: plugin.Unreachable, Text: "it cannot be reached"}
 		}, "w1")
 		c.delegate(t, 1, func(s *api.Service) { s.Resources.CPU = 1 }, "a", "b", "c")
@@ -129,8 +130,8 @@ func TestARestingPluginAndNoRoom(t *testing.T) {
 				waits = id
 			}
 		}
-		if i := c.m.insts[waits]; placed != 2 || i == nil || i.State != wire.Requested || asked != 3 {
-			t.Errorf("%d placed, asked %d times, %+v", placed, asked, i)
+		if i := c.m.insts[waits]; placed != 2 || i == nil || i.State != wire.Requested || asked.Load() != 3 {
+			t.Errorf("%d placed, asked %d times, %+v", placed, asked.Load(), i)
 		}
 	})
 }

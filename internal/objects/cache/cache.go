@@ -75,6 +75,7 @@ type Cache struct {
 	names    map[string]*named // by namespace/name
 	files    map[string]*file  // by digest
 	fetching map[string]*fetch
+	wanted   map[string]int // who is about to open it, by key
 	closed   bool
 }
 
@@ -107,7 +108,7 @@ func New(o Options) *Cache {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Cache{o: o, names: map[string]*named{}, files: map[string]*file{}, fetching: map[string]*fetch{}}
+	return &Cache{o: o, names: map[string]*named{}, files: map[string]*file{}, fetching: map[string]*fetch{}, wanted: map[string]int{}}
 }
 
 // Close ends what is being fetched, and waits for that.
@@ -144,12 +145,15 @@ func (c *Cache) Open(ctx context.Context, namespace, name string) (*File, error)
 		return nil, err
 	}
 	c.load()
+	key := namespace + "/" + name
+	c.want(key, 1)
+	defer c.want(key, -1)
 	for try := 0; ; try++ {
 		stale, err := c.refresh(ctx, namespace, name)
 		if err != nil {
 			return nil, err
 		}
-		f, err := c.open(namespace + "/" + name)
+		f, err := c.open(key)
 		// What was about to be opened may have been evicted, or be damaged: it is
 		// fetched again, once for each.
 		if f == nil && try < 3 && (errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist)) {
@@ -160,6 +164,16 @@ func (c *Cache) Open(ctx context.Context, namespace, name string) (*File, error)
 		}
 		f.View.Stale = f.View.Stale || stale
 		return f, nil
+	}
+}
+
+// want counts those who are about to open an object: what is fetched for them stays until
+// they have it, however many others want room.
+func (c *Cache) want(key string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wanted[key] += n; c.wanted[key] == 0 {
+		delete(c.wanted, key)
 	}
 }
 
@@ -472,19 +486,22 @@ func (c *Cache) write(got objects.Got) (size int64, err error) {
 }
 
 // evict drops files until there is room for one more: those that no name stands for
-// first, then those that were not used for longest. Open ones stay.
+// first, then those that were not used for longest. Open ones stay, and those that are about to be opened.
 func (c *Cache) evict(size int64, but string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	named := map[string]bool{}
-	for _, n := range c.names {
+	named, wanted := map[string]bool{}, map[string]bool{}
+	for key, n := range c.names {
 		named[digestOf(&n.view)] = true
+		if c.wanted[key] > 0 {
+			wanted[digestOf(&n.view)] = true
+		}
 	}
 	var sum int64
 	var order []string
 	for digest, f := range c.files {
 		sum += f.size
-		if f.held == 0 && digest != but {
+		if f.held == 0 && digest != but && !wanted[digest] {
 			order = append(order, digest)
 		}
 	}
