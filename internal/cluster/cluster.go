@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -241,7 +242,11 @@ func (c *core) pause(settled bool) (d time.Duration) {
 func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	judged, decided, led := c.judge(now), c.decide(now), c.m.lookFlows(now)
+	judged, decided, told := c.judge(now), c.decide(now), c.m.entering
+	led := c.m.lookFlows(now)
+	if !slices.Equal(told, c.m.entering) {
+		c.sumSaid = false // though nothing was stored
+	}
 	if !judged && !decided && !led && !changed {
 		return true, nil
 	}

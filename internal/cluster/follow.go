@@ -80,6 +80,9 @@ func (m *model) flow(key, worker string, d *wire.ServiceDemand, span time.Durati
 	rate := f.at[worker].now(now) + finite(float64(d.Requests)/span.Seconds())*(1-math.Exp(-span.Seconds()/flowFades.Seconds()))
 	f.at[worker] = flow{rate, now}
 	for _, r := range d.Replicas {
+		if i := m.insts[r.Instance]; i == nil || i.App+"."+i.Service != key {
+			continue // of another cluster, or of nobody: a worker may say anything
+		}
 		r.RPS, r.Exec = finite(r.RPS), max(0, r.Exec)
 		f.replicas[r.Instance] = replicaOf{r, now}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -141,5 +142,19 @@ func TestDemandInOneRoom(t *testing.T) {
 	tr.ask(10*time.Minute, map[string]int{far: 20})
 	if n := tr.moved("app.f.0"); n != 0 {
 		t.Errorf("%d moves for a third of a millisecond", n)
+	}
+}
+
+// A worker may name replicas as it likes: those of the service are kept, and no others.
+func TestReplicasThatNobodyKnows(t *testing.T) {
+	tr := newTravellers(t, 1, "w0", "w1")
+	tr.ask(20*time.Second, nil)
+	d := wire.ServiceDemand{App: "app", Service: "f", Requests: 10, Replicas: []wire.ReplicaDemand{{Instance: "app.f.0", RPS: 5}}}
+	for n := range wire.MaxDemandReplicas - 1 {
+		d.Replicas = append(d.Replicas, wire.ReplicaDemand{Instance: fmt.Sprintf("app.f.%d", n+1), RPS: 1e9})
+	}
+	tr.c.onDemand("w0", &wire.Demand{V: wire.Version, Span: api.Duration(epoch), Services: []wire.ServiceDemand{d}}, tr.now)
+	if kept := tr.m.flows["app.f"].replicas; len(kept) != 1 || kept["app.f.0"].RPS != 5 {
+		t.Errorf("%d replicas are kept", len(kept))
 	}
 }

@@ -130,7 +130,7 @@ const displacing = "displaces "
 // preempt makes room for an instance that no worker can take (d says why). False where
 // that is not for it to ask, or would be no help.
 func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []string, now time.Time) bool {
-	if s.Spec.Priority <= 0 || s.Spec.Plugin != "" { // whose plugin alone knows what will do
+	if _, plugin := t.m.schedulerOf(s); s.Spec.Priority <= 0 || plugin != "" { // which alone knows what will do
 		return false
 	}
 	req := request(&i, s)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -63,6 +64,28 @@ func TestHigherPriorityDisplaces(t *testing.T) {
 	s.ticks(8, time.Second)
 	if s.answering("low") != 4 {
 		t.Errorf("%d of low after high went\n%s", s.answering("low"), s.dump())
+	}
+}
+
+// Where a plugin decides, by the service's wish or the cluster's, priority alone ends
+// nobody: it knows what will do.
+func TestAPluginsInstancesDisplaceNobody(t *testing.T) {
+	s := newSim(t, "w1")
+	s.full(1000)
+	s.share("low", 2, rank(0, 500))
+	s.ticks(4, time.Second)
+	s.share("high", 1, func(v *api.Service) {
+		rank(5, 500)(v)
+		v.Scheduler = ""
+	})
+	for scheduler, displaces := range map[string]bool{"": true, place.Spread: true, pluginDefault + "sage": false} {
+		s.m.byDefault = scheduler
+		tx := s.m.begin()
+		tx.now = s.now
+		high := wire.Instance{V: wire.Version, ID: "app.high.0", App: "app", Service: "high", State: wire.ClusterScheduled}
+		if got := tx.preempt(high, s.m.shares["app.high"], place.Decision{}, nil, s.now); got != displaces {
+			t.Errorf("with the default %q: %v", scheduler, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Where adding up all workers takes long, it is done again only when something was
@@ -44,6 +45,13 @@ func TestManyWorkersAreAddedUpWhenSomethingHasChanged(t *testing.T) {
 		}
 		if added(false) {
 			t.Error("it was added up again when nothing had changed")
+		}
+		c.m.entering, c.m.flows["gone.web"] = []wire.Entering{{App: "gone", Service: "web", Rate: 1}}, &flows{}
+		if _, err := c.pass(t.Context(), time.Now(), false); err != nil {
+			t.Fatal(err)
+		}
+		if !added(false) {
+			t.Error("it was not added up when other requests entered")
 		}
 		time.Sleep(sumEvery)
 		if !added(false) {

@@ -128,7 +128,7 @@ func (t *tx) better(key string, spec *api.Service, g given, now time.Time) (from
 			return "", "", "" // where it is then will show
 		}
 	}
-	req := place.NewRequest(key, spec, 1)
+	req := t.request(app, service, spec, 1)
 	var list []place.Leading
 	rates := map[string]float64{}
 	for _, v := range t.views(key, spec, g, now) {

@@ -14,15 +14,24 @@ import (
 type users struct {
 	*sim
 	at map[string]float64
+	// where the workers of clusters are; nil: nobody says.
+	where map[string]api.Point
 }
 
 func newUsers(t *testing.T, replicas int, clusters ...string) *users {
-	u := &users{newSim(t, clusters...), map[string]float64{}}
+	return newUsersOf(t, replicas, func(*api.Service) {}, clusters...)
+}
+
+func newUsersOf(t *testing.T, replicas int, change func(*api.Service), clusters ...string) *users {
+	u := &users{sim: newSim(t, clusters...), at: map[string]float64{}}
 	for _, f := range u.fakes {
 		f.room = 10
 	}
 	u.tick(time.Second)
-	u.apply("app", replicas, func(s *api.Service) { s.Scheduler = api.NearestDemand })
+	u.apply("app", replicas, func(s *api.Service) {
+		s.Scheduler = api.NearestDemand
+		change(s)
+	})
 	u.ticks(3, time.Second)
 	return u
 }
@@ -35,6 +44,9 @@ func (u *users) live(d time.Duration, replicas int) {
 		u.now = u.now.Add(time.Second)
 		for name, f := range u.fakes {
 			f.act(u.sim, name)
+			if p, ok := u.where[name]; ok {
+				u.m.clusters[name].agg.Disc = &wire.Disc{Center: p, RadiusKm: 1, Workers: 1}
+			}
 			if rate := u.at[name]; rate > 0 {
 				u.m.clusters[name].agg.Entering = []wire.Entering{{App: "app", Service: "web", Rate: rate}}
 			}
@@ -113,5 +125,26 @@ func TestDemandThatCannotBeFollowed(t *testing.T) {
 	}
 	if moves > 9 {
 		t.Errorf("%d moves in 40 minutes", moves)
+	}
+}
+
+// Demand moves no replica to where its agreement cannot be kept.
+func TestDemandIsNotFollowedTooFar(t *testing.T) {
+	for max, follows := range map[api.Distance]bool{100_000: false, 1_000_000: true} {
+		u := newUsersOf(t, 1, func(s *api.Service) {
+			s.Latency = []api.Latency{{To: "48.1,11.6", Distance: max}}
+		}, "edge", "fog")
+		u.where = map[string]api.Point{"edge": {48.1, 11.6}, "fog": {52.5, 13.4}}
+		u.at["edge"] = 10
+		u.live(12*time.Minute, 0)
+		if got := u.in("app"); got["edge"] != 1 {
+			t.Fatalf("%v", got)
+		}
+		u.at = map[string]float64{"fog": 10}
+		told := len(u.told)
+		u.live(12*time.Minute, 1)
+		if got := u.in("app"); got["fog"] == 1 != follows || !follows && len(u.told) != told {
+			t.Errorf("within %s: %v, %q", max, got, u.told[told:])
+		}
 	}
 }

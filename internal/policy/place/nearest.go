@@ -50,6 +50,7 @@ const (
 
 // stand is a worker with replicas.
 type stand struct {
+	id  string
 	cap float64   // requests per second that all of them do, 0: not known
 	rtt []float64 // seconds, by entry
 }
@@ -88,7 +89,7 @@ func newMarket(t *Traffic, workers []WorkerView) *market {
 }
 
 func (m *market) stand(w *WorkerView, replicas int) stand {
-	s := stand{cap: cmp.Or(cleanRate(w.Throughput), m.t.RPS) * float64(replicas), rtt: make([]float64, len(m.t.Points))}
+	s := stand{id: w.ID, cap: cmp.Or(cleanRate(w.Throughput), m.t.RPS) * float64(replicas), rtt: make([]float64, len(m.t.Points))}
 	for p := range m.t.Points {
 		s.rtt[p] = rttOf(&m.t.Points[p].At, w)
 	}
@@ -154,18 +155,13 @@ func (m *market) expected() float64 {
 
 // with is expected with one more replica on a worker.
 func (m *market) with(w *WorkerView) float64 {
-	if n := m.t.Replicas[w.ID]; n > 0 { // it is faster there, not another way
-		for i := range m.stands {
-			s := &m.stands[i]
-			if one := m.stand(w, 1); slices.Equal(s.rtt, one.rtt) && s.cap == one.cap*float64(n) {
-				s.cap += one.cap
-				sum := m.expected()
-				s.cap -= one.cap
-				return sum
-			}
-		}
+	one := m.stand(w, 1)
+	if k := slices.IndexFunc(m.stands, func(s stand) bool { return s.id == w.ID }); k >= 0 { // more can be done there
+		m.stands[k].cap += one.cap
+		defer func() { m.stands[k].cap -= one.cap }()
+		return m.expected()
 	}
-	m.stands = append(m.stands, m.stand(w, 1))
+	m.stands = append(m.stands, one)
 	sum := m.expected()
 	m.stands = m.stands[:len(m.stands)-1]
 	return sum
@@ -195,21 +191,17 @@ func nearest(workers []WorkerView, req Request, d Decision) Decision {
 			closest[p] = min(closest[p], m.stands[s].rtt[p])
 		}
 	}
-	avoid := setOf(req.Avoid)
-	sieve := newSieve(false, &req)
-	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
-	how := scorers[NearestDemand]
+	s := newScan(scorers[NearestDemand], &d.Request)
 	var all []candidate
 	for i := range workers {
 		w := &workers[i]
 		free := freeOf(w)
-		removed := reject(w, &req, avoid, demand, free)
-		if removed.filter != passed {
-			sieve.remove(removed, w.ID)
+		if removed := reject(w, s.req, s.avoid, s.demand, free); removed.filter != passed {
+			s.sieve.remove(removed, w.ID)
 			continue
 		}
-		c := candidate{view: w, key: ringOf(w.ID) - seed}
-		how.judge(&c, fit{toVec(w.Capacity), free, demand, cleanRate(w.Throughput)}, max(0, w.Same), soft)
+		c := candidate{view: w, key: ringOf(w.ID) - s.seed}
+		s.how.judge(&c, fit{toVec(w.Capacity), free, s.demand, cleanRate(w.Throughput)}, max(0, w.Same), s.soft)
 		c.advice = m.bound(w, closest)
 		all = append(all, c)
 	}
@@ -228,13 +220,13 @@ func nearest(workers []WorkerView, req Request, d Decision) Decision {
 		short[i].advice = m.with(short[i].view)
 	}
 	slices.SortFunc(short, first)
-	d.Filtered = sieve.filters()
+	d.Filtered = s.sieve.filters()
 	for i := range min(len(short), maxRanked) {
 		c := &short[i]
 		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: 1000 * c.advice, Parts: map[string]float64{"same": float64(c.has), "rom": c.score}})
 	}
 	if len(short) == 0 {
-		d.Reason = sieve.workerReason(d.Candidates)
+		d.Reason = s.sieve.workerReason(d.Candidates)
 		return d
 	}
 	d.Chosen = short[0].view.ID
