@@ -21,7 +21,6 @@ import (
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/snapshots"
-	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs/pkg/errgrpc"
@@ -132,11 +131,11 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, err
 	}
 	d.step("container")
-	log, err := cio.LogURIGenerator("file", logFile, nil)
-	if err != nil {
-		return nil, err
-	}
-	started, err := c.TaskService().Create(ctx, &taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: log.String(), Stderr: log.String()})
+	// Two spellings of one file: of one name the shim opens it once, and closes it
+	// when stdout ends, so that the rest of stderr is lost (containerd 1.6 to 2.4).
+	// Each appends to it on its own.
+	stdout, stderr := logFile, filepath.Dir(logFile)+"/./"+filepath.Base(logFile)
+	started, err := c.TaskService().Create(ctx, &taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
 	}

@@ -39,6 +39,26 @@ func testOutputOrder(t *testing.T, s Suite) {
 	}
 }
 
+// testOutputEnds: what goes to one of the outputs is kept although the other one
+// was closed before.
+func testOutputEnds(t *testing.T, s Suite) {
+	d := s.driver(t, t.TempDir())
+	for i, script := range []string{
+		"echo out; exec >&-; sleep 0.3; echo err >&2",
+		"echo err >&2; exec 2>&-; sleep 0.3; echo out",
+	} {
+		sp := shell(s.spec(t, strconv.Itoa(i)), script)
+		if e := wait(t, start(t, d, sp)); e.Code != 0 {
+			t.Errorf("%q: %+v", script, e)
+		}
+		got := strings.Fields(output(t, d, sp))
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"err", "out"}) {
+			t.Errorf("%q: the log has %q", script, got)
+		}
+	}
+}
+
 // testRotation: each of very many lines exactly once and in order, although the
 // log is rotated all the time while it is written and read.
 func testRotation(t *testing.T, s Suite) {

@@ -76,6 +76,7 @@ func (s Suite) Run(t *testing.T) {
 		{"start errors", testStartErrors},
 		{"signals", testSignals},
 		{"output keeps its order", testOutputOrder},
+		{"one output ends before the other", testOutputEnds},
 		{"logs over rotation", testRotation},
 		{"kill a stubborn tree", testKillTree},
 		{"cleanup kills what is left", testCleanupKills},
