@@ -271,11 +271,11 @@ func (a *arena) frontOn(worker string) (id string, r running) {
 	return "", running{}
 }
 
-// apply sends a new mark for the memo and says whether it was acknowledged.
+// applyMemo sends a new mark for the memo and says whether it was acknowledged.
 func (a *arena) applyMemo(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err := a.root.client().Apply(ctx, []byte(memoApp(a.memo+1)), false)
+	err := a.root.applyOnce(ctx, memoApp(a.memo+1))
 	if err == nil {
 		a.memo++
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -69,6 +70,21 @@ func (x *tier) ok(args ...string) string {
 func (x *tier) apply(descriptor string) {
 	x.w.t.Helper()
 	x.ok("apply", "--timeout", "2m", x.w.file("app-", descriptor))
+}
+
+// applyOnce sends a descriptor while the tier may be away. As each verge apply does, it
+// makes a connection of its own: on one that was there before the tier fell silent the
+// kernel may send again what the client has given up long ago, and that takes effect
+// after what was acknowledged meanwhile.
+func (x *tier) applyOnce(ctx context.Context, descriptor string) error {
+	x.w.t.Helper()
+	c, err := rest.NewClient(must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile())))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Apply(ctx, []byte(descriptor), false)
+	return err
 }
 
 func decode[T any](t *testing.T, text string) T {
