@@ -57,7 +57,8 @@ unit:
 	if ! tools/needs wat2wasm; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: whether the modules of tests are what their sources say"; fi; \
 	tools/ilp || echo "SKIPPED: the tests with the solver of plugins/ilp"; \
-	set -x; GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./...
+	mkdir -p bin; set -x -o pipefail; \
+	GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./... | tee bin/unit.log || { tools/failed bin/unit.log; exit 1; }
 
 # Random input, briefly, for what people, nodes and functions send, and for what is
 # measured; FUZZ=. is every target.

@@ -64,7 +64,9 @@ func TestFailures(t *testing.T) {
 			})
 		}
 	})
-	all.print(t)
+	if testing.Verbose() {
+		all.print(t)
+	}
 }
 
 // hurt is what was done in a case, and how it is undone.
