@@ -368,7 +368,7 @@ func (f *fleet) knows(host, service string) string {
 	rep, _ := f.routers[host].Route(fleetCluster + "." + service)
 	var out []string
 	for _, e := range rep.Endpoints {
-		out = append(out, fmt.Sprintf("%s at %s: %d in flight, %d wait, %.1f/s, %v, %s", e.Instance, e.Worker, e.InFlight, e.Queue, e.Capacity, e.Exec.Std(), e.State))
+		out = append(out, fmt.Sprintf("%s at %s: %d in flight, %d wait, %.1f/s, %v, %s %s", e.Instance, e.Worker, e.InFlight, e.Queue, e.Capacity, e.Exec.Std(), e.State, e.Why))
 	}
 	return strings.Join(out, "\n")
 }
