@@ -65,6 +65,7 @@ type Network struct {
 	closed   bool
 	space    *addr.Space // nil without a lease
 	settled  bool        // the machine is set up for the space
+	cleared  bool        // Clear has removed what there was, and nobody has settled since
 	numbers  *addr.Numbers
 	numbers4 *addr.Numbers
 	book     *addr.Book
@@ -223,7 +224,10 @@ func (n *Network) keep(ctx context.Context) {
 		case <-n.change:
 		}
 		n.mu.Lock()
-		err := n.applyLocked()
+		var err error
+		if !n.cleared { // what is heard of late must not bring the ruleset back
+			err = n.applyLocked()
+		}
 		n.mu.Unlock()
 		if err == nil {
 			continue
@@ -268,7 +272,7 @@ func (n *Network) close() {
 func (n *Network) Clear() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.settled = false
+	n.settled, n.cleared = false, true
 	if n.paths != nil {
 		n.paths.close(true)
 	}
@@ -392,6 +396,7 @@ func (n *Network) settleLocked() error {
 	if n.space == nil || n.settled || n.spawn == nil {
 		return nil
 	}
+	n.cleared = false
 	keep := make(map[string]uint32, len(n.attached))
 	for id, a := range n.attached {
 		keep[id] = a.place.Number

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -510,6 +511,24 @@ func TestFlushedRulesetComesBack(t *testing.T) {
 	}
 	if said, err := overlaytest.Ask(t, w.at["shop.web.0"].NetNS, "tcp", at); said != "shop.db.0" {
 		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// What is heard of the ruleset after it was removed does not bring it back.
+func TestClearedRulesetStaysAway(t *testing.T) {
+	w := newWorld(t)
+	w.set()
+	if err := w.n.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // when the second is taken the first has been dealt with
+		w.n.tampered()
+		for len(w.n.change) > 0 {
+			runtime.Gosched()
+		}
+	}
+	if out, err := exec.Command("nft", "list", "tables").CombinedOutput(); err != nil || strings.Contains(string(out), "verge") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
