@@ -82,7 +82,7 @@ services:
     replace_after: 1h
     restart: {max_restarts: 1000}
     resources: {cpu: 3500m}
-    affinity: {cluster: [%s]}
+    affinity: {cluster: [%s], labels: {wide: "yes"}} # where the store need not be
 `, arenaReplaceAfter, frontHost, storeHost, wideIn)
 }
 
@@ -110,10 +110,10 @@ func newArena(owner, t *testing.T) *arena {
 	for _, name := range []string{"edge", "fog"} {
 		w.cluster[name].answers()
 	}
-	w.addWorker("edge", "edge-1")
+	w.addWorker("edge", "edge-1", "--label", "wide=yes")
 	w.addWorker("edge", "edge-2", "--cpus", "8")
-	w.addWorker("edge", "edge-3")
-	w.addWorker("fog", "fog-1")
+	w.addWorker("edge", "edge-3", "--label", "wide=yes")
+	w.addWorker("fog", "fog-1", "--label", "wide=yes")
 	w.allReady()
 	w.root.apply(arenaApp("edge"))
 	w.root.apply(arenaApp("edge, fog"))
