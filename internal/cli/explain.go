@@ -264,6 +264,9 @@ func legend(d place.Decision) string {
 	if l := by[d.Request.Scheduler]; l != "" {
 		return l
 	}
+	if d.Request.Demand.VGPUs > 0 || d.Request.Demand.VTPUs > 0 {
+		return same + "score: least goes to waste of accelerators (x/(1+x), x: how many would be left without cpu, memory or disk, or these without accelerators, and 1/32 of all that would be left)"
+	}
 	return same + "score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with accelerators that are not asked for)"
 }
 

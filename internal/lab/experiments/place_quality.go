@@ -87,11 +87,8 @@ func runPlaceQuality(ctx context.Context, e *env) error {
 		switch scene.name {
 		case "openb":
 			e.overBaseline(scene.name, by)
-		case "openb-gpus": // no requirement: rom places fewer
-			ours, theirs := by["rom"], by[placement.Baseline.Name]
-			params := map[string]any{"scene": scene.name, "scheduler": "rom", "over": placement.Baseline.Name}
-			e.row(Row{Params: params, Metric: "placed_over", Unit: "1", Measured: rounded(ours.Placed / theirs.Placed)})
-			e.row(Row{Params: params, Metric: "fragments_gpu_over", Unit: "1", Measured: rounded(ours.FragmentsGPU / theirs.FragmentsGPU)})
+		case "openb-gpus":
+			e.overBaseline(scene.name, by)
 		}
 	}
 	return nil
@@ -131,11 +128,17 @@ func (e *env) quality(params map[string]any, r *placement.Result) {
 }
 
 // overBaseline requires of rom, which is the default, what Kubernetes' default does:
-// as many pods, and no more fragments of what is scarcer, which is the processors.
+// as many pods, and no more fragments of what is scarcest, which is the processors, and
+// with GPUs these.
 func (e *env) overBaseline(scene string, by map[string]placement.Quality) {
 	ours, theirs := by["rom"], by[placement.Baseline.Name]
 	params := map[string]any{"scene": scene, "scheduler": "rom", "over": placement.Baseline.Name}
 	e.ratio(params, "placed_over", ours.Placed, theirs.Placed, -1)
 	e.ratio(params, "placed_cpu_over", ours.PlacedCPU, theirs.PlacedCPU, -1)
-	e.ratio(params, "fragments_cpu_over", ours.Fragments[0], theirs.Fragments[0], 1)
+	if math.IsNaN(ours.FragmentsGPU) {
+		e.ratio(params, "fragments_cpu_over", ours.Fragments[0], theirs.Fragments[0], 1)
+		return
+	}
+	e.ratio(params, "placed_gpu_over", ours.PlacedGPU, theirs.PlacedGPU, -1)
+	e.ratio(params, "fragments_gpu_over", ours.FragmentsGPU, theirs.FragmentsGPU, 1)
 }

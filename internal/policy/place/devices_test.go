@@ -95,6 +95,10 @@ func TestDevices(t *testing.T) {
 				taken(equipped("a", cards("gpu", "gpu")), 3), taken(equipped("b", cards("gpu", "gpu")), 1),
 			}, gpus(1000), "b", "d0 1", "",
 		},
+		"processors keep their accelerators": {
+			[]WorkerView{equipped("a", cards("gpu - 1", "gpu - 1", "gpu", "gpu")), taken(equipped("b", cards("gpu", "gpu", "gpu", "gpu")), 2)},
+			gpus(1000), "b", "d0 1", "",
+		},
 		"but used where nothing else is": {[]WorkerView{equipped("a", cards("gpu"))}, unchanged, "a", "", ""},
 		"a worker that counts what it has not": {
 			[]WorkerView{worker("a", api.Resources{}, func(w *WorkerView) { w.Capacity.VGPUs = math.MaxInt64 })}, gpus(1000), "", "", "1 worker: 1 has not a gpu",

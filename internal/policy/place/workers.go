@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
@@ -37,9 +38,9 @@ type candidate struct {
 //  2. with the scheduler ldp the sum of the expected round trips to what it must be
 //     near, shortest first,
 //  3. the score of the scheduler. That of rom, and of ldp, is the largest share of any
-//     of its resources that would be left over, smallest first (best fit); of
-//     accelerators and bandwidth only where the instance asks for them, of
-//     accelerators with what would be left over of them without cpu or memory, and whoever has
+//     of its resources that would be left over, smallest first (best fit), of bandwidth
+//     only where the instance asks for it; for who asks for accelerators it is how much
+//     would go to waste of them and of what they need (unmatched). Whoever has
 //     accelerators for which it does not ask comes after all others (+1), so that those
 //     stay free for who does. The others are in schedulers.go. With throughput and drf
 //     it counts before the number of instances,
@@ -193,8 +194,8 @@ func standing(w *WorkerView, req *Request) removal {
 // rom is the share of each resource that would be left over, and the largest of
 // them. A resource that the worker does not have at all does not count (a demand
 // for it has already been rejected), nor do accelerators and bandwidth that are not
-// asked for: of these most instances leave everything over. To the score of who asks for
-// accelerators is added what would be stranded of them.
+// asked for: of these most instances leave everything over. For who asks for
+// accelerators the score is what would go to waste of them, see unmatched.
 func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
 	spared := 0.0
 	for j := range resources {
@@ -209,24 +210,36 @@ func rom(capacity, free, demand vec) (score float64, left [resources]float64) {
 			score = max(score, left[j])
 		}
 	}
-	for _, j := range accelerators {
-		if demand[j] > 0 && capacity[j] > 0 {
-			score += stranded(&capacity, &left, j)
-		}
+	if demand[rGPU] > 0 || demand[rTPU] > 0 {
+		score = unmatched(&capacity, &demand, &left)
 	}
 	return score + spared, left
 }
 
-// stranded is how much more of an accelerator would be left over than of the processors or
-// of the memory, as shares of the worker: who asks for it would find nothing else there.
-func stranded(capacity *vec, left *[resources]float64, j int) float64 {
-	most := 0.0
-	for _, k := range [...]int{rCPU, rMemory} {
-		if capacity[k] > 0 {
-			most = max(most, left[j]-left[k])
+// wholeLeft is what an accelerator costs that is left over with all it needs, where one
+// that is left without, or what it needs without it, costs one. That is best fit among
+// workers on which as much goes to waste; where it weighs more, whole workers stay free for
+// who asks for many, and fewer instances are placed (docs/lab.md has both ends).
+const wholeLeft = 1. / 32
+
+// unmatched is how many accelerators' worth of a worker would go to waste: accelerators
+// that are left without cpu, memory or disk, or these without accelerators, as they are
+// shared out on the worker; with wholeLeft for each that is left at all. It is mapped to
+// less than 1, so that it can be compared with the score of who asks for none.
+func unmatched(capacity, demand *vec, left *[resources]float64) float64 {
+	rest := 1.0 // of what accelerators need, that of which the least is left
+	for j := range rDisk + 1 {
+		if capacity[j] > 0 {
+			rest = min(rest, left[j])
 		}
 	}
-	return most
+	waste := 0.0
+	for _, j := range accelerators {
+		if demand[j] > 0 && capacity[j] > 0 {
+			waste += (math.Abs(left[j]-rest) + wholeLeft*left[j]) * float64(capacity[j]) / whole
+		}
+	}
+	return waste / (1 + waste)
 }
 
 // compare orders by what the scheduler made of them, but for ties: negative where c is better than o.

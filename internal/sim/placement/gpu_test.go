@@ -52,3 +52,31 @@ func TestOpenBAsksForGPUs(t *testing.T) {
 		t.Errorf("%d of %d thousandths", asked, there)
 	}
 }
+
+// What the experiment place-quality requires of rom with GPUs, on every eighth node and pod.
+func TestGPUsAreUsed(t *testing.T) {
+	s, err := OpenB(1, true, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := &Scenario{Name: "an eighth of openb"}
+	for i := 1; i < len(s.Workers); i += 8 {
+		few.Workers = append(few.Workers, s.Workers[i])
+	}
+	for i := 1; i < len(s.Services); i += 8 {
+		few.Services = append(few.Services, s.Services[i])
+	}
+	measured := func(by Scheduler) (int, Quality) {
+		r, err := Run(t.Context(), few, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Placed, Measure(r)
+	}
+	theirs, their := measured(Baseline)
+	ours, our := measured(Scheduler{Name: place.ROM})
+	if ours < theirs || our.PlacedGPU < their.PlacedGPU || our.FragmentsGPU > 0.8*their.FragmentsGPU {
+		t.Errorf("rom places %d pods, %.3f of the GPUs, %.3f are of no use; Kubernetes %d, %.3f and %.3f",
+			ours, our.PlacedGPU, our.FragmentsGPU, theirs, their.PlacedGPU, their.FragmentsGPU)
+	}
+}
