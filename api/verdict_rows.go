@@ -122,7 +122,7 @@ func resourceRows() []Verdict {
 		{Path: "services.*.devices[].model", Default: "any model", single: true, Max: MaxDeviceModels,
 			Note: "Models that will do, one or a list: words of the name that verge describe worker shows, such as a10 for nvidia-a10. Capitals and spaces do not matter."},
 		{Path: "services.*.priority", Default: "0, which displaces nobody", Max: MaxPriority,
-			Note: "Where no worker has room for an instance, instances of services of its namespace with a lower priority make room: as few and of as low a priority as will do, ended by their stop rules, never one that is pinned by a volume. They are placed elsewhere or wait. Equal ones never make room for each other. Against other namespaces it counts as far as an administrator lets it (verge namespace standing), and is bounded by that."},
+			Note: "Where no worker has room for an instance, instances of services of its namespace with a lower priority make room: as few and of as low a priority as will do, never one that is pinned by a volume. Those for which another worker of the cluster has room are started there first; the others are ended by their stop rules, and placed elsewhere or wait. Equal ones never make room for each other. Against other namespaces it counts as far as an administrator lets it (verge namespace standing), and is bounded by that."},
 		{Path: "services.*.limits", Note: "What one instance may use at most. Enforced where the worker has control groups; it says when it has none."},
 		{Path: "services.*.limits.cpu", Default: "none: an instance may use what is idle", Min: 1, Max: int64(MaxCPU),
 			Note: "Not less than resources.cpu."},

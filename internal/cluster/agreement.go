@@ -172,7 +172,7 @@ func (m *model) justMeasured(worker string, th place.Threshold, now time.Time) b
 // lookMoves notes when services are moved for their agreement.
 func (m *model) lookMoves(now time.Time) {
 	for _, i := range m.insts {
-		if i.Moving != nil && i.Moving.For != "" && i.Moving.Failed == "" {
+		if i.Moving != nil && i.Moving.For != "" && !i.Moving.Room && i.Moving.Failed == "" {
 			m.near.moved[i.App+"."+i.Service] = now
 		}
 	}

@@ -334,6 +334,8 @@ type tx struct {
 	// reason; waits those whose turn has not come.
 	stays map[wire.InstanceID]string
 	waits map[wire.InstanceID]bool
+	// tried are those that make room, and whose move elsewhere came to nothing.
+	tried map[wire.InstanceID]bool
 	// asks are the questions to plugins, waiting the instances that
 	// have no decision yet because of one, counsels what changes of where they stand
 	// (nil: deleted). spared counts by plugin the instances that rom has placed while it

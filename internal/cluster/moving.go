@@ -169,7 +169,7 @@ func (t *tx) promote(i wire.Instance, now time.Time) wire.Instance {
 func (t *tx) moves(now time.Time) {
 	t.agreements(now)
 	t.follow(now)
-	t.stays, t.waits = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}
+	t.stays, t.waits, t.tried = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}, map[wire.InstanceID]bool{}
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
 		busy := 0
@@ -212,6 +212,16 @@ func (t *tx) aim(i wire.Instance, s *wire.Share) *wire.Instance {
 		return t.inst(i.ID)
 	}
 	m := *i.Moving
+	if m.Room && (m.Failed != "" || overdue(&m, t.now)) {
+		t.tried[i.ID] = true // whoever waits for its room may end it now
+		if m.Failed == "" {
+			t.event("instance/"+i.ID, "not ready on worker %s in %s, to which it was to move", m.Worker, roomBy)
+		}
+		drop(&i)
+		t.put(i)
+		t.recount()
+		return t.inst(i.ID)
+	}
 	switch {
 	case !t.movable(&i):
 		drop(&i)
@@ -256,11 +266,18 @@ func (t *tx) beginMove(i wire.Instance, s *wire.Share, now time.Time) bool {
 		}
 		return false
 	}
+	t.startMove(i, s, d, t.broken[i.ID], false, now)
+	return true
+}
+
+// startMove starts an instance on the worker that d has chosen, beside the one that runs;
+// room says that it is to make room.
+func (t *tx) startMove(i wire.Instance, s *wire.Share, d place.Decision, why string, room bool, now time.Time) {
 	n := nextIncarnation(&i)
 	i.Moving = &wire.Move{
 		Worker: d.Chosen, Incarnation: n, Since: now.Round(0),
 		Revision: s.Revision, Restarted: restartOf(s, i.Ordinal).N, Program: s.Spec.ProgramID(),
-		For: t.broken[i.ID],
+		For: why, Room: room,
 	}
 	t.put(i)
 	t.orderMove(&i, s)
@@ -268,10 +285,9 @@ func (t *tx) beginMove(i wire.Instance, s *wire.Share, now time.Time) bool {
 	t.reserve(d.Chosen, &i, s)
 	if i.Moving.For != "" {
 		t.event("instance/"+i.ID, "moving from %s to %s: %s", i.Worker, d.Chosen, i.Moving.For)
-		return true
+		return
 	}
 	t.event("instance/"+i.ID, "moving from %s to %s", i.Worker, d.Chosen)
-	return true
 }
 
 // whereTo asks for a worker to move an instance to; the reason says why there is

@@ -15,7 +15,9 @@ import (
 // Preemption: an instance for which no worker has room may displace others, where it has
 // the claim to (place.Claim): those of services with a lower priority in its namespace,
 // and those of others over which the operator lets its priority count (wire.Standing).
-// They are ended as in a move (Instance.Leaving): by their stop rule, with their room
+// Those that serve and for which another worker has room are moved there, make before
+// break (Move.Room). The others, and those whose next incarnation is not ready in
+// roomBy, are ended as in a move (Instance.Leaving): by their stop rule, with their room
 // still theirs until the worker says that they are gone. The instance waits for that
 // without a note of its own: what leaves is looked at as room that comes, so whoever
 // waits for it displaces nobody else. Placing goes by claims too (place.InTurn), so that
@@ -153,16 +155,24 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	if worker == "" {
 		return false
 	}
+	moving := 0
 	for _, v := range victims {
-		why := fmt.Sprintf(displacedBy+"%s, which has priority %d", i.ID, has.Priority)
+		by := fmt.Sprintf("%s, which has priority %d", i.ID, has.Priority)
 		if v.Group != has.Group {
-			why = fmt.Sprintf(displacedBy+"an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
+			by = fmt.Sprintf("an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
 		}
 		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
-		t.displace(v.ID, why, now)
+		if t.moveAway(v.ID, "makes room for "+by, now) {
+			moving++
+		} else {
+			t.displace(v.ID, displacedBy+by, now)
+		}
 	}
 	t.claim(worker, &i, s)
 	i.Reason = fmt.Sprintf(displacing+"%s on worker %s, which had no room for it", named(victims, has.Group), worker)
+	if moving > 0 {
+		i.Reason += fmt.Sprintf("; %d of %d first %s on another worker", moving, len(victims), verb(moving, "starts", "start"))
+	}
 	t.put(i)
 	t.event("instance/"+i.ID, "%s", i.Reason)
 	d.Reason += "; it " + i.Reason
@@ -186,6 +196,40 @@ func named(victims []place.Occupant, group string) string {
 		names = append(names, wire.Count(others, "instance")+" of other namespaces")
 	}
 	return strings.Join(names, ", ")
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// roomBy is how long who has displaced an instance waits for it to be ready elsewhere.
+const roomBy = 30 * time.Second
+
+// moveAway starts an instance that is to make room on another worker, beside the one that
+// serves. False where there is none that takes it, or it was tried: then it is to be ended.
+func (t *tx) moveAway(id wire.InstanceID, why string, now time.Time) bool {
+	i := *t.inst(id)
+	s := t.m.shares[i.App+"."+i.Service]
+	if s == nil || i.State != wire.Running || !i.Ready || t.tried[id] {
+		return false // nothing would be interrupted
+	}
+	d := t.whereTo(&i, s)
+	if d.Chosen == "" {
+		return false
+	}
+	t.leaves(i.Worker, &i)
+	t.refit(i.Worker, i.App, i.Service)
+	t.rehold(i.Worker, t.m.workers[i.Worker], t.used()[i.Worker])
+	t.startMove(i, s, d, why, true, now)
+	return true
+}
+
+// overdue says whether a move that makes room has had its time.
+func overdue(m *wire.Move, now time.Time) bool {
+	return m.Room && max(now.Sub(m.Since), m.Since.Sub(now)) >= roomBy
 }
 
 // displace ends an instance for another. It is placed again where there is room, at

@@ -38,6 +38,9 @@ func (t *tx) makingRoom() *room {
 		if i.Leaving != nil {
 			t.leaves(i.Leaving.Worker, i)
 		}
+		if underWay(i) && i.Moving.Room {
+			t.leaves(i.Worker, i)
+		}
 		t.occupies(i)
 	}
 	t.fill(t.room.coming, t.room.view)

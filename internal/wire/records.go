@@ -106,6 +106,8 @@ type Move struct {
 	// For is what of its agreement is violated where it is; "" where its worker is
 	// drained.
 	For string `json:"for,omitempty"`
+	// Room: it makes room where it is for one that may displace it.
+	Room bool `json:"room,omitempty"`
 	// Failed is why it came to nothing, in words. It is tried again.
 	Failed string `json:"failed,omitempty"`
 }
