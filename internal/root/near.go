@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/sla"
 	"github.com/verge-edge/verge/internal/wire"
@@ -86,31 +85,4 @@ func (t *tx) notKept(app, svc string, spec *api.Service, list []*wire.Instance, 
 		}
 	}
 	return "", ""
-}
-
-// nearLast orders services (app.service) that wait for a cluster: by name, but what others
-// must be near before these. Where services must be near each other in a circle, the
-// first by name of them comes first.
-func (t *tx) nearLast(waiting map[string][]*wire.Instance) []string {
-	var out []string
-	done := map[string]bool{}
-	var visit func(key string)
-	visit = func(key string) {
-		list := waiting[key]
-		if done[key] || len(list) == 0 {
-			return
-		}
-		done[key] = true
-		app := t.m.apps[list[0].App]
-		for _, l := range app.Spec.Services[list[0].Service].Latency {
-			if to := l.Service(); to != "" {
-				visit(app.Name + "." + to)
-			}
-		}
-		out = append(out, key)
-	}
-	for _, key := range records.SortedKeys(waiting) {
-		visit(key)
-	}
-	return out
 }

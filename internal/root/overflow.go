@@ -153,7 +153,7 @@ func (t *tx) overflow(now time.Time) {
 		}
 		spec := t.m.apps[app].Spec.Services[service]
 		for name, why := range out.Refused {
-			if c := t.m.clusters[name]; c.refuses(key, spec, now) == "" {
+			if c := t.m.clusters[name]; c.refuses(key, spec, false, now) == "" {
 				c.refused[key] = refusal{spec: spec, at: now, wait: time.Minute, why: why}
 			}
 		}

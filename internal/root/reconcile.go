@@ -285,51 +285,6 @@ func (t *tx) forget(i *wire.Instance, now time.Time) {
 	}
 }
 
-// place finds a cluster for every instance that has none.
-func (t *tx) place(now time.Time) {
-	waiting := map[string][]*wire.Instance{}
-	for _, i := range t.instances("") {
-		if i.State == wire.Requested && !i.Draining && !t.stillHeld(i, now) {
-			key := i.App + "." + i.Service
-			waiting[key] = append(waiting[key], i)
-		}
-	}
-	if len(waiting) == 0 {
-		return
-	}
-	given := t.given()
-	for _, key := range t.nearLast(waiting) {
-		list := waiting[key]
-		svc := t.m.apps[list[0].App].Spec.Services[list[0].Service]
-		begin := time.Now()
-		d := place.RankClusters(t.views(key, svc, given, now), t.request(list[0].App, list[0].Service, svc, len(list)))
-		d.TookNs = time.Since(begin).Nanoseconds()
-		n := 0
-		for _, sh := range d.Shares {
-			for range sh.Count {
-				i := t.advance(*list[n], wire.ClusterScheduled, now, "delegated to cluster "+sh.Cluster)
-				i.Cluster, i.Avoid = sh.Cluster, nil
-				t.put(i)
-				t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-				n++
-			}
-		}
-		for _, i := range list[n:] {
-			if i.Reason != d.Reason {
-				next := *i
-				next.Reason = d.Reason
-				t.put(next)
-				t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-				if !t.m.right(i) {
-					t.event("instance/"+i.ID, "waits: %s", d.Reason)
-				} else if i == list[len(list)-1] {
-					t.event("service/"+key, "no cluster has room for %d of the %d that may run: %s", len(list[n:]), svc.Replicas.Max, d.Reason)
-				}
-			}
-		}
-	}
-}
-
 // stillHeld: a cluster that gave the instance back still has something of it;
 // nobody may be given it before that is gone. Only those that once had it are
 // looked at: what others claim is no concern of it. A dead one is not waited for.
@@ -344,46 +299,6 @@ func (t *tx) stillHeld(i *wire.Instance, now time.Time) bool {
 	return false
 }
 
-// given is what the clusters have been given so far.
-type given struct {
-	// pending are the reservations that no aggregate shows yet, by cluster.
-	pending map[string]api.Resources
-	// same counts instances, by app.service and cluster.
-	same map[string]map[string]int
-}
-
-// given looks once at all instances.
-func (t *tx) given() given {
-	g := given{pending: map[string]api.Resources{}, same: map[string]map[string]int{}}
-	for _, i := range t.instances("") {
-		if i.Cluster == "" || i.Draining {
-			continue
-		}
-		var need api.Resources
-		if c, app := t.m.clusters[i.Cluster], t.m.apps[i.App]; c != nil && app != nil && app.Spec.Services[i.Service] != nil {
-			rep := c.seen[i.ID]
-			// A right to run one reserves nothing, but where the cluster is yet to get its
-			// first: that is placed at once.
-			spare := rep == nil && app.Spec.Services[i.Service].Replicas.Elastic() && t.m.shares[i.Cluster+"."+i.App+"."+i.Service] != nil
-			if !spare && (rep == nil || rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
-				need = app.Spec.Services[i.Service].Resources
-			}
-		}
-		g.add(i, need)
-	}
-	return g
-}
-
-// add notes an instance of which need is still to be reserved.
-func (g *given) add(i *wire.Instance, need api.Resources) {
-	key := i.App + "." + i.Service
-	if g.same[key] == nil {
-		g.same[key] = map[string]int{}
-	}
-	g.same[key][i.Cluster]++
-	g.pending[i.Cluster] = place.Add(g.pending[i.Cluster], need)
-}
-
 // views are the clusters as the ranking sees them for one service.
 func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []place.ClusterView {
 	out := make([]place.ClusterView, 0, len(t.m.clusters))
@@ -394,7 +309,7 @@ func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []plac
 		if follows(spec) {
 			v.Entering = c.entering(svc)
 		}
-		v.Refused = c.refuses(svc, spec, now)
+		v.Refused = c.refuses(svc, spec, g.eager[svc], now)
 		out = append(out, v)
 	}
 	return out

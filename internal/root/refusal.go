@@ -35,8 +35,8 @@ type refusal struct {
 }
 
 // over says whether a cluster is to be asked again; untold, whether that hangs on what no
-// aggregate has.
-func (r *refusal) over(untold bool, now time.Time) bool {
+// aggregate has; eager, that others wait who would get there what has become free.
+func (r *refusal) over(untold, eager bool, now time.Time) bool {
 	age := now.Sub(r.at)
 	switch {
 	case r.agg == nil:
@@ -44,14 +44,14 @@ func (r *refusal) over(untold bool, now time.Time) bool {
 	case age >= refuseMax:
 		return true
 	case r.gained:
-		return age >= min(r.wait, refuseGained)
+		return eager || age >= min(r.wait, refuseGained)
 	}
 	return untold && age >= r.wait
 }
 
 // refuses is why a cluster is not to be asked for an instance of a service (app.service)
 // now, "" if it is.
-func (c *cluster) refuses(svc string, spec *api.Service, now time.Time) string {
+func (c *cluster) refuses(svc string, spec *api.Service, eager bool, now time.Time) string {
 	r, ok := c.refused[svc]
 	if !ok || r.spec != spec && !(r.spec.SameProgram(spec) && r.spec.SameConstraints(spec)) {
 		return ""
@@ -62,7 +62,7 @@ func (c *cluster) refuses(svc string, spec *api.Service, now time.Time) string {
 		r.agg = c.agg
 		c.refused[svc] = r
 	}
-	if r.over(len(spec.Latency) > 0 || place.Untold(req), now) {
+	if r.over(len(spec.Latency) > 0 || place.Untold(req), eager, now) {
 		return ""
 	}
 	return cmp.Or(r.why, "it gave an instance back")

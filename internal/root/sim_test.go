@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,6 +26,7 @@ type sim struct {
 	disk  map[string][]byte
 	fakes map[string]*fake
 	told  []string // events of what the root decided
+	sized bool     // clusters tell how much there is, free or not
 }
 
 // fake is a cluster: it runs its shares, even while it is cut off, and reports
@@ -277,6 +279,9 @@ func (f *fake) act(s *sim, name string) {
 	}
 	sp := func(x float64) wire.Spread { return wire.Spread{Sum: free * x, Mean: free * x, Max: free * x} }
 	c.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp(100), Memory: sp(64 << 20), Disk: sp(1 << 20)}
+	if s.sized {
+		c.agg.Capacity = place.Times(api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20}, f.room)
+	}
 	if f.at != nil {
 		c.agg.Architectures, c.agg.Disc = map[string]int{"amd64": 1}, &wire.Disc{Center: *f.at, RadiusKm: 5, Workers: 1}
 	}

@@ -184,6 +184,34 @@ func (r *Round) Passed() {
 	r.Leave()
 }
 
+// Took says that instances of a contender, by its index in the list, have places, whether
+// it was next or not; out, that there are none for more of them.
+func (r *Round) Took(at, instances int, out bool) {
+	for gi, g := range r.groups {
+		for ti, t := range g.heap {
+			if t.at != at {
+				continue
+			}
+			for j, d := range toVec(Times(t.Demand, instances)) {
+				t.used[j], g.used[j] = addInt(t.used[j], d), addInt(g.used[j], d)
+			}
+			t.share, _ = dominant(&r.total, &t.used)
+			g.due = r.due(g)
+			if t.Waiting -= instances; out || t.Waiting <= 0 {
+				heap.Remove(&g.heap, ti)
+			} else {
+				heap.Fix(&g.heap, ti)
+			}
+			if len(g.heap) == 0 {
+				heap.Remove(&r.groups, gi)
+			} else {
+				heap.Fix(&r.groups, gi)
+			}
+			return
+		}
+	}
+}
+
 // Leave takes the one who was next out of the round: no worker can take it, or none of
 // it waits any more.
 func (r *Round) Leave() {

@@ -366,3 +366,35 @@ func BenchmarkFleetSpread(b *testing.B) {
 		f.Schedule("a.b", req)
 	}
 }
+
+// To say who got what, one by one or several at a time, is the same as to say that who was
+// next got it.
+func TestTookIsPlaced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := api.Resources{CPU: 64000, Memory: 64 * gi}
+		var list []Contender
+		for i := range rapid.IntRange(1, 6).Draw(t, "contenders") {
+			list = append(list, Contender{
+				Service: fmt.Sprint("s", i), Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"), Weight: rapid.IntRange(0, 3).Draw(t, "weight"),
+				Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Waiting: rapid.IntRange(1, 5).Draw(t, "waiting"),
+				Demand: api.Resources{CPU: api.CPU(rapid.Int64Range(1, 4000).Draw(t, "cpu")), Memory: api.Bytes(rapid.Int64Range(1, 4).Draw(t, "memory")) * gi},
+			})
+		}
+		a, b := NewRound(total, nil, list), NewRound(total, nil, list)
+		for n := a.Next(); n >= 0; n = a.Next() {
+			if b.Next() != n || a.Turn() != b.Turn() {
+				t.Fatalf("%d and %d are next", n, b.Next())
+			}
+			if rapid.Bool().Draw(t, "placed") {
+				a.Placed()
+				b.Took(n, 1, false)
+			} else {
+				a.Leave()
+				b.Took(n, 0, true)
+			}
+		}
+		if b.Next() >= 0 {
+			t.Fatal("one is left")
+		}
+	})
+}

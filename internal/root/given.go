@@ -1,0 +1,80 @@
+package root
+
+import (
+	"maps"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// given is what the clusters have been given so far.
+type given struct {
+	// pending are the reservations that no aggregate shows yet, by cluster.
+	pending map[string]api.Resources
+	// same counts instances, by app.service and cluster.
+	same map[string]map[string]int
+	// used is what the instances of an app.service reserve, wherever they are.
+	used map[string]api.Resources
+	// eager are those who wait and come before others who do: they are asked about
+	// as soon as a cluster that refused them shows a gain.
+	eager map[string]bool
+}
+
+// given looks once at all instances.
+func (t *tx) given() given {
+	g := given{pending: map[string]api.Resources{}, same: map[string]map[string]int{}, used: map[string]api.Resources{}}
+	for _, i := range t.instances("") {
+		if i.Cluster == "" || i.Draining {
+			continue
+		}
+		var need, used api.Resources
+		if c, app := t.m.clusters[i.Cluster], t.m.apps[i.App]; c != nil && app != nil && app.Spec.Services[i.Service] != nil {
+			rep := c.seen[i.ID]
+			// A right to run one reserves nothing, but where the cluster is yet to get its
+			// first: that is placed at once.
+			spare := rep == nil && app.Spec.Services[i.Service].Replicas.Elastic() && t.m.shares[i.Cluster+"."+i.App+"."+i.Service] != nil
+			if !spare {
+				used = app.Spec.Services[i.Service].Resources
+			}
+			if !spare && (rep == nil || rep.State != wire.WorkerScheduled && rep.State != wire.Running) {
+				need = used
+			}
+		}
+		g.add(i.App+"."+i.Service, i.Cluster, need, used)
+	}
+	return g
+}
+
+// add notes an instance of a service (app.service) of which need is still to be reserved,
+// and used is in all.
+func (g *given) add(key, cluster string, need, used api.Resources) {
+	if g.same[key] == nil {
+		g.same[key] = map[string]int{}
+	}
+	g.same[key][cluster]++
+	g.pending[cluster] = place.Add(g.pending[cluster], need)
+	g.used[key] = place.Add(g.used[key], used)
+}
+
+// took notes what a decision gives to clusters.
+func (g *given) took(key string, spec *api.Service, d *place.Decision) {
+	for _, sh := range d.Shares {
+		for range sh.Count {
+			need := spec.Resources
+			if spec.Replicas.Elastic() && g.same[key][sh.Cluster] > 0 {
+				need = api.Resources{} // a right, see given
+			}
+			g.add(key, sh.Cluster, need, need)
+		}
+	}
+}
+
+// copy is one to try decisions about some services on.
+func (g *given) copy(keys []string) given {
+	next := given{pending: maps.Clone(g.pending), same: maps.Clone(g.same), used: maps.Clone(g.used), eager: g.eager}
+	for _, key := range keys {
+		next.same[key] = maps.Clone(g.same[key])
+	}
+	return next
+}
