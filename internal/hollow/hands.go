@@ -20,6 +20,8 @@ var runtimes = []string{"process", api.Container, api.Wasm}
 // for concurrent use.
 type Hands struct {
 	version  string
+	cluster  string
+	worker   string
 	run      string // names this run
 	capacity api.Resources
 
@@ -41,7 +43,7 @@ type task struct {
 // New makes the engine of a worker; version is of this build.
 func New(cfg wire.EngineConfig, version string) *Hands {
 	return &Hands{
-		version: version, run: wire.NewID(), capacity: cfg.Capacity, seq: 1,
+		version: version, cluster: cfg.Cluster, worker: cfg.Worker, run: wire.NewID(), capacity: cfg.Capacity, seq: 1,
 		tasks: map[wire.InstanceID]*task{}, gone: map[wire.InstanceID]uint64{}, news: make(chan struct{}),
 	}
 }
@@ -225,11 +227,6 @@ func (h *Hands) Route(context.Context, string) (wire.RouteReport, error) {
 // Net implements agent.Hands.
 func (h *Hands) Net(context.Context) (wire.NetReport, error) {
 	return wire.NetReport{}, nothing("network")
-}
-
-// Measure implements agent.Hands.
-func (h *Hands) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
-	return wire.Measured{}, nothing("network")
 }
 
 // Volumes implements agent.Hands: there are none.
