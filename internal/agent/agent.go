@@ -36,6 +36,9 @@ import (
 const (
 	minLambda = time.Second
 	maxLambda = 10 * time.Second
+	// beats of four heartbeats, while nothing happens, want no answer but of the bus: that
+	// the orchestrator behind it answers is known within forty seconds.
+	beats = 3
 	// statePoll is how long one question to the engine is held.
 	statePoll = time.Minute
 )
@@ -522,7 +525,7 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	known, answers := false, false // touched by the goroutine of the exchange alone
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
-		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Answer: a.answer, Farewell: true, Log: a.log,
+		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Beats: beats, Answer: a.answer, Farewell: true, Log: a.log,
 		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnHeed: a.heeded, OnGateway: a.gatewayRefused,
 		OnReply: func(err error) {
 			renewer.Exchanged(err)

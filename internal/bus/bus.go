@@ -113,6 +113,8 @@ type Msg struct {
 	// Respond answers a request; it is an error to call it on a message that asks
 	// for no answer.
 	Respond func(data []byte) error
+	// OneWay: the message asks for no answer.
+	OneWay bool
 }
 
 // Handler receives messages. Calls for one subscription are sequential and in
@@ -124,6 +126,10 @@ type Handler func(ctx context.Context, m Msg)
 // most once, never on disk.
 type Conn interface {
 	Publish(subject string, data []byte) error
+	// Send publishes and waits until the server has taken the message, for whoever
+	// listens; nobody is no error. ErrDisconnected, or the end of ctx: it may or may not
+	// have been taken.
+	Send(ctx context.Context, subject string, data []byte) error
 	// Subscribe to a subject; '*' matches one token, a final '>' any rest. After
 	// unsubscribe has returned no further call of h begins; one may still run.
 	// A subscription outlives a loss of the connection.

@@ -51,7 +51,7 @@ type subscription struct {
 	ended  atomic.Bool
 }
 
-// request is a Request under way; lost is called when the connection is lost.
+// request is a Request or Send under way; lost is called when the connection is lost.
 type request struct{ lost context.CancelCauseFunc }
 
 // connect makes a conn with the options given and those that all have.
@@ -130,30 +130,56 @@ func (c *conn) Publish(subject string, data []byte) error {
 	return wrapConnError("publish to "+subject, c.nc.Publish(subject, data))
 }
 
+// Send implements Conn. The server answers a ping after all that came before it.
+func (c *conn) Send(ctx context.Context, subject string, data []byte) error {
+	if err := c.Publish(subject, data); err != nil {
+		return err
+	}
+	ctx, done := c.whileConnected(ctx)
+	defer done()
+	if _, bounded := ctx.Deadline(); !bounded { // the library insists
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, pingInterval)
+		defer cancel()
+	}
+	return wrapConnError("send to "+subject, endedBy(ctx, c.nc.FlushWithContext(ctx)))
+}
+
 // Request implements Conn.
 func (c *conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	if err := c.allow.checkPublish(subject); err != nil {
 		return nil, err
 	}
+	ctx, done := c.whileConnected(ctx)
+	defer done()
+	m, err := c.nc.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return nil, wrapConnError("request "+subject, endedBy(ctx, err))
+	}
+	return m.Data, nil
+}
+
+// whileConnected returns a context that ends when the connection is lost, until done.
+func (c *conn) whileConnected(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	r := &request{lost: cancel}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.pending[r] = struct{}{}
-	c.mu.Unlock()
-	defer func() {
+	return ctx, func() {
+		cancel(nil)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.pending, r)
-	}()
-	m, err := c.nc.RequestWithContext(ctx, subject, data)
-	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			err = context.Cause(ctx) // says whether the caller or the connection ended it
-		}
-		return nil, wrapConnError("request "+subject, err)
 	}
-	return m.Data, nil
+}
+
+// endedBy says of an error whether the caller or the connection ended what ctx is of.
+func endedBy(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // wrapConnError gives the client's errors the names of this package.
@@ -200,7 +226,7 @@ func (c *conn) register(ctx context.Context, subject string, h Handler, s *subsc
 	}
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		if !s.ended.Load() {
-			h(ctx, Msg{Subject: m.Subject, Data: m.Data, Respond: responder(m)})
+			h(ctx, Msg{Subject: m.Subject, Data: m.Data, Respond: responder(m), OneWay: m.Reply == ""})
 		}
 	})
 	if err != nil {

@@ -105,8 +105,16 @@ func (c *MemConn) Publish(subject string, data []byte) error {
 	if err := c.usableLocked(); err != nil {
 		return err
 	}
-	c.hub.deliverLocked(Msg{Subject: subject, Data: slices.Clone(data), Respond: noAnswerWanted})
+	c.hub.deliverLocked(Msg{Subject: subject, Data: slices.Clone(data), Respond: noAnswerWanted, OneWay: true})
 	return nil
+}
+
+// Send implements Conn.
+func (c *MemConn) Send(ctx context.Context, subject string, data []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.Publish(subject, data)
 }
 
 func noAnswerWanted([]byte) error {

@@ -287,13 +287,18 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	return c.calm() && c.m.recovery.mark == nil, nil
 }
 
+// nudge asks a worker for a report, with which it fetches what is new.
+func (c *core) nudge(name string) {
+	if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
+		c.log.Debug("nudging", "worker", name, "error", err)
+	}
+}
+
 // tell nudges whoever has something new to fetch, and people.
 func (c *core) tell(t *tx, now time.Time) {
 	for name := range c.m.workers {
 		if t.all || t.nudge[name] {
-			if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
-				c.log.Debug("nudging", "worker", name, "error", err)
-			}
+			c.nudge(name)
 		}
 	}
 	if len(t.ups)+len(t.tallies) > 0 {
@@ -363,7 +368,7 @@ func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewReques
 	u := exchange.Upper{
 		Conn: c.local, Log: c.log,
 		Peer:     func(subject string) string { return token(subject, 1) },
-		OnReport: c.onReport,
+		OnReport: c.onReport, TryReport: c.tryReport, Nudge: c.nudge,
 		Desired: func(name string) (exchange.Desired, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -84,8 +83,6 @@ func (c *core) grant(ctx context.Context, name string, g wire.GatewayGrant, by s
 	c.log.Info("a worker "+what, "worker", name)
 	loop.Poke(c.wake)
 	loop.Poke(c.upChanged) // a cluster without gateways is given no certificates
-	if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
-		c.log.Debug("nudging", "worker", name, "error", err)
-	}
+	c.nudge(name)
 	return g, nil
 }

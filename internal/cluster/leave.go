@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
@@ -251,9 +250,7 @@ func (c *core) note(ctx context.Context, hash string, g *enroll.Gone, also bus.O
 // mutex is held.
 func (c *core) nudgeAll() {
 	for name := range c.m.workers {
-		if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
-			c.log.Debug("nudging", "worker", name, "error", err)
-		}
+		c.nudge(name)
 	}
 }
 

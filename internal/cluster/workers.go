@@ -26,10 +26,24 @@ func token(subject string, n int) string {
 
 // onReport takes over a worker's report.
 func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.ReportReply {
-	reply := wire.ReportReply{V: wire.Version}
-	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.takeReport(ctx, name, r)
+}
+
+// tryReport is onReport of a plain report, unless the mutex is taken.
+func (c *core) tryReport(name string, r wire.Report) (wire.ReportReply, bool) {
+	if !c.mu.TryLock() {
+		return wire.ReportReply{}, false
+	}
+	defer c.mu.Unlock()
+	return c.takeReport(context.Background(), name, r), true // of a plain one nothing is stored
+}
+
+// takeReport takes over a worker's report. The mutex is held.
+func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.ReportReply {
+	reply := wire.ReportReply{V: wire.Version}
+	now := time.Now()
 	w := c.m.workers[name]
 	if w == nil {
 		reply.Refused = fmt.Sprintf("worker %s is not registered in cluster %s: join again with a new token", name, c.name)

@@ -10,10 +10,16 @@ import (
 // and written here, without what encoding/json must ask of every field; everything else
 // is left to it, and so is to say what is wrong.
 
+// PlainReport reads a report that says nothing but numbers and revisions, in the form in
+// which it is written here; ok is false for every other.
+func PlainReport(data []byte) (r Report, ok bool) {
+	p := plain{left: data}
+	return p.report()
+}
+
 // DecodeReport is json.Unmarshal of a Report.
 func DecodeReport(data []byte) (Report, error) {
-	p := plain{left: data}
-	if r, ok := p.report(); ok {
+	if r, ok := PlainReport(data); ok {
 		return r, nil
 	}
 	var r Report

@@ -82,6 +82,19 @@ func (b *bench) close() error {
 // use is what the cluster has used so far.
 func (b *bench) use() (stage.Use, error) { return stage.Measure([]int{b.cluster.PID()}) }
 
+// others are what the root and the hollow workers have used so far: on one machine they
+// have the same processors.
+func (b *bench) others() (root, workers stage.Use, err error) {
+	var pids []int
+	for _, h := range b.hollow {
+		pids = append(pids, h.PID())
+	}
+	if root, err = stage.Measure([]int{b.root.PID()}); err == nil {
+		workers, err = stage.Measure(pids)
+	}
+	return root, workers, err
+}
+
 // until polls what a condition asks, until it holds.
 func (b *bench) until(ctx context.Context, what string, holds func(context.Context) (bool, string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, b.patience)
@@ -180,6 +193,10 @@ func (b *bench) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	rootBefore, workersBefore, err := b.others()
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
 	for n := range b.instances / b.each {
 		app := fmt.Sprintf("app-%d", n)
@@ -194,6 +211,10 @@ func (b *bench) place(ctx context.Context) error {
 		return err
 	}
 	after, err := b.use()
+	if err != nil {
+		return err
+	}
+	rootAfter, workersAfter, err := b.others()
 	if err != nil {
 		return err
 	}
@@ -217,6 +238,8 @@ func (b *bench) place(ctx context.Context) error {
 	b.least(n/ran.Sub(begin).Seconds(), 2000, "1/s", "placements, from the first apply until the last instance runs")
 	b.note(ran.Sub(first).Seconds(), "s", "from the first record at the cluster until the last instance runs")
 	b.note(milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for each instance that is placed and runs")
+	b.note(milliseconds(rootAfter.Ticks-rootBefore.Ticks)/n, "ms", "root: processor time for each of them")
+	b.note(milliseconds(workersAfter.Ticks-workersBefore.Ticks)/n, "ms", "hollow workers: processor time for each of them, which is on the same machine")
 	b.note(float64(after.Written-before.Written)/n, "B", "cluster: written to disk for each instance that is placed and runs")
 	return nil
 }

@@ -19,6 +19,7 @@ func runConn(t *testing.T, conns makeConns) {
 		"PublishSubscribe": testPublish,
 		"Order":            testOrder,
 		"Request":          testRequest,
+		"Send":             testSend,
 		"NoResponder":      testNoResponder,
 		"Forbidden":        testForbidden,
 		"BadSubject":       testBadSubject,
@@ -128,6 +129,51 @@ func testRequest(t *testing.T, conns makeConns) {
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if _, err := c[0].Request(ctx, "silent", nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("request without an answer: %v", err)
+	}
+}
+
+// What was sent is with the server: a message that another connection sends afterwards
+// comes after it.
+func testSend(t *testing.T, conns makeConns) {
+	c := conns(t, bus.Everything(), bus.Everything(), bus.Permissions{Publish: []string{"own.>"}})
+	got := subscribe(t, c[1], "s.>")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c[0].Send(ctx, "nobody.listens", nil); err != nil {
+		t.Fatalf("to nobody: %v", err)
+	}
+	for n := range 10 {
+		if err := c[0].Send(ctx, "s.sent", fmt.Append(nil, n)); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, c[1], "s.after", fmt.Sprint(n))
+		for _, subject := range []string{"s.sent", "s.after"} {
+			if m := receive(t, got); m.Subject != subject || string(m.Data) != fmt.Sprint(n) || !m.OneWay {
+				t.Fatalf("%d: %+v, want one on %s that wants no answer", n, m, subject)
+			}
+		}
+	}
+	if err := c[2].Send(ctx, "s.sent", nil); !errors.Is(err, bus.ErrForbidden) {
+		t.Errorf("what is not permitted: %v", err)
+	}
+	over, end := context.WithCancel(ctx)
+	end()
+	if err := c[0].Send(over, "s.sent", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+	c[0].Close()
+	if err := c[0].Send(ctx, "s.sent", nil); !errors.Is(err, bus.ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+	if _, err := c[1].Subscribe("ask", func(_ context.Context, m bus.Msg) {
+		if err := m.Respond(fmt.Append(nil, m.OneWay)); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := c[1].Request(ctx, "ask", nil); err != nil || string(answer) != "false" {
+		t.Errorf("one that wants an answer: one-way is %s, %v", answer, err)
 	}
 }
 

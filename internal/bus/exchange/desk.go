@@ -67,6 +67,15 @@ func (d *desk) take(ctx context.Context, peer string, m bus.Msg) {
 	}
 }
 
+// busy says whether somebody works for a peer. It stays as it was found for as long as
+// the goroutine that takes requests does not take one of this peer.
+func (d *desk) busy(peer string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, busy := d.next[peer]
+	return busy
+}
+
 // run works on a request, and on more while no more than some wait for them.
 func (d *desk) run(j job) {
 	for ok := true; ok; {

@@ -124,3 +124,87 @@ func TestADeskKeepsSome(t *testing.T) {
 		})
 	}
 }
+
+// A plain report is answered on the spot where that needs no waiting. Where it does, or
+// somebody works for its peer, or it says more, it goes the ordinary way.
+func TestPlainReportsAreTriedFirst(t *testing.T) { synctest.Test(t, plainReportsAreTriedFirst) }
+
+func plainReportsAreTriedFirst(t *testing.T) {
+	all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+	hub := bus.NewMem()
+	conn, peers := hub.Conn("upper", all), hub.Conn("peers", all)
+	defer peers.Close()
+	defer conn.Close()
+	entered, release := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	may, tried, worked := true, 0, 0
+	u := Upper{
+		Conn: conn, Log: slog.New(slog.DiscardHandler),
+		Peer: func(subject string) string { return strings.Split(subject, ".")[1] },
+		OnReport: func(_ context.Context, _ string, r wire.Report) wire.ReportReply {
+			if r.Status != nil {
+				entered <- struct{}{}
+				<-release
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			worked++
+			return wire.ReportReply{V: wire.Version, Want: wire.Rev{Inc: "worked", N: r.To.N}}
+		},
+		TryReport: func(_ string, r wire.Report) (wire.ReportReply, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			tried++
+			return wire.ReportReply{V: wire.Version, Want: wire.Rev{Inc: "tried", N: r.To.N}}, may
+		},
+		Desired: func(string) (Desired, bool) { return Desired{}, false },
+	}
+	stop, err := u.Serve("w.*.report", "w.*.fetch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	ask := func(r wire.Report) string {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err = peers.Request(t.Context(), "w.w1.report", b); err != nil {
+			t.Fatal(err)
+		}
+		var reply wire.ReportReply
+		if err := json.Unmarshal(b, &reply); err != nil {
+			t.Fatal(err)
+		}
+		return reply.Want.Inc
+	}
+	if by := ask(wire.Report{V: wire.Version, Next: 10_000}); by != "tried" {
+		t.Errorf("a plain report was %s", by)
+	}
+	if by := ask(wire.Report{V: wire.Version + 1}); by != "" {
+		t.Errorf("a report of another version was %s", by)
+	}
+	mu.Lock()
+	may = false
+	mu.Unlock()
+	if by := ask(wire.Report{V: wire.Version}); by != "worked" {
+		t.Errorf("a report for which there was no time was %s", by)
+	}
+	mu.Lock()
+	may = true
+	before := tried
+	mu.Unlock()
+	var one, two string
+	var both sync.WaitGroup
+	both.Go(func() { one = ask(wire.Report{V: wire.Version, Status: json.RawMessage(`{}`)}) })
+	<-entered
+	both.Go(func() { two = ask(wire.Report{V: wire.Version}) })
+	synctest.Wait() // it has come while somebody works for the same peer
+	release <- struct{}{}
+	both.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if one != "worked" || two != "worked" || tried != before {
+		t.Errorf("the one before was %s, the one while somebody worked %s; tried %d times", one, two, tried-before)
+	}
+}

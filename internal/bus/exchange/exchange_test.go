@@ -31,6 +31,7 @@ type pair struct {
 	store    *bus.MemStore
 	inbox    *exchange.Inbox
 	reports  int
+	answered int
 	fulls    int
 	statuses []string
 	left     bool
@@ -90,7 +91,7 @@ func newPair(t *testing.T) *pair {
 	done := make(chan error, 1)
 	lower := &exchange.Lower{
 		Conn: p.low, Subjects: exchange.WorkerSubjects("w1"), Desired: p.desired, Observed: p.source,
-		Changed: p.changed, Min: time.Second, Max: 10 * time.Second, Farewell: true, Log: slog.New(slog.DiscardHandler),
+		Changed: p.changed, Min: time.Second, Max: 10 * time.Second, Beats: 3, Farewell: true, Log: slog.New(slog.DiscardHandler),
 		Status: func(full bool) (json.RawMessage, error) {
 			if full {
 				return json.RawMessage(`"all"`), nil
@@ -135,11 +136,15 @@ func (p *pair) startUpper(store *bus.MemStore) {
 	conn := p.hub.Conn("upper", all)
 	u := exchange.Upper{
 		Conn: conn, Log: slog.New(slog.DiscardHandler),
-		Peer: func(s string) string { return strings.Split(s, ".")[1] },
+		Peer:  func(s string) string { return strings.Split(s, ".")[1] },
+		Nudge: func(string) { p.nudge() },
 		OnReport: func(_ context.Context, peer string, r wire.Report) wire.ReportReply {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.reports++
+			if r.From.IsZero() || r.From != r.To { // one-way it says what it was told last
+				p.answered++
+			}
 			p.left = r.Leaving
 			if p.refuse != "" {
 				return wire.ReportReply{V: wire.Version, Refused: p.refuse}
@@ -258,6 +263,58 @@ func TestIdleIsOneReportEveryLambda(t *testing.T) {
 		}
 		if len(p.statuses) != 1 {
 			t.Errorf("the status was said %d times, want once", len(p.statuses))
+		}
+	})
+}
+
+// While nothing happens one report of four is answered. What the other three say is heard
+// all the same, and who has something to say to one of them is asked at once.
+func TestOneWayReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.observe("a", `"running"`)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		count := func() (reports, answered int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.reports, p.answered
+		}
+		reports, answered := count()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		r, a := count()
+		if r, a = r-reports, a-answered; r < 360 || a < r/4-1 || a > r/4+1 {
+			t.Errorf("%d reports in an idle hour, of which %d were answered, want a quarter of 360 or more", r, a)
+		}
+		// A nudge that was lost costs a λ, no more, whichever report is next.
+		for n := range 8 {
+			want := fmt.Sprint(n)
+			p.put("to.w1.a", want)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			equal(t, "desired a λ after a change of which nobody told", p.desired.get(), map[string]string{"order.a": want})
+			time.Sleep(time.Duration(40+10*n) * time.Second)
+		}
+		// So does an upper side that has forgotten, behind a bus that has not.
+		for n := range 4 {
+			time.Sleep(time.Duration(60+10*n) * time.Second)
+			p.startUpper(p.store)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			equal(t, "observed a λ after a restart", p.seen(), map[string]string{"a": `"running"`})
+		}
+		// What is new is not said one-way.
+		time.Sleep(time.Minute)
+		p.observe("b", `"pending"`)
+		synctest.Wait()
+		equal(t, "observed", p.seen(), map[string]string{"a": `"running"`, "b": `"pending"`})
+		// And a bus that is gone is noticed.
+		p.low.SetConnected(false)
+		before, _ := count()
+		time.Sleep(time.Minute)
+		if after, _ := count(); after != before {
+			t.Errorf("%d reports were heard of one that is cut off", after-before)
 		}
 	})
 }

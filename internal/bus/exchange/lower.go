@@ -75,6 +75,10 @@ type Lower struct {
 	Renew func()
 	// Min and Max are the bounds of λ: Min after a change, doubling to Max.
 	Min, Max time.Duration
+	// Beats is how many reports in a row may be one-way while nothing happens: the server
+	// confirms them, the upper side is silent unless there is something to say, and λ is
+	// at its longest. They cost it two thirds of one that is answered. 0: all are answered.
+	Beats int
 	// Timeout of one request; 0 is 5 s.
 	Timeout time.Duration
 	// Farewell announces the end of Run with a last report.
@@ -92,6 +96,8 @@ type lowerRun struct {
 	lambda     time.Duration
 	longest    time.Duration // Max, or what the upper side asked for
 	failures   int
+	// beats are the reports that may still be one-way.
+	beats int
 }
 
 // Run exchanges until ctx is done. It returns ctx's error, or why the
@@ -137,7 +143,7 @@ func (l *Lower) Run(ctx context.Context) error {
 			}
 			return ctx.Err()
 		case <-nudge:
-			r.lambda = l.Min
+			r.lambda, r.beats = l.Min, 0
 		case <-l.Changed:
 			r.lambda = l.Min
 		case <-linkChanged:
@@ -202,6 +208,15 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	if r.Uses != nil {
 		rep.Uses = r.Uses(r.needStatus)
 	}
+	if r.beats > 0 && !r.needStatus && rep.Status == nil && rep.Uses == nil && rep.To.IsZero() {
+		r.beats--
+		rep.From, rep.To = r.acked, r.acked // whoever has something else will say so
+		if err = r.beat(ctx, rep); err != nil {
+			r.needStatus = true
+		}
+		return false, err
+	}
+	r.beats = 0
 	var reply wire.ReportReply
 	if err := r.request(ctx, r.Subjects.Report, rep, &reply); err != nil {
 		r.needStatus = true // what was said may not have been heard
@@ -238,10 +253,27 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 		r.lambda = r.Min
 		return true, nil
 	}
+	if r.lambda >= r.longest && !reply.NeedStatus && !reply.Renew && r.acked == r.Observed.Rev() {
+		r.beats = r.Beats
+	}
 	// Go on while that makes progress: a peer that forgot (restart) or that
 	// takes pages acknowledges something else than before. One that was just told
 	// the status and asks for it again is not answered at once.
 	return reply.NeedStatus && rep.Status == nil || (r.acked != r.Observed.Rev() && r.acked != before), nil
+}
+
+// beat makes a one-way report.
+func (r *lowerRun) beat(ctx context.Context, rep wire.Report) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout())
+	defer cancel()
+	b, err := json.Marshal(rep)
+	if err != nil {
+		return fmt.Errorf("encoding for %s: %w", r.Subjects.Report, err)
+	}
+	if err := r.Conn.Send(ctx, r.Subjects.Report, b); err != nil {
+		return fmt.Errorf("telling %s: %w", r.Subjects.Report, err)
+	}
+	return nil
 }
 
 // fetch brings the desired state up to date. What is there counts when its last
@@ -302,11 +334,7 @@ func (p *pages) add(page wire.FetchReply) {
 }
 
 func (r *lowerRun) request(ctx context.Context, subject string, req, reply any) error {
-	timeout := r.Timeout
-	if timeout == 0 {
-		timeout = 5 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
 	b, err := json.Marshal(req)
 	if err != nil {
@@ -320,6 +348,13 @@ func (r *lowerRun) request(ctx context.Context, subject string, req, reply any) 
 		return fmt.Errorf("decoding the reply of %s: %w", subject, err)
 	}
 	return nil
+}
+
+func (r *lowerRun) timeout() time.Duration {
+	if r.Timeout == 0 {
+		return 5 * time.Second
+	}
+	return r.Timeout
 }
 
 // answer serves one question from above.

@@ -20,6 +20,14 @@ type Upper struct {
 	Peer func(subject string) string
 	// OnReport takes over a report. Calls are sequential per peer.
 	OnReport func(ctx context.Context, peer string, r wire.Report) wire.ReportReply
+	// TryReport, if set, is OnReport for a report without status, uses and changes, where
+	// that needs no waiting; ok is false where it would, and OnReport is called. It saves
+	// a heartbeat the way through another goroutine. Calls for a peer never overlap with
+	// those of OnReport for the same one.
+	TryReport func(peer string, r wire.Report) (reply wire.ReportReply, ok bool)
+	// Nudge, if set, asks a peer for a report that is answered. It is called where one that
+	// wants no answer would have got one that says something.
+	Nudge func(peer string)
 	// Desired of a peer; ok is false for one that is not known here.
 	Desired func(peer string) (d Desired, ok bool)
 	Log     *slog.Logger
@@ -36,12 +44,17 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 			reply.Refused = err.Error()
 		} else {
 			reply = u.OnReport(ctx, u.Peer(m.Subject), r)
+			if m.OneWay {
+				u.tell(u.Peer(m.Subject), r, reply)
+				return
+			}
 		}
-		b, err := wire.EncodeReply(reply)
-		u.respond(m, b, err)
+		u.reply(m, reply)
 	})
 	stopReport, err := u.Conn.Subscribe(report, func(ctx context.Context, m bus.Msg) {
-		reports.take(ctx, u.Peer(m.Subject), m)
+		if peer := u.Peer(m.Subject); reports.busy(peer) || !u.try(peer, m) {
+			reports.take(ctx, peer, m)
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("serving reports on %s: %w", report, err)
@@ -79,6 +92,39 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 		reports.close()
 		fetches.close()
 	}, nil
+}
+
+// try answers a report without waiting for anything, if that can be.
+func (u *Upper) try(peer string, m bus.Msg) bool {
+	if u.TryReport == nil {
+		return false
+	}
+	r, plain := wire.PlainReport(m.Data)
+	if !plain || r.V != wire.Version {
+		return false
+	}
+	reply, ok := u.TryReport(peer, r)
+	switch {
+	case !ok:
+	case m.OneWay:
+		u.tell(peer, r, reply)
+	default:
+		u.reply(m, reply)
+	}
+	return ok
+}
+
+// tell lets the sender of a one-way report ask for the reply, where that says something.
+func (u *Upper) tell(peer string, r wire.Report, reply wire.ReportReply) {
+	news := reply.Refused != "" || reply.Want != r.Have || reply.NeedStatus || reply.Interval > 0 || reply.Renew || reply.Ack != r.To
+	if news && u.Nudge != nil {
+		u.Nudge(peer)
+	}
+}
+
+func (u *Upper) reply(m bus.Msg, reply wire.ReportReply) {
+	b, err := wire.EncodeReply(reply)
+	u.respond(m, b, err)
 }
 
 // respond sends a reply, or says what kept it from being encoded.
