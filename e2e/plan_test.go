@@ -100,8 +100,7 @@ func TestPlanAndApply(t *testing.T) {
 		t.Errorf("%+v", p.Services)
 	}
 	follow("scaled down", shopOf(1, "2"), 0, 1)
-	// A cluster that has none of it any more counts its restarts for itself alone.
-	if text := w.root.ok("status"); !strings.Contains(text, "3 restarts, 4 changes applied") {
+	if text := w.root.ok("status"); !strings.Contains(text, "application/shop: 3 restarts, 4 changes applied") {
 		t.Errorf("status says\n%s", text)
 	}
 

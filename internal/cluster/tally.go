@@ -31,7 +31,9 @@ func ran(i *wire.Instance, st wire.InstanceStatus) {
 }
 
 // count adds up the restarts that this tx takes over, and puts the counts of
-// applications that have left the cluster with those of the others that have.
+// applications that have left the cluster with those of the others that have. One that
+// goes on elsewhere has not: what was counted here is still its own. That is known of
+// applications with ports, since their routes are told to every cluster.
 func (t *tx) count() {
 	for id, i := range t.insts {
 		old := t.m.insts[id]
@@ -54,6 +56,9 @@ func (t *tx) count() {
 	}
 	for _, i := range t.instances() {
 		here[i.App] = true
+	}
+	for _, r := range t.m.far {
+		here[r.App] = true
 	}
 	for _, app := range records.SortedKeys(t.m.tallies) {
 		if !here[app] {

@@ -69,8 +69,16 @@ func TestRestartsAreCounted(t *testing.T) {
 	s.ticks(4, time.Second)
 	want("asked for again", 6+moved)
 
+	// It goes on elsewhere, and then nowhere.
+	s.m.far["app.web"] = &wire.Route{V: wire.Version, App: "app", Service: "web"}
 	s.unshare("web")
 	s.ticks(6, time.Second)
+	want("gone from here", 6+moved)
+	if s.m.tallies["app"] == nil || s.m.tallies["app"].Restarts != 6+moved {
+		t.Errorf("counts of what goes on elsewhere: %v", s.m.tallies)
+	}
+	delete(s.m.far, "app.web")
+	s.ticks(2, time.Second)
 	want("gone", 6+moved)
 	if len(s.m.tallies) != 1 || s.m.tallies[wire.TallyGone] == nil {
 		t.Errorf("counts of what is gone: %v", s.m.tallies)
