@@ -97,6 +97,7 @@ var proofs = map[string]proof{
 	"services.*.plugin":                {"scheduler: plugin\nplugin: ilp", "plugin: ilp", "means nothing without scheduler: plugin", inCluster + "TestAPluginChooses"},
 	"services.*.ports":                 {"ports: [{name: http}, {name: b}]", "ports: [{name: a}, {}]", "only the first port may leave it out", engine + "TestPorts"},
 	"services.*.ports[].name":          {"ports: [{name: admin}]", "ports: [{name: a}, {name: a}]", "is also the name of ports[0]", engine + "TestPorts"},
+	"services.*.ports[].number":        {"ports: [{name: a, number: 6379}, {name: b, protocol: udp, number: 6379}]", "ports: [{number: 8001}, {name: b}]", "is the number of ports[0] and of ports[1]", engine + "TestPortNumbers"},
 	"services.*.ports[].protocol":      {"ports: [{protocol: http}]", "ports: [{protocol: sctp}]", "is not a value of protocol", router + "TestGatewayRotatesPerRequest"},
 	"services.*.policy":                {"policy: round-robin", "policy: fair", "is not a value of policy", router + "TestRotationIsExactOverLocalAndRemote"},
 	"services.*.policy.name":           {"policy: {name: closest}", "policy: {alpha: 1}", "is missing", router + "TestClosestFollowsTheDistances"},

@@ -96,7 +96,7 @@ image: -x
 resources: {mem: 1Gi}
 limits: {disk: 1Gi}
 replicas: {min: 1, most: 2}
-ports: [{name: http, number: 80}]
+ports: [{name: http, target: 80}]
 ports: [{name: http, ingress: {host: a.b, path: /}}]
 readiness: {tcp: {host: a}}
 readiness: {http: {path: /, method: POST}}

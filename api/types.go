@@ -229,8 +229,23 @@ type Port struct {
 	Name string `json:"name,omitempty"`
 	// Protocol: "tcp" (default), "http" (default where there is an ingress or
 	// the name is "http"), "grpc" (HTTP/2 without TLS) or "udp".
-	Protocol string   `json:"protocol,omitempty"`
-	Ingress  *Ingress `json:"ingress,omitempty"`
+	Protocol string `json:"protocol,omitempty"`
+	// Number that the program listens on whatever PORT says; 0: Verge chooses one.
+	Number  int      `json:"number,omitempty"`
+	Ingress *Ingress `json:"ingress,omitempty"`
+}
+
+// PortNumber is the number of a service's port, by its index in the descriptor, where
+// an instance has all ports for itself: that which the descriptor names, else 80 for
+// the first if it is for HTTP, else 8000 and its index. It is the same on every worker.
+func PortNumber(ports []Port, i int) int {
+	switch p := &ports[i]; {
+	case p.Number != 0:
+		return p.Number
+	case i == 0 && (p.ForRequests() || p.Name == "http"):
+		return 80
+	}
+	return 8000 + i
 }
 
 // Check is a probe. Exactly one of HTTP, TCP and Exec is set.

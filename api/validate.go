@@ -225,6 +225,29 @@ func (v *validator) ports(path string, ports []Port) {
 			v.ingress(at+".ingress", &ports[i])
 		}
 	}
+	v.numbers(path, ports)
+}
+
+// numbers of ports are different, each for datagrams and for connections.
+func (v *validator) numbers(path string, ports []Port) {
+	type transport struct {
+		udp    bool
+		number int
+	}
+	first := map[transport]int{}
+	for i := range ports {
+		t := transport{ports[i].Protocol == UDP, PortNumber(ports, i)}
+		j, taken := first[t]
+		if !taken {
+			first[t] = i
+			continue
+		}
+		at := fmt.Sprintf("%s[%d].number", path, i)
+		if ports[i].Number == 0 { // it gets its own by its place
+			at = fmt.Sprintf("%s[%d].number", path, j)
+		}
+		v.complain(at, fmt.Sprintf("%d is the number of ports[%d] and of ports[%d]", t.number, j, i), "give each port its own number")
+	}
 }
 
 // host says whether it is the name of one, or a wildcard.

@@ -90,6 +90,8 @@ func (v *validator) function(path string, s *Service) {
 	switch {
 	case len(s.Ports) > 1:
 		v.complain(in("ports"), fmt.Sprintf("has %d ports, a function has one", len(s.Ports)), "leave one, whose protocol is http")
+	case len(s.Ports) == 1 && s.Ports[0].Number != 0:
+		v.complain(in("ports")+"[0].number", "a function does not listen itself", "leave it out")
 	case len(s.Ports) == 1 && s.Ports[0].Protocol != "http":
 		v.complain(in("ports")+"[0].protocol", "a function answers http requests", "write protocol: http, or leave it out")
 	}

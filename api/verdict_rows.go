@@ -190,6 +190,8 @@ func networkRows() []Verdict {
 			Note: "Unique in the service. Only the first port may leave it out."},
 		{Path: "services.*.ports[].protocol", Default: "http with an ingress or the name http, else tcp", Values: values("tcp http grpc udp", "", ""),
 			Note: "What is spoken on the port; grpc is HTTP/2 without TLS, as servers of gRPC have it. http and grpc are looked at request by request, so that a port which speaks something else, TLS included, is tcp. A service with a udp port runs only on workers of the service network, and only their instances reach that port."},
+		{Path: "services.*.ports[].number", Default: "chosen by Verge", Min: 1, Max: 65535,
+			Note: "For a program that listens on this number whatever `PORT` says. In the service network each instance has all ports for itself, and others reach the service at this number; elsewhere instances share the ports of their worker, and one whose number is taken there does not start. Not of wasm."},
 	}
 }
 

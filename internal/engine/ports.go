@@ -49,7 +49,7 @@ func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]i
 	ports := make(map[string]int, len(service))
 	for i := range service {
 		name := portName(&service[i])
-		n, err := p.oneLocked(id, name, had[name])
+		n, err := p.oneLocked(id, &service[i], had[name])
 		if err != nil {
 			p.releaseLocked(id)
 			return nil, err
@@ -61,11 +61,22 @@ func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]i
 }
 
 // oneLocked finds one port, beginning with the one the instance had and then
-// at a place that is its own, so that the same instance tends to the same port.
-func (p *portPool) oneLocked(id wire.InstanceID, name string, had int) (int, error) {
+// at a place that is its own, so that the same instance tends to the same port. One
+// that the descriptor names is that or none: the program listens on no other.
+func (p *portPool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, error) {
+	name := portName(port)
 	usable := func(n int) bool {
 		_, taken := p.held[n]
 		return !taken && p.free(n)
+	}
+	if n := port.Number; n != 0 {
+		if owner, taken := p.held[n]; taken {
+			return 0, fmt.Errorf("port %d, which the descriptor names for port %q, is that of %s: without the service network the instances of a worker share its ports", n, name, owner)
+		}
+		if !p.free(n) {
+			return 0, fmt.Errorf("port %d, which the descriptor names for port %q, is taken on this machine: without the service network an instance shares its ports", n, name)
+		}
+		return n, nil
 	}
 	if had >= firstPort && had <= lastPort && usable(had) {
 		return had, nil

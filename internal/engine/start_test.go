@@ -107,6 +107,34 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+func TestPortNumbers(t *testing.T) {
+	t.Parallel()
+	busy := map[int]bool{8080: true}
+	p := newPortPool("seed", func(n int) bool { return !busy[n] })
+	service := []api.Port{{Name: "a", Number: 6379}, {Name: "b"}}
+	one, err := p.give("x.y.0", service, nil)
+	if err != nil || one["a"] != 6379 || one["b"] < firstPort {
+		t.Fatalf("%v, %v", one, err)
+	}
+	if again, err := p.give("x.y.0", service, one); err != nil || again["a"] != 6379 {
+		t.Errorf("again: %v, %v", again, err)
+	}
+	if _, err := p.give("x.y.1", service, nil); err == nil || !strings.Contains(err.Error(), "that of x.y.0") {
+		t.Errorf("another's: %v", err)
+	}
+	if _, err := p.give("x.z.0", []api.Port{{Number: 8080}}, nil); err == nil || !strings.Contains(err.Error(), "taken on this machine") {
+		t.Errorf("taken: %v", err)
+	}
+	p.release("x.y.0")
+	if got, err := p.give("x.y.1", service, nil); err != nil || got["a"] != 6379 {
+		t.Errorf("released: %v, %v", got, err)
+	}
+	// In the service network each has it.
+	if got := ownPorts(service); got["a"] != 6379 || got["b"] != 8001 {
+		t.Errorf("own: %v", got)
+	}
+}
+
 func TestBindable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -196,11 +196,5 @@ const (
 )
 
 // NetworkPort is the number of a service's port, by its index in the descriptor, in
-// the service network, where each instance has all ports for itself: 80 for the
-// first if it is for HTTP, else 8000 and its index. It is the same on every worker.
-func NetworkPort(ports []api.Port, i int) int {
-	if p := &ports[i]; i == 0 && (p.ForRequests() || p.Name == "http") {
-		return 80
-	}
-	return 8000 + i
-}
+// the service network, where each instance has all ports for itself.
+func NetworkPort(ports []api.Port, i int) int { return api.PortNumber(ports, i) }
