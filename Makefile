@@ -63,7 +63,7 @@ unit:
 # Random input, briefly, for what people, nodes and functions send, and for what is
 # measured; FUZZ=. is every target.
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./internal/wire ./internal/plugin ./internal/pki ./internal/orca ./internal/proxy ./internal/runtime/wasm ./internal/policy/route ./internal/ranges
+FUZZ     ?= ./api ./internal/wire ./internal/plugin ./internal/pki ./internal/orca ./internal/proxy ./internal/runtime/wasm ./internal/policy/route ./internal/ranges ./internal/importer
 
 fuzz: ## the fuzz targets of FUZZ (what people and nodes send; . is all) for FUZZTIME (3s) each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)

@@ -5,7 +5,7 @@
 //
 //  1. Results go to standard output, all else to standard error.
 //  2. Exit codes: 0 done; 1 error; 2 accepted but not (fully) placed, ready or
-//     gone within the time given.
+//     gone within the time given, or imported with losses.
 //  3. A setting is taken from its flag, else from the environment (VERGE_…), else
 //     from the context file, else its default.
 //  4. JSON output is what the HTTP interface says, lists under "items"; fields are

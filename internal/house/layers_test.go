@@ -47,6 +47,7 @@ var rooms = map[string]layer{
 	"internal/gcpace":     doers,
 	"internal/hollow":     doers,
 	"internal/hostnet":    doers,
+	"internal/importer":   doers,
 	"internal/loop":       doers,
 	"internal/objects":    doers,
 	"internal/obs":        doers,

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/rest/resttest"
+)
+
+const composeFile = `services:
+  web:
+    image: nginx:1.29
+    ports: ["8080:80"]
+    mem_limit: 128m
+`
+
+func TestImport(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	write := func(name, text string) string {
+		t.Helper()
+		p := filepath.Join(f.dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	shop := write("shop/compose.yaml", composeFile)
+	lossy := write("lossy/compose.yaml", composeFile+"    privileged: true\n")
+	bad := write("bad/compose.yaml", composeFile+"    imagge: x\n")
+	vars := write("vars.env", "TAG=1.29\n")
+	tagged := write("tagged/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1))
+	out := filepath.Join(f.dir, "out")
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"import", []string{"import", shop}},
+		{"import-folder", []string{"import", "compose", filepath.Join(f.dir, "shop"), "--name", "other", "-n", "team-a", "--memory-limit", "2Gi"}},
+		{"import-lossy", []string{"import", lossy}},
+		{"import-strict", []string{"import", lossy, "--strict", "-o", out}},
+		{"import-bad", []string{"import", shop, bad, "-o", out}},
+		{"import-missing", []string{"import", filepath.Join(f.dir, "nothing.yaml")}},
+		{"import-none", []string{"import", "compose"}},
+		{"import-bad-name", []string{"import", shop, "--name", "No Name"}},
+		{"import-bad-memory", []string{"import", shop, "--memory-limit", "lots"}},
+		{"import-unset", []string{"import", tagged, "-o", out}},
+		{"import-env-file", []string{"import", tagged, "--env-file", vars}},
+	} {
+		f.golden(c.name, f.run(c.args...), c.args...)
+	}
+	// What was refused has written nothing.
+	if _, err := os.Lstat(out); err == nil {
+		t.Error("a refused import made its directory")
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"import-dir", []string{"import", shop, lossy, "-o", out}},
+		{"import-dir-again", []string{"import", lossy, shop, tagged, "--env-file", vars, "-o", out}},
+		{"import-dir-force", []string{"import", shop, "-o", out, "--force"}},
+	} {
+		f.golden(c.name, f.run(c.args...), c.args...)
+	}
+	if entries, err := os.ReadDir(out); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if r := f.run("validate", filepath.Join(out, "shop.yaml")); r.code != 0 {
+		t.Errorf("validate: %+v", r)
+	}
+}
+
+// A link beside a compose file leads nowhere else.
+func TestImportReadsNothingOutside(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	dir := filepath.Join(f.dir, "shop")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"../outside.txt": "outside", "inside.txt": "inside",
+		"compose.yaml": "services: {web: {image: a, volumes: ['./inside.txt:/a:ro', './link.txt:/b:ro', '../outside.txt:/c:ro']}}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../outside.txt", filepath.Join(dir, "link.txt")); err != nil {
+		t.Fatal(err)
+	}
+	r := f.run("import", dir)
+	if r.code != exitIncomplete || !strings.Contains(r.stdout, "content: inside") || strings.Contains(r.stdout, "content: outside") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What docs/import.md tells to type works, and says what stands there.
+func TestImportDoc(t *testing.T) {
+	text, err := os.ReadFile("../../docs/import.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, &resttest.Fake{})
+	dir := filepath.Join(f.dir, "shop")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	blocks := docBlocks.FindAllStringSubmatch(string(text), -1)
+	for _, b := range blocks {
+		if b[1] == "yaml" {
+			if err := os.WriteFile("compose.yaml", []byte(b[2]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	said, ran := "", 0
+	for _, b := range blocks {
+		for line := range strings.Lines(b[2]) {
+			if words := strings.Fields(line); b[1] == "sh" {
+				r := f.run(words[1:]...)
+				if r.code == exitError || words[0] != "verge" {
+					t.Errorf("%s: %+v", line, r)
+				}
+				said += r.stderr
+				ran++
+			}
+		}
+	}
+	shown := regexp.MustCompile("(?ms)^```text\n(.*?)^```").FindStringSubmatch(string(text))
+	if ran < 2 || shown == nil || said != shown[1] {
+		t.Errorf("%d commands said\n%s\nin the document is\n%s", ran, said, shown)
+	}
+}

@@ -1,0 +1,468 @@
+package importer
+
+import (
+	"math"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// ports are those that a service publishes, and those it says it has.
+func (c *composer) ports(name string, s types.ServiceConfig, out *api.Service) {
+	l := &portList{}
+	written := c.doc.root.child("services").child(name).child("ports")
+	for i, p := range s.Ports {
+		at := []string{"ports"}
+		if written != nil && len(written.values) == len(s.Ports) {
+			at = append(at, index(i))
+		}
+		protocol := p.Protocol
+		switch p.Protocol {
+		case "", "tcp":
+			protocol = protocolOf(p.AppProtocol)
+		case "udp":
+		default:
+			c.lost(name, "is not carried over: "+quote(p.Protocol)+" is not a protocol of Verge", at...)
+			continue
+		}
+		port := l.add(p.Name, int(p.Target), protocol)
+		if p.Published == "" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(p.HostIP); err == nil && ip.IsLoopback() {
+			c.lost(name, "is not published: "+p.HostIP+" is the machine alone, and gateways serve everybody", at...)
+			continue
+		}
+		n, err := strconv.Atoi(p.Published)
+		if err != nil || n < 1 {
+			c.lost(name, "is not published: "+quote(p.Published)+" is not one port", at...)
+			continue
+		}
+		if err := publish(port, n, c.taken, c.names[name]); err != nil {
+			c.lost(name, err.Error(), at...)
+		}
+	}
+	for i, e := range s.Expose {
+		number, protocol, _ := strings.Cut(e, "/")
+		first, last, isRange := strings.Cut(number, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if isRange && err == nil {
+			to, err = strconv.Atoi(last)
+		}
+		if err != nil || from < 1 || to > 65535 || to < from || to-from > 63 || protocol != "" && protocol != "tcp" && protocol != "udp" {
+			c.lost(name, "is not carried over: "+quote(e)+" is not a port, or too many", "expose", index(i))
+			continue
+		}
+		if protocol == "tcp" {
+			protocol = ""
+		}
+		for n := from; n <= to; n++ {
+			l.add("", n, protocol)
+		}
+	}
+	out.Ports = l.ports
+}
+
+func (c *composer) portVariables(name string, out *api.Service) {
+	portVariables(c.report, c.doc, out, func(k string) []string { return c.path(name, c.envPath(name, k)...) })
+}
+
+// millis is an amount of processors in thousandths.
+func millis(cpus float32) api.CPU { return api.CPU(math.Round(float64(cpus) * 1000)) }
+
+func (c *composer) resources(name string, s types.ServiceConfig, out *api.Service) {
+	out.Limits.Memory, out.Resources.Memory = api.Bytes(max(s.MemLimit, 0)), api.Bytes(max(s.MemReservation, 0))
+	out.Limits.CPU = millis(s.CPUS)
+	gpus, at := s.Gpus, []string{"gpus"}
+	if d := s.Deploy; d != nil {
+		if l := d.Resources.Limits; l != nil {
+			if l.MemoryBytes > 0 {
+				out.Limits.Memory = api.Bytes(l.MemoryBytes)
+			}
+			if l.NanoCPUs > 0 {
+				out.Limits.CPU = millis(l.NanoCPUs.Value())
+			}
+			if l.Pids != 0 {
+				c.lost(name, "is not carried over: Verge does not count processes", "deploy", "resources", "limits", "pids")
+			}
+		}
+		if r := d.Resources.Reservations; r != nil {
+			if r.MemoryBytes > 0 {
+				out.Resources.Memory = api.Bytes(r.MemoryBytes)
+			}
+			out.Resources.CPU = millis(r.NanoCPUs.Value())
+			if len(r.Devices) > 0 {
+				gpus, at = r.Devices, []string{"deploy", "resources", "reservations", "devices"}
+			}
+			if len(r.GenericResources) > 0 {
+				c.lost(name, "are not carried over: devices are asked for by type (devices: [{type: camera}])", "deploy", "resources", "reservations", "generic_resources")
+			}
+		}
+	}
+	for i, g := range gpus {
+		gpu := len(g.Capabilities) == 0 || slices.Contains(g.Capabilities, "gpu")
+		switch n := max(int(g.Count), len(g.IDs)); {
+		case !gpu:
+			c.lost(name, "is not carried over: it asks for no gpu", append(at, index(i))...)
+		case n < 1: // all of them
+			out.Resources.VGPUs = max(out.Resources.VGPUs, 1000)
+			c.lost(name, "all gpus of a machine cannot be asked for: it gets one (resources.vgpus)", append(at, index(i))...)
+		default:
+			out.Resources.VGPUs += api.Units(n) * 1000
+		}
+	}
+}
+
+// placement is how many there are, and where.
+func (c *composer) placement(name string, s types.ServiceConfig, out *api.Service) {
+	n := s.GetScale()
+	if n != 1 {
+		out.Replicas = api.Replicas{Min: n, Max: n}
+	}
+	if n == 0 {
+		out.Replicas = none
+	}
+	if s.Platform != "" {
+		os, arch, _ := strings.Cut(s.Platform, "/")
+		arch, _, _ = strings.Cut(arch, "/")
+		if arch = architecture(arch); os != "linux" || arch == "" {
+			c.lost(name, quote(s.Platform)+" is not carried over: it is no platform of Verge", "platform")
+		} else {
+			out.Architecture = []string{arch}
+		}
+	}
+	d := s.Deploy
+	if d == nil {
+		return
+	}
+	if d.Mode != "" && d.Mode != "replicated" {
+		c.lost(name, quote(d.Mode)+" is not carried over: Verge has no service with an instance on every worker; write replicas", "deploy", "mode")
+	}
+	if d.Placement.MaxReplicas == 1 {
+		out.AntiAffinity.Service = []string{c.names[name]}
+	} else if d.Placement.MaxReplicas > 1 {
+		c.lost(name, "is not carried over: at most one instance on a worker can be asked for", "deploy", "placement", "max_replicas_per_node")
+	}
+	for i := range d.Placement.Preferences {
+		c.lost(name, "is not carried over: instances are spread over workers anyway", "deploy", "placement", "preferences", index(i))
+	}
+	for i, text := range d.Placement.Constraints {
+		if !constraint(text, out) {
+			c.lost(name, quote(text)+" is not carried over: only labels (node.labels.…) and the architecture are known of a worker", "deploy", "placement", "constraints", index(i))
+		}
+	}
+}
+
+// constraint adds one of swarm: "node.labels.zone == east".
+func constraint(text string, out *api.Service) bool {
+	op := "=="
+	k, v, ok := strings.Cut(text, op)
+	if !ok {
+		op = "!="
+		k, v, ok = strings.Cut(text, op)
+	}
+	k, v = strings.TrimSpace(k), strings.TrimSpace(v)
+	if !ok {
+		return false
+	}
+	if key, isLabel := strings.CutPrefix(k, "node.labels."); isLabel && api.LabelProblem(key, v) == "" {
+		to := &out.Affinity.Labels
+		if op == "!=" {
+			to = &out.AntiAffinity.Labels
+		}
+		if _, twice := (*to)[key]; twice {
+			return false
+		}
+		if *to == nil {
+			*to = map[string]string{}
+		}
+		(*to)[key] = v
+		return true
+	}
+	if k == "node.platform.arch" && op == "==" && architecture(v) != "" && len(out.Architecture) == 0 {
+		out.Architecture = []string{architecture(v)}
+		return true
+	}
+	return k == "node.platform.os" && op == "==" && v == "linux"
+}
+
+// architecture is the name that Go has for one, "" for none of Verge.
+func architecture(s string) string {
+	switch s {
+	case "amd64", "x86_64", "x86-64":
+		return "amd64"
+	case "arm64", "aarch64":
+		return "arm64"
+	case "arm", "armhf", "armv7", "armv7l", "arm32v7":
+		return "arm"
+	case "386", "i386", "i686":
+		return "386"
+	case "riscv64", "ppc64le", "s390x", "mips64le", "mips64", "mips", "mipsle":
+		return s
+	case "loong64", "loongarch64":
+		return "loong64"
+	}
+	return ""
+}
+
+// health is when an instance may receive requests. Docker's defaults are written out:
+// they are slower than Verge's.
+func (c *composer) health(name string, s types.ServiceConfig, out *api.Service) {
+	h := s.HealthCheck
+	if h == nil || h.Disable || len(h.Test) == 0 || h.Test[0] == "NONE" {
+		return
+	}
+	check := &api.Check{Interval: api.Duration(30 * time.Second), Timeout: api.Duration(30 * time.Second), Failures: 3}
+	switch h.Test[0] {
+	case "CMD":
+		check.Exec = &api.ExecCheck{Command: literals(h.Test[1:])}
+	case "CMD-SHELL":
+		check.Exec = &api.ExecCheck{Command: []string{"/bin/sh", "-c", literal(strings.Join(h.Test[1:], " "))}}
+	default:
+		check.Exec = &api.ExecCheck{Command: literals(h.Test)}
+	}
+	if len(check.Exec.Command) == 0 {
+		c.lost(name, "is not carried over: it has no command", "healthcheck", "test")
+		return
+	}
+	at := c.path(name, "healthcheck")
+	if h.Interval != nil && *h.Interval > 0 {
+		check.Interval = clamp(c.report, c.doc, extend(at, "interval"), time.Duration(*h.Interval), 100*time.Millisecond, time.Hour)
+	}
+	if h.Timeout != nil && *h.Timeout > 0 {
+		check.Timeout = clamp(c.report, c.doc, extend(at, "timeout"), time.Duration(*h.Timeout), 10*time.Millisecond, 5*time.Minute)
+	}
+	if h.Retries != nil && *h.Retries > 0 {
+		check.Failures = int(min(*h.Retries, 1000))
+	}
+	out.Readiness = check
+}
+
+// clamp brings d into bounds, and says so.
+func clamp(r *report, d *doc, path []string, v, least, most time.Duration) api.Duration {
+	if n := min(max(v, least), most); n != v {
+		r.at(Lost, d, path, "is %s instead of %s: it is from %s to %s in Verge", api.Duration(n), api.Duration(v), api.Duration(least), api.Duration(most))
+		v = n
+	}
+	return api.Duration(v)
+}
+
+func (c *composer) restart(name string, s types.ServiceConfig, out *api.Service) {
+	policy, times, _ := strings.Cut(s.Restart, ":")
+	switch policy {
+	case "no":
+		out.Restart.Policy = "never"
+	case "on-failure":
+		out.Restart.Policy = policy
+		if n, err := strconv.Atoi(times); err == nil && n >= 0 && n <= 1000 {
+			out.Restart.MaxRestarts = &n
+		}
+	}
+	d := s.Deploy
+	if d == nil || d.RestartPolicy == nil {
+		return
+	}
+	p, at := d.RestartPolicy, c.path(name, "deploy", "restart_policy")
+	switch p.Condition {
+	case "none":
+		out.Restart.Policy = "never"
+	case "on-failure":
+		out.Restart.Policy = "on-failure"
+	}
+	if p.MaxAttempts != nil && out.Restart.Policy != "never" {
+		n := int(min(*p.MaxAttempts, 1000))
+		out.Restart.MaxRestarts = &n
+	}
+	if p.Delay != nil && *p.Delay > 0 {
+		out.Restart.Delay = clamp(c.report, c.doc, extend(at, "delay"), time.Duration(*p.Delay), time.Millisecond, time.Hour)
+		out.Restart.MaxDelay = max(out.Restart.Delay, api.DefaultMaxDelay)
+	}
+	if p.Window != nil {
+		c.report.at(Lost, c.doc, extend(at, "window"), "is not carried over: a minute of calm ends a row of restarts")
+	}
+}
+
+// stopSignals are those that Verge sends.
+var stopSignals = []string{"TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL"}
+
+func (c *composer) stop(name string, s types.ServiceConfig, out *api.Service) {
+	if s.StopSignal != "" {
+		if sig := strings.TrimPrefix(strings.ToUpper(s.StopSignal), "SIG"); slices.Contains(stopSignals, sig) {
+			out.Stop.Signal = sig
+		} else {
+			c.lost(name, quote(s.StopSignal)+" is not carried over: Verge sends "+strings.Join(stopSignals, ", "), "stop_signal")
+		}
+	}
+	if g := s.StopGracePeriod; g != nil {
+		out.Stop.Grace = clamp(c.report, c.doc, c.path(name, "stop_grace_period"), time.Duration(*g), time.Millisecond, 10*time.Minute)
+	}
+}
+
+// storage is volumes, configs and secrets.
+func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service) {
+	// Files come first: a volume that is in their way would hide them.
+	for i, ref := range s.Secrets {
+		target := ref.Target
+		if target == "" {
+			target = ref.Source
+		}
+		if !strings.HasPrefix(target, "/") {
+			target = "/run/secrets/" + target
+		}
+		secret := label(ref.Source)
+		if why := addFile(out, target, api.File{Secret: secret, Mode: mode(ref.Mode, 0o444)}); why != "" {
+			c.lost(name, why, "secrets", index(i))
+			continue
+		}
+		c.report.at(Said, c.doc, []string{"secrets", ref.Source}, "the secret %s is to be set: verge secret set %s --from-file FILE", secret, secret)
+	}
+	for i, ref := range s.Configs {
+		c.config(name, i, ref, out)
+	}
+	for i, v := range s.Volumes {
+		if why := c.volume(name, i, v, out); why != "" {
+			c.lost(name, why, "volumes", index(i))
+		}
+	}
+	for i, t := range s.Tmpfs {
+		at, options, _ := strings.Cut(t, ":")
+		size := DefaultTmpfs
+		for _, o := range strings.Split(options, ",") {
+			if v, ok := strings.CutPrefix(o, "size="); ok {
+				var u types.UnitBytes
+				if err := u.DecodeMapstructure(v); err == nil && u > 0 {
+					size = api.Bytes(u)
+				}
+			}
+		}
+		field := []string{"tmpfs"}
+		if n := c.doc.root.child("services").child(name).child("tmpfs"); n != nil && n.kind == listKind {
+			field = append(field, index(i))
+		}
+		if why := addVolume(out, api.Volume{Path: at, Tmpfs: size}); why != "" {
+			c.lost(name, why, field...)
+		} else if !strings.Contains(options, "size=") {
+			c.said(name, "gets "+size.String()+", as its size is not stated", field...)
+		}
+	}
+}
+
+func mode(m *types.FileMode, otherwise api.FileMode) api.FileMode {
+	if m == nil || *m < 1 || *m > 0o777 {
+		return otherwise
+	}
+	return api.FileMode(*m)
+}
+
+func (c *composer) config(name string, i int, ref types.ServiceConfigObjConfig, out *api.Service) {
+	target := ref.Target
+	if target == "" {
+		target = "/" + ref.Source
+	}
+	def := c.project.Configs[ref.Source]
+	content := def.Content
+	switch {
+	case def.File != "":
+		text, why := c.text(def.File)
+		if why != "" {
+			c.lost(name, "is not carried over: "+why, "configs", index(i))
+			return
+		}
+		content = text
+	case def.Environment != "":
+		v, ok := c.opts.Variables[def.Environment]
+		if !ok {
+			c.lost(name, "is not carried over: nothing sets ${"+def.Environment+"} (--env-file)", "configs", index(i))
+			return
+		}
+		content = v
+	case bool(def.External):
+		c.lost(name, "is not carried over: its content is not in the file", "configs", index(i))
+		return
+	}
+	if why := addFile(out, target, api.File{Content: literal(content), Mode: mode(ref.Mode, 0o444)}); why != "" {
+		c.lost(name, why, "configs", index(i))
+	}
+}
+
+// text is a small file of text beside the source.
+func (c *composer) text(file string) (text, why string) {
+	if c.source.Open == nil || path.IsAbs(file) || strings.HasPrefix(file, "~") {
+		return "", quote(file) + " is not beside the compose file"
+	}
+	data, err := c.source.Open(path.Clean(file))
+	switch {
+	case err != nil:
+		return "", quote(file) + " cannot be read beside the compose file"
+	case len(data) > maxContent:
+		return "", quote(file) + " is larger than 256 KiB; make an object of it (verge object put)"
+	case readable(data) != nil || strings.ContainsFunc(string(data), unprintable):
+		return "", quote(file) + " is no text; make an object of it (verge object put), or put it into the image"
+	}
+	return string(data), ""
+}
+
+// unprintable characters have no place in a descriptor.
+func unprintable(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
+
+// volume adds one; the text says why it could not.
+func (c *composer) volume(name string, i int, v types.ServiceVolumeConfig, out *api.Service) string {
+	switch v.Type {
+	case "tmpfs":
+		size := DefaultTmpfs
+		if v.Tmpfs != nil && v.Tmpfs.Size > 0 {
+			size = api.Bytes(v.Tmpfs.Size)
+		}
+		return addVolume(out, api.Volume{Path: v.Target, Tmpfs: size})
+	case "volume":
+		if v.Source == "" {
+			return "is not carried over: a volume without name does not outlive the instance; what is written there is gone when it ends"
+		}
+		if others := c.users(v.Source); len(others) > 1 {
+			c.lost(name, "is not shared: each instance of "+list(others)+" has a volume "+label(v.Source)+" of its own", "volumes", index(i))
+		}
+		if v.Volume != nil && v.Volume.Subpath != "" {
+			c.lost(name, "the subpath is not carried over: all of the volume is there", "volumes", index(i))
+		}
+		return addVolume(out, api.Volume{Path: v.Target, Name: label(v.Source), ReadOnly: v.ReadOnly})
+	case "bind":
+		if v.Source == "/var/run/docker.sock" || v.Source == "/run/docker.sock" {
+			return "is not carried over: there is no Docker, and no instance may command its worker"
+		}
+		if path.IsAbs(v.Source) {
+			c.said(name, "needs a directory "+quote(v.Source)+" on the worker, which its operator allows (verge worker --allow-host-path)", "volumes", index(i))
+			return addVolume(out, api.Volume{Path: v.Target, Host: path.Clean(v.Source), ReadOnly: v.ReadOnly})
+		}
+		text, why := c.text(v.Source)
+		if why != "" {
+			return "is not carried over: " + why + "; a worker has no folder of this project, so put what is in it into the image, into files, or below a host path"
+		}
+		if why := addFile(out, v.Target, api.File{Content: literal(text), Mode: 0o644}); why != "" {
+			return why
+		}
+		if !v.ReadOnly {
+			c.lost(name, "is carried over as it is now: what an instance writes to it stays with the instance", "volumes", index(i))
+		}
+		return ""
+	}
+	return "is not carried over: Verge has no volume of type " + quote(v.Type)
+}
+
+// users are the services with a volume.
+func (c *composer) users(volume string) (out []string) {
+	for name, s := range c.project.Services {
+		if slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Type == "volume" && v.Source == volume }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

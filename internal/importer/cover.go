@@ -1,0 +1,79 @@
+package importer
+
+import "strings"
+
+// A cover says of each field of a format what becomes of it: by its pattern, where *
+// is any key, x-* that of an extension, and [] any item. "" is carried over (or judged by the code that does);
+// ignored does not matter to what runs, said is said; anything else says why it is lost. What is in
+// no cover is lost too.
+type cover map[string]string
+
+// ignored are fields that say nothing about what runs; said begins the verdict of one
+// that is worth a note and no loss.
+const (
+	ignored = "-"
+	said    = "~"
+)
+
+const noCounterpart = "is not carried over: Verge has nothing like it"
+
+// trie is a cover by segments.
+type trie struct {
+	next    map[string]*trie
+	verdict *string
+}
+
+func (c cover) trie() *trie {
+	top := &trie{next: map[string]*trie{}}
+	for pattern, verdict := range c {
+		t := top
+		for _, s := range strings.Split(strings.ReplaceAll(pattern, "[]", ".[]"), ".") {
+			if t.next[s] == nil {
+				t.next[s] = &trie{next: map[string]*trie{}}
+			}
+			t = t.next[s]
+		}
+		t.verdict = &verdict
+	}
+	return top
+}
+
+// leftovers notes everything in d below path, which is covered by t, that is not
+// carried over.
+func (r *report) leftovers(d *doc, n *node, path []string, t *trie) {
+	if n.empty() {
+		return
+	}
+	step := func(name, pattern string, v *node) {
+		at := extend(path, name)
+		inner := t.next[pattern]
+		if inner == nil && strings.HasPrefix(name, "x-") {
+			inner = t.next["x-*"]
+		}
+		if inner == nil {
+			inner = t.next["*"]
+		}
+		switch {
+		case v.empty():
+		case inner == nil:
+			r.at(Lost, d, at, noCounterpart)
+		case inner.verdict != nil && *inner.verdict == ignored:
+		case inner.verdict != nil && strings.HasPrefix(*inner.verdict, said):
+			r.at(Said, d, at, "%s", (*inner.verdict)[len(said):])
+		case inner.verdict != nil && *inner.verdict != "":
+			r.at(Lost, d, at, "%s", *inner.verdict)
+		case len(inner.next) > 0 && v.kind != scalarKind:
+			r.leftovers(d, v, at, inner)
+		}
+	}
+	switch n.kind {
+	case mappingKind:
+		for i, k := range n.keys {
+			step(k.name, k.name, n.values[i])
+		}
+	case listKind:
+		for i, v := range n.values {
+			step(index(i), "[]", v)
+		}
+	}
+}

@@ -1,0 +1,669 @@
+package importer
+
+import (
+	"cmp"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// oakestraVersion is the only one that Oakestra takes.
+const oakestraVersion = "v2.0"
+
+// documentedOut is bandwidth_out as the documentation spells it.
+const documentedOut = "bandwith_out" //nolint:misspell // that is how it is spelled there
+
+// oakestraCover is what becomes of the fields of an Oakestra descriptor, of version
+// v2.0 as its schema has it, and of those that its documentation writes otherwise.
+var oakestraCover = cover{
+	"sla_version":                          "",
+	"api_version":                          ignored,
+	"customerID":                           "~is not needed: who applies a descriptor is its owner",
+	"args":                                 "is not carried over",
+	"applications[].applicationID":         ignored,
+	"applications[].application_name":      "",
+	"applications[].args":                  "is not carried over",
+	"applications[].application_desc":      "is not carried over: Verge keeps no descriptions",
+	"applications[].microservices":         "",
+	"applications[].application_namespace": "",
+}
+
+var microserviceCover = cover{
+	"microserviceID":          "",
+	"microservice_name":       "",
+	"microservice_namespace":  "",
+	"virtualization":          "",
+	"memory":                  "",
+	"vcpus":                   "",
+	"vcpu":                    "",
+	"vgpus":                   "",
+	"vgpu":                    "",
+	"vtpus":                   "",
+	"vtpu":                    "",
+	"bandwidth_in":            "",
+	"bandwidth_out":           "",
+	documentedOut:             "",
+	"storage":                 "",
+	"code":                    "",
+	"cmd":                     "",
+	"environment":             "",
+	"port":                    "",
+	"one_shot":                "",
+	"constraints":             "",
+	"connectivity":            "",
+	"addresses.rr_ip":         "",
+	"addresses.rr_ip_v6":      "is not carried over: the IPv6 address of a service follows from its name",
+	"addresses.closest_ip":    "is not carried over: closest.NAME is the nearest instance",
+	"addresses.closest_ip_v6": "is not carried over: closest.NAME is the nearest instance",
+	"addresses.instances":     "is not carried over: 0.instance.NAME is a certain instance",
+	"state":                   "is not carried over: an instance begins without state, or with that of its volumes and objects",
+	"added_files":             "is not carried over: write the files' content into files, or make objects of them (verge object put)",
+	"args":                    "is not carried over",
+	"privileged":              "is not carried over: no instance of Verge is privileged",
+	"sla_violation_strategy":  "is not carried over: a service moves as rigidness says",
+	"target_node":             "is not carried over: workers are chosen by labels (affinity.labels)",
+}
+
+var oakestraTrie, microserviceTrie = oakestraCover.trie(), microserviceCover.trie()
+
+// oakestra makes applications of one document.
+type oakestra struct {
+	doc    *doc
+	opts   Options
+	report *report
+	taken  map[string]string // published ports
+}
+
+func importOakestra(docs []*doc, o Options, r *report) (out []*made) {
+	for _, d := range docs {
+		k := &oakestra{doc: d, opts: o, report: r, taken: map[string]string{}}
+		out = append(out, k.document()...)
+	}
+	return out
+}
+
+func (k *oakestra) document() (out []*made) {
+	root := k.doc.root
+	version := root.child("sla_version")
+	switch {
+	case root.kind != mappingKind:
+		k.refuse(nil, "is no mapping: an Oakestra descriptor has sla_version and applications")
+		return nil
+	case version == nil:
+		k.refuse(nil, "has no sla_version: Oakestra takes %q alone", oakestraVersion)
+		return nil
+	case version.kind != scalarKind || version.value != oakestraVersion:
+		k.refuse([]string{"sla_version"}, "%s is not a version that Oakestra takes: it is %q", quote(version.text), oakestraVersion)
+		return nil
+	}
+	apps := root.child("applications")
+	if apps == nil || apps.kind != listKind || len(apps.values) == 0 {
+		k.refuse([]string{"applications"}, "is no list of applications")
+		return nil
+	}
+	if k.opts.Name != "" && len(apps.values) > 1 {
+		k.refuse([]string{"applications"}, "has %d applications, which cannot all have the name of --name", len(apps.values))
+		return nil
+	}
+	for i, a := range apps.values {
+		path := []string{"applications", index(i)}
+		if a.kind != mappingKind {
+			k.refuse(path, "is no application")
+			continue
+		}
+		if m := k.application(a, path); m != nil {
+			out = append(out, m)
+		}
+	}
+	k.report.leftovers(k.doc, root, nil, oakestraTrie)
+	return out
+}
+
+func (k *oakestra) refuse(path []string, format string, args ...any) {
+	k.report.at(Refused, k.doc, path, format, args...)
+}
+
+func (k *oakestra) lost(path []string, format string, args ...any) {
+	k.report.at(Lost, k.doc, path, format, args...)
+}
+
+func (k *oakestra) said(path []string, format string, args ...any) {
+	k.report.at(Said, k.doc, path, format, args...)
+}
+
+// name is one as Oakestra has it: 1 to 30 letters and digits.
+func (k *oakestra) name(n *node, field string, path []string) (string, bool) {
+	v := n.child(field)
+	s, isText := "", false
+	if v != nil {
+		s, isText = v.value.(string)
+	}
+	if !isText || s == "" || len(s) > 30 || strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	}) {
+		if v == nil || v.value == nil {
+			k.refuse(path, "has no %s", field)
+		} else {
+			k.refuse(extend(path, field), "%s is not a name of Oakestra: that has 1 to 30 letters and digits", quote(v.text))
+		}
+		return "", false
+	}
+	return s, true
+}
+
+func (k *oakestra) application(a *node, path []string) *made {
+	name, ok := k.name(a, "application_name", path)
+	if !ok {
+		return nil
+	}
+	app := &api.Application{Application: label(name), Services: map[string]*api.Service{}}
+	if k.opts.Name != "" {
+		app.Application = k.opts.Name
+	} else if app.Application != name {
+		k.said(extend(path, "application_name"), "is called %s", app.Application)
+	}
+	if a.child("application_namespace") != nil {
+		ns, ok := k.name(a, "application_namespace", path)
+		if !ok {
+			return nil
+		}
+		if app.Namespace = label(ns); app.Namespace != ns {
+			k.said(extend(path, "application_namespace"), "is called %s", app.Namespace)
+		}
+	}
+	list, at := a.child("microservices"), extend(path, "microservices")
+	if list == nil || list.kind != listKind || len(list.values) == 0 {
+		k.refuse(at, "cannot be expressed: there are no microservices, and an application of Verge has at least one service")
+		return nil
+	}
+	m := &made{app: app, kind: Oakestra, from: []string{k.doc.file}, doc: k.doc, origins: map[string]origin{}}
+	given, ids := names{}, map[string]string{}
+	called := make([]string, len(list.values))
+	for i, s := range list.values { // all names first: services refer to each other
+		in := extend(at, index(i))
+		if s.kind != mappingKind {
+			k.refuse(in, "is no microservice")
+			return nil
+		}
+		name, ok := k.name(s, "microservice_name", in)
+		if !ok {
+			return nil
+		}
+		if ids[name] != "" {
+			k.refuse(extend(in, "microservice_name"), "%s is the name of another microservice too", quote(name))
+			return nil
+		}
+		called[i] = given.unique(name)
+		if called[i] != name {
+			k.said(extend(in, "microservice_name"), "is called %s: others find it by that name", called[i])
+		}
+		ids[name] = called[i]
+	}
+	for i, s := range list.values { // an id counts where no name does
+		for _, id := range []string{s.str("microserviceID"), strconv.Itoa(i + 1)} {
+			if _, taken := ids[id]; id != "" && !taken {
+				ids[id] = called[i]
+			}
+		}
+	}
+	var unlimited []string
+	for i, s := range list.values {
+		in := extend(at, index(i))
+		svc := k.service(s, in, called[i], ids)
+		if svc == nil {
+			continue
+		}
+		finish(svc, k.opts)
+		app.Services[called[i]] = svc
+		m.origins[called[i]] = origin{k.doc, in}
+		if s.child("memory").empty() || s.str("memory") == "0" {
+			unlimited = append(unlimited, called[i])
+		}
+		k.report.leftovers(k.doc, s, in, microserviceTrie)
+	}
+	limitNote(k.report, k.doc, unlimited, k.opts)
+	return m
+}
+
+// number is a field that counts, 0 where there is none or it cannot be one.
+func (k *oakestra) number(n *node, field string, path []string) float64 {
+	c := n.child(field)
+	if c == nil || c.value == nil {
+		return 0
+	}
+	var v float64
+	switch x := c.value.(type) {
+	case int:
+		v = float64(x)
+	case uint64:
+		v = float64(x)
+	case float64:
+		v = x
+	default:
+		k.refuse(extend(path, field), "is no number")
+		return 0
+	}
+	if !(v >= 0) || v > 1e15 {
+		k.refuse(extend(path, field), "%s is not an amount", quote(c.text))
+		return 0
+	}
+	return v
+}
+
+// spelled is number by the name of the schema, or else by that of the documentation.
+func (k *oakestra) spelled(n *node, schema, documented string, path []string) float64 {
+	if n.child(documented) == nil {
+		return k.number(n, schema, path)
+	}
+	if n.child(schema) != nil {
+		k.lost(extend(path, documented), "is not carried over: %s counts, which Oakestra reads", schema)
+		return k.number(n, schema, path)
+	}
+	k.said(extend(path, documented), "is taken for %s, which Oakestra reads; it would pass over this", schema)
+	return k.number(n, documented, path)
+}
+
+func (k *oakestra) service(s *node, path []string, name string, ids map[string]string) *api.Service {
+	out := &api.Service{Runtime: api.Container}
+	switch v := s.child("virtualization"); {
+	case v == nil || v.value == nil:
+		k.refuse(path, "has no virtualization")
+		return nil
+	case v.text != "container" && v.text != "docker":
+		k.refuse(extend(path, "virtualization"), "cannot be expressed: Verge runs no %s", quote(v.text))
+		return nil
+	}
+	code := s.child("code")
+	if code == nil || code.kind != scalarKind || code.text == "" {
+		k.refuse(path, "has no code, which is the image of its containers")
+		return nil
+	}
+	out.Image = strings.TrimPrefix(code.text, "docker://")
+	if strings.Contains(out.Image, "://") {
+		k.lost(extend(path, "code"), "is the address of a file, and nothing that a container can be made of: name an image there, as Oakestra would need it too")
+	}
+	out.Command = k.texts(s, "cmd", path)
+	k.environment(s, path, out)
+	k.amounts(s, path, out)
+	k.ports(s, path, name, out)
+	portVariables(k.report, k.doc, out, func(v string) []string { return k.envPath(s, path, v) })
+	if one := s.child("one_shot"); one != nil && one.value == true {
+		out.Restart.Policy = "never"
+		k.said(extend(path, "one_shot"), "it is not started again when it ends")
+	}
+	k.address(s, path, out)
+	t := &thresholds{}
+	k.constraints(s, path, out, t)
+	k.connectivity(s, path, name, ids, out, t)
+	t.apply(k, path, out)
+	return out
+}
+
+// texts is a list of texts, as Verge writes them.
+func (k *oakestra) texts(s *node, field string, path []string) (out []string) {
+	list := s.child(field)
+	if list.empty() {
+		return nil
+	}
+	if list.kind != listKind {
+		k.refuse(extend(path, field), "is no list of texts")
+		return nil
+	}
+	for i, v := range list.values {
+		if v.kind != scalarKind {
+			k.refuse(extend(path, field, index(i)), "is no text")
+			return nil
+		}
+		out = append(out, literal(v.text))
+	}
+	return out
+}
+
+func (k *oakestra) environment(s *node, path []string, out *api.Service) {
+	list := s.child("environment")
+	if list.empty() {
+		return
+	}
+	if list.kind != listKind {
+		k.refuse(extend(path, "environment"), "is no list of NAME=VALUE")
+		return
+	}
+	out.Env = map[string]string{}
+	for i, v := range list.values {
+		at := extend(path, "environment", index(i))
+		name, value, ok := strings.Cut(v.text, "=")
+		if !ok || v.kind != scalarKind {
+			k.refuse(at, "is not NAME=VALUE")
+			continue
+		}
+		out.Env[name] = literal(value)
+		if secretive(name) && value != "" {
+			k.said(at, "%s stays in the descriptor as it is: env_secrets would keep it out", name)
+		}
+	}
+	validEnv(k.report, k.doc, out, func(v string) []string { return k.envPath(s, path, v) })
+}
+
+func (k *oakestra) envPath(s *node, path []string, name string) []string {
+	for i, v := range s.child("environment").values {
+		if n, _, _ := strings.Cut(v.text, "="); n == name {
+			return extend(path, "environment", index(i))
+		}
+	}
+	return extend(path, "environment")
+}
+
+// amounts are what an instance reserves: memory and storage in MB, which Oakestra
+// counts by 1024, bandwidth in kbit/s.
+func (k *oakestra) amounts(s *node, path []string, out *api.Service) {
+	const mb = 1 << 20
+	out.Resources.Memory = api.Bytes(k.number(s, "memory", path) * mb)
+	out.Resources.Disk = api.Bytes(k.number(s, "storage", path) * mb)
+	out.Resources.CPU = api.CPU(math.Round(k.spelled(s, "vcpus", "vcpu", path) * 1000))
+	out.Resources.VGPUs = api.Units(math.Round(k.spelled(s, "vgpus", "vgpu", path) * 1000))
+	out.Resources.VTPUs = api.Units(math.Round(k.spelled(s, "vtpus", "vtpu", path) * 1000))
+	if out.Resources.Memory > 0 {
+		out.Limits.Memory = out.Resources.Memory
+	}
+	out.Resources.Bandwidth.In = k.bandwidth(k.number(s, "bandwidth_in", path), extend(path, "bandwidth_in"))
+	out.Resources.Bandwidth.Out = k.bandwidth(k.spelled(s, "bandwidth_out", documentedOut, path), extend(path, "bandwidth_out"))
+}
+
+// bandwidth is one in kbit/s.
+func (k *oakestra) bandwidth(kbps float64, path []string) api.Bitrate {
+	b := api.Bitrate(kbps * 1000)
+	if b > 0 && b < api.MinBitrate {
+		k.lost(path, "is raised to %s, the least that can be reserved", api.MinBitrate)
+		b = api.MinBitrate
+	}
+	return b
+}
+
+// ports are "80", "8080:80", "53:53/udp", several with semicolons.
+func (k *oakestra) ports(s *node, path []string, name string, out *api.Service) {
+	at := extend(path, "port")
+	c := s.child("port")
+	if c.empty() {
+		return
+	}
+	l := &portList{}
+	for _, text := range strings.FieldsFunc(c.text, func(r rune) bool { return r == ';' || r == ',' || r == ' ' }) {
+		pair, protocol, _ := strings.Cut(text, "/")
+		outer, inner, both := strings.Cut(pair, ":")
+		if !both {
+			inner = outer
+		}
+		published, err1 := strconv.Atoi(outer)
+		number, err2 := strconv.Atoi(inner)
+		if err1 != nil || err2 != nil || published < 1 || published > 65535 || number < 1 || number > 65535 || protocol != "" && protocol != "tcp" && protocol != "udp" {
+			k.refuse(at, "%s is not a port: Oakestra has 80, 8080:80 and 53:53/udp, with semicolons between them", quote(text))
+			return
+		}
+		if protocol == "tcp" {
+			protocol = ""
+		}
+		if err := publish(l.add("", number, protocol), published, k.taken, name); err != nil {
+			k.lost(at, "%v", err)
+		}
+	}
+	out.Ports = l.ports
+}
+
+// oakestraNetwork has the addresses that Oakestra lets services choose.
+var oakestraNetwork = netip.MustParsePrefix("10.30.0.0/16")
+
+func (k *oakestra) address(s *node, path []string, out *api.Service) {
+	rr := s.child("addresses").str("rr_ip")
+	at := extend(path, "addresses", "rr_ip")
+	ip, err := netip.ParseAddr(rr)
+	switch {
+	case rr == "":
+	case err != nil || !oakestraNetwork.Contains(ip):
+		k.lost(at, "is not carried over: %s is not in %s, which Oakestra gives to services", quote(rr), oakestraNetwork)
+	case len(out.Ports) == 0:
+		k.lost(at, "is not carried over: the service has no port")
+	default:
+		out.ServiceIP = ip.String()
+	}
+}
+
+// thresholds collects what constraints say of all of a service: Verge has one
+// rigidness and one time for each service.
+type thresholds struct {
+	rigidness   *float64
+	convergence *time.Duration
+	differ      bool
+}
+
+func (t *thresholds) add(k *oakestra, c *node, path []string) {
+	if c.child("rigidness") != nil {
+		v := k.number(c, "rigidness", path)
+		if v > 1 {
+			k.refuse(extend(path, "rigidness"), "is more than 1")
+			return
+		}
+		t.differ = t.differ || t.rigidness != nil && *t.rigidness != v
+		if t.rigidness == nil || v > *t.rigidness {
+			t.rigidness = &v
+		}
+	}
+	if c.child("convergence_time") != nil {
+		v := time.Duration(min(k.number(c, "convergence_time", path), 1e6) * float64(time.Second))
+		t.differ = t.differ || t.convergence != nil && *t.convergence != v
+		if t.convergence == nil || v < *t.convergence {
+			t.convergence = &v
+		}
+	}
+}
+
+// apply writes them to a service for which they mean something.
+func (t *thresholds) apply(k *oakestra, path []string, out *api.Service) {
+	if len(out.Latency) == 0 && out.Location == nil {
+		return
+	}
+	out.Rigidness = t.rigidness
+	if t.convergence != nil {
+		d := clamp(k.report, k.doc, path, *t.convergence, time.Millisecond, time.Hour)
+		out.ConvergenceTime = &d
+	}
+	if t.differ {
+		k.lost(path, "has several values of rigidness or convergence_time, and Verge one for each service: the strictest")
+	}
+}
+
+func (k *oakestra) constraints(s *node, path []string, out *api.Service, t *thresholds) {
+	list := s.child("constraints")
+	if list.empty() {
+		return
+	}
+	if list.kind != listKind {
+		k.refuse(extend(path, "constraints"), "is no list")
+		return
+	}
+	for i, c := range list.values {
+		at := extend(path, "constraints", index(i))
+		switch kind := c.str("type"); kind {
+		case "latency":
+			k.nearUsers(c, at, out, t)
+		case "geo":
+			k.nearPlace(c, at, out, t)
+		case "clusters":
+			out.Affinity.Cluster = k.sites(c, at, "allowed", out.Affinity.Cluster)
+		case "direct":
+			out.Affinity.Cluster = k.sites(c, at, "cluster", out.Affinity.Cluster)
+			if c.str("node") != "" {
+				k.lost(extend(at, "node"), "is not carried over: workers are chosen by labels (affinity.labels)")
+			}
+		case "addons":
+			k.lost(at, "is not carried over: label the workers that have what is needed, and write affinity.labels")
+		default:
+			k.lost(at, "is not carried over: %s is not a type of constraint", quote(kind))
+		}
+	}
+}
+
+// sites adds names of clusters, written as one, as several with separators, or a list.
+func (k *oakestra) sites(c *node, path []string, field string, to []string) []string {
+	v := c.child(field)
+	if v.empty() {
+		k.lost(path, "says no %s", field)
+		return to
+	}
+	said := strings.FieldsFunc(v.text, func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
+	for _, item := range v.values {
+		said = append(said, item.text)
+	}
+	for _, s := range said {
+		name := label(s)
+		if name != s {
+			k.said(extend(path, field), "%s is called %s", quote(s), name)
+		}
+		if !slices.Contains(to, name) {
+			to = append(to, name)
+		}
+	}
+	return to
+}
+
+// nearUsers is a latency to the users of an area, or at a place.
+func (k *oakestra) nearUsers(c *node, path []string, out *api.Service, t *thresholds) {
+	ms := k.number(c, "threshold", path)
+	where := cmp.Or(c.str("location"), c.str("area"))
+	if p, ok := k.point(where, path); ok {
+		if d := k.millis(ms, path); d > 0 {
+			out.Latency = append(out.Latency, api.Latency{To: p, Max: d})
+			t.add(k, c, path)
+		}
+		return
+	}
+	if where == "" {
+		k.lost(path, "is not carried over: it names no area")
+		return
+	}
+	area := label(where)
+	if !slices.Contains(out.Affinity.Area, area) {
+		out.Affinity.Area = append(out.Affinity.Area, area)
+	}
+	k.lost(path, "the latency of %gms is not carried over: where the users of an area are Verge does not know. The service goes to clusters of the area %s; latency takes a place (latitude,longitude) or an address of users", ms, area)
+}
+
+// millis is a latency in ms as Verge bounds it.
+func (k *oakestra) millis(ms float64, path []string) api.Duration {
+	if ms <= 0 || ms > 10_000 {
+		k.lost(extend(path, "threshold"), "is not carried over: a latency is more than 0 and at most 10 s")
+		return 0
+	}
+	return max(api.Duration(ms*float64(time.Millisecond)), api.Duration(time.Microsecond))
+}
+
+// nearPlace is a circle around a place, in km. Of several the second and further ones
+// are distances to a place.
+func (k *oakestra) nearPlace(c *node, path []string, out *api.Service, t *thresholds) {
+	p, ok := k.point(c.str("location"), path)
+	km := k.number(c, "threshold", path)
+	radius := api.Distance(math.Round(km * 1000))
+	if !ok || radius < 1 || radius > api.MaxDistance {
+		k.refuse(path, "is no circle: it has a location (latitude,longitude) and a threshold in km")
+		return
+	}
+	t.add(k, c, path)
+	if out.Location == nil {
+		lat, lon, _ := strings.Cut(p, ",")
+		l := &api.Location{Radius: radius}
+		// point has made sure that they are numbers.
+		l.Latitude, _ = strconv.ParseFloat(lat, 64)
+		l.Longitude, _ = strconv.ParseFloat(lon, 64)
+		out.Location = l
+		return
+	}
+	out.Latency = append(out.Latency, api.Latency{To: p, Distance: radius})
+}
+
+// point reads a place: with a comma it is latitude,longitude, as Oakestra's schedulers
+// read it, with a semicolon longitude;latitude, as its documentation has it.
+func (k *oakestra) point(s string, path []string) (string, bool) {
+	lat, lon, ok := strings.Cut(s, ",")
+	if !ok {
+		if lon, lat, ok = strings.Cut(s, ";"); ok {
+			k.said(path, "%s is taken for longitude;latitude, as Oakestra's documentation has it", quote(s))
+		}
+	}
+	lat, lon = strings.Trim(lat, " ()"), strings.Trim(lon, " ()")
+	y, err1 := strconv.ParseFloat(lat, 64)
+	x, err2 := strconv.ParseFloat(lon, 64)
+	if !ok || err1 != nil || err2 != nil || !(y >= -90 && y <= 90 && x >= -180 && x <= 180) {
+		return "", false
+	}
+	return strconv.FormatFloat(y, 'f', -1, 64) + "," + strconv.FormatFloat(x, 'f', -1, 64), true
+}
+
+// connectivity are thresholds to other microservices.
+func (k *oakestra) connectivity(s *node, path []string, name string, ids map[string]string, out *api.Service, t *thresholds) {
+	list := s.child("connectivity")
+	if list.empty() {
+		return
+	}
+	if list.kind != listKind {
+		k.refuse(extend(path, "connectivity"), "is no list")
+		return
+	}
+	for i, c := range list.values {
+		at := extend(path, "connectivity", index(i))
+		id := c.str("target_microservice_id")
+		cons := c.child("con_constraints")
+		target, ok := ids[id]
+		switch {
+		case cons.empty():
+			continue // that services reach each other need not be said
+		case cons.kind != listKind:
+			k.refuse(extend(at, "con_constraints"), "is no list")
+			continue
+		case !ok:
+			k.lost(extend(at, "target_microservice_id"), "is not carried over: %s is no microservice of this application", quote(id))
+			continue
+		case target == name:
+			k.lost(extend(at, "target_microservice_id"), "is not carried over: it is the microservice itself")
+			continue
+		}
+		for j, con := range cons.values {
+			k.connection(con, extend(at, "con_constraints", index(j)), target, out, t)
+		}
+	}
+}
+
+func (k *oakestra) connection(con *node, path []string, target string, out *api.Service, t *thresholds) {
+	l := api.Latency{To: target}
+	switch kind := con.str("type"); kind {
+	case "latency":
+		l.Max = k.millis(k.number(con, "threshold", path), path)
+	case "geo":
+		l.Distance = api.Distance(math.Round(k.number(con, "threshold", path) * 1000))
+	case "bandwidth":
+		k.lost(path, "is not carried over: bandwidth is reserved of the worker's connection (resources.bandwidth), not between two services")
+		return
+	default:
+		k.lost(path, "is not carried over: %s is not a type of constraint", quote(kind))
+		return
+	}
+	if l.Max == 0 && l.Distance == 0 {
+		return
+	}
+	t.add(k, con, path)
+	for i := range out.Latency {
+		if o := &out.Latency[i]; o.To == target {
+			if l.Max > 0 && (o.Max == 0 || l.Max < o.Max) {
+				o.Max = l.Max
+			}
+			if l.Distance > 0 && (o.Distance == 0 || l.Distance < o.Distance) {
+				o.Distance = l.Distance
+			}
+			return
+		}
+	}
+	out.Latency = append(out.Latency, l)
+}

@@ -1,0 +1,60 @@
+package importer
+
+import (
+	"path"
+	"strings"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// DefaultTmpfs is the size of a directory in memory whose source states none.
+const DefaultTmpfs api.Bytes = 64 << 20
+
+// maxContent bounds a file that is written into a descriptor.
+const maxContent = 256 << 10
+
+// addVolume adds a volume unless its path is in the way of another; the text says why
+// it was not.
+func addVolume(s *api.Service, v api.Volume) string {
+	v.Path = path.Clean(v.Path)
+	for _, other := range s.Volumes {
+		if v.Path == other.Path || below(v.Path, other.Path) || below(other.Path, v.Path) {
+			return "is not carried over: " + quote(v.Path) + " is in the way of the volume at " + quote(other.Path)
+		}
+		if v.Name != "" && v.Name == other.Name {
+			return "is not carried over: the volume " + v.Name + " is at " + quote(other.Path) + " already, and a volume has one place"
+		}
+	}
+	for f := range s.Files {
+		if f == v.Path || below(f, v.Path) || below(v.Path, f) {
+			return "is not carried over: " + quote(v.Path) + " is in the way of the file " + quote(f)
+		}
+	}
+	s.Volumes = append(s.Volumes, v)
+	return ""
+}
+
+// addFile adds a file unless something is in its way.
+func addFile(s *api.Service, at string, f api.File) string {
+	at = path.Clean(at)
+	for _, v := range s.Volumes {
+		if at == v.Path || below(at, v.Path) || below(v.Path, at) {
+			return "is not carried over: " + quote(at) + " is in the way of the volume at " + quote(v.Path)
+		}
+	}
+	for other := range s.Files {
+		if other == at {
+			return "is not carried over: there is a file " + quote(at) + " already"
+		}
+		if below(at, other) || below(other, at) {
+			return "is not carried over: " + quote(at) + " is in the way of the file " + quote(other)
+		}
+	}
+	if s.Files == nil {
+		s.Files = map[string]api.File{}
+	}
+	s.Files[at] = f
+	return ""
+}
+
+func below(p, outer string) bool { return strings.HasPrefix(p, strings.TrimSuffix(outer, "/")+"/") }
