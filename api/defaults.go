@@ -9,6 +9,8 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	s.Runtime = cmp.Or(s.Runtime, "process")
 	if s.Runtime == Container {
 		s.Pull = cmp.Or(s.Pull, "missing")
+		s.Security.Root = cmp.Or(s.Security.Root, RootReadOnly)
+		s.Security.Seccomp = cmp.Or(s.Security.Seccomp, SeccompDefault)
 	}
 	s.Resources.CPU = cmp.Or(s.Resources.CPU, DefaultCPU)
 	s.Resources.Memory = cmp.Or(s.Resources.Memory, DefaultMemory)

@@ -43,6 +43,14 @@ var proofs = map[string]proof{
 	"namespace":   {"application: a\nnamespace: team-a\nservices: {web: {command: [x]}}", "application: a\nnamespace: Team\nservices: {web: {command: [x]}}", "is not a name", atRoot + "TestQuotaRefusesAndChangesNothing"},
 	"services":    {"application: a\nservices: {web: {command: [x]}}", "application: a\nservices: {}", "there is no service", atRoot + "TestAnApplicationIsDelegatedAndHolds"},
 
+	"services.*.pull_secret":             {"runtime: container\nimage: redis\npull_secret: registry", "runtime: container\nimage: redis\npull_secret: Registry", "is not a name", containers + "TestRegistryCredentials"},
+	"services.*.security":                {"runtime: container\nimage: redis\nsecurity: {root: writable}", "security: {root: writable}", "only a container has it", containers + "TestSecurity"},
+	"services.*.security.root":           {"runtime: container\nimage: redis\nsecurity: {root: writable}", "runtime: container\nimage: redis\nsecurity: {root: rw}", "is not a value of root", containers + "TestSecurity"},
+	"services.*.security.add":            {"runtime: container\nimage: redis\nsecurity: {add: [CAP_NET_RAW, sys_ptrace]}", "runtime: container\nimage: redis\nsecurity: {add: [MKNOD], drop: MKNOD}", "is also in drop", containers + "TestSecurity"},
+	"services.*.security.drop":           {"runtime: container\nimage: redis\nsecurity: {drop: ALL}", "runtime: container\nimage: redis\nsecurity: {drop: [EVERYTHING]}", "is not a value of drop", containers + "TestSecurity"},
+	"services.*.security.new_privileges": {"runtime: container\nimage: redis\nsecurity: {new_privileges: true}", "runtime: container\nimage: redis\nsecurity: {new_privileges: 1}", "expected true or false", containers + "TestSecurity"},
+	"services.*.security.seccomp":        {"runtime: container\nimage: redis\nsecurity: {seccomp: none}", "runtime: container\nimage: redis\nsecurity: {seccomp: off}", "is not a value of seccomp", containers + "TestSecurity"},
+
 	"services.*.image":                 {"runtime: container\nimage: docker.io/library/redis:7", "image: redis", "only a container has an image", containers + "TestImageConfiguration"},
 	"services.*.pull":                  {"runtime: container\nimage: redis\npull: never", "runtime: container\nimage: redis\npull: sometimes", "is not a value of pull", containers + "TestPull"},
 	"services.*.user":                  {"runtime: container\nimage: redis\nuser: web", "user: web", "only a container has a user", containers + "TestUserAndMounts"},

@@ -47,6 +47,10 @@ type Service struct {
 	Image string `json:"image,omitempty"`
 	Pull  string `json:"pull,omitempty"`
 	User  string `json:"user,omitempty"`
+	// PullSecret is the secret with the credentials for the registry of Image.
+	PullSecret string `json:"pull_secret,omitempty"`
+	// Security is what a container may do.
+	Security Security `json:"security,omitzero"`
 	// Module that a function (runtime wasm) is made of: the name of an object, or the
 	// absolute path of a file of the worker.
 	Module string `json:"module,omitempty"`

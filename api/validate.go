@@ -101,6 +101,7 @@ func (v *validator) service(path, name string, s *Service) {
 	}
 	in := func(field string) string { return path + "." + field }
 	v.runtime(path, s)
+	v.security(path, s)
 	v.replicas(path, s)
 	v.requests(path, s)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {

@@ -60,7 +60,7 @@ func TestVerdictsAreCarriedOut(t *testing.T) {
 		if value == "plugin" {
 			doc["plugin"] = "x" // which one
 		}
-		if path == "services.*.pull" || value == Container {
+		if path == "services.*.pull" || strings.HasPrefix(path, "services.*.security.") || value == Container {
 			doc["runtime"], doc["image"] = Container, "x"
 		}
 		if value == Wasm {

@@ -73,6 +73,8 @@ type Options struct {
 	Relay  wire.RelayConfig
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
+	// Pull is how images are fetched.
+	Pull wire.PullConfig
 	// Location of this machine; nil: not known.
 	Location *api.Point
 	// Relabel brings other labels while it runs; nil: they stay.
@@ -323,7 +325,7 @@ func saveIdentity(dir string, r wire.JoinReply) error {
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr, Gateway: a.opts.Gateway,
-		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Devices: a.opts.Devices, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Devices: a.opts.Devices, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Pull: a.opts.Pull, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

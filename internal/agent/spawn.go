@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,11 +77,22 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--mtu", strconv.Itoa(had.Tunnel.MTU), strconv.Itoa(now.Tunnel.MTU))
 	differs("--relay", had.Relay.String(), now.Relay.String())
 	differs("--containerd", had.Containerd, now.Containerd)
+	differs("--pull-rate", had.Pull.Rate.String(), now.Pull.Rate.String())
+	differs("--registry-mirror", mirrorList(had.Pull.Mirrors), mirrorList(now.Pull.Mirrors))
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {
 		return ""
 	}
 	return "the engine goes on with its former settings (" + strings.Join(what, ", ") + "): stop the agent, then `verge worker stop`, then start it again"
+}
+
+// mirrorList is a text of mirrors of registries.
+func mirrorList(mirrors map[string]string) string {
+	var out []string
+	for _, host := range slices.Sorted(maps.Keys(mirrors)) {
+		out = append(out, host+"="+mirrors[host])
+	}
+	return strings.Join(out, ",")
 }
 
 // keeper starts an engine process and does so again when it has died. An engine

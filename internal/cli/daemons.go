@@ -142,6 +142,8 @@ type WorkerFlags struct {
 	Relay wire.RelayConfig
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
+	// Pull is how images are fetched.
+	Pull wire.PullConfig
 	// Location of the machine, nil if that is not said.
 	Location *api.Point
 	// Hollow is how many workers that run nothing this process is; 0: it is a worker.
@@ -408,7 +410,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
 	var acme acmeFlags
 	var reserve, where, wireguard, relayPorts, bandwidth string
-	var devices []string
+	var devices, mirrors []string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
@@ -426,6 +428,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
 	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
+	pullFlags(fl, &f.Pull, &mirrors)
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
 	fl.StringArrayVar(&devices, "device", nil, "device for instances besides those that are found, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; none: look for none)")
 	fl.StringVar(&bandwidth, "bandwidth", autoWord, "what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto is the speed of the network card, none nothing")
@@ -441,6 +444,9 @@ func (a *app) workerRole() *role[WorkerFlags] {
 			return err
 		}
 		if err := settleRelay(&f.Relay, relayPorts); err != nil {
+			return err
+		}
+		if err := settlePull(&f.Pull, mirrors); err != nil {
 			return err
 		}
 		if f.Relay.Listen != "" && f.Advertise == "none" {

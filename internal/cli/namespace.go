@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 const (
 	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances and applications, and of its objects at the root"
 
-	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces"
+	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; and allow=RIGHTS of its containers"
 )
 
 func (a *app) namespaceCommand() *cobra.Command {
@@ -80,15 +81,19 @@ less than what is used; then nothing more is accepted until it fits again.`,
 	standing := &cobra.Command{
 		Use: "standing NAME [CLAIMS]", Short: "Show what a namespace may claim beside others, or replace it", Args: cobra.RangeArgs(1, 2),
 		Long: `Show what a namespace may claim where there is not room for all, or replace it;
-what is not named is as it is without, and "none" is that of both.
+what is not named is as it is without, and "none" is that of all.
 
 weight=N (1 to 1000, 1 without): where services contend (drf) it is due N times
 the share of one of weight 1.
 
 max-priority=N (1 to 1000): its services may have a priority up to N, and that
 counts against those of other namespaces, which may have to make room. Without
-it they may have any, which counts within the namespace alone.`,
-		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100",
+it they may have any, which counts within the namespace alone.
+
+allow=RIGHTS: what its containers may ask for in security, joined by +:
+writable-root, new-privileges, no-seccomp, capabilities (NET_RAW); or all, or none.
+Without it that is writable-root. What runs keeps what it has.`,
+		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				if len(args) == 1 {
@@ -148,14 +153,19 @@ func parseQuota(text string) (q wire.Quota, err error) {
 
 // parseStanding reads "weight=3,max-priority=100"; "" and "none" are what is without.
 func parseStanding(text string) (s wire.Standing, err error) {
-	err = parsePairs(text, "weight=3,max-priority=100", func(name, value string) error {
+	err = parsePairs(text, "weight=3,max-priority=100,allow=NET_RAW", func(name, value string) error {
 		switch name {
 		case "weight":
 			return setCount(&s.Weight, value, wire.MaxWeight)
 		case "max-priority":
 			return setCount(&s.MaxPriority, value, api.MaxPriority)
+		case "allow":
+			if s.Allow, err = wire.ParseAllow(value); err == nil && s.Allow == "" {
+				err = errors.New("it is empty; write none, or leave it out")
+			}
+			return err
 		}
-		return fmt.Errorf("a namespace has no such claim: it is one of weight, max-priority")
+		return fmt.Errorf("a namespace has no such claim: it is one of weight, max-priority, allow")
 	})
 	return s, err
 }
@@ -259,11 +269,7 @@ func quotaText(q wire.Quota) string {
 
 // standingText is how parseStanding reads it, with the weight that counts.
 func standingText(s wire.Standing) string {
-	text := "weight=" + strconv.Itoa(max(1, s.Weight))
-	if s.MaxPriority > 0 {
-		text += ",max-priority=" + strconv.Itoa(s.MaxPriority)
-	}
-	return text
+	return s.String()
 }
 
 // usedOf writes "used/bound", or "used" where there is no bound.

@@ -48,9 +48,10 @@ func (f *namespaceFlags) one(a *app) (string, error) {
 
 func (a *app) secretSet() *cobra.Command {
 	var file, cert, key string
+	var login registryLogin
 	f := namespaceFlags{}
 	cmd := &cobra.Command{
-		Use: "set NAME (--from-file FILE | --cert FILE --key FILE)", Short: "Set the value of a secret to the content of a file", Args: secretName,
+		Use: "set NAME (--from-file FILE | --cert FILE --key FILE | --registry HOST --username USER --password-file FILE)", Short: "Set the value of a secret to the content of a file", Args: secretName,
 		Long: fmt.Sprintf(`Set the value of a secret to the content of a file, all of it, at most %d KiB;
 "-" is standard input. It is not taken as an argument, because others can see
 those. What runs goes on with the value that it has, until it is started again
@@ -58,10 +59,18 @@ those. What runs goes on with the value that it has, until it is started again
 
 With --cert and --key it is a certificate for gateways (tls: {secret: NAME}): the
 chain, the host's first, and its private key, both in PEM. Gateways take a new one
-up at once.`, wire.MaxSecretBytes>>10),
+up at once.
+
+With --registry, --username and --password-file it is for pulling images (pull_secret:
+NAME of a service). A file of docker (config.json), or the .dockerconfigjson of a
+Kubernetes secret, does as well: --from-file.`, wire.MaxSecretBytes>>10),
 		Example: "  verge secret set db-password --from-file password.txt\n  openssl rand -hex 20 | tr -d '\\n' | verge secret set session-key --from-file -",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := login.check(file != "" || cert != "" || key != ""); err != nil {
+				return usageError(cmd, "%v", err)
+			}
 			switch pair := cert != "" || key != ""; {
+			case login.given():
 			case file == "" && !pair:
 				return usageError(cmd, "--from-file is missing: a file with the value, or - for standard input")
 			case pair && (file != "" || cert == "" || key == ""):
@@ -72,9 +81,12 @@ up at once.`, wire.MaxSecretBytes>>10),
 				return err
 			}
 			var value []byte
-			if file != "" {
+			switch {
+			case login.given():
+				value, err = login.value(a)
+			case file != "":
 				value, err = a.secretValue(file)
-			} else {
+			default:
 				value, err = a.certificateValue(cert, key)
 			}
 			if err != nil {
@@ -98,6 +110,7 @@ up at once.`, wire.MaxSecretBytes>>10),
 	cmd.Flags().StringVar(&file, "from-file", "", "file with the value, - for standard input")
 	cmd.Flags().StringVar(&cert, "cert", "", "file with a certificate and its chain, for gateways")
 	cmd.Flags().StringVar(&key, "key", "", "file with the private key of --cert")
+	login.flags(cmd)
 	f.ofNamespace(cmd)
 	return cmd
 }

@@ -262,6 +262,9 @@ func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResul
 	} else {
 		e.ns = ns
 	}
+	if err := m.rights(spec); err != nil {
+		return err
+	}
 	if err := m.hostsFree(who, spec); err != nil {
 		return err
 	}
@@ -303,6 +306,23 @@ func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResul
 	}
 	res.Revision = e.revision()
 	return nil
+}
+
+// rights says whether the containers of an application may do what they are to, by what
+// the root has last said of its namespace. What they can already is not refused.
+func (m *model) rights(spec *api.Application) error {
+	namespace, standing := wire.NamespaceOf(spec), wire.Standing{}
+	for _, key := range records.SortedKeys(m.given) {
+		if s := m.given[key]; groupOf(s) == namespace && s.Standing.Allow != "" {
+			standing = s.Standing
+		}
+	}
+	return wire.ForbiddenRights(namespace, standing, spec, func(svc string) *api.Service {
+		if s := m.shares[spec.Application+"."+svc]; s != nil && groupOf(s) == namespace {
+			return s.Spec
+		}
+		return nil
+	})
 }
 
 // revision of the application after the edit, before it is made.

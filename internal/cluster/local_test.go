@@ -445,6 +445,8 @@ func TestEditsThatAreRefused(t *testing.T) {
 	}
 	_, err := s.c.applyLocal(t.Context(), []byte("application: other\nservices: {web: {command: [x], ports: [{name: http, ingress: {host: web.test}}]}}"), false, s.now)
 	check("host-taken", err)
+	_, err = s.c.applyLocal(t.Context(), []byte("application: other\nservices: {web: {runtime: container, image: x, security: {add: SYS_ADMIN}}}"), false, s.now)
+	check("over-rights", err)
 	_, err = s.c.applyLocal(t.Context(), []byte("services: {}"), false, s.now)
 	check("invalid-descriptor", err)
 	_, err = s.c.scaleLocal(t.Context(), "app", "none", 2, s.now)

@@ -143,7 +143,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
-		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd,
+		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-edge/verge/internal/registry"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -28,12 +30,16 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 		in.away = 0
 		return true, nil
 	}
+	spec := in.spec(o)
+	if err := in.login(o, &spec); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	steps := make(chan string)
 	done := make(chan error, 1)
 	go func() {
-		done <- driver.Fetch(ctx, in.spec(o), func(step string) {
+		done <- driver.Fetch(ctx, spec, func(step string) {
 			select {
 			case steps <- step:
 			case <-ctx.Done():
@@ -69,6 +75,30 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 			return false, err
 		}
 	}
+}
+
+// login lets a pull log in to its registry, where the service has a secret for that.
+func (in *instance) login(o *wire.Order, s *runtime.Spec) error {
+	if s.Container == nil || o.Spec.PullSecret == "" {
+		return nil
+	}
+	known, err := in.kit.vault.openAll(wire.OrderNamespace(o), []string{o.Spec.PullSecret})
+	if err != nil {
+		return err
+	}
+	logins, err := registry.Parse(known[o.Spec.PullSecret])
+	if err != nil {
+		return fmt.Errorf("secret %s has no credentials for a registry: %w", o.Spec.PullSecret, err)
+	}
+	image := s.Container.Image
+	if full, err := container.FullName(image); err == nil {
+		image = full
+	}
+	s.Container.Login = func(host string) (user, secret string) {
+		l, _ := logins.For(image, host)
+		return l.User, l.Secret
+	}
+	return nil
 }
 
 // provide makes ready what an instance that sleeps is started from, once for each order,

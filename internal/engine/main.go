@@ -35,7 +35,7 @@ func Drivers(dir string, c wire.EngineConfig, log *slog.Logger) (drivers map[str
 	drivers = map[string]runtime.Driver{}
 	p := process.New(process.Options{Base: dir, Logger: log})
 	drivers[p.Name()] = p
-	b := container.New(container.Options{Base: dir, Address: c.Containerd, Logger: log})
+	b := container.New(container.Options{Base: dir, Address: c.Containerd, Pull: c.Pull, Logger: log})
 	drivers[b.Name()] = b
 	w := wasm.New(wasm.Options{Dir: filepath.Join(dir, wasmDir), Logger: log})
 	drivers[w.Name()] = w

@@ -40,7 +40,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 	}
 	if runtimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
-		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Devices: pathsOf(nodesOf(o, in.kit.config.Devices))}
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: pathsOf(nodesOf(o, in.kit.config.Devices))}
 	}
 	if runtimeOf(o) == api.Wasm {
 		module := o.Spec.Module
@@ -430,7 +430,7 @@ func (in *instance) exited(exit wire.Exit) {
 		ran = 0 // it never ran, however long it took to try
 	}
 	act := in.decide(exit, ran)
-	in.over(act, act.Why)
+	in.over(act, act.Why+in.readOnlyHint(exit))
 }
 
 // age of the task that the files name: by the clock that nobody sets, where it began in

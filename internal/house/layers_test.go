@@ -61,6 +61,7 @@ var rooms = map[string]layer{
 	"internal/relay":      doers,
 	"internal/rest":       doers,
 	"internal/runtime":    doers,
+	"internal/registry":   doers,
 	"internal/seal":       doers,
 	// It does nothing but imagine: deciders in virtual time, for the lab's experiments.
 	"internal/sim":      doers,

@@ -23,6 +23,9 @@ const maxNamespaces = 10_000
 
 // CreateNamespace implements rest.Backend.
 func (b backend) CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (wire.NamespaceView, error) {
+	if err := checkStanding(&r.Standing); err != nil {
+		return wire.NamespaceView{}, err
+	}
 	if !enroll.IsName(r.Name) {
 		return wire.NamespaceView{}, wire.Problemf(422, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a namespace", "%q", r.Name)
 	}
@@ -59,13 +62,26 @@ func (b backend) setQuota(ctx context.Context, name string, q wire.Quota) (wire.
 // SetStanding implements rest.Backend. What has a higher priority already than is
 // allowed keeps it; against others it counts no more than what is.
 func (b backend) SetStanding(ctx context.Context, name string, s wire.Standing) (wire.NamespaceView, error) {
-	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d", max(1, s.Weight), s.MaxPriority), func(ns *wire.Namespace) { ns.Standing = s })
+	if err := checkStanding(&s); err != nil {
+		return wire.NamespaceView{}, err
+	}
+	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d, containers may ask for %s", max(1, s.Weight), s.MaxPriority, s.Allowed()), func(ns *wire.Namespace) { ns.Standing = s })
 	if err == nil {
 		b.forgive(name)
 		loop.Poke(b.wake) // the clusters have it from their shares
 		_ = b.addObjects(ctx, &v)
 	}
 	return v, err
+}
+
+// checkStanding brings a standing into the one form.
+func checkStanding(s *wire.Standing) error {
+	allow, err := wire.ParseAllow(s.Allow)
+	if err != nil {
+		return wire.Problemf(422, "bad-standing", "write names joined by +: writable-root+NET_RAW", "this cannot be the standing of a namespace", "allow: %v", err)
+	}
+	s.Allow = allow
+	return nil
 }
 
 // forgive asks clusters again for what they gave back of a namespace: they may say
@@ -319,10 +335,28 @@ func (m *model) ranks(app *wire.Application) error {
 		"nothing was changed: the namespace may not have so high a priority", "%s; namespace %s may have %d at most, since its priorities count against other namespaces", shorten(over, 3), name, most)
 }
 
-// fits says whether its namespace lets an application be as it is to be, by its quota
-// and the priorities that it may have. The mutex is held.
+// rights says whether the containers of an application may do what they are to. What
+// they could before is not refused. The mutex is held.
+func (m *model) rights(app *wire.Application) error {
+	if !app.Deleting.IsZero() {
+		return nil
+	}
+	name := wire.NamespaceOf(app.Spec)
+	return wire.ForbiddenRights(name, m.standing(name), app.Spec, func(svc string) *api.Service {
+		if old := m.apps[app.Name]; old != nil && wire.NamespaceOf(old.Spec) == name {
+			return old.Spec.Services[svc]
+		}
+		return nil
+	})
+}
+
+// fits says whether its namespace lets an application be as it is to be, by its quota,
+// the priorities that it may have and what its containers may do. The mutex is held.
 func (m *model) fits(app *wire.Application) error {
 	if err := m.ranks(app); err != nil {
+		return err
+	}
+	if err := m.rights(app); err != nil {
 		return err
 	}
 	name := wire.NamespaceOf(app.Spec)

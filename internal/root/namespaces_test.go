@@ -186,6 +186,56 @@ func TestStandingOfNamespaces(t *testing.T) {
 	}
 }
 
+func containing(namespace, app, security string) []byte {
+	return []byte(fmt.Sprintf("application: %s\nnamespace: %s\nservices: {web: {runtime: container, image: x, security: %s}}\n", app, namespace, security))
+}
+
+// What containers may do beyond the usual is bounded by their namespace; who has more
+// than that already may keep it.
+func TestRightsOfNamespaces(t *testing.T) {
+	ctx, store := t.Context(), bus.NewMemStore()
+	b := newTestBackend(t, store)
+	allow := func(what string) {
+		t.Helper()
+		v, err := b.SetStanding(ctx, "shop", wire.Standing{Weight: 2, Allow: what})
+		if err != nil || v.Standing.Weight != 2 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+	}
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Standing: wire.Standing{Allow: "root"}}); code(err) != "bad-standing" {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, b, containing("shop", "one", "{root: writable, drop: ALL}")) // without a word on it
+	before := store.Rev()
+	_, err := b.Apply(ctx, containing("shop", "two", "{add: [NET_RAW, CHOWN], seccomp: none}"), false)
+	if code(err) != "over-rights" || !strings.Contains(err.Error(), "services.web.security asks for NET_RAW, no-seccomp; namespace shop allows writable-root") ||
+		!strings.Contains(err.Error(), "verge namespace standing shop weight=1,allow=NET_RAW+no-seccomp+writable-root") {
+		t.Errorf("%v", err)
+	}
+	if store.Rev() != before || b.m.apps["two"] != nil {
+		t.Error("something was stored")
+	}
+	allow("net_raw+no-seccomp")
+	mustApply(t, b, containing("shop", "two", "{add: [NET_RAW, CHOWN], seccomp: none}"))
+	if _, err := b.Apply(ctx, containing("shop", "three", "{root: writable}"), true); code(err) != "over-rights" {
+		t.Errorf("%v", err)
+	}
+	mustApply(t, b, containing("shop", "one", "{root: writable}")) // what it has already
+	if _, err := b.Scale(ctx, "one", "web", 2); err != nil {
+		t.Errorf("what it has already: %v", err)
+	}
+	allow("none")
+	if _, err := b.Apply(ctx, containing("shop", "one", "{root: writable, new_privileges: true}"), false); code(err) != "over-rights" {
+		t.Errorf("more than it has: %v", err)
+	}
+	mustApply(t, b, containing("shop", "three", "{}"))
+	allow("all")
+	mustApply(t, b, containing("shop", "three", "{root: writable, new_privileges: true, add: SYS_ADMIN}"))
+}
+
 // A change of what a namespace may claim reaches the clusters with its shares, and moves
 // nothing.
 func TestStandingReachesTheClusters(t *testing.T) {

@@ -69,15 +69,34 @@ type Container struct {
 	Image string
 	// Pull is PullAlways, PullMissing or PullNever; "" is PullMissing.
 	Pull string
+	// Login is what a registry, or a mirror of it, at a host is told of who pulls; nil:
+	// nothing.
+	Login func(host string) (user, secret string) `json:"-"`
 	// User as name or number, with ":group" or without; "" is that of the image.
 	User string
 	// Args follow the entry point of the image where Spec.Command is empty; without
 	// any, those of the image do.
 	Args   []string
 	Mounts []Mount
+	// Security is what it may do.
+	Security Security
 	// Devices are device nodes of the machine that it may open, and finds under the
 	// same paths; it may open no others but /dev/null and its like.
 	Devices []string
+}
+
+// Security is what a container may do; the zero value is as little as any may.
+type Security struct {
+	// WritableRoot: it may write to the files of its image; else they are read only,
+	// and it has a /tmp in memory.
+	WritableRoot bool
+	// Capabilities that it has while its user is root, without CAP_. Another user has
+	// those of them that are Extra.
+	Capabilities, Extra []string
+	// NewPrivileges: its programs may get more than those who execute them have.
+	NewPrivileges bool
+	// NoSeccomp: it may make any system call.
+	NoSeccomp bool
 }
 
 // When an image is pulled.

@@ -67,8 +67,10 @@ type EngineConfig struct {
 	Relay RelayConfig `json:"relay,omitzero"`
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string `json:"containerd,omitempty"`
-	LogFormat  string `json:"log_format,omitempty"`
-	LogLevel   string `json:"log_level,omitempty"`
+	// Pull is how images are fetched.
+	Pull      PullConfig `json:"pull,omitzero"`
+	LogFormat string     `json:"log_format,omitempty"`
+	LogLevel  string     `json:"log_level,omitempty"`
 }
 
 // EngineOrders is all that a worker should be doing. It replaces what was there.

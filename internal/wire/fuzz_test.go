@@ -74,6 +74,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Quota](),
 	reflect.TypeFor[wire.Namespace](),
 	reflect.TypeFor[wire.Standing](),
+	reflect.TypeFor[wire.PullConfig](),
 	reflect.TypeFor[wire.NamespaceShare](),
 	reflect.TypeFor[wire.NamespaceRequest](),
 	reflect.TypeFor[wire.NamespaceView](),

@@ -28,7 +28,8 @@ type Quota struct {
 	Applications int       `json:"applications,omitempty" minimum:"0" maximum:"1000000"`
 }
 
-// Standing is what a namespace may claim beside others where there is not room for all.
+// Standing is what a namespace may claim beside others where there is not room for all,
+// and what its containers may do.
 type Standing struct {
 	// Weight of its share where services contend (drf): with twice the weight it is due
 	// twice as much. 0 is 1.
@@ -37,6 +38,9 @@ type Standing struct {
 	// counts against those of other namespaces. 0: they may have any, and it counts
 	// within the namespace alone.
 	MaxPriority int `json:"max_priority,omitempty" minimum:"0" maximum:"1000"`
+	// Allow is what its containers may ask for in security, joined by "+" (see
+	// ParseAllow). "": a writable root, and nothing else.
+	Allow string `json:"allow,omitempty" maxLength:"1000"`
 }
 
 // MaxWeight of a namespace.

@@ -155,7 +155,7 @@ func startPlain(ctx context.Context, b *testing.B, client *containerd.Client, im
 	}
 }
 
-func end(b *testing.B, task runtime.Task) {
+func end(b testing.TB, task runtime.Task) {
 	b.Helper()
 	if err := task.Kill(b.Context()); err != nil {
 		b.Fatal(err)

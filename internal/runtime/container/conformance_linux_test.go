@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/internal/runtime/runtimetest"
@@ -21,7 +22,7 @@ var suite = runtimetest.Suite{
 		return New(Options{Base: base, Address: os.Getenv(containertest.AddressVar)}), nil
 	},
 	Contain: func(s *runtime.Spec) {
-		s.Container = &runtime.Container{Image: testImage, Mounts: []runtime.Mount{{Source: s.Dir, Target: s.Dir}}}
+		s.Container = &runtime.Container{Image: testImage, Security: runtime.Security{Capabilities: api.DefaultCapabilities()}, Mounts: []runtime.Mount{{Source: s.Dir, Target: s.Dir}}}
 	},
 }
 

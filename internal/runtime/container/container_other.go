@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Name of the driver in descriptors.
@@ -23,6 +24,7 @@ var errSystem = errors.New("containers need Linux")
 type Options struct {
 	Base    string
 	Address string
+	Pull    wire.PullConfig
 	Logger  *slog.Logger
 }
 

@@ -17,6 +17,8 @@ import (
 	// The client of containerd itself: its protocol is gRPC with some hundred types.
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
@@ -69,6 +71,8 @@ type Options struct {
 	Base string
 	// Address of containerd's socket; "" is DefaultAddress.
 	Address string
+	// Pull is how images are fetched.
+	Pull wire.PullConfig
 	// Logger is told what goes wrong where no caller is to be told. nil means
 	// nobody is.
 	Logger *slog.Logger
@@ -81,6 +85,12 @@ type Driver struct {
 	groups  *cgroup.Manager
 	log     *slog.Logger
 
+	mirrors map[string]string // of registries, by their hosts
+	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
+	stall   time.Duration     // how long a registry may send nothing
+	// patience is how long containerd may take to answer.
+	patience time.Duration
+
 	ctx  context.Context // ends with Close; for goroutines of the driver alone
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -89,10 +99,11 @@ type Driver struct {
 	closed   bool
 	client   *containerd.Client // nil while nobody uses it
 	users    int
-	living   int                 // tasks that have not ended
-	known    map[string]bool     // containers that are somebody's
-	pictures map[string]*picture // of images, by their full names
-	debts    map[string]bool     // containers that are to be removed when it is possible
+	living   int                  // tasks that have not ended
+	known    map[string]bool      // containers that are somebody's
+	pictures map[string]*picture  // of images, by their full names
+	debts    map[string]bool      // containers that are to be removed when it is possible
+	pulls    map[string]*pullTurn // of images that are being fetched, by their full names
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
 	guarding bool // guard runs
@@ -107,7 +118,8 @@ type Driver struct {
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
-	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{},
+	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{},
+		mirrors: o.Pull.Mirrors, pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	if d.address == "" {
 		d.address = DefaultAddress
@@ -206,7 +218,8 @@ func (d *Driver) use(ctx context.Context) (*containerd.Client, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.client == nil {
-		c, err := containerd.New(d.address, containerd.WithDefaultNamespace(Namespace), containerd.WithTimeout(answerWithin))
+		c, err := containerd.New(d.address, containerd.WithDefaultNamespace(Namespace), containerd.WithTimeout(answerWithin),
+			containerd.WithExtraDialOpts([]grpc.DialOption{grpc.WithChainUnaryInterceptor(patience(d.patience))}))
 		if err != nil {
 			return nil, nil, d.away(err)
 		}

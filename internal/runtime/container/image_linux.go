@@ -5,25 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/core/remotes"
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	// What "redis" means is decided by the program that everybody knows it from.
 	"github.com/distribution/reference"
-	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/verge-edge/verge/internal/runtime"
 )
@@ -33,6 +25,9 @@ const progressEvery = time.Second
 
 // maxImageConfig bounds what is read of an image's configuration.
 const maxImageConfig = 4 << 20
+
+// errOtherMachine is wrapped where an image is made for another kind of machine.
+var errOtherMachine = errors.New("is not made for this machine")
 
 // FullName is the whole name of an image: "redis" is docker.io/library/redis:latest.
 func FullName(image string) (string, error) {
@@ -58,6 +53,11 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 		return err
 	}
 	defer release()
+	leave, err := d.alone(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	_, err = c.ImageService().Get(ctx, name)
 	switch {
 	case err != nil && !isNotFound(err):
@@ -68,124 +68,16 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 	case err != nil && s.Container.Pull == runtime.PullNever:
 		return fmt.Errorf("the image %s is not on this worker, and pull is never: import it with verge image load", name)
 	}
-	return d.pull(ctx, c, name, progress)
-}
-
-// pull fetches and unpacks an image.
-func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, progress func(string)) error {
-	p := &pulling{name: name, seen: map[string]int64{}}
-	progress(p.words())
-	pctx, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		t := time.NewTicker(progressEvery)
-		defer t.Stop()
-		for {
-			select {
-			case <-pctx.Done():
-				return
-			case <-t.C:
-				p.look(pctx, c.ContentStore())
-				progress(p.words())
-			}
-		}
-	})
-	_, err := c.Pull(ctx, name,
-		containerd.WithResolver(docker.NewResolver(docker.ResolverOptions{
-			Hosts: docker.ConfigureDefaultRegistries(docker.WithPlainHTTP(docker.MatchLocalhost)),
-		})),
-		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
-		containerd.WithPullUnpack,
-		containerd.WithImageHandler(images.HandlerFunc(p.meet)),
-	)
-	stop()
-	wg.Wait()
-	if err == nil {
-		return nil
+	if err := d.pull(ctx, c, name, s.Container, progress); err != nil {
+		return err
 	}
-	var network net.Error
-	var address *url.Error
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, &network), errors.As(err, &address):
-		return fmt.Errorf("pull image %s: %w (%w)", name, runtime.ErrAway, err)
-	case errors.Is(d.orAway(err), runtime.ErrAway):
-		return d.orAway(err)
-	case strings.Contains(err.Error(), "no match for platform"), strings.Contains(err.Error(), "mismatched image rootfs and manifest layers"):
-		return fmt.Errorf("the image %s is not made for this machine (%s)", name, platforms.DefaultString())
-	case errdefs.IsNotFound(err):
-		return fmt.Errorf("there is no image %s in its registry; check the name and its tag", name)
-	}
-	return fmt.Errorf("pull image %s: %w", name, err)
-}
-
-// pulling is how far a pull is.
-type pulling struct {
-	name string
-
-	mu   sync.Mutex
-	seen map[string]int64 // sizes of what belongs to it, by the name of its download
-	blob map[string]imagespec.Descriptor
-	done int64
-}
-
-// meet is called for each part of the image that is found to belong to it.
-func (p *pulling) meet(ctx context.Context, desc imagespec.Descriptor) ([]imagespec.Descriptor, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.blob == nil {
-		p.blob = map[string]imagespec.Descriptor{}
-	}
-	key := remotes.MakeRefKey(ctx, desc)
-	p.seen[key], p.blob[key] = desc.Size, desc
-	return nil, nil
-}
-
-// look counts what is there.
-func (p *pulling) look(ctx context.Context, store content.Store) {
-	p.mu.Lock()
-	blobs := make(map[string]imagespec.Descriptor, len(p.blob))
-	for key, desc := range p.blob {
-		blobs[key] = desc
-	}
-	p.mu.Unlock()
-	var done int64
-	loading, err := store.ListStatuses(ctx)
-	if err != nil {
-		return // the next look may tell
-	}
-	for _, l := range loading {
-		if _, ours := blobs[l.Ref]; ours {
-			done += l.Offset
-			delete(blobs, l.Ref)
+	if _, err = d.image(ctx, c, s); errors.Is(err, errOtherMachine) {
+		// Nobody can use it here.
+		if derr := c.ImageService().Delete(ctx, name); derr != nil && !isNotFound(derr) {
+			return errors.Join(err, d.orAway(derr))
 		}
 	}
-	for _, desc := range blobs {
-		if _, err := store.Info(ctx, desc.Digest); err == nil {
-			done += desc.Size
-		}
-	}
-	p.mu.Lock()
-	p.done = done
-	p.mu.Unlock()
-}
-
-func (p *pulling) words() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all int64
-	for _, size := range p.seen {
-		all += size
-	}
-	const mb = 1e6
-	switch {
-	case all == 0:
-		return "pulling " + p.name
-	case p.done >= all:
-		return "unpacking " + p.name
-	}
-	return fmt.Sprintf("pulling %s: %d of %d MB", p.name, int64(float64(p.done)/mb), int64(float64(all)/mb+0.5))
+	return err
 }
 
 // platformsOf says for what machines an image is.

@@ -3,7 +3,10 @@ package container
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	goruntime "runtime"
 	"slices"
@@ -45,6 +48,8 @@ type picture struct {
 
 	looked sync.Once
 	narrow bool // it has no programs of 32 bits on a machine of 64; after looked
+	// emptyTmp: it has nothing in its /tmp; after looked.
+	emptyTmp bool
 
 	mu    sync.Mutex
 	users map[string]specs.User // by what a service says
@@ -73,7 +78,7 @@ func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec
 	desc, err := image.Config(ctx)
 	if err != nil {
 		if isNotFound(err) {
-			return nil, fmt.Errorf("the image %s is not made for this machine (%s): %s", name, platforms.DefaultString(), platformsOf(ctx, c, kept))
+			return nil, fmt.Errorf("the image %s %w (%s): %s", name, errOtherMachine, platforms.DefaultString(), platformsOf(ctx, c, kept))
 		}
 		return nil, d.orAway(err)
 	}
@@ -89,7 +94,7 @@ func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec
 		return nil, fmt.Errorf("the configuration of image %s: %w", name, err)
 	}
 	if a := config.Architecture; a != "" && a != goruntime.GOARCH && !(a == "arm" && goruntime.GOARCH == "arm64") && !(a == "386" && goruntime.GOARCH == "amd64") {
-		return nil, fmt.Errorf("the image %s is made for %s, this machine is %s", name, a, goruntime.GOARCH)
+		return nil, fmt.Errorf("the image %s %w: it is for %s, this machine is %s", name, errOtherMachine, a, goruntime.GOARCH)
 	}
 	unpacked, err := image.IsUnpacked(ctx, "")
 	if err == nil && !unpacked {
@@ -168,19 +173,39 @@ var loaders = []string{
 	"lib/ld-linux.so.3", "usr/lib/ld-linux.so.3", "lib/ld-linux-armhf.so.3", "usr/lib/ld-linux-armhf.so.3", "lib/ld-musl-armhf.so.1", "usr/lib/ld-musl-armhf.so.1",
 }
 
-// look finds out whether an image is narrow by the mounts of its files. What cannot
-// be seen from here is not.
+// look finds out whether an image is narrow, and whether its /tmp is empty, by the
+// mounts of its files. What cannot be seen from here is not.
 func (p *picture) look(mounted []mount.Mount) {
 	p.looked.Do(func() {
-		if p.width != goruntime.GOARCH || len(mounted) == 0 {
+		if len(mounted) == 0 {
 			return
 		}
 		dirs := layers(mounted[len(mounted)-1])
-		p.narrow = len(dirs) > 0
+		p.narrow, p.emptyTmp = len(dirs) > 0 && p.width == goruntime.GOARCH, len(dirs) > 0
 		for _, dir := range dirs {
 			p.narrow = p.narrow && !hasLoader(dir)
+			p.emptyTmp = p.emptyTmp && !hasTmp(dir)
 		}
 	})
+}
+
+// hasTmp says so, too, of a directory that cannot be looked into.
+func hasTmp(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return true
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	f, err := root.Open("tmp")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if err != nil { // a link that leads elsewhere, say
+		return true
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	_, err = f.ReadDir(1)
+	return !errors.Is(err, io.EOF)
 }
 
 // layers are the directories of which a mount is made.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 	"time"
 
@@ -18,14 +17,12 @@ import (
 	"github.com/containerd/containerd/api/types"
 	"github.com/containerd/containerd/api/types/runc/options"
 	containerd "github.com/containerd/containerd/v2/client"
-	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/typeurl/v2"
-	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/verge-edge/verge/internal/runtime"
@@ -233,11 +230,11 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 		func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
 			wrong = image.setUser(ctx, c, made, spec, s.Container.User)
 			if wrong == nil {
-				wrong = d.fill(spec, h.Container, image.config, s, seen)
+				wrong = d.fill(spec, h.Container, image, s, seen)
 			}
 			return wrong
 		},
-		withSeccomp(image.narrow),
+		withSeccomp(image.narrow, s.Container.Security.NoSeccomp),
 	)
 	switch {
 	case wrong != nil:
@@ -254,31 +251,10 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 	return nil
 }
 
-// withSeccomp forbids the system calls that no ordinary program needs, where the
-// kernel can. runc takes a third of a start to translate that for each architecture
-// that the machine knows; those of 32 bits are left out, and so forbidden, where the
-// image has no use for them.
-func withSeccomp(narrow bool) oci.SpecOpts {
-	return func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
-		if _, err := os.Stat("/proc/sys/kernel/seccomp"); err != nil {
-			return nil //nolint:nilerr // an old kernel
-		}
-		if err := seccomp.WithDefaultProfile()(ctx, c, made, spec); err != nil {
-			return err
-		}
-		if own, ok := ownArch[goruntime.GOARCH]; ok && narrow {
-			spec.Linux.Seccomp.Architectures = []specs.Arch{own}
-		}
-		return nil
-	}
-}
-
-// ownArch are the machines that execute programs of another architecture, too.
-var ownArch = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
-
 // fill completes what runc is told. Its errors are for users.
-func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig, s runtime.Spec, seen mounts) error {
-	p := spec.Process
+func (d *Driver) fill(spec *specs.Spec, id string, image *picture, s runtime.Spec, seen mounts) error {
+	p, config := spec.Process, image.config
+	secure(spec, s.Container.Security)
 	p.Args, p.Cwd = s.Command, config.WorkingDir
 	if len(s.Command) == 0 {
 		p.Args = append(append([]string{}, config.Entrypoint...), config.Cmd...)
@@ -314,7 +290,7 @@ func (d *Driver) fill(spec *specs.Spec, id string, config imagespec.ImageConfig,
 	if err != nil {
 		return err
 	}
-	spec.Mounts = append(spec.Mounts, own...)
+	spec.Mounts = append(append(spec.Mounts, tmp(s, image)...), own...)
 	return nil
 }
 

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	imagename "github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -37,6 +39,7 @@ const timeout = 30 * time.Second
 type Containerd struct {
 	Address string
 	dir     string
+	small   bool // its files are on a file system of its own, which is small
 	cmd     *exec.Cmd
 	ended   chan struct{}
 }
@@ -70,12 +73,23 @@ func Install() error {
 }
 
 // New starts a containerd with directories of its own.
-func New() (*Containerd, error) {
+func New() (*Containerd, error) { return newOn(0) }
+
+// newOn is New with all its files on a file system of so many bytes; 0: on the disk.
+func newOn(bytes int64) (*Containerd, error) {
 	dir, err := os.MkdirTemp("", "verge-ctd") // short: sockets have at most 108 bytes
 	if err != nil {
 		return nil, err
 	}
-	c := &Containerd{Address: filepath.Join(dir, "c.sock"), dir: dir}
+	c := &Containerd{Address: filepath.Join(dir, "c.sock"), dir: dir, small: bytes > 0}
+	if c.small {
+		if err := os.Mkdir(filepath.Join(dir, "root"), 0o700); err != nil {
+			return nil, err
+		}
+		if err := unix.Mount("tmpfs", filepath.Join(dir, "root"), "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+			return nil, fmt.Errorf("a small file system: %w", err)
+		}
+	}
 	config := fmt.Sprintf(`version = 2
 root = %q
 state = %q
@@ -126,6 +140,19 @@ func (c *Containerd) Start() error {
 func (c *Containerd) Kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
 	<-c.ended
+}
+
+// Resize changes how many bytes there are for a containerd of NeedSmall.
+func (c *Containerd) Resize(bytes int64) error {
+	return unix.Mount("tmpfs", filepath.Join(c.dir, "root"), "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", bytes))
+}
+
+// Wedge stops it, so that it accepts connections and answers nothing, until resume.
+func (c *Containerd) Wedge() (resume func(), err error) {
+	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	return func() { _ = c.cmd.Process.Signal(syscall.SIGCONT) }, nil // it may have ended
 }
 
 // Ctr runs ctr, containerd's own tool, in Verge's namespace and returns what it
@@ -231,11 +258,15 @@ func (c *Containerd) Close() error {
 		_, _ = c.Ctr("tasks", "kill", "-s", "KILL", id) // it may have ended
 		_, _ = c.Ctr("tasks", "rm", "-f", id)
 	}
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = c.cmd.Process.Signal(syscall.SIGCONT) // it may have ended
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	<-c.ended
 	shims, err := c.Shims()
 	for _, pid := range shims {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if c.small {
+		err = errors.Join(err, unix.Unmount(filepath.Join(c.dir, "root"), unix.MNT_DETACH))
 	}
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
@@ -244,10 +275,16 @@ func (c *Containerd) Close() error {
 // VERGE_CI_NO_SKIP is set it fails instead.
 func Need(t testing.TB) *Containerd {
 	t.Helper()
+	return NeedSmall(t, 0)
+}
+
+// NeedSmall is Need with so many bytes for all its files; 0: as many as there are.
+func NeedSmall(t testing.TB, bytes int64) *Containerd {
+	t.Helper()
 	err := Install()
 	if err == nil {
 		var c *Containerd
-		if c, err = New(); err == nil {
+		if c, err = newOn(bytes); err == nil {
 			t.Cleanup(func() {
 				if err := c.Close(); err != nil {
 					t.Error(err)

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Rights of a container that are not capabilities, as a namespace allows them.
+const (
+	RightWritableRoot  = "writable-root"
+	RightNewPrivileges = "new-privileges"
+	RightNoSeccomp     = "no-seccomp"
+)
+
+// Values of Security.
+const (
+	RootReadOnly   = "read-only"
+	RootWritable   = "writable"
+	SeccompDefault = "default"
+	SeccompNone    = "none"
+	// AllCapabilities is what Drop says for all of them.
+	AllCapabilities = "ALL"
+)
+
+// Security is what a container may do. The zero value is that of a descriptor that is
+// older than it: the root is writable, all else is as without it.
+type Security struct {
+	// Root says whether the container may write to the files of its image.
+	Root string `json:"root,omitempty"`
+	// Add are capabilities beside DefaultCapabilities, Drop those of them that it does
+	// not have; as Linux names them, without CAP_.
+	Add  []string `json:"add,omitempty"`
+	Drop []string `json:"drop,omitempty"`
+	// NewPrivileges: a program may get more rights than who executes it (setuid).
+	NewPrivileges bool `json:"new_privileges,omitempty"`
+	// Seccomp is the list of system calls that it may make.
+	Seccomp string `json:"seccomp,omitempty"`
+}
+
+// IsZero says whether nothing is said of it.
+func (s Security) IsZero() bool {
+	return s.Root == "" && s.Seccomp == "" && !s.NewPrivileges && len(s.Add) == 0 && len(s.Drop) == 0
+}
+
+// ReadOnly says whether the container may not write to the files of its image.
+func (s Security) ReadOnly() bool { return s.Root == RootReadOnly }
+
+// DefaultCapabilities are those of a container that says nothing of them, while its
+// program is root: what ordinary images need to prepare their files, to become another
+// user, to end their children and to listen at a low port.
+func DefaultCapabilities() []string {
+	return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"}
+}
+
+// capabilities are all that Linux knows.
+const capabilities = "AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID " +
+	"IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID " +
+	"SETPCAP SETUID SYSLOG SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG WAKE_ALARM"
+
+// IsCapability says whether Linux has a capability of that name.
+func IsCapability(name string) bool { return slices.Contains(strings.Fields(capabilities), name) }
+
+// CapabilityName brings what people write into the form of the table: CAP_NET_RAW and
+// net_raw are NET_RAW.
+func CapabilityName(s string) string { return strings.TrimPrefix(strings.ToUpper(s), "CAP_") }
+
+// Rights are what s wants beyond what every container may, in order: what a namespace
+// must allow. That of a descriptor which is older than Security is none.
+func (s Security) Rights() []string {
+	var out []string
+	for _, c := range s.Add {
+		if !slices.Contains(DefaultCapabilities(), c) {
+			out = append(out, c)
+		}
+	}
+	for right, wanted := range map[string]bool{
+		RightWritableRoot: s.Root == RootWritable, RightNewPrivileges: s.NewPrivileges, RightNoSeccomp: s.Seccomp == SeccompNone,
+	} {
+		if wanted {
+			out = append(out, right)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Capabilities are those that s comes to.
+func (s Security) Capabilities() []string {
+	out := slices.Clone(s.Add)
+	for _, c := range DefaultCapabilities() {
+		if !slices.Contains(s.Drop, AllCapabilities) && !slices.Contains(s.Drop, c) {
+			out = append(out, c)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func securityRows() []Verdict {
+	const in = "services.*.security"
+	spellings := func(names string) (all []string) {
+		for _, c := range strings.Fields(names) {
+			all = append(all, "CAP_"+c)
+		}
+		return all
+	}
+	return []Verdict{
+		{Path: "services.*.pull_secret", Pattern: labelPattern,
+			Note: "Name of a secret of the namespace with the credentials for the image's registry: what verge secret set --registry makes, or a .dockerconfigjson."},
+		{Path: in, Note: "What a container may do. Without it its root is read only but for /tmp and /run, its programs cannot get more rights than they begin with, it has few capabilities and the usual list of system calls. What goes beyond that has to be allowed to its namespace (verge namespace standing)."},
+		{Path: in + ".root", Default: RootReadOnly + " (of a container)", Values: values(RootReadOnly+" "+RootWritable, "", ""),
+			Note: "Whether it may write to the files of its image: writable, what it writes is gone at its next start. With read-only /tmp and /run are in memory, of 64 MiB each, and volumes are as they are."},
+		{Path: in + ".add", single: true, normal: CapabilityName, Values: values(capabilities, "", ""), spellings: spellings(capabilities),
+			Note: "Capabilities beside those of every container (" + strings.Join(DefaultCapabilities(), ", ") + "), one or a list. A user other than root has these, and no others."},
+		{Path: in + ".drop", single: true, normal: CapabilityName, Values: values(AllCapabilities+" "+capabilities, "", ""), spellings: spellings(AllCapabilities + " " + capabilities),
+			Note: "Capabilities of every container that it does not get; ALL: none of them."},
+		{Path: in + ".new_privileges", Note: "true: a program of the image that is setuid, or has capabilities of its own, gets what it is marked with (sudo, ping)."},
+		{Path: in + ".seccomp", Default: SeccompDefault + " (of a container)", Values: values(SeccompDefault+" "+SeccompNone, "", ""),
+			Note: "none: it may make any system call."},
+	}
+}
+
+// security checks that only a container has it, and that nothing is both added and
+// dropped.
+func (v *validator) security(path string, s *Service) {
+	if s.Runtime != Container {
+		for field, given := range map[string]bool{"security": !s.Security.IsZero(), "pull_secret": s.PullSecret != ""} {
+			if _, said := v.seen[path+"."+field]; given || said {
+				v.complain(path+"."+field, "only a container has it", "write runtime: container, or remove it")
+			}
+		}
+		return
+	}
+	if s.PullSecret != "" {
+		v.label(path+".pull_secret", s.PullSecret, "a secret", "registry")
+	}
+	for i, c := range s.Security.Add {
+		at := fmt.Sprintf("%s.security.add[%d]", path, i)
+		switch {
+		case slices.Contains(s.Security.Drop, c):
+			v.complain(at, c+" is also in drop", "remove one of them")
+		case slices.Contains(s.Security.Add[:i], c):
+			v.complain(at, c+" is listed twice", "remove one of them")
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// pullFlags are those of how a worker fetches images.
+func pullFlags(fl *pflag.FlagSet, p *wire.PullConfig, mirrors *[]string) {
+	fl.TextVar(&p.Rate, "pull-rate", api.Bitrate(0), "what the pulls of images together receive, as 20Mbps (0: no bound)")
+	fl.StringArrayVar(mirrors, "registry-mirror", nil, "mirror of a registry that is asked before it, as docker.io=https://mirror.example.org (repeatable)")
+}
+
+// settlePull reads and checks what pullFlags got.
+func settlePull(p *wire.PullConfig, mirrors []string) error {
+	const flag, want = "--registry-mirror", "HOST=URL, as docker.io=https://mirror.example.org, each host once"
+	for _, m := range mirrors {
+		host, at, _ := strings.Cut(m, "=")
+		u, err := url.Parse(at)
+		if _, twice := p.Mirrors[host]; err != nil || twice || host == "" || strings.ContainsAny(host, "/@ ") ||
+			u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+			return errMustBe(flag, strconv.Quote(host+"=…"), want)
+		}
+		if p.Mirrors == nil {
+			p.Mirrors = map[string]string{}
+		}
+		p.Mirrors[host] = u.Scheme + "://" + u.Host
+	}
+	return nil
+}

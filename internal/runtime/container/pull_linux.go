@@ -1,0 +1,292 @@
+package container
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/remotes"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	"github.com/distribution/reference"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// pullLease begins the names of the leases that keep what an interrupted pull has
+// fetched; leaseAge is how long they do.
+const (
+	pullLease = "verge-pull-"
+	leaseAge  = 24 * time.Hour
+)
+
+// alone lets one at a time pull an image, so that who comes second finds what the first
+// has fetched.
+func (d *Driver) alone(ctx context.Context, name string) (leave func(), err error) {
+	d.mu.Lock()
+	turn := d.pulls[name]
+	if turn == nil {
+		turn = &pullTurn{mine: make(chan struct{}, 1)}
+		d.pulls[name] = turn
+	}
+	turn.users++
+	d.mu.Unlock()
+	done := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if turn.users--; turn.users == 0 {
+			delete(d.pulls, name)
+		}
+	}
+	select {
+	case turn.mine <- struct{}{}:
+		return func() { <-turn.mine; done() }, nil
+	case <-ctx.Done():
+		done()
+		return nil, ctx.Err()
+	}
+}
+
+type pullTurn struct {
+	mine  chan struct{} // holds one
+	users int           // guarded by the driver's mutex
+}
+
+// pull fetches and unpacks an image. What an interrupted one has fetched is kept for
+// the next, which goes on from there.
+func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, what *runtime.Container, progress func(string)) error {
+	leased, lease, err := d.lease(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	p := &pulling{name: name, seen: map[string]int64{}}
+	progress(p.words())
+	pctx, stop := context.WithCancel(leased)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-pctx.Done():
+				return
+			case <-t.C:
+				p.look(pctx, c.ContentStore())
+				progress(p.words())
+			}
+		}
+	})
+	_, err = c.Pull(leased, name,
+		containerd.WithResolver(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(what)})),
+		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
+		containerd.WithPullUnpack,
+		containerd.WithImageHandler(images.HandlerFunc(p.meet)),
+	)
+	stop()
+	wg.Wait()
+	if errors.Is(err, errdefs.ErrFailedPrecondition) || errors.Is(err, errdefs.ErrOutOfRange) {
+		p.abort(leased, c.ContentStore()) // what is there is wrong: the next begins anew
+	}
+	told := d.tell(ctx, name, what, err)
+	if told == nil || !p.begun() || !errors.Is(told, runtime.ErrAway) && ctx.Err() == nil {
+		d.endLease(ctx, c, lease)
+	}
+	return told
+}
+
+// lease keeps what a pull fetches, also when it is interrupted.
+func (d *Driver) lease(ctx context.Context, c *containerd.Client, name string) (context.Context, leases.Lease, error) {
+	list, err := c.LeasesService().List(ctx)
+	if err != nil {
+		return nil, leases.Lease{}, d.orAway(err)
+	}
+	sum := sha256.Sum256([]byte(name))
+	id := pullLease + hex.EncodeToString(sum[:8])
+	for _, l := range list {
+		switch {
+		case !strings.HasPrefix(l.ID, pullLease):
+		case l.ID == id && time.Since(l.CreatedAt) < leaseAge:
+			return leases.WithLease(ctx, id), l, nil
+		case time.Since(l.CreatedAt) >= leaseAge:
+			d.endLease(ctx, c, l)
+		}
+	}
+	l, err := c.LeasesService().Create(ctx, leases.WithID(id))
+	if err != nil {
+		return nil, l, d.orAway(err)
+	}
+	return leases.WithLease(ctx, id), l, nil
+}
+
+func (d *Driver) endLease(ctx context.Context, c *containerd.Client, l leases.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	if err := c.LeasesService().Delete(ctx, l); err != nil && !isNotFound(err) {
+		d.log.Debug("end a lease of containerd", "lease", l.ID, "error", err)
+	}
+}
+
+// registries are those of an image: its mirrors first, each with the credentials that
+// it is given.
+func (d *Driver) registries(what *runtime.Container) docker.RegistryHosts {
+	return func(host string) ([]docker.RegistryHost, error) {
+		client := &http.Client{Transport: &transport{next: docker.DefaultHTTPTransport(nil), stall: d.stall, pace: d.pace}}
+		options := []docker.AuthorizerOpt{docker.WithAuthClient(client)}
+		if what.Login != nil {
+			options = append(options, docker.WithAuthCreds(func(host string) (string, string, error) {
+				user, secret := what.Login(host)
+				return user, secret, nil
+			}))
+		}
+		hosts, err := docker.ConfigureDefaultRegistries(docker.WithPlainHTTP(docker.MatchLocalhost), docker.WithClient(client),
+			docker.WithAuthorizer(docker.NewDockerAuthorizer(options...)))(host)
+		if err != nil || d.mirrors[host] == "" {
+			return hosts, err
+		}
+		mirror, err := url.Parse(d.mirrors[host])
+		if err != nil || mirror.Host == "" {
+			return nil, fmt.Errorf("the mirror %q of %s is not a URL", d.mirrors[host], host)
+		}
+		first := docker.RegistryHost{
+			Client: client, Authorizer: docker.NewDockerAuthorizer(options...), Host: mirror.Host, Scheme: mirror.Scheme, Path: "/v2",
+			Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
+		}
+		return append([]docker.RegistryHost{first}, hosts...), nil
+	}
+}
+
+// tell says in words why a pull failed.
+func (d *Driver) tell(ctx context.Context, name string, what *runtime.Container, err error) error {
+	if err == nil {
+		return nil
+	}
+	has := func(part string) bool { return strings.Contains(err.Error(), part) }
+	host := "its registry"
+	if named, perr := reference.ParseDockerRef(name); perr == nil {
+		host = reference.Domain(named)
+	}
+	var network net.Error
+	var address *url.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, docker.ErrInvalidAuthorization), has("401 Unauthorized"), has("403 Forbidden"), has("insufficient_scope"):
+		if what.Login == nil {
+			return fmt.Errorf("registry %s wants credentials for %s, or it has no such image: verge secret set NAME --registry %s --username USER --password-file FILE, and pull_secret: NAME in the descriptor (%w)", host, name, host, err)
+		}
+		return fmt.Errorf("registry %s refused the credentials of pull_secret for %s, or it has no such image; set them again: verge secret set NAME --registry %s --username USER --password-file FILE (%w)", host, name, host, err)
+	case has("no space left on device"):
+		return fmt.Errorf("no room for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", name, err)
+	case errors.Is(err, errdefs.ErrFailedPrecondition), errors.Is(err, errdefs.ErrOutOfRange), has("unexpected commit digest"), has("failed size validation"):
+		return fmt.Errorf("what registry %s sent of %s is not what its digest says; nothing of it was kept, and it is fetched anew: %w", host, name, err)
+	case has("unexpected EOF"):
+		return fmt.Errorf("registry %s ended early what it sent of %s: %w (%w); the next try goes on from there", host, name, runtime.ErrAway, err)
+	case errors.As(err, &network), errors.As(err, &address), has("500 Internal"), has("502 Bad"), has("503 Service"), has("504 Gateway"), has("429 Too Many"):
+		return fmt.Errorf("pull image %s: %w (%w)", name, runtime.ErrAway, err)
+	case errors.Is(d.orAway(err), runtime.ErrAway):
+		return d.orAway(err)
+	case has("no match for platform"), has("mismatched image rootfs and manifest layers"):
+		return fmt.Errorf("the image %s is not made for this machine (%s)", name, platforms.DefaultString())
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("there is no image %s in its registry; check the name and its tag", name)
+	}
+	return fmt.Errorf("pull image %s: %w", name, err)
+}
+
+// pulling is how far a pull is.
+type pulling struct {
+	name string
+
+	mu   sync.Mutex
+	seen map[string]int64 // sizes of what belongs to it, by the name of its download
+	blob map[string]imagespec.Descriptor
+	done int64
+}
+
+// meet is called for each part of the image that is found to belong to it.
+func (p *pulling) meet(ctx context.Context, desc imagespec.Descriptor) ([]imagespec.Descriptor, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.blob == nil {
+		p.blob = map[string]imagespec.Descriptor{}
+	}
+	key := remotes.MakeRefKey(ctx, desc)
+	p.seen[key], p.blob[key] = desc.Size, desc
+	return nil, nil
+}
+
+// begun says whether anything was fetched.
+func (p *pulling) begun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.seen) > 0
+}
+
+// abort drops what is half fetched.
+func (p *pulling) abort(ctx context.Context, store content.Store) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.blob {
+		_ = store.Abort(ctx, key) // it may be whole, or not begun
+	}
+}
+
+// look counts what is there.
+func (p *pulling) look(ctx context.Context, store content.Store) {
+	p.mu.Lock()
+	blobs := make(map[string]imagespec.Descriptor, len(p.blob))
+	for key, desc := range p.blob {
+		blobs[key] = desc
+	}
+	p.mu.Unlock()
+	var done int64
+	loading, err := store.ListStatuses(ctx)
+	if err != nil {
+		return // the next look may tell
+	}
+	for _, l := range loading {
+		if _, ours := blobs[l.Ref]; ours {
+			done += l.Offset
+			delete(blobs, l.Ref)
+		}
+	}
+	for _, desc := range blobs {
+		if _, err := store.Info(ctx, desc.Digest); err == nil {
+			done += desc.Size
+		}
+	}
+	p.mu.Lock()
+	p.done = done
+	p.mu.Unlock()
+}
+
+func (p *pulling) words() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all int64
+	for _, size := range p.seen {
+		all += size
+	}
+	const mb = 1e6
+	switch {
+	case all == 0:
+		return "pulling " + p.name
+	case p.done >= all:
+		return "unpacking " + p.name
+	}
+	return fmt.Sprintf("pulling %s: %d of %d MB", p.name, int64(float64(p.done)/mb), int64(float64(all)/mb+0.5))
+}

@@ -1,0 +1,33 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func TestWhatANamespaceAllows(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "none": "none", "ALL": "all", "cap_net_raw+writable-root+NET_RAW": "NET_RAW+writable-root",
+	} {
+		if got, err := wire.ParseAllow(text); err != nil || got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"+", "root", "NET_RAW+", "all+NET_RAW", "NET_RAW,MKNOD"} {
+		if got, err := wire.ParseAllow(text); err == nil {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	rights := []string{"NET_RAW", "writable-root"}
+	for allow, forbidden := range map[string]string{"": "NET_RAW", "none": "NET_RAW writable-root", "all": "", "NET_RAW": "writable-root", "NET_RAW+writable-root": ""} {
+		s := wire.Standing{Allow: allow}
+		if got := strings.Join(s.Forbids(rights), " "); got != forbidden {
+			t.Errorf("%q forbids %q, want %q", allow, got, forbidden)
+		}
+	}
+	if s := (wire.Standing{Weight: 3, MaxPriority: 5}); s.With([]string{"NET_RAW"}) != "NET_RAW+writable-root" || s.String() != "weight=3,max-priority=5" {
+		t.Errorf("%s, %s", s.With([]string{"NET_RAW"}), s)
+	}
+}
