@@ -179,6 +179,9 @@ type Handle struct {
 	// Container is the name that it has where containers are kept; "" is no
 	// container.
 	Container string `json:"container,omitempty"`
+	// Shim is the name of what stands between it and who keeps it, where it shares that
+	// with others.
+	Shim string `json:"shim,omitempty"`
 }
 
 // Driver starts tasks. Methods may be called concurrently.

@@ -103,6 +103,7 @@ type Driver struct {
 	known    map[string]bool      // containers that are somebody's
 	pictures map[string]*picture  // of images, by their full names
 	debts    map[string]bool      // containers that are to be removed when it is possible
+	shims    map[string]*shim     // by their names
 	pulls    map[string]*pullTurn // of images that are being fetched, by their full names
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
@@ -118,7 +119,7 @@ type Driver struct {
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
-	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{},
+	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
 		mirrors: o.Pull.Mirrors, pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	if d.address == "" {
@@ -284,7 +285,7 @@ func (d *Driver) Adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (r
 	return t, nil
 }
 
-func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*task, error) {
+func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (_ *task, err error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
@@ -303,6 +304,12 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*
 	}
 	t := newTask(d, s, h, nil, group)
 	d.know(h.Container)
+	d.joined(s.ID, h.Shim)
+	defer func() {
+		if err != nil {
+			d.part(h.Shim)
+		}
+	}()
 	t.proc, err = findProcess(h.PID, h.Started)
 	switch {
 	case err == nil:

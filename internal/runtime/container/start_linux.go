@@ -52,6 +52,12 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 		return nil, err
 	}
 	t, err := d.start(namespaces.WithNamespace(ctx, Namespace), s)
+	for range startTries {
+		if !errors.Is(err, errShimEnded) {
+			break
+		}
+		t, err = d.start(namespaces.WithNamespace(ctx, Namespace), s)
+	}
 	if err != nil {
 		d.leave()
 		return nil, err
@@ -105,13 +111,14 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	if err != nil && !errors.Is(err, cgroup.ErrUnavailable) {
 		return nil, fmt.Errorf("cannot limit %s: %w", s.ID, err)
 	}
-	h := runtime.Handle{Container: id}
+	h := runtime.Handle{Container: id, Shim: d.join(s.ID)}
 	if group != nil {
 		h.Cgroup = group.Path()
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.undo(ctx, id, group))
+			d.part(h.Shim)
 		}
 	}()
 	if h.Boot, err = bootID(); err != nil {
@@ -133,6 +140,10 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	// Each appends to it on its own.
 	stdout, stderr := logFile, filepath.Dir(logFile)+"/./"+filepath.Base(logFile)
 	started, err := c.TaskService().Create(ctx, &taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: stdout, Stderr: stderr})
+	if shimEnded(err) {
+		d.abandon(h.Shim)
+		return nil, fmt.Errorf("%w: %w", errShimEnded, err)
+	}
 	if err != nil {
 		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
 	}
@@ -230,6 +241,7 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 		func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
 			wrong = image.setUser(ctx, c, made, spec, s.Container.User)
 			if wrong == nil {
+				spec.Annotations = map[string]string{labelShim: h.Shim}
 				wrong = d.fill(spec, h.Container, image, s, seen)
 			}
 			return wrong

@@ -66,6 +66,7 @@ func (t *task) watch(ctx context.Context) {
 	if t.group != nil {
 		t.used = t.group.Usage().CPU
 	}
+	t.d.part(t.handle.Shim)
 	oom := t.group.OOMKills() > 0 // before the group is gone
 	e, err := t.outcome(ctx)
 	if err != nil {
