@@ -38,8 +38,11 @@ type fake struct {
 	slow   int
 	warm   map[string]int // reports since the start, by instance
 	starts int
-	seq    uint64
-	lease  *wire.Lease // of the network, as it was told
+	// room is what it really has; nil: enough for whatever it is given.
+	room     *api.Resources
+	refusals int
+	seq      uint64
+	lease    *wire.Lease // of the network, as it was told
 }
 
 func newSim(t testing.TB, workers ...string) *sim {
@@ -260,6 +263,10 @@ func (f *fake) act(s *sim, name string) {
 			st.Phase, st.Ready, st.LastExit = wire.PhaseExited, false, &wire.Exit{}
 		case "refuse":
 			st.Phase, st.Ready, st.Why = wire.PhaseRefused, false, "needs 64Mi memory, 1Mi free"
+		}
+		if why := f.full(s, name, o); why != "" {
+			st.Phase, st.Ready, st.Why = wire.PhaseRefused, false, why
+			f.refusals++
 		}
 		f.has[o.ID] = st
 	}

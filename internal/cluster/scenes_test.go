@@ -1,0 +1,233 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Scenes of many workers over minutes of virtual time, with the invariants of sim.check
+// after every pass.
+
+// bigSite is a site of n workers with room for ten instances each.
+func bigSite(t *testing.T, n int) (s *sim, names []string) {
+	for w := range n {
+		names = append(names, fmt.Sprintf("w%03d", w))
+	}
+	s = newSim(t, names...)
+	s.tick(time.Second)
+	return s, names
+}
+
+// wantOnce holds that all instances of services run, each once.
+func (s *sim) wantOnce(what string, services, each int) {
+	s.t.Helper()
+	for n := range services {
+		svc := fmt.Sprint("s", n)
+		if run, ready := s.running(svc), s.answering(svc); run != each || ready != each {
+			s.t.Fatalf("%s: %d of %d run of %s, %d answer\n%s", what, run, each, svc, ready, s.dump())
+		}
+	}
+	for id, i := range s.m.insts {
+		if i.State != wire.Running || i.Shadow != nil || i.Leaving != nil || i.Moving != nil {
+			s.t.Fatalf("%s: %s is %+v", what, id, i)
+		}
+	}
+}
+
+// A tenth of the workers goes each minute, for half a minute to a minute and a half, with
+// all that ran there, while a service is deployed every twenty seconds. What is deployed
+// answers nearly all the time, nothing is lost, and nothing runs twice in the end.
+func TestChurnWhileDeploying(t *testing.T) {
+	const workers, minutes, each = 60, 10, 10
+	s, names := bigSite(t, workers)
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a scene that can be repeated
+	back := map[string]time.Time{}
+	services, gone := 0, 0
+	asked, answered := 0, 0
+	for second := range minutes * 60 {
+		// One every ten seconds of sixty workers is a tenth each minute.
+		if w := names[rng.IntN(workers)]; second%10 == 0 && s.fakes[w].alive {
+			s.fakes[w].alive = false
+			back[w] = s.now.Add(30*time.Second + time.Duration(rng.IntN(60))*time.Second)
+			gone++
+		}
+		for w, at := range back {
+			if s.now.After(at) {
+				s.fakes[w].alive = true
+				delete(back, w)
+			}
+		}
+		if second%20 == 0 {
+			s.share(fmt.Sprint("s", services), each, func(v *api.Service) { v.ReplaceAfter = new(api.Duration(time.Second)) })
+			services++
+		}
+		s.tick(time.Second)
+		for n := range services - 1 {
+			asked += each
+			answered += s.answering(fmt.Sprint("s", n))
+		}
+	}
+	if gone < minutes*workers/10-10 {
+		t.Fatalf("only %d workers went", gone)
+	}
+	// One worker of sixty is gone for as long as it takes to notice and to place anew.
+	if part := float64(answered) / float64(asked); part < 0.99 {
+		t.Errorf("%.4f of the instances answered while workers went, want 0.99", part)
+	}
+	for w := range back {
+		s.fakes[w].alive = true
+	}
+	s.ticks(20, time.Second)
+	s.wantOnce(fmt.Sprintf("after %d workers went", gone), services, each)
+}
+
+// Workers that say they have a hundred times what they have are given more than they can
+// run, and refuse it. What they refuse is soon elsewhere, and nobody who tells the truth
+// is disturbed by it.
+func TestManyWorkersLieAboutTheirRoom(t *testing.T) {
+	const workers, liars, services, each = 60, 12, 20, 20
+	s, names := bigSite(t, workers)
+	s.share("s0", each, nil)
+	s.ticks(3, time.Second)
+	s.wantOnce("before anybody lies", 1, each)
+	honest := map[string]int{}
+	for id, i := range s.m.insts {
+		if slices.Index(names, i.Worker) >= liars {
+			honest[id] = i.Incarnation
+		}
+	}
+	if len(honest) == 0 {
+		t.Fatal("nothing runs on workers that tell the truth")
+	}
+	for _, w := range names[:liars] {
+		s.fakes[w].room = &api.Resources{CPU: 200, Memory: 1 << 30, Disk: 10 << 30} // two instances
+		info := &s.m.workers[w].Info
+		info.Capacity.CPU, info.Capacity.Memory = 100*info.Capacity.CPU, 100*info.Capacity.Memory
+		s.store(keyWorker+w, s.m.workers[w].workerRecord)
+	}
+	for n := 1; n < services; n++ {
+		s.share(fmt.Sprint("s", n), each, nil)
+	}
+	took := 0
+	for ; took < 60; took++ {
+		s.tick(time.Second)
+		n := 0
+		for k := range services {
+			n += s.answering(fmt.Sprint("s", k))
+		}
+		if n == services*each {
+			break
+		}
+	}
+	s.wantOnce(fmt.Sprintf("%d s after they were deployed", took), services, each)
+	refused := 0
+	for _, f := range s.fakes {
+		refused += f.refusals
+	}
+	if refused == 0 {
+		t.Fatal("nobody was given what it does not have")
+	}
+	t.Logf("%d instances, %d refusals, all run after %d s", services*each, refused, took)
+	if took > 15 {
+		t.Errorf("it took %d s until all ran, with %d refusals", took, refused)
+	}
+	for id, n := range honest {
+		if i := s.inst(id); i.Incarnation != n {
+			t.Errorf("%s ran on %s, which tells the truth, and was started again: %+v", id, i.Worker, i)
+		}
+	}
+}
+
+// Half of the workers are cut off and go on with what they run, which is replaced
+// meanwhile, and while more is deployed: when they are back half of everything runs twice,
+// and soon once, at the originals or the replacements as each service says, and answers
+// all the time.
+func TestTwiceAfterWorkersWereCutOff(t *testing.T) {
+	const workers, services, each = 60, 20, 10
+	s, names := bigSite(t, workers)
+	deploy := func(n int) {
+		s.share(fmt.Sprint("s", n), each, func(v *api.Service) {
+			v.ReplaceAfter, v.OnReturn = new(api.Duration(5*time.Second)), []string{"original", "replacement"}[n%2]
+		})
+	}
+	for n := range services / 2 {
+		deploy(n)
+	}
+	s.ticks(5, time.Second)
+	before := map[string]string{}
+	for id, i := range s.m.insts {
+		before[id] = i.Worker
+	}
+	cut := map[string]bool{}
+	for n, w := range names {
+		if n%2 == 0 {
+			cut[w] = true
+			s.fakes[w].linked = false
+		}
+	}
+	for n := services / 2; n < services; n++ {
+		deploy(n)
+		s.ticks(2, time.Second)
+	}
+	s.ticks(10, time.Second)
+	twice := 0
+	for n := range services {
+		twice += s.running(fmt.Sprint("s", n)) - each
+	}
+	lost := 0
+	for _, w := range before {
+		if cut[w] {
+			lost++
+		}
+	}
+	if lost == 0 || twice != lost {
+		t.Fatalf("%d run twice, want the %d that were on the other side\n%s", twice, lost, s.dump())
+	}
+	for w := range cut {
+		s.fakes[w].linked = true
+	}
+	for range 30 {
+		s.tick(time.Second)
+		for n := range services {
+			if ready, _ := s.endpoints(fmt.Sprint("s", n)); ready < each {
+				t.Fatalf("s%d: %d answer while it is settled\n%s", n, ready, s.dump())
+			}
+		}
+	}
+	s.wantOnce("after all are back", services, each)
+	for id, w := range before {
+		var n int
+		if _, err := fmt.Sscanf(id, "app.s%d.", &n); err != nil {
+			t.Fatal(err)
+		}
+		is := s.inst(id).Worker
+		if want := n%2 == 0 || !cut[w]; (is == w) != want {
+			t.Errorf("%s was on %s and is on %s; cut off: %v", id, w, is, cut[w])
+		}
+	}
+}
+
+// full says of what a worker has too little for an order beside what it runs, "" where it
+// has enough or room is not counted.
+func (f *fake) full(s *sim, name string, o *wire.Order) string {
+	if f.room == nil {
+		return ""
+	}
+	free := *f.room
+	for id, st := range f.has {
+		if other := s.m.orders[name+"."+id]; other != nil && id != o.ID && st.Phase == wire.PhaseRunning {
+			free = place.Sub(free, other.Spec.Resources)
+		}
+	}
+	if ok, lacking := place.Fits(free, o.Spec.Resources); !ok {
+		return "not enough room: " + lacking
+	}
+	return ""
+}
