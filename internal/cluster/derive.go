@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -107,14 +106,24 @@ func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
 func (t *tx) tellRoutes(want map[string]*wire.Route) {
 	t.lacks(want)
 	for key, r := range want {
-		slices.SortFunc(r.Endpoints, func(a, b wire.Endpoint) int {
-			return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
-		})
+		r.Sort(t.m.name)
+		t.sayBeyond(r, t.m.routes[key])
 		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
 			t.tellRoute(key, r)
 		} else if t.m.names[key] == nil {
 			t.tellRoute(key, old) // of a version that gave all to all
 		}
+	}
+}
+
+// sayBeyond says when a route begins to have, or has no more, instances beyond its bound.
+func (t *tx) sayBeyond(r, old *wire.Route) {
+	was := old != nil && old.Beyond > 0
+	switch {
+	case r.Beyond > 0 && !was:
+		t.event("service/"+r.Key(), "it has more instances than a route has room for: requests come to %d, and to %d not", len(r.Endpoints), r.Beyond)
+	case r.Beyond == 0 && was:
+		t.event("service/"+r.Key(), "requests come to all of its instances again")
 	}
 }
 

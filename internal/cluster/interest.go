@@ -158,7 +158,7 @@ func (t *tx) tellRoute(key string, r *wire.Route) {
 	var name *wire.Route
 	if r != nil {
 		short := *r
-		short.Endpoints, short.Unasked, short.Lacks = nil, true, ""
+		short.Endpoints, short.Beyond, short.Unasked, short.Lacks = nil, 0, true, ""
 		name = &short
 	}
 	if old := t.m.names[key]; (old == nil) != (name == nil) || old != nil && !records.Same(old, name) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,4 +231,47 @@ func (f *fake) full(s *sim, name string, o *wire.Order) string {
 		return "not enough room: " + lacking
 	}
 	return ""
+}
+
+// A service with more instances than a route has room for: what is left out is said once,
+// and own instances are not what is left out.
+func TestARouteWithTooManyInstances(t *testing.T) {
+	s, _ := bigSite(t, 2)
+	s.share("s0", 3, nil)
+	s.ticks(3, time.Second)
+	step := func() (said []string) {
+		tx := s.m.step(s.now)
+		for _, e := range tx.events {
+			if e.subject == "service/app.s0" {
+				said = append(said, e.what)
+			}
+		}
+		s.tick(time.Second)
+		return said
+	}
+	far := &wire.Route{V: wire.Version, App: "app", Service: "s0"}
+	for n := range 20_000 {
+		far.Endpoints = append(far.Endpoints, wire.Endpoint{Instance: fmt.Sprintf("app.s0.%d", n+3), Cluster: "fog", Worker: fmt.Sprint("w", n), Address: fmt.Sprintf("w%d:8474", n)})
+	}
+	s.m.far["app.s0"] = far
+	if said := step(); len(said) != 1 || !strings.Contains(said[0], "more instances than a route has room for") {
+		t.Errorf("it is said: %q", said)
+	}
+	r := s.m.routes["app.s0"]
+	own := 0
+	for _, e := range r.Endpoints {
+		if e.Cluster == "edge" {
+			own++
+		}
+	}
+	if r.Beyond == 0 || len(r.Endpoints)+r.Beyond != 20_003 || own != 3 {
+		t.Errorf("%d have room, %d do not, %d of 3 own ones do", len(r.Endpoints), r.Beyond, own)
+	}
+	if said := step(); len(said) != 0 {
+		t.Errorf("it is said again: %q", said)
+	}
+	far.Endpoints = far.Endpoints[:100]
+	if said := step(); len(said) != 1 || s.m.routes["app.s0"].Beyond != 0 || len(s.m.routes["app.s0"].Endpoints) != 103 {
+		t.Errorf("with fewer: %q, %+v", said, s.m.routes["app.s0"].Beyond)
+	}
 }

@@ -1,7 +1,6 @@
 package root
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -162,9 +161,7 @@ func (t *tx) route(now time.Time) {
 		}
 	}
 	for key, r := range want {
-		slices.SortFunc(r.Endpoints, func(a, b wire.Endpoint) int {
-			return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Cluster, b.Cluster))
-		})
+		r.Sort("")
 		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
 			t.routes[key], t.all = r, true
 		}

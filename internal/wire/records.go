@@ -267,6 +267,9 @@ type Route struct {
 	// Ports of the service, in the order of the descriptor.
 	Ports     []api.Port `json:"ports"`
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
+	// Beyond is how many more there are for which a route has no room (MaxRouteBytes): no
+	// requests come to them.
+	Beyond int `json:"beyond,omitempty"`
 	// Export: instances of other applications may reach it. ServiceIP is its IPv4
 	// address for its default policy, where the descriptor has fixed one.
 	Export    bool       `json:"export,omitempty"`

@@ -14,6 +14,9 @@ type Change struct {
 	Key     string          `json:"k"`
 	Value   json.RawMessage `json:"v,omitempty"`
 	Deleted bool            `json:"d,omitempty"`
+	// Packed is a large value that is sent compressed (Pack), in place of Value, to those
+	// who asked for it; see Unpack.
+	Packed []byte `json:"z,omitempty"`
 }
 
 // Report goes up every λ and after every change. An idle one is a few dozen
@@ -96,6 +99,8 @@ type Fetch struct {
 	// After is the last key of the previous page, empty for the first. Only upper
 	// sides of before pages went by revision look at it.
 	After string `json:"p,omitempty"`
+	// Unpacks: the sender reads packed changes.
+	Unpacks bool `json:"z,omitempty"`
 }
 
 // FetchReply is one page of the answer.

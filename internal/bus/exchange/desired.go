@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -26,6 +27,8 @@ type Part struct {
 type Desired struct {
 	Store bus.Store
 	Parts []Part
+
+	packs *packs // nil: nothing is kept of what is packed
 }
 
 func (d Desired) prefixes() []string {
@@ -74,13 +77,21 @@ func (d Desired) Fetch(ctx context.Context, f wire.Fetch) (wire.FetchReply, erro
 		if e.Rev > now.N {
 			break
 		}
-		if size > 0 && size+len(e.Value) > pageBytes {
+		c := wire.Change{Key: e.Key, Value: json.RawMessage(e.Value), Deleted: e.Deleted}
+		bytes := len(e.Value)
+		if f.Unpacks && bytes >= wire.PackFrom {
+			if c.Packed, err = d.packs.of(e); err != nil {
+				return wire.FetchReply{}, fmt.Errorf("sending %s: %w", e.Key, err)
+			}
+			c.Value, bytes = nil, base64.StdEncoding.EncodedLen(len(c.Packed))
+		}
+		if size > 0 && size+bytes > pageBytes {
 			reply.More = true
 			reply.To = d.Store.Timeline().At(entries[i-1].Rev)
 			break
 		}
-		size += len(e.Key) + len(e.Value) + 16
-		reply.Changes = append(reply.Changes, wire.Change{Key: e.Key, Value: json.RawMessage(e.Value), Deleted: e.Deleted})
+		size += len(e.Key) + bytes + 16
+		reply.Changes = append(reply.Changes, c)
 	}
 	return reply, nil
 }

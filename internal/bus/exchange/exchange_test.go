@@ -497,6 +497,59 @@ func (s restless) stir(ctx context.Context) error {
 
 // A state that never rests is fetched to its end all the same, and what is taken
 // over is what was there: no key of the middle of a change is missing.
+// A value beyond the size of a message arrives, packed, beside others; who does not read
+// what is packed is sent it as it is.
+func TestLargeValuesArePacked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		large := func(n int) string { return `"` + strings.Repeat(fmt.Sprintf("%06d", n), wire.MaxMessageBytes/3) + `"` }
+		want := map[string]string{}
+		for n := range 5 {
+			key := fmt.Sprint("large-", n)
+			p.put("route."+key, large(n))
+			want["route."+key] = large(n)
+			p.put("to.w1."+key, `"small"`)
+			want["order."+key] = `"small"`
+		}
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		equal(t, "desired", p.desired.get(), want)
+		p.put("route.large-2", large(7))
+		want["route.large-2"] = large(7)
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		equal(t, "desired after a change", p.desired.get(), want)
+
+		d := p.upperDesired("w1")
+		for _, unpacks := range []bool{true, false} {
+			at := wire.Rev{}
+			for packed, plain := 0, 0; ; {
+				page, err := d.Fetch(t.Context(), wire.Fetch{V: wire.Version, At: at, Unpacks: unpacks})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := json.Marshal(page)
+				if err != nil || unpacks && len(b) > wire.MaxMessageBytes {
+					t.Fatalf("a page has %d bytes, %v", len(b), err)
+				}
+				for _, c := range page.Changes {
+					if c.Packed != nil {
+						packed++
+					} else if len(c.Value) >= wire.PackFrom {
+						plain++
+					}
+				}
+				if at = page.To; !page.More {
+					if unpacks && (packed != 5 || plain != 0) || !unpacks && (packed != 0 || plain != 5) {
+						t.Errorf("who unpacks %v is sent %d packed and %d as they are", unpacks, packed, plain)
+					}
+					break
+				}
+			}
+		}
+	})
+}
+
 func TestPagesOfABusyStateAreNotFetchedAgain(t *testing.T) {
 	ctx := t.Context()
 	for _, known := range []bool{false, true} { // all of it, and what changed since

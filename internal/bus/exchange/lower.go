@@ -282,7 +282,7 @@ func (r *lowerRun) fetch(ctx context.Context, since wire.Rev) error {
 	const tries = 5
 	for range tries {
 		var all pages
-		f := wire.Fetch{V: wire.Version, Since: since}
+		f := wire.Fetch{V: wire.Version, Since: since, Unpacks: true}
 		for {
 			var page wire.FetchReply
 			if err := r.request(ctx, r.Subjects.Fetch, f, &page); err != nil {
@@ -294,7 +294,9 @@ func (r *lowerRun) fetch(ctx context.Context, since wire.Rev) error {
 			if page.Moved {
 				break
 			}
-			all.add(page)
+			if err := all.add(page); err != nil {
+				return fmt.Errorf("the reply of %s: %w", r.Subjects.Fetch, err)
+			}
 			if page.More && (len(page.Changes) > 0 || page.To != f.At) {
 				f.At = page.To
 				if n := len(page.Changes); n > 0 {
@@ -319,11 +321,15 @@ type pages struct {
 	at      map[string]int // places in changes by key
 }
 
-func (p *pages) add(page wire.FetchReply) {
+func (p *pages) add(page wire.FetchReply) error {
 	if p.at == nil {
 		p.full, p.at = page.Full, map[string]int{}
 	}
 	for _, c := range page.Changes {
+		c, err := c.Unpack()
+		if err != nil {
+			return err
+		}
 		if i, again := p.at[c.Key]; again {
 			p.changes[i] = c
 			continue
@@ -331,6 +337,7 @@ func (p *pages) add(page wire.FetchReply) {
 		p.at[c.Key] = len(p.changes)
 		p.changes = append(p.changes, c)
 	}
+	return nil
 }
 
 func (r *lowerRun) request(ctx context.Context, subject string, req, reply any) error {

@@ -31,6 +31,8 @@ type Upper struct {
 	// Desired of a peer; ok is false for one that is not known here.
 	Desired func(peer string) (d Desired, ok bool)
 	Log     *slog.Logger
+
+	packs packs
 }
 
 // Serve answers reports and fetches until stop is called. The subjects may hold
@@ -70,6 +72,7 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 			u.Log.Warn("fetch of an unknown peer", "subject", m.Subject)
 			return
 		}
+		d.packs = &u.packs
 		reply, err := d.Fetch(ctx, f)
 		if err != nil {
 			u.Log.Error("serving desired state", "subject", m.Subject, "error", err)
