@@ -34,6 +34,12 @@ const (
 	closedHistory    = 16              // connections that ended, kept by the server for its monitor
 	shutdownTimeout  = 20 * time.Second
 	ownAttempts      = 5 // to connect to the own server
+	// ownTimeout is how long the own server may take to greet its process's connections,
+	// and writeTimeout how long it waits for whoever does not read. Where thousands
+	// connect at the same time everything takes seconds, and a tier that cuts off its own
+	// connections then hears of nobody.
+	ownTimeout   = time.Minute
+	writeTimeout = time.Minute
 )
 
 // embedded is a running server and the connections of its owner.
@@ -70,7 +76,8 @@ func baseOptions(name, domain, dir string) *server.Options {
 		MaxClosedClients: closedHistory,
 		PingInterval:     pingInterval,
 		TLSTimeout:       tlsTimeout,
-		AuthTimeout:      tlsTimeout + 2,
+		AuthTimeout:      ownTimeout.Seconds(), // own connections have no TLS before it
+		WriteDeadline:    writeTimeout,
 		DontListen:       true,
 	}
 }
@@ -174,7 +181,7 @@ func (e *embedded) connect(account string, linked bool) (*conn, error) {
 		return connect("", Everything(), linked, e.log,
 			nats.InProcessServer(e.ns),
 			nats.Name("verge "+account),
-			nats.Timeout(dialTimeout),
+			nats.Timeout(ownTimeout),
 			nats.ReconnectWait(100*time.Millisecond),
 			nats.UserJWT(func() (string, error) { return token, nil }, kp.Sign),
 		)

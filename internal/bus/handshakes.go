@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"runtime"
+	"sync"
 	"time"
 )
 
@@ -12,9 +13,12 @@ const (
 	// handshakesPerCPU are worked on at a time for each processor. More would not be
 	// done earlier: each would take longer, until all are given up by the other end.
 	handshakesPerCPU = 16
-	// handshakeSlot is how long one counts at most. A peer that is slow to answer, or
-	// never does, keeps nobody out for longer.
+	// handshakeSlot is how long one counts at most, where those that come to an end take
+	// less than a quarter of that, and mostSlot where they do not: then it is not the peer
+	// that is slow, but this machine. A peer that is slow to answer, or never does, keeps
+	// nobody out for longer.
 	handshakeSlot = 100 * time.Millisecond
+	mostSlot      = 5 * time.Second
 	// handshakeWait is how long one waits for its turn. Who waits longer is turned
 	// away while the peer has time left to come again.
 	handshakeWait = 3 * time.Second
@@ -34,10 +38,17 @@ type turnstile struct {
 	slots  chan struct{}
 	wait   time.Duration // handshakeWait
 	slot   time.Duration // handshakeSlot
+
+	mu sync.Mutex
+	// typical is how long one takes that comes to an end.
+	typical time.Duration
 }
 
 func newTurnstile() *turnstile {
-	return &turnstile{make(chan struct{}), make(chan struct{}, handshakesPerCPU*runtime.GOMAXPROCS(0)), handshakeWait, handshakeSlot}
+	return &turnstile{
+		opened: make(chan struct{}), slots: make(chan struct{}, handshakesPerCPU*runtime.GOMAXPROCS(0)),
+		wait: handshakeWait, slot: handshakeSlot,
+	}
 }
 
 // open lets the first in. It is called once.
@@ -52,12 +63,48 @@ func (t *turnstile) guard(c *tls.Config) *tls.Config {
 		if err := t.enter(hello.Context()); err != nil {
 			return nil, err
 		}
-		if choose == nil {
-			return nil, nil // the configuration itself
+		chosen := c
+		if choose != nil {
+			other, err := choose(hello)
+			if err != nil {
+				return nil, err
+			}
+			if other != nil {
+				chosen = other
+			}
 		}
-		return choose(hello)
+		// Who has got so far has a certificate that counts, and the rest is quick.
+		chosen, began := chosen.Clone(), time.Now()
+		verify := chosen.VerifyConnection
+		chosen.GetConfigForClient = nil // it was asked
+		chosen.VerifyConnection = func(state tls.ConnectionState) error {
+			if verify != nil {
+				if err := verify(state); err != nil {
+					return err
+				}
+			}
+			t.took(time.Since(began))
+			return nil
+		}
+		return chosen, nil
 	}
 	return c
+}
+
+// took notes how long a handshake has taken that comes to an end.
+func (t *turnstile) took(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.typical += (d - t.typical) / 16
+}
+
+// counts is how long a handshake that begins now counts at most. On a machine that has
+// no time for them all take long, and would be worked on with ever more others beside
+// them if their slots were given to the next ones meanwhile.
+func (t *turnstile) counts() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return min(max(t.slot, 4*t.typical), max(t.slot, mostSlot))
 }
 
 // enter waits for the turn of a handshake, which ends with ctx.
@@ -78,7 +125,7 @@ func (t *turnstile) enter(ctx context.Context) error {
 	case <-patience.C:
 		return errBusy
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.slot)
+	ctx, cancel := context.WithTimeout(ctx, t.counts())
 	context.AfterFunc(ctx, func() {
 		cancel()
 		<-t.slots

@@ -13,7 +13,7 @@ import (
 // too long is turned away, and who ends while waiting takes no slot.
 func TestTurnstile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &turnstile{make(chan struct{}), make(chan struct{}, 2), 3 * time.Second, time.Hour}
+		s := &turnstile{opened: make(chan struct{}), slots: make(chan struct{}, 2), wait: 3 * time.Second, slot: time.Hour}
 		if err := s.enter(t.Context()); !errors.Is(err, errBusy) {
 			t.Fatalf("before it is open: %v", err)
 		}
@@ -66,7 +66,7 @@ func TestTurnstile(t *testing.T) {
 // A peer that is slow to answer keeps its slot for no longer than a slot lasts.
 func TestTurnstileForgetsTheSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &turnstile{make(chan struct{}), make(chan struct{}, 1), 3 * time.Second, 100 * time.Millisecond}
+		s := &turnstile{opened: make(chan struct{}), slots: make(chan struct{}, 1), wait: 3 * time.Second, slot: 100 * time.Millisecond}
 		s.open()
 		if err := s.enter(t.Context()); err != nil {
 			t.Fatal(err)
@@ -76,5 +76,44 @@ func TestTurnstileForgetsTheSlow(t *testing.T) {
 			t.Fatalf("%v after %v", err, time.Since(begin))
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// On a machine on which all handshakes take long a slot lasts as long as they do, up to a
+// bound; when they are quick again it is short again.
+func TestSlotsLastAsLongAsHandshakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &turnstile{opened: make(chan struct{}), slots: make(chan struct{}, 1), wait: 3 * time.Second, slot: 100 * time.Millisecond}
+		s.open()
+		next := func() time.Duration {
+			t.Helper()
+			time.Sleep(time.Minute) // until the slot is free
+			if err := s.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			err := s.enter(t.Context())
+			if took := time.Since(begin); err == nil {
+				return took
+			} else if !errors.Is(err, errBusy) || took != 3*time.Second {
+				t.Fatalf("%v after %v", err, took)
+			}
+			return time.Hour
+		}
+		all := func(d time.Duration) {
+			for range 200 {
+				s.took(d)
+			}
+		}
+		for _, c := range []struct{ take, want time.Duration }{
+			{5 * time.Millisecond, 100 * time.Millisecond}, {500 * time.Millisecond, 2 * time.Second},
+			{time.Minute, time.Hour}, {5 * time.Millisecond, 100 * time.Millisecond},
+		} {
+			all(c.take)
+			if d := next(); d < c.want*9/10 || d > c.want*11/10 {
+				t.Errorf("where they take %s the next one waits for %s, want %s", c.take, d, c.want)
+			}
+		}
+		time.Sleep(time.Minute)
 	})
 }
