@@ -74,7 +74,7 @@ func bare(s *wire.SealedSecret) *wire.SealedSecret {
 func (t *tx) secrets() {
 	want := map[string]bool{}
 	for key, o := range records.Merged(t.m.orders, t.orders) {
-		if o.Stop || o.Spec == nil || len(o.Spec.EnvSecrets)+len(o.Spec.Files) == 0 {
+		if o.Stop || o.Spec == nil || len(o.Spec.EnvSecrets)+len(o.Spec.Files) == 0 && o.Spec.PullSecret == "" {
 			continue
 		}
 		worker := key[:len(key)-len(o.ID)-1]
