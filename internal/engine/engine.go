@@ -89,6 +89,7 @@ type Engine struct {
 	meter    meter
 	revoked  pki.Revoked                  // keys of peers that do not count any more
 	relaying atomic.Pointer[relay.Server] // nil: it is no relay
+	images   *neighbours                  // nil: no driver has any
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order

@@ -69,6 +69,7 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 // assemble makes what the supervisors work with.
 func (e *Engine) assemble() error {
 	p := e.opts.parts
+	e.shareImages()
 	sum := sha256.Sum256([]byte(e.opts.Dir))
 	k := &kit{
 		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: hex.EncodeToString(sum[:8]),
@@ -165,7 +166,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.stock.above, SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.await,
 		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(&e.revoked),
-		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer},
+		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.serveImages},
 	})
 }
 

@@ -27,7 +27,7 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	samples := append(e.samples(), proxied(e.kit.router.Stats())...)
-	samples = append(samples, e.kit.stock.samples()...)
+	samples = append(append(samples, e.kit.stock.samples()...), e.images.samples()...)
 	return obs.Page("engine", append(samples, e.networked()...))
 }
 

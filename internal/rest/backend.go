@@ -71,6 +71,7 @@ type Backend interface {
 	Certifying
 	Shelves
 	Gateways
+	ImageShare
 }
 
 // NoGatewayToken refuses a token that is to make a gateway of what is no worker.

@@ -41,6 +41,7 @@ func (s *Server) registerPlain(api huma.API) error {
 	s.registerBackup()
 	s.registerObjectContent()
 	s.registerGateways()
+	s.registerImages()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
 	return nil
 }

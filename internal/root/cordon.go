@@ -73,6 +73,11 @@ func (b backend) GatewayACME(context.Context, wire.ACMERequest) (wire.ACMEReply,
 	return wire.ACMEReply{}, rest.Elsewhere("sharing what gateways have of ACME servers", "their cluster")
 }
 
+// ImageSources implements rest.Backend.
+func (b backend) ImageSources(context.Context, wire.ImageAsk) (wire.ImageSources, error) {
+	return wire.ImageSources{}, rest.Elsewhere("copying images between workers", "their cluster")
+}
+
 // CordonWorker implements rest.Backend. A worker belongs to the operator of its
 // cluster, whose record says so; the root would have to be believed.
 func (b backend) CordonWorker(_ context.Context, cluster, _ string, _ wire.CordonRequest) (wire.Cordon, error) {

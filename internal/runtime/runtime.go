@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -124,6 +126,39 @@ type Imager interface {
 	// take minutes. progress is called with how far it is, in words, now and then.
 	// It wraps ErrAway where the registry, or who keeps images, does not answer.
 	Fetch(ctx context.Context, s Spec, progress func(string)) error
+}
+
+// Copier is an Imager that copies what other workers have of an image, instead of
+// fetching it from a registry.
+type Copier interface {
+	// Neighbours sets who may have an image; find is asked when something of it has to be
+	// fetched, and an error means nobody. It is called once, before anything is started.
+	Neighbours(find func(ctx context.Context, image string) ([]Neighbour, error))
+	// Blob is a part of an image that is kept here, to be closed. ErrGone: it is not.
+	Blob(ctx context.Context, digest string) (blob io.ReadSeekCloser, err error)
+	// Fetching says whether an image is being fetched now, and how many bytes of it are
+	// here.
+	Fetching(image string) (done int64, ok bool)
+	// Copied are the bytes of images that came from registries and from neighbours.
+	Copied() (registries, neighbours int64)
+}
+
+// Neighbour is another worker that may have an image.
+type Neighbour interface {
+	Name() string
+	// Pending: it is about to fetch the image, so that it may soon have it.
+	Pending() bool
+	// Blob is a part of an image from an offset on, to be closed. *Fetching says that
+	// it is about to have it, any other error that it has not.
+	Blob(ctx context.Context, image, digest string, offset int64) (io.ReadCloser, error)
+}
+
+// Fetching is the error of who fetches an image itself, and has Done bytes of it.
+type Fetching struct{ Done int64 }
+
+// Error implements error.
+func (f *Fetching) Error() string {
+	return fmt.Sprintf("it fetches it itself, %d bytes so far", f.Done)
 }
 
 // Stocked is an Imager that can say at once whether Fetch has nothing to do.

@@ -90,6 +90,7 @@ type Driver struct {
 	stall   time.Duration     // how long a registry may send nothing
 	// patience is how long containerd may take to answer.
 	patience time.Duration
+	copying  copying
 
 	ctx  context.Context // ends with Close; for goroutines of the driver alone
 	stop context.CancelFunc
@@ -122,6 +123,7 @@ func New(o Options) *Driver {
 	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
 		mirrors: o.Pull.Mirrors, pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
+	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
 	if d.address == "" {
 		d.address = DefaultAddress
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
@@ -64,6 +65,7 @@ func (d *Driver) alone(ctx context.Context, name string) (leave func(), err erro
 type pullTurn struct {
 	mine  chan struct{} // holds one
 	users int           // guarded by the driver's mutex
+	now   atomic.Pointer[pulling]
 }
 
 // pull fetches and unpacks an image. What an interrupted one has fetched is kept for
@@ -73,7 +75,34 @@ func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, wh
 	if err != nil {
 		return err
 	}
-	p := &pulling{name: name, seen: map[string]int64{}}
+	told := error(nil)
+	for _, trust := range []bool{true, false} {
+		p := &pulling{name: name, seen: map[string]int64{}}
+		d.mu.Lock()
+		if turn := d.pulls[name]; turn != nil {
+			turn.now.Store(p)
+		}
+		d.mu.Unlock()
+		_, before := d.Copied()
+		err := d.fetch(leased, c, p, what, trust, progress)
+		wrong := errors.Is(err, errdefs.ErrFailedPrecondition) || errors.Is(err, errdefs.ErrOutOfRange)
+		if wrong {
+			p.abort(leased, c.ContentStore()) // what is there is wrong: the next begins anew
+		}
+		told = d.tell(ctx, name, what, err)
+		if told == nil || !p.begun() || !errors.Is(told, runtime.ErrAway) && ctx.Err() == nil {
+			defer d.endLease(ctx, c, lease)
+		}
+		if _, after := d.Copied(); !wrong || after == before || ctx.Err() != nil {
+			break
+		}
+		d.log.Warn("what neighbours sent of an image was wrong; it is fetched from its registry", "image", name, "error", err)
+	}
+	return told
+}
+
+// fetch is one try at pulling.
+func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling, what *runtime.Container, trust bool, progress func(string)) error {
 	progress(p.words())
 	pctx, stop := context.WithCancel(leased)
 	var wg sync.WaitGroup
@@ -90,22 +119,15 @@ func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, wh
 			}
 		}
 	})
-	_, err = c.Pull(leased, name,
-		containerd.WithResolver(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(what)})),
+	_, err := c.Pull(leased, p.name,
+		containerd.WithResolver(d.copies(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(what)}), p.name, trust)),
 		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
 		containerd.WithPullUnpack,
 		containerd.WithImageHandler(images.HandlerFunc(p.meet)),
 	)
 	stop()
 	wg.Wait()
-	if errors.Is(err, errdefs.ErrFailedPrecondition) || errors.Is(err, errdefs.ErrOutOfRange) {
-		p.abort(leased, c.ContentStore()) // what is there is wrong: the next begins anew
-	}
-	told := d.tell(ctx, name, what, err)
-	if told == nil || !p.begun() || !errors.Is(told, runtime.ErrAway) && ctx.Err() == nil {
-		d.endLease(ctx, c, lease)
-	}
-	return told
+	return err
 }
 
 // lease keeps what a pull fetches, also when it is interrupted.

@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Who may have an image: where it runs first, then the workers before the one that asks,
+// and nobody for who has no business with it.
+func TestImageSources(t *testing.T) {
+	m := &model{workers: map[string]*worker{}, insts: map[wire.InstanceID]*wire.Instance{}, shares: map[string]*wire.Share{
+		"shop.web": {App: "shop", Service: "web", Spec: &api.Service{Image: "redis:7"}},
+		"bank.db":  {App: "bank", Service: "db", Spec: &api.Service{Image: "postgres:16"}},
+	}}
+	for i := range 6 {
+		w := newWorker(workerRecord{Info: wire.WorkerInfo{Name: fmt.Sprintf("w%d", i), Address: fmt.Sprintf("10.0.0.%d:8474", i)}}, time.Now())
+		w.connected = true
+		m.workers[w.Info.Name] = w
+	}
+	m.workers["w4"].Info.Address = ""
+	put := func(key string, ordinal int, worker string, state wire.State) {
+		id := fmt.Sprintf("%s.%d", key, ordinal)
+		app, service := key[:4], key[5:]
+		m.insts[id] = &wire.Instance{ID: id, App: app, Service: service, Worker: worker, State: state}
+	}
+	put("shop.web", 0, "w0", wire.WorkerScheduled)
+	put("shop.web", 1, "w1", wire.WorkerScheduled)
+	put("shop.web", 2, "w2", wire.WorkerScheduled)
+	put("shop.web", 3, "w3", wire.Running)
+	put("shop.web", 4, "w4", wire.Running)
+	put("shop.web", 5, "", wire.Requested)
+	put("bank.db", 0, "w5", wire.Running)
+	for asks, want := range map[string]string{
+		"w0 redis:7":     "[{w3 10.0.0.3:8474 false}]",
+		"w2 redis:7":     "[{w3 10.0.0.3:8474 false} {w0 10.0.0.0:8474 true} {w1 10.0.0.1:8474 true}]",
+		"w3 redis:7":     "[{w0 10.0.0.0:8474 true} {w1 10.0.0.1:8474 true} {w2 10.0.0.2:8474 true}]",
+		"w5 redis:7":     "[]",
+		"w1 postgres:16": "[]",
+		"w9 redis:7":     "[]",
+	} {
+		var worker, image string
+		if _, err := fmt.Sscan(asks, &worker, &image); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(m.imageSources(worker, image)); got != want {
+			t.Errorf("%s: %s, want %s", asks, got, want)
+		}
+	}
+	m.workers["w3"].suspect = true
+	if got := fmt.Sprint(m.imageSources("w0", "redis:7")); got != "[]" {
+		t.Errorf("with one that is suspect: %s", got)
+	}
+}

@@ -1,0 +1,16 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// ImageSources asks which workers may have an image; see rest.ImageShare.
+func (r *Remote) ImageSources(ctx context.Context, image string) ([]wire.ImageSource, error) {
+	reply, err := first(r, func(c *rest.Client) (wire.ImageSources, error) {
+		return c.ImageSources(ctx, wire.ImageAsk{V: wire.Version, Image: image})
+	})
+	return reply.Sources, err
+}
