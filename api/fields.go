@@ -91,6 +91,8 @@ func typeName(t reflect.Type) string {
 		return "bandwidth"
 	case reflect.TypeFor[FileMode]():
 		return "mode of a file"
+	case reflect.TypeFor[Amount]():
+		return "number or share"
 	case replicasType:
 		return "whole number or {min, max}"
 	case pointType:

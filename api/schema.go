@@ -205,6 +205,9 @@ func unitSchema(t reflect.Type, row Verdict) schema {
 		return schema{"type": "string", "pattern": "^" + decimalPattern + "k?m$"}
 	case reflect.TypeFor[Bitrate]():
 		return schema{"type": "string", "pattern": "^" + decimalPattern + "[kMG]?bps$"}
+	case reflect.TypeFor[Amount]():
+		text = "^(0|[1-9][0-9]*)%?$"
+		number = schema{"type": "integer", "minimum": 0, "maximum": MaxReplicas}
 	case reflect.TypeFor[FileMode](): // some readers of YAML take 0600 for a number
 		text = "^0?[0-7]{3}$"
 		number = schema{"type": "integer", "minimum": 1, "maximum": 777}

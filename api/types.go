@@ -138,6 +138,8 @@ type Service struct {
 	// Idle is how long after its last request an instance of a service that may have
 	// none running goes on. Nil where all its instances always run; else 60s.
 	Idle *Duration `json:"idle,omitempty"`
+	// Rollout says how instances are brought to another program.
+	Rollout Rollout `json:"rollout,omitzero"`
 	// The rest is checked and then refused until something enforces it.
 
 	// Latency thresholds to services, places and addresses.

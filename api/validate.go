@@ -122,6 +122,7 @@ func (v *validator) service(path, name string, s *Service) {
 	v.placement(path, s)
 	v.files(in("files"), s)
 	v.volumes(in("volumes"), s)
+	v.rollout(in("rollout"), s)
 	if p := in("restart.max_restarts"); s.Restart.Policy == "never" {
 		if _, given := v.seen[p]; given {
 			v.warn(v.keyAt(p), p, "has no effect: restart.policy is never")
