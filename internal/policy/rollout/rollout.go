@@ -1,0 +1,267 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Rules of a rollout.
+type Rules struct {
+	// Surge is how many instances more than Promised may run, Unavailable how many of
+	// these may be missing. One of them is more than 0.
+	Surge, Unavailable int
+	// MinReady is how long an instance is ready before it counts, Deadline how long
+	// nothing may get any further; 0: for ever.
+	MinReady, Deadline time.Duration
+}
+
+// Unit is an instance as a rollout sees it.
+type Unit struct {
+	Name string
+	// Ordinal of the instance. Extra: it is part of the surge.
+	Ordinal int
+	Extra   bool
+	// Updated: it runs the new program, or is to when it runs.
+	Updated bool
+	// Placed: it has a worker, or is done for good (then it is Ready too).
+	Placed bool
+	// Ready: it answers, since Since (zero: for long).
+	Ready bool
+	Since time.Time
+	// Busy: something else is done with it now, such as a move.
+	Busy bool
+	// Failed is why the new program has failed in it, "" if it has not. Why is what it
+	// waits for, in words.
+	Failed, Why string
+}
+
+// State of a rollout.
+type State struct {
+	// Promised is how many instances there are to be besides the surge.
+	Promised int
+	Units    []Unit
+	// Failed is why it has failed before, "" if it has not.
+	Failed string
+	// Held is why it may not go on for now, "" if it may: it was paused.
+	Held string
+	// Best is how many were up to date and ready at a time, Moved when that was last
+	// raised, or the rollout begun or resumed.
+	Best  int
+	Moved time.Time
+}
+
+// Action is what is to be done now.
+type Action struct {
+	// Surge is how many extra instances there are to be.
+	Surge int
+	// Update are the ordinals of instances to be updated now.
+	Update []int
+	// Done: all are up to date and ready.
+	Done bool
+	// Failed is why it has failed, "" if it has not.
+	Failed string
+	// Why is what it waits for, "" for nothing.
+	Why string
+	// Best and Moved as in State.
+	Best  int
+	Moved time.Time
+	// Updated are those promised that are up to date and ready, Ready all that are ready.
+	Updated, Ready int
+	// Look says when something changes by time alone; 0: never.
+	Look time.Duration
+}
+
+// age of something by two clocks' readings, of which one may have been set back.
+func age(now, since time.Time) time.Duration { return max(now.Sub(since), since.Sub(now)) }
+
+// counts says whether a unit is ready for long enough.
+func (r Rules) counts(u *Unit, now time.Time) bool {
+	return u.Ready && (!u.Updated || u.Since.IsZero() || age(now, u.Since) >= r.MinReady)
+}
+
+// Decide says what to do next. It is a function of its arguments; whoever calls it
+// again when the action is carried out gets the next one.
+func Decide(r Rules, s State, now time.Time) Action {
+	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved}
+	var behind []*Unit
+	extras, placed, done, missed, inFlight, good, waiting := 0, 0, 0, 0, 0, 0, 0
+	for i := range s.Units {
+		u := &s.Units[i]
+		ready := r.counts(u, now)
+		if u.Extra {
+			extras++
+		} else if u.Placed {
+			placed++
+		}
+		if ready {
+			a.Ready++
+		}
+		switch {
+		case !u.Updated && !u.Placed:
+			waiting++ // it begins as it was, when it has a place
+		case !u.Updated:
+			behind = append(behind, u)
+			if !u.Extra && u.Ready {
+				missed++
+			}
+		case ready:
+			good++
+			if !u.Extra {
+				done++
+			}
+		case u.Placed:
+			inFlight++
+			if u.Ready {
+				a.look(u.Since.Add(r.MinReady).Sub(now))
+			}
+		}
+		if u.Updated && u.Failed != "" && a.Failed == "" {
+			a.Failed = u.Name + ": " + u.Failed
+		}
+	}
+	a.Updated = done
+	if good > a.Best {
+		a.Best, a.Moved = good, now
+	}
+	base := slices.ContainsFunc(behind, func(u *Unit) bool { return !u.Extra })
+	a.Surge = s.surge(r, extras, missed, now)
+	all := done >= placed && len(s.Units)-extras >= s.Promised
+	if !base && all && (waiting == 0 || done > 0) { // what has no place is no reason to wait once it has been seen to run
+		a.Done, a.Surge, a.Failed = true, 0, ""
+		return a
+	}
+	if a.Failed != "" || s.Held != "" {
+		a.Surge = min(a.Surge, extras)
+		a.Why = cmp.Or(a.Failed, s.Held)
+		return a
+	}
+	if r.Deadline > 0 {
+		left := r.Deadline - age(now, a.Moved)
+		if left <= 0 {
+			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, s.waitsFor(r, a.Surge, now))
+			a.Surge, a.Why = min(a.Surge, extras), a.Failed
+			return a
+		}
+		a.look(left)
+	}
+	a.update(r, s, behind, inFlight)
+	a.Why = s.waitsFor(r, a.Surge, now)
+	return a
+}
+
+func (a *Action) look(d time.Duration) {
+	if d > 0 && (a.Look == 0 || d < a.Look) {
+		a.Look = d
+	}
+}
+
+// surge is how many extra instances there are to be: as many as are to be updated of
+// those that would be missed. They stay until the end, unless there are too many of them
+// and enough others.
+func (s *State) surge(r Rules, extras, missed int, now time.Time) int {
+	ready, seen, held := 0, 0, 0
+	for i := range s.Units {
+		u := &s.Units[i]
+		if r.counts(u, now) {
+			ready++
+		}
+		if u.Extra {
+			if seen++; u.Placed {
+				held = seen
+			}
+		}
+	}
+	want := max(held, min(max(extras, min(r.Surge, missed)), missed)) // nobody needs one more than are missed
+	least := s.Promised - r.Unavailable
+	for i := len(s.Units) - 1; i >= 0 && want > r.Surge; i-- {
+		u := &s.Units[i]
+		if !u.Extra {
+			continue
+		}
+		if r.counts(u, now) {
+			if ready <= least {
+				break
+			}
+			ready--
+		}
+		want--
+	}
+	return want
+}
+
+// update chooses who is updated now: those first that nobody misses, then the surge of
+// a revision before, then the others by their ordinals.
+func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
+	spare := a.Ready - (s.Promised - r.Unavailable)
+	slots := max(1, r.Surge+r.Unavailable) - inFlight
+	rank := func(u *Unit) int {
+		switch {
+		case !u.Ready:
+			return 0
+		case u.Extra:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(behind, func(x, y *Unit) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.Ordinal, y.Ordinal))
+	})
+	for _, u := range behind {
+		if slots <= 0 {
+			return
+		}
+		if u.Busy || u.Extra && u.Ordinal < 0 {
+			continue
+		}
+		if u.Ready {
+			if spare <= 0 {
+				return
+			}
+			spare--
+		}
+		slots--
+		a.Update = append(a.Update, u.Ordinal)
+	}
+}
+
+// waitsFor says in words what is lacking, "" if nothing is known to be.
+func (s *State) waitsFor(r Rules, surge int, now time.Time) string {
+	var words []string
+	for i := range s.Units {
+		u := &s.Units[i]
+		switch {
+		case u.Extra && !u.Placed && u.Why != "":
+			return "there is no room for one more than promised (max_surge): " + u.Why +
+				"; make room, or let one be missing: rollout: {max_unavailable: 1}"
+		case u.Updated && u.Placed && !u.Ready:
+			why := u.Name + " is not ready"
+			if u.Why != "" {
+				why += ": " + u.Why
+			}
+			words = append(words, why)
+		case u.Updated && u.Placed && !r.counts(u, now):
+			words = append(words, fmt.Sprintf("%s is to be ready for %s", u.Name, r.MinReady))
+		}
+	}
+	if len(words) == 0 {
+		for i := range s.Units {
+			if u := &s.Units[i]; !u.Updated && u.Ready && u.Why != "" {
+				words = append(words, u.Name+": "+u.Why)
+			} else if !u.Updated && !u.Ready {
+				why := u.Name + " is not ready, and must be before others are taken"
+				if u.Why != "" {
+					why += ": " + u.Why
+				}
+				words = append(words, why)
+			}
+		}
+	}
+	const most = 3
+	if extra := len(words) - most; extra > 0 {
+		words = append(words[:most], fmt.Sprintf("and %d more", extra))
+	}
+	return strings.Join(words, "; ")
+}
