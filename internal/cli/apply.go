@@ -230,6 +230,9 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 			return false, err
 		}
 		last = &v
+		if v.Revision >= r.Revision && stopped(&v) {
+			return false, errStopped
+		}
 		if !v.Holds || v.Revision < r.Revision {
 			return false, nil
 		}
@@ -243,6 +246,12 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 	switch {
 	case err == nil:
 		return last, nil
+	case errors.Is(err, errStopped):
+		return last, &incompleteError{userError{
+			what: fmt.Sprintf("application/%s was accepted, and its rollout has stopped", r.Name),
+			why:  strings.TrimPrefix(missingParts(last), "\n  "),
+			next: "verge rollout status " + r.Name + "; then apply another one, or: verge rollout undo " + r.Name,
+		}}
 	case errors.Is(err, errTimeout):
 		why = "after " + api.Duration(timeout).String()
 	case errors.Is(err, context.Canceled):

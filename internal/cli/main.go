@@ -97,7 +97,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	a.printError(err)
 	var incomplete *incompleteError
-	if errors.As(err, &incomplete) {
+	var trouble *troubleError
+	if errors.As(err, &incomplete) || errors.As(err, &trouble) {
 		return exitIncomplete
 	}
 	return exitError
@@ -130,7 +131,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.context, "context", "", "name or file of the context to use (environment: VERGE_CONTEXT)")
 	root.AddGroup(&cobra.Group{ID: "client", Title: "Client commands:"}, &cobra.Group{ID: "daemon", Title: "Daemons:"})
 	for _, c := range []*cobra.Command{
-		a.applyCommand(), a.planCommand(), a.validateCommand(), a.importCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
+		a.applyCommand(), a.planCommand(), a.diffCommand(), a.rolloutCommand(), a.validateCommand(), a.importCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
 		a.scaleCommand(), a.restartCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.revokeCommand(), a.caCommand(),
 		a.drainCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),

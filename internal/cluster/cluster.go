@@ -219,6 +219,9 @@ func (c *core) pause(settled bool) (d time.Duration) {
 	if d := c.m.untilDecided(now); d > 0 {
 		least = min(least, d)
 	}
+	if d := c.m.untilRolled(now); d > 0 {
+		least = min(least, d)
+	}
 	for id := range c.m.leaving {
 		if d := c.m.insts[id].Leaving.Started.Add(leaveAfter).Sub(now); d > 0 {
 			least = min(least, d)
@@ -301,7 +304,7 @@ func (c *core) tell(t *tx, now time.Time) {
 			c.nudge(name)
 		}
 	}
-	if len(t.ups)+len(t.tallies) > 0 {
+	if len(t.ups)+len(t.tallies)+len(t.upRolls) > 0 {
 		loop.Poke(c.upChanged)
 	}
 	for _, id := range records.SortedKeys(t.insts) {
@@ -327,6 +330,9 @@ func (c *core) calm() bool {
 		if sc.Fits > 0 && c.demand[key] == nil {
 			return false // there may be room again, and no epoch will ask
 		}
+	}
+	if c.m.busyRolling() {
+		return false
 	}
 	for _, i := range c.m.insts {
 		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) || i.Leaving != nil {

@@ -68,7 +68,7 @@ func (t *tx) contend(waiting map[string][]*wire.Instance, now time.Time) {
 		t.turn = &turn
 		i := waiting[key][0]
 		waiting[key] = waiting[key][1:]
-		if t.placeOne(*i, t.m.shares[key], now) {
+		if t.placeOne(*i, t.shareFor(i), now) {
 			r.Placed()
 		} else {
 			r.Passed() // another of it may not have failed where there is room

@@ -117,6 +117,9 @@ func (t *tx) plain(i *wire.Instance) bool {
 // start there. Where one is not, others may wait for what is heard of this one.
 func (m *model) steady() bool {
 	t := m.begin()
+	if m.busyRolling() {
+		return false
+	}
 	for _, i := range m.insts {
 		if i.State == wire.Terminated && i.Leaving == nil {
 			continue

@@ -210,8 +210,9 @@ func TestAnotherProgramWithTheSameRevisionIsTakenOver(t *testing.T) {
 	s.share("web", 1, nil)
 	s.ticks(3, time.Second)
 	s.share("web", 1, func(v *api.Service) { v.Command = []string{"y"} })
-	s.m.shares["app.web"].Revision = 1
-	s.ticks(3, time.Second)
+	s.m.given["app.web"].Revision = 1
+	s.m.effect()
+	s.ticks(12, time.Second)
 	i := s.inst("app.web.0")
 	if o := s.m.orders["w1.app.web.0"]; o.Spec.Command[0] != "y" || i.State != wire.Running || i.Incarnation != 2 {
 		t.Fatalf("it runs %v as incarnation %d", o.Spec.Command, i.Incarnation)

@@ -149,7 +149,7 @@ func (m *model) effect(keys ...string) {
 		if s == nil {
 			delete(m.shares, key)
 		} else {
-			m.shares[key] = m.again[key].on(m.scaled[key].on(s))
+			m.shares[key] = m.rolls[key].on(m.again[key].on(m.scaled[key].on(s)))
 		}
 	}
 }

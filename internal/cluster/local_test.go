@@ -238,6 +238,7 @@ func TestARootThatSaysTheSameIsNoConflict(t *testing.T) {
 	s := newSite(t)
 	s.give(web(2, "a"), 2)
 	s.apply(web(4, "mine"))
+	s.settle()
 	// Nothing is missing while the root's instances take over from the site's own.
 	before := len(s.marks())
 	s.rev++
@@ -288,8 +289,9 @@ func TestHandingOverDoesNotBlockForEver(t *testing.T) {
 	if n := len(s.marks()); n != 20 {
 		t.Fatalf("%d run, want 20\n%s", n, s.dump())
 	}
-	s.give(web(20, "b"), 20)
-	for range 6 {
+	// They are full, so that none can run beyond those promised.
+	s.give(append(web(20, "b"), "    rollout: {max_unavailable: 5}\n"...), 20)
+	for range 12 {
 		s.settle()
 	}
 	if n := len(s.marks()); n != 20 || s.marks()["app.web.19"] != "b" {

@@ -126,7 +126,10 @@ type model struct {
 	// conflicts by the number of the local change.
 	conflicts map[string]*conflict
 	again     map[string]*again
-	recovery  recovery
+	// rolls are rollouts, by application and service; rehearsing: time stands still.
+	rolls      map[string]*rolling
+	rehearsing bool
+	recovery   recovery
 	// changes is how many local changes there have been.
 	changes uint64
 	far     map[string]*wire.Route
@@ -144,6 +147,7 @@ type model struct {
 	// upLocals and upConflicts are what the root is told of locals and conflicts.
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
+	upRolls     map[string]*wire.RolloutReport
 	scaled      map[string]*scaled  // by application and service, as shares
 	profiles    map[string]*profile // by the same
 	// wants is what the last epoch decided, of services that somebody asked for lately.
@@ -183,8 +187,8 @@ func newModel(name string, details bool, now time.Time) *model {
 	return &model{
 		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
-		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
+		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{},
@@ -224,6 +228,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
 		{keyName, func(r string) error { return records.Decode(e, m.names, r) }},
 		{keyUses, func(r string) error { m.loadUses(r); return nil }},
+		{keyRolling, func(r string) error { return records.Decode(e, m.rolls, r) }},
+		{keyUpRollout, func(r string) error { return records.Decode(e, m.upRolls, r) }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
@@ -299,6 +305,8 @@ type tx struct {
 	again       map[string]*again
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
+	rolls       map[string]*rolling
+	upRolls     map[string]*wire.RolloutReport
 	tallies     map[string]*wire.Tally
 	scaled      map[string]*scaled
 	profiles    map[string]*profile
@@ -328,6 +336,8 @@ type tx struct {
 	// certs are the secrets with certificates, see certificates; nil before it is asked.
 	certs map[string]bool
 	apart map[string][]string
+	// before are the shares of the revision before, see shareFor.
+	before map[string]*wire.Share
 	// rates by application and service, made when they are first asked for.
 	rates map[string]*rates
 	// stays are the instances that cannot leave a worker that is drained, with the
@@ -360,8 +370,8 @@ func (m *model) begin() *tx {
 		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{},
-		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
+		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, net: newNetChanges(),
 		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
@@ -480,6 +490,10 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	if err := records.AppendEach(&groups, keyProfile, t.profiles); err != nil {
 		return nil, err
 	}
+	// Before what it starts: what was started and is not in it would be updated again.
+	if err := records.AppendEach(&groups, keyRolling, t.rolls); err != nil {
+		return nil, err
+	}
 	taken := map[string]bool{}
 	orders := map[wire.InstanceID][]string{} // keys of t.orders
 	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
@@ -546,6 +560,9 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		return nil, err
 	}
 	groups = append(groups, locals...)
+	if err := records.AppendEach(&groups, keyUpRollout, t.upRolls); err != nil {
+		return nil, err
+	}
 	if err := records.AppendEach(&groups, keyTally, t.tallies); err != nil {
 		return nil, err
 	}
@@ -602,9 +619,11 @@ func (t *tx) done() {
 	records.Merge(t.m.upConflicts, t.upConflicts)
 	records.Merge(t.m.tallies, t.tallies)
 	records.Merge(t.m.profiles, t.profiles)
-	if len(t.scaled) > 0 {
+	records.Merge(t.m.upRolls, t.upRolls)
+	if len(t.scaled)+len(t.rolls) > 0 {
 		records.Merge(t.m.scaled, t.scaled)
-		t.m.effect(records.SortedKeys(t.scaled)...)
+		records.Merge(t.m.rolls, t.rolls)
+		t.m.effect(append(records.SortedKeys(t.scaled), records.SortedKeys(t.rolls)...)...)
 	}
 }
 

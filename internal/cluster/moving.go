@@ -179,7 +179,7 @@ func (t *tx) moves(now time.Time) {
 			if i == nil {
 				continue
 			}
-			i = t.aim(*i, s)
+			i = t.aim(*i, t.shareFor(i))
 			if underWay(i) || i.Leaving != nil {
 				busy++
 			} else if t.movable(i) {
@@ -190,7 +190,7 @@ func (t *tx) moves(now time.Time) {
 			switch {
 			case busy >= movesAtOnce || t.m.alone:
 				t.waits[i.ID] = true
-			case t.beginMove(*i, s, now):
+			case t.beginMove(*i, t.shareFor(i), now):
 				busy++
 			}
 		}
@@ -325,7 +325,7 @@ func (t *tx) sweepMove(i *wire.Instance, want map[string]bool, now time.Time) {
 	if underWay(i) {
 		key := i.Moving.Worker + "." + i.ID
 		want[key] = true
-		s := t.m.shares[i.App+"."+i.Service]
+		s := t.shareFor(i)
 		if o := t.ordered(key); s != nil && (o == nil || o.Incarnation != i.Moving.Incarnation) {
 			t.orderMove(i, s)
 		}

@@ -462,6 +462,7 @@ func TestDrainsInAnyTroubleEndWell(t *testing.T) {
 		for _, f := range s.fakes {
 			f.alive, f.linked, f.slow, f.broken = true, true, 2, map[string]string{}
 		}
+		s.resume()
 		for _, name := range names {
 			s.cordon(name, nil)
 		}

@@ -34,6 +34,7 @@ const (
 func (m *model) copy() *model {
 	c := *m
 	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
+	c.rolls, c.upRolls = maps.Clone(m.rolls), maps.Clone(m.upRolls)
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
 	c.names = maps.Clone(m.names)
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
@@ -57,6 +58,7 @@ func (m *model) copy() *model {
 // is false if it took too long.
 func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool, err error) {
 	whys = map[wire.InstanceID]*place.Record{}
+	m.rehearsing = true
 	for range maxScenes {
 		for range maxRounds {
 			t := m.step(now)
@@ -142,12 +144,12 @@ func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, w
 	var out []wire.InstancePlan
 	for _, id := range records.SortedKeys(before) {
 		a := before[id]
-		if b := m.insts[id]; a.App == app && !a.Draining && (b == nil || !t.wanted(b)) {
+		if b := m.insts[id]; a.App == app && !a.Draining && !standIn(a) && (b == nil || !t.wanted(b)) {
 			out = append(out, wire.InstancePlan{ID: id, Service: a.Service, Action: wire.PlanStop, From: where(a), Why: "no longer wanted", State: wire.Terminated})
 		}
 	}
 	for _, b := range t.instances() {
-		if b.App != app || !t.wanted(b) {
+		if b.App != app || !t.wanted(b) || standIn(b) {
 			continue
 		}
 		a := before[b.ID]
@@ -332,7 +334,7 @@ func (m *model) written(app string) *api.Application {
 	for _, s := range m.shares {
 		if s.App == app {
 			svc := *s.Spec
-			svc.Replicas = api.Replicas{Min: s.Min, Max: s.Min}
+			svc.Replicas = api.Replicas{Min: promised(s), Max: promised(s)}
 			if d := m.delegated(s.App + "." + s.Service); d != nil && d.Max > d.Min {
 				svc.Replicas = api.Replicas{Min: d.Min, Max: d.Max}
 			}

@@ -81,7 +81,7 @@ func (t *tx) placeable(i *wire.Instance) bool {
 		return false
 	}
 	s := t.m.shares[i.App+"."+i.Service]
-	return s != nil && t.wanted(i) && (i.State != wire.Failed || !restartNever(s, i))
+	return s != nil && t.wanted(i) && !t.stuck(i) && (i.State != wire.Failed || !restartNever(s, i))
 }
 
 // groupOf is the namespace of a share.
@@ -212,7 +212,7 @@ const roomBy = 30 * time.Second
 // serves. False where there is none that takes it, or it was tried: then it is to be ended.
 func (t *tx) moveAway(id wire.InstanceID, why string, now time.Time) bool {
 	i := *t.inst(id)
-	s := t.m.shares[i.App+"."+i.Service]
+	s := t.shareFor(&i)
 	if s == nil || i.State != wire.Running || !i.Ready || t.tried[id] {
 		return false // nothing would be interrupted
 	}

@@ -66,6 +66,7 @@ func (m *model) step(now time.Time) *tx {
 	t.secrets()
 	t.reportUp()
 	t.reportLocals()
+	t.reportRolls()
 	t.count()
 	return t
 }
@@ -126,7 +127,9 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 			continue
 		}
 		why := "taken over from the root"
-		if o >= wire.LocalOrdinals {
+		if o >= wire.SurgeOrdinals {
+			why = fmt.Sprintf("stands in for others while they are updated to revision %d", s.Revision)
+		} else if o >= wire.LocalOrdinals {
 			why = "wanted by a change that was made here"
 		}
 		i := wire.Instance{
@@ -253,6 +256,9 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 		}
 	}
 	if i.State == wire.Running {
+		if st.Ready && (!i.Ready || st.Restarts > i.Restarts) && t.rollOf(i.App+"."+i.Service).open() {
+			i.ReadyAt = now.Round(0)
+		}
 		i.Ready, i.Draining = st.Ready, st.Draining
 	}
 	ran(&i, st)
@@ -323,7 +329,7 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	st, ok := old.status[i.ID]
 	runs := ok && st.Incarnation == sh.Incarnation && st.Phase == wire.PhaseRunning
 	keep, outdated := "original", st.Revision != i.Revision
-	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
+	if s := t.shareFor(&i); s != nil {
 		keep = s.Spec.OnReturn
 		// What it runs is in its order. Revisions only say that something changed, and
 		// what the root says after a local change has a lower one.
@@ -354,6 +360,9 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 		}
 		become(&i, sh.Incarnation)
 		i.Worker, i.Restarted, i.Restarts, i.Shadow = sh.Worker, sh.Restarted, sh.Restarts, nil
+		if o := t.m.orders[sh.Worker+"."+i.ID]; o != nil && o.Spec != nil { // it may have been meant to be another when it was placed again
+			i.Revision, i.Program = o.Revision, o.Spec.ProgramID()
+		}
 		return t.heard(i, old, st, now)
 	}
 	if runs && replaced {
@@ -420,7 +429,7 @@ func (t *tx) placeInTurn(left []waiter, now time.Time) (displaced []waiter) {
 		w := left[0]
 		left = left[1:]
 		i := t.inst(w.id)
-		s := t.m.shares[i.App+"."+i.Service]
+		s := t.shareFor(i)
 		if place.IsDRF(t.m.scheduler(s)) && !w.Promised { // whose turn was when room was made
 			contend[i.App+"."+i.Service] = append(contend[i.App+"."+i.Service], i)
 			continue
@@ -457,10 +466,10 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 		t.put(i)
 		return false
 	}
-	if d.Chosen == "" && !t.m.gathering(now) && t.full(&i, d.Reason, now) {
+	if d.Chosen == "" && !t.m.gathering(now) && !standIn(&i) && t.full(&i, d.Reason, now) {
 		return false // fewer of it are enough here
 	}
-	if d.Chosen == "" && !t.m.gathering(now) && t.preempt(i, s, d, avoid, now) {
+	if d.Chosen == "" && !t.m.gathering(now) && !standIn(&i) && t.preempt(i, s, d, avoid, now) {
 		return false // others make room
 	}
 	if d.Chosen == "" {
@@ -500,7 +509,9 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 		i.Worker = ""
 		t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 		what := "given back to the root"
-		if i.Ordinal >= wire.LocalOrdinals {
+		if standIn(&i) {
+			what = "has no room beyond those promised"
+		} else if i.Ordinal >= wire.LocalOrdinals {
 			what = "waits for room"
 		}
 		t.event("instance/"+i.ID, "%s: %s", what, reason)
@@ -563,7 +574,7 @@ func (t *tx) sweepOrders(now time.Time) {
 		key := i.Worker + "." + i.ID
 		want[key] = true
 		o := t.ordered(key)
-		s := t.m.shares[i.App+"."+i.Service]
+		s := t.shareFor(i)
 		switch {
 		case o == nil && s != nil && (i.State == wire.Running || i.State == wire.WorkerScheduled):
 			t.giveOrder(i, s)

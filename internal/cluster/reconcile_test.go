@@ -332,6 +332,7 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		for _, f := range s.fakes {
 			f.alive, f.linked, f.broken = true, true, map[string]string{}
 		}
+		s.resume()
 		s.ticks(200, time.Second)
 		for _, i := range s.m.insts {
 			if n := restartOf(s.m.shares[i.App+"."+i.Service], i.Ordinal).N; i.Restarted < n {

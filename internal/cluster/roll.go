@@ -16,7 +16,7 @@ import (
 func (t *tx) start(i wire.Instance, s *wire.Share) {
 	become(&i, nextIncarnation(&i))
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.program(s.Spec)
-	i.Restarts, i.Asleep = 0, false
+	i.Restarts, i.Asleep, i.ReadyAt = 0, false, time.Time{}
 	pin(&i, s)
 	t.put(i)
 	t.giveOrder(&i, s)
@@ -79,13 +79,14 @@ func runAgain(i *wire.Instance, s *wire.Share) string {
 // roll brings instances to the revision of their share, and starts again those of
 // which that was asked: what does not run at once, what runs one at a time, and
 // only while all its siblings are ready. What may not stay where it is by the new
-// revision is placed again.
+// revision is placed again. Those that are to be of another program take their turns
+// (rollOut).
 func (t *tx) roll(now time.Time) {
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
+		var late []*wire.Instance // that are to be of another program
 		var behind *wire.Instance
 		var moves string // why behind may not stay where it is
-		var another bool // behind is to be of another program
 		calm := true
 		for _, o := range ordinals(s) {
 			i := t.inst(instanceID(s.App, s.Service, o))
@@ -99,24 +100,21 @@ func (t *tx) roll(now time.Time) {
 				continue
 			}
 			old := t.m.orders[i.Worker+"."+i.ID]
-			update := otherProgram(old, s) || (i.Revision != s.Revision && (old == nil || !old.Spec.SameProgram(s.Spec)))
-			if underWay(i) || t.waits[i.ID] {
-				// It moves, and what starts elsewhere is up to date already.
-				if !update {
-					t.put(next)
-				}
+			if otherProgram(old, s) || (i.Revision != s.Revision && (old == nil || !old.Spec.SameProgram(s.Spec))) {
+				late = append(late, i)
+				continue
+			}
+			if underWay(i) || t.waits[i.ID] { // what starts elsewhere is up to date already
+				t.put(next)
 				calm = calm && settledIn(i)
 				continue
 			}
 			misfit := ""
-			if i.Revision != s.Revision || update {
+			if i.Revision != s.Revision {
 				misfit = t.misfit(i, s)
 			}
-			if misfit == "" && update && i.State == wire.WorkerScheduled {
-				misfit = t.crowded(i, s)
-			}
 			switch {
-			case !update && misfit == "" && i.Restarted >= restartOf(s, o).N:
+			case misfit == "" && i.Restarted >= restartOf(s, o).N:
 				t.put(next) // with its new terms, if there are any
 				calm = calm && settledIn(i)
 			case i.State == wire.WorkerScheduled && misfit != "":
@@ -132,26 +130,69 @@ func (t *tx) roll(now time.Time) {
 			case i.Unreachable: // nobody is there to do it
 				calm = false
 			case behind == nil || (behind.Ready && !i.Ready):
-				behind, moves, another = i, misfit, update // one that does not answer first: nobody misses it
+				behind, moves = i, misfit // one that does not answer first: nobody misses it
 			}
+		}
+		if len(late) > 0 || t.rollOf(key).open() {
+			t.rollOut(key, s, late, now)
+			continue
 		}
 		if behind == nil || (!calm && behind.Ready) {
 			continue
-		}
-		if moves == "" && another {
-			if moves = t.crowded(behind, s); moves != "" && t.kept(*behind, s, moves) {
-				continue
-			}
 		}
 		if moves != "" {
 			t.move(*behind, s, moves, now)
 			continue
 		}
-		why := asked(restartOf(s, behind.Ordinal))
-		if behind.Revision != s.Revision || behind.Restarted >= restartOf(s, behind.Ordinal).N {
-			why = fmt.Sprintf("updating to revision %d", s.Revision)
+		t.start(t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), asked(restartOf(s, behind.Ordinal))), s)
+	}
+}
+
+// rollOut takes the rollout of a service one step further. late are the instances that
+// are to be of another program.
+func (t *tx) rollOut(key string, s *wire.Share, late []*wire.Instance, now time.Time) {
+	var runs *wire.Instance
+	for _, i := range late {
+		if i.State == wire.Running && (runs == nil || i.Ready && !runs.Ready) {
+			runs = i
 		}
-		t.start(t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), why), s)
+	}
+	r := t.beginRoll(key, s, runs, now)
+	if r == nil { // none of them runs, so that nobody misses any
+		for _, i := range late {
+			t.renew(*i, s, now)
+		}
+		return
+	}
+	update := t.decideRoll(key, r, s, now)
+	t.putRoll(key, r)
+	for _, o := range update {
+		t.renew(*t.inst(instanceID(s.App, s.Service, o)), s, now)
+	}
+}
+
+// renew makes an instance one of the program that its share asks for, where there is room
+// for it.
+func (t *tx) renew(i wire.Instance, s *wire.Share, now time.Time) {
+	next := i
+	next.Revision = s.Revision
+	misfit := t.misfit(&i, s)
+	if misfit == "" && (i.State == wire.WorkerScheduled || i.State == wire.Running) {
+		misfit = t.crowded(&i, s)
+		if misfit != "" && i.State == wire.Running && t.kept(i, s, misfit) {
+			return
+		}
+	}
+	switch {
+	case i.State != wire.WorkerScheduled && i.State != wire.Running:
+		next.LastExit, next.Avoid = nil, nil // they say nothing about the new run
+		t.put(next)
+	case misfit != "":
+		t.move(i, s, misfit, now)
+	case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
+		t.start(next, s)
+	default:
+		t.start(t.advance(i, wire.WorkerScheduled, now, t.m.tier(), fmt.Sprintf("%s%d", updatingTo, s.Revision)), s)
 	}
 }
 

@@ -351,7 +351,7 @@ func (t *tx) sleep(i *wire.Instance, s *wire.Share) *wire.Sleep {
 	}
 	// It begins awake where the requests ask for it; once it is there, its worker
 	// knows better.
-	awake := given.Extra > 0
+	awake := given.Extra > 0 || standIn(i) // else nobody would see what it does
 	if sc := t.m.scaled[key]; sc != nil {
 		awake = awake || sc.Want > 0
 	}

@@ -129,6 +129,23 @@ func (s *sim) again(svc string, ordinal int) uint64 {
 	return s.marks
 }
 
+// resume lets the rollouts of all services that have failed try again.
+func (s *sim) resume() {
+	for key, sh := range s.m.given {
+		next := *sh
+		h := wire.Hold{}
+		if sh.Hold != nil {
+			h = *sh.Hold
+		}
+		h.Paused = false
+		h.Resumed++
+		next.Hold = &h
+		s.m.given[key] = &next
+		s.store(keyShare+key, &next)
+	}
+	s.m.effect()
+}
+
 func (s *sim) unshare(svc string) {
 	delete(s.m.given, "app."+svc)
 	s.m.effect()
@@ -141,7 +158,7 @@ func (s *sim) tick(d time.Duration) {
 	for name, f := range s.fakes {
 		f.act(s, name)
 	}
-	for range 4 {
+	for range maxRounds {
 		t := s.m.step(s.now)
 		checkIndex(s.t, t)
 		groups, err := t.encode()
@@ -162,7 +179,7 @@ func (s *sim) tick(d time.Duration) {
 		}
 	}
 	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
-		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
+		s.t.Fatalf("a pass does not settle: %v %s\n%s", err, groups[0][0].Key, s.dump())
 	}
 	s.m.recovery.settled = !s.m.unasked(theRoot)
 	s.check()

@@ -96,7 +96,7 @@ func (m *model) apps() []wire.AppView {
 
 // serviceView is a share and how far it is.
 func (m *model) serviceView(s *wire.Share) wire.ServiceView {
-	v := wire.ServiceView{Name: s.Service, Wanted: s.Min, Clusters: []string{m.name}}
+	v := wire.ServiceView{Name: s.Service, Wanted: promised(s), Clusters: []string{m.name}}
 	if given := m.delegated(s.App + "." + s.Service); given != nil && given.Max > given.Min {
 		v.Most = given.Max
 	}
@@ -108,7 +108,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 	reason, holding := "", 0
 	for _, o := range ordinals(s) {
 		i := m.insts[instanceID(s.App, s.Service, o)]
-		if i == nil {
+		if i == nil || standIn(i) {
 			continue
 		}
 		if i.Worker != "" {
@@ -142,6 +142,12 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 		v.Message = fmt.Sprintf("%d of %d ready", holding, v.Wanted)
 		if reason != "" {
 			v.Message += "; " + reason
+		}
+		if r := m.upRolls[s.App+"."+s.Service]; r != nil && r.Phase != wire.RolloutDone {
+			v.Rollout = r.Phase
+			if r.Why != "" {
+				v.Message += "; rollout " + r.Phase + ": " + r.Why
+			}
 		}
 	}
 	return v

@@ -53,6 +53,7 @@ type Backend interface {
 	// Ready is nil when the role can serve; else why not.
 	Ready() error
 	Operating
+	Rolling
 	Routing
 	Scaling
 	Planning

@@ -108,6 +108,7 @@ func (s *Server) registerOperations(api huma.API) {
 	register(s, api, join, s.join)
 	s.registerOperating(api)
 	s.registerPlanning(api)
+	s.registerRolling(api)
 	s.registerStoring(api)
 	s.registerRouting(api)
 	s.registerScaling(api)

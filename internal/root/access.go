@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"time"
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/pki"
@@ -42,6 +43,9 @@ func (b backend) Locate(kind access.Kind, name string) (o access.Object, ok bool
 		return access.Object{Namespace: b.m.namespace(name)}, app != nil
 	case access.Instance:
 		i := b.m.insts[name]
+		if v, found := b.m.extraView(name, time.Now()); i == nil && found {
+			i = &v.Instance
+		}
 		if i == nil {
 			return o, false
 		}

@@ -37,6 +37,9 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
+	if res.Change != "unchanged" {
+		app.By = rest.Caller(ctx)
+	}
 	res.Warnings = append(warnings, res.Warnings...)
 	old := b.m.apps[app.Name]
 	switch {
@@ -100,6 +103,12 @@ func (m *model) accept(who access.Who, spec *api.Application, source []byte, now
 	res.Change, res.Revision, res.Changes = "updated", old.Revision+1, int(n) //nolint:gosec // no more than there are services
 	app.Revision, app.Created, app.Restarts, app.Number = res.Revision, old.Created, old.Restarts, old.Number
 	app.Changes = old.Changes + n
+	app.Changed, app.Holds = changed(old.Spec, spec), old.Holds
+	for _, svc := range records.SortedKeys(app.Holds) {
+		if h := app.Holds[svc]; h.Paused && spec.Services[svc] != nil && old.Spec.Services[svc] != nil && !old.Spec.Services[svc].SameProgram(spec.Services[svc]) {
+			res.Warnings = append(res.Warnings, fmt.Sprintf("services.%s: its rollout is paused%s, and waits: verge rollout resume %s/%s", svc, byWhom(h.By), app.Name, svc))
+		}
+	}
 	res.Warnings = append(res.Warnings, takeScaled(app, old)...)
 	return app, res, nil
 }
@@ -163,7 +172,7 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 			out = append(out, b.m.view(i, now))
 		}
 	}
-	return out, nil
+	return append(out, b.m.extras(app, service, now)...), nil
 }
 
 // Instance implements rest.Backend.

@@ -163,6 +163,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		}
 		c.tell(t, now)
 	}
+	c.rollBack(ctx, now)
 	c.m.recovery.settled = !c.m.holding(now)
 	return c.calm() && c.m.recovery.settled, nil
 }
@@ -433,6 +434,9 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 		return err
 	}
 	if ok, err := cl.takeTally(ch); ok {
+		return err
+	}
+	if ok, err := cl.takeRollout(ch); ok {
 		return err
 	}
 	old := cl.seen[ch.Key]

@@ -52,6 +52,7 @@ func (t *tx) delegate() {
 			s.Extra = scale.Extra(o.Gives, name)
 		}
 	}
+	t.waves(want)
 	t.restart(want)
 	for key, s := range want {
 		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
@@ -76,7 +77,7 @@ func (t *tx) overs(key string) *overflow {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameHold(old.Hold, s.Hold) {
 		return true
 	}
 	if !records.Same(old, s) {
@@ -136,7 +137,9 @@ func (t *tx) route(now time.Time) {
 		for _, rep := range c.seen {
 			// What a cluster claims counts only for what it was given.
 			i := t.inst(rep.ID)
-			if i == nil || i.Cluster != name || i.Draining {
+			if i == nil && t.extra(c, rep) {
+				i = &rep.Instance
+			} else if i == nil || i.Cluster != name || i.Draining {
 				continue
 			}
 			r := want[i.App+"."+i.Service]

@@ -76,6 +76,8 @@ type cluster struct {
 	refused map[string]refusal
 	// short is what it lacks of services (app.service); nil: it has not been heard.
 	short map[string]*shortage
+	// rollouts are how far it says that it is with services (app.service).
+	rollouts map[string]*wire.RolloutReport
 }
 
 // model is all that a root knows. It is only touched under the mutex of its
@@ -99,7 +101,10 @@ type model struct {
 	unkept map[string]time.Time
 	vault  vault
 	net    network
-	buried *wire.Tally // of applications that are gone; nil: of none
+	// history is what applications were; rehearsing: this is a copy, of a plan.
+	history    history
+	rehearsing bool
+	buried     *wire.Tally // of applications that are gone; nil: of none
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
@@ -114,7 +119,7 @@ func newModel(deadAfter time.Duration) *model {
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
 		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
 		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{}, unkept: map[string]time.Time{},
-		vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
+		history: history{}, vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
 	}
 }
 
@@ -130,6 +135,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 	switch kind, rest, _ := strings.Cut(e.Key, "."); kind + "." {
 	case keyApp:
 		return records.Decode(e, m.apps, rest)
+	case keyRevision:
+		return m.history.load(e)
 	case keyRestored:
 		m.recovery.mark = &backup.Mark{}
 		return json.Unmarshal(e.Value, m.recovery.mark)
@@ -334,7 +341,11 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	}
 	for _, name := range records.SortedKeys(t.apps) {
 		if t.apps[name] == nil {
-			groups = append(groups, []bus.Op{bus.Del(keyApp + name)})
+			g := []bus.Op{bus.Del(keyApp + name)}
+			for _, r := range t.m.history[name] {
+				g = append(g, bus.Del(revisionKey(name, r.Revision)))
+			}
+			groups = append(groups, g)
 		}
 	}
 	if t.gone != nil {
@@ -358,6 +369,11 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 // done makes what the tx changed part of the model, after it is durable.
 func (t *tx) done() {
 	records.Merge(t.m.apps, t.apps)
+	for name, app := range t.apps {
+		if app == nil {
+			delete(t.m.history, name)
+		}
+	}
 	records.Merge(t.m.insts, t.insts)
 	t.m.index = nil
 	records.Merge(t.m.shares, t.shares)

@@ -22,10 +22,18 @@ func (c *core) putApp(ctx context.Context, app *wire.Application) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.store.Put(ctx, keyApp+app.Name, data); c.wrote(err) != nil {
+	ops, list, err := c.m.retire(app)
+	if err != nil {
+		return err
+	}
+	// What it was is kept in the same write in which it becomes something else.
+	if _, err := c.store.Commit(ctx, append(ops, bus.Put(keyApp+app.Name, data))...); c.wrote(err) != nil {
 		return unstored(err)
 	}
 	c.m.apps[app.Name] = app
+	if len(ops) > 0 {
+		c.m.history[app.Name] = list
+	}
 	c.events.Place(app.Name, wire.NamespaceOf(app.Spec))
 	loop.Poke(c.wake)
 	return nil
@@ -89,6 +97,7 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	next := *old
 	next.Source, next.Spec, next.Revision, next.Applied = string(source), spec, old.Revision+1, now
 	next.Changes += changes(old.Spec, spec)
+	next.By, next.Why, next.Changed = rest.Caller(ctx), "verge scale", changed(old.Spec, spec)
 	next.Scaled = maps.Clone(old.Scaled)
 	if next.Scaled == nil {
 		next.Scaled = map[string]wire.Scaled{}

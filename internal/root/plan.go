@@ -41,6 +41,7 @@ func (m *model) copy() *model {
 	c.vault.secrets, c.vault.sealed = maps.Clone(m.vault.secrets), maps.Clone(m.vault.sealed)
 	c.net.leases = maps.Clone(m.net.leases)
 	c.index, c.unkept = nil, maps.Clone(m.unkept)
+	c.history, c.rehearsing = maps.Clone(m.history), true
 	c.shares = make(map[string]*wire.Share, len(m.shares))
 	for key, s := range m.shares { // a pass may note in one what it has compared
 		next := *s

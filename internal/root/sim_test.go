@@ -234,7 +234,21 @@ func (f *fake) act(s *sim, name string) {
 			r.State, r.Ready, r.Kept, r.Reason = wire.Running, true, false, ""
 			taken++
 		}
-		r.Revision = sh.Revision
+		program := sh.Spec.ProgramID()
+		switch {
+		case r.State != wire.Running, r.Program == "":
+			r.Program = program
+		case r.Program != program && sh.Hold != nil && sh.Hold.Paused:
+			f.says(c, &sh, wire.RolloutPaused, "")
+		case r.Program != program && slices.Contains(sh.Spec.Command, "bad"):
+			f.says(c, &sh, wire.RolloutFailed, "web.0: exited with 1")
+		case r.Program != program:
+			r.Program, r.Ready, f.busy = program, false, f.busy+1
+			f.says(c, &sh, wire.RolloutDone, "")
+		}
+		if r.Program == program {
+			r.Revision = sh.Revision
+		}
 		r.Ordinal, _ = strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
 		n := sh.RestartOf[r.Ordinal].N
 		if sh.Restart != nil {
@@ -288,6 +302,14 @@ func (f *fake) act(s *sim, name string) {
 	f.grown = min(f.grown+1, 40)
 	c.agg.Network = lease.Need(f.lease, nil, f.grown, s.now)
 	c.heard, c.everHeard, c.connected, c.suspect, c.current = s.now, true, true, false, true
+}
+
+// says reports how far the rollout of a share is.
+func (f *fake) says(c *cluster, sh *wire.Share, phase, why string) {
+	if c.rollouts == nil {
+		c.rollouts = map[string]*wire.RolloutReport{}
+	}
+	c.rollouts[sh.App+"."+sh.Service] = &wire.RolloutReport{V: wire.Version, Cluster: c.Name, App: sh.App, Service: sh.Service, Revision: sh.Revision, Program: sh.Spec.ProgramID(), Phase: phase, Why: why, Promised: sh.Min}
 }
 
 // check holds what must be true after every pass.

@@ -102,6 +102,12 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		if reason != "" {
 			v.Message += "; " + reason
 		}
+		if r := m.rollout(app, name); r.Phase != wire.RolloutDone {
+			v.Rollout = r.Phase
+			if r.Phase != wire.RolloutRolling || r.Why != "" {
+				v.Message += "; rollout " + r.Phase + ": " + r.Why
+			}
+		}
 		if local := m.localOf(app.Name, name); local != "" {
 			v.Message += "; it was " + local
 		}
@@ -333,6 +339,9 @@ func (c *core) find(id wire.InstanceID) (v wire.InstanceView, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := c.m.insts[id]
+	if v, ok := c.m.extraView(id, time.Now()); i == nil && ok {
+		return v, nil
+	}
 	if i == nil {
 		var near []string
 		for other := range c.m.insts {

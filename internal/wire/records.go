@@ -58,6 +58,8 @@ type Instance struct {
 	Ready       bool `json:"ready,omitempty"`
 	Draining    bool `json:"draining,omitempty"`
 	Unreachable bool `json:"unreachable,omitempty"`
+	// ReadyAt is since when it has been ready, where that was during a rollout.
+	ReadyAt time.Time `json:"ready_at,omitzero"`
 	// Asleep: it is placed, and is started by the first request (Sleep). It stays so
 	// until it answers. StartUp is how long that takes, as far as it was seen.
 	Asleep  bool         `json:"asleep,omitempty"`
@@ -163,6 +165,8 @@ type Share struct {
 	// for single ordinals.
 	Restart   *Restart        `json:"restart,omitempty"`
 	RestartOf map[int]Restart `json:"restart_of,omitempty"`
+	// Hold is what people said about its rollout, nil for nothing.
+	Hold *Hold `json:"hold,omitempty"`
 	// AppNumber is the application in addresses, as in Order.
 	AppNumber uint32 `json:"app_number,omitempty"`
 }

@@ -63,6 +63,15 @@ type Application struct {
 	Recovered *Recovered `json:"recovered,omitempty"`
 	// Number is the application in addresses, as in Order; 0 until it was given one.
 	Number uint32 `json:"number,omitempty"`
+	// By whom this revision was applied, and Why and what it Changed, in words.
+	By      string   `json:"by,omitempty"`
+	Why     string   `json:"why,omitempty"`
+	Changed []string `json:"changed,omitempty"`
+	// Holds are what people said about rollouts, by service.
+	Holds map[string]Hold `json:"holds,omitempty"`
+	// RolledBack are the services that were brought back since their rollout failed, for
+	// as long as nothing else is applied.
+	RolledBack map[string]bool `json:"rolled_back,omitempty"`
 }
 
 // ApplyResult is the answer to an apply. It is given after the application is
@@ -116,6 +125,9 @@ type ServiceView struct {
 	Message  string   `json:"message,omitempty"`
 	Hosts    []string `json:"hosts,omitempty"`
 	Clusters []string `json:"clusters,omitempty"`
+	// Rollout is its phase where it is being brought to another program, "" where it is
+	// not.
+	Rollout string `json:"rollout,omitempty"`
 }
 
 // InstanceView is an instance as the serving tier knows it.

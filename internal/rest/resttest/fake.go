@@ -103,6 +103,11 @@ type Fake struct {
 	Renewals []wire.RenewRequest
 	// Left are the workers that left.
 	Left []string
+	// RolloutAnswer is what Rollout says, RevisionList the history, Rollouts are the
+	// requests to change one.
+	RolloutAnswer wire.RolloutView
+	RevisionList  []wire.AppRevision
+	Rollouts      []wire.RolloutRequest
 }
 
 var _ rest.Backend = (*Fake)(nil)

@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Rollout implements rest.Backend: the part of it that is here.
+func (b backend) Rollout(_ context.Context, app string) (wire.RolloutView, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := wire.RolloutView{Name: app, Source: b.m.tier(), Services: []wire.ServiceRollout{}}
+	for _, key := range records.SortedKeys(b.m.shares) {
+		s := b.m.shares[key]
+		if s.App != app {
+			continue
+		}
+		v.Revision = max(v.Revision, s.Revision)
+		r := b.m.upRolls[key]
+		if r == nil {
+			r = &wire.RolloutReport{Cluster: b.m.name, App: app, Service: s.Service, Revision: s.Revision, Phase: wire.RolloutDone, Promised: promised(s), Updated: b.m.serviceView(s).Ready}
+		}
+		v.Services = append(v.Services, wire.ServiceRollout{Name: s.Service, Phase: r.Phase, Why: r.Why, Promised: r.Promised, Updated: r.Updated, Hold: s.Hold, Clusters: []wire.RolloutReport{*r}})
+	}
+	if len(v.Services) == 0 {
+		return v, b.noApp(app)
+	}
+	return v, nil
+}
+
+// Pause implements rest.Backend.
+func (b backend) Pause(context.Context, string, wire.RolloutRequest) (wire.RolloutView, error) {
+	return wire.RolloutView{}, rest.Elsewhere("pausing a rollout", "the root")
+}
+
+// Resume implements rest.Backend.
+func (b backend) Resume(context.Context, string, wire.RolloutRequest) (wire.RolloutView, error) {
+	return wire.RolloutView{}, rest.Elsewhere("resuming a rollout", "the root")
+}
+
+// Undo implements rest.Backend.
+func (b backend) Undo(context.Context, string, wire.RolloutRequest) (wire.ApplyResult, error) {
+	return wire.ApplyResult{}, rest.Elsewhere("bringing an earlier revision back", "the root")
+}
+
+// Revisions implements rest.Backend.
+func (b backend) Revisions(context.Context, string) ([]wire.AppRevision, error) {
+	return nil, rest.Elsewhere("the history of an application", "the root")
+}
+
+// Revision implements rest.Backend.
+func (b backend) Revision(context.Context, string, uint64) (wire.AppRevision, error) {
+	return wire.AppRevision{}, rest.Elsewhere("the history of an application", "the root")
+}

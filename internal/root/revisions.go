@@ -1,0 +1,264 @@
+package root
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/plan"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// keyRevision + application.number: wire.AppRevision, what an application was before.
+const keyRevision = "rev."
+
+// maxChanged bounds what is said of what a revision changed.
+const maxChanged = 20
+
+// history is what applications were before, without their descriptors, by name and from
+// the oldest on.
+type history map[string][]wire.AppRevision
+
+func (h history) load(e bus.Entry) error {
+	var r wire.AppRevision
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		return err
+	}
+	r.Descriptor = ""
+	h[r.App] = append(h[r.App], r)
+	slices.SortFunc(h[r.App], func(a, b wire.AppRevision) int { return int(a.Revision) - int(b.Revision) }) //nolint:gosec // no root counts that far
+	return nil
+}
+
+func revisionKey(app string, n uint64) string {
+	return keyRevision + app + "." + strconv.FormatUint(n, 10)
+}
+
+// sourceOf is the descriptor of an application: as it was sent, else in the same words.
+func sourceOf(app *wire.Application) (string, error) {
+	if app.Source != "" {
+		return app.Source, nil
+	}
+	data, err := json.MarshalIndent(app.Spec, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("writing the descriptor of %s: %w", app.Name, err)
+	}
+	return string(data), nil
+}
+
+// retire are the writes that keep what an application was before next, and what the
+// history is then.
+func (m *model) retire(next *wire.Application) (ops []bus.Op, list []wire.AppRevision, err error) {
+	old := m.apps[next.Name]
+	list = m.history[next.Name]
+	if old == nil || old.Revision == next.Revision {
+		return nil, list, nil
+	}
+	r := m.revision(old)
+	r.V = wire.Version
+	if r.Descriptor, err = sourceOf(old); err != nil {
+		return nil, nil, err
+	}
+	op, err := records.Op(revisionKey(r.App, r.Revision), &r)
+	if err != nil {
+		return nil, nil, err
+	}
+	ops, list = append(ops, op), slices.Clone(list)
+	r.Descriptor = ""
+	list = append(list, r)
+	for len(list) > wire.MaxRevisions {
+		ops = append(ops, bus.Del(revisionKey(r.App, list[0].Revision)))
+		list = list[1:]
+	}
+	return ops, list, nil
+}
+
+// revision is an application as one of its revisions.
+func (m *model) revision(app *wire.Application) wire.AppRevision {
+	return wire.AppRevision{App: app.Name, Revision: app.Revision, By: app.By, When: app.Applied, Why: app.Why, Changed: app.Changed}
+}
+
+// changed says in words what leads from one descriptor to another.
+func changed(old, next *api.Application) (out []string) {
+	for _, s := range plan.Services(old, next) {
+		switch {
+		case s.Change == wire.ServiceUnchanged:
+			continue
+		case s.Change == wire.ServiceScaled:
+			out = append(out, fmt.Sprintf("%s: %d → %d replicas", s.Name, s.From, s.To))
+		case s.Change != wire.ServiceChanged:
+			out = append(out, s.Name+": "+s.Change)
+		default:
+			var fields []string
+			for _, f := range s.Fields {
+				fields = append(fields, f.Field)
+			}
+			out = append(out, s.Name+": "+cut(strings.Join(fields, ", "), 200))
+		}
+		if len(out) >= maxChanged {
+			return append(out, "and others")
+		}
+	}
+	return out
+}
+
+// Revisions implements rest.Backend: from the newest on.
+func (b backend) Revisions(_ context.Context, name string) ([]wire.AppRevision, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	app := b.m.apps[name]
+	if app == nil {
+		return nil, noApp(name)
+	}
+	cur := b.m.revision(app)
+	cur.Current = true
+	out := []wire.AppRevision{cur}
+	for _, r := range slices.Backward(b.m.history[name]) {
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Revision implements rest.Backend.
+func (b backend) Revision(ctx context.Context, name string, n uint64) (wire.AppRevision, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.readRevision(ctx, name, n)
+}
+
+// readRevision reads a revision with its descriptor. The mutex is held.
+func (c *core) readRevision(ctx context.Context, name string, n uint64) (r wire.AppRevision, err error) {
+	app := c.m.apps[name]
+	if app == nil {
+		return r, noApp(name)
+	}
+	if n == app.Revision {
+		r = c.m.revision(app)
+		r.Current = true
+		r.Descriptor, err = sourceOf(app)
+		return r, err
+	}
+	e, err := c.store.Get(ctx, revisionKey(name, n))
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return r, wire.Problemf(404, "no-such-revision", "verge rollout history "+name, "there is no such revision", "revision %d of %s is not kept: the last %d are", n, name, wire.MaxRevisions)
+	case err != nil:
+		return r, fmt.Errorf("reading revision %d of %s: %w", n, name, err)
+	}
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		return r, fmt.Errorf("stored revision %d of %s: %w", n, name, err)
+	}
+	return r, nil
+}
+
+// Undo implements rest.Backend.
+func (b backend) Undo(ctx context.Context, name string, q wire.RolloutRequest) (wire.ApplyResult, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	old, err := b.changeable(ctx, name, now)
+	if err != nil {
+		return wire.ApplyResult{}, err
+	}
+	if q.Service != "" && old.Spec.Services[q.Service] == nil {
+		return wire.ApplyResult{}, noService(name, q.Service)
+	}
+	to := q.To
+	if to == 0 {
+		if to = b.m.before(old, q.Service); to == 0 {
+			return wire.ApplyResult{}, wire.Problemf(409, "no-earlier-revision", "verge rollout history "+name, "there is nothing to bring back", "no earlier revision of %s is kept that is other than this one", name)
+		}
+	}
+	return b.undo(ctx, access.From(ctx), old, q.Service, to, rest.Caller(ctx), q.Reason, now)
+}
+
+// before is the revision before that of app, in which the service (if one is named) was
+// not what it is; 0 if none is kept.
+func (m *model) before(app *wire.Application, service string) uint64 {
+	list := append(slices.Clone(m.history[app.Name]), m.revision(app))
+	for k := len(list) - 1; k > 0; k-- {
+		// What this revision changed was otherwise in the one before.
+		if service == "" || slices.ContainsFunc(list[k].Changed, func(s string) bool { return strings.HasPrefix(s, service+": ") }) {
+			return list[k-1].Revision
+		}
+	}
+	return 0
+}
+
+// undo applies what a revision was: the whole of it, or one service. The mutex is held.
+func (c *core) undo(ctx context.Context, who access.Who, old *wire.Application, service string, to uint64, by, why string, now time.Time) (res wire.ApplyResult, err error) {
+	rev, err := c.readRevision(ctx, old.Name, to)
+	if err != nil {
+		return res, err
+	}
+	spec, _, err := api.Parse("descriptor", []byte(rev.Descriptor))
+	if err != nil {
+		return res, wire.Problemf(409, "not-applicable", "verge rollout history "+old.Name+" --revision "+strconv.FormatUint(to, 10)+", and apply it with the necessary changes",
+			"that revision cannot be brought back as it is", "%v", err)
+	}
+	source := rev.Descriptor
+	if service != "" {
+		if source, spec, err = withService(old.Spec, spec, service, to); err != nil {
+			return res, err
+		}
+	}
+	app, res, err := c.m.accept(who, spec, []byte(source), now)
+	if err != nil || res.Change == "unchanged" {
+		return res, err
+	}
+	app.By, app.Why = by, fmt.Sprintf("undo to revision %d", to)
+	if service != "" {
+		app.Why = fmt.Sprintf("undo of %s to revision %d", service, to)
+	}
+	if why != "" {
+		app.Why += ": " + cut(why, maxWords)
+	}
+	if err := c.putApp(ctx, app); err != nil {
+		return res, err
+	}
+	c.events.Add(now, tier, "application/"+app.Name, fmt.Sprintf("%s%s, revision %d", app.Why, byWhom(by), res.Revision))
+	return res, nil
+}
+
+func byWhom(by string) string {
+	if by == "" {
+		return ""
+	}
+	return " by " + by
+}
+
+// withService is a descriptor in which one service is as in another.
+func withService(cur, was *api.Application, service string, to uint64) (string, *api.Application, error) {
+	if was.Services[service] == nil {
+		return "", nil, wire.Problemf(409, "no-such-service", "verge rollout undo "+cur.Application+" --to "+strconv.FormatUint(to, 10), "that revision has no such service", "%s is not in revision %d", service, to)
+	}
+	next := *cur
+	next.Services = map[string]*api.Service{}
+	for name, s := range cur.Services {
+		next.Services[name] = s
+	}
+	next.Services[service] = was.Services[service]
+	data, err := json.MarshalIndent(&next, "", "  ")
+	if err != nil {
+		return "", nil, fmt.Errorf("writing the descriptor of %s: %w", cur.Application, err)
+	}
+	spec, _, err := api.Parse("descriptor", data) // what counts is what the text says
+	if err != nil {
+		return "", nil, fmt.Errorf("the descriptor of %s with %s of revision %d: %w", cur.Application, service, to, err)
+	}
+	return string(data) + "\n", spec, nil
+}
+
+func noService(app, service string) error {
+	return wire.Problemf(404, "no-such-service", "verge get services --app "+app, "there is no such service", "%s.%s is not known", app, service)
+}
