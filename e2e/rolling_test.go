@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -172,7 +173,7 @@ func (w *world) rollsWithoutTheRoot(t *testing.T) {
 	eventually(t, 20*time.Second, "it has begun", func() error {
 		v, err := w.cluster["edge"].client().Rollout(t.Context(), "rolled")
 		if err != nil || len(v.Services) != 1 || v.Services[0].Phase != "rolling" {
-			return fmt.Errorf("%+v %v", v, err)
+			return fmt.Errorf("%+v %w", v, errors.Join(err, errors.New("not yet")))
 		}
 		return nil
 	})
@@ -182,7 +183,7 @@ func (w *world) rollsWithoutTheRoot(t *testing.T) {
 	eventually(t, 60*time.Second, "it is done", func() error {
 		v, err := w.cluster["edge"].client().Rollout(t.Context(), "rolled")
 		if err != nil || v.Services[0].Phase != "done" {
-			return fmt.Errorf("%+v %v", v, err)
+			return fmt.Errorf("%+v %w", v, errors.Join(err, errors.New("not yet")))
 		}
 		return nil
 	})

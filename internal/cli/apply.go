@@ -233,7 +233,7 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		if v.Revision >= r.Revision && stopped(&v) {
 			return false, errStopped
 		}
-		if !v.Holds || v.Revision < r.Revision {
+		if !v.Holds || v.Revision < r.Revision || rolling(&v) {
 			return false, nil
 		}
 		// What happened between the two questions.

@@ -101,7 +101,7 @@ func compare(ctx context.Context, c *rest.Client, d descriptor, number uint64) (
 		return o, err
 	}
 	o.Application = next.Application
-	text := ""
+	var text string
 	if number > 0 {
 		r, err := c.Revision(ctx, next.Application, number)
 		if err != nil {

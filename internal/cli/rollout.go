@@ -28,6 +28,16 @@ func stopped(v *wire.AppView) bool {
 	return false
 }
 
+// rolling says whether one goes on.
+func rolling(v *wire.AppView) bool {
+	for _, s := range v.Services {
+		if s.Rollout == wire.RolloutRolling || s.Rollout == wire.RolloutWaiting {
+			return true
+		}
+	}
+	return false
+}
+
 func (a *app) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",

@@ -138,16 +138,17 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			reason = i.ID + ": " + i.Reason
 		}
 	}
+	r := m.upRolls[s.App+"."+s.Service]
+	if r != nil && r.Phase != wire.RolloutDone {
+		v.Rollout = r.Phase
+	}
 	if holding < v.Wanted {
 		v.Message = fmt.Sprintf("%d of %d ready", holding, v.Wanted)
 		if reason != "" {
 			v.Message += "; " + reason
 		}
-		if r := m.upRolls[s.App+"."+s.Service]; r != nil && r.Phase != wire.RolloutDone {
-			v.Rollout = r.Phase
-			if r.Why != "" {
-				v.Message += "; rollout " + r.Phase + ": " + r.Why
-			}
+		if v.Rollout != "" && r.Why != "" {
+			v.Message += "; rollout " + r.Phase + ": " + r.Why
 		}
 	}
 	return v

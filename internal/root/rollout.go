@@ -159,6 +159,16 @@ func (t *tx) extra(c *cluster, rep *wire.Reported) bool {
 	return s != nil && rep.Ordinal%wire.MaxSurge < min(max(s.Spec.Surge(s.Max), 1), wire.MaxSurge)
 }
 
+// rolling says whether a cluster has a rollout of a service that goes on.
+func (m *model) rolling(key string) bool {
+	for name, c := range m.clusters {
+		if r := c.rollouts[key]; r != nil && r.Phase == wire.RolloutRolling && !c.suspect && m.shares[name+"."+key] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // rollout says how far a service is.
 func (m *model) rollout(app *wire.Application, service string) wire.ServiceRollout {
 	spec := app.Spec.Services[service]

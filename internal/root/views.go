@@ -97,6 +97,9 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			reason = notYet(&cur, app.Revision)
 		}
 	}
+	if holding >= least && m.rolling(app.Name+"."+name) {
+		v.Rollout = wire.RolloutRolling // to its end: those that stood in for others go
+	}
 	if holding < least {
 		v.Message = fmt.Sprintf("%d of %d ready", holding, least)
 		if reason != "" {

@@ -141,14 +141,14 @@ func Decide(r Rules, s State, now time.Time) Action {
 	if r.Deadline > 0 {
 		left := r.Deadline - age(now, a.Moved)
 		if left <= 0 {
-			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, s.waitsFor(r, a.Surge, now))
+			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, s.waitsFor(r, now))
 			a.Surge, a.Why = min(a.Surge, extras), a.Failed
 			return a
 		}
 		a.look(left)
 	}
 	a.update(r, s, behind, inFlight)
-	a.Why = s.waitsFor(r, a.Surge, now)
+	a.Why = s.waitsFor(r, now)
 	return a
 }
 
@@ -228,7 +228,7 @@ func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
 }
 
 // waitsFor says in words what is lacking, "" if nothing is known to be.
-func (s *State) waitsFor(r Rules, surge int, now time.Time) string {
+func (s *State) waitsFor(r Rules, now time.Time) string {
 	var words []string
 	for i := range s.Units {
 		u := &s.Units[i]

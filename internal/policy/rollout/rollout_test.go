@@ -14,7 +14,6 @@ type world struct {
 	rules    Rules
 	promised int
 	units    []*unit
-	surge    int
 	target   int
 	state    State
 	now      time.Time
