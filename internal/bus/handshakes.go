@@ -19,6 +19,7 @@ const (
 	// nobody out for longer.
 	handshakeSlot = 100 * time.Millisecond
 	mostSlot      = 5 * time.Second
+	mostRest      = time.Second // of a slot after a handshake
 	// handshakeWait is how long one waits for its turn. Who waits longer is turned
 	// away while the peer has time left to come again.
 	handshakeWait = 3 * time.Second
@@ -107,6 +108,15 @@ func (t *turnstile) counts() time.Duration {
 	return min(max(t.slot, 4*t.typical), max(t.slot, mostSlot))
 }
 
+// rests is how long a slot rests after a handshake: what comes then, a token that is
+// checked and an account that takes a connection on, is about as much again, and where
+// nobody waits for that those who are in early are given up by their peers.
+func (t *turnstile) rests() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return min(3*t.typical, mostRest)
+}
+
 // enter waits for the turn of a handshake, which ends with ctx.
 func (t *turnstile) enter(ctx context.Context) error {
 	patience := time.NewTimer(t.wait)
@@ -128,7 +138,7 @@ func (t *turnstile) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.counts())
 	context.AfterFunc(ctx, func() {
 		cancel()
-		<-t.slots
+		time.AfterFunc(t.rests(), func() { <-t.slots })
 	})
 	return nil
 }

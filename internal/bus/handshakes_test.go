@@ -106,8 +106,8 @@ func TestSlotsLastAsLongAsHandshakes(t *testing.T) {
 			}
 		}
 		for _, c := range []struct{ take, want time.Duration }{
-			{5 * time.Millisecond, 100 * time.Millisecond}, {500 * time.Millisecond, 2 * time.Second},
-			{time.Minute, time.Hour}, {5 * time.Millisecond, 100 * time.Millisecond},
+			{5 * time.Millisecond, 115 * time.Millisecond}, {300 * time.Millisecond, 2100 * time.Millisecond},
+			{time.Minute, time.Hour}, {5 * time.Millisecond, 115 * time.Millisecond},
 		} {
 			all(c.take)
 			if d := next(); d < c.want*9/10 || d > c.want*11/10 {

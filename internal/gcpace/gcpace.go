@@ -18,7 +18,7 @@ const (
 	// earlier than when it has doubled, but not before least percent have come to it.
 	Large = 64 << 20
 
-	ordinary, least = 100, 30 // GOGC; the first is what holds where nobody says anything
+	ordinary, least = 100, 45 // GOGC; the first is what holds where nobody says anything
 	// The runtime takes a heap of less than this for one of this size.
 	smallest = 4 << 20
 

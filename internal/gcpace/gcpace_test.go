@@ -28,10 +28,10 @@ func TestPercent(t *testing.T) {
 		{"busy, a large heap has room already", 100, 64 * mb, 100 * mb, 100},
 		{"less busy than it was", 800, 4 * mb, 5 * mb, 800},
 		{"calm again", 800, 4 * mb, 3 * mb, 100},
-		{"much to keep", 100, 128 * mb, 10, 50},
-		{"very much to keep", 50, 1024 * mb, 10, 30},
-		{"much to keep, and busy", 50, 128 * mb, 100 * mb, 50},
-		{"less to keep again", 30, 64 * mb, 10, 100},
+		{"much to keep", 100, 90 * mb, 10, 71},
+		{"very much to keep", 71, 1024 * mb, 10, 45},
+		{"much to keep, and busy", 71, 90 * mb, 100 * mb, 71},
+		{"less to keep again", 45, 64 * mb, 10, 100},
 	} {
 		if got := Percent(c.percent, c.live, c.rate, Room); got != c.want {
 			t.Errorf("%s: GOGC %d, not %d", c.name, got, c.want)
