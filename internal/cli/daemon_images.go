@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -11,14 +12,29 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// Defaults of what is kept of images.
+const (
+	keepUnused = 7 * 24 * time.Hour
+	diskHigh   = 85
+)
+
 // pullFlags are those of how a worker fetches images.
 func pullFlags(fl *pflag.FlagSet, p *wire.PullConfig, mirrors *[]string) {
 	fl.TextVar(&p.Rate, "pull-rate", api.Bitrate(0), "what the pulls of images together receive, as 20Mbps (0: no bound)")
+	p.KeepUnused = api.Duration(keepUnused)
+	fl.TextVar(&p.KeepUnused, "image-keep", p.KeepUnused, "how long an image from a registry stays that nothing here needs (0: for ever)")
+	fl.IntVar(&p.DiskHigh, "image-disk-high", diskHigh, "percent of the disk of images above which those go that nothing here needs (0: it is not looked at)")
 	fl.StringArrayVar(mirrors, "registry-mirror", nil, "mirror of a registry that is asked before it, as docker.io=https://mirror.example.org (repeatable)")
 }
 
 // settlePull reads and checks what pullFlags got.
 func settlePull(p *wire.PullConfig, mirrors []string) error {
+	if p.KeepUnused < 0 {
+		return errMustBe("--image-keep", strconv.Quote(p.KeepUnused.String()), "0 or more")
+	}
+	if p.DiskHigh < 0 || p.DiskHigh > 100 {
+		return errMustBe("--image-disk-high", p.DiskHigh, "0 to 100")
+	}
 	const flag, want = "--registry-mirror", "HOST=URL, as docker.io=https://mirror.example.org, each host once"
 	for _, m := range mirrors {
 		host, at, _ := strings.Cut(m, "=")

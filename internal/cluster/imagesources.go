@@ -3,15 +3,22 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// maxImageSources are named to a worker that is to fetch an image.
-const maxImageSources = 8
+const (
+	// maxImageSources are named to a worker that is to fetch an image.
+	maxImageSources = 8
+	// maxImagesGone are taken of what a worker says at a time.
+	maxImagesGone = 16
+)
 
 // ImageSources implements rest.Backend. A worker is told only of images that it is to
 // run itself.
@@ -27,6 +34,12 @@ func (b backend) ImageSources(ctx context.Context, q wire.ImageAsk) (wire.ImageS
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, g := range q.Gone[:min(len(q.Gone), maxImagesGone)] {
+		b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+worker, fmt.Sprintf("image %.300q (%s) was removed: %.200q", g.Image, api.Bytes(max(0, g.Size)), g.Why))
+	}
+	if q.Image == "" {
+		return reply, nil
+	}
 	reply.Sources = b.m.imageSources(worker, q.Image)
 	return reply, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -53,5 +55,26 @@ func TestImageSources(t *testing.T) {
 	m.workers["w3"].suspect = true
 	if got := fmt.Sprint(m.imageSources("w0", "redis:7")); got != "[]" {
 		t.Errorf("with one that is suspect: %s", got)
+	}
+}
+
+// What workers have removed is in the events; others say nothing of it.
+func TestImagesThatWereRemoved(t *testing.T) {
+	b := backend{&Cluster{core: newTestCore(t, bus.NewMemStore())}}
+	gone := wire.ImageAsk{V: wire.Version}
+	for range maxImagesGone + 1 {
+		gone.Gone = append(gone.Gone, wire.ImageGone{Image: "docker.io/library/redis:7", Size: 40 << 20, Why: "nothing has needed it for 8 days"})
+	}
+	for _, who := range []access.Who{{Name: "user/ann"}, {Name: "worker/far/w1", Node: true}, {Name: "worker/edge/w1"}} {
+		if _, err := b.ImageSources(access.With(t.Context(), who), gone); err == nil {
+			t.Errorf("%+v is believed", who)
+		}
+	}
+	if _, err := b.ImageSources(access.With(t.Context(), access.Who{Name: "worker/edge/w1", Node: true}), gone); err != nil {
+		t.Fatal(err)
+	}
+	list := b.events.After(t.Context(), 0, 0).Events
+	if want := `image "docker.io/library/redis:7" (40Mi) was removed: "nothing has needed it for 8 days"`; len(list) != maxImagesGone || list[0].Subject != "worker/edge/w1" || list[0].What != want {
+		t.Errorf("%d events, %+v", len(list), list)
 	}
 }

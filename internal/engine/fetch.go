@@ -38,13 +38,18 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 	defer cancel()
 	steps := make(chan string)
 	done := make(chan error, 1)
+	tell := func(step string) {
+		select {
+		case steps <- step:
+		case <-ctx.Done():
+		}
+	}
 	go func() {
-		done <- driver.Fetch(ctx, spec, func(step string) {
-			select {
-			case steps <- step:
-			case <-ctx.Done():
-			}
-		})
+		err := driver.Fetch(ctx, spec, tell)
+		if errors.Is(err, runtime.ErrNoRoom) && in.kit.makeRoom != nil && in.kit.makeRoom(ctx) {
+			err = driver.Fetch(ctx, spec, tell)
+		}
+		done <- err
 	}()
 	for {
 		select {

@@ -120,6 +120,8 @@ type kit struct {
 	// forgotten is called when all traces of an instance are gone; false if it is
 	// wanted again meanwhile.
 	forgotten func(in *instance) bool
+	// makeRoom removes images that nothing needs, and says whether there were any.
+	makeRoom func(ctx context.Context) bool
 	// hurry is closed when a shutdown's patience is over.
 	hurry <-chan struct{}
 }

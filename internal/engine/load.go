@@ -76,7 +76,7 @@ func (e *Engine) assemble() error {
 		drivers: e.opts.Drivers, log: e.log,
 		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
-		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
+		released: e.replan, forgotten: e.forgotten, hurry: e.hurry, makeRoom: e.makeRoom,
 		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
 		commands:    make(chan struct{}, maxCommands),
 		cannotMount: workdir.CannotMount(),

@@ -94,6 +94,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { e.uses.run(ctx) })
 	wg.Go(func() { e.rotate(ctx) })
+	wg.Go(func() { e.collectImages(ctx) })
 	wg.Go(e.clearVolumes)
 	e.log.Info("engine works", "dir", e.opts.Dir)
 

@@ -14,7 +14,7 @@ const maxImageAsk = 4 << 10
 // ImageShare is the part of a Backend for workers that fetch images.
 type ImageShare interface {
 	// ImageSources are the workers that may have an image which the worker that asks is
-	// to run. It changes nothing.
+	// to run; what the worker has removed becomes events, and nothing else changes.
 	ImageSources(ctx context.Context, q wire.ImageAsk) (wire.ImageSources, error)
 }
 

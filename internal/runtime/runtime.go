@@ -18,6 +18,9 @@ var ErrGone = errors.New("task is gone")
 // and may later: nobody's failure, to be tried again.
 var ErrAway = errors.New("it does not answer")
 
+// ErrNoRoom is wrapped where an image does not fit its disk: less may be kept there.
+var ErrNoRoom = errors.New("no room")
+
 // Spec of one start. Everything is expanded and resolved by the engine.
 type Spec struct {
 	ID      wire.InstanceID

@@ -82,6 +82,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Standing](),
 	reflect.TypeFor[wire.PullConfig](),
 	reflect.TypeFor[wire.ImageAsk](),
+	reflect.TypeFor[wire.ImageGone](),
 	reflect.TypeFor[wire.ImageSources](),
 	reflect.TypeFor[wire.ImageSource](),
 	reflect.TypeFor[wire.NamespaceShare](),

@@ -31,7 +31,17 @@ const (
 // ImageAsk is a worker's question for who may have an image that it is to run.
 type ImageAsk struct {
 	V     int    `json:"v"`
+	Image string `json:"image,omitempty"`
+	// Gone are images that it has removed to make room, for the events; then Image may
+	// be "".
+	Gone []ImageGone `json:"gone,omitempty"`
+}
+
+// ImageGone is an image that a worker has removed.
+type ImageGone struct {
 	Image string `json:"image"`
+	Size  int64  `json:"size"` // bytes, of its parts as they were pulled
+	Why   string `json:"why"`
 }
 
 // ImageSources are workers of the cluster that may have an image, the surest first.

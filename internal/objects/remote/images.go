@@ -7,6 +7,14 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// ImagesGone tells which images were removed to make room.
+func (r *Remote) ImagesGone(ctx context.Context, gone []wire.ImageGone) error {
+	_, err := first(r, func(c *rest.Client) (wire.ImageSources, error) {
+		return c.ImageSources(ctx, wire.ImageAsk{V: wire.Version, Gone: gone})
+	})
+	return err
+}
+
 // ImageSources asks which workers may have an image; see rest.ImageShare.
 func (r *Remote) ImageSources(ctx context.Context, image string) ([]wire.ImageSource, error) {
 	reply, err := first(r, func(c *rest.Client) (wire.ImageSources, error) {

@@ -26,6 +26,15 @@
 //     always says of itself. It leaves out of the list of system calls those of
 //     programs of 32 bits where the image has no loader for them: runc needs as long
 //     to translate that list for three architectures as for all the rest of a start.
+//  8. A container may do as little as runtime.Security says, and what runs beside it
+//     by Exec may do no more.
+//  9. What is fetched of an image has the digest that its registry says, wherever it
+//     comes from. A pull that fails leaves no image; what an interrupted one has fetched
+//     is kept for a day, and the next goes on from there.
+//  10. Containers of an application share shims, ten at most, and a start that meets the
+//     end of one is made again under another.
+//  11. Collect never removes an image of which there is a container, or that its caller
+//     needs.
 //
 // The main process is the first of a namespace of its own: a signal that it does
 // not handle is ignored by the kernel, so a program without a handler for TERM ends

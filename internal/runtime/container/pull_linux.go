@@ -123,6 +123,7 @@ func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling,
 		containerd.WithResolver(d.copies(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(what)}), p.name, trust)),
 		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
 		containerd.WithPullUnpack,
+		containerd.WithPullLabels(map[string]string{labelPulled: "1", labelUsed: time.Now().UTC().Format(time.RFC3339)}),
 		containerd.WithImageHandler(images.HandlerFunc(p.meet)),
 	)
 	stop()
@@ -212,7 +213,7 @@ func (d *Driver) tell(ctx context.Context, name string, what *runtime.Container,
 		}
 		return fmt.Errorf("registry %s refused the credentials of pull_secret for %s, or it has no such image; set them again: verge secret set NAME --registry %s --username USER --password-file FILE (%w)", host, name, host, err)
 	case has("no space left on device"):
-		return fmt.Errorf("no room for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", name, err)
+		return fmt.Errorf("%w for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", runtime.ErrNoRoom, name, err)
 	case errors.Is(err, errdefs.ErrFailedPrecondition), errors.Is(err, errdefs.ErrOutOfRange), has("unexpected commit digest"), has("failed size validation"):
 		return fmt.Errorf("what registry %s sent of %s is not what its digest says; nothing of it was kept, and it is fetched anew: %w", host, name, err)
 	case has("unexpected EOF"):

@@ -1,0 +1,141 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/platforms"
+	"golang.org/x/sys/unix"
+)
+
+// Labels of images.
+const (
+	labelPulled = "verge.pulled" // it came from a registry
+	labelUsed   = "verge.used"   // when it was last needed
+)
+
+// useNoted is how old the note of an image's last use may become: writing it costs a
+// write to the disk.
+const useNoted = 24 * time.Hour
+
+// Collect removes images that nothing has needed for longer than age (0: none are), and,
+// while more than high percent of containerd's disk are used (0: however many are, 1 to
+// 100), others that nothing needs. needed are the full names of those that are to stay,
+// besides those of which there are containers. It returns what went, also with an error.
+func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.Duration, high int) (gone []Gone, err error) {
+	ctx = namespaces.WithNamespace(ctx, Namespace)
+	c, release, err := d.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	now := time.Now()
+	list, err := d.kept(ctx, c, needed, now)
+	if err != nil {
+		return nil, err
+	}
+	removed := map[string]bool{}
+	remove := func(g Gone) error {
+		// With its snapshots and parts, before it is asked how much is free.
+		if err := c.ImageService().Delete(ctx, g.Name, images.SynchronousDelete()); err != nil && !isNotFound(err) {
+			return fmt.Errorf("remove image %s: %w", g.Name, d.orAway(err))
+		}
+		d.log.Info("an image is removed", "image", g.Name, "bytes", g.Size, "why", g.Why)
+		removed[g.Name] = true
+		gone = append(gone, g)
+		return nil
+	}
+	for _, g := range expired(list, now, age) {
+		if err := remove(g); err != nil {
+			return gone, err
+		}
+	}
+	if high <= 0 {
+		return gone, nil
+	}
+	root := d.filesOf(ctx, c)
+	for _, k := range spare(list) {
+		used, err := usedPercent(root)
+		if err != nil || used <= high {
+			return gone, err
+		}
+		if removed[k.name] {
+			continue
+		}
+		if err := remove(Gone{k.name, k.size, fmt.Sprintf("%d %% of the disk are used, more than %d %%", used, high)}); err != nil {
+			return gone, err
+		}
+	}
+	return gone, nil
+}
+
+// kept lists the images, and notes of those that are needed that they are.
+func (d *Driver) kept(ctx context.Context, c *containerd.Client, needed map[string]bool, now time.Time) ([]kept, error) {
+	list, err := c.ImageService().List(ctx)
+	if err != nil {
+		return nil, d.orAway(err)
+	}
+	users, err := d.imageUsers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	pulling := map[string]bool{}
+	for name := range d.pulls {
+		pulling[name] = true
+	}
+	d.mu.Unlock()
+	var out []kept
+	for _, i := range list {
+		k := kept{name: i.Name, used: i.UpdatedAt, pulled: i.Labels[labelPulled] != "", inUse: needed[i.Name] || len(users[i.Name]) > 0 || pulling[i.Name]}
+		if at, err := time.Parse(time.RFC3339, i.Labels[labelUsed]); err == nil {
+			k.used = at
+		}
+		if k.inUse && now.Sub(k.used) > useNoted {
+			i.Labels = map[string]string{labelUsed: now.UTC().Format(time.RFC3339)}
+			if _, err := c.ImageService().Update(ctx, i, "labels."+labelUsed); err != nil {
+				d.log.Debug("note the use of an image", "image", i.Name, "error", err)
+			}
+		}
+		if size, err := i.Size(ctx, c.ContentStore(), platforms.Only(platforms.DefaultSpec())); err == nil {
+			k.size = size
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// filesOf is where containerd unpacks images, "" if that is not known.
+func (d *Driver) filesOf(ctx context.Context, c *containerd.Client) string {
+	answer, err := c.IntrospectionService().Plugins(ctx, "type==io.containerd.snapshotter.v1")
+	if err != nil {
+		return ""
+	}
+	for _, p := range answer.Plugins {
+		if root := p.Exports["root"]; root != "" && p.InitErr == nil {
+			return root
+		}
+	}
+	return ""
+}
+
+// usedPercent is how much of the disk is used, rounded up, as df counts it.
+func usedPercent(root string) (int, error) {
+	if root == "" {
+		return 0, errors.New("containerd does not say where it keeps images, so nobody knows how full that disk is")
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return 0, fmt.Errorf("look at the disk of %s: %w", root, err)
+	}
+	used := st.Blocks - st.Bfree
+	if used+st.Bavail == 0 {
+		return 0, nil
+	}
+	return int((100*used + used + st.Bavail - 1) / (used + st.Bavail)), nil //nolint:gosec // at most 100
+}
