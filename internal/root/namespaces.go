@@ -331,7 +331,9 @@ func (m *model) ranks(app *wire.Application) error {
 	if len(over) == 0 {
 		return nil
 	}
-	return wire.Problemf(403, "over-priority", fmt.Sprintf("lower it, or have the bound raised by an administrator: verge namespace standing %s max-priority=%d", name, highest),
+	raised := m.standing(name) // what is not named would be as it is without
+	raised.MaxPriority = highest
+	return wire.Problemf(403, "over-priority", fmt.Sprintf("lower it, or have the bound raised by an administrator: verge namespace standing %s %s", name, raised),
 		"nothing was changed: the namespace may not have so high a priority", "%s; namespace %s may have %d at most, since its priorities count against other namespaces", shorten(over, 3), name, most)
 }
 

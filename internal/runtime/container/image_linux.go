@@ -14,8 +14,6 @@ import (
 	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
-	// What "redis" means is decided by the program that everybody knows it from.
-	"github.com/distribution/reference"
 
 	"github.com/verge-edge/verge/internal/runtime"
 )
@@ -28,15 +26,6 @@ const maxImageConfig = 4 << 20
 
 // errOtherMachine is wrapped where an image is made for another kind of machine.
 var errOtherMachine = errors.New("is not made for this machine")
-
-// FullName is the whole name of an image: "redis" is docker.io/library/redis:latest.
-func FullName(image string) (string, error) {
-	named, err := reference.ParseDockerRef(image)
-	if err != nil {
-		return "", fmt.Errorf("%q is not the name of an image: %w", image, err)
-	}
-	return named.String(), nil
-}
 
 // Fetch implements runtime.Imager.
 func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string)) error {
