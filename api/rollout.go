@@ -14,7 +14,8 @@ type Rollout struct {
 	// MaxUnavailable is how many of those promised may be missing meanwhile. Nil: none,
 	// or one where MaxSurge leaves no other way.
 	MaxUnavailable *Amount `json:"max_unavailable,omitempty"`
-	// MinReady is how long an instance has to be ready before the next is updated. Nil: 2s.
+	// MinReady is how long an instance has to be ready before the next is updated. Nil: 2s,
+	// or 10s where there is an objective (SLO).
 	MinReady *Duration `json:"min_ready,omitempty"`
 	// ProgressDeadline is how long nothing may get any further. Nil: 10m.
 	ProgressDeadline *Duration `json:"progress_deadline,omitempty"`
@@ -27,6 +28,7 @@ type Rollout struct {
 const (
 	DefaultSurge            Amount   = -25
 	DefaultMinReady         Duration = 2e9
+	DefaultObserved         Duration = 10e9 // where there is an objective
 	DefaultProgressDeadline Duration = 600e9
 	// RollBack is the OnFailure that undoes.
 	RollBack = "rollback"
@@ -111,8 +113,11 @@ func (s *Service) Unavailable(n int) int {
 
 // MinReady of a rollout of s.
 func (s *Service) MinReady() Duration {
-	if d := s.Rollout.MinReady; d != nil {
+	switch d := s.Rollout.MinReady; {
+	case d != nil:
 		return *d
+	case s.SLO != nil:
+		return DefaultObserved
 	}
 	return DefaultMinReady
 }
@@ -133,8 +138,8 @@ func rolloutRows() []Verdict {
 			Note: "How many instances more than promised run meanwhile, as a number or a share. They need room, and are 100 in a cluster at most."},
 		{Path: in(".max_unavailable"), Default: "0; 1 where max_surge is 0",
 			Note: "How many of those promised may be missing meanwhile, as a number or a share, rounded down. For clusters without room for a surge, and for programs of which no more than so many may run."},
-		{Path: in(".min_ready"), Default: "as " + DefaultMinReady.String() + " would be", Max: 3600e9,
-			Note: "How long what was updated has to be ready before the next are."},
+		{Path: in(".min_ready"), Default: "as " + DefaultMinReady.String() + " would be; as " + DefaultObserved.String() + " with slo", Max: 3600e9,
+			Note: "How long what was updated has to be ready before the next are. With slo, what takes longer for a request than that, and longer than those of the revision before, stops the rollout, and after 10s of that it has failed."},
 		{Path: in(".progress_deadline"), Default: "as " + DefaultProgressDeadline.String() + " would be", Min: 1e9, Max: 24 * 3600e9,
 			Note: "How long nothing may get any further before the rollout has failed. What was paused does not count."},
 		{Path: in(".on_failure"), Default: "as stop would be", Values: values("stop "+RollBack, "", ""),

@@ -80,6 +80,9 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 		if c.m.leads(key) && c.m.flow(key, name, s, span, now) {
 			loop.Poke(c.wake)
 		}
+		if c.m.clocked(key, s.Replicas, now) {
+			loop.Poke(c.wake)
+		}
 		if share != nil {
 			if _, elastic := boundsOf(share); !elastic {
 				continue // how many there are does not follow from it

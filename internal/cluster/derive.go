@@ -78,7 +78,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		}
 		r.SetPolicy(s.Spec.Policy)
 		r.Ports, r.Requests = s.Spec.Ports, wire.RequestsOf(s.Spec)
-		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand
+		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || s.Spec.SLO != nil && t.rollOf(key).open()
 		r.Export = s.Spec.Export
 		if t.m.given[key] == nil {
 			r.Ports = withoutHosts(r.Ports, taken, key)

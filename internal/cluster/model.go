@@ -128,6 +128,7 @@ type model struct {
 	again     map[string]*again
 	// rolls are rollouts, by application and service; rehearsing: time stands still.
 	rolls      map[string]*rolling
+	paces      map[wire.InstanceID]pace // of services that are rolled out, of this process
 	rehearsing bool
 	recovery   recovery
 	// changes is how many local changes there have been.
@@ -187,7 +188,7 @@ func newModel(name string, details bool, now time.Time) *model {
 	return &model{
 		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, paces: map[wire.InstanceID]pace{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},

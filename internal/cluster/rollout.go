@@ -268,6 +268,13 @@ func (t *tx) unit(i *wire.Instance, r *rolling) rollout.Unit {
 	default:
 		u.Updated = r.turned(i.Ordinal) // it is to be, when it is placed
 	}
+	if slow, long := t.slow(i); u.Updated && slow != "" {
+		u.Ready, u.Why = false, slow
+		if long {
+			u.Failed = slow
+			return u
+		}
+	}
 	if u.Updated {
 		if u.Failed = gaveUp(i, r.Tried); u.Failed != "" {
 			u.Placed = true // there is nothing to wait for

@@ -290,3 +290,47 @@ func TestARolloutInAnyTrouble(t *testing.T) {
 		}
 	}
 }
+
+// What is slower than the objective stops the rollout, and is undone by nobody but people;
+// what was as slow before is not the new version's doing.
+func TestARolloutThatIsTooSlowStops(t *testing.T) {
+	for _, before := range []time.Duration{20 * time.Millisecond, 900 * time.Millisecond} {
+		s := newSim(t, "w1", "w2")
+		objective := func(v *api.Service) {
+			slo := api.Duration(200 * time.Millisecond)
+			v.SLO = &slo
+		}
+		s.share("web", 3, objective)
+		s.ticks(4, time.Second)
+		s.share("web", 3, program("y", objective))
+		for range 90 {
+			var list []wire.ReplicaDemand
+			for id, i := range s.m.insts {
+				d := wire.ReplicaDemand{Instance: id, Exec: api.Duration(before)}
+				if o := s.m.orders[i.Worker+"."+id]; o != nil && o.Spec.Command[0] == "y" {
+					d.Exec = api.Duration(800 * time.Millisecond)
+				}
+				list = append(list, d)
+			}
+			s.m.clocked("app.web", list, s.now)
+			s.tick(time.Second)
+			if ready, _ := s.endpoints("web"); ready < 3 {
+				t.Fatalf("%d answer\n%s", ready, s.dump())
+			}
+			if before < 200*time.Millisecond && s.programs("web")["x"] != 3 {
+				t.Fatalf("%v answer\n%s", s.programs("web"), s.dump())
+			}
+		}
+		phase, why := s.phase("web")
+		if before < 200*time.Millisecond {
+			if phase != wire.RolloutFailed || why != s.extra("web")+" (beyond those promised): a request takes 800ms, the objective (slo) is 200ms" {
+				t.Errorf("it is %s: %s", phase, why)
+			}
+			if r := s.m.routes["app.web"]; !r.Requests.Counted {
+				t.Error("routers are not asked how fast it is")
+			}
+		} else if s.programs("web")["y"] == 0 {
+			t.Errorf("it is %s: %s\n%s", phase, why, s.dump())
+		}
+	}
+}
