@@ -192,7 +192,7 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 		r.Moved = now.Round(0) // what was paused is not late
 	}
 	r.Paused = held
-	if !held && r.Failed == "" && r.Best > 0 { // it has been seen to run
+	if !held && r.Failed == "" { // those that are more than before begin with it: nobody misses them
 		for _, o := range ordinals(s) {
 			if i := t.inst(instanceID(s.App, s.Service, o)); i != nil && i.Incarnation == 0 {
 				r.turn(o)
