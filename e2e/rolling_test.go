@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 const rolledHost = "rolled.test"
@@ -200,4 +202,53 @@ func (w *world) rollsWithoutTheRoot(t *testing.T) {
 		t.Errorf("between %d and %d were ready", fewest, most)
 	}
 	w.marks(t, "5")
+}
+
+// TestRolloutTooSlow: a version that answers, but later than the objective, stops, and the
+// one before goes on answering.
+func TestRolloutTooSlow(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
+	w := newWorld(t, 1, "edge")
+	paced := func(pace string) string {
+		return fmt.Sprintf(`application: rolled
+services:
+  front:
+    command: [testprogram]
+    env: {PACE_EDGE_1: %s}
+    replicas: 2
+    slo: 150ms
+    ports:
+      - name: http
+        ingress: {host: %s}
+    readiness:
+      http: {path: /healthz}
+`, pace, rolledHost)
+	}
+	w.root.apply(paced("5ms"))
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				_, _ = fetch(w.worker["edge-1"].gateway, rolledHost, "/paced") // how long it takes is what is looked at
+			}
+		})
+	}
+	defer wg.Wait()
+	defer close(done)
+	r := verge(t, w.root.contextFile(), "apply", w.file("app-", paced("600ms")), "--timeout", "90s")
+	if r.code != 2 || !strings.Contains(r.err, "its rollout has stopped") || !strings.Contains(r.err, "the objective (slo) is 150ms") {
+		t.Fatalf("apply: code %d\n%s%s", r.code, r.out, r.err)
+	}
+	for id, i := range w.cluster["edge"].instances("rolled") {
+		if i.Ordinal < wire.SurgeOrdinals && (i.Revision != 1 || !i.Ready) {
+			t.Errorf("%s: revision %d, ready %v", id, i.Revision, i.Ready)
+		}
+	}
+	w.root.ok("rollout", "undo", "rolled", "--timeout", "60s")
 }
