@@ -96,11 +96,14 @@ func TestPlanAndApply(t *testing.T) {
 	for id, pid := range w.pids("shop") {
 		wantEqual(t, "process of "+id, pid, pids[id])
 	}
-	if p := follow("program", shopOf(4, "2"), 3, 1); p.Starts != 1 || p.Services[0].Effect != "3 instances restart, 1 starts" {
+	if p := follow("program", shopOf(3, "2"), 3, 1); p.Services[0].Effect != "3 instances restart" {
+		t.Errorf("%+v", p.Services)
+	}
+	if p := follow("scaled up", shopOf(4, "2"), 0, 1); p.Starts != 1 || p.Services[0].Effect != "1 instance starts" {
 		t.Errorf("%+v", p.Services)
 	}
 	follow("scaled down", shopOf(1, "2"), 0, 1)
-	if text := w.root.ok("status"); !strings.Contains(text, "application/shop: 3 restarts, 4 changes applied") {
+	if text := w.root.ok("status"); !strings.Contains(text, "application/shop: 3 restarts, 5 changes applied") {
 		t.Errorf("status says\n%s", text)
 	}
 
@@ -113,7 +116,7 @@ func TestPlanAndApply(t *testing.T) {
 		t.Errorf("%+v", p.Instances)
 	}
 	r := verge(t, w.root.contextFile(), "apply", "--dry-run", w.file("app-", shopOf(2, "3")))
-	if r.code != 0 || !strings.Contains(r.out, "application/shop would be updated (dry run), revision 5") || !strings.Contains(r.out, "1 restart, 1 start, 0 stops; all would be placed") {
+	if r.code != 0 || !strings.Contains(r.out, "application/shop would be updated (dry run), revision 6") || !strings.Contains(r.out, "1 restart, 1 start, 0 stops; all would be placed") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 
