@@ -64,7 +64,7 @@ var composeCover = cover{
 	"services.*.deploy.placement":       "",
 	"services.*.deploy.endpoint_mode":   ignored,
 	"services.*.deploy.labels":          "is not carried over: Verge puts no labels on what it runs",
-	"services.*.deploy.update_config":   "is not carried over: Verge replaces instances one by one, ready ones first",
+	"services.*.deploy.update_config":   "is not carried over: rollout says how a new version comes in",
 	"services.*.deploy.rollback_config": "is not carried over",
 	"services.*.labels":                 "is not carried over: Verge puts no labels on what it runs; hosts and paths of a proxy are ports[].ingress",
 	"services.*.label_file":             "is not carried over: Verge puts no labels on what it runs",
