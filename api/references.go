@@ -13,6 +13,9 @@ var instanceVariables = []string{
 	"VERGE_APP", "VERGE_SERVICE", "VERGE_INSTANCE", "VERGE_ORDINAL", "VERGE_WORKER", "VERGE_CLUSTER", "VERGE_NAMESPACE", "VERGE_LISTEN", "VERGE_OBJECTS",
 }
 
+// jobVariables are those that an instance of a job has besides.
+var jobVariables = []string{"VERGE_JOB_INDEX", "VERGE_JOB_COMPLETIONS", "VERGE_JOB_RUN"}
+
 // machineVariables are the others; a worker passes on nothing else of its own
 // environment. The values of env may replace them, and refer to what they were.
 var machineVariables = []string{"PATH", "HOME", "TMPDIR"}
@@ -63,6 +66,10 @@ func (v *validator) template(path, text, service string, s *Service, inEnv bool)
 			v.complain(path, fmt.Sprintf("${%s} is a secret, which would be shown to everybody who can list processes or read files", name),
 				"let the program read the variable itself, or give it the secret as a file")
 		case slices.Contains(instanceVariables, name):
+		case slices.Contains(jobVariables, name):
+			if s.Job == nil {
+				v.complain(path, fmt.Sprintf("${%s} is of jobs, and the service is none", name), "write job: {} for the service, or remove it")
+			}
 		case strings.HasPrefix(name, "VERGE_"):
 			v.serviceReference(path, name)
 		case ownVariable(name):

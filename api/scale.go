@@ -18,6 +18,9 @@ func Scaled(source []byte, app *Application, service string, replicas int) ([]by
 	if app.Services[service] == nil {
 		return nil, nil, fmt.Errorf("there is no service %s in application %s, but %s", quote(service), app.Application, strings.Join(app.ServiceNames(), ", "))
 	}
+	if j := app.Services[service].Job; j != nil {
+		return nil, nil, fmt.Errorf("%s is a job of %d completions, which is not scaled: change job.completions or job.parallelism in its descriptor", service, j.Completions)
+	}
 	if replicas < 0 || replicas > MaxReplicas {
 		return nil, nil, fmt.Errorf("%d replicas: a service has 0 to %d", replicas, MaxReplicas)
 	}

@@ -91,6 +91,8 @@ type Service struct {
 	Liveness *Check  `json:"liveness,omitempty"`
 	Restart  Restart `json:"restart,omitzero"`
 	Stop     Stop    `json:"stop,omitzero"`
+	// Job, where there is one, says that the service runs to completion.
+	Job *Job `json:"job,omitempty"`
 	// Architecture lists those that the program is made for, in the names of Go
 	// (amd64, arm64); empty: any.
 	Architecture []string `json:"architecture,omitempty"`

@@ -103,6 +103,7 @@ func (v *validator) service(path, name string, s *Service) {
 	v.runtime(path, s)
 	v.security(path, s)
 	v.replicas(path, s)
+	v.job(path, s)
 	v.requests(path, s)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
 		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),
@@ -123,7 +124,7 @@ func (v *validator) service(path, name string, s *Service) {
 	v.files(in("files"), s)
 	v.volumes(in("volumes"), s)
 	v.rollout(in("rollout"), s)
-	if p := in("restart.max_restarts"); s.Restart.Policy == "never" {
+	if p := in("restart.max_restarts"); s.Restart.Policy == "never" && s.Job == nil {
 		if _, given := v.seen[p]; given {
 			v.warn(v.keyAt(p), p, "has no effect: restart.policy is never")
 		}

@@ -112,7 +112,7 @@ func nested(pattern, value string) map[string]any {
 
 // Defaults that the table states as values are those that Parse fills in.
 func TestDefaultsAreAsStated(t *testing.T) {
-	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}, startup: {tcp: {}}, liveness: {tcp: {}}, files: {a: {content: b}}}}"
+	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}, startup: {tcp: {}}, liveness: {tcp: {}}, files: {a: {content: b}}}, task: {command: [x], job: {}}}"
 	app, _, err := Parse("f", []byte(source))
 	if err != nil {
 		t.Fatal(err)
@@ -133,12 +133,21 @@ func TestDefaultsAreAsStated(t *testing.T) {
 		at := doc
 		for _, key := range strings.Split(v.Path, ".") {
 			in := at.(map[string]any)
-			if key == "*" {
+			_, services := in["web"]
+			switch {
+			case key == "*" && services && strings.HasPrefix(v.Path, "services.*.job."):
+				key = "task"
+			case key == "*" && services:
+				key = "web"
+			case key == "*":
 				for key = range in {
 					break
 				}
 			}
 			at = in[key]
+		}
+		if at == nil {
+			at = false // what is not written
 		}
 		if got := fmt.Sprint(at); got != v.Default {
 			t.Errorf("%s: default is %s, the table says %s", v.Path, got, v.Default)

@@ -23,9 +23,9 @@ type completion struct {
 
 // completes are the commands whose arguments are completed.
 var completes = map[string]completion{
-	"verge get":             {kinds: []string{kindApplication, kindService, kindInstance, kindCluster, kindWorker, kindNamespace}, lists: true},
-	"verge describe":        {kinds: []string{kindApplication, kindService, kindInstance, kindCluster, kindWorker, kindNamespace}},
-	"verge wait":            {kinds: []string{kindApplication, kindService, kindInstance, kindCluster, kindWorker}},
+	"verge get":             {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster, kindWorker, kindNamespace}, lists: true},
+	"verge describe":        {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster, kindWorker, kindNamespace}},
+	"verge wait":            {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster, kindWorker}},
 	"verge delete":          {kinds: []string{kindApplication}},
 	"verge scale":           {kinds: []string{kindService}, bare: kindService},
 	"verge restart":         {kinds: []string{kindApplication, kindService, kindInstance}, bare: kindApplication},
@@ -143,6 +143,8 @@ func (a *app) names(ctx context.Context, kind string) (out []string) {
 			out = namesOf(c.Applications(ctx))(a.applications().name)
 		case kindService:
 			out = namesOf(listServices(ctx, c, "", ""))(services().name)
+		case kindJob:
+			out = namesOf(listJobs(ctx, c, "", ""))(jobs().name)
 		case kindInstance:
 			out = namesOf(c.Instances(ctx, "", ""))(a.instances().name)
 		case kindCluster:

@@ -20,7 +20,7 @@ import (
 func (a *app) describeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "describe KIND/NAME",
-		Short:   "Show all that is known about an application, service, instance, cluster, worker or namespace",
+		Short:   "Show all that is known about an application, service, job, instance, cluster, worker or namespace",
 		Example: "  verge describe instance/guestbook.front.0\n  verge describe app/guestbook",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 || (len(args) == 1 && !strings.Contains(args[0], "/")) {
@@ -42,7 +42,7 @@ func (a *app) describeCommand() *cobra.Command {
 			switch kind {
 			case kindApplication:
 				return a.describeApplication(ctx, c, name)
-			case kindService:
+			case kindService, kindJob:
 				return a.describeService(ctx, c, name)
 			case kindInstance:
 				return a.describeInstance(ctx, c, name)
@@ -145,23 +145,15 @@ func (a *app) instanceSection(list []wire.InstanceView) error {
 }
 
 func (a *app) describeService(ctx context.Context, c *rest.Client, name string) error {
-	app, service, ok := strings.Cut(name, ".")
-	if !ok {
-		return &userError{what: "not a name of a service", why: name, next: "write service/APPLICATION.SERVICE"}
-	}
-	v, err := c.Application(ctx, app)
+	s, err := findService(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(v.Services, func(s wire.ServiceView) bool { return s.Name == service })
-	if i < 0 {
-		return &userError{what: "no such service", why: name, next: "list what there is with: verge get services --app " + app}
-	}
+	app, service, _ := strings.Cut(name, ".")
 	list, err := c.Instances(ctx, app, service)
 	if err != nil {
 		return err
 	}
-	s := v.Services[i]
 	d := &details{}
 	d.add("Service", name)
 	count := fmt.Sprintf("%s wanted, %d placed, %d running, %d ready", wantedOf(s), s.Placed, s.Running, s.Ready)
@@ -169,6 +161,7 @@ func (a *app) describeService(ctx context.Context, c *rest.Client, name string) 
 		count += fmt.Sprintf(", %d asleep until the next request", s.Asleep)
 	}
 	d.add("Instances", count)
+	d.describeJob(s.Job)
 	d.add("Message", s.Message)
 	d.add("Clusters", strings.Join(s.Clusters, ", "))
 	d.add("Hosts", strings.Join(s.Hosts, ", "))

@@ -25,9 +25,9 @@ func (a *app) getCommand() *cobra.Command {
 	var f getFlags
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "List applications, services, instances, clusters, workers or namespaces",
-		Long: `List applications (app), services (svc), instances (inst), clusters, workers or
-namespaces (ns).
+		Short: "List applications, services, jobs, instances, clusters, workers or namespaces",
+		Long: `List applications (app), services (svc), jobs (those of the services that end),
+instances (inst), clusters, workers or namespaces (ns).
 
 With a name, only what has that name; for instances and services also what
 begins with it.`,
@@ -72,6 +72,8 @@ func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getF
 		return show(a, a.applications(), f.mode, name, false)(within(f.namespace, list, func(v wire.AppView) string { return v.Namespace }), err)
 	case kindService:
 		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app, f.namespace))
+	case kindJob:
+		return show(a, jobs(), f.mode, name, true)(listJobs(ctx, c, f.app, f.namespace))
 	case kindInstance:
 		list, err := listInstances(ctx, c, name, f)
 		return show(a, a.instances(), f.mode, name, true)(within(f.namespace, list, func(v wire.InstanceView) string { return v.Namespace }), err)
@@ -165,7 +167,11 @@ func (a *app) applications() listing[wire.AppView] {
 func readyOf(list []wire.ServiceView) string {
 	ready, wanted := 0, 0
 	for _, s := range list {
-		ready += s.Ready
+		if s.Job != nil {
+			ready += s.Job.Completed
+		} else {
+			ready += s.Ready
+		}
 		wanted += s.Wanted
 	}
 	return fmt.Sprintf("%d/%d", ready, wanted)
@@ -188,6 +194,9 @@ func services() listing[serviceItem] {
 		{name: "placed", cell: func(v serviceItem) cell { return textf("%d", v.Placed) }},
 		{name: "running", cell: func(v serviceItem) cell { return textf("%d", v.Running) }},
 		{name: "ready", cell: func(v serviceItem) cell {
+			if v.Job != nil {
+				return textf("%d done", v.Job.Completed)
+			}
 			if v.Ready < v.Wanted {
 				return cell{fmt.Sprint(v.Ready), yellow}
 			}

@@ -17,6 +17,7 @@ import (
 const (
 	kindApplication = "application"
 	kindService     = "service"
+	kindJob         = "job"
 	kindInstance    = "instance"
 	kindCluster     = "cluster"
 	kindWorker      = "worker"
@@ -29,6 +30,7 @@ var kindWords = []struct {
 }{
 	{kindApplication, []string{"applications", "application", "apps", "app"}},
 	{kindService, []string{"services", "service", "svc"}},
+	{kindJob, []string{"jobs", "job"}},
 	{kindInstance, []string{"instances", "instance", "inst"}},
 	{kindCluster, []string{"clusters", "cluster"}},
 	{kindWorker, []string{"workers", "worker"}},

@@ -22,6 +22,7 @@ type condition func(ctx context.Context, c *rest.Client, name string) (ok bool, 
 var waits = map[string]map[string]condition{
 	kindApplication: {"ready": applicationReady, "deleted": applicationDeleted},
 	kindService:     {"ready": serviceReady},
+	kindJob:         {wire.JobComplete: jobIs(wire.JobComplete), wire.JobFailed: jobIs(wire.JobFailed)},
 	kindInstance:    {"ready": instanceReadyNow, "running": instanceRunning, "terminated": instanceTerminated},
 	kindCluster:     {"ready": clusterReady},
 	kindWorker:      {"ready": workerReady},
@@ -36,13 +37,15 @@ func (a *app) waitCommand() *cobra.Command {
 
   application  ready (all it wants is ready, at its newest revision), deleted
   service      ready
+  job          complete (the default), failed
   instance     ready, running, terminated
   cluster      ready (connected to the root)
   worker       ready
 
-A cluster or worker that is not known yet is waited for, too.
+A cluster or worker that is not known yet is waited for, too; a job that ended in the
+other way is not.
 Exit code 0: it is so. 2: it was not in time. 1: it cannot be waited for.`,
-		Example: "  verge wait application/guestbook --for ready --timeout 2m\n  verge wait instance/guestbook.front.0 --for running\n  verge wait worker/edge/first",
+		Example: "  verge wait application/guestbook --for ready --timeout 2m\n  verge wait instance/guestbook.front.0 --for running\n  verge wait job/shop.resize --for complete --timeout 1h\n  verge wait worker/edge/first",
 		Args:    oneOrTwoArgs("KIND/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, name, err := ref(args)
@@ -50,9 +53,12 @@ Exit code 0: it is so. 2: it was not in time. 1: it cannot be waited for.`,
 				return err
 			}
 			all := waits[kind]
+			if kind == kindJob && !cmd.Flags().Changed("for") {
+				what = wire.JobComplete
+			}
 			switch {
 			case all == nil:
-				return &userError{what: "not possible for this kind", why: kind, next: "it works for application, service, instance, cluster and worker"}
+				return &userError{what: "not possible for this kind", why: kind, next: "it works for application, service, job, instance, cluster and worker"}
 			case name == "":
 				return usageError(cmd, "write it as %s/NAME", kind)
 			case all[what] == nil:
@@ -61,7 +67,7 @@ Exit code 0: it is so. 2: it was not in time. 1: it cannot be waited for.`,
 			return a.withClient(func(c *rest.Client) error { return a.waitFor(cmd.Context(), c, kind, name, what, timeout) })
 		},
 	}
-	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready; deleted of an application; running or terminated of an instance")
+	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready; deleted of an application; complete or failed of a job; running or terminated of an instance")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait")
 	// The flag is there, see above.
 	_ = cmd.RegisterFlagCompletionFunc("for", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -70,7 +76,7 @@ Exit code 0: it is so. 2: it was not in time. 1: it cannot be waited for.`,
 				return conditions(kind), cobra.ShellCompDirectiveNoFileComp
 			}
 		}
-		return []string{"ready", "deleted", "running", "terminated"}, cobra.ShellCompDirectiveNoFileComp
+		return []string{"ready", "deleted", "complete", "failed", "running", "terminated"}, cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
@@ -134,19 +140,10 @@ func applicationDeleted(ctx context.Context, c *rest.Client, name string) (ok bo
 }
 
 func serviceReady(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
-	app, service, ok := strings.Cut(name, ".")
-	if !ok {
-		return false, "", &userError{what: "not a name of a service", why: name, next: "write service/APPLICATION.SERVICE"}
-	}
-	v, err := c.Application(ctx, app)
+	s, err := findService(ctx, c, name)
 	if err != nil {
 		return false, "", err
 	}
-	i := slices.IndexFunc(v.Services, func(s wire.ServiceView) bool { return s.Name == service })
-	if i < 0 {
-		return false, "", &userError{what: "no such service", why: name, next: "list what there is with: verge get services --app " + app}
-	}
-	s := v.Services[i]
 	how = s.Message
 	if how == "" {
 		how = fmt.Sprintf("%d of %d are ready", s.Ready, s.Wanted)

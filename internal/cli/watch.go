@@ -19,14 +19,14 @@ import (
 
 // watchable kinds, as the server calls them.
 var watchable = map[string]string{
-	kindApplication: "applications", kindService: "applications", kindInstance: "instances", kindCluster: "clusters", kindWorker: "workers", kindNamespace: "namespaces",
+	kindApplication: "applications", kindService: "applications", kindJob: "applications", kindInstance: "instances", kindCluster: "clusters", kindWorker: "workers", kindNamespace: "namespaces",
 }
 
 // getWatch is get -w: what there is, and then every change.
 func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
 	kinds, ok := watchable[kind]
 	if !ok {
-		return &userError{what: "this kind cannot be watched", why: kind, next: "it works for applications, services, instances, clusters, workers and namespaces"}
+		return &userError{what: "this kind cannot be watched", why: kind, next: "it works for applications, services, jobs, instances, clusters, workers and namespaces"}
 	}
 	called := func(id string, prefix bool) bool {
 		return name == "" || id == name || prefix && strings.HasPrefix(id, name)
@@ -39,10 +39,14 @@ func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f
 		return follow(ctx, a, c, kinds, f.mode, a.applications(), func(v wire.AppView) []wire.AppView {
 			return slices.DeleteFunc([]wire.AppView{v}, func(v wire.AppView) bool { return !in(v.Namespace) || !called(v.Name, false) })
 		})
-	case kindService:
-		return follow(ctx, a, c, kinds, f.mode, services(), func(v wire.AppView) (out []serviceItem) {
+	case kindService, kindJob:
+		l := services()
+		if kind == kindJob {
+			l = jobs()
+		}
+		return follow(ctx, a, c, kinds, f.mode, l, func(v wire.AppView) (out []serviceItem) {
 			for _, s := range v.Services {
-				if (f.app == "" || v.Name == f.app) && in(v.Namespace) && called(v.Name+"."+s.Name, true) {
+				if (kind == kindService || s.Job != nil) && (f.app == "" || v.Name == f.app) && in(v.Namespace) && called(v.Name+"."+s.Name, true) {
 					out = append(out, serviceItem{v.Name, v.Namespace, s})
 				}
 			}

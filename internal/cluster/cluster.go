@@ -207,6 +207,9 @@ func (c *core) pause(settled bool) (d time.Duration) {
 	if next, ok := c.untilEpoch(now); ok {
 		defer func() { d = min(d, next) }()
 	}
+	if next, ok := c.m.look.until(now); ok {
+		defer func() { d = min(d, next) }()
+	}
 	if settled {
 		return life.NextLook(now, loop.Tick, func(yield func(life.Peer) bool) {
 			for _, w := range c.m.workers {
@@ -246,6 +249,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	judged, decided, told := c.judge(now), c.decide(now), c.m.entering
+	changed = changed || c.m.look.due(now)
 	led := c.m.lookFlows(now)
 	if !slices.Equal(told, c.m.entering) {
 		c.sumSaid = false // though nothing was stored
@@ -286,6 +290,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.tell(t, now)
 	}
 	c.m.recovery.settled = !c.m.unasked(theRoot)
+	c.m.look = c.m.lookJobs(now)
 	c.steady = c.m.steady()
 	return c.calm() && c.m.recovery.mark == nil, nil
 }
@@ -335,7 +340,7 @@ func (c *core) calm() bool {
 		return false
 	}
 	for _, i := range c.m.insts {
-		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) || i.Leaving != nil {
+		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) && !c.m.look.rest[i.ID] || i.Leaving != nil {
 			return false
 		}
 		if i.Pinned == "" && c.m.away(i.Worker) || i.Moving != nil && c.m.away(i.Moving.Worker) {

@@ -106,6 +106,8 @@ func (m *model) drainView(name string, now time.Time) wire.DrainView {
 			item.State, item.Why = "ending", "it is no longer wanted"
 		case underWay(i):
 			item.State, item.To, item.Why = "moving", i.Moving.Worker, m.moveWaits(i)
+		case m.jobOf(i) != nil:
+			item.State, item.Why = "waiting", "it belongs to a job, of which no index runs twice: it goes on until it has ended"
 		case t.stays[i.ID] != "":
 			item.State, item.Why = "stays", t.stays[i.ID]
 		default:

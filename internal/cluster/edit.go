@@ -434,6 +434,9 @@ func (c *core) scaleLocal(ctx context.Context, app, service string, replicas int
 		return res, wire.Problemf(404, "no-such-service", "verge get services --app "+app, "there is no such service", "%s.%s is not in cluster %s", app, service, c.name)
 	}
 	res.Revision = s.Revision
+	if s.Spec.Job != nil {
+		return res, wire.Problemf(422, "cannot-scale", "change job.completions or job.parallelism in its descriptor", "it cannot be scaled", "%s.%s is a job of %d completions", app, service, s.Spec.Job.Completions)
+	}
 	if d := c.m.delegated(app + "." + service); d != nil && d.Max > d.Min {
 		return res, wire.ScalesItself(app, service, s.Spec.Replicas)
 	}

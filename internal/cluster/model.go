@@ -151,6 +151,8 @@ type model struct {
 	upRolls     map[string]*wire.RolloutReport
 	scaled      map[string]*scaled  // by application and service, as shares
 	profiles    map[string]*profile // by the same
+	jobs        map[string]*jobRecord
+	look        jobLook // of this process
 	// wants is what the last epoch decided, of services that somebody asked for lately.
 	// It is of this process.
 	wants map[string]*want
@@ -192,7 +194,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{},
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{},
 		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{}, members: map[string]*member{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
@@ -235,6 +237,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
 		{keyProfile, func(r string) error { return records.Decode(e, m.profiles, r) }},
+		{keyJob, func(r string) error { return records.Decode(e, m.jobs, r) }},
 		{keyACME, func(r string) error {
 			err := records.Decode(e, m.acmes, r)
 			if err == nil {
@@ -311,6 +314,9 @@ type tx struct {
 	tallies     map[string]*wire.Tally
 	scaled      map[string]*scaled
 	profiles    map[string]*profile
+	jobs        map[string]*jobRecord
+	// turns are the instances of jobs that may start.
+	turns map[wire.InstanceID]bool
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
@@ -373,7 +379,7 @@ func (m *model) begin() *tx {
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, net: newNetChanges(),
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, net: newNetChanges(),
 		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
@@ -493,6 +499,10 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	}
 	// Before what it starts: what was started and is not in it would be updated again.
 	if err := records.AppendEach(&groups, keyRolling, t.rolls); err != nil {
+		return nil, err
+	}
+	// Before the instances that belong to a run.
+	if err := records.AppendEach(&groups, keyJob, t.jobs); err != nil {
 		return nil, err
 	}
 	taken := map[string]bool{}
@@ -621,6 +631,7 @@ func (t *tx) done() {
 	records.Merge(t.m.tallies, t.tallies)
 	records.Merge(t.m.profiles, t.profiles)
 	records.Merge(t.m.upRolls, t.upRolls)
+	records.Merge(t.m.jobs, t.jobs)
 	if len(t.scaled)+len(t.rolls) > 0 {
 		records.Merge(t.m.scaled, t.scaled)
 		records.Merge(t.m.rolls, t.rolls)

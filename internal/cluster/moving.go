@@ -200,6 +200,9 @@ func (t *tx) moves(now time.Time) {
 // movable: the instance runs, or is about to, where nothing is to run, or where its
 // agreement is violated.
 func (t *tx) movable(i *wire.Instance) bool {
+	if t.m.jobOf(i) != nil {
+		return false // it would run twice; it ends by itself
+	}
 	away := t.m.workers[i.Worker].draining() || t.broken[i.ID] != "" || underWay(i) && i.Moving.For != ""
 	return (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining && away
 }

@@ -39,7 +39,7 @@ func (m *model) copy() *model {
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
 	c.names = maps.Clone(m.names)
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
-	c.scaled, c.wants, c.profiles = maps.Clone(m.scaled), maps.Clone(m.wants), maps.Clone(m.profiles)
+	c.scaled, c.wants, c.profiles, c.jobs = maps.Clone(m.scaled), maps.Clone(m.wants), maps.Clone(m.profiles), maps.Clone(m.jobs)
 	c.net.leases, c.net.told, c.net.numbers = maps.Clone(m.net.leases), maps.Clone(m.net.told), maps.Clone(m.net.numbers)
 	c.counsels, c.breakers = maps.Clone(m.counsels), maps.Clone(m.breakers)
 	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)

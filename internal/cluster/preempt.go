@@ -81,6 +81,9 @@ func (t *tx) placeable(i *wire.Instance) bool {
 		return false
 	}
 	s := t.m.shares[i.App+"."+i.Service]
+	if s != nil && s.Spec.Job != nil {
+		return t.wanted(i) && t.mayStart(i)
+	}
 	return s != nil && t.wanted(i) && !t.stuck(i) && (i.State != wire.Failed || !restartNever(s, i))
 }
 

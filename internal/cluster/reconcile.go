@@ -48,6 +48,7 @@ func (m *model) step(now time.Time) *tx {
 	for _, i := range t.instances() {
 		t.observe(i.ID, now)
 	}
+	t.beginJobs(now)
 	for _, key := range records.SortedKeys(m.shares) {
 		t.fulfil(m.shares[key], now)
 	}
@@ -56,6 +57,7 @@ func (m *model) step(now time.Time) *tx {
 			t.end(i.ID, now)
 		}
 	}
+	t.judgeJobs(now)
 	t.recount() // what was observed changed it
 	t.moves(now)
 	t.roll(now)
@@ -119,6 +121,10 @@ func (t *tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why st
 
 // fulfil makes the instances that a share asks for.
 func (t *tx) fulfil(s *wire.Share, now time.Time) {
+	if s.Spec.Job != nil {
+		t.fulfilJob(s, now)
+		return
+	}
 	for _, o := range ordinals(s) {
 		id := instanceID(s.App, s.Service, o)
 		old := t.inst(id)
@@ -152,7 +158,8 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 // observe takes over what the worker of an instance says about it, and what its
 // silence says.
 func (t *tx) observe(id wire.InstanceID, now time.Time) {
-	i := t.unpin(*t.inst(id))
+	was := t.inst(id)
+	i := t.unpin(*was)
 	if i.Worker == "" {
 		// Given back for want of a place; the lost one may return.
 		t.put(t.observeMove(t.settle(i, now), now))
@@ -163,7 +170,7 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
 			i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker was removed")
 		}
-		t.put(t.observeMove(i, now))
+		t.put(t.attempted(was, t.observeMove(i, now), now))
 		return
 	}
 	st, known := w.status[id]
@@ -178,7 +185,7 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 		// or somebody emptied its data directory.
 		i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker does not know it any more")
 	}
-	t.put(t.observeMove(t.settle(i, now), now))
+	t.put(t.attempted(was, t.observeMove(t.settle(i, now), now), now))
 }
 
 // silent is what becomes of an instance whose worker is suspect.
@@ -222,6 +229,9 @@ func (m *model) replaceAfter(i *wire.Instance, w *worker) time.Duration {
 func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.Time) wire.Instance {
 	by := "worker/" + w.Info.Name
 	i.Unreachable = false
+	if hasCompleted(&i) && t.m.jobOf(&i) != nil {
+		return i // and that is all there is to know of it
+	}
 	if st.StartUp > 0 {
 		i.StartUp = st.StartUp
 	}
@@ -296,7 +306,7 @@ func (t *tx) sleeps(i wire.Instance, by string, st wire.InstanceStatus, now time
 // exited is what becomes of an instance that ended by itself and that its
 // worker does not start again.
 func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, now time.Time) wire.Instance {
-	if i.State != wire.Running && i.State != wire.WorkerScheduled {
+	if i = t.afterAll(i, by, st, now); i.State != wire.Running && i.State != wire.WorkerScheduled {
 		return i
 	}
 	if st.LastExit != nil && life.Clean(*st.LastExit) {
@@ -307,7 +317,9 @@ func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, 
 		return t.advance(i, wire.Terminated, now, by, completed)
 	}
 	i = t.advance(i, wire.Failed, now, by, st.Why)
-	i.Avoid = appendOnce(i.Avoid, worker)
+	if t.m.jobOf(&i) == nil { // which is tried again where there is room, here as well
+		i.Avoid = appendOnce(i.Avoid, worker)
+	}
 	return i
 }
 
@@ -326,6 +338,10 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	if old.suspect || !old.everHeard || old.inbox.Ack().Inc == "" {
 		return i // still away
 	}
+	if t.m.jobOf(&i) != nil && hasCompleted(&i) {
+		i.Shadow = nil // what it does there is not needed any more
+		return i
+	}
 	st, ok := old.status[i.ID]
 	runs := ok && st.Incarnation == sh.Incarnation && st.Phase == wire.PhaseRunning
 	keep, outdated := "original", st.Revision != i.Revision
@@ -342,6 +358,10 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	if old.draining() {
 		keep = "replacement"
 	}
+	done := ok && t.doneThere(&i, st)
+	if done {
+		keep, outdated, runs = "original", false, true
+	}
 	if runs && (keep == "original" || !replaced) && !outdated {
 		switch {
 		case !replaced: // nobody could take it meanwhile
@@ -357,6 +377,9 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 			// The replacement ends: its order is swept away as the instance is now
 			// placed where it was.
 			t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
+		}
+		if done && i.State == wire.Failed {
+			i = t.advance(i, wire.Running, now, t.m.tier(), "its original is back")
 		}
 		become(&i, sh.Incarnation)
 		i.Worker, i.Restarted, i.Restarts, i.Shadow = sh.Worker, sh.Restarted, sh.Restarts, nil
@@ -552,7 +575,7 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
-		AppNumber: t.orderNumber(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
+		AppNumber: t.orderNumber(i, s), Job: jobOrder(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
 	})
 }
 
@@ -568,7 +591,8 @@ func (t *tx) sweepOrders(now time.Time) {
 		if i.Shadow != nil {
 			want[i.Shadow.Worker+"."+i.ID] = true
 		}
-		if i.Worker == "" || i.State == wire.Terminated || i.State == wire.Requested || i.State == wire.ClusterScheduled {
+		if i.Worker == "" || i.State == wire.Terminated || i.State == wire.Requested || i.State == wire.ClusterScheduled || i.State == wire.Failed && t.m.jobOf(i) != nil {
+			t.keepOrder(i, want, now)
 			continue
 		}
 		key := i.Worker + "." + i.ID
@@ -579,7 +603,7 @@ func (t *tx) sweepOrders(now time.Time) {
 		case o == nil && s != nil && (i.State == wire.Running || i.State == wire.WorkerScheduled):
 			t.giveOrder(i, s)
 		case o == nil:
-		case i.Draining && !t.wanted(i):
+		case i.Draining && (!t.wanted(i) || halted(i)):
 			stop := *o
 			stop.Stop = true
 			t.order(i.Worker, i.ID, &stop)

@@ -84,6 +84,11 @@ func runAgain(i *wire.Instance, s *wire.Share) string {
 func (t *tx) roll(now time.Time) {
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
+		if s.Spec.Job != nil {
+			t.putRoll(key, nil) // it was no job when that began
+			t.rollJob(s)
+			continue
+		}
 		var late []*wire.Instance // that are to be of another program
 		var behind *wire.Instance
 		var moves string // why behind may not stay where it is

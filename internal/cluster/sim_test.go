@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -34,6 +35,9 @@ type fake struct {
 	has           map[string]wire.InstanceStatus
 	// broken says how a service ends on this worker: "exit", "complete" or "refuse".
 	broken map[string]string
+	// ends says how a run of an instance of a job ends here, and after how many reports; nil
+	// goes on.
+	ends func(o *wire.Order) (code *wire.Exit, after int)
 	// slow is how many reports it takes until what was started is ready.
 	slow   int
 	warm   map[string]int // reports since the start, by instance
@@ -252,6 +256,16 @@ func (f *fake) act(s *sim, name string) {
 		}
 	}
 	for id, st := range f.has {
+		o := s.m.orders[name+"."+id]
+		if f.ends == nil || o == nil || o.Job == nil || st.Phase != wire.PhaseRunning {
+			continue
+		}
+		if e, after := f.ends(o); e != nil && f.warm[id] >= after {
+			st.Phase, st.Ready, st.LastExit, st.Why = wire.PhaseExited, false, e, life.Describe(*e)+", the restart policy is never"
+			f.has[id] = st
+		}
+	}
+	for id, st := range f.has {
 		if f.warm[id]++; st.Phase == wire.PhaseRunning && f.warm[id] >= f.slow {
 			st.Ready = true
 			f.has[id] = st
@@ -363,7 +377,7 @@ func (s *sim) check() {
 		name := strings.TrimSuffix(key, "."+o.ID)
 		orders[o.ID]++
 		u := used[name]
-		if i := s.m.insts[o.ID]; i != nil && i.State == wire.Failed && i.Worker == name {
+		if i := s.m.insts[o.ID]; i != nil && (i.State == wire.Failed || i.State == wire.Terminated) && i.Worker == name {
 			continue // it does not run, and is looking for another place
 		} else if i != nil && asleep(i) {
 			continue

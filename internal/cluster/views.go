@@ -138,6 +138,11 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			reason = i.ID + ": " + i.Reason
 		}
 	}
+	if s.Spec.Job != nil {
+		job, message := m.jobView(s)
+		v.Job, v.Message = &job, message
+		return v
+	}
 	r := m.upRolls[s.App+"."+s.Service]
 	if r != nil && r.Phase != wire.RolloutDone {
 		v.Rollout = r.Phase

@@ -51,6 +51,10 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	if s.objects != "" {
 		env["VERGE_OBJECTS"] = s.objects
 	}
+	if j := o.Job; j != nil {
+		env["VERGE_JOB_INDEX"], env["VERGE_JOB_COMPLETIONS"] = strconv.Itoa(j.Index), strconv.Itoa(j.Completions)
+		env["VERGE_JOB_RUN"] = strconv.FormatUint(j.Run, 10)
+	}
 	maps.Copy(env, deviceEnv(o, s.devices))
 	if !elsewhere(o) { // a container has these of its image, and a function none
 		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp

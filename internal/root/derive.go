@@ -1,6 +1,7 @@
 package root
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ func (t *tx) delegate() {
 		}
 	}
 	t.waves(want)
+	t.jobShares(want)
 	t.restart(want)
 	for key, s := range want {
 		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
@@ -77,7 +79,7 @@ func (t *tx) overs(key string) *overflow {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameHold(old.Hold, s.Hold) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameJob(old, s) && sameHold(old.Hold, s.Hold) {
 		return true
 	}
 	if !records.Same(old, s) {
@@ -85,6 +87,14 @@ func sameShare(old, s *wire.Share) bool {
 	}
 	old.Spec = s.Spec // equal, and known to be the next time
 	return true
+}
+
+// sameJob compares what shares say of jobs.
+func sameJob(a, b *wire.Share) bool {
+	if (a.Parallel == nil) != (b.Parallel == nil) || a.Parallel != nil && *a.Parallel != *b.Parallel {
+		return false
+	}
+	return maps.Equal(a.Index, b.Index)
 }
 
 func (t *tx) share(key string, s *wire.Share) {

@@ -32,8 +32,10 @@ func (t *tx) given() given {
 		if c, app := t.m.clusters[i.Cluster], t.m.apps[i.App]; c != nil && app != nil && app.Spec.Services[i.Service] != nil {
 			rep := c.seen[i.ID]
 			// A right to run one reserves nothing, but where the cluster is yet to get its
-			// first: that is placed at once.
-			spare := rep == nil && app.Spec.Services[i.Service].Replicas.Elastic() && t.m.shares[i.Cluster+"."+i.App+"."+i.Service] != nil
+			// first: that is placed at once. So does an index of a job that waits for its turn.
+			waits := app.Spec.Services[i.Service].Job != nil && (rep == nil || rep.State != wire.WorkerScheduled && rep.State != wire.Running)
+			spare := waits || rep == nil && app.Spec.Services[i.Service].Replicas.Elastic()
+			spare = spare && t.m.shares[i.Cluster+"."+i.App+"."+i.Service] != nil
 			if !spare {
 				used = app.Spec.Services[i.Service].Resources
 			}
@@ -59,9 +61,13 @@ func (g *given) add(key, cluster string, need, used api.Resources) {
 
 // took notes what a decision gives to clusters.
 func (g *given) took(key string, spec *api.Service, d *place.Decision) {
+	n := 0
 	for _, sh := range d.Shares {
 		for range sh.Count {
 			need := spec.Resources
+			if n++; spec.Job != nil && n > spec.Job.Parallelism {
+				need = api.Resources{} // it waits for its turn
+			}
 			if spec.Replicas.Elastic() && g.same[key][sh.Cluster] > 0 {
 				need = api.Resources{} // a right, see given
 			}

@@ -310,6 +310,12 @@ func (t *tx) revoke() {
 func (t *tx) orphans() {
 	for _, i := range t.instances("") {
 		if i.Cluster != "" && t.m.clusters[i.Cluster] == nil {
+			if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil && app.Spec.Services[i.Service].Job != nil && ruleOf(app, i.Service).done(i) && !i.Draining {
+				next := *i
+				next.Cluster, next.Unreachable = "", false
+				t.put(next) // what has completed need not run again
+				continue
+			}
 			t.event("instance/"+i.ID, "Terminated: cluster %s was removed", i.Cluster)
 			t.remove(i.ID)
 		}

@@ -113,7 +113,7 @@ func (t *tx) settle(i *wire.Instance, c *cluster, now time.Time) {
 			replacement = o
 		}
 	}
-	if replacement == nil {
+	if replacement == nil || t.settleJob(i, replacement, c, now) {
 		return
 	}
 	keep := "original"
@@ -187,6 +187,10 @@ func (t *tx) elsewhere(i *wire.Instance, now time.Time) bool {
 // fulfil makes as many instances of a service as it promises.
 func (t *tx) fulfil(app *wire.Application, svc string, now time.Time) {
 	spec := app.Spec.Services[svc]
+	if spec.Job != nil {
+		t.fulfilJob(app, svc, now)
+		return
+	}
 	// Of a service whose requests decide there are as many as may run: each is the
 	// right of a cluster to run one more (see delegate).
 	want := max(spec.Replicas.Min, spec.Replicas.Max)

@@ -135,6 +135,10 @@ func (t *tx) restart(want map[string]*wire.Share) {
 		busy := false
 		var wait []string
 		for _, key := range keys {
+			if want[key].Spec.Job != nil { // another run, which begins everywhere
+				want[key].Restart = &r
+				continue
+			}
 			old := t.m.shares[key]
 			ready, done := t.progress(key, want[key], r.N)
 			switch {

@@ -65,7 +65,7 @@ func (t *tx) waves(want map[string]*wire.Share) {
 		bySvc[want[key].App+"."+want[key].Service] = append(bySvc[want[key].App+"."+want[key].Service], key)
 	}
 	for _, keys := range bySvc {
-		if len(keys) == 1 || t.m.rehearsing { // what each would do is to be known of all
+		if len(keys) == 1 || t.m.rehearsing || want[keys[0]].Spec.Job != nil { // what each would do is to be known of all
 			continue
 		}
 		busy := false

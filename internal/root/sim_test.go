@@ -47,6 +47,8 @@ type fake struct {
 	at     *api.Point         // where its worker is; nil: it does not know
 	unkept string             // why it does not keep agreements
 	remote bool               // its worker is too far for whatever has an agreement
+	idle   bool               // what it runs of jobs does not end
+	did    []string           // indexes that it has completed, as instance/index
 }
 
 func newSim(t *testing.T, clusters ...string) *sim {
@@ -233,6 +235,11 @@ func (f *fake) act(s *sim, name string) {
 		case !f.lost && r.Kept:
 			r.State, r.Ready, r.Kept, r.Reason = wire.Running, true, false, ""
 			taken++
+		}
+		if sh.Spec.Job != nil {
+			r.Revision = sh.Revision
+			f.runs[id] = f.job(id, &sh, r)
+			continue
 		}
 		program := sh.Spec.ProgramID()
 		switch {

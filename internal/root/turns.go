@@ -174,9 +174,16 @@ func (t *tx) specOf(i *wire.Instance) *api.Service { return t.m.apps[i.App].Spec
 // decide asks where the instances of a service, in a list of its own, may go.
 func (t *tx) decide(key string, list []*wire.Instance, g given, turn *place.Turn, now time.Time) place.Decision {
 	begin, spec := time.Now(), t.specOf(list[0])
-	req := t.request(list[0].App, list[0].Service, spec, len(list))
+	count := len(list)
+	if spec.Job != nil { // what waits for its turn needs no room
+		count = min(count, spec.Job.Parallelism)
+	}
+	req := t.request(list[0].App, list[0].Service, spec, count)
 	req.Turn = turn
 	d := place.RankClusters(t.views(key, spec, g, now), req)
+	if spec.Job != nil {
+		divideJob(&d, len(list))
+	}
 	d.TookNs = time.Since(begin).Nanoseconds()
 	return d
 }

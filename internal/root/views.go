@@ -97,6 +97,11 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			reason = notYet(&cur, app.Revision)
 		}
 	}
+	if svc.Job != nil {
+		job, message := m.jobView(app, name, all)
+		v.Job, v.Message = &job, message
+		return v
+	}
 	if holding >= least && m.rolling(app.Name+"."+name) {
 		v.Rollout = wire.RolloutRolling // to its end: those that stood in for others go
 	}
@@ -184,13 +189,13 @@ func notYet(i *wire.Instance, revision uint64) string {
 func (m *model) merged(i *wire.Instance) wire.Instance {
 	out := *i
 	c := m.clusters[i.Cluster]
-	if c == nil {
+	if c == nil || c.seen[i.ID] == nil {
+		if app := m.apps[i.App]; i.Job != nil && app != nil && app.Spec.Services[i.Service] != nil && ruleOf(app, i.Service).done(i) {
+			out.State, out.Since, out.Reason = wire.Terminated, i.Job.Completed, completed
+		}
 		return out
 	}
 	rep := c.seen[i.ID]
-	if rep == nil {
-		return out
-	}
 	out = rep.Instance
 	// The cluster's part begins with what the root's ends with.
 	out.History = append(slices.Clone(i.History), rep.History[min(1, len(rep.History)):]...)

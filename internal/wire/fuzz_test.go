@@ -110,7 +110,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Instance](),
 	reflect.TypeFor[wire.Move](),
 	reflect.TypeFor[wire.Placement](),
-	reflect.TypeFor[wire.Exit](),
+	reflect.TypeFor[wire.Exit](), reflect.TypeFor[wire.JobTry](), reflect.TypeFor[wire.JobOrder](), reflect.TypeFor[wire.JobRun](), reflect.TypeFor[wire.JobView](),
 	reflect.TypeFor[wire.Share](),
 	reflect.TypeFor[wire.Span](),
 	reflect.TypeFor[wire.Order](),

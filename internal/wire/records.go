@@ -94,6 +94,8 @@ type Instance struct {
 	// Given is the highest incarnation that was ever given out, where that is higher
 	// than Incarnation: a number is never given out twice.
 	Given int `json:"given,omitempty"`
+	// Job is how far an instance of a job is; nil of all others.
+	Job *JobTry `json:"job,omitempty"`
 }
 
 // Move of an instance to another worker that goes on, or that failed.
@@ -169,6 +171,11 @@ type Share struct {
 	Hold *Hold `json:"hold,omitempty"`
 	// AppNumber is the application in addresses, as in Order.
 	AppNumber uint32 `json:"app_number,omitempty"`
+	// Parallel is how many of a job may run in this cluster at a time; nil: as many as
+	// its descriptor says. Index has the indexes of those ordinals that stand in for
+	// another one; of all others the index is the ordinal.
+	Parallel *int        `json:"parallel,omitempty"`
+	Index    map[int]int `json:"index,omitempty"`
 }
 
 // Span is a half-open range of ordinals [From, To).
@@ -202,6 +209,8 @@ type Order struct {
 	Peers map[string][]api.Port `json:"peers,omitempty"`
 	// Devices that the instance has on its worker.
 	Devices []Held `json:"devices,omitempty"`
+	// Job is what an instance of a job is told of it; nil of all others.
+	Job *JobOrder `json:"job,omitempty"`
 	// Sleep lets the instance sleep: placed, not started, with nothing reserved. Nil: it
 	// runs all the time.
 	Sleep *Sleep `json:"sleep,omitempty"`

@@ -128,6 +128,8 @@ type ServiceView struct {
 	// Rollout is its phase where it is being brought to another program, "" where it is
 	// not.
 	Rollout string `json:"rollout,omitempty"`
+	// Job is how far a job is; nil of a service that goes on.
+	Job *JobView `json:"job,omitempty"`
 }
 
 // InstanceView is an instance as the serving tier knows it.

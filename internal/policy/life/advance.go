@@ -62,5 +62,9 @@ func Clone(in wire.Instance) wire.Instance {
 		leaving := *in.Leaving
 		in.Leaving = &leaving
 	}
+	if in.Job != nil {
+		job := *in.Job
+		in.Job = &job
+	}
 	return in
 }

@@ -49,7 +49,7 @@ type Action struct {
 // restarted: a program that ends at once, well or not, must not spin. An exit
 // that nobody saw is a failure. After MaxRestarts in a row it is given up.
 func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duration, seed uint64) Action {
-	said := describe(exit)
+	said := Describe(exit)
 	clean := Clean(exit)
 	if ranFor >= Calm {
 		inARow = 0
@@ -68,12 +68,17 @@ func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duratio
 	if inARow >= most {
 		return Action{GiveUp: true, InARow: inARow + 1, Why: fmt.Sprintf("%s, given up here after %d restarts in a row", said, most)}
 	}
-	first := cmp.Or(policy.Delay.Std(), FirstBackoff)
-	after := backoff(first, max(first, cmp.Or(policy.MaxDelay.Std(), MaxBackoff)), inARow, seed)
+	after := Backoff(policy, inARow, seed)
 	return Action{
 		Restart: true, After: after, InARow: inARow + 1,
 		Why: fmt.Sprintf("%s, restart %d of %d in %s", said, inARow+1, most, rounded(after)),
 	}
+}
+
+// Backoff is the wait before the restart that follows inARow others.
+func Backoff(policy api.Restart, inARow int, seed uint64) time.Duration {
+	first := cmp.Or(policy.Delay.Std(), FirstBackoff)
+	return backoff(first, max(first, cmp.Or(policy.MaxDelay.Std(), MaxBackoff)), max(0, inARow), seed)
 }
 
 // backoff doubles from first to most and takes off up to a quarter: downwards,
@@ -108,8 +113,8 @@ func Clean(exit wire.Exit) bool {
 	return exit.Code == 0 && exit.Signal == "" && !exit.OOM && !exit.Unknown && exit.Why == ""
 }
 
-// describe says how a process ended.
-func describe(e wire.Exit) string {
+// Describe says how a process ended.
+func Describe(e wire.Exit) string {
 	switch {
 	case e.Why != "":
 		return e.Why

@@ -54,6 +54,9 @@ func Of(spec *api.Application) wire.Quota {
 	u := wire.Quota{Applications: 1}
 	for _, s := range spec.Services {
 		n := max(s.Replicas.Min, s.Replicas.Max)
+		if s.Job != nil { // what waits for its turn reserves nothing
+			n = min(n, s.Job.Parallelism)
+		}
 		u = Add(u, reserved(n, s.Resources))
 	}
 	return u

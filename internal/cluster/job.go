@@ -1,0 +1,422 @@
+package cluster
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/job"
+	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A job is a service whose instances end: each has an index, is started when it is its
+// turn, and once more where it failed. This cluster runs the indexes that it was given
+// by itself; what it has of them is in its instances, and what of the job as a whole in
+// a record beside them. Workers do not start anything of a job again by themselves, so
+// that what is counted here is all there is.
+
+// keyJob + app.service is the run of a job.
+const keyJob = "job."
+
+// maxPast runs of a job are remembered.
+const maxPast = 10
+
+// jobRecord is what is kept of a job beside its instances.
+type jobRecord struct {
+	V       int    `json:"v"`
+	App     string `json:"app"`
+	Service string `json:"service"`
+	// Run is the latest one, Past those before it, newest last.
+	Run  wire.JobRun   `json:"run"`
+	Past []wire.JobRun `json:"past,omitempty"`
+}
+
+// jobOf is the share of an instance of a job; nil of all others.
+func (m *model) jobOf(i *wire.Instance) *wire.Share {
+	if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.Job != nil {
+		return s
+	}
+	return nil
+}
+
+// job is the record of one as this tx sees it; nil for none.
+func (t *tx) job(key string) *jobRecord {
+	if r, ok := t.jobs[key]; ok {
+		return r
+	}
+	return t.m.jobs[key]
+}
+
+// putJob records one if it differs from what is there.
+func (t *tx) putJob(key string, r jobRecord) {
+	if old := t.m.jobs[key]; old != nil && records.Same(old, &r) {
+		delete(t.jobs, key)
+		return
+	}
+	t.jobs[key] = &r
+}
+
+// beginJobs begins a run of each job that has none of its program, or of which another
+// one was asked for, and forgets the jobs that are gone.
+func (t *tx) beginJobs(now time.Time) {
+	for key := range t.m.jobs {
+		if s := t.m.shares[key]; s == nil || s.Spec.Job == nil {
+			t.jobs[key] = nil
+		}
+	}
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		if s.Spec.Job == nil {
+			continue
+		}
+		program, restarted := t.program(s.Spec), uint64(0)
+		if s.Restart != nil {
+			restarted = s.Restart.N
+		}
+		var r jobRecord
+		if old := t.job(key); old == nil {
+			r = jobRecord{V: wire.Version, App: s.App, Service: s.Service}
+		} else if r = *old; r.Run.Program == program && r.Run.Restarted >= restarted {
+			continue
+		}
+		if r.Run.N > 0 {
+			was := r.Run
+			if was.Outcome == "" {
+				was.Outcome, was.Ended, was.Why = wire.JobReplaced, now.Round(0), "another run has begun"
+			}
+			r.Past = append(slices.Clone(r.Past), was)
+			r.Past = r.Past[max(0, len(r.Past)-maxPast):]
+			t.event("service/"+key, "run %d of the job begins", r.Run.N+1)
+		}
+		r.Run = wire.JobRun{N: r.Run.N + 1, Program: program, Restarted: restarted, Began: now.Round(0)}
+		t.putJob(key, r)
+	}
+}
+
+// indexOf is the index that an ordinal of a share works on.
+func indexOf(s *wire.Share, ordinal int) int {
+	if x, ok := s.Index[ordinal]; ok {
+		return x
+	}
+	if ordinal >= wire.LocalOrdinals {
+		return ordinal - wire.LocalOrdinals
+	}
+	return ordinal
+}
+
+// hasProcess: there is, or may soon be, a process of it.
+func hasProcess(i *wire.Instance) bool {
+	return i.State == wire.Running || i.State == wire.WorkerScheduled || i.Leaving != nil
+}
+
+// hasCompleted says whether an instance of a job has completed.
+func hasCompleted(i *wire.Instance) bool { return i.State == wire.Terminated && i.Reason == completed }
+
+// fulfilJob makes the instances of a job: one for each index, of its latest run. One of
+// a run before is ended first, so that no index runs twice.
+func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
+	key := s.App + "." + s.Service
+	rec := *t.job(key)
+	for _, o := range ordinals(s) {
+		old := t.inst(instanceID(s.App, s.Service, o))
+		why := "taken over from the root"
+		switch {
+		case old == nil:
+			if rec.Run.Outcome != "" { // it was given one index more
+				rec.Run.Outcome, rec.Run.Why, rec.Run.Ended, rec.Run.Completed, rec.Run.Failed = "", "", time.Time{}, 0, 0
+				t.putJob(key, rec)
+			}
+		case (old.Job == nil || old.Job.Run == 0) && hasProcess(old) && old.Program == rec.Run.Program:
+			// It was no job before, or this cluster was restored from a backup.
+			next := *old
+			next.Job = &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N}
+			t.put(next)
+			continue
+		case old.Job != nil && old.Job.Run == rec.Run.N:
+			r := restartOf(s, o)
+			again := r.N > old.Restarted && !hasProcess(old) && (old.State == wire.Terminated || old.Job.Over != "")
+			if !again && (old.State != wire.Terminated || hasCompleted(old) || old.Job.Over != "") {
+				continue
+			}
+			if again {
+				why = asked(r)
+				rec.Run.Outcome, rec.Run.Why, rec.Run.Ended, rec.Run.Completed, rec.Run.Failed = "", "", time.Time{}, 0, 0
+				rec.Run.Began = now.Round(0) // and with it its deadline
+				t.putJob(key, rec)
+			}
+		case hasProcess(old):
+			t.halt(old.ID, fmt.Sprintf("run %d of its job has begun", rec.Run.N), now)
+			continue
+		default:
+			why = fmt.Sprintf("run %d of its job", rec.Run.N)
+		}
+		i := wire.Instance{
+			V: wire.Version, ID: instanceID(s.App, s.Service, o), App: s.App, Service: s.Service, Ordinal: o, Revision: s.Revision, Cluster: t.m.name,
+			Program: rec.Run.Program, Restarted: restartOf(s, o).N,
+			State: wire.ClusterScheduled, Since: now.Round(0), Job: &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N},
+			History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: t.m.tier(), Why: why}},
+		}
+		if old != nil {
+			i.Incarnation, i.Given, i.Pinned = old.Incarnation, old.Given, old.Pinned
+			i.Starts, i.Ran = old.Starts, old.Ran
+			if old.Shadow != nil {
+				i.Given = nextIncarnation(old) - 1
+			}
+		}
+		t.put(i)
+	}
+}
+
+// halt ends an instance of a job that is not to run any more, by its stop rule.
+func (t *tx) halt(id wire.InstanceID, why string, now time.Time) {
+	i := *t.inst(id)
+	drop(&i)
+	if i.Job != nil && i.Job.Over == "" && !hasCompleted(&i) {
+		try := *i.Job
+		try.Over = why
+		i.Job = &try
+	}
+	w := t.m.workers[i.Worker]
+	switch {
+	case i.State == wire.Running && (w == nil || w.suspect):
+		// Nobody is there to stop it. Its order goes, so that it stops on return.
+		i.Draining, i.Shadow = true, nil
+		i = t.advance(i, wire.Terminated, now, t.m.tier(), why+"; its worker is away and will stop it on return")
+	case i.State == wire.WorkerScheduled && (w == nil || w.suspect), i.State == wire.ClusterScheduled, i.State == wire.Requested:
+		i.Shadow = nil
+		i = t.advance(i, wire.Terminated, now, t.m.tier(), why)
+	case i.State == wire.Running, i.State == wire.WorkerScheduled:
+		i.Draining = true // until its worker says that it has ended
+	}
+	t.put(i)
+}
+
+// halted: it is to end although its share still asks for it.
+func halted(i *wire.Instance) bool { return i.Job != nil && i.Job.Over != "" }
+
+// indexes are those of a share as the decider sees them.
+func (t *tx) indexes(s *wire.Share, run uint64) []job.Index {
+	var out []job.Index
+	for _, o := range ordinals(s) {
+		i := t.inst(instanceID(s.App, s.Service, o))
+		if i == nil {
+			continue
+		}
+		x := job.Index{Ordinal: o}
+		mine := i.Job != nil && i.Job.Run == run
+		switch {
+		case hasProcess(i):
+			x.Phase = job.Runs
+		case mine && hasCompleted(i):
+			x.Phase = job.Completed
+		case mine && (halted(i) || i.State == wire.Terminated):
+			x.Phase = job.Failed
+		case mine:
+			x.Next = i.Job.Next
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// longest is the longest delay between two runs of an index.
+func longest(s *api.Service) time.Duration {
+	return max(s.Restart.MaxDelay.Std(), s.Restart.Delay.Std(), life.MaxBackoff)
+}
+
+// judgeJobs ends the runs that are over, and says which indexes may start.
+func (t *tx) judgeJobs(now time.Time) {
+	t.turns = map[wire.InstanceID]bool{}
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		if s.Spec.Job == nil {
+			continue
+		}
+		rec := *t.job(key)
+		all := t.indexes(s, rec.Run.N)
+		was := rec.Run.Outcome
+		rec.Run, _ = job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
+		if rec.Run.Outcome != was {
+			t.event("service/"+key, "the job is %s: %s", rec.Run.Outcome, rec.Run.Why)
+			t.putJob(key, rec)
+		}
+		parallel := job.Parallel(s)
+		start, _ := job.Admit(parallel, all, longest(s.Spec), now)
+		if rec.Run.Outcome != "" {
+			start = nil
+		}
+		for _, o := range start {
+			t.turns[instanceID(s.App, s.Service, o)] = true
+		}
+		for _, x := range all {
+			id := instanceID(s.App, s.Service, x.Ordinal)
+			i := t.inst(id)
+			switch {
+			case rec.Run.Outcome != "" && (x.Phase == job.Waits || x.Phase == job.Runs) && i.Leaving == nil:
+				t.halt(id, rec.Run.Why, now)
+			case rec.Run.Outcome == "" && x.Phase == job.Runs && i.State == wire.Running && halted(i) && i.Job.Run == rec.Run.N:
+				t.alive(*i) // it was given up, and is back with its worker
+			case x.Phase == job.Waits && !t.turns[id] && x.Next.IsZero():
+				next := *i
+				next.Reason = fmt.Sprintf("it waits for its turn: %d of its job run at a time", parallel)
+				if s.Spec.Job.Suspend {
+					next.Reason = "its job is suspended"
+				}
+				t.put(next)
+			}
+		}
+	}
+}
+
+// alive lets an instance go on that was taken for lost once too often.
+func (t *tx) alive(i wire.Instance) {
+	try := *i.Job
+	try.Over = ""
+	i.Job, i.Draining = &try, false
+	t.put(i)
+}
+
+// mayStart says whether it is the turn of an instance of a job.
+func (t *tx) mayStart(i *wire.Instance) bool { return t.turns[i.ID] && !halted(i) }
+
+// afterAll takes over how an instance of a job ended whose worker was away, and on which
+// it was given up meanwhile: if it ended well, it has completed. Nothing is known of it
+// any more that could come back.
+func (t *tx) afterAll(i wire.Instance, by string, st wire.InstanceStatus, now time.Time) wire.Instance {
+	if t.m.jobOf(&i) == nil || i.Job == nil || i.State != wire.Failed || i.Shadow == nil || i.Shadow.Incarnation != st.Incarnation {
+		return i
+	}
+	i.Shadow = nil
+	if st.LastExit == nil || !life.Clean(*st.LastExit) {
+		return i
+	}
+	return t.advance(i, wire.Running, now, by, "its worker is back, and it had not been replaced")
+}
+
+// doneThere says whether an instance of a job has completed where it was lost, of which
+// a worker says st: whatever runs in its place is not needed.
+func (t *tx) doneThere(i *wire.Instance, st wire.InstanceStatus) bool {
+	o := t.m.orders[i.Shadow.Worker+"."+i.ID]
+	return t.m.jobOf(i) != nil && i.Job != nil && o != nil && o.Job != nil && o.Job.Run == i.Job.Run && !hasCompleted(i) &&
+		st.Incarnation == i.Shadow.Incarnation && st.Phase == wire.PhaseExited && st.LastExit != nil && life.Clean(*st.LastExit)
+}
+
+// attempted counts that an instance of a job has failed, or was lost, since it was as in was.
+// One that its worker refused, or that was told to end, has not been tried.
+func (t *tx) attempted(was *wire.Instance, i wire.Instance, now time.Time) wire.Instance {
+	s := t.m.jobOf(&i)
+	if s == nil || i.Job == nil || halted(&i) || i.State != wire.Failed || was.State != wire.Running && was.State != wire.WorkerScheduled || len(i.Avoid) > len(was.Avoid) {
+		return i
+	}
+	said := i.Reason
+	for _, sep := range []string{", ", "; "} { // that of all jobs, as their workers see it
+		said = strings.TrimSuffix(said, sep+"the restart policy is never")
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(i.ID)) // never fails
+	try, why := job.Again(s.Spec.Job, *i.Job, said, life.Backoff(s.Spec.Restart, i.Job.Failed, h.Sum64()+i.Job.Run), now)
+	i.Job, i.Reason = &try, why
+	if n := len(i.History); n > 0 {
+		i.History = slices.Clone(i.History)
+		i.History[n-1].Why = why
+	}
+	return i
+}
+
+// keeps says whether the order of an instance of a job that has ended stays at its
+// worker, which has its logs as long as that.
+func (t *tx) keeps(i *wire.Instance, now time.Time) bool {
+	s := t.m.jobOf(i)
+	if s == nil || i.Job == nil || i.Worker == "" || s.Spec.Job.Keep == nil {
+		return false
+	}
+	switch {
+	case i.State == wire.Failed && !halted(i):
+		return true // until it runs again
+	case i.State != wire.Failed && i.State != wire.Terminated:
+		return false
+	}
+	age, keep := now.Sub(i.Since), s.Spec.Job.Keep.Std()
+	return age < keep && age > -keep // the clock may have been set back
+}
+
+// keepOrder keeps what an ended instance left on its worker. The order says that it is
+// not to run: a worker that has lost its disk would start it again.
+func (t *tx) keepOrder(i *wire.Instance, want map[string]bool, now time.Time) {
+	key := i.Worker + "." + i.ID
+	o := t.ordered(key)
+	if o == nil || !t.keeps(i, now) {
+		return
+	}
+	want[key] = true
+	if !o.Stop && i.Shadow == nil {
+		stop := *o
+		stop.Stop = true
+		t.order(i.Worker, i.ID, &stop)
+	}
+}
+
+// jobOrder is what an instance of a job is told of it.
+func jobOrder(i *wire.Instance, s *wire.Share) *wire.JobOrder {
+	if s.Spec.Job == nil || i.Job == nil {
+		return nil
+	}
+	return &wire.JobOrder{Index: i.Job.Index, Completions: s.Spec.Job.Completions, Run: i.Job.Run}
+}
+
+// rollJob brings the instances of a job to the revision of their share, where that is
+// the same program. Another program is another run, see beginJobs.
+func (t *tx) rollJob(s *wire.Share) {
+	for _, o := range ordinals(s) {
+		i := t.inst(instanceID(s.App, s.Service, o))
+		if i == nil || i.Revision == s.Revision || i.Program != t.program(s.Spec) {
+			continue
+		}
+		next := *i
+		next.Revision = s.Revision
+		t.put(next)
+	}
+}
+
+// jobView is how far the part of a job that is here is, and what keeps it from going on,
+// "" for nothing.
+func (m *model) jobView(s *wire.Share) (v wire.JobView, message string) {
+	v = wire.JobView{Completions: s.Min, Suspended: s.Spec.Job.Suspend}
+	rec := m.jobs[s.App+"."+s.Service]
+	if rec == nil {
+		return v, "it has not begun"
+	}
+	v.Outcome, v.Why = rec.Run.Outcome, rec.Run.Why
+	reason := ""
+	for _, x := range m.begin().indexes(s, rec.Run.N) {
+		i := m.insts[instanceID(s.App, s.Service, x.Ordinal)]
+		switch x.Phase {
+		case job.Completed:
+			v.Completed++
+		case job.Failed:
+			v.Failed++
+			if v.Failed == 1 && i.Job.Over != rec.Run.Why {
+				v.Why += fmt.Sprintf("; index %d: %s", i.Job.Index, i.Job.Over)
+			}
+		case job.Runs:
+			v.Active++
+		case job.Waits:
+			if reason == "" && i.Reason != "" {
+				reason = i.ID + ": " + i.Reason
+			}
+		}
+	}
+	v.Why = strings.TrimPrefix(v.Why, "; ")
+	switch {
+	case v.Outcome == wire.JobFailed:
+		message = "its job failed: " + v.Why
+	case v.Outcome == "" && !v.Suspended && v.Active == 0 && reason != "":
+		message = reason
+	}
+	return v, message
+}
