@@ -116,7 +116,7 @@ func TestWhoWaitedIsNotLate(t *testing.T) {
 	s.owned("", "base", 4, 0)
 	s.ticks(2, time.Second)
 	s.owned("", "zzz", 2, 5)
-	s.ticks(200, time.Second) // refused for longer and longer
+	s.ticks(2, time.Second) // refused, and not asked for 10 s
 	f.boasts = 0
 	s.ticks(2, time.Second)
 	for n := range 3 {
