@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -49,7 +50,7 @@ func TestWhichSettingCounts(t *testing.T) {
 	want := WorkerFlags{
 		DataDir: "/d", Name: "a", Cluster: []string{"x:1", "y:2"}, Data: ":8474", Gateway: ":3",
 		CPUs: 500, Memory: 3 << 30, Disk: 5 << 30, Reserve: 0.05, Labels: map[string]string{"rack": "1", "note": `a,b "c"`}, Network: "auto",
-		ProbeDevices: true, ProbeBandwidth: true,
+		ProbeDevices: true, ProbeBandwidth: true, Pull: wire.PullConfig{KeepUnused: api.Duration(7 * 24 * time.Hour), DiskHigh: 85},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
