@@ -193,6 +193,8 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 	switch {
 	case !whole:
 		out.Notes = append(out.Notes, "the root's decision, which compares clusters, is shown to those who have a role in namespace "+v.Namespace)
+	case errors.Is(err, bus.ErrNotFound) && v.Ordinal >= wire.SurgeOrdinals:
+		out.Decisions = append(out.Decisions, b.standsIn(v))
 	case errors.Is(err, bus.ErrNotFound):
 		out.Notes = append(out.Notes, "the root has not decided about it yet")
 	case err != nil:

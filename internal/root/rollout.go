@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -363,4 +364,24 @@ func (m *model) extraView(id wire.InstanceID, now time.Time) (v wire.InstanceVie
 		return v, true
 	}
 	return v, false
+}
+
+// standsIn says why there is an instance beyond those that were promised: the root has
+// ordered the rollout, and its cluster decides what stands in for whom.
+func (b backend) standsIn(v wire.InstanceView) wire.Explained {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := place.Decision{V: wire.Version, Kind: "clusters", Chosen: v.Cluster, Candidates: 1}
+	d.Reason = fmt.Sprintf("it stands in while cluster %s updates %s.%s (rollout.max_surge), and ends with that", v.Cluster, v.App, v.Service)
+	out := wire.Explained{Tier: tier}
+	if len(v.History) > 0 {
+		out.At = v.History[0].At
+	}
+	if c := b.m.clusters[v.Cluster]; c != nil && c.rollouts[v.App+"."+v.Service] != nil {
+		r := c.rollouts[v.App+"."+v.Service]
+		out.At = r.Began
+		d.Reason = fmt.Sprintf("it stands in while cluster %s brings %s.%s to revision %d (rollout.max_surge), and ends with that", v.Cluster, v.App, v.Service, r.Revision)
+	}
+	out.Decision = d
+	return out
 }
