@@ -7,8 +7,9 @@ VERSION = $(shell tools/version)
 GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/verge-edge/verge/internal/obs.version=$(VERSION)"
 LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
+PACKAGER  = bin/packager
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint packages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +20,19 @@ build: ## bin/verge and the programs of the examples: static, stripped, with a v
 	$(GOBUILD) -o bin/guestbook-front ./examples/guestbook/front
 	$(GOBUILD) -o bin/hello ./examples/hello
 	$(GOBUILD) -o bin/boutique ./examples/boutique/service
+
+# What is installed elsewhere. The same commit gives the same files. ARCHS are Go's names;
+# COMPRESS is xz, gzip or none, of the .deb.
+ARCHS    ?= amd64 arm64
+RELEASE  ?= bin/packages
+COMPRESS ?= xz
+COMMITTED = $(shell git log -1 --format=%ct)
+packages: $(PACKAGER) ## bin/packages: .deb and list of parts for ARCHS="amd64 arm64", an OCI image of them, checksums
+	@$(GOBUILD) -o bin/manpages ./tools/manpages
+	@set -e; in=$$(mktemp -d bin/parts.XXXXXX); trap 'rm -rf "$$in"' EXIT; \
+	  for arch in $(ARCHS); do echo "building verge for $$arch"; GOARCH=$$arch $(GOBUILD) -o $$in/$$arch/verge ./cmd/verge; done; \
+	  bin/manpages -out $$in/share -version $(VERSION) -time $(COMMITTED); \
+	  $(PACKAGER) -version $(VERSION) -time $(COMMITTED) -compress $(COMPRESS) -in $$in -out $(RELEASE) $(ARCHS)
 
 demo: build ## a guestbook over three clusters, a killed worker, a killed root; KEEP=1 leaves it running
 	@tools/needs redis-server
@@ -46,7 +60,7 @@ lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus ab
 # Three packages at a time also on two cores: those that start processes mostly wait.
 # The solver of an example plugin, from Python's registry, is the one thing that may be
 # missing in CI too.
-unit:
+unit: $(PACKAGER)
 	@race=-race; \
 	if ! tools/needs gcc; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; race=; echo "SKIPPED: the race detector, for want of gcc"; fi; \
@@ -56,6 +70,8 @@ unit:
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
 	if ! tools/needs wat2wasm; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: whether the modules of tests are what their sources say"; fi; \
+	if ! tools/debian bin/debian.tar; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the test of the package on a clean Debian"; fi; \
 	tools/ilp || echo "SKIPPED: the tests with the solver of plugins/ilp"; \
 	mkdir -p bin; set -x -o pipefail; \
 	GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m ./... | tee bin/unit.log || { tools/failed bin/unit.log; exit 1; }
@@ -137,6 +153,12 @@ clean: ## remove what was built
 	rm -rf bin
 
 # The parser of Prometheus, in a module of its own.
+$(PACKAGER): $(wildcard tools/packages/*.go) tools/packages/go.mod tools/packages/go.sum
+	@mkdir -p bin
+	@echo "building the packager, this takes a minute the first time"
+	CGO_ENABLED=0 go build -C tools/packages -trimpath -ldflags "-s -w" -o ../../$@ .
+	@touch $@
+
 $(PROMCHECK): tools/promcheck/main.go tools/promcheck/go.mod tools/promcheck/go.sum
 	@mkdir -p bin
 	@echo "building promcheck, this takes a minute the first time"

@@ -115,6 +115,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Commands is the tree of commands, for whoever writes a manual of them; Main is what
+// runs one.
+func Commands(o Options) *cobra.Command {
+	root := (&app{opts: o}).rootCommand()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "verge",
