@@ -144,11 +144,11 @@ func (r *reader) do(b shellBlock) {
 	}
 }
 
-// isTarget says whether a block is one of the two commands: they take long, and
+// isTarget says whether a block is one of the three commands: they take long, and
 // are tried for themselves. That they exist is checked.
 func (r *reader) isTarget(b shellBlock) bool {
 	text := strings.TrimSpace(b.text)
-	if text != "make demo" && text != "make test" {
+	if text != "make demo" && text != "make test" && text != "make packages" {
 		return false
 	}
 	out, err := r.bash(r.t.Context(), "make --dry-run "+strings.TrimPrefix(text, "make ")).CombinedOutput()
