@@ -89,7 +89,7 @@ func (w *world) priorityOverOthers(t *testing.T) {
 
 	// It is bounded now, by that and by its quota.
 	refused(t, "more than it may have", verge(t, w.root.contextFile(), "apply", "--no-wait", w.file("more-", claims("more", "ours", 1, "priority: 11"))),
-		"namespace ours may have 10 at most", "verge namespace standing ours max-priority=11")
+		"namespace ours may have 10 at most", "verge namespace standing ours weight=1,max-priority=11")
 	w.root.ok("namespace", "quota", "ours", "instances=1,vgpus=0.5")
 	refused(t, "another that would displace", verge(t, w.root.contextFile(), "apply", "--no-wait", high(10, 2)), "instances: 1 allowed, 1 used, 2 asked for, 1 too much")
 	refused(t, "a card", verge(t, w.root.contextFile(), "apply", "--no-wait", w.file("card-", claims("high", "ours", 1, "resources: {vgpus: 1}"))), "vgpus: 0.5 allowed, 0 used, 1 asked for, 0.5 too much")
