@@ -201,3 +201,31 @@ func ownAddress() string {
 	}
 	return ""
 }
+
+// A service may have to be near one in another cluster, of which its own knows no more
+// than where that cluster is.
+func TestNearAServiceOfAnotherCluster(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
+	w := newWorld(t, 0, "edge", "fog")
+	w.addWorker("edge", "augsburg", "--location", "48.37,10.90")
+	w.addWorker("edge", "berlin", "--location", "52.52,13.40")
+	w.addWorker("fog", "munich", "--location", "48.14,11.58")
+	w.allReady()
+	w.root.apply(`application: near
+services:
+  db:
+    command: [testprogram]
+    affinity: {cluster: [fog]}
+  api:
+    command: [testprogram]
+    affinity: {cluster: [edge]}
+    latency: [{to: db, distance: 100km}]
+`)
+	wantEqual(t, "worker", w.root.instances("near")["near.api.0"].Worker, "augsburg")
+	said := w.root.ok("explain", "near.api.0")
+	for _, want := range []string{"near db (100km)", "removed      1 by distance, for example berlin: is not within 100km of db: up to 5"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is missing in\n%s", want, said)
+		}
+	}
+}

@@ -38,20 +38,47 @@ func rigidness(s *wire.Share) float64 {
 	return sla.Default
 }
 
-// samples are the instances whose agreement is to be measured now, by worker, and when
-// the next one is due; zero: none is.
-func (m *model) samples(now time.Time) (due map[string][]*wire.Instance, next time.Time) {
+// measures says whether somebody has to measure what a service must be near. All else
+// follows from where workers and places are.
+func measures(s *wire.Share) bool {
+	return slices.ContainsFunc(s.Spec.Latency, func(l api.Latency) bool { _, isPlace := l.Place(); return !isPlace && l.Max > 0 })
+}
+
+// judgeUnmeasured takes the samples that nobody has to be asked for, as far as they are
+// due. It reports whether an agreement is violated, and when the next sample is due; zero:
+// none is.
+func (m *model) judgeUnmeasured(now time.Time) (violated bool, next time.Time) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(m.shares)), func(s *wire.Share) bool { return len(s.Spec.Latency) > 0 }) {
+		clear(m.near.windows) // what many have need not be looked at
+		return false, next
+	}
+	due, next := m.samples(now, false)
+	for _, worker := range slices.Sorted(maps.Keys(due)) {
+		q := question{worker: worker}
+		for _, i := range due[worker] {
+			q.samples = append(q.samples, i.ID)
+		}
+		violated = m.takeSamples(q, now) || violated
+	}
+	return violated, next
+}
+
+// samples are the instances whose agreement is to be judged now, by worker, and when the
+// next one is due; zero: none is. They are of services that have something measured, or
+// of the others.
+func (m *model) samples(now time.Time, measured bool) (due map[string][]*wire.Instance, next time.Time) {
 	var all []*wire.Instance
+	seen := map[wire.InstanceID]bool{}
 	for _, i := range m.insts {
 		if s := m.shares[i.App+"."+i.Service]; s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 && i.State == wire.Running && i.Ready && !i.Draining {
-			all = append(all, i)
+			if seen[i.ID] = true; measures(s) == measured {
+				all = append(all, i)
+			}
 		}
 	}
 	every := max(sampleEvery, time.Duration(len(all))*time.Second/surveyRate)
 	due = map[string][]*wire.Instance{}
-	seen := map[wire.InstanceID]bool{}
 	for _, i := range all {
-		seen[i.ID] = true
 		w := m.near.windows[i.ID]
 		if w == nil || w.incarnation != i.Incarnation {
 			w = &sampled{incarnation: i.Incarnation, at: now}
@@ -130,6 +157,9 @@ func (m *model) takeSamples(q question, now time.Time) (violated bool) {
 			rtt, km, ok := place.Keeps(view, th)
 			if th.Free != "" || !m.justMeasured(i.Worker, th, now) || rtt < 0 && th.Max > 0 || km < 0 && th.Distance > 0 {
 				continue // nothing is known of it now
+			}
+			if !ok && place.MayKeep(view, th) {
+				continue // it is somewhere in another cluster, and may be near enough
 			}
 			any, kept = true, kept && ok
 		}

@@ -54,11 +54,11 @@ func (t *tx) routeOf(services map[[2]string]bool) {
 func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 	want := map[string]*wire.Route{}
 	for key, f := range t.m.far {
-		if keys != nil && !keys[key] {
+		if keys != nil && !keys[key] || len(f.Ports) == 0 { // where it is, for near.go
 			continue
 		}
 		r := *f
-		r.Endpoints = nil
+		r.Endpoints, r.Where = nil, nil
 		for _, e := range f.Endpoints {
 			if e.Cluster != t.m.name { // about our own we know better
 				r.Endpoints = append(r.Endpoints, e)

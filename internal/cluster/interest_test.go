@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -109,7 +110,7 @@ func publish(t *testing.T, c *core, n uint64, routes map[string]int) {
 	var changes []wire.Change
 	for key, endpoints := range routes {
 		app, service, _ := strings.Cut(key, ".")
-		r := wire.Route{V: wire.Version, App: app, Service: service, Policy: "round-robin"}
+		r := wire.Route{V: wire.Version, App: app, Service: service, Ports: []api.Port{{Name: "http"}}, Policy: "round-robin"}
 		for i := range endpoints {
 			r.Endpoints = append(r.Endpoints, wire.Endpoint{Instance: fmt.Sprintf("%s.%d", key, i), Cluster: "far", Worker: "w", Address: "192.0.2.1:1"})
 		}

@@ -109,7 +109,7 @@ func farKey(cluster, worker string) string { return cluster + "/" + worker }
 func (m *model) nearServices() []*wire.Share {
 	var out []*wire.Share
 	for _, s := range m.shares {
-		if m.scheduler(s) == place.NearestDemand || slices.ContainsFunc(s.Spec.Latency, func(l api.Latency) bool { _, isPlace := l.Place(); return !isPlace && l.Max > 0 }) {
+		if m.scheduler(s) == place.NearestDemand || measures(s) {
 			out = append(out, s)
 		}
 	}
@@ -144,7 +144,7 @@ func (m *model) survey(now time.Time) (list []question, next time.Time) {
 	first := m.nearTargets(services)
 	m.aimAt(services, ready)
 	every := max(surveyEvery, time.Duration(len(ready))*time.Second/surveyRate)
-	samples, next := m.samples(now)
+	samples, next := m.samples(now, true)
 	for n, name := range ready {
 		s := m.near.workers[name]
 		if s == nil {
@@ -486,10 +486,17 @@ func (t *tx) nearTargets(app, service string, now time.Time) []place.Target {
 		out = append(out, place.Target{ID: i.ID, Worker: i.Worker, Coord: w.coord, Location: w.Info.Location, Direct: t.m.near.direct(i.Worker, now)})
 	}
 	if f := t.m.far[app+"."+service]; f != nil {
+		comparable := len(f.Where) > 0 && t.m.near.outside() > 0
 		for _, e := range f.Endpoints {
 			if key := farKey(e.Cluster, e.Worker); e.Cluster != t.m.name && !seen[key] {
 				seen[key] = true
-				out = append(out, place.Target{ID: e.Instance, Far: key, Direct: t.m.near.direct(key, now)})
+				var where *wire.Where
+				if w, told := f.Where[e.Cluster]; told {
+					where = &w
+				}
+				target := place.Somewhere(e.Instance, key, where, comparable)
+				target.Direct = t.m.near.direct(key, now)
+				out = append(out, target)
 			}
 		}
 	}

@@ -48,6 +48,7 @@ func apart(a, b string) time.Duration {
 
 // survey answers all that is asked at this moment.
 func (e *earth) survey() {
+	e.s.m.judgeUnmeasured(e.s.now)
 	list, _ := e.s.m.survey(e.s.now)
 	for _, q := range list {
 		e.asked++

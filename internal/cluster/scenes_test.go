@@ -249,7 +249,7 @@ func TestARouteWithTooManyInstances(t *testing.T) {
 		s.tick(time.Second)
 		return said
 	}
-	far := &wire.Route{V: wire.Version, App: "app", Service: "s0"}
+	far := &wire.Route{V: wire.Version, App: "app", Service: "s0", Ports: []api.Port{{Name: "http"}}}
 	for n := range 20_000 {
 		far.Endpoints = append(far.Endpoints, wire.Endpoint{Instance: fmt.Sprintf("app.s0.%d", n+3), Cluster: "fog", Worker: fmt.Sprint("w", n), Address: fmt.Sprintf("w%d:8474", n)})
 	}

@@ -26,8 +26,12 @@ func (c *core) runSurvey(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := time.Now()
 		c.mu.Lock()
+		violated, later := c.m.judgeUnmeasured(now)
 		list, next := c.m.survey(now)
 		c.mu.Unlock()
+		if violated {
+			loop.Poke(c.wake)
+		}
 		for _, q := range list {
 			select {
 			case slots <- struct{}{}:
@@ -40,8 +44,10 @@ func (c *core) runSurvey(ctx context.Context) {
 			})
 		}
 		pause := surveyIdle
-		if !next.IsZero() {
-			pause = min(pause, time.Until(next))
+		for _, at := range []time.Time{next, later} {
+			if !at.IsZero() {
+				pause = min(pause, time.Until(at))
+			}
 		}
 		timer := time.NewTimer(max(pause, 10*time.Millisecond))
 		select {

@@ -114,15 +114,16 @@ func (t *tx) share(key string, s *wire.Share) {
 	t.nudge[name] = true
 }
 
-// route derives the routes of all services, which every cluster gets.
+// route derives the routes of all services, which every cluster gets. That of a service
+// without ports says where its instances are to those that must be near them, nothing else.
 func (t *tx) route(now time.Time) {
-	want := map[string]*wire.Route{}
+	want, named := map[string]*wire.Route{}, t.named()
 	for name, app := range t.m.apps {
 		if !app.Deleting.IsZero() {
 			continue
 		}
 		for svc, s := range app.Spec.Services {
-			if len(s.Ports) > 0 {
+			if len(s.Ports) > 0 || named[name+"."+svc] {
 				r := &wire.Route{V: wire.Version, App: name, Namespace: wire.NamespaceOf(app.Spec), Service: svc, Ports: s.Ports, Requests: wire.RequestsOf(s), AppNumber: t.numberOf(name), Export: s.Export}
 				r.ServiceIP, _ = netip.ParseAddr(s.ServiceIP) // checked when it was applied
 				r.SetPolicy(s.Policy)
@@ -175,7 +176,11 @@ func (t *tx) route(now time.Time) {
 	}
 	for key, r := range want {
 		r.Sort("")
-		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
+		old := t.m.routes[key]
+		if named[key] {
+			t.whereabouts(r, old)
+		}
+		if old == nil || !records.Same(old, r) {
 			t.routes[key], t.all = r, true
 		}
 	}

@@ -39,6 +39,48 @@ func (t *tx) request(app, svc string, spec *api.Service, count int) place.Reques
 	return req
 }
 
+// named are the services that others must be near, by application and service.
+func (t *tx) named() map[string]bool {
+	out := map[string]bool{}
+	for name, app := range t.m.apps {
+		for _, s := range app.Spec.Services {
+			for _, l := range s.Latency {
+				if to := l.Service(); to != "" {
+					out[name+"."+to] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// whereabouts adds to a route that something must be near where the clusters of its
+// endpoints are; old is what was told before, nil for nothing. What a cluster that has not
+// reported to this process said before counts on.
+func (t *tx) whereabouts(r, old *wire.Route) {
+	for _, e := range r.Endpoints {
+		if _, done := r.Where[e.Cluster]; done || len(r.Where) >= wire.MaxWheres {
+			continue
+		}
+		var w *wire.Where
+		if old != nil {
+			if told, ok := old.Where[e.Cluster]; ok {
+				w = &told
+			}
+		}
+		if c := t.m.clusters[e.Cluster]; c != nil && c.agg != nil {
+			w = place.WhereOf(*c.agg, w)
+		}
+		if w == nil {
+			continue
+		}
+		if r.Where == nil {
+			r.Where = map[string]wire.Where{}
+		}
+		r.Where[e.Cluster] = *w
+	}
+}
+
 // hosts are the clusters that have instances of a service and are heard of, in order.
 func (t *tx) hosts(app, svc string) []place.Target {
 	in := map[string]bool{}

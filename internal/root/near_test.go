@@ -157,3 +157,46 @@ func TestAnAgreementThatIsBrokenMovesToAnotherCluster(t *testing.T) {
 		}
 	}
 }
+
+// Where the clusters of a service are is told to the others if something must be near it,
+// of services without ports too, and told anew when it has changed much.
+func TestTheRootTellsWhereServicesAre(t *testing.T) {
+	s := sited(t, places)
+	s.applyTwo(5*time.Millisecond, func(web, db *api.Service) {
+		db.Affinity.Cluster, db.Ports = []string{"munich"}, nil
+		web.Latency = []api.Latency{{To: "db", Distance: 100_000}}
+	})
+	s.ticks(3, time.Second)
+	db, web := s.m.routes["app.db"], s.m.routes["app.web"]
+	if db == nil || len(db.Endpoints) != 1 || len(db.Where) != 1 || db.Where["munich"].Disc == nil {
+		t.Fatalf("db: %+v\n%s", db, s.dump())
+	}
+	if d := db.Where["munich"].Disc; d.Center != (api.Point{48.1, 11.6}) || d.RadiusKm != 15 || d.Workers != 0 {
+		t.Errorf("%+v", *d)
+	}
+	if web == nil || len(web.Endpoints) != 1 || web.Where != nil {
+		t.Errorf("web: %+v", web)
+	}
+	s.fakes["munich"].at = &api.Point{48.15, 11.60}
+	s.ticks(3, time.Second)
+	if s.m.routes["app.db"] != db {
+		t.Error("a kilometre is told to everybody")
+	}
+	s.fakes["munich"].at = &api.Point{48.37, 10.90}
+	s.ticks(3, time.Second)
+	if d := s.m.routes["app.db"].Where["munich"].Disc; d == nil || d.Center != (api.Point{48.4, 10.9}) {
+		t.Errorf("moved to Augsburg, told %+v", d)
+	}
+	// A root that starts again says it on before the cluster was heard.
+	s.m.clusters["munich"].agg = nil
+	s.tick(0)
+	if s.m.routes["app.db"].Where["munich"].Disc == nil {
+		t.Error("forgotten with the process")
+	}
+	s.apply("other", 1, nil)
+	delete(s.m.apps, "app") // nothing must be near it any more
+	s.tick(time.Second)
+	if r := s.m.routes["app.db"]; r != nil {
+		t.Errorf("still told: %+v", r)
+	}
+}

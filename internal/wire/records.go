@@ -295,6 +295,19 @@ type Route struct {
 	Lacks string `json:"lacks,omitempty"`
 	// Requests are how its requests are served.
 	Requests RequestRules `json:"requests,omitzero"`
+	// Where the clusters of its endpoints are, by name, where another service must be near
+	// it: the root tells clusters, and nobody else. At most MaxWheres.
+	Where map[string]Where `json:"where,omitempty"`
+}
+
+// MaxWheres is of how many clusters a Route says where they are.
+const MaxWheres = 64
+
+// Where the workers of a cluster are, all of them: coarser than what its root knows. A part
+// of which nothing is known is nil. The numbers of workers are not told.
+type Where struct {
+	Disc   *Disc   `json:"disc,omitempty"`
+	Around *Around `json:"around,omitempty"`
 }
 
 // Key of a service or route: "<application>.<service>".
@@ -498,7 +511,7 @@ type Site struct {
 type Disc struct {
 	Center   api.Point `json:"center"`
 	RadiusKm float64   `json:"radius_km"`
-	Workers  int       `json:"workers"`
+	Workers  int       `json:"workers,omitempty"`
 }
 
 // Around is a ball in the space of round trips (Coordinate) with some workers in it. All
@@ -509,7 +522,7 @@ type Around struct {
 	Center Coordinate `json:"center"`
 	// Radius is the longest way from Center to one of them, heights left out.
 	Radius  api.Duration `json:"radius"`
-	Workers int          `json:"workers"`
+	Workers int          `json:"workers,omitempty"`
 	// Outside counts the workers that have measured others outside of the cluster: where
 	// none has, coordinates say nothing about distances from other clusters.
 	Outside int `json:"outside,omitempty"`

@@ -137,6 +137,7 @@ func cleanNumbers(a *wire.Aggregate) {
 		if a.Around = &r; !r.Center.Valid() || r.Center.Error >= wire.UnknownError || r.Radius < 0 {
 			a.Around = nil
 		}
+		r.Radius, r.Workers, r.Outside = min(r.Radius, maxRadius), max(0, r.Workers), max(0, r.Outside)
 	}
 	a.Lower = slices.Clone(a.Lower[:min(len(a.Lower), wire.MaxLower)])
 	for i := range a.Lower {

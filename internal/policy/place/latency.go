@@ -39,7 +39,8 @@ type Target struct {
 	Far string `json:"far,omitempty"`
 	// Cluster that has it somewhere, where the root decides: Location and Coord are the
 	// centre of its workers then, and they are within RadiusKm and Radius of it. Whole:
-	// all of them are known to be within RadiusKm. "" where a cluster decides.
+	// all of them are known to be within RadiusKm. "" where a cluster decides; then one
+	// that is Far is anywhere within RadiusKm of Location.
 	Cluster  string       `json:"cluster,omitempty"`
 	RadiusKm float64      `json:"radius_km,omitempty"`
 	Radius   api.Duration `json:"radius,omitempty"`
@@ -66,6 +67,7 @@ type far struct {
 	rtt   time.Duration // to the nearest target, -1: not known
 	km    float64       // to the nearest target, -1: not known
 	which int           // index of the threshold
+	may   bool          // it may be near enough all the same (MayKeep)
 }
 
 // rtt is the expected round trip from a worker; false where nothing is known.
@@ -97,7 +99,11 @@ func (t *Target) kilometres(w *WorkerView) (float64, bool) {
 	if t.Location == nil || w.Location == nil {
 		return 0, false
 	}
-	return distanceKm(*t.Location, *w.Location), true
+	km := distanceKm(*t.Location, *w.Location)
+	if t.Far != "" {
+		km += t.RadiusKm
+	}
+	return km, true
 }
 
 // tooFar names the first threshold that a worker does not keep, or passed. latency is
@@ -110,7 +116,7 @@ func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 		}
 		nearest, km, kept := t.nearest(w)
 		if !kept {
-			f := far{rtt: nearest, km: km, which: n}
+			f := far{rtt: nearest, km: km, which: n, may: t.may(w)}
 			if t.Max > 0 && (nearest < 0 || nearest > t.Max.Std()) {
 				return 0, removal{filter: fWorkerLatency, far: f}
 			}
@@ -184,8 +190,11 @@ func (s *sieve) latencyWords(r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	most := fmt.Sprintf("%s of %s", t.Max, t.To)
 	one := fmt.Sprintf("is not within %s: %s away", most, milliseconds(r.far.rtt))
-	if r.far.rtt < 0 {
+	switch {
+	case r.far.rtt < 0:
 		one = "is not known to be within " + most + t.because()
+	case r.far.may:
+		one = fmt.Sprintf("is not known to be within %s: up to %s away by coordinates, in another cluster", most, milliseconds(r.far.rtt))
 	}
 	return words{"latency", one, one, "are not known to be within " + most + t.because()}
 }
@@ -202,8 +211,13 @@ func (s *sieve) distanceWords(r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	most := fmt.Sprintf("%s of %s", t.Distance, t.To)
 	one := fmt.Sprintf("is not within %s: %s km away", most, tenths(r.far.km))
-	if r.far.km < 0 {
+	switch {
+	case r.far.km < 0:
 		one = "is not known to be within " + most
+	case r.far.may:
+		one = fmt.Sprintf("is not known to be within %s: up to %s km away, in another cluster", most, tenths(r.far.km))
+	case t.somewhere():
+		one = fmt.Sprintf("is not within %s: up to %s km away", most, tenths(r.far.km))
 	}
 	return words{"distance", one, one, "are not known to be within " + most}
 }
@@ -228,10 +242,13 @@ func cleanThreshold(t Threshold) Threshold {
 	return t
 }
 
+// maxRadius is more than a coordinate can be away: sums of it stay durations.
+const maxRadius = api.Duration(time.Hour)
+
 // cleanTarget returns a copy without what is impossible.
 func cleanTarget(t Target) Target {
-	t.Location, t.Coord, t.Margin = cleanPoint(t.Location), cleanCoord(t.Coord), max(0, t.Margin)
-	t.Direct, t.Radius = cloneMap(t.Direct), max(0, t.Radius)
+	t.Location, t.Coord, t.Margin = cleanPoint(t.Location), cleanCoord(t.Coord), min(max(0, t.Margin), maxRadius)
+	t.Direct, t.Radius = cloneMap(t.Direct), min(max(0, t.Radius), maxRadius)
 	if !(t.RadiusKm >= 0) || t.RadiusKm > maxKm {
 		t.RadiusKm = maxKm
 	}

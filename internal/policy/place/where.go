@@ -1,0 +1,164 @@
+package place
+
+import (
+	"math"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// What other clusters are told of where the instances of a service are that something of
+// theirs must be near: the cluster's disc and ball, made coarser than what its root knows.
+// A place of its own for each instance would tell of single workers.
+
+const (
+	// coarseDegrees is what a centre on the Earth is rounded to, 11 km or less.
+	coarseDegrees = 0.1
+	// coarseKm is what a radius on the Earth is rounded up to.
+	coarseKm = 5
+	// spareKm and spareRTT are at least by how much what is told is too long, so that
+	// small changes are not told.
+	spareKm  = 2
+	spareRTT = 0.002
+	// steadyKm is by how much a radius that was told may be too long before it is told
+	// anew: each time is a message to every cluster. coarseDisc makes less of that.
+	steadyKm = 20
+	// coarseRTT is what the numbers of a ball are rounded to, in seconds, and leastBall
+	// the least radius of one: that of a single worker is a point.
+	coarseRTT = 0.005
+	leastBall = 0.010
+	// steadyRTT is steadyKm of a ball, in seconds; coarseBall makes less of that.
+	steadyRTT = 0.015
+)
+
+// WhereOf is what others are told of where the workers of a cluster are: what is not known
+// of all of them is not told. old, which may be nil, was told before. It stays where it is
+// still true and not much coarser, and while some are not heard or are cordoned, of which
+// aggregates say nothing: they were told of before.
+func WhereOf(a wire.Aggregate, old *wire.Where) *wire.Where {
+	a = cleanAggregate(a)
+	var was, w wire.Where
+	if old != nil {
+		was = *old
+	}
+	if d := a.Disc; d != nil && d.Workers > 0 && d.Workers >= a.Workers && d.RadiusKm < maxKm {
+		switch {
+		case was.Disc != nil && stillKm(was.Disc, d):
+			w.Disc = was.Disc
+		case a.Suspect+a.Cordoned == 0:
+			w.Disc = coarseDisc(d)
+		}
+	}
+	if r := a.Around; r != nil && r.Outside > 0 && r.Workers > 0 && r.Workers >= a.Workers {
+		switch {
+		case was.Around != nil && stillRTT(was.Around, r):
+			w.Around = was.Around
+		case a.Suspect+a.Cordoned == 0:
+			w.Around = coarseBall(r)
+		}
+	}
+	if w.Disc == nil && w.Around == nil {
+		return nil
+	}
+	return &w
+}
+
+// coarseDisc is a disc that contains d.
+func coarseDisc(d *wire.Disc) *wire.Disc {
+	round := func(x float64) float64 { return math.Round(math.Round(x/coarseDegrees)*coarseDegrees*10)/10 + 0 }
+	c := api.Point{round(d.Center[0]), round(d.Center[1])}
+	return &wire.Disc{Center: c, RadiusKm: upTo(d.RadiusKm+distanceKm(c, d.Center)+spareKm, coarseKm)}
+}
+
+// coarseBall is a ball that contains r. What all ways have in common is rounded up.
+func coarseBall(r *wire.Around) *wire.Around {
+	out := &wire.Around{Center: r.Center}
+	c := &out.Center
+	for i, x := range c.Vec {
+		c.Vec[i] = math.Round(math.Round(x/coarseRTT)*coarseRTT*1e3)/1e3 + 0
+	}
+	c.Height, c.Adjustment = upTo(c.Height, coarseRTT), upTo(c.Adjustment, coarseRTT)
+	radius := max(leastBall, upTo(r.Radius.Std().Seconds()+apart(c, &r.Center)+spareRTT, coarseRTT))
+	out.Radius = api.Duration(math.Round(radius*1e3) * 1e6)
+	return out
+}
+
+// upTo rounds up to a multiple of step, of thousandths.
+func upTo(x, step float64) float64 {
+	return math.Round(math.Ceil(x/step-1e-9)*step*1e3)/1e3 + 0
+}
+
+// apart is how far two coordinates are from each other without what all ways from them
+// have in common, in seconds.
+func apart(a, b *wire.Coordinate) float64 {
+	sum := 0.0
+	for i := range a.Vec {
+		sum += (a.Vec[i] - b.Vec[i]) * (a.Vec[i] - b.Vec[i])
+	}
+	return math.Sqrt(sum)
+}
+
+// stillKm says whether a disc that was told contains what there is, and not much else.
+func stillKm(told, is *wire.Disc) bool {
+	return distanceKm(told.Center, is.Center)+is.RadiusKm <= told.RadiusKm+1e-6 && told.RadiusKm <= is.RadiusKm+steadyKm
+}
+
+// stillRTT is stillKm in the space of round trips.
+func stillRTT(told, is *wire.Around) bool {
+	toldRadius, isRadius := told.Radius.Std().Seconds(), is.Radius.Std().Seconds()
+	more := told.Center.Height + told.Center.Adjustment - is.Center.Height - is.Center.Adjustment
+	return apart(&told.Center, &is.Center)+isRadius <= toldRadius+1e-9 && toldRadius <= isRadius+steadyRTT &&
+		more >= -1e-9 && more <= steadyRTT
+}
+
+// Somewhere is a target that an instance in another cluster is, of which no more is known
+// than where (nil for nothing). It counts as being on the far side of all that: what is
+// near enough then is so wherever the instance is, as far as coordinates can say that.
+// comparable says that coordinates of the cluster that asks can be compared with those of
+// others.
+func Somewhere(id, far string, where *wire.Where, comparable bool) Target {
+	t := Target{ID: id, Far: far}
+	if where == nil {
+		return t
+	}
+	if d := where.Disc; d != nil {
+		c := d.Center
+		t.Location, t.RadiusKm = &c, d.RadiusKm
+	}
+	if r := where.Around; r != nil && comparable {
+		c := r.Center
+		t.Coord, t.Margin = &c, r.Radius
+	}
+	return cleanTarget(t)
+}
+
+// MayKeep says whether a worker may keep a threshold that it is not known to keep, as a
+// target is somewhere in another cluster.
+func MayKeep(w WorkerView, t Threshold) bool { return t.may(&w) }
+
+func (t *Threshold) may(w *WorkerView) bool {
+	for i := range t.Targets {
+		target := &t.Targets[i]
+		if target.Far == "" {
+			continue
+		}
+		if d := target.Direct[w.ID].Std(); d > 0 && (t.Distance == 0 || t.Max > 0 && d > t.Max.Std()) {
+			continue // it was measured
+		}
+		if t.Distance > 0 && target.Location != nil && w.Location != nil && (distanceKm(*target.Location, *w.Location)-target.RadiusKm)*1000 > float64(t.Distance) {
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+// somewhere says that of a target it is known which part of the Earth it is in, and no more.
+func (t *Threshold) somewhere() bool {
+	for i := range t.Targets {
+		if t.Targets[i].Far != "" && t.Targets[i].Location != nil {
+			return true
+		}
+	}
+	return false
+}
