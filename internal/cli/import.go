@@ -27,11 +27,12 @@ type importFlags struct {
 func (a *app) importCommand() *cobra.Command {
 	f := &importFlags{}
 	cmd := &cobra.Command{
-		Use:   "import [compose|oakestra] FILE|DIRECTORY|-...",
-		Short: "Make descriptors of compose files and Oakestra descriptors",
-		Long: `Make descriptors of compose files and Oakestra descriptors.
+		Use:   "import [compose|kubernetes|oakestra] FILE|DIRECTORY|-...",
+		Short: "Make descriptors of compose files, Kubernetes manifests and Oakestra descriptors",
+		Long: `Make descriptors of compose files, Kubernetes manifests and Oakestra descriptors.
 
-Each file is its own application, or several.
+Each file is its own application, or several; all manifests of Kubernetes
+together are one for each namespace.
 What was not carried over is said line by line on standard error.
 
 Exit codes: 0 all was carried over, 2 descriptors were made and something was

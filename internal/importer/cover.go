@@ -54,7 +54,7 @@ func (r *report) leftovers(d *doc, n *node, path []string, t *trie) {
 			inner = t.next["*"]
 		}
 		switch {
-		case v.empty():
+		case v.empty() || r.strange[strangeKey(d, at)]:
 		case inner == nil:
 			r.at(Lost, d, at, noCounterpart)
 		case inner.verdict != nil && *inner.verdict == ignored:

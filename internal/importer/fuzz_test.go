@@ -45,3 +45,7 @@ func FuzzCompose(f *testing.F) {
 func FuzzOakestra(f *testing.F) {
 	fuzz(f, Oakestra, "testdata/oakestra/*.json", "testdata/cases/oakestra-*.json")
 }
+
+func FuzzKubernetes(f *testing.F) {
+	fuzz(f, Kubernetes, "testdata/kubernetes/*.yaml", "testdata/cases/kubernetes-*.yaml")
+}

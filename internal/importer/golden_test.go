@@ -19,8 +19,9 @@ var update = flag.Bool("update", false, "write the golden files")
 // descriptors.
 func TestGolden(t *testing.T) {
 	for kind, pattern := range map[Kind][]string{
-		Compose:  {"testdata/compose/*/compose.yaml", "testdata/cases/compose-*.yaml"},
-		Oakestra: {"testdata/oakestra/*.json", "testdata/cases/oakestra-*.json"},
+		Compose:    {"testdata/compose/*/compose.yaml", "testdata/cases/compose-*.yaml"},
+		Oakestra:   {"testdata/oakestra/*.json", "testdata/cases/oakestra-*.json"},
+		Kubernetes: {"testdata/kubernetes/*.yaml", "testdata/cases/kubernetes-*.yaml"},
 	} {
 		for _, p := range pattern {
 			files, err := filepath.Glob(p)

@@ -20,7 +20,7 @@ const (
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{Compose, Oakestra} }
+func Kinds() []Kind { return []Kind{Compose, Oakestra, Kubernetes} }
 
 // title is what people call it.
 func (k Kind) title() string {
@@ -98,10 +98,12 @@ func Import(sources []Source, o Options) (*Result, error) {
 	}
 	r := &report{}
 	var files []string
+	folders := map[string]string{}
 	var manifests []*doc
 	var all []*made
 	for _, s := range sources {
 		files = append(files, s.Name)
+		folders[s.Name] = s.Folder
 		docs, err := parse(s)
 		if err != nil {
 			n := Note{Level: Refused, File: s.Name, Text: err.Error()}
@@ -129,7 +131,7 @@ func Import(sources []Source, o Options) (*Result, error) {
 		}
 	}
 	if len(manifests) > 0 {
-		r.at(Refused, manifests[0], nil, "is a manifest of Kubernetes, which cannot be imported yet")
+		all = append(all, importKubernetes(manifests, folders, o, r)...)
 	}
 	res := &Result{}
 	seen := map[string]*made{}
@@ -168,7 +170,7 @@ func detect(docs []*doc) (Kind, string) {
 			return Oakestra, ""
 		}
 	}
-	return "", "is neither a compose file (services), nor an Oakestra descriptor (sla_version): say which it is by verge import compose|oakestra FILE"
+	return "", "is neither a compose file (services), nor an Oakestra descriptor (sla_version), nor a manifest of Kubernetes (apiVersion and kind): say which it is by verge import compose|oakestra|kubernetes FILE"
 }
 
 // appName is the name of an application: that asked for, or of what the source says.

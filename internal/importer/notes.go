@@ -54,6 +54,8 @@ type report struct {
 	said    map[Note]bool
 	refused bool
 	lost    bool
+	// strange are the places of what the format does not know, by strangeKey.
+	strange map[string]bool
 }
 
 func (r *report) add(n Note) {

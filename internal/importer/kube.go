@@ -1,0 +1,380 @@
+package importer
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	// The types of the core of Kubernetes say what its manifests may have. Those of its
+	// other groups are a few fields around them, which are here: they would add more to
+	// the program than they save.
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// versions are those of the groups in which Verge knows a kind.
+var versions = map[string][]string{
+	"/Pod": {"v1"}, "/Service": {"v1"}, "/ConfigMap": {"v1"}, "/Secret": {"v1"}, "/PersistentVolumeClaim": {"v1"}, "/ReplicationController": {"v1"},
+	"apps/Deployment": {"v1", "v1beta2", "v1beta1"}, "extensions/Deployment": {"v1beta1"},
+	"apps/DaemonSet": {"v1", "v1beta2"}, "extensions/DaemonSet": {"v1beta1"},
+	"apps/ReplicaSet": {"v1", "v1beta2"}, "extensions/ReplicaSet": {"v1beta1"},
+	"apps/StatefulSet":                    {"v1", "v1beta2", "v1beta1"},
+	"batch/Job":                           {"v1"},
+	"autoscaling/HorizontalPodAutoscaler": {"v2", "v1", "v2beta2", "v2beta1"},
+	"networking.k8s.io/Ingress":           {"v1", "v1beta1"}, "extensions/Ingress": {"v1beta1"},
+}
+
+// kube makes applications of manifests: one of each namespace.
+type kube struct {
+	opts    Options
+	report  *report
+	objects []*object
+}
+
+func importKubernetes(docs []*doc, folders map[string]string, o Options, r *report) (out []*made) {
+	k := &kube{opts: o, report: r}
+	for _, d := range docs {
+		k.add(d, d.root, nil, 0)
+	}
+	groups := map[string][]*object{}
+	for _, ob := range k.objects {
+		ns := ob.meta.Namespace
+		if ns == "default" || o.Namespace != "" {
+			ns = ""
+		}
+		groups[ns] = append(groups[ns], ob)
+	}
+	refused := r.refused
+	for _, ns := range slices.Sorted(maps.Keys(groups)) {
+		g := newKubeGroup(k, ns, groups[ns])
+		if m := g.make(folders, len(groups) > 1); m != nil {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 && !refused && !r.refused {
+		r.at(Refused, docs[0], nil, "has nothing that runs: no Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet or Job that could be read")
+	}
+	return out
+}
+
+// maxListDepth bounds lists of lists.
+const maxListDepth = 4
+
+// add takes in the object at a path of a document, or those of a list.
+func (k *kube) add(d *doc, n *node, base []string, depth int) {
+	o := &object{doc: d, base: base, root: n}
+	if n.kind != mappingKind {
+		k.report.at(Refused, d, base, "is no object of Kubernetes: it is no mapping")
+		return
+	}
+	apiVersion, kind := n.str("apiVersion"), n.str("kind")
+	if apiVersion == "" || kind == "" {
+		missing := "apiVersion"
+		if apiVersion != "" {
+			missing = "kind"
+		}
+		k.report.at(Refused, d, base, "has no %s, which every object of Kubernetes has", missing)
+		return
+	}
+	o.kind = kind
+	var grouped bool
+	if o.group, o.version, grouped = strings.Cut(apiVersion, "/"); !grouped {
+		o.group, o.version = "", apiVersion
+	}
+	items := n.child("items")
+	if strings.HasSuffix(kind, "List") && items != nil {
+		if items.kind != listKind || depth >= maxListDepth {
+			k.report.at(Refused, d, o.at("items"), "is no list of objects")
+			return
+		}
+		for i, item := range items.values {
+			k.add(d, item, o.at("items", index(i)), depth+1)
+		}
+		return
+	}
+	if !decodeInto(k.report, o, n.child("metadata"), o.at("metadata"), &o.meta) {
+		return
+	}
+	if o.meta.Name == "" {
+		o.meta.Name = strings.TrimSuffix(o.meta.GenerateName, "-")
+	}
+	if known, ok := versions[o.group+"/"+kind]; ok {
+		if !slices.Contains(known, o.version) {
+			k.report.at(Lost, d, o.at("apiVersion"), "%s is no version of %s that is known (%s): it is not carried over", quote(apiVersion), kind, list(known))
+			return
+		}
+		k.take(o)
+		return
+	}
+	if why, ok := notCarried[kind]; ok && (o.group == "" || strings.HasSuffix(o.group, ".k8s.io") || slices.Contains([]string{"apps", "batch", "policy", "extensions"}, o.group)) {
+		level := Lost
+		if rest, ok := strings.CutPrefix(why, said); ok {
+			level, why = Said, rest
+		}
+		k.report.at(level, d, o.at("kind"), "%s %s", o.title(), why)
+		return
+	}
+	for other, known := range versions {
+		if group, name, _ := strings.Cut(other, "/"); strings.EqualFold(name, kind) && group != "extensions" {
+			k.report.at(Lost, d, o.at("apiVersion"), "Kubernetes has no %s in %s: it is apiVersion: %s, kind: %s; it is not carried over", quote(kind), quote(apiVersion), strings.TrimPrefix(group+"/"+known[0], "/"), name)
+			return
+		}
+	}
+	k.report.at(Lost, d, o.at("kind"), "%s of %s is not carried over: it is no kind that Verge knows", o.title(), quote(apiVersion))
+}
+
+// kubeName is what Kubernetes takes for the name of an object.
+var kubeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// take keeps an object that is known, if it has a name.
+func (k *kube) take(o *object) {
+	at := o.at("metadata")
+	switch name := o.meta.Name; {
+	case name == "":
+		k.report.at(Refused, o.doc, at, "Kubernetes would refuse it: %s has no name", o.kind)
+		return
+	case len(name) > 253 || !kubeName.MatchString(name):
+		k.report.at(Refused, o.doc, o.at("metadata", "name"), "Kubernetes would refuse it: %s is no name, which has small letters, digits, - and . alone", quote(name))
+		return
+	}
+	for _, other := range k.objects {
+		if other.kind == o.kind && other.meta.Name == o.meta.Name && other.meta.Namespace == o.meta.Namespace {
+			k.report.at(Refused, o.doc, at, "there is a %s already, in %s:%d", o.title(), other.doc.file, other.doc.lineOf(other.at("metadata")))
+			return
+		}
+	}
+	if hook := o.meta.Annotations["helm.sh/hook"]; hook != "" {
+		path := o.at("metadata", "annotations", "helm.sh/hook")
+		if strings.HasPrefix(hook, "test") {
+			k.report.at(Said, o.doc, path, "%s is left out: it is a test of Helm", o.title())
+			return
+		}
+		k.report.at(Lost, o.doc, path, "when Helm would run it (%s) is not carried over: it starts with the others", quote(hook))
+	}
+	k.objects = append(k.objects, o)
+}
+
+// kubeGroup are the objects of one namespace.
+type kubeGroup struct {
+	*kube
+	namespace string
+	objects   []*object
+	configs   map[string]*configMap
+	secrets   map[string]*secretObject
+	claims    map[string]*claim
+	workloads []*workload
+	services  []*kubeService
+	app       *api.Application
+	taken     map[string]string // published ports
+	given     names             // of services
+	claimed   map[string]string // hosts and paths, by whom
+	// known are the names of Verge for those of Services and pods.
+	known map[string]string
+	// secretNames are the names of Verge of keys of secrets.
+	secretNames  map[string]string
+	secretLabels names
+}
+
+func newKubeGroup(k *kube, ns string, objects []*object) *kubeGroup {
+	g := &kubeGroup{kube: k, namespace: ns, objects: objects, configs: map[string]*configMap{}, secrets: map[string]*secretObject{}, claims: map[string]*claim{},
+		taken: map[string]string{}, claimed: map[string]string{}, known: map[string]string{}, secretNames: map[string]string{}}
+	return g
+}
+
+func (g *kubeGroup) lost(o *object, path []string, format string, args ...any) {
+	g.report.at(Lost, o.doc, path, format, args...)
+}
+
+func (g *kubeGroup) said(o *object, path []string, format string, args ...any) {
+	g.report.at(Said, o.doc, path, format, args...)
+}
+
+func (g *kubeGroup) refuse(o *object, path []string, format string, args ...any) {
+	g.report.at(Refused, o.doc, path, format, args...)
+}
+
+// make makes the application of the group; nil where nothing of it runs.
+func (g *kubeGroup) make(folders map[string]string, several bool) *made {
+	var rest []*object
+	for _, o := range g.objects {
+		switch o.kind {
+		case "ConfigMap":
+			g.configMap(o)
+		case "Secret":
+			g.secret(o)
+		case "PersistentVolumeClaim":
+			g.claim(o)
+		case "Service":
+			g.service(o)
+		case "Ingress", "HorizontalPodAutoscaler":
+			rest = append(rest, o)
+		default:
+			g.workload(o)
+		}
+	}
+	if len(g.workloads) == 0 {
+		for _, o := range slices.Concat(rest, g.objects) {
+			if o.kind == "Ingress" || o.kind == "Service" {
+				g.lost(o, o.at("kind"), "%s is not carried over: nothing runs that it leads to", o.title())
+			}
+		}
+		return nil
+	}
+	name, from := g.name(folders, several)
+	g.app = &api.Application{Application: name, Services: map[string]*api.Service{}}
+	first := g.workloads[0].object
+	if name != from {
+		g.said(first, first.at("metadata", "name"), "the application is called %s: %s is no name in Verge", name, quote(from))
+	}
+	if g.namespace != "" {
+		if g.app.Namespace = label(g.namespace); g.app.Namespace != g.namespace {
+			g.said(first, first.at("metadata", "namespace"), "is called %s", g.app.Namespace)
+		}
+	}
+	m := &made{app: g.app, kind: Kubernetes, doc: first.doc, origins: map[string]origin{}}
+	for _, o := range g.objects {
+		if !slices.Contains(m.from, o.doc.file) {
+			m.from = append(m.from, o.doc.file)
+		}
+	}
+	g.match()
+	g.call()
+	var unlimited []string
+	for _, w := range g.workloads {
+		for _, c := range w.containers {
+			s := g.container(w, c)
+			g.app.Services[c.name] = s
+			m.origins[c.name] = origin{w.object.doc, c.path}
+		}
+	}
+	for _, o := range rest {
+		if o.kind == "Ingress" {
+			g.ingress(o)
+		}
+	}
+	for _, s := range g.services {
+		g.lead(s)
+	}
+	for _, w := range g.workloads {
+		g.hostPorts(w)
+	}
+	for _, o := range rest {
+		if o.kind == "HorizontalPodAutoscaler" {
+			g.scaler(o)
+		}
+	}
+	for _, w := range g.workloads {
+		for _, c := range w.containers {
+			s := g.app.Services[c.name]
+			portVariables(g.report, w.object.doc, s, func(v string) []string { return g.envPath(c, v) })
+			if finish(s, g.opts) {
+				unlimited = append(unlimited, c.name)
+			}
+		}
+	}
+	g.unused()
+	limitNote(g.report, first.doc, unlimited, g.opts)
+	return m
+}
+
+// name is that of the application: the one asked for, that of the labels, of the only
+// workload, of the file or of the folder.
+func (g *kubeGroup) name(folders map[string]string, several bool) (string, string) {
+	var of []string
+	for _, key := range []string{"app.kubernetes.io/part-of", "app.kubernetes.io/instance"} {
+		value, same := g.workloads[0].object.meta.Labels[key], true
+		for _, w := range g.workloads {
+			same = same && w.object.meta.Labels[key] == value
+		}
+		if same && !strings.EqualFold(value, "release-name") { // what helm template says without a name
+			of = append(of, value)
+		}
+	}
+	if len(g.workloads) == 1 {
+		of = append(of, g.workloads[0].object.meta.Name)
+	}
+	file, one := g.objects[0].doc.file, true
+	for _, o := range g.objects {
+		one = one && o.doc.file == file
+	}
+	if one {
+		of = append(of, baseName(file))
+	}
+	name, from := appName(g.opts, append(of, folders[file])...)
+	if several && g.namespace != "" {
+		from, name = from+"-"+g.namespace, label(name+"-"+g.namespace)
+		if name == label(from) {
+			from = name
+		}
+	}
+	return name, from
+}
+
+// configMap and secretObject are what pods take values of.
+type configMap struct {
+	object *object
+	spec   corev1.ConfigMap
+	used   bool
+}
+
+type secretObject struct {
+	object *object
+	keys   []string
+	kind   corev1.SecretType
+}
+
+type claim struct {
+	object *object
+	spec   corev1.PersistentVolumeClaimSpec
+	users  []string
+}
+
+func (g *kubeGroup) configMap(o *object) {
+	c := &configMap{object: o}
+	for field, into := range map[string]any{"data": &c.spec.Data, "binaryData": &c.spec.BinaryData} {
+		decodeInto(g.report, o, o.root.child(field), o.at(field), into)
+	}
+	g.report.leftovers(o.doc, o.root, o.base, dataTrie)
+	g.configs[o.meta.Name] = c
+}
+
+// secret takes the names of the keys of one, and no values.
+func (g *kubeGroup) secret(o *object) {
+	s := &secretObject{object: o, kind: corev1.SecretType(o.root.str("type"))}
+	data := map[string][]byte{}
+	var text map[string]string
+	decodeInto(g.report, o, o.root.child("data"), o.at("data"), &data)
+	decodeInto(g.report, o, o.root.child("stringData"), o.at("stringData"), &text)
+	s.keys = slices.Sorted(maps.Keys(data))
+	for k := range text {
+		if _, both := data[k]; !both {
+			s.keys = append(s.keys, k)
+		}
+	}
+	slices.Sort(s.keys)
+	g.report.leftovers(o.doc, o.root, o.base, dataTrie)
+	g.secrets[o.meta.Name] = s
+}
+
+func (g *kubeGroup) claim(o *object) {
+	c := &claim{object: o}
+	decodeInto(g.report, o, o.root.child("spec"), o.at("spec"), &c.spec)
+	g.report.leftovers(o.doc, o.root, o.base, claimTrie)
+	g.claims[o.meta.Name] = c
+}
+
+// unused notes what no container takes.
+func (g *kubeGroup) unused() {
+	for _, name := range slices.Sorted(maps.Keys(g.configs)) {
+		if c := g.configs[name]; !c.used {
+			g.said(c.object, c.object.at("metadata", "name"), "is used by no container here, and left out")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.claims)) {
+		if c := g.claims[name]; len(c.users) == 0 {
+			g.said(c.object, c.object.at("metadata", "name"), "is used by no container here, and left out")
+		}
+	}
+}

@@ -1,0 +1,373 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/verge-edge/verge/api"
+)
+
+// envValue is that of a variable: a text, in which what Verge replaces stands between
+// open and shut, or a secret.
+type envValue struct {
+	text   string
+	secret string
+}
+
+// Marks around the name of a variable of Verge. No text of Kubernetes has them.
+const (
+	open = "\x00"
+	shut = "\x01"
+)
+
+// marked is a variable of Verge in a text.
+func marked(name string) string { return open + name + shut }
+
+var markRE = regexp.MustCompile(open + "([A-Z_]+)" + shut)
+
+// written is a text as a descriptor has it.
+func written(text string) string {
+	text = strings.ReplaceAll(literal(text), "$"+open, "$$"+open)
+	return markRE.ReplaceAllString(text, "$${$1}")
+}
+
+func (g *kubeGroup) newContainer(w *workload, c *corev1.Container, path []string) *container {
+	out := &container{Container: c, workload: w, path: path, byName: map[string]int{}, env: map[string]envValue{}, where: map[string][]string{}}
+	for i, p := range c.Ports {
+		at := extend(path, "ports", index(i))
+		if p.ContainerPort < 1 || p.ContainerPort > 65535 {
+			g.refuse(w.object, at, "Kubernetes would refuse it: %d is no port", p.ContainerPort)
+			continue
+		}
+		protocol := ""
+		switch p.Protocol {
+		case "", corev1.ProtocolTCP:
+			protocol = protocolOfName(p.Name)
+		case corev1.ProtocolUDP:
+			protocol = api.UDP
+		case corev1.ProtocolSCTP:
+			g.lost(w.object, extend(at, "protocol"), "is not carried over: SCTP is not a protocol of Verge")
+			continue
+		default:
+			g.refuse(w.object, extend(at, "protocol"), "Kubernetes would refuse it: %s is no protocol (TCP, UDP, SCTP)", quote(string(p.Protocol)))
+			continue
+		}
+		out.ports.add(p.Name, int(p.ContainerPort), protocol)
+		if p.Name != "" {
+			out.byName[p.Name] = int(p.ContainerPort)
+		}
+	}
+	return out
+}
+
+// protocolOfName is that of a port which is called by it: http, http-web. "" is that it
+// says nothing. What is called grpc may speak TLS or something else besides, which a port
+// for grpc would not pass on, so that this is no sign.
+func protocolOfName(name string) string {
+	if first, _, _ := strings.Cut(name, "-"); first == "http" {
+		return "http"
+	}
+	return ""
+}
+
+// environment is that of a container: what it takes of others, then what it says itself,
+// of which each may refer to what is above it.
+func (g *kubeGroup) environment(w *workload, c *container, out *api.Service) {
+	for i, from := range c.EnvFrom {
+		g.envFrom(w, c, extend(c.path, "envFrom", index(i)), from)
+	}
+	for i, e := range c.Env {
+		at := extend(c.path, "env", index(i))
+		switch {
+		case e.Name == "":
+			g.refuse(w.object, at, "Kubernetes would refuse it: the variable has no name")
+		case e.ValueFrom != nil && e.Value != "":
+			g.refuse(w.object, at, "Kubernetes would refuse it: it has both value and valueFrom")
+		case e.ValueFrom != nil:
+			if v, ok := g.valueFrom(w, c, extend(at, "valueFrom"), e.ValueFrom); ok {
+				c.set(e.Name, v, at)
+			}
+		default:
+			text, secrets := c.expand(e.Value)
+			if len(secrets) > 0 {
+				name := g.secretLabels.unique(c.name + "-" + e.Name)
+				c.set(e.Name, envValue{secret: name}, at)
+				g.said(w.object, extend(at, "value"), "%s becomes the secret %s, as it has the secret %s in it: verge secret set %s --from-file FILE", e.Name, name, secrets[0], name)
+				continue
+			}
+			c.set(e.Name, envValue{text: text}, at)
+			if secretive(e.Name) && e.Value != "" {
+				g.said(w.object, extend(at, "value"), "%s stays in the descriptor as it is: env_secrets would keep it out", e.Name)
+			}
+		}
+	}
+	for _, name := range c.order {
+		v := c.env[name]
+		if v.secret != "" {
+			if out.EnvSecrets == nil {
+				out.EnvSecrets = map[string]string{}
+			}
+			out.EnvSecrets[name] = v.secret
+			continue
+		}
+		if out.Env == nil {
+			out.Env = map[string]string{}
+		}
+		out.Env[name] = written(g.names(w, c.where[name], v.text))
+	}
+	validEnv(g.report, w.object.doc, out, func(v string) []string { return g.envPath(c, v) })
+}
+
+func (g *kubeGroup) envPath(c *container, name string) []string {
+	if at := c.where[name]; at != nil {
+		return at
+	}
+	return extend(c.path, "env")
+}
+
+func (c *container) set(name string, v envValue, at []string) {
+	if _, again := c.env[name]; !again {
+		c.order = append(c.order, name)
+	}
+	c.env[name], c.where[name] = v, at
+}
+
+// expand replaces $(NAME) by the variables so far, as Kubernetes does: $$ is a dollar,
+// and what nobody knows stays. It names the secrets that it came upon.
+func (c *container) expand(s string) (text string, secrets []string) {
+	s = strings.NewReplacer(open, "", shut, "").Replace(s)
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '$' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		switch end := strings.IndexByte(s[i:], ')'); {
+		case s[i] == '$':
+			b.WriteByte('$')
+		case s[i] == '(' && end > 0:
+			name := s[i+1 : i+end]
+			v, known := c.env[name]
+			switch {
+			case known && v.secret != "":
+				secrets = append(secrets, v.secret)
+				b.WriteString("$(" + name + ")")
+			case known:
+				b.WriteString(v.text)
+			default:
+				b.WriteString("$(" + name + ")")
+			}
+			i += end
+		default:
+			b.WriteByte('$')
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String(), secrets
+}
+
+// words are command or args.
+func (g *kubeGroup) words(w *workload, c *container, field string, list []string) (out []string) {
+	for i, s := range list {
+		at := extend(c.path, field, index(i))
+		text, secrets := c.expand(s)
+		if len(secrets) > 0 {
+			g.lost(w.object, at, "the value of the secret %s is not carried over into it, where everybody sees it who can list processes: let the program read the variable", secrets[0])
+		}
+		out = append(out, written(g.names(w, at, text)))
+	}
+	return out
+}
+
+// envFrom takes all of a ConfigMap or a Secret.
+func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from corev1.EnvFromSource) {
+	switch {
+	case from.ConfigMapRef != nil:
+		path := extend(at, "configMapRef", "name")
+		m := g.configs[from.ConfigMapRef.Name]
+		if m == nil {
+			g.lost(w.object, path, "the ConfigMap %s is not among what is imported: its variables are not carried over", from.ConfigMapRef.Name)
+			return
+		}
+		m.used = true
+		for _, k := range slices.Sorted(maps.Keys(m.spec.Data)) {
+			c.set(from.Prefix+k, envValue{text: strings.NewReplacer(open, "", shut, "").Replace(m.spec.Data[k])}, path)
+		}
+	case from.SecretRef != nil:
+		path := extend(at, "secretRef", "name")
+		s := g.secrets[from.SecretRef.Name]
+		if s == nil {
+			g.lost(w.object, path, "the Secret %s is not among what is imported, so that the names of its variables are not known: write them into env_secrets", from.SecretRef.Name)
+			return
+		}
+		for _, k := range s.keys {
+			c.set(from.Prefix+k, envValue{secret: g.secretOf(w, path, s.object.meta.Name, k)}, path)
+		}
+	}
+}
+
+// secretOf is the name of Verge for a key of a Secret. It is said once which it is.
+func (g *kubeGroup) secretOf(w *workload, at []string, name, key string) string {
+	id := name + "/" + key
+	if known := g.secretNames[id]; known != "" {
+		return known
+	}
+	out := g.secretLabels.unique(name + "-" + key)
+	g.secretNames[id] = out
+	o, path, where := w.object, at, ""
+	if s := g.secrets[name]; s != nil && slices.Contains(s.keys, key) {
+		o, path = s.object, s.object.at("data", key)
+		if s.object.root.child("data").child(key) == nil {
+			path = s.object.at("stringData", key)
+		}
+		where = ", whose value is in no descriptor"
+	}
+	g.said(o, path, "becomes the secret %s%s: verge secret set %s --from-file FILE", out, where, out)
+	return out
+}
+
+// valueFrom is a value from elsewhere; false where there is none.
+func (g *kubeGroup) valueFrom(w *workload, c *container, at []string, from *corev1.EnvVarSource) (v envValue, ok bool) {
+	o := w.object
+	switch {
+	case from.ConfigMapKeyRef != nil:
+		ref, path := from.ConfigMapKeyRef, extend(at, "configMapKeyRef")
+		m := g.configs[ref.Name]
+		if m == nil {
+			g.lost(o, path, "the ConfigMap %s is not among what is imported: the variable is left out", ref.Name)
+			return v, false
+		}
+		m.used = true
+		text, has := m.spec.Data[ref.Key]
+		if !has {
+			if ref.Optional == nil || !*ref.Optional {
+				g.lost(o, path, "the ConfigMap %s has no key %s: the variable is left out", ref.Name, quote(ref.Key))
+			}
+			return v, false
+		}
+		return envValue{text: strings.NewReplacer(open, "", shut, "").Replace(text)}, true
+	case from.SecretKeyRef != nil:
+		ref, path := from.SecretKeyRef, extend(at, "secretKeyRef")
+		s := g.secrets[ref.Name]
+		if s != nil && !slices.Contains(s.keys, ref.Key) || s == nil && ref.Optional != nil && *ref.Optional {
+			if s != nil && (ref.Optional == nil || !*ref.Optional) {
+				g.lost(o, path, "the Secret %s has no key %s: the variable is left out", ref.Name, quote(ref.Key))
+			} else {
+				g.lost(o, path, "is left out: it may be missing, and an instance of Verge waits for its secrets")
+			}
+			return v, false
+		}
+		return envValue{secret: g.secretOf(w, path, ref.Name, ref.Key)}, true
+	case from.FieldRef != nil:
+		return g.fieldRef(w, extend(at, "fieldRef"), from.FieldRef.FieldPath)
+	case from.ResourceFieldRef != nil:
+		return g.resourceRef(w, c, extend(at, "resourceFieldRef"), from.ResourceFieldRef)
+	}
+	g.lost(o, at, "is not carried over: Verge has no such source of a value")
+	return v, false
+}
+
+// fields are what an instance of Verge knows of itself.
+var fields = map[string]string{
+	"metadata.name": "VERGE_INSTANCE", "metadata.uid": "VERGE_INSTANCE", "metadata.namespace": "VERGE_NAMESPACE", "spec.nodeName": "VERGE_WORKER",
+	"metadata.labels['apps.kubernetes.io/pod-index']": "VERGE_ORDINAL", "metadata.annotations['batch.kubernetes.io/job-completion-index']": "VERGE_JOB_INDEX",
+	"metadata.labels['batch.kubernetes.io/job-completion-index']": "VERGE_JOB_INDEX",
+}
+
+func (g *kubeGroup) fieldRef(w *workload, at []string, field string) (envValue, bool) {
+	if name := fields[field]; name != "" && (name != "VERGE_JOB_INDEX" || w.object.kind == "Job") {
+		if field == "metadata.name" && w.object.kind == "StatefulSet" {
+			g.said(w.object, at, "is the name of the instance, not %s-0", w.object.meta.Name)
+		}
+		return envValue{text: marked(name)}, true
+	}
+	for prefix, of := range map[string]map[string]string{"metadata.labels['": w.labels, "metadata.annotations['": w.spec.Template.Annotations} {
+		if key, ok := strings.CutPrefix(field, prefix); ok {
+			if v, has := of[strings.TrimSuffix(key, "']")]; has {
+				return envValue{text: v}, true
+			}
+		}
+	}
+	g.lost(w.object, at, "%s is not carried over: an instance of Verge does not know it of itself; the variable is left out", quote(field))
+	return envValue{}, false
+}
+
+func (g *kubeGroup) resourceRef(w *workload, c *container, at []string, ref *corev1.ResourceFieldSelector) (envValue, bool) {
+	kind, name, _ := strings.Cut(ref.Resource, ".")
+	of := map[string]corev1.ResourceList{"limits": c.Resources.Limits, "requests": c.Resources.Requests}[kind]
+	q, has := of[corev1.ResourceName(name)]
+	if !has || ref.ContainerName != "" && ref.ContainerName != c.Name {
+		g.lost(w.object, at, "%s is not carried over: the container does not say it; the variable is left out", quote(ref.Resource))
+		return envValue{}, false
+	}
+	by := 1.0
+	if !ref.Divisor.IsZero() {
+		by = ref.Divisor.AsApproximateFloat64()
+	}
+	return envValue{text: strconv.FormatFloat(math.Ceil(q.AsApproximateFloat64()/by-1e-9), 'f', -1, 64)}, true
+}
+
+// clusterName is a name of a Service as it is written in full, with that of a pod of a
+// StatefulSet before it or without: db-0.db.default.svc.cluster.local.
+var clusterName = regexp.MustCompile(`(?:([a-z0-9][-a-z0-9]*)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
+
+// names brings what a text says of Services into the names of Verge, as far as they are
+// written in full, and says what is not known.
+func (g *kubeGroup) names(w *workload, at []string, text string) string {
+	text = clusterName.ReplaceAllStringFunc(text, func(all string) string {
+		m := clusterName.FindStringSubmatch(all)
+		pod, service, ns := m[1], m[2], m[3]
+		own := ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "")
+		to := g.known[service]
+		if !own || to == "" {
+			g.lost(w.object, at, "refers to %s, which is no service of this application", quote(all))
+			return all
+		}
+		if pod == "" {
+			g.said(w.object, at, "%s is called %s", all, to)
+			return to
+		}
+		i := strings.LastIndexByte(pod, '-')
+		n, err := strconv.Atoi(pod[i+1:])
+		if err != nil || i < 0 {
+			g.lost(w.object, at, "refers to %s, which nothing is called in Verge", quote(all))
+			return all
+		}
+		name := fmt.Sprintf("%d.instance.%s", n, to)
+		g.said(w.object, at, "%s is called %s", all, name)
+		return name
+	})
+	for _, old := range slices.Sorted(maps.Keys(g.known)) {
+		if now := g.known[old]; now != old && g.mentions(text, old) {
+			g.lost(w.object, at, "refers to %s, which is called %s", quote(old), now)
+		}
+	}
+	return text
+}
+
+// mentions says whether a text has a name in it, as a word by itself.
+func (g *kubeGroup) mentions(text, name string) bool {
+	for i := 0; ; {
+		j := strings.Index(text[i:], name)
+		if j < 0 {
+			return false
+		}
+		from, to := i+j, i+j+len(name)
+		if (from == 0 || !inName(text[from-1])) && (to == len(text) || !inName(text[to])) {
+			return true
+		}
+		i = from + 1
+	}
+}
+
+func inName(b byte) bool {
+	return b == '-' || b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
