@@ -46,7 +46,7 @@ func (g *kubeGroup) newContainer(w *workload, c *corev1.Container, path []string
 			g.refuse(w.object, at, "Kubernetes would refuse it: %d is no port", p.ContainerPort)
 			continue
 		}
-		protocol := ""
+		var protocol string
 		switch p.Protocol {
 		case "", corev1.ProtocolTCP:
 			protocol = protocolOfName(p.Name)

@@ -97,7 +97,7 @@ func (g *kubeGroup) workload(o *object) {
 		g.refuse(o, o.at(), "Kubernetes would refuse it: %s has no spec", o.title())
 		return
 	}
-	ok := true
+	var ok bool
 	if o.kind == "Pod" {
 		w.pod, w.path, w.labels = &corev1.PodSpec{}, o.at("spec"), o.meta.Labels
 		ok = decodeInto(g.report, o, spec, w.path, w.pod)
