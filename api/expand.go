@@ -99,7 +99,10 @@ func (s *Service) Resolve(base map[string]string) (argv []string, env map[string
 	return argv, env, nil
 }
 
-var envNameRE = regexp.MustCompile(envPattern)
+var (
+	envNameRE = regexp.MustCompile(envPattern)
+	referRE   = regexp.MustCompile(referPattern)
+)
 
 // syntaxError is a malformed reference.
 type syntaxError struct{ what, remedy string }
@@ -125,7 +128,7 @@ func scan(s string, piece func(literal, name string) error) error {
 			if !closed {
 				return &syntaxError{"the reference ${ has no end", "close it with }, or write $${ for the text itself"}
 			}
-			if !envNameRE.MatchString(name) {
+			if !referRE.MatchString(name) {
 				return &syntaxError{quote("${"+name+"}") + " is not a reference to a variable", "write ${NAME} with letters, digits and _, or $${ for the text itself"}
 			}
 			if err := piece(s[:i], name); err != nil {

@@ -136,7 +136,7 @@ ports: [{name: HTTP}]
 ports: [{name: a, ingress: {}}]
 ports: [{name: a, ingress: {host: "http://a.b"}}]
 ports: {http: 80}
-env: {1A: x}
+env: {"A=B": x}
 env: {A: [x]}
 env: {A: null}
 env: [A=b]
@@ -156,7 +156,7 @@ devices: [{type: camera, count: 0}]
 devices: [{type: camera, model: {}}]
 rigidness: 2
 env_secrets: {A: Not_A_Name}
-env_secrets: {1A: a}
+env_secrets: {"A=B": a}
 files: {a: {}}
 files: {a: {content: x, secret: y}}
 files: {a: {content: x, mode: rw}}

@@ -312,7 +312,7 @@ func (v *validator) environment(path string, s *Service) {
 func (v *validator) variable(path, name string) {
 	switch {
 	case !envNameRE.MatchString(name):
-		v.fail(v.keyAt(path), path, quote(name)+" is not the name of a variable", "use letters, digits and _, do not begin with a digit")
+		v.fail(v.keyAt(path), path, quote(name)+" is not the name of a variable", "use characters of ASCII that can be seen, without =")
 	case ownVariable(name):
 		v.fail(v.keyAt(path), path, "is set by Verge", "choose another name; VERGE_…, PORT and PORT_… are taken")
 	}

@@ -12,7 +12,8 @@ import (
 const (
 	labelPattern   = `^[a-z]([-a-z0-9]*[a-z0-9])?$`                     // a name (RFC 1035)
 	sitePattern    = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`                  // a cluster or an area (RFC 1123)
-	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`                         // a variable
+	envPattern     = `^[!-<>-~]+$`                                      // a variable: what containers may have (log.level), without spaces
+	referPattern   = `^[A-Za-z_][A-Za-z0-9_]*$`                         // one that ${NAME} refers to
 	hostPattern    = `^(\*\.)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
 	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
 	filePattern    = "^[^\\x00-\\x1f\\x7f]+$" // roughly; pathProblem is exact
@@ -72,7 +73,7 @@ func applicationRows() []Verdict {
 		{Path: "services.*.args",
 			Note: "Arguments after those of command, with the same replacements. For a container without command they take the place of the image's arguments. A function gets them after its name."},
 		{Path: "services.*.env", Keys: envPattern,
-			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge, not by another one of env."},
+			Note: "Environment of the instance. Numbers and truth values are taken as they are written. ${VAR} is replaced by a variable of Verge, not by another one of env. A name has any characters of ASCII that can be seen but =; only one of letters, digits and _ can be referred to."},
 		{Path: "services.*.env_secrets", Keys: envPattern, Pattern: labelPattern, Max: maxSecrets,
 			Note: "Variables whose values are secrets: names of variables with names of secrets of the namespace. None may be in env too, and none can be written as ${VAR}, because it would show in the list of processes."},
 	}

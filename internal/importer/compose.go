@@ -219,6 +219,8 @@ func (c *composer) service(name string, s types.ServiceConfig) *api.Service {
 	c.restart(name, s, out)
 	c.stop(name, s, out)
 	c.storage(name, s, out)
+	c.security(name, s, out)
+	c.oneOff(name, s, out)
 	c.relations(name, s)
 	return out
 }
@@ -272,7 +274,7 @@ func (c *composer) relations(name string, s types.ServiceConfig) {
 			}
 		}
 		c.report.at(Lost, c.doc, path, "the order of starting is not carried over: services start at once, and %s has to try again until %s is ready", name, dep)
-		if p, ok := c.project.Services[dep]; ok && len(p.Ports)+len(p.Expose) == 0 {
+		if p, ok := c.project.Services[dep]; ok && s.DependsOn[dep].Condition != types.ServiceConditionCompletedSuccessfully && len(p.Ports)+len(p.Expose) == 0 {
 			c.report.at(Lost, c.doc, c.path(dep), "has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: 6379}])", name)
 		}
 	}

@@ -198,7 +198,8 @@ func (c *composer) envPath(service, name string) []string {
 	return []string{"environment", name}
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// variableName is that of api: what an environment can have.
+var variableName = regexp.MustCompile(`^[!-<>-~]+$`)
 
 // validEnv takes out the variables whose names Verge does not have; PORT is left for
 // portVariables.
@@ -210,7 +211,7 @@ func validEnv(r *report, d *doc, s *api.Service, at func(string) []string) {
 	for _, k := range slices.Concat(slices.Sorted(maps.Keys(s.Env)), slices.Sorted(maps.Keys(s.EnvSecrets))) {
 		switch {
 		case !variableName.MatchString(k):
-			r.at(Lost, d, at(k), "%s is left out: the name of a variable has letters, digits and _ alone", quote(k))
+			r.at(Lost, d, at(k), "%s is left out: the name of a variable has characters that can be seen, without =", quote(k))
 			drop(k)
 		case strings.HasPrefix(k, "VERGE_"):
 			r.at(Lost, d, at(k), "%s is left out: variables that begin with VERGE_ are set by Verge", k)

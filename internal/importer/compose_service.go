@@ -143,7 +143,7 @@ func (c *composer) placement(name string, s types.ServiceConfig, out *api.Servic
 	if d == nil {
 		return
 	}
-	if d.Mode != "" && d.Mode != "replicated" {
+	if d.Mode != "" && d.Mode != "replicated" && d.Mode != "replicated-job" {
 		c.lost(name, quote(d.Mode)+" is not carried over: Verge has no service with an instance on every worker; write replicas", "deploy", "mode")
 	}
 	if d.Placement.MaxReplicas == 1 {

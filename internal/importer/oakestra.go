@@ -288,13 +288,14 @@ func (k *oakestra) service(s *node, path []string, name string, ids map[string]s
 		k.lost(extend(path, "code"), "is the address of a file, and nothing that a container can be made of: name an image there, as Oakestra would need it too")
 	}
 	out.Command = k.texts(s, "cmd", path)
+	writable(out)
 	k.environment(s, path, out)
 	k.amounts(s, path, out)
 	k.ports(s, path, name, out)
 	portVariables(k.report, k.doc, out, func(v string) []string { return k.envPath(s, path, v) })
 	if one := s.child("one_shot"); one != nil && one.value == true {
-		out.Restart.Policy = "never"
-		k.said(extend(path, "one_shot"), "it is not started again when it ends")
+		asJob(out, &api.Job{})
+		k.said(extend(path, "one_shot"), "it is a job: it is not started again when it has ended with exit code 0, and up to %d times when it fails", api.DefaultRetries)
 	}
 	k.address(s, path, out)
 	t := &thresholds{}

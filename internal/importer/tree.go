@@ -2,12 +2,14 @@ package importer
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	// The parser of the YAML organisation, as in api: it is linear in the size of its
@@ -194,7 +196,7 @@ func parse(s Source) ([]*doc, error) {
 	if err := readable(s.Data); err != nil {
 		return nil, err
 	}
-	loader, err := yaml.NewLoader(bytes.NewReader(bytes.TrimPrefix(s.Data, []byte("\ufeff"))),
+	loader, err := yaml.NewLoader(bytes.NewReader(surrogates(bytes.TrimPrefix(s.Data, []byte("\ufeff")))),
 		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, &problem{text: "cannot be read: " + err.Error()}
@@ -224,6 +226,42 @@ func parse(s Source) ([]*doc, error) {
 			return nil, &problem{root.line, fmt.Sprintf("has more than %d documents: divide it", maxDocuments)}
 		}
 	}
+}
+
+// surrogates is JSON with the characters that it escapes in two halves (\ud83d\ude00)
+// written out, which YAML does not know; anything else is as it is. Lines stay.
+func surrogates(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\u`)) || !json.Valid(data) {
+		return data
+	}
+	half := func(at int) (rune, bool) {
+		if at+6 > len(data) || data[at] != '\\' || data[at+1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(data[at+2:at+6]), 16, 16)
+		return rune(n), err == nil && utf16.IsSurrogate(rune(n))
+	}
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' {
+			out = append(out, data[i])
+			continue
+		}
+		first, ok := half(i)
+		if !ok { // another escape, of which the second byte may be a backslash too
+			out = append(out, data[i], data[i+1])
+			i++
+			continue
+		}
+		// A half by itself becomes the sign for what is no character, as encoding/json does.
+		second, both := half(i + 6)
+		char := utf16.DecodeRune(first, second)
+		if out = utf8.AppendRune(out, char); both && char != utf8.RuneError {
+			i += 6
+		}
+		i += 5
+	}
+	return out
 }
 
 // readable says what keeps data from being a text of a sensible size.
