@@ -20,7 +20,7 @@ func TestPlacedNearAService(t *testing.T) {
 	data := freeAddr(t)
 	w.addWorker("edge", "far", "--data", data, "--advertise", longLine(t, data, 60*time.Millisecond), "--label", "at=far", "--location", "48.14,11.58")
 	w.allReady()
-	w.root.apply(`application: near
+	descriptor := `application: near
 services:
   api:
     command: [testprogram]
@@ -32,7 +32,16 @@ services:
   there:
     command: [testprogram]
     latency: [{to: "48.37,10.90", distance: 100km, max: 5ms}]
-`)
+`
+	// A plan measures what nobody has measured yet, and so does not have to wait.
+	eventually(t, 20*time.Second, "it is planned, when the root knows of the worker", func() error {
+		r := verge(t, w.root.contextFile(), "plan", w.file("app-", descriptor))
+		if planned := r.out; r.code != 0 || strings.Count(planned, "edge/far ") != 3 || strings.Contains(planned, "edge-1") {
+			return fmt.Errorf("exit code %d:\n%s", r.code, planned)
+		}
+		return nil
+	})
+	w.root.apply(descriptor)
 	if own := ownAddress(); own != "" { // users who are on this machine are near all its workers
 		w.root.apply(strings.ReplaceAll(`application: users
 services:

@@ -51,34 +51,39 @@ func (e *earth) survey() {
 	e.s.m.judgeUnmeasured(e.s.now)
 	list, _ := e.s.m.survey(e.s.now)
 	for _, q := range list {
-		e.asked++
-		if e.silent[q.worker] {
-			e.s.m.learnNear(q, wire.Measured{}, errors.New("it does not answer"), e.s.now)
+		r, err := e.answer(q)
+		e.s.m.learnNear(q, r, err, e.s.now)
+	}
+}
+
+// answer is what a worker says to a question.
+func (e *earth) answer(q question) (wire.Measured, error) {
+	e.asked++
+	r := wire.Measured{V: wire.Version}
+	if e.silent[q.worker] {
+		return r, errors.New("it does not answer")
+	}
+	for _, p := range q.ask.Peers {
+		d := e.rtt[[2]string{q.worker, p.Worker}]
+		if d == 0 {
+			r.Peers = append(r.Peers, wire.MeasuredRTT{Why: "no answer"})
 			continue
 		}
-		r := wire.Measured{V: wire.Version}
-		for _, p := range q.ask.Peers {
-			d := e.rtt[[2]string{q.worker, p.Worker}]
-			if d == 0 {
-				r.Peers = append(r.Peers, wire.MeasuredRTT{Why: "no answer"})
-				continue
-			}
-			if next, err := e.states[q.worker].Step(e.states[p.Worker].Point, d); err == nil {
-				e.states[q.worker] = next
-			}
-			r.Peers = append(r.Peers, wire.MeasuredRTT{RTT: api.Duration(d)})
+		if next, err := e.states[q.worker].Step(e.states[p.Worker].Point, d); err == nil {
+			e.states[q.worker] = next
 		}
-		for _, to := range q.ask.Targets {
-			e.pinged++
-			if beside := e.users[to]; beside != "" {
-				r.Targets = append(r.Targets, wire.MeasuredRTT{RTT: api.Duration(apart(q.worker, beside)), By: "icmp"})
-			} else {
-				r.Targets = append(r.Targets, wire.MeasuredRTT{Why: "nobody there"})
-			}
-		}
-		r.Own = wire.Coordinate(e.states[q.worker].Point)
-		e.s.m.learnNear(q, r, nil, e.s.now)
+		r.Peers = append(r.Peers, wire.MeasuredRTT{RTT: api.Duration(d)})
 	}
+	for _, to := range q.ask.Targets {
+		e.pinged++
+		if beside := e.users[to]; beside != "" {
+			r.Targets = append(r.Targets, wire.MeasuredRTT{RTT: api.Duration(apart(q.worker, beside)), By: "icmp"})
+		} else {
+			r.Targets = append(r.Targets, wire.MeasuredRTT{Why: "nobody there"})
+		}
+	}
+	r.Own = wire.Coordinate(e.states[q.worker].Point)
+	return r, nil
 }
 
 // live lets time pass, with a survey in each step.

@@ -55,8 +55,8 @@ func (m *model) copy() *model {
 }
 
 // rehearse lets m, a copy, and its workers act until there is nothing left to do at
-// this moment. Plugins are asked by by; nil: they are not. whys are the decisions. whole
-// is false if it took too long.
+// this moment. Plugins are asked by by, and distances measured; nil: they are not. whys are
+// the decisions. whole is false if it took too long.
 func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool, err error) {
 	whys = map[wire.InstanceID]*place.Record{}
 	m.rehearsing = true
@@ -79,7 +79,7 @@ func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (wh
 				}
 			}
 		}
-		if !m.perform() {
+		if !m.perform() && (by == nil || !by.meter.helps(ctx, m, now)) {
 			return whys, true, nil
 		}
 		select {
@@ -212,7 +212,8 @@ func (m *model) planNotes(whole bool, now time.Time) (notes []string) {
 
 // planShares answers the root: what would become of an application here, were these
 // its shares.
-func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (wire.SitePlan, error) {
+// It measures for at most measure what must be near, beyond its own time.
+func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, measure time.Duration, now time.Time) (wire.SitePlan, error) {
 	out := wire.SitePlan{V: wire.Version}
 	given := map[string]*wire.Share{}
 	if q == nil || q.App == "" {
@@ -234,6 +235,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (
 	}
 	m, details := c.m.copy(), c.m.details
 	by := c.consulting(m)
+	by.meter = c.measureFor(measure)
 	before := maps.Clone(c.m.insts)
 	c.mu.Unlock()
 	keys := records.SortedKeys(given)
@@ -246,7 +248,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, now time.Time) (
 	maps.Copy(m.given, given)
 	m.effect(keys...)
 	conflicts := len(m.conflicts)
-	ctx, cancel := context.WithTimeout(ctx, rehearseFor)
+	ctx, cancel := context.WithTimeout(ctx, rehearseFor+by.meter.span)
 	defer cancel()
 	whys, whole, err := m.rehearse(ctx, by, now)
 	if err != nil {
@@ -293,9 +295,10 @@ func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wir
 	m := e.m
 	c.mu.Lock()
 	by := c.consulting(m)
+	by.meter = c.measureFor(planMeasureFor)
 	c.mu.Unlock()
 	out = wire.Plan{ApplyResult: res, Namespace: e.ns, Source: m.tier(), Services: plan.Services(was, m.written(spec.Application))}
-	ctx, cancel := context.WithTimeout(ctx, 5*rehearseFor)
+	ctx, cancel := context.WithTimeout(ctx, 5*rehearseFor+by.meter.span)
 	defer cancel()
 	whys, whole, err := m.rehearse(ctx, by, now)
 	if err != nil {

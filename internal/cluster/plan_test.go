@@ -49,7 +49,7 @@ func (s *site) ask(source []byte, here int) wire.SitePlan {
 		}
 	}
 	before := s.everything()
-	got, err := s.c.planShares(s.t.Context(), q, s.now)
+	got, err := s.c.planShares(s.t.Context(), q, 0, s.now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestAPlanKeepsDetailsToItself(t *testing.T) {
 	}
 	for _, q := range []*wire.PlanAsk{nil, {}, {App: "app", Shares: []wire.Share{{App: "app", Service: "web"}}}, {App: "app", Shares: []wire.Share{{App: "else", Service: "web", Spec: &api.Service{}}}}} {
 		var p *wire.Problem
-		if _, err := s.c.planShares(t.Context(), q, s.now); !errors.As(err, &p) || p.Status != 400 {
+		if _, err := s.c.planShares(t.Context(), q, 0, s.now); !errors.As(err, &p) || p.Status != 400 {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}

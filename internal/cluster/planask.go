@@ -20,6 +20,7 @@ type consulting struct {
 	plugins  map[string]*consultant
 	question func(asks []*ask, joint bool, patience time.Duration) plugin.Question
 	notes    map[string]string // by plugin
+	meter    *planMeter
 }
 
 // consulting is what a rehearsal of a copy of the model asks with. The mutex is held.
@@ -90,7 +91,7 @@ func (c *consulting) said() (out []string) {
 	for _, name := range records.SortedKeys(c.notes) {
 		out = append(out, c.notes[name])
 	}
-	return out
+	return append(out, c.meter.notes...)
 }
 
 // batches are the questions to each plugin: one for each group of instances that are

@@ -22,7 +22,7 @@ func (c *core) planOf(t *testing.T, change func(*api.Service)) wire.SitePlan {
 	c.heardAll()
 	out, err := c.planShares(t.Context(), &wire.PlanAsk{App: "app", Shares: []wire.Share{{
 		V: wire.Version, App: "app", Service: "web", Revision: 1, Min: 2, Max: 2, Ordinals: []wire.Span{{To: 2}}, Spec: spec,
-	}}}, time.Now())
+	}}}, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,13 +61,9 @@ func (c *core) runSurvey(ctx context.Context) {
 
 // surveyOne asks one worker.
 func (c *core) surveyOne(ctx context.Context, q question) {
-	var r wire.Measured
-	err := c.askWorker(ctx, q.worker, wire.Ask{What: wire.AskMeasure, Worker: q.worker, Measure: &q.ask}, "distances cannot be measured now", &r)
+	r, err := c.measured(ctx, q)
 	if ctx.Err() != nil {
 		return
-	}
-	if err == nil {
-		err = wire.CheckVersion("the distances of worker "+q.worker, r.V)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,4 +74,12 @@ func (c *core) surveyOne(ctx context.Context, q question) {
 		loop.Poke(c.wake)
 	}
 	loop.Poke(c.surveys)
+}
+
+// measured is what one worker answers.
+func (c *core) measured(ctx context.Context, q question) (r wire.Measured, err error) {
+	if err = c.askWorker(ctx, q.worker, wire.Ask{What: wire.AskMeasure, Worker: q.worker, Measure: &q.ask}, "distances cannot be measured now", &r); err != nil {
+		return r, err
+	}
+	return r, wire.CheckVersion("the distances of worker "+q.worker, r.V)
 }

@@ -259,7 +259,7 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.holdings(q.After)
 	}
 	if q.What == wire.AskPlan { // it keeps details to itself, see becomes
-		return c.planShares(ctx, q.Plan, time.Now())
+		return c.planShares(ctx, q.Plan, q.Hold(), time.Now())
 	}
 	c.mu.Lock()
 	details := c.m.details

@@ -30,6 +30,9 @@ const (
 	planPatience = 1500 * time.Millisecond
 	planScenes   = 8
 	planFor      = 5 * time.Second // altogether
+	// planMeasure is how much longer each may take where workers may have to measure first
+	// what must be near.
+	planMeasure = 3 * time.Second
 )
 
 // copy is a model that shares no state with m but records, which nobody changes.
@@ -140,7 +143,7 @@ func (c *core) rehearse(ctx context.Context, accept func(*model) (*wire.Applicat
 
 // run goes back and forth between the root and the clusters until nothing is new.
 func (r *rehearsal) run(ctx context.Context, ask func(context.Context, map[string]wire.PlanAsk) map[string]*site) error {
-	asking, cancel := context.WithTimeout(ctx, planFor)
+	asking, cancel := context.WithTimeout(ctx, planFor+2*planMeasure)
 	defer cancel()
 	for range planScenes {
 		if err := r.settle(); err != nil {
@@ -238,15 +241,19 @@ func (r *rehearsal) question(name string) wire.PlanAsk {
 
 // askPlans puts the questions, all at once.
 func (c *core) askPlans(ctx context.Context, questions map[string]wire.PlanAsk) map[string]*site {
-	ctx, cancel := context.WithTimeout(ctx, planPatience)
-	defer cancel()
 	out := map[string]*site{}
 	var wg sync.WaitGroup
 	for name, q := range questions {
 		s := &site{}
 		out[name] = s
+		hold := time.Duration(0)
+		if slices.ContainsFunc(q.Shares, func(s wire.Share) bool { return s.Spec != nil && len(s.Spec.Latency) > 0 }) {
+			hold = planMeasure
+		}
 		wg.Go(func() {
-			if s.err = c.ask(ctx, name, wire.Ask{What: wire.AskPlan, Plan: &q}, &s.plan); s.err != nil {
+			ctx, cancel := context.WithTimeout(ctx, planPatience+hold)
+			defer cancel()
+			if s.err = c.ask(ctx, name, wire.Ask{What: wire.AskPlan, Plan: &q, WaitMs: int(hold.Milliseconds())}, &s.plan); s.err != nil {
 				s.err = notAsked(s.err)
 			}
 		})

@@ -138,7 +138,8 @@ type Ask struct {
 	// negative Offset counts from the end in lines.
 	Offset int64 `json:"o,omitempty"`
 	Max    int   `json:"m,omitempty"`
-	// WaitMs lets a log answer be held until there is something new.
+	// WaitMs lets a log answer be held until there is something new, and that to AskPlan
+	// until workers have measured what must be near.
 	WaitMs int `json:"t,omitempty"`
 	// SinceMs leaves out what a log had that long ago, in milliseconds; see LogAsk.
 	SinceMs int64 `json:"s,omitempty"`
