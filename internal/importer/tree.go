@@ -209,7 +209,7 @@ func parse(s Source) ([]*doc, error) {
 			return docs, nil
 		}
 		if err != nil {
-			return nil, syntax(err)
+			return nil, helm(s.Data, syntax(err))
 		}
 		if len(y.Content) != 1 || y.Content[0].Kind == yaml.ScalarNode && isNull(y.Content[0]) {
 			continue
@@ -217,7 +217,7 @@ func parse(s Source) ([]*doc, error) {
 		c := converter{known: map[*yaml.Node]*node{}, sizes: map[*node]size{}}
 		root, err := c.convert(y.Content[0])
 		if err != nil {
-			return nil, err
+			return nil, helm(s.Data, err)
 		}
 		if total := c.size(root); total.nodes > maxExpanded || total.text > maxText {
 			return nil, &problem{root.line, "expands to too much: its aliases stand for more than " + strconv.Itoa(maxExpanded) + " values or 8 MiB of text"}
@@ -278,6 +278,15 @@ func readable(data []byte) error {
 		return &problem{1 + bytes.Count(data[:i], []byte("\n")), "is no text: it has control characters"}
 	}
 	return nil
+}
+
+// helm says of what is no YAML that it is a template, if it looks like one.
+func helm(data []byte, err error) error {
+	p := (*problem)(nil)
+	if !bytes.Contains(data, []byte("{{")) || !errors.As(err, &p) {
+		return err
+	}
+	return &problem{p.line, p.text + "; is it a template of Helm? helm template NAME CHART | verge import - takes what comes out"}
 }
 
 func syntax(err error) error {
