@@ -24,6 +24,8 @@ var versions = map[string][]string{
 	"batch/Job":                           {"v1"},
 	"autoscaling/HorizontalPodAutoscaler": {"v2", "v1", "v2beta2", "v2beta1"},
 	"networking.k8s.io/Ingress":           {"v1", "v1beta1"}, "extensions/Ingress": {"v1beta1"},
+	"gateway.networking.k8s.io/HTTPRoute": {"v1", "v1beta1", "v1alpha2"}, "gateway.networking.k8s.io/GRPCRoute": {"v1", "v1alpha2"},
+	"serving.knative.dev/Service": {"v1"},
 }
 
 // kube makes applications of manifests: one of each namespace.
@@ -104,6 +106,9 @@ func (k *kube) add(d *doc, n *node, base []string, depth int) {
 		if !slices.Contains(known, o.version) {
 			k.report.at(Lost, d, o.at("apiVersion"), "%s is no version of %s that is known (%s): it is not carried over", quote(apiVersion), kind, list(known))
 			return
+		}
+		if o.group == "serving.knative.dev" {
+			o.kind = knative
 		}
 		k.take(o)
 		return
@@ -208,7 +213,7 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 			g.claim(o)
 		case "Service":
 			g.service(o)
-		case "Ingress", "HorizontalPodAutoscaler":
+		case "Ingress", "HTTPRoute", "GRPCRoute", "HorizontalPodAutoscaler":
 			rest = append(rest, o)
 		default:
 			g.workload(o)
@@ -216,7 +221,7 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 	}
 	if len(g.workloads) == 0 {
 		for _, o := range slices.Concat(rest, g.objects) {
-			if o.kind == "Ingress" || o.kind == "Service" {
+			if o.kind != "HorizontalPodAutoscaler" && o.kind != "Secret" && o.kind != "ConfigMap" && o.kind != "PersistentVolumeClaim" {
 				g.lost(o, o.at("kind"), "%s is not carried over: nothing runs that it leads to", o.title())
 			}
 		}
@@ -250,8 +255,11 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 		}
 	}
 	for _, o := range rest {
-		if o.kind == "Ingress" {
+		switch o.kind {
+		case "Ingress":
 			g.ingress(o)
+		case "HTTPRoute", "GRPCRoute":
+			g.gatewayRoute(o)
 		}
 	}
 	for _, s := range g.services {

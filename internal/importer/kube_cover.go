@@ -48,7 +48,7 @@ var serviceCover = metaCover.with("spec", cover{
 })
 
 var ingressCover = metaCover.with("spec", cover{
-	"rules": "", "tls": "", "defaultBackend": "", "ingressClassName": ignored,
+	"rules": "", "tls": "", "defaultBackend": "", "backend": "", "ingressClassName": ignored,
 })
 
 var dataCover = metaCover.with("", cover{"data": "", "binaryData": "", "stringData": "", "immutable": ignored, "type": ""})
@@ -88,7 +88,8 @@ var workloadCovers = map[string]cover{
 		"persistentVolumeClaimRetentionPolicy": "is not carried over: volumes are kept until the worker's operator removes them",
 		"ordinals":                             "is not carried over: instances are counted from 0",
 	}),
-	"Job": ofPods(jobCover),
+	"Job":   ofPods(jobCover),
+	knative: ofPods(knativeCover),
 }
 
 var jobCover = cover{
@@ -124,6 +125,7 @@ func (c cover) with(below string, more cover) cover {
 // tries of the covers.
 var (
 	serviceTrie, ingressTrie, dataTrie = serviceCover.trie(), ingressCover.trie(), dataCover.trie()
+	routeTrie                          = routeCover.trie()
 	claimTrie, scalerTrie              = claimCover.trie(), scalerCover.trie()
 	workloadTries                      = func() map[string]*trie {
 		out := map[string]*trie{}

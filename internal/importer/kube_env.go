@@ -194,7 +194,7 @@ func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from corev1.
 		path := extend(at, "configMapRef", "name")
 		m := g.configs[from.ConfigMapRef.Name]
 		if m == nil {
-			g.lost(w.object, path, "the ConfigMap %s is not among what is imported: its variables are not carried over", from.ConfigMapRef.Name)
+			g.note(!deref(from.ConfigMapRef.Optional), w.object, path, "the ConfigMap %s is not among what is imported: its variables are not carried over", from.ConfigMapRef.Name)
 			return
 		}
 		m.used = true
@@ -205,7 +205,7 @@ func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from corev1.
 		path := extend(at, "secretRef", "name")
 		s := g.secrets[from.SecretRef.Name]
 		if s == nil {
-			g.lost(w.object, path, "the Secret %s is not among what is imported, so that the names of its variables are not known: write them into env_secrets", from.SecretRef.Name)
+			g.note(!deref(from.SecretRef.Optional), w.object, path, "the Secret %s is not among what is imported, so that the names of its variables are not known: write them into env_secrets", from.SecretRef.Name)
 			return
 		}
 		for _, k := range s.keys {

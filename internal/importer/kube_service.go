@@ -141,11 +141,12 @@ func (g *kubeGroup) target(s *kubeService, i int) (*api.Port, *container) {
 	return nil, nil
 }
 
-func deref(s *string) string {
-	if s == nil {
-		return ""
+// deref is what p points to, or else nothing.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *s
+	return v
 }
 
 // lead carries over what a Service says of its workload.
@@ -155,6 +156,9 @@ func (g *kubeGroup) lead(s *kubeService) {
 	}
 	o := s.object
 	head := s.to.containers[0]
+	if name := o.meta.Name; g.known[name] != name {
+		g.note(g.mentioned(name), o, o.at("metadata", "name"), "the name %s is not carried over: what it leads to is reached as %s", name, head.name)
+	}
 	for i, p := range s.spec.Ports {
 		at := o.at("spec", "ports", index(i))
 		port, c := g.target(s, i)

@@ -17,7 +17,7 @@ import (
 // kind has is said by its cover.
 type workloadSpec struct {
 	Replicas                *int32                         `json:"replicas"`
-	Template                corev1.PodTemplateSpec         `json:"template"`
+	Template                podTemplate                    `json:"template"`
 	Strategy                updateStrategy                 `json:"strategy"`
 	UpdateStrategy          updateStrategy                 `json:"updateStrategy"`
 	MinReadySeconds         int32                          `json:"minReadySeconds"`
@@ -47,6 +47,23 @@ type workloadSpec struct {
 	PodFailurePolicy     ignoredField `json:"podFailurePolicy"`
 	SuccessPolicy        ignoredField `json:"successPolicy"`
 	MaxFailedIndexes     ignoredField `json:"maxFailedIndexes"`
+	Traffic              ignoredField `json:"traffic"`
+}
+
+// podTemplate is that of a pod, with what Knative says besides.
+type podTemplate struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              podSpec      `json:"spec"`
+	APIVersion        ignoredField `json:"apiVersion"`
+	Kind              ignoredField `json:"kind"`
+}
+
+type podSpec struct {
+	corev1.PodSpec       `json:",inline"`
+	ContainerConcurrency *int64       `json:"containerConcurrency"`
+	TimeoutSeconds       *int64       `json:"timeoutSeconds"`
+	IdleTimeout          ignoredField `json:"idleTimeoutSeconds"`
+	ResponseStartTimeout ignoredField `json:"responseStartTimeoutSeconds"`
 }
 
 // ignoredField takes anything.
@@ -54,6 +71,12 @@ type ignoredField struct{}
 
 // UnmarshalJSON takes anything.
 func (*ignoredField) UnmarshalJSON([]byte) error { return nil }
+
+// given says that something is there, whatever it is.
+type given bool
+
+// UnmarshalJSON takes anything.
+func (g *given) UnmarshalJSON([]byte) error { *g = true; return nil }
 
 type updateStrategy struct {
 	Type          string `json:"type"`
@@ -103,7 +126,7 @@ func (g *kubeGroup) workload(o *object) {
 		ok = decodeInto(g.report, o, spec, w.path, w.pod)
 	} else {
 		ok = decodeInto(g.report, o, spec, o.at("spec"), &w.spec)
-		w.pod, w.path, w.labels = &w.spec.Template.Spec, o.at("spec", "template", "spec"), w.spec.Template.Labels
+		w.pod, w.path, w.labels = &w.spec.Template.Spec.PodSpec, o.at("spec", "template", "spec"), w.spec.Template.Labels
 		ok = g.selects(w, spec.child("selector")) && ok
 	}
 	if len(w.pod.Containers) == 0 {
@@ -123,7 +146,7 @@ func (g *kubeGroup) workload(o *object) {
 func (g *kubeGroup) selects(w *workload, n *node) bool {
 	o := w.object
 	at := o.at("spec", "selector")
-	if o.kind == "Job" {
+	if o.kind == "Job" || o.kind == knative {
 		return true
 	}
 	if n.empty() {
@@ -180,6 +203,8 @@ func (g *kubeGroup) containers(w *workload) {
 	add := func(c *corev1.Container, field string, i int) {
 		path := extend(w.path, field, index(i))
 		switch {
+		case c.Name == "" && w.object.kind == knative: // which has one container most of the time
+			c.Name = "user-container"
 		case c.Name == "":
 			g.refuse(w.object, path, "Kubernetes would refuse it: the container has no name")
 		case !kubeName.MatchString(c.Name) || len(c.Name) > 63 || strings.Contains(c.Name, "."):
@@ -263,7 +288,6 @@ func (g *kubeGroup) call() {
 		for _, s := range w.services {
 			if to := w.containers[0].name; g.known[s.object.meta.Name] == "" {
 				g.known[s.object.meta.Name] = to
-				g.lost(s.object, s.object.at("metadata", "name"), "the name %s is not carried over: it leads to what is reached as %s", s.object.meta.Name, to)
 			}
 		}
 	}
@@ -331,6 +355,8 @@ func (g *kubeGroup) number(w *workload, c *container, out *api.Service) {
 	case "Pod":
 		g.pod(w, out)
 		return
+	case knative:
+		g.scaled(w, c, out)
 	case "DaemonSet":
 		g.lost(o, o.at("kind"), "Verge has no service with an instance on every worker: %s has one instance, and at most one on a worker; write replicas", c.name)
 		out.AntiAffinity.Service = []string{c.name}
