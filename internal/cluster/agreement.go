@@ -209,6 +209,25 @@ func (m *model) lookMoves(now time.Time) {
 	maps.DeleteFunc(m.near.moved, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
 }
 
+// movedFor begins why an instance was moved; roomFor follows where it made room, which is
+// not for its own agreement.
+const (
+	movedFor = "moved to another worker: "
+	roomFor  = "makes room for "
+)
+
+// recallMoves takes from instances that were read from the store when services were moved
+// for their agreement last, so that a restart of this process does not move them sooner.
+func (m *model) recallMoves(now time.Time) {
+	for _, i := range m.insts {
+		for _, h := range i.History {
+			if age := now.Sub(h.At); strings.HasPrefix(h.Why, movedFor) && !strings.HasPrefix(h.Why, movedFor+roomFor) && age >= 0 && age <= sla.Rest && h.At.After(m.near.moved[i.App+"."+i.Service]) {
+				m.near.moved[i.App+"."+i.Service] = h.At
+			}
+		}
+	}
+}
+
 // unkept is what the root is told of an instance that no worker here is expected to keep
 // the agreement of. It has no numbers: each would be a report.
 const unkept = "more samples violate its agreement than its rigidness allows, and no other worker there is expected to keep it"

@@ -182,3 +182,37 @@ func TestUsersAreFollowed(t *testing.T) {
 		t.Errorf("on %s after %d moves", i.Worker, s.moved(i.ID))
 	}
 }
+
+// A restart of the cluster does not move a service sooner than it would have been.
+func TestARestartDoesNotMoveSooner(t *testing.T) {
+	s, e := newNearSim(t, "w0", "w2", "w3")
+	s.share("web", 1, onWorker("w0"))
+	s.share("api", 1, func(a *api.Service) {
+		nearTo("web", 6*time.Millisecond)(a)
+		rigid(1)(a)
+		a.AntiAffinity.Service = []string{"web"}
+	})
+	e.live(10, time.Second)
+	e.both("w0", "w2", 30*time.Millisecond)
+	e.live(20, time.Second)
+	if i := s.inst("app.api.0"); i.Worker != "w3" || s.moved(i.ID) != 1 {
+		t.Fatalf("on %s after %d moves", i.Worker, s.moved(i.ID))
+	}
+	s.restart()
+	e.both("w0", "w2", 2*time.Millisecond)
+	for sec := range 400 {
+		far := 30 * time.Millisecond
+		if sec%50 < 10 { // now and then, so that it is never violated for a whole window
+			far = 2 * time.Millisecond
+		}
+		e.both("w0", "w3", far)
+		e.live(1, time.Second)
+		if i := s.inst("app.api.0"); i.Worker != "w3" {
+			if sec < 240 {
+				t.Errorf("moved again after %d s", sec)
+			}
+			return
+		}
+	}
+	t.Error("never moved")
+}

@@ -118,6 +118,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
 	}
+	c.m.recallMoves(now)
 	c.demand, c.locks = map[string]*demanded{}, map[string]acmeLock{}
 	c.revive()
 	c.lost = lost{now, c.m.counted()}

@@ -130,7 +130,7 @@ func (t *tx) takeOver(i wire.Instance, w *worker, st wire.InstanceStatus, now ti
 	case wire.Running, wire.Failed:
 		why := "moved to another worker, as its own is drained"
 		if i.Moving.For != "" {
-			why = "moved to another worker: " + i.Moving.For
+			why = movedFor + i.Moving.For
 		}
 		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), why)
 	}

@@ -165,7 +165,7 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 			by = fmt.Sprintf("an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
 		}
 		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
-		if t.moveAway(v.ID, "makes room for "+by, now) {
+		if t.moveAway(v.ID, roomFor+by, now) {
 			moving++
 		} else {
 			t.displace(v.ID, displacedBy+by, now)

@@ -220,6 +220,7 @@ func (s *sim) restart() {
 		}
 	}
 	s.m.effect()
+	s.m.recallMoves(s.now)
 }
 
 // act runs the worker's orders and reports.

@@ -71,6 +71,7 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	if err := c.m.read(ctx, c.store, now); err != nil {
 		return err
 	}
+	c.m.recallMoves(now)
 	c.refuse()
 	c.place()
 	return nil

@@ -99,6 +99,8 @@ type model struct {
 	// unkept says when instances of a service were last begun to be moved since their
 	// cluster does not keep their agreement, by app.service: of this process.
 	unkept map[string]time.Time
+	// pruned is when refusals were looked through last.
+	pruned time.Time
 	vault  vault
 	net    network
 	// history is what applications were; rehearsing: this is a copy, of a plan.

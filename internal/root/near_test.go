@@ -200,3 +200,33 @@ func TestTheRootTellsWhereServicesAre(t *testing.T) {
 		t.Errorf("still told: %+v", r)
 	}
 }
+
+// A root that starts again moves nothing sooner than the one before would have, and what
+// clusters refused long ago is forgotten.
+func TestARestartedRootDoesNotMoveSooner(t *testing.T) {
+	s := sited(t, places)
+	s.apply("app", 1, inTime("52.5,13.4", 20*time.Millisecond))
+	s.ticks(3, time.Second)
+	s.fakes["berlin"].unkept = "it is violated"
+	s.ticks(20, time.Second)
+	if in := s.in("app"); in["munich"] != 1 || len(in) != 1 {
+		t.Fatalf("%v\n%s", in, s.dump())
+	}
+	if len(s.m.clusters["berlin"].refused) != 1 {
+		t.Fatalf("%+v", s.m.clusters["berlin"].refused)
+	}
+	kept := s.m
+	s.restart()
+	s.fakes["berlin"].unkept, s.fakes["munich"].unkept = "", "it is violated"
+	moved := 0
+	for ; moved < 600 && s.in("app")["munich"] == 1; moved++ {
+		s.tick(time.Second)
+	}
+	if moved < 250 || moved > 330 {
+		t.Errorf("moved again after %d s", moved)
+	}
+	kept.pruneRefusals(s.now.Add(3 * time.Hour))
+	if n := len(kept.clusters["berlin"].refused); n != 0 {
+		t.Errorf("%d refusals after three hours", n)
+	}
+}

@@ -30,6 +30,7 @@ func (m *model) step(now time.Time) *tx {
 	}
 	t.grant(now)
 	maps.DeleteFunc(m.unkept, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
+	m.pruneRefusals(now)
 	t.number()
 	t.orphans()
 	t.lostAndFound(now)

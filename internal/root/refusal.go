@@ -2,10 +2,12 @@ package root
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/sla"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -76,4 +78,37 @@ func (c *cluster) notKept(svc string, spec *api.Service, rest time.Duration, why
 		wait = min(2*r.wait, maxUnkept)
 	}
 	c.refused[svc] = refusal{spec: spec, at: now, wait: wait, why: why, unkept: true}
+}
+
+// pruneEvery is the time between two looks for refusals that are long over.
+const pruneEvery = time.Minute
+
+// pruneRefusals forgets what clusters refused so long ago that it neither keeps them from
+// being asked nor makes a next wait longer: of services that are gone as well.
+func (m *model) pruneRefusals(now time.Time) {
+	if now.Sub(m.pruned) < pruneEvery && !now.Before(m.pruned) {
+		return
+	}
+	m.pruned = now
+	for _, c := range m.clusters {
+		maps.DeleteFunc(c.refused, func(_ string, r refusal) bool { return now.Sub(r.at) > 2*r.wait+refuseMax })
+	}
+}
+
+// recallMoves takes from instances that were read from the store when services were moved
+// for their agreement last: what replaces another was made then. A replacement of what
+// was lost counts as well, which does no harm.
+func (m *model) recallMoves(now time.Time) {
+	for _, i := range m.insts {
+		if i.Replaces == "" || len(i.History) == 0 {
+			continue
+		}
+		key, at := i.App+"."+i.Service, i.History[0].At
+		if a := m.apps[i.App]; a == nil || a.Spec.Services[i.Service] == nil || len(a.Spec.Services[i.Service].Latency) == 0 {
+			continue
+		}
+		if age := now.Sub(at); age >= 0 && age <= sla.Rest && at.After(m.unkept[key]) {
+			m.unkept[key] = at
+		}
+	}
 }

@@ -178,6 +178,7 @@ func (s *sim) restart() {
 			s.t.Fatal(err)
 		}
 	}
+	s.m.recallMoves(s.now)
 }
 
 // act fetches the shares, runs them, and reports.

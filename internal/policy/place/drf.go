@@ -3,9 +3,11 @@ package place
 import (
 	"cmp"
 	"container/heap"
+	"slices"
 	"strconv"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Contender is a service of which instances wait to be placed by drf.
@@ -267,14 +269,17 @@ type Assignment struct {
 // next places an instance by the Request of its service; request is asked for it once,
 // and its Instance is then made of the name of the service and a number. It returns the assignments in
 // their order. The workers are not changed; of each only what it has for all services
-// counts, so Same and Conflicts are to be empty. Who asks for devices gets nothing here,
-// since which of them are taken is not counted.
+// counts, so Same and Conflicts are to be empty.
 //
 // Records are not made. 300 services on 40 workers take milliseconds.
 func Contend(workers []WorkerView, contenders []Contender, request func(i int) Request) []Assignment {
 	var total api.Resources
-	rows := make([]row, len(workers))
+	rows, devices := make([]row, len(workers)), make([][]Device, len(workers))
 	for i := range workers {
+		devices[i] = slices.Clone(workers[i].Devices)
+		for k := range devices[i] {
+			devices[i][k].Used = min(max(0, devices[i][k].Used), whole)
+		}
 		rows[i] = newRow(&workers[i], 0)
 		if !workers[i].Suspect {
 			total = Add(total, cleanResources(workers[i].Capacity))
@@ -287,18 +292,21 @@ func Contend(workers []WorkerView, contenders []Contender, request func(i int) R
 		fits   []int // indexes of the workers that satisfy the constraints
 		same   []int // by index
 		placed int
+		// devices: it asks for some
+		devices bool
 	}
 	all := make([]asking, len(contenders))
 	for i := range contenders {
 		a := &all[i]
 		a.req = cleanRequest(request(i))
 		a.how, a.demand, a.same = scorerOf(a.req.Scheduler), toVec(a.req.Demand), make([]int, len(rows))
+		a.devices = asksDevices(a.demand, a.req.Devices)
 		avoid := map[string]bool{}
 		for _, id := range a.req.Avoid {
 			avoid[id] = true
 		}
 		for w := range workers {
-			if a.how == nil || asksDevices(a.demand, a.req.Devices) {
+			if a.how == nil {
 				break
 			}
 			if r := reject(&workers[w], &a.req, avoid, vec{}, vec{}); r.filter == passed {
@@ -318,6 +326,11 @@ func Contend(workers []WorkerView, contenders []Contender, request func(i int) R
 			if firstShort(&a.demand, &r.free) >= 0 {
 				continue
 			}
+			if a.devices {
+				if _, lacking := Give(devices[w], a.req.Demand, a.req.Devices); lacking != "" {
+					continue
+				}
+			}
 			c := candidate{view: &workers[w], key: r.hash - seed}
 			a.how.judge(&c, fit{capacity: r.capacity, free: r.free, demand: a.demand, throughput: cleanRate(workers[w].Throughput)}, a.same[w], a.req.Spread != "none")
 			if found < 0 || c.before(&best) {
@@ -331,10 +344,23 @@ func Contend(workers []WorkerView, contenders []Contender, request func(i int) R
 		for j, d := range a.demand {
 			rows[found].free[j] -= d
 		}
+		if a.devices {
+			held, _ := Give(devices[found], a.req.Demand, a.req.Devices)
+			hold(devices[found], held)
+		}
 		a.same[found]++
 		out = append(out, Assignment{i, a.placed, workers[found].ID})
 		a.placed++
 		round.Placed()
 	}
 	return out
+}
+
+// hold notes what of devices is taken.
+func hold(devices []Device, held []wire.Held) {
+	for _, h := range held {
+		if k := slices.IndexFunc(devices, func(d Device) bool { return d.ID == h.ID }); k >= 0 {
+			devices[k].Used = min(devices[k].Used+h.Share, whole)
+		}
+	}
 }

@@ -197,7 +197,6 @@ func genContenders(t *rapid.T) ([]Contender, []Request) {
 	var reqs []Request
 	for i := range rapid.IntRange(0, 6).Draw(t, "contenders") {
 		req := genRequest(t)
-		req.Devices, req.Demand.VGPUs, req.Demand.VTPUs = nil, 0, 0
 		req.Instance, req.Scheduler, req.Pinned = "", rapid.SampledFrom(drfNames).Draw(t, "score"), ""
 		list = append(list, Contender{
 			Service: fmt.Sprintf("s%d", i), Group: rapid.SampledFrom([]string{"", "x"}).Draw(t, "group"),
@@ -246,6 +245,14 @@ func TestContendProperties(t *testing.T) {
 			}
 			want = append(want, Assignment{i, placed[i], d.Chosen})
 			placed[i]++
+			if devices := slices.Clone(f.views[d.Chosen].Devices); asksDevices(toVec(req.Demand), req.Devices) {
+				held, lacking := Give(devices, req.Demand, req.Devices)
+				if lacking != "" {
+					t.Fatalf("chosen without devices: %s", lacking)
+				}
+				hold(devices, held)
+				f.Hold(d.Chosen, devices)
+			}
 			f.Use(d.Chosen, Add(f.views[d.Chosen].Used, cleanResources(req.Demand)))
 			f.Mark(list[i].Service, d.Chosen, f.marks[list[i].Service][d.Chosen].same+1, nil)
 			r.Placed()
