@@ -44,6 +44,8 @@ var rooms = map[string]layer{
 	"internal/backup":     doers,
 	"internal/bus":        doers,
 	"internal/distance":   doers,
+	"internal/filecopy":   doers,
+	"internal/forward":    doers,
 	"internal/gcpace":     doers,
 	"internal/hollow":     doers,
 	"internal/hostnet":    doers,
