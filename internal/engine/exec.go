@@ -37,7 +37,7 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 	if err := e.wait(ctx); err != nil {
 		return wire.ExecAnswer{}, err
 	}
-	if q.Do == wire.ExecDoStart && q.Start != nil {
+	if q.Do == wire.ExecDoStart {
 		id, err := e.startSession(q)
 		return wire.ExecAnswer{Session: id}, err
 	}
@@ -82,12 +82,16 @@ func (x *sessions) find(q wire.ExecAsk) (*execSession, error) {
 // startSession starts a session, or finds the one that was started by the same
 // question before.
 func (e *Engine) startSession(q wire.ExecAsk) (id string, err error) {
+	key, open, err := e.opener(q)
+	if err != nil {
+		return "", err
+	}
 	x := &e.sessions
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	running, inInstance := 0, 0
 	for _, s := range x.all {
-		if q.Start.Key != "" && s.owner == q.Owner && s.key == q.Start.Key && s.instance == q.Instance {
+		if key != "" && s.owner == q.Owner && s.key == key && s.instance == q.Instance {
 			return s.id, nil
 		}
 		if s.Ended() {
@@ -105,66 +109,109 @@ func (e *Engine) startSession(q wire.ExecAsk) (id string, err error) {
 	case running >= maxSessions, len(x.all) >= maxKeptSessions:
 		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions", "%d run on worker %s, which is the most", running, e.opts.Config.Worker)
 	}
-	s := &execSession{id: wire.NewID(), owner: q.Owner, key: q.Start.Key, instance: q.Instance}
-	if err := e.openSession(s, q.Start); err != nil {
+	s := &execSession{id: wire.NewID(), owner: q.Owner, key: key, instance: q.Instance}
+	what, err := open(s)
+	if err != nil {
 		return "", err
 	}
 	if x.all == nil {
 		x.all = map[string]*execSession{}
 	}
 	x.all[s.id] = s
-	e.log.Info("a command runs beside an instance", "instance", s.instance, "who", s.owner, "program", q.Start.Command[0], "session", s.id)
+	e.log.Info("a session in an instance begins", "instance", s.instance, "who", s.owner, "what", what, "session", s.id)
 	return s.id, nil
 }
 
-// openSession makes a session and lets it run.
+// opener is how the session that is asked for is opened; what it returns is for the
+// log.
+func (e *Engine) opener(q wire.ExecAsk) (key string, open func(*execSession) (what string, err error), err error) {
+	switch {
+	case q.Start != nil:
+		return q.Start.Key, func(s *execSession) (string, error) {
+			err := e.openSession(s, q.Start)
+			if err != nil {
+				return "", err
+			}
+			return "run " + q.Start.Command[0], nil
+		}, nil
+	case q.Forward != nil:
+		return q.Forward.Key, func(s *execSession) (string, error) { return e.openForward(s, q.Forward) }, nil
+	case q.Copy != nil:
+		return q.Copy.Key, func(s *execSession) (string, error) { return e.openCopy(s, q.Copy) }, nil
+	}
+	return "", nil, fmt.Errorf("%w: a session of nothing", errBadQuery)
+}
+
+// instance finds an instance.
+func (e *Engine) instance(id wire.InstanceID) (*instance, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if in := e.instances[id]; in != nil {
+		return in, nil
+	}
+	return nil, fmt.Errorf("%w: %q", ErrNoInstance, id)
+}
+
+// openSession makes a session of a program and lets it run.
 func (e *Engine) openSession(s *execSession, q *wire.ExecStart) error {
 	if len(q.Command) == 0 || q.Command[0] == "" {
 		return wire.Problemf(http.StatusUnprocessableEntity, "no-command", "verge exec instance/NAME -- COMMAND", "there is nothing to run", "the command is empty")
 	}
-	e.mu.Lock()
-	in := e.instances[s.instance]
-	e.mu.Unlock()
-	if in == nil {
-		return fmt.Errorf("%w: %q", ErrNoInstance, s.instance)
+	in, err := e.instance(s.instance)
+	if err != nil {
+		return err
 	}
 	task, env, err := in.aside()
 	if err != nil {
 		return err
 	}
+	o := session.Options{Exec: task.Exec, Command: q.Command, Env: append(env, envExec+"="+s.id), Stdin: q.Stdin, Terminal: q.Terminal}
+	return e.runSession(s, o, func(ctx context.Context) {
+		if task.Handle().Cgroup != "" {
+			return
+		}
+		// What left both its session and its parent is found by its mark alone.
+		if err := e.kit.strays.endExec(ctx, s.id); err != nil {
+			e.log.Warn("processes of a session are left", "session", s.id, "error", err)
+		}
+	})
+}
+
+// runSession lets a session run, and after it what is given.
+func (e *Engine) runSession(s *execSession, o session.Options, after func(ctx context.Context)) (err error) {
+	o.Over = func() { e.sessions.forget(s.id) }
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.spawn == nil || e.halting {
 		return ErrStopped
 	}
-	s.Session, err = session.New(session.Options{
-		Exec: task.Exec, Command: q.Command, Env: append(env, envExec+"="+s.id), Stdin: q.Stdin, Terminal: q.Terminal,
-		Over: func() { e.sessions.forget(s.id) },
-	})
-	if err != nil {
+	if s.Session, err = session.New(o); err != nil {
 		return fmt.Errorf("session in %s: %w", s.instance, err)
 	}
 	e.spawn(func(ctx context.Context) {
 		s.Run(ctx)
-		if task.Handle().Cgroup != "" {
-			return
-		}
-		// What left both its session and its parent is found by its mark alone.
-		if err := e.kit.strays.endExec(context.WithoutCancel(ctx), s.id); err != nil {
-			e.log.Warn("processes of a session are left", "session", s.id, "error", err)
-		}
+		after(context.WithoutCancel(ctx))
 	})
 	return nil
+}
+
+// running is what is known of an instance that has a task now.
+func (in *instance) running() (snapshot, error) {
+	in.mu.Lock()
+	s := in.state
+	in.mu.Unlock()
+	if s.task == nil {
+		return s, wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.phase)
+	}
+	return s, nil
 }
 
 // aside is what a command beside the instance needs: its task and its
 // environment.
 func (in *instance) aside() (runtime.Task, []string, error) {
-	in.mu.Lock()
-	s := in.state
-	in.mu.Unlock()
-	if s.task == nil {
-		return nil, nil, wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.phase)
+	s, err := in.running()
+	if err != nil {
+		return nil, nil, err
 	}
 	around, err := in.surroundings(&s.run, s.ports)
 	if err != nil {

@@ -70,6 +70,7 @@ type snapshot struct {
 	run   wire.Order
 	task  runtime.Task
 	ports map[string]int // not changed once it is here
+	addrs []netip.Addr   // as the instance's own; not changed either
 }
 
 // newInstance makes an instance from what is known of it; rec is zero for a new
@@ -162,6 +163,7 @@ func (in *instance) snap() snapshot {
 		run:   in.rec.Order,
 		task:  in.task,
 		ports: in.rec.Ports,
+		addrs: in.addrs,
 	}
 }
 

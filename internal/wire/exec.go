@@ -27,14 +27,16 @@ type ExecAsk struct {
 	Owner string `json:"owner,omitempty"`
 	// Session is named by the answer to "start".
 	Session string `json:"session,omitempty"`
-	// Instance that it is in; Start of "start", Input of "input", Output of "output",
+	// Instance that it is in; one of Start, Forward and Copy of "start", Input of "input", Output of "output",
 	// Invoke of "invoke", Profile of "profile".
-	Instance InstanceID  `json:"instance,omitempty"`
-	Start    *ExecStart  `json:"start,omitempty"`
-	Input    *ExecInput  `json:"input,omitempty"`
-	Output   *ExecOffset `json:"output,omitempty"`
-	Invoke   *Invocation `json:"invoke,omitempty"`
-	Profile  *ProfileAsk `json:"profile,omitempty"`
+	Instance InstanceID    `json:"instance,omitempty"`
+	Start    *ExecStart    `json:"start,omitempty"`
+	Forward  *ForwardStart `json:"forward,omitempty"`
+	Copy     *CopyStart    `json:"copy,omitempty"`
+	Input    *ExecInput    `json:"input,omitempty"`
+	Output   *ExecOffset   `json:"output,omitempty"`
+	Invoke   *Invocation   `json:"invoke,omitempty"`
+	Profile  *ProfileAsk   `json:"profile,omitempty"`
 }
 
 // ExecStart asks for a session.

@@ -48,7 +48,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.EngineState](),
 	reflect.TypeFor[wire.EngineInfo](),
 	reflect.TypeFor[wire.ExecAsk](),
-	reflect.TypeFor[wire.ExecStart](),
+	reflect.TypeFor[wire.ExecStart](), reflect.TypeFor[wire.ForwardStart](), reflect.TypeFor[wire.CopyStart](),
 	reflect.TypeFor[wire.Terminal](),
 	reflect.TypeFor[wire.ExecInput](),
 	reflect.TypeFor[wire.ExecOffset](),

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/filecopy"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/session"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// spareRoom is what a copy leaves of a disk.
+const spareRoom = 64 << 20
+
+// openCopy makes a session that carries a file or directory from or to an instance:
+// the files of a container as it sees them, and of any other instance its working
+// directory and volumes. What was carried is said on standard error, as a
+// filecopy.Summary.
+func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err error) {
+	in, err := e.instance(s.instance)
+	if err != nil {
+		return "", err
+	}
+	state, err := in.running()
+	if err != nil {
+		return "", err
+	}
+	if q.Path == "" || len(q.Path) > 4096 || strings.ContainsRune(q.Path, 0) {
+		return "", fmt.Errorf("%w: %.100q is no path", errBadQuery, q.Path)
+	}
+	o := session.Options{Stdin: q.Into, Exec: func(ctx context.Context, x runtime.Exec) (wire.Exit, error) {
+		// Who reads or writes a pipe is let go when the session is ended.
+		defer context.AfterFunc(ctx, func() {
+			_ = x.Stdout.SetWriteDeadline(time.Unix(1, 0))
+			if x.Stdin != nil {
+				_ = x.Stdin.SetReadDeadline(time.Unix(1, 0))
+			}
+		})()
+		var sum filecopy.Summary
+		err := in.look(&state, q.Path, func(root *os.Root, name string) (err error) {
+			if q.Into {
+				sum, err = filecopy.Unpack(ctx, x.Stdin, filecopy.Target{
+					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: func() (int64, error) { return roomIn(root) },
+				})
+				return err
+			}
+			sum, err = filecopy.Pack(ctx, x.Stdout, root, name)
+			return err
+		})
+		if err != nil {
+			return wire.Exit{}, err
+		}
+		b, err := json.Marshal(sum)
+		if err == nil {
+			_, err = x.Stderr.Write(b)
+		}
+		return wire.Exit{}, err
+	}}
+	what = "copy from " + q.Path
+	if q.Into {
+		what = "copy to " + q.Path
+	}
+	return what, e.runSession(s, o, func(context.Context) {})
+}
+
+// roomIn is how much may be written to where root is.
+func roomIn(root *os.Root) (int64, error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close() //nolint:errcheck // read only
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail)*int64(st.Bsize) - spareRoom, nil //nolint:gosec,unconvert // they differ between systems
+}
+
+// look calls f with where path is of an instance that runs: a root out of which
+// nothing leads, and a name in it.
+func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name string) error) error {
+	if housed, ok := s.task.(runtime.Housed); ok {
+		return housed.Files(func(root *os.Root, dir string) error {
+			if !path.IsAbs(name) {
+				name = path.Join(dir, name)
+			}
+			at, err := filecopy.Resolve(root, name)
+			if err != nil {
+				return err
+			}
+			switch first, _, _ := strings.Cut(at, "/"); first {
+			case ".", "proc", "sys", "dev":
+				return fmt.Errorf("%s of a container is not copied, choose something below another directory", path.Clean("/"+at))
+			}
+			return f(root, at)
+		})
+	}
+	dir, rest, err := in.tree(s, name)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("the instance has no files")
+	}
+	if err != nil {
+		return fmt.Errorf("its working directory: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // nothing is written through it
+	return f(root, rest)
+}
+
+// tree is the directory of the machine that a path of an instance without a file
+// system of its own is in, its working directory or a volume, and the rest of the
+// path.
+func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error) {
+	work := in.place.work()
+	if path.IsAbs(name) {
+		clean := path.Clean(name)
+		if !within(clean, work) {
+			return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on", "only the instance's own files are copied",
+				"%s is neither in its working directory nor in a volume", clean)
+		}
+		name = strings.TrimPrefix(strings.TrimPrefix(clean, work), "/")
+	}
+	name = path.Clean(name)
+	if name == ".." || strings.HasPrefix(name, "../") {
+		return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on", "only the instance's own files are copied",
+			"%s leads out of its working directory", name)
+	}
+	if s.run.Spec == nil {
+		return work, name, nil
+	}
+	volumes, err := in.volumes(&s.run)
+	if err != nil {
+		return "", "", err
+	}
+	dir, rest = work, name
+	longest := -1
+	for i, v := range volumes {
+		at := path.Clean(v.Path)
+		if name != at && !strings.HasPrefix(name, at+"/") || len(at) <= longest {
+			continue
+		}
+		// Where a volume that is mounted for it is, package workdir says.
+		if longest, dir = len(at), v.Dir; v.Tmpfs > 0 || v.ReadOnly {
+			dir = filepath.Join(in.place.mounts(), strconv.Itoa(i))
+		}
+		rest = path.Join(".", strings.TrimPrefix(strings.TrimPrefix(name, at), "/"))
+	}
+	return dir, rest, nil
+}

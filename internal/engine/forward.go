@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/forward"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/session"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// openForward makes a session that carries connections to ports of an instance. An
+// instance with a network of its own may be asked for any port; one that shares the
+// machine's only for those of its descriptor, since the others are not its own.
+func (e *Engine) openForward(s *execSession, q *wire.ForwardStart) (what string, err error) {
+	in, err := e.instance(s.instance)
+	if err != nil {
+		return "", err
+	}
+	state, err := in.running()
+	if err != nil {
+		return "", err
+	}
+	if len(q.Ports) == 0 || len(q.Ports) > wire.MaxForwardPorts {
+		return "", fmt.Errorf("%w: %d ports, 1 to %d are possible", errBadQuery, len(q.Ports), wire.MaxForwardPorts)
+	}
+	addrs := map[string][]string{}
+	for _, p := range q.Ports {
+		if addrs[p], err = state.dialable(in.id, p); err != nil {
+			return "", err
+		}
+	}
+	o := session.Options{Stdin: true, Exec: func(ctx context.Context, x runtime.Exec) (wire.Exit, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		over := make(chan struct{})
+		defer func() { <-over }()
+		defer cancel(nil)
+		go func() {
+			defer close(over)
+			if _, err := state.task.Wait(ctx); err == nil {
+				cancel(runtime.ErrGone)
+			}
+		}()
+		return wire.Exit{}, forward.Serve(ctx, &pipes{in: x.Stdin, out: x.Stdout}, func(ctx context.Context, port string) (net.Conn, error) {
+			return dialFirst(ctx, port, addrs[port])
+		})
+	}}
+	return "forward " + strings.Join(q.Ports, ", "), e.runSession(s, o, func(context.Context) {})
+}
+
+// dialable is where a port of an instance is found.
+func (s *snapshot) dialable(id wire.InstanceID, port string) ([]string, error) {
+	const title = "the instance has no such port"
+	names := strings.Join(slices.Sorted(maps.Keys(s.ports)), ", ")
+	if s.run.Spec != nil {
+		for i := range s.run.Spec.Ports {
+			if p := &s.run.Spec.Ports[i]; p.Protocol == "udp" && (portName(p) == port || port == strconv.Itoa(p.Number)) {
+				return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name a port whose protocol is not udp", title, "port %s of %s is for datagrams, and connections alone are carried", port, id)
+			}
+		}
+	}
+	n, ok := s.ports[port]
+	if number, err := strconv.Atoi(port); !ok && err == nil && number > 0 && number < 1<<16 {
+		ok = len(s.addrs) > 0
+		for _, p := range s.ports {
+			ok = ok || p == number
+		}
+		n = number
+	}
+	if !ok {
+		return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name one of its ports: "+cmp.Or(names, "it has none"), title, "%s has no port %.63s", id, port)
+	}
+	if len(s.addrs) == 0 {
+		return []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(n))}, nil
+	}
+	var out []string
+	for _, a := range s.addrs {
+		out = append(out, net.JoinHostPort(a.String(), strconv.Itoa(n)))
+	}
+	return out, nil
+}
+
+// dialFirst connects to the first of some addresses that answers.
+func dialFirst(ctx context.Context, port string, addrs []string) (net.Conn, error) {
+	if len(addrs) == 0 {
+		return nil, fmt.Errorf("port %.63q was not asked for", port)
+	}
+	var d net.Dialer
+	var all error
+	for _, a := range addrs {
+		conn, err := d.DialContext(ctx, "tcp", a)
+		if err == nil {
+			return conn, nil
+		}
+		all = fmt.Errorf("connect to port %s of the instance: %w", port, plain(err))
+	}
+	return nil, all
+}
+
+// pipes are a session's as a connection.
+type pipes struct{ in, out *os.File }
+
+var _ net.Conn = (*pipes)(nil)
+
+func (p *pipes) Read(b []byte) (int, error)  { return p.in.Read(b) }
+func (p *pipes) Write(b []byte) (int, error) { return p.out.Write(b) }
+
+// Close ends reading and writing; the files stay the session's to close.
+func (p *pipes) Close() error { return p.SetDeadline(time.Unix(1, 0)) }
+
+func (p *pipes) SetDeadline(t time.Time) error {
+	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
+}
+func (p *pipes) SetReadDeadline(t time.Time) error  { return p.in.SetReadDeadline(t) }
+func (p *pipes) SetWriteDeadline(t time.Time) error { return p.out.SetWriteDeadline(t) }
+
+// LocalAddr and RemoteAddr are for messages alone.
+func (p *pipes) LocalAddr() net.Addr  { return &net.UnixAddr{Net: "unix", Name: "session"} }
+func (p *pipes) RemoteAddr() net.Addr { return p.LocalAddr() }
