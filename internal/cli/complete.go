@@ -31,6 +31,7 @@ var completes = map[string]completion{
 	"verge restart":         {kinds: []string{kindApplication, kindService, kindInstance}, bare: kindApplication},
 	"verge logs":            {kinds: []string{kindInstance, kindService, kindApplication}, bare: kindInstance},
 	"verge exec":            {kinds: []string{kindInstance}, bare: kindInstance},
+	"verge port-forward":    {kinds: []string{kindInstance, kindService}, bare: kindInstance},
 	"verge explain":         {kinds: []string{kindInstance}, bare: kindInstance},
 	"verge drain":           {kinds: []string{kindWorker, kindCluster}},
 	"verge cordon":          {kinds: []string{kindWorker, kindCluster}},

@@ -93,6 +93,8 @@ type execution struct {
 
 	sending sync.Mutex // one piece of input at a time
 	sent    int64
+	// out and problems get what comes.
+	out, problems io.Writer
 }
 
 func (a *app) exec(ctx context.Context, c *rest.Client, id string, command []string, stdin, tty bool) error {
@@ -105,9 +107,9 @@ func (a *app) exec(ctx context.Context, c *rest.Client, id string, command []str
 	defer unhook()
 	ctx, give := context.WithCancel(ctx)
 	defer give()
-	e := &execution{a: a, c: c, give: give}
+	e := &execution{a: a, c: c, give: give, out: a.out, problems: a.err}
 	var err error
-	if e.session, err = startExec(ctx, c, id, start); err != nil {
+	if e.session, err = twice(ctx, func() (string, error) { return c.StartExec(ctx, id, start) }); err != nil {
 		return err
 	}
 	defer e.end(context.WithoutCancel(ctx))
@@ -132,12 +134,12 @@ func (a *app) exec(ctx context.Context, c *rest.Client, id string, command []str
 	return e.output(ctx)
 }
 
-// startExec starts a session. Whoever gets no answer asks once more: the key
-// makes it the same session.
-func startExec(ctx context.Context, c *rest.Client, id string, start wire.ExecStart) (string, error) {
-	session, err := c.StartExec(ctx, id, start)
+// twice starts a session. Whoever gets no answer asks once more: the key makes it
+// the same session.
+func twice(ctx context.Context, start func() (session string, err error)) (string, error) {
+	session, err := start()
 	if passing(err) && ctx.Err() == nil {
-		session, err = c.StartExec(ctx, id, start)
+		session, err = start()
 	}
 	return session, err
 }
@@ -166,16 +168,30 @@ func (e *execution) end(ctx context.Context) {
 
 // output prints what the program writes until it has ended.
 func (e *execution) output(ctx context.Context) error {
+	last, err := e.drain(ctx)
+	switch {
+	case err != nil:
+		return err
+	case last.Exit == nil:
+		return &userError{what: "the program did not end by itself", why: last.Why}
+	case last.Exit.Code != 0:
+		return &remoteExit{last.Exit.Code}
+	}
+	return nil
+}
+
+// drain hands on what comes until the session has ended, and returns the last of it.
+func (e *execution) drain(ctx context.Context) (wire.ExecOutput, error) {
 	var out, problems int64
 	for {
 		asked := e.a.opts.Now()
 		chunk, err := e.c.ReadExec(ctx, e.session, out, problems, execHold)
 		if ctx.Err() != nil {
-			return &remoteExit{exitInterrupted}
+			return chunk, &remoteExit{exitInterrupted}
 		}
 		if err != nil {
 			if err := e.lost(ctx, err); err != nil {
-				return err
+				return chunk, err
 			}
 			continue
 		}
@@ -183,20 +199,19 @@ func (e *execution) output(ctx context.Context) error {
 		for _, w := range []struct {
 			to   io.Writer
 			data []byte
-		}{{e.a.out, chunk.Stdout}, {e.a.err, chunk.Stderr}} {
+		}{{e.out, chunk.Stdout}, {e.problems, chunk.Stderr}} {
+			if len(w.data) == 0 {
+				continue
+			}
 			if _, err := w.to.Write(w.data); err != nil {
-				return fmt.Errorf("write the program's output: %w", err)
+				return chunk, fmt.Errorf("write the program's output: %w", err)
 			}
 		}
 		out += int64(len(chunk.Stdout))
 		problems += int64(len(chunk.Stderr))
 		switch {
-		case chunk.Ended && chunk.Exit == nil:
-			return &userError{what: "the program did not end by itself", why: chunk.Why}
-		case chunk.Ended && chunk.Exit.Code != 0:
-			return &remoteExit{chunk.Exit.Code}
 		case chunk.Ended:
-			return nil
+			return chunk, nil
 		case len(chunk.Stdout)+len(chunk.Stderr) == 0:
 			e.a.pace(ctx, asked)
 		}

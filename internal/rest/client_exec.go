@@ -19,6 +19,20 @@ func (c *Client) StartExec(ctx context.Context, id wire.InstanceID, start wire.E
 	return v.Session, err
 }
 
+// StartForward begins a session that carries connections to ports of an instance.
+func (c *Client) StartForward(ctx context.Context, id wire.InstanceID, start wire.ForwardStart) (session string, err error) {
+	var v sessionView
+	err = c.send(ctx, http.MethodPost, "/v1/instances/"+url.PathEscape(id)+"/forward", start, &v)
+	return v.Session, err
+}
+
+// StartCopy begins a session that carries a file or directory from or to an instance.
+func (c *Client) StartCopy(ctx context.Context, id wire.InstanceID, start wire.CopyStart) (session string, err error) {
+	var v sessionView
+	err = c.send(ctx, http.MethodPost, "/v1/instances/"+url.PathEscape(id)+"/copy", start, &v)
+	return v.Session, err
+}
+
 // Invoke sends a request to the service of an instance; see Looking.
 func (c *Client) Invoke(ctx context.Context, id wire.InstanceID, in wire.Invocation) (out wire.Invoked, err error) {
 	body, err := json.Marshal(in)

@@ -2,7 +2,9 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,6 +25,14 @@ type (
 	execInput struct {
 		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
 		Body wire.ExecStart
+	}
+	forwardInput struct {
+		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+		Body wire.ForwardStart
+	}
+	copyInput struct {
+		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+		Body wire.CopyStart
 	}
 	invokeInput struct {
 		ID   string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
@@ -49,6 +59,21 @@ type (
 	}
 )
 
+// subject implements subjecter: which ports is to be seen in the audit log.
+func (in *forwardInput) subject() (on, detail string) {
+	return string(access.Instance) + "/" + in.ID, "ports " + strings.Join(in.Body.Ports, ", ")
+}
+
+// subject implements subjecter: what was read or written is to be seen in the audit
+// log.
+func (in *copyInput) subject() (on, detail string) {
+	detail = "from " + in.Body.Path
+	if in.Body.Into {
+		detail = "to " + in.Body.Path
+	}
+	return string(access.Instance) + "/" + in.ID, detail
+}
+
 // sessionsInstance is the instance that a session is in: who may go on with it
 // is asked at every step, and whether it is the caller's own by its worker.
 var sessionsInstance = finder{params: []string{"session"}, find: func(s *Server, q question) (access.Object, error) {
@@ -66,6 +91,16 @@ func (s *Server) registerLooking(api huma.API) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Start: &in.Body})
 			return sessionView{a.Session}, err
 		})
+	register(s, api, op("start-forward", http.MethodPost, "/v1/instances/{id}/forward", "Begin a session that carries connections to ports of an instance", may(access.Exec, instance("id"))),
+		func(ctx context.Context, in *forwardInput) (sessionView, error) {
+			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Forward: &in.Body})
+			return sessionView{a.Session}, understood(err)
+		})
+	register(s, api, op("start-copy", http.MethodPost, "/v1/instances/{id}/copy", "Begin a session that carries a file or directory from or to an instance", may(access.Exec, instance("id"))),
+		func(ctx context.Context, in *copyInput) (sessionView, error) {
+			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Copy: &in.Body})
+			return sessionView{a.Session}, understood(err)
+		})
 	register(s, api, op("invoke", http.MethodPost, "/v1/instances/{id}/invoke", "Send a request to the service of an instance", may(access.Exec, instance("id"))), s.invoke)
 	register(s, api, op("send-exec-input", http.MethodPost, "/v1/exec/{session}/input", "Give a session's program input, or its terminal another size", may(access.Exec, sessionsInstance).silent()),
 		func(ctx context.Context, in *sessionInputInput) (takenView, error) {
@@ -78,6 +113,16 @@ func (s *Server) registerLooking(api huma.API) {
 			_, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: in.Session})
 			return none{}, err
 		})
+}
+
+// understood says of a worker that takes the beginning of a session for a step of
+// one that it is older.
+func understood(err error) error {
+	var p *wire.Problem
+	if errors.As(err, &p) && p.Code == "no-such-session" {
+		return wire.Problemf(http.StatusNotImplemented, "older-worker", "upgrade the worker", "its worker cannot do that", "it knows sessions of programs alone (verge exec)")
+	}
+	return err
 }
 
 func (s *Server) invoke(ctx context.Context, in *invokeInput) (wire.Invoked, error) {

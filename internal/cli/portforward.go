@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/forward"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) portForwardCommand() *cobra.Command {
+	address := ""
+	cmd := &cobra.Command{
+		Use:   "port-forward APP/SERVICE|INSTANCE [LOCAL:]REMOTE…",
+		Short: "Reach ports of an instance from this machine, wherever the instance is",
+		Long: "Reach ports of an instance from this machine, wherever the instance is: by the way that verge exec takes,\n" +
+			"so through NAT, and to ports that have no entry. REMOTE is the name of a port in the descriptor, or its number;\n" +
+			"LOCAL a port of this machine, 0 or nothing before the colon for any that is free. Of a service the first instance\n" +
+			"that is ready is taken. TCP only. It goes on until Ctrl-C, or until the instance ends.",
+		Example: "  verge port-forward guestbook/store 8080:http\n  verge port-forward guestbook.store.0 :5432",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ports, err := forwardPorts(args[1:])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			id, err := forwardTarget(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.portForward(cmd.Context(), c, id, address, ports)
+		},
+	}
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "address of this machine to listen on; whoever reaches it reaches the instance")
+	return cmd
+}
+
+// forwardPort is a port of this machine, and what it leads to.
+type forwardPort struct {
+	local  int // 0 is any
+	remote string
+}
+
+// forwardPorts reads [LOCAL:]REMOTE.
+func forwardPorts(args []string) ([]forwardPort, error) {
+	if len(args) > wire.MaxForwardPorts {
+		return nil, &userError{what: "too many ports", why: fmt.Sprintf("%d, and %d are the most", len(args), wire.MaxForwardPorts)}
+	}
+	var out []forwardPort
+	for _, arg := range args {
+		local, remote, two := strings.Cut(arg, ":")
+		if !two {
+			// The same number here; a name has none.
+			if remote = local; !isNumber(remote) {
+				local = ""
+			}
+		}
+		p := forwardPort{remote: remote}
+		var err error
+		if local != "" {
+			p.local, err = strconv.Atoi(local)
+		}
+		if err != nil || p.local < 0 || p.local > 65535 || remote == "" || strings.Contains(remote, ":") || len(remote) > 63 {
+			return nil, &userError{what: "not a port", why: arg, next: "write LOCAL:REMOTE, for example 8080:http"}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func isNumber(s string) bool { _, err := strconv.Atoi(s); return err == nil }
+
+// forwardTarget is the instance that is meant by APP/SERVICE, service/APP.SERVICE or
+// the name of an instance.
+func forwardTarget(ctx context.Context, c *rest.Client, arg string) (wire.InstanceID, error) {
+	first, rest, slash := strings.Cut(arg, "/")
+	if !slash {
+		i, err := findInstance(ctx, c, arg)
+		return i.ID, err
+	}
+	app, service := first, rest
+	if kind, err := kindOf(first); err == nil {
+		var dotted bool
+		if app, service, dotted = strings.Cut(rest, "."); kind != kindService || !dotted {
+			name, err := instanceRef([]string{arg})
+			if err != nil {
+				return "", err
+			}
+			i, err := findInstance(ctx, c, name)
+			return i.ID, err
+		}
+	}
+	list, err := c.Instances(ctx, app, service)
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(list, func(a, b wire.InstanceView) int { return a.Ordinal - b.Ordinal })
+	for _, i := range list {
+		if i.State == wire.Running && i.Ready {
+			return i.ID, nil
+		}
+	}
+	for _, i := range list {
+		if i.State == wire.Running {
+			return i.ID, nil
+		}
+	}
+	return "", &userError{what: "no instance runs", why: fmt.Sprintf("%s.%s has %d", app, service, len(list)), next: "verge get instances --app " + app}
+}
+
+// portForward listens, and carries what comes, until ctx or the session ends.
+func (a *app) portForward(ctx context.Context, c *rest.Client, id wire.InstanceID, address string, ports []forwardPort) error {
+	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+	defer unhook()
+	ctx, give := context.WithCancel(ctx)
+	defer give()
+	var config net.ListenConfig
+	start := wire.ForwardStart{Key: wire.NewID()}
+	var listeners []net.Listener
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close() // nobody waits for more
+		}
+	}()
+	for _, p := range ports {
+		l, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(p.local)))
+		if err != nil {
+			return &userError{what: fmt.Sprintf("port %d of this machine cannot be listened on", p.local), why: err.Error(), next: "choose another, or none: :" + p.remote}
+		}
+		listeners = append(listeners, l)
+		start.Ports = append(start.Ports, p.remote)
+	}
+	e := &execution{a: a, c: c, give: give}
+	var err error
+	if e.session, err = twice(ctx, func() (string, error) { return c.StartForward(ctx, id, start) }); err != nil {
+		return err
+	}
+	defer e.end(context.WithoutCancel(ctx))
+	near, far := net.Pipe()
+	client, err := forward.NewClient(near)
+	if err != nil {
+		return err
+	}
+	e.out, e.problems = far, a.err
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer give() // before that
+	defer client.Close()
+	stop := context.AfterFunc(ctx, func() {
+		client.Close()
+		for _, l := range listeners {
+			_ = l.Close() // as above
+		}
+	})
+	defer stop()
+	beside.Go(func() { e.input(ctx, far, false) })
+	for i, l := range listeners {
+		beside.Go(func() { a.carry(ctx, client, l, ports[i].remote) })
+		if err := a.printf("forwarding %s to port %s of %s", l.Addr(), ports[i].remote, id); err != nil {
+			return err
+		}
+	}
+	last, err := e.drain(ctx)
+	_ = far.Close() // who writes to it is let go
+	var remote *remoteExit
+	switch {
+	case errors.As(err, &remote):
+		return nil // it was told to end
+	case err != nil:
+		return err
+	}
+	return &userError{what: "the connections to " + id + " have ended", why: last.Why, next: "verge describe instance/" + id}
+}
+
+// carry carries the connections that come to l until it is closed.
+func (a *app) carry(ctx context.Context, client *forward.Client, l net.Listener, port string) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		all.Go(func() {
+			if err := client.Carry(ctx, conn, port); err != nil && ctx.Err() == nil {
+				a.notef("%s: %s", conn.RemoteAddr(), clean(firstLine(err)))
+			}
+		})
+	}
+}
