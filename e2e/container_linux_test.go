@@ -84,6 +84,15 @@ services:
 	if r := verge(t, w.root.contextFile(), "exec", "shop.web.0", "--", "sh", "-c", "echo $VERGE_INSTANCE; ls /www; exit 4"); r.code != 4 || r.out != "shop.web.0\nindex.html\n" {
 		t.Errorf("exec: %+v", r)
 	}
+	w.root.ok("cp", archive, "shop.web.0:/tmp/shop.tar")
+	copied := filepath.Join(t.TempDir(), "index.html")
+	w.root.ok("cp", "shop.web.0:/www/index.html", copied)
+	wantFile(t, copied, "hello from shop.web.0")
+	if r := verge(t, w.root.contextFile(), "exec", "shop.web.0", "--", "sh", "-c", "ls -ln /tmp/shop.tar; test -s /tmp/shop.tar"); r.code != 0 {
+		t.Errorf("a file that was copied: %+v", r)
+	}
+	refused(t, "cp to its image", verge(t, w.root.contextFile(), "cp", archive, "shop.web.0:/bin/"), "read-only")
+	refused(t, "cp from /proc", verge(t, w.root.contextFile(), "cp", "shop.web.0:/proc/1/environ", t.TempDir()), "is not copied")
 	if r := verge(t, w.root.contextFile(), "logs", "shop.web.0"); r.code != 0 || !strings.Contains(r.out, "started") {
 		t.Errorf("logs: %+v", r)
 	}
