@@ -38,6 +38,7 @@ func TestContainers(t *testing.T) {
 	if r := verge(t, w.root.contextFile(), "image", "load", archive, "--containerd", ctd.Address); r.code != 0 || r.out != "image "+name+" loaded\n" {
 		t.Fatalf("load: %+v", r)
 	}
+	w.set("shop-key", "first")
 	w.root.apply(`application: shop
 services:
   web:
@@ -45,7 +46,9 @@ services:
     image: shop:1
     pull: never
     ports: [{name: http, ingress: {host: shop.test}}]
-    files: {/www/index.html: {content: "hello from ${VERGE_INSTANCE}"}}
+    files:
+      /www/index.html: {content: "hello from ${VERGE_INSTANCE}"}
+      /www/key: {secret: shop-key, mode: 0444}
     stop: {grace: 1s}
 `)
 	w.root.holds("shop", 60*time.Second)
@@ -77,11 +80,27 @@ services:
 		}
 		return 0
 	}
+	key := func(want string) {
+		t.Helper()
+		eventually(t, 20*time.Second, "the container has its secret", func() error {
+			got, err := fetch(node.gateway, "shop.test", "/key")
+			if err != nil {
+				return err
+			}
+			return differs("secret", got, want)
+		})
+	}
+	key("first")
+	was := pid()
+	w.set("shop-key", "second")
+	key("second")
+	w.holdsSecret("shop-key", "1/1")
+	wantEqual(t, "process of the container", pid(), was)
 	before := pid()
 	if before == 0 {
 		t.Fatal("containerd does not have the container")
 	}
-	if r := verge(t, w.root.contextFile(), "exec", "shop.web.0", "--", "sh", "-c", "echo $VERGE_INSTANCE; ls /www; exit 4"); r.code != 4 || r.out != "shop.web.0\nindex.html\n" {
+	if r := verge(t, w.root.contextFile(), "exec", "shop.web.0", "--", "sh", "-c", "echo $VERGE_INSTANCE; ls /www; exit 4"); r.code != 4 || r.out != "shop.web.0\nindex.html\nkey\n" {
 		t.Errorf("exec: %+v", r)
 	}
 	w.root.ok("cp", archive, "shop.web.0:/tmp/shop.tar")

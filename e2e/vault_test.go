@@ -65,6 +65,7 @@ func TestSecretsFilesVolumesAndChecks(t *testing.T) {
 	w.run("it waits for its secrets", w.waitsForSecrets)
 	w.run("it has what was promised", w.hasWhatWasPromised)
 	w.run("it is started again when it is dead", w.deadIsRestarted)
+	w.run("a secret file is exchanged", w.secretFileIsExchanged)
 	w.run("the worker is alone after a power cut", w.startsAloneWithSecrets)
 	w.run("no value is anywhere else", w.valuesAreNowhereElse)
 	w.run("the worker gets another key", w.workerGetsAnotherKey)
@@ -153,6 +154,46 @@ func (w *world) deadIsRestarted(t *testing.T) {
 	}
 }
 
+// holdsSecret waits until so many of those that have a secret have its newest value.
+func (w *world) holdsSecret(name, current string) {
+	w.t.Helper()
+	eventually(w.t, 20*time.Second, "secret "+name+" has arrived", func() error {
+		text := w.root.ok("secret", "ls")
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, name+" ") && strings.Contains(line, " "+current) {
+				return nil
+			}
+		}
+		return errors.New(text)
+	})
+}
+
+// secretFileIsExchanged sets a secret that is a file: the process has it at once, is
+// the same, and where it has arrived is told.
+func (w *world) secretFileIsExchanged(t *testing.T) {
+	pids := w.pids("vault")
+	r := vergeIn(t, w.root.contextFile(), "another key", "secret", "set", "tls-key", "--from-file", "-")
+	if r.code != 0 || !strings.Contains(r.err, "what runs of vault.main gets it in its files without a restart") {
+		t.Errorf("%+v", r)
+	}
+	eventually(t, 20*time.Second, "the file has the new value", func() error {
+		got, err := w.vault("/file", "name", "tls/key.pem")
+		if err != nil {
+			return err
+		}
+		return differs("key", got, "another key")
+	})
+	w.holdsSecret("tls-key", "1/1")
+	for _, x := range []*tier{w.root, w.cluster["edge"]} {
+		if text := x.ok("events"); !strings.Contains(text, "its files have the new value of secret tls-key") {
+			t.Errorf("no event says so:\n%s", text)
+		}
+	}
+	wantEqual(t, "processes", fmt.Sprint(w.pids("vault")), fmt.Sprint(pids))
+	w.set("tls-key", tlsKey)
+	w.holdsSecret("tls-key", "1/1")
+}
+
 // version is what the worker's engine calls the value of a secret that it has.
 func (x *worker) version(t *testing.T, name string) string {
 	t.Helper()
@@ -182,6 +223,8 @@ func (w *world) startsAloneWithSecrets(t *testing.T) {
 		}
 		return nil
 	})
+	w.holdsSecret("db-password", "0/1, others after a restart")
+	w.reason("there is a newer one, which counts from its next start: verge restart instance/" + vaultInstance)
 	wantEqual(t, "processes", fmt.Sprint(w.pids("vault")), fmt.Sprint(pids))
 	w.says(firstPassword)
 

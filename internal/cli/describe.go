@@ -203,6 +203,9 @@ func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string)
 	if l := v.Leaving; l != nil {
 		d.addf("Leaving", "incarnation %d on %s ends, since %s", l.Incarnation, l.Worker, a.moment(l.Started))
 	}
+	for _, h := range v.Secrets {
+		d.add("Secret "+h.Name, a.heldSecret(v, h))
+	}
 	d.add("Avoids", strings.Join(v.Avoid, ", "))
 	d.addf("Says", "%s, %s ago", v.Source, ageOf(v.AgeSeconds))
 	if err := d.print(a); err != nil {
@@ -219,6 +222,23 @@ func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string)
 		rows[i] = []cell{text(a.clock(h.At)), text(a.since(h.At)), text(string(h.To)), text(h.Tier), text(h.Why)}
 	}
 	return a.table([]string{"TIME", "AGE", "STATE", "TIER", "WHY"}, rows)
+}
+
+// heldSecret says which value of a secret an instance has.
+func (a *app) heldSecret(v wire.InstanceView, h wire.SecretHeld) string {
+	has := "has the value that came " + a.moment(h.At)
+	if h.At.IsZero() {
+		has = "has a value"
+	}
+	switch {
+	case h.Why != "":
+		return has + "; the newest one could not be put into its files (it is tried again): " + h.Why
+	case h.Next != "" && h.Next == h.Version:
+		return has + " in its files; in its variables the one before, until it is started again: verge restart instance/" + v.ID
+	case h.Next != "":
+		return has + "; there is a newer one, which counts from its next start: verge restart instance/" + v.ID
+	}
+	return has
 }
 
 // exit says how a process ended, "" if none did.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,8 +27,9 @@ func (a *app) secretCommand() *cobra.Command {
 
 A secret has a name in a namespace, and a value that nobody can read again. A
 descriptor names it as a variable (env_secrets) or as a file (files); its
-instances get the value that it has when they start. Only the workers that run
-them can open it, also when nobody else can be reached.`,
+instances get the value that it has when they start, and a new one in their files
+without a restart. Only the workers that run them can open it, also when nobody
+else can be reached.`,
 	}
 	cmd.AddCommand(a.secretSet(), a.secretList(), a.secretRemove())
 	return cmd
@@ -54,8 +56,9 @@ func (a *app) secretSet() *cobra.Command {
 		Use: "set NAME (--from-file FILE | --cert FILE --key FILE | --registry HOST --username USER --password-file FILE)", Short: "Set the value of a secret to the content of a file", Args: secretName,
 		Long: fmt.Sprintf(`Set the value of a secret to the content of a file, all of it, at most %d KiB;
 "-" is standard input. It is not taken as an argument, because others can see
-those. What runs goes on with the value that it has, until it is started again
-(verge restart).
+those. What runs gets it in its files at once, each exchanged as a whole; in its
+variables when it is started again (verge restart). verge secret ls shows how many
+instances have it.
 
 With --cert and --key it is a certificate for gateways (tls: {secret: NAME}): the
 chain, the host's first, and its private key, both in PEM. Gateways take a new one
@@ -100,8 +103,8 @@ Kubernetes secret, does as well: --from-file.`, wire.MaxSecretBytes>>10),
 				if file != "" && bytes.HasSuffix(value, []byte("\n")) {
 					a.notef("note: the value ends with a line break, which is a part of it")
 				}
-				if file != "" && len(v.UsedBy) > 0 {
-					a.notef("note: what runs of %s has the former value until it is started again: verge restart", strings.Join(v.UsedBy, ", "))
+				if file != "" {
+					a.whoGetsIt(v)
 				}
 				return a.printf("secret/%s of namespace %s set", v.Name, v.Namespace)
 			})
@@ -113,6 +116,40 @@ Kubernetes secret, does as well: --from-file.`, wire.MaxSecretBytes>>10),
 	login.flags(cmd)
 	f.ofNamespace(cmd)
 	return cmd
+}
+
+// whoGetsIt says when those that use a secret have its new value.
+func (a *app) whoGetsIt(v wire.SecretView) {
+	if v.Holders == 0 {
+		return
+	}
+	var files []string
+	for _, s := range v.UsedBy {
+		if !slices.Contains(v.Variable, s) {
+			files = append(files, s)
+		}
+	}
+	if len(files) > 0 {
+		a.notef("note: what runs of %s gets it in its files without a restart: verge secret ls shows when it is there", strings.Join(files, ", "))
+	}
+	if len(v.Variable) > 0 {
+		a.notef("note: what runs of %s has it in a variable, and the former value until it is started again: verge restart service/%s", strings.Join(v.Variable, ", "), v.Variable[0])
+	}
+}
+
+// current says how many of those that have a value of a secret have the newest one.
+func current(v wire.SecretView) cell {
+	if v.Holders == 0 {
+		return text("")
+	}
+	c := cell{text: fmt.Sprintf("%d/%d", v.Current, v.Holders)}
+	if v.Current < v.Holders {
+		c.colour = yellow
+	}
+	if len(v.Restart) > 0 {
+		c.text += ", others after a restart"
+	}
+	return c
 }
 
 // secretName wants a name alone. What stands after it may be a value, and is not
@@ -175,6 +212,7 @@ func (a *app) secrets() listing[wire.SecretView] {
 		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
 		{name: "changed", cell: func(v view) cell { return text(a.since(v.Updated)) }},
 		{name: "expires", cell: func(v view) cell { return a.expiry(v.Expires) }},
+		{name: "current", cell: current},
 		{name: "used by", cell: func(v view) cell { return text(strings.Join(v.UsedBy, ", ")) }},
 		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
 		{name: "problem", cell: func(v view) cell { return cell{text: v.Problem, colour: red} }},

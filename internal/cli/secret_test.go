@@ -20,7 +20,8 @@ import (
 func secretive() *resttest.Fake {
 	f := world()
 	f.SecretList = []wire.SecretView{
-		{Namespace: "default", Name: "db-password", Created: ago(30 * time.Hour), Updated: ago(3 * time.Minute), By: "user/ann", UsedBy: []string{"guestbook.front", "guestbook.store"}},
+		{Namespace: "default", Name: "db-password", Created: ago(30 * time.Hour), Updated: ago(3 * time.Minute), By: "user/ann", UsedBy: []string{"guestbook.front", "guestbook.store"},
+			Variable: []string{"guestbook.store"}, Holders: 3, Current: 2, Restart: []string{"guestbook.store.0"}},
 		{Namespace: "default", Name: "unused", Created: ago(time.Hour), Updated: ago(time.Hour), By: "admin"},
 		{Namespace: "shop", Name: "tls-key", Created: ago(50 * time.Hour), Updated: ago(50 * time.Hour), By: "admin", Expires: ago(-24 * time.Hour), Problem: "it was sealed with another key than the root has now: set it again"},
 	}

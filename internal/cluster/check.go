@@ -19,6 +19,7 @@ const (
 	maxStatusBytes = 16 << 20
 	maxWords       = 1 << 10 // of a reason
 	maxName        = 100
+	maxHeld        = 200 // secrets of an instance
 )
 
 // check refuses a status that is not about the instance that it names, and cuts
@@ -38,6 +39,11 @@ func check(st *wire.InstanceStatus, key string) error {
 	if st.LastExit != nil {
 		st.LastExit.Signal = cut(st.LastExit.Signal, maxName)
 		st.LastExit.Why = cut(st.LastExit.Why, maxWords)
+	}
+	st.Secrets = st.Secrets[:min(len(st.Secrets), maxHeld)]
+	for k := range st.Secrets {
+		h := &st.Secrets[k]
+		h.Name, h.Version, h.Next, h.Why = cut(h.Name, maxName), cut(h.Version, maxName), cut(h.Next, maxName), cut(h.Why, maxWords)
 	}
 	st.Ports = nil // known to the worker alone
 	return nil

@@ -272,6 +272,10 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 		i.Ready, i.Draining = st.Ready, st.Draining
 	}
 	ran(&i, st)
+	for _, news := range wire.SecretNews(i.ID, i.Secrets, st.Secrets) {
+		t.event("instance/"+i.ID, "%s", news)
+	}
+	i.Secrets = st.Secrets
 	i.Restarts = st.Restarts
 	if st.LastExit != nil {
 		e := *st.LastExit

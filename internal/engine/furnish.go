@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
@@ -58,7 +57,7 @@ func (in *instance) mounts(o *wire.Order, files []workdir.File, volumes []workdi
 	placed := make([]workdir.File, len(files))
 	for i, f := range files {
 		placed[i] = f
-		placed[i].Path = "file-" + strconv.Itoa(i)
+		placed[i].Path = containerFile(i)
 		out = append(out, runtime.Mount{Source: filepath.Join(in.place.work(), placed[i].Path), Target: f.Path, Own: true})
 	}
 	for i, v := range volumes {

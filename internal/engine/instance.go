@@ -61,6 +61,7 @@ type instance struct {
 	resolv   string       // path of its /etc/resolv.conf, "" for the machine's
 	env      []string     // of a running instance that commands are run beside; nil if not known
 	hidden   [][]byte     // values of secrets in env
+	rotateAt time.Time    // when secret files are tried to be exchanged again, monotonic; zero: not at all
 }
 
 // snapshot is what others may know of the supervisor's own fields.
@@ -299,6 +300,7 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 	}
 	if sameRun(&in.rec.Order, order) {
 		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.restarts(), in.rec.LastExit, in.rec.Started
+		s.Secrets = in.rec.Secrets
 	}
 	s.Addrs = in.addrs
 	s.Asleep = in.asleep && (phase == wire.PhasePending || phase == wire.PhaseRunning)

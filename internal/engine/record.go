@@ -62,7 +62,9 @@ type record struct {
 	// Net is its place in the service network.
 	Net      *overlay.Place `json:"net,omitempty"`
 	LastExit *wire.Exit     `json:"last_exit,omitempty"`
-	Started  time.Time      `json:"started,omitzero"`
+	// Secrets are the values that the task has; not changed once they are here.
+	Secrets []wire.SecretHeld `json:"secrets,omitempty"`
+	Started time.Time         `json:"started,omitzero"`
 	// Clock is Started by the clock that goes since the boot and that nobody sets; 0
 	// where there is none.
 	Clock time.Duration `json:"clock,omitempty"`

@@ -69,6 +69,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	in.tried = time.Now()
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
+	held := in.held(&o) // before they are opened: what comes meanwhile is exchanged
 	known, err := in.kit.vault.open(&o)
 	if err != nil {
 		// Nobody's failure: it starts when it comes, which wakes this supervisor.
@@ -102,6 +103,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	in.fresh = false
 	in.rec.Starts++
 	in.rec.Up, in.env = false, nil
+	in.rec.Secrets, in.rotateAt = held, time.Time{}
 	spec, err := runtime.Spec{}, attached
 	if err == nil {
 		spec, err = in.prepare(&o, known)
@@ -308,12 +310,18 @@ func (in *instance) watch(ctx context.Context) {
 	if in.rec.Up && checks.readiness == nil && err == nil {
 		in.tell(verdict{kind: readinessCheck, pass: true})
 	}
+	in.rotate(ctx)
 	for {
 		retry, stopRetry := in.retry()
 		drowsy, stopDrowsy := in.drowsiness()
-		stop := func() { stopRetry(); stopDrowsy() }
+		rotate, stopRotate := in.rotation()
+		stop := func() { stopRetry(); stopDrowsy(); stopRotate() }
 		select {
 		case <-ctx.Done():
+		case <-rotate:
+			stop()
+			in.rotate(ctx)
+			continue
 		case <-drowsy:
 			stop()
 			if d, ok := in.drowsy(); ok && d == 0 {
@@ -340,6 +348,7 @@ func (in *instance) watch(ctx context.Context) {
 		case <-in.wake:
 			stop()
 			if g := in.currentGoal(); next(in.facts(), g) == stepWatch && !in.outdated(g) {
+				in.rotate(ctx)
 				continue
 			}
 		}

@@ -34,6 +34,19 @@ func (v *vault) set(list []wire.SealedSecret) (changed bool) {
 	return changed
 }
 
+// versions names the values that there are of secrets of a namespace.
+func (v *vault) versions(namespace string, names []string) map[string]string {
+	out := make(map[string]string, len(names))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, name := range names {
+		if s, ok := v.sealed[wire.SecretID(namespace, name)]; ok {
+			out[name] = s.Version
+		}
+	}
+	return out
+}
+
 // secrets are values of secrets, by their names.
 type secrets map[string][]byte
 

@@ -17,6 +17,7 @@ const (
 	maxAggregate = 64 << 10
 	maxWords     = 2 << 10 // of a reason
 	maxName      = 300     // of an address or a name
+	maxSecrets   = 200     // of an instance
 )
 
 func decodeAggregate(raw json.RawMessage, into *wire.Aggregate) error {
@@ -38,6 +39,11 @@ func check(rep *wire.Reported, key string) error {
 	rep.Reason, rep.Unkept = cut(rep.Reason, maxWords), cut(rep.Unkept, maxWords)
 	rep.Address, rep.Peer, rep.Worker = cut(rep.Address, maxName), cut(rep.Peer, maxName), cut(rep.Worker, maxName)
 	rep.Replaces, rep.Avoid, rep.Shadow, rep.Moving, rep.Leaving = "", nil, nil, nil, nil // of no concern to a root
+	rep.Secrets = rep.Secrets[:min(len(rep.Secrets), maxSecrets)]
+	for k := range rep.Secrets {
+		h := &rep.Secrets[k]
+		h.Name, h.Version, h.Next, h.Why = cut(h.Name, maxName), cut(h.Version, maxName), cut(h.Next, maxName), cut(h.Why, maxWords)
+	}
 	rep.Relay, rep.Addrs = cut(rep.Relay, maxName), rep.Addrs[:min(len(rep.Addrs), lease.MaxAddrs)]
 	rep.Restarts, rep.Starts = max(0, rep.Restarts), max(0, rep.Starts)
 	if rep.LastExit != nil {

@@ -462,6 +462,11 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 			c.events.Add(h.At, h.Tier, "instance/"+rep.ID, fmt.Sprintf("%s: %s", h.To, h.Why))
 		}
 	}
+	if old != nil {
+		for _, news := range wire.SecretNews(rep.ID, old.Secrets, rep.Secrets) {
+			c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, news)
+		}
+	}
 	if old != nil && old.Ready != rep.Ready && rep.State == wire.Running {
 		c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, map[bool]string{true: "ready", false: "not ready"}[rep.Ready])
 	}

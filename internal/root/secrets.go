@@ -321,9 +321,50 @@ func (m *model) secretView(s *wire.Secret) wire.SecretView {
 			if slices.Contains(service.Secrets(), s.Name) || slices.Contains(service.IngressSecrets(), s.Name) {
 				v.UsedBy = append(v.UsedBy, name+"."+svc)
 			}
+			for _, secret := range service.EnvSecrets {
+				if secret == s.Name {
+					v.Variable = append(v.Variable, name+"."+svc)
+					break
+				}
+			}
 		}
 	}
+	m.holders(&v, s.Version)
 	return v
+}
+
+// maxRestart bounds how many instances are named that need a restart.
+const maxRestart = 100
+
+// holders counts the instances that have a secret, and those that have its newest
+// value.
+func (m *model) holders(v *wire.SecretView, version string) {
+	used := map[string]bool{}
+	for _, name := range v.UsedBy {
+		used[name] = true
+	}
+	if len(used) == 0 {
+		return
+	}
+	for _, id := range records.SortedKeys(m.insts) {
+		i := m.insts[id]
+		c := m.clusters[i.Cluster]
+		if !used[i.App+"."+i.Service] || c == nil || c.seen[id] == nil || c.seen[id].State != wire.Running {
+			continue
+		}
+		for _, h := range c.seen[id].Secrets {
+			if h.Name != v.Name {
+				continue
+			}
+			v.Holders++
+			switch {
+			case h.Version == version && h.Next == "":
+				v.Current++
+			case h.Next != "" && len(v.Restart) < maxRestart:
+				v.Restart = append(v.Restart, id)
+			}
+		}
+	}
 }
 
 // missingSecrets warns of secrets that an application names and that are not

@@ -260,6 +260,15 @@ type Task interface {
 	Usage() Usage
 }
 
+// Exchanger is a Task that would not see that a Source of its Mounts, which is a
+// file, was replaced by another one.
+type Exchanger interface {
+	// Exchange lets it see the file that is at source now. Whoever opens it in the task
+	// finds the one before, or this one, whole. An error says that it has the one before.
+	// ErrGone: it has ended.
+	Exchange(ctx context.Context, source string) error
+}
+
 // Exec is a command to run beside a task.
 type Exec struct {
 	Command []string // program first; looked up in Env's PATH

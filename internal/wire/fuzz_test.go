@@ -137,6 +137,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.RecoveryPeer](),
 	reflect.TypeFor[wire.Rev](),
 	reflect.TypeFor[wire.Era](),
+	reflect.TypeFor[wire.SecretHeld](),
 	reflect.TypeFor[wire.SealedSecret](),
 	reflect.TypeFor[wire.Secret](),
 	reflect.TypeFor[wire.SecretView](),

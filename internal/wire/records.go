@@ -94,6 +94,9 @@ type Instance struct {
 	// Given is the highest incarnation that was ever given out, where that is higher
 	// than Incarnation: a number is never given out twice.
 	Given int `json:"given,omitempty"`
+	// Secrets are the values that it has of its secrets, as its worker says. Not changed
+	// once they are here.
+	Secrets []SecretHeld `json:"secrets,omitempty"`
 	// Job is how far an instance of a job is; nil of all others.
 	Job *JobTry `json:"job,omitempty"`
 }
@@ -261,6 +264,9 @@ type InstanceStatus struct {
 	Started  time.Time    `json:"started,omitzero"`
 	// Why explains Phase ("waiting 4s to restart", "command not found: x").
 	Why string `json:"why,omitempty"`
+	// Secrets are the values that it has of the secrets in its files and variables, by
+	// name. Not changed once they are here.
+	Secrets []SecretHeld `json:"secrets,omitempty"`
 }
 
 // Route is a service as a router sees it.

@@ -203,6 +203,29 @@ func memory(name string) (*os.File, error) {
 // execFile tells runc what to run: as the container's own process, but for command
 // and environment.
 func (t *task) execFile(e runtime.Exec) (*os.File, error) {
+	spec, err := t.config()
+	if err != nil {
+		return nil, err
+	}
+	p := spec.Process
+	// What the caller does not say is as it is for the container's own process.
+	p.Args, p.Env, p.Terminal = e.Command, environ(e.Env, p.Env), e.Terminal
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	f, err := memory("process")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// config is what runc was told of the container.
+func (t *task) config() (*specs.Spec, error) {
 	var state struct {
 		Config struct{ Labels []string }
 	}
@@ -220,21 +243,7 @@ func (t *task) execFile(e runtime.Exec) (*os.File, error) {
 	if spec.Process == nil {
 		return nil, errors.New("the container's configuration is not where runc says")
 	}
-	p := spec.Process
-	// What the caller does not say is as it is for the container's own process.
-	p.Args, p.Env, p.Terminal = e.Command, environ(e.Env, p.Env), e.Terminal
-	b, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	f, err := memory("process")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.WriteAt(b, 0); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return &spec, nil
 }
 
 func readConfig(path string, v any) error {

@@ -38,11 +38,33 @@ func mountTmpfs(dir string, size int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, ofSize(size)+",mode=0700"); err != nil {
+		return fmt.Errorf("mount memory: %w", err)
+	}
+	return nil
+}
+
+// ofSize bounds what is in a directory in memory.
+func ofSize(size int64) string {
 	// A file needs a page anyway; those without content need a bound, too.
 	const inodes = 1024
-	opts := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700", size, size/4096+inodes)
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
-		return fmt.Errorf("mount memory: %w", err)
+	return fmt.Sprintf("size=%d,nr_inodes=%d", size, size/4096+inodes)
+}
+
+// growTmpfs makes room for another file of size bytes in a directory in memory. What
+// has been replaced there has its room until nobody has it open any more.
+func growTmpfs(dir string, size int64) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
+	need, page := size+2*int64(os.Getpagesize()), fs.Bsize
+	if int64(fs.Bfree)*page >= need { //nolint:gosec // pages of memory
+		return nil
+	}
+	used := int64(fs.Blocks-fs.Bfree) * page //nolint:gosec // as above
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, ofSize(used+need)); err != nil {
+		return fmt.Errorf("make more memory for it: %w", err)
 	}
 	return nil
 }

@@ -14,3 +14,5 @@ func mountTmpfs(string, int64) error { return errUnsupported }
 func mountReadOnly(string, string) error { return errUnsupported }
 
 func unmountBelow(string) error { return nil }
+
+func growTmpfs(string, int64) error { return nil }

@@ -37,6 +37,8 @@ type File struct {
 	// Secret files are kept in memory where the process may mount, and are
 	// symbolic links then.
 	Secret bool
+
+	owner *owner // who is to have it; nil: this process
 }
 
 // Volume is a directory to be put into the working directory. Exactly one of
@@ -164,6 +166,9 @@ func write(root *os.Root, f File) (err error) {
 		return err
 	}
 	_, err = out.Write(f.Content)
+	if err == nil && f.owner != nil {
+		err = out.Chown(f.owner.uid, f.owner.gid)
+	}
 	if err == nil {
 		err = out.Chmod(f.Mode)
 	}

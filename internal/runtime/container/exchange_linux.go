@@ -1,0 +1,104 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+var _ runtime.Exchanger = (*task)(nil)
+
+// moveMountBeneath is of kernels since 6.5, which x/sys does not name.
+const moveMountBeneath = 0x200
+
+// Exchange implements runtime.Exchanger: the file is mounted in the place of the one
+// that runc has mounted, which is bound to what had its name then.
+func (t *task) Exchange(_ context.Context, source string) error {
+	if t.end.Over() || t.proc == nil {
+		return runtime.ErrGone
+	}
+	spec, err := t.config()
+	if err != nil {
+		if t.proc.ended() {
+			return runtime.ErrGone
+		}
+		return err
+	}
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return err
+	}
+	for _, m := range spec.Mounts {
+		if m.Source != real {
+			continue
+		}
+		if err := t.remount(real, m.Destination); err != nil {
+			if t.proc.ended() {
+				return runtime.ErrGone
+			}
+			return fmt.Errorf("mount it anew: %w", err)
+		}
+		return nil
+	}
+	return errors.New("the container has no mount of it")
+}
+
+// remount mounts a file at a path of the container, in the place of what is mounted
+// there.
+func (t *task) remount(file, at string) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, file, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if errors.Is(err, unix.ENOSYS) {
+		return errors.New("the kernel of this machine cannot (Linux 5.2 can)")
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree) //nolint:errcheck // it is mounted, or nobody needs it
+	ns, err := unix.Open("/proc/"+strconv.Itoa(t.proc.pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(ns) //nolint:errcheck // read only
+	if t.proc.ended() {  // then the number may be another's, and was it before the namespace was opened
+		return runtime.ErrGone
+	}
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return err
+		}
+		if err := unix.Setns(ns, unix.CLONE_NEWNS); err != nil {
+			return err
+		}
+		// Below what is there, which is then taken away: whoever looks finds one of them.
+		err := unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH|moveMountBeneath)
+		if err == nil {
+			return unix.Unmount(at, unix.MNT_DETACH)
+		}
+		// Older kernels can only put it on top, where it hides the one before.
+		return unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	})
+}
+
+// onThread runs f on a thread of its own, which ends with it, so that f may change what
+// a thread has. It is never the first one, which does not end and in whose place
+// /proc/self is.
+func onThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		goruntime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			defer goruntime.UnlockOSThread() // held until another thread has done it
+			done <- onThread(f)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
