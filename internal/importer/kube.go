@@ -42,6 +42,10 @@ func importKubernetes(docs []*doc, folders map[string]string, o Options, r *repo
 	}
 	groups := map[string][]*object{}
 	for _, ob := range k.objects {
+		if owner := k.owner(ob); owner != nil {
+			r.at(Said, ob.doc, ob.at("metadata"), "%s is left out: Kubernetes makes it for %s", ob.title(), owner.title())
+			continue
+		}
 		ns := ob.meta.Namespace
 		if ns == "default" || o.Namespace != "" {
 			ns = ""
@@ -51,14 +55,31 @@ func importKubernetes(docs []*doc, folders map[string]string, o Options, r *repo
 	refused := r.refused
 	for _, ns := range slices.Sorted(maps.Keys(groups)) {
 		g := newKubeGroup(k, ns, groups[ns])
-		if m := g.make(folders, len(groups) > 1); m != nil {
-			out = append(out, m)
+		m := g.make(folders, len(groups) > 1)
+		if m == nil {
+			continue
 		}
+		if slices.ContainsFunc(out, func(other *made) bool { return other.app.Application == m.app.Application }) && ns != "" {
+			m.app.Application = label(m.app.Application + "-" + ns)
+		}
+		out = append(out, m)
 	}
 	if len(out) == 0 && !refused && !r.refused {
 		r.at(Refused, docs[0], nil, "has nothing that runs: no Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet or Job that could be read")
 	}
 	return out
+}
+
+// owner is what an object is made for by Kubernetes itself, if that is imported too.
+func (k *kube) owner(o *object) *object {
+	for _, ref := range o.meta.OwnerReferences {
+		for _, other := range k.objects {
+			if other != o && other.kind == ref.Kind && other.meta.Name == ref.Name && other.meta.Namespace == o.meta.Namespace {
+				return other
+			}
+		}
+	}
+	return nil
 }
 
 // maxListDepth bounds lists of lists.
@@ -177,6 +198,8 @@ type kubeGroup struct {
 	claimed   map[string]string // hosts and paths, by whom
 	// known are the names of Verge for those of Services and pods.
 	known map[string]string
+	// called are the addresses of Verge for those of Services (web:80) that are others.
+	called map[string]string
 	// secretNames are the names of Verge of keys of secrets.
 	secretNames  map[string]string
 	secretLabels names
@@ -246,6 +269,7 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 	}
 	g.match()
 	g.call()
+	g.addresses()
 	var unlimited []string
 	for _, w := range g.workloads {
 		for _, c := range w.containers {
@@ -307,15 +331,15 @@ func (g *kubeGroup) name(folders map[string]string, several bool) (string, strin
 	for _, o := range g.objects {
 		one = one && o.doc.file == file
 	}
-	if one {
+	if several && g.namespace != "" {
+		of = append(of[:len(of):len(of)], g.namespace) // a file or folder has several
+	} else if one {
 		of = append(of, baseName(file))
 	}
 	name, from := appName(g.opts, append(of, folders[file])...)
-	if several && g.namespace != "" {
-		from, name = from+"-"+g.namespace, label(name+"-"+g.namespace)
-		if name == label(from) {
-			from = name
-		}
+	if several && g.opts.Name != "" && g.namespace != "" {
+		name = label(name + "-" + g.namespace)
+		return name, name
 	}
 	return name, from
 }

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -313,61 +312,4 @@ func (g *kubeGroup) resourceRef(w *workload, c *container, at []string, ref *cor
 		by = ref.Divisor.AsApproximateFloat64()
 	}
 	return envValue{text: strconv.FormatFloat(math.Ceil(q.AsApproximateFloat64()/by-1e-9), 'f', -1, 64)}, true
-}
-
-// clusterName is a name of a Service as it is written in full, with that of a pod of a
-// StatefulSet before it or without: db-0.db.default.svc.cluster.local.
-var clusterName = regexp.MustCompile(`(?:([a-z0-9][-a-z0-9]*)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
-
-// names brings what a text says of Services into the names of Verge, as far as they are
-// written in full, and says what is not known.
-func (g *kubeGroup) names(w *workload, at []string, text string) string {
-	text = clusterName.ReplaceAllStringFunc(text, func(all string) string {
-		m := clusterName.FindStringSubmatch(all)
-		pod, service, ns := m[1], m[2], m[3]
-		own := ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "")
-		to := g.known[service]
-		if !own || to == "" {
-			g.lost(w.object, at, "refers to %s, which is no service of this application", quote(all))
-			return all
-		}
-		if pod == "" {
-			g.said(w.object, at, "%s is called %s", all, to)
-			return to
-		}
-		i := strings.LastIndexByte(pod, '-')
-		n, err := strconv.Atoi(pod[i+1:])
-		if err != nil || i < 0 {
-			g.lost(w.object, at, "refers to %s, which nothing is called in Verge", quote(all))
-			return all
-		}
-		name := fmt.Sprintf("%d.instance.%s", n, to)
-		g.said(w.object, at, "%s is called %s", all, name)
-		return name
-	})
-	for _, old := range slices.Sorted(maps.Keys(g.known)) {
-		if now := g.known[old]; now != old && g.mentions(text, old) {
-			g.lost(w.object, at, "refers to %s, which is called %s", quote(old), now)
-		}
-	}
-	return text
-}
-
-// mentions says whether a text has a name in it, as a word by itself.
-func (g *kubeGroup) mentions(text, name string) bool {
-	for i := 0; ; {
-		j := strings.Index(text[i:], name)
-		if j < 0 {
-			return false
-		}
-		from, to := i+j, i+j+len(name)
-		if (from == 0 || !inName(text[from-1])) && (to == len(text) || !inName(text[to])) {
-			return true
-		}
-		i = from + 1
-	}
-}
-
-func inName(b byte) bool {
-	return b == '-' || b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }

@@ -169,14 +169,14 @@ func (g *kubeGroup) lead(s *kubeService) {
 			g.lost(o, at, "leads to %s: others reach it by that name", c.name)
 		}
 		if int(p.Port) != port.Number && s.spec.ClusterIP != "None" {
-			g.note(g.mentioned(o.meta.Name), o, extend(at, "port"), "others reach it at %s:%d, the number that the program listens on, not at %d", c.name, port.Number, p.Port)
+			g.note(g.mentioned(c.name) || g.mentioned(o.meta.Name), o, extend(at, "port"), "others reach it at %s:%d, the number that the program listens on, not at %d", c.name, port.Number, p.Port)
 		}
 		g.publish(s, i, port, c)
 	}
 	if a := s.spec.SessionAffinity; a != "" && a != corev1.ServiceAffinityNone {
 		g.lost(o, o.at("spec", "sessionAffinity"), "is not carried over: requests of one client go to any instance")
 	}
-	if ip := s.spec.ClusterIP; ip != "" && ip != "None" {
+	if ip := s.spec.ClusterIP; ip != "" && ip != "None" && o.meta.UID == "" { // what kubectl get prints has one that nobody asked for
 		g.lost(o, o.at("spec", "clusterIP"), "is not carried over: service_ip takes one of the root's --network-services")
 	}
 	svc := g.app.Services[head.name]
@@ -275,19 +275,20 @@ func (g *kubeGroup) scaler(o *object) {
 	g.lost(o, o.at("spec"), "%s has %d: how many run is decided by requests, and it has no port for them (protocol: http), or volumes that are kept", c.name, now)
 }
 
-// mentioned says whether a text of a container or a file has a name in it.
+// mentioned says whether a text of a container or a file has a name in it by itself,
+// without a port.
 func (g *kubeGroup) mentioned(name string) bool {
 	for _, s := range g.app.Services {
 		for _, v := range s.Env {
-			if g.mentions(v, name) {
+			if mentions(v, name) {
 				return true
 			}
 		}
-		if slices.ContainsFunc(slices.Concat(s.Command, s.Args), func(v string) bool { return g.mentions(v, name) }) {
+		if slices.ContainsFunc(slices.Concat(s.Command, s.Args), func(v string) bool { return mentions(v, name) }) {
 			return true
 		}
 		for _, f := range s.Files {
-			if g.mentions(f.Content, name) {
+			if mentions(f.Content, name) {
 				return true
 			}
 		}

@@ -1,0 +1,128 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// addresses finds out what is called otherwise in Verge: by another name, or at the number
+// that the program listens on.
+func (g *kubeGroup) addresses() {
+	g.called = map[string]string{}
+	for _, s := range g.services {
+		if s.to == nil || s.spec.ClusterIP == "None" { // of which the name leads to the pods themselves
+			continue
+		}
+		for _, p := range s.spec.Ports {
+			target := targetOf(p)
+			to, number := s.to.containers[0], int(target.IntVal)
+			for _, c := range s.to.containers {
+				if n, ok := c.port(target); ok {
+					to, number = c, n
+					break
+				}
+			}
+			if from, now := fmt.Sprintf("%s:%d", s.object.meta.Name, p.Port), fmt.Sprintf("%s:%d", to.name, number); number > 0 && from != now {
+				g.called[from] = now
+			}
+		}
+	}
+}
+
+// address is a name with a port or a scheme: web:80, http://web.
+var address = regexp.MustCompile(`(https?://)?\b([a-z0-9][-a-z0-9]*)(:[0-9]{1,5})?`)
+
+// addressed brings addresses of Services into those of Verge, as far as they are written
+// with their port.
+func (g *kubeGroup) addressed(w *workload, at []string, text string) string {
+	var b strings.Builder
+	done := 0
+	for _, m := range address.FindAllStringSubmatchIndex(text, -1) {
+		if from := m[0]; from > 0 && (inName(text[from-1]) || text[from-1] == '.') || m[1] < len(text) && (inName(text[m[1]]) || text[m[1]] == '.') {
+			continue
+		}
+		name, port := text[m[4]:m[5]], ""
+		switch {
+		case m[6] >= 0:
+			port = text[m[6]:m[7]]
+		case m[2] >= 0 && m[3]-m[2] == len("https://"):
+			port = ":443"
+		case m[2] >= 0:
+			port = ":80"
+		}
+		if to := g.called[name+port]; port != "" && to != "" {
+			b.WriteString(text[done:m[4]] + to)
+			done = m[1]
+			g.said(w.object, at, "%s is called %s", name+port, to)
+		}
+	}
+	return b.String() + text[done:]
+}
+
+// clusterName is a name of a Service as it is written in full, with that of a pod of a
+// StatefulSet before it or without: db-0.db.default.svc.cluster.local.
+var clusterName = regexp.MustCompile(`(?:([a-z0-9][-a-z0-9]*)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
+
+// names brings what a text says of Services into the names of Verge, as far as they are
+// written in full, and says what is not known.
+func (g *kubeGroup) names(w *workload, at []string, text string) string {
+	text = clusterName.ReplaceAllStringFunc(text, func(all string) string {
+		m := clusterName.FindStringSubmatch(all)
+		pod, service, ns := m[1], m[2], m[3]
+		own := ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "")
+		to := g.known[service]
+		if !own || to == "" {
+			g.lost(w.object, at, "refers to %s, which is no service of this application", quote(all))
+			return all
+		}
+		if pod == "" {
+			g.said(w.object, at, "%s is called %s", all, to)
+			return to
+		}
+		i := strings.LastIndexByte(pod, '-')
+		n, err := strconv.Atoi(pod[i+1:])
+		if err != nil || i < 0 {
+			g.lost(w.object, at, "refers to %s, which nothing is called in Verge", quote(all))
+			return all
+		}
+		name := fmt.Sprintf("%d.instance.%s", n, to)
+		g.said(w.object, at, "%s is called %s", all, name)
+		return name
+	})
+	text = g.addressed(w, at, text)
+	for _, old := range slices.Sorted(maps.Keys(g.known)) {
+		if now := g.known[old]; now != old && mentions(text, old) {
+			g.lost(w.object, at, "refers to %s, which is called %s", quote(old), now)
+		}
+	}
+	return text
+}
+
+// mentions says whether a text has a name in it, as a word by itself without a port.
+func mentions(text, name string) bool {
+	for i := 0; ; {
+		j := strings.Index(text[i:], name)
+		if j < 0 {
+			return false
+		}
+		from, to := i+j, i+j+len(name)
+		path := from > 0 && text[from-1] == '/' && (from == 1 || text[from-2] != '/') || to+1 < len(text) && text[to] == '.' && inName(text[to+1])
+		if !path && (from == 0 || !inName(text[from-1])) && (to == len(text) || !inName(text[to]) && !portAt(text, to)) {
+			return true
+		}
+		i = from + 1
+	}
+}
+
+func inName(b byte) bool {
+	return b == '-' || b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// portAt says whether a port follows: :80.
+func portAt(text string, i int) bool {
+	return i+1 < len(text) && text[i] == ':' && text[i+1] >= '0' && text[i+1] <= '9'
+}
