@@ -33,10 +33,11 @@ type kube struct {
 	opts    Options
 	report  *report
 	objects []*object
+	byName  map[[3]string]*object // by kind, namespace and name
 }
 
 func importKubernetes(docs []*doc, folders map[string]string, o Options, r *report) (out []*made) {
-	k := &kube{opts: o, report: r}
+	k := &kube{opts: o, report: r, byName: map[[3]string]*object{}}
 	for _, d := range docs {
 		k.add(d, d.root, nil, 0)
 	}
@@ -73,10 +74,8 @@ func importKubernetes(docs []*doc, folders map[string]string, o Options, r *repo
 // owner is what an object is made for by Kubernetes itself, if that is imported too.
 func (k *kube) owner(o *object) *object {
 	for _, ref := range o.meta.OwnerReferences {
-		for _, other := range k.objects {
-			if other != o && other.kind == ref.Kind && other.meta.Name == ref.Name && other.meta.Namespace == o.meta.Namespace {
-				return other
-			}
+		if other := k.byName[[3]string{ref.Kind, o.meta.Namespace, ref.Name}]; other != nil && other != o {
+			return other
 		}
 	}
 	return nil
@@ -165,12 +164,12 @@ func (k *kube) take(o *object) {
 		k.report.at(Refused, o.doc, o.at("metadata", "name"), "Kubernetes would refuse it: %s is no name, which has small letters, digits, - and . alone", quote(name))
 		return
 	}
-	for _, other := range k.objects {
-		if other.kind == o.kind && other.meta.Name == o.meta.Name && other.meta.Namespace == o.meta.Namespace {
-			k.report.at(Refused, o.doc, at, "there is a %s already, in %s:%d", o.title(), other.doc.file, other.doc.lineOf(other.at("metadata")))
-			return
-		}
+	id := [3]string{o.kind, o.meta.Namespace, o.meta.Name}
+	if other := k.byName[id]; other != nil {
+		k.report.at(Refused, o.doc, at, "there is a %s already, in %s:%d", o.title(), other.doc.file, other.doc.lineOf(other.at("metadata")))
+		return
 	}
+	k.byName[id] = o
 	if hook := o.meta.Annotations["helm.sh/hook"]; hook != "" {
 		path := o.at("metadata", "annotations", "helm.sh/hook")
 		if strings.HasPrefix(hook, "test") {

@@ -25,6 +25,10 @@ func (g *kubeGroup) service(o *object) {
 	if !ok {
 		return
 	}
+	if len(s.spec.Ports) > maxListed || len(g.services) > 2*api.MaxServices {
+		g.refuse(o, o.at("spec"), "cannot be expressed: there are too many Services, or too many ports of this one")
+		return
+	}
 	names := map[string]bool{}
 	for i, p := range s.spec.Ports {
 		at := o.at("spec", "ports", index(i))

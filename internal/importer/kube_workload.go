@@ -112,6 +112,9 @@ type container struct {
 	where    map[string][]string
 }
 
+// maxListed bounds what is looked at of one object, far above what anybody has.
+const maxListed = 1000
+
 // workload reads one that runs pods.
 func (g *kubeGroup) workload(o *object) {
 	w := &workload{object: o}
@@ -133,8 +136,17 @@ func (g *kubeGroup) workload(o *object) {
 		g.refuse(o, w.path, "Kubernetes would refuse it: %s has no containers", o.title())
 		return
 	}
-	cover := o.kind
-	g.report.leftovers(o.doc, o.root, o.base, workloadTries[cover])
+	g.report.leftovers(o.doc, o.root, o.base, workloadTries[o.kind])
+	for _, c := range slices.Concat(w.pod.Containers, w.pod.InitContainers) {
+		if len(c.Ports) > maxListed || len(c.VolumeMounts) > maxListed {
+			g.refuse(o, w.path, "cannot be expressed: a container has more than %d ports or mounts", maxListed)
+			return
+		}
+	}
+	if len(w.pod.Containers)+len(w.pod.InitContainers)+len(g.workloads) > api.MaxServices {
+		g.refuse(o, w.path, "cannot be expressed: an application has at most %d services", api.MaxServices)
+		return
+	}
 	if ok {
 		g.workloads = append(g.workloads, w)
 		g.containers(w)

@@ -10,6 +10,9 @@ import (
 // DefaultTmpfs is the size of a directory in memory whose source states none.
 const DefaultTmpfs api.Bytes = 64 << 20
 
+// maxFiles is the most that api takes of one service.
+const maxFiles = 100
+
 // maxContent bounds a file that is written into a descriptor.
 const maxContent = 256 << 10
 
@@ -41,6 +44,9 @@ func addFile(s *api.Service, at string, f api.File) string {
 		if at == v.Path || below(at, v.Path) || below(v.Path, at) {
 			return "is not carried over: " + quote(at) + " is in the way of the volume at " + quote(v.Path)
 		}
+	}
+	if len(s.Files) >= maxFiles {
+		return "is not carried over: a service has at most 100 files"
 	}
 	for other := range s.Files {
 		if other == at {

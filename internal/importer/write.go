@@ -30,6 +30,10 @@ func (m *made) write(r *report) App {
 			if e.Remedy != "" {
 				what += ": " + e.Remedy
 			}
+			if e.Path == "" {
+				r.at(Refused, o.doc, o.path, "cannot be expressed: the descriptor %s", what)
+				continue
+			}
 			r.at(Refused, o.doc, o.path, "cannot be expressed: %s would be wrong in the descriptor: %s", e.Path, what)
 		}
 	case err != nil:
