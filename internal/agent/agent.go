@@ -65,6 +65,8 @@ type Options struct {
 	Devices []wire.DeviceNode
 	// Missing says in words which devices are not there.
 	Missing []string
+	// Probe looks anew which Devices there are, and what is missing; nil: nobody looks.
+	Probe func() (found []wire.DeviceNode, missing []string)
 	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
 	Network string
 	// Tunnel is how packets for other workers travel in the service network, and Relay
@@ -127,6 +129,8 @@ type Agent struct {
 	engine  string // id of the run of the engine that info is of
 	// noGateway: the cluster gives no certificates to this gateway.
 	noGateway bool
+	// gone are the ids of the devices that are not there any more.
+	gone []string
 	// impaired is why what is known of the instances does not count, "" if it does.
 	impaired string
 	seq      uint64          // of what was heard of the engine last
@@ -229,6 +233,7 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 	watch.Go(func() { renewer.Run(ctx) })
 	watch.Go(func() { a.watchPulse(ctx) })
 	watch.Go(func() { a.relabel(ctx) })
+	watch.Go(func() { a.watchDevices(ctx) })
 	watch.Go(func() { a.tellDemand(ctx, conn) })
 	if a.opts.Ready != nil {
 		a.opts.Ready()
@@ -237,21 +242,6 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 		return err
 	}
 	return nil
-}
-
-// relabel takes over other labels.
-func (a *Agent) relabel(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case labels := <-a.opts.Relabel:
-			a.mu.Lock()
-			a.labels = labels
-			a.mu.Unlock()
-			loop.Poke(a.changed)
-		}
-	}
 }
 
 // Lock makes sure that this is the only agent in a data directory.
@@ -550,10 +540,11 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	a.feel()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	devices, capacity := a.offered()
 	info := wire.WorkerInfo{
-		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: a.opts.Capacity,
+		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: capacity,
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
-		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, Devices: wire.Devices(a.opts.Devices), SealKey: a.sealKey,
+		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, Devices: devices, SealKey: a.sealKey,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr, Published: a.info.Published,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise, a.joined.Link), Lease: leaseIn(a.network),

@@ -54,14 +54,11 @@ func devicesOf(root string, set []wire.DeviceNode, probe bool, had []wire.Device
 // identify gives each device the id that it had, and the others the first free
 // numbers of their type.
 func identify(list, had []wire.DeviceNode) {
-	same := func(a, b *wire.DeviceNode) bool {
-		return a.Type == b.Type && a.Vendor == b.Vendor && a.Index == b.Index && slices.Equal(a.Paths, b.Paths)
-	}
 	taken := map[string]bool{}
 	for i := range list {
 		list[i].ID = ""
 		for k := range had {
-			if h := &had[k]; h.ID != "" && !taken[h.ID] && same(&list[i], h) {
+			if h := &had[k]; h.ID != "" && !taken[h.ID] && sameDevice(&list[i], h) {
 				list[i].ID = h.ID
 				taken[h.ID] = true
 				break

@@ -109,3 +109,30 @@ func TestAPlanSaysWhatHasNoRoom(t *testing.T) {
 		}
 	}
 }
+
+// An application that was deleted and applied anew under the same name, in another
+// namespace and with more reserved: nobody is promised more than there is, whether its
+// revision is another one or not.
+func TestAnotherApplicationOfTheSameName(t *testing.T) {
+	for _, later := range []uint64{0, 1} {
+		s := newSim(t, "w0")
+		s.share("web", 2, func(a *api.Service) { a.Resources.CPU = 400 })
+		s.ticks(5, time.Second)
+		next := *s.m.given["app.web"]
+		spec := *next.Spec
+		spec.Resources.CPU = 900
+		next.Spec, next.Namespace, next.Revision = &spec, "other", next.Revision+later
+		s.m.given["app.web"] = &next
+		s.m.effect()
+		for range 60 {
+			s.tick(time.Second)
+			var sum api.CPU
+			for _, o := range s.m.orders {
+				sum += o.Spec.Resources.CPU
+			}
+			if most := s.m.workers["w0"].Info.Capacity.CPU; sum > most || len(s.m.orders) != 2 {
+				t.Fatalf("%d revisions later: %d orders of %v, there is %v", later, len(s.m.orders), sum, most)
+			}
+		}
+	}
+}

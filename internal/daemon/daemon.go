@@ -124,7 +124,8 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
-	devices, missing := agent.Devices(f.DataDir, f.Devices, f.ProbeDevices)
+	probe := func() ([]wire.DeviceNode, []string) { return agent.Devices(f.DataDir, f.Devices, f.ProbeDevices) }
+	devices, missing := probe()
 	capacity.VGPUs, capacity.VTPUs = wire.DeviceUnits(wire.Devices(devices), api.DeviceGPU), wire.DeviceUnits(wire.Devices(devices), api.DeviceTPU)
 	if capacity.Bandwidth = f.Bandwidth; f.ProbeBandwidth {
 		capacity.Bandwidth = agent.Bandwidth(f.Reserve)
@@ -143,7 +144,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
-		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
+		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Probe: probe, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	})
 }
