@@ -170,6 +170,11 @@ func (m *model) takeSamples(q question, now time.Time) (violated bool) {
 			w.targets, w.window = targets, sla.Window{}
 		}
 		w.window = w.window.Add(!kept)
+		if kept {
+			m.near.counts.kept++
+		} else {
+			m.near.counts.violated++
+		}
 		violated = violated || !kept
 	}
 	return violated

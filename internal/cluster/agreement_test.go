@@ -90,6 +90,18 @@ func TestNothingMovesToNoBetterPlace(t *testing.T) {
 	if up := s.m.ups["app.api.0"]; up == nil || up.Unkept != unkept {
 		t.Errorf("the root is told %+v", up)
 	}
+	figures := map[string]float64{}
+	for _, f := range s.m.nearSamples() {
+		key := f.Name
+		for _, l := range f.Labels {
+			key += " " + l[1]
+		}
+		figures[key] = f.Value
+	}
+	if figures["verge_agreements_unkept"] != 1 || figures["verge_agreement_samples_total violated"] < 50 || figures["verge_agreement_samples_total kept"] < 1 ||
+		figures["verge_distance_questions_total answered"] != float64(e.asked) || figures["verge_distance_questions_total failed"] != 0 {
+		t.Errorf("%d were asked: %v", e.asked, figures)
+	}
 	e.both("w0", "w2", 2*time.Millisecond)
 	e.live(300, time.Second)
 	if up := s.m.ups["app.api.0"]; up == nil || up.Unkept != "" {

@@ -69,5 +69,5 @@ func (c *core) samples() []obs.Sample {
 			obs.Sample{Name: "verge_capacity_" + r, Help: "What instances may reserve on ready workers.", Value: capacity[n]},
 			obs.Sample{Name: "verge_reserved_" + r, Help: "What instances have reserved on ready workers.", Value: used[n]})
 	}
-	return append(append(out, c.scaleSamples()...), c.pluginSamples()...)
+	return append(append(append(out, c.scaleSamples()...), c.pluginSamples()...), c.m.nearSamples()...)
 }

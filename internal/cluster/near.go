@@ -54,7 +54,8 @@ type near struct {
 	windows map[wire.InstanceID]*sampled
 	moved   map[string]time.Time
 	// aims are the addresses that are measured, as services name them.
-	aims map[string]*aim
+	aims   map[string]*aim
+	counts nearCounts
 }
 
 // surveyed is what is known of asking a worker.
@@ -279,11 +280,13 @@ func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time)
 		err = fmt.Errorf("it answered about %d of %d", len(r.Peers), len(q.ask.Peers))
 	}
 	if err != nil {
+		m.near.counts.failed++
 		s.failures, s.why = s.failures+1, err.Error()
 		m.near.missed(q, "it does not answer", now)
 		return false
 	}
 	m.near.hit(q, r, now)
+	m.near.counts.answered++
 	if s.failures, s.why = 0, ""; len(q.ask.Peers) > 0 || len(q.ask.Targets) == 0 {
 		s.answers++
 	}
