@@ -133,7 +133,7 @@ func (t *tx) better(key string, spec *api.Service, g given, now time.Time) (from
 	rates := map[string]float64{}
 	for _, v := range t.views(key, spec, g, now) {
 		n, _ := place.Room(v, req)
-		list = append(list, place.Leading{Cluster: v.ID, Replicas: v.Same, Entering: v.Entering, Room: n > 0})
+		list = append(list, place.Leading{Cluster: v.ID, Replicas: v.Same, Entering: v.Entering, Room: n > 0 && !place.Unlikely(v, req)})
 		rates[v.ID] = v.Entering
 	}
 	from, to, ok := place.Lead(list)

@@ -51,7 +51,8 @@ type bid struct {
 // "soft" they share what there is first: one for each in turn, those with fewer instances
 // of the service before others; where something is to be near, those alone do whose
 // centre is near enough. With the scheduler nearest-demand those come first at which most
-// requests enter for each replica, and the replicas are divided by that. The
+// requests enter for each replica, and the replicas are divided by that, but among those
+// that are too far by coordinates only what the others have no room for. The
 // clusters' ids must be distinct. Request.Avoid names workers and has no meaning
 // here. A count of zero or less places nothing.
 func RankClusters(clusters []ClusterView, req Request) Decision {

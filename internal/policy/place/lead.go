@@ -15,13 +15,19 @@ import (
 const leadGain, firstGain = 2, 1.2
 
 // lead gives count replicas to the bids by what enters at their clusters, and says how
-// many remain. Bids are in the order in which they are taken where nothing enters.
+// many remain. Bids are in the order in which they are taken where nothing enters. Those
+// that are too far by coordinates from what must be near get only what the others have no
+// room for, whatever enters there: they would most likely give it back.
 func lead(bids []bid, count int) (shares []ShareOut, rest int) {
 	got := make([]int, len(bids))
 	for ; count > 0; count-- {
 		best, most := -1, -1.0
 		for i, b := range bids {
-			if each := b.entering / float64(b.same+got[i]+1); got[i] < b.expected && each > most {
+			if got[i] >= b.expected || best >= 0 && b.unlikely() && !bids[best].unlikely() {
+				continue
+			}
+			each := b.entering / float64(b.same+got[i]+1)
+			if each > most || bids[best].unlikely() && !b.unlikely() {
 				best, most = i, each
 			}
 		}
@@ -38,8 +44,12 @@ func lead(bids []bid, count int) (shares []ShareOut, rest int) {
 	return shares, count
 }
 
-// byEntering orders bids by the requests for each replica with one more, most first.
+// byEntering orders bids by the requests for each replica with one more, most first, and
+// after all others those that are too far by coordinates.
 func byEntering(a, b bid) int {
+	if r := cmp.Compare(count(a.unlikely()), count(b.unlikely())); r != 0 {
+		return r
+	}
 	return cmp.Compare(b.entering/float64(b.same+1), a.entering/float64(a.same+1))
 }
 
@@ -81,4 +91,15 @@ func Lead(list []Leading) (from, to string, ok bool) {
 		return "", "", false
 	}
 	return from, to, true
+}
+
+func (b *bid) unlikely() bool { return b.reach.chance == unlikely }
+
+// Unlikely says that by coordinates no worker of a cluster keeps what a request must be
+// near, which proves nothing: nothing is moved there that runs elsewhere.
+func Unlikely(c ClusterView, req Request) bool {
+	req = cleanRequest(req)
+	cleanCluster(&c, &req, false)
+	r, removed := reaches(&c, &req)
+	return removed.filter == passed && r.chance == unlikely
 }

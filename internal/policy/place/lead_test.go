@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestReplicasGoToTheClustersOfTheirRequests(t *testing.T) {
@@ -34,6 +36,47 @@ func TestReplicasGoToTheClustersOfTheirRequests(t *testing.T) {
 	if none := RankClusters(views, req); fmt.Sprint(none.Shares) != fmt.Sprint(plain.Shares) {
 		t.Errorf("%v, rom %v", none.Shares, plain.Shares)
 	}
+}
+
+// Where most requests enter is too far by coordinates from what must be near: it gets what
+// the others have no room for, and nothing is moved there.
+func TestReplicasDoNotFollowAwayFromTheirAgreement(t *testing.T) {
+	var views []ClusterView
+	for n, at := range []float64{20, 30, 400} {
+		v := cluster(fmt.Sprintf("c%d", n), 9, roomy)
+		v.Entering = []float64{1, 5, 100}[n]
+		v.Aggregate.Around = &wire.Around{Center: *onLine(at), Radius: ms(5), Workers: 9, Outside: 9}
+		views = append(views, v)
+	}
+	req := request(4)
+	req.Scheduler = NearestDemand
+	req = nearestAt(req)
+	d := RankClusters(views, req)
+	if got := fmt.Sprint(d.Shares); got != "[{c0 1} {c1 3}]" && got != "[{c1 4}]" && got != "[{c1 3} {c0 1}]" || d.Ranked[2].ID != "c2" {
+		t.Errorf("%v of %+v", d.Shares, d.Ranked)
+	}
+	for i, want := range []bool{false, false, true} {
+		if Unlikely(views[i], req) != want {
+			t.Errorf("%s: unlikely %t", views[i].ID, !want)
+		}
+	}
+	req.Latency = nil
+	if d = RankClusters(views, req); d.Ranked[0].ID != "c2" || Unlikely(views[2], req) {
+		t.Errorf("without an agreement: %v of %+v", d.Shares, d.Ranked)
+	}
+	few := 0
+	for _, s := range RankClusters(views[2:], nearestAt(req)).Shares {
+		few += s.Count
+	}
+	if few != 4 {
+		t.Errorf("%d of 4 where there is nothing else", few)
+	}
+}
+
+// nearestAt asks for what is too far for most.
+func nearestAt(req Request) Request {
+	req.Latency = []Threshold{{To: "db", Max: ms(50), Targets: []Target{{ID: "x", Cluster: "other", Coord: onLine(10), Radius: ms(5)}}}}
+	return req
 }
 
 // Moving ends, never overfills anybody, and each move makes the smallest part larger.
