@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,9 +56,91 @@ cluster (with a context of it), by the cluster's operator.`,
 			})
 		},
 	}
-	cmd.AddCommand(ls, rm)
+	cmd.AddCommand(ls, rm, a.volumeMove())
 	return cmd
 }
+
+func (a *app) volumeMove() *cobra.Command {
+	to, cancel, noWait := "", false, false
+	timeout := 10 * time.Minute
+	cmd := &cobra.Command{
+		Use: "move CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME (--to WORKER | --cancel)", Short: "Move the named volumes of an instance to another worker",
+		Long: `Move the named volumes of an instance, all of them, to another worker of its
+cluster. The instance is stopped by its stop rule, its worker copies them to the
+object store of the cluster, the other worker from there, and compares what is on
+its disk with what was packed. Only then it starts there. Until that it can be
+cancelled: it goes on where it was, with what it had. So it does where a step
+fails; whoever is away is waited for.
+
+The former copy stays where it was until somebody removes it (verge volume rm), and
+the copy in the object store (verge object ls) until the next move. It is done at
+the cluster (with a context of it), by the cluster's operator.`,
+		Example: "  verge volume move edge/w1/default/shop.db.0/data --to w2", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			if err != nil {
+				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
+			}
+			to = strings.TrimPrefix(strings.TrimPrefix(to, "worker/"), v.Cluster+"/")
+			if (to == "") == !cancel {
+				return usageError(cmd, "give one of --to WORKER and --cancel")
+			}
+			return a.withClient(func(c *rest.Client) error {
+				if cancel {
+					if err := c.CancelVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef); err != nil {
+						return err
+					}
+					return a.printf("%s goes on on worker %s", v.Instance, v.Worker)
+				}
+				if err := c.MoveVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeMoveRequest{To: to}); err != nil {
+					return err
+				}
+				if noWait {
+					return a.printf("%s is being moved to worker %s: verge describe instance/%s", args[0], to, v.Instance)
+				}
+				ctx, done := context.WithTimeout(cmd.Context(), timeout)
+				defer done()
+				return a.awaitMove(ctx, c, v, to)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "worker of the same cluster that is to have them")
+	cmd.Flags().BoolVar(&cancel, "cancel", false, "let an instance whose volumes are being moved go on where it was")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when it has begun")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait; it goes on after that")
+	return cmd
+}
+
+// awaitMove shows the steps of a move until it is over.
+func (a *app) awaitMove(ctx context.Context, c *rest.Client, v wire.VolumeView, to string) error {
+	said := ""
+	for {
+		i, err := c.Instance(ctx, v.Instance)
+		switch {
+		case ctx.Err() != nil:
+			return &userError{what: "the volume is not there yet", why: said, next: "it goes on; look with: verge describe instance/" + v.Instance}
+		case err != nil:
+			return err
+		case i.Volumes == nil && i.Worker == to && i.State == wire.Running:
+			return a.printf("volume/%s/%s/%s: %s runs there; the former copy: verge volume rm %s", v.Cluster, to, v.VolumeRef, v.Instance, v.ID())
+		case i.Volumes == nil && i.Worker != to:
+			return &userError{what: "the volume was not moved", why: i.Reason, next: "it is where it was: verge describe instance/" + v.Instance}
+		}
+		if i.Reason != "" && i.Reason != said {
+			said = i.Reason
+			a.notef("%s", clean(said))
+		}
+		look := time.NewTimer(movePoll)
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+		}
+		look.Stop()
+	}
+}
+
+// movePoll is how often a move is looked at.
+const movePoll = 300 * time.Millisecond
 
 // volumes of one worker ("" is all). A worker that does not answer does not hide
 // those of others.

@@ -19,7 +19,9 @@ func TestVolumes(t *testing.T) {
 	f := newFixture(t, fake)
 	for name, line := range map[string]string{
 		"volume-ls": "volume ls", "volume-ls-unused": "volume ls --unused -o name", "volume-ls-worker": "volume ls worker/w2 -o json", "volume-ls-none": "volume ls worker/w9",
-		"volume-rm-bad": "volume rm data", "volume-rm-used": "volume rm edge/w1/default/shop.db.0/data", "volume-rm-none": "volume rm edge/w1/default/shop.db.9/data",
+		"volume-move-bad": "volume move edge/w1/default/shop.db.0/data", "volume-move-none": "volume move edge/w1/default/old.db.0/data --to w2",
+		"volume-move-cancel": "volume move edge/w1/default/shop.db.0/data --cancel",
+		"volume-rm-bad":      "volume rm data", "volume-rm-used": "volume rm edge/w1/default/shop.db.0/data", "volume-rm-none": "volume rm edge/w1/default/shop.db.9/data",
 	} {
 		args := strings.Fields(line)
 		f.golden(name, f.run(args...), args...)

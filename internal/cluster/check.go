@@ -45,6 +45,13 @@ func check(st *wire.InstanceStatus, key string) error {
 		h := &st.Secrets[k]
 		h.Name, h.Version, h.Next, h.Why = cut(h.Name, maxName), cut(h.Version, maxName), cut(h.Next, maxName), cut(h.Why, maxWords)
 	}
+	if v := st.Volumes; v != nil {
+		v.Why, v.Volumes = cut(v.Why, maxWords), v.Volumes[:min(len(v.Volumes), maxHeld)]
+		for k := range v.Volumes {
+			o := &v.Volumes[k]
+			o.Name, o.Object, o.Digest = cut(o.Name, maxName), cut(o.Object, wire.MaxObjectName), cut(o.Digest, maxName)
+		}
+	}
 	st.Ports = nil // known to the worker alone
 	return nil
 }

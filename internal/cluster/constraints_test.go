@@ -214,7 +214,7 @@ func TestAVolumePinsItsInstance(t *testing.T) {
 	s.ticks(60, time.Minute)
 	s.restart()
 	s.ticks(3, time.Second)
-	if i = s.inst("app.db.0"); i.State != wire.Running || !i.Unreachable || len(s.fakes[other].has) > 0 {
+	if i = s.inst("app.db.0"); i.State != wire.Running || !i.Unreachable || i.Reason != pinnedAway || len(s.fakes[other].has) > 0 {
 		t.Fatalf("while its worker is away it is %s\n%s", i.State, s.dump())
 	}
 	s.fakes[home].linked = true

@@ -233,7 +233,10 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	if m.details {
 		return up
 	}
-	up.Worker, up.Pinned = "", ""
+	if up.Volumes != nil {
+		up.Reason = "its volumes are moved to another worker"
+	}
+	up.Worker, up.Pinned, up.Volumes = "", "", nil
 	if old != nil && slices.EqualFunc(old.History, i.History, func(said, is wire.Transition) bool { return said == outside(is) }) {
 		up.History = old.History
 		return up

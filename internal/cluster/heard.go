@@ -110,7 +110,7 @@ func (m *model) stepOf(ids []wire.InstanceID, now time.Time) (t *tx, left bool) 
 // decided.
 func (t *tx) plain(i *wire.Instance) bool {
 	return (i.State == wire.WorkerScheduled || i.State == wire.Running) && i.Worker != "" && i.Moving == nil && i.Leaving == nil &&
-		i.Shadow == nil && !i.Draining && !i.Asleep && !i.Unreachable && t.wanted(i)
+		i.Volumes == nil && i.Shadow == nil && !i.Draining && !i.Asleep && !i.Unreachable && t.wanted(i)
 }
 
 // steady: every instance is where it should be and as its share says, or on its way to

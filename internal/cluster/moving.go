@@ -303,7 +303,7 @@ func (t *tx) whereTo(i *wire.Instance, s *wire.Share) place.Decision {
 				names = append(names, v.Name)
 			}
 		}
-		return place.Decision{Reason: "its volume " + strings.Join(names, ", ") + " is on that worker and nowhere else"}
+		return place.Decision{Reason: "its volume " + strings.Join(names, ", ") + " is on that worker and nowhere else (verge volume move takes it to another)"}
 	}
 	avoid := slices.Clone(i.Avoid)
 	if i.Shadow != nil {

@@ -165,6 +165,12 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 		t.put(t.observeMove(t.settle(i, now), now))
 		return
 	}
+	if i.Volumes != nil {
+		if i = t.moveVolumes(i, now); i.Volumes != nil {
+			t.put(i)
+			return
+		}
+	}
 	w := t.m.workers[i.Worker]
 	if w == nil {
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
@@ -188,6 +194,9 @@ func (t *tx) observe(id wire.InstanceID, now time.Time) {
 	t.put(t.attempted(was, t.observeMove(t.settle(i, now), now), now))
 }
 
+// pinnedAway is said of an instance whose worker is away and has its volume.
+const pinnedAway = "its worker, which has its volume, is away and is waited for; if it is gone for good, verge remove worker/NAME lets the instance begin elsewhere, with an empty volume"
+
 // silent is what becomes of an instance whose worker is suspect.
 func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 	if i.State != wire.Running && i.State != wire.WorkerScheduled {
@@ -195,6 +204,7 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 	}
 	i.Unreachable = i.State == wire.Running
 	if i.Pinned != "" { // what it has stored is nowhere else
+		i.Reason = pinnedAway
 		return i
 	}
 	if t.m.alone || now.Sub(w.since) < t.m.replaceAfter(&i, w) {
@@ -591,6 +601,10 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 func (t *tx) sweepOrders(now time.Time) {
 	want := map[string]bool{}
 	for _, i := range t.instances() {
+		if i.Volumes != nil {
+			t.orderVolumes(i, want)
+			continue
+		}
 		t.sweepMove(i, want, now)
 		if i.Shadow != nil {
 			want[i.Shadow.Worker+"."+i.ID] = true
@@ -611,6 +625,8 @@ func (t *tx) sweepOrders(now time.Time) {
 			stop := *o
 			stop.Stop = true
 			t.order(i.Worker, i.ID, &stop)
+		case s != nil && o.Stop && o.Volumes != nil: // its volumes were to be moved, and are not
+			t.giveOrder(i, s)
 		case s == nil || o.Stop:
 		case o.Incarnation != i.Incarnation, wire.OrderNamespace(o) != cmp.Or(s.Namespace, api.DefaultNamespace):
 			// In another namespace it is another application of the same name: its

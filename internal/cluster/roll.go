@@ -98,6 +98,10 @@ func (t *tx) roll(now time.Time) {
 			if i == nil {
 				continue
 			}
+			if i.Volumes != nil { // it is started with what is wanted then
+				calm = false
+				continue
+			}
 			next := *i
 			next.Revision = s.Revision
 			if i.State == wire.Terminated { // completed, by the same program (fulfil)

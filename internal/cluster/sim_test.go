@@ -46,7 +46,9 @@ type fake struct {
 	room     *api.Resources
 	refusals int
 	seq      uint64
-	lease    *wire.Lease // of the network, as it was told
+	// volumes does what an order asks for of volumes; nil does it at once, and well.
+	volumes func(w *wire.VolumeWork) *wire.VolumeReport
+	lease   *wire.Lease // of the network, as it was told
 }
 
 func newSim(t testing.TB, workers ...string) *sim {
@@ -256,6 +258,7 @@ func (f *fake) act(s *sim, name string) {
 			f.has[id] = st
 		}
 	}
+	f.work(s, name)
 	for id, st := range f.has {
 		o := s.m.orders[name+"."+id]
 		if f.ends == nil || o == nil || o.Job == nil || st.Phase != wire.PhaseRunning {
@@ -397,6 +400,9 @@ func (s *sim) check() {
 	}
 	for id, i := range s.m.insts {
 		most := 1
+		if i.Volumes != nil && i.Volumes.Work.Do == wire.VolumeUnpack {
+			most++
+		}
 		if i.Shadow != nil {
 			most++
 		}

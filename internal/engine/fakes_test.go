@@ -485,6 +485,8 @@ type rig struct {
 	boot   string
 	born   time.Time // of the machine
 	config wire.EngineConfig
+	// volumes is where moved volumes are put; nil is a cluster that is not there.
+	volumes volumeStore
 
 	e    *Engine
 	stop func() // ends the engine, as a kill does
@@ -518,7 +520,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, doorless: true},
+		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, doorless: true, volumes: r.volumes},
 	})
 	if err != nil {
 		r.t.Fatal(err)

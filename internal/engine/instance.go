@@ -45,23 +45,24 @@ type instance struct {
 	saveAt   time.Time     // when it is written (again), where it is not; monotonic
 	ready    bool
 	draining bool
-	asleep   bool         // from when it sleeps until it answers
-	fresh    bool         // it slept before its next start
-	resting  bool         // what it needs is fetched while it sleeps
-	provided wire.Order   // of which it has been
-	lacks    string       // why it could not be, "" if it could
-	trouble  string       // why its last start failed, in words for clients
-	stuck    string       // what a start waits for that nobody knows the time of, in such words
-	counted  bool         // its start-up time is known
-	answers  time.Time    // since when it is ready, monotonic
-	why      string       // of a running instance
-	addrs    []netip.Addr // in the service network
-	host     netip.Addr   // the worker's own address there
-	netns    string       // path of its network namespace, "" for the machine's
-	resolv   string       // path of its /etc/resolv.conf, "" for the machine's
-	env      []string     // of a running instance that commands are run beside; nil if not known
-	hidden   [][]byte     // values of secrets in env
-	rotateAt time.Time    // when secret files are tried to be exchanged again, monotonic; zero: not at all
+	asleep   bool               // from when it sleeps until it answers
+	fresh    bool               // it slept before its next start
+	resting  bool               // what it needs is fetched while it sleeps
+	provided wire.Order         // of which it has been
+	lacks    string             // why it could not be, "" if it could
+	trouble  string             // why its last start failed, in words for clients
+	stuck    string             // what a start waits for that nobody knows the time of, in such words
+	counted  bool               // its start-up time is known
+	answers  time.Time          // since when it is ready, monotonic
+	why      string             // of a running instance
+	addrs    []netip.Addr       // in the service network
+	host     netip.Addr         // the worker's own address there
+	netns    string             // path of its network namespace, "" for the machine's
+	resolv   string             // path of its /etc/resolv.conf, "" for the machine's
+	env      []string           // of a running instance that commands are run beside; nil if not known
+	hidden   [][]byte           // values of secrets in env
+	worked   *wire.VolumeReport // what was done of the work on its volumes; not changed once it is here
+	rotateAt time.Time          // when secret files are tried to be exchanged again, monotonic; zero: not at all
 }
 
 // snapshot is what others may know of the supervisor's own fields.
@@ -100,7 +101,7 @@ func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance 
 // setGoal tells the supervisor what should become of its instance.
 func (in *instance) setGoal(g goal) {
 	in.mu.Lock()
-	same := in.goal.kind == g.kind && in.goal.why == g.why && (in.goal.order.Sleep == nil) == (g.order.Sleep == nil) &&
+	same := in.goal.kind == g.kind && in.goal.order.Volumes.Same(g.order.Volumes) && in.goal.why == g.why && (in.goal.order.Sleep == nil) == (g.order.Sleep == nil) &&
 		in.goal.order.Revision == g.order.Revision && sameRun(&in.goal.order, &g.order)
 	in.goal = g
 	in.mu.Unlock()
@@ -193,6 +194,9 @@ func (in *instance) run(ctx context.Context) {
 		case stepRest:
 			in.settle(g)
 			if g.kind == goalSleep && in.provide(ctx, &g.order) {
+				continue
+			}
+			if g.kind == goalStop && in.workOnVolumes(ctx, &g.order) {
 				continue
 			}
 			in.pause(ctx, 0)
@@ -302,7 +306,7 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.restarts(), in.rec.LastExit, in.rec.Started
 		s.Secrets = in.rec.Secrets
 	}
-	s.Addrs = in.addrs
+	s.Addrs, s.Volumes = in.addrs, in.worked
 	s.Asleep = in.asleep && (phase == wire.PhasePending || phase == wire.PhaseRunning)
 	if order.Sleep != nil {
 		s.StartUp = rounded(in.rec.StartUp)

@@ -105,6 +105,7 @@ type kit struct {
 	ports    *portPool
 	stock    *stock
 	vault    *vault
+	volumes  volumeStore
 	strays   sweeper
 	prober   prober
 	restart  rule

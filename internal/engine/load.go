@@ -38,6 +38,8 @@ type parts struct {
 	free    func(port int) bool
 	// doorless opens no door to objects.
 	doorless bool
+	// volumes is where volumes are put that are moved; nil is the cluster's object store.
+	volumes volumeStore
 	// placeWithin replaces the constant.
 	placeWithin time.Duration
 }
@@ -106,6 +108,10 @@ func (e *Engine) assemble() error {
 	k.ports = newPortPool(k.mark, p.free)
 	k.stock = newStock(k.dir, k.problems, &e.revoked, e.log)
 	k.stock.doorless = p.doorless
+	if k.volumes = p.volumes; k.volumes == nil {
+		k.volumes = k.stock.above
+	}
+	k.problems.set("volumes that were not received", clearArriving(k.dir))
 	if k.router == nil {
 		r, err := newRouter(e, k)
 		if err != nil {

@@ -17,6 +17,10 @@ type Storing interface {
 	Volumes(ctx context.Context, cluster, worker string) ([]wire.VolumeView, error)
 	// RemoveVolume removes one with all that is in it; one that is used is an error.
 	RemoveVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef) error
+	// MoveVolumes begins to move the volumes of the instance that has this one to another
+	// worker of the cluster; CancelVolumes lets it go on where it was.
+	MoveVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error
+	CancelVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef) error
 }
 
 type volumeInput struct {
@@ -25,6 +29,24 @@ type volumeInput struct {
 	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
 	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
 	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
+}
+
+type volumeMoveInput struct {
+	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
+	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
+	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
+	Body      wire.VolumeMoveRequest
+}
+
+func (in *volumeMoveInput) of() *volumeInput {
+	return &volumeInput{Cluster: in.Cluster, Worker: in.Worker, Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+}
+
+func (in *volumeMoveInput) subject() (on, detail string) {
+	on, detail = in.of().subject()
+	return on, detail + " to worker " + in.Body.To
 }
 
 func (in *volumeInput) ref() wire.VolumeRef {
@@ -45,6 +67,15 @@ func (s *Server) registerStoring(api huma.API) {
 		func(ctx context.Context, in *volumeInput) (none, error) {
 			return none{}, b.RemoveVolume(ctx, in.Cluster, in.Worker, in.ref())
 		})
+	const moving = "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}/move"
+	register(s, api, op("move-volume", http.MethodPost, moving, "Move the named volumes of an instance to another worker of its cluster; it is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *volumeMoveInput) (none, error) {
+			return none{}, b.MoveVolumes(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
+		})
+	register(s, api, op("cancel-volume-move", http.MethodDelete, moving, "Let an instance whose volumes are being moved go on where it was", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *volumeInput) (none, error) {
+			return none{}, b.CancelVolumes(ctx, in.Cluster, in.Worker, in.ref())
+		})
 }
 
 // Volumes are the named volumes of a worker; see Storing.
@@ -55,6 +86,19 @@ func (c *Client) Volumes(ctx context.Context, cluster, worker string) ([]wire.Vo
 
 // RemoveVolume removes one; see Storing.
 func (c *Client) RemoveVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef) error {
-	path := workerPath(cluster, worker) + "/volumes/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Instance) + "/" + url.PathEscape(r.Name)
-	return c.do(ctx, call{method: http.MethodDelete, path: path}, nil)
+	return c.do(ctx, call{method: http.MethodDelete, path: volumePath(cluster, worker, r)}, nil)
+}
+
+// MoveVolumes begins to move the volumes of an instance; see Storing.
+func (c *Client) MoveVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error {
+	return c.send(ctx, http.MethodPost, volumePath(cluster, worker, r)+"/move", q, nil)
+}
+
+// CancelVolumes ends that; see Storing.
+func (c *Client) CancelVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: volumePath(cluster, worker, r) + "/move"}, nil)
+}
+
+func volumePath(cluster, worker string, r wire.VolumeRef) string {
+	return workerPath(cluster, worker) + "/volumes/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Instance) + "/" + url.PathEscape(r.Name)
 }

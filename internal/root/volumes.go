@@ -25,3 +25,13 @@ func (b backend) Volumes(ctx context.Context, cluster, worker string) ([]wire.Vo
 func (b backend) RemoveVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef) error {
 	return rest.Elsewhere("removing a volume", "its cluster, "+cluster)
 }
+
+// MoveVolumes implements rest.Backend, as RemoveVolume does.
+func (b backend) MoveVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeMoveRequest) error {
+	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
+}
+
+// CancelVolumes implements rest.Backend.
+func (b backend) CancelVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef) error {
+	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
+}

@@ -94,6 +94,8 @@ type Instance struct {
 	// Given is the highest incarnation that was ever given out, where that is higher
 	// than Incarnation: a number is never given out twice.
 	Given int `json:"given,omitempty"`
+	// Volumes is set while its named volumes are moved to another worker.
+	Volumes *VolumeMove `json:"volumes,omitempty"`
 	// Secrets are the values that it has of its secrets, as its worker says. Not changed
 	// once they are here.
 	Secrets []SecretHeld `json:"secrets,omitempty"`
@@ -214,6 +216,9 @@ type Order struct {
 	Devices []Held `json:"devices,omitempty"`
 	// Job is what an instance of a job is told of it; nil of all others.
 	Job *JobOrder `json:"job,omitempty"`
+	// Volumes is what is to be done with its named volumes once it is stopped; only with
+	// Stop.
+	Volumes *VolumeWork `json:"volumes,omitempty"`
 	// Sleep lets the instance sleep: placed, not started, with nothing reserved. Nil: it
 	// runs all the time.
 	Sleep *Sleep `json:"sleep,omitempty"`
@@ -267,6 +272,9 @@ type InstanceStatus struct {
 	// Secrets are the values that it has of the secrets in its files and variables, by
 	// name. Not changed once they are here.
 	Secrets []SecretHeld `json:"secrets,omitempty"`
+	// Volumes is how far the VolumeWork of its order is; nil where there is none. Not
+	// changed once it is here.
+	Volumes *VolumeReport `json:"volumes,omitempty"`
 }
 
 // Route is a service as a router sees it.

@@ -14,6 +14,74 @@ const (
 	AskRemoveVolume = "remove-volume"
 )
 
+// What an order asks for of the named volumes of an instance that is stopped.
+const (
+	// VolumePack puts each into the object store of the cluster.
+	VolumePack = "pack"
+	// VolumeUnpack makes each of what was put there, where it is not there yet.
+	VolumeUnpack = "unpack"
+	// VolumeHold is nothing: the instance is stopped, and another worker unpacks.
+	VolumeHold = "hold"
+)
+
+// VolumeWork is what is to be done with the named volumes of an instance that an order
+// stops.
+type VolumeWork struct {
+	// Key names this work: another key is another work.
+	Key string `json:"key"`
+	// Do is VolumePack, VolumeUnpack or VolumeHold.
+	Do      string         `json:"do"`
+	Volumes []VolumeObject `json:"volumes"`
+}
+
+// Same says whether two works, which may be nil, are one.
+func (w *VolumeWork) Same(o *VolumeWork) bool {
+	return (w == nil) == (o == nil) && (w == nil || w.Key == o.Key && w.Do == o.Do)
+}
+
+// VolumeObject is a named volume, packed, in the object store of a cluster.
+type VolumeObject struct {
+	Name   string `json:"name"`
+	Object string `json:"object"`
+	// Digest of the object (SHA-256, hexadecimal) and its Size in bytes, Files how many
+	// files are in it; not known before it was packed.
+	Digest string `json:"digest,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+	Files  int    `json:"files,omitempty"`
+}
+
+// VolumeReport is what a worker says of a VolumeWork.
+type VolumeReport struct {
+	Key  string `json:"key"`
+	Do   string `json:"do"`
+	Done bool   `json:"done,omitempty"`
+	// Why it is not done yet, where something is in the way. It is tried again.
+	Why string `json:"why,omitempty"`
+	// Volumes as they were packed, once it is done.
+	Volumes []VolumeObject `json:"volumes,omitempty"`
+}
+
+// About says whether a report, which may be nil, is of a work.
+func (r *VolumeReport) About(w *VolumeWork) bool {
+	return r != nil && w != nil && r.Key == w.Key && r.Do == w.Do
+}
+
+// VolumeMove is a move of the named volumes of an instance to another worker of its
+// cluster. While there is one the instance is stopped.
+type VolumeMove struct {
+	From  string    `json:"from"`
+	To    string    `json:"to"`
+	Since time.Time `json:"since"`
+	By    string    `json:"by,omitempty"`
+	// Work is what is done now: VolumePack by From, or VolumeUnpack by To.
+	Work VolumeWork `json:"work"`
+}
+
+// VolumeMoveRequest asks for one.
+type VolumeMoveRequest struct {
+	To string `json:"to" maxLength:"63" doc:"name of a worker of the same cluster"`
+}
+
 // VolumeRef names a named volume of a worker.
 type VolumeRef struct {
 	Namespace string     `json:"namespace"`

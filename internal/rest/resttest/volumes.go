@@ -32,3 +32,30 @@ func (f *Fake) RemoveVolume(_ context.Context, cluster, worker string, r wire.Vo
 	}
 	return missing("volume", r.String())
 }
+
+// MoveVolumes lets a volume that is in use be on another worker at once.
+func (f *Fake) MoveVolumes(_ context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error {
+	end, err := f.begin("move-volume")
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i, v := range f.VolumeList {
+		if v.Cluster == cluster && v.Worker == worker && v.VolumeRef == r && v.InUse {
+			f.VolumeList = slices.Clone(f.VolumeList)
+			f.VolumeList[i].Worker = q.To
+			return nil
+		}
+	}
+	return missing("volume", r.String())
+}
+
+// CancelVolumes knows of none that is being moved.
+func (f *Fake) CancelVolumes(_ context.Context, _, _ string, r wire.VolumeRef) error {
+	end, err := f.begin("cancel-volume-move")
+	if err != nil {
+		return err
+	}
+	defer end()
+	return wire.Problemf(409, "not-moving", "verge volume ls", "the volume is not being moved", "%s", r.Instance)
+}

@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// The named volumes of an instance are moved while it is stopped: its worker packs them
+// into the cluster's object store, the other worker makes them of it and compares, and
+// only then is the instance given to that one. Each step is an order, so that whoever
+// was away goes on with it, and until the last one the volumes where it was are the
+// ones that count; they stay there afterwards, too.
+
+// namedVolumes of a service, as objects of an instance.
+func namedVolumes(i *wire.Instance, s *wire.Share) (out []wire.VolumeObject) {
+	for _, v := range s.Spec.Volumes {
+		if v.Name != "" {
+			out = append(out, wire.VolumeObject{Name: v.Name, Object: "volumes/" + i.ID + "/" + v.Name})
+		}
+	}
+	return out
+}
+
+// moveVolumes takes a move one step further. Where it is over, or cannot go on, the
+// instance has none any more.
+func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
+	s, m := t.shareFor(&i), *i.Volumes
+	switch {
+	case s == nil || !t.wanted(&i) || i.State == wire.Terminated:
+		i.Volumes = nil
+		return i
+	case t.m.workers[m.From] == nil && m.Work.Do == wire.VolumePack:
+		i.Volumes = nil // what becomes of it is decided as of any other
+		return i
+	case t.m.workers[m.To] == nil:
+		return t.volumesStay(i, s, "worker "+m.To+" was removed from the cluster", now)
+	}
+	if i.State == wire.Running {
+		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "stopped while its volumes are moved to another worker")
+		i.Ready, i.Draining, i.Unreachable = false, false, false
+	}
+	at, doing := m.From, "they are copied from it to the cluster's object store"
+	if m.Work.Do == wire.VolumeUnpack {
+		at, doing = m.To, "they are copied to it from the cluster's object store, and compared"
+	}
+	w := t.m.workers[at]
+	st := w.status[i.ID]
+	report := st.Volumes
+	i.Reason = fmt.Sprintf("its volumes are moved from worker %s to worker %s: ", m.From, m.To)
+	switch {
+	case w.suspect || !w.everHeard:
+		i.Reason += "waits for worker " + at + ", which is away"
+	case !report.About(&m.Work) && st.Phase != wire.PhaseStopped && at == m.From && st.ID != "":
+		i.Reason += "the instance ends by its stop rule"
+	case !report.About(&m.Work), !report.Done && report.Why == "":
+		i.Reason += "worker " + at + ": " + doing
+	case !report.Done:
+		i.Reason += "worker " + at + " tries it again: " + report.Why
+	case m.Work.Do == wire.VolumePack:
+		if why := unlike(m.Work.Volumes, report.Volumes); why != "" {
+			return t.volumesStay(i, s, "worker "+at+" "+why, now)
+		}
+		m.Work.Do, m.Work.Volumes = wire.VolumeUnpack, report.Volumes
+		i.Volumes = &m
+		t.event("instance/"+i.ID, "its volumes are in the cluster's object store: %s", inWords(report.Volumes))
+	default:
+		i.Volumes, i.Worker, i.Pinned = nil, m.To, m.To
+		i.Avoid, i.LastExit = nil, nil
+		t.event("instance/"+i.ID, "its volumes are on worker %s now, compared with what was packed; the former copy stays on worker %s until somebody removes it: verge volume ls --unused", m.To, m.From)
+		i.Reason = "its volumes were moved from worker " + m.From
+		t.start(i, s)
+		t.recount()
+		return *t.inst(i.ID)
+	}
+	return i
+}
+
+// unlike says why what was packed is not what was to be packed, "" if it is.
+func unlike(asked, packed []wire.VolumeObject) string {
+	if len(asked) != len(packed) {
+		return fmt.Sprintf("packed %d volumes and not %d", len(packed), len(asked))
+	}
+	for k, v := range packed {
+		if v.Name != asked[k].Name || v.Object != asked[k].Object || v.Digest == "" {
+			return fmt.Sprintf("packed %q and not volume %s", v.Name, asked[k].Name)
+		}
+	}
+	return ""
+}
+
+func inWords(list []wire.VolumeObject) string {
+	var out []string
+	for _, v := range list {
+		out = append(out, fmt.Sprintf("%s (%s, %s, sha256:%.12s)", v.Name, wire.Count(v.Files, "file"), api.Bytes(v.Size), v.Digest))
+	}
+	return strings.Join(out, ", ")
+}
+
+// volumesStay ends a move that came to nothing: the instance starts again where its
+// volumes are.
+func (t *tx) volumesStay(i wire.Instance, s *wire.Share, why string, now time.Time) wire.Instance {
+	m := i.Volumes
+	i.Volumes = nil
+	t.event("instance/"+i.ID, "its volumes are not moved to worker %s: %s; it goes on on worker %s", m.To, why, m.From)
+	if i.State == wire.Running {
+		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "its volumes are not moved, and it starts again where they are")
+	}
+	i.Reason = "its volumes stay on worker " + m.From + ": " + why
+	t.start(i, s)
+	return *t.inst(i.ID)
+}
+
+// orderVolumes keeps the orders of both sides of a move: both stop the instance.
+func (t *tx) orderVolumes(i *wire.Instance, want map[string]bool) {
+	s, m := t.shareFor(i), i.Volumes
+	if s == nil {
+		return
+	}
+	order := func(worker string, w *wire.VolumeWork) {
+		key := worker + "." + i.ID
+		want[key] = true
+		if o := t.ordered(key); o != nil && o.Stop && o.Incarnation == i.Incarnation && o.Volumes.Same(w) {
+			return
+		}
+		t.order(worker, i.ID, &wire.Order{
+			V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
+			Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, AppNumber: t.orderNumber(i, s), Stop: true, Volumes: w,
+		})
+	}
+	if m.Work.Do == wire.VolumePack {
+		order(m.From, &m.Work)
+		return
+	}
+	if t.m.workers[m.From] != nil {
+		order(m.From, &wire.VolumeWork{Key: m.Work.Key, Do: wire.VolumeHold})
+	}
+	order(m.To, &m.Work)
+}
+
+// MoveVolumes implements rest.Backend.
+func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error {
+	return b.changeMove(ctx, cluster, worker, r, func(t *tx, i wire.Instance, now time.Time) (wire.Instance, error) {
+		const title = "the volume cannot be moved"
+		s := t.shareFor(&i)
+		switch to := t.m.workers[q.To]; {
+		case i.Volumes != nil:
+			return i, wire.Problemf(409, "volume-busy", "wait until it is there, or cancel it: verge volume move --cancel", "the volume is being moved already", "to worker %s, since %s", i.Volumes.To, i.Volumes.Since.Format(time.RFC3339))
+		case to == nil:
+			return i, b.noWorker(q.To)
+		case q.To == worker:
+			return i, wire.Problemf(409, "volume-there", "name another worker: verge get workers", title, "it is on worker %s", worker)
+		case i.Pinned != worker || i.Worker != worker || i.State != wire.Running && i.State != wire.WorkerScheduled:
+			return i, wire.Problemf(409, "volume-unused", "verge describe instance/"+i.ID, title, "%s is %s, and its volume on worker %s is not the one that it uses (that is on %q)", i.ID, i.State, worker, cmp.Or(i.Pinned, "no worker"))
+		case t.m.jobOf(&i) != nil || underWay(&i) || i.Leaving != nil:
+			return i, wire.Problemf(409, "volume-busy", "try again when it is over", "the volume is in use", "%s is being moved, or belongs to a job", i.ID)
+		case t.m.away(worker):
+			return i, wire.Problemf(409, "worker-away", "wait until it is back; what is on it is nowhere else", title, "worker %s, which has it, is away", worker)
+		}
+		there := i
+		there.Pinned = q.To
+		if d := t.schedule(&there, s, nil); d.Chosen != q.To {
+			return i, wire.Problemf(409, "no-room", "choose another worker: verge get workers", title, "worker %s cannot take %s: %s", q.To, i.ID, d.Reason)
+		}
+		i.Volumes = &wire.VolumeMove{
+			From: worker, To: q.To, Since: now.Round(0), By: rest.Caller(ctx),
+			Work: wire.VolumeWork{Key: wire.NewID(), Do: wire.VolumePack, Volumes: namedVolumes(&i, s)},
+		}
+		t.event("instance/"+i.ID, "its volumes are to be moved from worker %s to worker %s, by %s", worker, q.To, rest.Caller(ctx))
+		return i, nil
+	})
+}
+
+// CancelVolumes implements rest.Backend.
+func (b backend) CancelVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef) error {
+	return b.changeMove(ctx, cluster, worker, r, func(t *tx, i wire.Instance, now time.Time) (wire.Instance, error) {
+		if i.Volumes == nil {
+			return i, wire.Problemf(409, "not-moving", "verge volume ls", "the volume is not being moved", "%s is %s", i.ID, i.State)
+		}
+		return t.volumesStay(i, t.shareFor(&i), "that was cancelled by "+rest.Caller(ctx), now), nil
+	})
+}
+
+// changeMove stores what change makes of an instance that has a volume.
+func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.VolumeRef, change func(*tx, wire.Instance, time.Time) (wire.Instance, error)) error {
+	if cluster != b.name {
+		return rest.Elsewhere("moving a volume of cluster "+cluster, "that cluster")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if err := b.reload(ctx, now); err != nil {
+		return unstored(err)
+	}
+	old := b.m.insts[r.Instance]
+	if b.m.workers[worker] == nil {
+		return b.noWorker(worker)
+	}
+	if old == nil || !b.m.keeps(worker, r) {
+		return wire.Problemf(404, "no-such-volume", "verge volume ls", "no instance uses such a volume", "%s is not on worker %s, or nothing uses it there", r, worker)
+	}
+	t := b.m.begin()
+	t.now = now
+	next, err := change(t, *old, now)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if _, err := b.store.Commit(ctx, bus.Put(keyInstance+r.Instance, data)); b.wrote(err) != nil {
+		return unstored(err)
+	}
+	b.m.insts[r.Instance] = &next
+	for _, e := range t.events {
+		b.events.Add(now, b.m.tier(), e.subject, e.what)
+	}
+	loop.Poke(b.wake)
+	return nil
+}

@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/objects"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/runtime/volume"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// volumeStore is where volumes are put while they are moved: the object store of the
+// cluster, which every worker reaches by a connection of its own.
+type volumeStore interface {
+	Get(ctx context.Context, namespace, name, have string) (objects.Got, error)
+	Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error)
+}
+
+const (
+	// arrivingDir holds volumes until all of them is there and was compared.
+	arrivingDir = "volumes.arriving"
+	// volumesAgain is the pause after a work on volumes failed.
+	volumesAgain = 5 * time.Second
+	// volumeType is the media type of a packed volume.
+	volumeType = "application/x-tar"
+)
+
+// workOnVolumes does what an order asks for of the volumes of the instance, which is
+// stopped. False if there is nothing to do.
+func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
+	w := o.Volumes
+	if w == nil || w.Do != wire.VolumePack && w.Do != wire.VolumeUnpack || o.Spec == nil || in.worked.About(w) && in.worked.Done {
+		return false
+	}
+	done := make(chan struct{})
+	var report *wire.VolumeReport
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(done)
+		report = in.doVolumes(working, o)
+	}()
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		case <-in.wake:
+			if g := in.currentGoal(); g.kind != goalStop || !g.order.Volumes.Same(w) {
+				cancel() // it is not wanted any more
+				<-done
+				over = true
+			}
+		}
+	}
+	if working.Err() != nil {
+		return true
+	}
+	in.worked = report
+	in.settle(in.currentGoal())
+	if !report.Done {
+		in.log.Warn("the volumes could not be "+w.Do+"ed", "error", report.Why)
+		in.pause(ctx, volumesAgain)
+	}
+	return true
+}
+
+// doVolumes works on one volume after the other.
+func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeReport {
+	w := o.Volumes
+	out := &wire.VolumeReport{Key: w.Key, Do: w.Do}
+	for _, v := range w.Volumes {
+		ref := wire.VolumeRef{Namespace: wire.OrderNamespace(o), Instance: o.ID, Name: v.Name}
+		err := checkVolume(ref)
+		if err == nil && w.Do == wire.VolumePack {
+			v, err = in.packVolume(ctx, ref, v)
+		} else if err == nil {
+			err = in.unpackVolume(ctx, ref, v)
+		}
+		if err != nil {
+			out.Why, out.Volumes = fmt.Sprintf("volume %s: %v", v.Name, err), nil
+			return out
+		}
+		in.log.Info("a volume was "+w.Do+"ed", "volume", ref.String(), "bytes", v.Size, "digest", v.Digest)
+		out.Volumes = append(out.Volumes, v)
+	}
+	out.Done = true
+	return out
+}
+
+func (in *instance) volumeDir(r wire.VolumeRef) string {
+	return filepath.Join(in.kit.dir, volumesDir, r.Namespace, r.Instance, r.Name)
+}
+
+// packVolume puts a volume into the object store. What is there afterwards has the hash
+// that was computed here.
+func (in *instance) packVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) (wire.VolumeObject, error) {
+	dir := in.volumeDir(ref)
+	if err := os.MkdirAll(dir, 0o700); err != nil { // it may never have been started
+		return v, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	read, write := io.Pipe()
+	sum := sha256.New()
+	var n volume.Counts
+	packed := make(chan error, 1)
+	go func() {
+		var err error
+		n, err = volume.Pack(ctx, io.MultiWriter(write, sum), dir)
+		_ = write.CloseWithError(err) // always nil
+		packed <- err
+	}()
+	view, err := in.kit.volumes.Put(ctx, rest.ObjectUpload{Namespace: ref.Namespace, Name: v.Object, Type: volumeType, Size: -1, Body: read})
+	_ = read.Close() // lets go of who packs, where it was not read to its end
+	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
+		return v, perr
+	}
+	if err != nil {
+		return v, fmt.Errorf("its cluster does not take it: %w", err)
+	}
+	v.Digest, v.Size, v.Files = digestOf(sum), view.Size, n.Files
+	if strings.TrimPrefix(view.Digest, "sha256:") != v.Digest {
+		return v, fmt.Errorf("what its cluster has of it has the digest %s, and not %s", view.Digest, v.Digest)
+	}
+	return v, nil
+}
+
+// unpackVolume makes a volume of an object, beside the others, and puts it in its place
+// when what is on the disk has the hash of what was packed.
+func (in *instance) unpackVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
+	dir := in.volumeDir(ref)
+	if _, err := os.Lstat(dir); err == nil {
+		has, err := digestOfDir(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if has != v.Digest {
+			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s removes it, if nobody needs what is in it", in.kit.config.Worker, ref)
+		}
+		return nil // an earlier engine has done it
+	}
+	aside := filepath.Join(in.kit.dir, arrivingDir, ref.Namespace+"."+ref.Instance+"."+ref.Name)
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	err := in.receive(ctx, ref, v, aside)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(dir), 0o700)
+	}
+	if err == nil {
+		err = os.Rename(aside, dir)
+	}
+	if err == nil {
+		err = atomicfile.SyncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		err = errors.Join(err, os.RemoveAll(aside))
+	}
+	return err
+}
+
+// receive unpacks an object into a directory and compares both with what was packed.
+func (in *instance) receive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, dir string) error {
+	got, err := in.kit.volumes.Get(ctx, ref.Namespace, v.Object, "")
+	if err != nil {
+		return fmt.Errorf("its cluster does not give it: %w", err)
+	}
+	defer got.Body.Close() //nolint:errcheck // only read
+	sum := sha256.New()
+	all := io.TeeReader(got.Body, sum)
+	err = volume.Unpack(ctx, all, dir)
+	if err == nil {
+		_, err = io.Copy(io.Discard, all) // what is after the end of an archive
+	}
+	if err != nil {
+		return err
+	}
+	if has := digestOf(sum); has != v.Digest {
+		return fmt.Errorf("what came has the digest %s, and not %s", has, v.Digest)
+	}
+	has, err := digestOfDir(ctx, dir)
+	if err == nil && has != v.Digest {
+		err = fmt.Errorf("what is on the disk now has the digest %s, and not %s: its file system cannot hold all of it as it was", has, v.Digest)
+	}
+	return err
+}
+
+func digestOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+func digestOfDir(ctx context.Context, dir string) (string, error) {
+	sum := sha256.New()
+	_, err := volume.Pack(ctx, sum, dir)
+	return digestOf(sum), err
+}
+
+// clearArriving removes what an engine that was killed was about to receive.
+func clearArriving(dir string) error {
+	err := os.RemoveAll(filepath.Join(dir, arrivingDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
+}

@@ -1,0 +1,16 @@
+// Package volume packs a directory of an instance into one stream, and makes the same
+// directory of it elsewhere.
+//
+// What it promises:
+//
+//  1. The same directory packs to the same bytes, so that the hash of the stream is the
+//     hash of the directory: names, contents, modes, owners, links and times (to the
+//     second) of all that is in it.
+//  2. Nothing is written outside of the directory that is unpacked into, whatever the
+//     stream says.
+//  3. Memory does not grow with what is packed, but for the names of files with more
+//     than one link.
+//
+// Sockets and pipes hold nothing and are left out; extended attributes are not carried;
+// a device is an error. The directory must not change while it is packed.
+package volume
