@@ -35,6 +35,8 @@ func TestImport(t *testing.T) {
 	bad := write("bad/compose.yaml", composeFile+"    imagge: x\n")
 	vars := write("vars.env", "TAG=1.29\n")
 	tagged := write("tagged/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1))
+	pod := write("k8s/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  hostNetwork: true\n  containers:\n  - {name: web, image: nginx}\n")
+	claim := write("k8s/claim.yaml", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n")
 	out := filepath.Join(f.dir, "out")
 	for _, c := range []struct {
 		name string
@@ -51,6 +53,9 @@ func TestImport(t *testing.T) {
 		{"import-bad-memory", []string{"import", shop, "--memory-limit", "lots"}},
 		{"import-unset", []string{"import", tagged, "-o", out}},
 		{"import-env-file", []string{"import", tagged, "--env-file", vars}},
+		{"import-kubernetes", []string{"import", "kubernetes", pod, claim}},
+		{"import-kubernetes-strict", []string{"import", pod, "--strict", "-o", out}},
+		{"import-kubernetes-nothing", []string{"import", claim, "-o", out}},
 	} {
 		f.golden(c.name, f.run(c.args...), c.args...)
 	}
@@ -112,10 +117,18 @@ func TestImportDoc(t *testing.T) {
 	t.Chdir(dir)
 	blocks := docBlocks.FindAllStringSubmatch(string(text), -1)
 	for _, b := range blocks {
-		if b[1] == "yaml" {
-			if err := os.WriteFile("compose.yaml", []byte(b[2]), 0o644); err != nil {
-				t.Fatal(err)
-			}
+		if b[1] != "yaml" {
+			continue
+		}
+		file := "compose.yaml"
+		if strings.HasPrefix(b[2], "apiVersion:") {
+			file = "k8s/hello.yaml"
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(b[2]), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 	said, ran := "", 0
@@ -131,8 +144,11 @@ func TestImportDoc(t *testing.T) {
 			}
 		}
 	}
-	shown := regexp.MustCompile("(?ms)^```text\n(.*?)^```").FindStringSubmatch(string(text))
-	if ran < 2 || shown == nil || said != shown[1] {
+	shown := ""
+	for _, m := range regexp.MustCompile("(?ms)^```text\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+		shown += m[1]
+	}
+	if ran < 4 || said != shown {
 		t.Errorf("%d commands said\n%s\nin the document is\n%s", ran, said, shown)
 	}
 }
