@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"archive/tar"
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -23,6 +25,7 @@ import (
 // and copy files from and to it, while parts of the way there die.
 func TestDayTwo(t *testing.T) {
 	w := newWorld(t, 1, "edge")
+	w.root.ok("secret", "set", "db-password", "--from-file", w.file("secret-", daySecret))
 	w.root.apply(`application: box
 services:
   one:
@@ -30,6 +33,8 @@ services:
     ports: [{name: http}]
     files: {config.txt: {content: "a setting\n"}}
     volumes: [{name: data, path: data}]
+    env: {MARK: "hunter2-in-the-environment"}
+    env_secrets: {DB: db-password}
 `)
 	w.root.holds("box", 20*time.Second)
 	pids := w.pids("box")
@@ -49,8 +54,99 @@ services:
 		w.allReady()
 	})
 	w.run("who may", w.whoMayReachIn)
+	w.run("support bundle", w.supportBundle)
 	if now := w.pids("box"); fmt.Sprint(now) != fmt.Sprint(pids) {
 		t.Errorf("the instance was started again: %v, %v", pids, now)
+	}
+}
+
+// daySecret is the value of a secret of this test's instance.
+const daySecret = "correct-horse-battery-staple"
+
+// supportBundle: all that can be reached is in it, what cannot is named, and no secret
+// that there is anywhere.
+func (w *world) supportBundle(t *testing.T) {
+	f := forwarding(t, w.root, "box.one.0", ":http")
+	f.get(t, "/call?verge-api-0123456789abcdef=Bearer+0123456789abcdef") // it logs the path alone
+	token := w.root.ok("token", "create", "--cluster", "later")
+	out := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	w.worker["edge-1"].kill()
+	r := verge(t, w.root.contextFile(), "support-bundle", "-o", out, "--with", w.cluster["edge"].contextFile(), "--with", "nobody")
+	w.worker["edge-1"].start()
+	wantEqual(t, "exit code", r.code, 0)
+	wantWords(t, "it names what is missing", r.err, "missing: the context nobody", "missing: cluster edge", "workers/edge/edge-1/metrics.txt: ", "logs/box.one.0.log: ")
+	files := unbundled(t, out)
+	var all strings.Builder
+	for name, text := range files {
+		all.WriteString(name + "\n" + text)
+	}
+	wantWords(t, "the bundle", all.String(), "SUMMARY.txt", "doctor.json", "verge_store_writable", `"role": "root"`, `"role": "cluster"`, "box.one.0", "events.json", `"version"`)
+	secrets := []string{daySecret, "hunter2-in-the-environment", strings.TrimSpace(token)}
+	for _, dir := range []string{w.root.dir, w.cluster["edge"].dir, w.worker["edge-1"].dir} {
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !(strings.HasSuffix(path, ".key") || strings.HasSuffix(path, "context.yaml") || strings.HasSuffix(path, ".token")) {
+				return nil //nolint:nilerr // files come and go
+			}
+			b, err := os.ReadFile(path)
+			for line := range strings.Lines(string(b)) {
+				// Lines of keys and tokens, not of certificates.
+				if line = strings.TrimSpace(line); strings.HasPrefix(line, "token: ") || strings.Contains(string(b), "PRIVATE KEY") && !strings.Contains(string(b), "CERTIFICATE") && len(line) > 40 && !strings.HasPrefix(line, "-----") {
+					secrets = append(secrets, strings.TrimPrefix(line, "token: "))
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(secrets) < 5 {
+		t.Errorf("only %d secrets are known", len(secrets))
+	}
+	for _, s := range secrets {
+		if strings.Contains(all.String(), s) {
+			t.Errorf("a secret is in the bundle: %.12s…", s)
+		}
+	}
+	if strings.Contains(all.String(), "PRIVATE KEY-----") || strings.Contains(all.String(), "verge-join-1.") {
+		t.Error("a key or token is in the bundle")
+	}
+	w.allReady()
+	// With all of it there, the logs and the worker's figures are in it.
+	w.root.ok("support-bundle", "-o", out)
+	all.Reset()
+	for name, text := range unbundled(t, out) {
+		all.WriteString(name + "\n" + text)
+	}
+	wantWords(t, "the bundle", all.String(), "workers/edge/edge-1/metrics.txt", "verge_engine_up", "logs/box.one.0.log", "started box.one.0 as pid")
+}
+
+// unbundled are the files of a support bundle.
+func unbundled(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(io.LimitReader(r, 64<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[h.Name] = string(b)
 	}
 }
 
