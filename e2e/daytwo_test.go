@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -85,7 +86,7 @@ func (w *world) supportBundle(t *testing.T) {
 	for _, dir := range []string{w.root.dir, w.cluster["edge"].dir, w.worker["edge-1"].dir} {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !(strings.HasSuffix(path, ".key") || strings.HasSuffix(path, "context.yaml") || strings.HasSuffix(path, ".token")) {
-				return nil //nolint:nilerr // files come and go
+				return nil // files come and go
 			}
 			b, err := os.ReadFile(path)
 			for line := range strings.Lines(string(b)) {
@@ -128,7 +129,7 @@ func unbundled(t *testing.T, file string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func unbundled(t *testing.T, file string) map[string]string {
 	out := map[string]string{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out
 		}
 		if err != nil {

@@ -23,7 +23,8 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Show who did what, from where, and what was refused", Args: noArgs,
 		Long: `Show who did what, from where, and what came of it: every change, every exec,
-everything about secrets and tokens, and what was refused (not each of many).
+port-forward and copy, everything about secrets and tokens, and what was refused
+(not each of many).
 Reading is not recorded. A root and each cluster have a log of their own, of the
 last 10,000 entries.`,
 		Example: "  verge audit --since 1h\n  verge audit --user bob -o json",

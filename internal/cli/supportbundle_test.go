@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBlot(t *testing.T) {
+	for text, want := range map[string]string{
+		"token verge-api-AbC_1.2 of bob":   "token verge-api-[blotted out] of bob",
+		"verge-join-1.eyJh":                "verge-join-[blotted out]",
+		"Authorization: Bearer abcdefgh.1": "Authorization: Bearer [blotted out]",
+		"x -----BEGIN EC PRIVATE KEY-----\nMIG\nabc\n-----END EC PRIVATE KEY-----\ny": "x [blotted out]\ny",
+		"-----BEGIN PRIVATE KEY-----\nMIG":                                            "[blotted out]",
+		"postgres://app:hunter2@db:5432/x":                                            "postgres://app:[blotted out]@db:5432/x",
+		`{"db_password": "hunter2", "n": 1}`:                                          `{"db_password": "[blotted out]", "n": 1}`,
+		"PGPASSWORD=hunter2 psql":                                                     "PGPASSWORD=[blotted out] psql",
+		"AWS_SECRET_ACCESS_KEY=abc/def":                                               "AWS_SECRET_ACCESS_KEY=[blotted out]",
+		"mine is 12345678":                                                            "mine is [blotted out]",
+		"-----BEGIN CERTIFICATE-----\nMIG":                                            "-----BEGIN CERTIFICATE-----\nMIG",
+		"secret db-password set, no such token":                                       "secret db-password set, no such token",
+		"http://shop.test/login?next=1":                                               "http://shop.test/login?next=1",
+	} {
+		got, n := blot([]byte(text), [][]byte{[]byte("12345678")})
+		if string(got) != want || (n > 0) != (text != want) {
+			t.Errorf("%q became %q (%d), want %q", text, got, n, want)
+		}
+	}
+}
+
+// unbundle reads a support bundle: names without the directory.
+func unbundle(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if _, err := io.Copy(&b, io.LimitReader(r, 64<<20)); err != nil {
+			t.Fatal(err)
+		}
+		_, name, _ := strings.Cut(h.Name, "/")
+		out[name] = b.String()
+	}
+}
+
+func TestSupportBundle(t *testing.T) {
+	f := newFixture(t, world())
+	out := filepath.Join(t.TempDir(), "b.tar.gz")
+	got := f.run("support-bundle", "-o", out, "--with", "/no/such/context.yaml")
+	if got.code != 0 || !strings.Contains(got.stdout, out+" written: ") || !strings.Contains(got.stderr, "missing: the context /no/such/context.yaml") {
+		t.Errorf("%+v", got)
+	}
+	files := unbundle(t, out)
+	for _, want := range []string{"SUMMARY.txt", "here/doctor.json", "here/version.json"} {
+		if files[want] == "" {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	logs, status := 0, 0
+	for name := range files {
+		if strings.Contains(name, "/logs/") {
+			logs++
+		}
+		if strings.HasSuffix(name, "/status.json") {
+			status++
+		}
+	}
+	if status != 1 || logs == 0 {
+		t.Errorf("it has %d status, %d logs", status, logs)
+	}
+	info, err := os.Stat(out)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if got := f.run("support-bundle", "-o", filepath.Join(out, "x")); got.code != 1 || !strings.Contains(got.stderr, "cannot be written") {
+		t.Errorf("%+v", got)
+	}
+}
