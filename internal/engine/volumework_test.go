@@ -48,7 +48,7 @@ func (s *shelf) Get(_ context.Context, namespace, name, _ string) (objects.Got, 
 		return objects.Got{}, errors.Join(s.fails, errors.New("no such object"))
 	}
 	if s.damage {
-		b = bytes.Replace(b, []byte("41"), []byte("42"), 1)
+		b = bytes.Replace(b, []byte("counted 41"), []byte("counted 42"), 1)
 	}
 	return objects.Got{Body: io.NopCloser(bytes.NewReader(b))}, nil
 }
@@ -65,7 +65,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		o.Spec.Volumes = []api.Volume{{Path: "var/data", Name: "data"}}
 		r.apply(o)
 		dir := filepath.Join(r.dir, volumesDir, "default", web0, "data")
-		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("41"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("counted 41"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		work := func(do string, list ...wire.VolumeObject) *wire.VolumeReport {
@@ -91,7 +91,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if !got.Done || got.Volumes[0].Files != 1 || len(got.Volumes[0].Digest) != 64 {
 			t.Fatalf("%+v", got)
 		}
-		if b, err := os.ReadFile(filepath.Join(dir, "counter")); err != nil || string(b) != "41" {
+		if b, err := os.ReadFile(filepath.Join(dir, "counter")); err != nil || string(b) != "counted 41" {
 			t.Errorf("%q, %v", b, err)
 		}
 		packed := got.Volumes[0]
@@ -124,7 +124,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if got := work(wire.VolumeUnpack, packed); !got.Done {
 			t.Errorf("%+v", got)
 		}
-		is("41")
+		is("counted 41")
 		// An engine that comes back compares what is there.
 		store.put = nil
 		r.stop()
@@ -141,6 +141,6 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Volumes != nil && !s.Volumes.Done {
 			t.Errorf("%+v", s)
 		}
-		is("41")
+		is("counted 41")
 	})
 }
