@@ -47,6 +47,7 @@ var rooms = map[string]layer{
 	"internal/filecopy":   doers,
 	"internal/forward":    doers,
 	"internal/gcpace":     doers,
+	"internal/handover":   doers,
 	"internal/hollow":     doers,
 	"internal/hostnet":    doers,
 	"internal/importer":   doers,

@@ -42,7 +42,11 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close(), os.Remove(tmp)))
 	}
-	return &listener{UnixListener: l, path: path, uid: uint32(os.Getuid())}, nil
+	own, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close()))
+	}
+	return &listener{UnixListener: l, path: path, own: own, uid: uint32(os.Getuid())}, nil
 }
 
 // Dial connects to the socket at path.
@@ -105,6 +109,7 @@ func reach(path string) (short string, done func(), err error) {
 type listener struct {
 	*net.UnixListener
 	path string
+	own  os.FileInfo // of the socket
 	uid  uint32
 }
 
@@ -125,9 +130,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops listening and removes the socket.
+// Close stops listening and removes the socket, unless another took its place.
 func (l *listener) Close() error {
 	err := l.UnixListener.Close()
+	if now, lerr := os.Lstat(l.path); lerr != nil || !os.SameFile(now, l.own) {
+		return err
+	}
 	if rerr := os.Remove(l.path); rerr != nil && !errors.Is(rerr, os.ErrNotExist) && err == nil {
 		err = rerr
 	}
