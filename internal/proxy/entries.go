@@ -27,7 +27,7 @@ var errClosed = errors.New("the router is closed")
 // entries owns the loopback listeners and the book of their ports.
 type entries struct {
 	host   string
-	listen func(net.ListenConfig) listener
+	listen func(lc net.ListenConfig, name string) listener
 	log    *slog.Logger
 	spawn  func(func(context.Context)) bool // false before Start and after Close
 	handle func(context.Context, entryKey, *net.TCPConn)
@@ -112,7 +112,7 @@ func (e *entry) wait(d time.Duration) bool {
 func (s *entries) newEntry(k entryKey, number int) *entry {
 	// No keep-alive: both ends are on this machine, and nothing periodic should
 	// come from connections that rest.
-	opens := s.listen(net.ListenConfig{KeepAlive: -1})
+	opens := s.listen(net.ListenConfig{KeepAlive: -1}, "entry")
 	return &entry{key: k, addr: net.JoinHostPort(s.host, strconv.Itoa(number)), opens: opens, done: make(chan struct{})}
 }
 

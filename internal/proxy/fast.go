@@ -70,7 +70,7 @@ func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
 	f.wait.taken = f.taken
 	ok := r.spawn(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, f.conn.Cut)()
-		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle, Foreign: foreign}, f, f.handOver, nil)
+		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle, Foreign: foreign}, f, f.handOver, r.draining.Load)
 	})
 	if !ok {
 		f.conn.Cut() // the Router is closed

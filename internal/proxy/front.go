@@ -132,6 +132,7 @@ func (f *front) Addr() net.Addr { return &net.TCPAddr{} }
 // ServeHTTP serves a request of a client or of another router.
 func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer f.busy.add("")()
+	f.r.lastOf(w)
 	c, ok := req.Context().Value(frontKey{}).(*frontConn)
 	switch {
 	case !ok:

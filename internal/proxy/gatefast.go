@@ -63,7 +63,7 @@ func (d *door) enter(c net.Conn, who origin, release func()) {
 		f.gate.begin(&f.marks, d.tls != nil)
 		f.wait.taken = f.taken
 		defer context.AfterFunc(ctx, f.conn.Cut)()
-		http1.Serve(ctx, f.conn, http1.Limits{Header: r.opts.HeaderTimeout, Idle: clientIdle}, f, f.leaveGate, nil)
+		http1.Serve(ctx, f.conn, http1.Limits{Header: r.opts.HeaderTimeout, Idle: clientIdle}, f, f.leaveGate, r.draining.Load)
 	})
 	if !ok {
 		cut(c) // the Router is closed

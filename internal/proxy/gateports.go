@@ -196,7 +196,7 @@ func (g *gateway) listenPort(ctx context.Context, l *portListener) {
 			}
 		} else {
 			var ln net.Listener
-			if ln, err = g.r.listener(lc).Listen(ctx, "tcp", l.addr); err == nil && l.set(ln, "") {
+			if ln, err = g.r.listener(lc, "port").Listen(ctx, "tcp", l.addr); err == nil && l.set(ln, "") {
 				g.changed()
 				g.serveConns(ctx, l, ln)
 				return

@@ -104,7 +104,10 @@ func (g *gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Confi
 		_ = srv.Serve(d.rest) // ends with it
 	}()
 	// It is given no connection by that, but waits where the system has none to give.
-	if err := srv.Serve(&boundedListener{Listener: ln, door: d}); err != nil && ctx.Err() == nil {
+	err := srv.Serve(&boundedListener{Listener: ln, door: d})
+	if g.r.draining.Load() {
+		<-ctx.Done() // what was accepted is served
+	} else if err != nil && ctx.Err() == nil {
 		g.r.log.Error("gateway ended", "addr", ln.Addr().String(), "why", err)
 	}
 	_ = ln.Close() // closed already, unless Serve ended by itself
@@ -122,6 +125,7 @@ func (g *gateway) opened() {
 func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer g.busy.add("")()
 	g.requests.Add(1)
+	g.r.lastOf(w)
 	if state, ok := req.Context().Value(overTLS{}).(*tls.ConnectionState); ok && req.TLS == nil {
 		req.TLS = state
 	}

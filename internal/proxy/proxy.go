@@ -124,6 +124,9 @@ type Options struct {
 	// Sockets opens what the Router listens at and connects to; nil is the network of
 	// this process. A test bed gives each of its routers that of a host of its own.
 	Sockets Sockets
+	// Listeners opens what the Router listens at, in place of Sockets, and may know it from
+	// a process before; nil: it is opened anew.
+	Listeners Listeners
 	// Distances to other workers; nil where nothing is known of them and policies go
 	// by what is the same for all.
 	Distances Distances
@@ -154,6 +157,12 @@ type Distances interface {
 	Distance(cluster, worker string) (rtt time.Duration, from route.Source, at time.Time)
 	// Version changes when a Distance may have.
 	Version() uint64
+}
+
+// Listeners opens TCP sockets to listen at. Which one it is say name and address together.
+// It is called from any goroutine.
+type Listeners interface {
+	Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener, error)
 }
 
 // Worker is another worker and where its data port is, host:port.

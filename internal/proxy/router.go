@@ -30,6 +30,7 @@ type Router struct {
 	localDialer  dialer
 	remoteDialer dialer
 	asked        chan struct{} // see Asked
+	draining     atomic.Bool   // see Drain
 	inflight     inflight
 	paths        paths
 	echoConns    echoConns
@@ -199,7 +200,7 @@ func (r *Router) Open(ctx context.Context) []*PortError {
 	defer r.opening.Unlock()
 	var failed []*PortError
 	open := func(port, addr string, ln *net.Listener, serve func(context.Context, net.Listener)) {
-		if err := r.listen(ctx, addr, ln, serve); err != nil {
+		if err := r.listen(ctx, port, addr, ln, serve); err != nil {
 			failed = append(failed, &PortError{Port: port, Addr: addr, Err: err})
 		}
 	}
@@ -211,18 +212,18 @@ func (r *Router) Open(ctx context.Context) []*PortError {
 }
 
 // listen opens one port into ln, unless it is open, and serves it.
-func (r *Router) listen(ctx context.Context, addr string, ln *net.Listener, serve func(context.Context, net.Listener)) error {
+func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener, serve func(context.Context, net.Listener)) error {
 	if addr == "" || r.listenAddr(ln) != "" {
 		return nil
 	}
 	// Without r.mu: a name as host may take long to look up.
-	opened, err := r.listener(net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	opened, err := r.listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state != running {
+	if r.state != running || r.draining.Load() {
 		return errors.Join(errClosed, opened.Close())
 	}
 	*ln = opened
@@ -463,7 +464,8 @@ func (r *Router) serveData(ctx context.Context, ln net.Listener) {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	acceptAll(ln, waitOrDone(ctx), r.log, func(c *net.TCPConn) {
+	wait := waitOrDone(ctx)
+	acceptAll(ln, func(d time.Duration) bool { return !r.draining.Load() && wait(d) }, r.log, func(c *net.TCPConn) {
 		conns.Go(func() {
 			defer context.AfterFunc(ctx, func() { cut(c) })()
 			r.data.serve(ctx, c)

@@ -21,12 +21,28 @@ var (
 	_ listener = (*net.ListenConfig)(nil)
 )
 
-// listener is Options.Sockets, or else lc.
-func (r *Router) listener(lc net.ListenConfig) listener {
-	if r.opts.Sockets != nil {
+// listener is Options.Sockets or that of Options.Listeners, or else lc. name says what
+// listens there.
+func (r *Router) listener(lc net.ListenConfig, name string) listener {
+	switch {
+	case r.opts.Sockets != nil:
 		return r.opts.Sockets
+	case r.opts.Listeners != nil:
+		return named{r.opts.Listeners, lc, name}
 	}
 	return &lc
+}
+
+// named opens sockets of one name.
+type named struct {
+	Listeners
+	lc   net.ListenConfig
+	name string
+}
+
+// Listen implements listener.
+func (n named) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return n.Listeners.Listen(ctx, n.lc, n.name, network, address)
 }
 
 // within bounds how long a dial may take.
