@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -50,6 +51,9 @@ type Hands interface {
 	// Exec takes one step of a session.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
+
+// errNotThere: the engine is of a version that does not know the question.
+var errNotThere = errors.New("the engine does not know that question")
 
 // maxReply bounds what is read from an engine.
 const maxReply = 64 << 20
@@ -178,6 +182,16 @@ func (r *Remote) Measure(ctx context.Context, q wire.MeasureAsk) (m wire.Measure
 	return m, err
 }
 
+// Upgrade lets the engine hand over to one of another program.
+func (r *Remote) Upgrade(ctx context.Context, q wire.EngineUpgrade) (done wire.EngineUpgraded, err error) {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return done, fmt.Errorf("encoding an upgrade: %w", err)
+	}
+	err = r.do(ctx, http.MethodPost, "/v1/upgrade", b, &done)
+	return done, err
+}
+
 // Shutdown stops every instance by its stop rule, and then the engine.
 func (r *Remote) Shutdown(ctx context.Context) error {
 	return r.do(ctx, http.MethodPost, "/v1/shutdown", nil, nil)
@@ -214,6 +228,9 @@ func (r *Remote) raw(ctx context.Context, method, path string, body []byte) ([]b
 		if json.Unmarshal(data, &p) == nil && p.Title != "" {
 			p.Status = resp.StatusCode
 			return nil, &p
+		}
+		if resp.StatusCode == http.StatusNotFound {
+			return nil, fmt.Errorf("%w: %s", errNotThere, req.URL.Path)
 		}
 		return nil, fmt.Errorf("the engine refused %s: %s", req.URL.Path, bytes.TrimSpace(data[:min(len(data), 500)]))
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +30,10 @@ type Daemons struct {
 	StopWorker func(ctx context.Context, f StopFlags) error
 	// LeaveWorker takes a worker out of its cluster and ends it.
 	LeaveWorker func(ctx context.Context, f LeaveFlags) error
-	Engine      func(ctx context.Context, f EngineFlags) error
-	Dev         func(ctx context.Context, f DevFlags) error
+	// UpgradeWorker lets a worker's engine go on with another program.
+	UpgradeWorker func(ctx context.Context, f UpgradeFlags) error
+	Engine        func(ctx context.Context, f EngineFlags) error
+	Dev           func(ctx context.Context, f DevFlags) error
 }
 
 // Process is what every daemon gets from the process that it is.
@@ -164,6 +168,15 @@ type LeaveFlags struct {
 	Force bool
 }
 
+// UpgradeFlags of verge worker upgrade.
+type UpgradeFlags struct {
+	StopFlags
+	// Binary is the program, "" this one. SHA256 is what it must have, "" anything.
+	Binary, SHA256 string
+	// Drain bounds how long open connections are kept by the former engine.
+	Drain time.Duration
+}
+
 // EngineFlags of verge engine, which an agent starts.
 type EngineFlags struct {
 	Process
@@ -190,7 +203,7 @@ type DevFlags struct {
 func (a *app) daemonCommands() []*cobra.Command {
 	d := a.opts.Daemons
 	worker := daemon(a, a.workerRole, d.Worker)
-	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker), a.allowGatewayCommand(), a.denyGatewayCommand())
+	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker), daemon(a, a.workerUpgradeRole, d.UpgradeWorker), a.allowGatewayCommand(), a.denyGatewayCommand())
 	return []*cobra.Command{
 		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine),
 	}
@@ -504,6 +517,43 @@ With --force that is placed elsewhere.`,
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
 	cmd.Flags().BoolVar(&f.Force, "force", false, "also where something runs there")
 	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
+}
+
+// longestDrain is how long connections may be kept after an upgrade.
+const longestDrain = 24 * time.Hour
+
+func (a *app) workerUpgradeRole() *role[UpgradeFlags] {
+	f := &UpgradeFlags{}
+	cmd := &cobra.Command{
+		Use: "upgrade", Short: "Let a worker's engine go on with another version of verge",
+		Long: `Let the engine of the worker on this machine go on with another program: by default with
+this one, so that after a package was upgraded "verge worker upgrade" is enough. Run it
+as the user of the worker.
+
+The program is tried first. Then the engine starts it, gives it all sockets that it listens
+at, and lets it find what runs. As soon as it has found everything and each instance that
+was ready is so again, new connections are its own. Those that are open stay with the former
+engine until they end, at the longest for --drain. If the new program does not come that far
+within a minute, it is ended and the former one takes over again: the command says so and
+ends with status 1.
+
+The agent goes on; systemctl restart verge-worker lets it be the new version too. What is
+started by the next boot is what the unit of systemd names, so put the program there.`,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
+	fl.StringVar(&f.Binary, "binary", "", "file with the program (default: this one)")
+	fl.StringVar(&f.SHA256, "sha256", "", "checksum that the file must have, in hexadecimal")
+	fl.DurationVar(&f.Drain, "drain", time.Hour, "how long the former engine keeps open connections at most")
+	return newRole(a, cmd, f, &f.Process, "worker", func() error {
+		if b, err := hex.DecodeString(f.SHA256); f.SHA256 != "" && (err != nil || len(b) != sha256.Size) {
+			return errMustBe("--sha256", strconv.Quote(f.SHA256), "64 hexadecimal digits")
+		}
+		if f.Drain < 0 || f.Drain > longestDrain {
+			return errMustBe("--drain", f.Drain, "0s to 24h")
+		}
+		return a.dataDir(&f.DataDir, "worker")
+	})
 }
 
 func (a *app) engineRole() *role[EngineFlags] {

@@ -28,7 +28,7 @@ import (
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
 		Version:    obs.Version(),
-		Daemons:    cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, Engine: runEngine, Dev: runDev},
+		Daemons:    cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev},
 		Lab:        labCommands(),
 		Sim:        simCommands(),
 		JoinPlugin: joinPlugin,
@@ -166,6 +166,15 @@ func leaveWorker(ctx context.Context, f cli.LeaveFlags) error {
 		say(f.Process, "this worker has left cluster %s; logs and volumes are still in %s", cluster, f.DataDir)
 	}
 	return err
+}
+
+func upgradeWorker(ctx context.Context, f cli.UpgradeFlags) error {
+	done, err := agent.Upgrade(ctx, f.DataDir, wire.EngineUpgrade{Program: f.Binary, SHA256: f.SHA256, Drain: int64(f.Drain)})
+	if err != nil {
+		return err
+	}
+	say(f.Process, "the engine is %s and was %s: it has found %d running instances; %d connections go on in the former one", done.To, done.From, done.Instances, done.Connections)
+	return nil
 }
 
 func runEngine(ctx context.Context, f cli.EngineFlags) error {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/ping"
 	"github.com/verge-edge/verge/internal/pki"
@@ -47,6 +48,15 @@ type Options struct {
 	// Listen serves the agent on the unix socket in Dir. False where the agent
 	// calls the methods itself.
 	Listen bool
+	// Sockets that the engine listens at, and may have from the one before.
+	Sockets *handover.Sockets
+	// Inherited is what the one before gave; nil: there was none.
+	Inherited *handover.Inheritance
+	// Release gives the drivers back before a successor takes over what runs; nil is
+	// nothing to give.
+	Release func()
+	// Args start a successor.
+	Args []string
 
 	parts parts
 }
@@ -65,6 +75,8 @@ type Engine struct {
 	hurry  chan struct{} // closed when Shutdown's patience is over
 
 	haltOnce, hurryOnce sync.Once
+
+	upgrades chan *upgrade // taken by Run
 
 	applying sync.Mutex // one Apply or Change at a time; taken before mu
 	// stored and told, which it has, are touched with applying held, and before loaded
@@ -126,6 +138,9 @@ func New(opts Options) (*Engine, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	if opts.Sockets == nil {
+		opts.Sockets = &handover.Sockets{}
+	}
 	info, err := probeDrivers(opts.Drivers)
 	if err != nil {
 		return nil, err
@@ -137,7 +152,7 @@ func New(opts Options) (*Engine, error) {
 		opts: opts, log: opts.Log, board: b, pinger: ping.New(),
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
-		gatewayNews: make(chan struct{}, 1),
+		gatewayNews: make(chan struct{}, 1), upgrades: make(chan *upgrade),
 
 		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),
@@ -160,7 +175,9 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	if err := checkOrders(&o); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadOrders, err)
 	}
-	e.applying.Lock()
+	if err := e.enterApplying(); err != nil {
+		return err
+	}
 	defer e.applying.Unlock()
 	err := e.stored.Write(&o)
 	e.kit.problems.set(fileSubject(e.stored.Path()), err)
@@ -198,7 +215,9 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	if err := wire.CheckVersion("changes of the orders", c.V); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadOrders, err)
 	}
-	e.applying.Lock()
+	if err := e.enterApplying(); err != nil {
+		return err
+	}
 	defer e.applying.Unlock()
 	if e.told.V == 0 || e.told.Have != c.From {
 		return wire.Problemf(409, "other-revision", "send all orders", "the changes do not continue the orders", "they are of revision %s, the orders of %s", c.From, e.told.Have)
@@ -215,6 +234,18 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	e.uses.set(next.Routes)
 	e.board.setHave(next.Have)
 	return nil
+}
+
+// enterApplying takes the lock of what is applied, unless a successor has taken over.
+func (e *Engine) enterApplying() error {
+	e.applying.Lock()
+	select {
+	case <-e.ended:
+		e.applying.Unlock()
+		return ErrStopped
+	default:
+		return nil
+	}
 }
 
 // revoke refuses the peers whose keys do not count any more, and cuts what is open

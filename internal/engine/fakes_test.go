@@ -256,6 +256,8 @@ type fakeRouter struct {
 
 func (r *fakeRouter) Start(context.Context) error { return nil }
 func (r *fakeRouter) Close()                      {}
+func (r *fakeRouter) Drain(context.Context) error { return nil }
+func (r *fakeRouter) Connections() int            { return 0 }
 
 func (r *fakeRouter) Open(context.Context) []*proxy.PortError {
 	r.mu.Lock()

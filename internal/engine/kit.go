@@ -25,6 +25,10 @@ type router interface {
 	// be opened.
 	Open(ctx context.Context) []*proxy.PortError
 	Close()
+	// Drain takes no new connection and waits until none is left; Connections counts
+	// them.
+	Drain(ctx context.Context) error
+	Connections() int
 	SetRoutes(routes []wire.Route)
 	// PeersChanged says that peers may be refused now that were not before.
 	PeersChanged()

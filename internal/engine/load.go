@@ -107,7 +107,7 @@ func (e *Engine) assemble() error {
 	}
 	k.ports = newPortPool(k.mark, p.free)
 	k.stock = newStock(k.dir, k.problems, &e.revoked, e.log)
-	k.stock.doorless = p.doorless
+	k.stock.doorless, k.stock.sockets = p.doorless, e.opts.Sockets
 	if k.volumes = p.volumes; k.volumes == nil {
 		k.volumes = k.stock.above
 	}
@@ -170,7 +170,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gatewayChanged,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
 		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.stock.above, SelfSigned: c.Gateway.SelfSigned,
-		Ask: e.uses.await,
+		Ask: e.uses.await, Listeners: e.opts.Sockets,
 		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(&e.revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.serveImages},
 	})
@@ -302,10 +302,41 @@ func validID(s string) bool {
 	return err == nil && n >= 0 && strconv.Itoa(n) == p[2]
 }
 
+// dirLock is the lock of a data directory.
+type dirLock struct {
+	file *os.File
+	kept bool // by a successor
+}
+
+// keep leaves the lock to a successor, which has the file too.
+func (l *dirLock) keep() { l.kept = true }
+
+// release gives the lock back. It may be called more than once.
+func (l *dirLock) release() {
+	if !l.kept {
+		// Closing alone would leave the lock with a child that is being
+		// started at this moment by another part of this process.
+		_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	}
+	_ = l.file.Close()
+}
+
+// lock is lockDir, or takes the lock that the engine before has handed over.
+func (e *Engine) lock() (*dirLock, error) {
+	if e.opts.Inherited == nil {
+		return lockDir(e.opts.Dir)
+	}
+	f := e.opts.Inherited.Lock
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("the engine before has handed over a lock that is not locked: %w", err)
+	}
+	return &dirLock{file: f}, nil
+}
+
 // lockDir makes sure that no other engine works in dir. A predecessor that was
 // killed while starting a process holds the lock until that process runs its
 // program, so that what it started can be found.
-func lockDir(dir string) (unlock func(), err error) {
+func lockDir(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -315,12 +346,7 @@ func lockDir(dir string) (unlock func(), err error) {
 	for try := 0; ; try++ {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() {
-				// Closing alone would leave the lock with a child that is being
-				// started at this moment by another part of this process.
-				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
-				_ = f.Close()
-			}, nil
+			return &dirLock{file: f}, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) || try == 20 {
 			break

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"sync"
 
+	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/process"
@@ -52,13 +55,22 @@ func Drivers(dir string, c wire.EngineConfig, log *slog.Logger) (drivers map[str
 // directory is dir until ctx is done or the agent asks for a shutdown. version is
 // the program's, for people.
 func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
+	inherited, err := handover.Take()
+	if err != nil {
+		return fmt.Errorf("taking over from the engine before: %w", err)
+	}
 	c, err := ReadConfig(dir)
 	if err != nil {
 		return err
 	}
 	drivers, closeAll := Drivers(dir, c, log)
+	closeAll = sync.OnceFunc(closeAll)
 	defer closeAll()
-	e, err := New(Options{Dir: dir, Config: c, Drivers: drivers, Log: log, Version: version, Listen: true})
+	o := Options{Dir: dir, Config: c, Drivers: drivers, Log: log, Version: version, Listen: true, Inherited: inherited, Release: closeAll, Args: os.Args[1:]}
+	if inherited != nil {
+		o.Sockets = inherited.Sockets
+	}
+	e, err := New(o)
 	if err != nil {
 		return err
 	}

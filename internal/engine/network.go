@@ -25,6 +25,8 @@ const resolvFile = "resolv.conf"
 type network interface {
 	Start(ctx context.Context)
 	Close()
+	// Yield is Close but for the ports by which the router is reached.
+	Yield()
 	// Clear removes all that is in the kernel.
 	Clear() error
 	Set(n *wire.Network, routes []wire.Route) error

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/objects/cache"
 	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/obs"
@@ -54,6 +55,7 @@ type stock struct {
 	cache    *cache.Cache
 	spawn    func(func(context.Context)) // runs until the engine ends
 	doorless bool
+	sockets  *handover.Sockets
 
 	mu sync.Mutex // guards below
 	// door is nil until somebody needs it, base the address of it on the loopback.
@@ -127,10 +129,13 @@ func (s *stock) openLocked() error {
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(rec.Port)))
+	listen := func(port int) (net.Listener, error) {
+		return s.sockets.Listen(context.Background(), net.ListenConfig{}, handover.Chosen, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	ln, err := listen(rec.Port)
 	if err != nil && rec.Port != 0 {
 		s.log.Warn("the port of objects is taken, what runs does not find them until it is started again", "error", err)
-		ln, err = net.Listen("tcp", "127.0.0.1:0")
+		ln, err = listen(0)
 	}
 	if err != nil {
 		return err

@@ -339,19 +339,19 @@ func TestDiskThatCannotBeWritten(t *testing.T) {
 func TestOneEnginePerDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	unlock, err := lockDir(dir)
+	lock, err := lockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := lockDir(dir); err == nil || !strings.Contains(err.Error(), "another engine works in this directory") {
 		t.Errorf("got %v", err)
 	}
-	unlock()
+	lock.release()
 	again, err := lockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again()
+	again.release()
 }
 
 // The first state that a new engine gives is whole: what it has not looked at

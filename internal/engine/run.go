@@ -35,18 +35,23 @@ func (e *Engine) Run(ctx context.Context) error {
 	end := func() { endOnce.Do(func() { close(e.ended) }) }
 	defer end()
 
-	unlock, err := lockDir(e.opts.Dir)
+	lock, err := e.lock()
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { lock.release() }()
 	if err := e.assemble(); err != nil {
 		return err
 	}
-	var wg sync.WaitGroup
+	// The router outlives the rest where a successor takes that over.
+	work, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	var wg, working sync.WaitGroup
 	defer e.kit.router.Close()
 	defer wg.Wait()
 	defer cancel()
+	defer working.Wait()
+	defer stopWork()
 	e.kit.stock.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
 	defer e.kit.stock.close()
 	e.kit.stock.resume()
@@ -55,53 +60,85 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("start the router: %w", err)
 	}
 	if e.kit.far != nil {
-		wg.Go(func() { e.kit.far.meter.Run(ctx) })
+		working.Go(func() { e.kit.far.meter.Run(work) })
 	}
 	if n := e.kit.net(); n != nil {
 		defer n.Close()
-		n.Start(ctx)
+		n.Start(work)
 	}
 	if e.kit.config.Relay.Listen != "" {
-		wg.Go(func() { e.relay(ctx) })
+		working.Go(func() { e.relay(work) })
 	}
-	if !e.openPorts(ctx) {
-		wg.Go(func() { e.reopenPorts(ctx) })
+	if !e.openPorts(work) {
+		working.Go(func() { e.reopenPorts(work) })
 	}
 	e.mu.Lock()
-	e.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
-	err = e.load(ctx)
+	e.spawn = func(f func(context.Context)) { working.Go(func() { f(work) }) }
+	err = e.load(work)
 	e.mu.Unlock()
-	defer func() {
+	idle := func() {
 		e.mu.Lock()
 		e.spawn = nil
 		e.mu.Unlock()
-	}()
+	}
+	defer idle()
 	if err != nil {
 		return err
 	}
 	if e.kit.isGateway() {
-		wg.Go(func() { e.watchGateway(ctx) })
+		working.Go(func() { e.watchGateway(work) })
 	}
 	e.replan()
-	e.introduce(ctx)
+	e.introduce(work)
 	close(e.loaded)
+	stop := func() {}
 	if e.opts.Listen {
-		stop, err := e.serve(filepath.Join(e.opts.Dir, wire.EngineSocket))
-		if err != nil {
+		if stop, err = e.serve(filepath.Join(e.opts.Dir, wire.EngineSocket)); err != nil {
 			return err
 		}
-		defer stop()
+		stop = sync.OnceFunc(stop)
+		defer func() { stop() }()
 	}
-	wg.Go(func() { e.uses.run(ctx) })
-	wg.Go(func() { e.rotate(ctx) })
-	wg.Go(func() { e.collectImages(ctx) })
-	wg.Go(e.clearVolumes)
+	working.Go(func() { e.uses.run(work) })
+	working.Go(func() { e.rotate(work) })
+	working.Go(func() { e.collectImages(work) })
+	working.Go(e.clearVolumes)
+	if err := e.opts.Inherited.Ready(ctx, e.opts.Version); err != nil {
+		e.log.Warn("the engine before does not hear that this one works", "error", err)
+	}
 	e.log.Info("engine works", "dir", e.opts.Dir)
 
 	select {
 	case <-ctx.Done():
 	case <-e.halted:
 		e.clearNetwork()
+	case u := <-e.upgrades:
+		lock.keep() // nobody else gets it before this process has ended
+		e.applying.Lock()
+		idle()
+		stopWork()
+		working.Wait()
+		if n := e.kit.net(); n != nil {
+			n.Yield()
+		}
+		if e.opts.Release != nil {
+			e.opts.Release()
+		}
+		done, err := e.handOver(u, lock.file)
+		end()
+		e.applying.Unlock()
+		u.done <- outcome{done, err}
+		stop()
+		if done.PID == 0 { // this process ends, and its agent starts another
+			return fmt.Errorf("handing over to a successor: %w", err)
+		}
+		lock.release()
+		e.kit.stock.close()
+		if n := e.kit.net(); n != nil {
+			n.Close()
+		}
+		e.drain(ctx, u)
+		return nil
 	}
 	end() // lets go of who waits for a state or a log, before their server stops
 	return nil

@@ -73,6 +73,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("DELETE /v1/volumes", e.deleteVolume)
 	mux.HandleFunc("POST /v1/measure", e.postMeasure)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
+	mux.HandleFunc("POST /v1/upgrade", e.postUpgrade)
 	mux.HandleFunc("POST /v1/shutdown", e.postShutdown)
 	return mux
 }

@@ -244,15 +244,23 @@ func (n *Network) keep(ctx context.Context) {
 }
 
 // Close ends what Start began. Instances stay attached, and their connections open.
-func (n *Network) Close() { n.closing.Do(n.close) }
+func (n *Network) Close() {
+	n.Yield()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dropThroughLocked(nil)
+}
 
-func (n *Network) close() {
+// Yield is Close but for the ports by which the router is reached, which go on until then:
+// another process takes the network over and opens others.
+func (n *Network) Yield() { n.closing.Do(n.yield) }
+
+func (n *Network) yield() {
 	n.mu.Lock()
 	if n.cancel != nil {
 		n.cancel()
 	}
 	n.spawn, n.closed = nil, true
-	n.dropThroughLocked(nil)
 	for _, t := range []*time.Timer{n.looks.timer, n.again} {
 		if t != nil {
 			t.Stop()

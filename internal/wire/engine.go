@@ -25,6 +25,7 @@ import (
 //	POST /v1/exec                       ExecAsk → ExecAnswer
 //	GET /v1/volumes                     → []VolumeView
 //	DELETE /v1/volumes?namespace=&instance=&name= → 204
+//	POST /v1/upgrade                    EngineUpgrade → EngineUpgraded once its successor works
 //	POST /v1/shutdown                   stop every instance by its stop rule, then exit → 202
 //
 // The agent may die at any point of this; the engine acts on the last orders it
@@ -168,4 +169,27 @@ type EngineInfo struct {
 	Uses *Uses `json:"uses,omitempty"`
 	// Problems in words: a port that is taken, a full disk.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// EngineUpgrade asks an engine to hand over to a successor.
+type EngineUpgrade struct {
+	// Program of the successor, an absolute path on the worker's machine.
+	Program string `json:"program"`
+	// SHA256 that the program must have, in hexadecimal; "" is any.
+	SHA256 string `json:"sha256,omitempty"`
+	// Drain bounds how long open connections are kept, in nanoseconds.
+	Drain int64 `json:"drain"`
+}
+
+// EngineUpgraded says that an engine has handed over.
+type EngineUpgraded struct {
+	// From and To are the versions.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// PID of the successor.
+	PID int `json:"pid"`
+	// Instances that the successor has found as they were.
+	Instances int `json:"instances"`
+	// Connections that the former engine keeps until they end.
+	Connections int `json:"connections"`
 }

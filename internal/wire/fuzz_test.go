@@ -32,6 +32,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.GatewayPort](), reflect.TypeFor[wire.GatewayCertificate](),
 	reflect.TypeFor[wire.EngineOrders](),
 	reflect.TypeFor[wire.EngineChanges](),
+	reflect.TypeFor[wire.EngineUpgrade](),
+	reflect.TypeFor[wire.EngineUpgraded](),
 	reflect.TypeFor[wire.Block](),
 	reflect.TypeFor[wire.Lease](),
 	reflect.TypeFor[wire.SignedLease](),

@@ -23,6 +23,7 @@ type stat struct {
 	threads int
 	started uint64 // ticks since boot
 	rss     int64  // pages
+	exit    int    // of a zombie, as wait has it; 0 where we may not read its memory
 }
 
 // gone says that the process has ended, waited for or not. One whose first
@@ -70,6 +71,9 @@ func parseStat(b []byte) (stat, error) {
 		threads: int(num(f[17])),
 		started: uint64(num(f[19])),
 		rss:     num(f[21]),
+	}
+	if len(f) > 49 {
+		s.exit = int(num(f[49]))
 	}
 	return s, bad
 }

@@ -95,7 +95,8 @@ type childInfo struct {
 const codeExited = 1 // CLD_EXITED; the others are signals
 
 // peek looks whether the process has ended, leaving it a zombie. known is false
-// when it is not our child, and its exit code therefore nobody's.
+// when it is not our child, and its exit code therefore nobody's, unless its parent leaves
+// it a zombie, too.
 func (p *process) peek() (status syscall.WaitStatus, ended, known bool) {
 	var info unix.Siginfo
 	err := ignoringEINTR(func() error {
@@ -112,7 +113,12 @@ func (p *process) peek() (status syscall.WaitStatus, ended, known bool) {
 		return syscall.WaitStatus(c.status & 0x7f), true, true
 	}
 	st, err := readStat(p.pid)
-	return 0, err != nil || st.started != p.started || st.gone(), false
+	if err != nil || st.started != p.started {
+		return 0, true, false
+	}
+	// The child of an engine that has handed over, and has not ended yet, is not waited for
+	// by that.
+	return syscall.WaitStatus(st.exit), st.gone(), st.state == 'Z' && st.gone() && st.ppid != 1
 }
 
 // wait blocks until the process has ended; it costs no thread meanwhile. It
