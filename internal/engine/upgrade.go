@@ -160,7 +160,7 @@ func (e *Engine) succeed(program string, lock *os.File, before wire.EngineState)
 	}
 	said, err := next.Wait(ctx)
 	if err == nil {
-		done.Instances, err = e.verify(ctx, before)
+		done.Instances, err = e.verify(ctx, before, next.Ended())
 	}
 	if err != nil {
 		next.Kill()
@@ -172,7 +172,7 @@ func (e *Engine) succeed(program string, lock *os.File, before wire.EngineState)
 }
 
 // verify waits until the engine that answers at the socket has found what was there before.
-func (e *Engine) verify(ctx context.Context, before wire.EngineState) (instances int, err error) {
+func (e *Engine) verify(ctx context.Context, before wire.EngineState, ended <-chan struct{}) (instances int, err error) {
 	path := filepath.Join(e.opts.Dir, wire.EngineSocket)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return unixsock.Dial(ctx, path) }}
 	defer transport.CloseIdleConnections()
@@ -190,6 +190,8 @@ func (e *Engine) verify(ctx context.Context, before wire.EngineState) (instances
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-ended:
+			return 0, fmt.Errorf("it ended after it was ready: %w", err)
 		case <-tick.C:
 		}
 	}

@@ -102,6 +102,9 @@ func cmpErr(err error) error {
 	return err
 }
 
+// Ended is closed when it has ended.
+func (n *Successor) Ended() <-chan struct{} { return n.ended }
+
 // Go lets it accept connections.
 func (n *Successor) Go() { _ = n.hold.Close() } // nothing was written to it
 
