@@ -99,7 +99,7 @@ func TestVolumeMoves(t *testing.T) {
 			}
 			return nil
 		})
-		if r := verge(t, edge.contextFile(), "volume", "move", volume, "--to", to); r.code == 0 || !strings.Contains(r.err, "is being moved already") {
+		if r := verge(t, edge.contextFile(), "volume", "move", volume, "--to", to); r.code == 0 || !strings.Contains(r.err, "the volume is busy: its volumes are moved from worker "+from+" to worker "+to) {
 			t.Errorf("%+v", r)
 		}
 		at := w.counted(from)
@@ -107,6 +107,28 @@ func TestVolumeMoves(t *testing.T) {
 		counts(from, at)
 		removes("edge/" + to + "/default/" + counter + "/data")
 		w.root.holds("count", 20*time.Second)
+	})
+	w.run("a snapshot is made and restored", func(t *testing.T) {
+		at := w.counted(from)
+		object := strings.TrimSpace(edge.ok("volume", "snapshot", volume))
+		if !strings.HasPrefix(object, "snapshots/"+counter+"/data/") {
+			t.Fatalf("it says %q", object)
+		}
+		counts(from, at)
+		work := filepath.Join(w.worker[from].dir, "volumes", "default", counter, "data")
+		for name, text := range map[string]string{"n": "1000000", "later": "x"} {
+			if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		edge.ok("volume", "restore", volume, "--from", object)
+		counts(from, at)
+		if _, err := os.Stat(filepath.Join(work, "later")); err == nil {
+			t.Error("what was made after the snapshot is there")
+		}
+		if n := w.counted(from); n >= 1_000_000 {
+			t.Errorf("it is at %d", n)
+		}
 	})
 	w.run("it is moved", func(t *testing.T) {
 		at := w.counted(from)

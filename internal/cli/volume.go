@@ -56,7 +56,7 @@ cluster (with a context of it), by the cluster's operator.`,
 			})
 		},
 	}
-	cmd.AddCommand(ls, rm, a.volumeMove())
+	cmd.AddCommand(ls, rm, a.volumeMove(), a.volumeSnapshot(), a.volumeRestore())
 	return cmd
 }
 
@@ -109,6 +109,106 @@ the cluster (with a context of it), by the cluster's operator.`,
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when it has begun")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait; it goes on after that")
 	return cmd
+}
+
+func (a *app) volumeSnapshot() *cobra.Command {
+	object := ""
+	cmd := &cobra.Command{
+		Use: "snapshot CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME", Short: "Put what is in a named volume into an object",
+		Long: `Put what is in a named volume into an object of the object store of its cluster.
+Its instance is stopped by its stop rule meanwhile, so that nothing changes while it
+is read, and is started again then. The name of the object is printed; verge volume
+restore takes it back, verge object get copies it (it is a tar archive), verge
+object rm removes it.`,
+		Example: "  verge volume snapshot edge/w1/default/shop.db.0/data\n  verge volume snapshot edge/w1/default/shop.db.0/data --as snapshots/before-upgrade", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			if err != nil {
+				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
+			}
+			if object == "" {
+				object = "snapshots/" + v.Instance + "/" + v.Name + "/" + a.opts.Now().UTC().Format("20060102T150405Z")
+			}
+			return a.withClient(func(c *rest.Client) error {
+				err := a.awaitVolume(cmd.Context(), c, v, func() error {
+					return c.SnapshotVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
+				})
+				if err != nil {
+					return err
+				}
+				return a.printf("%s", object)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&object, "as", "", "name of the object (default snapshots/INSTANCE/NAME/TIME)")
+	return cmd
+}
+
+func (a *app) volumeRestore() *cobra.Command {
+	object := ""
+	cmd := &cobra.Command{
+		Use: "restore CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --from OBJECT", Short: "Make a named volume what is in an object",
+		Long: `Make a named volume what is in an object that verge volume snapshot has made. Its
+instance is stopped by its stop rule meanwhile, and started again then. What is in
+the volume now is lost as soon as all of the object has arrived and was compared; if
+that may be needed, take a snapshot first.`,
+		Example: "  verge volume restore edge/w1/default/shop.db.0/data --from snapshots/before-upgrade", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			if err != nil {
+				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
+			}
+			if object == "" {
+				return usageError(cmd, "--from is missing: the name of an object, as verge volume snapshot has printed it")
+			}
+			return a.withClient(func(c *rest.Client) error {
+				err := a.awaitVolume(cmd.Context(), c, v, func() error {
+					return c.RestoreVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
+				})
+				if err != nil {
+					return err
+				}
+				return a.printf("volume/%s is as in object %s", v.ID(), object)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&object, "from", "", "name of the object, in the namespace of the volume")
+	return cmd
+}
+
+// awaitVolume lets begin begin something with a volume, and waits until that is over.
+func (a *app) awaitVolume(ctx context.Context, c *rest.Client, v wire.VolumeView, begin func() error) error {
+	before, err := c.Instance(ctx, v.Instance)
+	if err == nil {
+		err = begin()
+	}
+	if err != nil {
+		return err
+	}
+	said := ""
+	for {
+		i, err := c.Instance(ctx, v.Instance)
+		if err != nil {
+			return err
+		}
+		if e := i.VolumesEnded; i.Volumes == nil && e != nil && (before.VolumesEnded == nil || e.Key != before.VolumesEnded.Key) {
+			if e.Why != "" {
+				return &userError{what: "that came to nothing", why: e.Why, next: "the volume is as it was: verge describe instance/" + v.Instance}
+			}
+			return nil
+		}
+		if i.Reason != "" && i.Reason != said {
+			said = i.Reason
+			a.notef("%s", clean(said))
+		}
+		look := time.NewTimer(movePoll)
+		select {
+		case <-ctx.Done():
+			look.Stop()
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
 }
 
 // awaitMove shows the steps of a move until it is over.

@@ -20,6 +20,7 @@ func TestVolumes(t *testing.T) {
 	for name, line := range map[string]string{
 		"volume-ls": "volume ls", "volume-ls-unused": "volume ls --unused -o name", "volume-ls-worker": "volume ls worker/w2 -o json", "volume-ls-none": "volume ls worker/w9",
 		"volume-move-bad": "volume move edge/w1/default/shop.db.0/data", "volume-move-none": "volume move edge/w1/default/old.db.0/data --to w2",
+		"volume-snapshot-bad": "volume snapshot data", "volume-restore-bad": "volume restore edge/w1/default/shop.db.0/data",
 		"volume-move-cancel": "volume move edge/w1/default/shop.db.0/data --cancel",
 		"volume-rm-bad":      "volume rm data", "volume-rm-used": "volume rm edge/w1/default/shop.db.0/data", "volume-rm-none": "volume rm edge/w1/default/shop.db.9/data",
 	} {

@@ -39,24 +39,27 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 	case s == nil || !t.wanted(&i) || i.State == wire.Terminated:
 		i.Volumes = nil
 		return i
-	case t.m.workers[m.From] == nil && m.Work.Do == wire.VolumePack:
+	case t.m.workers[m.From] == nil && m.Work.Do != wire.VolumeUnpack:
 		i.Volumes = nil // what becomes of it is decided as of any other
 		return i
-	case t.m.workers[m.To] == nil:
+	case m.To != "" && t.m.workers[m.To] == nil:
 		return t.volumesStay(i, s, "worker "+m.To+" was removed from the cluster", now)
 	}
 	if i.State == wire.Running {
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "stopped while its volumes are moved to another worker")
+		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), volumeWords(&m, "stopped while "))
 		i.Ready, i.Draining, i.Unreachable = false, false, false
 	}
 	at, doing := m.From, "they are copied from it to the cluster's object store"
-	if m.Work.Do == wire.VolumeUnpack {
+	switch m.Work.Do {
+	case wire.VolumeUnpack:
 		at, doing = m.To, "they are copied to it from the cluster's object store, and compared"
+	case wire.VolumeRestore:
+		doing = "it is copied to it from the cluster's object store, and compared"
 	}
 	w := t.m.workers[at]
 	st := w.status[i.ID]
 	report := st.Volumes
-	i.Reason = fmt.Sprintf("its volumes are moved from worker %s to worker %s: ", m.From, m.To)
+	i.Reason = volumeWords(&m, "") + ": "
 	switch {
 	case w.suspect || !w.everHeard:
 		i.Reason += "waits for worker " + at + ", which is away"
@@ -70,10 +73,16 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 		if why := unlike(m.Work.Volumes, report.Volumes); why != "" {
 			return t.volumesStay(i, s, "worker "+at+" "+why, now)
 		}
+		if m.To == "" {
+			return t.volumesDone(i, s, "the snapshot is in the cluster's object store: "+inWords(report.Volumes), now)
+		}
 		m.Work.Do, m.Work.Volumes = wire.VolumeUnpack, report.Volumes
 		i.Volumes = &m
 		t.event("instance/"+i.ID, "its volumes are in the cluster's object store: %s", inWords(report.Volumes))
+	case m.Work.Do == wire.VolumeRestore:
+		return t.volumesDone(i, s, "its volume "+m.Work.Volumes[0].Name+" is as in object "+m.Work.Volumes[0].Object, now)
 	default:
+		i.VolumesEnded = &wire.VolumesEnded{Key: m.Work.Key}
 		i.Volumes, i.Worker, i.Pinned = nil, m.To, m.To
 		i.Avoid, i.LastExit = nil, nil
 		t.event("instance/"+i.ID, "its volumes are on worker %s now, compared with what was packed; the former copy stays on worker %s until somebody removes it: verge volume ls --unused", m.To, m.From)
@@ -83,6 +92,28 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 		return *t.inst(i.ID)
 	}
 	return i
+}
+
+// volumeWords says what is done with the volumes of an instance.
+func volumeWords(m *wire.VolumeMove, before string) string {
+	switch {
+	case m.Work.Do == wire.VolumeRestore:
+		return before + "its volume " + m.Work.Volumes[0].Name + " is restored"
+	case m.To == "":
+		return before + "a snapshot of its volume is made"
+	case before != "":
+		return before + "its volumes are moved to another worker"
+	}
+	return fmt.Sprintf("its volumes are moved from worker %s to worker %s", m.From, m.To)
+}
+
+// volumesDone ends what was done with volumes that stay where they are.
+func (t *tx) volumesDone(i wire.Instance, s *wire.Share, what string, now time.Time) wire.Instance {
+	i.VolumesEnded = &wire.VolumesEnded{Key: i.Volumes.Work.Key}
+	i.Volumes, i.Reason = nil, what
+	t.event("instance/"+i.ID, "%s", what)
+	t.start(i, s)
+	return *t.inst(i.ID)
 }
 
 // unlike says why what was packed is not what was to be packed, "" if it is.
@@ -110,12 +141,12 @@ func inWords(list []wire.VolumeObject) string {
 // volumes are.
 func (t *tx) volumesStay(i wire.Instance, s *wire.Share, why string, now time.Time) wire.Instance {
 	m := i.Volumes
-	i.Volumes = nil
-	t.event("instance/"+i.ID, "its volumes are not moved to worker %s: %s; it goes on on worker %s", m.To, why, m.From)
+	i.Volumes, i.VolumesEnded = nil, &wire.VolumesEnded{Key: m.Work.Key, Why: why}
+	t.event("instance/"+i.ID, "%s: that came to nothing, %s; it goes on on worker %s", volumeWords(m, ""), why, m.From)
 	if i.State == wire.Running {
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "its volumes are not moved, and it starts again where they are")
+		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "it starts again with its volumes where and as they were")
 	}
-	i.Reason = "its volumes stay on worker " + m.From + ": " + why
+	i.Reason = "its volumes stay where and as they were: " + why
 	t.start(i, s)
 	return *t.inst(i.ID)
 }
@@ -137,7 +168,7 @@ func (t *tx) orderVolumes(i *wire.Instance, want map[string]bool) {
 			Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, AppNumber: t.orderNumber(i, s), Stop: true, Volumes: w,
 		})
 	}
-	if m.Work.Do == wire.VolumePack {
+	if m.Work.Do != wire.VolumeUnpack {
 		order(m.From, &m.Work)
 		return
 	}
@@ -152,19 +183,14 @@ func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 	return b.changeMove(ctx, cluster, worker, r, func(t *tx, i wire.Instance, now time.Time) (wire.Instance, error) {
 		const title = "the volume cannot be moved"
 		s := t.shareFor(&i)
-		switch to := t.m.workers[q.To]; {
-		case i.Volumes != nil:
-			return i, wire.Problemf(409, "volume-busy", "wait until it is there, or cancel it: verge volume move --cancel", "the volume is being moved already", "to worker %s, since %s", i.Volumes.To, i.Volumes.Since.Format(time.RFC3339))
-		case to == nil:
+		switch {
+		case t.m.workers[q.To] == nil:
 			return i, b.noWorker(q.To)
 		case q.To == worker:
 			return i, wire.Problemf(409, "volume-there", "name another worker: verge get workers", title, "it is on worker %s", worker)
-		case i.Pinned != worker || i.Worker != worker || i.State != wire.Running && i.State != wire.WorkerScheduled:
-			return i, wire.Problemf(409, "volume-unused", "verge describe instance/"+i.ID, title, "%s is %s, and its volume on worker %s is not the one that it uses (that is on %q)", i.ID, i.State, worker, cmp.Or(i.Pinned, "no worker"))
-		case t.m.jobOf(&i) != nil || underWay(&i) || i.Leaving != nil:
-			return i, wire.Problemf(409, "volume-busy", "try again when it is over", "the volume is in use", "%s is being moved, or belongs to a job", i.ID)
-		case t.m.away(worker):
-			return i, wire.Problemf(409, "worker-away", "wait until it is back; what is on it is nowhere else", title, "worker %s, which has it, is away", worker)
+		}
+		if err := t.volumesFree(&i, worker, title); err != nil {
+			return i, err
 		}
 		there := i
 		there.Pinned = q.To
@@ -178,6 +204,50 @@ func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 		t.event("instance/"+i.ID, "its volumes are to be moved from worker %s to worker %s, by %s", worker, q.To, rest.Caller(ctx))
 		return i, nil
 	})
+}
+
+// SnapshotVolume implements rest.Backend.
+func (b backend) SnapshotVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error {
+	return b.changeOne(ctx, cluster, worker, r, q, wire.VolumePack, "a snapshot of its volume %s is to be made in object %s, by %s")
+}
+
+// RestoreVolume implements rest.Backend.
+func (b backend) RestoreVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error {
+	return b.changeOne(ctx, cluster, worker, r, q, wire.VolumeRestore, "its volume %s is to be restored from object %s, by %s")
+}
+
+// changeOne begins something with one volume that stays where it is.
+func (b backend) changeOne(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest, do, said string) error {
+	if err := wire.CheckObjectName(q.Object); err != nil {
+		return err
+	}
+	return b.changeMove(ctx, cluster, worker, r, func(t *tx, i wire.Instance, now time.Time) (wire.Instance, error) {
+		if err := t.volumesFree(&i, worker, "that cannot be done with the volume now"); err != nil {
+			return i, err
+		}
+		i.Volumes = &wire.VolumeMove{
+			From: worker, Since: now.Round(0), By: rest.Caller(ctx),
+			Work: wire.VolumeWork{Key: wire.NewID(), Do: do, Volumes: []wire.VolumeObject{{Name: r.Name, Object: q.Object}}},
+		}
+		t.event("instance/"+i.ID, said, r.Name, q.Object, rest.Caller(ctx))
+		return i, nil
+	})
+}
+
+// volumesFree says why nothing can be done with the volumes that an instance has on a
+// worker, nil if it can.
+func (t *tx) volumesFree(i *wire.Instance, worker, title string) error {
+	switch {
+	case i.Volumes != nil:
+		return wire.Problemf(409, "volume-busy", "wait until it is over (verge describe instance/"+i.ID+"), or cancel it: verge volume move --cancel", "the volume is busy", "%s, since %s", volumeWords(i.Volumes, ""), i.Volumes.Since.Format(time.RFC3339))
+	case i.Pinned != worker || i.Worker != worker || i.State != wire.Running && i.State != wire.WorkerScheduled:
+		return wire.Problemf(409, "volume-unused", "verge describe instance/"+i.ID, title, "%s is %s, and its volume on worker %s is not the one that it uses (that is on %q)", i.ID, i.State, worker, cmp.Or(i.Pinned, "no worker"))
+	case t.m.jobOf(i) != nil || underWay(i) || i.Leaving != nil:
+		return wire.Problemf(409, "volume-busy", "try again when it is over", "the volume is busy", "%s is being moved, or belongs to a job", i.ID)
+	case t.m.away(worker):
+		return wire.Problemf(409, "worker-away", "wait until it is back; what is on it is nowhere else", title, "worker %s, which has it, is away", worker)
+	}
+	return nil
 }
 
 // CancelVolumes implements rest.Backend.

@@ -164,3 +164,30 @@ func TestVolumesStay(t *testing.T) {
 		t.Errorf("left over:\n%s", s.dump())
 	}
 }
+
+// A snapshot stops the instance and starts it again where it is; so does a return to one.
+func TestVolumeSnapshots(t *testing.T) {
+	const id = "app.db.0"
+	for _, do := range []string{wire.VolumePack, wire.VolumeRestore} {
+		s := newSim(t, "w1", "w2")
+		s.share("db", 1, volume)
+		s.ticks(3, time.Second)
+		i := *s.inst(id)
+		home := i.Worker
+		i.Volumes = &wire.VolumeMove{From: home, Since: s.now, Work: wire.VolumeWork{Key: "k", Do: do, Volumes: []wire.VolumeObject{{Name: "db", Object: "o"}}}}
+		s.m.insts[id] = &i
+		s.store(keyInstance+id, i)
+		s.fakes[home].volumes = notYet("it takes long")
+		s.ticks(3, time.Second)
+		s.restart()
+		s.ticks(3, time.Second)
+		if i := s.inst(id); i.State != wire.WorkerScheduled || s.running("db") != 0 || !strings.Contains(i.Reason, "it takes long") {
+			t.Fatalf("%s: it is %s: %s\n%s", do, i.State, i.Reason, s.dump())
+		}
+		s.fakes[home].volumes = nil
+		s.ticks(3, time.Second)
+		if i := s.inst(id); i.State != wire.Running || i.Worker != home || i.Pinned != home || i.Volumes != nil || s.fakes[home].starts != 2 {
+			t.Errorf("%s: it is %s on %s: %s\n%s", do, i.State, i.Worker, i.Reason, s.dump())
+		}
+	}
+}

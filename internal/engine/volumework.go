@@ -41,7 +41,7 @@ const (
 // stopped. False if there is nothing to do.
 func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
 	w := o.Volumes
-	if w == nil || w.Do != wire.VolumePack && w.Do != wire.VolumeUnpack || o.Spec == nil || in.worked.About(w) && in.worked.Done {
+	if w == nil || w.Do == wire.VolumeHold || o.Spec == nil || in.worked.About(w) && in.worked.Done {
 		return false
 	}
 	done := make(chan struct{})
@@ -83,10 +83,16 @@ func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeRe
 	for _, v := range w.Volumes {
 		ref := wire.VolumeRef{Namespace: wire.OrderNamespace(o), Instance: o.ID, Name: v.Name}
 		err := checkVolume(ref)
-		if err == nil && w.Do == wire.VolumePack {
+		switch {
+		case err != nil:
+		case w.Do == wire.VolumePack:
 			v, err = in.packVolume(ctx, ref, v)
-		} else if err == nil {
+		case w.Do == wire.VolumeUnpack:
 			err = in.unpackVolume(ctx, ref, v)
+		case w.Do == wire.VolumeRestore:
+			err = in.restoreVolume(ctx, ref, v)
+		default:
+			err = fmt.Errorf("this engine does not know how to %q it", w.Do)
 		}
 		if err != nil {
 			out.Why, out.Volumes = fmt.Sprintf("volume %s: %v", v.Name, err), nil
@@ -151,6 +157,22 @@ func (in *instance) unpackVolume(ctx context.Context, ref wire.VolumeRef, v wire
 		}
 		return nil // an earlier engine has done it
 	}
+	return in.arrive(ctx, ref, v, os.Rename)
+}
+
+// restoreVolume makes a volume what an object says, in the place of what is there, which
+// stays until then.
+func (in *instance) restoreVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
+	if err := os.MkdirAll(in.volumeDir(ref), 0o700); err != nil {
+		return err
+	}
+	return in.arrive(ctx, ref, v, exchangeDirs)
+}
+
+// arrive makes a volume of an object beside the others; put then puts it in its place.
+// What is left beside them is removed.
+func (in *instance) arrive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, put func(from, to string) error) error {
+	dir := in.volumeDir(ref)
 	aside := filepath.Join(in.kit.dir, arrivingDir, ref.Namespace+"."+ref.Instance+"."+ref.Name)
 	if err := os.RemoveAll(aside); err != nil {
 		return err
@@ -163,15 +185,12 @@ func (in *instance) unpackVolume(ctx context.Context, ref wire.VolumeRef, v wire
 		err = os.MkdirAll(filepath.Dir(dir), 0o700)
 	}
 	if err == nil {
-		err = os.Rename(aside, dir)
+		err = put(aside, dir)
 	}
 	if err == nil {
 		err = atomicfile.SyncDir(filepath.Dir(dir))
 	}
-	if err != nil {
-		err = errors.Join(err, os.RemoveAll(aside))
-	}
-	return err
+	return errors.Join(err, os.RemoveAll(aside))
 }
 
 // receive unpacks an object into a directory and compares both with what was packed.
@@ -181,6 +200,9 @@ func (in *instance) receive(ctx context.Context, ref wire.VolumeRef, v wire.Volu
 		return fmt.Errorf("its cluster does not give it: %w", err)
 	}
 	defer got.Body.Close() //nolint:errcheck // only read
+	if v.Digest == "" {    // a snapshot, of which nobody here knows more
+		v.Digest = strings.TrimPrefix(got.View.Digest, "sha256:")
+	}
 	sum := sha256.New()
 	all := io.TeeReader(got.Body, sum)
 	err = volume.Unpack(ctx, all, dir)

@@ -125,6 +125,21 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		is("counted 41")
+		// Back to what was packed: what is there goes only when all has come.
+		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		store.damage = true
+		if got := work(wire.VolumeRestore, packed); got.Done || !strings.Contains(got.Why, "digest") {
+			t.Errorf("%+v", got)
+		}
+		is("1")
+		store.damage = false
+		after(10 * time.Second)
+		if got := work(wire.VolumeRestore, packed); !got.Done {
+			t.Errorf("%+v", got)
+		}
+		is("counted 41")
 		// An engine that comes back compares what is there.
 		store.put = nil
 		r.stop()

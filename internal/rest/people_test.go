@@ -160,7 +160,10 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	n := 0
 	for _, r := range resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill) {
 		// Of many refusals not each is recorded: what one request removed is there again.
-		f.Change(func(f *resttest.Fake) { f.Spaces, f.WorkerList = peopled().Spaces, peopled().WorkerList })
+		f.Change(func(f *resttest.Fake) {
+			f.Spaces, f.WorkerList, f.ClusterList, f.VolumeList = peopled().Spaces, peopled().WorkerList, peopled().ClusterList, peopled().VolumeList
+			f.VolumeList[0].InUse = r.Operation != "delete-volume"
+		})
 		before := len(f.Recorded())
 		status, body := r.Do(t, client, admin.Server, "admin")
 		entries := f.Recorded()[before:]

@@ -35,3 +35,13 @@ func (b backend) MoveVolumes(_ context.Context, cluster, _ string, _ wire.Volume
 func (b backend) CancelVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef) error {
 	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
 }
+
+// SnapshotVolume implements rest.Backend.
+func (b backend) SnapshotVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
+	return rest.Elsewhere("making a snapshot of a volume", "its cluster, "+cluster)
+}
+
+// RestoreVolume implements rest.Backend.
+func (b backend) RestoreVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
+	return rest.Elsewhere("restoring a volume", "its cluster, "+cluster)
+}

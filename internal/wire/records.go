@@ -96,6 +96,8 @@ type Instance struct {
 	Given int `json:"given,omitempty"`
 	// Volumes is set while its named volumes are moved to another worker.
 	Volumes *VolumeMove `json:"volumes,omitempty"`
+	// VolumesEnded is how the last one of these ended.
+	VolumesEnded *VolumesEnded `json:"volumes_ended,omitempty"`
 	// Secrets are the values that it has of its secrets, as its worker says. Not changed
 	// once they are here.
 	Secrets []SecretHeld `json:"secrets,omitempty"`

@@ -20,6 +20,8 @@ const (
 	VolumePack = "pack"
 	// VolumeUnpack makes each of what was put there, where it is not there yet.
 	VolumeUnpack = "unpack"
+	// VolumeRestore makes each of what was put there, in the place of what is there.
+	VolumeRestore = "restore"
 	// VolumeHold is nothing: the instance is stopped, and another worker unpacks.
 	VolumeHold = "hold"
 )
@@ -29,7 +31,7 @@ const (
 type VolumeWork struct {
 	// Key names this work: another key is another work.
 	Key string `json:"key"`
-	// Do is VolumePack, VolumeUnpack or VolumeHold.
+	// Do is VolumePack, VolumeUnpack, VolumeRestore or VolumeHold.
 	Do      string         `json:"do"`
 	Volumes []VolumeObject `json:"volumes"`
 }
@@ -67,19 +69,33 @@ func (r *VolumeReport) About(w *VolumeWork) bool {
 }
 
 // VolumeMove is a move of the named volumes of an instance to another worker of its
-// cluster. While there is one the instance is stopped.
+// cluster; or a snapshot of one of them, or its return to one. While there is one the
+// instance is stopped.
 type VolumeMove struct {
-	From  string    `json:"from"`
-	To    string    `json:"to"`
+	From string `json:"from"`
+	// To is "" where nothing goes to another worker.
+	To    string    `json:"to,omitempty"`
 	Since time.Time `json:"since"`
 	By    string    `json:"by,omitempty"`
-	// Work is what is done now: VolumePack by From, or VolumeUnpack by To.
+	// Work is what is done now: VolumePack or VolumeRestore by From, or VolumeUnpack by To.
 	Work VolumeWork `json:"work"`
+}
+
+// VolumesEnded is how a VolumeMove ended.
+type VolumesEnded struct {
+	Key string `json:"key"` // of its work
+	// Why it came to nothing, in words; "" if it did not.
+	Why string `json:"why,omitempty"`
 }
 
 // VolumeMoveRequest asks for one.
 type VolumeMoveRequest struct {
 	To string `json:"to" maxLength:"63" doc:"name of a worker of the same cluster"`
+}
+
+// VolumeSnapshotRequest asks for a snapshot of a volume, or for its return to one.
+type VolumeSnapshotRequest struct {
+	Object string `json:"object" maxLength:"200" doc:"name of the object of the cluster's object store, in the namespace of the volume"`
 }
 
 // VolumeRef names a named volume of a worker.

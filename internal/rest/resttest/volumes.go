@@ -59,3 +59,32 @@ func (f *Fake) CancelVolumes(_ context.Context, _, _ string, r wire.VolumeRef) e
 	defer end()
 	return wire.Problemf(409, "not-moving", "verge volume ls", "the volume is not being moved", "%s", r.Instance)
 }
+
+// SnapshotVolume finds a volume that is in use.
+func (f *Fake) SnapshotVolume(_ context.Context, cluster, worker string, r wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
+	end, err := f.begin("snapshot-volume")
+	if err != nil {
+		return err
+	}
+	defer end()
+	return f.used(cluster, worker, r)
+}
+
+// RestoreVolume does, too.
+func (f *Fake) RestoreVolume(_ context.Context, cluster, worker string, r wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
+	end, err := f.begin("restore-volume")
+	if err != nil {
+		return err
+	}
+	defer end()
+	return f.used(cluster, worker, r)
+}
+
+func (f *Fake) used(cluster, worker string, r wire.VolumeRef) error {
+	for _, v := range f.VolumeList {
+		if v.Cluster == cluster && v.Worker == worker && v.VolumeRef == r && v.InUse {
+			return nil
+		}
+	}
+	return missing("volume", r.String())
+}
