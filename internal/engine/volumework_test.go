@@ -28,6 +28,13 @@ type shelf struct {
 	damage bool // gives something else than it was given
 }
 
+// be says how it fails from now on.
+func (s *shelf) be(fails error, damage bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails, s.damage = fails, damage
+}
+
 func (s *shelf) Put(_ context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
 	b, err := io.ReadAll(io.LimitReader(in.Body, 1<<20))
 	s.mu.Lock()
@@ -81,11 +88,11 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 			return s.Volumes
 		}
 		asked := wire.VolumeObject{Name: "data", Object: "volumes/" + web0 + "/data"}
-		store.fails = errors.New("it is away")
+		store.be(errors.New("it is away"), false)
 		if got := work(wire.VolumePack, asked); got.Done || got.Why != "volume data: its cluster does not take it: it is away" {
 			t.Errorf("%+v", got)
 		}
-		store.fails = nil
+		store.be(nil, false)
 		after(10 * time.Second)
 		got := work(wire.VolumePack, asked)
 		if !got.Done || got.Volumes[0].Files != 1 || len(got.Volumes[0].Digest) != 64 {
@@ -113,13 +120,13 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		store.damage = true
+		store.be(nil, true)
 		after(10 * time.Second)
 		if got := work(wire.VolumeUnpack, packed); got.Done || !strings.Contains(got.Why, "digest") {
 			t.Errorf("%+v", got)
 		}
 		is("")
-		store.damage = false
+		store.be(nil, false)
 		after(10 * time.Second)
 		if got := work(wire.VolumeUnpack, packed); !got.Done {
 			t.Errorf("%+v", got)
@@ -129,12 +136,12 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		store.damage = true
+		store.be(nil, true)
 		if got := work(wire.VolumeRestore, packed); got.Done || !strings.Contains(got.Why, "digest") {
 			t.Errorf("%+v", got)
 		}
 		is("1")
-		store.damage = false
+		store.be(nil, false)
 		after(10 * time.Second)
 		if got := work(wire.VolumeRestore, packed); !got.Done {
 			t.Errorf("%+v", got)
