@@ -74,13 +74,13 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 			return t.volumesStay(i, s, "worker "+at+" "+why, now)
 		}
 		if m.To == "" {
-			return t.volumesDone(i, s, "the snapshot is in the cluster's object store: "+inWords(report.Volumes), now)
+			return t.volumesDone(i, s, "the snapshot is in the cluster's object store: "+inWords(report.Volumes))
 		}
 		m.Work.Do, m.Work.Volumes = wire.VolumeUnpack, report.Volumes
 		i.Volumes = &m
 		t.event("instance/"+i.ID, "its volumes are in the cluster's object store: %s", inWords(report.Volumes))
 	case m.Work.Do == wire.VolumeRestore:
-		return t.volumesDone(i, s, "its volume "+m.Work.Volumes[0].Name+" is as in object "+m.Work.Volumes[0].Object, now)
+		return t.volumesDone(i, s, "its volume "+m.Work.Volumes[0].Name+" is as in object "+m.Work.Volumes[0].Object)
 	default:
 		i.VolumesEnded = &wire.VolumesEnded{Key: m.Work.Key}
 		i.Volumes, i.Worker, i.Pinned = nil, m.To, m.To
@@ -108,7 +108,7 @@ func volumeWords(m *wire.VolumeMove, before string) string {
 }
 
 // volumesDone ends what was done with volumes that stay where they are.
-func (t *tx) volumesDone(i wire.Instance, s *wire.Share, what string, now time.Time) wire.Instance {
+func (t *tx) volumesDone(i wire.Instance, s *wire.Share, what string) wire.Instance {
 	i.VolumesEnded = &wire.VolumesEnded{Key: i.Volumes.Work.Key}
 	i.Volumes, i.Reason = nil, what
 	t.event("instance/"+i.ID, "%s", what)
