@@ -24,6 +24,7 @@ func fillDefaults(s *Service, given func(field string) bool) {
 	if !given("replicas") {
 		s.Replicas = Replicas{1, 1}
 	}
+	fillCron(s)
 	fillJob(s, given)
 	if s.Runtime == Wasm && len(s.Ports) == 0 {
 		s.Ports = []Port{{Protocol: "http"}}

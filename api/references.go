@@ -14,7 +14,7 @@ var instanceVariables = []string{
 }
 
 // jobVariables are those that an instance of a job has besides.
-var jobVariables = []string{"VERGE_JOB_INDEX", "VERGE_JOB_COMPLETIONS", "VERGE_JOB_RUN"}
+var jobVariables = []string{"VERGE_JOB_INDEX", "VERGE_JOB_COMPLETIONS", "VERGE_JOB_RUN", "VERGE_JOB_TIME"}
 
 // machineVariables are the others; a worker passes on nothing else of its own
 // environment. The values of env may replace them, and refer to what they were.

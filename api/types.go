@@ -93,6 +93,8 @@ type Service struct {
 	Stop     Stop    `json:"stop,omitzero"`
 	// Job, where there is one, says that the service runs to completion.
 	Job *Job `json:"job,omitempty"`
+	// Cron, where there is one, says when the job runs.
+	Cron *Cron `json:"cron,omitempty"`
 	// Architecture lists those that the program is made for, in the names of Go
 	// (amd64, arm64); empty: any.
 	Architecture []string `json:"architecture,omitempty"`

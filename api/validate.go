@@ -104,6 +104,7 @@ func (v *validator) service(path, name string, s *Service) {
 	v.security(path, s)
 	v.replicas(path, s)
 	v.job(path, s)
+	v.cron(path, s)
 	v.requests(path, s)
 	if s.Limits.Memory < s.Resources.Memory && !v.spoiled(in("resources.memory")) {
 		v.complain(in("limits.memory"), fmt.Sprintf("%s is less than the %s that resources.memory reserves", s.Limits.Memory, s.Resources.Memory),

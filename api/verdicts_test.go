@@ -60,6 +60,9 @@ func TestVerdictsAreCarriedOut(t *testing.T) {
 		if value == "plugin" {
 			doc["plugin"] = "x" // which one
 		}
+		if cron, ok := doc["cron"].(map[string]any); ok {
+			cron["schedule"] = "0 2 * * *"
+		}
 		if path == "services.*.pull" || strings.HasPrefix(path, "services.*.security.") || value == Container {
 			doc["runtime"], doc["image"] = Container, "x"
 		}
@@ -112,7 +115,7 @@ func nested(pattern, value string) map[string]any {
 
 // Defaults that the table states as values are those that Parse fills in.
 func TestDefaultsAreAsStated(t *testing.T) {
-	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}, startup: {tcp: {}}, liveness: {tcp: {}}, files: {a: {content: b}}}, task: {command: [x], job: {}}}"
+	source := "application: x\nservices: {web: {command: [x], ports: [{}], readiness: {tcp: {}}, startup: {tcp: {}}, liveness: {tcp: {}}, files: {a: {content: b}}}, task: {command: [x], cron: {schedule: 0 2 * * *}}}"
 	app, _, err := Parse("f", []byte(source))
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +138,7 @@ func TestDefaultsAreAsStated(t *testing.T) {
 			in := at.(map[string]any)
 			_, services := in["web"]
 			switch {
-			case key == "*" && services && strings.HasPrefix(v.Path, "services.*.job."):
+			case key == "*" && services && (strings.HasPrefix(v.Path, "services.*.job.") || strings.HasPrefix(v.Path, "services.*.cron.")):
 				key = "task"
 			case key == "*" && services:
 				key = "web"

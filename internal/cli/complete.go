@@ -29,6 +29,10 @@ var completes = map[string]completion{
 	"verge delete":          {kinds: []string{kindApplication}},
 	"verge scale":           {kinds: []string{kindService}, bare: kindService},
 	"verge restart":         {kinds: []string{kindApplication, kindService, kindInstance}, bare: kindApplication},
+	"verge job run":         {bare: kindJob},
+	"verge job stop":        {bare: kindJob},
+	"verge job suspend":     {bare: kindJob},
+	"verge job resume":      {bare: kindJob},
 	"verge logs":            {kinds: []string{kindInstance, kindService, kindApplication}, bare: kindInstance},
 	"verge exec":            {kinds: []string{kindInstance}, bare: kindInstance},
 	"verge port-forward":    {kinds: []string{kindInstance, kindService}, bare: kindInstance},
@@ -145,7 +149,7 @@ func (a *app) names(ctx context.Context, kind string) (out []string) {
 		case kindService:
 			out = namesOf(listServices(ctx, c, "", ""))(services().name)
 		case kindJob:
-			out = namesOf(listJobs(ctx, c, "", ""))(jobs().name)
+			out = namesOf(listJobs(ctx, c, "", ""))(a.jobs().name)
 		case kindInstance:
 			out = namesOf(c.Instances(ctx, "", ""))(a.instances().name)
 		case kindCluster:

@@ -161,11 +161,14 @@ func (a *app) describeService(ctx context.Context, c *rest.Client, name string) 
 		count += fmt.Sprintf(", %d asleep until the next request", s.Asleep)
 	}
 	d.add("Instances", count)
-	d.describeJob(s.Job)
+	a.describeJob(d, s.Job)
 	d.add("Message", s.Message)
 	d.add("Clusters", strings.Join(s.Clusters, ", "))
 	d.add("Hosts", strings.Join(s.Hosts, ", "))
 	if err := d.print(a); err != nil {
+		return err
+	}
+	if err := a.runSection(s.Job); err != nil {
 		return err
 	}
 	return a.instanceSection(list)

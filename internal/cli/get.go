@@ -73,7 +73,7 @@ func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getF
 	case kindService:
 		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app, f.namespace))
 	case kindJob:
-		return show(a, jobs(), f.mode, name, true)(listJobs(ctx, c, f.app, f.namespace))
+		return show(a, a.jobs(), f.mode, name, true)(listJobs(ctx, c, f.app, f.namespace))
 	case kindInstance:
 		list, err := listInstances(ctx, c, name, f)
 		return show(a, a.instances(), f.mode, name, true)(within(f.namespace, list, func(v wire.InstanceView) string { return v.Namespace }), err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -19,7 +20,7 @@ func listJobs(ctx context.Context, c *rest.Client, app, namespace string) ([]ser
 	return slices.DeleteFunc(list, func(v serviceItem) bool { return !isJob(v) }), err
 }
 
-func jobs() listing[serviceItem] {
+func (a *app) jobs() listing[serviceItem] {
 	return listing[serviceItem]{kind: kindJob, name: func(v serviceItem) string { return v.App + "." + v.Name }, columns: []column[serviceItem]{
 		{name: "job", cell: func(v serviceItem) cell { return text(v.App + "." + v.Name) }},
 		{name: "completed", cell: func(v serviceItem) cell { return textf("%d/%d", v.Job.Completed, v.Job.Completions) }},
@@ -31,6 +32,14 @@ func jobs() listing[serviceItem] {
 			return text("0")
 		}},
 		{name: "status", cell: func(v serviceItem) cell { return jobStatus(v.Job) }},
+		{name: "last", cell: func(v serviceItem) cell { return a.lastRun(v.Job) }},
+		{name: "next", cell: func(v serviceItem) cell {
+			if v.Job.Next.IsZero() {
+				return text("")
+			}
+			return text("in " + age(v.Job.Next.Sub(a.opts.Now())))
+		}},
+		{name: "schedule", wide: true, cell: func(v serviceItem) cell { return text(v.Job.Schedule) }},
 		{name: "clusters", cell: func(v serviceItem) cell { return text(strings.Join(v.Clusters, ",")) }},
 		{name: "namespace", wide: true, cell: func(v serviceItem) cell { return text(v.Namespace) }},
 		{name: "message", cell: func(v serviceItem) cell {
@@ -42,9 +51,26 @@ func jobs() listing[serviceItem] {
 	}}
 }
 
+// lastRun is how the run before ended, or the latest one where none goes on.
+func (a *app) lastRun(j *wire.JobView) cell {
+	for _, r := range j.Runs {
+		if r.Outcome == "" {
+			continue
+		}
+		c := cell{text: r.Outcome + " " + a.since(r.Ended) + " ago"}
+		if r.Outcome == wire.JobFailed {
+			c.colour = yellow
+		}
+		return c
+	}
+	return text("")
+}
+
 // jobStatus is how a job stands, in a word.
 func jobStatus(j *wire.JobView) cell {
 	switch {
+	case j.Suspended && j.Schedule != "" && j.Active == 0:
+		return cell{"suspended", yellow}
 	case j.Outcome == wire.JobFailed:
 		return cell{j.Outcome, yellow}
 	case j.Outcome != "":
@@ -53,17 +79,66 @@ func jobStatus(j *wire.JobView) cell {
 		return cell{"suspended", yellow}
 	case j.Active > 0:
 		return text("running")
+	case j.Schedule != "" && (len(j.Runs) == 0 || j.Runs[0].Outcome != ""):
+		return text("scheduled")
 	}
 	return text("waiting")
 }
 
 // describeJob adds what is to be said of a job.
-func (d *details) describeJob(j *wire.JobView) {
+func (a *app) describeJob(d *details, j *wire.JobView) {
 	if j == nil {
 		return
 	}
 	d.addf("Job", "%s: %d of %d completed, %d at work, %d failed", jobStatus(j).text, j.Completed, j.Completions, j.Active, j.Failed)
 	d.add("Because", j.Why)
+	if j.Schedule != "" {
+		d.add("Schedule", strings.TrimSpace(j.Schedule+" "+j.Zone))
+		if !j.Next.IsZero() {
+			d.addf("Next run", "%s (in %s)", j.Next.In(a.opts.Now().Location()).Format(time.RFC3339), age(j.Next.Sub(a.opts.Now())))
+		}
+		d.addf("Times", "%d missed, %d skipped while a run went on", j.Missed, j.Skipped)
+	}
+}
+
+// runSection lists the runs of a job.
+func (a *app) runSection(j *wire.JobView) error {
+	if j == nil || len(j.Runs) == 0 {
+		return nil
+	}
+	if err := a.section("Runs"); err != nil {
+		return err
+	}
+	return listing[wire.ClusterRun]{kind: "run", name: func(v wire.ClusterRun) string { return fmt.Sprint(v.N) }, columns: []column[wire.ClusterRun]{
+		{name: "run", cell: func(v wire.ClusterRun) cell { return textf("%d", v.N) }},
+		{name: "for", cell: func(v wire.ClusterRun) cell {
+			switch {
+			case !v.Scheduled.IsZero():
+				return text(v.Scheduled.In(a.opts.Now().Location()).Format("2006-01-02 15:04"))
+			case v.Asked != "":
+				return text(v.Asked)
+			}
+			return text("apply")
+		}},
+		{name: "began", cell: func(v wire.ClusterRun) cell { return text(a.since(v.Began) + " ago") }},
+		{name: "took", cell: func(v wire.ClusterRun) cell {
+			if v.Ended.IsZero() {
+				return text("")
+			}
+			return text(age(v.Ended.Sub(v.Began)))
+		}},
+		{name: "outcome", cell: func(v wire.ClusterRun) cell {
+			switch v.Outcome {
+			case "":
+				return text("running")
+			case wire.JobFailed:
+				return cell{v.Outcome, yellow}
+			}
+			return text(v.Outcome)
+		}},
+		{name: "cluster", cell: func(v wire.ClusterRun) cell { return text(v.Cluster) }},
+		{name: "why", cell: func(v wire.ClusterRun) cell { return text(v.Why) }},
+	}}.print(a, "table", j.Runs, false)
 }
 
 // jobIs asks for a job, and says whether it ended as want says. One that ended otherwise

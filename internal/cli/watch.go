@@ -42,7 +42,7 @@ func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f
 	case kindService, kindJob:
 		l := services()
 		if kind == kindJob {
-			l = jobs()
+			l = a.jobs()
 		}
 		return follow(ctx, a, c, kinds, f.mode, l, func(v wire.AppView) (out []serviceItem) {
 			for _, s := range v.Services {

@@ -76,6 +76,12 @@ func (c *core) restartLocal(ctx context.Context, app string, q wire.RestartReque
 		for _, r := range s.RestartOf {
 			res.N = max(res.N, r.N)
 		}
+		if s.Stop != nil {
+			res.N = max(res.N, s.Stop.N)
+		}
+		if rec := c.m.jobs[key]; rec != nil {
+			res.N = max(res.N, rec.Run.Restarted)
+		}
 		if q.Service == "" || s.Service == q.Service {
 			keys = append(keys, key)
 		}

@@ -310,7 +310,7 @@ func (c *core) tell(t *tx, now time.Time) {
 			c.nudge(name)
 		}
 	}
-	if len(t.ups)+len(t.tallies)+len(t.upRolls) > 0 {
+	if len(t.ups)+len(t.tallies)+len(t.upRolls)+len(t.upJobs) > 0 {
 		loop.Poke(c.upChanged)
 	}
 	for _, id := range records.SortedKeys(t.insts) {

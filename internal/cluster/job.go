@@ -34,6 +34,12 @@ type jobRecord struct {
 	// Run is the latest one, Past those before it, newest last.
 	Run  wire.JobRun   `json:"run"`
 	Past []wire.JobRun `json:"past,omitempty"`
+	// Stopped is the latest mark of its end that was heeded, Cron how far it is with its
+	// schedule; nil without one.
+	Stopped uint64          `json:"stopped,omitempty"`
+	Cron    *wire.CronState `json:"cron,omitempty"`
+	// Epoch is that of the wire.CronStart that it began with.
+	Epoch uint64 `json:"epoch,omitempty"`
 }
 
 // jobOf is the share of an instance of a job; nil of all others.
@@ -61,8 +67,9 @@ func (t *tx) putJob(key string, r jobRecord) {
 	t.jobs[key] = &r
 }
 
-// beginJobs begins a run of each job that has none of its program, or of which another
-// one was asked for, and forgets the jobs that are gone.
+// beginJobs begins a run of each job that has none of its program, whose time has come, or
+// of which another one was asked for, ends what was asked to end, and forgets the jobs that
+// are gone.
 func (t *tx) beginJobs(now time.Time) {
 	for key := range t.m.jobs {
 		if s := t.m.shares[key]; s == nil || s.Spec.Job == nil {
@@ -74,28 +81,62 @@ func (t *tx) beginJobs(now time.Time) {
 		if s.Spec.Job == nil {
 			continue
 		}
-		program, restarted := t.program(s.Spec), uint64(0)
-		if s.Restart != nil {
-			restarted = s.Restart.N
+		r := jobRecord{V: wire.Version, App: s.App, Service: s.Service}
+		if old := t.job(key); old != nil {
+			r = *old
 		}
-		var r jobRecord
-		if old := t.job(key); old == nil {
-			r = jobRecord{V: wire.Version, App: s.App, Service: s.Service}
-		} else if r = *old; r.Run.Program == program && r.Run.Restarted >= restarted {
-			continue
+		t.stopRun(s, &r, now)
+		if next := t.nextOf(s, &r, now); next != nil {
+			t.begin(s, &r, *next, now)
 		}
-		if r.Run.N > 0 {
-			was := r.Run
-			if was.Outcome == "" {
-				was.Outcome, was.Ended, was.Why = wire.JobReplaced, now.Round(0), "another run has begun"
-			}
-			r.Past = append(slices.Clone(r.Past), was)
-			r.Past = r.Past[max(0, len(r.Past)-maxPast):]
-			t.event("service/"+key, "run %d of the job begins", r.Run.N+1)
-		}
-		r.Run = wire.JobRun{N: r.Run.N + 1, Program: program, Restarted: restarted, Began: now.Round(0)}
 		t.putJob(key, r)
 	}
+}
+
+// nextOf is the run of a job that is to begin now; nil for none.
+func (t *tx) nextOf(s *wire.Share, r *jobRecord, now time.Time) *wire.JobRun {
+	if s.Spec.Cron != nil {
+		return t.dueRun(s, r, now)
+	}
+	r.Cron = nil
+	next := wire.JobRun{Program: t.program(s.Spec)}
+	if s.Restart != nil {
+		next.Restarted, next.Asked = s.Restart.N, wanted(*s.Restart)
+	}
+	if r.Run.N > 0 && r.Run.Program == next.Program {
+		if r.Run.Restarted >= next.Restarted {
+			return nil
+		}
+	} else if next.Restarted <= r.Run.Restarted {
+		next.Asked = "" // its program is another
+	}
+	return &next
+}
+
+// begin begins another run. What goes on of the one before is ended by fulfilJob.
+func (t *tx) begin(s *wire.Share, r *jobRecord, next wire.JobRun, now time.Time) {
+	if was := r.Run; was.N > 0 && !was.Began.IsZero() {
+		if was.Outcome == "" {
+			t.endRun(s, r, wire.JobReplaced, "another run has begun", now)
+			was = r.Run
+		}
+		most := maxPast
+		if s.Spec.Cron != nil {
+			most = s.Spec.Cron.Kept()
+		}
+		r.Past = append(slices.Clone(r.Past), was)
+		r.Past = r.Past[max(0, len(r.Past)-most):]
+	}
+	next.N, next.Program, next.Began = r.Run.N+1, t.program(s.Spec), now.Round(0)
+	switch {
+	case !next.Scheduled.IsZero():
+		t.event("service/"+s.App+"."+s.Service, "run %d of the job begins, for %s", next.N, next.Scheduled.Format(time.RFC3339))
+	case next.Asked != "":
+		t.event("service/"+s.App+"."+s.Service, "run %d of the job begins, asked for by %s", next.N, next.Asked)
+	case next.N > 1:
+		t.event("service/"+s.App+"."+s.Service, "run %d of the job begins", next.N)
+	}
+	r.Run = next
 }
 
 // indexOf is the index that an ordinal of a share works on.
@@ -125,7 +166,13 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 	for _, o := range ordinals(s) {
 		old := t.inst(instanceID(s.App, s.Service, o))
 		why := "taken over from the root"
-		switch {
+		switch mine := old != nil && old.Job != nil && old.Job.Run == rec.Run.N; {
+		case s.Spec.Cron != nil && !goesOn(&rec.Run) && !mine:
+			// There is nothing to do before it is due.
+			if old != nil && hasProcess(old) && !old.Draining {
+				t.halt(old.ID, "its job has a schedule", now)
+			}
+			continue
 		case old == nil:
 			if rec.Run.Outcome != "" { // it was given one index more
 				rec.Run.Outcome, rec.Run.Why, rec.Run.Ended, rec.Run.Completed, rec.Run.Failed = "", "", time.Time{}, 0, 0
@@ -138,7 +185,7 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 			t.put(next)
 			continue
 		case old.Job != nil && old.Job.Run == rec.Run.N:
-			r := restartOf(s, o)
+			r := jobMark(s, &rec, o)
 			again := r.N > old.Restarted && !hasProcess(old) && (old.State == wire.Terminated || old.Job.Over != "")
 			if !again && (old.State != wire.Terminated || hasCompleted(old) || old.Job.Over != "") {
 				continue
@@ -157,7 +204,7 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 		}
 		i := wire.Instance{
 			V: wire.Version, ID: instanceID(s.App, s.Service, o), App: s.App, Service: s.Service, Ordinal: o, Revision: s.Revision, Cluster: t.m.name,
-			Program: rec.Run.Program, Restarted: restartOf(s, o).N,
+			Program: rec.Run.Program, Restarted: max(rec.Run.Restarted, jobMark(s, &rec, o).N),
 			State: wire.ClusterScheduled, Since: now.Round(0), Job: &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N},
 			History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: t.m.tier(), Why: why}},
 		}
@@ -170,6 +217,18 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 		}
 		t.put(i)
 	}
+}
+
+// jobMark is the latest mark of a restart that an instance of a job is to heed. One of
+// the whole job with a schedule may still wait for the run before to end.
+func jobMark(s *wire.Share, r *jobRecord, ordinal int) wire.Restart {
+	if s.Spec.Cron == nil {
+		return restartOf(s, ordinal)
+	}
+	if one, ok := s.RestartOf[ordinal]; ok && one.N > r.Run.Restarted {
+		return one
+	}
+	return wire.Restart{}
 }
 
 // halt ends an instance of a job that is not to run any more, by its stop rule.
@@ -240,14 +299,17 @@ func (t *tx) judgeJobs(now time.Time) {
 		rec := *t.job(key)
 		all := t.indexes(s, rec.Run.N)
 		was := rec.Run.Outcome
-		rec.Run, _ = job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
+		if rec.Run.N > 0 {
+			rec.Run, _ = job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
+		}
 		if rec.Run.Outcome != was {
 			t.event("service/"+key, "the job is %s: %s", rec.Run.Outcome, rec.Run.Why)
+			t.tallyRun(s.App, rec.Run.Outcome)
 			t.putJob(key, rec)
 		}
 		parallel := job.Parallel(s)
 		start, _ := job.Admit(parallel, all, longest(s.Spec), now)
-		if rec.Run.Outcome != "" {
+		if !goesOn(&rec.Run) {
 			start = nil
 		}
 		for _, o := range start {
@@ -362,11 +424,15 @@ func (t *tx) keepOrder(i *wire.Instance, want map[string]bool, now time.Time) {
 }
 
 // jobOrder is what an instance of a job is told of it.
-func jobOrder(i *wire.Instance, s *wire.Share) *wire.JobOrder {
+func (t *tx) jobOrder(i *wire.Instance, s *wire.Share) *wire.JobOrder {
 	if s.Spec.Job == nil || i.Job == nil {
 		return nil
 	}
-	return &wire.JobOrder{Index: i.Job.Index, Completions: s.Spec.Job.Completions, Run: i.Job.Run}
+	var scheduled time.Time
+	if r := t.job(s.App + "." + s.Service); r != nil && r.Run.N == i.Job.Run {
+		scheduled = r.Run.Scheduled
+	}
+	return &wire.JobOrder{Index: i.Job.Index, Completions: s.Spec.Job.Completions, Run: i.Job.Run, Scheduled: scheduled}
 }
 
 // rollJob brings the instances of a job to the revision of their share, where that is
@@ -391,7 +457,11 @@ func (m *model) jobView(s *wire.Share) (v wire.JobView, message string) {
 	if rec == nil {
 		return v, "it has not begun"
 	}
-	v.Outcome, v.Why = rec.Run.Outcome, rec.Run.Why
+	v.Outcome, v.Why, v.Run = rec.Run.Outcome, rec.Run.Why, rec.Run.N
+	m.cronView(&v, s, rec)
+	if s.Spec.Cron != nil && rec.Run.N == 0 {
+		return v, m.cronMessage(s)
+	}
 	reason := ""
 	for _, x := range m.begin().indexes(s, rec.Run.N) {
 		i := m.insts[instanceID(s.App, s.Service, x.Ordinal)]
@@ -415,6 +485,8 @@ func (m *model) jobView(s *wire.Share) (v wire.JobView, message string) {
 	switch {
 	case v.Outcome == wire.JobFailed:
 		message = "its job failed: " + v.Why
+	case s.Spec.Cron != nil && m.cronMessage(s) != "":
+		message = m.cronMessage(s)
 	case v.Outcome == "" && !v.Suspended && v.Active == 0 && reason != "":
 		message = reason
 	}

@@ -43,10 +43,13 @@ func (m *model) lookJobs(now time.Time) jobLook {
 			continue
 		}
 		all := t.indexes(s, rec.Run.N)
-		_, wake := job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
-		soonest(wake)
+		if goesOn(&rec.Run) {
+			_, wake := job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
+			soonest(wake)
+		}
+		soonest(m.lookCron(s, rec, now))
 		start, wake := job.Admit(job.Parallel(s), all, longest(s.Spec), now)
-		if rec.Run.Outcome == "" {
+		if goesOn(&rec.Run) {
 			soonest(wake)
 		} else {
 			start = nil

@@ -149,6 +149,8 @@ type model struct {
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
 	upRolls     map[string]*wire.RolloutReport
+	upJobs      map[string]*wire.JobReport
+	schedules   *schedules
 	scaled      map[string]*scaled  // by application and service, as shares
 	profiles    map[string]*profile // by the same
 	jobs        map[string]*jobRecord
@@ -191,7 +193,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, paces: map[wire.InstanceID]pace{},
-		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
+		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{}, schedules: &schedules{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{},
@@ -233,6 +235,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyUses, func(r string) error { m.loadUses(r); return nil }},
 		{keyRolling, func(r string) error { return records.Decode(e, m.rolls, r) }},
 		{keyUpRollout, func(r string) error { return records.Decode(e, m.upRolls, r) }},
+		{keyUpJob, func(r string) error { return records.Decode(e, m.upJobs, r) }},
 		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
@@ -311,6 +314,7 @@ type tx struct {
 	upConflicts map[string]*wire.Conflict
 	rolls       map[string]*rolling
 	upRolls     map[string]*wire.RolloutReport
+	upJobs      map[string]*wire.JobReport
 	tallies     map[string]*wire.Tally
 	scaled      map[string]*scaled
 	profiles    map[string]*profile
@@ -378,7 +382,7 @@ func (m *model) begin() *tx {
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
-		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{},
+		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, net: newNetChanges(),
 		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
@@ -574,6 +578,9 @@ func (t *tx) encode() ([][]bus.Op, error) {
 	if err := records.AppendEach(&groups, keyUpRollout, t.upRolls); err != nil {
 		return nil, err
 	}
+	if err := records.AppendEach(&groups, keyUpJob, t.upJobs); err != nil {
+		return nil, err
+	}
 	if err := records.AppendEach(&groups, keyTally, t.tallies); err != nil {
 		return nil, err
 	}
@@ -631,6 +638,7 @@ func (t *tx) done() {
 	records.Merge(t.m.tallies, t.tallies)
 	records.Merge(t.m.profiles, t.profiles)
 	records.Merge(t.m.upRolls, t.upRolls)
+	records.Merge(t.m.upJobs, t.upJobs)
 	records.Merge(t.m.jobs, t.jobs)
 	if len(t.scaled)+len(t.rolls) > 0 {
 		records.Merge(t.m.scaled, t.scaled)

@@ -35,7 +35,7 @@ func (m *model) copy() *model {
 	c := *m
 	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
 	c.paces = maps.Clone(m.paces)
-	c.rolls, c.upRolls = maps.Clone(m.rolls), maps.Clone(m.upRolls)
+	c.rolls, c.upRolls, c.upJobs = maps.Clone(m.rolls), maps.Clone(m.upRolls), maps.Clone(m.upJobs)
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
 	c.names = maps.Clone(m.names)
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)

@@ -69,6 +69,7 @@ func (m *model) step(now time.Time) *tx {
 	t.reportUp()
 	t.reportLocals()
 	t.reportRolls()
+	t.reportJobs(now)
 	t.count()
 	return t
 }
@@ -589,7 +590,7 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
-		AppNumber: t.orderNumber(i, s), Job: jobOrder(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
+		AppNumber: t.orderNumber(i, s), Job: t.jobOrder(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
 	})
 }
 

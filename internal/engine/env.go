@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
@@ -54,6 +55,10 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	if j := o.Job; j != nil {
 		env["VERGE_JOB_INDEX"], env["VERGE_JOB_COMPLETIONS"] = strconv.Itoa(j.Index), strconv.Itoa(j.Completions)
 		env["VERGE_JOB_RUN"] = strconv.FormatUint(j.Run, 10)
+		env["VERGE_JOB_TIME"] = ""
+		if !j.Scheduled.IsZero() {
+			env["VERGE_JOB_TIME"] = j.Scheduled.UTC().Format(time.RFC3339)
+		}
 	}
 	maps.Copy(env, deviceEnv(o, s.devices))
 	if !elsewhere(o) { // a container has these of its image, and a function none

@@ -23,6 +23,12 @@ func (c *Client) Restart(ctx context.Context, app string, q wire.RestartRequest)
 	return r, err
 }
 
+// Job does something about a job; see Operating.
+func (c *Client) Job(ctx context.Context, app, service string, q wire.JobRequest) (r wire.JobResult, err error) {
+	err = c.send(ctx, http.MethodPost, "/v1/applications/"+url.PathEscape(app)+"/jobs/"+url.PathEscape(service), q, &r)
+	return r, err
+}
+
 // CordonWorker takes a worker out of use; see Operating.
 func (c *Client) CordonWorker(ctx context.Context, cluster, worker string, q wire.CordonRequest) (r wire.Cordon, err error) {
 	err = c.send(ctx, http.MethodPut, workerPath(cluster, worker)+"/cordon", q, &r)

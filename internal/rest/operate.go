@@ -19,6 +19,8 @@ type Operating interface {
 	// Restart asks for a new run of what the request names; durable when it
 	// returns.
 	Restart(ctx context.Context, app string, r wire.RestartRequest) (wire.RestartResult, error)
+	// Job does what the request says about a job; durable when it returns.
+	Job(ctx context.Context, app, service string, r wire.JobRequest) (wire.JobResult, error)
 	// CordonWorker and CordonCluster take one out of use; durable when they
 	// return. Doing it again changes what is new in the request.
 	CordonWorker(ctx context.Context, cluster, worker string, r wire.CordonRequest) (wire.Cordon, error)
@@ -48,6 +50,13 @@ type restartInput struct {
 	Body  wire.RestartRequest
 }
 
+type jobInput struct {
+	App     string `path:"app" maxLength:"63" doc:"name of the application"`
+	Service string `path:"service" maxLength:"63" doc:"name of the service"`
+	Local   bool   `query:"local" doc:"at a cluster whose root is connected: the change is meant for this site alone"`
+	Body    wire.JobRequest
+}
+
 type clusterInput struct {
 	Cluster string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
 }
@@ -72,6 +81,10 @@ func (s *Server) registerOperating(api huma.API) {
 	register(s, api, op("restart-application", http.MethodPost, "/v1/applications/{app}/restart", "Start instances again, one after the other", may(access.Restart, app("app"))),
 		func(ctx context.Context, in *restartInput) (wire.RestartResult, error) {
 			return b.Restart(WithLocal(ctx, in.Local), in.App, in.Body)
+		})
+	register(s, api, op("operate-job", http.MethodPost, "/v1/applications/{app}/jobs/{service}", "Run, stop, suspend or resume a job", may(access.Restart, app("app"))),
+		func(ctx context.Context, in *jobInput) (wire.JobResult, error) {
+			return b.Job(WithLocal(ctx, in.Local), in.App, in.Service, in.Body)
 		})
 	register(s, api, op("cordon-worker", http.MethodPut, "/v1/workers/{cluster}/{worker}/cordon", "Take a worker out of use", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *cordonWorkerInput) (wire.Cordon, error) {

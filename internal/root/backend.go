@@ -101,7 +101,7 @@ func (m *model) accept(who access.Who, spec *api.Application, source []byte, now
 	}
 	n := changes(old.Spec, spec)
 	res.Change, res.Revision, res.Changes = "updated", old.Revision+1, int(n) //nolint:gosec // no more than there are services
-	app.Revision, app.Created, app.Restarts, app.Number = res.Revision, old.Created, old.Restarts, old.Number
+	app.Revision, app.Created, app.Restarts, app.Stops, app.Number = res.Revision, old.Created, old.Restarts, old.Stops, old.Number
 	app.Changes = old.Changes + n
 	app.Changed, app.Holds = changed(old.Spec, spec), old.Holds
 	for _, svc := range records.SortedKeys(app.Holds) {

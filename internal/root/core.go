@@ -440,6 +440,9 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	if ok, err := cl.takeRollout(ch); ok {
 		return err
 	}
+	if ok, err := cl.takeJob(ch); ok {
+		return err
+	}
 	old := cl.seen[ch.Key]
 	if ch.Deleted {
 		delete(cl.seen, ch.Key)

@@ -55,6 +55,7 @@ func (t *tx) delegate() {
 	}
 	t.waves(want)
 	t.jobShares(want)
+	t.cronShares(want)
 	t.restart(want)
 	for key, s := range want {
 		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
@@ -94,7 +95,7 @@ func sameJob(a, b *wire.Share) bool {
 	if (a.Parallel == nil) != (b.Parallel == nil) || a.Parallel != nil && *a.Parallel != *b.Parallel {
 		return false
 	}
-	return maps.Equal(a.Index, b.Index)
+	return maps.Equal(a.Index, b.Index) && records.Same(a.Stop, b.Stop) && records.Same(a.Cron, b.Cron)
 }
 
 func (t *tx) share(key string, s *wire.Share) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -40,9 +42,10 @@ func (r jobRule) counts(i *wire.Instance) bool {
 	return i.Program == r.program && i.Restarted >= n
 }
 
-// done says whether the index of an instance has completed, as it is stored here.
+// done says whether the index of an instance has completed, as it is stored here. Of a job
+// with a schedule that is not: there will be other runs.
 func (r jobRule) done(i *wire.Instance) bool {
-	return i.Job != nil && !i.Job.Completed.IsZero() && r.counts(i)
+	return r.app.Spec.Services[r.service].Cron == nil && i.Job != nil && !i.Job.Completed.IsZero() && r.counts(i)
 }
 
 // indexOf an instance of a job.
@@ -55,6 +58,9 @@ func indexOf(i *wire.Instance) int {
 
 // noteJob stores which indexes of a job have completed, as their clusters say.
 func (t *tx) noteJob(app *wire.Application, svc string, now time.Time) {
+	if app.Spec.Services[svc].Cron != nil {
+		return
+	}
 	rule := ruleOf(app, svc)
 	for _, i := range t.of(app.Name, svc) {
 		c := t.m.clusters[i.Cluster]
@@ -88,7 +94,7 @@ func (t *tx) fulfilJob(app *wire.Application, svc string, now time.Time) {
 		x := indexOf(i)
 		c := t.m.clusters[i.Cluster]
 		switch {
-		case !i.Draining && (x >= spec.Job.Completions || off[i.ID] != "" && !t.started(i) && !rule.done(i)):
+		case !i.Draining && (x >= spec.Job.Completions || off[i.ID] != "" && !t.stays(i, spec) && !rule.done(i)):
 			t.end(*i, now)
 			held[x], used[i.Ordinal] = true, true // until it is gone
 			continue
@@ -126,6 +132,14 @@ func (t *tx) fulfilJob(app *wire.Application, svc string, now time.Time) {
 	}
 }
 
+// stays says whether an instance of a job that should be elsewhere is left where it is.
+func (t *tx) stays(i *wire.Instance, spec *api.Service) bool {
+	if spec.Cron != nil {
+		return t.atWork(i.App, i.Service, i.Cluster)
+	}
+	return t.started(i)
+}
+
 // started says whether there is, or was, a process of an instance in its cluster.
 func (t *tx) started(i *wire.Instance) bool {
 	c := t.m.clusters[i.Cluster]
@@ -140,7 +154,7 @@ func (t *tx) started(i *wire.Instance) bool {
 // false where none has.
 func (t *tx) settleJob(i, replacement *wire.Instance, c *cluster, now time.Time) bool {
 	app := t.m.apps[i.App]
-	if app == nil || app.Spec.Services[i.Service] == nil || app.Spec.Services[i.Service].Job == nil {
+	if app == nil || app.Spec.Services[i.Service] == nil || app.Spec.Services[i.Service].Job == nil || app.Spec.Services[i.Service].Cron != nil {
 		return false
 	}
 	rule, rep := ruleOf(app, i.Service), c.seen[i.ID]
@@ -223,6 +237,9 @@ func (t *tx) jobShares(want map[string]*wire.Share) {
 
 // jobView is how far a job is, and what keeps it from being as promised, "" for nothing.
 func (m *model) jobView(app *wire.Application, name string, all []*wire.Instance) (v wire.JobView, message string) {
+	if app.Spec.Services[name].Cron != nil {
+		return m.cronView(app, name, all)
+	}
 	spec := app.Spec.Services[name].Job
 	rule := ruleOf(app, name)
 	v = wire.JobView{Completions: spec.Completions, Suspended: spec.Suspend}
@@ -267,13 +284,23 @@ func (m *model) jobView(app *wire.Application, name string, all []*wire.Instance
 			v.Failed++
 		}
 	}
+	for _, cluster := range records.SortedKeys(m.clusters) {
+		if r := m.clusters[cluster].jobs[app.Name+"."+name]; r != nil {
+			v.Runs = append(v.Runs, r.Runs(cluster)...)
+		}
+	}
 	switch least := min(spec.Completions, spec.Parallelism, spec.Completions-v.Failed); {
 	case v.Completed == spec.Completions:
 		v.Outcome, v.Why = wire.JobComplete, fmt.Sprintf("%d of %d completed", v.Completed, spec.Completions)
 	case v.Completed+v.Failed >= spec.Completions:
 		v.Outcome = wire.JobFailed
+		if stopped(app, name) {
+			v.Outcome = wire.JobStopped
+		}
 		v.Why = fmt.Sprintf("%d of %d completed; %s", v.Completed, spec.Completions, failure)
-		message = "its job failed: " + v.Why
+		if v.Outcome == wire.JobFailed {
+			message = "its job failed: " + v.Why
+		}
 	case v.Suspended:
 	case v.Completed+v.Active < least:
 		message = fmt.Sprintf("%d of %d completed, %d of %d at work", v.Completed, spec.Completions, v.Active, spec.Parallelism)

@@ -78,6 +78,8 @@ type cluster struct {
 	short map[string]*shortage
 	// rollouts are how far it says that it is with services (app.service).
 	rollouts map[string]*wire.RolloutReport
+	// jobs are what it says of the runs of jobs (app.service).
+	jobs map[string]*wire.JobReport
 }
 
 // model is all that a root knows. It is only touched under the mutex of its
@@ -93,6 +95,7 @@ type model struct {
 	gone       map[string]*enroll.Gone     // keys of clusters that do not count any more, by hash
 	revoked    map[string]*wire.Revocation // what all clusters are told
 	over       map[string]*overflow        // by app.service
+	schedules  map[string]*schedule        // by app.service
 	// leads are services of which a replica should be in another cluster, by app.service:
 	// of this process.
 	leads map[string]*leading
@@ -120,7 +123,7 @@ func newModel(deadAfter time.Duration) *model {
 	return &model{
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
 		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
-		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{}, unkept: map[string]time.Time{},
+		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{}, schedules: map[string]*schedule{}, unkept: map[string]time.Time{},
 		history: history{}, vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
 	}
 }
@@ -149,6 +152,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.Decode(e, m.shares, rest)
 	case keyOver:
 		return records.Decode(e, m.over, rest)
+	case keySchedule:
+		return records.Decode(e, m.schedules, rest)
 	case keyRoute:
 		return records.Decode(e, m.routes, rest)
 	case keyNamespace:
@@ -186,6 +191,8 @@ type tx struct {
 	shares map[string]*wire.Share
 	routes map[string]*wire.Route
 	over   map[string]*overflow
+	// schedules by app.service.
+	schedules map[string]*schedule
 	// revoked is what all clusters are told about keys.
 	revoked map[string]*wire.Revocation
 	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
@@ -210,7 +217,7 @@ func (m *model) begin() *tx {
 		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
 		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
 		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{}, seals: map[string]*wire.SealedSecret{},
-		leases: map[string]*wire.ClusterLease{}, over: map[string]*overflow{},
+		leases: map[string]*wire.ClusterLease{}, over: map[string]*overflow{}, schedules: map[string]*schedule{},
 	}
 }
 
@@ -330,6 +337,9 @@ func (t *tx) encode() (groups [][]bus.Op, err error) {
 	if err := records.AppendEach(&groups, keyOver, t.over); err != nil {
 		return nil, err
 	}
+	if err := records.AppendEach(&groups, keySchedule, t.schedules); err != nil {
+		return nil, err
+	}
 	// The share after its instances: a cluster must never be given what the root
 	// does not remember having given.
 	if err := records.AppendEach(&groups, keyShare, t.shares); err != nil {
@@ -381,6 +391,7 @@ func (t *tx) done() {
 	records.Merge(t.m.shares, t.shares)
 	records.Merge(t.m.routes, t.routes)
 	records.Merge(t.m.over, t.over)
+	records.Merge(t.m.schedules, t.schedules)
 	for name, c := range t.m.clusters {
 		if t.all || t.nudge[name] {
 			c.current = false // until it says that it has what has changed

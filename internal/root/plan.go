@@ -39,7 +39,7 @@ const (
 func (m *model) copy() *model {
 	c := *m
 	c.apps, c.insts, c.routes, c.namespaces = maps.Clone(m.apps), maps.Clone(m.insts), maps.Clone(m.routes), maps.Clone(m.namespaces)
-	c.over = maps.Clone(m.over)
+	c.over, c.schedules = maps.Clone(m.over), maps.Clone(m.schedules)
 	c.gone, c.revoked = maps.Clone(m.gone), maps.Clone(m.revoked)
 	c.vault.secrets, c.vault.sealed = maps.Clone(m.vault.secrets), maps.Clone(m.vault.sealed)
 	c.net.leases = maps.Clone(m.net.leases)

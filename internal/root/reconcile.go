@@ -58,6 +58,7 @@ func (m *model) step(now time.Time) *tx {
 	}
 	t.overflow(now)
 	t.place(now)
+	t.scheduled()
 	t.delegate()
 	t.secrets()
 	t.route(now)
@@ -118,7 +119,13 @@ func (t *tx) settle(i *wire.Instance, c *cluster, now time.Time) {
 		return
 	}
 	keep := "original"
-	if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil {
+	if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil && app.Spec.Services[i.Service].Cron != nil {
+		// All of them, and the schedule with them, are where they were placed last.
+		if keep = "replacement"; replacement.Cluster == "" {
+			t.end(*replacement, now)
+			return
+		}
+	} else if app != nil && app.Spec.Services[i.Service] != nil {
 		keep = app.Spec.Services[i.Service].OnReturn
 	}
 	if c.draining() {
@@ -149,6 +156,21 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		// Its worker may come back with it, and nobody else has room: taken back it
 		// would be stopped there, for nothing.
 		return
+	}
+	if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil && app.Spec.Services[i.Service].Cron != nil {
+		if t.atWork(i.App, i.Service, i.Cluster) {
+			return // all of them are in one cluster, and some are at work
+		}
+		for _, o := range t.of(i.App, i.Service) {
+			if o.ID != i.ID && o.Cluster == i.Cluster && o.State == wire.ClusterScheduled && !o.Draining {
+				next := t.advance(*o, wire.Requested, now, "given back by cluster "+i.Cluster+" with "+i.ID)
+				if !slices.Contains(next.Avoid, i.Cluster) {
+					next.Avoid = append(slices.Clone(next.Avoid), i.Cluster)
+				}
+				next.Cluster = ""
+				t.put(next)
+			}
+		}
 	}
 	times := 0
 	for _, h := range i.History {

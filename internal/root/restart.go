@@ -67,7 +67,15 @@ func (m *model) nextRestart(app *wire.Application) uint64 {
 	for _, r := range app.Restarts {
 		last = max(last, r.N)
 	}
+	for _, r := range app.Stops {
+		last = max(last, r.N)
+	}
 	for _, c := range m.clusters {
+		for _, svc := range app.Spec.ServiceNames() {
+			if r := c.jobs[app.Name+"."+svc]; r != nil {
+				last = max(last, r.Run.Restarted, r.Stopped)
+			}
+		}
 		for _, rep := range c.seen {
 			if rep.App == app.Name {
 				last = max(last, rep.Restarted)

@@ -181,7 +181,10 @@ func (t *tx) decide(key string, list []*wire.Instance, g given, turn *place.Turn
 	req := t.request(list[0].App, list[0].Service, spec, count)
 	req.Turn = turn
 	d := place.RankClusters(t.views(key, spec, g, now), req)
-	if spec.Job != nil {
+	switch {
+	case spec.Cron != nil:
+		t.together(&d, list)
+	case spec.Job != nil:
 		divideJob(&d, len(list))
 	}
 	d.TookNs = time.Since(begin).Nanoseconds()

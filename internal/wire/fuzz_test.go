@@ -114,6 +114,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Move](),
 	reflect.TypeFor[wire.Placement](),
 	reflect.TypeFor[wire.Exit](), reflect.TypeFor[wire.JobTry](), reflect.TypeFor[wire.JobOrder](), reflect.TypeFor[wire.JobRun](), reflect.TypeFor[wire.JobView](),
+	reflect.TypeFor[wire.JobRequest](), reflect.TypeFor[wire.JobResult](), reflect.TypeFor[wire.ClusterRun](), reflect.TypeFor[wire.Times](), reflect.TypeFor[wire.CronState](), reflect.TypeFor[wire.CronStart](), reflect.TypeFor[wire.JobReport](),
 	reflect.TypeFor[wire.Share](),
 	reflect.TypeFor[wire.Span](),
 	reflect.TypeFor[wire.Order](),

@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // JobTry is how far one instance of a job is.
 type JobTry struct {
@@ -23,6 +27,8 @@ type JobOrder struct {
 	Index       int    `json:"index"`
 	Completions int    `json:"completions"`
 	Run         uint64 `json:"run,omitempty"`
+	// Scheduled as in JobRun.
+	Scheduled time.Time `json:"scheduled,omitzero"`
 }
 
 // Outcomes of a job.
@@ -30,6 +36,7 @@ const (
 	JobComplete = "complete"
 	JobFailed   = "failed"
 	JobReplaced = "replaced" // by another run before it ended
+	JobStopped  = "stopped"  // by somebody
 )
 
 // JobRun is one run of a job in one cluster.
@@ -38,8 +45,12 @@ type JobRun struct {
 	N uint64 `json:"n"`
 	// Program and Restarted say what made it a run of its own: api.Service.ProgramID, and
 	// the N of the restart that was asked for.
-	Program   string    `json:"program,omitempty"`
-	Restarted uint64    `json:"restarted,omitempty"`
+	Program   string `json:"program,omitempty"`
+	Restarted uint64 `json:"restarted,omitempty"`
+	// Scheduled is the time of its schedule that it is for, zero for none. Asked says who
+	// wanted it, where somebody did.
+	Scheduled time.Time `json:"scheduled,omitzero"`
+	Asked     string    `json:"asked,omitempty"`
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended,omitzero"`
 	// Outcome is how it ended, "" while it goes on, and Why in words.
@@ -62,4 +73,133 @@ type JobView struct {
 	Why     string `json:"why,omitempty"`
 	// Suspended: nothing more is started.
 	Suspended bool `json:"suspended,omitempty"`
+	// Run counts the runs in their cluster; of one in several clusters it is zero.
+	Run uint64 `json:"run,omitempty"`
+	// Schedule, its Zone and the Next time, of a job that has them. Missed is how many
+	// times were missed, Skipped how many came while a run went on.
+	Schedule string    `json:"schedule,omitempty"`
+	Zone     string    `json:"zone,omitempty"`
+	Next     time.Time `json:"next,omitzero"`
+	Missed   uint64    `json:"missed,omitempty"`
+	Skipped  uint64    `json:"skipped,omitempty"`
+	// Runs of each cluster, the newest first; the first of them may go on.
+	Runs []ClusterRun `json:"runs,omitempty"`
+}
+
+// ClusterRun is a run of a job as people see it.
+type ClusterRun struct {
+	Cluster string `json:"cluster"`
+	JobRun
+}
+
+// Times are all from From to To, both included.
+type Times struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// CronState is how far a cluster is with a schedule.
+type CronState struct {
+	// Rule is that of api.Cron that the rest is about.
+	Rule string `json:"rule"`
+	// After is up to when it has been decided what runs.
+	After time.Time `json:"after"`
+	// Begun covers every time of which a run was begun, also of those after After, which
+	// there are if the clock was set back.
+	Begun []Times `json:"begun,omitempty"`
+	// Pending are times that were missed and whose runs are to begin, the oldest first.
+	Pending []time.Time `json:"pending,omitempty"`
+	// Missed counts the times that passed while nobody could begin a run, Skipped those
+	// that came while a run went on.
+	Missed  uint64 `json:"missed,omitempty"`
+	Skipped uint64 `json:"skipped,omitempty"`
+}
+
+// CronStart is with which state a cluster begins that is given a schedule.
+type CronStart struct {
+	// Elsewhere: another cluster has the schedule now, and this one begins no run of it.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Rule and After as in CronState, of the cluster that had it before; zero: there was none.
+	Rule  string    `json:"rule,omitempty"`
+	After time.Time `json:"after,omitzero"`
+	// Pending as in CronState, with a run of which nobody knows how it ended.
+	Pending []time.Time `json:"pending,omitempty"`
+	// Restarted is the latest mark that was heeded there, N its latest run.
+	Restarted uint64 `json:"restarted,omitempty"`
+	N         uint64 `json:"n,omitempty"`
+	// Epoch counts the clusters that were given the schedule: with another one a cluster
+	// begins with what is said here, once.
+	Epoch uint64 `json:"epoch,omitempty"`
+}
+
+// ReportedJob begins the keys below which a cluster reports its jobs, beside its
+// instances: + application.service: JobReport.
+const ReportedJob = "job/"
+
+// JobReport is what a cluster says of the runs of a job.
+type JobReport struct {
+	V       int    `json:"v"`
+	App     string `json:"app"`
+	Service string `json:"service"`
+	// Run is the latest one, with N zero for none; Past those before it, newest last.
+	Run  JobRun   `json:"run"`
+	Past []JobRun `json:"past,omitempty"`
+	// Stopped is the latest mark of its end that was heeded.
+	Stopped uint64 `json:"stopped,omitempty"`
+	// Cron is how far it is with its schedule, nil without one; Next when it is due next.
+	Cron *CronState `json:"cron,omitempty"`
+	Next time.Time  `json:"next,omitzero"`
+	// Epoch is that of the CronStart that it began with.
+	Epoch uint64 `json:"epoch,omitempty"`
+}
+
+// Bounds of a JobReport that was sent.
+const (
+	maxPastRuns = 100
+	maxCronList = 200
+	maxRunWords = 2 << 10
+)
+
+// Clamp cuts off what no cluster says.
+func (r *JobReport) Clamp() {
+	r.Past = r.Past[max(0, len(r.Past)-maxPastRuns):]
+	for k := range r.Past {
+		r.Past[k].clamp()
+	}
+	r.Run.clamp()
+	if c := r.Cron; c != nil {
+		c.Begun, c.Pending = c.Begun[:min(len(c.Begun), maxCronList)], c.Pending[:min(len(c.Pending), maxCronList)]
+		c.Rule = shorten(c.Rule)
+	}
+}
+
+func (r *JobRun) clamp() {
+	r.Program, r.Outcome, r.Why, r.Asked = shorten(r.Program), shorten(r.Outcome), shorten(r.Why), shorten(r.Asked)
+	r.Completed, r.Failed = max(0, r.Completed), max(0, r.Failed)
+}
+
+func shorten(s string) string {
+	if len(s) <= maxRunWords {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxRunWords], "")
+}
+
+// Key is the service: "<application>.<service>".
+func (r *JobReport) Key() string { return r.App + "." + r.Service }
+
+// Runs of the report as people see them, the newest first.
+func (r *JobReport) Runs(cluster string) (out []ClusterRun) {
+	if r.Run.N > 0 && !r.Run.Began.IsZero() {
+		out = append(out, ClusterRun{cluster, r.Run})
+	}
+	for _, run := range slices.Backward(r.Past) {
+		out = append(out, ClusterRun{cluster, run})
+	}
+	return out
+}
+
+// NoJob says that a service is none.
+func NoJob(name string) *Problem {
+	return Problemf(422, "no-job", "verge get jobs lists those there are; verge restart "+name+" starts a service again", "it is no job", "%s goes on: its descriptor says neither job nor cron", name)
 }

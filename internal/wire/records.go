@@ -183,6 +183,10 @@ type Share struct {
 	// another one; of all others the index is the ordinal.
 	Parallel *int        `json:"parallel,omitempty"`
 	Index    map[int]int `json:"index,omitempty"`
+	// Stop is the latest mark by which a run of a job ends; it has its N from the same
+	// count as Restart. Cron is with what a schedule begins here; nil: from now on.
+	Stop *Restart   `json:"stop,omitempty"`
+	Cron *CronStart `json:"cron,omitempty"`
 }
 
 // Span is a half-open range of ordinals [From, To).

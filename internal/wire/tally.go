@@ -24,32 +24,51 @@ type Tally struct {
 	Restarts uint64 `json:"restarts"`
 	// Changes that were applied: services that were added, changed, scaled or removed.
 	Changes uint64 `json:"changes"`
+	// Completed and Failed are runs of jobs, Missed times of schedules that passed while
+	// nobody could begin a run.
+	Completed uint64 `json:"runs_completed,omitempty"`
+	Failed    uint64 `json:"runs_failed,omitempty"`
+	Missed    uint64 `json:"runs_missed,omitempty"`
 }
 
 // Plus adds two tallies.
 func (t Tally) Plus(o Tally) Tally {
-	return Tally{Restarts: t.Restarts + o.Restarts, Changes: t.Changes + o.Changes}
+	return Tally{Restarts: t.Restarts + o.Restarts, Changes: t.Changes + o.Changes,
+		Completed: t.Completed + o.Completed, Failed: t.Failed + o.Failed, Missed: t.Missed + o.Missed}
 }
 
 // Since is what was added to t after it was was.
 func (t Tally) Since(was Tally) Tally {
-	return Tally{Restarts: t.Restarts - min(was.Restarts, t.Restarts), Changes: t.Changes - min(was.Changes, t.Changes)}
+	less := func(n, was uint64) uint64 { return n - min(was, n) }
+	return Tally{Restarts: less(t.Restarts, was.Restarts), Changes: less(t.Changes, was.Changes),
+		Completed: less(t.Completed, was.Completed), Failed: less(t.Failed, was.Failed), Missed: less(t.Missed, was.Missed)}
 }
 
 // Clamp is t without numbers that no count can have reached.
 func (t Tally) Clamp() Tally {
-	return Tally{Restarts: min(t.Restarts, maxTally), Changes: min(t.Changes, maxTally)}
+	return Tally{Restarts: min(t.Restarts, maxTally), Changes: min(t.Changes, maxTally),
+		Completed: min(t.Completed, maxTally), Failed: min(t.Failed, maxTally), Missed: min(t.Missed, maxTally)}
 }
 
 // String is "2 restarts, 3 changes applied".
 func (t Tally) String() string {
-	count := func(n uint64, what string) string {
+	count := func(n uint64, one, many string) string {
 		if n == 1 {
-			return "1 " + what
+			return "1 " + one
 		}
-		return fmt.Sprintf("%d %ss", n, what)
+		return fmt.Sprintf("%d %s", n, many)
 	}
-	return count(t.Restarts, "restart") + ", " + count(t.Changes, "change") + " applied"
+	out := count(t.Restarts, "restart", "restarts") + ", " + count(t.Changes, "change", "changes") + " applied"
+	if t.Completed > 0 {
+		out += ", " + count(t.Completed, "run of jobs", "runs of jobs") + " completed"
+	}
+	if t.Failed > 0 {
+		out += ", " + count(t.Failed, "run", "runs") + " failed"
+	}
+	if t.Missed > 0 {
+		out += ", " + count(t.Missed, "run", "runs") + " missed"
+	}
+	return out
 }
 
 // TallySince is what was counted since a moment.

@@ -56,6 +56,9 @@ type Application struct {
 	// Restarts are the latest marks of services, by name ("web"), and of single
 	// instances that have later ones, by name and ordinal ("web.1").
 	Restarts map[string]Restart `json:"restarts,omitempty"`
+	// Stops are the latest wishes to end the run of a job, by service; their N are from the
+	// same count.
+	Stops map[string]Restart `json:"stops,omitempty"`
 	// Changes counts the services that were added, changed, scaled or removed.
 	Changes uint64 `json:"changes,omitempty"`
 	// Recovered is set where a restored root learnt of it from clusters, until it is

@@ -31,7 +31,7 @@ type Index struct {
 // Parallel is how many of a share may run at a time.
 func Parallel(s *wire.Share) int {
 	switch {
-	case s.Spec.Job.Suspend:
+	case s.Spec.Job.Suspend && s.Spec.Cron == nil: // else it is its schedule that is suspended
 		return 0
 	case s.Parallel != nil:
 		return max(0, *s.Parallel)

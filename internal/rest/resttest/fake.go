@@ -49,6 +49,9 @@ type Fake struct {
 	Drain wire.DrainView
 	// RestartAnswer is what Restart says.
 	RestartAnswer wire.RestartResult
+	// Jobs are what was asked for of jobs, JobAnswer what Job says.
+	Jobs      []wire.JobRequest
+	JobAnswer wire.JobResult
 	// Bearer is the valid bearer token of an administrator, "" none.
 	Bearer string
 	// People are those who may ask, by their bearer token.

@@ -41,6 +41,26 @@ func (f *Fake) Restart(_ context.Context, app string, r wire.RestartRequest) (wi
 	return wire.RestartResult{}, missing("application", app)
 }
 
+// Job notes what was asked for in Jobs and answers JobAnswer.
+func (f *Fake) Job(_ context.Context, app, service string, r wire.JobRequest) (wire.JobResult, error) {
+	end, err := f.begin("job")
+	if err != nil {
+		return wire.JobResult{}, err
+	}
+	defer end()
+	f.Jobs = append(f.Jobs, r)
+	for i := range f.Apps {
+		for _, s := range f.Apps[i].Services {
+			if f.Apps[i].Name == app && s.Name == service {
+				out := f.JobAnswer
+				out.Name = app + "." + service
+				return out, nil
+			}
+		}
+	}
+	return wire.JobResult{}, missing("service", app+"."+service)
+}
+
 // CordonWorker notes it in WorkerList.
 func (f *Fake) CordonWorker(_ context.Context, cluster, worker string, q wire.CordonRequest) (wire.Cordon, error) {
 	c := wire.Cordon{By: "admin/ann", Why: q.Reason, Drain: q.Drain}

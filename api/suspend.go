@@ -1,0 +1,91 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Suspended returns source with job.suspend of one service set, and what it then says, as
+// Scaled does with replicas. app is what source says; it is not changed. The error says
+// what is wrong with the name.
+func Suspended(source []byte, app *Application, service string, suspend bool) ([]byte, *Application, error) {
+	s := app.Services[service]
+	if s == nil {
+		return nil, nil, fmt.Errorf("there is no service %s in application %s, but %s", quote(service), app.Application, strings.Join(app.ServiceNames(), ", "))
+	}
+	if s.Job == nil {
+		return nil, nil, fmt.Errorf("%s is no job: it goes on, and its descriptor says neither job nor cron", service)
+	}
+	next := *app
+	next.Services = make(map[string]*Service, len(app.Services))
+	for name, s := range app.Services {
+		next.Services[name] = s
+	}
+	svc, job := *s, *s.Job
+	job.Suspend, svc.Job = suspend, &job
+	next.Services[service] = &svc
+	want, err := json.MarshalIndent(&next, "", "  ")
+	if err != nil {
+		return nil, nil, fmt.Errorf("write the descriptor: %w", err)
+	}
+	for _, text := range suspended(source, service, strconv.FormatBool(suspend)) {
+		parsed, _, err := Parse("", text)
+		if err != nil {
+			continue
+		}
+		if got, err := json.MarshalIndent(parsed, "", "  "); err == nil && bytes.Equal(got, want) {
+			return text, &next, nil
+		}
+	}
+	return append(want, '\n'), &next, nil
+}
+
+// suspended are the ways in which job.suspend could be written into source; see rewritten.
+func suspended(source []byte, service, value string) [][]byte {
+	body := bytes.TrimPrefix(source, []byte("\ufeff"))
+	read, inJSON := parseYAML, isJSON(body)
+	if inJSON {
+		read = parseJSON
+	}
+	svc := read(body, newReport("", body)).child("services").child(service)
+	if svc == nil || len(svc.keys) == 0 {
+		return nil
+	}
+	// before writes a key in front of the first one of a mapping.
+	before := func(n *node, key, value string) [][]byte {
+		at := offset(body, n.keys[0].pos)
+		if inJSON {
+			return [][]byte{splice(body, at, at, strconv.Quote(key)+": "+value+", ")}
+		}
+		indent := string(body[bytes.LastIndexByte(body[:at], '\n')+1 : at])
+		return [][]byte{splice(body, at, at, key+": "+value+"\n"+indent), splice(body, at, at, key+": "+value+", ")}
+	}
+	job := svc.child("job")
+	switch {
+	case job == nil && inJSON:
+		return before(svc, "job", `{"suspend": `+value+"}")
+	case job == nil:
+		return before(svc, "job", "{suspend: "+value+"}")
+	case job.kind != mappingKind || len(job.keys) == 0:
+		at := offset(body, job.pos)
+		if !bytes.HasPrefix(body[at:], []byte("{}")) {
+			return nil
+		}
+		if inJSON {
+			return [][]byte{splice(body, at, at+2, `{"suspend": `+value+"}")}
+		}
+		return [][]byte{splice(body, at, at+2, "{suspend: "+value+"}")}
+	}
+	old := job.child("suspend")
+	if old == nil {
+		return before(job, "suspend", value)
+	}
+	at := offset(body, old.pos)
+	if old.kind != scalarKind || !bytes.HasPrefix(body[at:], []byte(old.text)) {
+		return nil
+	}
+	return [][]byte{splice(body, at, at+len(old.text), value)}
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) jobCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "job",
+		Short: "Run, stop, suspend and resume jobs",
+		Long: `Run, stop, suspend and resume jobs: the services that run to completion, some of
+them by a schedule. verge get jobs lists them, verge describe job/APPLICATION.SERVICE
+shows the last runs and the next one, verge wait job/APPLICATION.SERVICE waits for
+the end.`,
+	}
+	cmd.AddCommand(a.jobRunCommand(),
+		a.jobActionCommand(wire.JobStop, "End the run of a job that goes on", `End the run of a job that goes on. What runs of it is told to stop, as its
+descriptor says, and nothing more of this run starts. A schedule goes on with its
+next time.`),
+		a.jobActionCommand(wire.JobSuspend, "Let nothing more of a job begin", `Let nothing more of a job begin. What runs goes on. Times of a schedule that pass
+meanwhile are left out, and are not made up for. The descriptor is changed
+(job.suspend); the next apply of one that says otherwise counts.`),
+		a.jobActionCommand(wire.JobResume, "Take back verge job suspend", "Take back verge job suspend."))
+	return cmd
+}
+
+const jobArg = "APPLICATION/SERVICE"
+
+// jobRef reads "shop/nightly", "shop.nightly" or "job/shop.nightly".
+func jobRef(arg string) (app, service string, err error) {
+	kind, name := "", arg
+	if k, n, err := ref([]string{arg}); err == nil && (k == kindJob || k == kindService) {
+		kind, name = k, n
+	}
+	if kind != "" {
+		app, service, err = rolloutRef(kindService + "/" + name)
+	} else {
+		app, service, err = rolloutRef(name)
+	}
+	if err != nil || service == "" {
+		return "", "", &userError{what: "not the name of a job", why: arg, next: "write " + jobArg + "; verge get jobs lists them"}
+	}
+	return app, service, nil
+}
+
+func (a *app) jobActionCommand(action, short, long string) *cobra.Command {
+	reason := ""
+	cmd := &cobra.Command{
+		Use:     action + " " + jobArg,
+		Short:   short,
+		Long:    long,
+		Example: "  verge job " + action + " shop/nightly",
+		Args:    oneArg(jobArg),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			app, service, err := jobRef(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withClient(func(c *rest.Client) error {
+				r, err := c.Job(cmd.Context(), app, service, wire.JobRequest{Action: action, Reason: reason})
+				if err != nil {
+					return err
+				}
+				said := "job/" + r.Name + ": " + action + " accepted"
+				if r.Revision > 0 {
+					said += fmt.Sprintf(", revision %d", r.Revision)
+				}
+				return a.printf("%s", withMessage(said, r.Message))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return cmd
+}
+
+func withMessage(said, message string) string {
+	if message == "" {
+		return said
+	}
+	return said + "; " + message
+}
+
+func (a *app) jobRunCommand() *cobra.Command {
+	var f waitFlags
+	reason := ""
+	cmd := &cobra.Command{
+		Use:   "run " + jobArg,
+		Short: "Run a job now, and watch until the run has ended",
+		Long: `Run a job now, and watch until the run has ended: one with a schedule at once, one
+that has ended once more, from its first index on.
+
+The wish is stored at the root, and is carried out even if the root or a cluster is
+restarted meanwhile. Where a run goes on it is ended first, unless the schedule says
+concurrency: forbid: then the new one begins when that has ended.
+Exit code 0: it is complete; 1: an error, or the run failed or was stopped; 2: it has
+not ended yet, and goes on.`,
+		Example: "  verge job run shop/nightly\n  verge job run shop/resize --no-wait --reason 'new pictures'",
+		Args:    oneArg(jobArg),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			app, service, err := jobRef(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withClient(func(c *rest.Client) error {
+				return a.runJob(cmd.Context(), c, app, service, reason, f)
+			})
+		},
+	}
+	f.add(cmd, "accepted")
+	a.localFlag(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return cmd
+}
+
+// runJob asks for a run, and waits for its end.
+func (a *app) runJob(ctx context.Context, c *rest.Client, app, service, reason string, f waitFlags) error {
+	start := a.opts.Now()
+	r, err := c.Job(ctx, app, service, wire.JobRequest{Action: wire.JobRunNow, Reason: reason})
+	if err != nil {
+		return err
+	}
+	if err := a.printf("%s", withMessage("job/"+r.Name+": run accepted", r.Message)); err != nil || f.noWait {
+		return err
+	}
+	how, said := "", ""
+	var v wire.ServiceView
+	err = a.poll(ctx, f.timeout, func() (bool, error) {
+		if v, err = findService(ctx, c, r.Name); err != nil {
+			return false, err
+		}
+		if v.Job == nil {
+			return false, wire.NoJob(r.Name)
+		}
+		how = fmt.Sprintf("%d of %d completed, %d at work", v.Job.Completed, v.Job.Completions, v.Job.Active)
+		if v.Message != "" {
+			how += "; " + v.Message
+		}
+		if how != said && v.Job.Outcome == "" {
+			a.notef("%s  %s", a.clock(a.opts.Now()), how)
+			said = how
+		}
+		return v.Job.Outcome != "", nil
+	})
+	switch {
+	case errors.Is(err, errTimeout), errors.Is(err, context.Canceled):
+		return &incompleteError{userError{
+			what: "job/" + r.Name + " has not ended", why: how + ", after " + api.Duration(a.opts.Now().Sub(start).Round(time.Second)).String(),
+			next: "it goes on by itself; wait with: verge wait job/" + r.Name,
+		}}
+	case err != nil:
+		return err
+	case v.Job.Outcome != wire.JobComplete:
+		return &userError{what: "job/" + r.Name + " is " + v.Job.Outcome, why: v.Job.Why, next: "verge logs " + r.Name + "; verge describe job/" + r.Name}
+	}
+	return a.printf("job/%s: %s after %s", r.Name, v.Job.Why, took(a.opts.Now().Sub(start)))
+}
