@@ -255,3 +255,75 @@ func TestCronKeep(t *testing.T) {
 	}
 	s.wantTimes("00:20 00:30 00:40")
 }
+
+// A job that is changed while it runs: another program is another run, after what runs of
+// the one before has ended; other terms count at once and run nothing again. With a
+// schedule what goes on is left alone.
+func TestAJobIsChangedWhileItRuns(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.ends(10000, nil)
+	s.job(4, nil)
+	s.ticks(4, time.Second)
+	if s.running("task") != 2 {
+		t.Fatalf("%d run\n%s", s.running("task"), s.dump())
+	}
+	s.job(4, func(v *api.Service) { v.Job.Parallelism = 3 })
+	s.ticks(4, time.Second)
+	if r := s.record(); s.running("task") != 3 || r.Run.N != 1 || s.starts() != 3 {
+		t.Errorf("with other terms %d run, run %d, %d starts", s.running("task"), r.Run.N, s.starts())
+	}
+	other := func(v *api.Service) { v.Command = []string{"other"} }
+	s.job(4, other)
+	for range 10 {
+		s.tick(time.Second)
+		if n := s.running("task"); n > 3 {
+			t.Fatalf("%d run at a time\n%s", n, s.dump())
+		}
+	}
+	r := s.record()
+	if r.Run.N != 2 || len(r.Past) != 1 || r.Past[0].Outcome != wire.JobReplaced || s.running("task") != 2 {
+		t.Fatalf("with another program %d run, %+v\n%s", s.running("task"), r, s.dump())
+	}
+	for _, o := range s.m.orders {
+		if !o.Stop && o.Spec.Command[0] != "other" {
+			t.Errorf("%s is of the program of before", o.ID)
+		}
+	}
+	s.ends(2, nil)
+	s.ticks(20, time.Second)
+	if r := s.record(); r.Run.Outcome != wire.JobComplete || r.Run.Completed != 4 {
+		t.Errorf("%+v", r.Run)
+	}
+	// With a schedule.
+	s.ends(10000, nil)
+	s.at("00:01:00")
+	c := api.Cron{Schedule: "*/10 * * * *", Concurrency: api.CronForbid, Missed: api.MissedOnce}
+	s.cron(c, other)
+	s.at("00:10:00")
+	before := s.starts()
+	s.cron(c, nil)
+	s.ticks(5, time.Second)
+	if n := s.running("task"); n != 2 || s.starts() != before || s.record().Run.Outcome != "" {
+		t.Errorf("%d run, %d starts more, %+v", n, s.starts()-before, s.record().Run)
+	}
+}
+
+// A job with a named volume has it in each run: its instances stay where the data is.
+func TestCronWithAVolume(t *testing.T) {
+	s := newSim(t, "w1", "w2", "w3")
+	s.ends(2, nil)
+	s.at("00:01:00")
+	s.cron(api.Cron{Schedule: "*/10 * * * *", Concurrency: api.CronForbid, Missed: api.MissedOnce}, volume)
+	home := map[string]string{}
+	for _, clock := range []string{"00:10:00", "00:20:00", "00:30:00"} {
+		s.at(clock)
+		for _, id := range []string{"app.task.0", "app.task.1"} {
+			i := s.inst(id)
+			if i.Pinned == "" || home[id] != "" && i.Worker != home[id] {
+				t.Errorf("%s at %s is on %s, pinned to %q, and was on %q", id, clock, i.Worker, i.Pinned, home[id])
+			}
+			home[id] = i.Worker
+		}
+	}
+	s.wantTimes("00:10 00:20 00:30")
+}
