@@ -93,6 +93,6 @@ func jobRows() []Verdict {
 			Note: "Time for the whole job, from when a cluster has it. What has not completed by then is ended, and the job has failed."},
 		{Path: "services.*.job.keep", Default: "24h", Max: int64(MaxDuration),
 			Note: "How long the logs of what has ended stay on its worker."},
-		{Path: "services.*.job.suspend", Default: "false", Note: "Nothing more of it is started; what runs goes on. The deadline goes on as well."},
+		{Path: "services.*.job.suspend", Default: "false", Note: "Nothing more of it is started; what runs goes on. The deadline goes on as well. With a schedule: no run begins by it, and what was begun is completed."},
 	}
 }

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func init() {
@@ -40,6 +42,23 @@ func TestCron(t *testing.T) {
 		if _, _, err := Parse("f", []byte(source(inside))); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", inside, err, says)
 		}
+	}
+}
+
+// The example is what it says that it is.
+func TestNightlyExample(t *testing.T) {
+	text, err := os.ReadFile("../examples/nightly/verge.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, warnings, err := Parse("verge.yaml", text)
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	s := app.Services["report"]
+	next := schedule(t, s.Cron.Schedule, s.Cron.Zone).Next(time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC))
+	if next.Format(time.RFC3339) != "2026-03-29T03:00:00+02:00" || s.Job.Completions != 3 {
+		t.Errorf("it is due at %s, %+v", next, s.Job)
 	}
 }
 

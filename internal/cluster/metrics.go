@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // allSamples are samples, and those of what the process itself is known by.
@@ -69,5 +70,27 @@ func (c *core) samples() []obs.Sample {
 			obs.Sample{Name: "verge_capacity_" + r, Help: "What instances may reserve on ready workers.", Value: capacity[n]},
 			obs.Sample{Name: "verge_reserved_" + r, Help: "What instances have reserved on ready workers.", Value: used[n]})
 	}
-	return append(append(append(out, c.scaleSamples()...), c.pluginSamples()...), c.m.nearSamples()...)
+	out = append(append(out, c.jobSamples()...), c.m.nearSamples()...)
+	return append(append(out, c.scaleSamples()...), c.pluginSamples()...)
+}
+
+// jobSamples are the runs of jobs, of all that were ever counted here.
+func (c *core) jobSamples() []obs.Sample {
+	var sum wire.Tally
+	for _, n := range c.m.tallies {
+		sum = sum.Plus(*n)
+	}
+	goOn := 0
+	for _, r := range c.m.jobs {
+		if goesOn(&r.Run) {
+			goOn++
+		}
+	}
+	const runs = "Runs of jobs that have ended by themselves, by how."
+	return []obs.Sample{
+		{Name: "verge_jobs_running", Help: "Jobs of which a run goes on.", Value: float64(goOn)},
+		{Name: "verge_job_runs_total", Help: runs, Counter: true, Labels: [][2]string{{"outcome", wire.JobComplete}}, Value: float64(sum.Completed)},
+		{Name: "verge_job_runs_total", Help: runs, Counter: true, Labels: [][2]string{{"outcome", wire.JobFailed}}, Value: float64(sum.Failed)},
+		{Name: "verge_job_runs_missed_total", Help: "Times of schedules that passed while nobody could begin a run.", Counter: true, Value: float64(sum.Missed)},
+	}
 }

@@ -88,7 +88,9 @@ func (cl *cluster) sinceAway() *wire.TallySince {
 func (m *model) tally(app *wire.Application) wire.Tally {
 	sum := wire.Tally{Changes: app.Changes}
 	for _, cl := range m.clusters {
-		sum.Restarts += cl.tallies[app.Name].Restarts
+		n := cl.tallies[app.Name]
+		n.Changes = 0 // they were accepted here
+		sum = sum.Plus(n)
 	}
 	return sum
 }
@@ -103,7 +105,8 @@ func (m *model) counted() (sum wire.Tally) {
 	}
 	for _, cl := range m.clusters {
 		for _, n := range cl.tallies {
-			sum.Restarts += n.Restarts
+			n.Changes = 0
+			sum = sum.Plus(n)
 		}
 	}
 	return sum
