@@ -72,7 +72,7 @@ func (in *instance) checks() (examination, error) {
 // environment of the task that runs, as it would get it today. A secret that is
 // not there any more is left out: what runs goes on without it.
 func (in *instance) environment() ([]string, error) {
-	around, err := in.surroundings(&in.rec.Order, in.rec.Ports)
+	around, err := in.surroundings(in.snap())
 	if err != nil {
 		return nil, err
 	}

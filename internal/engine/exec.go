@@ -213,7 +213,7 @@ func (in *instance) aside() (runtime.Task, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	around, err := in.surroundings(&s.run, s.ports)
+	around, err := in.surroundings(s)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -73,6 +73,8 @@ type snapshot struct {
 	task  runtime.Task
 	ports map[string]int // not changed once it is here
 	addrs []netip.Addr   // as the instance's own; not changed either
+	netns string         // as the instance's own, as is host
+	host  netip.Addr
 }
 
 // newInstance makes an instance from what is known of it; rec is zero for a new
@@ -166,6 +168,8 @@ func (in *instance) snap() snapshot {
 		task:  in.task,
 		ports: in.rec.Ports,
 		addrs: in.addrs,
+		netns: in.netns,
+		host:  in.host,
 	}
 }
 

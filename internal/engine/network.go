@@ -262,9 +262,9 @@ func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[stri
 
 // objectsAt is where an instance with a network of its own reaches the objects of its
 // worker, "" for one that shares the machine's.
-func (in *instance) objectsAt() string {
-	if in.netns == "" || !in.host.IsValid() {
+func (s *snapshot) objectsAt() string {
+	if s.netns == "" || !s.host.IsValid() {
 		return ""
 	}
-	return netip.AddrPortFrom(in.host, overlay.ObjectsPort).String()
+	return netip.AddrPortFrom(s.host, overlay.ObjectsPort).String()
 }

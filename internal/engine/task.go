@@ -198,7 +198,9 @@ func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) 
 		}
 	}
 	in.rec.Ports = ports
-	around, err := in.surroundings(o, ports)
+	here := in.snap()
+	here.run, here.ports = *o, ports
+	around, err := in.surroundings(here)
 	if err != nil {
 		return runtime.Spec{}, err
 	}
@@ -228,13 +230,13 @@ func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) 
 	return spec, err
 }
 
-// surroundings of the instance with the ports that it has. It may be called by
-// any goroutine.
-func (in *instance) surroundings(o *wire.Order, ports map[string]int) (surroundings, error) {
+// surroundings of what s says that the instance runs. It may be called by any goroutine.
+func (in *instance) surroundings(s snapshot) (surroundings, error) {
+	o := &s.run
 	around := surroundings{
 		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
-		engine: in.kit.mark, listen: listenOn(in.netns), work: in.place.work(), tmp: in.place.tmp(), ports: ports,
-		objects: in.kit.stock.url(wire.OrderNamespace(o), in.objectsAt()),
+		engine: in.kit.mark, listen: listenOn(s.netns), work: in.place.work(), tmp: in.place.tmp(), ports: s.ports,
+		objects: in.kit.stock.url(wire.OrderNamespace(o), s.objectsAt()),
 		addrs:   make(map[string]map[string]string, len(o.Peers)),
 		devices: in.kit.config.Devices,
 	}
