@@ -20,8 +20,8 @@ var versions = map[string][]string{
 	"apps/Deployment": {"v1", "v1beta2", "v1beta1"}, "extensions/Deployment": {"v1beta1"},
 	"apps/DaemonSet": {"v1", "v1beta2"}, "extensions/DaemonSet": {"v1beta1"},
 	"apps/ReplicaSet": {"v1", "v1beta2"}, "extensions/ReplicaSet": {"v1beta1"},
-	"apps/StatefulSet":                    {"v1", "v1beta2", "v1beta1"},
-	"batch/Job":                           {"v1"},
+	"apps/StatefulSet": {"v1", "v1beta2", "v1beta1"},
+	"batch/Job":        {"v1"}, "batch/CronJob": {"v1", "v1beta1"},
 	"autoscaling/HorizontalPodAutoscaler": {"v2", "v1", "v2beta2", "v2beta1"},
 	"networking.k8s.io/Ingress":           {"v1", "v1beta1"}, "extensions/Ingress": {"v1beta1"},
 	"gateway.networking.k8s.io/HTTPRoute": {"v1", "v1beta1", "v1alpha2"}, "gateway.networking.k8s.io/GRPCRoute": {"v1", "v1alpha2"},
@@ -66,7 +66,7 @@ func importKubernetes(docs []*doc, folders map[string]string, o Options, r *repo
 		out = append(out, m)
 	}
 	if len(out) == 0 && !refused && !r.refused {
-		r.at(Refused, docs[0], nil, "has nothing that runs: no Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet or Job that could be read")
+		r.at(Refused, docs[0], nil, "has nothing that runs: no Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob that could be read")
 	}
 	return out
 }

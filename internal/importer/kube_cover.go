@@ -88,8 +88,9 @@ var workloadCovers = map[string]cover{
 		"persistentVolumeClaimRetentionPolicy": "is not carried over: volumes are kept until the worker's operator removes them",
 		"ordinals":                             "is not carried over: instances are counted from 0",
 	}),
-	"Job":   ofPods(jobCover),
-	knative: ofPods(knativeCover),
+	"Job":     ofPods(jobCover),
+	"CronJob": cronCover(),
+	knative:   ofPods(knativeCover),
 }
 
 var jobCover = cover{
@@ -99,6 +100,16 @@ var jobCover = cover{
 	"podFailurePolicy": "is not carried over: whatever ends with another exit code than 0 is run again (job.retries)",
 	"successPolicy":    "is not carried over: a job has completed when all its indexes have",
 	"maxFailedIndexes": "is not carried over: the other indexes go on when one has failed",
+}
+
+// cronCover is that of a job, in the template of one that runs by a schedule.
+func cronCover() cover {
+	c := metaCover.with("spec", cover{
+		"schedule": "", "timeZone": "", "concurrencyPolicy": "", "suspend": "", "startingDeadlineSeconds": "",
+		"successfulJobsHistoryLimit": "", "failedJobsHistoryLimit": "", "jobTemplate.metadata": ignored,
+	}).with("spec.jobTemplate.spec", jobCover).with("spec.jobTemplate.spec.template.spec", podCover)
+	c["spec.jobTemplate.spec.selector"], c["spec.jobTemplate.spec.template.metadata"] = "", ignored
+	return c
 }
 
 // ofPods is the cover of a kind with replicas of a pod, and what it says besides.
@@ -159,7 +170,6 @@ var notCarried = map[string]string{
 	"EndpointSlice":            "is not carried over: a service leads to its own instances alone",
 	"Kustomization":            "is not carried over: kustomize build makes manifests of it, which can be imported",
 	"VerticalPodAutoscaler":    "is not carried over: resources stand in each service",
-	"CronJob":                  "is not carried over: Verge has no schedules of jobs yet",
 	"Event":                    said + "is no part of an application",
 	"Node":                     said + "is no part of an application",
 	"ControllerRevision":       said + "is no part of an application",

@@ -282,7 +282,7 @@ var fields = map[string]string{
 }
 
 func (g *kubeGroup) fieldRef(w *workload, at []string, field string) (envValue, bool) {
-	if name := fields[field]; name != "" && (name != "VERGE_JOB_INDEX" || w.object.kind == "Job") {
+	if name := fields[field]; name != "" && (name != "VERGE_JOB_INDEX" || strings.HasSuffix(w.object.kind, "Job")) {
 		if field == "metadata.name" && w.object.kind == "StatefulSet" {
 			g.said(w.object, at, "is the name of the instance, not %s-0", w.object.meta.Name)
 		}

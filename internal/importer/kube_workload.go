@@ -92,7 +92,10 @@ type workload struct {
 	object *object
 	spec   workloadSpec
 	pod    *corev1.PodSpec
-	// path of the specification of its pods, and labels of these.
+	// base is the path of spec, and path that of the specification of its pods, which have
+	// labels. cron is the schedule that it runs by.
+	base       []string
+	cron       *cronSpec
 	path       []string
 	labels     map[string]string
 	containers []*container
@@ -117,7 +120,7 @@ const maxListed = 1000
 
 // workload reads one that runs pods.
 func (g *kubeGroup) workload(o *object) {
-	w := &workload{object: o}
+	w := &workload{object: o, base: o.at("spec")}
 	spec := o.root.child("spec")
 	if spec == nil || spec.kind != mappingKind {
 		g.refuse(o, o.at(), "Kubernetes would refuse it: %s has no spec", o.title())
@@ -128,8 +131,14 @@ func (g *kubeGroup) workload(o *object) {
 		w.pod, w.path, w.labels = &corev1.PodSpec{}, o.at("spec"), o.meta.Labels
 		ok = decodeInto(g.report, o, spec, w.path, w.pod)
 	} else {
-		ok = decodeInto(g.report, o, spec, o.at("spec"), &w.spec)
-		w.pod, w.path, w.labels = &w.spec.Template.Spec.PodSpec, o.at("spec", "template", "spec"), w.spec.Template.Labels
+		ok = true
+		if o.kind == "CronJob" {
+			w.cron = &cronSpec{}
+			ok = decodeInto(g.report, o, spec, w.base, w.cron)
+			spec, w.base = spec.child("jobTemplate").child("spec"), o.at("spec", "jobTemplate", "spec")
+		}
+		ok = decodeInto(g.report, o, spec, w.base, &w.spec) && ok
+		w.pod, w.path, w.labels = &w.spec.Template.Spec.PodSpec, extend(w.base, "template", "spec"), w.spec.Template.Labels
 		ok = g.selects(w, spec.child("selector")) && ok
 	}
 	if len(w.pod.Containers) == 0 {
@@ -158,7 +167,7 @@ func (g *kubeGroup) workload(o *object) {
 func (g *kubeGroup) selects(w *workload, n *node) bool {
 	o := w.object
 	at := o.at("spec", "selector")
-	if o.kind == "Job" || o.kind == knative {
+	if o.kind == "Job" || o.kind == "CronJob" || o.kind == knative {
 		return true
 	}
 	if n.empty() {
@@ -351,7 +360,7 @@ func (g *kubeGroup) container(w *workload, c *container) *api.Service {
 // number is how many there are, and how they are brought to another version.
 func (g *kubeGroup) number(w *workload, c *container, out *api.Service) {
 	o := w.object
-	if n := w.spec.Replicas; n != nil && o.kind != "Job" && o.kind != "DaemonSet" {
+	if n := w.spec.Replicas; n != nil && o.kind != "Job" && o.kind != "CronJob" && o.kind != "DaemonSet" {
 		at := o.at("spec", "replicas")
 		if *n < 0 {
 			g.refuse(o, at, "Kubernetes would refuse it: %d is less than none", *n)
@@ -361,8 +370,9 @@ func (g *kubeGroup) number(w *workload, c *container, out *api.Service) {
 		}
 	}
 	switch o.kind {
-	case "Job":
+	case "Job", "CronJob":
 		g.job(w, out)
+		g.schedule(w, out)
 		return
 	case "Pod":
 		g.pod(w, out)
@@ -442,7 +452,7 @@ func (g *kubeGroup) amount(o *object, path []string, v *intstr.IntOrString) *api
 
 func (g *kubeGroup) job(w *workload, out *api.Service) {
 	o, s := w.object, &w.spec
-	at := func(field string) []string { return o.at("spec", field) }
+	at := func(field string) []string { return extend(w.base, field) }
 	j := &api.Job{Suspend: s.Suspend}
 	counts := func(field string, v *int32, least int32) int {
 		if v == nil {
