@@ -3,9 +3,11 @@ package importer
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -80,8 +82,21 @@ func (d *kubeDecoder) value(n *node, path []string, v reflect.Value) {
 	}
 }
 
+// maxQuantity bounds the text of a quantity, in bytes. Its parser computes ten to the power
+// of its exponent: a line of text would take all the memory.
+const maxQuantity = 64
+
+var (
+	hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3}`)
+	errHuge      = errors.New("it is longer than an amount is, or its exponent is")
+)
+
 func (d *kubeDecoder) quantity(n *node, path []string, v reflect.Value) {
-	q, err := resource.ParseQuantity(n.text)
+	var q resource.Quantity
+	err := errHuge
+	if len(n.text) <= maxQuantity && !hugeExponent.MatchString(n.text) {
+		q, err = resource.ParseQuantity(n.text)
+	}
 	if n.kind != scalarKind || err != nil {
 		d.wrong(path, "%s is no amount, such as 500m, 2, 128Mi", quote(n.text))
 		return
