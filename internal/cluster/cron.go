@@ -65,7 +65,7 @@ func (t *tx) dueRun(s *wire.Share, rec *jobRecord, now time.Time) *wire.JobRun {
 	}
 	switch {
 	case fresh && start.Rule == rule && !start.After.IsZero():
-		c := cron.TakenOver(rule, start.After, start.Pending)
+		c := cron.TakenOver(rule, start.After, start.Pending, now)
 		rec.Cron = &c
 	case rec.Cron == nil || rec.Cron.Rule != rule:
 		c := cron.Start(rule, rec.Cron, now)

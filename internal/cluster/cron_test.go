@@ -243,6 +243,25 @@ func TestCronTakenOver(t *testing.T) {
 	s.wantTimes("00:20 00:30")
 }
 
+// Whatever a cluster is given of times to come, its runs go on, and what it decides is written.
+func TestCronTakenOverFromTheFuture(t *testing.T) {
+	s := newSim(t, "w1")
+	s.ends(2, nil)
+	s.at("00:25:00")
+	s.job(2, func(v *api.Service) {
+		v.Cron = &api.Cron{Schedule: "*/10 * * * *", Concurrency: api.CronForbid, Missed: api.MissedOnce}
+	})
+	late := time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -23*3600-59*60))
+	s.regiven(func(sh *wire.Share) {
+		sh.Cron = &wire.CronStart{Epoch: 2, Rule: sh.Spec.Cron.Rule(), After: late, Pending: []time.Time{late}}
+	})
+	s.ticks(20, time.Second)
+	s.wantTimes("")
+	s.restart()
+	s.at("03:00:00")
+	s.wantTimes("03:00")
+}
+
 // No more runs that have ended are remembered than the descriptor says.
 func TestCronKeep(t *testing.T) {
 	s := newSim(t, "w1")

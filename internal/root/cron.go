@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/cron"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -75,7 +76,7 @@ func (t *tx) schedule(key string) *schedule {
 
 // scheduled brings what is remembered of schedules up to date: who has them, and what that
 // one said.
-func (t *tx) scheduled() {
+func (t *tx) scheduled(now time.Time) {
 	here := map[string]bool{}
 	for _, name := range records.SortedKeys(t.m.apps) {
 		for _, svc := range t.m.apps[name].Spec.ServiceNames() {
@@ -96,7 +97,7 @@ func (t *tx) scheduled() {
 				if next.Owner != "" {
 					t.event("service/"+key, "cluster %s has its schedule now, %s had it", owner, next.Owner)
 				}
-				next.Owner, next.Start = owner, handOver(&next, t.m.apps[name].Spec.Services[svc].Cron.Missed)
+				next.Owner, next.Start = owner, handOver(&next, t.m.apps[name].Spec.Services[svc].Cron.Missed, now)
 			}
 			if old := t.m.schedules[key]; old == nil || !records.Same(old, &next) {
 				t.schedules[key] = &next
@@ -122,9 +123,11 @@ func (t *tx) ownerOf(app, svc string) string {
 }
 
 // handOver is with what another cluster begins. A run of which nobody knows how it ended is
-// missed, and made up for if the rest of those are.
-func handOver(s *schedule, missed string) wire.CronStart {
-	out := wire.CronStart{Epoch: s.Start.Epoch + 1, N: s.Last.Run.N, Restarted: s.Last.Run.Restarted}
+// missed, and made up for if the rest of those are. What that one said of times to come, its
+// clock being ahead or for whatever reason, does not bind the next one.
+func handOver(s *schedule, missed string, now time.Time) (out wire.CronStart) {
+	defer func() { out.After, out.Pending = cron.Bound(out.After, out.Pending, now) }()
+	out = wire.CronStart{Epoch: s.Start.Epoch + 1, N: s.Last.Run.N, Restarted: s.Last.Run.Restarted}
 	if out.N == 0 { // that one was never heard
 		out.N, out.Restarted = s.Start.N, s.Start.Restarted
 	}

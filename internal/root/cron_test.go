@@ -131,15 +131,39 @@ func TestWhatIsHandedOver(t *testing.T) {
 		"never":     {wire.JobRun{}, api.MissedOnce, 0, 0},
 	} {
 		sched := schedule{Start: wire.CronStart{Epoch: 6}, Last: wire.JobReport{Run: c.run, Cron: &wire.CronState{Rule: "r", After: at}}}
-		got := handOver(&sched, c.missed)
+		got := handOver(&sched, c.missed, at)
 		if len(got.Pending) != c.pending || got.Restarted != c.restarted || got.Epoch != 7 || !got.After.Equal(at) || got.Rule != "r" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	// A cluster that was never heard had what it was given.
 	sched := schedule{Start: wire.CronStart{Epoch: 1, Rule: "r", After: at, N: 8, Restarted: 3, Pending: []time.Time{at}}}
-	if got := handOver(&sched, api.MissedOnce); !got.After.Equal(at) || got.N != 8 || got.Restarted != 3 || len(got.Pending) != 1 {
+	if got := handOver(&sched, api.MissedOnce, at); !got.After.Equal(at) || got.N != 8 || got.Restarted != 3 || len(got.Pending) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What a cluster says of times to come stops no run of the one that has its schedule next,
+// and nothing that it says keeps another one from writing what it has decided.
+func TestTimesToComeAreNotHandedOver(t *testing.T) {
+	s := newSim(t, "a", "b")
+	s.nightly(nil)
+	for _, f := range s.fakes {
+		f.room, f.idle = 10, true
+	}
+	s.ticks(3, time.Second)
+	names, _ := s.owners()
+	owner, other := names[0], map[string]string{"a": "b", "b": "a"}[names[0]]
+	past := s.now.UTC().Truncate(time.Minute).Add(-time.Hour)
+	tenThousand := time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -23*3600-59*60))
+	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+	s.says(owner, wire.JobRun{N: 1<<64 - 1, Scheduled: tenThousand, Began: past}, far, past, far, tenThousand)
+	s.ticks(2, time.Second)
+	s.fakes[owner].linked = false
+	s.ticks(100, time.Second)
+	start := s.wantOwner(other)
+	if start.After.After(s.now) || start.After.Before(past) || len(start.Pending) != 1 || !start.Pending[0].Equal(past) || start.N+100 < start.N {
+		t.Errorf("it begins with %+v", start)
 	}
 }
 

@@ -58,7 +58,7 @@ func (m *model) step(now time.Time) *tx {
 	}
 	t.overflow(now)
 	t.place(now)
-	t.scheduled()
+	t.scheduled(now)
 	t.delegate()
 	t.secrets()
 	t.route(now)

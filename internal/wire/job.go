@@ -158,6 +158,7 @@ const (
 	maxPastRuns = 100
 	maxCronList = 200
 	maxRunWords = 2 << 10
+	maxRuns     = 1 << 48
 )
 
 // Clamp cuts off what no cluster says.
@@ -169,11 +170,33 @@ func (r *JobReport) Clamp() {
 	r.Run.clamp()
 	if c := r.Cron; c != nil {
 		c.Begun, c.Pending = c.Begun[:min(len(c.Begun), maxCronList)], c.Pending[:min(len(c.Pending), maxCronList)]
-		c.Rule = shorten(c.Rule)
+		c.Rule, c.After = shorten(c.Rule), storable(c.After)
+		for k, b := range c.Begun {
+			c.Begun[k] = Times{From: storable(b.From), To: storable(b.To)}
+		}
+		c.Begun = slices.DeleteFunc(c.Begun, func(b Times) bool { return b.From.IsZero() || b.To.IsZero() })
+		for k, at := range c.Pending {
+			c.Pending[k] = storable(at)
+		}
+		c.Pending = slices.DeleteFunc(c.Pending, time.Time.IsZero)
 	}
+	r.Next = storable(r.Next)
+}
+
+// storable is a time of somebody else in UTC, or zero where no clock shows it. One that is
+// late in the year 9999 of its own zone is in the year 10000 of another one, and there it
+// cannot be written as JSON.
+func storable(at time.Time) time.Time {
+	at = at.UTC()
+	if at.Year() < 1970 || at.Year() > 9998 {
+		return time.Time{}
+	}
+	return at
 }
 
 func (r *JobRun) clamp() {
+	r.N = min(r.N, maxRuns) // who takes it over counts on
+	r.Scheduled, r.Began, r.Ended = storable(r.Scheduled), storable(r.Began), storable(r.Ended)
 	r.Program, r.Outcome, r.Why, r.Asked = shorten(r.Program), shorten(r.Outcome), shorten(r.Why), shorten(r.Asked)
 	r.Completed, r.Failed = max(0, r.Completed), max(0, r.Failed)
 }

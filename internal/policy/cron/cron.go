@@ -18,6 +18,9 @@ const (
 	// are more, those next to each other become one: what is between them is then taken
 	// for done as well, which matters only if the clock is set back that far.
 	maxSpans = 8
+	// maxAhead is how far the clock of who gives a schedule may be before ours without a
+	// run of before beginning again here.
+	maxAhead = 2 * time.Hour
 )
 
 // Rules of a schedule.
@@ -56,13 +59,23 @@ func Start(rule string, old *wire.CronState, after time.Time) wire.CronState {
 	return s
 }
 
-// TakenOver is the state with which a schedule begins that another cluster had until
-// after: what was due before is decided, but for what is pending.
-func TakenOver(rule string, after time.Time, pending []time.Time) wire.CronState {
+// TakenOver is the state with which a schedule begins now that another cluster had until
+// after: what was due before is decided, but for what is pending. That one's clock, or what
+// it says of it, stops no run here for longer than maxAhead.
+func TakenOver(rule string, after time.Time, pending []time.Time, now time.Time) wire.CronState {
+	after, _ = Bound(after, nil, now.Add(maxAhead))
 	s := Start(rule, nil, after)
-	s.Pending = slices.Clone(pending)
+	_, s.Pending = Bound(after, pending, now)
 	s.Begun = []wire.Times{{From: time.Unix(0, 0).UTC(), To: s.After}}
 	return s
+}
+
+// Bound leaves of what a cluster says of a schedule that it had what lies not after a time.
+func Bound(after time.Time, pending []time.Time, until time.Time) (time.Time, []time.Time) {
+	if until = until.Round(0).UTC(); after.After(until) {
+		after = until
+	}
+	return after, slices.DeleteFunc(slices.Clone(pending), func(at time.Time) bool { return at.After(until) })
 }
 
 // Decide says whether a run begins now.

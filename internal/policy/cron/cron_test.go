@@ -106,12 +106,25 @@ func TestClockFromTheEpoch(t *testing.T) {
 // A schedule that another cluster had begins no run of the time before.
 func TestTakenOver(t *testing.T) {
 	r := rules(t, "0 * * * *", "", api.CronForbid, api.MissedOnce)
-	s := TakenOver("r", at("2026-11-23T14:00:00Z"), nil)
+	s := TakenOver("r", at("2026-11-23T14:00:00Z"), nil, at("2026-11-23T12:58:00Z"))
 	// This cluster's clock is behind.
 	if d := Decide(r, s, Now{At: at("2026-11-23T12:59:00Z")}); !d.Begin.IsZero() {
 		t.Errorf("it begins %s", d.Begin)
 	} else if d = Decide(r, d.State, Now{At: at("2026-11-23T14:00:10Z")}); !d.Begin.IsZero() {
 		t.Errorf("it begins %s again", d.Begin)
+	} else if d = Decide(r, d.State, Now{At: at("2026-11-23T15:00:10Z")}); !d.Begin.Equal(at("2026-11-23T15:00:00Z")) {
+		t.Errorf("it begins %s, want 15:00", d.Begin)
+	}
+}
+
+// Who had a schedule before cannot stop it for long, nor let runs begin before their time.
+func TestTakenOverFromTheFuture(t *testing.T) {
+	r := rules(t, "0 * * * *", "", api.CronForbid, api.MissedAll)
+	now := at("2026-11-23T12:59:00Z")
+	far := at("2999-01-01T00:00:00Z")
+	s := TakenOver("r", far, []time.Time{at("2026-11-23T11:00:00Z"), far}, now)
+	if d := Decide(r, s, Now{At: now}); !d.Begin.Equal(at("2026-11-23T11:00:00Z")) || len(d.State.Pending) != 0 {
+		t.Errorf("it begins %s, then %v", d.Begin, d.State.Pending)
 	} else if d = Decide(r, d.State, Now{At: at("2026-11-23T15:00:10Z")}); !d.Begin.Equal(at("2026-11-23T15:00:00Z")) {
 		t.Errorf("it begins %s, want 15:00", d.Begin)
 	}

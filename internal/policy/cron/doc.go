@@ -10,5 +10,6 @@
 //  4. What it has to remember is bounded.
 //
 // They hold for one state. A cluster that takes a schedule over begins with what its
-// predecessor was heard to have begun; what that one did unheard may be done again.
+// predecessor was heard to have begun; what that one did unheard, or for times to come since
+// its clock was ahead, may be done again.
 package cron
