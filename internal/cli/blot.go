@@ -5,6 +5,11 @@ import (
 	"regexp"
 )
 
+// secretKey finds the name of a secret value and what is between the two; its group is left
+// open.
+const secretKey = `(?i)((?:[a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|secret[_-]?(?:access[_-]?)?key|api[_-]?key|private[_-]?key|token)` +
+	`|\b(?:[a-z0-9_.-]*[_.-])?pass)\\*["']?\s*[=:]\s*`
+
 // blots find what must not leave a machine in a text that others are to read. The
 // first group stays, and what follows it in the match goes.
 var blots = []*regexp.Regexp{
@@ -16,8 +21,14 @@ var blots = []*regexp.Regexp{
 	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
 	// scheme://user:password@host
 	regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@"']*:)[^/\s@"']+@`),
-	// password=…, "api_key": "…", AWS_SECRET_ACCESS_KEY=…; a path to a file is none.
-	regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret[_-]?(?:access[_-]?)?key|api[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret)["']?\s*[=:]\s*["']?)[^\s"',;}]+`),
+	// One whose beginning was cut off.
+	regexp.MustCompile(`()(?:[ \t]*[A-Za-z0-9+/=]+[ \t\r]*(?:\n|(?:\\+[rn])+))*[ \t]*-----END [A-Z ]*PRIVATE KEY-----`),
+	// password=…, "api_key": "…", AWS_SECRET_ACCESS_KEY=…; a path to a file is none. A value
+	// in quotes goes as a whole, also in JSON that is a text in JSON.
+	regexp.MustCompile(secretKey + `\\+")(?:[^"\\\n]|\\[^"\\\n]|\\{2,}"?)+`),
+	regexp.MustCompile(secretKey + `")(?:[^"\\\n]|\\.)+`),
+	regexp.MustCompile(secretKey + `')[^'\n]+`),
+	regexp.MustCompile(secretKey + `)(?:[^\s"']*\[blotted out\][^\s"']*|[^\s"'\\](?:[^\s"']*[^\s"',;})\]])?)`),
 }
 
 const blotted = "[blotted out]"
