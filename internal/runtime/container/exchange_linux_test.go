@@ -124,3 +124,47 @@ done`, lines))
 	}
 	empty(t, c)
 }
+
+// What runs in a container may put a link in the place of the folder of a file: nothing
+// of where that leads is taken away or covered.
+func TestExchangeFollowsNoBait(t *testing.T) {
+	c := containertest.Need(t)
+	load(t, c, testImage, containertest.Config{WorkingDir: "/srv"})
+	base := t.TempDir()
+	d := New(Options{Base: base, Address: c.Address})
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	source := filepath.Join(base, "secret")
+	if err := os.WriteFile(source, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const bait = "keys" // over which runc has mounted nothing that can be read
+	s := specOf(t, testImage, "/bin/sh", "-c", "mv own gone && ln -s /proc own && grep ' /proc/"+bait+" ' /proc/self/mounts && touch ready && while [ ! -e stop ]; do sleep 0.05; done; grep ' /proc/"+bait+" ' /proc/self/mounts")
+	s.Container.Security.WritableRoot = true
+	s.Container.Mounts = []runtime.Mount{{Source: source, Target: "own/" + bait, Own: true}}
+	started, err := d.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh := func(script string) bool {
+		e, err := started.Exec(t.Context(), runtime.Exec{Command: []string{"/bin/sh", "-c", script}})
+		return err == nil && e.Code == 0
+	}
+	eventually(t, "it has laid the bait", func() bool { return sh("test -e /srv/ready") })
+	if err := started.(runtime.Exchanger).Exchange(t.Context(), source); err == nil || !strings.Contains(err.Error(), "is not the file") {
+		t.Errorf("the bait was taken: %v", err)
+	}
+	sh("touch /srv/stop")
+	exitOf(t, started)
+	log, err := d.ReadLog(s.LogDir, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(log.Data), []byte("\n"))
+	if len(lines) != 2 || !bytes.Equal(lines[0], lines[1]) {
+		t.Errorf("its mounts before and after: %q", lines)
+	}
+}
