@@ -225,8 +225,12 @@ func (w *world) brokenCopy(t *testing.T, dir string) {
 	_ = f.Close()
 	cmd := exec.Command(programs.verge, "cp", pipe, "box.one.0:data/endless")
 	cmd.Env = environment("VERGE_CONTEXT=" + w.root.contextFile())
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +241,8 @@ func (w *world) brokenCopy(t *testing.T, dir string) {
 	}
 	eventually(t, 20*time.Second, "it copies", func() error {
 		if halves() == 0 {
-			return fmt.Errorf("nothing yet: %s", said.String())
+			text, _ := os.ReadFile(said.Name()) // nothing: it has said nothing
+			return fmt.Errorf("nothing yet: %s", text)
 		}
 		return nil
 	})
