@@ -269,6 +269,10 @@ func Stop(ctx context.Context, dir string) error {
 }
 
 // stopEngine is Stop for who has the lock.
+// stopAgain is after how many looks an engine is told again to stop: the one that was
+// told may have been upgraded meanwhile, and its successor knows nothing of it.
+const stopAgain = 20
+
 func stopEngine(ctx context.Context, dir string) error {
 	engine := NewRemote(dir)
 	defer engine.Close()
@@ -280,7 +284,7 @@ func stopEngine(ctx context.Context, dir string) error {
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		if _, err := engine.State(ctx, 0, 0); err != nil {
 			return ctx.Err()
 		}
@@ -288,6 +292,9 @@ func stopEngine(ctx context.Context, dir string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the engine to end: %w", ctx.Err())
 		case <-tick.C:
+		}
+		if n%stopAgain == 0 {
+			_ = engine.Shutdown(ctx) // what it says of that is said by the next look
 		}
 	}
 }
