@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Env is set for a successor, and taken out of its environment by Take.
@@ -139,13 +141,30 @@ func (s *Sockets) files() (names []socket, files []*os.File, err error) {
 		if !isOpen(ln) {
 			continue
 		}
-		f, err := ln.File()
+		f, err := duplicate(ln)
 		if err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("copying the socket of %s %s: %w", key.Name, key.Address, err), closeAll(files))
 		}
 		names, files = append(names, key), append(files, f)
 	}
 	return names, files, nil
+}
+
+// duplicate is another descriptor of a socket. TCPListener.File gives one as well, but to
+// give that to another process makes the socket blocking, also here: whoever accepts a
+// connection then would not hear of its end.
+func duplicate(ln *net.TCPListener) (f *os.File, err error) {
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		var n int
+		if n, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			f = os.NewFile(uintptr(n), "socket")
+		}
+	})
+	return f, errors.Join(failed, err)
 }
 
 func closeAll(files []*os.File) (err error) {

@@ -194,3 +194,49 @@ func TestManySocketsThatComeAndGo(t *testing.T) {
 		t.Errorf("%d files of closed sockets, %v", len(files), err)
 	}
 }
+
+// While a successor has the sockets and has not taken them over yet, who accepts
+// connections here hears of the end of it.
+func TestAcceptEndsBesideASuccessor(t *testing.T) {
+	var s Sockets
+	ln, err := s.Listen(t.Context(), net.ListenConfig{}, "door", "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, &s, locked(t), "hangs")
+	accepted, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			_ = c.Close() // nothing was said
+			accepted <- struct{}{}
+		}
+	}()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	<-accepted
+	// From here on it waits in the kernel if the socket blocks.
+	closed := make(chan error, 1)
+	go func() { closed <- ln.Close() }()
+	for range 2 {
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Error(err)
+			}
+		case err := <-ended:
+			if !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("closing the socket does not end who accepts")
+		}
+	}
+}
