@@ -66,6 +66,12 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 	if err != nil {
 		return wire.EngineUpgraded{}, wire.Problemf(http.StatusUnprocessableEntity, "bad-program", "nothing was changed; take another file", "this program cannot be an engine", "%v", err)
 	}
+	e.mu.Lock()
+	halting := e.halting
+	e.mu.Unlock()
+	if halting {
+		return wire.EngineUpgraded{}, ErrStopped
+	}
 	u := &upgrade{EngineUpgrade: q, version: version, done: make(chan outcome, 1)}
 	select {
 	case e.upgrades <- u:
