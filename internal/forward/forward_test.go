@@ -130,13 +130,12 @@ func TestBothDirectionsEndApart(t *testing.T) {
 	}
 	all.Wait()
 
+	sent := make(chan string, 1)
 	first := listen(t, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, "hello")
 		_ = c.CloseWrite()
 		all, _ := io.ReadAll(c)
-		if string(all) != "goodbye" {
-			t.Errorf("after its own end it was sent %q", all)
-		}
+		sent <- string(all)
 	})
 	y := newBed(t.Context(), t, to(first))
 	c := y.local(t.Context())
@@ -147,13 +146,16 @@ func TestBothDirectionsEndApart(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.CloseWrite()
+	if got := <-sent; got != "goodbye" {
+		t.Errorf("after its own end it was sent %q", got)
+	}
 }
 
 // One that nobody reads holds up itself and no other.
 func TestOneThatStallsHoldsUpNoOther(t *testing.T) {
-	stalled := make(chan struct{})
+	stalled, reached := make(chan struct{}), make(chan struct{})
 	echo := listen(t, func(c *net.TCPConn) { _, _ = io.Copy(c, c) })
-	deaf := listen(t, func(*net.TCPConn) { <-stalled })
+	deaf := listen(t, func(*net.TCPConn) { close(reached); <-stalled })
 	t.Cleanup(func() { close(stalled) })
 	next := deaf
 	var mu sync.Mutex
@@ -166,6 +168,7 @@ func TestOneThatStallsHoldsUpNoOther(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	stuck := x.local(ctx)
+	<-reached
 	const far = 64 << 20 // more than windows and the buffers of the kernel hold
 	written := make(chan int64)
 	go func() {
