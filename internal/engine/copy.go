@@ -89,6 +89,16 @@ func roomIn(root *os.Root) (int64, error) {
 	return int64(st.Bavail)*int64(st.Bsize) - spareRoom, nil //nolint:gosec,unconvert // they differ between systems
 }
 
+// roomAt is that of a directory.
+func roomAt(dir string) (int64, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close() //nolint:errcheck // read only
+	return roomIn(root)
+}
+
 // look calls f with where path is of an instance that runs: a root out of which
 // nothing leads, and a name in it.
 func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name string) error) error {

@@ -205,7 +205,7 @@ func (in *instance) receive(ctx context.Context, ref wire.VolumeRef, v wire.Volu
 	}
 	sum := sha256.New()
 	all := io.TeeReader(got.Body, sum)
-	err = volume.Unpack(ctx, all, dir)
+	err = volume.Unpack(ctx, all, dir, func() (int64, error) { return roomAt(dir) })
 	if err == nil {
 		_, err = io.Copy(io.Discard, all) // what is after the end of an archive
 	}

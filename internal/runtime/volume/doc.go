@@ -8,7 +8,8 @@
 //     second) of all that is in it.
 //  2. Nothing is written outside of the directory that is unpacked into, whatever the
 //     stream says.
-//  3. Memory does not grow with what is packed, but for the names of files with more
+//  3. No more is written than was read, and no more than there is room for.
+//  4. Memory does not grow with what is packed, but for the names of files with more
 //     than one link.
 //
 // Sockets and pipes hold nothing and are left out; extended attributes are not carried;

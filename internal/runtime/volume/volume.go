@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,19 @@ type Counts struct {
 	Files int   // all but directories
 	Bytes int64 // of their contents
 }
+
+// Refused is an error of what is in a directory or a stream, or of what the disk can
+// take: the next try ends in the same way.
+type Refused struct{ Err error }
+
+// Error implements error.
+func (r Refused) Error() string { return r.Err.Error() }
+
+// Unwrap is for package errors.
+func (r Refused) Unwrap() error { return r.Err }
+
+// Refusedf makes one.
+func Refusedf(format string, args ...any) error { return Refused{fmt.Errorf(format, args...)} }
 
 // inode names a file on this machine.
 type inode struct{ dev, ino uint64 }
@@ -35,6 +49,9 @@ func Pack(ctx context.Context, w io.Writer, dir string) (n Counts, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
+		}
+		if errors.Is(err, fs.ErrInvalid) {
+			return Refusedf("%q is no name that can be packed, since it is not UTF-8; give the directory another one", name)
 		}
 		if err != nil {
 			return err
@@ -58,7 +75,7 @@ func pack(out *tar.Writer, root *os.Root, name string, info fs.FileInfo, linked 
 	case mode&(fs.ModeSocket|fs.ModeNamedPipe) != 0:
 		return nil
 	case mode&fs.ModeDevice != 0:
-		return fmt.Errorf("%s is a device, which can be on no other machine; remove it from the volume", name)
+		return Refusedf("%s is a device, which can be on no other machine; remove it from the volume", name)
 	}
 	target := ""
 	if mode&fs.ModeSymlink != 0 {
@@ -102,9 +119,55 @@ func pack(out *tar.Writer, root *os.Root, name string, info fs.FileInfo, linked 
 	return err
 }
 
+// source counts what is read of a stream, and knows why it was cut off.
+type source struct {
+	r   io.Reader
+	n   int64
+	err error // other than io.EOF
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// contents counts what is written of all files of a stream, which is never more than
+// was read of it: a header may say any size.
+type contents struct {
+	to   io.Writer
+	from *source
+	n    int64
+}
+
+func (c *contents) Write(p []byte) (int, error) {
+	if c.n += int64(len(p)); c.n > c.from.n {
+		return 0, fmt.Errorf("the files in it have more bytes than it has, %d", c.from.n)
+	}
+	return c.to.Write(p)
+}
+
 // Unpack makes in dir, which is empty, what a stream of Pack says, and lets it reach the
-// disk.
-func Unpack(ctx context.Context, r io.Reader, dir string) error {
+// disk. Room says how many bytes may still be written there. An error is Refused but
+// where the stream broke off, the context ended, or the machine has too much to do.
+func Unpack(ctx context.Context, r io.Reader, dir string, room func() (int64, error)) error {
+	from := &source{r: r}
+	err := unpackAll(ctx, from, dir, room)
+	if err == nil || from.err != nil || ctx.Err() != nil {
+		return err
+	}
+	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO} {
+		if errors.Is(err, passing) {
+			return err
+		}
+	}
+	return Refused{err}
+}
+
+func unpackAll(ctx context.Context, from *source, dir string, room func() (int64, error)) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -116,7 +179,8 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 	}
 	var dirs []dated // their times and modes are set when all is in them
 	modes := map[string]fs.FileMode{}
-	in := tar.NewReader(r)
+	in := tar.NewReader(from)
+	written := &contents{from: from}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -128,7 +192,10 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := unpack(in, root, h); err != nil {
+		if err := fits(h, room); err != nil {
+			return fmt.Errorf("%s: %w", h.Name, err)
+		}
+		if err := unpack(in, root, h, written); err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
 		if h.Typeflag == tar.TypeDir {
@@ -151,8 +218,25 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 // settable are the parts of a mode that a file can be given.
 const settable = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
+// fits says why a file is not written, nil if it is.
+func fits(h *tar.Header, room func() (int64, error)) error {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes for any number of zeros
+			return errors.New("it is sparse, which nothing in the archive of a volume is")
+		}
+	}
+	left, err := room()
+	if err != nil {
+		return fmt.Errorf("find out how much room there is: %w", err)
+	}
+	if h.Size > left {
+		return fmt.Errorf("it has %d bytes, and there is room for %d", h.Size, max(left, 0))
+	}
+	return nil
+}
+
 // unpack makes one file.
-func unpack(in *tar.Reader, root *os.Root, h *tar.Header) error {
+func unpack(in *tar.Reader, root *os.Root, h *tar.Header, written *contents) error {
 	mode := h.FileInfo().Mode()
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -165,7 +249,8 @@ func unpack(in *tar.Reader, root *os.Root, h *tar.Header) error {
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(f, in) //nolint:gosec // of the size that the object has
+		written.to = f
+		_, err = io.Copy(written, in) //nolint:gosec // no more than was read
 		if e := f.Close(); err == nil {
 			err = e
 		}

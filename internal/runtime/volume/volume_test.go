@@ -4,11 +4,18 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -52,6 +59,8 @@ func packed(t *testing.T, dir string) ([]byte, Counts) {
 	return b.Bytes(), n
 }
 
+func plenty() (int64, error) { return 1 << 30, nil }
+
 // What is unpacked packs to the same bytes.
 func TestThereAndBack(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
@@ -60,7 +69,7 @@ func TestThereAndBack(t *testing.T) {
 	if n.Files != 6 || n.Bytes != 300_004 {
 		t.Errorf("%+v", n)
 	}
-	if err := Unpack(t.Context(), bytes.NewReader(stream), to); err != nil {
+	if err := Unpack(t.Context(), bytes.NewReader(stream), to, plenty); err != nil {
 		t.Fatal(err)
 	}
 	again, _ := packed(t, to)
@@ -133,14 +142,106 @@ func TestUnpackRefuses(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := Unpack(t.Context(), bytes.NewReader(stream), dir); err == nil {
-			t.Errorf("%s: unpacked", name)
+		if err := Unpack(t.Context(), bytes.NewReader(stream), dir, plenty); !errors.As(err, &Refused{}) {
+			t.Errorf("%s: %v", name, err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 		if left, err := os.ReadDir(base); err != nil || len(left) != 1 {
 			t.Errorf("%s: %v, %v", name, left, err)
+		}
+	}
+}
+
+// An archive of a few bytes does not fill a disk, whatever it says of its sizes.
+func TestUnpackIsBounded(t *testing.T) {
+	record := func(key, value string) string { // "LENGTH key=value\n", with its own length
+		n := len(key) + len(value) + 3
+		for n != len(key)+len(value)+3+len(strconv.Itoa(n)) {
+			n = len(key) + len(value) + 3 + len(strconv.Itoa(n))
+		}
+		return strconv.Itoa(n) + " " + key + "=" + value + "\n"
+	}
+	const zeros = "1000000"
+	records := record("GNU.sparse.major", "0") + record("GNU.sparse.minor", "1") + record("GNU.sparse.size", zeros) +
+		record("GNU.sparse.numblocks", "1") + record("GNU.sparse.map", zeros+",0")
+	var b bytes.Buffer
+	block := func(kind byte, name, content string) {
+		t.Helper()
+		var one bytes.Buffer
+		w := tar.NewWriter(&one)
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Uid: os.Geteuid(), Gid: os.Getegid(), Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		head := one.Bytes()[:512]
+		head[156] = kind
+		copy(head[148:156], "        ")
+		sum := 0
+		for _, c := range head {
+			sum += int(c)
+		}
+		copy(head[148:156], fmt.Sprintf("%06o\x00 ", sum))
+		b.Write(head)
+		b.WriteString(content + strings.Repeat("\x00", (512-len(content)%512)%512))
+	}
+	block('x', "records", records)
+	block('0', "big", "")
+	b.Write(make([]byte, 1024))
+	in := tar.NewReader(bytes.NewReader(b.Bytes()))
+	if h, err := in.Next(); err != nil || h.Typeflag != tar.TypeReg || strconv.FormatInt(h.Size, 10) != zeros {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	dir := t.TempDir()
+	if err := Unpack(t.Context(), &b, dir, plenty); !errors.As(err, &Refused{}) || !strings.Contains(err.Error(), "big: it is sparse") {
+		t.Error(err)
+	}
+	// However a file came to its size, no more is written than was read.
+	var to bytes.Buffer
+	c := &contents{to: &to, from: &source{n: 5}}
+	if _, err := c.Write([]byte("1234")); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Write([]byte("56")); err == nil || to.Len() != 4 {
+		t.Errorf("%v, %d bytes", err, to.Len())
+	}
+	// Nor more than there is room for.
+	from := t.TempDir()
+	fill(t, from)
+	stream, _ := packed(t, from)
+	err := Unpack(t.Context(), bytes.NewReader(stream), dir, func() (int64, error) { return 299_999, nil })
+	if !errors.As(err, &Refused{}) || !strings.Contains(err.Error(), "a/one: it has 300000 bytes, and there is room for 299999") {
+		t.Error(err)
+	}
+	if left, err := os.Stat(filepath.Join(dir, "a/one")); err == nil {
+		t.Errorf("%s has %d bytes", left.Name(), left.Size())
+	}
+	// What broke off on its way may come the next time.
+	err = Unpack(t.Context(), io.MultiReader(bytes.NewReader(stream[:len(stream)/2]), iotest.ErrReader(syscall.ECONNRESET)), t.TempDir(), plenty)
+	if err == nil || errors.As(err, &Refused{}) {
+		t.Errorf("%v is refused", err)
+	}
+}
+
+// What cannot be packed today cannot be tomorrow.
+func TestPackRefuses(t *testing.T) {
+	for want, put := range map[string]func(dir string) error{
+		"is a device": func(dir string) error {
+			if os.Geteuid() != 0 {
+				return fs.ErrPermission
+			}
+			return syscall.Mknod(filepath.Join(dir, "null"), syscall.S_IFCHR|0o600, 1<<8|3)
+		},
+		"not UTF-8": func(dir string) error { return os.Mkdir(filepath.Join(dir, "\xff"), 0o700) },
+	} {
+		dir := t.TempDir()
+		if err := put(dir); errors.Is(err, fs.ErrPermission) {
+			continue // who is not root, or in a container, makes no device
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Pack(t.Context(), io.Discard, dir); !errors.As(err, &Refused{}) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
