@@ -67,6 +67,8 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 		i.Reason += "the instance ends by its stop rule"
 	case !report.About(&m.Work), !report.Done && report.Why == "":
 		i.Reason += "worker " + at + ": " + doing
+	case !report.Done && report.Final:
+		return t.volumesStay(i, s, "worker "+at+": "+report.Why, now)
 	case !report.Done:
 		i.Reason += "worker " + at + " tries it again: " + report.Why
 	case m.Work.Do == wire.VolumePack:
@@ -213,7 +215,24 @@ func (b backend) SnapshotVolume(ctx context.Context, cluster, worker string, r w
 
 // RestoreVolume implements rest.Backend.
 func (b backend) RestoreVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error {
+	if b.hasVolume(cluster, worker, r) { // else that is what is wrong
+		_, body, err := b.GetObject(ctx, r.Namespace, q.Object)
+		if err == nil {
+			err = body.Close()
+		}
+		if err != nil {
+			return err // nothing was stopped
+		}
+	}
 	return b.changeOne(ctx, cluster, worker, r, q, wire.VolumeRestore, "its volume %s is to be restored from object %s, by %s")
+}
+
+// hasVolume says whether there is such a volume, which an instance uses.
+func (b backend) hasVolume(cluster, worker string, r wire.VolumeRef) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := b.m.insts[r.Instance]
+	return cluster == b.name && b.m.workers[worker] != nil && i != nil && b.m.shares[i.App+"."+i.Service] != nil && b.m.keeps(worker, r)
 }
 
 // changeOne begins something with one volume that stays where it is.
@@ -280,6 +299,9 @@ func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.
 	}
 	t := b.m.begin()
 	t.now = now
+	if t.shareFor(old) == nil {
+		return wire.Problemf(409, "being-removed", "wait until it is gone; what is in its volumes stays: verge volume ls --unused", "nothing can be done with the volume now", "%s was removed, and %s still ends", old.App, r.Instance)
+	}
 	next, err := change(t, *old, now)
 	if err != nil {
 		return err

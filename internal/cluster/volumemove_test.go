@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,12 @@ func workDone(w *wire.VolumeWork) *wire.VolumeReport {
 		r.Volumes = append(r.Volumes, v)
 	}
 	return r
+}
+
+func never(why string) func(*wire.VolumeWork) *wire.VolumeReport {
+	return func(w *wire.VolumeWork) *wire.VolumeReport {
+		return &wire.VolumeReport{Key: w.Key, Do: w.Do, Why: why, Final: true}
+	}
 }
 
 func notYet(why string) func(*wire.VolumeWork) *wire.VolumeReport {
@@ -113,6 +120,13 @@ func TestVolumesStay(t *testing.T) {
 			s.m.insts[id] = &next
 			s.store(keyInstance+id, next)
 		},
+		"it can never succeed": func(s *sim, from, to string) {
+			s.fakes[map[bool]string{true: from, false: to}[s.inst(id).Volumes.Work.Do == wire.VolumePack]].volumes = never("the object is too large")
+			s.ticks(3, time.Second)
+			if e := s.inst(id).VolumesEnded; e == nil || e.Key != "k" || !strings.Contains(e.Why, "the object is too large") {
+				s.t.Errorf("it ended with %+v", e)
+			}
+		},
 		"the other worker is removed": func(s *sim, _, to string) {
 			delete(s.m.workers, to)
 			delete(s.disk, keyWorker+to)
@@ -185,9 +199,55 @@ func TestVolumeSnapshots(t *testing.T) {
 			t.Fatalf("%s: it is %s: %s\n%s", do, i.State, i.Reason, s.dump())
 		}
 		s.fakes[home].volumes = nil
+		why := ""
+		if do == wire.VolumeRestore {
+			why = "worker " + home + ": there is no such object"
+			s.fakes[home].volumes = never("there is no such object")
+		}
 		s.ticks(3, time.Second)
+		if e := s.inst(id).VolumesEnded; e == nil || e.Why != why {
+			t.Errorf("%s: it ended with %+v", do, e)
+		}
 		if i := s.inst(id); i.State != wire.Running || i.Worker != home || i.Pinned != home || i.Volumes != nil || s.fakes[home].starts != 2 {
 			t.Errorf("%s: it is %s on %s: %s\n%s", do, i.State, i.Worker, i.Reason, s.dump())
 		}
 	}
+}
+
+// What cannot come to anything is refused before anything is stopped, and while the
+// instance of an application that was removed still ends.
+func TestVolumeRefusals(t *testing.T) {
+	b, _ := served(t)
+	const id = "xapp.web.0"
+	ref := wire.VolumeRef{Namespace: "xspace", Instance: id, Name: "data"}
+	share := *b.m.shares["xapp.web"]
+	spec := *share.Spec
+	spec.Volumes = []api.Volume{{Path: "d", Name: "data"}}
+	share.Spec = &spec
+	b.m.shares["xapp.web"] = &share
+	i := *b.m.insts[id]
+	i.Worker, i.Pinned, i.State = "xmachine", "xmachine", wire.Running
+	b.m.insts[id] = &i
+	refused := func(what string, err error, status int, code string) {
+		t.Helper()
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Status != status || p.Code != code || p.Remedy == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	q := wire.VolumeSnapshotRequest{Object: "typo"}
+	before := *b.m.insts[id]
+	refused("no such object", b.RestoreVolume(t.Context(), "xsite", "xmachine", ref, q), 404, "no-such-object")
+	refused("no such volume", b.RestoreVolume(t.Context(), "xsite", "xmachine", wire.VolumeRef{Namespace: "xspace", Instance: id, Name: "other"}, q), 404, "no-such-volume")
+	delete(b.m.shares, "xapp.web")
+	b.m.workers["w2"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "w2"}}, time.Now())
+	refused("move", b.MoveVolumes(t.Context(), "xsite", "xmachine", ref, wire.VolumeMoveRequest{To: "w2"}), 409, "being-removed")
+	refused("snapshot", b.SnapshotVolume(t.Context(), "xsite", "xmachine", ref, q), 409, "being-removed")
+	refused("restore", b.RestoreVolume(t.Context(), "xsite", "xmachine", ref, q), 409, "being-removed")
+	if now := b.m.insts[id]; now.Volumes != nil || now.State != before.State {
+		t.Errorf("it was stopped: %+v", now)
+	}
+	i.Volumes = &wire.VolumeMove{From: "xmachine", To: "w2", Work: wire.VolumeWork{Key: "k", Do: wire.VolumePack}}
+	b.m.insts[id] = &i
+	refused("cancel", b.CancelVolumes(t.Context(), "xsite", "xmachine", ref), 409, "being-removed")
 }

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,7 @@ const (
 // stopped. False if there is nothing to do.
 func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
 	w := o.Volumes
-	if w == nil || w.Do == wire.VolumeHold || o.Spec == nil || in.worked.About(w) && in.worked.Done {
+	if w == nil || w.Do == wire.VolumeHold || o.Spec == nil || in.worked.About(w) && (in.worked.Done || in.worked.Final) {
 		return false
 	}
 	done := make(chan struct{})
@@ -70,7 +71,9 @@ func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
 	in.worked = report
 	in.settle(in.currentGoal())
 	if !report.Done {
-		in.log.Warn("the volumes could not be "+w.Do+"ed", "error", report.Why)
+		in.log.Warn("the volumes could not be "+w.Do+"ed", "final", report.Final, "error", report.Why)
+	}
+	if !report.Done && !report.Final {
 		in.pause(ctx, volumesAgain)
 	}
 	return true
@@ -85,6 +88,7 @@ func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeRe
 		err := checkVolume(ref)
 		switch {
 		case err != nil:
+			err = volume.Refused{Err: err}
 		case w.Do == wire.VolumePack:
 			v, err = in.packVolume(ctx, ref, v)
 		case w.Do == wire.VolumeUnpack:
@@ -92,10 +96,10 @@ func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeRe
 		case w.Do == wire.VolumeRestore:
 			err = in.restoreVolume(ctx, ref, v)
 		default:
-			err = fmt.Errorf("this engine does not know how to %q it", w.Do)
+			err = volume.Refusedf("this engine does not know how to %q it", w.Do)
 		}
 		if err != nil {
-			out.Why, out.Volumes = fmt.Sprintf("volume %s: %v", v.Name, err), nil
+			out.Why, out.Volumes, out.Final = fmt.Sprintf("volume %s: %v", v.Name, err), nil, isFinal(err)
 			return out
 		}
 		in.log.Info("a volume was "+w.Do+"ed", "volume", ref.String(), "bytes", v.Size, "digest", v.Digest)
@@ -103,6 +107,16 @@ func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeRe
 	}
 	out.Done = true
 	return out
+}
+
+// isFinal says whether a work on volumes that failed fails again: because of what is in
+// them, or because the object store refuses it, which is not the same as being busy.
+func isFinal(err error) bool {
+	var p *wire.Problem
+	if errors.As(err, &p) && p.Status/100 == 4 && p.Status != http.StatusTooManyRequests {
+		return true
+	}
+	return errors.As(err, &volume.Refused{})
 }
 
 func (in *instance) volumeDir(r wire.VolumeRef) string {
@@ -153,7 +167,7 @@ func (in *instance) unpackVolume(ctx context.Context, ref wire.VolumeRef, v wire
 			return err
 		}
 		if has != v.Digest {
-			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s removes it, if nobody needs what is in it", in.kit.config.Worker, ref)
+			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s removes it, if nobody needs what is in it, once the move is cancelled (verge volume move --cancel); then move it again", in.kit.config.Worker, ref)
 		}
 		return nil // an earlier engine has done it
 	}
@@ -213,11 +227,11 @@ func (in *instance) receive(ctx context.Context, ref wire.VolumeRef, v wire.Volu
 		return err
 	}
 	if has := digestOf(sum); has != v.Digest {
-		return fmt.Errorf("what came has the digest %s, and not %s", has, v.Digest)
+		return volume.Refusedf("what came has the digest %s, and not %s", has, v.Digest)
 	}
 	has, err := digestOfDir(ctx, dir)
 	if err == nil && has != v.Digest {
-		err = fmt.Errorf("what is on the disk now has the digest %s, and not %s: its file system cannot hold all of it as it was", has, v.Digest)
+		err = volume.Refusedf("what is on the disk now has the digest %s, and not %s: its file system cannot hold all of it as it was", has, v.Digest)
 	}
 	return err
 }

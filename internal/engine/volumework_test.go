@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ type shelf struct {
 	mu     sync.Mutex
 	put    map[string][]byte
 	fails  error
+	asked  int
 	damage bool // gives something else than it was given
 }
 
@@ -35,10 +37,18 @@ func (s *shelf) be(fails error, damage bool) {
 	s.fails, s.damage = fails, damage
 }
 
+// tries is how often it was asked to put something.
+func (s *shelf) tries() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
 func (s *shelf) Put(_ context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
 	b, err := io.ReadAll(io.LimitReader(in.Body, 1<<20))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked++
 	if err = errors.Join(err, s.fails); err != nil {
 		return wire.ObjectView{}, err
 	}
@@ -75,10 +85,12 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("counted 41"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		works := 0
 		work := func(do string, list ...wire.VolumeObject) *wire.VolumeReport {
 			t.Helper()
+			works++
 			stop := o
-			stop.Stop, stop.Volumes = true, &wire.VolumeWork{Key: "k-" + do, Do: do, Volumes: list}
+			stop.Stop, stop.Volumes = true, &wire.VolumeWork{Key: "k-" + strconv.Itoa(works), Do: do, Volumes: list}
 			r.apply(stop)
 			after(time.Minute)
 			s := r.status(web0)
@@ -89,8 +101,26 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		}
 		asked := wire.VolumeObject{Name: "data", Object: "volumes/" + web0 + "/data"}
 		store.be(errors.New("it is away"), false)
-		if got := work(wire.VolumePack, asked); got.Done || got.Why != "volume data: its cluster does not take it: it is away" {
+		if got := work(wire.VolumePack, asked); got.Done || got.Final || got.Why != "volume data: its cluster does not take it: it is away" {
 			t.Errorf("%+v", got)
+		}
+		// It is tried again, but for what fails again.
+		for status, final := range map[int]bool{413: true, 403: true, 429: false, 507: false} {
+			store.be(wire.Problemf(status, "x", "", "no", ""), false)
+			before := store.tries()
+			if got := work(wire.VolumePack, asked); got.Done || got.Final != final || (store.tries() == before+1) != final {
+				t.Errorf("%d: %+v after %d tries", status, got, store.tries()-before)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(dir, "\xff"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		store.be(nil, false)
+		if got := work(wire.VolumePack, asked); got.Done || !got.Final || !strings.Contains(got.Why, "not UTF-8") {
+			t.Errorf("%+v", got)
+		}
+		if err := os.Remove(filepath.Join(dir, "\xff")); err != nil {
+			t.Fatal(err)
 		}
 		store.be(nil, false)
 		after(10 * time.Second)
@@ -113,7 +143,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := work(wire.VolumeUnpack, packed); got.Done || !strings.Contains(got.Why, "this worker has another volume of that name already: verge volume rm") {
+		if got := work(wire.VolumeUnpack, packed); got.Done || got.Final || !strings.Contains(got.Why, "this worker has another volume of that name already: verge volume rm") || !strings.Contains(got.Why, "--cancel") {
 			t.Errorf("%+v", got)
 		}
 		is("1")
@@ -122,7 +152,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		}
 		store.be(nil, true)
 		after(10 * time.Second)
-		if got := work(wire.VolumeUnpack, packed); got.Done || !strings.Contains(got.Why, "digest") {
+		if got := work(wire.VolumeUnpack, packed); got.Done || !got.Final || !strings.Contains(got.Why, "digest") {
 			t.Errorf("%+v", got)
 		}
 		is("")
@@ -137,7 +167,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		store.be(nil, true)
-		if got := work(wire.VolumeRestore, packed); got.Done || !strings.Contains(got.Why, "digest") {
+		if got := work(wire.VolumeRestore, packed); got.Done || !got.Final || !strings.Contains(got.Why, "digest") {
 			t.Errorf("%+v", got)
 		}
 		is("1")

@@ -57,8 +57,10 @@ type VolumeReport struct {
 	Key  string `json:"key"`
 	Do   string `json:"do"`
 	Done bool   `json:"done,omitempty"`
-	// Why it is not done yet, where something is in the way. It is tried again.
-	Why string `json:"why,omitempty"`
+	// Why it is not done yet, where something is in the way. It is tried again, unless
+	// that is Final.
+	Why   string `json:"why,omitempty"`
+	Final bool   `json:"final,omitempty"`
 	// Volumes as they were packed, once it is done.
 	Volumes []VolumeObject `json:"volumes,omitempty"`
 }
