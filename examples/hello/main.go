@@ -1,4 +1,4 @@
-// Hello is the smallest program worth running on Verge: a web server that says
+// Command hello is the smallest program worth running on Verge: a web server that says
 // which instance of it has answered.
 package main
 

@@ -1,4 +1,4 @@
-// Kpacheck plays traces of requests to Knative's own autoscaler and to the rules of it
+// Command kpacheck plays traces of requests to Knative's own autoscaler and to the rules of it
 // that package kpa has, through the same pods and queues in virtual time, and compares
 // the pods of each second. More than a bound of difference is an error.
 //

@@ -1,4 +1,4 @@
-// Manpages writes what a package has besides the program, from the program's own
+// Command manpages writes what a package has besides the program, from the program's own
 // commands: a page of the manual for each, and completions of three shells.
 //
 //	manpages -out DIR

@@ -1,4 +1,4 @@
-// Packages makes of built programs what is installed elsewhere: for each architecture a
+// Command packages makes of built programs what is installed elsewhere: for each architecture a
 // Debian package and a list of what the program is made of, an image of all of them,
 // and the checksums of these files. The same commit gives the same bytes.
 //

@@ -1,4 +1,4 @@
-// Promcheck reads alert rules and dashboards as Prometheus does: a rule that it
+// Command promcheck reads alert rules and dashboards as Prometheus does: a rule that it
 // would not load, or an expression that it cannot parse, is an error.
 //
 //	promcheck alerts.yaml … dashboard.json …

@@ -1,4 +1,4 @@
-// Boutique stands in for every program of an online shop: it answers a request
+// Command boutique stands in for every program of an online shop: it answers a request
 // with the tree of who answered where and how long each hop took. Its arguments
 // are the services that it calls for each request, all at the same time.
 package main
