@@ -140,13 +140,16 @@ func processesOf(dir string) []process {
 	if err != nil {
 		return nil
 	}
+	var buf [2][]byte
+	for i := range buf {
+		buf[i] = make([]byte, 128<<10)
+	}
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(d))
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		args, _ := os.ReadFile(filepath.Join(d, "cmdline")) // it may be gone
-		env, _ := os.ReadFile(filepath.Join(d, "environ"))
+		args, env := readAtOnce(filepath.Join(d, "cmdline"), buf[0]), readAtOnce(filepath.Join(d, "environ"), buf[1])
 		if !names(args, dir) && !names(env, dir) {
 			continue
 		}
@@ -158,6 +161,18 @@ func processesOf(dir string) []process {
 		out = append(out, p)
 	}
 	return out
+}
+
+// readAtOnce is what a file of /proc says, none if its process is gone. A second read of it
+// would find nothing where the process has ended since the first, and look like its end.
+func readAtOnce(path string, buf []byte) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	n, _ := f.Read(buf)
+	return buf[:n]
 }
 
 // names says whether text has dir as a whole path or as the beginning of one.

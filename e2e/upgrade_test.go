@@ -175,7 +175,7 @@ func (w *world) upgradeIsKilled(t *testing.T, x *worker) {
 }
 
 func (w *world) drainEnds(t *testing.T, x *worker) {
-	old := engines(x)
+	old := enginePID(t, x)
 	s := beginStream(t, x.gateway, siteHost)
 	eventually(t, 10*time.Second, "a stream goes on", func() error { return s.beyond(3) })
 	r := verge(t, "", "worker", "upgrade", "--data-dir", x.dir, "--binary", programs.verge, "--drain", "1s")
@@ -189,10 +189,16 @@ func (w *world) drainEnds(t *testing.T, x *worker) {
 		return nil
 	})
 	wantEqual(t, "exit code", verge(t, "", "worker", "upgrade", "--data-dir", x.dir, "--drain", "25h").code, 1)
+	eventually(t, 30*time.Second, "another engine is left alone", func() error {
+		if alive(old) {
+			return fmt.Errorf("the former one, %d, has not ended", old)
+		}
+		if now := engines(x); now[programs.verge] == 0 {
+			return fmt.Errorf("engines are %v", now)
+		}
+		return nil
+	})
 	// All of them, also those that still drain, end with the worker.
-	if now := engines(x); now[programs.verge] == 0 || now[programs.verge] == old[programs.verge] {
-		t.Errorf("engines were %v, are %v", old, now)
-	}
 	x.signal(syscall.SIGTERM)
 	wantEqual(t, "exit code of the agent", x.wait(), 0)
 	if r := verge(t, "", "worker", "stop", "--data-dir", x.dir); r.code != 0 {
