@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -24,19 +25,23 @@ func Scaled(source []byte, app *Application, service string, replicas int) ([]by
 	if replicas < 0 || replicas > MaxReplicas {
 		return nil, nil, fmt.Errorf("%d replicas: a service has 0 to %d", replicas, MaxReplicas)
 	}
+	return changed(app, service, func(s *Service) { s.Replicas = Replicas{replicas, replicas} },
+		rewritten(source, service, strconv.Itoa(replicas)))
+}
+
+// changed is app with another service, and the first of some texts that says just that; if
+// none does, the descriptor is written anew.
+func changed(app *Application, service string, change func(*Service), texts [][]byte) ([]byte, *Application, error) {
 	next := *app
-	next.Services = make(map[string]*Service, len(app.Services))
-	for name, s := range app.Services {
-		next.Services[name] = s
-	}
+	next.Services = maps.Clone(app.Services)
 	svc := *app.Services[service]
-	svc.Replicas = Replicas{replicas, replicas}
+	change(&svc)
 	next.Services[service] = &svc
 	want, err := json.MarshalIndent(&next, "", "  ")
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the descriptor: %w", err)
 	}
-	for _, text := range rewritten(source, service, strconv.Itoa(replicas)) {
+	for _, text := range texts {
 		// What counts is what the new text says.
 		parsed, _, err := Parse("", text)
 		if err != nil {

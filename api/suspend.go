@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,28 +18,10 @@ func Suspended(source []byte, app *Application, service string, suspend bool) ([
 	if s.Job == nil {
 		return nil, nil, fmt.Errorf("%s is no job: it goes on, and its descriptor says neither job nor cron", service)
 	}
-	next := *app
-	next.Services = make(map[string]*Service, len(app.Services))
-	for name, s := range app.Services {
-		next.Services[name] = s
-	}
-	svc, job := *s, *s.Job
-	job.Suspend, svc.Job = suspend, &job
-	next.Services[service] = &svc
-	want, err := json.MarshalIndent(&next, "", "  ")
-	if err != nil {
-		return nil, nil, fmt.Errorf("write the descriptor: %w", err)
-	}
-	for _, text := range suspended(source, service, strconv.FormatBool(suspend)) {
-		parsed, _, err := Parse("", text)
-		if err != nil {
-			continue
-		}
-		if got, err := json.MarshalIndent(parsed, "", "  "); err == nil && bytes.Equal(got, want) {
-			return text, &next, nil
-		}
-	}
-	return append(want, '\n'), &next, nil
+	return changed(app, service, func(s *Service) {
+		job := *s.Job
+		job.Suspend, s.Job = suspend, &job
+	}, suspended(source, service, strconv.FormatBool(suspend)))
 }
 
 // suspended are the ways in which job.suspend could be written into source; see rewritten.

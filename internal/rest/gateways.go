@@ -18,13 +18,19 @@ type Gateways interface {
 // registerGateways adds what is not for people: bodies have private keys, and it is in
 // no description and no audit log.
 func (s *Server) registerGateways() {
-	s.handle("POST "+wire.ACMEPath, anyone.silent().forNodes(), func(w http.ResponseWriter, r *http.Request) {
-		var q wire.ACMERequest
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, wire.MaxACMEBody)).Decode(&q); err != nil {
-			writeProblem(w, wire.Problemf(http.StatusBadRequest, "bad-request", "use the same version of verge on both sides", "the request of a gateway cannot be read", "it is not JSON of at most %d KiB", wire.MaxACMEBody>>10))
+	answerNodes(s, wire.ACMEPath, "the request of a gateway", wire.MaxACMEBody, s.backend.GatewayACME)
+}
+
+// answerNodes answers what nodes send to path, of at most most bytes; what says in an error
+// what that is.
+func answerNodes[Q, A any](s *Server, path, what string, most int64, answer func(context.Context, Q) (A, error)) {
+	s.handle("POST "+path, anyone.silent().forNodes(), func(w http.ResponseWriter, r *http.Request) {
+		var q Q
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&q); err != nil {
+			writeProblem(w, wire.Problemf(http.StatusBadRequest, "bad-request", "use the same version of verge on both sides", what+" cannot be read", "it is not JSON of at most %d KiB", most>>10))
 			return
 		}
-		reply, err := s.backend.GatewayACME(r.Context(), q)
+		reply, err := answer(r.Context(), q)
 		if err != nil {
 			p := asProblem(err)
 			writeProblem(w, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy})

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/verge-edge/verge/internal/wire"
@@ -20,21 +19,7 @@ type ImageShare interface {
 
 // registerImages adds what is not for people.
 func (s *Server) registerImages() {
-	s.handle("POST "+wire.ImageSourcesPath, anyone.silent().forNodes(), func(w http.ResponseWriter, r *http.Request) {
-		var q wire.ImageAsk
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxImageAsk)).Decode(&q); err != nil {
-			writeProblem(w, wire.Problemf(http.StatusBadRequest, "bad-request", "use the same version of verge on both sides", "the question of a worker cannot be read", "it is not JSON of at most %d KiB", maxImageAsk>>10))
-			return
-		}
-		reply, err := s.backend.ImageSources(r.Context(), q)
-		if err != nil {
-			p := asProblem(err)
-			writeProblem(w, &wire.Problem{Status: p.Status, Code: p.Code, Title: p.Title, Detail: p.Detail, Remedy: p.Remedy})
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(reply) // who asks sees that it was cut off
-	})
+	answerNodes(s, wire.ImageSourcesPath, "the question of a worker", maxImageAsk, s.backend.ImageSources)
 }
 
 // ImageSources asks for a worker; see ImageShare.

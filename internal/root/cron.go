@@ -1,8 +1,6 @@
 package root
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,30 +38,7 @@ const maxJobs = 20_000
 // takeJob takes over what a cluster says of the runs of a job, if it is that; ok says
 // whether it is.
 func (cl *cluster) takeJob(ch wire.Change) (ok bool, err error) {
-	key, found := strings.CutPrefix(ch.Key, wire.ReportedJob)
-	if !found {
-		return false, nil
-	}
-	if ch.Deleted {
-		delete(cl.jobs, key)
-		return true, nil
-	}
-	var r wire.JobReport
-	if err := json.Unmarshal(ch.Value, &r); err != nil {
-		return true, err
-	}
-	if r.Key() != key || len(key) > maxName {
-		return true, fmt.Errorf("it is about %q", cut(r.Key(), maxName))
-	}
-	if cl.jobs[key] == nil && len(cl.jobs) >= maxJobs {
-		return true, errors.New("the runs of too many jobs are kept of it already")
-	}
-	r.Clamp()
-	if cl.jobs == nil {
-		cl.jobs = map[string]*wire.JobReport{}
-	}
-	cl.jobs[key] = &r
-	return true, nil
+	return takeReport(&cl.jobs, ch, wire.ReportedJob, maxJobs, "the runs of too many jobs are kept of it already", (*wire.JobReport).Clamp)
 }
 
 // schedule of a service as this tx sees it; nil for none.

@@ -23,33 +23,44 @@ const maxRollouts = 20_000
 // takeRollout takes over how far a cluster says that a rollout is, if it is that; ok
 // says whether it is.
 func (cl *cluster) takeRollout(ch wire.Change) (ok bool, err error) {
-	key, found := strings.CutPrefix(ch.Key, wire.ReportedRollout)
+	return takeReport(&cl.rollouts, ch, wire.ReportedRollout, maxRollouts, "the rollouts of too many services are kept of it already", func(r *wire.RolloutReport) {
+		r.Cluster, r.Why, r.Program = cl.Name, cut(r.Why, maxWords), cut(r.Program, maxName)
+		if r.Phase = wire.WorstPhase(r.Phase, wire.RolloutDone); r.Phase == wire.RolloutWaiting {
+			r.Phase = wire.RolloutRolling
+		}
+		r.Promised, r.Updated, r.Surge = max(0, r.Promised), max(0, r.Updated), max(0, r.Surge)
+	})
+}
+
+// takeReport takes over what a cluster says of one service, if it is of that kind; ok says
+// whether it is. tame makes of it what may be kept.
+func takeReport[R any, P interface {
+	*R
+	Key() string
+}](kept *map[string]P, ch wire.Change, prefix string, most int, tooMany string, tame func(P)) (ok bool, err error) {
+	key, found := strings.CutPrefix(ch.Key, prefix)
 	if !found {
 		return false, nil
 	}
 	if ch.Deleted {
-		delete(cl.rollouts, key)
+		delete(*kept, key)
 		return true, nil
 	}
-	var r wire.RolloutReport
-	if err := json.Unmarshal(ch.Value, &r); err != nil {
+	r := P(new(R))
+	if err := json.Unmarshal(ch.Value, r); err != nil {
 		return true, err
 	}
 	if r.Key() != key || len(key) > maxName {
 		return true, fmt.Errorf("it is about %q", cut(r.Key(), maxName))
 	}
-	if cl.rollouts[key] == nil && len(cl.rollouts) >= maxRollouts {
-		return true, errors.New("the rollouts of too many services are kept of it already")
+	if (*kept)[key] == nil && len(*kept) >= most {
+		return true, errors.New(tooMany)
 	}
-	r.Cluster, r.Why, r.Program = cl.Name, cut(r.Why, maxWords), cut(r.Program, maxName)
-	if r.Phase = wire.WorstPhase(r.Phase, wire.RolloutDone); r.Phase == wire.RolloutWaiting {
-		r.Phase = wire.RolloutRolling
+	tame(r)
+	if *kept == nil {
+		*kept = map[string]P{}
 	}
-	r.Promised, r.Updated, r.Surge = max(0, r.Promised), max(0, r.Updated), max(0, r.Surge)
-	if cl.rollouts == nil {
-		cl.rollouts = map[string]*wire.RolloutReport{}
-	}
-	cl.rollouts[key] = &r
+	(*kept)[key] = r
 	return true, nil
 }
 
