@@ -51,6 +51,7 @@ var rooms = map[string]layer{
 	"internal/hollow":     doers,
 	"internal/hostnet":    doers,
 	"internal/importer":   doers,
+	"internal/k8s":        doers,
 	"internal/loop":       doers,
 	"internal/objects":    doers,
 	"internal/obs":        doers,
@@ -98,6 +99,7 @@ var neighbours = map[string]struct {
 }{
 	"internal/backup":   {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
 	"internal/bus":      {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
+	"internal/importer": {[]string{"internal/k8s"}, "it reads manifests into types that are made elsewhere"},
 	"internal/objects":  {[]string{"internal/atomicfile", "internal/bus", "internal/obs", "internal/rest"}, "objects are kept in a tier's store, asked for by its HTTP interface, and cached in files; two roles show the same figures of them"},
 	"internal/orders":   {[]string{"internal/atomicfile"}, "it is one of its files, with a log beside it"},
 	"internal/overlay":  {[]string{"internal/atomicfile", "internal/hostnet", "internal/relay"}, "the addresses given to services outlive the process; one worker of a machine has it; a worker asks its relay"},

@@ -9,9 +9,9 @@ import (
 	// The types of the core of Kubernetes say what its manifests may have. Those of its
 	// other groups are a few fields around them, which are here: they would add more to
 	// the program than they save.
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // versions are those of the groups in which Verge knows a kind.
@@ -346,19 +346,19 @@ func (g *kubeGroup) name(folders map[string]string, several bool) (string, strin
 // configMap and secretObject are what pods take values of.
 type configMap struct {
 	object *object
-	spec   corev1.ConfigMap
+	spec   k8s.ConfigMap
 	used   bool
 }
 
 type secretObject struct {
 	object *object
 	keys   []string
-	kind   corev1.SecretType
+	kind   k8s.SecretType
 }
 
 type claim struct {
 	object *object
-	spec   corev1.PersistentVolumeClaimSpec
+	spec   k8s.PersistentVolumeClaimSpec
 	users  []string
 }
 
@@ -373,7 +373,7 @@ func (g *kubeGroup) configMap(o *object) {
 
 // secret takes the names of the keys of one, and no values.
 func (g *kubeGroup) secret(o *object) {
-	s := &secretObject{object: o, kind: corev1.SecretType(o.root.str("type"))}
+	s := &secretObject{object: o, kind: k8s.SecretType(o.root.str("type"))}
 	data := map[string][]byte{}
 	var text map[string]string
 	decodeInto(g.report, o, o.root.child("data"), o.at("data"), &data)

@@ -12,7 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // object is one of Kubernetes, in a document or in a list in one.
@@ -22,7 +23,7 @@ type object struct {
 	root *node
 	// group, version and kind, as they are written.
 	group, version, kind string
-	meta                 metav1.ObjectMeta
+	meta                 k8s.ObjectMeta
 }
 
 // at is the path of a field.

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // envValue is that of a variable: a text, in which what Verge replaces stands between
@@ -37,7 +36,7 @@ func written(text string) string {
 	return markRE.ReplaceAllString(text, "$${$1}")
 }
 
-func (g *kubeGroup) newContainer(w *workload, c *corev1.Container, path []string) *container {
+func (g *kubeGroup) newContainer(w *workload, c *k8s.Container, path []string) *container {
 	out := &container{Container: c, workload: w, path: path, byName: map[string]int{}, env: map[string]envValue{}, where: map[string][]string{}}
 	for i, p := range c.Ports {
 		at := extend(path, "ports", index(i))
@@ -47,11 +46,11 @@ func (g *kubeGroup) newContainer(w *workload, c *corev1.Container, path []string
 		}
 		var protocol string
 		switch p.Protocol {
-		case "", corev1.ProtocolTCP:
+		case "", k8s.ProtocolTCP:
 			protocol = protocolOfName(p.Name)
-		case corev1.ProtocolUDP:
+		case k8s.ProtocolUDP:
 			protocol = api.UDP
-		case corev1.ProtocolSCTP:
+		case k8s.ProtocolSCTP:
 			g.lost(w.object, extend(at, "protocol"), "is not carried over: SCTP is not a protocol of Verge")
 			continue
 		default:
@@ -187,7 +186,7 @@ func (g *kubeGroup) words(w *workload, c *container, field string, list []string
 }
 
 // envFrom takes all of a ConfigMap or a Secret.
-func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from corev1.EnvFromSource) {
+func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from k8s.EnvFromSource) {
 	switch {
 	case from.ConfigMapRef != nil:
 		path := extend(at, "configMapRef", "name")
@@ -234,7 +233,7 @@ func (g *kubeGroup) secretOf(w *workload, at []string, name, key string) string 
 }
 
 // valueFrom is a value from elsewhere; false where there is none.
-func (g *kubeGroup) valueFrom(w *workload, c *container, at []string, from *corev1.EnvVarSource) (v envValue, ok bool) {
+func (g *kubeGroup) valueFrom(w *workload, c *container, at []string, from *k8s.EnvVarSource) (v envValue, ok bool) {
 	o := w.object
 	switch {
 	case from.ConfigMapKeyRef != nil:
@@ -299,10 +298,10 @@ func (g *kubeGroup) fieldRef(w *workload, at []string, field string) (envValue, 
 	return envValue{}, false
 }
 
-func (g *kubeGroup) resourceRef(w *workload, c *container, at []string, ref *corev1.ResourceFieldSelector) (envValue, bool) {
+func (g *kubeGroup) resourceRef(w *workload, c *container, at []string, ref *k8s.ResourceFieldSelector) (envValue, bool) {
 	kind, name, _ := strings.Cut(ref.Resource, ".")
-	of := map[string]corev1.ResourceList{"limits": c.Resources.Limits, "requests": c.Resources.Requests}[kind]
-	q, has := of[corev1.ResourceName(name)]
+	of := map[string]k8s.ResourceList{"limits": c.Resources.Limits, "requests": c.Resources.Requests}[kind]
+	q, has := of[k8s.ResourceName(name)]
 	if !has || ref.ContainerName != "" && ref.ContainerName != c.Name {
 		g.lost(w.object, at, "%s is not carried over: the container does not say it; the variable is left out", quote(ref.Resource))
 		return envValue{}, false

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // ingressSpec is that of an Ingress, of networking.k8s.io/v1 and of the versions before.
@@ -199,7 +199,7 @@ func (g *kubeGroup) route(o *object, at []string, host string, tls api.IngressTL
 		return
 	}
 	s := g.services[i]
-	j := slices.IndexFunc(s.spec.Ports, func(q corev1.ServicePort) bool {
+	j := slices.IndexFunc(s.spec.Ports, func(q k8s.ServicePort) bool {
 		return portRef.Type == intstr.String && q.Name == portRef.StrVal || portRef.Type == intstr.Int && (q.Port == portRef.IntVal || portRef.IntVal == 0)
 	})
 	if j < 0 {

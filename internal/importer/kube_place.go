@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // amounts are what a container reserves and what it may use. A limit without a
@@ -18,7 +18,7 @@ func (g *kubeGroup) amounts(w *workload, c *container, out *api.Service) {
 	at := extend(c.path, "resources")
 	reserve, limit := maps.Clone(c.Resources.Requests), c.Resources.Limits
 	if reserve == nil {
-		reserve = corev1.ResourceList{}
+		reserve = k8s.ResourceList{}
 	}
 	for name, q := range limit {
 		if r, both := reserve[name]; !both {
@@ -37,11 +37,11 @@ func (g *kubeGroup) amounts(w *workload, c *container, out *api.Service) {
 			continue
 		}
 		switch n := string(name); {
-		case name == corev1.ResourceCPU:
+		case name == k8s.ResourceCPU:
 			out.Resources.CPU = cores(q)
-		case name == corev1.ResourceMemory:
+		case name == k8s.ResourceMemory:
 			out.Resources.Memory = g.bytes(w, field, q)
-		case name == corev1.ResourceEphemeralStorage:
+		case name == k8s.ResourceEphemeralStorage:
 			out.Resources.Disk = g.bytes(w, field, q)
 		case strings.HasSuffix(n, "/gpu") || n == "nvidia.com/gpu.shared" || n == "gpu.intel.com/i915" || n == "gpu.intel.com/xe":
 			out.Resources.VGPUs += api.Units(q.Value() * 1000)
@@ -51,10 +51,10 @@ func (g *kubeGroup) amounts(w *workload, c *container, out *api.Service) {
 			g.lost(w.object, field, "is not carried over: devices are asked for by type (devices: [{type: camera}]), which workers have (verge worker --device)")
 		}
 	}
-	if q, ok := limit[corev1.ResourceCPU]; ok {
+	if q, ok := limit[k8s.ResourceCPU]; ok {
 		out.Limits.CPU = cores(q)
 	}
-	if q, ok := limit[corev1.ResourceMemory]; ok {
+	if q, ok := limit[k8s.ResourceMemory]; ok {
 		out.Limits.Memory = g.bytes(w, extend(at, "limits", "memory"), q)
 	}
 	if len(c.Resources.Claims) > 0 {
@@ -85,15 +85,15 @@ func (g *kubeGroup) place(w *workload, c *container, out *api.Service) {
 			g.lost(o, extend(w.path, "nodeSelector", k), "is not carried over: it is no label that a worker of Verge can have")
 		}
 	}
-	if p.OS != nil && p.OS.Name == corev1.Windows {
+	if p.OS != nil && p.OS.Name == k8s.Windows {
 		g.refuse(o, extend(w.path, "os"), "cannot be expressed: Verge runs no containers of Windows")
 	}
-	if s := p.SchedulerName; s != "" && s != corev1.DefaultSchedulerName {
+	if s := p.SchedulerName; s != "" && s != k8s.DefaultSchedulerName {
 		g.lost(o, extend(w.path, "schedulerName"), "is not carried over: %s is none of Verge's (scheduler)", quote(s))
 	}
 	for i, t := range p.TopologySpreadConstraints {
 		at := extend(w.path, "topologySpreadConstraints", index(i))
-		if t.WhenUnsatisfiable == corev1.ScheduleAnyway || t.TopologyKey == corev1.LabelHostname && t.WhenUnsatisfiable == "" {
+		if t.WhenUnsatisfiable == k8s.ScheduleAnyway || t.TopologyKey == k8s.LabelHostname && t.WhenUnsatisfiable == "" {
 			g.said(o, at, "is not needed: instances are spread over workers and clusters anyway")
 		} else {
 			g.lost(o, at, "is not carried over as a rule: instances are spread over workers and clusters as far as there is room")
@@ -150,7 +150,7 @@ func putLabel(to *map[string]string, key, value string) bool {
 	return true
 }
 
-func (g *kubeGroup) nodeAffinity(w *workload, at []string, n *corev1.NodeAffinity, out *api.Service) {
+func (g *kubeGroup) nodeAffinity(w *workload, at []string, n *k8s.NodeAffinity, out *api.Service) {
 	for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 		g.lost(w.object, extend(at, "preferredDuringSchedulingIgnoredDuringExecution", index(i)), "is not carried over: Verge has rules for workers and no preferences")
 	}
@@ -176,10 +176,10 @@ func (g *kubeGroup) nodeAffinity(w *workload, at []string, n *corev1.NodeAffinit
 }
 
 // expression carries over one of an affinity, if that can be.
-func (g *kubeGroup) expression(e corev1.NodeSelectorRequirement, out *api.Service) bool {
+func (g *kubeGroup) expression(e k8s.NodeSelectorRequirement, out *api.Service) bool {
 	arch := strings.TrimPrefix(e.Key, "beta.") == "kubernetes.io/arch"
 	switch e.Operator {
-	case corev1.NodeSelectorOpIn:
+	case k8s.NodeSelectorOpIn:
 		if !arch && len(e.Values) != 1 {
 			return false
 		}
@@ -189,15 +189,15 @@ func (g *kubeGroup) expression(e corev1.NodeSelectorRequirement, out *api.Servic
 			}
 		}
 		return true
-	case corev1.NodeSelectorOpNotIn:
+	case k8s.NodeSelectorOpNotIn:
 		return !arch && len(e.Values) == 1 && putLabel(&out.AntiAffinity.Labels, e.Key, e.Values[0])
 	}
 	return false
 }
 
 // apart keeps instances off workers that have those of a service.
-func (g *kubeGroup) apart(w *workload, c *container, at []string, t corev1.PodAffinityTerm, out *api.Service) {
-	if t.TopologyKey != corev1.LabelHostname || t.LabelSelector == nil {
+func (g *kubeGroup) apart(w *workload, c *container, at []string, t k8s.PodAffinityTerm, out *api.Service) {
+	if t.TopologyKey != k8s.LabelHostname || t.LabelSelector == nil {
 		g.lost(w.object, at, "is not carried over: services are kept apart by workers alone (anti_affinity.service)")
 		return
 	}

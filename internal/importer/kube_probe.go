@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // health is a container's probes. The defaults of Kubernetes are written out: they are
@@ -30,7 +30,7 @@ func (g *kubeGroup) health(w *workload, c *container, out *api.Service) {
 	g.said(w.object, extend(c.path, "livenessProbe", "initialDelaySeconds"), "becomes a check of its start, which has %s to pass", time.Duration(start.Failures)*period)
 }
 
-func (g *kubeGroup) probe(w *workload, c *container, field string, p *corev1.Probe) *api.Check {
+func (g *kubeGroup) probe(w *workload, c *container, field string, p *k8s.Probe) *api.Check {
 	if p == nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (g *kubeGroup) probe(w *workload, c *container, field string, p *corev1.Pro
 	return check
 }
 
-func (g *kubeGroup) times(w *workload, at []string, field string, p *corev1.Probe, check *api.Check) {
+func (g *kubeGroup) times(w *workload, at []string, field string, p *k8s.Probe, check *api.Check) {
 	o := w.object
 	or := func(name string, v, otherwise int32) int32 {
 		if v < 0 {

@@ -3,9 +3,8 @@ package importer
 import (
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // rights are what a container may do: what it says itself counts before its pod.
@@ -27,7 +26,7 @@ func (g *kubeGroup) rights(w *workload, c *container, out *api.Service) {
 	}
 	s := c.SecurityContext
 	if s == nil {
-		s = &corev1.SecurityContext{}
+		s = &k8s.SecurityContext{}
 	}
 	if s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem {
 		out.Security.Root = api.RootReadOnly
@@ -51,9 +50,9 @@ func (g *kubeGroup) rights(w *workload, c *container, out *api.Service) {
 	}
 	if profile != nil {
 		switch profile.Type {
-		case corev1.SeccompProfileTypeUnconfined:
+		case k8s.SeccompProfileTypeUnconfined:
 			out.Security.Seccomp = api.SeccompNone
-		case corev1.SeccompProfileTypeRuntimeDefault:
+		case k8s.SeccompProfileTypeRuntimeDefault:
 		default:
 			g.lost(o, profileAt, "is not carried over: there is one list of system calls (seccomp: default)")
 		}
@@ -77,7 +76,7 @@ func namespaceName(app *api.Application) string {
 	return app.Namespace
 }
 
-func texts(list []corev1.Capability) (out []string) {
+func texts(list []k8s.Capability) (out []string) {
 	for _, c := range list {
 		out = append(out, string(c))
 	}
@@ -85,7 +84,7 @@ func texts(list []corev1.Capability) (out []string) {
 }
 
 // user is as whom a container runs.
-func (g *kubeGroup) user(w *workload, c *container, s *corev1.SecurityContext, p *corev1.PodSecurityContext, out *api.Service) {
+func (g *kubeGroup) user(w *workload, c *container, s *k8s.SecurityContext, p *k8s.PodSecurityContext, out *api.Service) {
 	user, group, nonRoot := s.RunAsUser, s.RunAsGroup, s.RunAsNonRoot
 	if p != nil {
 		if user == nil {
@@ -117,7 +116,7 @@ func (g *kubeGroup) user(w *workload, c *container, s *corev1.SecurityContext, p
 }
 
 // podRights notes what is said of all containers of a pod.
-func (g *kubeGroup) podRights(w *workload, at []string, p *corev1.PodSecurityContext) {
+func (g *kubeGroup) podRights(w *workload, at []string, p *k8s.PodSecurityContext) {
 	o := w.object
 	if p.FSGroup != nil {
 		g.said(o, extend(at, "fsGroup"), "is not needed: files and volumes belong to the user of the container")

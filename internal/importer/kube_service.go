@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // kubeService is a Service, and the workload that it leads to.
 type kubeService struct {
 	object *object
-	spec   corev1.ServiceSpec
+	spec   k8s.ServiceSpec
 	to     *workload
 }
 
@@ -50,14 +49,14 @@ func (g *kubeGroup) match() {
 	for _, s := range g.services {
 		o := s.object
 		switch {
-		case s.spec.Type == corev1.ServiceTypeExternalName:
+		case s.spec.Type == k8s.ServiceTypeExternalName:
 			g.lost(o, o.at("spec", "externalName"), "is not carried over: %s is reached by its own name", quote(s.spec.ExternalName))
 			continue
 		case len(s.spec.Selector) == 0:
 			g.lost(o, o.at("spec"), "%s is not carried over: it selects nothing that runs here", o.title())
 			continue
 		}
-		selector := &metav1.LabelSelector{MatchLabels: s.spec.Selector}
+		selector := &k8s.LabelSelector{MatchLabels: s.spec.Selector}
 		for _, w := range g.workloads {
 			if !selected(selector, w.labels) {
 				continue
@@ -83,7 +82,7 @@ func (g *kubeGroup) match() {
 	}
 }
 
-func targetOf(p corev1.ServicePort) intstr.IntOrString {
+func targetOf(p k8s.ServicePort) intstr.IntOrString {
 	if p.TargetPort.Type == intstr.Int && p.TargetPort.IntVal == 0 || p.TargetPort.Type == intstr.String && p.TargetPort.StrVal == "" {
 		return intstr.FromInt32(p.Port)
 	}
@@ -107,11 +106,11 @@ func (g *kubeGroup) target(s *kubeService, i int) (*api.Port, *container) {
 	to := targetOf(p)
 	protocol := protocolOf(deref(p.AppProtocol))
 	switch p.Protocol {
-	case "", corev1.ProtocolTCP:
+	case "", k8s.ProtocolTCP:
 		if protocol == "" {
 			protocol = protocolOfName(p.Name)
 		}
-	case corev1.ProtocolUDP:
+	case k8s.ProtocolUDP:
 		protocol = api.UDP
 	default:
 		g.lost(o, o.at("spec", "ports", index(i), "protocol"), "is not carried over: %s is not a protocol of Verge", quote(string(p.Protocol)))
@@ -177,14 +176,14 @@ func (g *kubeGroup) lead(s *kubeService) {
 		}
 		g.publish(s, i, port, c)
 	}
-	if a := s.spec.SessionAffinity; a != "" && a != corev1.ServiceAffinityNone {
+	if a := s.spec.SessionAffinity; a != "" && a != k8s.ServiceAffinityNone {
 		g.lost(o, o.at("spec", "sessionAffinity"), "is not carried over: requests of one client go to any instance")
 	}
 	if ip := s.spec.ClusterIP; ip != "" && ip != "None" && o.meta.UID == "" { // what kubectl get prints has one that nobody asked for
 		g.lost(o, o.at("spec", "clusterIP"), "is not carried over: service_ip takes one of the root's --network-services")
 	}
 	svc := g.app.Services[head.name]
-	if p := s.spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+	if p := s.spec.InternalTrafficPolicy; p != nil && *p == k8s.ServiceInternalTrafficPolicyLocal {
 		svc.Policy = api.Policy{Name: "local"}
 		g.said(o, o.at("spec", "internalTrafficPolicy"), "goes to the nearest where the own worker has no instance")
 	}
@@ -192,7 +191,7 @@ func (g *kubeGroup) lead(s *kubeService) {
 		svc.Policy = api.Policy{Name: "closest"}
 		g.said(o, o.at("spec", "trafficDistribution"), "goes to the nearest instance (policy: closest)")
 	}
-	if p := s.spec.ExternalTrafficPolicy; p == corev1.ServiceExternalTrafficPolicyLocal {
+	if p := s.spec.ExternalTrafficPolicy; p == k8s.ServiceExternalTrafficPolicyLocal {
 		g.lost(o, o.at("spec", "externalTrafficPolicy"), "is not carried over: gateways lead to all instances; proxy_protocol tells a service the address of its clients")
 	}
 }
@@ -203,14 +202,14 @@ func (g *kubeGroup) publish(s *kubeService, i int, port *api.Port, c *container)
 	at := o.at("spec", "ports", index(i))
 	number := int(p.Port)
 	switch s.spec.Type {
-	case corev1.ServiceTypeLoadBalancer:
-	case corev1.ServiceTypeNodePort:
+	case k8s.ServiceTypeLoadBalancer:
+	case k8s.ServiceTypeNodePort:
 		if p.NodePort > 0 {
 			number = int(p.NodePort)
 		} else {
 			g.said(o, at, "is published at %d of the gateways: Kubernetes would choose a number", number)
 		}
-	case "", corev1.ServiceTypeClusterIP:
+	case "", k8s.ServiceTypeClusterIP:
 		return
 	default:
 		g.refuse(o, o.at("spec", "type"), "Kubernetes would refuse it: %s is no type of a Service", quote(string(s.spec.Type)))
@@ -310,7 +309,7 @@ func (g *kubeGroup) hostPorts(w *workload) {
 			at := extend(c.path, "ports", index(i), "hostPort")
 			svc := g.app.Services[c.name]
 			j := slices.IndexFunc(svc.Ports, func(q api.Port) bool {
-				return q.Number == int(p.ContainerPort) && (q.Protocol == api.UDP) == (p.Protocol == corev1.ProtocolUDP)
+				return q.Number == int(p.ContainerPort) && (q.Protocol == api.UDP) == (p.Protocol == k8s.ProtocolUDP)
 			})
 			if j < 0 || svc.Ports[j].Ingress != nil {
 				continue

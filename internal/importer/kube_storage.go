@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // storage is what a container mounts. Files come first: a volume that is in their way
@@ -36,7 +35,7 @@ func (g *kubeGroup) storage(w *workload, c *container, out *api.Service) {
 		if m.SubPathExpr != "" {
 			g.lost(w.object, extend(at, "subPathExpr"), "is not carried over: the volume is mounted without it")
 		}
-		if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
+		if m.MountPropagation != nil && *m.MountPropagation != k8s.MountPropagationNone {
 			g.lost(w.object, extend(at, "mountPropagation"), "is not carried over: what is mounted below is seen by nobody else")
 		}
 		vi, ok := volumes[m.Name]
@@ -66,7 +65,7 @@ func (g *kubeGroup) storage(w *workload, c *container, out *api.Service) {
 }
 
 // claimTemplate is the template for a volume of each instance.
-func (w *workload) claimTemplate(name string) *corev1.PersistentVolumeClaim {
+func (w *workload) claimTemplate(name string) *k8s.PersistentVolumeClaim {
 	for i := range w.spec.VolumeClaimTemplates {
 		if t := &w.spec.VolumeClaimTemplates[i]; t.Name == name {
 			return t
@@ -76,7 +75,7 @@ func (w *workload) claimTemplate(name string) *corev1.PersistentVolumeClaim {
 }
 
 // directory mounts what is one.
-func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m corev1.VolumeMount, v *corev1.Volume, out *api.Service) {
+func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m k8s.VolumeMount, v *k8s.Volume, out *api.Service) {
 	o := w.object
 	put := func(volume api.Volume) {
 		volume.Path = m.MountPath
@@ -92,7 +91,7 @@ func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m cor
 		}
 		put(api.Volume{Tmpfs: size})
 		g.shared(w, c, at, m.Name)
-		if v.EmptyDir.Medium != corev1.StorageMediumMemory || v.EmptyDir.SizeLimit == nil {
+		if v.EmptyDir.Medium != k8s.StorageMediumMemory || v.EmptyDir.SizeLimit == nil {
 			g.said(o, vat, "is a directory in memory, of %s, which counts as the instance's: one on disk is kept by the worker (volumes: [{name: …}])", size)
 		}
 	case v.PersistentVolumeClaim != nil:
@@ -101,11 +100,11 @@ func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m cor
 			g.named(w, c, at, m, v.Name, t.Spec.Resources.Requests, out)
 			return
 		}
-		var size corev1.ResourceList
+		var size k8s.ResourceList
 		if claim := g.claims[name]; claim != nil {
 			size = claim.spec.Resources.Requests
 			for _, mode := range claim.spec.AccessModes {
-				if mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany {
+				if mode == k8s.ReadWriteMany || mode == k8s.ReadOnlyMany {
 					g.lost(claim.object, claim.object.at("spec", "accessModes"), "is not shared: each instance has a volume of its own")
 				}
 			}
@@ -124,7 +123,7 @@ func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m cor
 	case v.HostPath != nil:
 		g.host(w, at, vat, m, v.HostPath, out)
 	case v.Ephemeral != nil:
-		var size corev1.ResourceList
+		var size k8s.ResourceList
 		if t := v.Ephemeral.VolumeClaimTemplate; t != nil {
 			size = t.Spec.Resources.Requests
 		}
@@ -141,20 +140,20 @@ func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m cor
 // shared notes a volume that several containers of a pod have.
 func (g *kubeGroup) shared(w *workload, c *container, at []string, volume string) {
 	for _, other := range w.containers {
-		if other != c && slices.ContainsFunc(other.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume }) {
+		if other != c && slices.ContainsFunc(other.VolumeMounts, func(m k8s.VolumeMount) bool { return m.Name == volume }) {
 			g.lost(w.object, at, "is not shared with %s: each instance has one of its own", other.name)
 		}
 	}
 	for i, init := range w.pod.InitContainers {
-		if (init.RestartPolicy == nil || *init.RestartPolicy != corev1.ContainerRestartPolicyAlways) &&
-			slices.ContainsFunc(init.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume }) {
+		if (init.RestartPolicy == nil || *init.RestartPolicy != k8s.ContainerRestartPolicyAlways) &&
+			slices.ContainsFunc(init.VolumeMounts, func(m k8s.VolumeMount) bool { return m.Name == volume }) {
 			g.lost(w.object, extend(w.path, "initContainers", index(i)), "what it puts into the volume %s is not there", volume)
 		}
 	}
 }
 
 // named mounts a volume that is kept. Those of parts of one are volumes by themselves.
-func (g *kubeGroup) named(w *workload, c *container, at []string, m corev1.VolumeMount, name string, size corev1.ResourceList, out *api.Service) {
+func (g *kubeGroup) named(w *workload, c *container, at []string, m k8s.VolumeMount, name string, size k8s.ResourceList, out *api.Service) {
 	v := api.Volume{Path: m.MountPath, Name: label(name), ReadOnly: m.ReadOnly}
 	if m.SubPath != "" {
 		v.Name = label(name + "-" + m.SubPath)
@@ -164,14 +163,14 @@ func (g *kubeGroup) named(w *workload, c *container, at []string, m corev1.Volum
 		g.lost(w.object, at, "%s", why)
 		return
 	}
-	if q, ok := size[corev1.ResourceStorage]; ok {
+	if q, ok := size[k8s.ResourceStorage]; ok {
 		out.Resources.Disk += g.bytes(w, at, q)
 	}
 }
 
-func (g *kubeGroup) host(w *workload, at, vat []string, m corev1.VolumeMount, h *corev1.HostPathVolumeSource, out *api.Service) {
+func (g *kubeGroup) host(w *workload, at, vat []string, m k8s.VolumeMount, h *k8s.HostPathVolumeSource, out *api.Service) {
 	o := w.object
-	kind := corev1.HostPathUnset
+	kind := k8s.HostPathUnset
 	if h.Type != nil {
 		kind = *h.Type
 	}
@@ -179,10 +178,10 @@ func (g *kubeGroup) host(w *workload, at, vat []string, m corev1.VolumeMount, h 
 	case !path.IsAbs(h.Path):
 		g.refuse(o, extend(vat, "hostPath", "path"), "Kubernetes would refuse it: %s is no absolute path", quote(h.Path))
 		return
-	case strings.HasSuffix(h.Path, ".sock") || kind == corev1.HostPathSocket:
+	case strings.HasSuffix(h.Path, ".sock") || kind == k8s.HostPathSocket:
 		g.lost(o, vat, "is not carried over: no instance may command its worker")
 		return
-	case kind != corev1.HostPathUnset && kind != corev1.HostPathDirectory && kind != corev1.HostPathDirectoryOrCreate:
+	case kind != k8s.HostPathUnset && kind != k8s.HostPathDirectory && kind != k8s.HostPathDirectoryOrCreate:
 		g.lost(o, vat, "is not carried over: what of a worker is mounted is a directory, devices are asked for by type (devices)")
 		return
 	}
@@ -203,7 +202,7 @@ type item struct {
 	mode      *int32
 }
 
-func itemsOf(list []corev1.KeyToPath, all []string) (out []item) {
+func itemsOf(list []k8s.KeyToPath, all []string) (out []item) {
 	for _, i := range list {
 		out = append(out, item{i.Key, i.Path, i.Mode})
 	}
@@ -216,7 +215,7 @@ func itemsOf(list []corev1.KeyToPath, all []string) (out []item) {
 }
 
 // place is where an item stands, false where a subPath leaves it out.
-func (i item) place(m corev1.VolumeMount) (string, bool) {
+func (i item) place(m k8s.VolumeMount) (string, bool) {
 	if m.SubPath == "" {
 		return path.Join(m.MountPath, path.Clean("/"+i.path)), true
 	}
@@ -238,7 +237,7 @@ func fileModeOf(modes ...*int32) api.FileMode {
 	return 0o644
 }
 
-func (g *kubeGroup) configFiles(w *workload, at []string, m corev1.VolumeMount, v *corev1.ConfigMapVolumeSource, out *api.Service) {
+func (g *kubeGroup) configFiles(w *workload, at []string, m k8s.VolumeMount, v *k8s.ConfigMapVolumeSource, out *api.Service) {
 	c := g.configs[v.Name]
 	optional := v.Optional != nil && *v.Optional
 	if c == nil {
@@ -300,7 +299,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (g *kubeGroup) secretFiles(w *workload, at []string, m corev1.VolumeMount, v *corev1.SecretVolumeSource, out *api.Service) {
+func (g *kubeGroup) secretFiles(w *workload, at []string, m k8s.VolumeMount, v *k8s.SecretVolumeSource, out *api.Service) {
 	var keys []string
 	s := g.secrets[v.SecretName]
 	if s != nil {
@@ -331,13 +330,13 @@ func (g *kubeGroup) secretFiles(w *workload, at []string, m corev1.VolumeMount, 
 	}
 }
 
-func (g *kubeGroup) projected(w *workload, at, vat []string, m corev1.VolumeMount, v *corev1.ProjectedVolumeSource, out *api.Service) {
+func (g *kubeGroup) projected(w *workload, at, vat []string, m k8s.VolumeMount, v *k8s.ProjectedVolumeSource, out *api.Service) {
 	for i, s := range v.Sources {
 		switch {
 		case s.ConfigMap != nil:
-			g.configFiles(w, at, m, &corev1.ConfigMapVolumeSource{LocalObjectReference: s.ConfigMap.LocalObjectReference, Items: s.ConfigMap.Items, Optional: s.ConfigMap.Optional, DefaultMode: v.DefaultMode}, out)
+			g.configFiles(w, at, m, &k8s.ConfigMapVolumeSource{LocalObjectReference: s.ConfigMap.LocalObjectReference, Items: s.ConfigMap.Items, Optional: s.ConfigMap.Optional, DefaultMode: v.DefaultMode}, out)
 		case s.Secret != nil:
-			g.secretFiles(w, at, m, &corev1.SecretVolumeSource{SecretName: s.Secret.Name, Items: s.Secret.Items, Optional: s.Secret.Optional, DefaultMode: v.DefaultMode}, out)
+			g.secretFiles(w, at, m, &k8s.SecretVolumeSource{SecretName: s.Secret.Name, Items: s.Secret.Items, Optional: s.Secret.Optional, DefaultMode: v.DefaultMode}, out)
 		default:
 			g.lost(w.object, extend(vat, "projected", "sources", index(i)), "%s", cmp.Or(map[bool]string{true: noAPI}[s.ServiceAccountToken != nil], noCounterpart))
 		}

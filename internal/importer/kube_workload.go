@@ -5,34 +5,33 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // workloadSpec has what Deployment, StatefulSet, DaemonSet, ReplicaSet,
 // ReplicationController and Job say around the template of their pods. Which of it a
 // kind has is said by its cover.
 type workloadSpec struct {
-	Replicas                *int32                         `json:"replicas"`
-	Template                podTemplate                    `json:"template"`
-	Strategy                updateStrategy                 `json:"strategy"`
-	UpdateStrategy          updateStrategy                 `json:"updateStrategy"`
-	MinReadySeconds         int32                          `json:"minReadySeconds"`
-	ProgressDeadlineSeconds *int32                         `json:"progressDeadlineSeconds"`
-	ServiceName             string                         `json:"serviceName"`
-	PodManagementPolicy     string                         `json:"podManagementPolicy"`
-	VolumeClaimTemplates    []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates"`
-	Parallelism             *int32                         `json:"parallelism"`
-	Completions             *int32                         `json:"completions"`
-	BackoffLimit            *int32                         `json:"backoffLimit"`
-	BackoffLimitPerIndex    *int32                         `json:"backoffLimitPerIndex"`
-	TTLSecondsAfterFinished *int32                         `json:"ttlSecondsAfterFinished"`
-	ActiveDeadlineSeconds   *int64                         `json:"activeDeadlineSeconds"`
-	Suspend                 bool                           `json:"suspend"`
-	CompletionMode          string                         `json:"completionMode"`
+	Replicas                *int32                      `json:"replicas"`
+	Template                podTemplate                 `json:"template"`
+	Strategy                updateStrategy              `json:"strategy"`
+	UpdateStrategy          updateStrategy              `json:"updateStrategy"`
+	MinReadySeconds         int32                       `json:"minReadySeconds"`
+	ProgressDeadlineSeconds *int32                      `json:"progressDeadlineSeconds"`
+	ServiceName             string                      `json:"serviceName"`
+	PodManagementPolicy     string                      `json:"podManagementPolicy"`
+	VolumeClaimTemplates    []k8s.PersistentVolumeClaim `json:"volumeClaimTemplates"`
+	Parallelism             *int32                      `json:"parallelism"`
+	Completions             *int32                      `json:"completions"`
+	BackoffLimit            *int32                      `json:"backoffLimit"`
+	BackoffLimitPerIndex    *int32                      `json:"backoffLimitPerIndex"`
+	TTLSecondsAfterFinished *int32                      `json:"ttlSecondsAfterFinished"`
+	ActiveDeadlineSeconds   *int64                      `json:"activeDeadlineSeconds"`
+	Suspend                 bool                        `json:"suspend"`
+	CompletionMode          string                      `json:"completionMode"`
 	// What Verge has no use for has a place here, so that it is no mistake: its cover says
 	// what becomes of it.
 	Selector             ignoredField `json:"selector"`
@@ -52,14 +51,14 @@ type workloadSpec struct {
 
 // podTemplate is that of a pod, with what Knative says besides.
 type podTemplate struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              podSpec      `json:"spec"`
-	APIVersion        ignoredField `json:"apiVersion"`
-	Kind              ignoredField `json:"kind"`
+	k8s.ObjectMeta `json:"metadata"`
+	Spec           podSpec      `json:"spec"`
+	APIVersion     ignoredField `json:"apiVersion"`
+	Kind           ignoredField `json:"kind"`
 }
 
 type podSpec struct {
-	corev1.PodSpec       `json:",inline"`
+	k8s.PodSpec          `json:",inline"`
 	ContainerConcurrency *int64       `json:"containerConcurrency"`
 	TimeoutSeconds       *int64       `json:"timeoutSeconds"`
 	IdleTimeout          ignoredField `json:"idleTimeoutSeconds"`
@@ -91,7 +90,7 @@ type updateStrategy struct {
 type workload struct {
 	object *object
 	spec   workloadSpec
-	pod    *corev1.PodSpec
+	pod    *k8s.PodSpec
 	// base is the path of spec, and path that of the specification of its pods, which have
 	// labels. cron is the schedule that it runs by.
 	base       []string
@@ -104,7 +103,7 @@ type workload struct {
 
 // container is one of a workload, which becomes a service.
 type container struct {
-	*corev1.Container
+	*k8s.Container
 	workload *workload
 	path     []string
 	name     string // of its service in Verge
@@ -128,7 +127,7 @@ func (g *kubeGroup) workload(o *object) {
 	}
 	var ok bool
 	if o.kind == "Pod" {
-		w.pod, w.path, w.labels = &corev1.PodSpec{}, o.at("spec"), o.meta.Labels
+		w.pod, w.path, w.labels = &k8s.PodSpec{}, o.at("spec"), o.meta.Labels
 		ok = decodeInto(g.report, o, spec, w.path, w.pod)
 	} else {
 		ok = true
@@ -177,7 +176,7 @@ func (g *kubeGroup) selects(w *workload, n *node) bool {
 		}
 		return true
 	}
-	s := &metav1.LabelSelector{}
+	s := &k8s.LabelSelector{}
 	if o.kind == "ReplicationController" {
 		if !decodeInto(g.report, o, n, at, &s.MatchLabels) {
 			return false
@@ -193,7 +192,7 @@ func (g *kubeGroup) selects(w *workload, n *node) bool {
 }
 
 // selected says whether a selector takes labels.
-func selected(s *metav1.LabelSelector, labels map[string]string) bool {
+func selected(s *k8s.LabelSelector, labels map[string]string) bool {
 	for k, v := range s.MatchLabels {
 		if got, has := labels[k]; !has || got != v {
 			return false
@@ -203,11 +202,11 @@ func selected(s *metav1.LabelSelector, labels map[string]string) bool {
 		v, has := labels[e.Key]
 		in := has && slices.Contains(e.Values, v)
 		switch e.Operator {
-		case metav1.LabelSelectorOpIn:
+		case k8s.LabelSelectorOpIn:
 			has = in
-		case metav1.LabelSelectorOpNotIn:
+		case k8s.LabelSelectorOpNotIn:
 			has = !in
-		case metav1.LabelSelectorOpDoesNotExist:
+		case k8s.LabelSelectorOpDoesNotExist:
 			has = !has
 		}
 		if !has {
@@ -221,7 +220,7 @@ func selected(s *metav1.LabelSelector, labels map[string]string) bool {
 // or else the first, is the one that the others are told apart from.
 func (g *kubeGroup) containers(w *workload) {
 	names := map[string]bool{}
-	add := func(c *corev1.Container, field string, i int) {
+	add := func(c *k8s.Container, field string, i int) {
 		path := extend(w.path, field, index(i))
 		switch {
 		case c.Name == "" && w.object.kind == knative: // which has one container most of the time
@@ -247,7 +246,7 @@ func (g *kubeGroup) containers(w *workload) {
 		c := &w.pod.InitContainers[i]
 		add(c, "initContainers", i)
 		path := extend(w.path, "initContainers", index(i))
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways { // a sidecar
+		if c.RestartPolicy != nil && *c.RestartPolicy == k8s.ContainerRestartPolicyAlways { // a sidecar
 			w.containers = append(w.containers, g.newContainer(w, c, path))
 			continue
 		}
@@ -318,11 +317,11 @@ func (g *kubeGroup) call() {
 func (g *kubeGroup) container(w *workload, c *container) *api.Service {
 	out := &api.Service{Runtime: api.Container, Image: c.Image}
 	switch c.ImagePullPolicy {
-	case corev1.PullAlways:
+	case k8s.PullAlways:
 		out.Pull = "always"
-	case corev1.PullNever:
+	case k8s.PullNever:
 		out.Pull = "never"
-	case "", corev1.PullIfNotPresent:
+	case "", k8s.PullIfNotPresent:
 	default:
 		g.refuse(w.object, extend(c.path, "imagePullPolicy"), "Kubernetes would refuse it: %s is no policy (Always, IfNotPresent, Never)", quote(string(c.ImagePullPolicy)))
 	}
@@ -388,7 +387,7 @@ func (g *kubeGroup) number(w *workload, c *container, out *api.Service) {
 		}
 		g.said(o, o.at("metadata", "name"), "its pods are instances: %s-0 is reached as 0.instance.%s", o.meta.Name, c.name)
 	}
-	if p := w.pod.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
+	if p := w.pod.RestartPolicy; p != "" && p != k8s.RestartPolicyAlways {
 		g.refuse(o, extend(w.path, "restartPolicy"), "Kubernetes would refuse it: %s restarts always", o.kind)
 	}
 	g.rollout(w, out)
@@ -498,7 +497,7 @@ func (g *kubeGroup) job(w *workload, out *api.Service) {
 		g.said(o, at("ttlSecondsAfterFinished"), "is how long its logs are kept; the application stays until it is deleted")
 	}
 	switch p := w.pod.RestartPolicy; p {
-	case corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure:
+	case k8s.RestartPolicyNever, k8s.RestartPolicyOnFailure:
 	default:
 		g.refuse(o, extend(w.path, "restartPolicy"), "Kubernetes would refuse it: that of a Job is Never or OnFailure")
 	}
@@ -530,11 +529,11 @@ func (g *kubeGroup) pod(w *workload, out *api.Service) {
 	o, at := w.object, extend(w.path, "restartPolicy")
 	retries := 0
 	switch p := w.pod.RestartPolicy; p {
-	case "", corev1.RestartPolicyAlways:
+	case "", k8s.RestartPolicyAlways:
 		return
-	case corev1.RestartPolicyOnFailure:
+	case k8s.RestartPolicyOnFailure:
 		retries = 1000
-	case corev1.RestartPolicyNever:
+	case k8s.RestartPolicyNever:
 	default:
 		g.refuse(o, at, "Kubernetes would refuse it: %s is no policy (Always, OnFailure, Never)", quote(string(p)))
 		return
