@@ -145,9 +145,9 @@ kpa-check: ## whether our form of Knative's autoscaler decides as Knative's own 
 	CGO_ENABLED=0 go build -C tools/kpacheck -trimpath -ldflags "-s -w" -o ../../bin/kpacheck .
 	@bin/kpacheck
 
-footprint: build ## what an idle root, cluster and worker cost
+footprint: build ## what root, cluster and worker cost, and containers (PART=containers: those alone)
 	@$(GOBUILD) -o bin/footprint ./tools/footprint
-	@bin/footprint
+	@bin/footprint $(if $(PART),-part $(PART))
 
 clean: ## remove what was built
 	rm -rf bin

@@ -13,15 +13,24 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/tools/stage"
+)
+
+// Parts of what is measured, in their order on the page.
+const (
+	partRoles      = "roles"
+	partContainers = "containers"
 )
 
 type options struct {
 	verge, out   string
+	part         string
 	settle, span time.Duration
 	rounds, many int
 }
@@ -30,11 +39,16 @@ func main() {
 	var o options
 	flag.StringVar(&o.verge, "verge", "bin/verge", "the verge binary")
 	flag.StringVar(&o.out, "out", "docs/footprint.md", "the page to write, none if empty")
+	flag.StringVar(&o.part, "part", "all", "what is measured: all, roles or containers; the page keeps what it has of the other part")
 	flag.DurationVar(&o.settle, "settle", time.Minute, "time from the start to the measurement of idle processes")
 	flag.DurationVar(&o.span, "span", time.Minute, "length of that measurement")
 	flag.IntVar(&o.rounds, "rounds", 11, "how often one instance is deployed")
 	flag.IntVar(&o.many, "many", 100, "how many instances are deployed at once")
 	flag.Parse()
+	if !slices.Contains([]string{"all", partRoles, partContainers}, o.part) {
+		fmt.Fprintf(os.Stderr, "footprint: -part %q must be all, roles or containers\n", o.part)
+		os.Exit(2)
+	}
 	if code, done := isolated(); done {
 		os.Exit(code)
 	}
@@ -65,8 +79,11 @@ type bench struct {
 	root    *stage.Root
 	cluster *stage.Cluster
 	worker  *stage.Worker
-	rows    []row
-	notes   []string // what could not be measured
+	// containerd is that of the worker of containers; nil without one.
+	containerd *containertest.Containerd
+	rows       []row
+	notes      []string // what could not be measured
+	sections   map[string]string
 }
 
 // role is a part of Verge and its processes.
@@ -104,9 +121,8 @@ func (b *bench) note(r row) {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	b := &bench{options: o}
-	binary, err := os.Stat(o.verge)
-	if err != nil {
+	b := &bench{options: o, sections: map[string]string{}}
+	if _, err := os.Stat(o.verge); err != nil {
 		return fmt.Errorf("the verge binary: %w (make build makes it)", err)
 	}
 	load := loadAverage()
@@ -114,7 +130,12 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stage.Clear(s.Dir)) }()
+	defer func() {
+		err = errors.Join(err, stage.Clear(s.Dir))
+		if b.containerd != nil { // what ran in it has ended
+			err = errors.Join(err, b.containerd.Close())
+		}
+	}()
 	b.stage = s
 	if b.root, err = s.Root(ctx); err != nil {
 		return err
@@ -122,7 +143,38 @@ func run(ctx context.Context, o options) (err error) {
 	if b.cluster, err = s.Cluster(ctx, b.root, "edge"); err != nil {
 		return err
 	}
-	if b.worker, err = s.Worker(ctx, b.cluster, "edge-1", false); err != nil {
+	all := b.rows
+	for _, p := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{{partRoles, b.measureRoles}, {partContainers, b.measureContainers}} {
+		if o.part != "all" && o.part != p.name {
+			continue
+		}
+		b.rows, b.notes = nil, nil
+		if err := p.measure(ctx); err != nil {
+			return err
+		}
+		b.sections[p.name] = b.section(machine(s.Dir), load)
+		all = append(all, b.rows...)
+	}
+	b.rows = all
+	if o.out == "" {
+		return b.missed()
+	}
+	if err := b.write(); err != nil {
+		return err
+	}
+	return b.missed()
+}
+
+// measureRoles measures the roles, of which the worker runs processes.
+func (b *bench) measureRoles(ctx context.Context) error {
+	binary, err := os.Stat(b.verge)
+	if err != nil {
+		return err
+	}
+	if b.worker, err = b.stage.Worker(ctx, b.cluster, "edge-1", false); err != nil {
 		return err
 	}
 	b.reach(float64(binary.Size())/1e6, 60, "MB", "binary, stripped")
@@ -135,13 +187,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := b.networked(ctx); err != nil {
 		return fmt.Errorf("measuring a worker in the service network: %w", err)
 	}
-	if o.out == "" {
-		return b.missed()
-	}
-	if err := os.WriteFile(o.out, []byte(b.page(machine(s.Dir), load)), 0o644); err != nil {
-		return err
-	}
-	return b.missed()
+	return nil
 }
 
 // missed names the figures that were not reached.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,14 +49,14 @@ func loadAverage() string {
 	return first
 }
 
-func (b *bench) page(machine, load string) string {
+// section is what was measured of one part, with what could not be.
+func (b *bench) section(machine, load string) string {
 	var p strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
-	line("<!-- Written by `make footprint`. -->")
-	line("# What Verge costs\n")
-	line("One root, one cluster and one worker on one machine, each its own process; a worker is its agent and its engine together.\n")
-	line("| What | Value | Unit | To reach | Reached |")
-	line("|---|--:|---|--:|---|")
+	if len(b.rows) > 0 {
+		line("| What | Value | Unit | To reach | Reached |")
+		line("|---|--:|---|--:|---|")
+	}
 	for _, r := range b.rows {
 		most, ok := "", ""
 		if r.Reach != nil {
@@ -63,21 +64,61 @@ func (b *bench) page(machine, load string) string {
 		}
 		line("| %s | %s | %s | %s | %s |", r.What, number(r.Value), r.Unit, most, ok)
 	}
-	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that (processes that wanted a processor): %s.\n",
+	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that (processes that wanted a processor): %s.",
 		time.Now().UTC().Format("2 January 2006"), machine, load)
-	line("## Method\n")
+	for _, n := range b.notes {
+		line("\n%s", n)
+	}
+	return p.String()
+}
+
+// mark begins the section of a part on the page.
+func mark(part string) string { return "<!-- " + part + " -->\n" }
+
+// kept is the section of a part as a page has it, "" where it has none.
+func kept(page, part string) string {
+	_, rest, _ := strings.Cut(page, mark(part))
+	text, _, _ := strings.Cut(rest, "<!-- ")
+	return strings.Trim(text, "\n") + "\n"
+}
+
+// write writes the page: what was measured, and what it had of the other part.
+func (b *bench) write() error {
+	old, err := os.ReadFile(b.out)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, part := range []string{partRoles, partContainers} {
+		if b.sections[part] == "" {
+			b.sections[part] = kept(string(old), part)
+		}
+	}
+	return os.WriteFile(b.out, []byte(b.page()), 0o644)
+}
+
+func (b *bench) page() string {
+	var p strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
+	line("<!-- Written by `make footprint`. -->")
+	line("# What Verge costs\n")
+	line("One root, one cluster and one worker on one machine, each its own process; a worker is its agent and its engine together.\n")
+	line("%s%s", mark(partRoles), b.sections[partRoles])
+	line("%s", "<!-- -->\n## Containers\n")
+	line("The same with a worker whose instances are containers. `make footprint PART=containers` measures this alone, in about three minutes; it needs root, containerd, runc and busybox.\n")
+	line("%s%s", mark(partContainers), b.sections[partContainers])
+	line("%s", "<!-- -->\n## Method\n")
 	line("- *Idle*: nothing is deployed. Measured from %s after the start, for %s.", b.settle, b.span)
 	line("- *Worker in the service network*: a second worker, alone in it, started and measured after everything else. As root all of this runs in a network namespace of its own, so that the machine's stays as it is.")
 	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four processes share the pages of one program, which PSS divides among them: alone on a machine each has more of it; private dirty is the part that is never shared.")
 	line("- *Processor time*: what the scheduler gave to the threads of the processes (`/proc/PID/task/*/schedstat`) while they are idle; for deployments, in which threads end, user and system time of `/proc/PID/stat`, in steps of 10 ms.")
 	line("- *Disk*: `write_bytes` of `/proc/PID/io`: what the processes caused to be written, in pages.")
 	line("- *Packets*: `segs_in` and `segs_out` of the worker's TCP connections as `ss -ti` tells them, so all segments, acknowledgements included; bytes are those of TLS and above, and %d bytes of headers for each packet.", headers)
-	line("- *Apply to Running*: from sending the descriptor until the root says that the instances run, as a client sees it; `sleep` as the program, one deployment before that is not counted, each deleted before the next.")
+	line("- *Apply to Running*: from sending the descriptor until the root says that the instances run, as a client sees it; `sleep` as the program, one deployment before that is not counted, each deleted before the next. The image of a container is there.")
 	line("- *Memory per instance*: the worker's PSS 15 s after the last of them runs, less that before.")
+	line("- *Memory per further container*: PSS of agent, engine, containerd and all shims with one container and with that many more, the difference divided by their number.")
+	line("- *Processor time per container*: of root, cluster, agent and engine, of containerd, shims and runc, and of the container's own process, which is runc's until it becomes the program.")
+	line("- *Agent killed*: by SIGKILL, and started at once; then until its cluster has heard of it, as a client that asks every 5 ms sees it. Requests are sent one after the other to a container through the worker's gateway, 5 ms apart, from before the kill until 50 of them after that.")
 	line("- *Under load* the router of a worker takes more: while it allocates more than 8 MB a second, its garbage is collected at 32 MB above what lives (GOGC of the environment, if set, stands instead). The router of `make bench-proxy` with HTTP/2 had at most 8 MB of private dirty memory without that rule and 37 MB with it; about 5 s after the load has ended it is collected and given back.")
-	for _, n := range b.notes {
-		line("- %s", n)
-	}
 	return p.String()
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/orders"
@@ -111,7 +112,10 @@ type Worker struct {
 	// Engine is the process id of its other half.
 	Engine int
 
-	data string
+	data  string
+	stage *Stage
+	in    *Cluster
+	args  []string
 }
 
 // Worker joins a worker to a cluster and waits until its cluster counts on it.
@@ -127,8 +131,8 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{ID: name, Cluster: c.ID, Dir: filepath.Join(s.Dir, "workers", name), data: data}
-	args := []string{
+	w := &Worker{ID: name, Cluster: c.ID, Dir: filepath.Join(s.Dir, "workers", name), data: data, stage: s, in: c}
+	w.args = []string{
 		"worker", "--name", name, "--data-dir", w.Dir, "--token-file", token, "--data", data,
 		// Of several workers on a machine one alone could have the service network,
 		// and the machine's own is left as it is.
@@ -138,30 +142,39 @@ func (s *Stage) Worker(ctx context.Context, c *Cluster, name string, gateway boo
 		if w.Gateway, err = s.addr(); err != nil {
 			return nil, err
 		}
-		args = append(args, "--gateway", w.Gateway)
+		w.args = append(w.args, "--gateway", w.Gateway)
 	}
-	if w.Process, err = s.start("worker "+name, append(args, flags...)...); err != nil {
-		return nil, err
+	w.args = append(w.args, flags...)
+	return w, w.Start(ctx)
+}
+
+// Start starts the agent, again with the same command if it has run before, and waits
+// until its cluster has heard of it since and counts on it.
+func (w *Worker) Start(ctx context.Context) (err error) {
+	begun := time.Now()
+	if w.Process, err = w.stage.start("worker "+w.ID, w.args...); err != nil {
+		return err
 	}
-	ready := answers(c.Context, func(st wire.StatusView) error {
+	ready := answers(w.in.Context, func(st wire.StatusView) error {
+		since := time.Since(begun).Seconds()
 		for _, v := range st.Workers {
-			if v.Name == name && v.Status == "ready" {
+			if v.Name == w.ID && v.Status == "ready" && v.AgeSeconds >= 0 && v.AgeSeconds < since {
 				return nil
 			}
 		}
-		return fmt.Errorf("cluster %s does not count on it yet", c.ID)
+		return fmt.Errorf("cluster %s does not count on it yet", w.Cluster)
 	})
 	if err := w.until(ctx, ready); err != nil {
-		return w, err
+		return err
 	}
 	hands := agent.NewRemote(w.Dir)
 	defer hands.Close()
 	st, err := hands.State(ctx, 0, 0)
 	if err != nil {
-		return w, fmt.Errorf("engine of worker %s: %w", name, err)
+		return fmt.Errorf("engine of worker %s: %w", w.ID, err)
 	}
 	w.Engine = st.Info.PID
-	return w, nil
+	return nil
 }
 
 // Routes to other workers, as its engine stored them last.

@@ -213,8 +213,12 @@ func (c *Containerd) Shims() ([]int, error) {
 	return out, nil
 }
 
-// CPU is the processor time of this containerd, of its shims that are there, and of
-// the programs that they ran which have ended.
+// PID of its process.
+func (c *Containerd) PID() int { return c.cmd.Process.Pid }
+
+// CPU is the processor time of this containerd, of its shims that are there, of the
+// programs that they ran which have ended, and of the containers' first processes: what
+// those used before they became the program of the container was runc's.
 func (c *Containerd) CPU() (sum time.Duration, err error) {
 	shims, err := c.Shims()
 	if err != nil {
@@ -224,21 +228,22 @@ func (c *Containerd) CPU() (sum time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	config := []byte(filepath.Join(filepath.Dir(c.Address), "config.toml") + "\x00")
 	for _, d := range dirs {
-		b, err := os.ReadFile(filepath.Join("/proc", d.Name(), "cmdline"))
-		var pid int
-		if _, perr := fmt.Sscan(d.Name(), &pid); err == nil && perr == nil && bytes.Contains(b, config) {
-			shims = append(shims, pid)
+		var pid, parent int
+		if _, err := fmt.Sscan(d.Name(), &pid); err != nil {
+			continue
 		}
-	}
-	for _, pid := range shims {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		b, err := os.ReadFile(filepath.Join("/proc", d.Name(), "stat"))
 		if err != nil {
 			continue // it has ended
 		}
-		_, rest, _ := bytes.Cut(b, []byte(") "))
-		fields := strings.Fields(string(rest))
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if _, err := fmt.Sscan(fields[1], &parent); err != nil {
+			return 0, fmt.Errorf("parent of process %d: %w", pid, err)
+		}
+		if pid != c.PID() && !slices.Contains(shims, pid) && !slices.Contains(shims, parent) {
+			continue
+		}
 		const first, ticksASecond = 11, 100 // utime, stime, cutime, cstime
 		for _, f := range fields[first : first+4] {
 			var ticks int64
