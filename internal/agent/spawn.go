@@ -80,6 +80,7 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--pull-rate", had.Pull.Rate.String(), now.Pull.Rate.String())
 	differs("--image-keep", had.Pull.KeepUnused.String(), now.Pull.KeepUnused.String())
 	differs("--image-disk-high", strconv.Itoa(had.Pull.DiskHigh), strconv.Itoa(now.Pull.DiskHigh))
+	differs("--registry-hosts", had.Pull.Hosts, now.Pull.Hosts)
 	differs("--registry-mirror", mirrorList(had.Pull.Mirrors), mirrorList(now.Pull.Mirrors))
 	differs("PATH", had.Path, now.Path)
 	if len(what) == 0 {

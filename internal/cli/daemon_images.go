@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ func pullFlags(fl *pflag.FlagSet, p *wire.PullConfig, mirrors *[]string) {
 	p.KeepUnused = api.Duration(keepUnused)
 	fl.TextVar(&p.KeepUnused, "image-keep", p.KeepUnused, "how long an image from a registry stays that nothing here needs (0: for ever)")
 	fl.IntVar(&p.DiskHigh, "image-disk-high", diskHigh, "percent of the disk of images above which those go that nothing here needs (0: it is not looked at)")
+	fl.StringVar(&p.Hosts, "registry-hosts", "", "folder with a hosts.toml for each registry, as containerd and K3s have it (default: /etc/containerd/certs.d)")
 	fl.StringArrayVar(mirrors, "registry-mirror", nil, "mirror of a registry that is asked before it, as docker.io=https://mirror.example.org (repeatable)")
 }
 
@@ -34,6 +36,9 @@ func settlePull(p *wire.PullConfig, mirrors []string) error {
 	}
 	if p.DiskHigh < 0 || p.DiskHigh > 100 {
 		return errMustBe("--image-disk-high", p.DiskHigh, "0 to 100")
+	}
+	if p.Hosts != "" && !filepath.IsAbs(p.Hosts) {
+		return errMustBe("--registry-hosts", strconv.Quote(p.Hosts), "an absolute path")
 	}
 	const flag, want = "--registry-mirror", "HOST=URL, as docker.io=https://mirror.example.org, each host once"
 	for _, m := range mirrors {

@@ -15,6 +15,9 @@ func TestMirrorsOfRegistries(t *testing.T) {
 	if want := map[string]string{"docker.io": "https://m.test:5000", "x.test:1": "http://m.test"}; !maps.Equal(p.Mirrors, want) {
 		t.Errorf("%v", p.Mirrors)
 	}
+	if err := settlePull(&wire.PullConfig{Hosts: "certs.d"}, nil); err == nil {
+		t.Error("a relative folder is accepted")
+	}
 	for _, bad := range [][]string{
 		{""}, {"docker.io"}, {"docker.io="}, {"docker.io=m.test"}, {"docker.io=ftp://m.test"}, {"=https://m.test"},
 		{"docker.io/x=https://m.test"}, {"docker.io=https://m.test/v2"}, {"docker.io=https://user:pw@m.test"},

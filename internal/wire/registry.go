@@ -8,6 +8,9 @@ type PullConfig struct {
 	Rate api.Bitrate `json:"rate,omitempty"`
 	// Mirrors are asked first, by the host of the registry: URLs without a path.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
+	// Hosts is the folder with a hosts.toml for each registry, as containerd has it; "":
+	// containerd's own, /etc/containerd/certs.d.
+	Hosts string `json:"hosts,omitempty"`
 	// KeepUnused is for how long an image stays that nothing needs; 0: for ever.
 	KeepUnused api.Duration `json:"keep_unused,omitempty"`
 	// DiskHigh is how many percent of the disk of images may be used before some that

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -86,6 +87,7 @@ type Driver struct {
 	log     *slog.Logger
 
 	mirrors map[string]string // of registries, by their hosts
+	hosts   string            // folder in which the machine says how registries are reached
 	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
 	stall   time.Duration     // how long a registry may send nothing
 	// patience is how long containerd may take to answer.
@@ -121,7 +123,7 @@ type Driver struct {
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
 	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
-		mirrors: o.Pull.Mirrors, pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
+		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
 	if d.address == "" {

@@ -3,12 +3,14 @@ package container
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
-	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,11 +87,11 @@ func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, wh
 		d.mu.Unlock()
 		_, before := d.Copied()
 		err := d.fetch(leased, c, p, what, trust, progress)
-		wrong := errors.Is(err, errdefs.ErrFailedPrecondition) || errors.Is(err, errdefs.ErrOutOfRange)
+		wrong := errors.Is(err, errdefs.ErrFailedPrecondition) || errors.Is(err, errdefs.ErrOutOfRange) || p.tooShort(err)
 		if wrong {
 			p.abort(leased, c.ContentStore()) // what is there is wrong: the next begins anew
 		}
-		told = d.tell(ctx, name, what, err)
+		told = d.tell(ctx, p, what, err)
 		if told == nil || !p.begun() || !errors.Is(told, runtime.ErrAway) && ctx.Err() == nil {
 			defer d.endLease(ctx, c, lease)
 		}
@@ -120,7 +122,7 @@ func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling,
 		}
 	})
 	_, err := c.Pull(leased, p.name,
-		containerd.WithResolver(d.copies(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(what)}), p.name, trust)),
+		containerd.WithResolver(d.copies(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(leased, what, &p.broke)}), p.name, trust)),
 		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
 		containerd.WithPullUnpack,
 		containerd.WithPullLabels(map[string]string{labelPulled: "1", labelUsed: time.Now().UTC().Format(time.RFC3339)}),
@@ -163,46 +165,19 @@ func (d *Driver) endLease(ctx context.Context, c *containerd.Client, l leases.Le
 	}
 }
 
-// registries are those of an image: its mirrors first, each with the credentials that
-// it is given.
-func (d *Driver) registries(what *runtime.Container) docker.RegistryHosts {
-	return func(host string) ([]docker.RegistryHost, error) {
-		client := &http.Client{Transport: &transport{next: docker.DefaultHTTPTransport(nil), stall: d.stall, pace: d.pace}}
-		options := []docker.AuthorizerOpt{docker.WithAuthClient(client)}
-		if what.Login != nil {
-			options = append(options, docker.WithAuthCreds(func(host string) (string, string, error) {
-				user, secret := what.Login(host)
-				return user, secret, nil
-			}))
-		}
-		hosts, err := docker.ConfigureDefaultRegistries(docker.WithPlainHTTP(docker.MatchLocalhost), docker.WithClient(client),
-			docker.WithAuthorizer(docker.NewDockerAuthorizer(options...)))(host)
-		if err != nil || d.mirrors[host] == "" {
-			return hosts, err
-		}
-		mirror, err := url.Parse(d.mirrors[host])
-		if err != nil || mirror.Host == "" {
-			return nil, fmt.Errorf("the mirror %q of %s is not a URL", d.mirrors[host], host)
-		}
-		first := docker.RegistryHost{
-			Client: client, Authorizer: docker.NewDockerAuthorizer(options...), Host: mirror.Host, Scheme: mirror.Scheme, Path: "/v2",
-			Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
-		}
-		return append([]docker.RegistryHost{first}, hosts...), nil
-	}
-}
-
 // tell says in words why a pull failed.
-func (d *Driver) tell(ctx context.Context, name string, what *runtime.Container, err error) error {
+func (d *Driver) tell(ctx context.Context, p *pulling, what *runtime.Container, err error) error {
 	if err == nil {
 		return nil
 	}
+	name := p.name
 	has := func(part string) bool { return strings.Contains(err.Error(), part) }
 	host := "its registry"
 	if named, perr := reference.ParseDockerRef(name); perr == nil {
 		host = reference.Domain(named)
 	}
 	var network net.Error
+	var untrusted *tls.CertificateVerificationError
 	var address *url.Error
 	switch {
 	case ctx.Err() != nil:
@@ -216,6 +191,14 @@ func (d *Driver) tell(ctx context.Context, name string, what *runtime.Container,
 		return fmt.Errorf("%w for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", runtime.ErrNoRoom, name, err)
 	case errors.Is(err, errdefs.ErrFailedPrecondition), errors.Is(err, errdefs.ErrOutOfRange), has("unexpected commit digest"), has("failed size validation"):
 		return fmt.Errorf("what registry %s sent of %s is not what its digest says; nothing of it was kept, and it is fetched anew: %w", host, name, err)
+	case p.tooShort(err):
+		return fmt.Errorf("registry %s has less of %s than its manifest says; nothing of it was kept, and it is fetched anew: %w; push the image again", host, name, err)
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("registry %s, or a mirror of it, has a certificate that this worker does not trust: %w; name its authority in %s (ca = \"/path/to/ca.crt\")", host, err, filepath.Join(d.hosts, host, hostsFile))
+	case has("server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("registry %s, or a mirror of it, speaks http without TLS: %w; where that is to be, write server = \"http://%s\" into %s", host, err, host, filepath.Join(d.hosts, host, hostsFile))
+	case errors.Is(err, errHosts):
+		return err
 	case has("unexpected EOF"):
 		return fmt.Errorf("registry %s ended early what it sent of %s: %w (%w); the next try goes on from there", host, name, runtime.ErrAway, err)
 	case errors.As(err, &network), errors.As(err, &address), has("500 Internal"), has("502 Bad"), has("503 Service"), has("504 Gateway"), has("429 Too Many"):
@@ -232,7 +215,8 @@ func (d *Driver) tell(ctx context.Context, name string, what *runtime.Container,
 
 // pulling is how far a pull is.
 type pulling struct {
-	name string
+	name  string
+	broke atomic.Bool // a connection did, in an answer
 
 	mu   sync.Mutex
 	seen map[string]int64 // sizes of what belongs to it, by the name of its download
@@ -250,6 +234,15 @@ func (p *pulling) meet(ctx context.Context, desc imagespec.Descriptor) ([]images
 	key := remotes.MakeRefKey(ctx, desc)
 	p.seen[key], p.blob[key] = desc.Size, desc
 	return nil, nil
+}
+
+// tooShort says whether a registry has sent all that it has of something, and that is
+// less than it is to have: it ended in order, or has nothing from there on.
+func (p *pulling) tooShort(err error) bool {
+	if err == nil || p.broke.Load() {
+		return false
+	}
+	return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "short read") || strings.Contains(err.Error(), "416 Requested Range")
 }
 
 // begun says whether anything was fetched.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -38,6 +39,7 @@ type transport struct {
 	next  http.RoundTripper
 	stall time.Duration
 	pace  *rate.Limiter // nil: not bounded
+	broke *atomic.Bool  // set where an answer does not end in order; nil: nobody asks
 }
 
 // newPace bounds bytes in a second; 0 is nil, no bound.
@@ -60,7 +62,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer cancel(nil)
 		return nil, because(ctx, err)
 	}
-	answer.Body = &body{ReadCloser: answer.Body, asked: asked, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, why: why, pace: t.pace}
+	answer.Body = &body{ReadCloser: answer.Body, asked: asked, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, why: why, pace: t.pace, broke: t.broke}
 	return answer, nil
 }
 
@@ -82,6 +84,7 @@ type body struct {
 	stall      time.Duration
 	why        error
 	pace       *rate.Limiter
+	broke      *atomic.Bool
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -92,6 +95,9 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.timer.Stop()
 	if err != nil && !errors.Is(err, io.EOF) {
+		if b.broke != nil {
+			b.broke.Store(true)
+		}
 		err = because(b.ctx, err)
 	}
 	if b.pace != nil && n > 0 {

@@ -1,0 +1,92 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	// Reads hosts.toml as containerd and K3s do: mirrors, authorities, headers.
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	// Of that package, which only logs that it cannot read a file.
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// defaultHosts is where the machine says how registries are reached, for containerd too.
+const defaultHosts = "/etc/containerd/certs.d"
+
+const hostsFile = "hosts.toml"
+
+// errHosts is wrapped where what the machine says of a registry cannot be read.
+var errHosts = errors.New("how its registry is reached cannot be read")
+
+// registries are those of an image: its mirror by the worker's settings, then what the
+// machine says in hosts.toml, each with the credentials that it is given. broke is set
+// where a connection breaks off in an answer.
+func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke *atomic.Bool) docker.RegistryHosts {
+	return func(host string) ([]docker.RegistryHost, error) {
+		o := config.HostOptions{HostDir: d.hostDir, UpdateClient: func(c *http.Client) error {
+			if _, done := c.Transport.(*transport); !done { // it is asked once more for what has headers
+				c.Transport = &transport{next: c.Transport, stall: d.stall, pace: d.pace, broke: broke}
+			}
+			return nil
+		}}
+		if local, err := docker.MatchLocalhost(host); err == nil && local {
+			o.DefaultScheme = "http"
+		}
+		if what.Login != nil {
+			o.Credentials = func(host string) (string, string, error) {
+				user, secret := what.Login(host)
+				return user, secret, nil
+			}
+		}
+		hosts, err := config.ConfigureHosts(ctx, o)(host)
+		if err != nil && !errors.Is(err, errHosts) {
+			err = fmt.Errorf("%w, of %s in %s: %w", errHosts, host, d.hosts, err)
+		}
+		if err != nil || d.mirrors[host] == "" {
+			return hosts, err
+		}
+		mirror, err := url.Parse(d.mirrors[host])
+		if err != nil || mirror.Host == "" {
+			return nil, fmt.Errorf("the mirror %q of %s is not a URL", d.mirrors[host], host)
+		}
+		o.DefaultScheme = mirror.Scheme
+		first, err := config.ConfigureHosts(ctx, o)(mirror.Host) // with an authority of its own, where there is one
+		return append(first, hosts...), err
+	}
+}
+
+// hostDir is the folder of a registry in which the machine says how it is reached. A file
+// there that cannot be read is an error: without it the registry itself would be asked,
+// which somebody wanted otherwise.
+func (d *Driver) hostDir(host string) (string, error) {
+	dir, err := config.HostDirFromRoot(d.hosts)(host)
+	if err != nil {
+		return "", err // there is none: not found
+	}
+	path := filepath.Join(dir, hostsFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return dir, nil // certificates alone
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errHosts, err)
+	}
+	if err := toml.Unmarshal(text, &map[string]any{}); err != nil {
+		var where *toml.DecodeError
+		if errors.As(err, &where) {
+			row, column := where.Position()
+			return "", fmt.Errorf("%w: %s:%d:%d: %w", errHosts, path, row, column, err)
+		}
+		return "", fmt.Errorf("%w: %s: %w", errHosts, path, err)
+	}
+	return dir, nil
+}
