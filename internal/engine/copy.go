@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
+	"github.com/verge-edge/verge/internal/runtime/volume"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,6 +44,15 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 		return "", fmt.Errorf("%w: %.100q is no path", errBadQuery, q.Path)
 	}
 	o := session.Options{Stdin: q.Into, Exec: func(ctx context.Context, x runtime.Exec) (wire.Exit, error) {
+		if q.Into {
+			// What is said to be there must be in what is packed of a volume later.
+			into, leave, err := in.enter(ctx, &state)
+			if err != nil {
+				return wire.Exit{}, err
+			}
+			defer leave()
+			ctx = into
+		}
 		// Who reads or writes a pipe is let go when the session is ended.
 		defer context.AfterFunc(ctx, func() {
 			_ = x.Stdout.SetWriteDeadline(time.Unix(1, 0))
@@ -52,8 +64,11 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 		err := in.look(&state, q.Path, func(root *os.Root, name string) (err error) {
 			if q.Into {
 				sum, err = filecopy.Unpack(ctx, x.Stdin, filecopy.Target{
-					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: func() (int64, error) { return roomIn(root) },
+					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: roomFor, Sync: volume.Sync,
 				})
+				if cause := context.Cause(ctx); err != nil && cause != nil {
+					return cause
+				}
 				return err
 			}
 			sum, err = filecopy.Pack(ctx, x.Stdout, root, name)
@@ -75,15 +90,53 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 	return what, e.runSession(s, o, func(context.Context) {})
 }
 
-// roomIn is how much may be written to where root is.
-func roomIn(root *os.Root) (int64, error) {
-	dir, err := root.Open(".")
-	if err != nil {
-		return 0, err
+// enter begins a copy into the instance, whose context ends with it. It is refused if
+// the task that the copy is for has ended: what becomes of the files then is decided
+// without it. Leave is to be called when nothing more is written.
+func (in *instance) enter(ctx context.Context, s *snapshot) (into context.Context, leave func(), err error) {
+	into, cancel := context.WithCancelCause(ctx)
+	c := &entering{cancel: cancel, left: make(chan struct{})}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.state.task == nil || in.state.task != s.task {
+		cancel(nil)
+		return nil, nil, in.notRunning(&in.state)
 	}
-	defer dir.Close() //nolint:errcheck // read only
+	if in.copies == nil {
+		in.copies = map[*entering]struct{}{}
+	}
+	in.copies[c] = struct{}{}
+	return into, func() {
+		in.mu.Lock()
+		delete(in.copies, c)
+		in.mu.Unlock()
+		cancel(nil)
+		close(c.left)
+	}, nil
+}
+
+// entering is a copy into an instance that goes on.
+type entering struct {
+	cancel context.CancelCauseFunc
+	left   chan struct{}
+}
+
+// endCopies ends the copies into an instance that has no task any more, and returns
+// when none of them writes; no other can begin until it has one again.
+func (in *instance) endCopies(why error) {
+	in.mu.Lock()
+	all := slices.Collect(maps.Keys(in.copies))
+	in.mu.Unlock()
+	for _, c := range all {
+		c.cancel(why)
+		<-c.left
+	}
+}
+
+// roomFor is how much may be written to the file system of a file that is open.
+func roomFor(f *os.File) (int64, error) {
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, err
 	}
 	return int64(st.Bavail)*int64(st.Bsize) - spareRoom, nil //nolint:gosec,unconvert // they differ between systems
@@ -91,12 +144,12 @@ func roomIn(root *os.Root) (int64, error) {
 
 // roomAt is that of a directory.
 func roomAt(dir string) (int64, error) {
-	root, err := os.OpenRoot(dir)
+	f, err := os.Open(dir)
 	if err != nil {
 		return 0, err
 	}
-	defer root.Close() //nolint:errcheck // read only
-	return roomIn(root)
+	defer f.Close() //nolint:errcheck // read only
+	return roomFor(f)
 }
 
 // look calls f with where path is of an instance that runs: a root out of which

@@ -198,12 +198,20 @@ func (e *Engine) runSession(s *execSession, o session.Options, after func(ctx co
 // running is what is known of an instance that has a task now.
 func (in *instance) running() (snapshot, error) {
 	in.mu.Lock()
+	defer in.mu.Unlock()
 	s := in.state
-	in.mu.Unlock()
 	if s.task == nil {
-		return s, wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.phase)
+		return s, in.notRunning(&s)
 	}
 	return s, nil
+}
+
+// notRunning says why an instance has no task; in.mu is held.
+func (in *instance) notRunning(s *snapshot) error {
+	if in.goal.kind == goalStop && in.goal.order.Volumes != nil {
+		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.id, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.id, in.goal.order.Volumes.Do)
+	}
+	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.phase)
 }
 
 // aside is what a command beside the instance needs: its task and its

@@ -32,6 +32,8 @@ type instance struct {
 	state snapshot
 	// awake: it is to run although its order lets it sleep.
 	awake bool
+	// copies into it that go on.
+	copies map[*entering]struct{}
 
 	// Only the supervisor's goroutine:
 	rec      record
@@ -367,6 +369,7 @@ func (in *instance) settle(g goal) {
 
 // forget drops all traces. False if that failed, or if it is wanted again.
 func (in *instance) forget(ctx context.Context) bool {
+	in.endCopies(runtime.ErrGone)
 	if err := in.detach(); err != nil {
 		in.kit.problems.set("network of "+in.id, err)
 		in.pause(ctx, retryAfter)

@@ -45,6 +45,7 @@ func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
 	if w == nil || w.Do == wire.VolumeHold || o.Spec == nil || in.worked.About(w) && (in.worked.Done || in.worked.Final) {
 		return false
 	}
+	in.endCopies(wire.Problemf(http.StatusConflict, "volume-busy", "copy it again when the instance runs: verge describe instance/"+in.id, "it was not copied as a whole", "the volumes of %s are copied themselves now (%s)", in.id, w.Do))
 	done := make(chan struct{})
 	var report *wire.VolumeReport
 	working, cancel := context.WithCancel(ctx)
@@ -151,6 +152,7 @@ func (in *instance) packVolume(ctx context.Context, ref wire.VolumeRef, v wire.V
 		return v, fmt.Errorf("its cluster does not take it: %w", err)
 	}
 	v.Digest, v.Size, v.Files = digestOf(sum), view.Size, n.Files
+	v.Left, v.Examples = n.Left, n.Examples
 	if strings.TrimPrefix(view.Digest, "sha256:") != v.Digest {
 		return v, fmt.Errorf("what its cluster has of it has the digest %s, and not %s", view.Digest, v.Digest)
 	}

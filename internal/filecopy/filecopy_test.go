@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -276,7 +277,7 @@ func TestTargetsThatAreRefused(t *testing.T) {
 		"a tree over a file":   {dir, Target{Path: "one", Name: "x"}, "one is not a directory"},
 		"a file over a tree":   {file, Target{Path: ".", Name: "tree"}, "tree is a directory"},
 		"a name that leads up": {file, Target{Path: "tree", Name: ".."}, "no name of a file"},
-		"no room":              {dir, Target{Path: "n", Room: func() (int64, error) { return 99_999, nil }}, "room for 99999"},
+		"no room":              {dir, Target{Path: "n", Room: func(*os.File) (int64, error) { return 99_999, nil }}, "room for 99999"},
 	} {
 		if err := s.unpack(c.b, c.t); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
@@ -284,6 +285,82 @@ func TestTargetsThatAreRefused(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(s.path("root/one")); string(got) != "1" {
 		t.Errorf("one is %q", got)
+	}
+}
+
+// What is left out is read all the same, so it counts, in one directory and in all
+// together; nothing is left out unsaid.
+func TestWhatIsLeftOutCounts(t *testing.T) {
+	s := newScene(t)
+	for d := range 2 {
+		dir := s.path("root/many/" + strconv.Itoa(d))
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			if err := os.Symlink("x", filepath.Join(dir, strconv.Itoa(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for most, fits := range map[int]bool{103: true, 102: false, 60: false, 50: false, 2: false} {
+		sum, err := pack(t.Context(), io.Discard, s.root, "many", most)
+		if fits && (err != nil || sum.Left != 100 || sum.Directories != 3) || !fits && (err == nil || !strings.Contains(err.Error(), "more than "+strconv.Itoa(most))) {
+			t.Errorf("%d at most: %+v, %v", most, sum, err)
+		}
+	}
+}
+
+// A few bytes that say they are a file full of zeros are refused.
+func TestSparseStreamsAreRefused(t *testing.T) {
+	s := newScene(t)
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	// The library writes no sparse files, so the records are spelled another way first.
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: "new", Mode: 0o600, Size: 512, Format: tar.FormatPAX, PAXRecords: map[string]string{
+		"ABC.sparse.major": "1", "ABC.sparse.minor": "0", "ABC.sparse.name": "new", "ABC.sparse.realsize": "1073741824",
+	}}
+	if err := w.WriteHeader(h); err != nil {
+		t.Fatal(err)
+	}
+	one := make([]byte, 512)
+	copy(one, "1\n1073741824\n0\n")
+	if _, err := w.Write(one); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	err := s.unpack(bytes.ReplaceAll(b.Bytes(), []byte("ABC.sparse"), []byte("GNU.sparse")), Target{Path: "copy"})
+	if err == nil || !strings.Contains(err.Error(), "is sparse") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is copied is measured against the file system that it goes to, and reaches its
+// disk before it is said to be there.
+func TestRoomAndSync(t *testing.T) {
+	s := newScene(t)
+	b, _ := s.pack("tree")
+	var asked, synced []string
+	to := Target{
+		Path: "copy",
+		Room: func(f *os.File) (int64, error) { asked = append(asked, path.Dir(f.Name())); return 1 << 30, nil },
+		Sync: func(f *os.File) error { synced = append(synced, f.Name()); return nil },
+	}
+	if err := s.unpack(b, to); err != nil {
+		t.Fatal(err)
+	}
+	if len(asked) != 2 || !strings.HasSuffix(asked[0], "copy") && !strings.HasSuffix(asked[0], "copy/deep/er") {
+		t.Errorf("asked for the room of %v", asked)
+	}
+	if len(synced) != 1 {
+		t.Errorf("synced %v", synced)
+	}
+	to.Sync = func(*os.File) error { return errors.New("the disk is gone") }
+	if err := s.unpack(b, to); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Errorf("%v", err)
 	}
 }
 

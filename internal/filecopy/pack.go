@@ -16,7 +16,8 @@ import (
 
 // Bounds of what is carried at once.
 const (
-	// MaxEntries are files and directories.
+	// MaxEntries are files and directories, with links and special files, which are left
+	// out but read all the same.
 	MaxEntries = 200_000
 	// MaxBytes of all files together.
 	MaxBytes = 64 << 30
@@ -62,7 +63,11 @@ const lastEntry = "verge.end"
 // Pack writes name, which is a file or directory in root, to w. The error names what
 // could not be read, without the root.
 func Pack(ctx context.Context, w io.Writer, root *os.Root, name string) (Summary, error) {
-	p := packer{ctx: ctx, root: root, w: tar.NewWriter(w)}
+	return pack(ctx, w, root, name, MaxEntries)
+}
+
+func pack(ctx context.Context, w io.Writer, root *os.Root, name string, most int) (Summary, error) {
+	p := packer{ctx: ctx, root: root, w: tar.NewWriter(w), entries: 1, most: most}
 	name = path.Clean(name)
 	info, err := root.Stat(name)
 	if err != nil {
@@ -90,6 +95,7 @@ type packer struct {
 	root    *os.Root
 	w       *tar.Writer
 	entries int
+	most    int // of entries
 }
 
 // entry writes what is at name as as.
@@ -103,24 +109,34 @@ func (p *packer) entry(name, as string, info fs.FileInfo, depth int) error {
 	case len(as) > maxName:
 		return fmt.Errorf("the name of %.100s… is longer than %d bytes", name, maxName)
 	}
-	if p.entries++; p.entries > MaxEntries {
-		return fmt.Errorf("there are more than %d files and directories", MaxEntries)
-	}
 	if info.IsDir() {
 		return p.directory(name, as, info, depth)
 	}
 	return p.file(name, as)
 }
 
-func (p *packer) directory(name, as string, info fs.FileInfo, depth int) error {
+// list is what is in a directory. All that is listed counts, whatever becomes of it, so
+// that the lists of nested directories together are bounded, too.
+func (p *packer) list(name string) ([]fs.DirEntry, error) {
 	dir, err := p.root.Open(name)
 	if err != nil {
-		return plain(name, err)
+		return nil, plain(name, err)
 	}
-	list, err := dir.ReadDir(MaxEntries)
+	list, err := dir.ReadDir(p.most - p.entries + 1)
 	_ = dir.Close() // read only
 	if err != nil && !errors.Is(err, io.EOF) {
-		return plain(name, err)
+		return nil, plain(name, err)
+	}
+	if p.entries += len(list); p.entries > p.most {
+		return nil, fmt.Errorf("there are more than %d files and directories", p.most)
+	}
+	return list, nil
+}
+
+func (p *packer) directory(name, as string, info fs.FileInfo, depth int) error {
+	list, err := p.list(name)
+	if err != nil {
+		return err
 	}
 	h := &tar.Header{Typeflag: tar.TypeDir, Name: as + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
 	if err := p.w.WriteHeader(h); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -25,13 +26,19 @@ type Target struct {
 	Path, Name string
 	// Within: Path ended with a slash, so it has to be a directory.
 	Within bool
-	// Room says how much may still be written; nil: as much as there is.
-	Room func() (int64, error)
+	// Room says how many bytes may still be written to the file system that a file is
+	// in, which is empty yet; nil: as much as there is.
+	Room func(f *os.File) (int64, error)
+	// Sync lets all that was written to the file system of a file reach its disk. It is
+	// called once for each of them, before Unpack returns nil; nil: the system does it
+	// in its own time.
+	Sync func(f *os.File) error
 }
 
 // Unpack puts what Pack wrote to r into its place.
 func Unpack(ctx context.Context, r io.Reader, t Target) (Summary, error) {
-	u := unpacker{ctx: ctx, Target: t}
+	u := unpacker{ctx: ctx, Target: t, systems: map[uint64]*os.File{}}
+	defer u.close()
 	tr := tar.NewReader(reader{ctx, r})
 	for entries := 0; ; entries++ {
 		h, err := tr.Next()
@@ -59,6 +66,8 @@ type unpacker struct {
 	ctx  context.Context //nolint:containedctx // of this one call
 	base string          // what "." of the stream is in the root
 	made []made
+	// systems are the file systems that were written to, each by an open file.
+	systems map[uint64]*os.File
 }
 
 // made is a directory that was made, and what it is to be like in the end.
@@ -76,6 +85,8 @@ func (u *unpacker) entry(r io.Reader, h *tar.Header, first bool) error {
 		return fmt.Errorf("%.100q is not where it belongs", h.Name)
 	case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg:
 		return fmt.Errorf("%.100q is neither a file nor a directory", h.Name)
+	case sparse(h):
+		return fmt.Errorf("%.100q is sparse, which nothing that Pack writes is", h.Name)
 	}
 	dir := h.Typeflag == tar.TypeDir
 	if first {
@@ -89,6 +100,16 @@ func (u *unpacker) entry(r io.Reader, h *tar.Header, first bool) error {
 		return u.directory(at, mode)
 	}
 	return u.file(r, at, mode, h)
+}
+
+// sparse says whether a few bytes of a stream stand for any number of zeros.
+func sparse(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 // settle finds out where what is copied is to be put.
@@ -147,15 +168,6 @@ func (u *unpacker) file(r io.Reader, at string, mode fs.FileMode, h *tar.Header)
 	if h.Size < 0 || u.Bytes+h.Size > MaxBytes {
 		return fmt.Errorf("there are more than %d bytes", int64(MaxBytes))
 	}
-	if u.Room != nil {
-		room, err := u.Room()
-		if err != nil {
-			return fmt.Errorf("find out how much room there is: %w", err)
-		}
-		if h.Size > room {
-			return fmt.Errorf("%s has %d bytes, and there is room for %d", at, h.Size, max(room, 0))
-		}
-	}
 	if info, err := u.Root.Lstat(at); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a directory", at)
 	}
@@ -164,14 +176,19 @@ func (u *unpacker) file(r io.Reader, at string, mode fs.FileMode, h *tar.Header)
 	if err != nil {
 		return plain(path.Dir(at), err)
 	}
-	_, err = io.CopyN(f, r, h.Size)
+	if err = u.fits(f, h.Size); err == nil {
+		_, err = io.CopyN(f, r, h.Size)
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("what is copied broke off: %w", io.ErrUnexpectedEOF)
 	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}
-	if cerr := f.Close(); err == nil {
+	if err == nil && u.keep(f) {
+		f = nil
+	}
+	if cerr := closed(f); err == nil {
 		err = cerr
 	}
 	if err == nil && !h.ModTime.IsZero() {
@@ -188,6 +205,60 @@ func (u *unpacker) file(r io.Reader, at string, mode fs.FileMode, h *tar.Header)
 	return nil
 }
 
+// fits says why there is no room for a file that is open, nil if there is.
+func (u *unpacker) fits(f *os.File, size int64) error {
+	if u.Room == nil {
+		return nil
+	}
+	room, err := u.Room(f)
+	if err != nil {
+		return fmt.Errorf("find out how much room there is: %w", err)
+	}
+	if size > room {
+		return fmt.Errorf("it has %d bytes, and there is room for %d", size, max(room, 0))
+	}
+	return nil
+}
+
+// keep keeps the first file of each file system open, by which it is synced in the end.
+func (u *unpacker) keep(f *os.File) bool {
+	if u.Sync == nil {
+		return false
+	}
+	on, err := deviceOf(f)
+	if err != nil || u.systems[on] != nil {
+		return false
+	}
+	u.systems[on] = f
+	return true
+}
+
+// deviceOf names the file system that a file is in.
+func deviceOf(f *os.File) (uint64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return uint64(st.Dev), nil //nolint:gosec,unconvert // a name; another size on other systems
+}
+
+func (u *unpacker) close() {
+	for _, f := range u.systems {
+		_ = f.Close() // it was synced, or something else went wrong
+	}
+}
+
+func closed(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
 // remove removes what is not complete.
 func (u *unpacker) remove(temp string) error {
 	if err := u.Root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -196,11 +267,17 @@ func (u *unpacker) remove(temp string) error {
 	return nil
 }
 
-// finish gives the directories that were made the modes that they are to have.
+// finish gives the directories that were made the modes that they are to have, and lets
+// all reach the disk.
 func (u *unpacker) finish() error {
 	for i := len(u.made) - 1; i >= 0; i-- {
 		if err := u.Root.Chmod(u.made[i].name, u.made[i].mode); err != nil {
 			return plain(u.made[i].name, err)
+		}
+	}
+	for _, f := range u.systems {
+		if err := u.Sync(f); err != nil {
+			return fmt.Errorf("let what was copied reach the disk: %w", err)
 		}
 	}
 	return nil

@@ -50,6 +50,10 @@ type VolumeObject struct {
 	Digest string `json:"digest,omitempty"`
 	Size   int64  `json:"size,omitempty"`
 	Files  int    `json:"files,omitempty"`
+	// Left are sockets and pipes, which hold nothing and are not in it; Examples are the
+	// names of some of them.
+	Left     int      `json:"left,omitempty"`
+	Examples []string `json:"examples,omitempty"`
 }
 
 // VolumeReport is what a worker says of a VolumeWork.
@@ -98,6 +102,9 @@ type VolumeMoveRequest struct {
 // VolumeSnapshotRequest asks for a snapshot of a volume, or for its return to one.
 type VolumeSnapshotRequest struct {
 	Object string `json:"object" maxLength:"200" doc:"name of the object of the cluster's object store, in the namespace of the volume"`
+	// Digest that the object must have; needed where it is not a snapshot that the
+	// cluster knows.
+	Digest string `json:"digest,omitempty" pattern:"^([0-9a-f]{64})?$" doc:"SHA-256 that the object must have, to restore from one that is not a snapshot that this cluster has taken"`
 }
 
 // VolumeRef names a named volume of a worker.
@@ -117,6 +124,12 @@ type VolumeView struct {
 	Worker  string `json:"worker,omitempty"`
 	// InUse: an instance that is there, or is to be, names it.
 	InUse bool `json:"in_use"`
+	// Left says why what is in it does not count any more, "" if it does: the instance has
+	// its volume elsewhere.
+	Left string `json:"left,omitempty"`
+	// Bytes that it takes on the disk; at least so many where Partial.
+	Bytes   int64 `json:"bytes"`
+	Partial bool  `json:"partial,omitempty"`
 	// Changed is when something was made or removed at its top last.
 	Changed time.Time `json:"changed"`
 }

@@ -16,8 +16,11 @@ func syncAll(dir string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	return unix.Syncfs(int(f.Fd()))
+	return Sync(f)
 }
+
+// Sync lets all that is in the file system of an open file reach the disk.
+func Sync(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 // dateLink sets the time of a symbolic link itself.
 func dateLink(root *os.Root, name string, at time.Time) error {

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,44 @@ import (
 type Counts struct {
 	Files int   // all but directories
 	Bytes int64 // of their contents
+	// Left are sockets and pipes, which hold nothing and are left out; Examples are the
+	// names of some of them.
+	Left     int
+	Examples []string
+	lists    int // bytes of the access lists of directories
 }
+
+// maxLists bounds the access lists of all directories together, in bytes: who unpacks
+// keeps them in memory until all is in place. Most take 44 bytes.
+const maxLists = 16 << 20
+
+func tooManyLists(name string) error {
+	return Refusedf("%s: the access lists of all directories have more than %d bytes", name, maxLists)
+}
+
+// rightsOf are the extended attributes of a header that say who may do what, and their
+// size.
+func rightsOf(h *tar.Header) (rights map[string]string, n int) {
+	for key, value := range h.PAXRecords {
+		name, ok := strings.CutPrefix(key, xattrPrefix)
+		if !ok || !ofRights(name) {
+			continue
+		}
+		if rights == nil {
+			rights = map[string]string{}
+		}
+		rights[key] = value
+		n += len(key) + len(value)
+	}
+	return rights, n
+}
+
+// xattrPrefix begins the record of an extended attribute in an archive, as in those of
+// star and GNU tar.
+const xattrPrefix = "SCHILY.xattr."
+
+// maxExamples are named of what was left out.
+const maxExamples = 3
 
 // Refused is an error of what is in a directory or a stream, or of what the disk can
 // take: the next try ends in the same way.
@@ -73,6 +111,9 @@ func pack(out *tar.Writer, root *os.Root, name string, info fs.FileInfo, linked 
 	mode := info.Mode()
 	switch {
 	case mode&(fs.ModeSocket|fs.ModeNamedPipe) != 0:
+		if n.Left++; len(n.Examples) < maxExamples {
+			n.Examples = append(n.Examples, name)
+		}
 		return nil
 	case mode&fs.ModeDevice != 0:
 		return Refusedf("%s is a device, which can be on no other machine; remove it from the volume", name)
@@ -92,6 +133,13 @@ func pack(out *tar.Writer, root *os.Root, name string, info fs.FileInfo, linked 
 	h.Uname, h.Gname = "", "" // names of users are of one machine
 	h.ModTime, h.AccessTime, h.ChangeTime = info.ModTime().Truncate(time.Second), time.Time{}, time.Time{}
 	if mode.IsDir() {
+		if err := withXattrs(h, root, name); err != nil {
+			return err
+		}
+		_, lists := rightsOf(h)
+		if n.lists += lists; n.lists > maxLists {
+			return tooManyLists(name)
+		}
 		return out.WriteHeader(h)
 	}
 	n.Files++
@@ -103,20 +151,36 @@ func pack(out *tar.Writer, root *os.Root, name string, info fs.FileInfo, linked 
 		}
 		linked[at] = h.Name
 	}
-	if err := out.WriteHeader(h); err != nil || !mode.IsRegular() {
-		return err
+	if !mode.IsRegular() {
+		return out.WriteHeader(h)
 	}
 	f, err := root.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
+	if err := packXattrs(h, f); err != nil {
+		return err
+	}
+	if err := out.WriteHeader(h); err != nil {
+		return err
+	}
 	copied, err := io.Copy(out, f)
 	n.Bytes += copied
 	if errors.Is(err, tar.ErrWriteTooLong) || err == nil && copied != h.Size {
 		return fmt.Errorf("%s has changed while it was copied", name)
 	}
 	return err
+}
+
+// withXattrs adds the extended attributes of a directory to its header.
+func withXattrs(h *tar.Header, root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return packXattrs(h, f)
 }
 
 // source counts what is read of a stream, and knows why it was cut off.
@@ -150,6 +214,41 @@ func (c *contents) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
+// holey writes a file with holes for long runs of zeros: a file that was sparse takes no
+// more of the disk than it did.
+type holey struct {
+	f    *os.File
+	hole bool // the file does not reach its end yet
+}
+
+// zeros are as many as io.Copy hands on at a time.
+var zeros [32 << 10]byte
+
+// leastHole is the size of a block of most file systems.
+const leastHole = 4 << 10
+
+func (h *holey) Write(p []byte) (int, error) {
+	if len(p) >= leastHole && len(p) <= len(zeros) && bytes.Equal(p, zeros[:len(p)]) {
+		h.hole = true
+		_, err := h.f.Seek(int64(len(p)), io.SeekCurrent)
+		return len(p), err
+	}
+	h.hole = false
+	return h.f.Write(p)
+}
+
+// end gives the file its size.
+func (h *holey) end() error {
+	if !h.hole {
+		return nil
+	}
+	size, err := h.f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	return h.f.Truncate(size)
+}
+
 // Unpack makes in dir, which is empty, what a stream of Pack says, and lets it reach the
 // disk. Room says how many bytes may still be written there. An error is Refused but
 // where the stream broke off, the context ended, or the machine has too much to do.
@@ -172,13 +271,9 @@ func unpackAll(ctx context.Context, from *source, dir string, room func() (int64
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // what was written was synced
-	type dated struct {
-		name string
-		at   time.Time
-	}
-	var dirs []dated // their times and modes are set when all is in them
-	modes := map[string]fs.FileMode{}
+	defer root.Close()     //nolint:errcheck // what was written was synced
+	var dirs []*tar.Header // their times, modes and rights are set when all is in them
+	listed := 0            // bytes of their access lists
 	in := tar.NewReader(from)
 	written := &contents{from: from}
 	for {
@@ -199,20 +294,40 @@ func unpackAll(ctx context.Context, from *source, dir string, room func() (int64
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
 		if h.Typeflag == tar.TypeDir {
-			dirs = append(dirs, dated{h.Name, h.ModTime})
-			modes[h.Name] = h.FileInfo().Mode()
+			dir := *h
+			var n int
+			if dir.PAXRecords, n = rightsOf(h); listed+n > maxLists {
+				return tooManyLists(h.Name)
+			}
+			listed += n
+			dirs = append(dirs, &dir)
 		}
 	}
 	for i := len(dirs) - 1; i >= 0; i-- {
-		d := dirs[i]
-		if err := root.Chmod(d.name, modes[d.name]&settable); err != nil {
-			return err
-		}
-		if err := root.Chtimes(d.name, d.at, d.at); err != nil {
-			return err
+		if err := settle(root, dirs[i]); err != nil {
+			return fmt.Errorf("%s: %w", dirs[i].Name, err)
 		}
 	}
 	return syncAll(dir)
+}
+
+// settle gives a directory that has all that belongs into it what it is to have itself.
+func settle(root *os.Root, h *tar.Header) error {
+	f, err := root.Open(h.Name)
+	if err != nil {
+		return err
+	}
+	err = setXattrs(f, h, ofRights)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil { // with an access list that is a part of it, and of the list: the same
+		err = root.Chmod(h.Name, h.FileInfo().Mode()&settable)
+	}
+	if err == nil {
+		err = root.Chtimes(h.Name, h.ModTime, h.ModTime)
+	}
+	return err
 }
 
 // settable are the parts of a mode that a file can be given.
@@ -243,22 +358,35 @@ func unpack(in *tar.Reader, root *os.Root, h *tar.Header, written *contents) err
 		if err := root.Mkdir(h.Name, 0o700); err != nil && (h.Name != "." || !errors.Is(err, fs.ErrExist)) {
 			return err
 		}
+		if err := makeXattrs(root, h); err != nil {
+			return err
+		}
 		return chown(root, h)
 	case tar.TypeReg:
 		f, err := root.OpenFile(h.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
-		written.to = f
+		to := &holey{f: f}
+		written.to = to
 		_, err = io.Copy(written, in) //nolint:gosec // no more than was read
-		if e := f.Close(); err == nil {
-			err = e
+		if err == nil {
+			err = to.end()
+		}
+		if err == nil {
+			err = setXattrs(f, h, ofPrograms)
 		}
 		if err == nil {
 			err = chown(root, h)
 		}
 		if err == nil { // after the owner, which takes some of it away
 			err = root.Chmod(h.Name, mode&settable)
+		}
+		if err == nil {
+			err = setXattrs(f, h, ofRights)
+		}
+		if e := f.Close(); err == nil {
+			err = e
 		}
 		if err == nil {
 			err = root.Chtimes(h.Name, h.ModTime, h.ModTime)
@@ -277,6 +405,20 @@ func unpack(in *tar.Reader, root *os.Root, h *tar.Header, written *contents) err
 	default:
 		return fmt.Errorf("it is of a kind (%q) that no volume has", h.Typeflag)
 	}
+}
+
+// makeXattrs gives a directory those of its extended attributes that do not change what
+// may be done in it.
+func makeXattrs(root *os.Root, h *tar.Header) error {
+	if len(h.PAXRecords) == 0 {
+		return nil
+	}
+	f, err := root.Open(h.Name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	return setXattrs(f, h, ofPrograms)
 }
 
 // chown gives a file to its owner, where it is another one.

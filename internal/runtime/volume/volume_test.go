@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func fill(t *testing.T, dir string) {
@@ -243,5 +245,102 @@ func TestPackRefuses(t *testing.T) {
 		if _, err := Pack(t.Context(), io.Discard, dir); !errors.As(err, &Refused{}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// What programs and administrators have said of files beside their contents goes along,
+// and any difference is another hash.
+func TestExtendedAttributes(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	set := func(name, attr, value string) {
+		t.Helper()
+		err := unix.Setxattr(filepath.Join(from, name), attr, []byte(value), 0)
+		if errors.Is(err, unix.ENOTSUP) {
+			t.Skip("this file system has no ", attr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(from, "d"), 0o770), os.WriteFile(filepath.Join(from, "d/f"), []byte("x"), 0o640), os.WriteFile(filepath.Join(from, "closed"), nil, 0o400), os.Mkdir(filepath.Join(from, "d/shut"), 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	// user::rwx, user:1234:rwx, group::r-x, mask::rwx, other::---
+	list := "\x02\x00\x00\x00" + "\x01\x00\x07\x00\xff\xff\xff\xff" + "\x02\x00\x07\x00\xd2\x04\x00\x00" + "\x04\x00\x05\x00\xff\xff\xff\xff" + "\x10\x00\x07\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff"
+	set("d/f", "user.verge.mine", "a\x00b")
+	set("closed", "user.verge.empty", "")
+	set("d", "user.verge.dir", "of a directory")
+	set("d/shut", "user.verge.dir", "of one that is shut")
+	set("d", "system.posix_acl_access", list)
+	set("d", "system.posix_acl_default", list)
+	if os.Geteuid() == 0 {
+		set("d/f", "security.capability", "\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00") // cap_net_bind_service
+	}
+	stream, _ := packed(t, from)
+	if err := Unpack(t.Context(), bytes.NewReader(stream), to, plenty); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := packed(t, to)
+	if !bytes.Equal(stream, again) {
+		t.Error("another hash")
+	}
+	got := make([]byte, 100)
+	if n, err := unix.Getxattr(filepath.Join(to, "d/f"), "user.verge.mine", got); err != nil || string(got[:n]) != "a\x00b" {
+		t.Errorf("%q, %v", got[:max(n, 0)], err)
+	}
+	// A file does not get the list that its directory gives to new ones.
+	if n, err := unix.Getxattr(filepath.Join(to, "d/f"), "system.posix_acl_access", nil); err == nil {
+		t.Errorf("it has inherited an access list of %d bytes", n)
+	}
+	if err := unix.Removexattr(filepath.Join(to, "d/f"), "user.verge.mine"); err != nil {
+		t.Fatal(err)
+	}
+	if other, _ := packed(t, to); bytes.Equal(stream, other) {
+		t.Error("without one of them it is the same")
+	}
+	// What belongs to a machine's policy is none of a volume.
+	foreign := bytes.Replace(stream, []byte("SCHILY.xattr.user.verge.mine"), []byte("SCHILY.xattr.trusted.verge.x"), 1)
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Unpack(t.Context(), bytes.NewReader(foreign), to, plenty); !errors.As(err, &Refused{}) || !strings.Contains(err.Error(), "trusted.verge.x") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A sparse file takes no more of the disk where it arrives; what holds nothing is named.
+func TestHolesAndWhatHoldsNothing(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	f, err := os.Create(filepath.Join(from, "sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, werr := f.WriteAt([]byte("middle"), 8<<20)
+	if err := errors.Join(werr, f.Truncate(16<<20), f.Close(), os.WriteFile(filepath.Join(from, "zeros"), make([]byte, 100), 0o600), syscall.Mkfifo(filepath.Join(from, "pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	stream, n := packed(t, from)
+	if n.Left != 1 || len(n.Examples) != 1 || n.Examples[0] != "pipe" || n.Files != 2 {
+		t.Errorf("%+v", n)
+	}
+	if err := Unpack(t.Context(), bytes.NewReader(stream), to, plenty); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := packed(t, to)
+	if info, err := os.Stat(filepath.Join(to, "zeros")); err != nil || info.Size() != 100 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if !bytes.Equal(again, stream) { // the pipe was not in it
+		t.Error("another hash")
+	}
+	info, err := os.Stat(filepath.Join(to, "sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := info.Sys().(*syscall.Stat_t).Blocks * 512; info.Size() != 16<<20 || took > 1<<20 {
+		t.Errorf("%d bytes take %d", info.Size(), took)
 	}
 }

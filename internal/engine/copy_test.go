@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A volume is packed when no copy into it goes on any more: what one has said is there
+// is in it, and one that is not ready ends with the reason. None begins meanwhile, nor
+// for what ran before.
+func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := &shelf{put: map[string][]byte{}}
+		r.stop()
+		r.volumes = store
+		r.start()
+		o := order(0, 1, 100)
+		o.Spec.Volumes = []api.Volume{{Path: "var/data", Name: "data"}}
+		r.apply(o)
+		in, err := r.e.instance(web0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := in.running()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave, err := in.enter(t.Context(), &before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := o
+		stop.Stop, stop.Volumes = true, &wire.VolumeWork{Key: "k", Do: wire.VolumePack, Volumes: []wire.VolumeObject{{Name: "data", Object: "volumes/" + web0 + "/data"}}}
+		r.apply(stop)
+		after(time.Minute)
+		busy := func(what string, err error) {
+			t.Helper()
+			var p *wire.Problem
+			if !errors.As(err, &p) || p.Code != "volume-busy" || p.Status != 409 {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if ctx.Err() == nil {
+			t.Fatal("the copy goes on")
+		}
+		busy("the copy", context.Cause(ctx))
+		if store.tries() != 0 || r.status(web0).Volumes != nil {
+			t.Fatal("it was packed while a copy wrote")
+		}
+		// The last that it wrote.
+		if err := os.WriteFile(filepath.Join(r.dir, volumesDir, "default", web0, "data", "late"), []byte("late"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		after(time.Minute)
+		if got := r.status(web0).Volumes; got == nil || !got.Done || got.Volumes[0].Files != 1 {
+			t.Fatalf("%+v", got)
+		}
+		_, err = in.running()
+		busy("a copy that begins", err)
+		_, _, err = in.enter(t.Context(), &before)
+		busy("a copy that was about to begin", err)
+		o.Incarnation = 2
+		r.apply(o)
+		if _, _, err = in.enter(t.Context(), &before); err == nil {
+			t.Error("a copy to what ran before writes to what runs now")
+		}
+		now, err := in.running()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, leave, err = in.enter(t.Context(), &now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+	})
+}
+
+// The room that counts is that of the file system that a file is in, not that of the
+// root through which it is reached.
+func TestRoomOfWhereAFileIs(t *testing.T) {
+	other := "/dev/shm" // a file system of its own wherever it is
+	dir, err := os.MkdirTemp(other, "verge")
+	if err != nil {
+		t.Skip("there is no other file system: ", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	there, err := roomAt(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	room, err := roomFor(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := roomAt(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there == here {
+		t.Skip("both have as much room")
+	}
+	// Others write to both meanwhile.
+	if apart(room, there) >= apart(room, here) {
+		t.Errorf("room for %d, there is %d there and %d here", room, there, here)
+	}
+}
+
+func apart(a, b int64) int64 { return max(a-b, b-a) }
