@@ -115,6 +115,21 @@ func TestVolumeMoves(t *testing.T) {
 			t.Fatalf("it says %q", object)
 		}
 		counts(from, at)
+		// What is not as it was packed cannot be in its place.
+		if text := edge.ok("volume", "snapshot", "ls", counter, "-o", "json"); !strings.Contains(text, `"state": "whole"`) || !strings.Contains(text, object) {
+			t.Errorf("the snapshots are %s", text)
+		}
+		mine := filepath.Join(t.TempDir(), "mine")
+		if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := verge(t, edge.contextFile(), "object", "put", object, mine); r.code == 0 || !strings.Contains(r.err, "the object is a snapshot") {
+			t.Errorf("it was overwritten: %+v", r)
+		}
+		edge.ok("object", "put", "snapshots/mine", mine)
+		if r := verge(t, edge.contextFile(), "volume", "restore", volume, "--from", "snapshots/mine"); r.code == 0 || !strings.Contains(r.err, "not a snapshot that this cluster has taken") {
+			t.Errorf("%+v", r)
+		}
 		work := filepath.Join(w.worker[from].dir, "volumes", "default", counter, "data")
 		for name, text := range map[string]string{"n": "1000000", "later": "x"} {
 			if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
@@ -183,5 +198,41 @@ func TestVolumeMoves(t *testing.T) {
 		if st, err := os.Stat(filepath.Join(w.worker[from].dir, "volumes", "default", counter, "data", "ballast")); err != nil || st.Size() != 64<<20 {
 			t.Errorf("the ballast: %v", err)
 		}
+	})
+	w.run("it begins anew where its worker is gone", func(t *testing.T) {
+		lost := "edge/" + from + "/default/" + counter + "/data"
+		removes("edge/" + to + "/default/" + counter + "/data") // the copy that it was moved from
+		forget := func(args ...string) result {
+			return verge(t, edge.contextFile(), append([]string{"volume", "forget", lost}, args...)...)
+		}
+		if r := forget("--confirm", counter); r.code == 0 || !strings.Contains(r.err, "worker "+from+", which has it, is there") {
+			t.Errorf("%+v", r)
+		}
+		w.worker[from].kill()
+		for _, p := range processesOf(w.worker[from].dir) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
+		}
+		eventually(t, 30*time.Second, "its worker is away", func() error {
+			if r := forget(); r.code == 0 || !strings.Contains(r.err, "--confirm "+counter) {
+				return fmt.Errorf("without a confirmation: %+v", r)
+			}
+			if r := forget("--confirm", counter); r.code != 0 {
+				return errors.New(r.err)
+			}
+			return nil
+		})
+		had := w.counted(from)
+		counts(to, 0)
+		w.worker[from].start()
+		eventually(t, 60*time.Second, "what it had is told", func() error {
+			if text := edge.ok("volume", "ls"); !strings.Contains(text, "no: they were given up") {
+				return errors.New(text)
+			}
+			return nil
+		})
+		if i := edge.instances("count")[counter]; i.Worker != to || w.counted(from) != had {
+			t.Errorf("it is on %s, and what is on %s is at %d, before at %d", i.Worker, from, w.counted(from), had)
+		}
+		removes(lost)
 	})
 }

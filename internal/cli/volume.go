@@ -56,7 +56,37 @@ cluster (with a context of it), by the cluster's operator.`,
 			})
 		},
 	}
-	cmd.AddCommand(ls, rm, a.volumeMove(), a.volumeSnapshot(), a.volumeRestore())
+	cmd.AddCommand(ls, rm, a.volumeForget(), a.volumeMove(), a.volumeSnapshot(), a.volumeRestore())
+	return cmd
+}
+
+func (a *app) volumeForget() *cobra.Command {
+	q := wire.VolumeForgetRequest{}
+	cmd := &cobra.Command{
+		Use: "forget CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --confirm INSTANCE", Short: "Give the volumes of an instance up whose worker is away for good",
+		Long: `Give the named volumes of an instance up, all of them, whose worker is away for good,
+and let it begin on another worker with empty ones (or with a snapshot: verge volume
+restore). The id of the instance, once more, says that it is meant. If only the worker
+is to go, with all that is on it, use verge remove worker/NAME.
+
+Where the worker comes back after all, it ends what it runs of the instance, and what
+is stored there stays: verge volume ls lists it as not used, with the reason. The
+instance is not placed there before somebody has removed it (verge volume rm).`,
+		Example: "  verge volume forget edge/w1/default/shop.db.0/data --confirm shop.db.0", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			if err != nil {
+				return usageError(cmd, "%v; verge get instances -o wide says what is where", err)
+			}
+			return a.withClient(func(c *rest.Client) error {
+				if err := c.ForgetVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q); err != nil {
+					return err
+				}
+				return a.printf("%s begins elsewhere with empty volumes: verge describe instance/%s", v.Instance, v.Instance)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&q.Confirm, "confirm", "", "id of the instance, to say that it is meant")
 	return cmd
 }
 
@@ -108,71 +138,6 @@ the cluster (with a context of it), by the cluster's operator.`,
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "let an instance whose volumes are being moved go on where it was")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when it has begun")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait; it goes on after that")
-	return cmd
-}
-
-func (a *app) volumeSnapshot() *cobra.Command {
-	object := ""
-	cmd := &cobra.Command{
-		Use: "snapshot CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME", Short: "Put what is in a named volume into an object",
-		Long: `Put what is in a named volume into an object of the object store of its cluster.
-Its instance is stopped by its stop rule meanwhile, so that nothing changes while it
-is read, and is started again then. The name of the object is printed; verge volume
-restore takes it back, verge object get copies it (it is a tar archive), verge
-object rm removes it.`,
-		Example: "  verge volume snapshot edge/w1/default/shop.db.0/data\n  verge volume snapshot edge/w1/default/shop.db.0/data --as snapshots/before-upgrade", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
-			if err != nil {
-				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
-			}
-			if object == "" {
-				object = "snapshots/" + v.Instance + "/" + v.Name + "/" + a.opts.Now().UTC().Format("20060102T150405Z")
-			}
-			return a.withClient(func(c *rest.Client) error {
-				err := a.awaitVolume(cmd.Context(), c, v, func() error {
-					return c.SnapshotVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
-				})
-				if err != nil {
-					return err
-				}
-				return a.printf("%s", object)
-			})
-		},
-	}
-	cmd.Flags().StringVar(&object, "as", "", "name of the object (default snapshots/INSTANCE/NAME/TIME)")
-	return cmd
-}
-
-func (a *app) volumeRestore() *cobra.Command {
-	object := ""
-	cmd := &cobra.Command{
-		Use: "restore CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --from OBJECT", Short: "Make a named volume what is in an object",
-		Long: `Make a named volume what is in an object that verge volume snapshot has made. Its
-instance is stopped by its stop rule meanwhile, and started again then. What is in
-the volume now is lost as soon as all of the object has arrived and was compared; if
-that may be needed, take a snapshot first.`,
-		Example: "  verge volume restore edge/w1/default/shop.db.0/data --from snapshots/before-upgrade", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
-			if err != nil {
-				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
-			}
-			if object == "" {
-				return usageError(cmd, "--from is missing: the name of an object, as verge volume snapshot has printed it")
-			}
-			return a.withClient(func(c *rest.Client) error {
-				err := a.awaitVolume(cmd.Context(), c, v, func() error {
-					return c.RestoreVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
-				})
-				if err != nil {
-					return err
-				}
-				return a.printf("volume/%s is as in object %s", v.ID(), object)
-			})
-		},
-	}
-	cmd.Flags().StringVar(&object, "from", "", "name of the object, in the namespace of the volume")
 	return cmd
 }
 
@@ -287,7 +252,16 @@ func (a *app) volumeColumns() listing[wire.VolumeView] {
 			if v.InUse {
 				return text("yes")
 			}
+			if v.Left != "" {
+				return cell{"no: " + v.Left, yellow}
+			}
 			return cell{"no", yellow}
+		}},
+		{name: "size", cell: func(v view) cell {
+			if v.Partial {
+				return text("> " + bytesText(v.Bytes))
+			}
+			return text(bytesText(v.Bytes))
 		}},
 		{name: "changed", cell: func(v view) cell { return text(a.since(v.Changed)) }},
 	}}

@@ -167,7 +167,7 @@ func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
 // schedule asks the scheduler for a worker.
 func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Decision {
 	r := request(i, s)
-	r.Avoid = avoid
+	r.Avoid = t.shunned(i, avoid)
 	r.Scheduler, r.Plugin = t.m.schedulerOf(s)
 	if len(s.Spec.Latency) > 0 {
 		r.Latency = t.thresholds(s, t.now)
@@ -217,7 +217,7 @@ func pin(i *wire.Instance, s *wire.Share) {
 func (t *tx) unpin(i wire.Instance) wire.Instance {
 	if i.Pinned != "" && t.m.workers[i.Pinned] == nil {
 		t.event("instance/"+i.ID, "its worker was removed from the cluster, and its volumes with it")
-		i.Pinned = ""
+		i.Pinned, i.Former = "", i.Pinned
 	}
 	return i
 }

@@ -236,7 +236,7 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	if up.Volumes != nil {
 		up.Reason = volumeWords(up.Volumes, "it is stopped while ")
 	}
-	up.Worker, up.Pinned, up.Volumes, up.VolumesEnded = "", "", nil, nil
+	up.Worker, up.Pinned, up.Former, up.Volumes, up.VolumesEnded = "", "", "", nil, nil
 	if old != nil && slices.EqualFunc(old.History, i.History, func(said, is wire.Transition) bool { return said == outside(is) }) {
 		up.History = old.History
 		return up

@@ -154,6 +154,9 @@ type model struct {
 	scaled      map[string]*scaled  // by application and service, as shares
 	profiles    map[string]*profile // by the same
 	jobs        map[string]*jobRecord
+	snapshots   map[string]*wire.Snapshot // by namespace/object
+	// leftVolumes by worker.instance.
+	leftVolumes map[string]*wire.LeftVolumes
 	look        jobLook // of this process
 	// wants is what the last epoch decided, of services that somebody asked for lately.
 	// It is of this process.
@@ -196,7 +199,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{}, schedules: &schedules{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{},
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{},
 		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{}, members: map[string]*member{},
 		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
@@ -240,6 +243,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
 		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
 		{keyProfile, func(r string) error { return records.Decode(e, m.profiles, r) }},
+		{keyLeftVolumes, func(r string) error { return records.Decode(e, m.leftVolumes, r) }},
+		{keySnapshot, func(r string) error { return records.Decode(e, m.snapshots, r) }},
 		{keyJob, func(r string) error { return records.Decode(e, m.jobs, r) }},
 		{keyACME, func(r string) error {
 			err := records.Decode(e, m.acmes, r)
@@ -319,6 +324,8 @@ type tx struct {
 	scaled      map[string]*scaled
 	profiles    map[string]*profile
 	jobs        map[string]*jobRecord
+	snapshots   map[string]*wire.Snapshot    // nil: deleted
+	leftVolumes map[string]*wire.LeftVolumes // nil: deleted
 	// turns are the instances of jobs that may start.
 	turns map[wire.InstanceID]bool
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
@@ -383,7 +390,7 @@ func (m *model) begin() *tx {
 		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, net: newNetChanges(),
+		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{}, net: newNetChanges(),
 		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
@@ -499,6 +506,13 @@ func (t *tx) encode() ([][]bus.Op, error) {
 		return nil, err
 	}
 	if err := records.AppendEach(&groups, keyProfile, t.profiles); err != nil {
+		return nil, err
+	}
+	// Before the instance is elsewhere, or done with it.
+	if err := records.AppendEach(&groups, keyLeftVolumes, t.leftVolumes); err != nil {
+		return nil, err
+	}
+	if err := records.AppendEach(&groups, keySnapshot, t.snapshots); err != nil {
 		return nil, err
 	}
 	// Before what it starts: what was started and is not in it would be updated again.
@@ -637,6 +651,8 @@ func (t *tx) done() {
 	records.Merge(t.m.upConflicts, t.upConflicts)
 	records.Merge(t.m.tallies, t.tallies)
 	records.Merge(t.m.profiles, t.profiles)
+	records.Merge(t.m.snapshots, t.snapshots)
+	records.Merge(t.m.leftVolumes, t.leftVolumes)
 	records.Merge(t.m.upRolls, t.upRolls)
 	records.Merge(t.m.upJobs, t.upJobs)
 	records.Merge(t.m.jobs, t.jobs)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -40,12 +41,18 @@ func (b backend) GetObject(ctx context.Context, namespace, name string) (wire.Ob
 	if err := isNamespace(namespace); err != nil {
 		return wire.ObjectView{}, nil, err
 	}
+	if err := b.mayTouch(ctx, namespace, name, touchGet); err != nil {
+		return wire.ObjectView{}, nil, err
+	}
 	return b.shelf.Get(ctx, namespace, name)
 }
 
 // PutObject implements rest.Backend: what is put here is the cluster's own.
 func (b backend) PutObject(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
 	if err := isNamespace(in.Namespace); err != nil {
+		return wire.ObjectView{}, err
+	}
+	if err := b.mayTouch(ctx, in.Namespace, in.Name, touchPut); err != nil {
 		return wire.ObjectView{}, err
 	}
 	return b.shelf.Put(ctx, objects.Upload{
@@ -55,7 +62,17 @@ func (b backend) PutObject(ctx context.Context, in rest.ObjectUpload) (wire.Obje
 
 // RemoveObject implements rest.Backend.
 func (b backend) RemoveObject(ctx context.Context, namespace, name string) (wire.ObjectView, error) {
-	return b.shelf.Remove(ctx, namespace, name)
+	if err := b.mayTouch(ctx, namespace, name, touchRemove); err != nil {
+		return wire.ObjectView{}, err
+	}
+	v, err := b.shelf.Remove(ctx, namespace, name)
+	var p *wire.Problem
+	if gone := errors.As(err, &p) && p.Status == 404; err == nil || gone { // of one that is lost nothing else is there
+		if ferr := b.forgetSnapshot(ctx, namespace, name); ferr != nil {
+			return v, ferr
+		}
+	}
+	return v, err
 }
 
 // Objects implements rest.Backend.

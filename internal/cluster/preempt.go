@@ -140,7 +140,7 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	}
 	req := request(&i, s)
 	req.Scheduler = "" // all of them take what fits, and that alone matters
-	req.Avoid = avoid
+	req.Avoid = t.shunned(&i, avoid)
 	if len(s.Spec.Latency) > 0 {
 		req.Latency = t.thresholds(s, now)
 	}

@@ -18,6 +18,12 @@ func (t *tx) start(i wire.Instance, s *wire.Share) {
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.program(s.Spec)
 	i.Restarts, i.Asleep, i.ReadyAt = 0, false, time.Time{}
 	pin(&i, s)
+	// Where it begins on another worker, what that one had is not to be taken up again if
+	// it returns.
+	if i.Former != "" && i.Former != i.Worker && s.Spec.Pins() {
+		t.leaveVolumes(&i, s, i.Former, "its worker was removed from the cluster, and it began elsewhere", "")
+	}
+	i.Former = ""
 	t.put(i)
 	t.giveOrder(&i, s)
 }

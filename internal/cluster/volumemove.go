@@ -3,13 +3,13 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -76,6 +76,7 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 			return t.volumesStay(i, s, "worker "+at+" "+why, now)
 		}
 		if m.To == "" {
+			t.noteSnapshot(&i, s, report.Volumes[0], now)
 			return t.volumesDone(i, s, "the snapshot is in the cluster's object store: "+inWords(report.Volumes))
 		}
 		m.Work.Do, m.Work.Volumes = wire.VolumeUnpack, report.Volumes
@@ -85,7 +86,11 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 		return t.volumesDone(i, s, "its volume "+m.Work.Volumes[0].Name+" is as in object "+m.Work.Volumes[0].Object)
 	default:
 		i.VolumesEnded = &wire.VolumesEnded{Key: m.Work.Key}
-		i.Volumes, i.Worker, i.Pinned = nil, m.To, m.To
+		t.leaveVolumes(&i, s, m.From, "they were moved to worker "+m.To, m.By)
+		if there := m.To + "." + i.ID; t.m.leftVolumes[there] != nil { // what is there now counts
+			t.leftVolumes[there] = nil
+		}
+		i.Volumes, i.Worker, i.Pinned, i.Former = nil, m.To, m.To, ""
 		i.Avoid, i.LastExit = nil, nil
 		t.event("instance/"+i.ID, "its volumes are on worker %s now, compared with what was packed; the former copy stays on worker %s until somebody removes it: verge volume ls --unused", m.To, m.From)
 		i.Reason = "its volumes were moved from worker " + m.From
@@ -134,7 +139,11 @@ func unlike(asked, packed []wire.VolumeObject) string {
 func inWords(list []wire.VolumeObject) string {
 	var out []string
 	for _, v := range list {
-		out = append(out, fmt.Sprintf("%s (%s, %s, sha256:%.12s)", v.Name, wire.Count(v.Files, "file"), api.Bytes(v.Size), v.Digest))
+		left := ""
+		if v.Left > 0 {
+			left = fmt.Sprintf(", without %s: %s", wire.Count(v.Left, "socket or pipe"), strings.Join(v.Examples, ", "))
+		}
+		out = append(out, fmt.Sprintf("%s (%s, %s, sha256:%.12s%s)", v.Name, wire.Count(v.Files, "file"), api.Bytes(v.Size), v.Digest, left))
 	}
 	return strings.Join(out, ", ")
 }
@@ -188,6 +197,8 @@ func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 		switch {
 		case t.m.workers[q.To] == nil:
 			return i, b.noWorker(q.To)
+		case b.m.isLeft(q.To, r) != "":
+			return i, wire.Problemf(409, "volume-there", "remove that one, if nobody needs what is in it: verge volume rm "+b.name+"/"+q.To+"/"+r.String(), title, "worker %s has another one that does not count: %s", q.To, b.m.isLeft(q.To, r))
 		case q.To == worker:
 			return i, wire.Problemf(409, "volume-there", "name another worker: verge get workers", title, "it is on worker %s", worker)
 		}
@@ -210,21 +221,24 @@ func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 
 // SnapshotVolume implements rest.Backend.
 func (b backend) SnapshotVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error {
-	return b.changeOne(ctx, cluster, worker, r, q, wire.VolumePack, "a snapshot of its volume %s is to be made in object %s, by %s")
+	if b.hasVolume(cluster, worker, r) { // else that is what is wrong
+		if err := b.newSnapshot(ctx, r.Namespace, q.Object); err != nil {
+			return err
+		}
+	}
+	return b.changeOne(ctx, cluster, worker, r, wire.VolumeObject{Name: r.Name, Object: q.Object}, wire.VolumePack, "a snapshot of its volume %s is to be made in object %s, by %s")
 }
 
 // RestoreVolume implements rest.Backend.
 func (b backend) RestoreVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error {
+	v := wire.VolumeObject{Name: r.Name, Object: q.Object}
 	if b.hasVolume(cluster, worker, r) { // else that is what is wrong
-		_, body, err := b.GetObject(ctx, r.Namespace, q.Object)
-		if err == nil {
-			err = body.Close()
-		}
-		if err != nil {
+		var err error
+		if v.Digest, err = b.toRestore(ctx, r.Namespace, q); err != nil {
 			return err // nothing was stopped
 		}
 	}
-	return b.changeOne(ctx, cluster, worker, r, q, wire.VolumeRestore, "its volume %s is to be restored from object %s, by %s")
+	return b.changeOne(ctx, cluster, worker, r, v, wire.VolumeRestore, "its volume %s is to be restored from object %s, by %s")
 }
 
 // hasVolume says whether there is such a volume, which an instance uses.
@@ -236,8 +250,8 @@ func (b backend) hasVolume(cluster, worker string, r wire.VolumeRef) bool {
 }
 
 // changeOne begins something with one volume that stays where it is.
-func (b backend) changeOne(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest, do, said string) error {
-	if err := wire.CheckObjectName(q.Object); err != nil {
+func (b backend) changeOne(ctx context.Context, cluster, worker string, r wire.VolumeRef, v wire.VolumeObject, do, said string) error {
+	if err := wire.CheckObjectName(v.Object); err != nil {
 		return err
 	}
 	return b.changeMove(ctx, cluster, worker, r, func(t *tx, i wire.Instance, now time.Time) (wire.Instance, error) {
@@ -246,9 +260,9 @@ func (b backend) changeOne(ctx context.Context, cluster, worker string, r wire.V
 		}
 		i.Volumes = &wire.VolumeMove{
 			From: worker, Since: now.Round(0), By: rest.Caller(ctx),
-			Work: wire.VolumeWork{Key: wire.NewID(), Do: do, Volumes: []wire.VolumeObject{{Name: r.Name, Object: q.Object}}},
+			Work: wire.VolumeWork{Key: wire.NewID(), Do: do, Volumes: []wire.VolumeObject{v}},
 		}
-		t.event("instance/"+i.ID, said, r.Name, q.Object, rest.Caller(ctx))
+		t.event("instance/"+i.ID, said, r.Name, v.Object, rest.Caller(ctx))
 		return i, nil
 	})
 }
@@ -306,14 +320,20 @@ func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(next)
-	if err != nil {
+	var ops []bus.Op
+	if err := records.Append(&ops, keyInstance+r.Instance, &next); err != nil {
 		return err
 	}
-	if _, err := b.store.Commit(ctx, bus.Put(keyInstance+r.Instance, data)); b.wrote(err) != nil {
+	for _, key := range records.SortedKeys(t.leftVolumes) {
+		if err := records.Append(&ops, keyLeftVolumes+key, t.leftVolumes[key]); err != nil {
+			return err
+		}
+	}
+	if _, err := b.store.Commit(ctx, ops...); b.wrote(err) != nil {
 		return unstored(err)
 	}
 	b.m.insts[r.Instance] = &next
+	records.Merge(b.m.leftVolumes, t.leftVolumes)
 	for _, e := range t.events {
 		b.events.Add(now, b.m.tier(), e.subject, e.what)
 	}

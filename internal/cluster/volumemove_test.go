@@ -208,6 +208,12 @@ func TestVolumeSnapshots(t *testing.T) {
 		if e := s.inst(id).VolumesEnded; e == nil || e.Why != why {
 			t.Errorf("%s: it ended with %+v", do, e)
 		}
+		// Its digest is kept, also when the orchestrator is started again; of what was not
+		// made there is none.
+		s.restart()
+		if snap := s.m.snapshots["default/o"]; (snap != nil) != (do == wire.VolumePack) || snap != nil && (snap.Digest != "abc" || snap.Instance != id || snap.Volume != "db" || snap.Size != 4096) {
+			t.Errorf("%s: the snapshot is %+v", do, snap)
+		}
 		if i := s.inst(id); i.State != wire.Running || i.Worker != home || i.Pinned != home || i.Volumes != nil || s.fakes[home].starts != 2 {
 			t.Errorf("%s: it is %s on %s: %s\n%s", do, i.State, i.Worker, i.Reason, s.dump())
 		}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/verge-edge/verge/api"
@@ -25,6 +26,7 @@ func (c *core) volumes(ctx context.Context, worker string) ([]wire.VolumeView, e
 		v := &list[i]
 		v.Cluster, v.Worker = c.name, worker
 		v.InUse = v.InUse || c.m.keeps(worker, v.VolumeRef)
+		v.Left = c.m.isLeft(worker, v.VolumeRef)
 	}
 	return list, nil
 }
@@ -57,6 +59,9 @@ func (b backend) RemoveVolume(ctx context.Context, cluster, worker string, r wir
 		return rest.Elsewhere("removing a volume of cluster "+cluster, "that cluster")
 	}
 	if !b.hasWorker(worker) {
+		if was, err := b.removedVolume(ctx, worker, r); was || err != nil {
+			return err // who knows that it will not come back may say so
+		}
 		return noWorker(b.name, worker)
 	}
 	b.mu.Lock()
@@ -65,5 +70,14 @@ func (b backend) RemoveVolume(ctx context.Context, cluster, worker string, r wir
 	if kept {
 		return wire.Problemf(409, "volume-in-use", "delete what uses it first: verge describe instance/"+r.Instance, "the volume is in use", "%s is on worker %s, or belongs there, and names %s", r.Instance, worker, r.Name)
 	}
-	return b.askWorker(ctx, worker, wire.Ask{What: wire.AskRemoveVolume, Worker: worker, Volume: &r}, "the volume cannot be removed now", &struct{}{})
+	err := b.askWorker(ctx, worker, wire.Ask{What: wire.AskRemoveVolume, Worker: worker, Volume: &r}, "the volume cannot be removed now", &struct{}{})
+	var p *wire.Problem
+	none := errors.As(err, &p) && p.Code == "no-such-volume"
+	if err != nil && !none {
+		return err
+	}
+	if was, werr := b.removedVolume(ctx, worker, r); was || werr != nil {
+		return werr // where somebody had removed it by hand that is what was asked for, too
+	}
+	return err
 }

@@ -132,6 +132,11 @@ func (s *steadyResponse) Write(p []byte) (int, error) {
 }
 
 func (s *Server) getObject(w http.ResponseWriter, r *http.Request) error {
+	// Who may only look may not look into volumes either.
+	if name := r.PathValue("name"); wire.OfVolumes(name) && !access.From(r.Context()).Node &&
+		s.permit(r.Context(), may(access.Exec, namespace("namespace")), question{param: r.PathValue}) != nil {
+		return wire.Problemf(http.StatusForbidden, "not-allowed", "ask a developer of the namespace", "not allowed", "%s holds what is in a volume: it is for those who may run commands in namespace %s", name, r.PathValue("namespace"))
+	}
 	v, content, err := s.backend.GetObject(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
 		return err

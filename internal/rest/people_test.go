@@ -141,6 +141,25 @@ func TestReadersMayOnlyRead(t *testing.T) {
 	}
 }
 
+// What is in volumes is for those who may run commands beside it, not for all who may
+// read objects.
+func TestWhoReadsWhatIsInVolumes(t *testing.T) {
+	_, _, admin := resttest.Serve(t, peopled(), nil)
+	client := resttest.Bearers(t, admin)
+	for _, c := range []struct {
+		who, object, want string
+		status            int
+	}{
+		{"viewer", "plain", "no-such-object", 404}, {"viewer", "snapshots/x", "what is in a volume", 403}, {"viewer", "volumes/xapp.web.0/data", "what is in a volume", 403},
+		{"developer", "snapshots/x", "no-such-object", 404}, {"developer", "volumes/xapp.web.0/data", "no-such-object", 404}, {"outsider", "snapshots/x", "no-such-namespace", 404},
+	} {
+		r := resttest.Request{Method: "GET", Path: wire.ObjectsPath + "xspace/" + c.object}
+		if status, body := r.Do(t, client, admin.Server, c.who); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s, %s: %d %s", c.who, c.object, status, body)
+		}
+	}
+}
+
 func entriesOf(f *resttest.Fake, what string) (out []wire.AuditEntry) {
 	for _, e := range f.Recorded() {
 		if what == "" || e.What == what {

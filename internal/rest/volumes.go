@@ -21,10 +21,16 @@ type Storing interface {
 	// worker of the cluster; CancelVolumes lets it go on where it was.
 	MoveVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error
 	CancelVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef) error
+	// ForgetVolumes lets the instance that has this one begin elsewhere with empty ones,
+	// while its worker is away.
+	ForgetVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeForgetRequest) error
 	// SnapshotVolume puts what is in a volume into an object, RestoreVolume makes it what
 	// was in one. Its instance is stopped meanwhile; CancelVolumes counts for them, too.
 	SnapshotVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error
 	RestoreVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error
+	// Snapshots are those that this cluster has taken, by volume and time. They are removed
+	// with their objects.
+	Snapshots(ctx context.Context) ([]wire.SnapshotView, error)
 }
 
 type volumeInput struct {
@@ -51,6 +57,24 @@ func (in *volumeMoveInput) of() *volumeInput {
 func (in *volumeMoveInput) subject() (on, detail string) {
 	on, detail = in.of().subject()
 	return on, detail + " to worker " + in.Body.To
+}
+
+type volumeForgetInput struct {
+	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
+	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
+	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
+	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
+	Body      wire.VolumeForgetRequest
+}
+
+func (in *volumeForgetInput) of() *volumeInput {
+	return &volumeInput{Cluster: in.Cluster, Worker: in.Worker, Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+}
+
+func (in *volumeForgetInput) subject() (on, detail string) {
+	on, detail = in.of().subject()
+	return on, detail + ", for good"
 }
 
 type volumeObjectInput struct {
@@ -89,6 +113,10 @@ func (s *Server) registerStoring(api huma.API) {
 		func(ctx context.Context, in *volumeInput) (none, error) {
 			return none{}, b.RemoveVolume(ctx, in.Cluster, in.Worker, in.ref())
 		})
+	register(s, api, op("list-snapshots", http.MethodGet, "/v1/snapshots", "The snapshots of volumes that this cluster has taken", part(readableSnapshots)),
+		func(ctx context.Context, _ *struct{}) (items[wire.SnapshotView], error) {
+			return list(b.Snapshots(ctx))
+		})
 	const one = "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}"
 	register(s, api, op("snapshot-volume", http.MethodPost, one+"/snapshot", "Put what is in a named volume into an object of the cluster; its instance is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *volumeObjectInput) (none, error) {
@@ -97,6 +125,10 @@ func (s *Server) registerStoring(api huma.API) {
 	register(s, api, op("restore-volume", http.MethodPost, one+"/restore", "Make a named volume what is in an object of the cluster; its instance is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *volumeObjectInput) (none, error) {
 			return none{}, b.RestoreVolume(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
+		})
+	register(s, api, op("forget-volume", http.MethodPost, one+"/forget", "Let an instance whose worker is away begin elsewhere, with empty volumes", may(access.Operate, worker("cluster", "worker"))),
+		func(ctx context.Context, in *volumeForgetInput) (none, error) {
+			return none{}, b.ForgetVolumes(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
 		})
 	const moving = "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}/move"
 	register(s, api, op("move-volume", http.MethodPost, moving, "Move the named volumes of an instance to another worker of its cluster; it is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
@@ -107,6 +139,20 @@ func (s *Server) registerStoring(api huma.API) {
 		func(ctx context.Context, in *volumeInput) (none, error) {
 			return none{}, b.CancelVolumes(ctx, in.Cluster, in.Worker, in.ref())
 		})
+}
+
+// readableSnapshots are those of namespaces that who asks may see.
+func readableSnapshots(s *Server, who access.Who, out items[wire.SnapshotView]) items[wire.SnapshotView] {
+	out.Items = access.Visible(who, out.Items, func(v wire.SnapshotView) access.Object {
+		return s.here(access.Object{Kind: access.Namespace, Name: v.Namespace, Namespace: v.Namespace})
+	})
+	return out
+}
+
+// Snapshots are those of a cluster; see Storing.
+func (c *Client) Snapshots(ctx context.Context) ([]wire.SnapshotView, error) {
+	r, err := get[items[wire.SnapshotView]](ctx, c, call{path: "/v1/snapshots"})
+	return r.Items, err
 }
 
 // Volumes are the named volumes of a worker; see Storing.
@@ -128,6 +174,11 @@ func (c *Client) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 // CancelVolumes ends that; see Storing.
 func (c *Client) CancelVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: volumePath(cluster, worker, r) + "/move"}, nil)
+}
+
+// ForgetVolumes gives the volumes of an instance up; see Storing.
+func (c *Client) ForgetVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeForgetRequest) error {
+	return c.send(ctx, http.MethodPost, volumePath(cluster, worker, r)+"/forget", q, nil)
 }
 
 // SnapshotVolume begins to put a volume into an object; see Storing.

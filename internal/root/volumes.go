@@ -31,6 +31,11 @@ func (b backend) MoveVolumes(_ context.Context, cluster, _ string, _ wire.Volume
 	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
 }
 
+// ForgetVolumes implements rest.Backend.
+func (b backend) ForgetVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeForgetRequest) error {
+	return rest.Elsewhere("giving a volume up", "its cluster, "+cluster)
+}
+
 // CancelVolumes implements rest.Backend.
 func (b backend) CancelVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef) error {
 	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
@@ -44,4 +49,9 @@ func (b backend) SnapshotVolume(_ context.Context, cluster, _ string, _ wire.Vol
 // RestoreVolume implements rest.Backend.
 func (b backend) RestoreVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
 	return rest.Elsewhere("restoring a volume", "its cluster, "+cluster)
+}
+
+// Snapshots implements rest.Backend.
+func (b backend) Snapshots(context.Context) ([]wire.SnapshotView, error) {
+	return nil, rest.Elsewhere("listing snapshots of volumes", "the cluster that has taken them")
 }

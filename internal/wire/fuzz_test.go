@@ -202,7 +202,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.RelayConfig](),
 	reflect.TypeFor[wire.RequestRules](),
 	reflect.TypeFor[wire.Entering](),
-	reflect.TypeFor[wire.Object](), reflect.TypeFor[wire.ObjectView](),
+	reflect.TypeFor[wire.Snapshot](), reflect.TypeFor[wire.LeftVolumes](), reflect.TypeFor[wire.VolumeForgetRequest](), reflect.TypeFor[wire.SnapshotView](), reflect.TypeFor[wire.Object](), reflect.TypeFor[wire.ObjectView](),
 }
 
 // What is not in kinds is not fuzzed: nothing may be forgotten there.

@@ -82,6 +82,9 @@ type Instance struct {
 	// Pinned is the worker that keeps a named volume of this instance, which for
 	// that reason runs nowhere else; "" while it has none.
 	Pinned string `json:"pinned,omitempty"`
+	// Former is the worker that had a named volume and was removed from the cluster, until
+	// the instance begins somewhere.
+	Former string `json:"former,omitempty"`
 	// Restarted is the N of the latest Restart that was asked for when this
 	// incarnation was ordered, 0 if none was.
 	Restarted uint64 `json:"restarted,omitempty"`

@@ -343,6 +343,7 @@ func ask(t *testing.T, method, url, body string, header ...string) (*http.Respon
 func TestDoor(t *testing.T) {
 	s := newSite()
 	s.content["shop/ten"] = "0123456789"
+	s.content["shop/volumes/a.b.0/data"] = "what another instance has stored"
 	base, d := door(t, s)
 	shop := base + "/" + d.Key("shop")
 	tag := `"` + digest("0123456789") + `"`
@@ -369,6 +370,8 @@ func TestDoor(t *testing.T) {
 		"put":                 {"PUT", "/shop/new", "content", nil, 200, `"size":7`},
 		"put at another's":    {"PUT", "/bank/a", "mine", nil, 403, "not-yours"},
 		"put an odd name":     {"PUT", "/shop/a%20b", "x", nil, 422, "bad-name"},
+		"of a volume":         {"GET", "/shop/volumes/a.b.0/data", "", nil, 403, "not-yours"},
+		"put into a snapshot": {"PUT", "/shop/snapshots/x", "x", nil, 403, "not-yours"},
 		"put with bad digest": {"PUT", "/shop/x", "x", []string{"Content-Digest", "md5=x"}, 400, "bad-digest"},
 		"delete":              {"DELETE", "/shop/a", "", nil, 405, ""},
 	} {

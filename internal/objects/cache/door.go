@@ -79,6 +79,11 @@ func (d *Door) guard(h func(w http.ResponseWriter, r *http.Request) error) http.
 			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use $VERGE_OBJECTS/$VERGE_NAMESPACE/NAME", "not allowed", "this address is not for objects of namespace %q", namespace[:min(len(namespace), 63)]))
 			return
 		}
+		if wire.OfVolumes(r.PathValue("name")) {
+			// The worker itself may have it now, because of an order about a volume.
+			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use another name", "not allowed", "objects whose names begin with %s or %s hold what is in volumes, and are not for instances", wire.VolumesPrefix, wire.SnapshotsPrefix))
+			return
+		}
 		select {
 		case d.moving <- struct{}{}:
 			defer func() { <-d.moving }()

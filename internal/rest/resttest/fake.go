@@ -25,6 +25,8 @@ type Fake struct {
 	WorkerList   []wire.WorkerView
 	// VolumeList are the named volumes of all workers.
 	VolumeList []wire.VolumeView
+	// SnapshotList are the snapshots of the cluster.
+	SnapshotList []wire.SnapshotView
 	// Figures of workers by "cluster/worker".
 	Figures map[string]string
 	// EntryLists by "cluster/worker".

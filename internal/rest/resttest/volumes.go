@@ -60,6 +60,26 @@ func (f *Fake) CancelVolumes(_ context.Context, _, _ string, r wire.VolumeRef) e
 	return wire.Problemf(409, "not-moving", "verge volume ls", "the volume is not being moved", "%s", r.Instance)
 }
 
+// ForgetVolumes finds a volume that is in use, and lets it be unused.
+func (f *Fake) ForgetVolumes(_ context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeForgetRequest) error {
+	end, err := f.begin("forget-volume")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if q.Confirm != r.Instance {
+		return wire.Problemf(422, "not-confirmed", "say that it is meant: --confirm "+r.Instance, "the volume is not given up", "%s would begin elsewhere", r.Instance)
+	}
+	for i, v := range f.VolumeList {
+		if v.Cluster == cluster && v.Worker == worker && v.VolumeRef == r && v.InUse {
+			f.VolumeList = slices.Clone(f.VolumeList)
+			f.VolumeList[i].InUse, f.VolumeList[i].Left = false, "given up"
+			return nil
+		}
+	}
+	return missing("volume", r.String())
+}
+
 // SnapshotVolume finds a volume that is in use.
 func (f *Fake) SnapshotVolume(_ context.Context, cluster, worker string, r wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
 	end, err := f.begin("snapshot-volume")
@@ -87,4 +107,9 @@ func (f *Fake) used(cluster, worker string, r wire.VolumeRef) error {
 		}
 	}
 	return missing("volume", r.String())
+}
+
+// Snapshots are those of SnapshotList.
+func (f *Fake) Snapshots(context.Context) ([]wire.SnapshotView, error) {
+	return all(f, "snapshots", &f.SnapshotList)
 }

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+func (a *app) volumeSnapshot() *cobra.Command {
+	object, keep := "", 0
+	cmd := &cobra.Command{
+		Use: "snapshot CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME", Short: "Put what is in a named volume into an object",
+		Long: `Put what is in a named volume into an object of the object store of its cluster.
+Its instance is stopped by its stop rule meanwhile, so that nothing changes while it
+is read, and is started again then. The name of the object is printed; verge volume
+restore takes it back, verge object get copies it (it is a tar archive). The cluster
+keeps its digest: one that was changed or cut short is not restored.`,
+		Example: "  verge volume snapshot edge/w1/default/shop.db.0/data\n  verge volume snapshot edge/w1/default/shop.db.0/data --as snapshots/before-upgrade\n  verge volume snapshot edge/w1/default/shop.db.0/data --keep 7", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			if err != nil {
+				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
+			}
+			if cmd.Flags().Changed("keep") && keep < 1 {
+				return usageError(cmd, "--keep is at least 1: the one that is taken")
+			}
+			object := cmp.Or(object, wire.SnapshotName(v.Instance, v.Name, a.opts.Now()))
+			return a.withClient(func(c *rest.Client) error {
+				err := a.awaitVolume(cmd.Context(), c, v, func() error {
+					return c.SnapshotVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
+				})
+				if err != nil {
+					return err
+				}
+				if err := a.printf("%s", object); err != nil || keep == 0 {
+					return err
+				}
+				return a.keepSnapshots(cmd.Context(), c, v, object, keep)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&object, "as", "", "name of the object, which begins with snapshots/ (default snapshots/INSTANCE/NAME/TIME)")
+	cmd.Flags().IntVar(&keep, "keep", 0, "remove the oldest snapshots of this volume then, but for so many; 0 removes none")
+	cmd.AddCommand(a.snapshotList(), a.snapshotRemove())
+	return cmd
+}
+
+// keepSnapshots removes the oldest snapshots of a volume, so that keep of them are left
+// that are whole. The one that was taken is never among those.
+func (a *app) keepSnapshots(ctx context.Context, c *rest.Client, v wire.VolumeView, taken string, keep int) error {
+	all, err := c.Snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range beyond(all, v, taken, keep) {
+		if _, err := c.RemoveObject(ctx, s.Namespace, s.Object); err != nil {
+			return err
+		}
+		a.notef("%s of %s ago removed", clean(s.Object), a.since(s.Taken))
+	}
+	return nil
+}
+
+// beyond are the snapshots of a volume that are too many, of all of a cluster by their
+// time.
+func beyond(all []wire.SnapshotView, v wire.VolumeView, taken string, keep int) (out []wire.SnapshotView) {
+	kept := 1
+	for _, s := range slices.Backward(all) { // the newest are last
+		switch {
+		case s.Namespace != v.Namespace || s.Instance != v.Instance || s.Volume != v.Name || s.Object == taken:
+		case kept >= keep:
+			out = append(out, s)
+		case s.State == wire.SnapshotWhole:
+			kept++ // a damaged one is somebody's to look at
+		}
+	}
+	return out
+}
+
+func (a *app) snapshotList() *cobra.Command {
+	mode := ""
+	cmd := &cobra.Command{
+		Use: "ls [INSTANCE]", Aliases: []string{"list"}, Short: "List the snapshots of volumes that a cluster has taken", Args: cobra.MaximumNArgs(1),
+		Long: `List the snapshots of volumes that a cluster has taken (with a context of it), of all
+instances or of one, the oldest first. Whole is one whose object has the digest that
+was packed; changed or lost ones cannot be restored.`,
+		Example: "  verge volume snapshot ls shop.db.0",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(c *rest.Client) error {
+				of := strings.TrimPrefix(strings.Join(args, ""), "instance/")
+				list, err := c.Snapshots(cmd.Context())
+				list = slices.DeleteFunc(list, func(s wire.SnapshotView) bool { return of != "" && s.Instance != of })
+				return show(a, a.snapshotColumns(), mode, "", false)(list, err)
+			})
+		},
+	}
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func (a *app) snapshotColumns() listing[wire.SnapshotView] {
+	type view = wire.SnapshotView
+	return listing[view]{kind: "snapshot", name: func(v view) string { return v.Namespace + "/" + v.Object }, columns: []column[view]{
+		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
+		{name: "instance", cell: func(v view) cell { return text(v.Instance) }},
+		{name: "volume", cell: func(v view) cell { return text(v.Volume) }},
+		{name: "object", cell: func(v view) cell { return text(v.Object) }},
+		{name: "size", cell: func(v view) cell { return text(bytesText(v.Size)) }},
+		{name: "taken", cell: func(v view) cell { return text(a.since(v.Taken)) }},
+		{name: "state", cell: func(v view) cell {
+			if v.State == wire.SnapshotWhole {
+				return text(v.State)
+			}
+			return cell{v.State, red}
+		}},
+		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
+		{name: "digest", wide: true, cell: func(v view) cell { return text(short("sha256:" + v.Digest)) }},
+	}}
+}
+
+func (a *app) snapshotRemove() *cobra.Command {
+	f := namespaceFlags{}
+	cmd := &cobra.Command{
+		Use: "rm OBJECT…", Aliases: []string{"delete"}, Short: "Remove snapshots of volumes", Args: cobra.MinimumNArgs(1),
+		Long:    `Remove snapshots of volumes, by the names of their objects. Nobody can bring them back.`,
+		Example: "  verge volume snapshot rm snapshots/before-upgrade",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, err := f.one(a)
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				if !strings.HasPrefix(name, wire.SnapshotsPrefix) {
+					return usageError(cmd, "%q is not the name of a snapshot; verge volume snapshot ls lists them", name)
+				}
+			}
+			return a.withClient(func(c *rest.Client) error {
+				for _, name := range args {
+					if _, err := c.RemoveObject(cmd.Context(), namespace, name); err != nil {
+						return err
+					}
+					if err := a.printf("%s removed", name); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	f.ofObject(cmd)
+	return cmd
+}
+
+func (a *app) volumeRestore() *cobra.Command {
+	q := wire.VolumeSnapshotRequest{}
+	cmd := &cobra.Command{
+		Use: "restore CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --from OBJECT", Short: "Make a named volume what is in an object",
+		Long: `Make a named volume what is in an object that verge volume snapshot has made. Its
+instance is stopped by its stop rule meanwhile, and started again then. What is in
+the volume now is lost as soon as all of the object has arrived and was compared with
+what was packed; if that may be needed, take a snapshot first. It may be a snapshot of
+another volume of the same namespace. An object that this cluster has not taken as a
+snapshot is only restored with its digest.`,
+		Example: "  verge volume restore edge/w1/default/shop.db.0/data --from snapshots/before-upgrade", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			if err != nil {
+				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
+			}
+			if q.Object == "" {
+				return usageError(cmd, "--from is missing: the name of an object, as verge volume snapshot has printed it")
+			}
+			q.Digest = strings.TrimPrefix(q.Digest, "sha256:")
+			return a.withClient(func(c *rest.Client) error {
+				err := a.awaitVolume(cmd.Context(), c, v, func() error {
+					return c.RestoreVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q)
+				})
+				if err != nil {
+					return err
+				}
+				return a.printf("volume/%s is as in object %s", v.ID(), q.Object)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&q.Object, "from", "", "name of the object, in the namespace of the volume")
+	cmd.Flags().StringVar(&q.Digest, "sha256", "", "digest that the object must have, in hexadecimal digits")
+	return cmd
+}

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// giveUp gives the volumes of an instance up, as the backend does.
+func (s *sim) giveUp(id, worker string) {
+	s.t.Helper()
+	tx := s.m.begin()
+	tx.now = s.now
+	next := tx.giveUpVolumes(*s.inst(id), worker, "ann", s.now)
+	s.m.insts[id] = &next
+	s.store(keyInstance+id, next)
+	for key, l := range tx.leftVolumes {
+		s.store(keyLeftVolumes+key, l)
+	}
+	records.Merge(s.m.leftVolumes, tx.leftVolumes)
+}
+
+// removeWorker forgets a worker with its orders, as verge remove worker does.
+func (s *sim) removeWorker(name string) {
+	delete(s.m.workers, name)
+	delete(s.disk, keyWorker+name)
+	delete(s.fakes, name)
+	for key := range s.m.orders {
+		if strings.HasPrefix(key, name+".") {
+			delete(s.m.orders, key)
+			delete(s.disk, keyOrder+key)
+		}
+	}
+}
+
+// An instance whose volume was given up begins elsewhere, once; its worker that comes
+// back ends what it runs of it, and never gets it again before the data is removed.
+func TestVolumesThatWereGivenUp(t *testing.T) {
+	const id = "app.db.0"
+	s := newSim(t, "w1", "w2")
+	s.share("db", 1, volume)
+	s.ticks(3, time.Second)
+	home := s.inst(id).Worker
+	other := map[string]string{"w1": "w2", "w2": "w1"}[home]
+	s.fakes[home].linked = false
+	s.ticks(60, time.Minute)
+	if i := s.inst(id); i.Worker != home || i.State != wire.Running {
+		t.Fatalf("it is not waited for: %s on %q", i.State, i.Worker)
+	}
+	s.giveUp(id, home)
+	s.restart()
+	s.ticks(5, time.Second)
+	if i := s.inst(id); i.Worker != other || i.Pinned != other || i.State != wire.Running {
+		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
+	}
+	// It comes back with what it ran: that ends, and the new one stays.
+	s.fakes[home].linked = true
+	s.ticks(10, time.Second)
+	if i := s.inst(id); i.Worker != other || len(s.fakes[home].has) > 0 || s.running("db") != 1 || s.fakes[other].starts != 1 {
+		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
+	}
+	if why := s.m.isLeft(home, wire.VolumeRef{Namespace: "default", Instance: id, Name: "db"}); !strings.Contains(why, "given up by ann") {
+		t.Errorf("what is on %s is there because %q", home, why)
+	}
+	// Nor does it get it when the other one is gone, too, whatever is started again.
+	s.fakes[other].linked = false
+	s.ticks(3, time.Minute)
+	s.giveUp(id, other)
+	s.restart()
+	s.ticks(10, time.Minute)
+	if i := s.inst(id); i.Worker != "" || s.fakes[home].starts != 1 {
+		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
+	}
+	// What is in the way is removed.
+	key := home + "." + id
+	delete(s.m.leftVolumes, key)
+	delete(s.disk, keyLeftVolumes+key)
+	s.ticks(5, time.Second)
+	if i := s.inst(id); i.Worker != home || i.State != wire.Running {
+		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
+	}
+}
+
+// After a move, and after its worker was removed, the former copy is not taken for the
+// present one. A worker that joins again before anybody else had the instance goes on
+// with what it has.
+func TestFormerVolumesDoNotCount(t *testing.T) {
+	const id = "app.db.0"
+	ref := wire.VolumeRef{Namespace: "default", Instance: id, Name: "db"}
+	s := newSim(t, "w1", "w2")
+	s.share("db", 1, volume)
+	s.ticks(3, time.Second)
+	from, to := s.moveVolumesOf(id)
+	s.ticks(5, time.Second)
+	if i := s.inst(id); i.Worker != to || !strings.Contains(s.m.isLeft(from, ref), "moved to worker "+to) || s.m.isLeft(to, ref) != "" {
+		t.Fatalf("it is on %s; left: %+v", i.Worker, s.m.leftVolumes)
+	}
+	// The only one that counts is gone with its worker.
+	s.removeWorker(to)
+	s.ticks(10, time.Second)
+	s.restart()
+	s.ticks(10, time.Second)
+	if i := s.inst(id); i.Worker != "" || s.fakes[from].starts != 1 {
+		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
+	}
+	// It joins again, with its disk: nobody else had the instance meanwhile.
+	s.addWorker(to)
+	s.ticks(10, time.Second)
+	if i := s.inst(id); i.Worker != to || i.State != wire.Running || i.Former != "" {
+		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
+	}
+	// Another begins while it is gone: what it has does not count any more.
+	s.removeWorker(to)
+	s.addWorker("w3")
+	s.ticks(10, time.Second)
+	if i := s.inst(id); i.Worker != "w3" || s.m.isLeft(to, ref) == "" {
+		t.Fatalf("it is on %q; left: %+v", i.Worker, s.m.leftVolumes)
+	}
+	// Also of an application that was deleted and comes again.
+	s.unshare("db")
+	s.ticks(5, time.Second)
+	s.addWorker(to)
+	s.removeWorker("w3")
+	s.ticks(3, time.Second)
+	s.share("db", 1, volume)
+	s.ticks(5, time.Second)
+	if i := s.inst(id); i.Worker != "" || !slices.Contains(s.m.begin().shunned(i, nil), to) {
+		t.Errorf("it is %s on %q", i.State, i.Worker)
+	}
+}
