@@ -73,6 +73,7 @@ var rooms = map[string]layer{
 	"internal/watch":    doers,
 	"internal/doctor":   entrance,
 	"internal/enroll":   entrance,
+	"internal/hooks":    entrance,
 	"internal/people":   entrance,
 	"internal/agent":    roles,
 	"internal/cluster":  roles,

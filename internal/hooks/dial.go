@@ -1,0 +1,102 @@
+package hooks
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	dialTimeout   = 5 * time.Second
+	maxHeader     = 16 << 10
+	idleFor       = 30 * time.Second
+	maxReadNotice = 4 << 10  // of the answer to a notice, of which nothing is used
+	maxReadAnswer = 64 << 10 // of that to a question
+)
+
+// metadata are the addresses at which clouds tell a machine its own secrets, besides
+// the link-local ones.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::254/128"),  // Amazon, over IPv6
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google, over IPv6
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle, the older one
+}
+
+// nat64 has an IPv4 address in its last 32 bits, to which the network leads.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// forbidden says what is wrong with an address as that of a receiver; "" if nothing is.
+func forbidden(a netip.Addr, allow []netip.Prefix) string {
+	a = a.Unmap().WithZone("")
+	for _, p := range allow {
+		if p.Contains(a) {
+			return ""
+		}
+	}
+	if nat64.Contains(a) {
+		b := a.As16()
+		return forbidden(netip.AddrFrom4([4]byte(b[12:])), allow)
+	}
+	switch {
+	case a.IsLoopback():
+		return "a loopback address"
+	case a.IsLinkLocalUnicast(), a.IsLinkLocalMulticast():
+		return "a link-local address"
+	case a.IsUnspecified(), a.Is4() && a.As4()[0] == 0:
+		return "no address of a host"
+	case a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "an address of many"
+	}
+	for _, p := range metadata {
+		if p.Contains(a) {
+			return "an address of cloud metadata"
+		}
+	}
+	return ""
+}
+
+// guard refuses connections to addresses that are not for hooks. It is asked when the
+// name has been looked up, with the address that is connected to, so that a name which
+// leads elsewhere the second time gains nothing.
+func guard(allow []netip.Prefix) func(network, address string, _ syscall.RawConn) error {
+	return func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("%s is no address: %w", address, err)
+		}
+		if why := forbidden(at.Addr(), allow); why != "" {
+			return fmt.Errorf("%s is %s, and hooks may not go there: who runs this root may allow it: --hooks-allow %s", at.Addr(), why, netip.PrefixFrom(at.Addr().Unmap().WithZone(""), at.Addr().Unmap().BitLen()))
+		}
+		return nil
+	}
+}
+
+var errAuthorities = errors.New("ca has no certificate in PEM")
+
+// newClient is a client for the receivers of one hook: no proxy, which would connect
+// elsewhere; no redirects, which would too.
+func newClient(allow []netip.Prefix, ca string) (*http.Client, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM([]byte(ca)) {
+			return nil, errAuthorities
+		}
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, Control: guard(allow)}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: dialTimeout, ForceAttemptHTTP2: true,
+			MaxResponseHeaderBytes: maxHeader, MaxIdleConnsPerHost: 1, IdleConnTimeout: idleFor, DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
