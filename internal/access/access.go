@@ -57,6 +57,8 @@ const (
 	// Secret is to list, set and delete the secrets of a namespace. Their values
 	// cannot be read by anybody.
 	Secret Verb = "secret"
+	// Hook is to list, make and remove the hooks of a namespace, or of all.
+	Hook Verb = "hook"
 	// Fetch reads objects of a namespace, Store puts and removes them.
 	Fetch Verb = "fetch"
 	Store Verb = "store"
@@ -82,7 +84,7 @@ var verbs = map[Verb]struct {
 }{
 	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true}, Plan: {"planning a change of", false},
 	Apply: {"changing", false}, Delete: {"deleting", false}, Scale: {"scaling", false}, Restart: {"restarting", false},
-	Exec: {"running a command in", false}, Profile: {"profiling", false}, Secret: {"using the secrets of", false},
+	Exec: {"running a command in", false}, Profile: {"profiling", false}, Secret: {"using the secrets of", false}, Hook: {"managing the hooks of", false},
 	Fetch: {"reading", true}, Store: {"storing in", false},
 	Operate: {"operating", false}, Admit: {"admitting workers to", false}, Audit: {"reading the audit log of", false},
 	Measure: {"reading the metrics of", false},

@@ -38,7 +38,7 @@ func all() []Verb {
 // What each may do is written out; every other verb must be refused.
 func TestWhoMayDoWhat(t *testing.T) {
 	read := []Verb{See, Logs, Top, Fetch}
-	develop := append([]Verb{Plan, Apply, Delete, Scale, Restart, Exec, Profile, Secret, Store}, read...)
+	develop := append([]Verb{Plan, Apply, Delete, Scale, Restart, Exec, Profile, Secret, Hook, Store}, read...)
 	var everything, butPeople []Verb
 	for _, v := range all() {
 		everything = append(everything, v)

@@ -71,6 +71,8 @@ type RootFlags struct {
 	// NetworkPrefix, NetworkPool and ServicePool of the service network; zero leaves what was chosen
 	// before, or the default.
 	NetworkPrefix, NetworkPool, ServicePool netip.Prefix
+	// HooksAllow are networks to which hooks may go although they are usually not for them.
+	HooksAllow []netip.Prefix
 }
 
 // ClusterFlags of verge cluster.
@@ -321,6 +323,7 @@ func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobr
 func (a *app) rootRole() *role[RootFlags] {
 	f := &RootFlags{}
 	var ipv6, pool, services, relayPorts string
+	var allow []string
 	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
@@ -332,7 +335,11 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: made at the first start)")
 	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
 	fl.StringVar(&services, "network-services", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
+	fl.StringSliceVar(&allow, "hooks-allow", nil, "network to which hooks may go although it is of this machine, its link or a cloud's metadata (repeatable; default: none)")
 	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
+		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
+			return err
+		}
 		if err := settleRelay(&f.Relay, relayPorts); err != nil {
 			return err
 		}
@@ -368,6 +375,18 @@ func prefix(flag, value string) (p netip.Prefix, err error) {
 		return p, errMustBe(flag, strconv.Quote(value), like)
 	}
 	return p, nil
+}
+
+// networks reads the values of a flag.
+func networks(flag string, values []string) (out []netip.Prefix, err error) {
+	for _, v := range values {
+		p, err := netip.ParsePrefix(v)
+		if err != nil || p != p.Masked() {
+			return nil, errMustBe(flag, strconv.Quote(v), "a network as 127.0.0.0/8 or ::1/128")
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 func (a *app) clusterRole() *role[ClusterFlags] {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -149,6 +150,7 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, d
 		"entries.json":          func(ctx context.Context) (any, error) { return c.Entries(ctx, "", "") },
 		"top-instances.json":    func(ctx context.Context) (any, error) { return c.TopInstances(ctx, "") },
 		"top-workers.json":      func(ctx context.Context) (any, error) { return c.TopWorkers(ctx) },
+		"hooks.json":            func(ctx context.Context) (any, error) { return hostsOnly(c.Hooks(ctx)) },
 		"events.json":           func(ctx context.Context) (any, error) { return lastEvents(ctx, c) },
 		"metrics.txt":           func(ctx context.Context) (any, error) { return c.Metrics(ctx, "", bundleFile) },
 		"application-list.json": func(ctx context.Context) (any, error) { return c.Applications(ctx) },
@@ -186,6 +188,19 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, d
 			return chunk.Data, err
 		})
 	}
+}
+
+// hostsOnly leaves of the URLs of hooks where they lead: the rest is a secret of some
+// receivers.
+func hostsOnly(list []wire.HookView, err error) ([]wire.HookView, error) {
+	for i := range list {
+		if u, perr := url.Parse(list[i].URL); perr == nil {
+			list[i].URL = u.Scheme + "://" + u.Host
+		} else {
+			list[i].URL = ""
+		}
+	}
+	return list, err
 }
 
 // wellness sorts instances: 0 is what somebody wants to look at.

@@ -217,7 +217,7 @@ func (m *model) lookMoves(now time.Time) {
 // movedFor begins why an instance was moved; roomFor follows where it made room, which is
 // not for its own agreement.
 const (
-	movedFor = "moved to another worker: "
+	movedFor = wire.WhyMoved + ": "
 	roomFor  = "makes room for "
 )
 

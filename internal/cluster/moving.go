@@ -128,7 +128,7 @@ func (t *tx) takeOver(i wire.Instance, w *worker, st wire.InstanceStatus, now ti
 	was, old := t.m.workers[i.Worker], &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
 	switch i.State {
 	case wire.Running, wire.Failed:
-		why := "moved to another worker, as its own is drained"
+		why := wire.WhyMoved + ", as its own is drained"
 		if i.Moving.For != "" {
 			why = movedFor + i.Moving.For
 		}

@@ -252,7 +252,7 @@ func (t *tx) displace(id wire.InstanceID, why string, now time.Time) {
 }
 
 // displacedBy begins why an instance was ended for another.
-const displacedBy = "displaced by "
+const displacedBy = wire.WhyDisplaced
 
 // displacement is when an instance was displaced last, and by what; nil for never.
 func displacement(i *wire.Instance) *wire.Transition {

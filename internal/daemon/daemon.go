@@ -62,7 +62,8 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
 		Relay:         f.Relay,
 		NetworkPrefix: f.NetworkPrefix, NetworkPool: f.NetworkPool, ServicePool: f.ServicePool,
-		Log: s.log.With("role", "root"),
+		HooksAllow: f.HooksAllow,
+		Log:        s.log.With("role", "root"),
 	})
 	if err != nil {
 		return err

@@ -90,7 +90,11 @@ func (s *Server) record(ctx context.Context, n need, q question, out any, err er
 		return err
 	}
 	if err != nil {
-		s.refused(ctx, s.entry(ctx, n, q, nil), asProblem(err).Code)
+		e, p := s.entry(ctx, n, q, nil), asProblem(err)
+		if p.Code == wire.CodeHookRefused || p.Code == wire.CodeHookSilent {
+			e.Detail = p.Detail // who has decided it, and why
+		}
+		s.refused(ctx, e, p.Code)
 		return err
 	}
 	// It was done: that its client has gone away must not keep it out of the log.

@@ -59,6 +59,7 @@ type Backend interface {
 	Planning
 	Spaces
 	Vault
+	Hooking
 	Sites
 	Backups
 	Recoveries

@@ -115,6 +115,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerProfiles(api)
 	s.registerNamespaces(api)
 	s.registerSecrets(api)
+	s.registerHooks(api)
 	s.registerObjects(api)
 	s.registerSites(api)
 	s.registerRecovery(api)

@@ -52,6 +52,7 @@ func peopled() *resttest.Fake {
 		Spaces:       []wire.NamespaceView{{Name: "xspace"}},
 		TokenList:    []wire.TokenView{{ID: "some", Kind: "api"}},
 		SecretList:   []wire.SecretView{{Name: "some", Namespace: "xspace", UsedBy: []string{"xapp.web"}}},
+		HookList:     []wire.HookView{{Name: "some", Namespace: "xspace", HookSpec: wire.HookSpec{URL: "https://xtext.example"}}},
 		Explanations: map[string]wire.Explanation{"xapp.web.0": {Instance: "xapp.web.0", Notes: []string{"xtext"}}},
 		LogText:      map[string]string{"xapp.web.0": "xtext\n"},
 		ApplyAnswer:  wire.ApplyResult{Name: "xapp", Revision: 2, Change: "updated"},
@@ -181,6 +182,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		// Of many refusals not each is recorded: what one request removed is there again.
 		f.Change(func(f *resttest.Fake) {
 			f.Spaces, f.WorkerList, f.ClusterList, f.VolumeList = peopled().Spaces, peopled().WorkerList, peopled().ClusterList, peopled().VolumeList
+			f.HookList = peopled().HookList
 			f.VolumeList[0].InUse = r.Operation != "delete-volume"
 		})
 		before := len(f.Recorded())

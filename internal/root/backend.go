@@ -27,6 +27,13 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
+	var agreed agreed
+	if !dryRun {
+		if agreed, err = b.gateApply(ctx, spec, source); err != nil {
+			return wire.ApplyResult{}, err
+		}
+		warnings = append(warnings, agreed.warnings...)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -35,6 +42,9 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	}
 	app, res, err := b.m.accept(access.From(ctx), spec, source, now)
 	if err != nil {
+		return wire.ApplyResult{}, err
+	}
+	if err := agreed.still(res); err != nil {
 		return wire.ApplyResult{}, err
 	}
 	if res.Change != "unchanged" {
@@ -122,6 +132,9 @@ func unstored(err error) error {
 
 // Delete implements rest.Backend.
 func (b backend) Delete(ctx context.Context, name string) error {
+	if _, err := b.gate(ctx, wire.GateDelete, name, "its end is asked for"); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	app := b.m.apps[name]

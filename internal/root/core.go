@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
@@ -29,7 +30,8 @@ type core struct {
 	log    *slog.Logger
 	events *obs.Events
 	store  bus.Store
-	key    *seal.Key // of its secrets
+	key    *seal.Key     // of its secrets
+	hooks  *hooks.Keeper // nil: nobody is told anything
 	// link is the connection by which a cluster can be reached.
 	link func(cluster string) (bus.Conn, error)
 	// renew answers a cluster that wants its certificate renewed; nil: nobody does.
@@ -197,6 +199,9 @@ func (c *core) tell(t *tx, now time.Time) {
 			}
 		}
 	}
+	for _, n := range t.notices {
+		c.hooks.Tell(n)
+	}
 	for _, e := range t.events {
 		c.events.Add(now, tier, e.subject, e.what)
 		c.log.Info(e.what, "subject", e.subject)
@@ -239,11 +244,12 @@ func (c *core) judge(now time.Time) (changed bool) {
 		cl.heard = v.Heard
 		if v.Suspect != cl.suspect {
 			changed = true
-			what := "heard of again"
+			what, kind, position := "heard of again", wire.HookClusterBack, clusterBack
 			if v.Suspect {
-				what = "away: " + v.Why
+				what, kind, position = "away: "+v.Why, wire.HookClusterLost, clusterLost
 				cl.lose(now)
 			}
+			c.tellCluster(kind, name, position, what, now)
 			c.events.Add(now, tier, "cluster/"+name, what)
 			c.log.Info("cluster "+what, "cluster", name)
 		}
@@ -403,6 +409,9 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 			c.log.Warn("a cluster reports more than is held of one: the rest is left out", "cluster", name, "left_out", over)
 		}
 	}
+	if !cl.everHeard {
+		c.tellCluster(wire.HookClusterBack, name, clusterBack, "heard of again", now)
+	}
 	cl.heard, cl.connected, cl.everHeard = now, true, true
 	cl.skew.Heard(r, now)
 	if r.Next > 0 {
@@ -437,10 +446,14 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	if ok, err := cl.takeTally(ch); ok {
 		return err
 	}
+	rollout, job := strings.TrimPrefix(ch.Key, wire.ReportedRollout), strings.TrimPrefix(ch.Key, wire.ReportedJob)
+	wasRollout, wasJob := cl.rollouts[rollout], cl.jobs[job]
 	if ok, err := cl.takeRollout(ch); ok {
+		c.tellRollout(cl, rollout, wasRollout)
 		return err
 	}
 	if ok, err := cl.takeJob(ch); ok {
+		c.tellJob(cl, job, wasJob)
 		return err
 	}
 	old := cl.seen[ch.Key]
@@ -448,6 +461,7 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 		delete(cl.seen, ch.Key)
 		if old != nil {
 			c.events.Add(now, "cluster/"+cl.Name, "instance/"+ch.Key, "gone")
+			c.tellStandIn(old, now)
 		}
 		return nil
 	}
@@ -465,6 +479,7 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 			c.events.Add(h.At, h.Tier, "instance/"+rep.ID, fmt.Sprintf("%s: %s", h.To, h.Why))
 		}
 	}
+	c.tellReported(&rep, func(at time.Time) bool { return cl.everHeard && (old == nil || at.After(old.Since)) })
 	if old != nil {
 		for _, news := range wire.SecretNews(rep.ID, old.Secrets, rep.Secrets) {
 			c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, news)

@@ -212,12 +212,13 @@ func (t *tx) replaced(id wire.InstanceID) bool {
 }
 
 // finish drops deleted applications of which nothing is left.
-func (t *tx) finish() {
+func (t *tx) finish(now time.Time) {
 	for name, app := range t.m.apps {
 		if !app.Deleting.IsZero() && len(t.instances(name)) == 0 {
 			t.apps[name] = nil
 			t.bury(app)
 			t.event("application/"+name, "deleted")
+			t.deleted(app, now)
 		}
 	}
 }

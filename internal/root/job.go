@@ -99,7 +99,7 @@ func (t *tx) fulfilJob(app *wire.Application, svc string, now time.Time) {
 			held[x], used[i.Ordinal] = true, true // until it is gone
 			continue
 		case i.Cluster == "" && i.State == wire.ClusterScheduled && !rule.done(i):
-			t.remove(i.ID) // what it did, in a cluster that was removed, is to be done again
+			t.remove(i.ID, now) // what it did, in a cluster that was removed, is to be done again
 			continue
 		case i.Unreachable && !i.Draining && !spec.Pins() && !rule.done(i) && t.m.dead(c, now):
 			lost[x] = cmp.Or(lost[x], i.ID)

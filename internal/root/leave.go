@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
@@ -138,6 +139,7 @@ func (c *core) removeCluster(ctx context.Context, name string, force bool, now t
 	}
 	delete(c.m.clusters, name)
 	c.events.Add(time.Now(), tier, "cluster/"+name, "removed")
+	c.tellCluster(wire.HookClusterRemoved, name, hooks.Ended, "removed", time.Now())
 	c.log.Info("a cluster was removed", "cluster", name, "forced", force)
 	c.notify()
 	loop.Poke(c.wake)
@@ -307,7 +309,7 @@ func (t *tx) revoke() {
 
 // orphans ends what was delegated to a cluster that was removed: what it still
 // runs counts for nobody, so new ones are made in its place.
-func (t *tx) orphans() {
+func (t *tx) orphans(now time.Time) {
 	for _, i := range t.instances("") {
 		if i.Cluster != "" && t.m.clusters[i.Cluster] == nil {
 			if app := t.m.apps[i.App]; app != nil && app.Spec.Services[i.Service] != nil && app.Spec.Services[i.Service].Job != nil && ruleOf(app, i.Service).done(i) && !i.Draining {
@@ -317,7 +319,7 @@ func (t *tx) orphans() {
 				continue
 			}
 			t.event("instance/"+i.ID, "Terminated: cluster %s was removed", i.Cluster)
-			t.remove(i.ID)
+			t.remove(i.ID, now)
 		}
 	}
 }

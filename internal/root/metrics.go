@@ -12,7 +12,7 @@ import (
 
 // allSamples are samples, and those of what the process itself is known by.
 func (r *Root) allSamples() []obs.Sample {
-	return append(append(r.samples(), r.shelf.Samples()...), obs.Expires("root", r.id.Leaf().NotAfter), obs.Expires("authority", r.ca.Certs()[0].NotAfter))
+	return append(append(append(r.samples(), r.shelf.Samples()...), r.hooks.Samples()...), obs.Expires("root", r.id.Leaf().NotAfter), obs.Expires("authority", r.ca.Certs()[0].NotAfter))
 }
 
 // samples are the root's figures at this moment. Their number grows with the

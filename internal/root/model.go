@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -208,6 +209,8 @@ type tx struct {
 	nudge  map[string]bool
 	all    bool
 	events []event
+	// notices for hooks.
+	notices []hooks.Notice
 }
 
 type event struct{ subject, what string }
@@ -249,7 +252,11 @@ func (t *tx) put(i wire.Instance) {
 	t.touched[key][i.ID] = struct{}{}
 }
 
-func (t *tx) remove(id wire.InstanceID) {
+// remove forgets an instance, which has ended.
+func (t *tx) remove(id wire.InstanceID, now time.Time) {
+	if i := t.m.insts[id]; i != nil && !t.m.right(i) {
+		t.note(wire.HookInstanceEnded, i, now, "Terminated: no longer wanted")
+	}
 	t.insts[id], t.whys[id], t.sorted = nil, nil, nil
 }
 

@@ -155,6 +155,10 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 		secrets := b.m.vault.of(name)
 		return wire.Problemf(409, "not-empty", "remove them first: verge secret rm "+secrets[0]+" --namespace "+name, "the namespace is in use",
 			"it has %s: %s", wire.Count(len(secrets), "secret"), shorten(secrets, 5))
+	case len(b.hooks.Of(name)) > 0:
+		of := b.hooks.Of(name)
+		return wire.Problemf(409, "not-empty", "remove them first: verge hook rm "+of[0]+" --namespace "+name, "the namespace is in use",
+			"it has %s: %s", wire.Count(len(of), "hook"), shorten(of, 5))
 	case b.shelf.Holds(ctx, name):
 		return wire.Problemf(409, "not-empty", "see them with verge object ls --namespace "+name+", and remove them: verge object rm NAME --namespace "+name, "the namespace is in use", "it has objects")
 	case name == api.DefaultNamespace:

@@ -30,6 +30,7 @@ func (c *core) putApp(ctx context.Context, app *wire.Application) error {
 	if _, err := c.store.Commit(ctx, append(ops, bus.Put(keyApp+app.Name, data))...); c.wrote(err) != nil {
 		return unstored(err)
 	}
+	c.tellApp(app, c.m.apps[app.Name])
 	c.m.apps[app.Name] = app
 	if len(ops) > 0 {
 		c.m.history[app.Name] = list
@@ -76,6 +77,10 @@ func beingDeleted(app *wire.Application) error {
 // Scale implements rest.Backend: the descriptor itself is changed, so that the
 // number is as durable as if it had been written there.
 func (b backend) Scale(ctx context.Context, name, service string, replicas int) (wire.ApplyResult, error) {
+	warnings, err := b.gate(ctx, wire.GateScale, name, fmt.Sprintf("%s is to have %s", service, wire.Count(replicas, "replica")))
+	if err != nil {
+		return wire.ApplyResult{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -90,7 +95,7 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	if err != nil {
 		return wire.ApplyResult{}, wire.Problemf(422, "cannot-scale", "verge get services --app "+name, "it cannot be scaled to that", "%v", err)
 	}
-	res := wire.ApplyResult{Name: name, Revision: old.Revision, Change: "unchanged"}
+	res := wire.ApplyResult{Name: name, Revision: old.Revision, Change: "unchanged", Warnings: warnings}
 	if records.Same(old.Spec, spec) {
 		return res, nil
 	}

@@ -1,6 +1,7 @@
 package root
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -32,7 +33,7 @@ func (m *model) step(now time.Time) *tx {
 	maps.DeleteFunc(m.unkept, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
 	m.pruneRefusals(now)
 	t.number()
-	t.orphans()
+	t.orphans(now)
 	t.lostAndFound(now)
 	for _, i := range t.instances("") {
 		t.takeBack(*i, now)
@@ -63,7 +64,7 @@ func (m *model) step(now time.Time) *tx {
 	t.secrets()
 	t.route(now)
 	t.revoke()
-	t.finish()
+	t.finish(now)
 	return t
 }
 
@@ -97,7 +98,9 @@ func (t *tx) lostAndFound(now time.Time) {
 		case !i.Unreachable && t.m.dead(c, now) && !t.m.alone:
 			next.Unreachable = true
 			next.Reason = "cluster " + c.Name + " is away"
-			t.event("instance/"+i.ID, "unreachable: cluster %s has been away for %s", c.Name, now.Sub(c.heard).Round(time.Second))
+			away := fmt.Sprintf("unreachable: cluster %s has been away for %s", c.Name, now.Sub(c.heard).Round(time.Second))
+			t.event("instance/"+i.ID, "%s", away)
+			t.note(wire.HookInstanceUnreachable, i, now, away)
 			t.put(next)
 		case back && i.Unreachable:
 			next.Unreachable, next.Reason = false, ""
@@ -182,7 +185,9 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 	if app := t.m.apps[i.App]; app != nil && app.Revision == rep.Revision && app.Spec.Services[i.Service] != nil {
 		c.refused[i.App+"."+i.Service] = refusal{spec: app.Spec.Services[i.Service], at: now, wait: wait, why: rep.Reason, agg: c.agg}
 	}
-	i = t.advance(i, wire.Requested, now, "given back by cluster "+i.Cluster+": "+rep.Reason)
+	back := "given back by cluster " + i.Cluster + ": " + rep.Reason
+	t.note(wire.HookInstanceWaiting, &i, now, back)
+	i = t.advance(i, wire.Requested, now, back)
 	if !slices.Contains(i.Avoid, i.Cluster) {
 		i.Avoid = append(i.Avoid, i.Cluster)
 	}
@@ -286,7 +291,7 @@ func (t *tx) end(i wire.Instance, now time.Time) {
 		if !t.m.right(&i) {
 			t.event("instance/"+i.ID, "%s: %s", next.State, next.Reason)
 		}
-		t.remove(i.ID)
+		t.remove(i.ID, now)
 		return
 	}
 	i.Draining = true
@@ -308,7 +313,7 @@ func (t *tx) forget(i *wire.Instance, now time.Time) {
 		if c == nil || !t.m.right(i) {
 			t.event("instance/"+i.ID, "Terminated: no longer wanted")
 		}
-		t.remove(i.ID)
+		t.remove(i.ID, now)
 	}
 }
 

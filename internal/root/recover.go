@@ -112,7 +112,7 @@ func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
 	for _, i := range t.instances("") {
 		if i.Cluster == c.Name && !has[i.ID] {
 			t.event("instance/"+i.ID, "cluster %s does not hold it any more", c.Name)
-			t.remove(i.ID)
+			t.remove(i.ID, now)
 			changed = true
 		}
 	}

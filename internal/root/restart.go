@@ -15,6 +15,9 @@ import (
 // Restart implements rest.Backend. What it stores is a mark: instances that were
 // started before it are behind it, whoever was away meanwhile.
 func (b backend) Restart(ctx context.Context, name string, q wire.RestartRequest) (wire.RestartResult, error) {
+	if _, err := b.gate(ctx, wire.GateRestart, name, "what runs of it is to be started again"); err != nil {
+		return wire.RestartResult{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()

@@ -163,6 +163,10 @@ func (c *core) readRevision(ctx context.Context, name string, n uint64) (r wire.
 
 // Undo implements rest.Backend.
 func (b backend) Undo(ctx context.Context, name string, q wire.RolloutRequest) (wire.ApplyResult, error) {
+	warnings, err := b.gate(ctx, wire.GateUndo, name, strings.TrimSpace("an earlier revision is to be brought back "+q.Service))
+	if err != nil {
+		return wire.ApplyResult{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -179,7 +183,9 @@ func (b backend) Undo(ctx context.Context, name string, q wire.RolloutRequest) (
 			return wire.ApplyResult{}, wire.Problemf(409, "no-earlier-revision", "verge rollout history "+name, "there is nothing to bring back", "no earlier revision of %s is kept that is other than this one", name)
 		}
 	}
-	return b.undo(ctx, access.From(ctx), old, q.Service, to, rest.Caller(ctx), q.Reason, now)
+	res, err := b.undo(ctx, access.From(ctx), old, q.Service, to, rest.Caller(ctx), q.Reason, now)
+	res.Warnings = append(warnings, res.Warnings...)
+	return res, err
 }
 
 // before is the revision before that of app, in which the service (if one is named) was

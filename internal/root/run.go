@@ -48,6 +48,9 @@ type Options struct {
 	// workers take the IPv4 addresses of services from; zero leaves what was chosen
 	// at the first start, or the default.
 	NetworkPool, ServicePool netip.Prefix
+	// HooksAllow are networks to which hooks may go although they are usually not for
+	// them: loopback, link-local, metadata.
+	HooksAllow []netip.Prefix
 	// Clock by which certificates are judged; nil is the machine's.
 	Clock *pki.Clock
 	Log   *slog.Logger
@@ -137,6 +140,9 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin, Administers: r.Book.Administers}
 	r.Book.Less = func(user string) { r.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
 	if err := r.reconcileGone(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.openHooks(ctx); err != nil {
 		return nil, err
 	}
 	r.server.OnLink(r.onLink)
@@ -262,12 +268,14 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 			return wire.JoinReply{}, err
 		}
 		b.events.Add(time.Now(), tier, "cluster/"+name, "joined")
+		b.tellCluster(wire.HookClusterJoined, name, "joined "+rec.Joined.UTC().Format(time.RFC3339Nano), "joined", now)
 		b.log.Info("a cluster joined", "cluster", name)
 	} else {
 		b.mu.Lock()
 		old.clusterRecord = rec
 		b.mu.Unlock()
 		b.events.Add(time.Now(), tier, "cluster/"+name, "joined again")
+		b.tellCluster(wire.HookClusterJoined, name, "joined again "+now.UTC().Format(time.RFC3339Nano), "joined again", now)
 		b.log.Info("a cluster joined again", "cluster", name)
 	}
 	return b.joined(name, chain, jwt), nil
@@ -326,6 +334,9 @@ func (r *Root) Close() {
 		r.cancel()
 	}
 	r.work.Wait()
+	if r.core != nil {
+		r.hooks.Close()
+	}
 	if r.shelf != nil {
 		r.shelf.Close()
 	}

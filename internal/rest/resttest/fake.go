@@ -38,6 +38,11 @@ type Fake struct {
 	TokenList    []wire.TokenView
 	AuditEntries []wire.AuditEntry
 	SecretList   []wire.SecretView
+	// HookList are the hooks, HookSecret the secret that was set last, HookAnswer what a
+	// test says.
+	HookList     []wire.HookView
+	HookSecret   string
+	HookAnswer   wire.HookTested
 	ObjectList   []wire.ObjectView
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string

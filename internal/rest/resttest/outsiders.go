@@ -36,7 +36,7 @@ func (p Place) Fill(name string) string {
 		return "1"
 	case "service":
 		return "web"
-	case "name", "secret", "user", "token", "plugin":
+	case "name", "secret", "user", "token", "plugin", "hook":
 		return "some"
 	case "body":
 		return "application: " + p.App + "\nnamespace: " + p.Namespace + "\nservices:\n  web:\n    command: [\"true\"]\n"
