@@ -144,7 +144,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.scaleCommand(), a.restartCommand(), a.jobCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.revokeCommand(), a.caCommand(),
 		a.drainCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
-		a.namespaceCommand(), a.secretCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
+		a.namespaceCommand(), a.secretCommand(), a.hookCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
 		a.execCommand(), a.portForwardCommand(), a.cpCommand(), a.supportBundleCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(), a.pluginCommand(),
 	} {

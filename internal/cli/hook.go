@@ -1,0 +1,362 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const kindHook = "hook"
+
+func (a *app) hookCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "hook", Aliases: []string{"hooks"}, Short: "Tell others by HTTP what happens, or ask them first", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Tell others by HTTP what happens, or ask them before something does: webhooks.
+
+A hook is of a namespace, and is told of what belongs to it; developers of the
+namespace manage it. One with --all-namespaces is told of everything, clusters too,
+and is an administrator's.
+
+What it is told (--on) is delivered at least once and in order; what its receiver
+has not taken (2xx) is kept and tried again. What it is asked (--before) waits for
+its answer: {"allow": true}, or {"allow": false, "reason": "..."}.
+
+Every message is signed with a secret, as Standard Webhooks says: with webhook-id,
+webhook-timestamp and webhook-signature, for which there are libraries in most
+languages.`,
+	}
+	cmd.AddCommand(a.hookSet(), a.hookList(), a.hookDescribe(), a.hookTest(), a.hookPause(), a.hookResume(), a.hookRotate(), a.hookRemove())
+	return cmd
+}
+
+// hookScope chooses the namespace of one hook.
+type hookScope struct{ namespaceFlags }
+
+func (f *hookScope) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the hook (default: that of the context, else default)")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "the hook is of all namespaces, and of the clusters")
+}
+
+// of is the namespace of a hook, "" for all.
+func (f *hookScope) of(a *app) (string, error) {
+	if f.all && f.namespace == "" {
+		return "", nil
+	}
+	return f.one(a)
+}
+
+// hookOne is a command about one hook.
+func (a *app) hookOne(cmd *cobra.Command, do func(ctx context.Context, c *rest.Client, namespace, name string) error) *cobra.Command {
+	f := &hookScope{}
+	cmd.Args = oneArg("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		namespace, err := f.of(a)
+		if err != nil {
+			return err
+		}
+		return a.withClient(func(c *rest.Client) error { return do(cmd.Context(), c, namespace, args[0]) })
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (a *app) hookSet() *cobra.Command {
+	var q wire.HookRequest
+	var wait, keep time.Duration
+	var secret, ca string
+	cmd := a.hookOne(&cobra.Command{
+		Use: "set NAME --url URL (--on KINDS | --before OPERATIONS) --secret-file FILE", Short: "Make a hook, or change what it does",
+		Long: fmt.Sprintf(`Make a hook, or change what it does; what is not said is as it is without. The
+secret of one that is there may be left out, and stays.
+
+--on takes kinds, "instance.*", or "*" for all:
+%s
+--before takes operations: apply (of another revision), delete, scale, undo (verge
+rollout undo) and restart. All hooks that are asked must agree.
+
+An address of this machine, of its link or of cloud metadata is refused, unless who
+runs the root allows it (verge root --hooks-allow).`, kindTable()),
+		Example: "  printf 'whsec_%s' \"$(openssl rand -base64 32)\" > hook.secret\n" +
+			"  verge hook set pager --url https://pager.example/verge --on instance.failed,job.failed --secret-file hook.secret\n" +
+			"  verge hook set reviewer -A --url https://review.example/verge --before apply,delete --on-failure closed --secret-file hook.secret",
+	}, func(ctx context.Context, c *rest.Client, namespace, name string) (err error) {
+		if q.Secret, err = a.hookSecret(secret); err != nil {
+			return err
+		}
+		if ca != "" {
+			pem, err := atomicfile.ReadBounded(ca, wire.MaxHookBytes/2)
+			if err != nil {
+				return &userError{what: "the authorities cannot be read", why: err.Error(), next: "give the path of a file in PEM"}
+			}
+			q.CA = string(pem)
+		}
+		q.WaitSeconds, q.KeepSeconds = seconds(wait), seconds(keep)
+		v, err := c.SetHook(ctx, namespace, name, q)
+		if err != nil {
+			return err
+		}
+		if err := a.printf("hook/%s set", wire.HookLabel(v.Namespace, v.Name)); err != nil {
+			return err
+		}
+		a.notef("try it: verge hook test %s%s", v.Name, scopeFlag(v.Namespace))
+		return nil
+	})
+	fl := cmd.Flags()
+	fl.StringVar(&q.URL, "url", "", "where it is told or asked, https://...")
+	fl.StringSliceVar(&q.On, "on", nil, "what it is told: kinds, \"instance.*\", or \"*\"")
+	fl.StringSliceVar(&q.Before, "before", nil, "what it is asked before: "+strings.Join(wire.Gates, ", "))
+	fl.StringVar(&q.OnFailure, "on-failure", "", "what it means if it does not answer when it is asked: closed (it is refused; the default), open (it is done)")
+	fl.StringVar(&secret, "secret-file", "", "file with the secret that signs (whsec_ and base64), - for standard input")
+	fl.DurationVar(&wait, "wait", wire.HookWait*time.Second, fmt.Sprintf("how long an answer may take, %ds at most", wire.MaxHookWait))
+	fl.DurationVar(&keep, "keep", wire.HookKeep*time.Second, "how long what could not be delivered is kept, a week at most")
+	fl.StringVar(&ca, "ca", "", "file with the authorities, in PEM, of the receiver's certificate (default: the system's)")
+	fl.BoolVar(&q.Plain, "plain-http", false, "allow a URL without TLS: what it is told can be read on the way, and its answers changed")
+	return cmd
+}
+
+func seconds(d time.Duration) int { return int(d / time.Second) }
+
+func kindTable() string {
+	var b strings.Builder
+	for _, k := range wire.HookKinds {
+		fmt.Fprintf(&b, "  %-22s%s\n", k.Kind, k.Means)
+	}
+	return b.String()
+}
+
+// scopeFlag is how the namespace of a hook is said on the command line.
+func scopeFlag(namespace string) string {
+	if namespace == "" {
+		return " -A"
+	}
+	return " -n " + namespace
+}
+
+// hookSecret reads the secret of a hook, "" where none is given.
+func (a *app) hookSecret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	value, err := a.secretValue(file)
+	return strings.TrimSpace(string(value)), err
+}
+
+func (a *app) hookRotate() *cobra.Command {
+	var secret string
+	var overlap time.Duration
+	cmd := a.hookOne(&cobra.Command{
+		Use: "rotate NAME --secret-file FILE", Short: "Give a hook another secret to sign with",
+		Long: `Give a hook another secret to sign with. The one before signs too for as long as
+--overlap says, so that its receiver can be changed in between; --overlap 0 ends it
+at once.`,
+	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
+		if secret == "" {
+			return &userError{what: "hook rotate", why: "--secret-file is missing: a file with the secret, or - for standard input", next: "verge hook rotate --help"}
+		}
+		text, err := a.hookSecret(secret)
+		if err != nil {
+			return err
+		}
+		s := seconds(overlap)
+		if s == 0 {
+			s = -1
+		}
+		v, err := c.RotateHook(ctx, namespace, name, text, s)
+		if err != nil {
+			return err
+		}
+		if v.Overlap.IsZero() {
+			return a.printf("hook/%s has another secret", wire.HookLabel(v.Namespace, v.Name))
+		}
+		return a.printf("hook/%s has another secret; the one before signs too until %s", wire.HookLabel(v.Namespace, v.Name), v.Overlap.Format(time.RFC3339))
+	})
+	cmd.Flags().StringVar(&secret, "secret-file", "", "file with the secret that signs (whsec_ and base64), - for standard input")
+	cmd.Flags().DurationVar(&overlap, "overlap", wire.HookOverlap*time.Second, "for how long the secret before signs too, 30 days at most")
+	return cmd
+}
+
+func (a *app) hookTest() *cobra.Command {
+	return a.hookOne(&cobra.Command{
+		Use: "test NAME", Short: "Send a hook a test, and say what came of it",
+		Long: "Send a hook a test at once, before what waits, and say what came of it: a notice of kind hook.test, or, if it is asked before\nanything, a question whose operation is test.",
+	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
+		t, err := c.TestHook(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		if !t.OK {
+			return &userError{what: "hook/" + t.Name + " was tested", why: t.What, next: "see to its receiver, then test it again; what waits for it: verge hook describe " + name + scopeFlag(namespace)}
+		}
+		return a.printf("hook/%s: %s, in %s", t.Name, t.What, time.Duration(t.TookSeconds*float64(time.Second)).Round(time.Millisecond))
+	})
+}
+
+func (a *app) hookPause() *cobra.Command {
+	return a.hookOne(&cobra.Command{
+		Use: "pause NAME", Short: "Tell and ask a hook nothing until it is resumed",
+		Long: "Tell and ask a hook nothing until it is resumed. What it is told of waits, as long as it is kept; what it would be asked about is done without it.",
+	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
+		v, err := c.PauseHook(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		return a.printf("hook/%s is paused", wire.HookLabel(v.Namespace, v.Name))
+	})
+}
+
+func (a *app) hookResume() *cobra.Command {
+	return a.hookOne(&cobra.Command{
+		Use: "resume NAME", Short: "End the pause of a hook, and try at once to deliver what waits",
+	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
+		v, err := c.ResumeHook(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		return a.printf("hook/%s resumed, %s", wire.HookLabel(v.Namespace, v.Name), wire.Count(v.Waiting, "notice")+" waiting")
+	})
+}
+
+func (a *app) hookRemove() *cobra.Command {
+	cmd := a.hookOne(&cobra.Command{
+		Use: "rm NAME", Short: "Remove a hook and what waits for it",
+	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
+		v, err := c.RemoveHook(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		if v.Waiting > 0 {
+			a.notef("note: %s that waited for it will not be delivered", wire.Count(v.Waiting, "notice"))
+		}
+		return a.printf("hook/%s removed", wire.HookLabel(v.Namespace, v.Name))
+	})
+	cmd.Aliases = []string{"delete"}
+	return cmd
+}
+
+func (a *app) hookList() *cobra.Command {
+	mode, f := "", namespaceFlags{}
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List hooks and how they fare", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.resolve(a, ""); err != nil {
+				return err
+			}
+			return a.withClient(func(c *rest.Client) error {
+				list, err := c.Hooks(cmd.Context())
+				kept := list[:0]
+				for _, v := range list {
+					// Those of all namespaces are of this one too.
+					if f.namespace == "" || v.Namespace == "" || v.Namespace == f.namespace {
+						kept = append(kept, v)
+					}
+				}
+				return show(a, a.hooks(), mode, "", false)(kept, err)
+			})
+		},
+	}
+	f.add(cmd)
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func (a *app) hooks() listing[wire.HookView] {
+	type view = wire.HookView
+	return listing[view]{kind: kindHook, name: func(v view) string { return wire.HookLabel(v.Namespace, v.Name) }, columns: []column[view]{
+		{name: "hook", cell: func(v view) cell { return text(v.Name) }},
+		{name: "namespace", cell: func(v view) cell {
+			if v.Namespace == "" {
+				return text("(all)")
+			}
+			return text(v.Namespace)
+		}},
+		{name: "state", cell: hookState},
+		{name: "waiting", cell: func(v view) cell { return text(fmt.Sprint(v.Waiting)) }},
+		{name: "dropped", cell: func(v view) cell {
+			c := text(fmt.Sprint(v.Dropped))
+			if v.Dropped > 0 {
+				c.colour = red
+			}
+			return c
+		}},
+		{name: "told of", cell: func(v view) cell { return text(strings.Join(v.On, ",")) }},
+		{name: "asked before", cell: func(v view) cell { return text(strings.Join(v.Before, ",")) }},
+		{name: "url", wide: true, cell: func(v view) cell { return text(v.URL) }},
+		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
+		{name: "why", cell: func(v view) cell { return text(v.Why) }},
+	}}
+}
+
+func hookState(v wire.HookView) cell {
+	c := text(v.State)
+	switch v.State {
+	case "failing", "broken":
+		c.colour = red
+	case "paused":
+		c.colour = yellow
+	}
+	return c
+}
+
+func (a *app) hookDescribe() *cobra.Command {
+	return a.hookOne(&cobra.Command{Use: "describe NAME", Short: "Show a hook, what it is told and asked, and how deliveries fare"},
+		func(ctx context.Context, c *rest.Client, namespace, name string) error {
+			list, err := c.Hooks(ctx)
+			if err != nil {
+				return err
+			}
+			for _, v := range list {
+				if v.Namespace == namespace && v.Name == name {
+					return a.describeHook(v)
+				}
+			}
+			return &userError{what: "there is no such hook", why: wire.HookLabel(namespace, name) + " is not known, or you may not see it", next: "verge hook ls"}
+		})
+}
+
+func (a *app) describeHook(v wire.HookView) error {
+	d := &details{}
+	d.add("Hook", v.Name)
+	d.add("Namespace", v.Namespace)
+	if v.Namespace == "" {
+		d.add("Namespace", "(all)")
+	}
+	d.add("URL", v.URL)
+	d.add("State", v.State)
+	d.add("Why", v.Why)
+	d.add("Told of", strings.Join(v.On, ", "))
+	d.add("Asked before", strings.Join(v.Before, ", "))
+	d.add("If it does not answer", v.OnFailure)
+	d.addf("Answer within", "%s", time.Duration(v.WaitSeconds)*time.Second)
+	d.addf("Kept for", "%s", time.Duration(v.KeepSeconds)*time.Second)
+	d.add("Made", a.moment(v.Created))
+	d.add("By", v.By)
+	d.add("Secret set", a.moment(v.SecretSet))
+	if !v.Overlap.IsZero() {
+		d.addf("Secret before", "signs too until %s", v.Overlap.Format(time.RFC3339))
+	}
+	d.addf("Waiting", "%d", v.Waiting)
+	if v.Waiting > 0 {
+		d.addf("Oldest", "%s", time.Duration(v.OldestSeconds*float64(time.Second)).Round(time.Second))
+	}
+	d.addf("Delivered", "%d, with %s, since the root started", v.Delivered, wire.Count(int(min(v.Failures, 1<<30)), "failed attempt")) //nolint:gosec // bounded
+	if len(v.Before) > 0 {
+		d.addf("Asked", "allowed %d, refused %d, did not answer %d", v.Allowed, v.Refused, v.Silent)
+	}
+	if v.Dropped > 0 {
+		d.addf("Dropped", "%d, last %s ago: %s", v.Dropped, a.since(v.DroppedAt), v.DropWhy)
+	}
+	if v.Last != "" {
+		d.addf("Last attempt", "%s ago: %s", a.since(v.LastAt), v.Last)
+	}
+	if !v.Next.IsZero() {
+		d.add("Next attempt", v.Next.Format(time.RFC3339))
+	}
+	return d.print(a)
+}
