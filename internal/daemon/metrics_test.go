@@ -207,6 +207,10 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 	if _, err := client.SetSecret(t.Context(), "default", "shop", []byte(cert+key)); err != nil {
 		t.Fatal(err)
 	}
+	hook := wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://127.0.0.1:1/", On: []string{"*"}}, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}
+	if _, err := client.SetHook(t.Context(), "", "pager", hook); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := client.Apply(t.Context(), []byte(fmt.Sprintf(`
 application: shop
 services:

@@ -169,7 +169,7 @@ func signed(t *testing.T, secret string, g got) string {
 		t.Fatal(err)
 	}
 	h := hmac.New(sha256.New, key)
-	fmt.Fprintf(h, "%s.%s.%s", g.id, g.at, g.body)
+	h.Write([]byte(g.id + "." + g.at + "." + g.body))
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
@@ -292,8 +292,10 @@ func TestReceiversThatMisbehave(t *testing.T) {
 		ok     bool
 		want   string
 	}{
-		"fails":     {status(500), false, "500 Internal Server Error"},
-		"redirects": {func(w http.ResponseWriter, r *http.Request, _ got) { http.Redirect(w, r, elsewhere.URL, 307) }, false, "307 Temporary Redirect: it is not followed elsewhere"},
+		"fails": {status(500), false, "500 Internal Server Error"},
+		"redirects": {func(w http.ResponseWriter, r *http.Request, _ got) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, false, "307 Temporary Redirect: it is not followed elsewhere"},
 		"much": {func(w http.ResponseWriter, _ *http.Request, _ got) {
 			for range 10 {
 				if _, err := io.WriteString(w, big); err != nil {
