@@ -86,7 +86,7 @@ func (h *hooked) want(words ...string) {
 			if got := fmt.Sprintf("%s %s %s", m.Type, m.Data.Subject, m.Data.What); !strings.HasPrefix(got, w) {
 				h.t.Errorf("came %q, want %q", got, w)
 			}
-		case <-h.t.Context().Done():
+		case <-time.After(time.Minute):
 			h.t.Fatalf("%q has not come", w)
 		}
 	}
@@ -95,7 +95,12 @@ func (h *hooked) want(words ...string) {
 // settled waits until all was delivered.
 func (h *hooked) settled(name string) {
 	h.t.Helper()
-	for h.t.Context().Err() == nil {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		if time.Now().After(deadline) {
+			h.t.Fatal("something still waits for hook " + name)
+		}
 		list, err := h.b.Hooks(h.t.Context())
 		if err != nil {
 			h.t.Fatal(err)
@@ -105,7 +110,6 @@ func (h *hooked) settled(name string) {
 				return
 			}
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
