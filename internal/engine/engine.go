@@ -78,7 +78,7 @@ type Engine struct {
 
 	upgrades chan *upgrade // taken by Run
 
-	applying sync.Mutex // one Apply or Change at a time; taken before mu
+	applying gate // one Apply or Change at a time; taken before mu
 	// stored and told, which it has, are touched with applying held, and before loaded
 	// is closed. The V of told is 0 as long as nothing is known.
 	stored   *orders.Store
@@ -152,7 +152,7 @@ func New(opts Options) (*Engine, error) {
 		opts: opts, log: opts.Log, board: b, pinger: ping.New(),
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
-		gatewayNews: make(chan struct{}, 1), upgrades: make(chan *upgrade),
+		gatewayNews: make(chan struct{}, 1), upgrades: make(chan *upgrade), applying: make(gate, 1),
 
 		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),

@@ -99,7 +99,10 @@ func (e *Engine) awaitPlace(ctx context.Context) {
 		return
 	case <-t.C:
 	}
-	e.applying.Lock()
+	// Run may be waiting for this very function, with the lock: it hands over.
+	if !e.applying.lockUntil(ctx) {
+		return
+	}
 	defer e.applying.Unlock()
 	e.mu.Lock()
 	placed := e.placed
