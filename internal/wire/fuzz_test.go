@@ -34,6 +34,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.EngineChanges](),
 	reflect.TypeFor[wire.EngineUpgrade](),
 	reflect.TypeFor[wire.EngineUpgraded](),
+	reflect.TypeFor[wire.Program](), reflect.TypeFor[wire.UpgradeRequest](), reflect.TypeFor[wire.UpgradeAction](), reflect.TypeFor[wire.UpgradeView](),
+	reflect.TypeFor[wire.UpgradeWorker](), reflect.TypeFor[wire.UpgradeAsk](), reflect.TypeFor[wire.UpgradeTry](),
 	reflect.TypeFor[wire.Block](),
 	reflect.TypeFor[wire.Lease](),
 	reflect.TypeFor[wire.SignedLease](),

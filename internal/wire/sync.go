@@ -126,8 +126,8 @@ type Down struct {
 
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
 // (of Worker), "workers", "metrics", AskPlan, "volumes", "top" and "top-workers"
-// (of a cluster, those after Instance or Worker), which are read-only, "exec" and
-// "remove-volume".
+// (of a cluster, those after Instance or Worker), which are read-only, "exec",
+// "remove-volume" and AskUpgrade.
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
@@ -151,6 +151,8 @@ type Ask struct {
 	Plan *PlanAsk `json:"pl,omitempty"`
 	// Volume that AskRemoveVolume is about.
 	Volume *VolumeRef `json:"v,omitempty"`
+	// Upgrade is what AskUpgrade is about.
+	Upgrade *UpgradeAsk `json:"up,omitempty"`
 }
 
 // AskMetrics asks for the figures of Worker, as they are now.
