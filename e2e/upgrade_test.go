@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 const nextVersion = "v9.9.9"
@@ -27,7 +29,11 @@ func TestUpgrade(t *testing.T) {
 		t.Skip("workers run on Linux")
 	}
 	t.Parallel() // it waits much more than it computes
-	w := newWorld(t, 2, "edge")
+	w := newWorld(t, 0, "edge")
+	for _, name := range []string{"edge-1", "edge-2"} {
+		w.addWorker("edge", name, "--upgrades", "any")
+	}
+	w.allReady()
 	w.root.apply(site("1"))
 	x := w.worker["edge-1"]
 	for _, name := range []string{"edge-1", "edge-2"} {
@@ -36,7 +42,9 @@ func TestUpgrade(t *testing.T) {
 			return err
 		})
 	}
-	w.run("a sound program", func(t *testing.T) { w.upgradesSoundly(t, x) })
+	next := w.nextProgram()
+	w.run("a sound program", func(t *testing.T) { w.upgradesSoundly(t, x, next) })
+	w.run("all workers, by their cluster", func(t *testing.T) { w.upgradesByCluster(t, next) })
 	w.run("programs that are none", func(t *testing.T) { w.badProgramIsRefused(t, x) })
 	w.run("programs that do not work", func(t *testing.T) { w.badProgramIsRolledBack(t, x) })
 	w.run("killed half-way", func(t *testing.T) { w.upgradeIsKilled(t, x) })
@@ -76,12 +84,78 @@ func (w *world) undisturbed(t *testing.T, x *worker, what func()) {
 	}
 }
 
-func (w *world) upgradesSoundly(t *testing.T, x *worker) {
+// nextProgram is verge of the next version.
+func (w *world) nextProgram() string {
+	w.t.Helper()
 	next := filepath.Join(w.dir, "verge-next")
 	out, err := exec.Command("go", "build", "-o", next, "-ldflags", "-X github.com/verge-edge/verge/internal/obs.version="+nextVersion, "../cmd/verge").CombinedOutput()
 	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		w.t.Fatalf("go build: %v\n%s", err, out)
 	}
+	return next
+}
+
+// agentVersions are what the agents say that they are.
+func (w *world) agentVersions() map[string]string {
+	w.t.Helper()
+	out := map[string]string{}
+	for _, x := range must[[]wire.WorkerView](w.t)(w.cluster["edge"].client().Workers(context.Background())) {
+		out[x.Name] = x.Version
+	}
+	return out
+}
+
+// upgradesByCluster upgrades both workers, one after the other, by one command; a program
+// that is none stops at the first of them. Then both go back.
+func (w *world) upgradesByCluster(t *testing.T, next string) {
+	edge, was := w.cluster["edge"], w.agentVersions()
+	same := map[string]string{"edge-1": nextVersion, "edge-2": nextVersion}
+	agents := map[string]int{}
+	for name, x := range w.worker {
+		agents[name] = x.cmd.Process.Pid
+	}
+	w.undisturbed(t, w.worker["edge-1"], func() {
+		t.Log(edge.ok("upgrade", "start", "--binary", next, "--soak", "1s", "--timeout", "2m"))
+		wantEqual(t, "versions", fmt.Sprint(w.agentVersions()), fmt.Sprint(same))
+		// It is the same process, of a program that the worker has of its own.
+		for name, x := range w.worker {
+			path := must[string](t)(os.Readlink(fmt.Sprintf("/proc/%d/exe", agents[name])))
+			if !strings.HasPrefix(path, filepath.Join(x.dir, "programs")) || engines(x)[path] == 0 {
+				t.Errorf("the agent of %s is %s, its engines are %v", name, path, engines(x))
+			}
+		}
+	})
+	// What the machine starts is the former program still: it lets the new one go on.
+	x := w.worker["edge-2"]
+	x.signal(syscall.SIGTERM)
+	x.wait()
+	x.start()
+	eventually(t, 20*time.Second, "edge-2 is back as what it was upgraded to", func() error {
+		path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", x.cmd.Process.Pid))
+		if err == nil && !strings.HasPrefix(path, filepath.Join(x.dir, "programs")) {
+			err = errors.New("it is " + path)
+		}
+		return err
+	})
+	w.allReady()
+	w.undisturbed(t, w.worker["edge-1"], func() {
+		r := verge(t, edge.contextFile(), "upgrade", "start", "--binary", filepath.Join(programs.dir, "testprogram"), "--soak", "1s", "--timeout", "2m")
+		if r.code != 2 || !strings.Contains(r.err, "the upgrade is halted") || !strings.Contains(r.err, "cannot be an engine") {
+			t.Errorf("a program that is none: %+v", r)
+		}
+		wantEqual(t, "versions", fmt.Sprint(w.agentVersions()), fmt.Sprint(same))
+	})
+	w.undisturbed(t, w.worker["edge-1"], func() {
+		edge.ok("upgrade", "start", "--binary", programs.verge, "--soak", "1s", "--wave", "2")
+		wantEqual(t, "versions", fmt.Sprint(w.agentVersions()), fmt.Sprint(was))
+		edge.ok("upgrade", "undo")
+		edge.ok("upgrade", "status", "--wait")
+		wantEqual(t, "versions", fmt.Sprint(w.agentVersions()), fmt.Sprint(same))
+	})
+	w.root.holds("site", 20*time.Second)
+}
+
+func (w *world) upgradesSoundly(t *testing.T, x *worker, next string) {
 	sum := strings.Fields(string(must[[]byte](t)(exec.Command("sha256sum", next).Output())))[0]
 	old := enginePID(t, x)
 	w.undisturbed(t, x, func() {

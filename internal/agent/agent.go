@@ -77,6 +77,8 @@ type Options struct {
 	Containerd string
 	// Pull is how images are fetched.
 	Pull wire.PullConfig
+	// Upgrades are the programs that the cluster may bring.
+	Upgrades Upgrades
 	// Location of this machine; nil: not known.
 	Location *api.Point
 	// Relabel brings other labels while it runs; nil: they stay.
@@ -137,11 +139,13 @@ type Agent struct {
 	said     wire.WorkerInfo // what the cluster heard last
 	saidUses *wire.Uses      // which services it heard are used
 	features []string        // of the kernel, as they were at the start
+	upgrader *upgrader       // it has a mutex of its own
 	link     link
 }
 
 // Run joins the cluster if that has not happened yet, and works until ctx is
-// done. What runs goes on after that.
+// done. What runs goes on after that. An error of type *Succession says that another
+// program is to go on in this process.
 func Run(ctx context.Context, o Options) error {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("preparing the data directory: %w", err)
@@ -151,8 +155,15 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlock()
+	up := &upgrader{}
+	if o.Engine == nil {
+		if up, err = openUpgrader(o.Dir, o.Upgrades, takeMarker(), o.Log); err != nil {
+			return err
+		}
+	}
 	a := &Agent{
-		opts: o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		upgrader: up,
+		opts:     o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
 		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, secrets: map[string]*wire.SealedSecret{}, features: features("/"),
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
@@ -200,6 +211,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	a.upgrader.succeed = func(s *Succession) {
+		if a.keeper != nil {
+			s.child = a.keeper.pid.Load()
+		}
+		cancel(s)
+	}
 	var conn bus.Conn
 	renewer := a.newRenewer(idDir, key, func() bus.Conn { return conn }, func(p *wire.Problem) { cancel(p) })
 	conn, err = bus.Dial(ctx, bus.DialOptions{
@@ -214,6 +231,10 @@ func Run(ctx context.Context, o Options) error {
 	defer conn.Close()
 	if err := a.work(work, conn, renewer, first.Seq); err != nil {
 		return err
+	}
+	var next *Succession
+	if errors.As(context.Cause(work), &next) && ctx.Err() == nil {
+		return next
 	}
 	var problem *wire.Problem
 	if errors.As(context.Cause(work), &problem) && ctx.Err() == nil {
@@ -235,6 +256,13 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 	watch.Go(func() { a.relabel(ctx) })
 	watch.Go(func() { a.watchDevices(ctx) })
 	watch.Go(func() { a.tellDemand(ctx, conn) })
+	if engine, ok := a.hands.(*Remote); ok && a.opts.Engine == nil {
+		watch.Go(func() {
+			above := a.clusterObjects()
+			defer above.Close()
+			a.upgrader.run(ctx, engine, above)
+		})
+	}
 	if a.opts.Ready != nil {
 		a.opts.Ready()
 	}
@@ -529,6 +557,9 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 		OnReply: func(err error) {
 			renewer.Exchanged(err)
 			a.answered(err)
+			if err == nil {
+				a.upgrader.answered()
+			}
 			if known && answers == (err == nil) {
 				return
 			}
@@ -639,54 +670,6 @@ func limits(missing map[string]string) (out []string) {
 		}
 	}
 	return out
-}
-
-// answer serves questions of the cluster.
-func (a *Agent) answer(ctx context.Context, q wire.Ask) (any, error) {
-	v, err := a.look(ctx, q)
-	var p *wire.Problem
-	if err != nil && !errors.As(err, &p) && ctx.Err() == nil {
-		err = wire.Problemf(503, "engine-away", "try again in a moment", "the worker cannot answer now", "its engine: %v", err)
-	}
-	return v, err
-}
-
-func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
-	switch q.What {
-	case "logs":
-		const most = 512 << 10 // base64 and JSON still fit one message
-		ask := q.Log()
-		ask.Max = min(max(ask.Max, 1), most)
-		return a.hands.Logs(ctx, q.Instance, ask)
-	case "entries":
-		return a.hands.Entries(ctx)
-	case wire.AskMetrics:
-		return a.metrics(ctx)
-	case wire.AskVolumes:
-		return a.hands.Volumes(ctx)
-	case wire.AskRemoveVolume:
-		if q.Volume == nil {
-			break
-		}
-		return struct{}{}, a.hands.RemoveVolume(ctx, *q.Volume)
-	case "top":
-		return a.hands.Top(ctx)
-	case wire.AskRoute:
-		return a.hands.Route(ctx, q.Instance)
-	case wire.AskNet:
-		return a.hands.Net(ctx)
-	case wire.AskMeasure:
-		if q.Measure == nil {
-			break
-		}
-		return a.hands.Measure(ctx, *q.Measure)
-	case "exec":
-		if q.Exec == nil {
-			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")
-		}
-		return a.hands.Exec(ctx, *q.Exec)
-	}
-	return nil, wire.Problemf(400, "unknown-question", "upgrade the worker", "the worker cannot answer that", "it does not know the question %q", q.What)
 }
 
 // desired is the worker's copy of what its cluster wants of it.

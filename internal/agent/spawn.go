@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -104,6 +105,7 @@ type keeper struct {
 	dir  string
 	log  *slog.Logger
 	dead chan struct{} // a value when the engine that this process started has ended
+	pid  atomic.Int64  // of the engine that this process started and that has not ended, 0 none
 }
 
 func newKeeper(dir string, log *slog.Logger) *keeper {
@@ -220,6 +222,7 @@ func (k *keeper) start() error {
 		return fmt.Errorf("starting the engine: %w", err)
 	}
 	k.log.Info("engine started", "pid", cmd.Process.Pid)
+	k.pid.Store(int64(cmd.Process.Pid))
 	select { // of an engine before this one
 	case <-k.dead:
 	default:
@@ -227,6 +230,7 @@ func (k *keeper) start() error {
 	// Ends with the engine; it only reaps it and must not keep this process.
 	go func() {
 		err := cmd.Wait()
+		k.pid.CompareAndSwap(int64(cmd.Process.Pid), 0)
 		k.log.Warn("the engine ended", "pid", cmd.Process.Pid, "error", err)
 		select {
 		case k.dead <- struct{}{}:

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -150,6 +151,9 @@ type WorkerFlags struct {
 	Containerd string
 	// Pull is how images are fetched.
 	Pull wire.PullConfig
+	// Programs that the cluster may bring: any, or those that one of the keys has signed.
+	AnyUpgrade  bool
+	UpgradeKeys []ed25519.PublicKey
 	// Location of the machine, nil if that is not said.
 	Location *api.Point
 	// Hollow is how many workers that run nothing this process is; 0: it is a worker.
@@ -441,7 +445,7 @@ const maxHollow = 10_000
 func (a *app) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
 	var acme acmeFlags
-	var reserve, where, wireguard, relayPorts, bandwidth string
+	var reserve, where, wireguard, relayPorts, bandwidth, upgrades string
 	var devices, mirrors []string
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
@@ -468,7 +472,11 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network: each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can, else loopback)")
 	tunnelFlags(fl, f, &wireguard)
 	relayFlags(fl, &f.Relay, &relayPorts)
+	upgradesFlag(fl, &upgrades)
 	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
+		if err := settleUpgrades(f, upgrades); err != nil {
+			return err
+		}
 		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
 			return errMustBe("--network", strconv.Quote(f.Network), "auto, overlay or loopback")
 		}

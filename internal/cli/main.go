@@ -142,7 +142,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{
 		a.applyCommand(), a.planCommand(), a.diffCommand(), a.rolloutCommand(), a.validateCommand(), a.importCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
 		a.scaleCommand(), a.restartCommand(), a.jobCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.revokeCommand(), a.caCommand(),
-		a.drainCommand(),
+		a.drainCommand(), a.upgradeCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.hookCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),

@@ -47,6 +47,7 @@ type core struct {
 	news      loop.Bell     // rings when what people see may have changed
 	upChanged chan struct{} // there is something new for the root
 	surveys   chan struct{} // there may be something to measure
+	upgrades  chan struct{} // there may be something to do about the upgrade
 
 	planning sync.Mutex // one plan at a time is worked out
 
@@ -109,6 +110,7 @@ type core struct {
 // newCore loads the model from the store.
 func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
 	c.wake, c.upChanged, c.surveys = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	c.upgrades = make(chan struct{}, 1)
 	c.askCtx, c.endAsking = context.WithCancel(context.WithoutCancel(ctx))
 	c.m = newModel(c.name, details, now)
 	c.m.site = c.site

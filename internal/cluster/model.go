@@ -175,6 +175,9 @@ type model struct {
 	members  map[string]*member     // by plugin and hash of the key
 	tallies  map[string]*wire.Tally // by application, or wire.TallyGone
 	workers  map[string]*worker
+	// upgrade of the workers, nil where there was none, and how far they are, by name.
+	upgrade  *upgradeRecord
+	upgraded map[string]*upgradedRecord
 	// gone and farGone are the keys that do not count any more, by hash: of this
 	// cluster, and of others.
 	gone    map[string]*enroll.Gone
@@ -201,7 +204,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{},
 		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{}, members: map[string]*member{},
-		workers: map[string]*worker{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
+		workers: map[string]*worker{}, upgraded: map[string]*upgradedRecord{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
 }
@@ -254,6 +257,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 			return err
 		}},
 		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
+		{keyUpgrade, func(string) error { return m.loadUpgrade(e.Value) }},
+		{keyUpgraded, func(r string) error { return records.Decode(e, m.upgraded, r) }},
 		{keyUp, func(r string) error {
 			if strings.HasPrefix(r, upRevoked) {
 				return nil // follows from gone

@@ -17,7 +17,7 @@ import (
 )
 
 // workerCaller says what a worker may ask for by HTTP: the objects of namespaces of
-// which it is to run something.
+// which it is to run something, and the programs that it may be upgraded to.
 func (c *Cluster) workerCaller(cs tls.ConnectionState, s pki.Subject) (rest.Principal, error) {
 	if err := c.core.revoked.RefusesPeer(cs); err != nil {
 		return rest.Principal{}, err
@@ -27,13 +27,13 @@ func (c *Cluster) workerCaller(cs tls.ConnectionState, s pki.Subject) (rest.Prin
 	if w := c.m.workers[s.Name]; w == nil || !w.Revoked.IsZero() {
 		return rest.Principal{}, fmt.Errorf("%s is not known here", s)
 	}
-	runs := map[string]bool{}
+	runs, reads := map[string]bool{}, map[string]bool{wire.ProgramsNamespace: true} // what it is upgraded to is no secret
 	for key, o := range c.m.orders {
 		if strings.HasPrefix(key, s.Name+".") && o.Spec != nil {
-			runs[wire.OrderNamespace(o)] = true
+			runs[wire.OrderNamespace(o)], reads[wire.OrderNamespace(o)] = true, true
 		}
 	}
-	return rest.Principal{Who: access.Who{Name: s.String(), Node: true, Reads: runs, Writes: runs}}, nil
+	return rest.Principal{Who: access.Who{Name: s.String(), Node: true, Reads: reads, Writes: runs}}, nil
 }
 
 // GetObject implements rest.Backend.

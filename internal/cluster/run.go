@@ -198,6 +198,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.work.Go(func() { heeds.Run(run) })
 	c.work.Go(func() { c.renewer.Run(run) })
 	c.work.Go(func() { c.runSurvey(run) })
+	c.work.Go(func() { c.runUpgrade(run) })
 	c.work.Go(func() {
 		if err := c.lower(c.exchanged, c.renewer.Want).Run(run); err != nil && run.Err() == nil {
 			c.log.Error("the exchange with the root ended", "error", err)

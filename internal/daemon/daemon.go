@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -141,13 +142,27 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 	})()
 	ending := func() {}
 	defer func() { ending() }()
-	return agent.Run(ctx, agent.Options{
+	options := agent.Options{
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
 		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Probe: probe, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
+		Upgrades:  agent.Upgrades{Any: f.AnyUpgrade, Keys: f.UpgradeKeys},
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
-	})
+	}
+	for {
+		err := agent.Run(ctx, options)
+		var next *agent.Succession
+		if !errors.As(err, &next) {
+			return err
+		}
+		// The same process, for whoever looks after it.
+		err = syscall.Exec(next.Program, append([]string{next.Program}, os.Args[1:]...), append(os.Environ(), next.Env(), s.manager.env()))
+		s.log.Error("another program cannot go on, this one does", "program", next.Program, "error", err)
+		if err := agent.Superseded(f.DataDir, err); err != nil {
+			return err
+		}
+	}
 }
 
 // stopPatience is more than the longest grace that a descriptor may ask for.

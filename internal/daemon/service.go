@@ -28,6 +28,9 @@ func newManager() manager {
 	return m
 }
 
+// env is what a program needs that goes on in this process.
+func (m manager) env() string { return "NOTIFY_SOCKET=" + m.socket }
+
 // tell sends a state, for example "READY=1". It is lost where nobody listens.
 func (m manager) tell(log *slog.Logger, state string) {
 	if m.socket == "" {

@@ -74,6 +74,7 @@ type Backend interface {
 	Shelves
 	Gateways
 	ImageShare
+	Upgrading
 }
 
 // NoGatewayToken refuses a token that is to make a gateway of what is no worker.

@@ -125,6 +125,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerRenewing(api)
 	s.registerLeaving(api)
 	s.registerCertifying(api)
+	s.registerUpgrading(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),
 		func(context.Context, *none) (wire.VersionView, error) {
 			return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil

@@ -118,6 +118,10 @@ type Fake struct {
 	RolloutAnswer wire.RolloutView
 	RevisionList  []wire.AppRevision
 	Rollouts      []wire.RolloutRequest
+	// UpgradeAnswer is what Upgrade says, Upgrades and UpgradeActions what was asked for.
+	UpgradeAnswer  wire.UpgradeView
+	Upgrades       []wire.UpgradeRequest
+	UpgradeActions []string
 }
 
 var _ rest.Backend = (*Fake)(nil)

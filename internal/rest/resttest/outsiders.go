@@ -32,6 +32,8 @@ func (p Place) Fill(name string) string {
 		return "some." + p.Cluster + "." + p.Worker + "." + p.App + ".web.0"
 	case "key", "run":
 		return "0123456789"
+	case "change":
+		return "pause"
 	case "revision":
 		return "1"
 	case "service":
