@@ -46,6 +46,29 @@ func TestARootIsRestored(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.err)
 		}
 	}
+	t.Log("another root's backup in its place is another root: nobody listens to it")
+	stranger := newRoot(t)
+	theirs := filepath.Join(w.dir, "stranger.backup")
+	stranger.root.ok("backup", theirs, "--plain")
+	stranger.root.kill()
+	if r := verge(t, "", "restore", theirs, "--data-dir", w.root.dir); r.code != 0 {
+		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	w.root.start()
+	w.root.answers()
+	throughout(t, 3*time.Second, "nothing is touched by a stranger", func() error {
+		if now := everything(w); !maps.Equal(now, pids) {
+			return fmt.Errorf("processes were %v, are %v", pids, now)
+		}
+		if list := must[[]wire.ClusterView](t)(w.root.client().Clusters(context.Background())); len(list) > 0 {
+			return fmt.Errorf("it has the clusters %+v", list)
+		}
+		return nil
+	})
+	w.root.kill()
+	if err := os.RemoveAll(w.root.dir); err != nil {
+		t.Fatal(err)
+	}
 	if r := verge(t, "", "restore", file, "--data-dir", w.root.dir, "--passphrase-file", pass); r.code != 0 {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.err)
 	}

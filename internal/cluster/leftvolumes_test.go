@@ -1,11 +1,16 @@
 package cluster
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -34,6 +39,70 @@ func (s *sim) removeWorker(name string) {
 			delete(s.m.orders, key)
 			delete(s.disk, keyOrder+key)
 		}
+	}
+}
+
+// Who removes a volume that does not count lets its worker have the instance again: also
+// where somebody removed it by hand, or the worker is no more. What cannot be stored
+// leaves all as it is.
+func TestRemovingWhatIsLeft(t *testing.T) {
+	store := bus.NewMemStore()
+	c := newTestCore(t, store)
+	b := backend{&Cluster{core: c}}
+	ref := func(name string) wire.VolumeRef {
+		return wire.VolumeRef{Namespace: "default", Instance: "app.db.0", Name: name}
+	}
+	for _, w := range []string{"w1", "gone"} {
+		l := &wire.LeftVolumes{V: wire.Version, Worker: w, Namespace: "default", Instance: "app.db.0", Volumes: []string{"a", "b"}, Why: "given up"}
+		data, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(t.Context(), keyLeftVolumes+l.Key(), data); err != nil {
+			t.Fatal(err)
+		}
+		c.m.leftVolumes[l.Key()] = l
+	}
+	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	there := map[string]bool{"a": true}
+	stop, err := c.local.Subscribe(exchange.WorkerSubjects("w1").Ask, func(_ context.Context, m bus.Msg) {
+		var q wire.Ask
+		a := wire.Answer{V: wire.Version, Data: []byte(`{}`)}
+		if err := json.Unmarshal(m.Data, &q); err != nil {
+			t.Error(err)
+		}
+		if !there[q.Volume.Name] {
+			a = wire.Answer{V: wire.Version, Problem: wire.Problemf(404, "no-such-volume", "verge volume ls", "there is no such volume", "")}
+		}
+		delete(there, q.Volume.Name)
+		data, err := json.Marshal(a)
+		if err == nil {
+			err = m.Respond(data)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	remove := func(worker, name string) error { return b.RemoveVolume(t.Context(), "edge", worker, ref(name)) }
+	left := func(worker, name string) bool { return c.m.isLeft(worker, ref(name)) != "" }
+	store.FailWrites(errors.New("disk full"))
+	if err := remove("gone", "a"); err == nil || !left("gone", "a") {
+		t.Errorf("%v", err)
+	}
+	store.FailWrites(nil)
+	for _, q := range []struct{ worker, name string }{{"w1", "a"}, {"w1", "b"}, {"gone", "b"}, {"gone", "a"}} {
+		if err := remove(q.worker, q.name); err != nil || left(q.worker, q.name) {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	refusedAs(t, "once more", remove("w1", "a"), 404, "no-such-volume")
+	refusedAs(t, "once more", remove("gone", "a"), 404, "no-such-worker")
+	if list, err := store.List(t.Context(), keyLeftVolumes); err != nil || len(list) > 0 || len(c.m.leftVolumes) > 0 {
+		t.Errorf("left: %+v, %v", list, err)
 	}
 }
 

@@ -108,6 +108,9 @@ func TestReadersMayOnlyRead(t *testing.T) {
 		{"viewer", "list-applications", 200, "xapp"},
 		{"viewer", "list-clusters", 200, `{"items":[]}`},
 		{"viewer", "delete-application", 403, "developer of namespace xspace"},
+		// Each step of a session is asked for: who was a developer when it began may not go on.
+		{"viewer", "read-exec-output", 403, "developer of namespace xspace"},
+		{"viewer", "send-exec-input", 403, "developer of namespace xspace"},
 		{"viewer", "create-token", 403, "an administrator"},
 		{"viewer", "top-instances", 200, "xapp.web.0"},
 		{"viewer", "top-workers", 200, `{"items":[]}`},
