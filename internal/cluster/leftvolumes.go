@@ -50,6 +50,26 @@ func (t *tx) shunned(i *wire.Instance, avoid []string) []string {
 	return slices.Concat(avoid, more)
 }
 
+// leftWords says which volumes are in the way of an instance, and what to do, "" if none
+// is.
+func (t *tx) leftWords(i *wire.Instance) (out string) {
+	const most = 3
+	all := t.shunned(i, nil)
+	for n, worker := range all {
+		if n == most {
+			return out + fmt.Sprintf("; so have %d more workers", len(all)-most)
+		}
+		l := t.leftVolumes[worker+"."+i.ID]
+		if l == nil {
+			l = t.m.leftVolumes[worker+"."+i.ID]
+		}
+		for _, v := range l.Volumes {
+			out += fmt.Sprintf("; worker %s has a volume of it that does not count (%s), and can take it once that is removed: verge volume rm %s/%s/%s", worker, l.Why, t.m.name, worker, wire.VolumeRef{Namespace: l.Namespace, Instance: l.Instance, Name: v})
+		}
+	}
+	return out
+}
+
 // isLeft says why a volume does not count any more, "" if it does.
 func (m *model) isLeft(worker string, r wire.VolumeRef) string {
 	l := m.leftVolumes[worker+"."+r.Instance]

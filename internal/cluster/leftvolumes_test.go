@@ -144,6 +144,9 @@ func TestVolumesThatWereGivenUp(t *testing.T) {
 	if i := s.inst(id); i.Worker != "" || s.fakes[home].starts != 1 {
 		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
 	}
+	if why := s.inst(id).Reason; !strings.Contains(why, "verge volume rm edge/"+home+"/default/"+id+"/db") || !strings.Contains(why, "given up by ann") {
+		t.Errorf("it waits because %q", why)
+	}
 	// What is in the way is removed.
 	key := home + "." + id
 	delete(s.m.leftVolumes, key)

@@ -534,6 +534,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	if n := len(i.History); n > 0 && strings.HasPrefix(i.History[n-1].Why, displacedBy) {
 		reason += "; it was " + i.History[n-1].Why // the root may take it away, and with it all that is known here
 	}
+	reason += t.leftWords(&i)
 	pinned := i.Pinned != "" // nobody else could take it: it waits here for its worker
 	switch {
 	case (i.State == wire.Requested || pinned) && len(i.Avoid) > 0 && max(now.Sub(i.Since), i.Since.Sub(now)) >= forgiveAfter:
