@@ -17,6 +17,7 @@ func TestPeople(t *testing.T) {
 	w.run("roles at the root", w.rolesAtTheRoot)
 	w.run("roles at the site", w.rolesAtTheSite)
 	w.run("tokens end", w.tokensEnd)
+	w.run("hooks", w.hooks)
 	w.run("another root", w.anotherRoot)
 }
 
