@@ -77,7 +77,9 @@ func unbundle(t *testing.T, file string) map[string]string {
 }
 
 func TestSupportBundle(t *testing.T) {
-	f := newFixture(t, world())
+	shown := hooked()
+	shown.HookList[0].URL += "/t0ken-in-a-path"
+	f := newFixture(t, shown)
 	out := filepath.Join(t.TempDir(), "b.tar.gz")
 	got := f.run("support-bundle", "-o", out, "--with", "/no/such/context.yaml")
 	if got.code != 0 || !strings.Contains(got.stdout, out+" written: ") || !strings.Contains(got.stderr, "missing: the context /no/such/context.yaml") {
@@ -89,8 +91,14 @@ func TestSupportBundle(t *testing.T) {
 			t.Errorf("there is no %s", want)
 		}
 	}
-	logs, status := 0, 0
-	for name := range files {
+	logs, status, hooks := 0, 0, 0
+	for name, text := range files {
+		if strings.Contains(text, "t0ken-in-a-path") {
+			t.Errorf("%s has the whole URL of a hook", name)
+		}
+		if strings.HasSuffix(name, "/hooks.json") && strings.Contains(text, "https://pager.example") && strings.Contains(text, "503 Service Unavailable") {
+			hooks++
+		}
 		if strings.Contains(name, "/logs/") {
 			logs++
 		}
@@ -98,8 +106,8 @@ func TestSupportBundle(t *testing.T) {
 			status++
 		}
 	}
-	if status != 1 || logs == 0 {
-		t.Errorf("it has %d status, %d logs", status, logs)
+	if status != 1 || logs == 0 || hooks != 1 {
+		t.Errorf("it has %d status, %d logs, %d hooks", status, logs, hooks)
 	}
 	info, err := os.Stat(out)
 	if err != nil || info.Mode() != 0o600 {

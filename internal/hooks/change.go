@@ -130,7 +130,7 @@ func (k *Keeper) put(ctx context.Context, h *hook, rec wire.Hook) (wire.HookView
 	if h == nil {
 		h = fresh
 		k.hooks[hookKey(rec.Namespace, rec.Name)] = h
-		k.any.Store(true)
+		k.sort()
 		k.begin(h)
 	} else {
 		h.client.CloseIdleConnections()
@@ -159,13 +159,13 @@ func (k *Keeper) Remove(ctx context.Context, namespace, name string) (wire.HookV
 	h.gone = true
 	h.end()
 	delete(k.hooks, hookKey(namespace, name))
+	k.sort()
 	for _, q := range h.queue {
 		k.leftover = append(k.leftover, queueKey(h.rec.ID, q.seq))
 	}
 	h.queue, h.bytes = nil, 0
 	if len(k.hooks) == 0 {
 		// Nobody wants to know where anything was.
-		k.any.Store(false)
 		for subject := range k.marks {
 			k.leftover = append(k.leftover, keyMark+subject)
 		}
@@ -269,7 +269,7 @@ func (k *Keeper) Hooks(namespace string, all bool) []wire.HookView {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, h := range k.sorted() {
+	for _, h := range k.order {
 		if all || h.rec.Namespace == namespace {
 			out = append(out, k.view(h))
 		}

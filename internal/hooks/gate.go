@@ -67,7 +67,7 @@ func (k *Keeper) Ask(ctx context.Context, d wire.HookData) (warnings []string, e
 	}
 	var gates []gate
 	k.mu.Lock()
-	for _, h := range k.sorted() {
+	for _, h := range k.order {
 		if h.asked(d.Operation, d.Namespace) {
 			gates = append(gates, gate{h, task{rec: h.rec, client: h.client}})
 		}

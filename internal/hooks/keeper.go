@@ -67,8 +67,9 @@ type Keeper struct {
 	changing sync.Mutex // held over writes of records; taken before mu
 
 	mu sync.Mutex // guards below
-	// hooks by their key; order is that of their names.
+	// hooks by their key; order are the same in the order of these.
 	hooks map[string]*hook
+	order []*hook
 	marks map[string]wire.HookMark // by subject: as they are to be
 	// pending is not stored yet, oldest first. leftover are keys that are to go.
 	pending  []pending
@@ -124,10 +125,10 @@ func Open(ctx context.Context, o Options) (*Keeper, error) {
 		k.stop()
 		return nil, fmt.Errorf("reading the hooks: %w", err)
 	}
-	k.any.Store(len(k.hooks) > 0)
+	k.sort()
 	k.work.Go(func() { k.write(k.run) })
-	for _, key := range records.SortedKeys(k.hooks) {
-		k.begin(k.hooks[key])
+	for _, h := range k.order {
+		k.begin(h)
 	}
 	return k, nil
 }
@@ -249,13 +250,14 @@ func hookKey(namespace, name string) string {
 
 func queueKey(id string, seq uint64) string { return fmt.Sprintf("%s%s.%016x", keyQueue, id, seq) }
 
-// sorted are the hooks by their key. The mutex is held.
-func (k *Keeper) sorted() []*hook {
-	out := make([]*hook, 0, len(k.hooks))
+// sort puts the hooks in order after one has come or gone: each Tell goes through them.
+// The mutex is held.
+func (k *Keeper) sort() {
+	k.order = nil
 	for _, key := range records.SortedKeys(k.hooks) {
-		out = append(out, k.hooks[key])
+		k.order = append(k.order, k.hooks[key])
 	}
-	return out
+	k.any.Store(len(k.order) > 0)
 }
 
 // open are the keys that a hook signs with now, the newest first.

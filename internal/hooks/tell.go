@@ -87,7 +87,7 @@ func (k *Keeper) Tell(list ...Notice) {
 // offer gives a notice to the hooks that want it. The mutex is held.
 func (k *Keeper) offer(n *Notice) (matched bool) {
 	var item wire.HookItem
-	for _, h := range k.sorted() {
+	for _, h := range k.order {
 		if n.Kind == "" || h.rec.Namespace != "" && h.rec.Namespace != n.Data.Namespace || !wire.HookWants(h.rec.On, n.Kind) || !n.Fresh && !n.At.After(h.rec.Since) {
 			continue
 		}
@@ -208,7 +208,7 @@ func (k *Keeper) batch(chunk []pending, leftover []string) *batch {
 			b.add[h] = append(b.add[h], queued{h.next + uint64(len(b.add[h])), p.item})
 		}
 	}
-	for _, h := range k.sorted() {
+	for _, h := range k.order {
 		b.err = firstOf(b.err, b.queue(h, k.o.Now().UTC()))
 	}
 	for _, subject := range records.SortedKeys(marks) {
