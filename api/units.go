@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"strconv"
@@ -131,6 +132,22 @@ func (u Units) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 func (u *Units) UnmarshalText(b []byte) (err error) {
 	*u, err = parseUnits(string(b), maxSum)
 	return err
+}
+
+// UnmarshalJSON reads a number, too: so whole devices were written before there were parts
+// of one, in what is stored and in what older versions send.
+func (u *Units) UnmarshalJSON(b []byte) error {
+	switch {
+	case string(b) == "null":
+		return nil
+	case len(b) > 0 && b[0] != '"':
+		return u.UnmarshalText(b)
+	}
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	return u.UnmarshalText([]byte(text))
 }
 
 // byteUnits: the powers of 1024 come first, smallest first, for Bytes.String.

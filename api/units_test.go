@@ -188,3 +188,19 @@ func TestSumsRoundTrip(t *testing.T) {
 		t.Errorf("%s came back as %+v, %v", b, out, err)
 	}
 }
+
+// Older versions wrote a number of whole devices.
+func TestUnitsAreReadAsTheyWere(t *testing.T) {
+	for text, want := range map[string]Units{`2`: 2000, `"2"`: 2000, `"0.5"`: 500, `"500m"`: 500, `0`: 0, `null`: 7} {
+		got := Units(7)
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`-1`, `1e9`, `true`, `{}`, `[]`, `"x"`, `99999999999999999999`} {
+		var got Units
+		if err := json.Unmarshal([]byte(text), &got); err == nil {
+			t.Errorf("%s is read as %s", text, got)
+		}
+	}
+}
