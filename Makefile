@@ -9,7 +9,7 @@ LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 PACKAGER  = bin/packager
 
-.PHONY: help build demo test fmt vet lint unit fuzz chaos traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint packages clean
+.PHONY: help build demo test fmt vet lint unit fuzz chaos older traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint packages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,14 @@ ilp: ## the scheduler plugin with an integer program: bin/ilp/bin/python plugins
 TIME ?= 30m
 traffic: ## requests of all kinds for TIME (30m) while replicas come and go: none lost, nothing grows
 	VERGE_TRAFFIC=$(TIME) go test -run '^TestMixedTraffic$$' -v -count 1 -timeout 24h ./e2e
+
+# An older version in a folder of its own, of the commit OLDER.
+OLDER ?= HEAD~100
+older: ## today's version with an older one, of the commit OLDER=HEAD~100: roles become today's one by one
+	@set -e; dir=$$(mktemp -d); trap 'git worktree remove --force "$$dir/tree" || true; rm -rf "$$dir"' EXIT; \
+	  git worktree add -q --detach "$$dir/tree" $(OLDER); \
+	  (cd "$$dir/tree" && CGO_ENABLED=0 go build -o "$$dir/verge" ./cmd/verge); \
+	  VERGE_OLDER="$$dir/verge" go test ./e2e -run '^TestOlderVersion$$' -count 1 -v
 
 # N is the first N seeds from a random one on, which is printed; a list such as
 # 1-100,7 is these. What fails says how to see it again, and keeps its logs.

@@ -187,6 +187,12 @@ func (w *world) addClusterBy(name string, prepare func(*tier), more ...string) *
 
 func (w *world) addWorker(cluster, name string, more ...string) *worker {
 	w.t.Helper()
+	return w.addWorkerBy(cluster, name, func(*worker) {}, more...)
+}
+
+// addWorkerBy is addWorker, and calls prepare before it starts.
+func (w *world) addWorkerBy(cluster, name string, prepare func(*worker), more ...string) *worker {
+	w.t.Helper()
 	in := w.at(name)
 	x := &worker{
 		dir: filepath.Join(w.dir, name+".d"), data: in.addr(dataPort), gateway: in.addr(gatewayPort),
@@ -199,6 +205,7 @@ func (w *world) addWorker(cluster, name string, more ...string) *worker {
 		"--token-file", w.token(w.cluster[cluster], wire.TokenRequest{Kind: "worker"}),
 	}, more...)
 	w.worker[name] = x
+	prepare(x)
 	x.start()
 	return x
 }

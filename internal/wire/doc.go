@@ -5,7 +5,8 @@
 // Promises:
 //
 //  1. Every message and stored record carries Version; readers accept Version
-//     and Version-1 and ignore fields they do not know.
+//     and Version-1 and ignore fields they do not know. What the version before
+//     wrote is recorded (testdata) and read by a test.
 //  2. Revisions, never wall-clock times, order things. A timestamp that crosses
 //     a machine boundary is information for people.
 //  3. A Rev names the history it belongs to (Timeline), so that a store that
