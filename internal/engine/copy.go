@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"path"
@@ -24,7 +25,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// spareRoom is what a copy leaves of a disk.
+// spareRoom is what a copy leaves of a disk, or a sixteenth of a smaller one: the /tmp of
+// a container is no larger than that.
 const spareRoom = 64 << 20
 
 // openCopy makes a session that carries a file or directory from or to an instance:
@@ -139,7 +141,11 @@ func roomFor(f *os.File) (int64, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, err
 	}
-	return int64(st.Bavail)*int64(st.Bsize) - spareRoom, nil //nolint:gosec,unconvert // they differ between systems
+	all, free := int64(st.Blocks)*int64(st.Bsize), int64(st.Bavail)*int64(st.Bsize) //nolint:gosec,unconvert // they differ between systems
+	if all == 0 {
+		return math.MaxInt64, nil // it has no bound, or does not tell
+	}
+	return free - min(spareRoom, all/16), nil
 }
 
 // roomAt is that of a directory.
