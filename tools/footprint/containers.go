@@ -177,6 +177,9 @@ func (b *bench) manyContainers(ctx context.Context, c *rest.Client, h helpers) e
 	}
 	b.reach(took.Seconds(), 8*n/100, "s", "apply to Running, %d containers on one worker", b.many)
 	own := ticks(before, after)
+	for i, r := range b.roles() {
+		b.add(milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per container, %d deployed at once", r.name, b.many)
+	}
 	b.reach(milliseconds(own)/n, 15, "ms", "all of Verge: processor time per container, %d deployed at once", b.many)
 	b.reach(milliseconds(own+now-theirs)/n, 50, "ms", "Verge, containerd, shims and runc: processor time per container, %d deployed at once", b.many)
 	if err := pause(ctx, settle); err != nil {
