@@ -126,9 +126,9 @@ type Handler func(ctx context.Context, m Msg)
 // most once, never on disk.
 type Conn interface {
 	Publish(subject string, data []byte) error
-	// Send publishes and waits until the server has taken the message, for whoever
-	// listens; nobody is no error. ErrDisconnected, or the end of ctx: it may or may not
-	// have been taken.
+	// Send publishes and waits until the server's machine has the message, which the
+	// server then reads, for whoever listens; nobody is no error. ErrDisconnected, or the
+	// end of ctx: it may or may not have been taken.
 	Send(ctx context.Context, subject string, data []byte) error
 	// Subscribe to a subject; '*' matches one token, a final '>' any rest. After
 	// unsubscribe has returned no further call of h begins; one may still run.

@@ -34,6 +34,7 @@ type conn struct {
 	// the owner of the connection calls setUp.
 	linked bool
 	nc     *nats.Conn     // set once, before the conn is handed out
+	out    *outbox        // likewise; nil for one in this process
 	wg     sync.WaitGroup // one per subscription whose handler may still run
 
 	mu sync.Mutex
@@ -128,21 +129,6 @@ func (c *conn) Publish(subject string, data []byte) error {
 		return err
 	}
 	return wrapConnError("publish to "+subject, c.nc.Publish(subject, data))
-}
-
-// Send implements Conn. The server answers a ping after all that came before it.
-func (c *conn) Send(ctx context.Context, subject string, data []byte) error {
-	if err := c.Publish(subject, data); err != nil {
-		return err
-	}
-	ctx, done := c.whileConnected(ctx)
-	defer done()
-	if _, bounded := ctx.Deadline(); !bounded { // the library insists
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pingInterval)
-		defer cancel()
-	}
-	return wrapConnError("send to "+subject, endedBy(ctx, c.nc.FlushWithContext(ctx)))
 }
 
 // Request implements Conn.

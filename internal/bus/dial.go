@@ -50,7 +50,8 @@ type DialOptions struct {
 }
 
 // Dial returns a worker's connection at once, connected or not, and keeps it
-// connected until Close: it tries for ever, at growing intervals up to 10 s.
+// connected until Close: it tries for ever, at growing intervals up to 10 s. It is for
+// who sends heartbeats: nothing else finds out soon that the other end is dead.
 // ctx is only looked at before the first attempt starts.
 func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 	if err := ctx.Err(); err != nil {
@@ -78,10 +79,12 @@ func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 	if o.Inbox == "" {
 		o.Inbox = inboxPrefix + o.Name
 	}
+	out := &outbox{}
 	c, err := connect(strings.Join(urls, ","), allow, false, o.Log,
 		nats.Name(o.Name),
 		nats.CustomInboxPrefix(o.Inbox),
-		nats.SetCustomDialer(&tlsDialer{config: o.TLS, refused: o.Refused, known: o.Addresses, also: o.Also}),
+		nats.PingInterval(dialedPing),
+		nats.SetCustomDialer(&tlsDialer{config: o.TLS, refused: o.Refused, known: o.Addresses, also: o.Also, out: out}),
 		nats.Timeout(dialTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.CustomReconnectDelay(redialDelay),
@@ -90,6 +93,7 @@ func Dial(ctx context.Context, o DialOptions) (Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", strings.Join(o.Addresses, ", "), err)
 	}
+	c.out = out
 	return c, nil
 }
 
@@ -109,6 +113,7 @@ type tlsDialer struct {
 	refused func(error) // nil: nobody wants to know
 	known   []string    // addresses that the client tries by itself
 	also    func() []string
+	out     *outbox // is told of each socket
 }
 
 // Dial implements the client's CustomDialer.
@@ -157,6 +162,9 @@ func (d *tlsDialer) dial(network, address string) (net.Conn, error) {
 	secure := tls.Client(plain, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, err), plain.Close())
+	}
+	if socket, ok := plain.(*net.TCPConn); ok {
+		d.out.socket.Store(socket)
 	}
 	if d.refused == nil {
 		return secure, nil

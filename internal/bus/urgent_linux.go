@@ -28,5 +28,6 @@ func urgent(network, _ string, raw syscall.RawConn) error {
 		}
 		// Last: in IPv4 the mark sets a priority too, and another one.
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY, interactive)
+		endsDead(fd)
 	})
 }

@@ -17,11 +17,15 @@ import (
 
 // token is the n-th token of a subject.
 func token(subject string, n int) string {
-	parts := strings.Split(subject, ".")
-	if n >= len(parts) {
-		return ""
+	for ; n > 0; n-- {
+		_, rest, more := strings.Cut(subject, ".")
+		if !more {
+			return ""
+		}
+		subject = rest
 	}
-	return parts[n]
+	first, _, _ := strings.Cut(subject, ".")
+	return first
 }
 
 // onReport takes over a worker's report.

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package bus
+
+import "syscall"
+
+// dialedPing is how often a dialed connection is pinged.
+const dialedPing = pingInterval
+
+// unacked cannot be said here.
+func unacked(syscall.Conn) (bytes int, ok bool) { return 0, false }
