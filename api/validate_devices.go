@@ -9,6 +9,9 @@ import (
 // counted says that the number of such devices is a resource.
 func (d *DeviceNeed) counted() bool { return d.Type == DeviceGPU || d.Type == DeviceTPU }
 
+// IsDeviceType says whether devices may be of a type of that name.
+func IsDeviceType(s string) bool { return len(s) <= MaxNameLength && labelRE.MatchString(s) }
+
 // devices checks that what a service asks of devices can be had.
 func (v *validator) devices(path string, s *Service) {
 	in := func(field string) string { return path + "." + field }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/quota"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 const (
-	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances and applications, and of its objects at the root"
+	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances, applications and device.TYPE (device.camera=2), and of its objects at the root"
 
 	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; and allow=RIGHTS of its containers"
 )
@@ -55,7 +57,7 @@ there. A descriptor names its namespace; an application cannot change it.`,
 	}
 	create.Flags().StringVar(&bounds, "quota", "", quotaHelp)
 	create.Flags().StringVar(&claims, "standing", "", standingHelp)
-	quota := &cobra.Command{
+	bound := &cobra.Command{
 		Use: "quota NAME [BOUNDS]", Short: "Show the quota of a namespace, or replace it", Args: cobra.RangeArgs(1, 2),
 		Long: `Show the quota of a namespace and what it uses, or replace the quota: what is
 not named is not bounded any more, and "none" removes all bounds. A quota may be
@@ -131,7 +133,7 @@ Without it that is writable-root. What runs keeps what it has.`,
 			})
 		},
 	}
-	cmd.AddCommand(create, ls, quota, standing, rm)
+	cmd.AddCommand(create, ls, bound, standing, rm)
 	return cmd
 }
 
@@ -205,6 +207,20 @@ func setCount(n *int, value string, most int) (err error) {
 
 func setBound(q *wire.Quota, name, value string) (err error) {
 	zero := false
+	if kind, ok := strings.CutPrefix(name, quota.Device); ok {
+		n := 0
+		if err := setCount(&n, value, wire.MaxQuotaCount); err != nil {
+			return err
+		}
+		if q.Devices == nil {
+			q.Devices = map[string]int{}
+		}
+		q.Devices[kind] = n
+		if err := quota.Check(wire.Quota{Devices: map[string]int{kind: n}}); err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), name+": "))
+		}
+		return nil
+	}
 	switch name {
 	case "cpu":
 		err = q.CPU.UnmarshalText([]byte(value))
@@ -231,11 +247,11 @@ func setBound(q *wire.Quota, name, value string) (err error) {
 		err = q.Objects.UnmarshalText([]byte(value))
 		zero = q.Objects == 0
 	case "instances":
-		err = setCount(&q.Instances, value, 1_000_000)
+		err = setCount(&q.Instances, value, wire.MaxQuotaCount)
 	case "applications":
-		err = setCount(&q.Applications, value, 1_000_000)
+		err = setCount(&q.Applications, value, wire.MaxQuotaCount)
 	default:
-		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, objects, instances, applications")
+		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, objects, instances, applications, device.TYPE")
 	}
 	if err == nil && zero {
 		return fmt.Errorf("a bound of 0 is none: leave it out")
@@ -261,10 +277,35 @@ func quotaText(q wire.Quota) string {
 	add("objects", q.Objects > 0, q.Objects.String())
 	add("instances", q.Instances > 0, strconv.Itoa(q.Instances))
 	add("applications", q.Applications > 0, strconv.Itoa(q.Applications))
+	for _, kind := range slices.Sorted(maps.Keys(q.Devices)) {
+		add(quota.Device+kind, true, strconv.Itoa(q.Devices[kind]))
+	}
 	if len(parts) == 0 {
 		return "none"
 	}
 	return strings.Join(parts, ",")
+}
+
+// devicesText writes the devices that a namespace asks for, with what it may.
+func devicesText(v wire.NamespaceView) cell {
+	kinds := map[string]bool{}
+	for _, q := range []wire.Quota{v.Used, v.Quota} {
+		for kind := range q.Devices {
+			kinds[kind] = true
+		}
+	}
+	out := cell{}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		c := usedOf(v.Used.Devices[kind], v.Quota.Devices[kind], plainCount)
+		if out.text != "" {
+			out.text += ", "
+		}
+		out.text += clean(kind) + " " + c.text
+		if c.colour == red {
+			out.colour = red
+		}
+	}
+	return out
 }
 
 // standingText is how parseStanding reads it, with the weight that counts.
@@ -297,6 +338,7 @@ func (a *app) namespaces() listing[wire.NamespaceView] {
 		{name: "disk", wide: true, cell: func(v view) cell { return usedOf(v.Used.Disk, v.Quota.Disk, size) }},
 		{name: "vgpus", wide: true, cell: func(v view) cell { return usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String) }},
 		{name: "vtpus", wide: true, cell: func(v view) cell { return usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String) }},
+		{name: "devices", wide: true, cell: devicesText},
 		{name: "bandwidth in", wide: true, cell: func(v view) cell { return usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String) }},
 		{name: "bandwidth out", wide: true, cell: func(v view) cell { return usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String) }},
 		{name: "objects", wide: true, cell: func(v view) cell { return usedOf(v.Used.Objects, v.Quota.Objects, size) }},
@@ -338,6 +380,7 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 		{"Disk", usedOf(v.Used.Disk, v.Quota.Disk, size), false},
 		{"vGPUs", usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String), v.Used.VGPUs+v.Quota.VGPUs == 0},
 		{"vTPUs", usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String), v.Used.VTPUs+v.Quota.VTPUs == 0},
+		{"Devices", devicesText(v), len(v.Used.Devices)+len(v.Quota.Devices) == 0},
 		{"Bandwidth in", usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String), v.Used.BandwidthIn+v.Quota.BandwidthIn == 0},
 		{"Bandwidth out", usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String), v.Used.BandwidthOut+v.Quota.BandwidthOut == 0},
 		{"Objects", usedOf(v.Used.Objects, v.Quota.Objects, size), false},
@@ -346,7 +389,7 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 			d.add(line.name, line.cell.text)
 		}
 	}
-	if v.AtSites != (wire.Quota{}) {
+	if !v.AtSites.IsZero() {
 		d.add("Of that at sites", quotaText(v.AtSites))
 	}
 	for _, s := range v.Shares {

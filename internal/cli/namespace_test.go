@@ -17,7 +17,7 @@ func spaced() *resttest.Fake {
 		{Name: "default", Used: wire.Quota{CPU: 1500, Memory: 3 << 30, Disk: 1 << 30, Instances: 4, Applications: 2}},
 		{Name: "shop", Quota: wire.Quota{CPU: 4000, Memory: 8 << 30, Instances: 2}, Used: wire.Quota{CPU: 500, Memory: 1 << 30, Instances: 3, Applications: 1}, Created: noon.AddDate(0, 0, -3), By: "admin/ann"},
 		{Name: "empty"},
-		{Name: "learn", Standing: wire.Standing{Weight: 4, MaxPriority: 50}, Quota: wire.Quota{VGPUs: 4000}, Used: wire.Quota{VGPUs: 1500, BandwidthIn: 10e6},
+		{Name: "learn", Standing: wire.Standing{Weight: 4, MaxPriority: 50}, Quota: wire.Quota{VGPUs: 4000, Devices: map[string]int{"camera": 2}}, Used: wire.Quota{VGPUs: 1500, BandwidthIn: 10e6, Devices: map[string]int{"camera": 3, "lidar": 1}},
 			Shares: []wire.NamespaceShare{{Cluster: "edge", Share: 0.375, Resource: "vgpus"}}},
 	}
 	for i := range f.Apps {
@@ -46,6 +46,8 @@ func TestNamespaceGolden(t *testing.T) {
 		"namespace-quota":           "namespace quota shop cpu=2,disk=10Gi,applications=3",
 		"namespace-quota-none":      "namespace quota shop none",
 		"namespace-quota-devices":   "namespace quota shop vgpus=1.5,vtpus=2,bandwidth-in=100Mbps,bandwidth-out=1Gbps",
+		"namespace-quota-camera":    "namespace quota shop device.camera=2",
+		"namespace-quota-gpu":       "namespace quota shop device.gpu=2",
 		"namespace-standing":        "namespace standing shop weight=3,max-priority=100",
 		"namespace-standing-none":   "namespace standing learn none",
 		"namespace-standing-allow":  "namespace standing shop weight=3,allow=cap_net_raw+writable-root",

@@ -260,9 +260,9 @@ func (m *model) localView(l *local) wire.LocalChange {
 	}
 	switch {
 	case l.Spec != nil:
-		v.Revision, v.Needs = l.revision(), l.Spec.Resources
+		v.Revision, v.Needs, v.Devices = l.revision(), l.Spec.Resources, l.Spec.Devices
 	case l.Base.Spec != nil:
-		v.Needs = l.Base.Spec.Resources
+		v.Needs, v.Devices = l.Base.Spec.Resources, l.Base.Spec.Devices
 	}
 	return v
 }

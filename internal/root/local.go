@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/rest"
@@ -97,6 +98,12 @@ func checkLocal(l *wire.LocalChange, cluster string) {
 	l.Cluster = cluster // its identity is the account it used, not what it says
 	l.App, l.Service, l.Namespace = cut(l.App, maxName), cut(l.Service, maxName), cut(l.Namespace, maxName)
 	l.Change, l.By = cut(l.Change, maxWords), cut(l.By, maxName)
+	l.Devices = slices.DeleteFunc(l.Devices[:min(len(l.Devices), api.MaxDeviceTypes)], func(d api.DeviceNeed) bool {
+		return !api.IsDeviceType(d.Type) || d.Count < 1 || d.Count > api.MaxDevices
+	})
+	for i := range l.Devices {
+		l.Devices[i].Model = nil // for the count it is of no interest
+	}
 }
 
 // words is a local change in a sentence.

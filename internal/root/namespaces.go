@@ -26,6 +26,9 @@ func (b backend) CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (
 	if err := checkStanding(&r.Standing); err != nil {
 		return wire.NamespaceView{}, err
 	}
+	if err := checkQuota(r.Quota); err != nil {
+		return wire.NamespaceView{}, err
+	}
 	if !enroll.IsName(r.Name) {
 		return wire.NamespaceView{}, wire.Problemf(422, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a namespace", "%q", r.Name)
 	}
@@ -48,6 +51,9 @@ func (b backend) CreateNamespace(ctx context.Context, r wire.NamespaceRequest) (
 // SetQuota implements rest.Backend. A quota may be less than what is used: then
 // nothing more is accepted until it fits again.
 func (b backend) SetQuota(ctx context.Context, name string, q wire.Quota) (wire.NamespaceView, error) {
+	if err := checkQuota(q); err != nil {
+		return wire.NamespaceView{}, err
+	}
 	v, err := b.setQuota(ctx, name, q)
 	if err == nil {
 		_ = b.addObjects(ctx, &v) // the change stands, whatever else can be said of it
@@ -81,6 +87,14 @@ func checkStanding(s *wire.Standing) error {
 		return wire.Problemf(422, "bad-standing", "write names joined by +: writable-root+NET_RAW", "this cannot be the standing of a namespace", "allow: %v", err)
 	}
 	s.Allow = allow
+	return nil
+}
+
+// checkQuota refuses bounds that could never be passed, or be understood.
+func checkQuota(q wire.Quota) error {
+	if err := quota.Check(q); err != nil {
+		return wire.Problemf(422, "bad-quota", "name devices as services do: device.camera=2", "this cannot be the quota of a namespace", "%v", err)
+	}
 	return nil
 }
 
@@ -367,7 +381,7 @@ func (m *model) fits(app *wire.Application) error {
 	}
 	name := wire.NamespaceOf(app.Spec)
 	ns := m.namespaces[name]
-	if ns == nil || ns.Quota == (wire.Quota{}) || !app.Deleting.IsZero() {
+	if ns == nil || ns.Quota.IsZero() || !app.Deleting.IsZero() {
 		return nil
 	}
 	_, local, _ := m.atSites()

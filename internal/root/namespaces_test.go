@@ -127,6 +127,41 @@ func TestQuotaRefusesAndChangesNothing(t *testing.T) {
 	}
 }
 
+// Devices of a type count as all else does, and a bound that means nothing is refused.
+func TestQuotaOfDevices(t *testing.T) {
+	ctx, store := t.Context(), bus.NewMemStore()
+	b := newTestBackend(t, store)
+	for _, bad := range []map[string]int{{"gpu": 1}, {"": 1}, {"camera": 0}} {
+		if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Quota: wire.Quota{Devices: bad}}); code(err) != "bad-quota" {
+			t.Fatalf("%v: %v", bad, err)
+		}
+	}
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Quota: wire.Quota{Devices: map[string]int{"camera": 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.SetQuota(ctx, "shop", wire.Quota{Devices: map[string]int{"tpu": 2}}); code(err) != "bad-quota" {
+		t.Fatal(err)
+	}
+	watch := func(app string, replicas int) []byte {
+		return fmt.Appendf(nil, "application: %s\nnamespace: shop\nservices: {web: {command: [x], replicas: %d, devices: [{type: camera}]}}\n", app, replicas)
+	}
+	mustApply(t, b, watch("one", 1))
+	before := store.Rev()
+	if _, err := b.Apply(ctx, watch("two", 2), false); code(err) != "over-quota" || !strings.Contains(err.Error(), "device.camera: 2 allowed, 1 used, 3 asked for, 1 too much") {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.Scale(ctx, "one", "web", 3); code(err) != "over-quota" {
+		t.Errorf("%v", err)
+	}
+	if store.Rev() != before {
+		t.Error("something was stored")
+	}
+	mustApply(t, b, watch("two", 1))
+	if v, err := b.Namespace(ctx, "shop"); err != nil || v.Used.Devices["camera"] != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 func ranked(namespace, app string, priority int) []byte {
 	return in(namespace, app, 1, fmt.Sprintf("    priority: %d\n", priority))
 }
@@ -175,7 +210,7 @@ func TestStandingOfNamespaces(t *testing.T) {
 	}
 	// Another process finds it the same; the default has one too.
 	b = newTestBackend(t, store)
-	if v, err := b.Namespace(ctx, "shop"); err != nil || v.Standing.MaxPriority != 50 || v.Quota != (wire.Quota{}) {
+	if v, err := b.Namespace(ctx, "shop"); err != nil || v.Standing.MaxPriority != 50 || !v.Quota.IsZero() {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if v, err := b.SetStanding(ctx, "default", wire.Standing{MaxPriority: 1}); err != nil || v.Standing.MaxPriority != 1 {

@@ -27,16 +27,16 @@ func (m *model) atSites() (whole, ours map[string]wire.Quota, where map[string][
 		for _, key := range records.SortedKeys(m.clusters[name].locals) {
 			l := m.clusters[name].locals[key]
 			app, ns := m.apps[l.App], cmp.Or(l.Namespace, api.DefaultNamespace)
-			given, base := 0, api.Resources{}
+			given, base := 0, quota.Each{}
 			if s := m.shares[name+"."+key]; s != nil && app != nil {
-				given, base = s.Min, s.Spec.Resources
+				given, base = s.Min, quota.Needs(s.Spec)
 			}
-			n := quota.More(min(l.Replicas, api.MaxReplicas), l.Needs, given, base)
+			n := quota.More(min(l.Replicas, api.MaxReplicas), quota.Each{Resources: l.Needs, Devices: l.Devices}, given, base)
 			if app != nil {
 				ns = wire.NamespaceOf(app.Spec)
 				ours[ns] = quota.Add(ours[ns], n)
 			}
-			if n == (wire.Quota{}) {
+			if n.IsZero() {
 				continue
 			}
 			whole[ns] = quota.Add(whole[ns], n)

@@ -77,8 +77,14 @@ func TestChangesAtSitesCountAgainstTheQuota(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 	// Less than what was given is no use given back.
+	with := local("app", 2)
+	with.Devices = []api.DeviceNeed{{Type: "camera", Count: 2}, {Type: "camera", Count: 1 << 40}, {Type: "No!", Count: 1}, {Type: "mic", Count: -1}}
+	tell("good", "app.web", with)
+	if v, _ := b.Namespace(admin, "default"); len(v.AtSites.Devices) != 1 || v.AtSites.Devices["camera"] != 4 {
+		t.Errorf("%+v", v.AtSites)
+	}
 	tell("good", "app.web", local("app", 0))
-	if v, _ := b.Namespace(admin, "default"); v.Used.Instances != 1 || v.AtSites != (wire.Quota{}) || problems() != "" {
+	if v, _ := b.Namespace(admin, "default"); v.Used.Instances != 1 || !v.AtSites.IsZero() || problems() != "" {
 		t.Errorf("%+v, %s", v, problems())
 	}
 	// What only a site knows is shown, and keeps nobody from growing.

@@ -44,6 +44,8 @@ type LocalChange struct {
 	// Replicas that are to run at the site, and what each of them needs.
 	Replicas int           `json:"replicas"`
 	Needs    api.Resources `json:"needs,omitzero"`
+	// Devices that each needs beside those.
+	Devices []api.DeviceNeed `json:"devices,omitempty"`
 	// AppNumber is what the site gave the application in addresses, 0 where the root
 	// did.
 	AppNumber uint32 `json:"app_number,omitempty"`

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"reflect"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -26,6 +27,26 @@ type Quota struct {
 	Objects      api.Bytes `json:"objects,omitempty"`
 	Instances    int       `json:"instances,omitempty" minimum:"0" maximum:"1000000"`
 	Applications int       `json:"applications,omitempty" minimum:"0" maximum:"1000000"`
+	// Devices are whole ones of a type that is no resource of its own, such as "camera".
+	Devices map[string]int `json:"devices,omitempty" maxProperties:"64"`
+}
+
+const (
+	// MaxQuotaDevices is how many types of devices a quota may name.
+	MaxQuotaDevices = 64
+	// MaxQuotaCount is the largest bound of what is counted.
+	MaxQuotaCount = 1_000_000
+)
+
+// IsZero says that nothing is bounded, or used.
+func (q Quota) IsZero() bool {
+	for _, n := range q.Devices {
+		if n != 0 {
+			return false
+		}
+	}
+	q.Devices = nil
+	return reflect.ValueOf(q).IsZero()
 }
 
 // Standing is what a namespace may claim beside others where there is not room for all,

@@ -2,7 +2,9 @@ package quota
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
@@ -27,6 +29,15 @@ var bounded = []struct {
 	{name: "instances", n: func(q *wire.Quota) *int { return &q.Instances }, text: count},
 	{name: "applications", n: func(q *wire.Quota) *int { return &q.Applications }, text: count},
 }
+
+// Each is what one instance of a service reserves.
+type Each struct {
+	api.Resources
+	Devices []api.DeviceNeed
+}
+
+// Needs of a service.
+func Needs(s *api.Service) Each { return Each{s.Resources, s.Devices} }
 
 func bytes(n int64) string   { return api.Bytes(n).String() }
 func units(n int64) string   { return api.Units(n).String() }
@@ -57,24 +68,48 @@ func Of(spec *api.Application) wire.Quota {
 		if s.Job != nil { // what waits for its turn reserves nothing
 			n = min(n, s.Job.Parallelism)
 		}
-		u = Add(u, reserved(n, s.Resources))
+		u = Add(u, reserved(n, Needs(s)))
 	}
 	return u
 }
 
 // reserved is what n instances reserve, each so much.
-func reserved(n int, each api.Resources) wire.Quota {
-	return wire.Quota{
+func reserved(n int, each Each) wire.Quota {
+	q := wire.Quota{
 		CPU: times(each.CPU, n), Memory: times(each.Memory, n), Disk: times(each.Disk, n),
 		VGPUs: times(each.VGPUs, n), VTPUs: times(each.VTPUs, n),
 		BandwidthIn: times(each.Bandwidth.In, n), BandwidthOut: times(each.Bandwidth.Out, n), Instances: n,
 	}
+	for i := range each.Devices {
+		// GPUs and TPUs have no count here: their number is a resource.
+		if d := &each.Devices[i]; d.Count > 0 && n > 0 {
+			q.Devices = with(q.Devices, d.Type, int(times(int64(d.Count), n)))
+		}
+	}
+	return q
+}
+
+// with adds n devices of a type to those of a quota; nil where there are none.
+func with(devices map[string]int, kind string, n int) map[string]int {
+	if n == 0 {
+		return devices
+	}
+	if devices == nil {
+		devices = map[string]int{}
+	}
+	devices[kind] = int(plus(int64(devices[kind]), int64(n)))
+	return devices
 }
 
 // Add adds two uses. What does not fit into a number stays at the largest.
 func Add(a, b wire.Quota) (sum wire.Quota) {
 	for k := range bounded {
 		set(&sum, k, plus(get(&a, k), get(&b, k)))
+	}
+	for _, q := range []wire.Quota{a, b} {
+		for kind, n := range q.Devices {
+			sum.Devices = with(sum.Devices, kind, n)
+		}
 	}
 	return sum
 }
@@ -98,10 +133,16 @@ func times[T ~int64](a T, n int) T {
 func Exceeded(q, others, before, after wire.Quota) string {
 	was, is := Add(others, before), Add(others, after)
 	var over []string
-	for k, b := range bounded {
-		if bound, was, is := get(&q, k), get(&was, k), get(&is, k); bound > 0 && is > bound && is > was {
-			over = append(over, fmt.Sprintf("%s: %s allowed, %s used, %s asked for, %s too much", b.name, b.text(bound), b.text(was), b.text(is), b.text(is-bound)))
+	passed := func(name string, text func(int64) string, bound, was, is int64) {
+		if bound > 0 && is > bound && is > was {
+			over = append(over, fmt.Sprintf("%s: %s allowed, %s used, %s asked for, %s too much", name, text(bound), text(was), text(is), text(is-bound)))
 		}
+	}
+	for k, b := range bounded {
+		passed(b.name, b.text, get(&q, k), get(&was, k), get(&is, k))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(q.Devices)) {
+		passed(Device+kind, count, int64(q.Devices[kind]), int64(was.Devices[kind]), int64(is.Devices[kind]))
 	}
 	return strings.Join(over, "; ")
 }
@@ -109,28 +150,58 @@ func Exceeded(q, others, before, after wire.Quota) string {
 // Over says in words which bounds of q are passed by what is used; "" if none is.
 func Over(q, used wire.Quota) string {
 	var over []string
-	for k, b := range bounded {
-		if bound, is := get(&q, k), get(&used, k); bound > 0 && is > bound {
-			over = append(over, fmt.Sprintf("%s: %s allowed, %s used", b.name, b.text(bound), b.text(is)))
+	passed := func(name string, text func(int64) string, bound, is int64) {
+		if bound > 0 && is > bound {
+			over = append(over, fmt.Sprintf("%s: %s allowed, %s used", name, text(bound), text(is)))
 		}
+	}
+	for k, b := range bounded {
+		passed(b.name, b.text, get(&q, k), get(&used, k))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(q.Devices)) {
+		passed(Device+kind, count, int64(q.Devices[kind]), int64(used.Devices[kind]))
 	}
 	return strings.Join(over, "; ")
 }
 
+// Device begins the name of a bound on devices of a type: "device.camera".
+const Device = "device."
+
+// Check says what is wrong with the bounds on devices of a quota, nil if nothing is.
+func Check(q wire.Quota) error {
+	if len(q.Devices) > wire.MaxQuotaDevices {
+		return fmt.Errorf("it bounds %d types of devices, at most %d", len(q.Devices), wire.MaxQuotaDevices)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(q.Devices)) {
+		switch n := q.Devices[kind]; {
+		case kind == api.DeviceGPU || kind == api.DeviceTPU:
+			return fmt.Errorf("%s%s: the number of these is bounded by v%ss", Device, kind, kind)
+		case !api.IsDeviceType(kind):
+			return fmt.Errorf("%s%.63q: this is not a type of devices: small letters, digits and -, as a service names it", Device, kind)
+		case n < 1 || n > wire.MaxQuotaCount:
+			return fmt.Errorf("%s%s: %d is not between 1 and %d: leave it out to have none", Device, kind, n, wire.MaxQuotaCount)
+		}
+	}
+	return nil
+}
+
 // More is what n instances that need each so much ask for beyond what m that need
 // base do. What is less of something is none.
-func More(n int, each api.Resources, m int, base api.Resources) (more wire.Quota) {
+func More(n int, each Each, m int, base Each) (more wire.Quota) {
 	is, was := reserved(max(0, n), positive(each)), reserved(max(0, m), positive(base))
 	for k := range bounded {
 		set(&more, k, max(0, get(&is, k)-get(&was, k)))
+	}
+	for kind, n := range is.Devices {
+		more.Devices = with(more.Devices, kind, max(0, n-was.Devices[kind]))
 	}
 	return more
 }
 
 // positive is r without what is less than nothing.
-func positive(r api.Resources) api.Resources {
-	return api.Resources{
+func positive(r Each) Each {
+	return Each{Devices: r.Devices, Resources: api.Resources{
 		CPU: max(0, r.CPU), Memory: max(0, r.Memory), Disk: max(0, r.Disk), VGPUs: max(0, r.VGPUs), VTPUs: max(0, r.VTPUs),
 		Bandwidth: api.Bandwidth{In: max(0, r.Bandwidth.In), Out: max(0, r.Bandwidth.Out)},
-	}
+	}}
 }
