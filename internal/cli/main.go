@@ -34,6 +34,8 @@ type Options struct {
 	Sim *Sim
 	// JoinPlugin makes the identity of a scheduler plugin.
 	JoinPlugin func(ctx context.Context, j PluginJoin) (PluginIdentity, error)
+	// KeepPlugin renews one whenever that is due, until ctx ends.
+	KeepPlugin func(ctx context.Context, k PluginKeep) error
 	// Images opens the images of the containerd at an address of this machine; "" is
 	// the usual one.
 	Images func(address string) ImageStore

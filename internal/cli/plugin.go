@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -14,6 +15,14 @@ type PluginJoin struct {
 	Stdin          io.Reader
 	// Warn is told what is unwise but works.
 	Warn func(string)
+}
+
+// PluginKeep is whose identity is to be kept valid.
+type PluginKeep struct {
+	Dir string
+	// Sleep waits, until ctx ends; Say is told what happened.
+	Sleep func(ctx context.Context, d time.Duration) error
+	Say   func(string)
 }
 
 // PluginIdentity is how a client of NATS connects as a plugin and what it subscribes
@@ -37,20 +46,25 @@ type PluginIdentity struct {
 }
 
 func (a *app) pluginCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "plugin", Short: "Connect scheduler plugins to the bus of a cluster", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "plugin", Short: "List the scheduler plugins of a cluster, and connect them to its bus", Args: cobra.ArbitraryArgs, RunE: group}
 	j := PluginJoin{}
-	mode := ""
+	mode, stay := "", false
 	join := &cobra.Command{
 		Use: "join --token-file FILE --dir DIR", Short: "Get the identity with which a program is asked as a plugin", Args: noArgs,
 		Long: `Get the identity with which a program is asked as a scheduler plugin over the bus
 of its cluster (NATS, with TLS): keys are made in DIR, and what the cluster
 certified is put beside them. nats.json there says how a client of NATS connects
-and what it subscribes to. The same command again changes nothing.
+and what it subscribes to.
+
+The same command again, without a token, renews the certificate when half of its
+life is over (it has a year), or when the cluster certifies with another key than
+it did, and else changes nothing. With --stay it goes on doing that, until it is
+ended. A program takes what was renewed when it connects the next time.
 
 The token is made at the cluster with verge token create --plugin NAME, and the
 cluster asks with verge cluster --plugin NAME=nats:. To take it back: verge revoke
 plugin/NAME.`,
-		Example: "  verge plugin join --token-file ilp.token --dir ilp-identity",
+		Example: "  verge plugin join --token-file ilp.token --dir ilp-identity\n  verge plugin join --dir ilp-identity --stay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if j.Dir == "" {
 				return usageError(cmd, "--dir is missing: the folder for the identity")
@@ -64,16 +78,22 @@ plugin/NAME.`,
 				return err
 			}
 			if mode != "table" {
-				return a.encode(mode, id)
+				err = a.encode(mode, id)
+			} else {
+				a.notef("next, at the cluster: verge cluster --plugin %s=nats:", clean(id.Plugin))
+				err = a.printf("plugin %s of cluster %s: %s", clean(id.Plugin), clean(id.Cluster), id.File)
 			}
-			a.notef("next, at the cluster: verge cluster --plugin %s=nats:", clean(id.Plugin))
-			return a.printf("plugin %s of cluster %s: %s", clean(id.Plugin), clean(id.Cluster), id.File)
+			if err != nil || !stay || a.opts.KeepPlugin == nil {
+				return err
+			}
+			return a.opts.KeepPlugin(cmd.Context(), PluginKeep{Dir: j.Dir, Sleep: a.opts.Sleep, Say: func(s string) { a.notef("%s", clean(s)) }})
 		},
 	}
+	join.Flags().BoolVar(&stay, "stay", false, "stay, and renew the certificate whenever that is due")
 	join.Flags().StringVar(&j.TokenFile, "token-file", "", "file with the token, - for standard input; only needed the first time")
 	join.Flags().StringVar(&j.Dir, "dir", "", "folder for the identity")
 	outputFlag(join, &mode, "table", "json", "yaml")
-	cmd.AddCommand(join)
+	cmd.AddCommand(a.pluginLs(), a.pluginDescribe(), join)
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -180,15 +181,18 @@ func (c *Cluster) refusedByRoot(p *wire.Problem) {
 // Challenge implements rest.Backend.
 func (b backend) Challenge(context.Context) (wire.Challenge, error) { return b.desk.Challenge(), nil }
 
-// Renew implements rest.Backend: a worker that can no longer use the link.
+// Renew implements rest.Backend: a worker that can no longer use the link, or a plugin,
+// which has no other way.
 func (b backend) Renew(ctx context.Context, r wire.RenewRequest) (wire.JoinReply, error) {
 	err := b.desk.Check(r)
 	var reply wire.JoinReply
-	if err == nil {
+	if plugin, ok := strings.CutPrefix(r.Name, wire.PluginPrefix); err == nil && ok {
+		reply, err = b.renewPlugin(ctx, plugin, r)
+	} else if err == nil {
 		reply, err = b.renewWorker(ctx, r.Name, r)
 	}
 	if err != nil {
-		b.log.Warn("a worker's renewal was refused", "name", r.Name, "error", err)
+		b.log.Warn("a renewal was refused", "name", r.Name, "error", err)
 	}
 	return reply, err
 }

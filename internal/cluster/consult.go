@@ -42,7 +42,9 @@ type consultant struct {
 	open   int
 	calls  map[string]uint64 // by result
 	spared uint64            // instances that rom has placed while it rested
-	took   obs.Histogram
+	// last is the last question that has ended, failure the last that failed; nil: none.
+	last, failure *wire.PluginCall
+	took          obs.Histogram
 }
 
 // consult asks what a pass wants to know, as far as the plugins have time for it, and
@@ -105,7 +107,7 @@ func (c *core) call(p *consultant, asks []*ask) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		p.open--
-		p.note(err, took)
+		p.note(q, err, took, time.Now())
 		if c.plugins[name] == p { // else another one has its name now
 			c.judged(name, trial, err, time.Now())
 		}
@@ -145,8 +147,8 @@ func (c *core) judged(name string, trial bool, err error, now time.Time) {
 
 func (a *ask) service() string { return a.share.App + "." + a.share.Service }
 
-// note counts a call.
-func (p *consultant) note(err error, took time.Duration) {
+// note counts a call, and remembers it.
+func (p *consultant) note(q plugin.Question, err error, took time.Duration, now time.Time) {
 	result := answered
 	if err != nil {
 		result = plugin.Unreachable
@@ -156,6 +158,16 @@ func (p *consultant) note(err error, took time.Duration) {
 		}
 	}
 	p.calls[result]++
+	p.last = &wire.PluginCall{At: now, Seconds: took.Seconds(), Result: result, Services: len(q.Services), Candidates: len(q.Candidates)}
+	for i := range q.Services {
+		p.last.Instances += len(q.Services[i].Instances)
+	}
+	if q.Service != nil {
+		p.last.Services, p.last.Instances = 1, len(q.Service.Instances)
+	}
+	if err != nil {
+		p.last.Problem, p.failure = err.Error(), p.last
+	}
 	n := 0
 	for n < len(obs.Bounds) && took.Seconds() > obs.Bounds[n] {
 		n++

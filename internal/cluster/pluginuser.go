@@ -36,6 +36,7 @@ type member struct {
 	NatsKey string    `json:"nats_key"`
 	KeyHash string    `json:"key_hash"`
 	Expires time.Time `json:"expires"`
+	renewed time.Time // the last time, by the monotonic clock of this process
 }
 
 // joinPlugin lets a process in that has a token for a plugin. The mutex is held.
@@ -59,32 +60,88 @@ func (b backend) joinPlugin(ctx context.Context, r wire.JoinRequest, now time.Ti
 	if b.m.members[key] == nil && len(b.m.members) >= maxMembers {
 		return reply, wire.Problemf(409, "too-many", "revoke plugins that are not used any more: verge revoke plugin/NAME", "there are too many plugins", "%d processes have joined as one, at most %d may", len(b.m.members), maxMembers)
 	}
-	chain, err := b.ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RolePlugin, Cluster: b.name, Name: r.Name}, PublicKey: r.PublicKey}, now)
-	if err != nil {
-		return reply, wire.Problemf(400, "bad-key", "join with an empty --dir", "the plugin's key cannot be certified", "%v", err)
+	if reply, err = b.certifyPlugin(r.Name, r.PublicKey, r.NatsKey, now); err != nil {
+		return reply, err
 	}
-	jwt, err := b.server.AddPlugin(r.Name, r.NatsKey)
-	if err != nil {
-		return reply, fmt.Errorf("making the plugin's credentials: %w", err)
-	}
-	m := &member{V: wire.Version, Joined: now, NatsKey: r.NatsKey, KeyHash: hash, Expires: pki.ExpiresOf(chain)}
+	m := &member{V: wire.Version, Joined: now, NatsKey: r.NatsKey, KeyHash: hash, Expires: pki.ExpiresOf(reply.Chain)}
 	data, err := json.Marshal(m)
 	if err != nil {
-		return reply, err
+		return wire.JoinReply{}, err
 	}
 	if _, err := b.store.Commit(ctx, used, bus.Put(keyMember+key, data)); b.wrote(err) != nil {
 		if errors.Is(err, bus.ErrConflict) {
-			return reply, wire.Problemf(409, "token-used", "make a new one: verge token create --plugin "+r.Name, "the join token was used by another process just now", "token %s", tok.ID)
+			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --plugin "+r.Name, "the join token was used by another process just now", "token %s", tok.ID)
 		}
-		return reply, fmt.Errorf("registering the plugin: %w", err)
+		return wire.JoinReply{}, fmt.Errorf("registering the plugin: %w", err)
 	}
 	b.m.members[key] = m
 	b.events.Add(time.Now(), b.m.tier(), "cluster/"+b.name, "a process joined as plugin "+r.Name)
 	b.log.Info("a plugin joined", "plugin", r.Name)
+	return reply, nil
+}
+
+// certifyPlugin makes all that a process needs to be a plugin.
+func (c *Cluster) certifyPlugin(name string, public []byte, natsKey string, now time.Time) (wire.JoinReply, error) {
+	chain, err := c.ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RolePlugin, Cluster: c.name, Name: name}, PublicKey: public}, now)
+	if err != nil {
+		return wire.JoinReply{}, wire.Problemf(400, "bad-key", "join with an empty --dir", "the plugin's key cannot be certified", "%v", err)
+	}
+	return c.admittedPlugin(name, natsKey, chain)
+}
+
+// admittedPlugin is what a plugin is told that has the certificates of chain, or keeps
+// those that it has.
+func (c *Cluster) admittedPlugin(name, natsKey, chain string) (wire.JoinReply, error) {
+	jwt, err := c.server.AddPlugin(name, natsKey)
+	if err != nil {
+		return wire.JoinReply{}, fmt.Errorf("making the plugin's credentials: %w", err)
+	}
 	return wire.JoinReply{
-		V: wire.Version, Chain: chain, CA: b.ca.PEM(), BusJWT: jwt, Link: b.linkAddrs(), LinkName: pki.ClusterName(b.name),
-		Cluster: b.name, Root: b.ca.RootID(), API: b.apiAddrs(),
+		V: wire.Version, Chain: chain, CA: c.ca.PEM(), BusJWT: jwt, Link: c.linkAddrs(), LinkName: pki.ClusterName(c.name),
+		Cluster: c.name, Root: c.ca.RootID(), API: c.apiAddrs(),
 	}, nil
+}
+
+// renewPlugin certifies the registered key of a plugin again, or says that it keeps what
+// it has. That it has the key is proven.
+func (c *Cluster) renewPlugin(ctx context.Context, name string, r wire.RenewRequest) (wire.JoinReply, error) {
+	now := c.clock.Now()
+	what := fmt.Sprintf("plugin %.63s of cluster %s", name, c.name)
+	hash := pki.KeyHash(r.PublicKey)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.m.gone[hash]; g != nil {
+		return wire.JoinReply{}, g.Problem(what, againPlugin)
+	}
+	key := name + "." + hash
+	m := c.m.members[key]
+	if m == nil {
+		return wire.JoinReply{}, enroll.Unknown(what, againPlugin)
+	}
+	reg := enroll.Registered{What: what, Again: againPlugin, KeyHash: m.KeyHash, NatsKey: m.NatsKey, Expires: m.Expires, Renewed: m.renewed}
+	if err := reg.MayRenew(r, now); err != nil {
+		return wire.JoinReply{}, err
+	}
+	if reg.Keeps(r, now, c.ca.TrustID(), c.ca.Chain()) {
+		return c.admittedPlugin(name, r.NatsKey, "")
+	}
+	reply, err := c.certifyPlugin(name, r.PublicKey, r.NatsKey, now)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	next := *m
+	next.Expires, next.renewed = pki.ExpiresOf(reply.Chain), time.Now()
+	data, err := json.Marshal(next)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	// Before it is given, as with a worker.
+	if _, err := c.store.Put(ctx, keyMember+key, data); c.wrote(err) != nil {
+		return wire.JoinReply{}, fmt.Errorf("storing the renewal of plugin %s: %w", name, err)
+	}
+	c.m.members[key] = &next
+	c.log.Info("a plugin's certificate is renewed", "plugin", name, "until", next.Expires.UTC().Format(time.DateOnly))
+	return reply, nil
 }
 
 // holds says who has joined with one of two keys, but the member itself; "" if nobody.

@@ -33,6 +33,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		Lab:        labCommands(),
 		Sim:        simCommands(),
 		JoinPlugin: joinPlugin,
+		KeepPlugin: keepPlugin,
 		Images:     func(address string) cli.ImageStore { return engine.OpenImages(address) },
 	})
 }

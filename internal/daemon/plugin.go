@@ -3,9 +3,12 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/bus"
@@ -25,7 +28,12 @@ const (
 
 // joinPlugin makes the identity of a scheduler plugin, or writes the files of the one
 // that there is.
-func joinPlugin(ctx context.Context, j cli.PluginJoin) (out cli.PluginIdentity, err error) {
+func joinPlugin(ctx context.Context, j cli.PluginJoin) (cli.PluginIdentity, error) {
+	return joinPluginBy(ctx, j, nil)
+}
+
+// joinPluginBy judges certificates by a clock; nil is the machine's.
+func joinPluginBy(ctx context.Context, j cli.PluginJoin, clock *pki.Clock) (out cli.PluginIdentity, err error) {
 	dir, err := filepath.Abs(j.Dir)
 	if err != nil {
 		return out, fmt.Errorf("--dir: %w", err)
@@ -33,14 +41,135 @@ func joinPlugin(ctx context.Context, j cli.PluginJoin) (out cli.PluginIdentity, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return out, fmt.Errorf("preparing the folder for the identity: %w", err)
 	}
+	before, err := enroll.Joined(dir)
+	joined := err == nil
 	have, err := enroll.Node{
 		Dir: dir, Kind: pki.KindPlugin, TokenFile: j.TokenFile, Stdin: j.Stdin, Version: obs.Version(), Public: pki.EnsureKey,
-		Save: func(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) },
-		Warn: j.Warn,
+		Save: savePlugin, Warn: j.Warn, Clock: clock,
+		Ask: func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error) {
+			return askForPlugin(ctx, dir, clock, have)
+		},
 	}.Join(ctx)
 	if err != nil {
 		return out, err
 	}
+	if joined && have.BusJWT == before.BusJWT { // else it has just been certified
+		next, err := renewPlugin(ctx, dir, clock, have)
+		if final := enroll.Final(err); final != nil {
+			return out, final
+		}
+		if err != nil {
+			j.Warn("the cluster could not be asked whether the identity is to be renewed, it is used as it is: " + err.Error())
+		} else {
+			have = next
+		}
+	}
+	return writePlugin(dir, have)
+}
+
+func savePlugin(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) }
+
+// askForPlugin asks the cluster for the certificate of the identity in dir again. One that
+// is good for as long as it was at first, half of its life, is kept: then the answer has
+// no chain.
+func askForPlugin(ctx context.Context, dir string, clock *pki.Clock, have wire.JoinReply) (wire.JoinReply, error) {
+	id, err := pki.LoadIdentity(dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	id.Clock = clock
+	key, err := enroll.Key(dir)
+	if err != nil {
+		return wire.JoinReply{}, err
+	}
+	return enroll.Asker{
+		API: enroll.APIAddrs(have, have.Link, clusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
+	}.Ask(ctx, wire.RenewRequest{
+		V: wire.Version, Name: wire.PluginPrefix + id.Subject().Name, PublicKey: id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version(),
+		Holds: enroll.HeldID(id.Leaf().NotAfter, id.TrustID(), id.Issuers()),
+	})
+}
+
+// clusterAPIPort is the usual port of a cluster's HTTP interface.
+const clusterAPIPort = "8473"
+
+// pluginPatience bounds one question whether a plugin's identity is to be renewed.
+const pluginPatience = 30 * time.Second
+
+// renewPlugin is askForPlugin, and keeps what it was told.
+func renewPlugin(ctx context.Context, dir string, clock *pki.Clock, have wire.JoinReply) (wire.JoinReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, pluginPatience)
+	defer cancel()
+	now, err := askForPlugin(ctx, dir, clock, have)
+	var p *wire.Problem
+	if errors.As(err, &p) && p.Code == enroll.CodeTooSoon {
+		return have, nil // it was renewed a moment ago
+	}
+	if err != nil {
+		return have, err
+	}
+	if now.Chain != "" {
+		if err := savePlugin(dir, now); err != nil {
+			return have, err
+		}
+	}
+	have = enroll.Moved(have, now)
+	return have, enroll.SaveJoined(dir, have)
+}
+
+const (
+	// pluginRenewals is how often a plugin's identity is looked at: often enough to take
+	// a rotation of authorities over while both count.
+	pluginRenewals = 6 * time.Hour
+	// After a failure it is tried again sooner, at first after pluginRetry.
+	pluginRetry = time.Minute
+)
+
+// keepPlugin renews the identity in dir whenever that is due, until ctx ends or the
+// cluster refuses it for good.
+func keepPlugin(ctx context.Context, k cli.PluginKeep) error { return keepPluginBy(ctx, k, nil) }
+
+func keepPluginBy(ctx context.Context, k cli.PluginKeep, clock *pki.Clock) error {
+	dir, err := filepath.Abs(k.Dir)
+	if err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	for failures := 0; ; {
+		pause := pluginRenewals
+		if failures > 0 {
+			pause = min(pluginRetry<<min(failures-1, 9), pluginRenewals)
+		}
+		_ = k.Sleep(ctx, pause-rand.N(pause/10)) // ctx says whether to go on
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to end
+		}
+		before, err := enroll.Joined(dir)
+		if err != nil {
+			return err
+		}
+		now, err := renewPlugin(ctx, dir, clock, before)
+		if err == nil {
+			_, err = writePlugin(dir, now)
+		}
+		switch final := enroll.Final(err); {
+		case final != nil:
+			return final
+		case err != nil:
+			if failures++; failures == 1 {
+				k.Say("the identity could not be renewed, it is tried again: " + err.Error())
+			}
+		case now.Chain != before.Chain:
+			failures = 0
+			k.Say("the identity was renewed; who uses it takes it at its next connection")
+		default:
+			failures = 0
+		}
+	}
+}
+
+// writePlugin writes the files that clients of NATS read.
+func writePlugin(dir string, have wire.JoinReply) (out cli.PluginIdentity, err error) {
 	id, err := pki.LoadIdentity(dir)
 	if err != nil {
 		return out, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
@@ -98,6 +99,13 @@ func TestAPluginOnTheBus(t *testing.T) {
 	}
 	if again, err := join(dir, ""); err != nil || again.Plugin != "sage" {
 		t.Errorf("the same command again: %+v, %v", again, err)
+	}
+	list, err := edge.Plugins(t.Context())
+	if err != nil || len(list) != 1 || !list[0].Registered || list[0].Last != nil || len(list[0].Identities) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := s.client("root").Plugins(t.Context()); code(err) != "elsewhere" {
+		t.Errorf("the root lists plugins: %v", err)
 	}
 	if _, err := join(filepath.Join(s.dir, "thief"), made.Token); code(err) != "token-used" {
 		t.Errorf("the token again, with other keys: %v", err)
@@ -192,6 +200,15 @@ services:
 	}, problem("did not answer in time"))
 	decided("it is back", best("w1"), chose("w1"))
 
+	list, err = edge.Plugins(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if v := list[0]; v.Calls["answered"] < 4 || v.Calls["late"] != 1 || v.Failure == nil || v.Failure.Result != "late" || v.Last == nil || v.Last.Result != "answered" ||
+		v.Last.Candidates != 2 || v.Last.Instances != 1 || v.Failed != 0 || v.Services != n {
+		t.Errorf("%+v, last %+v, failure %+v", v, v.Last, v.Failure)
+	}
+
 	// Its keys are taken back.
 	if err := s.client("root").RevokePlugin(t.Context(), "sage"); code(err) != "elsewhere" {
 		t.Errorf("at the root: %v", err)
@@ -201,6 +218,9 @@ services:
 	}
 	if err := edge.RevokePlugin(t.Context(), "sage"); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := join(dir, ""); code(err) != wire.CodeRemoved {
+		t.Errorf("what was revoked is renewed: %v", err)
 	}
 	decided("rom decides once its keys are revoked", best("w1"), problem("it is not connected to the bus"))
 	fresh, err := edge.CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
@@ -213,8 +233,49 @@ services:
 	if _, err := join(dir, fresh.Token); code(err) != wire.CodeRemoved {
 		t.Errorf("it joins again with the keys that were revoked: %v", err)
 	}
-	if _, err := join(filepath.Join(s.dir, "sage-2"), fresh.Token); err != nil {
-		t.Errorf("with other keys: %v", err)
+	other := filepath.Join(s.dir, "sage-2")
+	if _, err := join(other, fresh.Token); err != nil {
+		t.Fatalf("with other keys: %v", err)
+	}
+
+	// While it stays its certificate is renewed when half of its life is over, and not
+	// before.
+	expires := func() time.Time {
+		t.Helper()
+		list, err := edge.Plugins(t.Context())
+		if err != nil || len(list) != 1 || len(list[0].Identities) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list[0].Identities[0].Expires
+	}
+	first := expires()
+	var said []string
+	looks := 0
+	stay, leave := context.WithCancel(t.Context())
+	defer leave()
+	if err := keepPluginBy(stay, cli.PluginKeep{
+		Dir: other, Say: func(s string) { said = append(said, s) },
+		Sleep: func(context.Context, time.Duration) error {
+			switch looks++; looks {
+			case 2:
+				if now := expires(); !now.Equal(first) || len(said) > 0 {
+					t.Errorf("renewed at once: until %s, %q", now, said)
+				}
+				s.now.ahead.Add(int64(200 * 24 * time.Hour))
+			case 3:
+				leave()
+			}
+			return nil
+		},
+	}, s.now.clock(other)); err != nil {
+		t.Fatal(err)
+	}
+	renewed, err := enroll.Joined(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := expires(); now.Sub(first) < 199*24*time.Hour || !pki.ExpiresOf(renewed.Chain).Equal(now) || len(said) != 1 || !strings.Contains(said[0], "was renewed") {
+		t.Errorf("until %s after %s, its own until %s; %q", now, first, pki.ExpiresOf(renewed.Chain), said)
 	}
 }
 

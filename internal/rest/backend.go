@@ -70,6 +70,7 @@ type Backend interface {
 	People
 	Renewing
 	Leaving
+	Plugging
 	Certifying
 	Shelves
 	Gateways

@@ -124,6 +124,7 @@ func (s *Server) registerOperations(api huma.API) {
 	s.registerPeople(api)
 	s.registerRenewing(api)
 	s.registerLeaving(api)
+	s.registerPlugins(api)
 	s.registerCertifying(api)
 	s.registerUpgrading(api)
 	register(s, api, op("get-version", http.MethodGet, "/v1/version", "Versions of this process", anyone),

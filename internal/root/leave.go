@@ -49,6 +49,11 @@ func (b backend) RevokePlugin(context.Context, string) error {
 	return rest.Elsewhere("revoking the keys of a plugin", "its cluster")
 }
 
+// Plugins implements rest.Backend.
+func (b backend) Plugins(context.Context) ([]wire.PluginView, error) {
+	return nil, rest.Elsewhere("listing plugins", "their cluster")
+}
+
 // RemoveCluster implements rest.Backend.
 func (b backend) RemoveCluster(ctx context.Context, name string, force bool) error {
 	b.joining.Lock()

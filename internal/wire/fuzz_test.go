@@ -84,6 +84,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.ScaleRequest](),
 	reflect.TypeFor[wire.Quota](),
 	reflect.TypeFor[wire.Namespace](),
+	reflect.TypeFor[wire.PluginView](), reflect.TypeFor[wire.PluginCall](), reflect.TypeFor[wire.PluginIdentity](),
 	reflect.TypeFor[wire.Standing](),
 	reflect.TypeFor[wire.PullConfig](),
 	reflect.TypeFor[wire.ImageAsk](),

@@ -34,6 +34,7 @@ type Fake struct {
 	EventList    []wire.Event
 	State        wire.StatusView
 	Spaces       []wire.NamespaceView
+	PluginList   []wire.PluginView
 	UserList     []wire.UserView
 	TokenList    []wire.TokenView
 	AuditEntries []wire.AuditEntry
@@ -263,6 +264,11 @@ func (f *Fake) Clusters(context.Context) ([]wire.ClusterView, error) {
 // Workers are WorkerList.
 func (f *Fake) Workers(context.Context) ([]wire.WorkerView, error) {
 	return all(f, "workers", &f.WorkerList)
+}
+
+// Plugins are PluginList.
+func (f *Fake) Plugins(context.Context) ([]wire.PluginView, error) {
+	return all(f, "plugins", &f.PluginList)
 }
 
 // Entries are one of EntryLists.
