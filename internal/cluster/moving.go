@@ -170,6 +170,7 @@ func (t *tx) moves(now time.Time) {
 	t.agreements(now)
 	t.follow(now)
 	t.stays, t.waits, t.tried = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}, map[wire.InstanceID]bool{}
+	t.askedAway(now)
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
 		busy := 0

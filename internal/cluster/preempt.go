@@ -16,7 +16,8 @@ import (
 // the claim to (place.Claim): those of services with a lower priority in its namespace,
 // and those of others over which the operator lets its priority count (wire.Standing).
 // Those that serve and for which another worker has room are moved there, make before
-// break (Move.Room). The others, and those whose next incarnation is not ready in
+// break (Move.Room). Of the others that serve the root is asked whether another cluster
+// runs them (askAway). Who cannot move, and those of which the next is not ready in
 // roomBy, are ended as in a move (Instance.Leaving): by their stop rule, with their room
 // still theirs until the worker says that they are gone. The instance waits for that
 // without a note of its own: what leaves is looked at as room that comes, so whoever
@@ -126,7 +127,7 @@ func (t *tx) standing(group string) wire.Standing {
 // to, alone, and has nothing that it would leave behind.
 func displaceable(i *wire.Instance) bool {
 	return (i.State == wire.Running || i.State == wire.WorkerScheduled) && i.Worker != "" && i.Pinned == "" && !i.Draining &&
-		!i.Unreachable && i.Moving == nil && i.Leaving == nil && !asleep(i)
+		!i.Unreachable && i.Moving == nil && i.Leaving == nil && i.Room == nil && !asleep(i)
 }
 
 // displacing begins the reason of an instance for which others make room.
@@ -158,16 +159,19 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	if worker == "" {
 		return false
 	}
-	moving := 0
+	moving, asked := 0, 0
 	for _, v := range victims {
 		by := fmt.Sprintf("%s, which has priority %d", i.ID, has.Priority)
 		if v.Group != has.Group {
 			by = fmt.Sprintf("an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
 		}
 		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
-		if t.moveAway(v.ID, roomFor+by, now) {
+		switch {
+		case t.moveAway(v.ID, roomFor+by, now):
 			moving++
-		} else {
+		case t.askAway(v.ID, roomFor+by, now):
+			asked++
+		default:
 			t.displace(v.ID, displacedBy+by, now)
 		}
 	}
@@ -175,6 +179,9 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	i.Reason = fmt.Sprintf(displacing+"%s on worker %s, which had no room for it", named(victims, has.Group), worker)
 	if moving > 0 {
 		i.Reason += fmt.Sprintf("; %d of %d first %s on another worker", moving, len(victims), verb(moving, "starts", "start"))
+	}
+	if asked > 0 {
+		i.Reason += fmt.Sprintf("; for %d of %d the root first looks for another cluster", asked, len(victims))
 	}
 	t.put(i)
 	t.event("instance/"+i.ID, "%s", i.Reason)

@@ -40,6 +40,8 @@ func (t *tx) makingRoom() *room {
 		}
 		if underWay(i) && i.Moving.Room {
 			t.leaves(i.Worker, i)
+		} else if i.Room != nil && i.Worker != "" {
+			t.leaves(i.Worker, i)
 		}
 		t.occupies(i)
 	}

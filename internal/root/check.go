@@ -37,6 +37,9 @@ func check(rep *wire.Reported, key string) error {
 		return fmt.Errorf("there is no state %q", cut(string(rep.State), maxName))
 	}
 	rep.Reason, rep.Unkept = cut(rep.Reason, maxWords), cut(rep.Unkept, maxWords)
+	if rep.Room != nil {
+		rep.Room.For = cut(rep.Room.For, maxWords)
+	}
 	rep.Address, rep.Peer, rep.Worker = cut(rep.Address, maxName), cut(rep.Peer, maxName), cut(rep.Worker, maxName)
 	rep.Replaces, rep.Avoid, rep.Shadow, rep.Moving, rep.Leaving = "", nil, nil, nil, nil // of no concern to a root
 	rep.Secrets = rep.Secrets[:min(len(rep.Secrets), maxSecrets)]

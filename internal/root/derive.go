@@ -17,6 +17,12 @@ import (
 func (t *tx) delegate() {
 	want := map[string]*wire.Share{}
 	promised := map[string]int{} // instances that always run, by service
+	replaced := map[wire.InstanceID]bool{}
+	for _, i := range t.instances("") {
+		if i.Replaces != "" && i.Cluster != "" && !i.Draining {
+			replaced[i.Replaces] = true
+		}
+	}
 	for _, i := range t.instances("") {
 		app := t.m.apps[i.App]
 		if i.Cluster == "" || i.Draining || app == nil || app.Spec.Services[i.Service] == nil {
@@ -27,7 +33,7 @@ func (t *tx) delegate() {
 		if s == nil {
 			s = &wire.Share{
 				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Standing: t.m.standing(wire.NamespaceOf(app.Spec)), Service: i.Service, Revision: app.Revision,
-				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App),
+				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App), Elsewhere: len(t.m.clusters) > 1,
 			}
 			want[key] = s
 		}
@@ -40,6 +46,9 @@ func (t *tx) delegate() {
 			s.Min++
 		}
 		s.Max++
+		if c := t.m.clusters[i.Cluster]; replaced[i.ID] && c != nil && c.seen[i.ID] != nil && c.seen[i.ID].Room != nil {
+			s.Replacing = append(s.Replacing, i.Ordinal)
+		}
 		// In order of ordinals, so that a span can only grow at its end.
 		if n := len(s.Ordinals); n > 0 && s.Ordinals[n-1].To == i.Ordinal {
 			s.Ordinals[n-1].To++
@@ -80,7 +89,7 @@ func (t *tx) overs(key string) *overflow {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameJob(old, s) && sameHold(old.Hold, s.Hold) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Elsewhere == s.Elsewhere && slices.Equal(old.Replacing, s.Replacing) && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameJob(old, s) && sameHold(old.Hold, s.Hold) {
 		return true
 	}
 	if !records.Same(old, s) {

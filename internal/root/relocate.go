@@ -83,6 +83,14 @@ func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance, 
 		}
 		off[id] = why
 	}
+	for id, why := range t.makeRoom(app, svc, spec, list, now) {
+		if off == nil {
+			off = map[string]string{}
+		}
+		if off[id] == "" {
+			off[id] = why
+		}
+	}
 	if id, why := t.led(app+"."+svc, spec, list); id != "" && off[id] == "" {
 		if off == nil {
 			off = map[string]string{}
@@ -96,6 +104,38 @@ func (t *tx) offSite(app, svc string, spec *api.Service, list []*wire.Instance, 
 			}
 			off[i.ID] = "is being drained"
 		}
+	}
+	return off
+}
+
+// roomRest is how long a cluster is given nothing of a service after an instance of it had
+// to make room there.
+const roomRest = 5 * time.Minute
+
+// makeRoom are the instances of a service that are to make room where they are and that
+// another cluster may take, with the reason.
+func (t *tx) makeRoom(app, svc string, spec *api.Service, list []*wire.Instance, now time.Time) map[wire.InstanceID]string {
+	if spec.Replicas.Elastic() {
+		return nil
+	}
+	var off map[wire.InstanceID]string
+	for _, i := range list {
+		c := t.m.clusters[i.Cluster]
+		if c == nil || !t.mayMove(i, c) || c.seen[i.ID] == nil || c.seen[i.ID].Room == nil {
+			continue
+		}
+		next := slices.IndexFunc(list, func(o *wire.Instance) bool { return o.Replaces == i.ID })
+		if next < 0 && !t.elsewhere(i, now) {
+			continue // it is ended there, and waits
+		}
+		why := "is to give its room to others: it " + c.seen[i.ID].Room.For
+		if next < 0 {
+			c.refused[app+"."+svc] = refusal{spec: spec, at: now, wait: roomRest, why: "an instance of it had to make room there"}
+		}
+		if off == nil {
+			off = map[wire.InstanceID]string{}
+		}
+		off[i.ID] = why
 	}
 	return off
 }

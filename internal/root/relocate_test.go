@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // in counts the instances of an application that run in each cluster.
@@ -142,5 +143,53 @@ func TestARefusalIsOfItsConstraints(t *testing.T) {
 	s.ticks(3, time.Second)
 	if n := s.running("app"); n != 2 {
 		t.Errorf("%d run\n%s", n, s.dump())
+	}
+}
+
+// What is to make room in its cluster runs in another one before it ends, and its cluster
+// is told that the root sees to it; where nobody else has room nothing is begun.
+func TestWhoMakesRoomMovesToAnotherCluster(t *testing.T) {
+	s := newSim(t, "a", "b")
+	s.apply("app", 1, nil)
+	s.ticks(3, time.Second)
+	from := ""
+	for name := range s.in("app") {
+		from = name
+	}
+	other := map[string]string{"a": "b", "b": "a"}[from]
+	share := func() *wire.Share { return s.m.shares[from+".app.web"] }
+	if !share().Elsewhere || len(share().Replacing) > 0 {
+		t.Fatalf("%+v", *share())
+	}
+	room := s.fakes[other].room
+	s.fakes[other].room = 0
+	s.ticks(3, time.Second)
+	s.fakes[from].makes = "makes room for app.high.0"
+	for range 30 {
+		if s.tick(time.Second); s.running("app") != 1 || len(s.in("app")) != 1 || len(share().Replacing) > 0 {
+			t.Fatalf("without room elsewhere\n%s", s.dump())
+		}
+	}
+	s.fakes[other].room = room
+	told, least := false, 1
+	for range 30 {
+		s.tick(time.Second)
+		ready, _ := s.endpoints("app")
+		least = min(least, ready)
+		if sh := share(); sh != nil && len(sh.Replacing) == 1 {
+			told = true
+		}
+		if s.running("app") > 2 {
+			t.Fatalf("%d run\n%s", s.running("app"), s.dump())
+		}
+	}
+	if in := s.in("app"); len(in) != 1 || in[other] == 0 || least < 1 || !told {
+		t.Errorf("it is in %v, %d answered at least, told %v\n%s", in, least, told, s.dump())
+	}
+	// It does not come back at once, for the room that it made.
+	s.fakes[from].makes = ""
+	s.ticks(120, time.Second)
+	if in := s.in("app"); len(in) != 1 || in[other] == 0 {
+		t.Errorf("it is in %v\n%s", in, s.dump())
 	}
 }

@@ -46,6 +46,7 @@ type fake struct {
 	grown  int                // workers that it ever had
 	at     *api.Point         // where its worker is; nil: it does not know
 	unkept string             // why it does not keep agreements
+	makes  string             // for what all that runs there is to make room
 	remote bool               // its worker is too far for whatever has an agreement
 	idle   bool               // what it runs of jobs does not end
 	did    []string           // indexes that it has completed, as instance/index
@@ -283,6 +284,9 @@ func (f *fake) act(s *sim, name string) {
 		}
 		if r.Unkept = ""; r.State == wire.Running && len(sh.Spec.Latency) > 0 {
 			r.Unkept = f.unkept
+		}
+		if r.Room = nil; r.State == wire.Running && f.makes != "" {
+			r.Room = &wire.RoomAsk{Since: s.now, For: f.makes}
 		}
 		f.runs[id] = r
 	}

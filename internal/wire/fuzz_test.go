@@ -115,6 +115,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Transition](),
 	reflect.TypeFor[wire.Instance](),
 	reflect.TypeFor[wire.Move](),
+	reflect.TypeFor[wire.RoomAsk](),
 	reflect.TypeFor[wire.Placement](),
 	reflect.TypeFor[wire.Exit](), reflect.TypeFor[wire.JobTry](), reflect.TypeFor[wire.JobOrder](), reflect.TypeFor[wire.JobRun](), reflect.TypeFor[wire.JobView](),
 	reflect.TypeFor[wire.JobRequest](), reflect.TypeFor[wire.JobResult](), reflect.TypeFor[wire.ClusterRun](), reflect.TypeFor[wire.Times](), reflect.TypeFor[wire.CronState](), reflect.TypeFor[wire.CronStart](), reflect.TypeFor[wire.JobReport](),

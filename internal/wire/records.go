@@ -101,11 +101,20 @@ type Instance struct {
 	Volumes *VolumeMove `json:"volumes,omitempty"`
 	// VolumesEnded is how the last one of these ended.
 	VolumesEnded *VolumesEnded `json:"volumes_ended,omitempty"`
+	// Room is set while the root is asked to run it in another cluster, since it is to make
+	// room where it is.
+	Room *RoomAsk `json:"room,omitempty"`
 	// Secrets are the values that it has of its secrets, as its worker says. Not changed
 	// once they are here.
 	Secrets []SecretHeld `json:"secrets,omitempty"`
 	// Job is how far an instance of a job is; nil of all others.
 	Job *JobTry `json:"job,omitempty"`
+}
+
+// RoomAsk is since when an instance is to make room, and for what.
+type RoomAsk struct {
+	Since time.Time `json:"since"`
+	For   string    `json:"for"`
 }
 
 // Move of an instance to another worker that goes on, or that failed.
@@ -177,6 +186,10 @@ type Share struct {
 	// for single ordinals.
 	Restart   *Restart        `json:"restart,omitempty"`
 	RestartOf map[int]Restart `json:"restart_of,omitempty"`
+	// Elsewhere: there are other clusters, and what is to make room (Instance.Room) may be
+	// offered to them. Replacing are the ordinals that the root replaces in others.
+	Elsewhere bool  `json:"elsewhere,omitempty"`
+	Replacing []int `json:"replacing,omitempty"`
 	// Hold is what people said about its rollout, nil for nothing.
 	Hold *Hold `json:"hold,omitempty"`
 	// AppNumber is the application in addresses, as in Order.

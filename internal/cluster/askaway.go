@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Who serves, is to make room, and finds none on another worker is first offered to other
+// clusters: the root is told (Instance.Room), runs another one elsewhere where there is
+// room, and takes this one away when that answers. The root says which ones it replaces
+// (Share.Replacing); where it does not within askBy, or is not done within roomBy, the
+// instance is ended as if nobody had been asked. Meanwhile its room counts as room that
+// comes, so nobody else is displaced for the same.
+
+// askBy is how long the root has to say that it replaces an instance.
+const askBy = 3 * time.Second
+
+// askAway has the root asked to run an instance elsewhere, since it is to make room. False
+// where that would be of no use.
+func (t *tx) askAway(id wire.InstanceID, why string, now time.Time) bool {
+	i := *t.inst(id)
+	s := t.m.given[i.App+"."+i.Service]
+	switch {
+	case s == nil || !s.Elsewhere || t.m.locals[i.App+"."+i.Service] != nil: // it is ours alone
+		return false
+	case i.Ordinal >= wire.LocalOrdinals || s.Spec.Job != nil || s.Spec.Replicas.Elastic():
+		return false
+	case i.State != wire.Running || !i.Ready || t.tried[id] || t.m.alone:
+		return false
+	}
+	t.leaves(i.Worker, &i)
+	t.refit(i.Worker, i.App, i.Service)
+	t.rehold(i.Worker, t.m.workers[i.Worker], t.used()[i.Worker])
+	i.Room = &wire.RoomAsk{Since: now.Round(0), For: why}
+	t.put(i)
+	t.event("instance/"+id, "%s; no other worker here has room, so the root is asked for another cluster", why)
+	return true
+}
+
+// askedAway looks after those that the root was asked to run elsewhere: who has had his time
+// is ended by whoever waits for his room, and who does not serve any more at once.
+func (t *tx) askedAway(now time.Time) {
+	for _, i := range t.instances() {
+		if i.Room == nil || i.Draining { // it is going
+			continue
+		}
+		s, since := t.m.given[i.App+"."+i.Service], max(now.Sub(i.Room.Since), i.Room.Since.Sub(now))
+		patience := askBy
+		if s != nil && slices.Contains(s.Replacing, i.Ordinal) {
+			patience = roomBy
+		}
+		serves := i.State == wire.Running && i.Ready
+		if serves && since < patience {
+			continue
+		}
+		next := *i
+		next.Room = nil
+		t.put(next)
+		if t.tried[i.ID] = true; serves {
+			t.event("instance/"+i.ID, "no other cluster runs it within %s", patience)
+		}
+	}
+}
