@@ -225,7 +225,7 @@ func rawConn(t *testing.T, e rest.ContextEntry) net.Conn {
 // Clients that take for ever are cut off, wherever they stop, and meanwhile others
 // are served.
 func TestSlowClients(t *testing.T) {
-	const limit = 400 * time.Millisecond
+	const limit = 2 * time.Second // longer than any of these takes for its first words on a busy machine
 	f := &resttest.Fake{}
 	for i := range 3000 {
 		f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{ID: fmt.Sprint(i), Reason: strings.Repeat("x", 4000)}})
@@ -255,7 +255,7 @@ func TestSlowClients(t *testing.T) {
 			if _, err := io.WriteString(conn, c.sends); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.SetDeadline(began.Add(20 * time.Second)); err != nil {
+			if err := conn.SetDeadline(began.Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan struct{})
