@@ -164,7 +164,7 @@ func someInstance(ctx context.Context, c *rest.Client, name string) (string, err
 		}
 	}
 	if len(list) > 0 {
-		return "", &userError{what: "the function is placed nowhere yet", why: list[0].ID + ": " + list[0].Reason, next: "verge describe instance/" + list[0].ID}
+		return "", &userError{what: "the function is placed nowhere yet", why: list[0].ID + ": " + clean(list[0].Reason), next: "verge describe instance/" + list[0].ID}
 	}
 	return "", &userError{what: "no such function", why: name, next: "list what there is with: verge get services; make one with: verge fn new NAME"}
 }

@@ -183,13 +183,13 @@ func (a *app) awaitMove(ctx context.Context, c *rest.Client, v wire.VolumeView, 
 		i, err := c.Instance(ctx, v.Instance)
 		switch {
 		case ctx.Err() != nil:
-			return &userError{what: "the volume is not there yet", why: said, next: "it goes on; look with: verge describe instance/" + v.Instance}
+			return &userError{what: "the volume is not there yet", why: clean(said), next: "it goes on; look with: verge describe instance/" + v.Instance}
 		case err != nil:
 			return err
 		case i.Volumes == nil && i.Worker == to && i.State == wire.Running:
 			return a.printf("volume/%s/%s/%s: %s runs there; the former copy: verge volume rm %s", v.Cluster, to, v.VolumeRef, v.Instance, v.ID())
 		case i.Volumes == nil && i.Worker != to:
-			return &userError{what: "the volume was not moved", why: i.Reason, next: "it is where it was: verge describe instance/" + v.Instance}
+			return &userError{what: "the volume was not moved", why: clean(i.Reason), next: "it is where it was: verge describe instance/" + v.Instance}
 		}
 		if i.Reason != "" && i.Reason != said {
 			said = i.Reason

@@ -72,7 +72,7 @@ func (t *tx) scheduled(now time.Time) {
 				if next.Owner != "" {
 					t.event("service/"+key, "cluster %s has its schedule now, %s had it", owner, next.Owner)
 				}
-				next.Owner, next.Start = owner, handOver(&next, t.m.apps[name].Spec.Services[svc].Cron.Missed, now)
+				next.Owner, next.Start = owner, handOver(&next, t.m.apps[name].Spec.Services[svc].Cron.Missed, t.m.apps[name].Restarts[svc].N, now)
 			}
 			if old := t.m.schedules[key]; old == nil || !records.Same(old, &next) {
 				t.schedules[key] = &next
@@ -99,9 +99,13 @@ func (t *tx) ownerOf(app, svc string) string {
 
 // handOver is with what another cluster begins. A run of which nobody knows how it ended is
 // missed, and made up for if the rest of those are. What that one said of times to come, its
-// clock being ahead or for whatever reason, does not bind the next one.
-func handOver(s *schedule, missed string, now time.Time) (out wire.CronStart) {
-	defer func() { out.After, out.Pending = cron.Bound(out.After, out.Pending, now) }()
+// clock being ahead or for whatever reason, does not bind the next one; nor does it bind it to
+// have heeded more marks than were given (marked): runs that are asked for would not begin.
+func handOver(s *schedule, missed string, marked uint64, now time.Time) (out wire.CronStart) {
+	defer func() {
+		out.After, out.Pending = cron.Bound(out.After, out.Pending, now)
+		out.Restarted = min(out.Restarted, marked)
+	}()
 	out = wire.CronStart{Epoch: s.Start.Epoch + 1, N: s.Last.Run.N, Restarted: s.Last.Run.Restarted}
 	if out.N == 0 { // that one was never heard
 		out.N, out.Restarted = s.Start.N, s.Start.Restarted

@@ -86,7 +86,7 @@ func TestAScheduleHasOneCluster(t *testing.T) {
 	s.fakes[owner].linked = false
 	s.ticks(100, time.Second)
 	start = s.wantOwner(other)
-	if start.Epoch != 2 || !start.After.Equal(at) || len(start.Pending) != 1 || !start.Pending[0].Equal(at) || start.N != 4 || start.Restarted != 2 {
+	if start.Epoch != 2 || !start.After.Equal(at) || len(start.Pending) != 1 || !start.Pending[0].Equal(at) || start.N != 4 || start.Restarted != 0 {
 		t.Errorf("it begins with %+v", start)
 	}
 	if n := s.indexes(other); n != 3 {
@@ -131,14 +131,19 @@ func TestWhatIsHandedOver(t *testing.T) {
 		"never":     {wire.JobRun{}, api.MissedOnce, 0, 0},
 	} {
 		sched := schedule{Start: wire.CronStart{Epoch: 6}, Last: wire.JobReport{Run: c.run, Cron: &wire.CronState{Rule: "r", After: at}}}
-		got := handOver(&sched, c.missed, at)
+		got := handOver(&sched, c.missed, 9, at)
 		if len(got.Pending) != c.pending || got.Restarted != c.restarted || got.Epoch != 7 || !got.After.Equal(at) || got.Rule != "r" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	// Nor does it bind the next one what that one claims to have heeded.
+	lies := schedule{Start: wire.CronStart{Epoch: 6}, Last: wire.JobReport{Run: wire.JobRun{N: 3, Outcome: wire.JobComplete, Restarted: 1 << 60}, Cron: &wire.CronState{Rule: "r", After: at}}}
+	if got := handOver(&lies, api.MissedOnce, 2, at); got.Restarted != 2 {
+		t.Errorf("%d marks are taken for heeded, 2 were given", got.Restarted)
+	}
 	// A cluster that was never heard had what it was given.
 	sched := schedule{Start: wire.CronStart{Epoch: 1, Rule: "r", After: at, N: 8, Restarted: 3, Pending: []time.Time{at}}}
-	if got := handOver(&sched, api.MissedOnce, at); !got.After.Equal(at) || got.N != 8 || got.Restarted != 3 || len(got.Pending) != 1 {
+	if got := handOver(&sched, api.MissedOnce, 3, at); !got.After.Equal(at) || got.N != 8 || got.Restarted != 3 || len(got.Pending) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -168,6 +168,7 @@ func (r *JobReport) Clamp() {
 		r.Past[k].clamp()
 	}
 	r.Run.clamp()
+	r.Stopped = min(r.Stopped, maxRuns)
 	if c := r.Cron; c != nil {
 		c.Begun, c.Pending = c.Begun[:min(len(c.Begun), maxCronList)], c.Pending[:min(len(c.Pending), maxCronList)]
 		c.Rule, c.After = shorten(c.Rule), storable(c.After)
@@ -195,7 +196,7 @@ func storable(at time.Time) time.Time {
 }
 
 func (r *JobRun) clamp() {
-	r.N = min(r.N, maxRuns) // who takes it over counts on
+	r.N, r.Restarted = min(r.N, maxRuns), min(r.Restarted, maxRuns) // who takes it over counts on
 	r.Scheduled, r.Began, r.Ended = storable(r.Scheduled), storable(r.Began), storable(r.Ended)
 	r.Program, r.Outcome, r.Why, r.Asked = shorten(r.Program), shorten(r.Outcome), shorten(r.Why), shorten(r.Asked)
 	r.Completed, r.Failed = max(0, r.Completed), max(0, r.Failed)
