@@ -59,6 +59,7 @@ type core struct {
 	isolation life.Isolation
 	stops     map[string]func()
 	trusts    string // the authorities that are to be trusted, by name
+	unstored  string // what could not be written, in words
 	stale     bool   // a write may or may not have been stored: the model must be read again
 }
 
@@ -151,9 +152,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		t := c.m.step(now)
 		c.close(ctx, t)
 		groups, err := t.encode()
-		if err != nil {
-			return false, err
-		}
+		c.unwritten(err, now)
 		if len(groups) == 0 {
 			break
 		}
