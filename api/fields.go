@@ -93,6 +93,8 @@ func typeName(t reflect.Type) string {
 		return "mode of a file"
 	case reflect.TypeFor[Amount]():
 		return "number or share"
+	case reflect.TypeFor[Percent]():
+		return "share"
 	case replicasType:
 		return "whole number or {min, max}"
 	case pointType:

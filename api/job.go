@@ -69,7 +69,7 @@ func (v *validator) job(path string, s *Service) {
 	if s.Restart.Policy != "never" {
 		v.complain(in("restart.policy"), "is for services that go on: what of a job is run again is said by job.retries", "leave it out")
 	}
-	for field, given := range map[string]bool{"slo": s.SLO != nil, "idle": s.Idle != nil, "rollout": s.Rollout != (Rollout{})} {
+	for field, given := range map[string]bool{"slo": s.SLO != nil, "idle": s.Idle != nil, "rollout": !s.Rollout.IsZero()} {
 		if given {
 			v.complain(in(field), "is for services that go on, and this one is a job", "leave it out")
 		}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 )
@@ -19,17 +21,53 @@ type Rollout struct {
 	MinReady *Duration `json:"min_ready,omitempty"`
 	// ProgressDeadline is how long nothing may get any further. Nil: 10m.
 	ProgressDeadline *Duration `json:"progress_deadline,omitempty"`
+	// MaxErrors is how many of the requests to updated instances may fail. Nil: 1%.
+	MaxErrors *Percent `json:"max_errors,omitempty"`
+	// Canary are the steps in which the new program is tried on a share of the requests
+	// before any instance is updated.
+	Canary []CanaryStep `json:"canary,omitempty"`
 	// OnFailure: "stop" (default) leaves everything as it is, "rollback" brings the
 	// revision before back.
 	OnFailure string `json:"on_failure,omitempty"`
 }
 
+// CanaryStep gives a share of the requests to the new program for a time.
+type CanaryStep struct {
+	Share Percent `json:"share"`
+	// For is how long. Nil: 10m.
+	For *Duration `json:"for,omitempty"`
+	// Requests are how many the new program has to have answered meanwhile. Nil: 0.
+	Requests *int `json:"requests,omitempty"`
+}
+
+// Lasts is For with its default.
+func (s *CanaryStep) Lasts() Duration {
+	if s.For == nil {
+		return DefaultCanaryStep
+	}
+	return *s.For
+}
+
+// Least is Requests with its default.
+func (s *CanaryStep) Least() int {
+	if s.Requests == nil {
+		return 0
+	}
+	return max(0, *s.Requests)
+}
+
+// IsZero says whether nothing is said of it.
+func (r *Rollout) IsZero() bool { return reflect.ValueOf(*r).IsZero() }
+
 // Defaults of a rollout.
 const (
+	DefaultCanaryStep       Duration = 600e9
+	MaxCanarySteps                   = 10
 	DefaultSurge            Amount   = -25
 	DefaultMinReady         Duration = 2e9
 	DefaultObserved         Duration = 10e9 // where there is an objective
 	DefaultProgressDeadline Duration = 600e9
+	DefaultMaxErrors        Percent  = 100
 	// RollBack is the OnFailure that undoes.
 	RollBack = "rollback"
 )
@@ -93,6 +131,9 @@ func (s *Service) Surge(n int) int {
 		return 0 // its data is with the others
 	case r.MaxSurge != nil:
 		return r.MaxSurge.Of(n, true)
+	case len(r.Canary) > 0: // as many as the largest share needs, beside all that are promised
+		most := r.Canary[len(r.Canary)-1].Share
+		return max(DefaultSurge.Of(n, true), int((int64(most)*int64(n)+int64(AllPercent)-1)/int64(AllPercent)))
 	case r.MaxUnavailable != nil && *r.MaxUnavailable != 0:
 		return 0
 	}
@@ -130,6 +171,14 @@ func (s *Service) ProgressDeadline() Duration {
 	return DefaultProgressDeadline
 }
 
+// MaxErrors of a rollout of s.
+func (s *Service) MaxErrors() Percent {
+	if p := s.Rollout.MaxErrors; p != nil {
+		return *p
+	}
+	return DefaultMaxErrors
+}
+
 func rolloutRows() []Verdict {
 	in := func(field string) string { return "services.*.rollout" + field }
 	return []Verdict{
@@ -142,6 +191,15 @@ func rolloutRows() []Verdict {
 			Note: "How long what was updated has to be ready before the next are. With slo, what takes longer for a request than that, and longer than those of the revision before, stops the rollout, and after 10s of that it has failed."},
 		{Path: in(".progress_deadline"), Default: "as " + DefaultProgressDeadline.String() + " would be", Min: 1e9, Max: 24 * 3600e9,
 			Note: "How long nothing may get any further before the rollout has failed. What was paused does not count."},
+		{Path: in(".max_errors"), Default: "as " + DefaultMaxErrors.String() + " would be",
+			Note: "How many of the requests over HTTP to updated instances may fail: answers 5xx (but 501 and 505) and connections that break before one. The rollout has failed when it is certain that more do, and that more do than of those to the instances of the revision before: 5 at least, and the 99% intervals (Wilson) of the two shares do not touch. 100%: nobody looks."},
+		{Path: in(".canary"), Max: MaxCanarySteps,
+			Note: "Steps, of which each gives a larger share of the requests to the new revision, before anything that was promised is touched. It runs beside the others on as many instances as its share is of those promised, which max_surge must allow, so that none of them gets more than it would when all are updated; what fails stops it, and all requests go back to the others at once. Of the requests that would come to a cluster each is drawn by itself: a client meets both revisions. Clusters come one after the other. Of services that are not asked over HTTP it is a share of the connections, and nothing is known of how they are answered. Left out: there are no such steps."},
+		{Path: in(".canary[].share"), Required: true, Note: "The share of the requests, more than that of the step before."},
+		{Path: in(".canary[].for"), Default: "as " + DefaultCanaryStep.String() + " would be", Min: 1e9, Max: 7 * 24 * 3600e9,
+			Note: "How long the step lasts at least, once its instances are ready for min_ready."},
+		{Path: in(".canary[].requests"), Default: "as 0 would be", Max: 1e9,
+			Note: "How many requests over HTTP the new revision must have answered in the step as well. Where fewer come, progress_deadline counts from the end of for."},
 		{Path: in(".on_failure"), Default: "as stop would be", Values: values("stop "+RollBack, "", ""),
 			Note: "stop leaves things as they are, until something else is applied or verge rollout undo or resume says so. rollback applies the revision before."},
 	}
@@ -159,5 +217,32 @@ func (v *validator) rollout(path string, s *Service) {
 	}
 	if p := r.ProgressDeadline; p != nil && *p <= s.MinReady() {
 		v.complain(path+".progress_deadline", p.String()+" is not more than the "+s.MinReady().String()+" of min_ready", "raise it, or lower min_ready")
+	}
+	v.canary(path, s)
+}
+
+// canary checks the steps of a rollout.
+func (v *validator) canary(path string, s *Service) {
+	r, last := s.Rollout, Percent(0)
+	for i, st := range r.Canary {
+		at := fmt.Sprintf("%s.canary[%d].share", path, i)
+		switch {
+		case st.Share == 0:
+			v.complain(at, "is 0%: nothing would be tried", "write a share above 0%, such as 5%")
+		case st.Share <= last:
+			v.complain(at, st.Share.String()+" is not more than the "+last.String()+" of the step before", "write the steps in ascending order")
+		}
+		last = st.Share
+	}
+	switch a := r.MaxSurge; {
+	case len(r.Canary) == 0:
+	case s.Pins():
+		v.complain(path+".canary", "needs instances beside those promised, and each of these has a named volume, which is kept for it alone", "leave it out, and use max_unavailable")
+	case len(s.Ports) == 0:
+		v.complain(path+".canary", "shares requests, and the service has no ports", "leave it out, or give it ports")
+	case a != nil && *a == 0:
+		v.complain(path+".max_surge", "is 0, and a canary runs beside the others", "leave it out")
+	case a != nil && *a < 0 && Percent(-*a)*100 < last:
+		v.complain(path+".max_surge", a.String()+" is less than the "+last.String()+" of the last step of canary, whose instances run beside the others", "write at least "+last.String()+", or leave it out")
 	}
 }

@@ -208,6 +208,8 @@ func unitSchema(t reflect.Type, row Verdict) schema {
 	case reflect.TypeFor[Amount]():
 		text = "^(0|[1-9][0-9]*)%?$"
 		number = schema{"type": "integer", "minimum": 0, "maximum": MaxReplicas}
+	case reflect.TypeFor[Percent]():
+		return schema{"type": "string", "pattern": `^(0|[1-9][0-9]{0,2})(\.[0-9]{1,2})?%$`}
 	case reflect.TypeFor[FileMode](): // some readers of YAML take 0600 for a number
 		text = "^0?[0-7]{3}$"
 		number = schema{"type": "integer", "minimum": 1, "maximum": 777}

@@ -48,6 +48,7 @@ func TestRollout(t *testing.T) {
 	w.run("a sound version", w.rollsSoundly)
 	w.run("a version that ends", w.badVersionStops)
 	w.run("a version that hangs is undone", w.hangingVersionIsUndone)
+	w.run("a version that fails is tried on a share", w.failsOnAShare)
 	w.run("the root is away", w.rollsWithoutTheRoot)
 }
 
@@ -162,6 +163,62 @@ func (w *world) hangingVersionIsUndone(t *testing.T) {
 	fewest, _ := watched()
 	f.noneFailed(t)
 	wantEqual(t, "fewest that were ready", fewest, 3)
+	w.marks(t, "2")
+}
+
+// failsOnAShare: a version that becomes ready and answers with errors is given its share of
+// the requests, also of those of another cluster, and none any more when that is known.
+func (w *world) failsOnAShare(t *testing.T) {
+	watched := w.neverFewer(w.cluster["edge"])
+	defer watched()
+	source := strings.Replace(rolled("6", "testprogram", "    rollout: {canary: [{share: 20%, for: 1h}]}\n"), "env: {", `env: {BREAKS: "yes", `, 1)
+	verge(t, w.root.contextFile(), "apply", w.file("app-", source), "--no-wait")
+	asked, failed := 0, 0
+	ask := func() {
+		asked++
+		if _, err := fetch(w.worker["fog-1"].gateway, rolledHost, "/whoami"); err != nil {
+			failed++
+		}
+	}
+	var status result
+	eventually(t, 60*time.Second, "it has failed", func() error {
+		for range 10 {
+			ask()
+		}
+		if status = verge(t, w.root.contextFile(), "rollout", "status", "rolled"); !strings.Contains(status.out, "failed (") {
+			return fmt.Errorf("%s%s", status.out, status.err)
+		}
+		return nil
+	})
+	if failed < 5 || failed > asked/4+3 { // fewer than a fifth, where the router leaves it alone
+		t.Errorf("%d of %d requests came to the new version, its share is 20%%", failed, asked)
+	}
+	for _, word := range []string{"SHARE", "0% (1/1)", "of the requests to the new revision", "+1"} {
+		if !strings.Contains(status.out, word) {
+			t.Errorf("status does not say %q:\n%s", word, status.out)
+		}
+	}
+	eventually(t, 20*time.Second, "nobody gets to it any more", func() error {
+		asked, failed = 0, 0
+		for range 40 {
+			ask()
+		}
+		if failed > 0 {
+			return fmt.Errorf("%d of %d", failed, asked)
+		}
+		return nil
+	})
+	if out := w.root.ok("events"); !strings.Contains(out, "step 1 of 1: 20% of the requests go to revision") && !strings.Contains(out, "requests go back to revision") {
+		out = verge(t, w.cluster["edge"].contextFile(), "events").out
+		if !strings.Contains(out, "step 1 of 1: 20% of the requests go to revision") || !strings.Contains(out, "requests go back to revision") {
+			t.Errorf("no event tells of it:\n%s", out)
+		}
+	}
+	w.root.ok("rollout", "undo", "rolled", "--timeout", "60s")
+	fewest, most := watched()
+	if fewest < 3 || most > 4 {
+		t.Errorf("between %d and %d were ready", fewest, most)
+	}
 	w.marks(t, "2")
 }
 

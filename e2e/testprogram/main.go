@@ -60,7 +60,12 @@ func logged(next http.Handler) http.Handler {
 	})
 }
 
+// whoami says who answers, or where BREAKS is set nothing but that it is broken.
 func whoami(w http.ResponseWriter, _ *http.Request) {
+	if os.Getenv("BREAKS") != "" {
+		http.Error(w, "it is broken", http.StatusInternalServerError)
+		return
+	}
 	// The other end sees a failed write as a broken answer.
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"instance": os.Getenv("VERGE_INSTANCE"), "worker": os.Getenv("VERGE_WORKER"),

@@ -28,7 +28,7 @@ func (a *Agent) tellDemand(ctx context.Context, conn bus.Conn) {
 			}
 			continue
 		}
-		if len(d.Services) == 0 {
+		if len(d.Services)+len(d.Answers) == 0 {
 			continue
 		}
 		b, err := json.Marshal(d)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,11 @@ func (a *app) rolloutStatusCommand() *cobra.Command {
 		Use:   "status APPLICATION[/SERVICE]",
 		Short: "Say how far a rollout is, and why it does not go on",
 		Long: `Say how far a rollout is, and why it does not go on.
+
+SHARE is the part of the requests that the new revision gets while it is tried
+(rollout.canary), and which step of them that is. NEW and BEFORE are the requests
+that the instances of both revisions were given since it began, those that failed,
+and how long one takes; they are up to 10 seconds old.
 
 Exit code 0: it is done; 2: it is not, or has failed; 1: an error.`,
 		Example: "  verge rollout status shop\n  verge rollout status shop/web --wait",
@@ -180,6 +186,13 @@ func (a *app) printRollout(v wire.RolloutView) error {
 		return err
 	}
 	var rows [][]cell
+	head := []string{"SERVICE", "CLUSTER", "ROLLOUT", "FROM", "UPDATED", "EXTRA"}
+	tried := slices.ContainsFunc(v.Services, func(s wire.ServiceRollout) bool {
+		return slices.ContainsFunc(s.Clusters, func(r wire.RolloutReport) bool { return r.Trial || r.New != nil && r.Phase != wire.RolloutDone })
+	})
+	if tried {
+		head = append(head, "SHARE", "NEW", "BEFORE")
+	}
 	for _, s := range v.Services {
 		for _, r := range s.Clusters {
 			phase := text(r.Phase)
@@ -198,10 +211,37 @@ func (a *app) printRollout(v wire.RolloutView) error {
 			if r.Surge > 0 {
 				extra = fmt.Sprintf("+%d", r.Surge)
 			}
-			rows = append(rows, []cell{text(s.Name), text(r.Cluster), phase, text(from), text(fmt.Sprintf("%d/%d", r.Updated, r.Promised)), text(extra), text(cmp.Or(r.Why, "-"))})
+			row := []cell{text(s.Name), text(r.Cluster), phase, text(from), text(fmt.Sprintf("%d/%d", r.Updated, r.Promised)), text(extra)}
+			if tried {
+				row = append(row, text(shareOf(&r)), text(side(&r, r.New)), text(side(&r, r.Old)))
+			}
+			rows = append(rows, append(row, text(cmp.Or(r.Why, "-"))))
 		}
 	}
-	return a.table([]string{"SERVICE", "CLUSTER", "ROLLOUT", "FROM", "UPDATED", "EXTRA", "WHY"}, rows)
+	return a.table(append(head, "WHY"), rows)
+}
+
+// shareOf is the share of the requests that the new revision gets: "5% (1/3)".
+func shareOf(r *wire.RolloutReport) string {
+	switch {
+	case !r.Trial:
+		return "-"
+	case r.Steps > 0:
+		return fmt.Sprintf("%s (%d/%d)", r.Share, r.Step, r.Steps)
+	}
+	return r.Share.String()
+}
+
+// side says how the instances of one revision have answered: "1200, 3 failed, 12ms".
+func side(r *wire.RolloutReport, s *wire.RolloutSide) string {
+	if s == nil || r.Phase == wire.RolloutDone {
+		return "-"
+	}
+	out := fmt.Sprintf("%d, %d failed", s.Requests, s.Failed)
+	if s.Exec > 0 {
+		out += ", " + took(s.Exec.Std())
+	}
+	return out
 }
 
 func (a *app) rolloutHistoryCommand() *cobra.Command {

@@ -84,15 +84,17 @@ type core struct {
 	sumRev  uint64        // of the store then
 	sumPass time.Time     // the last pass then
 	sumSaid bool          // the root knows what came of it
-	stale   bool          // a write may or may not have been stored: the model must be read again
-	upErr   error         // of the last exchange with the root
-	upAt    time.Time     // of the last that worked
-	upLost  time.Time     // of the last that failed, or that found no link
-	refused *wire.Problem // why the root does not want this cluster any more; nil: it does
-	expires time.Time     // when the certificate of its authority does
-	trusts  string        // the root authorities that this cluster trusts, by name
-	lost    lost          // when the root was; when this process started, if it was not
-	signs   string        // the key that it signs with, by name
+	// unstored is what could not be written, in words.
+	unstored string
+	stale    bool          // a write may or may not have been stored: the model must be read again
+	upErr    error         // of the last exchange with the root
+	upAt     time.Time     // of the last that worked
+	upLost   time.Time     // of the last that failed, or that found no link
+	refused  *wire.Problem // why the root does not want this cluster any more; nil: it does
+	expires  time.Time     // when the certificate of its authority does
+	trusts   string        // the root authorities that this cluster trusts, by name
+	lost     lost          // when the root was; when this process started, if it was not
+	signs    string        // the key that it signs with, by name
 
 	isolation life.Isolation
 	// locks of gateways, by name, see acme.go.
@@ -182,7 +184,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
-	next.byDefault, next.flows, next.entering, next.paces = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces
+	next.byDefault, next.flows, next.entering, next.paces, next.outcomes = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -278,9 +280,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.stepped += time.Since(begin)
 		c.close(ctx, t)
 		groups, err := t.encode()
-		if err != nil {
-			return false, err
-		}
+		c.unwritten(err, now)
 		if len(groups) == 0 {
 			c.consult(t)
 			break

@@ -68,6 +68,10 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 	if w := c.m.workers[name]; w == nil || !w.Revoked.IsZero() || len(d.Services) > wire.MaxDemandServices {
 		return
 	}
+	span := min(max(d.Span.Std(), epoch/4), 10*epoch)
+	if c.m.answered(name, d.Answers[:min(len(d.Answers), wire.MaxDemandReplicas)], span, now) {
+		loop.Poke(c.wake)
+	}
 	for i := range d.Services {
 		s := &d.Services[i]
 		key := s.Key()
@@ -75,7 +79,6 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 		if share == nil && c.m.far[key] == nil {
 			continue // nobody here knows it
 		}
-		span := min(max(d.Span.Std(), epoch/4), 10*epoch)
 		s.Replicas = s.Replicas[:min(len(s.Replicas), wire.MaxDemandReplicas)]
 		if c.m.leads(key) && c.m.flow(key, name, s, span, now) {
 			loop.Poke(c.wake)

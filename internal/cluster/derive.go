@@ -78,7 +78,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		}
 		r.SetPolicy(s.Spec.Policy)
 		r.Ports, r.Requests = s.Spec.Ports, wire.RequestsOf(s.Spec)
-		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || s.Spec.SLO != nil && t.rollOf(key).open()
+		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || watched(s) && t.rollOf(key).open()
 		r.Export = s.Spec.Export
 		if t.m.given[key] == nil {
 			r.Ports = withoutHosts(r.Ports, taken, key)
@@ -95,10 +95,12 @@ func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
 		return
 	}
 	serves, by := t.rated(i.App + "." + i.Service).on(w)
+	trial, share := t.trial(i)
 	r.Endpoints = append(r.Endpoints, wire.Endpoint{
 		Serves: serves, ServesBy: by,
 		Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
 		Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
+		Trial: trial, TrialShare: share,
 	})
 }
 
@@ -216,6 +218,7 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	up.Unkept = t.unkept[i.ID]
 	up.Avoid, up.Shadow, up.Moving, up.Leaving = nil, nil, nil, nil
 	if w, _ := m.serves(i); w != nil {
+		up.Trial, up.TrialShare = t.trial(i)
 		up.Address, up.Peer = w.Info.Address, m.peer(w.Info.Name)
 		if m.net.relayOnly {
 			up.Address = ""

@@ -58,9 +58,7 @@ func (c *core) heed(ctx context.Context, now time.Time, _ bool) (settled bool, e
 		loop.Poke(c.wake)
 	}
 	groups, err := t.encode()
-	if err != nil {
-		return false, err
-	}
+	c.unwritten(err, now)
 	if len(groups) == 0 {
 		return true, nil
 	}

@@ -129,6 +129,7 @@ type model struct {
 	// rolls are rollouts, by application and service; rehearsing: time stands still.
 	rolls      map[string]*rolling
 	paces      map[wire.InstanceID]pace // of services that are rolled out, of this process
+	outcomes   map[string]*outcomes     // the same, by application and service
 	rehearsing bool
 	recovery   recovery
 	// changes is how many local changes there have been.
@@ -198,7 +199,7 @@ func newModel(name string, details bool, now time.Time) *model {
 	return &model{
 		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, paces: map[wire.InstanceID]pace{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{}, schedules: &schedules{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
@@ -494,124 +495,6 @@ func (t *tx) order(worker, id string, o *wire.Order) {
 
 func (t *tx) event(subject, format string, args ...any) {
 	t.events = append(t.events, event{subject, fmt.Sprintf(format, args...)})
-}
-
-// encode turns the tx into ops, grouped so that what belongs to one instance
-// is never split.
-func (t *tx) encode() ([][]bus.Op, error) {
-	var groups [][]bus.Op
-	// Before the orders that need them.
-	if err := records.AppendEach(&groups, keySealed, t.seals); err != nil {
-		return nil, err
-	}
-	if err := t.net.encode(&groups); err != nil {
-		return nil, err
-	}
-	if err := records.AppendEach(&groups, keyScaled, t.scaled); err != nil {
-		return nil, err
-	}
-	if err := records.AppendEach(&groups, keyProfile, t.profiles); err != nil {
-		return nil, err
-	}
-	// Before the instance is elsewhere, or done with it.
-	if err := records.AppendEach(&groups, keyLeftVolumes, t.leftVolumes); err != nil {
-		return nil, err
-	}
-	if err := records.AppendEach(&groups, keySnapshot, t.snapshots); err != nil {
-		return nil, err
-	}
-	// Before what it starts: what was started and is not in it would be updated again.
-	if err := records.AppendEach(&groups, keyRolling, t.rolls); err != nil {
-		return nil, err
-	}
-	// Before the instances that belong to a run.
-	if err := records.AppendEach(&groups, keyJob, t.jobs); err != nil {
-		return nil, err
-	}
-	taken := map[string]bool{}
-	orders := map[wire.InstanceID][]string{} // keys of t.orders
-	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
-		_, id, _ := strings.Cut(key, ".")
-		orders[id] = append(orders[id], key)
-	}
-	for _, id := range slices.Sorted(maps.Keys(t.insts)) {
-		var g []bus.Op
-		if err := records.Append(&g, keyInstance+id, t.insts[id]); err != nil {
-			return nil, err
-		}
-		if w, ok := t.whys[id]; ok {
-			if err := records.Append(&g, keyWhy+id, w); err != nil {
-				return nil, err
-			}
-		}
-		for _, key := range orders[id] {
-			taken[key] = true
-			if err := records.Append(&g, keyOrder+key, t.orders[key]); err != nil {
-				return nil, err
-			}
-		}
-		if u, ok := t.ups[id]; ok {
-			taken["up "+id] = true
-			if err := records.Append(&g, keyUp+id, u); err != nil {
-				return nil, err
-			}
-		}
-		groups = append(groups, g)
-	}
-	var rest []bus.Op
-	// A route and its name are one.
-	for _, key := range slices.Sorted(maps.Keys(t.routes)) {
-		var g []bus.Op
-		if err := records.Append(&g, keyRoute+key, t.routes[key]); err != nil {
-			return nil, err
-		}
-		if name, ok := t.names[key]; ok {
-			if err := records.Append(&g, keyName+key, name); err != nil {
-				return nil, err
-			}
-		}
-		groups = append(groups, g)
-	}
-	for _, key := range slices.Sorted(maps.Keys(t.orders)) {
-		if !taken[key] {
-			if err := records.Append(&rest, keyOrder+key, t.orders[key]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(t.ups)) {
-		if !taken["up "+id] {
-			if err := records.Append(&rest, keyUp+id, t.ups[id]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, op := range rest {
-		groups = append(groups, []bus.Op{op})
-	}
-	locals, err := t.encodeLocals()
-	if err != nil {
-		return nil, err
-	}
-	groups = append(groups, locals...)
-	if err := records.AppendEach(&groups, keyUpRollout, t.upRolls); err != nil {
-		return nil, err
-	}
-	if err := records.AppendEach(&groups, keyUpJob, t.upJobs); err != nil {
-		return nil, err
-	}
-	if err := records.AppendEach(&groups, keyTally, t.tallies); err != nil {
-		return nil, err
-	}
-	if t.mark != nil || t.unmark {
-		// Last: a worker counts as heard when what it runs is stored.
-		op, err := records.Op(backup.MarkKey, t.mark)
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, []bus.Op{op})
-	}
-	return groups, nil
 }
 
 // note keeps account of an instance that was stored, or (nil) is no more.

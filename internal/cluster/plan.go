@@ -34,7 +34,7 @@ const (
 func (m *model) copy() *model {
 	c := *m
 	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
-	c.paces = maps.Clone(m.paces)
+	c.paces, c.outcomes = maps.Clone(m.paces), nil // a plan goes by none: they change
 	c.rolls, c.upRolls, c.upJobs = maps.Clone(m.rolls), maps.Clone(m.upRolls), maps.Clone(m.upJobs)
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
 	c.names = maps.Clone(m.names)
@@ -63,10 +63,7 @@ func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (wh
 	for range maxScenes {
 		for range maxRounds {
 			t := m.step(now)
-			groups, err := t.encode()
-			if err != nil {
-				return nil, false, err
-			}
+			groups, _ := t.encode() // what cannot be stored is left as it is, and was told
 			if len(groups) > 0 {
 				t.done()
 			}

@@ -47,6 +47,11 @@ type rolling struct {
 	// Best and Moved as in rollout.State.
 	Best  int       `json:"best,omitempty"`
 	Moved time.Time `json:"moved"`
+	// Step, Stepped, Trial and Share as in rollout.Action.
+	Step    int         `json:"step,omitempty"`
+	Stepped time.Time   `json:"stepped,omitzero"`
+	Trial   bool        `json:"trial,omitempty"`
+	Share   api.Percent `json:"share,omitempty"`
 	// Failed is why it has failed. Paused: it was when it was looked at last.
 	Failed string `json:"failed,omitempty"`
 	Paused bool   `json:"paused,omitempty"`
@@ -144,7 +149,7 @@ func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Tim
 		next := *r
 		next.Revision = s.Revision
 		if next.Resumed < hold {
-			next.Resumed, next.Failed, next.Tried, next.Moved = hold, "", now, now
+			next.Resumed, next.Failed, next.Tried, next.Moved, next.Stepped = hold, "", now, now, time.Time{}
 		}
 		return &next
 	case r.open(): // another one before it was over
@@ -161,21 +166,36 @@ func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Tim
 	return &rolling{V: wire.Version, App: s.App, Service: s.Service, Program: program, Revision: s.Revision, From: o.Spec, FromRevision: o.Revision, Base: t.m.surgeBase(), Began: now, Tried: now, Moved: now, Resumed: hold}
 }
 
-// rules of the rollout of a share.
-func (m *model) rollRules(s *wire.Share) rollout.Rules {
+// rules of the rollout of a share. What is brought back to what the others still are is not
+// tried first.
+func (t *tx) rollRules(r *rolling, s *wire.Share) rollout.Rules {
+	rules := t.m.plainRules(s)
+	if !t.m.rehearsing && r.open() && t.program(r.From) != r.Program {
+		for _, st := range s.Spec.Rollout.Canary {
+			rules.Steps = append(rules.Steps, rollout.Step{Share: st.Share.Of(), For: st.Lasts().Std(), Requests: uint64(st.Least())}) //nolint:gosec // it was checked
+		}
+	}
+	return rules
+}
+
+// plainRules are those without a trial.
+func (m *model) plainRules(s *wire.Share) rollout.Rules {
 	n := promised(s)
-	r := rollout.Rules{Surge: min(s.Spec.Surge(n), wire.MaxSurge), Unavailable: s.Spec.Unavailable(n), MinReady: s.Spec.MinReady().Std(), Deadline: s.Spec.ProgressDeadline().Std()}
+	r := rollout.Rules{Surge: min(s.Spec.Surge(n), wire.MaxSurge), Unavailable: s.Spec.Unavailable(n), MinReady: s.Spec.MinReady().Std(), Deadline: s.Spec.ProgressDeadline().Std(), MaxErrors: s.Spec.MaxErrors().Of()}
 	if m.rehearsing { // time stands still
-		r.MinReady, r.Deadline = 0, 0
+		r.MinReady, r.Deadline, r.MaxErrors = 0, 0, 1
 	}
 	return r
 }
 
 // state of the rollout of a share.
 func (t *tx) rollState(r *rolling, s *wire.Share) rollout.State {
-	st := rollout.State{Promised: promised(s), Failed: r.Failed, Best: r.Best, Moved: r.Moved}
+	st := rollout.State{Promised: promised(s), Failed: r.Failed, Best: r.Best, Moved: r.Moved, Step: r.Step, Stepped: r.Stepped}
 	if s.Hold != nil && s.Hold.Paused {
 		st.Held = "paused" + by(s.Hold)
+	}
+	if o := t.m.outcomes[r.App+"."+r.Service]; o.of(r) {
+		st.Before, st.After, st.Asked = o.before, o.after, o.since(r)
 	}
 	for _, o := range ordinals(s) {
 		if i := t.inst(instanceID(s.App, s.Service, o)); i != nil {
@@ -192,14 +212,16 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 		r.Moved = now.Round(0) // what was paused is not late
 	}
 	r.Paused = held
-	if !held && r.Failed == "" { // those that are more than before begin with it: nobody misses them
+	rules := t.rollRules(r, s)
+	if !held && r.Failed == "" && r.Step >= len(rules.Steps) { // those that are more than before begin with it: nobody misses them
 		for _, o := range ordinals(s) {
 			if i := t.inst(instanceID(s.App, s.Service, o)); i != nil && i.Incarnation == 0 {
 				r.turn(o)
 			}
 		}
 	}
-	a := rollout.Decide(t.m.rollRules(s), t.rollState(r, s), now)
+	a := rollout.Decide(rules, t.rollState(r, s), now)
+	t.sayTrial(key, r, a, len(rules.Steps))
 	r.Best, r.Moved, r.Updated = a.Best, a.Moved.Round(0), a.Updated
 	if a.Failed != "" && r.Failed == "" {
 		r.Failed = cut(a.Failed, maxWords)
@@ -208,6 +230,7 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 	if a.Done {
 		t.event("service/"+key, "rollout to revision %d is done: %s", r.Revision, instances(promised(s)))
 		r.From, r.Turned, r.Surge, r.Failed, r.Paused, r.Ended = nil, nil, 0, "", false, now.Round(0)
+		r.Step, r.Stepped, r.Trial, r.Share = 0, time.Time{}, false, 0
 		return nil
 	}
 	r.Surge = a.Surge
@@ -264,6 +287,7 @@ func (t *tx) unit(i *wire.Instance, r *rolling) rollout.Unit {
 		return u
 	case wire.Running, wire.WorkerScheduled:
 		u.Placed, u.Ready = i.Worker != "", settledIn(i) && (i.State == wire.Running || u.Updated)
+		u.Up = i.State == wire.Running && i.Ready && !i.Unreachable && !i.Draining
 		u.Busy = underWay(i) || t.waits[i.ID] || i.Unreachable
 	default:
 		u.Updated = r.turned(i.Ordinal) // it is to be, when it is placed
@@ -329,7 +353,14 @@ func (t *tx) rollView(r *rolling, s *wire.Share) wire.RolloutReport {
 		v.Phase, v.Updated = wire.RolloutDone, v.Promised
 		return v
 	}
-	v.Why = cut(rollout.Decide(t.m.rollRules(s), t.rollState(r, s), t.now).Why, maxWords)
+	rules := t.rollRules(r, s)
+	v.Why = cut(rollout.Decide(rules, t.rollState(r, s), t.now).Why, maxWords)
+	if v.Trial, v.Share = r.Trial, r.Share; r.Step < len(rules.Steps) {
+		v.Step, v.Steps, v.Stepped = r.Step+1, len(rules.Steps), r.Stepped
+	}
+	if o := t.m.outcomes[r.App+"."+r.Service]; o.of(r) {
+		v.Old, v.New = o.shown[0], o.shown[1]
+	}
 	switch {
 	case r.Failed != "":
 		v.Phase = wire.RolloutFailed
@@ -346,6 +377,11 @@ func (m *model) untilRolled(now time.Time) (least time.Duration) {
 		s := m.shares[key]
 		if s == nil || !r.open() || r.Failed != "" {
 			continue
+		}
+		if steps := s.Spec.Rollout.Canary; r.Step < len(steps) && !r.Stepped.IsZero() {
+			if d := r.Stepped.Add(steps[r.Step].Lasts().Std()).Sub(now); d > 0 && (least == 0 || d < least) {
+				least = d
+			}
 		}
 		for _, o := range ordinals(s) {
 			i := m.insts[instanceID(s.App, s.Service, o)]

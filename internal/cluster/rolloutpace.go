@@ -28,7 +28,7 @@ type pace struct {
 // reports whether one became too slow, or is no more.
 func (m *model) clocked(key string, list []wire.ReplicaDemand, now time.Time) (news bool) {
 	r, s := m.rolls[key], m.shares[key]
-	if !r.open() || s == nil || s.Spec.SLO == nil {
+	if !r.open() || s == nil || !watched(s) {
 		for id := range m.paces {
 			if strings.HasPrefix(id, key+".") {
 				delete(m.paces, id)
@@ -42,7 +42,7 @@ func (m *model) clocked(key string, list []wire.ReplicaDemand, now time.Time) (n
 			continue
 		}
 		p, old := pace{incarnation: i.Incarnation, exec: d.Exec.Std(), at: now}, m.paces[i.ID]
-		if d.Exec > *s.Spec.SLO {
+		if s.Spec.SLO != nil && d.Exec > *s.Spec.SLO {
 			if p.slow = now; old.incarnation == i.Incarnation && !old.slow.IsZero() && now.Sub(old.at) <= paceLasts {
 				p.slow = old.slow
 			}

@@ -57,8 +57,9 @@ func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 		}
 		now := time.Now()
 		out.Span, out.Services = api.Duration(now.Sub(e.demandAt)), bounded(e.kit.router.Demand())
+		out.Answers = e.kit.router.Answers()
 		e.demandAt = now
-		if e.quiet = len(out.Services) == 0; !e.quiet {
+		if e.quiet = len(out.Services)+len(out.Answers) == 0; !e.quiet {
 			return out, nil
 		}
 	}

@@ -250,6 +250,7 @@ type fakeRouter struct {
 	gateway string // where it listens
 	lastUse map[string]time.Time
 	demand  []wire.ServiceDemand
+	answers []wire.InstanceAnswers
 	asked   chan struct{}
 	sent    map[string]int
 }
@@ -292,6 +293,14 @@ func (r *fakeRouter) Demand() []wire.ServiceDemand {
 	d := r.demand
 	r.demand = nil
 	return d
+}
+
+func (r *fakeRouter) Answers() []wire.InstanceAnswers {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.answers
+	r.answers = nil
+	return a
 }
 
 func (r *fakeRouter) LastRequest(id wire.InstanceID) time.Time { return r.LastUse(id) }

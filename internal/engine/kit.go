@@ -65,6 +65,9 @@ type router interface {
 	// Demand is what clients here asked for since it was called last, of the services
 	// that scale by that; Asked receives when there is some again after there was none.
 	Demand() []wire.ServiceDemand
+	// Answers are how instances here have answered since it was called last, of services of
+	// which that is counted.
+	Answers() []wire.InstanceAnswers
 	Asked() <-chan struct{}
 	// LastRequest is when an instance here was used last, now while it is; zero if it
 	// never was.

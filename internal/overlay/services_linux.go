@@ -338,6 +338,10 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		e := by[list[i].ID].of
 		return route.Capable{Node: e.Cluster + "/" + e.Worker, Serves: e.Serves, CPU: float64(e.CPU)}
 	})
+	route.Group(list, func(i int) route.Try {
+		e := by[list[i].ID].of
+		return route.Try{Cluster: e.Cluster, New: e.Trial, Share: e.TrialShare.Of()}
+	})
 	policy := r.PolicyOf()
 	if k != keyOf(r) {
 		var err error
@@ -352,6 +356,10 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 	rule, err := route.New(policy, seed)
 	if err != nil {
 		return nil, 0
+	}
+	if route.Tries(list) {
+		one := rule // each has a state of its own, and Weights needs none
+		rule = route.NewSplit(func() route.Policy { return one })
 	}
 	view := route.NewView(seed, list)
 	if n.opts.Distances != nil && route.NeedsDistances(policy, view) {

@@ -19,6 +19,7 @@ func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status
 	if err := r.enter(req.Context(), &p, id, port, time.Time{}); err != nil {
 		return 0, err
 	}
+	p.counted = false
 	answered := false
 	defer func() { p.leave(answered) }()
 	req.URL.Scheme, req.URL.Host = "http", p.addr
@@ -62,4 +63,7 @@ func called(id wire.InstanceID, res *http.Response) error {
 
 // Places are how many requests an instance of a service may work on at a time; 0: any
 // number, or the service is not routed by request.
-func (r *Router) Places(id wire.InstanceID) int { return r.limits(id).Places }
+func (r *Router) Places(id wire.InstanceID) int {
+	limits, _ := r.limits(id)
+	return limits.Places
+}

@@ -229,7 +229,7 @@ func (c *call) again() bool {
 // request is better asked elsewhere instead.
 func (c *call) answered(status int, report *orca.Report, unread bool) (again bool) {
 	e, now := c.endpoint, time.Now()
-	failed := status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
+	failed := isFailure(status)
 	if out := c.service.answeredBy(e, now, failed, report); out {
 		c.r.log.Info("endpoint out of rotation", "service", c.service.key, "instance", e.Instance, "worker", e.Worker,
 			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))

@@ -286,6 +286,7 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 			break
 		}
 	}
+	f.place.outcome(ctx, f.r, x.Response.Status, err)
 	if err != nil {
 		f.leave(false)
 		return err

@@ -309,12 +309,16 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 	t := x.place.spot.transport(x.r, port, x.place.addr, x.h2)
 	res, err := x.roundTrip(x.out.Context(), t, nil) //nolint:bodyclose // pass or the next try closes it
 	if err != nil {
-		x.leave(false)
 		if cause := context.Cause(x.out.Context()); cause != nil {
-			return cause
+			err = cause
 		}
+		if !x.body.failed() {
+			x.place.outcome(x.req.Context(), x.r, 0, err)
+		}
+		x.leave(false)
 		return err
 	}
+	x.place.outcome(x.req.Context(), x.r, res.StatusCode, nil)
 	x.res = res
 	x.waited = x.body.came().Waited
 	x.reportHere()

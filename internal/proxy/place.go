@@ -96,6 +96,8 @@ type spot struct {
 	port  string // one of it
 	queue *queue.Queue
 	seen  atomic.Int64 // when it answered or took a connection last, a stamp
+	// answered and failed are the requests that Answers has not told yet, see outcome.
+	answered, failed atomic.Uint64
 
 	mu   sync.Mutex // guards below
 	to   map[transportKey]*spotPort
@@ -157,6 +159,8 @@ type place struct {
 	addr   string // where the port of the instance listens
 	ticket queue.Ticket
 	done   func() // the instance is not used by it any more
+	// counted: who routes wants to know how it is answered.
+	counted bool
 }
 
 // enter waits until a request may be sent to a port of an instance of this worker, at
@@ -165,7 +169,7 @@ type place struct {
 // none misses nobody; who waits already is let through all the same. Without an error
 // p.leave is to be called once.
 func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port string, deadline time.Time) error {
-	limits := r.limits(id)
+	limits, counted := r.limits(id)
 	done := r.inflight.add(id)
 	in := false
 	defer func() {
@@ -190,7 +194,7 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 		// It may have been ready before the queue was closed.
 		r.settle(x)
 	}
-	p.spot, p.done = x, done
+	p.spot, p.done, p.counted = x, done, counted
 	var queued func()
 	if asleep {
 		queued = func() { r.settle(x) } // or have failed before this request was one of those who wait
@@ -228,15 +232,17 @@ func (p *place) rest() { p.ticket.Done(false) }
 func (p *place) report() scale.Report { return p.ticket.Report() }
 
 // limits of the queue of an instance of this worker. What is routed by connection has
-// none: only a gateway asks it by request.
-func (r *Router) limits(id wire.InstanceID) queue.Limits {
+// none: only a gateway asks it by request. counted: how it answers is to be counted.
+func (r *Router) limits(id wire.InstanceID) (_ queue.Limits, counted bool) {
 	key := id[:max(0, strings.LastIndexByte(id, '.'))]
-	if s := r.table.Load().services[key]; s != nil {
-		if l := s.limits.Load(); l != nil {
-			return *l
-		}
+	s := r.table.Load().services[key]
+	if s == nil {
+		return queue.Limits{}, false
 	}
-	return queue.Limits{}
+	if l := s.limits.Load(); l != nil {
+		return *l, s.counted.Load()
+	}
+	return queue.Limits{}, s.counted.Load()
 }
 
 // limitsOf the queues in front of the instances of a service; nil: none.

@@ -32,6 +32,7 @@ type service struct {
 	answers     answers       // to the requests
 
 	limits  atomic.Pointer[queue.Limits] // of its instances' queues; nil: none
+	counted atomic.Bool                  // it is counted how its instances answer
 	unasked atomic.Bool                  // its endpoints are not here
 	came    atomic.Int64                 // when a client came last, a stamp; 0 never
 
@@ -42,6 +43,7 @@ type service struct {
 	conns     route.Policy  // of connections
 	said      api.Policy    // that of requests, as the route says it
 	connsSaid api.Policy
+	trial     bool // policy and conns are for a revision that is tried as well
 	far       far
 	ports     []api.Port
 	view      route.View
@@ -86,6 +88,9 @@ type endpoint struct {
 	index  int // in service.endpoints; -1 once it is gone
 	recent minute
 	cpu    api.CPU
+	// trial and trialShare as in wire.Endpoint.
+	trial      bool
+	trialShare api.Percent
 	// serves and servesBy are of the profile of the service.
 	serves   float64
 	servesBy string
@@ -131,6 +136,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 	defer s.mu.Unlock()
 	s.unasked.Store(rt.Unasked)
 	s.limits.Store(limitsOf(rt))
+	s.counted.Store(rt.Requests.Counted)
 	if s.policy != nil && unchanged(&s.from, rt) {
 		return nil
 	}
@@ -139,7 +145,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		close(s.newer)
 		s.newer = nil
 	}
-	s.choose(rt, unknown)
+	s.choose(rt, slices.ContainsFunc(rt.Endpoints, func(e wire.Endpoint) bool { return e.Trial }), unknown)
 	s.ports = rt.Ports
 
 	before := make(map[string]*endpoint, len(s.endpoints))
@@ -163,6 +169,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			e.Suspect = false
 		}
 		e.cpu, e.serves, e.servesBy, now[id] = we.CPU, we.Serves, we.ServesBy, e
+		e.trial, e.trialShare = we.Trial, we.TrialShare
 		e.load.Asleep, e.load.StartUp = we.Asleep, we.StartUp.Std()
 		list = append(list, route.Endpoint{
 			ID:      id,
@@ -177,6 +184,10 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 	route.Weigh(list, func(i int) route.Capable {
 		e := now[list[i].ID]
 		return route.Capable{Node: e.Cluster + "/" + e.Worker, Serves: e.serves, CPU: float64(e.cpu)}
+	})
+	route.Group(list, func(i int) route.Try {
+		e := now[list[i].ID]
+		return route.Try{Cluster: e.Cluster, New: e.trial, Share: e.trialShare.Of()}
 	})
 	s.view = route.NewView(s.seed, list)
 	s.far.at = time.Time{} // the next choice looks at the distances
@@ -195,8 +206,8 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 }
 
 // choose makes the policies of a route; service.mu is held. A newer orchestrator knows
-// more of them: traffic must still flow.
-func (s *service) choose(rt *wire.Route, unknown func(error)) {
+// more of them: traffic must still flow. trial: another revision is tried on a share.
+func (s *service) choose(rt *wire.Route, trial bool, unknown func(error)) {
 	known := func(p route.Policy, err error) route.Policy {
 		if err != nil {
 			unknown(err)
@@ -204,12 +215,19 @@ func (s *service) choose(rt *wire.Route, unknown func(error)) {
 		}
 		return p
 	}
-	if said := rt.RequestPolicy(); s.policy == nil || s.said != said {
-		s.policy, s.said = known(route.New(said, s.seed)), said
+	split := func(policy func() route.Policy) route.Policy {
+		if trial {
+			return route.NewSplit(policy)
+		}
+		return policy()
 	}
-	if said := rt.PolicyOf(); s.conns == nil || s.connsSaid != said {
-		s.conns, s.connsSaid = known(route.NewForConnections(said, s.seed)), said
+	if said := rt.RequestPolicy(); s.policy == nil || s.said != said || s.trial != trial {
+		s.policy, s.said = split(func() route.Policy { return known(route.New(said, s.seed)) }), said
 	}
+	if said := rt.PolicyOf(); s.conns == nil || s.connsSaid != said || s.trial != trial {
+		s.conns, s.connsSaid = split(func() route.Policy { return known(route.NewForConnections(said, s.seed)) }), said
+	}
+	s.trial = trial
 }
 
 // news is closed when the route has changed.

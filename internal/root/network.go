@@ -383,6 +383,7 @@ func (t *tx) endpoint(c *cluster, rep *wire.Reported) wire.Endpoint {
 	return wire.Endpoint{
 		Instance: rep.ID, Cluster: c.Name, Worker: rep.Peer, Address: rep.Address, Relay: rep.Relay,
 		Addrs: lease.Ours(t.lease(c.Name), t.numberOf(rep.App), rep.Addrs), CPU: rep.CPU, Serves: rep.Serves, ServesBy: rep.ServesBy,
+		Trial: rep.Trial, TrialShare: rep.TrialShare,
 	}
 }
 

@@ -29,6 +29,9 @@ func (cl *cluster) takeRollout(ch wire.Change) (ok bool, err error) {
 			r.Phase = wire.RolloutRolling
 		}
 		r.Promised, r.Updated, r.Surge = max(0, r.Promised), max(0, r.Updated), max(0, r.Surge)
+		r.Step, r.Steps = max(0, r.Step), max(0, r.Steps)
+		r.New.Clamp()
+		r.Old.Clamp()
 	})
 }
 

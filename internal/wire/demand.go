@@ -20,6 +20,18 @@ type Demand struct {
 	// Span is the time in which it was counted.
 	Span     api.Duration    `json:"span"`
 	Services []ServiceDemand `json:"services"`
+	// Answers are how the instances of the worker have answered, whoever asked them, of
+	// services of which that is counted (RequestRules.Counted).
+	Answers []InstanceAnswers `json:"answers,omitempty"`
+}
+
+// InstanceAnswers are requests over HTTP that an instance was given in the span of a Demand.
+type InstanceAnswers struct {
+	Instance InstanceID `json:"instance"`
+	// Answered are all, Failed those of them to which it gave an answer that speaks of its
+	// own failure (5xx but 501 and 505), or none at all.
+	Answered uint64 `json:"n"`
+	Failed   uint64 `json:"failed,omitempty"`
 }
 
 // ServiceDemand is the demand for one service.

@@ -67,7 +67,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.LocalView](),
 	reflect.TypeFor[wire.Scaled](),
 	reflect.TypeFor[wire.Sleep](),
-	reflect.TypeFor[wire.Demand](), reflect.TypeFor[wire.ServiceDemand](), reflect.TypeFor[wire.ReplicaDemand](), reflect.TypeFor[wire.ScaleDecision](), reflect.TypeFor[wire.ScaleReport](),
+	reflect.TypeFor[wire.Demand](), reflect.TypeFor[wire.ServiceDemand](), reflect.TypeFor[wire.ReplicaDemand](), reflect.TypeFor[wire.InstanceAnswers](), reflect.TypeFor[wire.RolloutSide](), reflect.TypeFor[wire.ScaleDecision](), reflect.TypeFor[wire.ScaleReport](),
 	reflect.TypeFor[wire.Cordon](),
 	reflect.TypeFor[wire.CordonRequest](),
 	reflect.TypeFor[wire.DrainView](),

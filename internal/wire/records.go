@@ -393,6 +393,11 @@ type Endpoint struct {
 	// Asleep: the first request starts it, which takes about StartUp (0: not known).
 	Asleep  bool         `json:"asleep,omitempty"`
 	StartUp api.Duration `json:"start_up,omitempty"`
+	// Trial: it is of another revision, which its cluster tries on TrialShare of the
+	// requests that come to it, all its endpoints of that revision together. A router of an
+	// older version gives it as many as the others.
+	Trial      bool        `json:"trial,omitempty"`
+	TrialShare api.Percent `json:"trial_share,omitempty"`
 }
 
 // WorkerInfo is what a worker says about itself when it connects and when that
@@ -596,4 +601,7 @@ type Reported struct {
 	// Unkept is why its agreement is not kept there, where no other worker of the cluster
 	// is expected to keep it: another cluster may.
 	Unkept string `json:"unkept,omitempty"`
+	// Trial and TrialShare as in Endpoint.
+	Trial      bool        `json:"trial,omitempty"`
+	TrialShare api.Percent `json:"trial_share,omitempty"`
 }

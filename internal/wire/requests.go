@@ -41,7 +41,8 @@ type RequestRules struct {
 	// where they enter.
 	Elastic bool `json:"elastic,omitempty"`
 	// Counted: they are counted where they enter all the same, since instances are to be
-	// near them.
+	// near them, or another revision of them is to show how it does. How instances answer
+	// is counted where they are.
 	Counted bool `json:"counted,omitempty"`
 }
 

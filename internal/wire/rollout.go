@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/verge-edge/verge/api"
+)
 
 // SurgeOrdinals is the first ordinal of instances that stand in for others while a
 // service is brought to another revision. No root gives them, and no local change.
@@ -50,11 +54,39 @@ type RolloutReport struct {
 	Why string `json:"why,omitempty"`
 	// Promised is how many instances there are to be, Updated how many of them are up to
 	// date and ready, Surge how many run beyond them.
-	Promised int       `json:"promised"`
-	Updated  int       `json:"updated"`
-	Surge    int       `json:"surge,omitempty"`
-	Began    time.Time `json:"began,omitzero"`
-	Ended    time.Time `json:"ended,omitzero"`
+	Promised int `json:"promised"`
+	Updated  int `json:"updated"`
+	Surge    int `json:"surge,omitempty"`
+	// Trial: the revision is being tried on Share of the requests that come to the cluster.
+	// Step of Steps of that goes on, since Stepped (zero: its instances are not all ready).
+	Trial   bool        `json:"trial,omitempty"`
+	Share   api.Percent `json:"share,omitempty"`
+	Step    int         `json:"step,omitempty"`
+	Steps   int         `json:"steps,omitempty"`
+	Stepped time.Time   `json:"stepped,omitzero"`
+	// New and Old are what was measured of both revisions since it began or was resumed; nil:
+	// nothing. It may be 10 s old.
+	New   *RolloutSide `json:"new,omitempty"`
+	Old   *RolloutSide `json:"old,omitempty"`
+	Began time.Time    `json:"began,omitzero"`
+	Ended time.Time    `json:"ended,omitzero"`
+}
+
+// RolloutSide is how the instances of one revision have answered requests over HTTP.
+type RolloutSide struct {
+	// Requests that they were given, the newest few thousand of the new revision counting in
+	// full, and those of them that Failed (InstanceAnswers).
+	Requests uint64 `json:"requests"`
+	Failed   uint64 `json:"failed"`
+	// Exec is how long they work on one, 0: not known.
+	Exec api.Duration `json:"exec,omitempty"`
+}
+
+// Clamp cuts off what no cluster says.
+func (s *RolloutSide) Clamp() {
+	if s != nil {
+		s.Failed, s.Exec = min(s.Failed, s.Requests), max(0, s.Exec)
+	}
 }
 
 // Key is the service: "<application>.<service>".

@@ -16,6 +16,21 @@ type Rules struct {
 	// MinReady is how long an instance is ready before it counts, Deadline how long
 	// nothing may get any further; 0: for ever.
 	MinReady, Deadline time.Duration
+	// MaxErrors is the part of the requests to updated instances that may fail; 1 or more:
+	// nobody looks at them.
+	MaxErrors float64
+	// Steps of a trial that comes before anything that was promised is touched; nil: none.
+	Steps []Step
+}
+
+// Step of a trial: a share of the requests goes to the new revision for a time.
+type Step struct {
+	// Share is the part of the requests, above 0 and at most 1.
+	Share float64
+	// For is how long it lasts at least, once all instances that it needs are ready.
+	For time.Duration
+	// Requests are how many the new revision is to have answered in it.
+	Requests uint64
 }
 
 // Unit is an instance as a rollout sees it.
@@ -26,6 +41,8 @@ type Unit struct {
 	Extra   bool
 	// Updated: it runs the new program, or is to when it runs.
 	Updated bool
+	// Up: it answers requests, whether it is Ready by all that is asked or not.
+	Up bool
 	// Placed: it has a worker, or is done for good (then it is Ready too).
 	Placed bool
 	// Ready: it answers, since Since (zero: for long).
@@ -51,6 +68,15 @@ type State struct {
 	// raised, or the rollout begun or resumed.
 	Best  int
 	Moved time.Time
+	// Step is how many steps of the trial are over, Stepped since when the next one holds;
+	// zero: not all that it needs is ready yet. Asked is how many requests the new revision
+	// has answered since.
+	Step    int
+	Stepped time.Time
+	Asked   uint64
+	// Before and After are the requests to instances of the revision before and of the new
+	// one since it began, or was resumed.
+	Before, After Count
 }
 
 // Action is what is to be done now.
@@ -72,6 +98,12 @@ type Action struct {
 	Updated, Ready int
 	// Look says when something changes by time alone; 0: never.
 	Look time.Duration
+	// Step and Stepped as in State. Trial: the routers are to give the new revision Share of
+	// the requests, a part of 1; else it gets as many as its instances are.
+	Step    int
+	Stepped time.Time
+	Trial   bool
+	Share   float64
 }
 
 // age of something by two clocks' readings, of which one may have been set back.
@@ -85,7 +117,7 @@ func (r Rules) counts(u *Unit, now time.Time) bool {
 // Decide says what to do next. It is a function of its arguments; whoever calls it
 // again when the action is carried out gets the next one.
 func Decide(r Rules, s State, now time.Time) Action {
-	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved}
+	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved, Step: s.Step, Stepped: s.Stepped}
 	var behind []*Unit
 	extras, placed, done, missed, inFlight, good, waiting := 0, 0, 0, 0, 0, 0, 0
 	for i := range s.Units {
@@ -122,15 +154,26 @@ func Decide(r Rules, s State, now time.Time) Action {
 			a.Failed = u.Name + ": " + u.Failed
 		}
 	}
+	worse := Worse(r.MaxErrors, s.Before, s.After)
+	if worse != "" && a.Failed == "" {
+		a.Failed = worse
+	}
 	a.Updated = done
 	if good > a.Best {
 		a.Best, a.Moved = good, now
 	}
 	base := slices.ContainsFunc(behind, func(u *Unit) bool { return !u.Extra })
-	a.Surge = s.surge(r, extras, missed, now)
+	trial := base && s.Promised > 0 && a.try(r, &s, now)
+	if trial {
+		first := r
+		first.Surge = r.needs(a.Step, s.Promised)
+		a.Surge = s.surge(first, extras, missed, now)
+	} else {
+		a.Surge = s.surge(r, extras, missed, now)
+	}
 	all := done >= placed && len(s.Units)-extras >= s.Promised
-	if !base && all && (waiting == 0 || done > 0) { // what has no place is no reason to wait once it has been seen to run
-		a.Done, a.Surge, a.Failed = true, 0, ""
+	if !base && all && worse == "" && (waiting == 0 || done > 0) { // what has no place is no reason to wait once it has been seen to run
+		a.Done, a.Surge, a.Failed, a.Trial = true, 0, "", false
 		return a
 	}
 	if a.Failed != "" || s.Held != "" {
@@ -139,13 +182,27 @@ func Decide(r Rules, s State, now time.Time) Action {
 		return a
 	}
 	if r.Deadline > 0 {
-		left := r.Deadline - age(now, a.Moved)
+		since := a.Moved
+		if end := a.Stepped.Add(r.lasts(a.Step)); trial && !a.Stepped.IsZero() && end.After(since) {
+			since = end // a step is no delay
+		}
+		left := r.Deadline
+		if now.After(since) || !trial {
+			left -= age(now, since)
+		}
 		if left <= 0 {
-			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, s.waitsFor(r, now))
+			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, cmp.Or(a.waits(r, &s, now), s.waitsFor(r, now)))
+			a.Share = 0
 			a.Surge, a.Why = min(a.Surge, extras), a.Failed
 			return a
 		}
 		a.look(left)
+	}
+	if trial {
+		// Only what stands in of a revision before that.
+		a.update(r, s, slices.DeleteFunc(behind, func(u *Unit) bool { return !u.Extra }), inFlight)
+		a.Why = cmp.Or(a.waits(r, &s, now), s.waitsFor(r, now))
+		return a
 	}
 	a.update(r, s, behind, inFlight)
 	a.Why = s.waitsFor(r, now)

@@ -20,6 +20,7 @@ type world struct {
 	slow     int
 	bad      map[int]bool // programs that never become ready
 	crash    map[int]bool // programs that end
+	before   int          // how many of the target were up when it was decided last
 }
 
 type unit struct {
@@ -49,7 +50,7 @@ func (w *world) view() State {
 	s := w.state
 	s.Promised, s.Units = w.promised, nil
 	for _, u := range w.units {
-		v := Unit{Name: fmt.Sprint("web.", u.ordinal), Ordinal: u.ordinal, Extra: u.extra, Updated: u.program == w.target, Placed: true, Ready: u.ready, Since: u.since}
+		v := Unit{Name: fmt.Sprint("web.", u.ordinal), Ordinal: u.ordinal, Extra: u.extra, Updated: u.program == w.target, Placed: true, Ready: u.ready, Up: u.ready, Since: u.since}
 		if u.failed {
 			v.Failed = "exited with 1"
 		}
@@ -72,8 +73,14 @@ func (w *world) tick() Action {
 			u.ready, u.since = true, w.now
 		}
 	}
+	w.before = 0
+	for _, u := range w.units {
+		if u.program == w.target && u.ready {
+			w.before++
+		}
+	}
 	a := Decide(w.rules, w.view(), w.now)
-	w.state.Failed, w.state.Best, w.state.Moved = a.Failed, a.Best, a.Moved
+	w.state.Failed, w.state.Best, w.state.Moved, w.state.Step, w.state.Stepped = a.Failed, a.Best, a.Moved, a.Step, a.Stepped
 	for _, o := range a.Update {
 		for _, u := range w.units {
 			if u.ordinal == o {

@@ -36,16 +36,21 @@ func (c *candidates) look(v View, tried []string) (index []int, changed bool) {
 }
 
 // Usable appends the indices of the endpoints that a request may be sent to to index:
-// the usable ones of the best class, ascending.
-func (v View) Usable(index []int) []int { return bestClass(v, nil, index) }
+// the usable ones of the best class, ascending; those of a revision that is only tried where
+// there are no others. What was in index is dropped.
+func (v View) Usable(index []int) []int {
+	if out := bestClass(v.of(oldOnes), nil, index[:0]); len(out) > 0 {
+		return out
+	}
+	return bestClass(v, nil, index[:0])
+}
 
 // bestClass appends the usable endpoints of the best class that were not tried.
 func bestClass(v View, tried []string, index []int) []int {
 	best := unusable
 	for i := range v.Endpoints {
-		e := &v.Endpoints[i]
-		k := e.class()
-		if k == unusable || k > best || len(tried) > 0 && slices.Contains(tried, e.ID) {
+		k := v.class(i)
+		if k == unusable || k > best || len(tried) > 0 && slices.Contains(tried, v.Endpoints[i].ID) {
 			continue
 		}
 		if k < best {

@@ -23,9 +23,8 @@ func (p *RoundRobin) Pick(v View, r Request) (int, bool) {
 		if i >= n {
 			i -= n
 		}
-		e := &v.Endpoints[i]
-		c := e.class()
-		if c >= best || slices.Contains(r.Tried, e.ID) {
+		c := v.class(i)
+		if c >= best || slices.Contains(r.Tried, v.Endpoints[i].ID) {
 			continue
 		}
 		found, best = i, c
@@ -44,7 +43,7 @@ func (p *RoundRobin) Pick(v View, r Request) (int, bool) {
 func (p *RoundRobin) Weights(v View) []float64 {
 	best := unusable
 	for i := range v.Endpoints {
-		best = min(best, v.Endpoints[i].class())
+		best = min(best, v.class(i))
 	}
 	w := make([]float64, len(v.Endpoints))
 	if best == unusable {
@@ -52,12 +51,12 @@ func (p *RoundRobin) Weights(v View) []float64 {
 	}
 	n := 0
 	for i := range v.Endpoints {
-		if v.Endpoints[i].class() == best {
+		if v.class(i) == best {
 			n++
 		}
 	}
 	for i := range v.Endpoints {
-		if v.Endpoints[i].class() == best {
+		if v.class(i) == best {
 			w[i] = 1 / float64(n)
 		}
 	}

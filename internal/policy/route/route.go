@@ -35,6 +35,13 @@ type Endpoint struct {
 	Weight float64
 	// Load is what is known of the requests there, for routing by request.
 	Load Load
+	// Group tells apart the clusters in which another revision is being tried on a share of
+	// the requests, from 1 on; 0: not in this one. New: it is of that revision, and Share
+	// is the part, from 0 to 1, of the requests of its group that all the new ones of it
+	// are to get. See Split.
+	Group int
+	New   bool
+	Share float64
 }
 
 // Source says where a distance comes from.
@@ -60,6 +67,8 @@ type View struct {
 	places []uint64
 	// changes counts calls of Set.
 	changes uint64
+	// side is the part of the endpoints that may be chosen, see Split.
+	side side
 }
 
 // Set replaces endpoint i, whose ID and Ordinal must be the same as before. Its
@@ -110,6 +119,15 @@ func (v View) after(at uint64, id string) int {
 		i++
 	}
 	return i
+}
+
+// class of endpoint i as far as it may be chosen; smaller is better.
+func (v *View) class(i int) class {
+	e := &v.Endpoints[i]
+	if v.side != both && !v.side.has(e) {
+		return unusable
+	}
+	return e.class()
 }
 
 // class of an endpoint; smaller is better.

@@ -77,7 +77,7 @@ func (p *spread) shares(v View, tried []string) (index []int, w []float64) {
 	best := unusable
 	for i := range v.Endpoints {
 		e := &v.Endpoints[i]
-		c := e.class()
+		c := v.class(i)
 		if c == unusable || c > best || p.only != nil && !p.only(e) || slices.Contains(tried, e.ID) {
 			continue
 		}

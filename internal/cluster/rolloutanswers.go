@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/rollout"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// outcomes are how the instances of a service have answered while it is rolled out, by the
+// word of their workers: those of the new revision and those of the one before. They are of
+// this process, and begin anew with another one.
+type outcomes struct {
+	// program and tried say which rollout they are of, and since which begin of it.
+	program       string
+	tried         time.Time
+	before, after rollout.Count
+	// asked is after since step was stepped.
+	step    int
+	stepped time.Time
+	asked   uint64
+	// shown is what people are shown of both sides, of shownAt: each time it is another it
+	// is stored on its way to the root.
+	shown   [2]*wire.RolloutSide
+	shownAt time.Time
+}
+
+// showEvery is how old what is shown may be.
+const showEvery = 10 * time.Second
+
+// since is how many requests the new revision has answered in the step of a trial.
+func (o *outcomes) since(r *rolling) uint64 {
+	if o.step != r.Step || !o.stepped.Equal(r.Stepped) {
+		return 0
+	}
+	return o.asked
+}
+
+// of says whether these are the outcomes of r.
+func (o *outcomes) of(r *rolling) bool {
+	return o != nil && r.open() && o.program == r.Program && o.tried.Equal(r.Tried)
+}
+
+// watched says whether it is counted how instances of a service answer while it is rolled
+// out.
+func watched(s *wire.Share) bool {
+	return s.Spec.ForRequests() && (s.Spec.SLO != nil || s.Spec.MaxErrors() < api.AllPercent)
+}
+
+// answered takes what a worker says of how its instances have answered in a span, and
+// reports whether that is news for a rollout. What was asked of an instance before it was
+// ready belongs to the one before it.
+func (m *model) answered(worker string, list []wire.InstanceAnswers, span time.Duration, now time.Time) (news bool) {
+	for key := range m.outcomes {
+		if !m.rolls[key].open() {
+			delete(m.outcomes, key)
+		}
+	}
+	for _, a := range list {
+		key := a.Instance[:max(0, strings.LastIndexByte(a.Instance, '.'))]
+		i, r, s := m.insts[a.Instance], m.rolls[key], m.shares[key]
+		if i == nil || i.Worker != worker || i.State != wire.Running || !i.Ready || s == nil || !r.open() || r.Failed != "" {
+			continue
+		}
+		since := i.ReadyAt
+		if standIn(i) {
+			// It was not there before, and its first answers may be all for a while: a
+			// router leaves alone what fails a few times in a row.
+			since = r.Began
+		}
+		if !since.IsZero() && now.Sub(since) < span {
+			continue
+		}
+		o := m.outcomes[key]
+		if !o.of(r) {
+			o = &outcomes{program: r.Program, tried: r.Tried}
+			m.outcomes[key] = o
+		}
+		side := &o.before
+		if i.Program == r.Program {
+			side = &o.after
+		}
+		side.Add(rollout.Count{Requests: min(a.Answered, maxAnswers), Failed: min(a.Failed, maxAnswers)})
+		rollout.Fade(&o.before, &o.after)
+		if side == &o.after {
+			if o.step != r.Step || !o.stepped.Equal(r.Stepped) {
+				o.step, o.stepped, o.asked = r.Step, r.Stepped, 0
+			}
+			o.asked += min(a.Answered, maxAnswers)
+		}
+		worse := rollout.Worse(s.Spec.MaxErrors().Of(), o.before, o.after) != ""
+		enough := r.Step < len(s.Spec.Rollout.Canary) && uint64(s.Spec.Rollout.Canary[r.Step].Least()) <= o.asked //nolint:gosec // it was checked
+		news = news || worse || enough
+		if age := now.Sub(o.shownAt); worse || age >= showEvery || age < 0 {
+			o.shownAt, news = now, true
+			o.shown = [2]*wire.RolloutSide{m.side(o.before, r, s, false), m.side(o.after, r, s, true)}
+		}
+	}
+	return news
+}
+
+// side is one side of a rollout as people see it.
+func (m *model) side(c rollout.Count, r *rolling, s *wire.Share, after bool) *wire.RolloutSide {
+	v := &wire.RolloutSide{Requests: c.Requests, Failed: c.Failed}
+	n, sum := 0, time.Duration(0)
+	for _, o := range ordinals(s) {
+		i := m.insts[instanceID(s.App, s.Service, o)]
+		if i == nil || (i.Program == r.Program) != after {
+			continue
+		}
+		if p, ok := m.paces[i.ID]; ok && p.incarnation == i.Incarnation {
+			sum += min(p.exec, time.Hour)
+			n++
+		}
+	}
+	if n > 0 {
+		v.Exec = api.Duration((sum / time.Duration(n)).Round(time.Microsecond))
+	}
+	return v
+}
+
+// trial says whether requests come to an instance as to one of a revision that is tried, and
+// which share of them those get together. What stands in is never what was promised.
+func (t *tx) trial(i *wire.Instance) (bool, api.Percent) {
+	r := t.rollOf(i.App + "." + i.Service)
+	if !r.open() || !r.Trial || i.Program != r.Program && !standIn(i) {
+		return false, 0
+	}
+	return true, r.Share
+}
+
+// sayTrial notes how far a trial is, and tells when it goes on or is over.
+func (t *tx) sayTrial(key string, r *rolling, a rollout.Action, steps int) {
+	share := api.Percent(a.Share*float64(api.AllPercent) + 0.5)
+	subject := "service/" + key
+	switch {
+	case a.Failed != "" && r.Failed == "" && r.Trial && a.Trial:
+		t.event(subject, "requests go back to revision %d: %s of them still go to revision %d", r.FromRevision, share, r.Revision)
+	case steps > 0 && a.Step >= steps && r.Step < steps:
+		t.event(subject, "all %d steps on a share of the requests have gone well: the others are brought to revision %d", steps, r.Revision)
+	case a.Step < steps && !a.Stepped.IsZero() && !a.Stepped.Equal(r.Stepped):
+		t.event(subject, "step %d of %d: %s of the requests go to revision %d", a.Step+1, steps, share, r.Revision)
+	}
+	r.Step, r.Stepped, r.Trial, r.Share = a.Step, a.Stepped.Round(0), a.Trial, share
+	if !a.Trial {
+		r.Share = 0
+	}
+}
+
+// maxAnswers of one instance in one message: more than one can give.
+const maxAnswers = 1 << 24
