@@ -193,7 +193,7 @@ func (a *app) planFields(p wire.Plan) error {
 
 // planWords are what becomes of an instance, for people.
 var planWords = map[string]string{
-	wire.PlanKeep: "runs on", wire.PlanStart: "starts", wire.PlanRestart: "restarts", wire.PlanMove: "moves", wire.PlanStop: "stops", wire.PlanWait: "waits",
+	wire.PlanKeep: "runs on", wire.PlanStart: "starts", wire.PlanRestart: "restarts", wire.PlanMove: "moves", wire.PlanStop: "stops", wire.PlanLater: "starts later", wire.PlanWait: "waits",
 }
 
 // planInstances lists the instances of which something becomes.

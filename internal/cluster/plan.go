@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/plan"
 	"github.com/verge-edge/verge/internal/wire"
@@ -131,8 +132,9 @@ func (m *model) perform() (changed bool) {
 
 // becomes says what becomes of the instances of an application: before are those
 // that there were, m is how it ended. Workers are named where details is set.
-func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, whys map[wire.InstanceID]*place.Record, details bool) []wire.InstancePlan {
+func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, whys map[wire.InstanceID]*place.Record, details bool, now time.Time) []wire.InstancePlan {
 	t := m.begin()
+	t.now = now
 	where := func(i *wire.Instance) string {
 		if !details || i.Worker == "" {
 			return m.name
@@ -156,6 +158,8 @@ func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, w
 			p.From = where(a)
 		}
 		switch {
+		case !placed(b) && t.later(b):
+			p.Action = wire.PlanLater
 		case !placed(b):
 			p.Action = wire.PlanWait
 		case !placed(a):
@@ -178,7 +182,55 @@ func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, w
 		}
 		out = append(out, p)
 	}
+	for _, key := range records.SortedKeys(m.shares) {
+		s := m.shares[key]
+		if s.App != app || s.Spec.Cron == nil || s.Cron != nil && s.Cron.Elsewhere {
+			continue
+		}
+		for _, o := range ordinals(s) { // of which there is nothing before it is due
+			if id := instanceID(s.App, s.Service, o); t.inst(id) == nil {
+				out = append(out, wire.InstancePlan{ID: id, Service: s.Service, Action: wire.PlanLater, Why: t.due(s)})
+			}
+		}
+	}
 	return out
+}
+
+// later: an instance of a job has no worker because it is not its turn.
+func (t *tx) later(i *wire.Instance) bool {
+	s := t.m.jobOf(i)
+	if s == nil || i.Job == nil || i.State == wire.Terminated {
+		return false
+	}
+	rec := t.job(s.App + "." + s.Service)
+	if rec == nil || !goesOn(&rec.Run) || s.Spec.Job.Suspend {
+		return s.Spec.Job.Suspend
+	}
+	at := 0
+	for _, x := range t.indexes(s, rec.Run.N) {
+		if o := instanceID(s.App, s.Service, x.Ordinal); x.Phase == job.Runs || x.Phase == job.Waits {
+			if at++; o == i.ID {
+				return at > job.Parallel(s)
+			}
+		}
+	}
+	return false
+}
+
+// due says when a job with a schedule runs next.
+func (t *tx) due(s *wire.Share) string {
+	if s.Spec.Job.Suspend {
+		return "its job is suspended"
+	}
+	rules, err := t.m.cronRules(s)
+	if err != nil {
+		return err.Error()
+	}
+	at := rules.Schedule.Next(t.now)
+	if at.IsZero() {
+		return "its schedule has no time to come"
+	}
+	return "its schedule says next: " + at.Format("2006-01-02 15:04 MST")
 }
 
 // placed says whether an instance has a worker, or is done.
@@ -252,7 +304,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, measure time.Dur
 		return out, err
 	}
 	out.Notes = by.said()
-	out.Instances = m.becomes(q.App, before, whys, details)
+	out.Instances = m.becomes(q.App, before, whys, details, now)
 	if len(m.conflicts) > conflicts {
 		out.Notes = append(out.Notes, "changes that were made at cluster "+c.name+" give way: verge local, there")
 	}
@@ -302,7 +354,7 @@ func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wir
 		return out, err
 	}
 	out.Notes = append(by.said(), m.planNotes(whole, now)...)
-	out.Instances = m.becomes(spec.Application, before, whys, true)
+	out.Instances = m.becomes(spec.Application, before, whys, true, now)
 	plan.Close(&out)
 	return out, nil
 }

@@ -36,7 +36,7 @@ func (e *earth) plan(t *testing.T, span time.Duration) (map[wire.InstanceID]wire
 		t.Fatal("the plan has changed something")
 	}
 	out := map[wire.InstanceID]wire.InstancePlan{}
-	for _, p := range m.becomes("app", before, whys, true) {
+	for _, p := range m.becomes("app", before, whys, true, e.s.now) {
 		out[p.ID] = p
 	}
 	return out, by.said()

@@ -319,7 +319,7 @@ func (r *rehearsal) feed(name string) {
 		if rep.App != r.app {
 			continue
 		}
-		if p := s.by[id]; s.err == nil && (p == nil || p.Action == wire.PlanStop) || s.err != nil && given[id] == nil {
+		if p := s.by[id]; s.err == nil && (p == nil || p.Action == wire.PlanStop || p.Action == wire.PlanLater && p.State == "") || s.err != nil && given[id] == nil {
 			delete(c.seen, id)
 		}
 	}
@@ -334,7 +334,7 @@ func (r *rehearsal) feed(name string) {
 		}
 		rep.Cluster, rep.Revision = name, sh.Revision
 		switch p := s.by[id]; {
-		case s.err == nil && p == nil:
+		case s.err == nil && (p == nil || p.Action == wire.PlanLater && p.State == ""): // nothing of it is there yet
 			continue
 		case s.err == nil && p.Action == wire.PlanKeep:
 		case s.err == nil:

@@ -38,6 +38,7 @@ const (
 	PlanRestart = "restart" // started again where it is
 	PlanMove    = "move"    // started again on another worker
 	PlanStop    = "stop"    // ended
+	PlanLater   = "later"   // of a job: it starts when it is its turn
 	PlanWait    = "wait"    // nobody can take it, or it runs on as it was meanwhile
 )
 
@@ -100,7 +101,7 @@ type FieldChange struct {
 type InstancePlan struct {
 	ID      InstanceID `json:"id"`
 	Service string     `json:"service"`
-	Action  string     `json:"action" enum:"keep,start,restart,move,stop,wait"`
+	Action  string     `json:"action" enum:"keep,start,restart,move,stop,later,wait"`
 	// From is where it is, To where it would be: "edge/w1"; the cluster alone where
 	// that is all that is known.
 	From string `json:"from,omitempty"`

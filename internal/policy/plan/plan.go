@@ -210,7 +210,7 @@ func ordinal(id string) int {
 }
 
 // tally counts what becomes of instances.
-type tally struct{ keep, start, restart, move, stop, wait int }
+type tally struct{ keep, start, restart, move, stop, later, wait int }
 
 func (t *tally) add(action string) {
 	switch action {
@@ -224,6 +224,8 @@ func (t *tally) add(action string) {
 		t.move++
 	case wire.PlanStop:
 		t.stop++
+	case wire.PlanLater:
+		t.later++
 	case wire.PlanWait:
 		t.wait++
 	}
@@ -254,6 +256,7 @@ func (t *tally) words(change string) string {
 	say(t.move, "moves", "move")
 	say(t.start, "starts", "start")
 	say(t.stop, "stops", "stop")
+	say(t.later, "starts later", "start later")
 	say(t.wait, "waits", "wait")
 	switch {
 	case len(all) > 0:
