@@ -58,7 +58,7 @@ func (m *model) copy() *model {
 // rehearse lets m, a copy, and its workers act until there is nothing left to do at
 // this moment. Plugins are asked by by, and distances measured; nil: they are not. whys are
 // the decisions. whole is false if it took too long.
-func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool, err error) {
+func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool) {
 	whys = map[wire.InstanceID]*place.Record{}
 	m.rehearsing = true
 	for range maxScenes {
@@ -78,15 +78,15 @@ func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (wh
 			}
 		}
 		if !m.perform() && (by == nil || !by.meter.helps(ctx, m, now)) {
-			return whys, true, nil
+			return whys, true
 		}
 		select {
 		case <-ctx.Done():
-			return whys, false, nil // what there is of it is true all the same
+			return whys, false // what there is of it is true all the same
 		default:
 		}
 	}
-	return whys, false, nil
+	return whys, false
 }
 
 // perform lets the workers do what they are told: what is started runs and is ready
@@ -299,10 +299,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, measure time.Dur
 	conflicts := len(m.conflicts)
 	ctx, cancel := context.WithTimeout(ctx, rehearseFor+by.meter.span)
 	defer cancel()
-	whys, whole, err := m.rehearse(ctx, by, now)
-	if err != nil {
-		return out, err
-	}
+	whys, whole := m.rehearse(ctx, by, now)
 	out.Notes = by.said()
 	out.Instances = m.becomes(q.App, before, whys, details, now)
 	if len(m.conflicts) > conflicts {
@@ -349,10 +346,7 @@ func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wir
 	out = wire.Plan{ApplyResult: res, Namespace: e.ns, Source: m.tier(), Services: plan.Services(was, m.written(spec.Application))}
 	ctx, cancel := context.WithTimeout(ctx, 5*rehearseFor+by.meter.span)
 	defer cancel()
-	whys, whole, err := m.rehearse(ctx, by, now)
-	if err != nil {
-		return out, err
-	}
+	whys, whole := m.rehearse(ctx, by, now)
 	out.Notes = append(by.said(), m.planNotes(whole, now)...)
 	out.Instances = m.becomes(spec.Application, before, whys, true, now)
 	plan.Close(&out)
