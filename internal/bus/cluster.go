@@ -66,7 +66,6 @@ type ClusterServer struct {
 	store   *store
 	blobs   *blobStore
 	local   *conn
-	among   ownConn // local
 	up      *conn
 	workers *presence
 	link    *presence
@@ -117,11 +116,6 @@ func (c *ClusterServer) open(ctx context.Context, o ClusterOptions) error {
 	if c.local, err = c.connect(accountLocal, false); err != nil {
 		return err
 	}
-	account, err := c.auth.publicKey(accountLocal)
-	if err != nil {
-		return err
-	}
-	c.among = ownConn{conn: c.local, ns: c.ns, account: account}
 	if c.up, err = c.connect(accountUp, true); err != nil {
 		return err
 	}
@@ -260,9 +254,8 @@ func (c *ClusterServer) Store() Store { return c.store }
 // Blobs returns what the cluster keeps of large things.
 func (c *ClusterServer) Blobs() Blobs { return c.blobs }
 
-// Local returns the connection among the workers. It may use every subject, and is
-// Direct.
-func (c *ClusterServer) Local() Conn { return c.among }
+// Local returns the connection among the workers. It may use every subject.
+func (c *ClusterServer) Local() Conn { return c.local }
 
 // Up returns the connection to the root, by way of the link. Connected tells
 // whether the link is up.

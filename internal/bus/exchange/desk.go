@@ -59,11 +59,7 @@ func (d *desk) take(ctx context.Context, peer string, m bus.Msg) {
 		return
 	}
 	d.next[peer] = nil
-	d.beginLocked(job{ctx, peer, m})
-}
-
-// beginLocked gives a request to who waits for one, or to a new goroutine.
-func (d *desk) beginLocked(j job) {
+	j := job{ctx, peer, m}
 	select {
 	case d.jobs <- j:
 	default: // nobody waits
@@ -71,29 +67,13 @@ func (d *desk) beginLocked(j job) {
 	}
 }
 
-// claim makes the caller the one who works for a peer, until release; false if somebody
-// does already.
-func (d *desk) claim(peer string) bool {
+// busy says whether somebody works for a peer. It stays as it was found for as long as
+// the goroutine that takes requests does not take one of this peer.
+func (d *desk) busy(peer string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, busy := d.next[peer]; busy || d.closed {
-		return false
-	}
-	d.next[peer] = nil
-	return true
-}
-
-// release ends a claim. Somebody else works on what the peer asked meanwhile.
-func (d *desk) release(ctx context.Context, peer string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	next := d.next[peer]
-	if next == nil || d.closed {
-		delete(d.next, peer)
-		return
-	}
-	d.next[peer] = nil
-	d.beginLocked(job{ctx, peer, *next})
+	_, busy := d.next[peer]
+	return busy
 }
 
 // run works on a request, and on more while no more than some wait for them.

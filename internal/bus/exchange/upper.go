@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,14 +53,11 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 		}
 		u.reply(m, reply)
 	})
-	stopReport, err := u.listen(report, func(ctx context.Context, m bus.Msg) (done bool) {
-		peer := u.Peer(m.Subject)
-		if u.TryReport == nil || !reports.claim(peer) {
-			return false
+	stopReport, err := u.Conn.Subscribe(report, func(ctx context.Context, m bus.Msg) {
+		if peer := u.Peer(m.Subject); reports.busy(peer) || !u.try(peer, m) {
+			reports.take(ctx, peer, m)
 		}
-		defer reports.release(ctx, peer)
-		return u.try(peer, m)
-	}, func(ctx context.Context, m bus.Msg) { reports.take(ctx, u.Peer(m.Subject), m) })
+	})
 	if err != nil {
 		return nil, fmt.Errorf("serving reports on %s: %w", report, err)
 	}
@@ -101,27 +97,11 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 	}, nil
 }
 
-// listen has try called for each message, and take for those with which that is not done.
-// Where the server is in this process both are called by who has read the message: between
-// them nobody has to be woken.
-func (u *Upper) listen(subject string, try func(context.Context, bus.Msg) (done bool), take bus.Handler) (stop func(), err error) {
-	if direct, ok := u.Conn.(bus.Direct); ok {
-		return direct.SubscribeDirect(subject, func(ctx context.Context, m bus.Msg) {
-			if !try(ctx, m) {
-				m.Data = bytes.Clone(m.Data) // it is overwritten
-				take(ctx, m)
-			}
-		})
-	}
-	return u.Conn.Subscribe(subject, func(ctx context.Context, m bus.Msg) {
-		if !try(ctx, m) {
-			take(ctx, m)
-		}
-	})
-}
-
 // try answers a report without waiting for anything, if that can be.
 func (u *Upper) try(peer string, m bus.Msg) bool {
+	if u.TryReport == nil {
+		return false
+	}
 	r, plain := wire.PlainReport(m.Data)
 	if !plain || r.V != wire.Version {
 		return false
