@@ -228,7 +228,7 @@ func (b *bench) agentDies(ctx context.Context, c *rest.Client) error {
 		return err
 	}
 	v := visit(ctx, b.worker.Gateway)
-	defer v.stop()
+	defer func() { _, _, _ = v.stop() }() // its goroutine, if what follows ends early
 	if err := v.until(ctx, 50); err != nil {
 		return err
 	}
