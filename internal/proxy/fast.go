@@ -528,6 +528,10 @@ func (w *reply) Write(p []byte) (int, error) {
 // request is as much of it as an answer depends on.
 func (w *reply) request(x *http1.Exchange) *http.Request {
 	h := http.Header{}
+	if !x.Whole() {
+		// Its body may have taken the place of its head.
+		return &http.Request{Method: http.MethodPost, Header: h}
+	}
 	if v := x.Request.Get("content-type"); v != nil {
 		h.Set("Content-Type", string(v))
 	}

@@ -287,3 +287,17 @@ func BenchmarkHeads(b *testing.B) {
 	}
 	_ = fmt.Sprint(len(out))
 }
+
+// What a body is cannot change what is asked of a request whose body has been sent: the
+// buffer of its head has been used for it.
+func TestBodyInPlaceOfTheHead(t *testing.T) {
+	var r Request
+	b := []byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+	if v := r.Parse(b); v != Understood {
+		t.Fatal(v, r.Why)
+	}
+	copy(b, "HEAD")
+	if r.Head() || r.Idempotent() {
+		t.Error("the body says that it is a request for a head alone")
+	}
+}

@@ -18,8 +18,8 @@ const (
 )
 
 // Request is the head of a request, as offsets into the buffer that it was parsed
-// in; it is valid as long as the buffer is not changed. It is used again for the
-// next one.
+// in; it is valid as long as the buffer is not changed, which the body of the request
+// does. What is asked after that is kept apart. It is used again for the next one.
 type Request struct {
 	b      []byte // the head
 	fields [maxFields]field
@@ -28,6 +28,7 @@ type Request struct {
 	methodEnd, target, targetEnd int
 	hostAt                       int // index in fields
 	seen                         int // how far an incomplete head was looked at
+	head, idempotent             bool
 
 	// Length of the body in bytes; 0 is none.
 	Length int64
@@ -88,17 +89,13 @@ func (r *Request) Each(f func(name, value []byte)) {
 	}
 }
 
-// Idempotent requests may be sent twice (RFC 9110, 9.2.2).
-func (r *Request) Idempotent() bool {
-	switch string(r.Method()) {
-	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
-		return true
-	}
-	return false
-}
+// Idempotent requests may be sent twice (RFC 9110, 9.2.2). It is known after the body
+// was sent, too.
+func (r *Request) Idempotent() bool { return r.idempotent }
 
-// Head is a request for the head of a response alone.
-func (r *Request) Head() bool { return string(r.Method()) == "HEAD" }
+// Head is a request for the head of a response alone. It is known after the body was
+// sent, too.
+func (r *Request) Head() bool { return r.head }
 
 func (r *Request) unusual(why string) Verdict {
 	if r.Why == "" {
@@ -218,6 +215,14 @@ func (r *Request) line() (next int, v Verdict) {
 		i++
 	}
 	r.methodEnd = i
+	switch string(b[:i]) {
+	case "HEAD":
+		r.head, r.idempotent = true, true
+	case "GET", "OPTIONS", "TRACE", "PUT", "DELETE":
+		r.head, r.idempotent = false, true
+	default:
+		r.head, r.idempotent = false, false
+	}
 	for k := i; k < end; k++ {
 		if c := b[k]; c < ' ' || c == 0x7f {
 			return 0, r.forbidden("a control character in the first line")
