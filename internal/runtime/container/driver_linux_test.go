@@ -326,10 +326,13 @@ func TestContainerdAway(t *testing.T) {
 	}
 	<-back
 	// Whichever asks first is told by containerd, the other by what that one noted.
-	for _, task := range []runtime.Task{runs, adopted} {
+	both := []runtime.Task{runs, adopted}
+	for _, task := range both {
 		if e := exitOf(t, task); e.Code != 7 || e.Unknown {
 			t.Errorf("exit %+v", e)
 		}
+	}
+	for _, task := range both {
 		if err := task.Cleanup(); err != nil {
 			t.Error(err)
 		}
