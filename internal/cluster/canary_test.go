@@ -184,7 +184,7 @@ func TestErrorsStopARollout(t *testing.T) {
 // middle of a canary: as many as promised answer wherever nothing took them away, and it ends
 // with what was asked for last.
 func TestACanaryInAnyTrouble(t *testing.T) {
-	for seed := range uint64(15) {
+	for seed := range seeds(15) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		names := []string{"w1", "w2", "w3"}
 		s := newSim(t, names...)

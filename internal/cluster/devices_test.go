@@ -131,7 +131,7 @@ func TestAnUpdateForDevices(t *testing.T) {
 
 // Whatever comes and goes, no device is in orders more than once (checkDevices).
 func TestDevicesUnderChange(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range seeds(20) {
 		s := newSim(t, "w1", "w2", "w3")
 		r := rand.New(rand.NewPCG(seed, 7))
 		for i, n := range []int{1, 2, 4} {

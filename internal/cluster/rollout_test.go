@@ -247,7 +247,7 @@ func TestVolumesAreUpdatedInPlace(t *testing.T) {
 // Another version, and another number, and workers that come and go in the middle of it:
 // it ends with what was asked for last, and nothing is left over.
 func TestARolloutInAnyTrouble(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range seeds(25) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		names := []string{"w1", "w2", "w3"}
 		s := newSim(t, names...)
