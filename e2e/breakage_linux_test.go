@@ -82,6 +82,9 @@ func (w *world) breakage(part, how, node string, r running) (do, undo func()) {
 		case stopped:
 			return signal(r.pid)
 		}
+		if r.port == "" {
+			return func() {}, func() {} // nobody sends it anything
+		}
 		return links(port(r.port, true))
 	case "agent":
 		switch how {

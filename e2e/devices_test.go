@@ -63,6 +63,8 @@ func TestDevices(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %q\n%s%s", needs, r.code, why, r.out, r.err)
 		}
 	}
+	// The last of them may get its card now, which the next would have to wait for.
+	w.root.ok("delete", "application/more")
 	w.root.ok("delete", "application/vision")
 	w.root.apply(strings.Replace(app("1", "resources: {vgpus: 2}\ndevices: [{type: camera}]"), "vision", "more", 1))
 	if text := w.root.ok("logs", "more.infer.0"); !strings.Contains(text, "has gpu0,gpu1,camera0 at "+dir+"/card") {
