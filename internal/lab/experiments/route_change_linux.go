@@ -179,7 +179,7 @@ func (e *env) engineDies(ctx context.Context, s *site, routed int) error {
 	p := map[string]any{"died": "engine", "seen_from": "its worker"}
 	e.row(Row{Params: p, Metric: "engine_back", Unit: "ms", Measured: lab.Milliseconds(time.Since(begin))})
 	p = map[string]any{"died": "engine", "seen_from": "same cluster"}
-	r := e.row(Row{Params: p, Metric: "endpoints_kept", Unit: "1", Expected: known(float64(routed)), Measured: float64(len(s.routed(ctx, beside)))})
+	r := e.row(Row{Params: p, Metric: "endpoints_kept", Unit: "1", Expected: known(float64(routed)), Measured: float64(len(s.listed(ctx, beside)))})
 	if int(r.Measured) < routed {
 		r.Short = "instances that go on are not routed to"
 	}
@@ -354,17 +354,18 @@ func (s *site) until(ctx context.Context, patience time.Duration, ids []string, 
 }
 
 // routed are the endpoints of the service that a worker sends new connections to.
-func (s *site) routed(ctx context.Context, host string) (list []wire.RouteEndpoint) {
+func (s *site) routed(ctx context.Context, host string) []wire.RouteEndpoint {
+	return slices.DeleteFunc(s.listed(ctx, host), func(x wire.RouteEndpoint) bool { return x.State != "ok" })
+}
+
+// listed is the route, with those that a router does not ask at the moment, since it could
+// not reach them just now.
+func (s *site) listed(ctx context.Context, host string) []wire.RouteEndpoint {
 	var r wire.RouteReport
 	if err := s.engine(ctx, host, "/v1/route?service=pair.main", &r); err != nil {
 		return nil // it has no route yet, or has just been started
 	}
-	for _, x := range r.Endpoints {
-		if x.State == "ok" {
-			list = append(list, x)
-		}
-	}
-	return list
+	return slices.DeleteFunc(r.Endpoints, func(x wire.RouteEndpoint) bool { return x.State == "suspect" })
 }
 
 // engine asks that of a worker.
