@@ -209,9 +209,7 @@ func TestVolumeMoves(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		w.worker[from].kill()
-		for _, p := range processesOf(w.worker[from].dir) {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
-		}
+		killAll(t, w.worker[from].dir)
 		eventually(t, 30*time.Second, "its worker is away", func() error {
 			if r := forget(); r.code == 0 || !strings.Contains(r.err, "--confirm "+counter) {
 				return fmt.Errorf("without a confirmation: %+v", r)
