@@ -172,6 +172,9 @@ func (t *task) failed(ctx, request context.Context, a *answer, err error) {
 	case a.begun:
 		panic(http.ErrAbortHandler) // the client must not take this for the whole answer
 	case timeout:
+		// Its time was that of reading, too: what reads ahead has failed by it, and with that
+		// all further requests of the connection.
+		a.w.Header().Set("Connection", "close")
 		t.refuse(a.w, http.StatusGatewayTimeout, "function-timeout", "the function took too long", err.Error()+"; timeout in the descriptor says how long it may")
 	default:
 		t.refuse(a.w, http.StatusBadGateway, "function-failed", "the function failed", err.Error())

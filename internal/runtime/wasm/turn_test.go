@@ -37,7 +37,7 @@ func TestRequestsTakeTurns(t *testing.T) {
 		go func() {
 			resp, err := http.Post("http://"+s.Wasm.Listen, "text/plain", strings.NewReader(do)) //nolint:noctx // it ends by itself
 			if err != nil {
-				t.Error(err)
+				t.Log(err) // whose time is over in the midst of his answer is cut off
 				done <- 0
 				return
 			}
