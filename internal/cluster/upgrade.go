@@ -119,6 +119,19 @@ func (m *model) lacks(w *worker, was map[wire.InstanceID]int) string {
 	return ""
 }
 
+// inWave is a worker as policy/wave sees it.
+func (m *model) inWave(w *worker, r *upgradedRecord) wave.Worker {
+	x := wave.Worker{Name: w.Info.Name, Phase: r.Phase, Since: r.Since, Away: w.suspect || !w.everHeard}
+	if r.Phase == wave.Soaks {
+		x.Lacks = m.lacks(w, r.Ready)
+	}
+	return x
+}
+
+func (u *upgradeRecord) rules() wave.Rules {
+	return wave.Rules{Wave: u.Request.Wave, Soak: u.Request.Soak.Std(), Patience: u.Request.Patience.Std(), Recover: wire.RecoverWithin}
+}
+
 // upgradeStep is what a look at an upgrade has decided.
 type upgradeStep struct {
 	record  *upgradeRecord             // nil: as it is
@@ -138,7 +151,6 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 	say := func(worker, format string, args ...any) {
 		s.events = append(s.events, event{"worker/" + m.name + "/" + worker, fmt.Sprintf("upgrade %.6s: ", u.ID) + fmt.Sprintf(format, args...)})
 	}
-	rules := wave.Rules{Wave: u.Request.Wave, Soak: u.Request.Soak.Std(), Patience: u.Request.Patience.Std(), Recover: wire.RecoverWithin}
 	held := ""
 	if u.State != wire.UpgradeRolling {
 		held = cmp.Or(u.Why, u.State)
@@ -154,13 +166,9 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 		}
 		r := m.upgradeOf(w)
 		all[name] = r
-		x := wave.Worker{Name: name, Phase: r.Phase, Since: r.Since, Away: w.suspect || !w.everHeard}
-		if r.Phase == wave.Soaks {
-			x.Lacks = m.lacks(w, r.Ready)
-		}
-		list = append(list, x)
+		list = append(list, m.inWave(w, &r))
 	}
-	a := wave.Decide(rules, held, list, now)
+	a := wave.Decide(u.rules(), held, list, now)
 	set := func(name string, phase wave.Phase, change func(r *upgradedRecord)) {
 		r := all[name]
 		r.Phase, r.Since = phase, now.Round(0)
@@ -310,20 +318,18 @@ func (m *model) upgradeView(now time.Time) wire.UpgradeView {
 			continue
 		}
 		r := m.upgradeOf(w)
-		x := wave.Worker{Name: name, Phase: r.Phase, Since: r.Since, Away: w.suspect || !w.everHeard}
-		if r.Phase == wave.Soaks {
-			x.Lacks = m.lacks(w, r.Ready)
+		x := m.inWave(w, &r)
+		switch {
+		case r.Phase == wave.Soaks:
 			r.Why = x.Lacks
-		}
-		if r.Phase == wave.Waits && x.Away {
+		case r.Phase == wave.Waits && x.Away:
 			r.Why = cmp.Or(r.Why, "it is away")
 		}
 		list = append(list, x)
 		v.Workers = append(v.Workers, wire.UpgradeWorker{Name: name, Phase: string(r.Phase), Since: r.Since, Version: w.Info.Version, Was: r.Was, Why: r.Why})
 	}
 	if u.State == wire.UpgradeRolling {
-		rules := wave.Rules{Wave: u.Request.Wave, Soak: u.Request.Soak.Std(), Patience: u.Request.Patience.Std(), Recover: wire.RecoverWithin}
-		v.Why = cmp.Or(v.Why, wave.Decide(rules, "", list, now).Why)
+		v.Why = cmp.Or(v.Why, wave.Decide(u.rules(), "", list, now).Why)
 	}
 	return v
 }

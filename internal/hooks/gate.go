@@ -103,10 +103,8 @@ func (k *Keeper) decide(d wire.HookData, verdicts []verdict) (warnings []string,
 			return nil, wire.Problemf(403, wire.CodeHookRefused, "change what it does not like; verge hook ls shows who asks", "nothing was changed: a hook refuses it",
 				"hook %s, asked before %s of %s: %s", v.label, d.Operation, d.Subject, v.why)
 		case !v.answered && v.closed && err == nil:
-			_, name, in := strings.Cut(v.label, "/")
 			pause := "verge hook pause " + v.label
-			if in {
-				namespace, _, _ := strings.Cut(v.label, "/")
+			if namespace, name, in := strings.Cut(v.label, "/"); in {
 				pause = "verge hook pause " + name + " --namespace " + namespace
 			}
 			err = wire.Problemf(503, wire.CodeHookSilent, "see to it that it answers, then try again; who may manage it can leave it out: "+pause, "nothing was changed: a hook that must agree did not",

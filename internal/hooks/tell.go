@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -209,10 +210,10 @@ func (k *Keeper) batch(chunk []pending, leftover []string) *batch {
 		}
 	}
 	for _, h := range k.order {
-		b.err = firstOf(b.err, b.queue(h, k.o.Now().UTC()))
+		b.err = cmp.Or(b.err, b.queue(h, k.o.Now().UTC()))
 	}
 	for _, subject := range records.SortedKeys(marks) {
-		b.err = firstOf(b.err, records.Append(&b.ops, keyMark+subject, marks[subject]))
+		b.err = cmp.Or(b.err, records.Append(&b.ops, keyMark+subject, marks[subject]))
 	}
 	for _, key := range leftover {
 		subject := strings.TrimPrefix(key, keyMark)
@@ -220,13 +221,6 @@ func (k *Keeper) batch(chunk []pending, leftover []string) *batch {
 		if _, since := k.marks[subject]; !now && !since { // else somebody wants to know again
 			b.ops = append(b.ops, bus.Del(key))
 		}
-	}
-	return b
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
 	}
 	return b
 }

@@ -525,17 +525,16 @@ func (w *reply) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// request is as much of it as an answer depends on.
+// request is as much of it as an answer depends on: whether it is of gRPC. A body that was
+// passed on may have taken the place of the head; what is of gRPC comes by HTTP/2.
 func (w *reply) request(x *http1.Exchange) *http.Request {
 	h := http.Header{}
-	if !x.Whole() {
-		// Its body may have taken the place of its head.
-		return &http.Request{Method: http.MethodPost, Header: h}
+	if x.Whole() {
+		if v := x.Request.Get("content-type"); v != nil {
+			h.Set("Content-Type", string(v))
+		}
 	}
-	if v := x.Request.Get("content-type"); v != nil {
-		h.Set("Content-Type", string(v))
-	}
-	return &http.Request{Method: string(x.Request.Method()), Header: h}
+	return &http.Request{Header: h}
 }
 
 // send sends it.

@@ -33,74 +33,52 @@ type Storing interface {
 	Snapshots(ctx context.Context) ([]wire.SnapshotView, error)
 }
 
-type volumeInput struct {
+// VolumePath is where a volume is in the paths of this interface. It has a name for others
+// since the library leaves out what is embedded and has none.
+type VolumePath struct {
 	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
 	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
 	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
 	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
 	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
+}
+
+func (in *VolumePath) ref() wire.VolumeRef {
+	return wire.VolumeRef{Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+}
+
+func (in *VolumePath) subject() (on, detail string) {
+	return "worker/" + in.Cluster + "/" + in.Worker, "volume " + in.ref().String()
 }
 
 type volumeMoveInput struct {
-	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
-	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
-	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
-	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
-	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
-	Body      wire.VolumeMoveRequest
-}
-
-func (in *volumeMoveInput) of() *volumeInput {
-	return &volumeInput{Cluster: in.Cluster, Worker: in.Worker, Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+	VolumePath
+	Body wire.VolumeMoveRequest
 }
 
 func (in *volumeMoveInput) subject() (on, detail string) {
-	on, detail = in.of().subject()
+	on, detail = in.VolumePath.subject()
 	return on, detail + " to worker " + in.Body.To
 }
 
 type volumeForgetInput struct {
-	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
-	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
-	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
-	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
-	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
-	Body      wire.VolumeForgetRequest
-}
-
-func (in *volumeForgetInput) of() *volumeInput {
-	return &volumeInput{Cluster: in.Cluster, Worker: in.Worker, Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+	VolumePath
+	Body wire.VolumeForgetRequest
 }
 
 func (in *volumeForgetInput) subject() (on, detail string) {
-	on, detail = in.of().subject()
+	on, detail = in.VolumePath.subject()
 	return on, detail + ", for good"
 }
 
 type volumeObjectInput struct {
-	Cluster   string `path:"cluster" maxLength:"63" doc:"name of the cluster"`
-	Worker    string `path:"worker" maxLength:"63" doc:"name of the worker"`
-	Namespace string `path:"namespace" maxLength:"63" doc:"namespace of the application"`
-	Instance  string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
-	Name      string `path:"name" maxLength:"63" doc:"name of the volume"`
-	Body      wire.VolumeSnapshotRequest
-}
-
-func (in *volumeObjectInput) of() *volumeInput {
-	return &volumeInput{Cluster: in.Cluster, Worker: in.Worker, Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
+	VolumePath
+	Body wire.VolumeSnapshotRequest
 }
 
 func (in *volumeObjectInput) subject() (on, detail string) {
-	on, detail = in.of().subject()
+	on, detail = in.VolumePath.subject()
 	return on, detail + ", object " + in.Body.Object
-}
-
-func (in *volumeInput) ref() wire.VolumeRef {
-	return wire.VolumeRef{Namespace: in.Namespace, Instance: in.Instance, Name: in.Name}
-}
-
-func (in *volumeInput) subject() (on, detail string) {
-	return "worker/" + in.Cluster + "/" + in.Worker, "volume " + in.ref().String()
 }
 
 func (s *Server) registerStoring(api huma.API) {
@@ -110,7 +88,7 @@ func (s *Server) registerStoring(api huma.API) {
 			return list(b.Volumes(ctx, in.Cluster, in.Worker))
 		})
 	register(s, api, op("delete-volume", http.MethodDelete, "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}", "Remove a named volume that nothing uses, with all that is in it", may(access.Operate, worker("cluster", "worker"))),
-		func(ctx context.Context, in *volumeInput) (none, error) {
+		func(ctx context.Context, in *VolumePath) (none, error) {
 			return none{}, b.RemoveVolume(ctx, in.Cluster, in.Worker, in.ref())
 		})
 	register(s, api, op("list-snapshots", http.MethodGet, "/v1/snapshots", "The snapshots of volumes that this cluster has taken", part(readableSnapshots)),
@@ -120,23 +98,23 @@ func (s *Server) registerStoring(api huma.API) {
 	const one = "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}"
 	register(s, api, op("snapshot-volume", http.MethodPost, one+"/snapshot", "Put what is in a named volume into an object of the cluster; its instance is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *volumeObjectInput) (none, error) {
-			return none{}, b.SnapshotVolume(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
+			return none{}, b.SnapshotVolume(ctx, in.Cluster, in.Worker, in.ref(), in.Body)
 		})
 	register(s, api, op("restore-volume", http.MethodPost, one+"/restore", "Make a named volume what is in an object of the cluster; its instance is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *volumeObjectInput) (none, error) {
-			return none{}, b.RestoreVolume(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
+			return none{}, b.RestoreVolume(ctx, in.Cluster, in.Worker, in.ref(), in.Body)
 		})
 	register(s, api, op("forget-volume", http.MethodPost, one+"/forget", "Let an instance whose worker is away begin elsewhere, with empty volumes", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *volumeForgetInput) (none, error) {
-			return none{}, b.ForgetVolumes(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
+			return none{}, b.ForgetVolumes(ctx, in.Cluster, in.Worker, in.ref(), in.Body)
 		})
 	const moving = "/v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{name}/move"
 	register(s, api, op("move-volume", http.MethodPost, moving, "Move the named volumes of an instance to another worker of its cluster; it is stopped meanwhile", may(access.Operate, worker("cluster", "worker"))),
 		func(ctx context.Context, in *volumeMoveInput) (none, error) {
-			return none{}, b.MoveVolumes(ctx, in.Cluster, in.Worker, in.of().ref(), in.Body)
+			return none{}, b.MoveVolumes(ctx, in.Cluster, in.Worker, in.ref(), in.Body)
 		})
 	register(s, api, op("cancel-volume-move", http.MethodDelete, moving, "Let an instance whose volumes are being moved go on where it was", may(access.Operate, worker("cluster", "worker"))),
-		func(ctx context.Context, in *volumeInput) (none, error) {
+		func(ctx context.Context, in *VolumePath) (none, error) {
 			return none{}, b.CancelVolumes(ctx, in.Cluster, in.Worker, in.ref())
 		})
 }
