@@ -2,9 +2,9 @@ package rest
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,19 +19,25 @@ const (
 
 // registerPlain adds what is not an operation: health, the description, and
 // answers to requests that nothing else matches.
-func (s *Server) registerPlain(api huma.API) error {
+func (s *Server) registerPlain(api huma.API) {
 	// huma registers its own error type although every operation declares ours.
 	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
 	s.registerWatch(api)
-	var err error
-	s.spec, err = json.MarshalIndent(api.OpenAPI(), "", "  ")
-	if err != nil {
-		return fmt.Errorf("rest server: describe the operations: %w", err)
-	}
-	s.spec = append(s.spec, '\n')
+	// Most servers are never asked, and writing it takes more than the rest of their start.
+	describe := sync.OnceValues(func() ([]byte, error) {
+		spec, err := json.MarshalIndent(api.OpenAPI(), "", "  ")
+		return append(spec, '\n'), err
+	})
 	s.handle("GET /openapi.json", everybody, func(w http.ResponseWriter, _ *http.Request) {
+		spec, err := describe()
+		if err != nil {
+			s.log.Error("describe the operations", "err", err)
+			writeProblem(w, wire.Problemf(http.StatusInternalServerError, "internal",
+				"this is a bug: the log of this role has the details", "the operations cannot be described", "GET /openapi.json"))
+			return
+		}
 		w.Header().Set("Content-Type", "application/openapi+json")
-		_, _ = w.Write(s.spec)
+		_, _ = w.Write(spec)
 	})
 	s.handle("GET "+livezPath, everybody, func(w http.ResponseWriter, _ *http.Request) {
 		plain(w, "ok\n")
@@ -43,7 +49,6 @@ func (s *Server) registerPlain(api huma.API) error {
 	s.registerGateways()
 	s.registerImages()
 	s.mux.HandleFunc(unmatchedPattern, s.unmatched)
-	return nil
 }
 
 func plain(w http.ResponseWriter, text string) {

@@ -115,7 +115,6 @@ type Server struct {
 	renewals  *sources // of requests to renew
 	mux       *http.ServeMux
 	metrics   Metrics // nil: none
-	spec      []byte  // OpenAPI document
 	handler   http.Handler
 	needs     map[string]need // by pattern
 	wrong     []error         // found in needs
@@ -170,9 +169,7 @@ func New(o Options) (*Server, error) {
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
 	api := s.newAPI()
 	s.registerOperations(api)
-	if err := s.registerPlain(api); err != nil {
-		return nil, err
-	}
+	s.registerPlain(api)
 	if err := errors.Join(s.wrong...); err != nil {
 		return nil, fmt.Errorf("rest server: %w", err)
 	}
