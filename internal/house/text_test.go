@@ -56,19 +56,28 @@ func sleepingTests(files []*file) []finding {
 
 // bannedText must not stand in Go files. The words are put together here so
 // that this file does not find itself.
-var bannedText = []struct {
-	pattern *regexp.Regexp
-	what    string
-}{
-	{regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "X" + "XX"}, "|") + `)\b`), "finish it now, or open an issue and leave it out"},
-	{regexp.MustCompile(`(^|[^\w.\-/])/(` + strings.Join([]string{"wo" + "rk", "Us" + "ers"}, "|") + `)/`), "an absolute path of one machine: take it from a flag, the working directory or t.TempDir()"},
-}
+var (
+	bannedWords = []string{"TO" + "DO", "FIX" + "ME", "X" + "XX"}
+	bannedPaths = []string{"/wo" + "rk/", "/Us" + "ers/"}
+	bannedText  = []struct {
+		texts   []string // one of them is in all that pattern finds
+		pattern *regexp.Regexp
+		what    string
+	}{
+		{bannedWords, regexp.MustCompile(`\b(` + strings.Join(bannedWords, "|") + `)\b`), "finish it now, or open an issue and leave it out"},
+		{bannedPaths, regexp.MustCompile(`(^|[^\w.\-/])(` + strings.Join(bannedPaths, "|") + `)`), "an absolute path of one machine: take it from a flag, the working directory or t.TempDir()"},
+	}
+)
 
 func cleanText(files []*file) []finding {
 	var out []finding
 	for _, f := range files {
-		for i, line := range strings.Split(f.src, "\n") {
-			for _, b := range bannedText {
+		for _, b := range bannedText {
+			// To look for a text costs a hundredth of looking for a pattern.
+			if !slices.ContainsFunc(b.texts, func(text string) bool { return strings.Contains(f.src, text) }) {
+				continue
+			}
+			for i, line := range strings.Split(f.src, "\n") {
 				if m := b.pattern.FindString(line); m != "" {
 					out = append(out, finding{f.path, i + 1, fmt.Sprintf("%q: %s", strings.TrimSpace(m), b.what)})
 				}
