@@ -180,6 +180,23 @@ func TestErrorsStopARollout(t *testing.T) {
 	}
 }
 
+// The first answers of a new revision count, also where they come sooner than a report is
+// long: there may be no others for minutes.
+func TestTheFirstAnswersCount(t *testing.T) {
+	s := newSim(t, "w1")
+	s.share("web", 3, nil)
+	s.ticks(4, time.Second)
+	s.share("web", 3, program("y", canary(step(2000, time.Hour))))
+	for n := 0; n == 0; n, _ = s.tried("web") {
+		s.tick(epoch / 10)
+	}
+	s.answer("web", 5, map[string]uint64{"y": 5})
+	s.ticks(2, time.Second)
+	if phase, why := s.phase("web"); phase != wire.RolloutFailed {
+		t.Errorf("it is %s: %s", phase, why)
+	}
+}
+
 // Another version, another number, workers that come and go, errors and restarts in the
 // middle of a canary: as many as promised answer wherever nothing took them away, and it ends
 // with what was asked for last.

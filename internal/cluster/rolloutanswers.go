@@ -64,13 +64,10 @@ func (m *model) answered(worker string, list []wire.InstanceAnswers, span time.D
 		if i == nil || i.Worker != worker || i.State != wire.Running || !i.Ready || s == nil || !r.open() || r.Failed != "" {
 			continue
 		}
-		since := i.ReadyAt
-		if standIn(i) {
-			// It was not there before, and its first answers may be all for a while: a
-			// router leaves alone what fails a few times in a row.
-			since = r.Began
-		}
-		if !since.IsZero() && now.Sub(since) < span {
+		// What stands in was not there before, and its worker's counts of what had its ID
+		// then have ended with that. Its first answers may be all for a while: a router
+		// leaves alone what fails a few times in a row.
+		if own := standIn(i) && i.Program == r.Program; !own && !i.ReadyAt.IsZero() && now.Sub(i.ReadyAt) < span {
 			continue
 		}
 		o := m.outcomes[key]
