@@ -59,7 +59,8 @@ lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus ab
 # race detector would sleep for a second before it ends, and tests start many.
 # Three packages at a time also on two cores: those that start processes mostly wait.
 # What is computed without goroutines has no races, and takes a fifth of the time without
-# the detector.
+# the detector: whole packages (pure), and of others (both) the files that are built
+# without it only. These run a second time, -short: without what makes namespaces.
 # The solver of an example plugin, from Python's registry, is the one thing that may be
 # missing in CI too.
 unit: $(PACKAGER)
@@ -76,9 +77,10 @@ unit: $(PACKAGER)
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the test of the package on a clean Debian"; fi; \
 	tools/ilp || echo "SKIPPED: the tests with the solver of plugins/ilp"; \
 	mkdir -p bin; set -o pipefail; failed=; \
-	pure=$$(go list ./internal/sim/... ./internal/policy/... | grep -v '/place$$'); \
+	pure=$$(go list ./internal/sim/... ./internal/policy/...); \
 	GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m $$(go list ./... | grep -vxF "$$pure") | tee bin/unit.log || failed=1; \
-	go test -p 3 -timeout 25m $$pure | tee -a bin/unit.log || failed=1; \
+	both="./internal/cluster ./internal/root ./internal/lab/experiments"; \
+	go test -short -p 3 -timeout 25m $$pure $$([ -z "$$race" ] || echo $$both) | tee -a bin/unit.log || failed=1; \
 	[ -z "$$failed" ] || { tools/failed bin/unit.log; exit 1; }
 
 # Random input, briefly, for what people, nodes and functions send, and for what is

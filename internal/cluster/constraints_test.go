@@ -1,3 +1,6 @@
+// In virtual time and one goroutine, where no race can be: make unit runs it without the detector.
+//go:build !race
+
 package cluster
 
 import (
@@ -193,11 +196,6 @@ func TestOnlyWhoExcludesMoves(t *testing.T) {
 	if web, db := s.on("web"), s.on("db"); web["w2"] != 2 || db["w1"] != 1 || s.inst("app.db.0").Incarnation != 1 {
 		t.Errorf("web %v, db %v", web, db)
 	}
-}
-
-func volume(v *api.Service) {
-	zero := api.Duration(0)
-	v.ReplaceAfter, v.Volumes = &zero, []api.Volume{{Path: "data", Name: "db"}}
 }
 
 func TestAVolumePinsItsInstance(t *testing.T) {

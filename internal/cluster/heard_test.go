@@ -15,7 +15,7 @@ import (
 // a pass afterwards changes nothing of the instances that were taken over, of their
 // routes and of what the root is told.
 func TestHeedIsAPartOfAPass(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range seeds(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			s := newSim(t, "w1", "w2", "w3")

@@ -1,3 +1,6 @@
+// In virtual time and one goroutine, where no race can be: make unit runs it without the detector.
+//go:build !race
+
 package cluster
 
 import (
@@ -12,25 +15,6 @@ import (
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// restored puts a copy of the disk in the place of the cluster. What the root wants
-// comes when it is heard.
-func (s *sim) restored(disk map[string][]byte) {
-	s.t.Helper()
-	s.disk = maps.Clone(disk)
-	s.store(backup.MarkKey, backup.Mark{V: wire.Version, At: s.now, Made: s.now.Add(-time.Hour)})
-	s.restart()
-}
-
-// hear is an exchange with a root that wants these shares.
-func (s *sim) hear(given map[string]*wire.Share) {
-	s.m.given = maps.Clone(given)
-	for key, sh := range given {
-		s.store(keyShare+key, sh)
-	}
-	s.m.effect()
-	s.m.recovery.heard = true
-}
 
 // processes are what runs, with how often each worker has started anything.
 func (s *sim) processes() map[string]int {
@@ -104,7 +88,7 @@ func TestARestoredClusterWaitsForItsWorkers(t *testing.T) {
 // Whatever was done after the backup: with all workers there nothing that is wanted
 // is stopped, and in the end all that is wanted runs once.
 func TestAnyBackupStopsNothing(t *testing.T) {
-	for seed := range seeds(30) {
+	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 13))
 		s := newSim(t, "w1", "w2", "w3")
 		var disk map[string][]byte

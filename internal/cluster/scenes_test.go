@@ -1,3 +1,6 @@
+// In virtual time and one goroutine, where no race can be: make unit runs it without the detector.
+//go:build !race
+
 package cluster
 
 import (
@@ -9,7 +12,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -213,24 +215,6 @@ func TestTwiceAfterWorkersWereCutOff(t *testing.T) {
 			t.Errorf("%s was on %s and is on %s; cut off: %v", id, w, is, cut[w])
 		}
 	}
-}
-
-// full says of what a worker has too little for an order beside what it runs, "" where it
-// has enough or room is not counted.
-func (f *fake) full(s *sim, name string, o *wire.Order) string {
-	if f.room == nil {
-		return ""
-	}
-	free := *f.room
-	for id, st := range f.has {
-		if other := s.m.orders[name+"."+id]; other != nil && id != o.ID && st.Phase == wire.PhaseRunning {
-			free = place.Sub(free, other.Spec.Resources)
-		}
-	}
-	if ok, lacking := place.Fits(free, o.Spec.Resources); !ok {
-		return "not enough room: " + lacking
-	}
-	return ""
 }
 
 // A service with more instances than a route has room for: what is left out is said once,

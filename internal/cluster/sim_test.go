@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,9 +12,11 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -505,4 +508,65 @@ func (s *sim) dump() string {
 		fmt.Fprintf(&b, "%s %s inc %d on %q ready %v shadow %v moving %+v leaving %v: %s\n", i.ID, i.State, i.Incarnation, i.Worker, i.Ready, i.Shadow, i.Moving, i.Leaving, i.Reason)
 	}
 	return b.String()
+}
+
+// full says of what a worker has too little for an order beside what it runs, "" where it
+// has enough or room is not counted.
+func (f *fake) full(s *sim, name string, o *wire.Order) string {
+	if f.room == nil {
+		return ""
+	}
+	free := *f.room
+	for id, st := range f.has {
+		if other := s.m.orders[name+"."+id]; other != nil && id != o.ID && st.Phase == wire.PhaseRunning {
+			free = place.Sub(free, other.Spec.Resources)
+		}
+	}
+	if ok, lacking := place.Fits(free, o.Spec.Resources); !ok {
+		return "not enough room: " + lacking
+	}
+	return ""
+}
+
+// checkDevices: no device is in orders more than once, and what an order has is what
+// its service needs.
+func (s *sim) checkDevices() {
+	s.t.Helper()
+	given := map[string]api.Units{}
+	for key, o := range s.m.orders {
+		name := strings.TrimSuffix(key, "."+o.ID)
+		for _, h := range o.Devices {
+			id := name + " " + h.ID
+			if given[id] += h.Share; given[id] > 1000 {
+				s.t.Fatalf("%s of %s is given\n%s", given[id], id, s.dump())
+			}
+		}
+		if why := place.Admit(s.m.workers[name].devices(), o.Devices, o.Spec.Resources, o.Spec.Devices); why != "" {
+			s.t.Fatalf("order %s: %s\n%s", key, why, s.dump())
+		}
+	}
+}
+
+// restored puts a copy of the disk in the place of the cluster. What the root wants
+// comes when it is heard.
+func (s *sim) restored(disk map[string][]byte) {
+	s.t.Helper()
+	s.disk = maps.Clone(disk)
+	s.store(backup.MarkKey, backup.Mark{V: wire.Version, At: s.now, Made: s.now.Add(-time.Hour)})
+	s.restart()
+}
+
+// hear is an exchange with a root that wants these shares.
+func (s *sim) hear(given map[string]*wire.Share) {
+	s.m.given = maps.Clone(given)
+	for key, sh := range given {
+		s.store(keyShare+key, sh)
+	}
+	s.m.effect()
+	s.m.recovery.heard = true
+}
+
+func volume(v *api.Service) {
+	zero := api.Duration(0)
+	v.ReplaceAfter, v.Volumes = &zero, []api.Volume{{Path: "data", Name: "db"}}
 }

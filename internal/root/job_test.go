@@ -1,7 +1,9 @@
+// In virtual time and one goroutine, where no race can be: make unit runs it without the detector.
+//go:build !race
+
 package root
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,41 +14,6 @@ import (
 	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// job is what a cluster does about one instance of a job: it waits for its turn, runs for
-// a tick, and completes.
-func (f *fake) job(id string, sh *wire.Share, r wire.Reported) wire.Reported {
-	o, _ := strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
-	r.Ordinal = o
-	n := sh.RestartOf[o].N
-	if sh.Restart != nil {
-		n = max(n, sh.Restart.N)
-	}
-	x, ok := sh.Index[o]
-	if !ok {
-		x = o
-	}
-	if r.Program != sh.Spec.ProgramID() || r.Restarted < n {
-		r.State, r.Reason, r.Program, r.Restarted = wire.ClusterScheduled, "", sh.Spec.ProgramID(), n
-		r.Job = &wire.JobTry{Index: x, Run: 1}
-	}
-	active := 0
-	for _, other := range f.runs {
-		if other.Service == r.Service && other.App == r.App && other.State == wire.Running && other.ID != id {
-			active++
-		}
-	}
-	switch {
-	case f.room == 0 && r.State == wire.ClusterScheduled:
-		r.State, r.Reason = wire.Requested, "full"
-	case r.State == wire.ClusterScheduled && active < job.Parallel(sh):
-		r.State, r.Ready = wire.Running, true
-	case r.State == wire.Running && !f.idle:
-		r.State, r.Ready, r.Reason = wire.Terminated, false, completed
-		f.did = append(f.did, fmt.Sprintf("%s/%d", id, x))
-	}
-	return r
-}
 
 // task applies a job.
 func (s *sim) task(completions, parallelism int, change func(*api.Service)) {

@@ -1,3 +1,6 @@
+// In virtual time and one goroutine, where no race can be: make unit runs it without the detector.
+//go:build !race
+
 package root
 
 import (
@@ -10,26 +13,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// copied is the disk as a backup has it.
-func (s *sim) copied() map[string][]byte { return maps.Clone(s.disk) }
-
-// restored puts a copy in the place of the root; a cluster that it does not know
-// joins again.
-func (s *sim) restored(disk map[string][]byte) {
-	s.t.Helper()
-	s.disk = maps.Clone(disk)
-	s.store(backup.MarkKey, backup.Mark{V: wire.Version, At: s.now, Made: s.now.Add(-time.Hour)})
-	for name := range s.fakes {
-		if s.disk[keyCluster+name] == nil {
-			s.store(keyCluster+name, clusterRecord{V: wire.Version, Name: name})
-		}
-	}
-	s.restart()
-}
 
 // processes are what runs in all clusters.
 func (s *sim) processes() map[string]string {

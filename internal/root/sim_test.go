@@ -3,6 +3,7 @@ package root
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -414,4 +417,56 @@ func (s *sim) dump() string {
 		fmt.Fprintf(&b, "%s linked %v room %d runs %d\n", name, f.linked, f.room, len(f.runs))
 	}
 	return b.String()
+}
+
+// copied is the disk as a backup has it.
+func (s *sim) copied() map[string][]byte { return maps.Clone(s.disk) }
+
+// restored puts a copy in the place of the root; a cluster that it does not know
+// joins again.
+func (s *sim) restored(disk map[string][]byte) {
+	s.t.Helper()
+	s.disk = maps.Clone(disk)
+	s.store(backup.MarkKey, backup.Mark{V: wire.Version, At: s.now, Made: s.now.Add(-time.Hour)})
+	for name := range s.fakes {
+		if s.disk[keyCluster+name] == nil {
+			s.store(keyCluster+name, clusterRecord{V: wire.Version, Name: name})
+		}
+	}
+	s.restart()
+}
+
+// job is what a cluster does about one instance of a job: it waits for its turn, runs for
+// a tick, and completes.
+func (f *fake) job(id string, sh *wire.Share, r wire.Reported) wire.Reported {
+	o, _ := strconv.Atoi(id[strings.LastIndexByte(id, '.')+1:])
+	r.Ordinal = o
+	n := sh.RestartOf[o].N
+	if sh.Restart != nil {
+		n = max(n, sh.Restart.N)
+	}
+	x, ok := sh.Index[o]
+	if !ok {
+		x = o
+	}
+	if r.Program != sh.Spec.ProgramID() || r.Restarted < n {
+		r.State, r.Reason, r.Program, r.Restarted = wire.ClusterScheduled, "", sh.Spec.ProgramID(), n
+		r.Job = &wire.JobTry{Index: x, Run: 1}
+	}
+	active := 0
+	for _, other := range f.runs {
+		if other.Service == r.Service && other.App == r.App && other.State == wire.Running && other.ID != id {
+			active++
+		}
+	}
+	switch {
+	case f.room == 0 && r.State == wire.ClusterScheduled:
+		r.State, r.Reason = wire.Requested, "full"
+	case r.State == wire.ClusterScheduled && active < job.Parallel(sh):
+		r.State, r.Ready = wire.Running, true
+	case r.State == wire.Running && !f.idle:
+		r.State, r.Ready, r.Reason = wire.Terminated, false, completed
+		f.did = append(f.did, fmt.Sprintf("%s/%d", id, x))
+	}
+	return r
 }

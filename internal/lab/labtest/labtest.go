@@ -4,6 +4,7 @@
 package labtest
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,7 +25,8 @@ var verge string
 // returns the exit code.
 func Main(m *testing.M, to string) int {
 	root = to
-	if lab.Possible() != nil {
+	flag.Parse()
+	if testing.Short() || lab.Possible() != nil {
 		return m.Run() // nothing will need it
 	}
 	dir, err := os.MkdirTemp("", "verge-lab-bin-")
