@@ -44,6 +44,7 @@ services:
 // TestWorkerProcesses kills and replaces the two processes of a worker while
 // what they run goes on.
 func TestWorkerProcesses(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 2, "edge")
 	w.root.apply(site("1"))
 	w.run("agent dies while an instance exits", w.agentDies)

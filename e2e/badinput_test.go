@@ -16,6 +16,7 @@ import (
 // TestBadInput gives Verge what it must refuse: each time with an error that
 // names the place and what to do, and nothing is changed.
 func TestBadInput(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.root.apply(plain("good", "1", 1, 100))
 	w.run("descriptors", w.badDescriptors)

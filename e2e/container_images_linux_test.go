@@ -31,6 +31,7 @@ func TestImagesAreFetchedOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
+	t.Parallel() // it waits much more than it computes
 	const user, password, ballast = "puller", "hunter2-is-not-shown", 16 << 20
 	first := containertest.Need(t)
 	var sent atomic.Int64

@@ -20,6 +20,7 @@ func TestContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
+	t.Parallel() // it waits much more than it computes
 	ctd := containertest.Need(t)
 	w := newRoot(t)
 	w.addCluster("edge")

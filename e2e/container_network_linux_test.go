@@ -66,6 +66,7 @@ services:
 // containerd has those of the machine.
 func TestContainersInTheNetwork(t *testing.T) {
 	needMachines(t)
+	t.Parallel() // it waits much more than it computes
 	w := onMachines(t)
 	ctd := containertest.Need(t) // ends before the world does, which it keeps busy
 	program := filepath.Join(programs.dir, "testprogram")

@@ -34,6 +34,7 @@ services:
 // TestDayOne is what an operator does on the first day, at a root and at a
 // cluster's own interface.
 func TestDayOne(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.root.ok("namespace", "create", "shop")
 	w.root.apply(dayOne(2))

@@ -25,6 +25,7 @@ import (
 // TestDayTwo is what people do with an application that runs: they reach its ports,
 // and copy files from and to it, while parts of the way there die.
 func TestDayTwo(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.root.ok("secret", "set", "db-password", "--from-file", w.file("secret-", daySecret))
 	w.root.apply(`application: box

@@ -14,6 +14,7 @@ import (
 
 // TestExec runs programs beside an instance while parts of the way there die.
 func TestExec(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.root.apply(`application: box
 services:

@@ -46,6 +46,7 @@ func failureCases() (out []failureCase) {
 // all at once, under traffic, and brings it back.
 func TestFailures(t *testing.T) {
 	needMachines(t)
+	t.Parallel() // it waits much more than it computes
 	pool := &arenas{owner: t}
 	var all outcomes
 	t.Run("case", func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // lossFor is how long packets are lost at most. With half of them lost each way TCP
 // waits longer after each attempt, up to minutes, and nobody can promise anything
 // but that nothing is lost for good.
-const lossFor = time.Minute
+const lossFor = 25 * time.Second
 
 // TestLossyLinks deploys while packets between a cluster and both its root and its
 // workers are lost, each way, and says how long that takes: with one in five lost it

@@ -16,6 +16,7 @@ const (
 // TestOutagesUnderTraffic kills one part after the other while requests come in
 // at gateways of two clusters.
 func TestOutagesUnderTraffic(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 3, "edge")
 	w.addCluster("fog").answers()
 	w.addWorker("fog", "fog-1")

@@ -13,6 +13,7 @@ import (
 // TestPeople: users, namespaces and the audit log by the command line, at a root
 // and at a cluster, and what another root makes of all that.
 func TestPeople(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
 	w.run("roles at the root", w.rolesAtTheRoot)
 	w.run("roles at the site", w.rolesAtTheSite)

@@ -22,6 +22,7 @@ type applied struct {
 // TestPlanAndApply compares what plans say with what applies do, and looks whether
 // plans leave anything behind.
 func TestPlanAndApply(t *testing.T) {
+	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 2, "edge", "fog")
 	audits := func() string { return w.root.ok("audit", "--limit", "0", "-o", "json") }
 	state := func() string {

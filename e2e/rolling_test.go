@@ -208,11 +208,10 @@ func (w *world) failsOnAShare(t *testing.T) {
 		}
 		return nil
 	})
-	if out := w.root.ok("events"); !strings.Contains(out, "step 1 of 1: 20% of the requests go to revision") && !strings.Contains(out, "requests go back to revision") {
-		out = verge(t, w.cluster["edge"].contextFile(), "events").out
-		if !strings.Contains(out, "step 1 of 1: 20% of the requests go to revision") || !strings.Contains(out, "requests go back to revision") {
-			t.Errorf("no event tells of it:\n%s", out)
-		}
+	// Of the cluster: it tells the root the others, too, when it next does. Where the new
+	// version fails with its first answers, its step has not even begun.
+	if out := w.cluster["edge"].ok("events"); !strings.Contains(out, "requests go back to revision") {
+		t.Errorf("no event tells of it:\n%s", out)
 	}
 	w.root.ok("rollout", "undo", "rolled", "--timeout", "60s")
 	fewest, most := watched()

@@ -153,7 +153,7 @@ func (p *staller) carry(ctx context.Context, from, to net.Conn) bool {
 }
 
 // stallFor is how long links are so bad at most that nobody can promise an end.
-const stallFor = time.Minute
+const stallFor = 25 * time.Second
 
 // TestStallingLinks is what TestLossyLinks is where nothing can be done to real
 // links: it needs no rights. The links of a cluster to its root and of its workers

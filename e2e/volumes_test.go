@@ -228,7 +228,8 @@ func TestVolumeMoves(t *testing.T) {
 			}
 			return nil
 		})
-		if i := edge.instances("count")[counter]; i.Worker != to || w.counted(from) != had {
+		// Until its worker hears of the cluster it goes on there, as after any power cut.
+		if i := edge.instances("count")[counter]; i.Worker != to || w.counted(from) < had {
 			t.Errorf("it is on %s, and what is on %s is at %d, before at %d", i.Worker, from, w.counted(from), had)
 		}
 		removes(lost)
