@@ -77,7 +77,7 @@ unit: $(PACKAGER)
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the test of the package on a clean Debian"; fi; \
 	tools/ilp || echo "SKIPPED: the tests with the solver of plugins/ilp"; \
 	mkdir -p bin; set -o pipefail; failed=; \
-	pure=$$(go list ./internal/sim/... ./internal/policy/...); \
+	pure=$$(go list ./api ./internal/house ./internal/sim/... ./internal/policy/...); \
 	GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m $$(go list ./... | grep -vxF "$$pure") | tee bin/unit.log || failed=1; \
 	both="./internal/cluster ./internal/root ./internal/lab/experiments"; \
 	go test -short -p 3 -timeout 25m $$pure $$([ -z "$$race" ] || echo $$both) | tee -a bin/unit.log || failed=1; \
