@@ -144,10 +144,13 @@ func (w *world) tops(t *testing.T, at *tier) {
 	if out := at.ok("top", "instances", "--app", "day"); strings.Count(out, "\n") != 3 || strings.Contains(out, "busy") {
 		t.Errorf("top of an application:\n%s", out)
 	}
-	workers := decode[list[wire.WorkerTopView]](t, at.ok("top", "workers", "-o", "json")).Items
-	if len(workers) != 1 || workers[0].Used == nil || workers[0].Used.CPU < 50 || workers[0].Instances != 3 {
-		t.Errorf("workers: %+v", workers)
-	}
+	eventually(t, 20*time.Second, "its worker is seen to be busy", func() error {
+		workers := decode[list[wire.WorkerTopView]](t, at.ok("top", "workers", "-o", "json")).Items
+		if len(workers) != 1 || workers[0].Used == nil || workers[0].Used.CPU < 50 || workers[0].Instances != 3 {
+			return fmt.Errorf("%+v", workers)
+		}
+		return nil
+	})
 	clusters := decode[list[wire.ClusterTop]](t, at.ok("top", "clusters", "-o", "json")).Items
 	if len(clusters) != 1 || clusters[0].Used == nil || clusters[0].Measured != 1 || clusters[0].Workers != 1 {
 		t.Errorf("clusters: %+v", clusters)
