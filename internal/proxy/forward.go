@@ -169,6 +169,9 @@ type exchange struct {
 	// place at an instance of this worker while held.
 	place place
 	held  bool
+	// open: the answer is a call of gRPC, which is counted when its status has come. broke:
+	// who makes it has broken it off.
+	open, broke bool
 }
 
 func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host string, h2 bool) *exchange {
@@ -318,8 +321,8 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 		x.leave(false)
 		return err
 	}
-	x.place.outcome(x.req.Context(), x.r, res.StatusCode, nil)
 	x.res = res
+	x.headOutcome()
 	x.waited = x.body.came().Waited
 	x.reportHere()
 	return nil
@@ -528,6 +531,7 @@ func (x *exchange) pass(report bool) bool {
 		x.place.rest()
 	}
 	done := x.copyBody()
+	x.callOutcome(done)
 	if !done && isGRPC(x.req.Header) && x.late() {
 		h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(grpcStatus(http.StatusGatewayTimeout))}
 		return false
@@ -587,7 +591,8 @@ func (x *exchange) copyBody() bool {
 			x.taking += http1.Now().Sub(since)
 		}
 		if err != nil {
-			return errors.Is(err, io.EOF)
+			x.broke = !errors.Is(err, io.EOF)
+			return !x.broke
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/verge-edge/verge/api"
@@ -56,6 +59,64 @@ func TestAnswersAreCountedWhereTheInstanceIs(t *testing.T) {
 	get(t, client(t), b.entryURL(t, "http", "/"))
 	if got := b.Answers(); len(got) != 0 {
 		t.Errorf("counted though nobody wants it: %+v", got)
+	}
+}
+
+// How a call of gRPC has ended is in its trailers, or in the head of an answer without a body.
+func TestCallsAreCountedByTheirStatus(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
+	b.addHTTP(t, "app.web.0", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc+proto")
+		kind, status, _ := strings.Cut(req.URL.Path[1:], "/")
+		if kind == "head" {
+			w.Header().Set("Grpc-Status", status)
+			return
+		}
+		_, _ = w.Write(make([]byte, 5))
+		if kind == "break" {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		if status != "" {
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", status)
+		}
+	}))
+	rt := requestRoute("grpc", wire.RequestRules{Counted: true}, b.endpoint("app.web.0"))
+	a.SetRoutes([]wire.Route{rt})
+	b.SetRoutes([]wire.Route{rt})
+	failed := map[string]bool{"2": true, "4": true, "13": true, "14": true, "15": true}
+	for _, from := range []*worker{a, b} {
+		c := h2Client(t)
+		call := func(path string, want uint64) {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, from.entryURL(t, "grpc", path), nil)
+			must(t, err)
+			req.Header.Set("Content-Type", "application/grpc+proto")
+			req.Header.Set("Te", "trailers")
+			res, err := c.Do(req)
+			if err == nil {
+				_, _ = io.Copy(io.Discard, res.Body) // it may break
+				_ = res.Body.Close()
+			}
+			// The answer may be read to its end before its router has counted it.
+			var got []wire.InstanceAnswers
+			eventually(t, "it is counted", func() bool { got = append(got, b.Answers()...); return len(got) > 0 })
+			if len(got) != 1 || got[0] != (wire.InstanceAnswers{Instance: "app.web.0", Answered: 1, Failed: want}) {
+				t.Errorf("%s from %s: %+v, want %d failed", path, from.name, got, want)
+			}
+		}
+		for n := range 17 {
+			status, want := strconv.Itoa(n), uint64(0)
+			if failed[status] {
+				want = 1
+			}
+			call("/head/"+status, want)
+			call("/body/"+status, want)
+		}
+		call("/body/", 0)
+		call("/break/", 1)
 	}
 }
 
