@@ -734,3 +734,39 @@ func TestTLSIsChecked(t *testing.T) {
 func pemOf(s *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
+
+// What could not even be noted is counted, and told when its subject changes again.
+func TestWhatOverflowsIsCounted(t *testing.T) {
+	w := newWorld(t)
+	r := newReceiver(t)
+	w.set("", "all", r.URL, wire.HookSpec{On: []string{wire.HookApplicationApplied}})
+	overflow := func() float64 {
+		for _, s := range w.k.Samples() {
+			if s.Name == "verge_hook_overflow_total" {
+				return s.Value
+			}
+		}
+		t.Fatal("it is not among the figures")
+		return 0
+	}
+	w.k.changing.Lock() // the store does not get any further
+	for n := range maxPending/2 + 3 {
+		w.tell(fmt.Sprintf("a%d", n), 1) // a notice, and how far its subject is
+	}
+	w.k.changing.Unlock()
+	if n := overflow(); n != 3 {
+		t.Errorf("%g times nothing was noted, want 3", n)
+	}
+	eventually(t, "what was noted is not stored", func() bool {
+		w.k.mu.Lock()
+		defer w.k.mu.Unlock()
+		return len(w.k.pending) == 0
+	})
+	last := fmt.Sprintf("a%d", maxPending/2+2)
+	w.tell(last, 2)
+	for r.next(t).Data.Application != last { // it was left out, and is told now
+	}
+	if n := overflow(); n != 3 {
+		t.Errorf("%g, want 3 as before", n)
+	}
+}

@@ -8,6 +8,12 @@ func (k *Keeper) Samples() (out []obs.Sample) {
 	if k == nil {
 		return nil
 	}
+	k.mu.Lock()
+	overflow := k.overflow
+	k.mu.Unlock()
+	out = append(out, obs.Sample{
+		Name: "verge_hook_overflow_total", Help: "Times that what has happened was not noted for any hook, since too much was to be stored already.", Counter: true, Value: float64(overflow),
+	})
 	for _, v := range k.Hooks("", true) {
 		name := v.Name
 		if v.Namespace != "" {
