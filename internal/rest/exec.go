@@ -89,28 +89,37 @@ func (s *Server) registerLooking(api huma.API) {
 	register(s, api, op("start-exec", http.MethodPost, "/v1/instances/{id}/exec", "Run a program beside an instance", may(access.Exec, instance("id"))),
 		func(ctx context.Context, in *execInput) (sessionView, error) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Start: &in.Body})
+			s.goesOn(ctx, a.Session)
 			return sessionView{a.Session}, err
 		})
 	register(s, api, op("start-forward", http.MethodPost, "/v1/instances/{id}/forward", "Begin a session that carries connections to ports of an instance", may(access.Exec, instance("id"))),
 		func(ctx context.Context, in *forwardInput) (sessionView, error) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Forward: &in.Body})
+			s.goesOn(ctx, a.Session)
 			return sessionView{a.Session}, understood(err)
 		})
 	register(s, api, op("start-copy", http.MethodPost, "/v1/instances/{id}/copy", "Begin a session that carries a file or directory from or to an instance", may(access.Exec, instance("id"))),
 		func(ctx context.Context, in *copyInput) (sessionView, error) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoStart, Instance: in.ID, Copy: &in.Body})
+			s.goesOn(ctx, a.Session)
 			return sessionView{a.Session}, understood(err)
 		})
 	register(s, api, op("invoke", http.MethodPost, "/v1/instances/{id}/invoke", "Send a request to the service of an instance", may(access.Exec, instance("id"))), s.invoke)
 	register(s, api, op("send-exec-input", http.MethodPost, "/v1/exec/{session}/input", "Give a session's program input, or its terminal another size", may(access.Exec, sessionsInstance).silent()),
 		func(ctx context.Context, in *sessionInputInput) (takenView, error) {
 			a, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoInput, Session: in.Session, Input: &in.Body})
+			if err == nil {
+				s.goesOn(ctx, in.Session)
+			}
 			return takenView{a.Taken}, err
 		})
 	register(s, api, op("read-exec-output", http.MethodGet, "/v1/exec/{session}/output", "Read what a session's program has written", may(access.Exec, sessionsInstance).silent()), s.execOutput)
 	register(s, api, op("end-exec", http.MethodDelete, "/v1/exec/{session}", "End a session with its program", may(access.Exec, sessionsInstance).silent()),
 		func(ctx context.Context, in *sessionInput) (none, error) {
 			_, err := b.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: in.Session})
+			if err == nil {
+				s.hasEnded(in.Session)
+			}
 			return none{}, err
 		})
 }
@@ -154,6 +163,7 @@ func (s *Server) execOutput(ctx context.Context, in *sessionOutputInput) (wire.E
 	if err != nil {
 		return wire.ExecOutput{}, err
 	}
+	s.goesOn(ctx, in.Session)
 	if a.Output == nil {
 		return wire.ExecOutput{}, wire.Problemf(http.StatusBadGateway, "odd-answer", "upgrade the worker", "the answer cannot be understood", "there is no output in it")
 	}

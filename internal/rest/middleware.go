@@ -173,7 +173,7 @@ var errEnded = errors.New("the caller's rights have changed")
 
 // bound is ctx until the caller's rights end. end must be called, and waits.
 func (c Principal) bound(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, principalKey{}, c))
 	var watch sync.WaitGroup
 	if c.Ended != nil {
 		watch.Go(func() {

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -348,6 +349,61 @@ func TestRevocationEndsLongPolls(t *testing.T) {
 	<-b.entered
 	close(gone)
 	wantProblem(t, <-result, "access-ended", "cut off")
+}
+
+// A session of who loses a right is ended at its worker at once, also where nothing of it is
+// being asked, and where its worker cannot be reached for a moment; others' go on.
+func TestRevocationEndsSessions(t *testing.T) {
+	for _, how := range []string{"started", "gone on with"} {
+		t.Run(how, func(t *testing.T) {
+			f, gone, ended := peopled(), make(chan struct{}), make(chan string, 10)
+			bob, amy := f.People["developer"], f.People["developer"]
+			bob.Who.Name, bob.Ended = "user/bob", gone
+			amy.Who.Name, amy.Ended = "user/amy", make(chan struct{})
+			f.People["bob"], f.People["amy"] = bob, amy
+			tries := 0
+			f.ExecStep = func(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+				id := wire.ExecID{Cluster: "xsite", Worker: "xmachine", Instance: "xapp.web.0", Session: strings.TrimPrefix(q.Owner, "user/")}
+				switch q.Do {
+				case wire.ExecDoStart:
+					return wire.ExecAnswer{Session: id.String()}, nil
+				case wire.ExecDoEnd:
+					if tries++; tries == 1 {
+						return wire.ExecAnswer{}, wire.Problemf(503, "worker-away", "", "it cannot be reached now", "")
+					}
+					ended <- q.Owner + " " + q.Session
+				}
+				return wire.ExecAnswer{Output: &wire.ExecOutput{}}, nil
+			}
+			server, _, admin := resttest.Serve(t, f, nil)
+			ids := map[string]string{}
+			for _, name := range []string{"bob", "amy"} {
+				c := newClient(t, rest.ContextEntry{Name: name, Server: admin.Server, CA: admin.CA, Token: name})
+				var err error
+				ids[name] = wire.ExecID{Cluster: "xsite", Worker: "xmachine", Instance: "xapp.web.0", Session: name}.String()
+				if how == "gone on with" { // it was started by way of another process
+					_, err = c.ReadExec(t.Context(), ids[name], 0, 0, 0)
+				} else {
+					_, err = c.StartForward(t.Context(), "xapp.web.0", wire.ForwardStart{Key: "a-key-of-16bytes", Ports: []string{"http"}})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(gone)
+			if got, want := <-ended, "user/bob "+ids["bob"]; got != want {
+				t.Errorf("%s was ended, want %s", got, want)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := server.Close(ctx); err != nil {
+				t.Error(err)
+			}
+			if len(ended) > 0 {
+				t.Errorf("%s was ended too", <-ended)
+			}
+		})
+	}
 }
 
 // Names and bodies that are too long, or not names at all, are refused, by every

@@ -134,6 +134,7 @@ type Server struct {
 	work     work // requests that are being answered
 	hub      *watch.Hub
 	watchers watchers
+	sessions sessions // that somebody goes on with
 	patience Patience
 
 	// Set by Start.
@@ -260,6 +261,7 @@ func (s *Server) Addr() net.Addr {
 func (s *Server) Close(ctx context.Context) error {
 	s.drain()
 	defer s.hub.Close()
+	defer s.endSessions()
 	if s.http == nil {
 		return nil
 	}
