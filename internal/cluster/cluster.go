@@ -184,7 +184,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
-	next.byDefault, next.flows, next.entering, next.paces, next.outcomes = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes
+	next.byDefault, next.flows, next.entering, next.paces, next.outcomes, next.counts = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes, c.m.counts
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {

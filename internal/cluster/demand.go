@@ -72,6 +72,9 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 	if c.m.answered(name, d.Answers[:min(len(d.Answers), wire.MaxDemandReplicas)], span, now) {
 		loop.Poke(c.wake)
 	}
+	if c.m.answeredInUpgrade(name, d.Answers[:min(len(d.Answers), wire.MaxDemandReplicas)], span, now) {
+		loop.Poke(c.upgrades)
+	}
 	for i := range d.Services {
 		s := &d.Services[i]
 		key := s.Key()

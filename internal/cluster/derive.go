@@ -66,7 +66,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		}
 		want[key] = &r
 	}
-	taken := t.m.rootHosts()
+	taken, upgrades := t.m.rootHosts(), t.m.countsForUpgrade()
 	for key, s := range t.m.shares {
 		if len(s.Spec.Ports) == 0 || keys != nil && !keys[key] {
 			continue
@@ -78,7 +78,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		}
 		r.SetPolicy(s.Spec.Policy)
 		r.Ports, r.Requests = s.Spec.Ports, wire.RequestsOf(s.Spec)
-		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || watched(s) && t.rollOf(key).open()
+		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || watched(s) && t.rollOf(key).open() || upgrades && judged(s)
 		r.Export = s.Spec.Export
 		if t.m.given[key] == nil {
 			r.Ports = withoutHosts(r.Ports, taken, key)

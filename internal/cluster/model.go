@@ -179,6 +179,7 @@ type model struct {
 	// upgrade of the workers, nil where there was none, and how far they are, by name.
 	upgrade  *upgradeRecord
 	upgraded map[string]*upgradedRecord
+	counts   *upgradeCounts // of this process; nil: none yet
 	// gone and farGone are the keys that do not count any more, by hash: of this
 	// cluster, and of others.
 	gone    map[string]*enroll.Gone

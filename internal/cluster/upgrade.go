@@ -124,6 +124,9 @@ func (m *model) inWave(w *worker, r *upgradedRecord) wave.Worker {
 	x := wave.Worker{Name: w.Info.Name, Phase: r.Phase, Since: r.Since, Away: w.suspect || !w.everHeard}
 	if r.Phase == wave.Soaks {
 		x.Lacks = m.lacks(w, r.Ready)
+		if !r.Undo {
+			x.Worse = m.worseSince(w.Info.Name, r.Since)
+		}
 	}
 	return x
 }
@@ -151,7 +154,7 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 	say := func(worker, format string, args ...any) {
 		s.events = append(s.events, event{"worker/" + m.name + "/" + worker, fmt.Sprintf("upgrade %.6s: ", u.ID) + fmt.Sprintf(format, args...)})
 	}
-	held := ""
+	held := m.upgradeHeld(now)
 	if u.State != wire.UpgradeRolling {
 		held = cmp.Or(u.Why, u.State)
 	}
@@ -321,7 +324,7 @@ func (m *model) upgradeView(now time.Time) wire.UpgradeView {
 		x := m.inWave(w, &r)
 		switch {
 		case r.Phase == wave.Soaks:
-			r.Why = x.Lacks
+			r.Why = cmp.Or(x.Worse, x.Lacks)
 		case r.Phase == wave.Waits && x.Away:
 			r.Why = cmp.Or(r.Why, "it is away")
 		}
@@ -329,7 +332,7 @@ func (m *model) upgradeView(now time.Time) wire.UpgradeView {
 		v.Workers = append(v.Workers, wire.UpgradeWorker{Name: name, Phase: string(r.Phase), Since: r.Since, Version: w.Info.Version, Was: r.Was, Why: r.Why})
 	}
 	if u.State == wire.UpgradeRolling {
-		v.Why = cmp.Or(v.Why, wave.Decide(u.rules(), "", list, now).Why)
+		v.Why = cmp.Or(v.Why, wave.Decide(u.rules(), m.upgradeHeld(now), list, now).Why)
 	}
 	return v
 }

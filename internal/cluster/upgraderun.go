@@ -111,6 +111,7 @@ func (c *core) keepUpgrade(ctx context.Context, u *upgradeRecord, workers map[st
 	}
 	if u != nil {
 		c.m.upgrade = u
+		loop.Poke(c.wake) // whether answers are counted follows from it
 	}
 	records.Merge(c.m.upgraded, workers)
 	for _, e := range events {

@@ -60,13 +60,10 @@ func (c Count) String() string {
 	return fmt.Sprintf("%d of %d failed (%s%%)", c.Failed, c.Requests, part)
 }
 
-// Worse says in words that more of the requests to a new revision fail than may, and than
-// of those to the revision before in the same time; "" where that is not certain. bound is a
-// part of 1. What failed as often before is not the new revision's doing. Where nothing was
-// asked of the revision before, the bound decides alone.
-func Worse(bound float64, before, after Count) string {
+// Exceeds is what Worse says, without the words.
+func Exceeds(bound float64, before, after Count) bool {
 	if bound >= 1 || after.Failed < leastFailed {
-		return ""
+		return false
 	}
 	low, _ := after.between()
 	most := bound
@@ -74,7 +71,15 @@ func Worse(bound float64, before, after Count) string {
 		_, high := before.between()
 		most = max(most, high)
 	}
-	if low <= most {
+	return low > most
+}
+
+// Worse says in words that more of the requests to a new revision fail than may, and than
+// of those to the revision before in the same time; "" where that is not certain. bound is a
+// part of 1. What failed as often before is not the new revision's doing. Where nothing was
+// asked of the revision before, the bound decides alone.
+func Worse(bound float64, before, after Count) string {
+	if !Exceeds(bound, before, after) {
 		return ""
 	}
 	return fmt.Sprintf("of the requests to the new revision %s, of those to the one before %s; more than %s are too many (max_errors)",

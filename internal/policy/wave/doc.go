@@ -8,7 +8,8 @@
 //     only when each of the one before has proved itself.
 //  2. Nothing begins while the upgrade is held, or after any worker has failed.
 //  3. A worker counts as sound only when it was so for as long as it is watched: it is
-//     heard, and what ran there before runs there again.
+//     heard, what ran there before runs there again, and it is not certain that more requests
+//     fail there than before.
 //  4. A worker that is away holds nobody up before it has begun, and counts as failed
 //     when it goes away for too long afterwards.
 package wave

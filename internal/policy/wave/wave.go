@@ -42,6 +42,9 @@ type Worker struct {
 	Away bool
 	// Lacks is what is not as it was before on a worker that is watched, "" if all is.
 	Lacks string
+	// Worse says what certainly goes worse on a worker that is watched than before it was
+	// upgraded, "" for nothing.
+	Worse string
 }
 
 // Action is what is to be done now.
@@ -119,6 +122,8 @@ func (r Rules) fails(w *Worker, now time.Time) string {
 		return fmt.Sprintf("it has not been heard for %s since it was told", r.Patience)
 	case d >= r.Patience && w.Phase == Begun:
 		return fmt.Sprintf("it does not say within %s that it works", r.Patience)
+	case w.Phase == Soaks && w.Worse != "":
+		return "it works, and more requests fail: " + w.Worse
 	case w.Phase == Soaks && !w.Away && w.Lacks != "" && d >= r.Soak+r.Recover:
 		return "it works, and what ran there does not: " + w.Lacks
 	}

@@ -26,6 +26,8 @@ func TestDecide(t *testing.T) {
 		"one that was watched":          {"", []Worker{{Name: "a", Phase: Soaks}, {Name: "b", Phase: Waits}}, 10, "pass a, begin b"},
 		"one that lacks something":      {"", []Worker{{Name: "a", Phase: Soaks, Lacks: "x is not ready"}, {Name: "b", Phase: Waits}}, 29, "waits: worker a: x is not ready"},
 		"one that lacks it for long":    {"", []Worker{{Name: "a", Phase: Soaks, Lacks: "x is not ready"}, {Name: "b", Phase: Waits}}, 30, "fail a: it works, and what ran there does not: x is not ready, halt: worker a has failed"},
+		"one that is worse":             {"", []Worker{{Name: "a", Phase: Soaks, Worse: "9 of 10"}, {Name: "b", Phase: Waits}}, 1, "fail a: it works, and more requests fail: 9 of 10, halt: worker a has failed"},
+		"one that was worse is through": {"", []Worker{{Name: "a", Phase: Passed, Worse: "9 of 10"}, {Name: "b", Phase: Waits}}, 1, "begin b"},
 		"one that takes too long":       {"", []Worker{{Name: "a", Phase: Begun}, {Name: "b", Phase: Waits}}, 60, "fail a: it does not say within 1m0s that it works, halt: worker a has failed"},
 		"one that vanishes":             {"", []Worker{{Name: "a", Phase: Soaks, Away: true}, {Name: "b", Phase: Waits}}, 60, "fail a: it has not been heard for 1m0s since it was told, halt: worker a has failed"},
 		"one that vanishes for a while": {"", []Worker{{Name: "a", Phase: Soaks, Away: true}, {Name: "b", Phase: Waits}}, 59, "waits: worker a is not heard"},

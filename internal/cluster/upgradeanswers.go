@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/rollout"
+	"github.com/verge-edge/verge/internal/policy/wave"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// While the workers are upgraded it is counted how the instances on each have answered
+// before it was, and since: a new router may break what none of them does. The counts are
+// of this process; one that is started in the middle compares with what it still hears.
+
+// countFirst is how long answers are counted before the first worker is touched, so that
+// there is something to compare with. It covers two reports of the workers.
+const countFirst = 3 * epoch
+
+// upgradeCounts are how instances have answered during an upgrade.
+type upgradeCounts struct {
+	id string // of the upgrade
+	// rest are the answers on workers that are not being upgraded or watched now, by
+	// service: what goes wrong for all at the same time is not one worker's doing.
+	rest map[string]rollout.Count
+	by   map[string]map[string]*upgradeSides // by worker and service
+}
+
+// upgradeSides are the answers of a service's instances on one worker.
+type upgradeSides struct {
+	before, after rollout.Count
+	since         time.Time     // of after: when it began to be watched
+	rest          rollout.Count // of all others, by then
+}
+
+// judged says whether it matters to an upgrade how instances of a service answer.
+func judged(s *wire.Share) bool {
+	return s != nil && s.Spec.ForRequests() && s.Spec.MaxErrors() < api.AllPercent
+}
+
+// countsForUpgrade says whether answers are to be counted because of an upgrade.
+func (m *model) countsForUpgrade() bool {
+	switch u := m.upgrade; {
+	case u == nil || u.Undo || u.State == wire.UpgradeDone:
+		return false
+	case u.State == wire.UpgradeRolling:
+		return true
+	}
+	for _, r := range m.upgraded { // nothing more begins, and some may still be watched
+		if r.ID == m.upgrade.ID && (r.Phase == wave.Soaks || r.Phase == wave.Begun) {
+			return true
+		}
+	}
+	return false
+}
+
+// held is why no worker may begin now, "" if one may.
+func (m *model) upgradeHeld(now time.Time) string {
+	u := m.upgrade
+	left := countFirst - max(now.Sub(u.At), u.At.Sub(now))
+	if left <= 0 || u.Undo {
+		return ""
+	}
+	for _, i := range m.insts {
+		if i.State == wire.Running && judged(m.shares[i.App+"."+i.Service]) {
+			return fmt.Sprintf("it is counted first how instances answer now, for another %s", left.Round(time.Second))
+		}
+	}
+	return ""
+}
+
+// answeredInUpgrade takes what a worker says of how its instances have answered in a span,
+// and reports whether that makes its upgrade fail.
+func (m *model) answeredInUpgrade(name string, list []wire.InstanceAnswers, span time.Duration, now time.Time) (fails bool) {
+	u := m.upgrade
+	if u == nil || u.Undo || u.State == wire.UpgradeDone {
+		m.counts = nil
+		return false
+	}
+	if m.counts == nil || m.counts.id != u.ID {
+		m.counts = &upgradeCounts{id: u.ID, rest: map[string]rollout.Count{}, by: map[string]map[string]*upgradeSides{}}
+	}
+	phase, since := wave.Waits, time.Time{}
+	if r := m.upgraded[name]; r != nil && r.ID == u.ID {
+		if phase, since = r.Phase, r.Since; r.Undo {
+			return false // it goes back
+		}
+	}
+	if phase == wave.Begun || phase == wave.Failed || phase == wave.Soaks && now.Sub(since) < span {
+		return false // it was said of both
+	}
+	c := m.counts
+	for _, a := range list {
+		i := m.insts[a.Instance]
+		if i == nil || i.Worker != name || i.State != wire.Running || !i.Ready || !i.ReadyAt.IsZero() && now.Sub(i.ReadyAt) < span {
+			continue
+		}
+		key := i.App + "." + i.Service
+		if s := m.shares[key]; !judged(s) || m.rolls[key].open() {
+			continue // what is rolled out is judged by that
+		}
+		count := rollout.Count{Requests: min(a.Answered, maxAnswers), Failed: min(a.Failed, maxAnswers)}
+		x := c.by[name][key]
+		if x == nil {
+			if c.by[name] == nil {
+				c.by[name] = map[string]*upgradeSides{}
+			}
+			x = &upgradeSides{}
+			c.by[name][key] = x
+		}
+		if phase == wave.Soaks {
+			if !x.since.Equal(since) {
+				x.since, x.after, x.rest = since, rollout.Count{}, c.rest[key]
+			}
+			x.after.Add(count)
+			continue
+		}
+		rest := c.rest[key]
+		rest.Add(count)
+		c.rest[key] = rest
+		if phase == wave.Waits {
+			x.before.Add(count)
+		}
+	}
+	return phase == wave.Soaks && m.worseSince(name, since) != ""
+}
+
+// worseSince says in words of which service certainly more requests fail on a worker since
+// it is watched than before, and than on the others in the same time; "" for none. What
+// nobody was asked before is not judged.
+func (m *model) worseSince(name string, since time.Time) string {
+	c := m.counts
+	if c == nil || m.upgrade == nil || c.id != m.upgrade.ID {
+		return ""
+	}
+	for _, key := range records.SortedKeys(c.by[name]) {
+		x, s := c.by[name][key], m.shares[key]
+		if !judged(s) || !x.since.Equal(since) || m.rolls[key].open() {
+			continue
+		}
+		bound, rest := s.Spec.MaxErrors().Of(), c.rest[key]
+		rest = rollout.Count{Requests: rest.Requests - x.rest.Requests, Failed: rest.Failed - x.rest.Failed}
+		known := x.before.Requests > 0 || rest.Requests > 0
+		if known && rollout.Exceeds(bound, x.before, x.after) && (rest.Requests == 0 || rollout.Exceeds(bound, rest, x.after)) {
+			return fmt.Sprintf("of the requests to %s here %s since, %s before, and on other workers %s meanwhile", key, x.after, x.before, rest)
+		}
+	}
+	return ""
+}
