@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -108,17 +109,12 @@ type programs struct {
 	Owed bool `json:"owed,omitempty"`
 }
 
+var programsKind = &statefile.Kind{What: "what the cluster brought", Max: maxPrograms, Version: wire.Version}
+
 func readPrograms(dir string) (p programs, err error) {
-	path := filepath.Join(dir, programsFile)
-	b, err := atomicfile.ReadBounded(path, maxPrograms)
+	_, err = programsKind.Read(filepath.Join(dir, programsFile), &p)
 	if errors.Is(err, os.ErrNotExist) {
 		return programs{}, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
-	if err == nil {
-		err = wire.CheckVersion(path, p.V)
 	}
 	if err != nil {
 		return programs{}, err
@@ -132,7 +128,7 @@ func (p *programs) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(dir, programsFile), b, 0o600); err != nil {
+	if err := programsKind.Put(filepath.Join(dir, programsFile), b, atomicfile.Write); err != nil {
 		return fmt.Errorf("noting which program this worker is: %w", err)
 	}
 	return nil

@@ -119,7 +119,7 @@ func TestDamagedProgramsFile(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for how, bad := range map[string]string{
-		"empty": "", "half": string(whole[:len(whole)/2]), "rubbish": "\x00\x01", "of a newer version": strings.Replace(string(whole), `"v": 1`, `"v": 9`, 1), "a list": "[]",
+		"empty": "", "half": string(whole[:len(whole)/2]), "rubbish": "\x00\x01", "a list": "[]",
 	} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
@@ -131,6 +131,17 @@ func TestDamagedProgramsFile(t *testing.T) {
 		if left, err := os.ReadFile(path + ".damaged"); err != nil || string(left) != bad {
 			t.Errorf("%s: %q, %v is kept", how, left, err)
 		}
+	}
+	// Of a newer program it is that one's: nothing is decided without it.
+	newer := strings.Replace(string(whole), `"v": 1`, `"v": 9`, 1)
+	if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openUpgrader(dir, Upgrades{}, "", quiet); err == nil || !strings.Contains(err.Error(), path+" is of form 9") {
+		t.Error(err)
+	}
+	if left, err := os.ReadFile(path); err != nil || string(left) != newer {
+		t.Errorf("it is %q, %v", left, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -30,13 +31,15 @@ const (
 	patience = 10 * time.Second
 )
 
+var configKind = &statefile.Kind{What: "the engine's configuration", Max: maxConfig, Version: wire.Version}
+
 // writeConfig leaves the engine what it needs to start by itself.
 func writeConfig(dir string, cfg wire.EngineConfig) error {
 	b, err := json.MarshalIndent(cfg, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(dir, wire.EngineConfigFile), b, 0o600); err != nil {
+	if err := configKind.Put(filepath.Join(dir, wire.EngineConfigFile), b, atomicfile.Write); err != nil {
 		return fmt.Errorf("writing the engine's configuration: %w", err)
 	}
 	return nil
@@ -44,11 +47,8 @@ func writeConfig(dir string, cfg wire.EngineConfig) error {
 
 // readConfig is what an earlier agent left for the engine.
 func readConfig(dir string) (cfg wire.EngineConfig, err error) {
-	b, err := atomicfile.ReadBounded(filepath.Join(dir, wire.EngineConfigFile), maxConfig)
-	if err != nil {
-		return cfg, err
-	}
-	return cfg, json.Unmarshal(b, &cfg)
+	_, err = configKind.Read(filepath.Join(dir, wire.EngineConfigFile), &cfg)
+	return cfg, err
 }
 
 // outdated says in words that a running engine still works with other settings

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/obs"
@@ -96,7 +97,11 @@ func openUpgrader(dir string, may Upgrades, marker string, log *slog.Logger) (*u
 		return nil, err
 	}
 	u := &upgrader{dir: dir, may: may, log: log, todo: make(chan wire.UpgradeAsk, 1), proved: make(chan struct{}), succeed: func(*Succession) {}}
-	if u.p, err = readPrograms(dir); err != nil {
+	u.p, err = readPrograms(dir)
+	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
+		return nil, err // which program is to go on is not this one's to decide
+	}
+	if err != nil {
 		aside := filepath.Join(dir, programsFile) + ".damaged"
 		log.Error("what is known of programs that the cluster brought cannot be read: it is moved aside, and the installed program goes on", "to", aside, "error", err)
 		if err := os.Rename(filepath.Join(dir, programsFile), aside); err != nil {

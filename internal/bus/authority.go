@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 )
 
 const (
@@ -48,6 +49,8 @@ type authorityState struct {
 	Accounts map[string]*accountState `json:"accounts"`
 }
 
+var authorityKind = &statefile.Kind{What: "bus keys", Max: maxAuthorityFile, Version: 1}
+
 type accountState struct {
 	Seed string `json:"seed"`
 	// User is the only user key of a cluster's account at its root.
@@ -61,19 +64,19 @@ type accountState struct {
 // the named accounts that it lacks.
 func openAuthority(dir string, accounts ...string) (*authority, error) {
 	a := &authority{path: filepath.Join(dir, authorityFile)}
-	data, err := atomicfile.ReadBounded(a.path, maxAuthorityFile)
+	file, err := authorityKind.Load(a.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		a.state = authorityState{V: 1, Accounts: map[string]*accountState{}}
+		a.state = authorityState{V: authorityKind.Version, Accounts: map[string]*accountState{}}
 		if a.state.Operator, err = newSeed(nkeys.CreateOperator); err != nil {
 			return nil, err
 		}
-	case err != nil:
+	case err != nil && !statefile.Damaged(err):
 		return nil, fmt.Errorf("read bus keys: %w", err)
 	default:
 		// The file holds keys: its content must not get into an error text.
-		if json.Unmarshal(data, &a.state) != nil || a.state.V != 1 || a.state.Accounts == nil {
-			return nil, fmt.Errorf("bus keys in %s are damaged or of another version: restore the file from a backup of the directory", a.path)
+		if err != nil || json.Unmarshal(file.Data, &a.state) != nil || a.state.Accounts == nil {
+			return nil, fmt.Errorf("bus keys in %s are damaged: restore the file from a backup of the directory", a.path)
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(accounts), func(name string) bool { return a.state.Accounts[name] != nil })
@@ -117,7 +120,7 @@ func (a *authority) update(change func(*authorityState) error) error {
 	if err != nil {
 		return fmt.Errorf("encode bus keys: %w", err)
 	}
-	if err := atomicfile.Write(a.path, data, 0o600); err != nil {
+	if err := authorityKind.Put(a.path, data, atomicfile.Write); err != nil {
 		return fmt.Errorf("store bus keys: %w", err)
 	}
 	a.state = next

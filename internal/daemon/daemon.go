@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/engine"
@@ -51,6 +52,7 @@ func newService(p cli.Process) (*service, error) {
 	// instance says what nobody asked it: anybody could fill the log with that.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+	statefile.LogTo(logger)
 	return &service{log: logger, level: level, manager: newManager(), process: p}, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/policy/coord"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -84,7 +84,7 @@ type want struct {
 }
 
 // New reads the file. One that is damaged is left where it is until the next write,
-// and the meter begins anew.
+// one of a newer form for good; the meter begins anew.
 func New(o Options) *Meter {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -93,16 +93,10 @@ func New(o Options) *Meter {
 	if o.Path == "" {
 		return m
 	}
-	data, err := atomicfile.ReadBounded(o.Path, maxFile)
+	var f file
+	_, err := kind.Read(o.Path, &f)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m
-	}
-	var f file
-	if err == nil {
-		err = json.Unmarshal(data, &f)
-	}
-	if err == nil && f.V != 1 {
-		err = fmt.Errorf("version %d is not understood", f.V)
 	}
 	if err != nil {
 		o.Log.Warn("distances are measured anew", "file", o.Path, "why", err)
@@ -111,6 +105,8 @@ func New(o Options) *Meter {
 	m.table = coord.RestoreTable(&f.Table, o.Seed)
 	return m
 }
+
+var kind = &statefile.Kind{What: "distances", Max: maxFile, Version: 1}
 
 type file struct {
 	V int `json:"v"`
@@ -380,10 +376,10 @@ func (m *Meter) save(last bool) {
 		return
 	}
 	m.saved, m.dirty = now, false
-	data, err := json.Marshal(file{V: 1, Table: *m.table})
+	data, err := json.Marshal(file{V: kind.Version, Table: *m.table})
 	m.mu.Unlock()
 	if err == nil {
-		err = atomicfile.Write(m.opts.Path, data, 0o600)
+		err = kind.Put(m.opts.Path, data, atomicfile.Write)
 	}
 	if err != nil {
 		m.opts.Log.Warn("distances are not kept", "file", m.opts.Path, "why", err)

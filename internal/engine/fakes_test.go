@@ -527,12 +527,16 @@ func (r *rig) drivers() map[string]runtime.Driver {
 }
 
 // start starts an engine in the rig's directory.
-func (r *rig) start() {
-	r.t.Helper()
-	e, err := New(Options{
+func (r *rig) open() (*Engine, error) {
+	return New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
 		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, doorless: true, volumes: r.volumes},
 	})
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	e, err := r.open()
 	if err != nil {
 		r.t.Fatal(err)
 	}

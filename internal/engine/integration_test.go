@@ -142,7 +142,7 @@ func (b *bench) configure(network string) {
 		V: wire.Version, Worker: "w1", Cluster: "edge", Path: os.Getenv("PATH"),
 		Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30}, Network: network,
 	}
-	if err := writeJSON(filepath.Join(b.dir, wire.EngineConfigFile), &c); err != nil {
+	if err := configKind.Write(filepath.Join(b.dir, wire.EngineConfigFile), &c); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -474,7 +474,7 @@ func TestStartsFromFilesAfterAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec.Boot, rec.Handle.Boot, rec.Failures = "another boot", "another boot", 4
-	if err := writeJSON(filepath.Join(dir, recordFile), &rec); err != nil {
+	if err := recordKind.Write(filepath.Join(dir, recordFile), &rec); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
@@ -513,7 +513,7 @@ func TestEndsWhatADeadEngineStartedUnnoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec.Handle, rec.Starting = nil, true
-	if err := writeJSON(filepath.Join(dir, recordFile), &rec); err != nil {
+	if err := recordKind.Write(filepath.Join(dir, recordFile), &rec); err != nil {
 		t.Fatal(err)
 	}
 	b.start()

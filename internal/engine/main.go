@@ -25,10 +25,10 @@ const wasmDir = "wasm"
 func ReadConfig(dir string) (wire.EngineConfig, error) {
 	var c wire.EngineConfig
 	path := filepath.Join(dir, wire.EngineConfigFile)
-	if err := readJSON(path, maxConfig, &c); err != nil {
+	if err := readJSON(configKind, path, &c); err != nil {
 		return wire.EngineConfig{}, fmt.Errorf("engine configuration: %w; it is written by `verge worker`, which also starts the engine", err)
 	}
-	return c, wire.CheckVersion(path, c.V)
+	return c, nil
 }
 
 // Drivers returns the drivers of this build for the engine in the data directory

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +16,7 @@ import (
 	"sync"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/objects/cache"
@@ -142,11 +141,7 @@ func (s *stock) openLocked() error {
 	}
 	if port := ln.Addr().(*net.TCPAddr).Port; port != rec.Port {
 		rec.Port = port
-		data, err := json.Marshal(rec)
-		if err == nil {
-			err = atomicfile.Write(filepath.Join(s.dir, objectsFile), data, 0o600)
-		}
-		if err != nil {
+		if err := objectsKind.Write(filepath.Join(s.dir, objectsFile), rec); err != nil {
 			return errors.Join(err, ln.Close())
 		}
 	}
@@ -184,19 +179,18 @@ func (s *stock) serve(ln net.Listener) {
 func (s *stock) record() (objectsRecord, error) {
 	var rec objectsRecord
 	path := filepath.Join(s.dir, objectsFile)
-	data, err := atomicfile.ReadBounded(path, maxConfig)
+	_, err := objectsKind.Read(path, &rec)
+	newer := (*statefile.NewerError)(nil)
 	if err == nil {
-		err = json.Unmarshal(data, &rec)
-		if err == nil {
-			err = wire.CheckVersion(path, rec.V)
-		}
-		if err == nil && (len(rec.Secret) != 32 || rec.Port < 0 || rec.Port > 65535) {
+		if len(rec.Secret) != 32 || rec.Port < 0 || rec.Port > 65535 {
 			err = errors.New("it is something else")
 		}
 	}
 	switch {
 	case err == nil:
 		return rec, nil
+	case errors.As(err, &newer):
+		return rec, err // with other keys, what runs would never find its objects
 	case !errors.Is(err, os.ErrNotExist):
 		s.log.Warn("the file is damaged, what runs does not find its objects until it is started again", "file", path, "error", err)
 	}

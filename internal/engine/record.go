@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -25,6 +26,13 @@ const (
 	maxOrderBytes = orders.Max // of a set of orders, on the wire
 	maxRecord     = 4 << 20    // one order with its peers
 	maxConfig     = 1 << 20
+)
+
+// Kinds of files, see package statefile.
+var (
+	recordKind  = &statefile.Kind{What: "the state of an instance", Max: maxRecord, Version: wire.Version}
+	configKind  = &statefile.Kind{What: "the engine's configuration", Max: maxConfig, Version: wire.Version}
+	objectsKind = &statefile.Kind{What: "what instances were told of objects", Max: maxConfig, Version: wire.Version}
 )
 
 // record is what an engine remembers about one instance, so that its successor
@@ -82,34 +90,17 @@ var errEmpty = errors.New("it is empty")
 // errDamaged is wrapped where a file is there but cannot be used.
 var errDamaged = errors.New("damaged")
 
-// readJSON reads a file of at most max bytes into v. A file that is there but
-// holds something else is errDamaged, and errEmpty if it holds nothing.
-func readJSON(path string, max int64, v any) error {
-	b, err := atomicfile.ReadBounded(path, max)
-	if errors.Is(err, atomicfile.ErrTooLarge) {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	if err != nil {
+// readJSON reads a file into v. A file that is there but holds something else is
+// errDamaged, and errEmpty if it holds nothing; one of a newer form is neither.
+func readJSON(kind *statefile.Kind, path string, v any) error {
+	_, err := kind.Read(path, v)
+	if err == nil || !statefile.Damaged(err) {
 		return err
 	}
-	if len(b) == 0 {
-		return fmt.Errorf("%s is %w: %w", path, errDamaged, errEmpty)
+	if st, serr := os.Stat(path); serr == nil && st.Size() == 0 {
+		err = errEmpty
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s is %w: %w", path, errDamaged, err)
-	}
-	return nil
-}
-
-// writeJSON replaces a file; it is on disk when this returns.
-func writeJSON(path string, v any) error { return encodeTo(path, v, atomicfile.Write) }
-
-func encodeTo(path string, v any, write func(string, []byte, os.FileMode) error) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
-	}
-	return write(path, b, 0o600)
+	return fmt.Errorf("%s is %w: %w", path, errDamaged, err)
 }
 
 // write replaces the file of the record. What it tells of a task that is there is
@@ -119,20 +110,21 @@ func encodeTo(path string, v any, write func(string, []byte, os.FileMode) error)
 func (r *record) write(path string) error {
 	sleeps := r.Order.Sleep != nil && r.Phase == wire.PhasePending && r.Wait == 0
 	if (r.Starting || r.Handle != nil || sleeps) && len(r.Placed) == 0 {
-		return encodeTo(path, r, atomicfile.Replace)
+		b, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", recordFile, err)
+		}
+		return recordKind.Put(path, b, atomicfile.Replace)
 	}
-	return writeJSON(path, r)
+	return recordKind.Write(path, r)
 }
 
 // readRecord reads the record of the instance whose directory is dir.
 func readRecord(dir string, id wire.InstanceID) (record, error) {
 	var r record
 	path := filepath.Join(dir, recordFile)
-	if err := readJSON(path, maxRecord, &r); err != nil {
+	if err := readJSON(recordKind, path, &r); err != nil {
 		return record{}, err
-	}
-	if err := wire.CheckVersion(path, r.V); err != nil {
-		return record{}, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if r.Order.ID != id {
 		return record{}, fmt.Errorf("%s is %w: it is about %q", path, errDamaged, r.Order.ID)

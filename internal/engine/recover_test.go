@@ -27,7 +27,7 @@ func (r *rig) edit(id string, change func(*record)) {
 		r.t.Fatal(err)
 	}
 	change(&rec)
-	if err := writeJSON(r.recordPath(id), &rec); err != nil {
+	if err := recordKind.Write(r.recordPath(id), &rec); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -174,7 +174,7 @@ func TestOrderGoneWhileAway(t *testing.T) {
 		task := r.one("shop.web.1")
 		r.stop()
 		o := wire.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100)}}
-		if err := writeJSON(filepath.Join(r.dir, wire.EngineOrdersFile), &o); err != nil {
+		if err := recordKind.Write(filepath.Join(r.dir, wire.EngineOrdersFile), &o); err != nil {
 			t.Fatal(err)
 		}
 		r.start()
@@ -239,6 +239,49 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// An engine that does not know what a newer one has noted of an instance would start it a
+// second time. It starts nothing, says why, and leaves all as it is.
+func TestNewerFilesAreLeft(t *testing.T) {
+	for _, name := range []string{wire.EngineOrdersFile, filepath.Join(instancesDir, web0, recordFile)} {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.apply(order(0, 1, 100), order(1, 1, 100))
+				r.stop()
+				path := filepath.Join(r.dir, name)
+				was, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				newer := strings.Replace(string(was), `"v":1,`, `"v":2,`, 1)
+				if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				e, err := r.open()
+				if err == nil {
+					err = e.Run(t.Context())
+				}
+				if err == nil || !strings.Contains(err.Error(), path+" is of form 2") {
+					t.Errorf("%s: %v", name, err)
+				}
+				if now, err := os.ReadFile(path); err != nil || string(now) != newer {
+					t.Errorf("it was %q and is %q, %v", newer, now, err)
+				}
+				if r.driver.starts(web0) != 1 || len(r.driver.live(web0)) != 1 || len(r.strays.all()) != 0 {
+					t.Errorf("%d starts, %d live, swept %v", r.driver.starts(web0), len(r.driver.live(web0)), r.strays.all())
+				}
+				// The newer program is back.
+				if err := os.WriteFile(path, was, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r.start()
+				if s := r.status(web0); s.Phase != wire.PhaseRunning || r.driver.starts(web0) != 1 {
+					t.Errorf("%+v, %d starts", s, r.driver.starts(web0))
+				}
+			})
+		})
+	}
 }
 
 func TestDamagedRecordStartsAnew(t *testing.T) {

@@ -3,13 +3,12 @@ package enroll
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
-	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -28,6 +27,8 @@ const (
 	doubtPatience = 10 * time.Second
 )
 
+var seenKind = &statefile.Kind{What: "which token was looked at", Max: maxJoined, Version: wire.Version}
+
 type seen struct {
 	V  int    `json:"v"`
 	ID string `json:"id"` // of the token
@@ -35,11 +36,7 @@ type seen struct {
 
 // saw notes a token. If that fails it is looked at again, which does no harm.
 func (n Node) saw(tok pki.Token) {
-	b, err := json.Marshal(seen{V: wire.Version, ID: tok.ID})
-	if err == nil {
-		err = atomicfile.Write(filepath.Join(n.Dir, seenFile), b, 0o600)
-	}
-	if err != nil {
+	if err := seenKind.Write(filepath.Join(n.Dir, seenFile), seen{V: wire.Version, ID: tok.ID}); err != nil {
 		n.warn("it could not be noted which token this node has seen: " + err.Error())
 	}
 }
@@ -55,8 +52,7 @@ func (n Node) unseen() (tok pki.Token, ok bool) {
 		return tok, false // it was of use once, or never
 	}
 	var s seen
-	b, err := atomicfile.ReadBounded(filepath.Join(n.Dir, seenFile), maxJoined)
-	if err == nil && json.Unmarshal(b, &s) == nil && s.ID == tok.ID {
+	if _, err := seenKind.Read(filepath.Join(n.Dir, seenFile), &s); err == nil && s.ID == tok.ID {
 		return tok, false
 	}
 	return tok, true

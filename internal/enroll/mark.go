@@ -2,13 +2,13 @@ package enroll
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -29,13 +29,11 @@ func (r refusal) anotherKey() bool {
 	return r.Problem.Code == wire.CodeRemoved || r.Problem.Code == wire.CodeRevoked
 }
 
+var refusedKind = &statefile.Kind{What: "that this node was refused", Max: maxJoined, Version: wire.Version}
+
 // MarkRefused notes in dir that the key public (PKIX DER) was refused for good.
 func MarkRefused(dir string, p wire.Problem, public []byte) error {
-	b, err := json.Marshal(refusal{V: wire.Version, Problem: p, KeyHash: pki.KeyHash(public)})
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(filepath.Join(dir, refusedFile), b, 0o600); err != nil {
+	if err := refusedKind.Write(filepath.Join(dir, refusedFile), refusal{V: wire.Version, Problem: p, KeyHash: pki.KeyHash(public)}); err != nil {
 		return fmt.Errorf("noting that this node was refused: %w", err)
 	}
 	return nil
@@ -44,15 +42,15 @@ func MarkRefused(dir string, p wire.Problem, public []byte) error {
 // refused reads the note. One about another key than the present one is of no
 // meaning any more.
 func (n Node) refused() (r refusal, marked bool, err error) {
-	b, err := atomicfile.ReadBounded(filepath.Join(n.Dir, refusedFile), maxJoined)
+	_, err = refusedKind.Read(filepath.Join(n.Dir, refusedFile), &r)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, false, nil
 	}
+	if statefile.Damaged(err) {
+		return refusal{}, false, nil // the tier above will say it again
+	}
 	if err != nil {
 		return r, false, fmt.Errorf("reading whether this node was refused: %w", err)
-	}
-	if json.Unmarshal(b, &r) != nil {
-		return refusal{}, false, nil //nolint:nilerr // damaged: the tier above will say it again
 	}
 	public, err := n.Public(n.Dir)
 	if err != nil {

@@ -2,7 +2,6 @@ package enroll
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
@@ -58,27 +57,26 @@ type Node struct {
 // Key is the node's own key for the bus, made at the first call.
 func Key(dir string) (bus.Key, error) { return bus.LoadOrCreateKey(filepath.Join(dir, busKeyFile)) }
 
+var joinedKind = &statefile.Kind{What: "this node's registration", Max: maxJoined, Version: wire.Version}
+
 // Joined is the identity that a node has, or an error that wraps os.ErrNotExist.
 func Joined(dir string) (wire.JoinReply, error) {
 	path := filepath.Join(dir, joinedFile)
-	b, err := atomicfile.ReadBounded(path, maxJoined)
-	if err != nil {
-		return wire.JoinReply{}, fmt.Errorf("reading this node's registration: %w", err)
-	}
 	var r wire.JoinReply
-	if err := json.Unmarshal(b, &r); err != nil {
+	_, err := joinedKind.Read(path, &r)
+	switch {
+	case err == nil:
+		return r, nil
+	case statefile.Damaged(err):
 		return wire.JoinReply{}, fmt.Errorf("%s is damaged (%w): restore it from a backup, or empty %s and join again with a new token", path, err, dir)
 	}
-	return r, wire.CheckVersion(path, r.V)
+	return wire.JoinReply{}, fmt.Errorf("reading this node's registration: %w", err)
 }
 
 // SaveJoined stores where the tier above is and what it said.
 func SaveJoined(dir string, r wire.JoinReply) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(filepath.Join(dir, joinedFile), b, 0o600); err != nil {
+	r.V = wire.Version
+	if err := joinedKind.Write(filepath.Join(dir, joinedFile), r); err != nil {
 		return fmt.Errorf("storing this node's registration: %w", err)
 	}
 	return nil

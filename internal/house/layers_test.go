@@ -98,20 +98,21 @@ var neighbours = map[string]struct {
 	to     []string
 	reason string
 }{
-	"internal/backup":   {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
-	"internal/bus":      {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
-	"internal/importer": {[]string{"internal/k8s"}, "it reads manifests into types that are made elsewhere"},
-	"internal/objects":  {[]string{"internal/atomicfile", "internal/bus", "internal/obs", "internal/rest"}, "objects are kept in a tier's store, asked for by its HTTP interface, and cached in files; two roles show the same figures of them"},
-	"internal/orders":   {[]string{"internal/atomicfile"}, "it is one of its files, with a log beside it"},
-	"internal/overlay":  {[]string{"internal/atomicfile", "internal/hostnet", "internal/relay"}, "the addresses given to services outlive the process; one worker of a machine has it; a worker asks its relay"},
-	"internal/distance": {[]string{"internal/atomicfile"}, "distances outlive the process"},
-	"internal/pki":      {[]string{"internal/atomicfile"}, "keys and certificates are files"},
-	"internal/plugin":   {[]string{"internal/atomicfile"}, "tokens and authorities are files of a bounded size"},
-	"internal/proxy":    {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
-	"internal/relay":    {[]string{"internal/atomicfile"}, "its key is a file"},
-	"internal/rest":     {[]string{"internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored"},
-	"internal/seal":     {[]string{"internal/atomicfile"}, "a key is a file"},
-	"internal/runtime":  {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
+	"internal/atomicfile": {[]string{"internal/obs"}, "a file says which version of the program wrote it"},
+	"internal/backup":     {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
+	"internal/bus":        {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
+	"internal/importer":   {[]string{"internal/k8s"}, "it reads manifests into types that are made elsewhere"},
+	"internal/objects":    {[]string{"internal/atomicfile", "internal/bus", "internal/obs", "internal/rest"}, "objects are kept in a tier's store, asked for by its HTTP interface, and cached in files; two roles show the same figures of them"},
+	"internal/orders":     {[]string{"internal/atomicfile"}, "it is one of its files, with a log beside it"},
+	"internal/overlay":    {[]string{"internal/atomicfile", "internal/hostnet", "internal/relay"}, "the addresses given to services outlive the process; one worker of a machine has it; a worker asks its relay"},
+	"internal/distance":   {[]string{"internal/atomicfile"}, "distances outlive the process"},
+	"internal/pki":        {[]string{"internal/atomicfile"}, "keys and certificates are files"},
+	"internal/plugin":     {[]string{"internal/atomicfile"}, "tokens and authorities are files of a bounded size"},
+	"internal/proxy":      {[]string{"internal/atomicfile"}, "the ports given to services outlive the process"},
+	"internal/relay":      {[]string{"internal/atomicfile"}, "its key is a file"},
+	"internal/rest":       {[]string{"internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored"},
+	"internal/seal":       {[]string{"internal/atomicfile"}, "a key is a file"},
+	"internal/runtime":    {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
 }
 
 // exclusive are folders that only some may use.
@@ -207,11 +208,12 @@ func forbidden(f *file, room string, from layer, i imported) string {
 
 // common are parts of a room that its other parts share.
 var common = map[string]string{
-	"internal/runtime/logfile": "every driver writes the same rotated files",
-	"internal/overlay/wg":      "paths to peers are set at the device",
-	"internal/runtime/cgroup":  "every driver limits by the same control groups",
-	"internal/runtime/ending":  "every driver tells the end of a task to many",
-	"internal/runtime/beside":  "commands end with their task in every driver",
+	"internal/runtime/logfile":      "every driver writes the same rotated files",
+	"internal/overlay/wg":           "paths to peers are set at the device",
+	"internal/runtime/cgroup":       "every driver limits by the same control groups",
+	"internal/runtime/ending":       "every driver tells the end of a task to many",
+	"internal/atomicfile/statefile": "a book is a file with a form, too",
+	"internal/runtime/beside":       "commands end with their task in every driver",
 }
 
 // assembled are rooms whose outer package puts the parts together, instead of

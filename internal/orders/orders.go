@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,6 +26,10 @@ const (
 
 // ErrDamaged is wrapped where the file is there but cannot be understood.
 var ErrDamaged = errors.New("damaged")
+
+// kind of the file. The log beside it is of the same form: one that is read in another
+// is written anew with the file, see Store.
+var kind = &statefile.Kind{What: "the orders of a worker", Max: Max, Version: wire.Version}
 
 // file is what the file has.
 type file struct {
@@ -55,34 +60,37 @@ func At(dir string) *Store {
 func (s *Store) Path() string { return s.path }
 
 // Load reads what is stored. No file is os.ErrNotExist, one that cannot be understood
-// ErrDamaged.
+// ErrDamaged, one of a newer form a *statefile.NewerError.
 func (s *Store) Load() (wire.EngineOrders, error) {
 	s.id, s.base, s.log = "", 0, 0
-	b, err := atomicfile.ReadBounded(s.path, Max)
-	if errors.Is(err, atomicfile.ErrTooLarge) {
-		return wire.EngineOrders{}, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	if err != nil {
+	stored, err := kind.Load(s.path)
+	if err != nil && !statefile.Damaged(err) {
 		return wire.EngineOrders{}, err
 	}
 	var f file
-	if err := json.Unmarshal(b, &f); err != nil {
+	if err == nil {
+		err = json.Unmarshal(stored.Data, &f)
+	}
+	if err != nil {
 		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.path, ErrDamaged, err)
 	}
+	size := len(stored.Data)
 	if f.Log == "" { // of a version without logs
 		return f.EngineOrders, nil
 	}
 	log, err := atomicfile.ReadBounded(s.logPath, Max)
 	if errors.Is(err, os.ErrNotExist) {
-		s.id, s.base = f.Log, len(b)
+		if stored.Kept == "" {
+			s.id, s.base = f.Log, size
+		}
 		return f.EngineOrders, nil
 	}
 	if err != nil && !errors.Is(err, atomicfile.ErrTooLarge) {
 		return wire.EngineOrders{}, err
 	}
 	o, whole := replay(f, log)
-	if whole {
-		s.id, s.base, s.log = f.Log, len(b), len(log)
+	if whole && stored.Kept == "" {
+		s.id, s.base, s.log = f.Log, size, len(log)
 	}
 	return o, nil
 }
@@ -133,7 +141,7 @@ func (s *Store) Write(o *wire.EngineOrders) error {
 	if err != nil {
 		return fmt.Errorf("encode the orders: %w", err)
 	}
-	if err := atomicfile.Write(s.path, b, 0o600); err != nil {
+	if err := kind.Put(s.path, b, atomicfile.Write); err != nil {
 		s.id = "" // which of them is there is not known
 		return err
 	}

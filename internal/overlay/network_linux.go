@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay/addr"
 	"github.com/verge-edge/verge/internal/overlay/first"
@@ -359,6 +360,9 @@ func (n *Network) leaseLocked(w *wire.Network) error {
 	// Of its own, since what is said of the whole network changes when it is set up.
 	n.opts.Problem("IPv4 in the service network", what)
 	book, err := addr.OpenBook(filepath.Join(n.opts.Dir, bookFile), s.Services4)
+	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
+		return err // what runs has these addresses, and they would be given again
+	}
 	if err != nil {
 		n.log.Error("addresses of services may change", "why", err)
 	}

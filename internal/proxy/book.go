@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/verge-edge/verge/internal/atomicfile/book"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 )
 
 // Range of the ports of loopback entries. It lies below the ports that Linux
@@ -41,6 +42,8 @@ type record struct {
 
 func (r record) key() entryKey { return entryKey{r.App, r.Service, r.Port} }
 
+var portsKind = &statefile.Kind{What: "loopback ports", Max: maxPorts, Version: 1}
+
 type portsFile struct {
 	V     int      `json:"v"`
 	Ports []record `json:"ports"`
@@ -49,10 +52,12 @@ type portsFile struct {
 // loadPorts opens the book at path; see book.Open.
 func loadPorts(path string) (*ports, error) {
 	b, err := book.Open(path, book.Form[record, entryKey, int]{
-		What: "loopback ports", Max: maxPorts,
+		Kind:   portsKind,
 		Of:     func(r record) (entryKey, int) { return r.key(), r.Number },
 		Decode: decodePorts,
-		Encode: func(records []record) ([]byte, error) { return json.Marshal(portsFile{V: 1, Ports: records}) },
+		Encode: func(records []record) ([]byte, error) {
+			return json.Marshal(portsFile{V: portsKind.Version, Ports: records})
+		},
 	})
 	return &ports{Book: b, first: entryPortFirst, count: entryPortCount}, err
 }
@@ -61,9 +66,6 @@ func decodePorts(data []byte) ([]record, error) {
 	var f portsFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, err
-	}
-	if f.V != 1 {
-		return nil, fmt.Errorf("version %d is not understood", f.V)
 	}
 	for _, r := range f.Ports {
 		if r.Number < 1 || r.Number > 65535 {

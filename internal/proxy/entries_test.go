@@ -154,7 +154,7 @@ func TestDamagedStateFileIsSetAside(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
 		"rubbish":   "\x00\x01",
-		"version":   `{"v":9,"ports":[]}`,
+		"version":   `{"v":0,"ports":[]}`,
 		"duplicate": `{"v":1,"ports":[{"app":"a","service":"b","port":"c","number":7},{"app":"a","service":"b","port":"d","number":7}]}`,
 		"range":     `{"v":1,"ports":[{"app":"a","service":"b","port":"c","number":70000}]}`,
 	} {
@@ -167,6 +167,19 @@ func TestDamagedStateFileIsSetAside(t *testing.T) {
 		if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != content {
 			t.Errorf("%s: set aside %q, %v", name, kept, err)
 		}
+	}
+}
+
+// A router that does not know which addresses were given does not give any.
+func TestNewerStateFileIsRefused(t *testing.T) {
+	t.Parallel()
+	path, content := filepath.Join(t.TempDir(), "ports.json"), `{"v":9,"ports":[]}`
+	must(t, os.WriteFile(path, []byte(content), 0o600))
+	if _, err := New(Options{Worker: "w1", Cluster: "edge", Local: &fakeEngine{}, StateFile: path}); err == nil || !strings.Contains(err.Error(), path+" is of form 9") {
+		t.Error(err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != content {
+		t.Errorf("it is %q, %v", now, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -116,6 +117,9 @@ func New(opts Options) (*Router, error) {
 		opts.MaxConns = defaultMaxConns
 	}
 	book, err := loadPorts(opts.StateFile)
+	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
+		return nil, err // what runs has these addresses, and they would be given again
+	}
 	if err != nil {
 		opts.Log.Error("loopback addresses may change", "why", err)
 	}

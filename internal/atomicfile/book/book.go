@@ -3,7 +3,7 @@
 //
 // It promises that a file which cannot be understood is set aside, said, and does not
 // keep its owner from working: what is given follows from names in all its uses, so
-// that nearly all of it comes out the same again.
+// that nearly all of it comes out the same again. One of a newer form stays where it is.
 package book
 
 import (
@@ -14,13 +14,13 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 )
 
 // Form of a book: how its records R, each with a key K and a value V, are stored.
 type Form[R any, K, V comparable] struct {
-	// What is in it, in words; Max bounds its file, in bytes.
-	What string
-	Max  int64
+	// Kind of its file.
+	Kind *statefile.Kind
 	// Of is what a record says.
 	Of func(R) (K, V)
 	// Decode reads a file: what is not fit is an error. Encode writes one.
@@ -44,19 +44,23 @@ func New[R any, K, V comparable](path string, form Form[R, K, V]) *Book[R, K, V]
 }
 
 // Open reads the book at path. One that is not there is empty. With an error, which
-// says what was set aside, there is an empty book that can be used.
+// says what was set aside, there is an empty book that can be used. One that this
+// program does not know yet is a *statefile.NewerError, and is not saved either.
 func Open[R any, K, V comparable](path string, form Form[R, K, V]) (*Book[R, K, V], error) {
 	b := New(path, form)
 	if path == "" {
 		return b, nil
 	}
-	data, err := atomicfile.ReadBounded(path, form.Max)
+	file, err := form.Kind.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil
 	}
+	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
+		return b, err
+	}
 	var records []R
 	if err == nil {
-		records, err = form.Decode(data)
+		records, err = form.Decode(file.Data)
 	}
 	if err == nil {
 		err = b.fill(records)
@@ -65,7 +69,7 @@ func Open[R any, K, V comparable](path string, form Form[R, K, V]) (*Book[R, K, 
 		return b, nil
 	}
 	aside := path + ".damaged"
-	err = fmt.Errorf("%s in %s cannot be read, set aside as %s: %w", form.What, path, aside, err)
+	err = fmt.Errorf("%s in %s cannot be read, set aside as %s: %w", form.Kind.What, path, aside, err)
 	if rerr := os.Rename(path, aside); rerr != nil {
 		err = errors.Join(err, rerr)
 	}
@@ -127,10 +131,10 @@ func (b *Book[R, K, V]) Save() error {
 	}
 	data, err := b.form.Encode(b.records)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", b.form.What, err)
+		return fmt.Errorf("encode %s: %w", b.form.Kind.What, err)
 	}
-	if err := atomicfile.Write(b.path, data, 0o600); err != nil {
-		return fmt.Errorf("store %s: %w", b.form.What, err)
+	if err := b.form.Kind.Put(b.path, data, atomicfile.Write); err != nil {
+		return fmt.Errorf("store %s: %w", b.form.Kind.What, err)
 	}
 	b.dirty = false
 	return nil

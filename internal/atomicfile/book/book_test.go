@@ -2,6 +2,7 @@ package book_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/atomicfile/book"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 )
 
 type seat struct {
@@ -16,11 +18,20 @@ type seat struct {
 	N    int
 }
 
+type seatsFile struct {
+	V     int    `json:"v"`
+	Seats []seat `json:"seats"`
+}
+
 var form = book.Form[seat, string, int]{
-	What: "seats", Max: 1 << 10,
-	Of:     func(s seat) (string, int) { return s.Name, s.N },
-	Decode: func(data []byte) (out []seat, err error) { return out, json.Unmarshal(data, &out) },
-	Encode: func(list []seat) ([]byte, error) { return json.Marshal(list) },
+	Kind: &statefile.Kind{What: "seats", Max: 1 << 10, Version: 1},
+	Of:   func(s seat) (string, int) { return s.Name, s.N },
+	Decode: func(data []byte) ([]seat, error) {
+		var f seatsFile
+		err := json.Unmarshal(data, &f)
+		return f.Seats, err
+	},
+	Encode: func(list []seat) ([]byte, error) { return json.Marshal(seatsFile{1, list}) },
 }
 
 func TestWhatWasGivenIsKnownAgain(t *testing.T) {
@@ -64,7 +75,7 @@ func TestWhatWasGivenIsKnownAgain(t *testing.T) {
 
 func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 	for name, content := range map[string]string{
-		"rubbish": "\x00", "twice": `[{"Name":"a","N":1},{"Name":"b","N":1}]`, "too long": strings.Repeat(" ", 2<<10),
+		"rubbish": "\x00", "twice": `{"v":1,"seats":[{"Name":"a","N":1},{"Name":"b","N":1}]}`, "too long": strings.Repeat(" ", 2<<10),
 	} {
 		path := filepath.Join(t.TempDir(), "seats.json")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -81,5 +92,25 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 		if err := b.Save(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestOneOfANewerFormStaysWhereItIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seats.json")
+	content := `{"by":"v9","v":2,"places":{}}`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := book.Open(path, form)
+	newer := (*statefile.NewerError)(nil)
+	if !errors.As(err, &newer) || len(b.Records()) != 0 {
+		t.Fatalf("%v, %v", b.Records(), err)
+	}
+	b.Put(seat{"a", 1})
+	if err := b.Save(); !errors.As(err, &newer) {
+		t.Errorf("saved over it: %v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != content {
+		t.Errorf("it is %q, %v", now, err)
 	}
 }

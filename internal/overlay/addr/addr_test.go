@@ -223,7 +223,7 @@ func TestFixedAddresses(t *testing.T) {
 
 func TestDamagedBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.json")
-	for _, text := range []string{"{", `{"v":2}`, `{"v":1,"network":"10.30.0.0/16","addresses":[{"app":"a","service":"b","policy":"c","addr":"1.1.1.1"}]}`} {
+	for _, text := range []string{"{", `{"v":0}`, `{"v":1,"network":"10.30.0.0/16","addresses":[{"app":"a","service":"b","policy":"c","addr":"1.1.1.1"}]}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/verge-edge/verge/internal/atomicfile/book"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 )
 
 // maxBook bounds the file of a Book; a full /16 of long names stays below.
@@ -35,6 +36,8 @@ type entry struct {
 	Addr netip.Addr `json:"addr"`
 }
 
+var bookKind = &statefile.Kind{What: "service addresses", Max: maxBook, Version: 1}
+
 type bookFile struct {
 	V         int          `json:"v"`
 	Network   netip.Prefix `json:"network"`
@@ -47,11 +50,11 @@ type bookFile struct {
 func OpenBook(path string, network netip.Prefix) (*Book, error) {
 	network = network.Masked()
 	b, err := book.Open(path, book.Form[entry, Key, netip.Addr]{
-		What: "service addresses", Max: maxBook,
+		Kind:   bookKind,
 		Of:     func(e entry) (Key, netip.Addr) { return e.Key, e.Addr },
 		Decode: func(data []byte) ([]entry, error) { return decode(data, network) },
 		Encode: func(records []entry) ([]byte, error) {
-			return json.Marshal(bookFile{V: 1, Network: network, Addresses: records})
+			return json.Marshal(bookFile{V: bookKind.Version, Network: network, Addresses: records})
 		},
 	})
 	return &Book{b, network}, err
@@ -61,9 +64,6 @@ func decode(data []byte, network netip.Prefix) ([]entry, error) {
 	var f bookFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, err
-	}
-	if f.V != 1 {
-		return nil, fmt.Errorf("version %d is not understood", f.V)
 	}
 	if f.Network != network {
 		return nil, nil

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 )
 
 // settingsFile says what this worker has changed of the machine's settings. It is
@@ -17,7 +16,14 @@ import (
 const settingsFile = "machine.json"
 
 // settings are those of /proc/sys/net that were changed, by path, as they were before.
+// settingsKind had no number of its form at first, which is form 0.
+var settingsKind = &statefile.Kind{
+	What: "settings of the machine", Max: 1 << 16, Version: 1,
+	Steps: map[int]statefile.Step{0: statefile.Fields(1, nil)},
+}
+
 type settings struct {
+	V int `json:"v"`
 	// Boot in which that was: a machine that was started again has its own.
 	Boot string            `json:"boot"`
 	Had  map[string]string `json:"had"`
@@ -26,15 +32,17 @@ type settings struct {
 func (l *Links) settingsPath() string { return filepath.Join(filepath.Dir(l.opts.Dir), settingsFile) }
 
 // changed are the settings that this worker has changed since the machine was started.
-func (l *Links) changed() settings {
-	const most = 1 << 16
-	s := settings{Boot: l.opts.Boot, Had: map[string]string{}}
+func (l *Links) changed() (settings, error) {
+	s := settings{V: settingsKind.Version, Boot: l.opts.Boot, Had: map[string]string{}}
 	var had settings
-	b, err := atomicfile.ReadBounded(l.settingsPath(), most)
-	if err == nil && json.Unmarshal(b, &had) == nil && had.Boot == s.Boot && had.Had != nil {
+	_, err := settingsKind.Read(l.settingsPath(), &had)
+	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
+		return s, err
+	}
+	if err == nil && had.Boot == s.Boot && had.Had != nil {
 		s.Had = had.Had
 	}
-	return s
+	return s, nil
 }
 
 // Forward lets the machine forward packets. Where it learned its own addresses and
@@ -56,7 +64,10 @@ func (l *Links) Forward(ipv4 bool) error {
 			}
 		}
 	}
-	s := l.changed()
+	s, err := l.changed()
+	if err != nil {
+		return err
+	}
 	had := maps.Clone(s.Had)
 	note := func(path string) {
 		if _, known := s.Had[path]; !known {
@@ -73,11 +84,7 @@ func (l *Links) Forward(ipv4 bool) error {
 		note(four)
 	}
 	if !maps.Equal(had, s.Had) {
-		b, err := json.Marshal(s)
-		if err == nil {
-			err = atomicfile.Write(l.settingsPath(), b, 0o600)
-		}
-		if err != nil {
+		if err := settingsKind.Write(l.settingsPath(), s); err != nil {
 			return fmt.Errorf("remember the machine's settings: %w", err)
 		}
 	}
@@ -101,8 +108,12 @@ func (l *Links) Restore(keep bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
+	s, err := l.changed()
+	if err != nil {
+		return fmt.Errorf("put the machine's settings back: %w", err)
+	}
 	if !keep {
-		had := l.changed().Had
+		had := s.Had
 		for _, router := range []bool{true, false} { // first it is none any more
 			for path, value := range had {
 				if router != strings.HasSuffix(path, "/accept_ra") && value != "" {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -37,19 +38,22 @@ type remembered struct {
 	Endpoint netip.AddrPort `json:"endpoint"`
 }
 
+type memoryFile struct {
+	V     int          `json:"v"`
+	Paths []remembered `json:"paths"`
+}
+
+var memoryKind = &statefile.Kind{What: "paths to other workers", Max: maxMemoryFile, Version: 1}
+
 func openMemory(path string, log *slog.Logger) *memory {
 	m := &memory{path: path, log: log}
 	if path == "" {
 		return m
 	}
-	data, err := atomicfile.ReadBounded(path, maxMemoryFile)
+	var f memoryFile
+	_, err := memoryKind.Read(path, &f)
 	if err == nil {
-		var f struct {
-			Paths []remembered `json:"paths"`
-		}
-		if err = json.Unmarshal(data, &f); err == nil {
-			m.paths = f.Paths[:min(len(f.Paths), maxMemory)]
-		}
+		m.paths = f.Paths[:min(len(f.Paths), maxMemory)]
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Warn("the remembered paths cannot be read, they are found anew", "file", path, "error", err)
@@ -91,13 +95,10 @@ func (m *memory) save() {
 	m.saved.Lock()
 	defer m.saved.Unlock()
 	m.mu.Lock()
-	data, err := json.Marshal(struct {
-		V     int          `json:"v"`
-		Paths []remembered `json:"paths"`
-	}{1, m.paths})
+	data, err := json.Marshal(memoryFile{memoryKind.Version, m.paths})
 	m.mu.Unlock()
 	if err == nil {
-		err = atomicfile.Write(m.path, data, 0o600)
+		err = memoryKind.Put(m.path, data, atomicfile.Write)
 	}
 	if err != nil {
 		m.log.Warn("the paths to other workers cannot be remembered", "error", err)
