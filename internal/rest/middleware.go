@@ -20,22 +20,15 @@ import (
 type responseWriter struct {
 	http.ResponseWriter
 	status int
-	forced bool
 	sent   bool
 	who    string
 }
 
 // WriteHeader remembers the status; the last one before the body counts.
 func (w *responseWriter) WriteHeader(status int) {
-	if !w.sent && !w.forced {
+	if !w.sent {
 		w.status = status
 	}
-}
-
-// force fixes the status against later WriteHeaders.
-func (w *responseWriter) force(status int) {
-	w.WriteHeader(status)
-	w.forced = true
 }
 
 // Write sends the status first.
@@ -71,7 +64,6 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path,
 					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				if !w.sent {
-					w.forced = false
 					w.Header().Del("Content-Length")
 					writeProblem(w, wire.Problemf(http.StatusInternalServerError, "internal",
 						"this is a bug: the log of this role has the details", "something failed here", "%s %s", r.Method, r.URL.Path))

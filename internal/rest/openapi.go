@@ -3,9 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -18,21 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// encoded is a response body that transform has already encoded.
-type encoded []byte
-
 func (s *Server) newAPI() huma.API {
-	format := huma.Format{
-		Marshal: func(w io.Writer, v any) error {
-			b, ok := v.(encoded)
-			if !ok {
-				return errors.New("a body that was not encoded")
-			}
-			_, err := w.Write(b)
-			return err
-		},
-		Unmarshal: json.Unmarshal,
-	}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -44,34 +28,25 @@ func (s *Server) newAPI() huma.API {
 				"bearer":      {Type: "http", Scheme: "bearer", Description: "made with verge token create --api"},
 			}},
 		},
-		// "json" is every media type that ends in +json.
-		Formats:      map[string]huma.Format{"application/json": format, "json": format},
-		Transformers: []huma.Transformer{s.encode},
 	}
 	// Readers ignore fields they do not know (package wire, promise 1).
 	config.AllowAdditionalPropertiesByDefault = true
 	return humago.New(s.mux, config)
 }
 
-// encode encodes a response before its status is sent, so that a value that
-// cannot be encoded becomes a problem and not half an answer.
-func (s *Server) encode(ctx huma.Context, _ string, v any) (any, error) {
-	if m, ok := v.(*huma.ErrorModel); ok {
-		v = fromModel(m)
-	}
+// answer writes v as JSON. It is encoded before its status is sent, so that a
+// value that cannot be encoded becomes a problem and not half an answer.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, v any) {
 	data, err := json.Marshal(v)
-	if err == nil {
-		return encoded(append(data, '\n')), nil
+	if err != nil {
+		s.log.Error("an answer cannot be encoded", "path", r.URL.Path, "err", err)
+		writeProblem(w, wire.Problemf(http.StatusInternalServerError, "internal",
+			"this is a bug: the log of this role has the details", "the answer cannot be encoded", "%v", err))
+		return
 	}
-	s.log.Error("an answer cannot be encoded", "path", ctx.URL().Path, "err", err)
-	_, w := humago.Unwrap(ctx)
-	if rw, ok := w.(*responseWriter); ok {
-		rw.force(http.StatusInternalServerError)
-	}
-	ctx.SetHeader("Content-Type", problemType)
-	data, err = json.Marshal(newProblemBody(wire.Problemf(http.StatusInternalServerError, "internal",
-		"this is a bug: the log of this role has the details", "the answer cannot be encoded", "%v", err)))
-	return encoded(append(data, '\n')), err
+	w.Header().Set("Content-Type", "application/json")
+	// A client that is gone cannot be told.
+	_, _ = w.Write(append(data, '\n'))
 }
 
 // op describes an operation and what it needs of who asks (see need).
@@ -85,73 +60,95 @@ func op(id, method, path, summary string, n need) huma.Operation {
 // register adds an operation whose errors are problems, and which is refused to
 // those who may not use it.
 func register[I, O any](s *Server, api huma.API, o huma.Operation, f func(context.Context, *I) (O, error)) {
-	problem := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemBody](), true, "Problem")
-	o.Responses = map[string]*huma.Response{"default": {
-		Description: "a problem",
-		Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
-	}}
-	// Said here and not found by huma, so that all operations have one type of answers:
-	// it has a copy of its code, 20 KB of the program, for each pair of types.
-	answer := reflect.TypeFor[body[O]]()
-	o.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{
-		Description: http.StatusText(http.StatusOK),
-		Content: map[string]*huma.MediaType{"application/json": {
-			Schema: huma.SchemaFromField(api.OpenAPI().Components.Schemas, answer.Field(0), answer.Name()+answer.Field(0).Name),
-		}},
-	}
+	// All but these lines is the same code for all types.
+	s.serve(api, o, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, in any) (any, error) {
+		i, ok := in.(*I)
+		if !ok {
+			return nil, fmt.Errorf("operation %s takes a %T, not a %T", o.OperationID, i, in)
+		}
+		return f(ctx, i)
+	})
+}
+
+// serve adds an operation that takes a pointer to takes, and returns gives.
+func (s *Server) serve(api huma.API, o huma.Operation, takes, gives reflect.Type, f func(context.Context, any) (any, error)) {
+	schemas := api.OpenAPI().Components.Schemas
 	o.BodyReadTimeout = s.patience.Body
+	in, err := describe(schemas, &o, takes)
+	if err != nil {
+		s.wrong = append(s.wrong, err)
+		return
+	}
+	o.Responses = map[string]*huma.Response{
+		"default":                   answers("a problem", problemType, schemas.Schema(reflect.TypeFor[problemBody](), true, "")),
+		strconv.Itoa(http.StatusOK): answers(http.StatusText(http.StatusOK), "application/json", schemas.Schema(gives, true, o.OperationID)),
+	}
+	api.OpenAPI().AddOperation(&o)
 	n, _ := o.Metadata[needKey].(need)
 	n.id = o.OperationID
+	s.declare(o.Method+" "+o.Path, n, takes)
 	recorded := n.recorded(o.Method)
-	s.declare(o.Method+" "+o.Path, n, reflect.TypeFor[I]())
-	huma.Register(api, o, func(ctx context.Context, in *I) (*body[any], error) {
-		var out O
-		q := asked(in)
-		err := s.permit(ctx, n, q)
-		switch {
-		case err != nil:
-			err = s.record(ctx, n, q, nil, err)
-		case !recorded:
-			out, err = f(ctx, in)
-		case n.verb == access.Exec:
-			if err = s.begin(ctx, n, q); err == nil {
-				out, err = f(ctx, in)
-			}
-		default:
-			out, err = f(ctx, in)
-			err = s.record(ctx, n, q, out, err)
+	s.mux.HandleFunc(o.Method+" "+o.Path, func(w http.ResponseWriter, r *http.Request) {
+		asks, problem := in.read(w, r)
+		if problem != nil {
+			problem.write(w)
+			return
 		}
-		if err == nil {
-			out, err = kept(ctx, s, n, out)
-		}
-		if ended := ended(ctx); ended != nil && (err != nil || o.Method == http.MethodGet) {
+		out, err := s.perform(r.Context(), n, recorded, asks, f)
+		if ended := ended(r.Context()); ended != nil && (err != nil || o.Method == http.MethodGet) {
 			err = ended
 		}
 		if err != nil {
 			b := asProblem(err)
-			if b.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+			if b.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
 				s.log.Warn("a request failed", "operation", o.OperationID, "err", err)
 			}
-			return nil, b
+			b.write(w)
+			return
 		}
-		return &body[any]{Body: out}, nil
+		s.answer(w, r, out)
 	})
 }
 
+func answers(what, contentType string, schema *huma.Schema) *huma.Response {
+	return &huma.Response{Description: what, Content: map[string]*huma.MediaType{contentType: {Schema: schema}}}
+}
+
+// perform does what is asked for if who asks may do that, and records it.
+func (s *Server) perform(ctx context.Context, n need, recorded bool, in any, f func(context.Context, any) (any, error)) (out any, err error) {
+	q := asked(in)
+	err = s.permit(ctx, n, q)
+	switch {
+	case err != nil:
+		err = s.record(ctx, n, q, nil, err)
+	case !recorded:
+		out, err = f(ctx, in)
+	case n.verb == access.Exec:
+		if err = s.begin(ctx, n, q); err == nil {
+			out, err = f(ctx, in)
+		}
+	default:
+		out, err = f(ctx, in)
+		err = s.record(ctx, n, q, out, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kept(ctx, s, n, out)
+}
+
 // kept is of an answer what who asks may see.
-func kept[O any](ctx context.Context, s *Server, n need, out O) (O, error) {
+func kept(ctx context.Context, s *Server, n need, out any) (any, error) {
 	who := access.From(ctx)
 	if n.keep == nil || who.Admin {
 		return out, nil
 	}
-	var none O
-	v, err := n.keep(s, who, out)
+	part, err := n.keep(s, who, out)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	part, ok := v.(O)
-	if !ok {
-		return none, fmt.Errorf("a filter made %T of %T", v, out)
+	if reflect.TypeOf(part) != reflect.TypeOf(out) {
+		return nil, fmt.Errorf("a filter made %T of %T", part, out)
 	}
 	return part, nil
 }

@@ -20,7 +20,6 @@ const maxApplyBytes = api.MaxDescriptorBytes + 4096
 // Outputs and inputs of the operations. A list is an object with items, so that
 // fields can be added beside them.
 type (
-	body[T any]  struct{ Body T }
 	items[T any] struct {
 		Items []T `json:"items"`
 	}

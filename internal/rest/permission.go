@@ -223,16 +223,16 @@ func (f finder) check(in reflect.Type, pattern string) error {
 
 // parameter is the field of an input that a parameter of the path or query is
 // decoded into.
-func parameter(in reflect.Type, name string) (index int, ok bool) {
+func parameter(in reflect.Type, name string) (index []int, ok bool) {
 	if in == nil {
-		return 0, false
+		return nil, false
 	}
-	for i := range in.NumField() {
-		if f := in.Field(i); f.Type.Kind() == reflect.String && (f.Tag.Get("path") == name || f.Tag.Get("query") == name) {
-			return i, true
+	for _, f := range reflect.VisibleFields(in) {
+		if f.Type.Kind() == reflect.String && (f.Tag.Get("path") == name || f.Tag.Get("query") == name) {
+			return f.Index, true
 		}
 	}
-	return 0, false
+	return nil, false
 }
 
 // asked is the question of a decoded input.
@@ -243,7 +243,7 @@ func asked(in any) question {
 		if !ok {
 			return ""
 		}
-		return v.Field(i).String()
+		return v.FieldByIndex(i).String()
 	}}
 }
 

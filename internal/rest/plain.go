@@ -20,8 +20,6 @@ const (
 // registerPlain adds what is not an operation: health, the description, and
 // answers to requests that nothing else matches.
 func (s *Server) registerPlain(api huma.API) {
-	// huma registers its own error type although every operation declares ours.
-	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
 	s.registerWatch(api)
 	// Most servers are never asked, and writing it takes more than the rest of their start.
 	describe := sync.OnceValues(func() ([]byte, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
 
@@ -30,26 +29,7 @@ type problemBody struct {
 	Remedy string `json:"remedy,omitempty" doc:"what to do next"`
 }
 
-// Error, GetStatus and ContentType make problemBody an error that huma writes
-// as it is.
-func (p *problemBody) Error() string             { return p.Title }
-func (p *problemBody) GetStatus() int            { return p.Status }
-func (p *problemBody) ContentType(string) string { return problemType }
-
-// GetHeaders tells when to try again where that makes sense.
-func (p *problemBody) GetHeaders() http.Header {
-	h := http.Header{}
-	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", "1")
-	}
-	return h
-}
-
-var (
-	_ huma.HeadersError      = (*problemBody)(nil)
-	_ huma.StatusError       = (*problemBody)(nil)
-	_ huma.ContentTypeFilter = (*problemBody)(nil)
-)
+func (p *problemBody) Error() string { return p.Title }
 
 func newProblemBody(p *wire.Problem) *problemBody {
 	status := p.Status
@@ -84,11 +64,11 @@ func asProblem(err error) *problemBody {
 		"something failed here", "%v", err))
 }
 
-// fromModel turns an error that huma found in a request into a problem. Values
+// invalid is the answer to a request in which something is wrong. Values
 // are left out: one of them may be a token.
-func fromModel(m *huma.ErrorModel) *problemBody {
+func invalid(status int, what string, wrong ...error) *problemBody {
 	code, title, remedy := "invalid-request", "the request is not valid", "the operations and their parameters are at /openapi.json"
-	switch m.Status {
+	switch status {
 	case http.StatusRequestEntityTooLarge:
 		code, title, remedy = "body-too-large", "the body is too large", "send less: a descriptor has at most 1 MiB, a join request 16 KiB"
 	case http.StatusRequestTimeout:
@@ -96,34 +76,35 @@ func fromModel(m *huma.ErrorModel) *problemBody {
 	case http.StatusInternalServerError:
 		code, title, remedy = "internal", "the request could not be read", "try again"
 	}
-	detail := []string{m.Detail}
-	for _, e := range m.Errors {
-		if e == nil {
-			continue
-		}
-		if e.Location == "" {
-			detail = append(detail, e.Message)
+	detail := []string{what}
+	for _, err := range wrong {
+		var d *huma.ErrorDetail
+		if errors.As(err, &d) {
+			detail = append(detail, d.Location+": "+d.Message)
 		} else {
-			detail = append(detail, e.Location+": "+e.Message)
+			detail = append(detail, err.Error())
 		}
 	}
-	return newProblemBody(&wire.Problem{Status: m.Status, Code: code, Title: title, Remedy: remedy, Detail: strings.Join(detail, "; ")})
+	return newProblemBody(&wire.Problem{Status: status, Code: code, Title: title, Remedy: remedy, Detail: strings.Join(detail, "; ")})
 }
 
 // WriteProblem answers with a problem, as this interface does.
 func WriteProblem(w http.ResponseWriter, p *wire.Problem) { writeProblem(w, p) }
 
-// writeProblem answers outside of huma.
-func writeProblem(w http.ResponseWriter, p *wire.Problem) {
-	b := newProblemBody(p)
-	data, err := json.Marshal(b)
+func writeProblem(w http.ResponseWriter, p *wire.Problem) { newProblemBody(p).write(w) }
+
+// write answers with the problem.
+func (p *problemBody) write(w http.ResponseWriter) {
+	data, err := json.Marshal(p)
 	if err != nil { // strings and an int always encode
 		data = []byte("{}")
 	}
 	h := w.Header()
 	h.Set("Content-Type", problemType)
-	maps.Copy(h, b.GetHeaders())
-	w.WriteHeader(b.Status)
+	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.Status)
 	// A client that is gone cannot be told.
 	_, _ = w.Write(append(data, '\n'))
 }
