@@ -58,6 +58,9 @@ func goesOn(r *wire.JobRun) bool { return r.N > 0 && r.Outcome == "" }
 // dueRun is the run that is to begin now of a job with a schedule; nil for none. rec is brought
 // up to date with what has been decided.
 func (t *tx) dueRun(s *wire.Share, rec *jobRecord, now time.Time) *wire.JobRun {
+	if t.asksRoot(s, rec, now) {
+		return nil
+	}
 	key, rule, start := s.App+"."+s.Service, s.Spec.Cron.Rule(), s.Cron
 	fresh := start != nil && start.Epoch != rec.Epoch && !start.Elsewhere
 	if fresh {
@@ -170,6 +173,9 @@ func (m *model) cronMessage(s *wire.Share) string {
 	if s.Cron != nil && s.Cron.Elsewhere {
 		return "another cluster has its schedule"
 	}
+	if rec := m.jobs[s.App+"."+s.Service]; rec != nil && !rec.Held.IsZero() {
+		return "the cluster was restored from a backup, and asks the root which runs began since that was made"
+	}
 	if _, err := m.cronRules(s); err != nil {
 		return err.Error()
 	}
@@ -209,10 +215,14 @@ func (t *tx) reportJobs(now time.Time) {
 		if s.Spec.Job == nil || rec == nil {
 			continue
 		}
-		want[key] = &wire.JobReport{
+		r := &wire.JobReport{
 			V: wire.Version, App: s.App, Service: s.Service, Run: rec.Run, Past: slices.Clone(rec.Past), Stopped: rec.Stopped,
 			Cron: rec.Cron, Next: t.m.nextRun(s, rec, now), Epoch: rec.Epoch,
 		}
+		if !rec.Held.IsZero() {
+			r.Restored = rec.Recovered
+		}
+		want[key] = r
 	}
 	diff(t.m.upJobs, want, t.upJobs)
 }

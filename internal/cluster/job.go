@@ -40,6 +40,10 @@ type jobRecord struct {
 	Cron    *wire.CronState `json:"cron,omitempty"`
 	// Epoch is that of the wire.CronStart that it began with.
 	Epoch uint64 `json:"epoch,omitempty"`
+	// Recovered is the last restore from a backup after which the root was asked what had
+	// begun since that was made, Held how long nothing begins for that; zero: it is over.
+	Recovered time.Time `json:"recovered,omitzero"`
+	Held      time.Time `json:"held,omitzero"`
 }
 
 // jobOf is the share of an instance of a job; nil of all others.
@@ -98,7 +102,7 @@ func (t *tx) nextOf(s *wire.Share, r *jobRecord, now time.Time) *wire.JobRun {
 	if s.Spec.Cron != nil {
 		return t.dueRun(s, r, now)
 	}
-	r.Cron = nil
+	r.Cron, r.Held = nil, time.Time{}
 	next := wire.JobRun{Program: t.program(s.Spec)}
 	if s.Restart != nil {
 		next.Restarted, next.Asked = s.Restart.N, wanted(*s.Restart)
@@ -163,6 +167,9 @@ func hasCompleted(i *wire.Instance) bool { return i.State == wire.Terminated && 
 func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 	key := s.App + "." + s.Service
 	rec := *t.job(key)
+	if !rec.Held.IsZero() {
+		return
+	}
 	for _, o := range ordinals(s) {
 		old := t.inst(instanceID(s.App, s.Service, o))
 		why := "taken over from the root"
@@ -297,6 +304,9 @@ func (t *tx) judgeJobs(now time.Time) {
 			continue
 		}
 		rec := *t.job(key)
+		if !rec.Held.IsZero() {
+			continue
+		}
 		all := t.indexes(s, rec.Run.N)
 		was := rec.Run.Outcome
 		if rec.Run.N > 0 {

@@ -43,13 +43,14 @@ func (m *model) lookJobs(now time.Time) jobLook {
 			continue
 		}
 		all := t.indexes(s, rec.Run.N)
+		soonest(rec.Held)
 		if goesOn(&rec.Run) {
 			_, wake := job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
 			soonest(wake)
 		}
 		soonest(m.lookCron(s, rec, now))
 		start, wake := job.Admit(job.Parallel(s), all, longest(s.Spec), now)
-		if goesOn(&rec.Run) {
+		if goesOn(&rec.Run) && rec.Held.IsZero() {
 			soonest(wake)
 		} else {
 			start = nil

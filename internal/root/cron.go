@@ -64,9 +64,15 @@ func (t *tx) scheduled(now time.Time) {
 			if old := t.m.schedules[key]; old != nil {
 				next = *old
 			}
-			if c := t.m.clusters[next.Owner]; c != nil && c.jobs[key] != nil && c.jobs[key].Epoch == next.Start.Epoch {
-				next.Last = *c.jobs[key]
-				next.Last.Past, next.Last.Next = nil, time.Time{}
+			if c := t.m.clusters[next.Owner]; c != nil && c.jobs[key] != nil {
+				switch rep := c.jobs[key]; {
+				case next.forgotten(rep):
+					next.Start = giveAgain(&next, rep.Restored, t.m.apps[name].Restarts[svc].N, now)
+					t.event("service/"+key, "cluster %s was restored from a backup: it is told what it was heard to have begun, up to run %d", next.Owner, next.Start.N)
+				case rep.Epoch == next.Start.Epoch:
+					next.Last = *rep
+					next.Last.Past, next.Last.Next = nil, time.Time{}
+				}
 			}
 			if owner := t.ownerOf(name, svc); owner != "" && owner != next.Owner {
 				if next.Owner != "" {
@@ -84,6 +90,33 @@ func (t *tx) scheduled(now time.Time) {
 			t.schedules[key] = nil
 		}
 	}
+}
+
+// forgotten says whether a report of the owner is of one that does not know any more what it
+// has begun, since it was restored from a backup: it asks for that, or (of a version that
+// does not) its runs count from less than those that it was heard of.
+func (s *schedule) forgotten(rep *wire.JobReport) bool {
+	if !rep.Restored.IsZero() {
+		return !rep.Restored.Equal(s.Start.Restored)
+	}
+	return rep.Epoch == s.Start.Epoch && s.Last.Epoch == rep.Epoch && rep.Run.N < s.Last.Run.N
+}
+
+// giveAgain is with what the owner of a schedule goes on that has forgotten what it has begun:
+// what was heard of it last, or else what it was given before. As in handOver, nothing that is
+// said of times to come, or of marks that were not given, binds it.
+func giveAgain(s *schedule, restored time.Time, marked uint64, now time.Time) (out wire.CronStart) {
+	out = s.Start
+	if c := s.Last.Cron; c != nil && s.Last.Epoch == s.Start.Epoch {
+		out = wire.CronStart{Rule: c.Rule, After: c.After, Pending: slices.Clone(c.Pending), N: s.Last.Run.N, Restarted: s.Last.Run.Restarted}
+		if run := s.Last.Run; run.N > 0 && !run.Began.IsZero() {
+			run.Restarted = min(run.Restarted, marked)
+			out.Run = &run
+		}
+	}
+	out.Epoch, out.Restored, out.Restarted = s.Start.Epoch+1, restored, min(out.Restarted, marked)
+	out.After, out.Pending = cron.Bound(out.After, out.Pending, now)
+	return out
 }
 
 // ownerOf is the cluster that has the instances of a job with a schedule; "" for none, also

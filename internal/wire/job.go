@@ -130,6 +130,10 @@ type CronStart struct {
 	// Epoch counts the clusters that were given the schedule: with another one a cluster
 	// begins with what is said here, once.
 	Epoch uint64 `json:"epoch,omitempty"`
+	// Restored is that of the JobReport which this answers, zero for none: Run is then the
+	// latest run that the cluster was heard of, nil for none.
+	Restored time.Time `json:"restored,omitzero"`
+	Run      *JobRun   `json:"run,omitempty"`
 }
 
 // ReportedJob begins the keys below which a cluster reports its jobs, beside its
@@ -151,6 +155,9 @@ type JobReport struct {
 	Next time.Time  `json:"next,omitzero"`
 	// Epoch is that of the CronStart that it began with.
 	Epoch uint64 `json:"epoch,omitempty"`
+	// Restored is when the cluster was restored from a backup, as long as it asks what it
+	// has begun since that was made; else zero.
+	Restored time.Time `json:"restored,omitzero"`
 }
 
 // Bounds of a JobReport that was sent.
@@ -181,7 +188,7 @@ func (r *JobReport) Clamp() {
 		}
 		c.Pending = slices.DeleteFunc(c.Pending, time.Time.IsZero)
 	}
-	r.Next = storable(r.Next)
+	r.Next, r.Restored = storable(r.Next), storable(r.Restored)
 }
 
 // storable is a time of somebody else in UTC, or zero where no clock shows it. One that is

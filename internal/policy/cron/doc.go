@@ -11,5 +11,6 @@
 //
 // They hold for one state. A cluster that takes a schedule over begins with what its
 // predecessor was heard to have begun; what that one did unheard, or for times to come since
-// its clock was ahead, may be done again.
+// its clock was ahead, may be done again. So it is with one that was restored from a backup,
+// and was told what it had begun since.
 package cron
