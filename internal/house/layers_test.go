@@ -112,7 +112,7 @@ var neighbours = map[string]struct {
 	"internal/relay":      {[]string{"internal/atomicfile"}, "its key is a file"},
 	"internal/rest":       {[]string{"internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored"},
 	"internal/seal":       {[]string{"internal/atomicfile"}, "a key is a file"},
-	"internal/runtime":    {[]string{"internal/atomicfile"}, "what an engine re-adopts after a crash is a file"},
+	"internal/runtime":    {[]string{"internal/atomicfile", "internal/filecopy"}, "what an engine re-adopts after a crash is a file; a path within an image goes by the image's links"},
 }
 
 // exclusive are folders that only some may use.

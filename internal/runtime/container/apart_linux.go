@@ -22,8 +22,25 @@ type mounts struct {
 }
 
 // mountsOf looks whether containerd has the same table of mounts as this process:
-// a service of systemd may have been given one of its own.
+// a service of systemd may have been given one of its own. That they are the same is
+// looked for once for all who use one client at a time.
 func (d *Driver) mountsOf(ctx context.Context) (mounts, error) {
+	d.mu.Lock()
+	c, together := d.client, d.together
+	d.mu.Unlock()
+	if together {
+		return mounts{}, nil
+	}
+	seen, err := d.lookAtMounts(ctx)
+	if err == nil && seen.root == "" {
+		d.mu.Lock()
+		d.together = d.client != nil && d.client == c
+		d.mu.Unlock()
+	}
+	return seen, err
+}
+
+func (d *Driver) lookAtMounts(ctx context.Context) (mounts, error) {
 	conn, err := d.dial(ctx)
 	if err != nil {
 		return mounts{}, err

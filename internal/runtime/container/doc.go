@@ -33,7 +33,12 @@
 //     is kept for a day, and the next goes on from there.
 //  10. Containers of an application share shims, ten at most, and a start that meets the
 //     end of one is made again under another.
-//  11. Collect never removes an image of which there is a container, or that its caller
+//  11. Containers of an image that write nothing to their root share it (a ground): what
+//     runc would make in each to mount something at is made once for all that are mounted
+//     alike. It is owned by nobody, and goes by containerd's own collection of garbage
+//     when neither a container is on it nor its image there. Who cannot start on one
+//     starts on files of its own.
+//  12. Collect never removes an image of which there is a container, or that its caller
 //     needs.
 //
 // The main process is the first of a namespace of its own: a signal that it does

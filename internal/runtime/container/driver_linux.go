@@ -17,6 +17,7 @@ import (
 
 	// The client of containerd itself: its protocol is gRPC with some hundred types.
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
@@ -102,11 +103,13 @@ type Driver struct {
 	closed   bool
 	client   *containerd.Client // nil while nobody uses it
 	users    int
-	living   int                  // tasks that have not ended
-	known    map[string]bool      // containers that are somebody's
-	pictures map[string]*picture  // of images, by their full names
-	debts    map[string]bool      // containers that are to be removed when it is possible
-	shims    map[string]*shim     // by their names
+	together bool                // containerd has the mounts of this process; known of client
+	living   int                 // tasks that have not ended
+	known    map[string]bool     // containers that are somebody's
+	pictures map[string]*picture // of images, by their full names
+	debts    map[string]bool     // containers that are to be removed when it is possible
+	shims    map[string]*shim    // by their names
+	grounds  grounds
 	pulls    map[string]*pullTurn // of images that are being fetched, by their full names
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
@@ -125,6 +128,7 @@ func New(o Options) *Driver {
 	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
 		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
+	d.grounds = grounds{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
 	if d.address == "" {
 		d.address = DefaultAddress
@@ -215,6 +219,13 @@ func (d *Driver) away(err error) error {
 // use returns a client of containerd for as long as it is not released. All who
 // use one at a time share it, and none is kept.
 func (d *Driver) use(ctx context.Context) (*containerd.Client, func(), error) {
+	d.mu.Lock()
+	if d.client != nil { // whose connection tells those who ask if nobody listens
+		defer d.mu.Unlock()
+		d.users++
+		return d.client, d.release, nil
+	}
+	d.mu.Unlock()
 	conn, err := d.dial(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -242,7 +253,7 @@ func (d *Driver) release() {
 		if err := d.client.Close(); err != nil {
 			d.log.Debug("close the connection to containerd", "error", err)
 		}
-		d.client = nil
+		d.client, d.together = nil, false
 	}
 }
 

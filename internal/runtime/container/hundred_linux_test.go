@@ -12,6 +12,60 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 )
 
+// BenchmarkAtOnce starts a hundred containers that are all asked for at once, as the
+// engine does, in turns with what makes them dearer or cheaper: how long that takes, and
+// what containerd, shims, runc and this driver use of the processor for each.
+func BenchmarkAtOnce(b *testing.B) {
+	const many = 100
+	d, c := bench(b, containertest.Config{})
+	ways := []struct {
+		name string
+		set  func(*runtime.Spec)
+	}{
+		{"usual", func(*runtime.Spec) {}},
+		{"without-seccomp", func(s *runtime.Spec) { s.Container.Security.NoSeccomp = true }},
+		{"writable", func(s *runtime.Spec) { s.Container.Security.WritableRoot = true }},
+	}
+	took, used := make([]time.Duration, len(ways)), make([]time.Duration, len(ways))
+	turns := 0
+	for b.Loop() {
+		turns++
+		for i, way := range ways {
+			before, began := spent(b, c), time.Now()
+			tasks := make([]runtime.Task, many)
+			var wg sync.WaitGroup
+			for n := range many {
+				wg.Go(func() {
+					s := specOf(b, testImage, "sleep", "100000")
+					s.ID = fmt.Sprintf("app.web.%d", n)
+					way.set(&s)
+					if err := d.Fetch(b.Context(), s, func(string) {}); err != nil {
+						b.Error(err)
+					}
+					task, err := d.Start(b.Context(), s)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					tasks[n] = task
+				})
+			}
+			wg.Wait()
+			took[i] += time.Since(began)
+			used[i] += spent(b, c) - before
+			for _, task := range tasks {
+				if task != nil {
+					end(b, task)
+				}
+			}
+		}
+	}
+	for i, way := range ways {
+		b.ReportMetric(took[i].Seconds()/float64(turns), "s-to-100/"+way.name)
+		b.ReportMetric(used[i].Seconds()*1000/float64(many*turns), "cpu-ms/"+way.name)
+	}
+}
+
 // BenchmarkHundred starts a hundred containers, four at a time: how long that takes, what
 // containerd, shims, runc and this driver use of the processor for each, what they use in
 // a minute in which nothing happens, and the memory of the shims for each container.

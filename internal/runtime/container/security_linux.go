@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	goruntime "runtime"
+	"slices"
+	"strings"
 
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
@@ -73,6 +75,7 @@ func withSeccomp(narrow, none bool) oci.SpecOpts {
 		}
 		if own, ok := ownArch[goruntime.GOARCH]; ok && narrow {
 			spec.Linux.Seccomp.Architectures = []specs.Arch{own}
+			withoutOld(spec.Linux.Seccomp)
 		}
 		return nil
 	}
@@ -80,3 +83,29 @@ func withSeccomp(narrow, none bool) oci.SpecOpts {
 
 // ownArch are the machines that execute programs of another architecture, too.
 var ownArch = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
+
+// oldCalls are system calls of the list that no machine of ownArch has: they are of
+// those of 32 bits.
+var oldCalls = func() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range strings.Fields(oldNames) {
+		out[name] = true
+	}
+	return out
+}()
+
+const oldNames = "_llseek _newselect chown32 clock_adjtime64 clock_getres_time64 clock_gettime64 clock_nanosleep_time64 fadvise64_64 fchown32 " +
+	"fcntl64 fstat64 fstatat64 fstatfs64 ftruncate64 futex_time64 getegid32 geteuid32 getgid32 getgroups32 getresgid32 getresuid32 " +
+	"getuid32 io_pgetevents_time64 ipc lchown32 lstat64 mmap2 mq_timedreceive_time64 mq_timedsend_time64 ppoll_time64 pselect6_time64 " +
+	"recv recvmmsg_time64 rt_sigtimedwait_time64 sched_rr_get_interval_time64 semtimedop_time64 send sendfile64 setfsgid32 setfsuid32 " +
+	"setgid32 setgroups32 setregid32 setresgid32 setresuid32 setreuid32 setuid32 sigprocmask sigreturn socketcall stat64 statfs64 " +
+	"timer_gettime64 timer_settime64 timerfd_gettime64 timerfd_settime64 truncate64 ugetrlimit utimensat_time64 waitpid"
+
+// withoutOld leaves out what forbids or allows nothing on a machine of ownArch: runc
+// writes down, reads and looks up each name several times in a start.
+func withoutOld(list *specs.LinuxSeccomp) {
+	for i := range list.Syscalls {
+		list.Syscalls[i].Names = slices.DeleteFunc(list.Syscalls[i].Names, func(n string) bool { return oldCalls[n] })
+	}
+	list.Syscalls = slices.DeleteFunc(list.Syscalls, func(s specs.LinuxSyscall) bool { return len(s.Names) == 0 })
+}

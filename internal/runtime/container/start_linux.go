@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -53,7 +54,7 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 	}
 	t, err := d.start(namespaces.WithNamespace(ctx, Namespace), s)
 	for range startTries {
-		if !errors.Is(err, errShimEnded) {
+		if !errors.Is(err, errShimEnded) && !errors.Is(err, errUnfit) {
 			break
 		}
 		t, err = d.start(namespaces.WithNamespace(ctx, Namespace), s)
@@ -126,13 +127,29 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	}
 	d.step("files")
 
-	rootfs, err := d.snapshot(ctx, c, h, image, s)
-	if err != nil {
+	ground, free := d.groundOf(ctx, c, image, s, seen)
+	defer free()
+	var rootfs []*types.Mount
+	files := h.Container
+	if ground != nil {
+		image.look(ground.mounts)
+		files = ground.key
+	} else if rootfs, err = d.snapshot(ctx, c, h, image, s); err != nil {
 		return nil, err
 	}
 	d.step("snapshot")
-	if err := d.create(ctx, c, h, image, s, seen); err != nil {
+	err = d.create(ctx, c, h, image, s, seen, files)
+	if ground != nil && isNotFound(err) { // it went when the last container on it did
+		d.overlook(ground)
+		err = fmt.Errorf("%w: %w", errUnfit, err)
+	}
+	if err != nil {
 		return nil, err
+	}
+	if ground != nil {
+		if rootfs, err = d.hold(ctx, c, image, ground); err != nil {
+			return nil, err
+		}
 	}
 	d.step("container")
 	// Two spellings of one file: of one name the shim opens it once, and closes it
@@ -143,6 +160,10 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	if shimEnded(err) {
 		d.abandon(h.Shim)
 		return nil, fmt.Errorf("%w: %w", errShimEnded, err)
+	}
+	if ground != nil && groundRefused(err) {
+		d.refuse(ground)
+		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if err != nil {
 		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
@@ -211,11 +232,7 @@ func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.H
 		return nil, fmt.Errorf("make the files of the container: %w", d.orAway(err))
 	}
 	image.look(list)
-	out := make([]*types.Mount, len(list))
-	for i, m := range list {
-		out[i] = &types.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options}
-	}
-	return out, nil
+	return toMount(list), nil
 }
 
 // labels of what is made for a task.
@@ -223,14 +240,14 @@ func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
 	return map[string]string{labelEngine: d.mark, labelInstance: s.ID, labelCgroup: h.Cgroup}
 }
 
-// create makes the container, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec, seen mounts) error {
+// create makes the container on a snapshot, without anything that runs in it.
+func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec, seen mounts, files string) error {
 	program, err := runc()
 	if err != nil {
 		return err
 	}
 	made := containers.Container{
-		ID: h.Container, Labels: d.labels(h, s), Image: image.name, Snapshotter: image.snapshotter, SnapshotKey: h.Container,
+		ID: h.Container, Labels: d.labels(h, s), Image: image.name, Snapshotter: image.snapshotter, SnapshotKey: files,
 		Runtime: containers.RuntimeInfo{Name: shimName},
 	}
 	if made.Runtime.Options, err = typeurl.MarshalAny(&options.Options{BinaryName: program}); err != nil {
@@ -267,7 +284,7 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 func (d *Driver) fill(spec *specs.Spec, id string, image *picture, s runtime.Spec, seen mounts) error {
 	p, config := spec.Process, image.config
 	secure(spec, s.Container.Security)
-	p.Args, p.Cwd = s.Command, config.WorkingDir
+	p.Args, p.Cwd = s.Command, workingDir(s, image)
 	if len(s.Command) == 0 {
 		p.Args = append(append([]string{}, config.Entrypoint...), config.Cmd...)
 		if len(s.Container.Args) > 0 {
@@ -278,12 +295,6 @@ func (d *Driver) fill(spec *specs.Spec, id string, image *picture, s runtime.Spe
 		return fmt.Errorf("no command given, and the image %s has none", s.Container.Image)
 	}
 	p.Env = environ(s.Env, config.Env)
-	if s.Dir != "" {
-		p.Cwd = s.Dir
-	}
-	if !path.IsAbs(p.Cwd) {
-		p.Cwd = "/" + p.Cwd
-	}
 	mask := umask
 	p.User.Umask = &mask
 	// Those of containerd's service hold: this process may not be allowed to raise
@@ -304,6 +315,15 @@ func (d *Driver) fill(spec *specs.Spec, id string, image *picture, s runtime.Spe
 	}
 	spec.Mounts = append(append(spec.Mounts, tmp(s, image)...), own...)
 	return nil
+}
+
+// workingDir is what the service says, or else its image.
+func workingDir(s runtime.Spec, image *picture) string {
+	dir := cmp.Or(s.Dir, image.config.WorkingDir)
+	if !path.IsAbs(dir) {
+		dir = "/" + dir
+	}
+	return dir
 }
 
 // environ is what the service says, and of the image what it does not.

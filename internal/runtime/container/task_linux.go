@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -321,7 +322,15 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("end container %s: %w", id, d.orAway(err))
 	}
-	if err := made.Delete(ctx, containerd.WithSnapshotCleanup); err != nil && !isNotFound(err) {
+	info, err := made.Info(ctx, containerd.WithoutRefreshedMetadata)
+	if err != nil {
+		return d.orAway(err)
+	}
+	cleanup := []containerd.DeleteOpts{containerd.WithSnapshotCleanup}
+	if strings.HasPrefix(info.SnapshotKey, groundPrefix) { // others may stand on it
+		cleanup = nil
+	}
+	if err := made.Delete(ctx, cleanup...); err != nil && !isNotFound(err) {
 		return fmt.Errorf("remove container %s: %w", id, d.orAway(err))
 	}
 	return nil

@@ -1,0 +1,344 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	taskapi "github.com/containerd/containerd/api/types"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/verge-edge/verge/internal/filecopy"
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// groundPrefix begins the names of grounds among the snapshots.
+const groundPrefix = "verge-ground-"
+
+// maxGrounds bounds what is kept in memory of them.
+const maxGrounds = 256
+
+// errUnfit is wrapped where a container may be started on files of its own.
+var errUnfit = errors.New("what containers of this image share does not do for it")
+
+// ground is the root of containers that write nothing to it: the files of an image, and
+// the places at which something is mounted, which runc would make anew for each of
+// them. It saves each start three writes to the disk that are waited for, and a dozen
+// files and directories.
+//
+// It has no owner: who has a container on it holds it, as containerd sees it. Where
+// there is none its garbage is collected, and the next start lays it again.
+type ground struct {
+	key    string // of the snapshot
+	points []point
+	mounts []mount.Mount
+}
+
+// point is a path at which something is mounted.
+type point struct {
+	path string
+	dir  bool
+}
+
+// grounds are those that are known; guarded by Driver.mu.
+type grounds struct {
+	known map[string][]mount.Mount // by their keys
+	unfit map[string]bool          // of which is known that a container does not start there
+	turn  gate                     // one is laid at a time
+}
+
+// gate is a mutex for which one may stop waiting.
+type gate chan struct{}
+
+// groundOf is what a container stands on, nil where it needs files of its own; free lets
+// go of it once there is a container on it.
+func (d *Driver) groundOf(ctx context.Context, c *containerd.Client, image *picture, s runtime.Spec, seen mounts) (g *ground, free func()) {
+	free = func() {}
+	if s.Container.Security.WritableRoot || seen.root != "" || image.snapshotter != "overlayfs" || image.chain == "" {
+		return nil, free
+	}
+	points, err := mountPoints(s, image, seen)
+	if err != nil {
+		return nil, free // which is said when it is described
+	}
+	g = &ground{key: groundKey(image.chain, points), points: points}
+	d.mu.Lock()
+	unfit := d.grounds.unfit[g.key]
+	g.mounts = d.grounds.known[g.key]
+	d.mu.Unlock()
+	if unfit {
+		return nil, free
+	}
+	if g.mounts != nil {
+		return g, free
+	}
+	free, err = d.layGround(ctx, c, image, g)
+	if err != nil {
+		d.log.Debug("a container gets files of its own", "instance", s.ID, "error", err)
+		if ctx.Err() == nil && !isNotFound(err) && !errors.Is(d.orAway(err), runtime.ErrAway) {
+			d.refuse(g)
+		}
+		return nil, func() {}
+	}
+	return g, free
+}
+
+// hold makes sure that a ground is there, when there is a container on it: from then on
+// it stays.
+func (d *Driver) hold(ctx context.Context, c *containerd.Client, image *picture, g *ground) ([]*taskapi.Mount, error) {
+	list, err := c.SnapshotService(image.snapshotter).Mounts(ctx, g.key)
+	if isNotFound(err) {
+		var free func()
+		if free, err = d.layGround(ctx, c, image, g); err == nil {
+			free()
+			list = g.mounts
+		}
+	}
+	if e := d.orAway(err); err != nil && (ctx.Err() != nil || errors.Is(e, runtime.ErrAway)) {
+		return nil, e
+	}
+	if err != nil {
+		d.refuse(g)
+		return nil, fmt.Errorf("%w: %w", errUnfit, err)
+	}
+	return toMount(list), nil
+}
+
+// overlook forgets a ground, so that the next start looks for it.
+func (d *Driver) overlook(g *ground) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.grounds.known, g.key)
+}
+
+// refuse notes that containers like this one need files of their own.
+func (d *Driver) refuse(g *ground) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.grounds.unfit) >= maxGrounds {
+		clear(d.grounds.unfit)
+	}
+	d.grounds.unfit[g.key] = true
+	delete(d.grounds.known, g.key)
+}
+
+// groundRefused says whether runc could not start a container because of its ground.
+func groundRefused(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "read-only file system") || strings.Contains(err.Error(), "failed to mount rootfs component"))
+}
+
+// toMount are mounts as a task is told of them.
+func toMount(list []mount.Mount) []*taskapi.Mount {
+	out := make([]*taskapi.Mount, len(list))
+	for i, m := range list {
+		out[i] = &taskapi.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options}
+	}
+	return out
+}
+
+// mountPoints are the paths at which something is mounted in a container, and its
+// working directory, which is made where there is none.
+func mountPoints(s runtime.Spec, image *picture, seen mounts) ([]point, error) {
+	cwd := workingDir(s, image)
+	own, err := ownMounts(s, cwd, specs.User{}, seen)
+	if err != nil {
+		return nil, err
+	}
+	points := []point{{"/proc", true}, {"/dev", true}, {"/sys", true}, {"/run", true}, {cwd, true}}
+	for _, m := range append(tmp(s, image), own...) {
+		dir := true
+		if m.Type == "bind" {
+			info, err := os.Stat(m.Source)
+			if err != nil {
+				return nil, err
+			}
+			dir = info.IsDir()
+		}
+		points = append(points, point{path.Clean(m.Destination), dir})
+	}
+	slices.SortFunc(points, func(a, b point) int { return strings.Compare(a.path, b.path) })
+	return points, nil
+}
+
+// groundKey names what is the same for all containers with these files and these points.
+func groundKey(chain string, points []point) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%s", chain) // a hash never fails
+	for _, p := range points {
+		_, _ = fmt.Fprintf(h, " %q %t", p.path, p.dir)
+	}
+	return groundPrefix + hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// layGround finds a ground, or makes it. free lets go of it.
+func (d *Driver) layGround(ctx context.Context, c *containerd.Client, image *picture, g *ground) (free func(), err error) {
+	select {
+	case d.grounds.turn <- struct{}{}:
+		defer func() { <-d.grounds.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	files := c.SnapshotService(image.snapshotter)
+	free = func() {}
+	g.mounts, err = files.Mounts(ctx, g.key)
+	if isNotFound(err) {
+		// What nobody refers to yet is held by a lease.
+		leased, done, lerr := c.WithLease(ctx)
+		if lerr != nil {
+			return nil, lerr
+		}
+		free = func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftoverTimeout)
+			defer cancel()
+			if err := done(ctx); err != nil && !isNotFound(err) {
+				d.log.Debug("a lease is left until it ends", "error", err)
+			}
+		}
+		if g.mounts, err = makeGround(leased, files, image.chain, g); err != nil {
+			free()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.grounds.known) >= maxGrounds {
+		clear(d.grounds.known)
+	}
+	d.grounds.known[g.key] = g.mounts
+	return free, nil
+}
+
+// makeGround makes a snapshot of the image's files with the points in it.
+func makeGround(ctx context.Context, files snapshots.Snapshotter, chain string, g *ground) ([]mount.Mount, error) {
+	layer := g.key + "-files"
+	if _, err := files.Stat(ctx, layer); isNotFound(err) {
+		var b [6]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return nil, err
+		}
+		active := layer + "-" + hex.EncodeToString(b[:])
+		mounted, err := files.Prepare(ctx, active, chain)
+		if err != nil {
+			return nil, err
+		}
+		err = mount.WithTempMount(ctx, mounted, func(dir string) error { return putPoints(dir, g.points) })
+		if err == nil {
+			err = files.Commit(ctx, layer, active)
+		}
+		if err != nil {
+			if rerr := files.Remove(ctx, active); rerr != nil && !isNotFound(rerr) {
+				err = errors.Join(err, rerr)
+			}
+			if !isThere(err) { // another engine may have been sooner
+				return nil, err
+			}
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	list, err := files.View(ctx, g.key, layer)
+	if isThere(err) {
+		list, err = files.Mounts(ctx, g.key)
+	}
+	return list, err
+}
+
+// isThere says so of what comes over the wire, too.
+func isThere(err error) bool {
+	return err != nil && (errdefs.IsAlreadyExists(err) || errdefs.IsAlreadyExists(errgrpc.ToNative(err)))
+}
+
+// putPoints makes what is not there of the points, as runc would.
+func putPoints(dir string, points []point) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // what is written through it is synced
+	for _, p := range points {
+		at, err := filecopy.Resolve(root, p.path)
+		if err != nil {
+			return err
+		}
+		if p.dir {
+			err = putDir(root, at)
+		} else {
+			err = putFile(root, at)
+		}
+		if err != nil {
+			return fmt.Errorf("make %s: %w", p.path, err)
+		}
+	}
+	return nil
+}
+
+func putDir(root *os.Root, at string) error {
+	info, err := root.Lstat(at)
+	if err == nil {
+		if !info.IsDir() {
+			return errors.New("it is no directory")
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := putDir(root, path.Dir(at)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(at, 0o755); err != nil {
+		return err
+	}
+	if err := root.Chmod(at, 0o755); err != nil { // the umask is no matter of the image
+		return err
+	}
+	return syncIn(root, path.Dir(at))
+}
+
+func putFile(root *os.Root, at string) error {
+	info, err := root.Lstat(at)
+	if err == nil {
+		if info.IsDir() {
+			return errors.New("it is a directory")
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := putDir(root, path.Dir(at)); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return syncIn(root, path.Dir(at))
+}
+
+// syncIn makes the names in a directory durable.
+func syncIn(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
