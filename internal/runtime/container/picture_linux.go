@@ -10,16 +10,13 @@ import (
 	"os"
 	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	containerd "github.com/containerd/containerd/v2/client"
-	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/defaults"
-	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
@@ -129,42 +126,6 @@ func (d *Driver) forgetImage(p *picture) {
 	if d.pictures[p.name] == p {
 		delete(d.pictures, p.name)
 	}
-}
-
-// setUser sets who a container runs as; "" is who the image says. Names are looked
-// up in its files, once.
-func (p *picture) setUser(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec, user string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if u, ok := p.users[user]; ok {
-		u.AdditionalGids = append([]uint32{}, u.AdditionalGids...)
-		spec.Process.User = u
-		return nil
-	}
-	wanted := user
-	if wanted == "" {
-		wanted = p.config.User
-	}
-	name := "root"
-	if wanted != "" {
-		if err := oci.WithUser(wanted)(ctx, c, made, spec); err != nil {
-			if user == "" {
-				return fmt.Errorf("user %q, which the image says, is not one of it: %w; write another with user", wanted, err)
-			}
-			return fmt.Errorf("user %q is not one of the image: %w; write its number", user, err)
-		}
-		if name, _, _ = strings.Cut(wanted, ":"); user == "" {
-			name = strconv.FormatUint(uint64(spec.Process.User.UID), 10)
-		}
-	}
-	if err := oci.WithAdditionalGIDs(name)(ctx, c, made, spec); err != nil {
-		return fmt.Errorf("groups of user %q: %w", name, err)
-	}
-	if len(p.users) >= maxUsers {
-		clear(p.users)
-	}
-	p.users[user] = spec.Process.User
-	return nil
 }
 
 // loaders of programs of 32 bits, on machines of 64.
