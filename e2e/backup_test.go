@@ -118,10 +118,25 @@ func TestAClusterIsRestored(t *testing.T) {
 	w := newWorld(t, 2, "edge")
 	site := w.cluster["edge"]
 	w.root.apply(shopOf(2, "1"))
+	runs := filepath.Join(newDir(t), "runs")
+	w.root.apply(fmt.Sprintf(`application: batch
+services:
+  nightly:
+    command: [sh, -c, 'echo $VERGE_JOB_RUN >> %s']
+    cron: {schedule: "30 2 29 2 *"}
+`, runs))
+	ran := func(want string) {
+		t.Helper()
+		b, _ := os.ReadFile(runs) // before the first run it is not there
+		wantEqual(t, "runs of the job", strings.Join(strings.Fields(string(b)), " "), want)
+	}
+	w.root.ok("job", "run", "batch/nightly", "--timeout", "60s")
 	file := filepath.Join(w.dir, "edge.backup")
 	site.ok("backup", file, "--plain")
 	w.root.apply(shopOf(4, "1"))
 	w.root.apply(kioskOf(2))
+	w.root.ok("job", "run", "batch/nightly", "--timeout", "60s")
+	ran("1 2")
 	pids := everything(w)
 	wantEqual(t, "instances", len(pids), 6)
 	gates := []string{w.worker["edge-1"].gateway, w.worker["edge-2"].gateway}
@@ -153,6 +168,15 @@ func TestAClusterIsRestored(t *testing.T) {
 	})
 	f.noneFailed(t)
 	g.noneFailed(t)
+	// What was asked for since the backup has run, which the root knows.
+	eventually(t, 30*time.Second, "it is told which runs there were", func() error {
+		if text := site.ok("events"); !strings.Contains(text, "the root knows of run 2") {
+			return fmt.Errorf("events are\n%s", text)
+		}
+		return nil
+	})
+	w.root.ok("job", "run", "batch/nightly", "--timeout", "60s")
+	ran("1 2 3")
 	w.root.apply(shopOf(2, "2"))
 }
 
