@@ -266,7 +266,7 @@ Exit code 0: all are upgraded; 1: an error; 2: it goes on, has halted, or some w
 
 func (a *app) printUpgrade(v wire.UpgradeView) error {
 	if v.State == wire.UpgradeNone {
-		return nil
+		return a.printSpare(v)
 	}
 	by := ""
 	if v.By != "" {
@@ -292,7 +292,22 @@ func (a *app) printUpgrade(v wire.UpgradeView) error {
 		}
 		rows[i] = []cell{text(w.Name), phase, text(cmp.Or(w.Version, "-")), text(cmp.Or(w.Was, "-")), text(cmp.Or(w.Why, "-"))}
 	}
-	return a.table([]string{"WORKER", "UPGRADE", "VERSION", "WAS", "WHY"}, rows)
+	if err := a.table([]string{"WORKER", "UPGRADE", "VERSION", "WAS", "WHY"}, rows); err != nil {
+		return err
+	}
+	return a.printSpare(v)
+}
+
+// printSpare says what the cluster keeps of programs of other upgrades.
+func (a *app) printSpare(v wire.UpgradeView) error {
+	if v.Spare == 0 {
+		return nil
+	}
+	when := "within the hour"
+	if left := v.SpareUntil.Sub(a.opts.Now()); left > 0 {
+		when = "within " + age(left+time.Hour)
+	}
+	return a.printf("the cluster keeps %s that no upgrade needs now, %s: removed %s", wire.Count(v.Spare, "program"), bytesText(v.SpareBytes), when)
 }
 
 func (a *app) upgradeActionCommand(action, short, long, did string) *cobra.Command {

@@ -89,6 +89,9 @@ type Cluster struct {
 	ledger  *enroll.Ledger
 	clock   *pki.Clock
 
+	// programs is held while an upgrade begins, and while programs are removed; before mu.
+	programs sync.Mutex
+
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
@@ -199,6 +202,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.work.Go(func() { c.renewer.Run(run) })
 	c.work.Go(func() { c.runSurvey(run) })
 	c.work.Go(func() { c.runUpgrade(run) })
+	c.work.Go(func() { c.runPrograms(run) })
 	c.work.Go(func() {
 		if err := c.lower(c.exchanged, c.renewer.Want).Run(run); err != nil && run.Err() == nil {
 			c.log.Error("the exchange with the root ended", "error", err)

@@ -129,10 +129,12 @@ func (m *model) loadUpgrade(value []byte) error {
 }
 
 // Upgrade implements rest.Backend.
-func (b backend) Upgrade(context.Context) (wire.UpgradeView, error) {
+func (b backend) Upgrade(ctx context.Context) (wire.UpgradeView, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.m.upgradeView(time.Now()), nil
+	v := b.m.upgradeView(time.Now())
+	b.mu.Unlock()
+	b.viewSpare(ctx, &v)
+	return v, nil
 }
 
 // StartUpgrade implements rest.Backend.
@@ -140,6 +142,8 @@ func (b backend) StartUpgrade(ctx context.Context, q wire.UpgradeRequest) (wire.
 	if err := q.Fill(); err != nil {
 		return wire.UpgradeView{}, wire.Problemf(422, "invalid-request", "verge upgrade start --help", "the upgrade was not begun", "%v", err)
 	}
+	b.programs.Lock()
+	defer b.programs.Unlock()
 	for i := range q.Programs {
 		p := &q.Programs[i]
 		v, body, err := b.GetObject(ctx, wire.ProgramsNamespace, p.Object())

@@ -164,6 +164,10 @@ type UpgradeView struct {
 	// Programs that they should be.
 	Programs []Program       `json:"programs,omitempty"`
 	Workers  []UpgradeWorker `json:"workers"`
+	// Spare is how many programs the cluster keeps that this upgrade does not need.
+	Spare      int       `json:"spare,omitempty" doc:"programs that the cluster keeps and this upgrade does not need"`
+	SpareBytes int64     `json:"spare_bytes,omitempty" doc:"bytes of these"`
+	SpareUntil time.Time `json:"spare_until,omitzero" doc:"when the last of these is removed"`
 }
 
 // UpgradeWorker is how far a worker is in an upgrade.
