@@ -17,6 +17,13 @@ const (
 
 const noCounterpart = "is not carried over: Verge has nothing like it"
 
+// What containers have with Docker and Kubernetes, and not with Verge.
+const (
+	noWorkingDir = "is not carried over: an instance begins in the working directory of its image"
+	noTerminal   = "is not carried over: an instance has no terminal (verge exec has one)"
+	noInput      = "is not carried over: an instance has no input (verge exec has one)"
+)
+
 // trie is a cover by segments.
 type trie struct {
 	next    map[string]*trie

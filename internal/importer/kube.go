@@ -243,7 +243,7 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 	}
 	if len(g.workloads) == 0 {
 		for _, o := range slices.Concat(rest, g.objects) {
-			if o.kind != "HorizontalPodAutoscaler" && o.kind != "Secret" && o.kind != "ConfigMap" && o.kind != "PersistentVolumeClaim" {
+			if slices.Contains([]string{"Service", "Ingress", "HTTPRoute", "GRPCRoute"}, o.kind) {
 				g.lost(o, o.at("kind"), "%s is not carried over: nothing runs that it leads to", o.title())
 			}
 		}

@@ -30,7 +30,7 @@ type object struct {
 func (o *object) at(path ...string) []string { return extend(o.base, path...) }
 
 // title is what people call it: Deployment web.
-func (o *object) title() string { return o.kind + " " + o.meta.Name }
+func (o *object) title() string { return strings.TrimSpace(o.kind + " " + o.meta.Name) }
 
 // kubeDecoder reads the fields of objects into the types of k8s.io/api as the API
 // server would, but knows the line of what is wrong.

@@ -158,6 +158,7 @@ func (g *kubeGroup) workload(o *object) {
 	if ok {
 		g.workloads = append(g.workloads, w)
 		g.containers(w)
+		g.unmounted(w)
 	}
 }
 
@@ -347,6 +348,7 @@ func (g *kubeGroup) container(w *workload, c *container) *api.Service {
 	g.storage(w, c, out)
 	g.end(w, c, out)
 	g.rights(w, c, out)
+	g.noCounterparts(w, c)
 	if r := &out.Rollout; out.Pins() && r.MaxSurge != nil && *r.MaxSurge != 0 {
 		g.lost(w.object, w.object.at("spec", "strategy", "rollingUpdate", "maxSurge"), "is not carried over: each instance has a volume that is kept for it alone")
 		if r.MaxSurge = nil; r.MaxUnavailable != nil && *r.MaxUnavailable == 0 {
@@ -354,6 +356,47 @@ func (g *kubeGroup) container(w *workload, c *container) *api.Service {
 		}
 	}
 	return out
+}
+
+// noCounterparts notes the fields of a container that Verge has nothing for. Where its
+// last words are read from, and whether it is resized in place, do not matter to what runs.
+func (g *kubeGroup) noCounterparts(w *workload, c *container) {
+	for field, is := range map[string]struct {
+		given bool
+		why   string
+	}{
+		"workingDir":         {c.WorkingDir != "", noWorkingDir},
+		"stdin":              {c.Stdin, noInput},
+		"tty":                {c.TTY, noTerminal},
+		"restartPolicyRules": {len(c.RestartPolicyRules) > 0, "is not carried over: what an exit code means is that of all (restart.policy)"},
+	} {
+		if is.given {
+			g.lost(w.object, extend(c.path, field), "%s", is.why)
+		}
+	}
+	for i, p := range c.Ports {
+		if p.HostIP != "" && p.HostIP != "0.0.0.0" && p.HostIP != "::" && p.HostPort != 0 {
+			g.lost(w.object, extend(c.path, "ports", index(i), "hostIP"), "is not carried over: gateways serve at all addresses of their machines")
+		}
+	}
+}
+
+// unmounted notes the volumes of a pod that no container mounts.
+func (g *kubeGroup) unmounted(w *workload) {
+	mounted := map[string]bool{}
+	for _, c := range slices.Concat(w.pod.Containers, w.pod.InitContainers) {
+		for _, m := range c.VolumeMounts {
+			mounted[m.Name] = true
+		}
+		for _, d := range c.VolumeDevices {
+			mounted[d.Name] = true
+		}
+	}
+	for i, v := range w.pod.Volumes {
+		if v.Name != "" && !mounted[v.Name] {
+			g.said(w.object, extend(w.path, "volumes", index(i)), "is mounted by no container, and left out")
+		}
+	}
 }
 
 // number is how many there are, and how they are brought to another version.
