@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/api"
 )
 
 // TestBadSources: what is no source, or is made to cost much, is refused with its line.
@@ -19,7 +21,10 @@ func TestBadSources(t *testing.T) {
 		{"syntax", "a: [b\nc: d\n", 2, "is not valid YAML"},
 		{"rubbish", "a: b\n\x01\x02 : [", 2, "control characters"},
 		{"zero bytes", "services:\x00", 0, "is no text: it has zero bytes"},
+		{"UTF-16", "\xff\xfes\x00e\x00", 0, "is written in UTF-16"},
+		{"a tab", "services:\n\tweb: {image: a}\n", 2, "indented by a tab"},
 		{"not UTF-8", "services: \xff\xfe", 0, "is no text in UTF-8"},
+		{"a kustomization", "resources:\n- a.yaml\n", 1, "kustomize build"},
 		{"a text", "hello", 1, "is neither a compose file"},
 		{"a list", "- services\n", 1, "is neither a compose file"},
 		{"a descriptor of Verge", "application: a\nservices: {a: {command: [x]}}\n", 1, "is a descriptor of Verge already"},
@@ -60,6 +65,16 @@ func mergeBomb() string {
 	return b.String()
 }
 
+// manyServices are more than an application has.
+func manyServices() string {
+	var b strings.Builder
+	b.WriteString("services:\n")
+	for i := range api.MaxServices + 1 {
+		fmt.Fprintf(&b, "  s%d: {image: a, depends_on: [s%d]}\n", i, max(i-1, 0))
+	}
+	return b.String()
+}
+
 // TestBadCompose: what compose refuses is refused, at its line.
 func TestBadCompose(t *testing.T) {
 	for _, c := range []struct {
@@ -79,6 +94,9 @@ func TestBadCompose(t *testing.T) {
 		{"a bad memory", "services:\n  web:\n    image: a\n    mem_limit: lots\n", 4, "lots"},
 		{"another file", "services:\n  web:\n    extends:\n      file: other.yaml\n      service: web\n", 4, "names another file"},
 		{"included files", "include: [other.yaml]\nservices: {a: {image: b}}\n", 1, "names other files"},
+		{"the first form", "web:\n  image: a\ndb:\n  build: .\n", 1, "is the first form of compose files"},
+		{"another network", "services:\n  web:\n    image: a\n    networks: [default, nope]\n", 2, "undefined network nope"},
+		{"many services", manyServices(), 1, "there are 1001"},
 		{"two documents", "services: {a: {image: b}}\n---\nservices: {c: {image: d}}\n", 3, "a second document begins"},
 		{"a variable", "services:\n  web:\n    image: shop:${TAG}\n", 3, "refers to ${TAG}, which nothing sets"},
 		{"a bad template", "services:\n  web:\n    image: shop:${TAG\n", 3, "write a dollar as $$"},
@@ -173,6 +191,7 @@ func TestBadOakestra(t *testing.T) {
 	}{
 		{"another version", `{"sla_version": "v1.0", "customerID": "a", "applications": []}`, 1, `"v1.0" is not a version`},
 		{"the version of the documentation", `{"api_version": "v0.3.2", "customerID": "a", "applications": []}`, 1, "has no sla_version"},
+		{"microservices alone", `{"microservices": [{"microservice_name": "a"}]}`, 1, "belong to an application"},
 		{"no applications", `{"sla_version": "v2.0", "customerID": "a", "applications": []}`, 1, "is no list of applications"},
 		{"no microservices", `{"sla_version": "v2.0", "customerID": "a", "applications": [{"application_name": "a", "microservices": []}]}`, 1, "there are no microservices"},
 		{"a name", `{"sla_version": "v2.0", "customerID": "a", "applications": [{"application_name": "my-app", "microservices": []}]}`, 1, "1 to 30 letters and digits"},

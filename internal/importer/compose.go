@@ -28,8 +28,9 @@ type composer struct {
 	// secrets are the variables of services whose values are not in the file, by service
 	// and variable: names of secrets.
 	secrets map[string]map[string]string
-	names   map[string]string // of services, in Verge
-	taken   map[string]string // published ports, by whom
+	names   map[string]string   // of services, in Verge
+	wanted  map[string][]string // services that others reach, by whom
+	taken   map[string]string   // published ports, by whom
 	app     *api.Application
 }
 
@@ -51,7 +52,7 @@ func importCompose(s Source, docs []*doc, o Options, r *report) []*made {
 		r.at(Refused, docs[1], nil, "a second document begins: docker compose config makes one of several")
 		return nil
 	}
-	c := &composer{doc: docs[0], source: s, opts: o, report: r, secrets: map[string]map[string]string{}, names: map[string]string{}, taken: map[string]string{}}
+	c := &composer{doc: docs[0], source: s, opts: o, report: r, secrets: map[string]map[string]string{}, names: map[string]string{}, wanted: map[string][]string{}, taken: map[string]string{}}
 	if !c.load() {
 		return nil
 	}
@@ -69,23 +70,38 @@ func (c *composer) load() bool {
 		c.report.at(Refused, c.doc, []string{"include"}, "names other files: docker compose config puts them into one")
 	}
 	if root.child("services").empty() {
-		c.report.at(Refused, c.doc, nil, "has no services")
+		switch {
+		case !root.child("include").empty(): // it has been said
+		case beforeServices(root):
+			c.report.at(Refused, c.doc, nil, "has no services: this is the first form of compose files, which docker compose does not read any more; write \"services:\" above them, and indent them")
+		default:
+			c.report.at(Refused, c.doc, nil, "has no services")
+		}
 		return false
 	}
-	for _, k := range root.child("services").keys {
-		s := root.child("services").child(k.name)
-		if s.child("extends").str("file") != "" {
+	services := root.child("services")
+	// Its loader looks for circles in a time that grows with the square of their number.
+	if n := len(services.keys); n > api.MaxServices {
+		c.report.at(Refused, c.doc, []string{"services"}, "cannot be expressed: there are %d, and an application has at most %d", n, api.MaxServices)
+		return false
+	}
+	others := false
+	for i, k := range services.keys {
+		if services.values[i].child("extends").str("file") != "" {
+			others = true
 			c.report.at(Refused, c.doc, []string{"services", k.name, "extends", "file"}, "names another file: docker compose config puts them into one")
 		}
+	}
+	if others {
+		return false
 	}
 	before := c.report.refused
 	plain, _ := c.interpolate(root, nil).(map[string]any)
 	if c.report.refused && !before || before && c.report.refused && plain == nil {
 		return false
 	}
-	for _, section := range []string{"version"} {
-		delete(plain, section) // it means nothing, and the loader would complain in its own log
-	}
+	delete(plain, "version") // it means nothing, and the loader would complain in its own log
+	defaultNetwork(plain)
 	project, err := loadProject(c.source.Name, plain)
 	if err != nil {
 		c.refuse(err)
@@ -93,6 +109,31 @@ func (c *composer) load() bool {
 	}
 	c.project = project
 	return true
+}
+
+// beforeServices says whether a file has the form that compose files once had, with
+// the services at the top.
+func beforeServices(root *node) bool {
+	for _, v := range root.values {
+		if v.str("image") == "" && v.child("build").empty() {
+			return false
+		}
+	}
+	return root.kind == mappingKind && len(root.values) > 0
+}
+
+// defaultNetwork writes out the network that each project has, which services may name
+// without any section of networks.
+func defaultNetwork(plain map[string]any) {
+	nets, is := plain["networks"].(map[string]any)
+	if plain["networks"] == nil {
+		nets, is = map[string]any{}, true
+	}
+	if _, there := nets["default"]; !is || there {
+		return
+	}
+	nets["default"] = nil
+	plain["networks"] = nets
 }
 
 // loadProject is compose-go's loader on what has been read, without any file but that.
@@ -186,6 +227,7 @@ func (c *composer) make() []*made {
 		m.origins[c.names[name]] = origin{c.doc, path}
 	}
 	c.renamed()
+	c.portless()
 	limitNote(c.report, c.doc, unlimited, c.opts)
 	c.report.leftovers(c.doc, c.doc.root, nil, composeTrie)
 	if nets := c.doc.root.child("networks"); nets != nil && len(nets.keys) > 1 {
@@ -221,6 +263,7 @@ func (c *composer) service(name string, s types.ServiceConfig) *api.Service {
 	c.storage(name, s, out)
 	c.security(name, s, out)
 	c.oneOff(name, s, out)
+	c.rollout(name, s, out)
 	c.relations(name, s)
 	return out
 }
@@ -274,11 +317,13 @@ func (c *composer) relations(name string, s types.ServiceConfig) {
 			}
 		}
 		c.report.at(Lost, c.doc, path, "the order of starting is not carried over: services start at once, and %s has to try again until %s is ready", name, dep)
-		if p, ok := c.project.Services[dep]; ok && s.DependsOn[dep].Condition != types.ServiceConditionCompletedSuccessfully && len(p.Ports)+len(p.Expose) == 0 {
-			c.report.at(Lost, c.doc, c.path(dep), "has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: 6379}])", name)
+		if s.DependsOn[dep].Condition != types.ServiceConditionCompletedSuccessfully {
+			c.wants(name, dep)
 		}
 	}
 	for i, l := range s.Links {
+		of, _, _ := strings.Cut(l, ":")
+		c.wants(name, of)
 		if target, alias, ok := strings.Cut(l, ":"); ok && alias != target {
 			c.lost(name, "the name "+quote(alias)+" is not carried over: it is reached as "+quote(c.names[target]), "links", index(i))
 		}
@@ -299,6 +344,54 @@ func (c *composer) relations(name string, s types.ServiceConfig) {
 	for field, host := range map[string]string{"hostname": s.Hostname, "container_name": s.ContainerName} {
 		if host != "" && host != c.names[name] {
 			c.lost(name, "is not carried over: others reach it as "+quote(c.names[name]), field)
+		}
+	}
+}
+
+// hostRE finds what may be a host in an address: after // or @, or before a port.
+var hostRE = regexp.MustCompile(`(?://|@)([-\w.]+)|([-\w.]+):\d`)
+
+// hosts are what a variable may name as hosts: in addresses, or by its own name.
+func hosts(variable, value string) (out []string) {
+	for _, m := range hostRE.FindAllStringSubmatch(value, 100) {
+		out = append(out, m[1]+m[2])
+	}
+	for _, word := range []string{"HOST", "ADDR", "SERVER"} {
+		if strings.Contains(strings.ToUpper(variable), word) {
+			return append(out, value)
+		}
+	}
+	return out
+}
+
+// wants takes down that a service reaches another.
+func (c *composer) wants(name, other string) {
+	if p, ok := c.project.Services[other]; ok && len(p.Ports)+len(p.Expose) == 0 && !slices.Contains(c.wanted[other], name) {
+		c.wanted[other] = append(c.wanted[other], name)
+	}
+}
+
+// portless notes the services that others reach, and that have no ports in Verge: with
+// Docker all ports of a container can be reached, whether they are written down or not.
+func (c *composer) portless() {
+	for name, s := range c.project.Services {
+		for k, v := range s.Environment {
+			if v == nil {
+				continue
+			}
+			for _, other := range hosts(k, *v) {
+				if other != name {
+					c.wants(name, other)
+				}
+			}
+		}
+	}
+	for _, by := range c.wanted {
+		slices.Sort(by)
+	}
+	for _, other := range slices.Sorted(maps.Keys(c.wanted)) {
+		if len(c.app.Services[c.names[other]].Ports) == 0 {
+			c.report.at(Lost, c.doc, c.path(other), "has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: 6379}])", list(c.wanted[other]))
 		}
 	}
 }

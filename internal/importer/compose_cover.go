@@ -64,8 +64,8 @@ var composeCover = cover{
 	"services.*.deploy.placement":       "",
 	"services.*.deploy.endpoint_mode":   ignored,
 	"services.*.deploy.labels":          "is not carried over: Verge puts no labels on what it runs",
-	"services.*.deploy.update_config":   "is not carried over: rollout says how a new version comes in",
-	"services.*.deploy.rollback_config": "is not carried over",
+	"services.*.deploy.update_config":   "",
+	"services.*.deploy.rollback_config": "is not carried over: a rollout that is undone goes by rollout, as the others",
 	"services.*.labels":                 "is not carried over: Verge puts no labels on what it runs; hosts and paths of a proxy are ports[].ingress",
 	"services.*.label_file":             "is not carried over: Verge puts no labels on what it runs",
 	"services.*.annotations":            ignored,
@@ -73,9 +73,9 @@ var composeCover = cover{
 	"services.*.develop":                ignored,
 	"services.*.x-*":                    ignored,
 	"services.*.init":                   ignored,
-	"services.*.tty":                    "is not carried over: an instance has no terminal (verge exec has one)",
-	"services.*.stdin_open":             "is not carried over: an instance has no input (verge exec has one)",
-	"services.*.working_dir":            "is not carried over: an instance begins in the working directory of its image",
+	"services.*.tty":                    noTerminal,
+	"services.*.stdin_open":             noInput,
+	"services.*.working_dir":            noWorkingDir,
 	"services.*.logging":                "is not carried over: Verge keeps what instances print (verge logs)",
 	"services.*.privileged":             "is not carried over: no instance of Verge is privileged; security.add gives single capabilities",
 	"services.*.cap_add":                "",
@@ -90,7 +90,7 @@ var composeCover = cover{
 	"services.*.post_start":             "is not carried over: Verge runs nothing beside an instance but checks",
 	"services.*.pre_start":              "is not carried over: Verge runs nothing beside an instance but checks",
 	"services.*.pre_stop":               "is not carried over: Verge runs nothing beside an instance but checks",
-	"services.*.shm_size":               "is not carried over; a volume {path: /dev/shm, tmpfs: 64Mi} may do",
+	"services.*.shm_size":               "is not carried over; a volume {path: /dev/shm, tmpfs: 64Mi} may do, which belongs to the user of the container alone",
 }
 
 var composeTrie = composeCover.trie()

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"path"
@@ -17,12 +18,9 @@ import (
 // ports are those that a service publishes, and those it says it has.
 func (c *composer) ports(name string, s types.ServiceConfig, out *api.Service) {
 	l := &portList{}
-	written := c.doc.root.child("services").child(name).child("ports")
+	at := []string{"ports"}
 	for i, p := range s.Ports {
-		at := []string{"ports"}
-		if written != nil && len(written.values) == len(s.Ports) {
-			at = append(at, index(i))
-		}
+		at = c.portPath(name, len(s.Ports), i, p, at)
 		protocol := p.Protocol
 		switch p.Protocol {
 		case "", "tcp":
@@ -34,11 +32,19 @@ func (c *composer) ports(name string, s types.ServiceConfig, out *api.Service) {
 		}
 		port := l.add(p.Name, int(p.Target), protocol)
 		if p.Published == "" {
+			c.lost(name, fmt.Sprintf("is not published: Docker chooses a port of the machine for %d, and a gateway has those that are named (ingress: {port: …})", p.Target), at...)
 			continue
 		}
-		if ip, err := netip.ParseAddr(p.HostIP); err == nil && ip.IsLoopback() {
+		if p.Mode == "host" {
+			c.said(name, "is published at "+p.Published+" of the gateways, and not of each worker", at...)
+		}
+		ip, _ := netip.ParseAddr(p.HostIP)
+		if ip.IsLoopback() {
 			c.lost(name, "is not published: "+p.HostIP+" is the machine alone, and gateways serve everybody", at...)
 			continue
+		}
+		if p.HostIP != "" && !ip.IsUnspecified() {
+			c.lost(name, quote(p.HostIP)+" is not carried over: gateways serve at all addresses of their machines", at...)
 		}
 		n, err := strconv.Atoi(p.Published)
 		if err != nil || n < 1 {
@@ -69,6 +75,30 @@ func (c *composer) ports(name string, s types.ServiceConfig, out *api.Service) {
 		}
 	}
 	out.Ports = l.ports
+}
+
+// portPath is where the i-th port of n is written. A range makes several of one, so that
+// they are counted alike only where there is none; else it is the one with its numbers, or
+// that of the port before.
+func (c *composer) portPath(name string, n, i int, p types.ServicePortConfig, before []string) []string {
+	written := c.doc.root.child("services").child(name).child("ports")
+	switch {
+	case written == nil || written.kind != listKind:
+		return []string{"ports"}
+	case len(written.values) == n:
+		return []string{"ports", index(i)}
+	}
+	for j, v := range written.values {
+		text, _, _ := strings.Cut(v.text, "/")
+		if v.kind == mappingKind {
+			text = v.str("published") + ":" + v.str("target")
+		}
+		target := strconv.Itoa(int(p.Target))
+		if text == target || strings.HasSuffix(text, p.Published+":"+target) {
+			return []string{"ports", index(j)}
+		}
+	}
+	return before
 }
 
 func (c *composer) portVariables(name string, out *api.Service) {
@@ -234,6 +264,12 @@ func (c *composer) health(name string, s types.ServiceConfig, out *api.Service) 
 		return
 	}
 	at := c.path(name, "healthcheck")
+	if h.StartPeriod != nil && *h.StartPeriod > 0 {
+		c.said(name, "is not needed: an instance is ready as soon as it passes", "healthcheck", "start_period")
+	}
+	if h.StartInterval != nil {
+		c.said(name, "is not needed: an instance that starts is asked as often as one that runs", "healthcheck", "start_interval")
+	}
 	if h.Interval != nil && *h.Interval > 0 {
 		check.Interval = clamp(c.report, c.doc, extend(at, "interval"), time.Duration(*h.Interval), 100*time.Millisecond, time.Hour)
 	}
@@ -322,9 +358,11 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 			c.lost(name, why, "secrets", index(i))
 			continue
 		}
+		c.owner(name, "secrets", i, ref.UID, ref.GID)
 		c.report.at(Said, c.doc, []string{"secrets", ref.Source}, "the secret %s is to be set: verge secret set %s --from-file FILE", secret, secret)
 	}
 	for i, ref := range s.Configs {
+		c.owner(name, "configs", i, ref.UID, ref.GID)
 		c.config(name, i, ref, out)
 	}
 	for i, v := range s.Volumes {
@@ -352,6 +390,13 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 		} else if !strings.Contains(options, "size=") {
 			c.said(name, "gets "+size.String()+", as its size is not stated", field...)
 		}
+	}
+}
+
+// owner notes whose a file is to be.
+func (c *composer) owner(name, field string, i int, uid, gid string) {
+	if uid != "" || gid != "" {
+		c.lost(name, "its uid and gid are not carried over: files belong to the user that the container starts as", field, index(i))
 	}
 }
 

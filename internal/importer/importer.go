@@ -166,8 +166,12 @@ func detect(docs []*doc) (Kind, string) {
 			return "", "is a descriptor of Verge already: verge apply takes it"
 		case d.root.child("services") != nil || d.root.child("include") != nil:
 			return Compose, ""
-		case d.root.child("api_version") != nil && d.root.child("applications") != nil:
+		case d.root.child("api_version") != nil && d.root.child("applications") != nil, d.root.child("microservices") != nil:
 			return Oakestra, ""
+		case beforeServices(d.root):
+			return Compose, ""
+		case d.root.child("resources") != nil && d.root.child("resources").kind == listKind:
+			return "", "is no manifest of Kubernetes: if it is a kustomization, kustomize build makes manifests of its folder: kustomize build DIRECTORY | verge import -"
 		}
 	}
 	return "", "is neither a compose file (services), nor an Oakestra descriptor (sla_version), nor a manifest of Kubernetes (apiVersion and kind): say which it is by verge import compose|oakestra|kubernetes FILE"

@@ -94,6 +94,9 @@ func (k *oakestra) document() (out []*made) {
 	case root.kind != mappingKind:
 		k.refuse(nil, "is no mapping: an Oakestra descriptor has sla_version and applications")
 		return nil
+	case version == nil && root.child("microservices") != nil:
+		k.refuse([]string{"microservices"}, "belong to an application: write {\"sla_version\": %q, \"customerID\": …, \"applications\": [{\"application_name\": …, \"application_namespace\": …, \"microservices\": …}]} around them", oakestraVersion)
+		return nil
 	case version == nil:
 		k.refuse(nil, "has no sla_version: Oakestra takes %q alone", oakestraVersion)
 		return nil

@@ -269,6 +269,8 @@ func readable(data []byte) error {
 	switch {
 	case len(data) > MaxSourceBytes:
 		return &problem{text: fmt.Sprintf("has more than %d MiB, the most that is read: divide it into several files", MaxSourceBytes>>20)}
+	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return &problem{text: "is written in UTF-16: save it as UTF-8"}
 	case bytes.IndexByte(data, 0) >= 0:
 		return &problem{text: "is no text: it has zero bytes"}
 	case !utf8.Valid(data):
@@ -301,7 +303,9 @@ func syntax(err error) error {
 	if strings.Contains(text, "max depth") {
 		return &problem{line, fmt.Sprintf("is nested more than %d levels deep", maxDepth)}
 	}
-	if le.ContextMsg != "" {
+	if strings.Contains(text, "cannot start any token") {
+		text = "a line is indented by a tab, where YAML has blanks, or a text begins with @, ` or %, and is to be in quotes"
+	} else if le.ContextMsg != "" {
 		text = le.ContextMsg + ": " + text
 	}
 	return &problem{line, "is not valid YAML: " + text}
