@@ -187,6 +187,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	if p := recoveryProblem(b.m.recoveryView()); p != "" && access.From(ctx).Admin {
 		s.Problems = append(s.Problems, p)
 	}
+	if access.From(ctx).Admin {
+		s.Problems = append(s.Problems, records.Words(b.m.unread)...)
+	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, b.m.lostHosts()...)
 	if p := b.m.withoutIPv4(); p != "" {

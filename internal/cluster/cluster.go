@@ -2,12 +2,12 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +84,7 @@ type core struct {
 	sumRev  uint64        // of the store then
 	sumPass time.Time     // the last pass then
 	sumSaid bool          // the root knows what came of it
+	held    bool          // a record cannot be read without which nothing may be decided
 	// unstored is what could not be written, in words.
 	unstored string
 	stale    bool          // a write may or may not have been stored: the model must be read again
@@ -122,6 +123,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
 		return nil, err
 	}
+	c.hold()
 	c.m.recallMoves(now)
 	c.demand, c.locks = map[string]*demanded{}, map[string]acmeLock{}
 	c.revive()
@@ -140,17 +142,45 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have 
 	}
 	for _, e := range entries {
 		if e.Key == keyHave {
-			err = json.Unmarshal(e.Value, &have)
+			err = records.Load(e, &have)
 		} else {
 			err = m.load(e, now)
 		}
 		if err != nil {
-			return have, fmt.Errorf("stored record %s: %w", e.Key, err)
+			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: records.FateOf(e.Key, fates), Err: err})
+		}
+	}
+	if err := records.Stopped(m.unread); err != nil {
+		return have, fmt.Errorf("loading the cluster's state: %w", err)
+	}
+	for _, u := range m.unread {
+		if key, is := strings.CutPrefix(u.Key, keyName); is { // made, and removed, with its route
+			if m.routes[key] != nil {
+				delete(m.names, key)
+			} else {
+				m.routes[key] = &wire.Route{}
+			}
 		}
 	}
 	m.effect()
 	m.holdOnce()
 	return have, nil
+}
+
+// unreadable says whether the record of a key is one that cannot be read.
+func (m *model) unreadable(key string) bool {
+	return slices.ContainsFunc(m.unread, func(u records.Unread) bool { return u.Key == key })
+}
+
+// hold sees to what was loaded last: the worst that cannot be read may keep this cluster
+// from deciding anything. What was stored before goes on.
+func (c *core) hold() {
+	for _, words := range records.Words(c.m.unread) {
+		c.log.Error(words)
+	}
+	if why := records.Held(c.m.unread); why != "" && !c.held {
+		c.store, c.held = records.Hold(c.store, why), true
+	}
 }
 
 // holdOnce lets orders that are as their share says have its descriptor and not a copy:
@@ -197,6 +227,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		}
 	}
 	c.m, c.have, c.stale = next, have, false
+	c.hold()
 	c.revoked.Set(c.m.revoked())
 	return nil
 }
@@ -253,6 +284,9 @@ func (c *core) pause(settled bool) (d time.Duration) {
 func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.held {
+		return true, nil
+	}
 	judged, decided, told := c.judge(now), c.decide(now), c.m.entering
 	changed = changed || c.m.look.due(now)
 	led := c.m.lookFlows(now)

@@ -204,6 +204,9 @@ func (e *edit) commit(ctx context.Context) error {
 }
 
 func unstored(err error) error {
+	if p := records.Refused(err); p != nil {
+		return p
+	}
 	if errors.Is(err, bus.ErrUnknownOutcome) {
 		return wire.Problemf(503, "outcome-unknown", "look (verge local) before you try again", "it is not known whether this was stored", "%v", err)
 	}

@@ -49,7 +49,7 @@ func (c *core) heed(ctx context.Context, now time.Time, _ bool) (settled bool, e
 			loop.Poke(c.wake)
 		}
 	}()
-	if len(ids) == 0 || c.stale || c.m.recovery.mark != nil {
+	if len(ids) == 0 || c.stale || c.held || c.m.recovery.mark != nil {
 		return true, nil
 	}
 	t, left := c.m.stepOf(ids, now)

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -188,6 +187,8 @@ type model struct {
 	// acmes are what gateways share of ACME servers, by acmeID, without the values.
 	acmes map[string]*acmeRecord
 	net   network
+	// unread are the stored records that cannot be read.
+	unread []records.Unread
 	// peer gives the opaque name of a worker for routers of other clusters.
 	peer func(worker string) string
 	// started is when this process did, waits from when workers get time to report
@@ -211,76 +212,92 @@ func newModel(name string, details bool, now time.Time) *model {
 	}
 }
 
+// fates of records that cannot be read, by prefix of their key. Where nothing is said a
+// cluster holds: without a share, an instance or an order it would end what runs.
+var fates = map[string]records.Fate{
+	// Who may talk to it, and which workers count as heard after a restore.
+	keyWorker: records.Stops, keyGone: records.Stops, keyFarGone: records.Stops, backup.MarkKey: records.Stops,
+	// What follows from others with every pass.
+	keyRoute: records.Again, keyName: records.Again, keyUp: records.Again, keySealed: records.Again, keyNet: records.Again,
+	// What something needs that fails without it, and says so.
+	keySecret: records.Aside, keySnapshot: records.Aside, keyProfile: records.Aside, keyACME: records.Aside, keyUpgrade: records.Aside, keyMember: records.Aside,
+}
+
 // load adds one stored entry to the model; effect must follow the last.
 func (m *model) load(e bus.Entry, now time.Time) error {
-	if ok, err := m.vault.load(e); ok {
+	fate := records.FateOf(e.Key, fates)
+	if ok, err := m.vault.load(e, fate); ok {
 		return err
 	}
 	kinds := []struct {
 		prefix string
 		into   func(rest string) error
 	}{
-		{keyShare, func(r string) error { return records.Decode(e, m.given, r) }},
-		{keyLocal, func(r string) error { return records.Decode(e, m.locals, r) }},
-		{keyConflict, func(r string) error { return records.Decode(e, m.conflicts, r) }},
+		{keyShare, func(r string) error { return records.LoadInto(e, m.given, r, fate) }},
+		{keyLocal, func(r string) error { return records.LoadInto(e, m.locals, r, fate) }},
+		{keyConflict, func(r string) error { return records.LoadInto(e, m.conflicts, r, fate) }},
 		{backup.MarkKey, func(string) error {
 			m.recovery.mark = &backup.Mark{}
-			return json.Unmarshal(e.Value, m.recovery.mark)
+			return records.Load(e, m.recovery.mark)
 		}},
-		{keyAgain, func(r string) error { return records.Decode(e, m.again, r) }},
-		{keyLocals, func(string) error { return json.Unmarshal(e.Value, &m.changes) }},
-		{keyFar, func(r string) error { return records.Decode(e, m.far, r) }},
+		{keyAgain, func(r string) error { return records.LoadInto(e, m.again, r, fate) }},
+		{keyLocals, func(string) error { return records.Load(e, &m.changes) }},
+		{keyFar, func(r string) error { return records.LoadInto(e, m.far, r, fate) }},
 		{keyInstance, func(r string) error {
-			err := records.Decode(e, m.insts, r)
+			err := records.LoadInto(e, m.insts, r, fate)
 			if err == nil {
 				m.note(r, m.insts[r])
 			}
 			return err
 		}},
-		{keyOrder, func(r string) error { return records.Decode(e, m.orders, r) }},
-		{keyRoute, func(r string) error { return records.Decode(e, m.routes, r) }},
-		{keyName, func(r string) error { return records.Decode(e, m.names, r) }},
+		{keyOrder, func(r string) error { return records.LoadInto(e, m.orders, r, fate) }},
+		{keyRoute, func(r string) error { return records.LoadInto(e, m.routes, r, fate) }},
+		{keyName, func(r string) error { return records.LoadInto(e, m.names, r, fate) }},
 		{keyUses, func(r string) error { m.loadUses(r); return nil }},
-		{keyRolling, func(r string) error { return records.Decode(e, m.rolls, r) }},
-		{keyUpRollout, func(r string) error { return records.Decode(e, m.upRolls, r) }},
-		{keyUpJob, func(r string) error { return records.Decode(e, m.upJobs, r) }},
-		{keyUpLocal, func(r string) error { return records.Decode(e, m.upLocals, r) }},
-		{keyUpConflict, func(r string) error { return records.Decode(e, m.upConflicts, r) }},
-		{keyScaled, func(r string) error { return records.Decode(e, m.scaled, r) }},
-		{keyProfile, func(r string) error { return records.Decode(e, m.profiles, r) }},
-		{keyLeftVolumes, func(r string) error { return records.Decode(e, m.leftVolumes, r) }},
-		{keySnapshot, func(r string) error { return records.Decode(e, m.snapshots, r) }},
-		{keyJob, func(r string) error { return records.Decode(e, m.jobs, r) }},
+		{keyRolling, func(r string) error { return records.LoadInto(e, m.rolls, r, fate) }},
+		{keyUpRollout, func(r string) error { return records.LoadInto(e, m.upRolls, r, fate) }},
+		{keyUpJob, func(r string) error { return records.LoadInto(e, m.upJobs, r, fate) }},
+		{keyUpLocal, func(r string) error { return records.LoadInto(e, m.upLocals, r, fate) }},
+		{keyUpConflict, func(r string) error { return records.LoadInto(e, m.upConflicts, r, fate) }},
+		{keyScaled, func(r string) error { return records.LoadInto(e, m.scaled, r, fate) }},
+		{keyProfile, func(r string) error { return records.LoadInto(e, m.profiles, r, fate) }},
+		{keyLeftVolumes, func(r string) error { return records.LoadInto(e, m.leftVolumes, r, fate) }},
+		{keySnapshot, func(r string) error { return records.LoadInto(e, m.snapshots, r, fate) }},
+		{keyJob, func(r string) error { return records.LoadInto(e, m.jobs, r, fate) }},
 		{keyACME, func(r string) error {
-			err := records.Decode(e, m.acmes, r)
+			err := records.LoadInto(e, m.acmes, r, fate)
 			if err == nil {
 				m.acmes[r].Sealed = nil
 			}
 			return err
 		}},
-		{keyTally, func(r string) error { return records.Decode(e, m.tallies, r) }},
-		{keyUpgrade, func(string) error { return m.loadUpgrade(e.Value) }},
-		{keyUpgraded, func(r string) error { return records.Decode(e, m.upgraded, r) }},
+		{keyTally, func(r string) error { return records.LoadInto(e, m.tallies, r, fate) }},
+		{keyUpgrade, func(string) error { return m.loadUpgrade(e) }},
+		{keyUpgraded, func(r string) error { return records.LoadInto(e, m.upgraded, r, fate) }},
 		{keyUp, func(r string) error {
 			if strings.HasPrefix(r, upRevoked) {
 				return nil // follows from gone
 			}
-			return records.Decode(e, m.ups, r)
+			return records.LoadInto(e, m.ups, r, fate)
 		}},
 		{keyBlocks, func(string) error {
-			m.net.blocks = &wire.ClusterLease{}
-			return json.Unmarshal(e.Value, m.net.blocks)
+			l := &wire.ClusterLease{}
+			err := records.Load(e, l)
+			if err == nil {
+				m.net.blocks = l
+			}
+			return err
 		}},
-		{keyLease, func(r string) error { return records.Decode(e, m.net.leases, r) }},
-		{keyNet, func(r string) error { return records.Decode(e, m.net.told, strings.TrimSuffix(r, netOf)) }},
-		{keyNumber, func(r string) error { return records.Decode(e, m.net.numbers, r) }},
-		{keyLeft, func(string) error { return json.Unmarshal(e.Value, &m.net.left) }},
-		{keyGone, func(r string) error { return records.Decode(e, m.gone, r) }},
-		{keyFarGone, func(r string) error { return records.Decode(e, m.farGone, r) }},
-		{keyMember, func(r string) error { return records.Decode(e, m.members, r) }},
+		{keyLease, func(r string) error { return records.LoadInto(e, m.net.leases, r, fate) }},
+		{keyNet, func(r string) error { return records.LoadInto(e, m.net.told, strings.TrimSuffix(r, netOf), fate) }},
+		{keyNumber, func(r string) error { return records.LoadInto(e, m.net.numbers, r, fate) }},
+		{keyLeft, func(string) error { return records.Load(e, &m.net.left) }},
+		{keyGone, func(r string) error { return records.LoadInto(e, m.gone, r, fate) }},
+		{keyFarGone, func(r string) error { return records.LoadInto(e, m.farGone, r, fate) }},
+		{keyMember, func(r string) error { return records.LoadInto(e, m.members, r, fate) }},
 		{keyWorker, func(r string) error {
 			recs := map[string]*workerRecord{}
-			if err := records.Decode(e, recs, r); err != nil {
+			if err := records.LoadInto(e, recs, r, fate); err != nil {
 				return err
 			}
 			recs[r].settle()

@@ -35,13 +35,13 @@ func newVault(key *seal.Key) vault {
 }
 
 // load adds a stored entry; ok is false for one that is none of ours.
-func (v *vault) load(e bus.Entry) (ok bool, err error) {
+func (v *vault) load(e bus.Entry, fate records.Fate) (ok bool, err error) {
 	for prefix, into := range map[string]map[string]*wire.SealedSecret{keySecret: v.given, keySealed: v.sealed} {
 		rest, is := strings.CutPrefix(e.Key, prefix)
 		if !is {
 			continue
 		}
-		if err = records.Decode(e, into, rest); err == nil {
+		if err = records.LoadInto(e, into, rest, fate); err == nil {
 			into[rest].Sealed = nil
 		}
 		return true, err
@@ -129,7 +129,7 @@ func (t *tx) give(worker, id string) {
 	key := worker + "." + id
 	secret, old := t.m.vault.given[id], t.m.vault.sealed[key]
 	if secret == nil {
-		if old != nil {
+		if old != nil && !t.m.unreadable(keySecret+id) {
 			t.sealFor(key, nil)
 		}
 		return

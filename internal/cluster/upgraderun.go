@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/wave"
@@ -123,9 +123,13 @@ func (c *core) keepUpgrade(ctx context.Context, u *upgradeRecord, workers map[st
 }
 
 // loadUpgrade reads what is stored of one.
-func (m *model) loadUpgrade(value []byte) error {
-	m.upgrade = &upgradeRecord{}
-	return json.Unmarshal(value, m.upgrade)
+func (m *model) loadUpgrade(e bus.Entry) error {
+	u := &upgradeRecord{}
+	err := records.Load(e, u)
+	if err == nil {
+		m.upgrade = u
+	}
+	return err
 }
 
 // Upgrade implements rest.Backend.

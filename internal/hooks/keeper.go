@@ -2,7 +2,7 @@ package hooks
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -74,7 +74,8 @@ type Keeper struct {
 	// pending is not stored yet, oldest first. leftover are keys that are to go.
 	pending  []pending
 	leftover []string
-	overflow uint64 // how often nothing could be taken on
+	unread   []records.Unread // as Open found it
+	overflow uint64           // how often nothing could be taken on
 	closed   bool
 }
 
@@ -141,8 +142,8 @@ func (k *Keeper) load(ctx context.Context) error {
 	byID := map[string]*hook{}
 	for _, e := range recs {
 		var rec wire.Hook
-		if err := json.Unmarshal(e.Value, &rec); err != nil {
-			return fmt.Errorf("stored hook %s: %w", e.Key, err)
+		if err := records.Load(e, &rec); err != nil { // it may be one that has to agree
+			return errors.New(records.Unread{Key: e.Key, Fate: records.Stops, Err: err}.String())
 		}
 		h, err := k.newHook(rec)
 		if err != nil {
@@ -163,8 +164,10 @@ func (k *Keeper) load(ctx context.Context) error {
 			continue
 		}
 		var item wire.HookItem
-		if err := json.Unmarshal(e.Value, &item); err != nil {
-			return fmt.Errorf("stored notice %s: %w", e.Key, err)
+		if err := records.Load(e, &item); err != nil {
+			k.setAside(e.Key, err)
+			h.next = seq + 1 // not written over
+			continue
 		}
 		h.queue, h.bytes, h.next = append(h.queue, queued{seq, item}), h.bytes+len(item.Body), seq+1
 	}
@@ -174,8 +177,9 @@ func (k *Keeper) load(ctx context.Context) error {
 	}
 	for _, e := range marks {
 		var m wire.HookMark
-		if err := json.Unmarshal(e.Value, &m); err != nil {
-			return fmt.Errorf("stored mark %s: %w", e.Key, err)
+		if err := records.Load(e, &m); err != nil {
+			k.setAside(e.Key, err)
+			continue
 		}
 		k.marks[strings.TrimPrefix(e.Key, keyMark)] = m
 	}
@@ -183,6 +187,21 @@ func (k *Keeper) load(ctx context.Context) error {
 		k.poke()
 	}
 	return nil
+}
+
+// setAside leaves a record that cannot be read where it is.
+func (k *Keeper) setAside(key string, err error) {
+	u := records.Unread{Key: key, Fate: records.Aside, Err: err}
+	k.unread = append(k.unread, u)
+	k.o.Log.Error(u.String())
+}
+
+// Unread are the stored notices and marks that cannot be read.
+func (k *Keeper) Unread() []records.Unread {
+	if k == nil {
+		return nil
+	}
+	return k.unread
 }
 
 func (k *Keeper) newHook(rec wire.Hook) (*hook, error) {

@@ -124,6 +124,9 @@ func (m *model) accept(who access.Who, spec *api.Application, source []byte, now
 }
 
 func unstored(err error) error {
+	if p := records.Refused(err); p != nil {
+		return p
+	}
 	if errors.Is(err, bus.ErrUnknownOutcome) {
 		return wire.Problemf(503, "outcome-unknown", "look (verge get applications) before you try again", "it is not known whether this was stored", "%v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +60,7 @@ type core struct {
 	isolation life.Isolation
 	stops     map[string]func()
 	trusts    string // the authorities that are to be trusted, by name
+	held      bool   // a record cannot be read without which nothing may be decided
 	unstored  string // what could not be written, in words
 	stale     bool   // a write may or may not have been stored: the model must be read again
 }
@@ -74,6 +76,7 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	if err := c.m.read(ctx, c.store, now); err != nil {
 		return err
 	}
+	c.hold()
 	c.m.recallMoves(now)
 	c.refuse()
 	c.place()
@@ -88,10 +91,29 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error 
 	}
 	for _, e := range entries {
 		if err := m.load(e, now); err != nil {
-			return err
+			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: records.FateOf(e.Key, fates), Err: err})
 		}
 	}
+	if err := records.Stopped(m.unread); err != nil {
+		return fmt.Errorf("loading the root's state: %w", err)
+	}
 	return nil
+}
+
+// unreadable says whether the record of a key is one that cannot be read.
+func (m *model) unreadable(key string) bool {
+	return slices.ContainsFunc(m.unread, func(u records.Unread) bool { return u.Key == key })
+}
+
+// hold sees to what was loaded last: the worst that cannot be read may keep this root from
+// deciding anything. What was stored before goes on.
+func (c *core) hold() {
+	for _, words := range records.Words(c.m.unread) {
+		c.log.Error(words)
+	}
+	if why := records.Held(c.m.unread); why != "" && !c.held {
+		c.store, c.held = records.Hold(c.store, why), true
+	}
 }
 
 // place tells the events which namespace each application is in.
@@ -129,6 +151,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		}
 	}
 	c.m, c.stale = next, false
+	c.hold()
 	c.refuse()
 	c.place()
 	return nil
@@ -140,6 +163,9 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.held {
+		return true, nil
+	}
 	judged := c.judge(now)
 	if lulled := c.m.lull(now); !judged && !lulled && !changed {
 		return true, nil

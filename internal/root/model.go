@@ -2,7 +2,6 @@ package root
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,7 +114,8 @@ type model struct {
 	// elsewhere.
 	deadAfter time.Duration
 	recovery  recovery
-	alone     bool // no cluster is heard: it may be this root that is cut off
+	unread    []records.Unread // stored records that cannot be read
+	alone     bool             // no cluster is heard: it may be this root that is cut off
 	// index are the ids of insts by app.service; nil when it must be made again.
 	index map[string][]wire.InstanceID
 }
@@ -133,47 +133,64 @@ func newCluster(rec clusterRecord, now time.Time) *cluster {
 	return &cluster{clusterRecord: rec, heard: now, lambda: maxLambda, seen: map[string]*wire.Reported{}, revoked: map[string]wire.Revocation{}, refused: map[string]refusal{}}
 }
 
+// fates of records that cannot be read, by prefix of their key. Where nothing is said a
+// root holds: without an application or an instance it would end what runs.
+var fates = map[string]records.Fate{
+	// Who may talk to it, which addresses were given, and which clusters count as asked
+	// after a restore.
+	keyCluster: records.Stops, keyGone: records.Stops, keyRevoked: records.Stops, networkKey: records.Stops, keyRestored: records.Stops,
+	// What follows from others with every pass.
+	keyRoute: records.Again, keySealed: records.Again,
+	// What something needs that fails without it, and says so.
+	keySecret: records.Aside, keyRevision: records.Aside, keyTally: records.Aside,
+}
+
 // load adds one stored entry to the model.
 func (m *model) load(e bus.Entry, now time.Time) error {
-	if ok, err := m.vault.load(e); ok {
+	fate := records.FateOf(e.Key, fates)
+	if ok, err := m.vault.load(e, fate); ok {
 		return err
 	}
 	switch kind, rest, _ := strings.Cut(e.Key, "."); kind + "." {
 	case keyApp:
-		return records.Decode(e, m.apps, rest)
+		return records.LoadInto(e, m.apps, rest, fate)
 	case keyRevision:
 		return m.history.load(e)
 	case keyRestored:
 		m.recovery.mark = &backup.Mark{}
-		return json.Unmarshal(e.Value, m.recovery.mark)
+		return records.Load(e, m.recovery.mark)
 	case keyInstance:
 		m.index = nil
-		return records.Decode(e, m.insts, rest)
+		return records.LoadInto(e, m.insts, rest, fate)
 	case keyShare:
-		return records.Decode(e, m.shares, rest)
+		return records.LoadInto(e, m.shares, rest, fate)
 	case keyOver:
-		return records.Decode(e, m.over, rest)
+		return records.LoadInto(e, m.over, rest, fate)
 	case keySchedule:
-		return records.Decode(e, m.schedules, rest)
+		return records.LoadInto(e, m.schedules, rest, fate)
 	case keyRoute:
-		return records.Decode(e, m.routes, rest)
+		return records.LoadInto(e, m.routes, rest, fate)
 	case keyNamespace:
-		return records.Decode(e, m.namespaces, rest)
+		return records.LoadInto(e, m.namespaces, rest, fate)
 	case keyTally:
-		m.buried = &wire.Tally{}
-		return json.Unmarshal(e.Value, m.buried)
+		t := &wire.Tally{}
+		err := records.Load(e, t)
+		if err == nil {
+			m.buried = t
+		}
+		return err
 	case keyGone:
-		return records.Decode(e, m.gone, rest)
+		return records.LoadInto(e, m.gone, rest, fate)
 	case keyRevoked:
-		return records.Decode(e, m.revoked, rest)
+		return records.LoadInto(e, m.revoked, rest, fate)
 	case keyNetwork:
 		m.net.rec = &lease.Network{}
-		return json.Unmarshal(e.Value, m.net.rec)
+		return records.Load(e, m.net.rec)
 	case keyLease:
-		return records.Decode(e, m.net.leases, strings.TrimSuffix(rest, leaseOf))
+		return records.LoadInto(e, m.net.leases, strings.TrimSuffix(rest, leaseOf), fate)
 	case keyCluster:
 		recs := map[string]*clusterRecord{}
-		if err := records.Decode(e, recs, rest); err != nil {
+		if err := records.LoadInto(e, recs, rest, fate); err != nil {
 			return err
 		}
 		m.clusters[rest] = newCluster(*recs[rest], now)

@@ -31,7 +31,7 @@ type history map[string][]wire.AppRevision
 
 func (h history) load(e bus.Entry) error {
 	var r wire.AppRevision
-	if err := json.Unmarshal(e.Value, &r); err != nil {
+	if err := records.Load(e, &r); err != nil {
 		return err
 	}
 	r.Descriptor = ""

@@ -39,15 +39,15 @@ func newVault(key string) vault {
 }
 
 // load adds a stored entry; ok is false for one that is none of ours.
-func (v *vault) load(e bus.Entry) (ok bool, err error) {
+func (v *vault) load(e bus.Entry, fate records.Fate) (ok bool, err error) {
 	if id, is := strings.CutPrefix(e.Key, keySecret); is {
-		if err = records.Decode(e, v.secrets, id); err == nil {
+		if err = records.LoadInto(e, v.secrets, id, fate); err == nil {
 			v.secrets[id].Sealed = nil
 		}
 		return true, err
 	}
 	if key, is := strings.CutPrefix(e.Key, keySealed); is {
-		if err = records.Decode(e, v.sealed, key); err == nil {
+		if err = records.LoadInto(e, v.sealed, key, fate); err == nil {
 			v.sealed[key].Sealed = nil
 		}
 		return true, err
@@ -133,7 +133,7 @@ func (t *tx) give(cluster, id string) {
 	key := cluster + "." + id
 	secret, old := t.m.vault.secrets[id], t.m.vault.sealed[key]
 	if !t.m.vault.readable(secret) {
-		if secret == nil && old != nil {
+		if secret == nil && old != nil && !t.m.unreadable(keySecret+id) {
 			t.sealFor(key, nil)
 		}
 		return // what cannot be read here may still be read there

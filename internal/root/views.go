@@ -269,6 +269,7 @@ func (c *core) status(ctx context.Context) wire.StatusView {
 		c.mu.Lock()
 		s.Network = c.m.networkView()
 		s.Tally = c.m.counted()
+		s.Problems = append(s.Problems, records.Words(slices.Concat(c.m.unread, c.hooks.Unread()))...)
 		s.Problems = append(s.Problems, recoveryProblems(c.m.recoveryView(time.Now()))...)
 		c.mu.Unlock()
 	}

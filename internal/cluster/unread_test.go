@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Every kind of record, unreadable in turn: the cluster starts and says so, and all else
+// works; or it decides nothing and what is stored stays; or it does not start, and says
+// why.
+func TestRecordsThatCannotBeRead(t *testing.T) {
+	ctx := t.Context()
+	full := bus.NewMemStore()
+	c := newTestCore(t, full)
+	w := workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Runtimes: []string{"process"}}}
+	op, err := records.Op(keyWorker+"w1", &w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := full.Commit(ctx, op); err != nil {
+		t.Fatal(err)
+	}
+	if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.pass(ctx, time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+	good, err := full.List(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		keyHave, keyShare + "app.web", keyFar + "far.api", keyLocal + "app.web", keyConflict + "1", keyAgain + "app.web", keyLocals,
+		keyInstance + "app.web.0", keyOrder + "w1.app.web.0", keyRoute + "app.web", keyRoute + "gone.web", keyName + "app.web", keyUp + "app.web.0", keyUp + "gone.web.0",
+		keyUpLocal + "app.web", keyUpConflict + "1", keyUpRollout + "app.web", keyUpJob + "app.web", keyTally + "app",
+		keyWorker + "w1", keyGone + "aa", keyFarGone + "edge.aa", keyBlocks + "net", keyLease + "w1", keyNet + "w1" + netOf, keyNumber + "app", keyLeft,
+		keyMember + "p.aa", keyProfile + "app.web", keyRolling + "app.web", keyJob + "app.web", keyScaled + "app.web", keySnapshot + "default/a",
+		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", keySecret + "default.s", keySealed + "w1.default.s", backup.MarkKey,
+	} {
+		for how, bad := range map[string]string{"damaged": `{"v":`, "newer": `{"v":2,"of":"another form"}`} {
+			t.Run(how+" "+key, func(t *testing.T) {
+				if how == "newer" && (key == keyLocals || key == keyHave) {
+					t.Skip("it has no form: a number, and a revision")
+				}
+				store := bus.NewMemStore()
+				for _, e := range good {
+					if _, err := store.Put(ctx, e.Key, e.Value); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := store.Put(ctx, key, []byte(bad)); err != nil {
+					t.Fatal(err)
+				}
+				unread(t, store, key, bad, how)
+			})
+		}
+	}
+}
+
+func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
+	t.Helper()
+	ctx := t.Context()
+	hub := bus.NewMem()
+	all := bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+	c, err := newCore(ctx, &core{
+		name: "edge", log: slog.New(slog.DiscardHandler), events: obs.NewEvents(time.Now(), 0), store: store,
+		local: hub.Conn("local", all), up: hub.Conn("up", all),
+	}, true, time.Now())
+	fate := records.FateOf(key, fates)
+	remedy := map[string]string{"damaged": "verge restore", "newer": "start the newer program again"}[how]
+	if fate == records.Stops {
+		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("it starts, or does not say why: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { c.stopAsking(); c.local.Close(); c.up.Close() }()
+	rev := store.Rev()
+	if _, err := c.pass(ctx, time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+	err = (*rootDesired)(c).Take(ctx, false, []wire.Change{{Key: "share.other.web", Value: []byte(strings.ReplaceAll(string(share(t, 1).Value), `"app":"app"`, `"app":"other"`))}}, wire.Rev{Inc: "root", N: 8})
+	if _, perr := c.pass(ctx, time.Now(), true); perr != nil {
+		t.Fatal(perr)
+	}
+	now, gerr := store.Get(ctx, key)
+	if gerr != nil && !errors.Is(gerr, bus.ErrNotFound) {
+		t.Fatal(gerr)
+	}
+	_, works := c.m.insts["other.web.0"]
+	switch fate {
+	case records.Holds:
+		var p *wire.Problem
+		if !errors.As(err, &p) || p.Code != "records-unreadable" || works || store.Rev() != rev {
+			t.Errorf("it decides: %v, revision %d and was %d", err, store.Rev(), rev)
+		}
+	case records.Aside:
+		if err != nil || !works || string(now.Value) != bad {
+			t.Errorf("%v, the other application runs: %v, and the record is %q", err, works, now.Value)
+		}
+	case records.Again:
+		// What is counted is written with the next that is; a worker that has no addresses
+		// is told none.
+		later := strings.HasPrefix(key, keyTally) || strings.HasPrefix(key, keyNet)
+		if err != nil || !works || string(now.Value) == bad && !later {
+			t.Errorf("%v, the other application runs: %v, and the record is %q", err, works, now.Value)
+		}
+	}
+	s, err := backend{&Cluster{core: c}}.Status(access.With(ctx, access.Who{Admin: true}))
+	said := strings.Join(s.Problems, "\n")
+	if err != nil || !strings.Contains(said, "stored record "+key+" cannot be read") || fate != records.Again && !strings.Contains(said, remedy) {
+		t.Errorf("%v; the status says:\n%s", err, said)
+	}
+}
