@@ -387,6 +387,30 @@ func (w *world) whoMayReachIn(t *testing.T) {
 	viewer := w.user(w.root, "looker", "--viewer", "default")
 	refused(t, "a viewer's cp", verge(t, viewer, "cp", "box.one.0:config.txt", t.TempDir()), "developer")
 	refused(t, "a viewer's port-forward", verge(t, viewer, "port-forward", "box.one.0", ":http"), "developer")
+	// What runs beside an instance ends with the right of who started it.
+	program := fmt.Sprintf("1000.%d", os.Getpid())
+	runs := func() (n int) {
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range all {
+			if b, err := os.ReadFile(file); err == nil && string(b) == "sleep\x00"+program+"\x00" {
+				n++
+			}
+		}
+		return n
+	}
+	developer := w.user(w.root, "comer", "--developer", "default")
+	c := &client{cmd: exec.Command(programs.verge, "exec", "box.one.0", "--", "sleep", program)}
+	c.cmd.Env = environment("VERGE_CONTEXT=" + developer)
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.cmd.Process.Kill(), c.cmd.Wait() })
+	eventually(t, 20*time.Second, "it runs", func() error { return differs("programs", runs(), 1) })
+	w.root.ok("user", "rm", "comer")
+	since := time.Now()
+	eventually(t, time.Minute, "it has ended", func() error { return differs("programs", runs(), 0) }) // nobody asks for two
+	t.Logf("%s after the right", time.Since(since).Round(time.Millisecond))
 	audit := w.root.ok("audit", "-o", "json")
 	wantWords(t, "audit", audit, `"what": "start-forward"`, `"detail": "ports http"`, `"what": "start-copy"`, `"detail": "from config.txt"`, `"result": "forbidden"`, `"detail": "to data/"`)
 }
