@@ -226,6 +226,7 @@ func (c *composer) make() []*made {
 		c.app.Services[c.names[name]] = s
 		m.origins[c.names[name]] = origin{c.doc, path}
 	}
+	c.reached()
 	c.renamed()
 	c.portless()
 	limitNote(c.report, c.doc, unlimited, c.opts)
@@ -368,6 +369,31 @@ func hosts(variable, value string) (out []string) {
 func (c *composer) wants(name, other string) {
 	if p, ok := c.project.Services[other]; ok && len(p.Ports)+len(p.Expose) == 0 && !slices.Contains(c.wanted[other], name) {
 		c.wanted[other] = append(c.wanted[other], name)
+	}
+}
+
+// reached gives services the ports at which others name them.
+func (c *composer) reached() {
+	for _, name := range slices.Sorted(maps.Keys(c.project.Services)) {
+		s := c.project.Services[name]
+		texts := slices.Concat([]string(s.Entrypoint), []string(s.Command))
+		for _, k := range slices.Sorted(maps.Keys(s.Environment)) {
+			v := s.Environment[k]
+			if v == nil {
+				continue
+			}
+			texts = append(texts, *v)
+			if of, is := strings.CutSuffix(k, "HOST"); is { // DB_HOST: db, DB_PORT: "5432"
+				if port := s.Environment[of+"PORT"]; port != nil {
+					texts = append(texts, "//"+*v+":"+*port)
+				}
+			}
+		}
+		for _, a := range addresses(texts...) {
+			if to := c.app.Services[c.names[a.host]]; a.host != name && to != nil && to.Job == nil && reach(to, a.port) {
+				c.said(a.host, fmt.Sprintf("gets the port %d over TCP, as %s names %s", a.port, name, a))
+			}
+		}
 	}
 }
 

@@ -77,6 +77,9 @@ type oakestra struct {
 	opts   Options
 	report *report
 	taken  map[string]string // published ports
+	// reached are the addresses that microservices of the application name, by host, with
+	// who does.
+	reached map[string][]namedHostPort
 }
 
 func importOakestra(docs []*doc, o Options, r *report) (out []*made) {
@@ -215,6 +218,7 @@ func (k *oakestra) application(a *node, path []string) *made {
 		}
 	}
 	var unlimited []string
+	k.reached = named(list)
 	for i, s := range list.values {
 		in := extend(at, index(i))
 		svc := k.service(s, in, called[i], ids)
@@ -231,6 +235,31 @@ func (k *oakestra) application(a *node, path []string) *made {
 	}
 	limitNote(k.report, k.doc, unlimited, k.opts)
 	return m
+}
+
+// namedHostPort is an address and the microservice that names it.
+type namedHostPort struct {
+	hostPort
+	by string
+}
+
+// named are the addresses in commands and environments of microservices.
+func named(list *node) map[string][]namedHostPort {
+	out := map[string][]namedHostPort{}
+	for _, s := range list.values {
+		var texts []string
+		for _, field := range []string{"cmd", "environment"} {
+			if l := s.child(field); l != nil && l.kind == listKind {
+				for _, v := range l.values {
+					texts = append(texts, v.text)
+				}
+			}
+		}
+		for _, a := range addresses(texts...) {
+			out[a.host] = append(out[a.host], namedHostPort{a, s.str("microservice_name")})
+		}
+	}
+	return out
 }
 
 // number is a field that counts, 0 where there is none or it cannot be one.
@@ -429,9 +458,16 @@ func (k *oakestra) address(s *node, path []string, out *api.Service) {
 	case rr == "":
 	case err != nil || !oakestraNetwork.Contains(ip):
 		k.lost(at, "is not carried over: %s is not in %s, which Oakestra gives to services", quote(rr), oakestraNetwork)
-	case len(out.Ports) == 0:
-		k.lost(at, "is not carried over: the service has no port")
 	default:
+		for _, a := range k.reached[rr] {
+			if a.by != s.str("microservice_name") && reach(out, a.port) {
+				k.said(at, "it gets the port %d over TCP, as %s names %s: over UDP write protocol: udp", a.port, a.by, a)
+			}
+		}
+		if len(out.Ports) == 0 {
+			k.lost(at, "is not carried over: the service has no port, and nothing says which others reach it at (port)")
+			return
+		}
 		out.ServiceIP = ip.String()
 	}
 }
