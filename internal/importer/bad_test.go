@@ -90,7 +90,9 @@ func TestBadCompose(t *testing.T) {
 		{"an undefined volume", "services:\n  web:\n    image: a\n    volumes: ['data:/data']\n", 2, "data"},
 		{"an undefined secret", "services:\n  web:\n    image: a\n    secrets: [x]\n", 2, "x"},
 		{"an undefined dependency", "services:\n  web:\n    image: a\n    depends_on: [db]\n", 2, "db"},
-		{"a circle", "services:\n  a: {image: a, depends_on: [b]}\n  b: {image: b, depends_on: [a]}\n", 1, "cycle"},
+		{"a circle", "services:\n  a: {image: a, depends_on: [b]}\n  b: {image: b, depends_on: [a]}\n", 2, "cycle"},
+		{"a bad number", "services:\n  web:\n    image: a\n    deploy: {replicas: many}\n", 4, `is no valid compose file: "many" is no number`},
+		{"a bad duration", "services:\n  web:\n    image: a\n    stop_grace_period: soon\n", 4, `is no valid compose file: invalid duration "soon"`},
 		{"a bad memory", "services:\n  web:\n    image: a\n    mem_limit: lots\n", 4, "lots"},
 		{"another file", "services:\n  web:\n    extends:\n      file: other.yaml\n      service: web\n", 4, "names another file"},
 		{"included files", "include: [other.yaml]\nservices: {a: {image: b}}\n", 1, "names other files"},
@@ -241,7 +243,7 @@ func TestBadKubernetes(t *testing.T) {
 		{"no image", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - name: web\n", 6, "has no image"},
 		{"two of a name", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: a, image: b}\n  - {name: a, image: c}\n", 7, "is the name of another container"},
 		{"a bad image", strings.Replace(podText("", ""), "nginx", "'two words'", 1), 6, "is not the name of an image"},
-		{"the same twice", podText("", "") + "---\n" + podText("", ""), 11, "there is a Pod web already, in in.yaml:3"},
+		{"the same twice", podText("", "") + "---\n" + podText("", ""), 11, "Pod web is there already, in in.yaml:3"},
 		{"a text for a number", podText("    ports: [{containerPort: http}]\n", ""), 8, `"http" is no whole number`},
 		{"a port", podText("    ports: [{containerPort: 99999}]\n", ""), 8, "99999 is no port"},
 		{"a number for a text", podText("    env: [{name: A, value: 1}]\n", ""), 8, "it is no text: write it in quotes"},
@@ -271,6 +273,7 @@ func TestBadKubernetes(t *testing.T) {
 		{"an unknown kind alone", "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: t}\n", 1, "has nothing that runs"},
 		{"a template of Helm", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n{{- if .Values.x }}\nspec: {}\n{{- end }}\n", 6, "helm template"},
 		{"a value of Helm", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", 4, "helm template"},
+		{"a value of Helm in quotes", strings.Replace(podText("", ""), "nginx", "'{{ .Values.image }}:1'", 1), 7, "is for Helm to fill in"},
 		{"a list of texts", "apiVersion: v1\nkind: List\nitems: [a]\n", 3, "is no object of Kubernetes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -176,9 +176,12 @@ func (c *composer) refuse(err error) {
 		}
 	} else if m := composeService.FindStringSubmatch(text); m != nil {
 		path = []string{"services", m[1]}
+	} else if m := composeCycle.FindStringSubmatch(text); m != nil {
+		path = []string{"services", m[1], "depends_on"}
 	} else {
 		path = c.doc.find(text)
 	}
+	text = strings.TrimSuffix(composeNumber.ReplaceAllString(composeDecoding.ReplaceAllString(text, ""), "$1 is no number"), ": invalid compose project")
 	if before, ok := strings.CutSuffix(text, " false schema"); ok {
 		text = before + " is no field"
 	}
@@ -188,7 +191,13 @@ func (c *composer) refuse(err error) {
 	c.report.at(Refused, c.doc, path, "is no valid compose file: %s", text)
 }
 
-var composeService = regexp.MustCompile(`service "([^"]+)"`)
+// What compose-go says of a service, of a circle, and of how it came upon what is wrong.
+var (
+	composeService  = regexp.MustCompile(`service "([^"]+)"`)
+	composeCycle    = regexp.MustCompile(`dependency cycle detected: ([-\w.]+)`)
+	composeNumber   = regexp.MustCompile(`error while interpolating \S+: failed to cast to expected type: strconv\.\w+: parsing ("[^"]*"): .*`)
+	composeDecoding = regexp.MustCompile(`decoding failed due to the following error\(s\):\s*'[^']*' (time: )?`)
+)
 
 // make turns the project into an application.
 func (c *composer) make() []*made {

@@ -156,6 +156,12 @@ var kubeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a
 // take keeps an object that is known, if it has a name.
 func (k *kube) take(o *object) {
 	at := o.at("metadata")
+	if o.kind != "ConfigMap" && o.kind != "Secret" {
+		if in := helmPath(o.root, o.base); in != nil {
+			k.report.at(Refused, o.doc, in, "is for Helm to fill in: %s", rendered)
+			return
+		}
+	}
 	switch name := o.meta.Name; {
 	case name == "":
 		k.report.at(Refused, o.doc, at, "Kubernetes would refuse it: %s has no name", o.kind)
@@ -166,7 +172,7 @@ func (k *kube) take(o *object) {
 	}
 	id := [3]string{o.kind, o.meta.Namespace, o.meta.Name}
 	if other := k.byName[id]; other != nil {
-		k.report.at(Refused, o.doc, at, "there is a %s already, in %s:%d", o.title(), other.doc.file, other.doc.lineOf(other.at("metadata")))
+		k.report.at(Refused, o.doc, at, "%s is there already, in %s:%d", o.title(), other.doc.file, other.doc.lineOf(other.at("metadata")))
 		return
 	}
 	k.byName[id] = o

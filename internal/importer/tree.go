@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -288,7 +289,33 @@ func helm(data []byte, err error) error {
 	if !bytes.Contains(data, []byte("{{")) || !errors.As(err, &p) {
 		return err
 	}
-	return &problem{p.line, p.text + "; is it a template of Helm? helm template NAME CHART | verge import - takes what comes out"}
+	return &problem{p.line, p.text + "; is it a template of Helm? " + rendered}
+}
+
+// rendered says what to do with a template of Helm.
+const rendered = "helm template NAME CHART | verge import - takes what comes out"
+
+// helmValue finds what only Helm knows. Other templates are for the program that runs.
+var helmValue = regexp.MustCompile(`\{\{[^}]*\.(Values|Release|Chart|Capabilities)\b`)
+
+// helmPath is where n, at a path, has a value that Helm is to fill in; nil where it has none.
+func helmPath(n *node, path []string) []string {
+	if n.kind == scalarKind {
+		if helmValue.MatchString(n.text) {
+			return path
+		}
+		return nil
+	}
+	for i, v := range n.values {
+		step := index(i)
+		if n.kind == mappingKind {
+			step = n.keys[i].name
+		}
+		if at := helmPath(v, extend(path, step)); at != nil {
+			return at
+		}
+	}
+	return nil
 }
 
 func syntax(err error) error {
