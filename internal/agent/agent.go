@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate" // a bucket of looks; the drivers have it too
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/bus"
@@ -413,11 +415,24 @@ func (a *Agent) loadOrders() error {
 	return nil
 }
 
+// How often the engine is asked what is new: while many instances start each of them
+// changes several times, and what is told at once costs all tiers less than what is told
+// one by one: a hundred containers that start cost them a third less than with half the
+// pause. What happens after two quiet seconds is told without delay.
+const (
+	lookAgain   = 100 * time.Millisecond
+	looksAtOnce = 20
+)
+
 // watch follows the engine, and starts it again when it dies.
 func (a *Agent) watch(ctx context.Context, seq uint64) {
 	const firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
 	pause := firstPause
+	looks := rate.NewLimiter(rate.Every(lookAgain), looksAtOnce)
 	for ctx.Err() == nil {
+		if seq != 0 && looks.Wait(ctx) != nil {
+			return
+		}
 		s, err := a.hands.State(ctx, seq, statePoll)
 		if err != nil {
 			if ctx.Err() != nil {
