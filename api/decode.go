@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // where names a value: its path in this file, and the pattern that the verdict
@@ -19,7 +20,7 @@ func (w where) field(key string) where {
 }
 
 func (w where) entry(key string) where {
-	if plainKey.MatchString(key) {
+	if plainKey().MatchString(key) {
 		return where{join(w.path, key), join(w.pattern, "*")}
 	}
 	return where{w.path + "[" + quote(key) + "]", join(w.pattern, "*")}
@@ -29,7 +30,7 @@ func (w where) item(i int) where {
 	return where{w.path + "[" + strconv.Itoa(i) + "]", w.pattern + "[]"}
 }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+var plainKey = pattern.Lazy(`^[A-Za-z0-9_-]{1,63}$`)
 
 // placed is where a key and its value stand in the file.
 type placed struct{ key, value pos }
@@ -294,8 +295,8 @@ func (d *decoder) replicas(n *node, v reflect.Value, at where) {
 }
 
 var (
-	wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
-	oddNumber   = regexp.MustCompile(`^[-+]?[0-9][0-9_]*$`)
+	wholeNumber = pattern.Lazy(`^-?(0|[1-9][0-9]{0,17})$`)
+	oddNumber   = pattern.Lazy(`^[-+]?[0-9][0-9_]*$`)
 )
 
 func (d *decoder) integer(n *node, v reflect.Value, at where) {
@@ -304,12 +305,12 @@ func (d *decoder) integer(n *node, v reflect.Value, at where) {
 		return
 	}
 	i, err := strconv.ParseInt(n.text, 10, 64)
-	if !n.plain || err != nil || !wholeNumber.MatchString(n.text) {
+	if !n.plain || err != nil || !wholeNumber().MatchString(n.text) {
 		remedy := "write digits only"
 		switch plain := strings.TrimLeft(strings.NewReplacer("_", "", "+", "").Replace(n.text), "0"); {
-		case !n.plain && wholeNumber.MatchString(n.text):
+		case !n.plain && wholeNumber().MatchString(n.text):
 			remedy = "remove the quotes"
-		case n.plain && oddNumber.MatchString(n.text) && wholeNumber.MatchString(plain):
+		case n.plain && oddNumber().MatchString(n.text) && wholeNumber().MatchString(plain):
 			remedy = "write " + plain
 		}
 		d.fail(n.pos, at.path, "expected a whole number, found "+quote(n.text), remedy)

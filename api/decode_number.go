@@ -3,13 +3,14 @@ package api
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // The numbers of JSON. NaN, infinities, hexadecimal digits and leading zeros,
 // which some readers of YAML know, are none.
-var numberRE = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+var numberRE = pattern.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
 // number decodes a fraction within the bounds of the verdict table.
 func (d *decoder) number(n *node, v reflect.Value, at where) {
@@ -23,7 +24,7 @@ func (d *decoder) float(n *node, at where, least, most float64) (float64, bool) 
 	if n.kind == aliasKind {
 		return d.float(n.target, at, least, most)
 	}
-	if n.kind != scalarKind || !n.plain || n.tag != "" || len(n.text) > maxAmountDigits || !numberRE.MatchString(n.text) {
+	if n.kind != scalarKind || !n.plain || n.tag != "" || len(n.text) > maxAmountDigits || !numberRE().MatchString(n.text) {
 		found := map[kind]string{scalarKind: quote(n.text), nullKind: "nothing", mappingKind: "a mapping", listKind: "a list"}[n.kind]
 		d.fail(n.pos, at.path, "expected a number, found "+found, fmt.Sprintf("write a decimal number from %g to %g", least, most))
 		return 0, false

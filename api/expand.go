@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // MaxExpandedBytes bounds the command, arguments and environment of an instance
@@ -100,8 +101,8 @@ func (s *Service) Resolve(base map[string]string) (argv []string, env map[string
 }
 
 var (
-	envNameRE = regexp.MustCompile(envPattern)
-	referRE   = regexp.MustCompile(referPattern)
+	envNameRE = pattern.Lazy(envPattern)
+	referRE   = pattern.Lazy(referPattern)
 )
 
 // syntaxError is a malformed reference.
@@ -128,7 +129,7 @@ func scan(s string, piece func(literal, name string) error) error {
 			if !closed {
 				return &syntaxError{"the reference ${ has no end", "close it with }, or write $${ for the text itself"}
 			}
-			if !referRE.MatchString(name) {
+			if !referRE().MatchString(name) {
 				return &syntaxError{quote("${"+name+"}") + " is not a reference to a variable", "write ${NAME} with letters, digits and _, or $${ for the text itself"}
 			}
 			if err := piece(s[:i], name); err != nil {

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // Ingress publishes a port on every gateway: one for http and grpc under a Host,
@@ -229,7 +230,7 @@ func (v *validator) rate(at string, r *RateLimit) {
 }
 
 // ingressPathRE: what every client and every server writes alike.
-var ingressPathRE = regexp.MustCompile(ingressPathPattern)
+var ingressPathRE = pattern.Lazy(ingressPathPattern)
 
 func (v *validator) paths(at string, i *Ingress) {
 	if len(i.Paths) > maxIngressPaths {
@@ -242,7 +243,7 @@ func (v *validator) paths(at string, i *Ingress) {
 		}
 		p, to := i.Paths[n], fmt.Sprintf("%s[%d]", at, n)
 		switch j, twice := first[prefix]; {
-		case !ingressPathRE.MatchString(p) || strings.Contains(p, "//") || p != "/" && path.Clean(p) != prefix:
+		case !ingressPathRE().MatchString(p) || strings.Contains(p, "//") || p != "/" && path.Clean(p) != prefix:
 			v.complain(to, quote(p)+" is not the beginning of a path", "write /api: letters, digits and -._~ between slashes, without . and .. and //")
 		case len(p) > maxIngressPath:
 			v.complain(to, fmt.Sprintf("has %d characters, at most %d are allowed", len(p), maxIngressPath), "")

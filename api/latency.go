@@ -6,9 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // Place is the point on the Earth that a Latency names, false where it names something
@@ -26,7 +27,7 @@ func (l Latency) Place() (Point, bool) {
 	return Point{y, x}, true
 }
 
-var hostRE = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)+\.?$`)
+var hostRE = pattern.Lazy(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)+\.?$`)
 
 // Address is the host that a Latency names, and its port, 0 for none; false where it
 // names something else. A name has a dot in it, so that it cannot be a service's.
@@ -59,7 +60,7 @@ func SplitTarget(s string) (host string, port int, ok bool) {
 		host, port = h, int(n)
 	}
 	host = strings.ToLower(host)
-	if len(host) > 253 || !hostRE.MatchString(host) || allDigits(strings.ReplaceAll(host, ".", "")) {
+	if len(host) > 253 || !hostRE().MatchString(host) || allDigits(strings.ReplaceAll(host, ".", "")) {
 		return "", 0, false
 	}
 	return strings.TrimSuffix(host, "."), port, true

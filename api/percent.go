@@ -1,9 +1,10 @@
 package api
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // Percent is a share, in hundredths of a percent. It is written "5%" or "0.5%".
@@ -12,11 +13,11 @@ type Percent int64
 // AllPercent is all of something.
 const AllPercent Percent = 100_00
 
-var percentRE = regexp.MustCompile(`^(0|[1-9][0-9]{0,2})(\.[0-9]{1,2})?%$`)
+var percentRE = pattern.Lazy(`^(0|[1-9][0-9]{0,2})(\.[0-9]{1,2})?%$`)
 
 // ParsePercent parses "5%" or "0.25%", at most 100%. The error says what to write instead.
 func ParsePercent(s string) (Percent, error) {
-	m := percentRE.FindStringSubmatch(s)
+	m := percentRE().FindStringSubmatch(s)
 	if m == nil {
 		return 0, &amountError{quote(s) + " is not a share", "write 5%, or 0.25%"}
 	}

@@ -14,7 +14,7 @@ func ParsePoint(s string) (Point, error) {
 	for i, text := range []string{lat, lon} {
 		b := pointBounds[i]
 		x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if !found || err != nil || !numberRE.MatchString(strings.TrimSpace(text)) {
+		if !found || err != nil || !numberRE().MatchString(strings.TrimSpace(text)) {
 			return p, &amountError{quote(s) + " is not a point", "write latitude,longitude in degrees: 48.14,11.58"}
 		}
 		if x < b.least || x > b.most {

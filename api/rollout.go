@@ -3,8 +3,9 @@ package api
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // Rollout says how the instances of a service are brought to another program: in
@@ -76,12 +77,12 @@ const (
 // percent. It is written "2" or "25%".
 type Amount int64
 
-var amountRE = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})(%?)$`)
+var amountRE = pattern.Lazy(`^(0|[1-9][0-9]{0,4})(%?)$`)
 
 // ParseAmount parses "2" or "25%", at most MaxReplicas and 100%. The error says what to
 // write instead.
 func ParseAmount(s string) (Amount, error) {
-	m := amountRE.FindStringSubmatch(s)
+	m := amountRE().FindStringSubmatch(s)
 	if m == nil {
 		return 0, &amountError{quote(s) + " is not a number of instances", "write a number (1) or a share (25%)"}
 	}

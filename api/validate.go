@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // validator checks what a single field cannot: names, references, and fields
@@ -73,9 +74,9 @@ func (v *validator) complain(path, message, remedy string) {
 }
 
 var (
-	labelRE = regexp.MustCompile(labelPattern)
-	siteRE  = regexp.MustCompile(sitePattern)
-	pathRE  = regexp.MustCompile(pathPattern)
+	labelRE = pattern.Lazy(labelPattern)
+	siteRE  = pattern.Lazy(sitePattern)
+	pathRE  = pattern.Lazy(pathPattern)
 )
 
 func (v *validator) label(path, name, what, example string) {
@@ -85,7 +86,7 @@ func (v *validator) label(path, name, what, example string) {
 		v.complain(path, "is missing: "+what+" has a name", "write "+path[strings.LastIndexByte(path, '.')+1:]+": "+example)
 	case len(name) > MaxNameLength:
 		v.complain(path, fmt.Sprintf("%s has %d characters, a name has at most %d", quote(name), len(name), MaxNameLength), "")
-	case !labelRE.MatchString(name):
+	case !labelRE().MatchString(name):
 		v.complain(path, quote(name)+" is not a name", "use small letters, digits and -, begin with a letter, do not end with -")
 	}
 }
@@ -96,7 +97,7 @@ func (v *validator) service(path, name string, s *Service) {
 	switch {
 	case len(name) > MaxNameLength:
 		v.fail(key, path, fmt.Sprintf("the name of a service has at most %d characters, this one has %d", MaxNameLength, len(name)), "")
-	case !labelRE.MatchString(name):
+	case !labelRE().MatchString(name):
 		v.fail(key, path, quote(name)+" is not a name", "use small letters, digits and -, begin with a letter, do not end with -")
 	}
 	in := func(field string) string { return path + "." + field }
@@ -271,7 +272,7 @@ func (v *validator) host(path, host string) bool {
 	return what == ""
 }
 
-var hostLabelRE = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var hostLabelRE = pattern.Lazy(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // hostProblem says what keeps host from being a DNS name.
 func hostProblem(host string) (what, remedy string) {
@@ -293,7 +294,7 @@ func hostProblem(host string) (what, remedy string) {
 	}
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
-		if !hostLabelRE.MatchString(label) {
+		if !hostLabelRE().MatchString(label) {
 			return "is not a host name", "write names of letters, digits and -, with dots between them: app.example.org"
 		}
 	}
@@ -312,7 +313,7 @@ func (v *validator) environment(path string, s *Service) {
 // variable is the name of one in env or env_secrets, which is at path.
 func (v *validator) variable(path, name string) {
 	switch {
-	case !envNameRE.MatchString(name):
+	case !envNameRE().MatchString(name):
 		v.fail(v.keyAt(path), path, quote(name)+" is not the name of a variable", "use characters of ASCII that can be seen, without =")
 	case ownVariable(name):
 		v.fail(v.keyAt(path), path, "is set by Verge", "choose another name; VERGE_…, PORT and PORT_… are taken")

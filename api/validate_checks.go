@@ -26,7 +26,7 @@ func (v *validator) check(path string, c *Check, s *Service) {
 	case kind == "http" && c.HTTP != nil:
 		if p := path + ".http.path"; c.HTTP.Path == "" {
 			v.complain(p, "is missing", "write path: /")
-		} else if !pathRE.MatchString(c.HTTP.Path) {
+		} else if !pathRE().MatchString(c.HTTP.Path) {
 			v.complain(p, quote(c.HTTP.Path)+" is not a path", "begin it with / and write no spaces")
 		}
 		v.port(path+".http", c.HTTP.Port, s)

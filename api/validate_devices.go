@@ -10,7 +10,7 @@ import (
 func (d *DeviceNeed) counted() bool { return d.Type == DeviceGPU || d.Type == DeviceTPU }
 
 // IsDeviceType says whether devices may be of a type of that name.
-func IsDeviceType(s string) bool { return len(s) <= MaxNameLength && labelRE.MatchString(s) }
+func IsDeviceType(s string) bool { return len(s) <= MaxNameLength && labelRE().MatchString(s) }
 
 // devices checks that what a service asks of devices can be had.
 func (v *validator) devices(path string, s *Service) {

@@ -3,11 +3,12 @@ package api
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // placement checks where a service may run: names, labels and shapes, and that
@@ -49,7 +50,7 @@ func (v *validator) sites(path string, names, wanted []string) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
-		case !siteRE.MatchString(name) || len(name) > MaxNameLength:
+		case !siteRE().MatchString(name) || len(name) > MaxNameLength:
 			v.complain(at, quote(name)+" is not a name", "use small letters, digits and -, at most 63")
 		case both[name]:
 			v.complain(at, quote(name)+" is also in affinity", "it cannot be wanted and excluded: remove one of them")
@@ -70,19 +71,19 @@ func (v *validator) distinct(path string, names []string) {
 
 // NameProblem says in words why s cannot be a name, "" if it can.
 func NameProblem(s string) string {
-	if len(s) > MaxNameLength || !labelRE.MatchString(s) {
+	if len(s) > MaxNameLength || !labelRE().MatchString(s) {
 		return quote(s) + " is not a name: use small letters, digits and -, at most 63, begin with a letter, do not end with -"
 	}
 	return ""
 }
 
-var keyRE = regexp.MustCompile(keyPattern)
+var keyRE = pattern.Lazy(keyPattern)
 
 // LabelProblem says in words why key=value cannot be a label of a worker or
 // cluster, "" if it can.
 func LabelProblem(key, value string) string {
 	switch {
-	case len(key) > MaxNameLength || !keyRE.MatchString(key):
+	case len(key) > MaxNameLength || !keyRE().MatchString(key):
 		return quote(key) + " is not the key of a label: use letters, digits and any of - _ . / between them, at most 63"
 	case len(value) > MaxNameLength || !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return quote(value) + " is not the value of a label: use at most 63 characters that can be printed"

@@ -2,13 +2,14 @@ package api
 
 import (
 	"fmt"
-	"regexp"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 var (
-	imageRE  = regexp.MustCompile(imagePattern)
-	userRE   = regexp.MustCompile(userPattern)
-	moduleRE = regexp.MustCompile(modulePattern)
+	imageRE  = pattern.Lazy(imagePattern)
+	userRE   = pattern.Lazy(userPattern)
+	moduleRE = pattern.Lazy(modulePattern)
 )
 
 // maxImage bounds the name of an image or a module, in bytes.
@@ -40,10 +41,10 @@ func (v *validator) runtime(path string, s *Service) {
 	case v.spoiled(in("image")):
 	case s.Image == "":
 		v.complain(in("image"), "is missing: a container is made of an image", "write image: docker.io/library/redis:7")
-	case len(s.Image) > maxImage || !imageRE.MatchString(s.Image):
+	case len(s.Image) > maxImage || !imageRE().MatchString(s.Image):
 		v.complain(in("image"), quote(s.Image)+" is not the name of an image", "write it as docker pull takes it: docker.io/library/redis:7")
 	}
-	if s.User != "" && !userRE.MatchString(s.User) && !v.spoiled(in("user")) {
+	if s.User != "" && !userRE().MatchString(s.User) && !v.spoiled(in("user")) {
 		v.complain(in("user"), quote(s.User)+" is not a user", "write a name or a number, with :group or without: 1000:1000")
 	}
 	if len(s.Command) > 0 {
@@ -58,7 +59,7 @@ func (v *validator) function(path string, s *Service) {
 	case v.spoiled(in("module")):
 	case s.Module == "":
 		v.complain(in("module"), "is missing: a function is made of a module", "write module: functions/hello.wasm, as verge fn deploy does")
-	case len(s.Module) > maxImage || !moduleRE.MatchString(s.Module):
+	case len(s.Module) > maxImage || !moduleRE().MatchString(s.Module):
 		v.complain(in("module"), quote(s.Module)+" is neither the name of an object nor an absolute path", "write functions/hello.wasm, or /srv/hello.wasm for a file of the worker")
 	}
 	if len(s.Command) > 0 {

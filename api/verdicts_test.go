@@ -261,8 +261,8 @@ func TestEnvNamesDoNotCollide(t *testing.T) {
 	for _, name := range []string{"a", "a-b", "a--b", "a1-2", "store-addr", "x_y", "A"} {
 		variable := strings.TrimSuffix(strings.TrimPrefix(EnvName(name), "VERGE_"), "_ADDR")
 		same := strings.ReplaceAll(strings.ToLower(variable), "_", "-") == name
-		if same != labelRE.MatchString(name) {
-			t.Errorf("%s: is a name: %v; is recovered from %s: %v", name, labelRE.MatchString(name), EnvName(name), same)
+		if same != labelRE().MatchString(name) {
+			t.Errorf("%s: is a name: %v; is recovered from %s: %v", name, labelRE().MatchString(name), EnvName(name), same)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"io"
 	"iter"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -351,14 +351,14 @@ func (w *walk) begin(data []byte) error {
 			"it has format %d, this version reads %d", m.Format, Format)
 	case m.Role != "root" && m.Role != "cluster":
 		return fmt.Errorf("its manifest says role %.60q", m.Role)
-	case !label.MatchString(m.Name):
+	case !label().MatchString(m.Name):
 		return fmt.Errorf("its manifest says name %.80q", m.Name) // files are called by it
 	}
 	return nil
 }
 
 // label is what the name of a role can be: of DNS.
-var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var label = pattern.Lazy(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // whole says whether all was there.
 func (w *walk) whole(entries int) error {

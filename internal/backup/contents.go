@@ -10,9 +10,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -71,13 +71,13 @@ func (w *writer) stream(name string, o wire.Object, content io.Reader) error {
 	return nil
 }
 
-var digestRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var digestRE = pattern.Lazy(`^[0-9a-f]{64}$`)
 
 // content reads that of an object.
 func (w *walk) content(t *tar.Reader, h *tar.Header) (err error) {
 	digest := strings.TrimPrefix(h.Name, objectPrefix)
 	switch {
-	case !digestRE.MatchString(digest) || w.contents == maxContents:
+	case !digestRE().MatchString(digest) || w.contents == maxContents:
 		return fmt.Errorf("%q is not expected there", h.Name)
 	case h.Size > wire.MaxObjectBytes:
 		return fmt.Errorf("%s has %d bytes, at most %d are read", h.Name, h.Size, int64(wire.MaxObjectBytes))

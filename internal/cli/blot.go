@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"regexp"
+	"sync"
 )
 
 // secretKey finds the name of a secret value and what is between the two; its group is left
@@ -11,25 +12,27 @@ const secretKey = `(?i)((?:[a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|secret
 	`|\b(?:[a-z0-9_.-]*[_.-])?pass)\\*["']?\s*[=:]\s*`
 
 // blots find what must not leave a machine in a text that others are to read. The
-// first group stays, and what follows it in the match goes.
-var blots = []*regexp.Regexp{
-	regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
-	regexp.MustCompile(`()AGE-SECRET-KEY-1[0-9A-Za-z]+`),
-	regexp.MustCompile(`(verge-(?:api|join)-)[A-Za-z0-9._~+/=-]+`),
-	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}`),
-	// A JSON web token, whatever it is for.
-	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
-	// scheme://user:password@host
-	regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@"']*:)[^/\s@"']+@`),
-	// One whose beginning was cut off.
-	regexp.MustCompile(`()(?:[ \t]*[A-Za-z0-9+/=]+[ \t\r]*(?:\n|(?:\\+[rn])+))*[ \t]*-----END [A-Z ]*PRIVATE KEY-----`),
-	// password=…, "api_key": "…", AWS_SECRET_ACCESS_KEY=…; a path to a file is none. A value
-	// in quotes goes as a whole, also in JSON that is a text in JSON.
-	regexp.MustCompile(secretKey + `\\+")(?:[^"\\\n]|\\[^"\\\n]|\\{2,}"?)+`),
-	regexp.MustCompile(secretKey + `")(?:[^"\\\n]|\\.)+`),
-	regexp.MustCompile(secretKey + `')[^'\n]+`),
-	regexp.MustCompile(secretKey + `)(?:[^\s"']*\[blotted out\][^\s"']*|[^\s"'\\](?:[^\s"']*[^\s"',;})\]])?)`),
-}
+// first group stays, and what follows it in the match goes. Few commands blot.
+var blots = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
+		regexp.MustCompile(`()AGE-SECRET-KEY-1[0-9A-Za-z]+`),
+		regexp.MustCompile(`(verge-(?:api|join)-)[A-Za-z0-9._~+/=-]+`),
+		regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}`),
+		// A JSON web token, whatever it is for.
+		regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
+		// scheme://user:password@host
+		regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@"']*:)[^/\s@"']+@`),
+		// One whose beginning was cut off.
+		regexp.MustCompile(`()(?:[ \t]*[A-Za-z0-9+/=]+[ \t\r]*(?:\n|(?:\\+[rn])+))*[ \t]*-----END [A-Z ]*PRIVATE KEY-----`),
+		// password=…, "api_key": "…", AWS_SECRET_ACCESS_KEY=…; a path to a file is none. A value
+		// in quotes goes as a whole, also in JSON that is a text in JSON.
+		regexp.MustCompile(secretKey + `\\+")(?:[^"\\\n]|\\[^"\\\n]|\\{2,}"?)+`),
+		regexp.MustCompile(secretKey + `")(?:[^"\\\n]|\\.)+`),
+		regexp.MustCompile(secretKey + `')[^'\n]+`),
+		regexp.MustCompile(secretKey + `)(?:[^\s"']*\[blotted out\][^\s"']*|[^\s"'\\](?:[^\s"']*[^\s"',;})\]])?)`),
+	}
+})
 
 const blotted = "[blotted out]"
 
@@ -41,7 +44,7 @@ func blot(text []byte, known [][]byte) (clean []byte, places int) {
 			text, places = bytes.ReplaceAll(text, k, []byte(blotted)), places+n
 		}
 	}
-	for _, re := range blots {
+	for _, re := range blots() {
 		text = re.ReplaceAllFunc(text, func(m []byte) []byte {
 			places++
 			kept := re.FindSubmatch(m)

@@ -11,12 +11,12 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -64,12 +64,12 @@ func (a *app) cpCommand() *cobra.Command {
 // copyPlace is one end of a copy: a path of an instance, or of this machine.
 type copyPlace struct{ instance, path string }
 
-var remotePath = regexp.MustCompile(`^((?:[a-z]+/)?[a-z0-9][a-z0-9.-]*):(.*)$`)
+var remotePath = pattern.Lazy(`^((?:[a-z]+/)?[a-z0-9][a-z0-9.-]*):(.*)$`)
 
 // copyEnd reads INSTANCE:PATH or a path. What has a slash or dot before the colon is a
 // path: ./a:b.
 func copyEnd(arg string) copyPlace {
-	m := remotePath.FindStringSubmatch(arg)
+	m := remotePath().FindStringSubmatch(arg)
 	if m == nil {
 		return copyPlace{path: arg}
 	}

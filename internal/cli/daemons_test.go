@@ -55,7 +55,7 @@ func TestDaemonFlags(t *testing.T) {
 		"--relay", ":8475", "--relay-ports", "40000-40999", "--relay-rate", "5Mbps"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel.MatchString(worker.Name) ||
+	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel().MatchString(worker.Name) ||
 		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) || worker.Tunnel.Shaped() != 19_000_000 ||
 		worker.Relay != (wire.RelayConfig{Listen: ":8475", Ports: [2]uint16{40000, 40999}, Rate: 5_000_000}) {
 		t.Errorf("worker got %+v", worker)
@@ -150,7 +150,7 @@ func TestToLabel(t *testing.T) {
 		strings.Repeat("a", 80): strings.Repeat("a", 63),
 	} {
 		got := toLabel(host)
-		if got != want || !dnsLabel.MatchString(got) {
+		if got != want || !dnsLabel().MatchString(got) {
 			t.Errorf("%q became %q, want %q", host, got, want)
 		}
 	}

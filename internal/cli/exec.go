@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term" // raw mode and sizes of terminals, which every system does in another way
 
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -314,7 +314,7 @@ func (e *execution) followSize(ctx context.Context) {
 // terminal is what the program's terminal should be like: ours.
 func (a *app) terminal() *wire.Terminal {
 	t := &wire.Terminal{Rows: 24, Columns: 80}
-	if name := a.opts.Getenv("TERM"); terminalType.MatchString(name) {
+	if name := a.opts.Getenv("TERM"); terminalType().MatchString(name) {
 		t.Type = name
 	}
 	for _, f := range []any{a.out, a.in} {
@@ -329,7 +329,7 @@ func (a *app) terminal() *wire.Terminal {
 }
 
 // terminalType is what a server takes for one.
-var terminalType = regexp.MustCompile(`^[A-Za-z0-9._+-]{1,64}$`)
+var terminalType = pattern.Lazy(`^[A-Za-z0-9._+-]{1,64}$`)
 
 // makeRaw hands every key on that is pressed, if from is a terminal. restore may
 // be called more than once.

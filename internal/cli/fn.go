@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/rest"
 )
 
@@ -58,11 +59,11 @@ that listens for requests, run as a process of the worker's machine.`,
 	return cmd
 }
 
-var fnName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+var fnName = pattern.Lazy(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 
 func (a *app) newFunction(dir, lang string) error {
 	name := filepath.Base(dir)
-	if !fnName.MatchString(name) || len(name) > api.MaxNameLength {
+	if !fnName().MatchString(name) || len(name) > api.MaxNameLength {
 		return &userError{what: "that is no name for a function", why: name, next: "use small letters, digits and -, and begin with a letter"}
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // sources are read by who may read folders

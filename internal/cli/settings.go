@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // noneWord turns something off.
@@ -130,14 +130,14 @@ func advertised(flag, value string) error {
 }
 
 var (
-	hostName = regexp.MustCompile(`^[a-zA-Z0-9_]([-a-zA-Z0-9_.]{0,251}[a-zA-Z0-9_])?\.?$`)
-	dnsLabel = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	hostName = pattern.Lazy(`^[a-zA-Z0-9_]([-a-zA-Z0-9_.]{0,251}[a-zA-Z0-9_])?\.?$`)
+	dnsLabel = pattern.Lazy(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
 func hosts(flag string, all []string) error {
 	for _, h := range all {
 		ip := strings.SplitN(h, "%", 2)[0] // an IPv6 zone
-		if net.ParseIP(ip) == nil && !hostName.MatchString(h) {
+		if net.ParseIP(ip) == nil && !hostName().MatchString(h) {
 			return errMustBe(flag, strconv.Quote(h), "a host name or an address without a port")
 		}
 	}
@@ -148,7 +148,7 @@ const labelRule = "a DNS label: a-z, 0-9 and -, from a letter, at most 63"
 
 func labels(flag string, all []string) error {
 	for _, l := range all {
-		if !dnsLabel.MatchString(l) {
+		if !dnsLabel().MatchString(l) {
 			return errMustBe(flag, strconv.Quote(l), labelRule)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // composer makes an application of a compose file.
@@ -159,7 +160,7 @@ func loadProject(file string, plain map[string]any) (p *types.Project, err error
 	return p, nil
 }
 
-var composePath = regexp.MustCompile(`\b(?:services|volumes|networks|configs|secrets|name|jobs)(?:\.[-\w]+|\[\d+\])*`)
+var composePath = pattern.Lazy(`\b(?:services|volumes|networks|configs|secrets|name|jobs)(?:\.[-\w]+|\[\d+\])*`)
 
 // refuse notes what compose-go complains about, at the path that it names.
 func (c *composer) refuse(err error) {
@@ -167,21 +168,21 @@ func (c *composer) refuse(err error) {
 	text = strings.TrimPrefix(text, "validating "+c.source.Name+": ")
 	text = strings.ReplaceAll(text, "$$", "$")
 	var path []string
-	if m := composePath.FindString(text); strings.Contains(m, ".") {
+	if m := composePath().FindString(text); strings.Contains(m, ".") {
 		for _, s := range strings.Split(strings.ReplaceAll(m, "[", ".["), ".") {
 			if s != "" && strings.Trim(s, "0123456789") == "" {
 				s = "[" + s + "]"
 			}
 			path = append(path, s)
 		}
-	} else if m := composeService.FindStringSubmatch(text); m != nil {
+	} else if m := composeService().FindStringSubmatch(text); m != nil {
 		path = []string{"services", m[1]}
-	} else if m := composeCycle.FindStringSubmatch(text); m != nil {
+	} else if m := composeCycle().FindStringSubmatch(text); m != nil {
 		path = []string{"services", m[1], "depends_on"}
 	} else {
 		path = c.doc.find(text)
 	}
-	text = strings.TrimSuffix(composeNumber.ReplaceAllString(composeDecoding.ReplaceAllString(text, ""), "$1 is no number"), ": invalid compose project")
+	text = strings.TrimSuffix(composeNumber().ReplaceAllString(composeDecoding().ReplaceAllString(text, ""), "$1 is no number"), ": invalid compose project")
 	if before, ok := strings.CutSuffix(text, " false schema"); ok {
 		text = before + " is no field"
 	}
@@ -193,10 +194,10 @@ func (c *composer) refuse(err error) {
 
 // What compose-go says of a service, of a circle, and of how it came upon what is wrong.
 var (
-	composeService  = regexp.MustCompile(`service "([^"]+)"`)
-	composeCycle    = regexp.MustCompile(`dependency cycle detected: ([-\w.]+)`)
-	composeNumber   = regexp.MustCompile(`error while interpolating \S+: failed to cast to expected type: strconv\.\w+: parsing ("[^"]*"): .*`)
-	composeDecoding = regexp.MustCompile(`decoding failed due to the following error\(s\):\s*'[^']*' (time: )?`)
+	composeService  = pattern.Lazy(`service "([^"]+)"`)
+	composeCycle    = pattern.Lazy(`dependency cycle detected: ([-\w.]+)`)
+	composeNumber   = pattern.Lazy(`error while interpolating \S+: failed to cast to expected type: strconv\.\w+: parsing ("[^"]*"): .*`)
+	composeDecoding = pattern.Lazy(`decoding failed due to the following error\(s\):\s*'[^']*' (time: )?`)
 )
 
 // make turns the project into an application.

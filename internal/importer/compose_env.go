@@ -11,6 +11,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // interpolate is n with ${NAME} replaced by the variables given and by the defaults in
@@ -199,7 +200,7 @@ func (c *composer) envPath(service, name string) []string {
 }
 
 // variableName is that of api: what an environment can have.
-var variableName = regexp.MustCompile(`^[!-<>-~]+$`)
+var variableName = pattern.Lazy(`^[!-<>-~]+$`)
 
 // validEnv takes out the variables whose names Verge does not have; PORT is left for
 // portVariables.
@@ -210,7 +211,7 @@ func validEnv(r *report, d *doc, s *api.Service, at func(string) []string) {
 	}
 	for _, k := range slices.Concat(slices.Sorted(maps.Keys(s.Env)), slices.Sorted(maps.Keys(s.EnvSecrets))) {
 		switch {
-		case !variableName.MatchString(k):
+		case !variableName().MatchString(k):
 			r.at(Lost, d, at(k), "%s is left out: the name of a variable has characters that can be seen, without =", quote(k))
 			drop(k)
 		case strings.HasPrefix(k, "VERGE_"):

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	// the program than they save.
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
@@ -151,7 +151,7 @@ func (k *kube) add(d *doc, n *node, base []string, depth int) {
 }
 
 // kubeName is what Kubernetes takes for the name of an object.
-var kubeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+var kubeName = pattern.Lazy(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // take keeps an object that is known, if it has a name.
 func (k *kube) take(o *object) {
@@ -166,7 +166,7 @@ func (k *kube) take(o *object) {
 	case name == "":
 		k.report.at(Refused, o.doc, at, "Kubernetes would refuse it: %s has no name", o.kind)
 		return
-	case len(name) > 253 || !kubeName.MatchString(name):
+	case len(name) > 253 || !kubeName().MatchString(name):
 		k.report.at(Refused, o.doc, o.at("metadata", "name"), "Kubernetes would refuse it: %s is no name, which has small letters, digits, - and . alone", quote(name))
 		return
 	}

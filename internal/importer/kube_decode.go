@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
@@ -88,14 +88,14 @@ func (d *kubeDecoder) value(n *node, path []string, v reflect.Value) {
 const maxQuantity = 64
 
 var (
-	hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3}`)
+	hugeExponent = pattern.Lazy(`[eE][+-]?[0-9]{3}`)
 	errHuge      = errors.New("it is longer than an amount is, or its exponent is")
 )
 
 func (d *kubeDecoder) quantity(n *node, path []string, v reflect.Value) {
 	var q resource.Quantity
 	err := errHuge
-	if len(n.text) <= maxQuantity && !hugeExponent.MatchString(n.text) {
+	if len(n.text) <= maxQuantity && !hugeExponent().MatchString(n.text) {
 		q, err = resource.ParseQuantity(n.text)
 	}
 	if n.kind != scalarKind || err != nil {

@@ -3,12 +3,12 @@ package importer
 import (
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
@@ -28,12 +28,12 @@ const (
 // marked is a variable of Verge in a text.
 func marked(name string) string { return open + name + shut }
 
-var markRE = regexp.MustCompile(open + "([A-Z_]+)" + shut)
+var markRE = pattern.Lazy(open + "([A-Z_]+)" + shut)
 
 // written is a text as a descriptor has it.
 func written(text string) string {
 	text = strings.ReplaceAll(literal(text), "$"+open, "$$"+open)
-	return markRE.ReplaceAllString(text, "$${$1}")
+	return markRE().ReplaceAllString(text, "$${$1}")
 }
 
 func (g *kubeGroup) newContainer(w *workload, c *k8s.Container, path []string) *container {

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
@@ -101,7 +101,7 @@ type ingressSettings struct {
 }
 
 // carried are the annotations of an Ingress that are carried over or do not matter.
-var carried = regexp.MustCompile(`^(kubernetes\.io/ingress\.class|kubectl\.kubernetes\.io/.*|meta\.helm\.sh/.*|helm\.sh/.*|argocd\..*|cert-manager\.io/.*|kubernetes\.io/tls-acme|nginx\.ingress\.kubernetes\.io/use-regex)$`)
+var carried = pattern.Lazy(`^(kubernetes\.io/ingress\.class|kubectl\.kubernetes\.io/.*|meta\.helm\.sh/.*|helm\.sh/.*|argocd\..*|cert-manager\.io/.*|kubernetes\.io/tls-acme|nginx\.ingress\.kubernetes\.io/use-regex)$`)
 
 func (g *kubeGroup) annotations(o *object) (s ingressSettings) {
 	for k, v := range o.meta.Annotations {
@@ -121,7 +121,7 @@ func (g *kubeGroup) annotations(o *object) (s ingressSettings) {
 		case name == "proxy-body-size" && v == "0":
 		case name == "limit-rps" && rate(v) > 0:
 			s.rate = rate(v)
-		case carried.MatchString(k):
+		case carried().MatchString(k):
 		default:
 			g.lost(o, at, "is not carried over: Verge has nothing like it in ingress")
 		}
@@ -182,8 +182,8 @@ func (g *kubeGroup) tls(o *object, spec *ingressSpec, host string) api.IngressTL
 // plainPath is a beginning of a path as Verge has it; prefixPath one with what people
 // write behind it where nginx takes it away.
 var (
-	plainPath  = regexp.MustCompile(`^/[-A-Za-z0-9._~/]*$`)
-	prefixPath = regexp.MustCompile(`^(/[-A-Za-z0-9._~/]*?)/?(\(/\|\$\)\(\.\*\)|/?\(\.\*\)|\?\(\.\*\)|/?\.\*|/?\*)$`)
+	plainPath  = pattern.Lazy(`^/[-A-Za-z0-9._~/]*$`)
+	prefixPath = pattern.Lazy(`^(/[-A-Za-z0-9._~/]*?)/?(\(/\|\$\)\(\.\*\)|/?\(\.\*\)|\?\(\.\*\)|/?\.\*|/?\*)$`)
 )
 
 // route publishes a path of a host.
@@ -210,13 +210,13 @@ func (g *kubeGroup) route(o *object, at []string, host string, tls api.IngressTL
 	if path == "" {
 		path = "/"
 	}
-	if m := prefixPath.FindStringSubmatch(path); m != nil {
+	if m := prefixPath().FindStringSubmatch(path); m != nil {
 		path = m[1]
 		if path == "" {
 			path = "/"
 		}
 	}
-	if !plainPath.MatchString(path) || strings.Contains(path, "//") {
+	if !plainPath().MatchString(path) || strings.Contains(path, "//") {
 		g.lost(o, extend(at, "path"), "is not carried over: %s is not the beginning of a path", quote(p.Path))
 		return
 	}

@@ -3,10 +3,11 @@ package importer
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // addresses finds out what is called otherwise in Verge: by another name, or at the number
@@ -34,14 +35,14 @@ func (g *kubeGroup) addresses() {
 }
 
 // address is a name with a port or a scheme: web:80, http://web.
-var address = regexp.MustCompile(`(https?://)?\b([a-z0-9][-a-z0-9]*)(:[0-9]{1,5})?`)
+var address = pattern.Lazy(`(https?://)?\b([a-z0-9][-a-z0-9]*)(:[0-9]{1,5})?`)
 
 // addressed brings addresses of Services into those of Verge, as far as they are written
 // with their port.
 func (g *kubeGroup) addressed(w *workload, at []string, text string) string {
 	var b strings.Builder
 	done := 0
-	for _, m := range address.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range address().FindAllStringSubmatchIndex(text, -1) {
 		if from := m[0]; from > 0 && (inName(text[from-1]) || text[from-1] == '.') || m[1] < len(text) && (inName(text[m[1]]) || text[m[1]] == '.') {
 			continue
 		}
@@ -65,13 +66,13 @@ func (g *kubeGroup) addressed(w *workload, at []string, text string) string {
 
 // clusterName is a name of a Service as it is written in full, with that of a pod of a
 // StatefulSet before it or without: db-0.db.default.svc.cluster.local.
-var clusterName = regexp.MustCompile(`(?:([a-z0-9][-a-z0-9]*)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
+var clusterName = pattern.Lazy(`(?:([a-z0-9][-a-z0-9]*)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
 
 // names brings what a text says of Services into the names of Verge, as far as they are
 // written in full, and says what is not known.
 func (g *kubeGroup) names(w *workload, at []string, text string) string {
-	text = clusterName.ReplaceAllStringFunc(text, func(all string) string {
-		m := clusterName.FindStringSubmatch(all)
+	text = clusterName().ReplaceAllStringFunc(text, func(all string) string {
+		m := clusterName().FindStringSubmatch(all)
 		pod, service, ns := m[1], m[2], m[3]
 		own := ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "")
 		to := g.known[service]

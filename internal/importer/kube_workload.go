@@ -228,7 +228,7 @@ func (g *kubeGroup) containers(w *workload) {
 			c.Name = "user-container"
 		case c.Name == "":
 			g.refuse(w.object, path, "Kubernetes would refuse it: the container has no name")
-		case !kubeName.MatchString(c.Name) || len(c.Name) > 63 || strings.Contains(c.Name, "."):
+		case !kubeName().MatchString(c.Name) || len(c.Name) > 63 || strings.Contains(c.Name, "."):
 			g.refuse(w.object, extend(path, "name"), "Kubernetes would refuse it: %s is no name of a container", quote(c.Name))
 		case names[c.Name]:
 			g.refuse(w.object, extend(path, "name"), "Kubernetes would refuse it: %s is the name of another container too", quote(c.Name))
