@@ -409,8 +409,9 @@ func ownMounts(s runtime.Spec, cwd string, user specs.User, seen mounts) ([]spec
 			target = path.Join(cwd, target)
 		}
 		if m.Source == "" {
+			// Nobody else sees it; in the container a program may become another user.
 			out = append(out, specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs",
-				Options: []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Tmpfs), "mode=0700", fmt.Sprintf("uid=%d,gid=%d", user.UID, user.GID)}})
+				Options: []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Tmpfs), "mode=1777", fmt.Sprintf("uid=%d,gid=%d", user.UID, user.GID)}})
 			continue
 		}
 		source, err := filepath.EvalSymlinks(m.Source)
