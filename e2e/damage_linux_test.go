@@ -147,6 +147,9 @@ func TestDamagedFiles(t *testing.T) {
 	for _, file := range keptFiles(t, x.dir, kept["edge-1"]) {
 		run("worker "+kindOf(file, kept["edge-1"]), func(t *testing.T) {
 			w.damagedWorker(t, x, file)
+			if strings.HasSuffix(file, "state.json") || strings.HasSuffix(file, "joined.json") {
+				w.newerWorker(t, x, file)
+			}
 			if strings.HasSuffix(file, "state.json") {
 				pids = w.pids("kept") // started anew: nobody can know whose it was
 			}
@@ -341,6 +344,46 @@ func (w *world) damagedWorker(t *testing.T, x *worker, file string) {
 		before = len(x.text())
 		x.start()
 		eventually(t, time.Minute, how+": it works again", func() error { return w.worksAgain(x, before) })
+	}
+}
+
+// newerWorker lets a file be of a form that only a newer program knows: the worker says so
+// and leaves it as it is, what runs goes on, and so does the worker when the file is back.
+func (w *world) newerWorker(t *testing.T, x *worker, file string) {
+	t.Helper()
+	at, log := filepath.Join(x.dir, file), filepath.Join(x.dir, "engine.log")
+	pids := w.pids("kept")
+	x.endBoth()
+	was := must[[]byte](t)(os.ReadFile(at))
+	newer := bytes.Replace(was, []byte(`"v":1`), []byte(`"v":9`), 1)
+	if bytes.Equal(newer, was) {
+		t.Fatalf("it has no form: %.80s", was)
+	}
+	if err := os.WriteFile(at, newer, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, engineBefore := len(x.text()), len(must[[]byte](t)(os.ReadFile(log)))
+	x.start()
+	eventually(t, time.Minute, "it says that it does not know the form", func() error {
+		said, err := os.ReadFile(log)
+		text := x.text()[before:] + string(said[min(engineBefore, len(said)):])
+		if err == nil && !strings.Contains(text, file+" is of form 9") {
+			err = fmt.Errorf("it says: %s", text)
+		}
+		return err
+	})
+	x.endBoth()
+	if now := must[[]byte](t)(os.ReadFile(at)); !bytes.Equal(now, newer) {
+		t.Errorf("it has changed %s to %s", newer, now)
+	}
+	if err := os.WriteFile(at, was, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before = len(x.text())
+	x.start()
+	eventually(t, time.Minute, "it works again", func() error { return w.worksAgain(x, before) })
+	if now := w.pids("kept"); fmt.Sprint(now) != fmt.Sprint(pids) {
+		t.Errorf("instances were %v and are %v", pids, now)
 	}
 }
 

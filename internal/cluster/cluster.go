@@ -124,6 +124,9 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 		return nil, err
 	}
 	c.hold()
+	if c.held { // before anybody else has the store
+		c.store = records.Hold(c.store, records.Held(c.m.unread))
+	}
 	c.m.recallMoves(now)
 	c.demand, c.locks = map[string]*demanded{}, map[string]acmeLock{}
 	c.revive()
@@ -178,9 +181,7 @@ func (c *core) hold() {
 	for _, words := range records.Words(c.m.unread) {
 		c.log.Error(words)
 	}
-	if why := records.Held(c.m.unread); why != "" && !c.held {
-		c.store, c.held = records.Hold(c.store, why), true
-	}
+	c.held = records.Held(c.m.unread) != ""
 }
 
 // holdOnce lets orders that are as their share says have its descriptor and not a copy:

@@ -77,6 +77,9 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 		return err
 	}
 	c.hold()
+	if c.held { // before anybody else has the store
+		c.store = records.Hold(c.store, records.Held(c.m.unread))
+	}
 	c.m.recallMoves(now)
 	c.refuse()
 	c.place()
@@ -111,9 +114,7 @@ func (c *core) hold() {
 	for _, words := range records.Words(c.m.unread) {
 		c.log.Error(words)
 	}
-	if why := records.Held(c.m.unread); why != "" && !c.held {
-		c.store, c.held = records.Hold(c.store, why), true
-	}
+	c.held = records.Held(c.m.unread) != ""
 }
 
 // place tells the events which namespace each application is in.
