@@ -157,9 +157,10 @@ func (b backend) Events(ctx context.Context, after uint64, wait time.Duration) (
 
 // Status implements rest.Backend.
 func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
-	s := wire.StatusView{Role: "cluster", Name: b.name, Version: obs.Version(), Started: b.m.started, Time: time.Now(), Workers: seenWorkers(ctx, b.name, b.workers()), Upstream: "connected"}
+	s := wire.StatusView{Role: "cluster", Name: b.name, Version: obs.Version(), Time: time.Now(), Workers: seenWorkers(ctx, b.name, b.workers()), Upstream: "connected"}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	s.Started = b.m.started
 	s.Apps = seenApps(ctx, b.name, b.m.apps())
 	for _, a := range s.Apps {
 		s.Tally = s.Tally.Plus(a.Tally)
