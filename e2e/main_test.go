@@ -58,7 +58,7 @@ func run(m *testing.M) int {
 
 // worldsAtOnce is how many parallel tests run at the same time, if the command
 // line does not say it: they wait much more than they compute.
-const worldsAtOnce = 7
+const worldsAtOnce = 5
 
 func manyAtOnce() error {
 	flag.Parse()
