@@ -32,7 +32,12 @@ func TestCertificates(t *testing.T) {
 
 func (w *world) identityOf(name string) *pki.Identity {
 	w.t.Helper()
-	return must[*pki.Identity](w.t)(pki.LoadIdentity(filepath.Join(w.worker[name].dir, wire.IdentityDir)))
+	return must[*pki.Identity](w.t)(w.identityNow(name))
+}
+
+// identityNow may be read while it is written: it is in two files.
+func (w *world) identityNow(name string) (*pki.Identity, error) {
+	return pki.LoadIdentity(filepath.Join(w.worker[name].dir, wire.IdentityDir))
 }
 
 func (w *world) rotateUnderTraffic(t *testing.T) {
@@ -114,7 +119,11 @@ func (w *world) expiredWorkerReturns(t *testing.T) {
 	}
 	x.start()
 	eventually(t, 30*time.Second, "the expired certificate is renewed", func() error {
-		if until := w.identityOf("edge-2").Leaf().NotAfter; until.Before(time.Now().Add(24 * time.Hour)) {
+		id, err := w.identityNow("edge-2")
+		if err != nil {
+			return err
+		}
+		if until := id.Leaf().NotAfter; until.Before(time.Now().Add(24 * time.Hour)) {
 			return fmt.Errorf("it is valid until %s", until)
 		}
 		return nil
@@ -140,10 +149,11 @@ func (w *world) revokedWorkerJoinsAgain(t *testing.T) {
 	}
 	x.start()
 	eventually(t, 20*time.Second, "it gets another certificate", func() error {
-		if w.identityOf("edge-2").Leaf().SerialNumber.String() == old {
-			return errors.New("it has the one that was revoked")
+		id, err := w.identityNow("edge-2")
+		if err == nil && id.Leaf().SerialNumber.String() == old {
+			err = errors.New("it has the one that was revoked")
 		}
-		return nil
+		return err
 	})
 	w.allReady()
 	w.root.holds("certs", 30*time.Second)
