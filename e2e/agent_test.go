@@ -189,10 +189,8 @@ func (w *world) agentIsUpgraded(t *testing.T) {
 // enginePID is the process that is the worker's engine.
 func enginePID(t *testing.T, x *worker) int {
 	t.Helper()
-	for _, p := range processesOf(x.dir) {
-		if len(p.args) > 1 && p.args[1] == "engine" {
-			return p.pid
-		}
+	for _, pid := range engines(x) {
+		return pid
 	}
 	t.Fatalf("%s has no engine", x.name)
 	return 0

@@ -179,13 +179,7 @@ func (w *world) upgradesSoundly(t *testing.T, x *worker, next string) {
 
 func (w *world) badProgramIsRefused(t *testing.T, x *worker) {
 	eventually(t, 90*time.Second, "the former engine has ended, which gives connections their time", func() error {
-		engines := 0
-		for _, p := range processesOf(x.dir) {
-			if len(p.args) > 1 && p.args[1] == "engine" {
-				engines++
-			}
-		}
-		return differs("engines", engines, 1)
+		return differs("engines", len(engines(x)), 1)
 	})
 	pid := enginePID(t, x)
 	w.undisturbed(t, x, func() {

@@ -237,7 +237,7 @@ func (c *core) acmeStore(ctx context.Context, worker string, q wire.ACMERequest,
 	next := map[string]*acmeRecord{}
 	var ops []bus.Op
 	for _, key := range keys {
-		if c.m.unreadable(keyACME + acmeID(key)) {
+		if records.Among(c.m.unread, keyACME+acmeID(key)) {
 			return false, acmeUnstored(fmt.Errorf("what is kept of %s cannot be read, and is not written over", key))
 		}
 		r := &acmeRecord{V: wire.Version, Key: key, Modified: now.Round(0).UTC(), Size: len(q.Values[key]), SealKey: c.m.vault.key.ID()}

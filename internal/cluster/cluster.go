@@ -170,11 +170,6 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have 
 	return have, nil
 }
 
-// unreadable says whether the record of a key is one that cannot be read.
-func (m *model) unreadable(key string) bool {
-	return slices.ContainsFunc(m.unread, func(u records.Unread) bool { return u.Key == key })
-}
-
 // hold sees to what was loaded last: the worst that cannot be read may keep this cluster
 // from deciding anything. What was stored before goes on.
 func (c *core) hold() {

@@ -129,7 +129,7 @@ func (t *tx) give(worker, id string) {
 	key := worker + "." + id
 	secret, old := t.m.vault.given[id], t.m.vault.sealed[key]
 	if secret == nil {
-		if old != nil && !t.m.unreadable(keySecret+id) {
+		if old != nil && !records.Among(t.m.unread, keySecret+id) {
 			t.sealFor(key, nil)
 		}
 		return

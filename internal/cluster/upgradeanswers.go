@@ -56,7 +56,7 @@ func (m *model) countsForUpgrade() bool {
 	return false
 }
 
-// held is why no worker may begin now, "" if one may.
+// upgradeHeld is why no worker may begin now, "" if one may.
 func (m *model) upgradeHeld(now time.Time) string {
 	u := m.upgrade
 	left := countFirst - max(now.Sub(u.At), u.At.Sub(now))

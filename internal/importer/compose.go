@@ -360,11 +360,11 @@ func (c *composer) relations(name string, s types.ServiceConfig) {
 }
 
 // hostRE finds what may be a host in an address: after // or @, or before a port.
-var hostRE = regexp.MustCompile(`(?://|@)([-\w.]+)|([-\w.]+):\d`)
+var hostRE = pattern.Lazy(`(?://|@)([-\w.]+)|([-\w.]+):\d`)
 
 // hosts are what a variable may name as hosts: in addresses, or by its own name.
 func hosts(variable, value string) (out []string) {
-	for _, m := range hostRE.FindAllStringSubmatch(value, 100) {
+	for _, m := range hostRE().FindAllStringSubmatch(value, 100) {
 		out = append(out, m[1]+m[2])
 	}
 	for _, word := range []string{"HOST", "ADDR", "SERVER"} {

@@ -1,11 +1,11 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // With Docker and Oakestra all ports of a container can be reached, whether its file has
@@ -14,7 +14,7 @@ import (
 
 // addressRE finds hosts with a port. What stands around them is no part of a name, of a
 // version or of a longer number.
-var addressRE = regexp.MustCompile(`(//|@)?\b([A-Za-z0-9][-\w.]*):(\d{2,5})($|[^-\w.])`)
+var addressRE = pattern.Lazy(`(//|@)?\b([A-Za-z0-9][-\w.]*):(\d{2,5})($|[^-\w.])`)
 
 // maxAddresses is the most that is looked for in one text, and maxReached the most ports
 // that a service gets by it.
@@ -38,7 +38,7 @@ func (a hostPort) String() string { return a.host + ":" + strconv.Itoa(a.port) }
 // addresses are those in texts.
 func addresses(texts ...string) (out []hostPort) {
 	for _, text := range texts {
-		for _, m := range addressRE.FindAllStringSubmatch(text, maxAddresses) {
+		for _, m := range addressRE().FindAllStringSubmatch(text, maxAddresses) {
 			n, err := strconv.Atoi(m[3])
 			if err != nil || n > 65535 || n < leastReached && m[1] == "" {
 				continue

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,8 @@ import (
 	// input, bounds depth, and has the line of every node.
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // Bounds of a source.
@@ -296,12 +297,12 @@ func helm(data []byte, err error) error {
 const rendered = "helm template NAME CHART | verge import - takes what comes out"
 
 // helmValue finds what only Helm knows. Other templates are for the program that runs.
-var helmValue = regexp.MustCompile(`\{\{[^}]*\.(Values|Release|Chart|Capabilities)\b`)
+var helmValue = pattern.Lazy(`\{\{[^}]*\.(Values|Release|Chart|Capabilities)\b`)
 
 // helmPath is where n, at a path, has a value that Helm is to fill in; nil where it has none.
 func helmPath(n *node, path []string) []string {
 	if n.kind == scalarKind {
-		if helmValue.MatchString(n.text) {
+		if helmValue().MatchString(n.text) {
 			return path
 		}
 		return nil

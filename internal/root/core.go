@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,11 +100,6 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error 
 		return fmt.Errorf("loading the root's state: %w", err)
 	}
 	return nil
-}
-
-// unreadable says whether the record of a key is one that cannot be read.
-func (m *model) unreadable(key string) bool {
-	return slices.ContainsFunc(m.unread, func(u records.Unread) bool { return u.Key == key })
 }
 
 // hold sees to what was loaded last: the worst that cannot be read may keep this root from

@@ -42,7 +42,7 @@ func (t *tx) encode() (groups [][]bus.Op, _ error) {
 			groups = append(groups, g)
 		}
 	}
-	if t.gone != nil && !t.m.unreadable(keyTally+wire.TallyGone) {
+	if t.gone != nil && !records.Among(t.m.unread, keyTally+wire.TallyGone) {
 		op, err := records.Op(keyTally+wire.TallyGone, t.gone)
 		if err != nil {
 			return nil, err

@@ -133,7 +133,7 @@ func (t *tx) give(cluster, id string) {
 	key := cluster + "." + id
 	secret, old := t.m.vault.secrets[id], t.m.vault.sealed[key]
 	if !t.m.vault.readable(secret) {
-		if secret == nil && old != nil && !t.m.unreadable(keySecret+id) {
+		if secret == nil && old != nil && !records.Among(t.m.unread, keySecret+id) {
 			t.sealFor(key, nil)
 		}
 		return // what cannot be read here may still be read there

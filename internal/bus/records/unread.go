@@ -119,6 +119,11 @@ func Held(list []Unread) string {
 	return ""
 }
 
+// Among says whether the record of a key is one of list.
+func Among(list []Unread, key string) bool {
+	return slices.ContainsFunc(list, func(u Unread) bool { return u.Key == key })
+}
+
 // Load reads a stored entry into what v points to. What a newer program wrote is an error,
 // even if it can be decoded: fields that this one does not know would be lost with the
 // next write.

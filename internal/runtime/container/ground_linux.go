@@ -275,60 +275,41 @@ func putPoints(dir string, points []point) error {
 		if err != nil {
 			return err
 		}
-		if p.dir {
-			err = putDir(root, at)
-		} else {
-			err = putFile(root, at)
-		}
-		if err != nil {
+		if err := put(root, at, p.dir); err != nil {
 			return fmt.Errorf("make %s: %w", p.path, err)
 		}
 	}
 	return nil
 }
 
-func putDir(root *os.Root, at string) error {
+// put makes a directory or an empty file where there is nothing, and the directories on
+// the way to it.
+func put(root *os.Root, at string, dir bool) error {
 	info, err := root.Lstat(at)
-	if err == nil {
-		if !info.IsDir() {
-			return errors.New("it is no directory")
+	switch {
+	case err == nil && dir && !info.IsDir():
+		return errors.New("it is no directory")
+	case err == nil && !dir && info.IsDir():
+		return errors.New("it is a directory")
+	case err == nil || !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := put(root, path.Dir(at), true); err != nil {
+		return err
+	}
+	// Modes are set, too: the umask is no matter of the image.
+	if dir {
+		err = root.Mkdir(at, 0o755)
+		if err == nil {
+			err = root.Chmod(at, 0o755)
 		}
-		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := putDir(root, path.Dir(at)); err != nil {
-		return err
-	}
-	if err := root.Mkdir(at, 0o755); err != nil {
-		return err
-	}
-	if err := root.Chmod(at, 0o755); err != nil { // the umask is no matter of the image
-		return err
-	}
-	return syncIn(root, path.Dir(at))
-}
-
-func putFile(root *os.Root, at string) error {
-	info, err := root.Lstat(at)
-	if err == nil {
-		if info.IsDir() {
-			return errors.New("it is a directory")
+	} else {
+		var f *os.File
+		if f, err = root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err == nil {
+			err = errors.Join(f.Chmod(0o644), f.Sync(), f.Close())
 		}
-		return nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := putDir(root, path.Dir(at)); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return syncIn(root, path.Dir(at))

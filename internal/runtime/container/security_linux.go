@@ -7,6 +7,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
@@ -86,13 +87,13 @@ var ownArch = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.Ar
 
 // oldCalls are system calls of the list that no machine of ownArch has: they are of
 // those of 32 bits.
-var oldCalls = func() map[string]bool {
+var oldCalls = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range strings.Fields(oldNames) {
 		out[name] = true
 	}
 	return out
-}()
+})
 
 const oldNames = "_llseek _newselect chown32 clock_adjtime64 clock_getres_time64 clock_gettime64 clock_nanosleep_time64 fadvise64_64 fchown32 " +
 	"fcntl64 fstat64 fstatat64 fstatfs64 ftruncate64 futex_time64 getegid32 geteuid32 getgid32 getgroups32 getresgid32 getresuid32 " +
@@ -104,8 +105,9 @@ const oldNames = "_llseek _newselect chown32 clock_adjtime64 clock_getres_time64
 // withoutOld leaves out what forbids or allows nothing on a machine of ownArch: runc
 // writes down, reads and looks up each name several times in a start.
 func withoutOld(list *specs.LinuxSeccomp) {
+	old := oldCalls()
 	for i := range list.Syscalls {
-		list.Syscalls[i].Names = slices.DeleteFunc(list.Syscalls[i].Names, func(n string) bool { return oldCalls[n] })
+		list.Syscalls[i].Names = slices.DeleteFunc(list.Syscalls[i].Names, func(n string) bool { return old[n] })
 	}
 	list.Syscalls = slices.DeleteFunc(list.Syscalls, func(s specs.LinuxSyscall) bool { return len(s.Names) == 0 })
 }
