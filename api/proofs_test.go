@@ -146,7 +146,7 @@ var proofs = map[string]proof{
 	"services.*.latency[].to":       {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: wob, max: 20ms}]", "is not a service of this application", placing + "TestLatencyIsHardWithEveryScheduler"},
 	"services.*.latency[].max":      {"latency: [{to: '48,11', max: 20ms}]", "latency: [{to: '48,11', max: 0s}]", "is less than 1µs", placing + "TestLatencyIsHardWithEveryScheduler"},
 	"services.*.latency[].distance": {"latency: [{to: '48,11', distance: 20km}]", "latency: [{to: '48,11'}]", "says neither max nor distance", placing + "TestDistanceToATarget"},
-	"services.*.data":               {"data: [s3.example.org/cats]", "data: {cats: 1}", "expected a list", ""},
+	"services.*.data":               {"data: [models/cats.onnx, 'https://data.example.org/cats']", "data: ['/srv/cats']", "is neither the name of an object nor a URL", atRoot + "TestPlacedWhereObjectsAre"},
 	"services.*.convergence_time":   {"convergence_time: 1s", "convergence_time: soon", "is not a duration", inCluster + "TestADecisionTakesNoLongerThanItMay"},
 	"services.*.rigidness":          {"rigidness: 0.5", "rigidness: 1.5", "is not between 0 and 1", "internal/policy/sla.TestRigidness"},
 }

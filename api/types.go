@@ -144,11 +144,10 @@ type Service struct {
 	Idle *Duration `json:"idle,omitempty"`
 	// Rollout says how instances are brought to another program.
 	Rollout Rollout `json:"rollout,omitzero"`
-	// The rest is checked and then refused until something enforces it.
-
 	// Latency thresholds to services, places and addresses.
 	Latency []Latency `json:"latency,omitempty"`
-	// Data names objects or hosts that an instance should be near.
+	// Data names what an instance reads and is placed near: objects of the namespace
+	// (DataObjects), and hosts by URL (DataHosts).
 	Data []string `json:"data,omitempty"`
 	// ConvergenceTime is the most that a decision where to place may take.
 	ConvergenceTime *Duration `json:"convergence_time,omitempty"`

@@ -38,6 +38,7 @@ func (v *validator) placement(path string, s *Service) {
 	}
 	v.polygon(in("affinity.polygon"), s.Affinity.Polygon)
 	v.latencies(in("latency"), strings.TrimPrefix(path, "services."), s)
+	v.data(in("data"), s.Data)
 }
 
 // sites are names of clusters or areas; wanted has those of the affinity that

@@ -327,19 +327,8 @@ func nearRows() []Verdict {
 		{Path: "services.*.latency[].distance", Min: 1, Max: int64(MaxDistance), Note: "The longest great circle on the Earth between the worker, which must know its location, and the place or the worker of the service; in another cluster, all its workers."},
 		{Path: "services.*.convergence_time", Default: "as 10s would be", Min: 1e6, Max: 3600e9, Note: "The most that the decision of a cluster where to place may wait for measurements and for what must be near. Then the best of what is known is taken, or the instance is given back with the reason."},
 		{Path: "services.*.rigidness", Default: "as 0.5 would be", Max: 1, Note: "Of the last 30 samples of what latency says, the share 1 - rigidness may be too far before an instance is moved to a worker that is near enough: 1 moves it at the first, 0 never. A service moves at most once in 5 minutes, unless all 30 are too far."},
+		{Path: "services.*.data", Max: 64, Note: "What an instance reads: objects of the namespace by name (models/cats.onnx), and hosts by URL (https://data.example.org/file). Clusters that have more of the objects, as their own or as a copy, are taken first; in a cluster the workers with the shorter round trips to the hosts, to the millisecond. It is a wish, which is looked at when an instance is placed: latency, affinity and room come first."},
 	}
-}
-
-// laterRows are what an agreement will say one day: known, checked, refused.
-func laterRows() []Verdict {
-	rows := []Verdict{
-		{Path: "services.*.data", Max: 64, Instead: "leave it out; name the cluster or the area of the data in affinity",
-			Note: "Objects or hosts that an instance should be near."},
-	}
-	for i := range rows {
-		rows[i].Verdict = Refused
-	}
-	return rows
 }
 
 // otherArchs are names of other tools for those of Go.

@@ -77,7 +77,7 @@ var verdictIndex = sync.OnceValue(func() map[string]Verdict {
 
 var verdictList = sync.OnceValue(func() []Verdict {
 	rows := slices.Concat(applicationRows(), securityRows(), filesRows(), resourceRows(), placementRows(), networkRows(), ingressRows(), policyRows(),
-		checkRows(), lifeRows(), jobRows(), cronRows(), rolloutRows(), nearRows(), laterRows())
+		checkRows(), lifeRows(), jobRows(), cronRows(), rolloutRows(), nearRows())
 	types := map[string]string{}
 	for _, f := range fields() {
 		types[f.pattern] = typeName(f.typ)

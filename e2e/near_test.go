@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,6 +65,52 @@ services:
 			t.Errorf("%q is missing in\n%s", want, said)
 		}
 	}
+}
+
+// What a service reads says where it runs: the cluster that owns the object, whatever room
+// others have; and what is there only since it was read counts as well.
+func TestPlacedNearItsData(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t)
+	for _, name := range []string{"edge", "fog"} {
+		w.addCluster(name)
+		w.cluster[name].answers()
+	}
+	w.addWorker("edge", "edge-1")
+	w.addWorker("fog", "fog-1")
+	w.addWorker("fog", "fog-2")
+	w.allReady()
+	descriptor := func(app, object string) string {
+		return strings.NewReplacer("APP", app, "OBJECT", object).Replace(`application: APP
+services:
+  web:
+    command: [testprogram]
+    replicas: 3
+    data: [OBJECT]
+`)
+	}
+	in := func(app, name string) error {
+		r := verge(t, w.root.contextFile(), "plan", w.file("app-", descriptor(app, name)))
+		if n := strings.Count(r.out, "cluster edge") + strings.Count(r.out, " edge"); r.code != 0 || n < 3 || strings.Contains(r.out, " fog") {
+			return fmt.Errorf("exit code %d:\n%s", r.code, r.out+r.err)
+		}
+		return nil
+	}
+	w.cluster["edge"].ok("object", "put", "models/cats", w.file("cats-", "miaow"))
+	eventually(t, 20*time.Second, "it is planned in the cluster that has the object, when the root knows", func() error { return in("near", "models/cats") })
+	w.root.apply(descriptor("near", "models/cats"))
+	for id, i := range w.root.instances("near") {
+		wantEqual(t, "cluster of "+id, i.Cluster, "edge")
+	}
+	said := w.root.ok("explain", "near.web.0")
+	for _, want := range []string{"objects models/cats", "objects 1", "objects 0"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is missing in\n%s", want, said)
+		}
+	}
+	w.root.ok("object", "put", "models/dogs", w.file("dogs-", "woof"))
+	w.cluster["edge"].ok("object", "get", "models/dogs", filepath.Join(t.TempDir(), "copy"))
+	eventually(t, 20*time.Second, "it is planned where the copy is", func() error { return in("copied", "models/dogs") })
 }
 
 // An instance that has come to be too far from what it must be near moves to where it is

@@ -297,8 +297,17 @@ func constraints(r place.Request) []string {
 	list("not beside", r.AntiAffinity.Service)
 	out = append(out, devicesAsked(r)...)
 	list("host path", r.HostPaths)
+	if len(r.Data) > 0 {
+		out = append(out, "objects "+strings.Join(r.Data, ", "))
+	}
 	for _, t := range r.Latency {
 		what := "near " + t.To
+		if t.Wish {
+			what += " (a wish)"
+		}
+		if t.Wish && t.Unknown != "" {
+			what += ", of which nothing is known: " + t.Unknown
+		}
 		if t.Max > 0 {
 			what += fmt.Sprintf(" (%s)", t.Max)
 		}

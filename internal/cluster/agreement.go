@@ -151,6 +151,9 @@ func (m *model) takeSamples(q question, now time.Time) (violated bool) {
 		any, kept := false, true
 		var where []string
 		for _, th := range t.thresholds(s, now) {
+			if th.Wish {
+				continue // it is looked at where an instance is placed
+			}
 			for _, target := range th.Targets {
 				where = append(where, target.ID+"@"+target.Worker)
 			}

@@ -70,6 +70,9 @@ func addresses(services []*wire.Share) []string {
 				seen[l.To] = true
 			}
 		}
+		for _, host := range s.Spec.DataHosts() {
+			seen[host] = true
+		}
 	}
 	all := slices.Sorted(maps.Keys(seen))
 	return all[:min(len(all), maxAims)]

@@ -49,7 +49,7 @@ func check(st *wire.InstanceStatus, key string) error {
 		v.Why, v.Volumes = cut(v.Why, maxWords), v.Volumes[:min(len(v.Volumes), maxHeld)]
 		for k := range v.Volumes {
 			o := &v.Volumes[k]
-			o.Name, o.Object, o.Digest = cut(o.Name, maxName), cut(o.Object, wire.MaxObjectName), cut(o.Digest, maxName)
+			o.Name, o.Object, o.Digest = cut(o.Name, maxName), cut(o.Object, api.MaxObjectName), cut(o.Digest, maxName)
 		}
 	}
 	st.Ports = nil // known to the worker alone

@@ -77,6 +77,7 @@ type core struct {
 	passed  time.Time
 	stepped time.Duration
 	heeded  time.Duration  // that the last heed took
+	marks   func() []byte  // of the objects that are here, nil: there is no shelf
 	said    wire.Aggregate // what the root heard last
 	saidAt  time.Time
 	sumAt   time.Time     // when that was added up last, whether it was said or not

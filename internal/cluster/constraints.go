@@ -169,7 +169,7 @@ func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Dec
 	r := request(i, s)
 	r.Avoid = t.shunned(i, avoid)
 	r.Scheduler, r.Plugin = t.m.schedulerOf(s)
-	if len(s.Spec.Latency) > 0 {
+	if asksNear(s.Spec) {
 		r.Latency = t.thresholds(s, t.now)
 	}
 	f := t.index()

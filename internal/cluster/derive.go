@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"slices"
@@ -308,7 +309,7 @@ func significant(a, b wire.Aggregate) bool {
 	if a.Workers != b.Workers || a.Suspect != b.Suspect || a.Cordoned != b.Cordoned || a.Reflects != b.Reflects || a.SealKey != b.SealKey || a.Gateways != b.Gateways ||
 		a.Trust != b.Trust || a.Behind != b.Behind || !a.Expires.Equal(b.Expires) ||
 		!slices.Equal(a.Areas, b.Areas) || !slices.Equal(a.Runtimes, b.Runtimes) || !slices.Equal(a.Plugins, b.Plugins) || a.Details != b.Details ||
-		!place.SameDescription(&a, &b) || !slices.Equal(a.Short, b.Short) || !slices.Equal(a.Entering, b.Entering) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {
+		!place.SameDescription(&a, &b) || !slices.Equal(a.Short, b.Short) || !slices.Equal(a.Entering, b.Entering) || !bytes.Equal(a.Objects, b.Objects) || !records.Same(a.Network, b.Network) || !records.Same(a.Site, b.Site) {
 		return true
 	}
 	moved := func(x, y wire.Spread) bool {

@@ -110,7 +110,7 @@ func farKey(cluster, worker string) string { return cluster + "/" + worker }
 func (m *model) nearServices() []*wire.Share {
 	var out []*wire.Share
 	for _, s := range m.shares {
-		if m.scheduler(s) == place.NearestDemand || measures(s) {
+		if m.scheduler(s) == place.NearestDemand || measures(s) || len(s.Spec.DataHosts()) > 0 {
 			out = append(out, s)
 		}
 	}
@@ -119,6 +119,10 @@ func (m *model) nearServices() []*wire.Share {
 	})
 	return out
 }
+
+// asksNear says whether a service names something that its instances are to be near, and
+// of which its cluster finds out how far it is.
+func asksNear(s *api.Service) bool { return len(s.Latency) > 0 || len(s.DataHosts()) > 0 }
 
 // question is what a worker is to be asked.
 type question struct {
@@ -364,7 +368,7 @@ func (m *model) surveyedEnough() string {
 func (m *model) lookNear(now time.Time) {
 	waits, any := map[string]bool{}, false
 	for _, s := range m.shares {
-		any = any || len(s.Spec.Latency) > 0 || m.scheduler(s) == place.NearestDemand
+		any = any || asksNear(s.Spec) || m.scheduler(s) == place.NearestDemand
 	}
 	if !any { // what many have need not be looked at
 		clear(m.near.since)
@@ -373,7 +377,7 @@ func (m *model) lookNear(now time.Time) {
 	m.lookMoves(now)
 	for _, i := range m.insts {
 		key := i.App + "." + i.Service
-		if s := m.shares[key]; s != nil && len(s.Spec.Latency) > 0 && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
+		if s := m.shares[key]; s != nil && asksNear(s.Spec) && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
 			waits[key] = true
 			if m.near.since[key].IsZero() {
 				m.near.since[key] = now
@@ -413,10 +417,16 @@ func (m *model) waited(s *wire.Share, now time.Time) bool {
 // nearWait is why an instance is not placed yet since it is not known what it would be
 // near, "" where it can be decided.
 func (t *tx) nearWait(s *wire.Share, now time.Time) string {
-	if len(s.Spec.Latency) == 0 || t.m.waited(s, now) {
+	if !asksNear(s.Spec) || t.m.waited(s, now) {
 		return ""
 	}
 	measured := false
+	for _, host := range s.Spec.DataHosts() {
+		measured = true
+		if why := t.m.aimedEnough(host); why != "" {
+			return "waits until it is known what is near: " + why
+		}
+	}
 	for _, l := range s.Spec.Latency {
 		service := l.Service()
 		if service == "" {
@@ -523,6 +533,11 @@ func (t *tx) thresholds(s *wire.Share, now time.Time) []place.Threshold {
 		} else {
 			th.Targets, th.Unknown = t.m.near.found(l.To, t.m, now)
 		}
+		out = append(out, th)
+	}
+	for _, host := range s.Spec.DataHosts() {
+		th := place.Threshold{To: host, Wish: true}
+		th.Targets, th.Unknown = t.m.near.found(host, t.m, now)
 		out = append(out, th)
 	}
 	return out

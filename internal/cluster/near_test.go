@@ -6,6 +6,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -300,5 +301,43 @@ func TestCoordinatesThatNeverConverge(t *testing.T) {
 	i := s.inst("app.api.0")
 	if decided < 0 || decided > 8 || !strings.Contains(i.Reason, "within 100µs of web") {
 		t.Errorf("decided after %d s: %s, %q", decided, i.State, i.Reason)
+	}
+}
+
+// What a service reads from a host is a wish: it is measured before an instance is placed,
+// the workers that are near come first with every scheduler, and nobody is left out.
+func TestPlacedNearAHostOfData(t *testing.T) {
+	reads := func(scheduler string) func(*api.Service) {
+		return func(s *api.Service) {
+			s.Scheduler, s.Data = scheduler, []string{"https://data.example.org/file", "cats"}
+		}
+	}
+	for scheduler, want := range map[string]map[string]int{
+		"rom": {"w25": 1, "w20": 1}, "spread": {"w25": 1, "w20": 1}, "ldp": {"w25": 1, "w20": 1}, "drf": {"w25": 2}, // drf does not spread
+	} {
+		s, e := newNearSim(t, "w0", "w5", "w20", "w25", "w60")
+		e.users["data.example.org:443"] = "w24"
+		s.share("web", 2, reads(scheduler))
+		e.live(3, time.Second)
+		if on := s.on("web"); !maps.Equal(on, want) {
+			t.Errorf("%s: web is on %v, want %v", scheduler, on, want)
+		}
+		s.share("web", 4, reads(scheduler))
+		e.live(3, time.Second)
+		if n := s.running("web"); n != 4 {
+			t.Errorf("%s: %d run", scheduler, n)
+		}
+		for _, i := range s.m.insts {
+			if w := s.m.near.windows[i.ID]; w != nil {
+				t.Errorf("%s: %s is judged by what is a wish", scheduler, i.ID)
+			}
+		}
+	}
+	// A host that answers nobody is waited for as long as the first answers take.
+	s, e := newNearSim(t, "w0", "w5")
+	s.share("web", 1, reads("rom"))
+	e.live(3, time.Second)
+	if n := s.running("web"); n != 1 {
+		t.Errorf("%d run although the host answers nobody", n)
 	}
 }

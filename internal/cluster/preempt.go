@@ -142,7 +142,7 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	req := request(&i, s)
 	req.Scheduler = "" // all of them take what fits, and that alone matters
 	req.Avoid = t.shunned(&i, avoid)
-	if len(s.Spec.Latency) > 0 {
+	if asksNear(s.Spec) {
 		req.Latency = t.thresholds(s, now)
 	}
 	key := i.App + "." + i.Service

@@ -171,6 +171,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
 		return nil, err
 	}
+	c.marks = c.shelf.Marks
 	if err := c.setPlugins(o.Plugins); err != nil {
 		return nil, err
 	}

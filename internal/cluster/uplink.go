@@ -90,6 +90,9 @@ func (c *core) upStatus(full bool) (json.RawMessage, error) {
 	}
 	agg := c.m.aggregate(c.have, c.areas)
 	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
+	if c.marks != nil {
+		agg.Objects = c.marks()
+	}
 	c.sumAt, c.sumTook, c.sumRev, c.sumPass, c.sumSaid = now, time.Since(now), stored, c.passed, true
 	if same := records.Same(c.said, agg); !full && !significant(c.said, agg) && (now.Sub(c.saidAt) < upMax || same) {
 		c.sumSaid = same

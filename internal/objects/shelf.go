@@ -85,6 +85,7 @@ type Shelf struct {
 	closed      bool
 	// coming are the bytes of uploads that are under way, by namespace.
 	coming map[string]int64
+	marks  marks
 	work   sync.WaitGroup // of fetches
 }
 
@@ -95,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 	s := &Shelf{
 		o: o, origin: cmp.Or(o.Site, wire.OriginRoot),
 		asked: map[string]time.Time{}, used: map[string]time.Time{}, fetching: map[string]*fetch{},
-		coming: map[string]int64{},
+		coming: map[string]int64{}, marks: newMarks(),
 	}
 	if o.Log == nil {
 		s.o.Log = slog.New(slog.DiscardHandler)
@@ -113,8 +114,9 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open the object store: %w", err)
 		}
-		for _, r := range all {
-			named[r.Blob] = true
+		for i := range all {
+			named[all[i].Blob] = true
+			s.noted(prefix, &all[i])
 		}
 	}
 	kept := map[string]bool{}
@@ -258,6 +260,7 @@ func (s *Shelf) commit(ctx context.Context, prefix string, r *wire.Object) error
 	if _, err := s.o.Store.Put(ctx, prefix+r.Namespace+"/"+r.Name, data); err != nil {
 		return unstored(err)
 	}
+	s.noted(prefix, r)
 	return nil
 }
 
@@ -317,6 +320,7 @@ func (s *Shelf) forget(ctx context.Context, prefix string, r *wire.Object) error
 	if _, err := s.o.Store.Delete(ctx, prefix+r.Namespace+"/"+r.Name); err != nil {
 		return unstored(err)
 	}
+	s.gone(prefix, r)
 	s.drop(ctx, r.Blob)
 	return nil
 }

@@ -521,3 +521,52 @@ func TestQuotaCountsWhatComes(t *testing.T) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A cluster's shelf tells what is on it: own objects and copies, after each change and
+// after a restart, and no name.
+func TestMarksOfWhatIsThere(t *testing.T) {
+	root := open(t, objects.Options{})
+	root.put(t, "models/cats", "miaow")
+	edge := open(t, objects.Options{Site: "edge", Above: &above{tier: root}})
+	check := func(when string, want ...string) {
+		t.Helper()
+		packed := edge.Marks()
+		if len(packed) != len(want)*len(wire.ObjectMark{}) {
+			t.Errorf("%s: %d bytes, want those of %d objects", when, len(packed), len(want))
+		}
+		for _, name := range want {
+			if !wire.HasMark(packed, wire.MarkOf("shop", name)) {
+				t.Errorf("%s: %s is missing", when, name)
+			}
+		}
+	}
+	check("nothing is there")
+	edge.put(t, "own", "1")
+	check("one was put", "own")
+	if _, _, err := edge.get("models/cats"); err != nil {
+		t.Fatal(err)
+	}
+	check("one was copied", "own", "models/cats")
+	edge.put(t, "models/cats", "woof")
+	if _, err := edge.Put(t.Context(), objects.Upload{Namespace: wire.ProgramsNamespace, Name: "verge", Size: -1, Body: strings.NewReader("1")}); err != nil {
+		t.Fatal(err)
+	}
+	check("the copy has an own one before it, and a program is there", "own", "models/cats")
+	again, err := objects.Open(t.Context(), objects.Options{Site: "edge", Store: edge.store, Blobs: edge.blobs, Above: &above{tier: root}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Close)
+	edge.Shelf = again
+	check("it was opened again", "own", "models/cats")
+	for _, name := range []string{"own", "models/cats"} {
+		if _, err := edge.Remove(t.Context(), "shop", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("own ones were removed", "models/cats")
+	if _, err := edge.Remove(t.Context(), "shop", "models/cats"); err != nil {
+		t.Fatal(err)
+	}
+	check("the copy was removed")
+}

@@ -411,6 +411,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 			changed = true
 			checkNeed(agg.Network, name)
 			agg.Short, agg.Entering = checkShort(agg.Short), checkEntering(agg.Entering)
+			agg.Objects = agg.Objects[:min(len(agg.Objects), wire.MaxObjectMarks*len(wire.ObjectMark{}))]
 			cl.agg = &agg
 		}
 	}

@@ -23,6 +23,7 @@ func (t *tx) request(app, svc string, spec *api.Service, count int) place.Reques
 		// run one, and rights in many clusters would have to move to where they are used.
 		req.Spread = "none"
 	}
+	req.Data = spec.DataObjects()
 	for _, l := range spec.Latency {
 		th := place.Threshold{To: l.To, Max: l.Max, Distance: l.Distance}
 		if p, ok := l.Place(); ok {
@@ -37,6 +38,28 @@ func (t *tx) request(app, svc string, spec *api.Service, count int) place.Reques
 		req.Latency = append(req.Latency, th)
 	}
 	return req
+}
+
+// lacking says how many of the objects that a service reads a cluster has not, as far as
+// it tells.
+func (t *tx) lacking(app string, spec *api.Service) func(*cluster) int {
+	names := spec.DataObjects()
+	a := t.m.apps[app]
+	if len(names) == 0 || a == nil {
+		return func(*cluster) int { return 0 }
+	}
+	marks := make([]wire.ObjectMark, len(names))
+	for n, name := range names {
+		marks[n] = wire.MarkOf(wire.NamespaceOf(a.Spec), name)
+	}
+	return func(c *cluster) (n int) {
+		for _, m := range marks {
+			if c.agg == nil || !wire.HasMark(c.agg.Objects, m) {
+				n++
+			}
+		}
+		return n
+	}
 }
 
 // named are the services that others must be near, by application and service.
@@ -103,7 +126,7 @@ func (t *tx) hosts(app, svc string) []place.Target {
 // and at most one in sla.Rest, and only where another cluster may take it. While it moves,
 // and for longer each time, nothing of the service is given to the cluster that it leaves.
 func (t *tx) notKept(app, svc string, spec *api.Service, list []*wire.Instance, now time.Time) (id wire.InstanceID, why string) {
-	if len(spec.Latency) == 0 || spec.Replicas.Elastic() {
+	if len(spec.Latency) == 0 && !place.AsksDevices(spec) || spec.Replicas.Elastic() {
 		return "", ""
 	}
 	key := app + "." + svc
@@ -112,7 +135,7 @@ func (t *tx) notKept(app, svc string, spec *api.Service, list []*wire.Instance, 
 		if c == nil || !t.mayMove(i, c) || c.seen[i.ID] == nil || c.seen[i.ID].Unkept == "" {
 			continue
 		}
-		why := "does not keep its agreement: " + c.seen[i.ID].Unkept
+		why := "cannot keep it as agreed: " + c.seen[i.ID].Unkept
 		next := slices.IndexFunc(list, func(o *wire.Instance) bool { return o.Replaces == i.ID })
 		switch last := t.m.unkept[key]; {
 		case next >= 0 && list[next].Cluster != "":

@@ -4,11 +4,13 @@
 package root
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -231,5 +233,44 @@ func TestARestartedRootDoesNotMoveSooner(t *testing.T) {
 	kept.pruneRefusals(s.now.Add(3 * time.Hour))
 	if n := len(kept.clusters["berlin"].refused); n != 0 {
 		t.Errorf("%d refusals after three hours", n)
+	}
+}
+
+// A service is placed where the objects are that it reads, of its own namespace, and the
+// record says how many; with room nowhere else it goes where they are not.
+func TestPlacedWhereObjectsAre(t *testing.T) {
+	s := newSim(t, "a", "b", "c")
+	cats, dogs := wire.MarkOf("default", "cats"), wire.MarkOf("default", "dogs")
+	s.fakes["a"].has = []wire.ObjectMark{wire.MarkOf("other", "cats"), wire.MarkOf("other", "dogs")}
+	s.fakes["b"].has = []wire.ObjectMark{dogs}
+	s.fakes["c"].has = []wire.ObjectMark{cats, dogs}
+	s.ticks(2, time.Second)
+	reads := func(names ...string) func(*api.Service) { return func(v *api.Service) { v.Data = names } }
+	s.apply("app", 4, reads("cats", "dogs"))
+	s.ticks(3, time.Second)
+	if in := s.in("app"); in["c"] != 4 {
+		t.Errorf("%v\n%s", in, s.dump())
+	}
+	var why place.Record
+	if err := json.Unmarshal(s.disk[keyWhy+"app.web.0"], &why); err != nil {
+		t.Fatal(err)
+	}
+	if r := why.Decision.Ranked; len(r) != 3 || r[0].Parts["objects"] != 2 || r[1].Parts["objects"] != 1 || r[2].Parts["objects"] != 0 {
+		t.Errorf("%+v", r)
+	}
+	s.apply("one", 4, reads("dogs"))
+	s.ticks(3, time.Second)
+	if in := s.in("one"); in["b"] != 2 || in["c"] != 2 {
+		t.Errorf("dogs are in two of the clusters, it is in %v\n%s", in, s.dump())
+	}
+	s.apply("many", 18, reads("cats")) // c has room for 4, and both others for the rest
+	s.ticks(3, time.Second)
+	if in := s.in("many"); in["c"] != 4 || in["a"]+in["b"] != 14 || in["a"] < 6 || in["b"] < 6 {
+		t.Errorf("%v\n%s", in, s.dump())
+	}
+	s.apply("none", 1, reads("birds", "https://data.example.org/"))
+	s.ticks(3, time.Second)
+	if s.running("none") != 1 {
+		t.Errorf("nobody has it\n%s", s.dump())
 	}
 }

@@ -247,7 +247,7 @@ func (c *core) askPlans(ctx context.Context, questions map[string]wire.PlanAsk) 
 		s := &site{}
 		out[name] = s
 		hold := time.Duration(0)
-		if slices.ContainsFunc(q.Shares, func(s wire.Share) bool { return s.Spec != nil && len(s.Spec.Latency) > 0 }) {
+		if slices.ContainsFunc(q.Shares, func(s wire.Share) bool { return s.Spec != nil && len(s.Spec.Latency)+len(s.Spec.DataHosts()) > 0 }) {
 			hold = planMeasure
 		}
 		wg.Go(func() {

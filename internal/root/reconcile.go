@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -333,11 +334,13 @@ func (t *tx) stillHeld(i *wire.Instance, now time.Time) bool {
 
 // views are the clusters as the ranking sees them for one service.
 func (t *tx) views(svc string, spec *api.Service, g given, now time.Time) []place.ClusterView {
+	app, _, _ := strings.Cut(svc, ".")
+	lacks := t.lacking(app, spec)
 	out := make([]place.ClusterView, 0, len(t.m.clusters))
 	for _, name := range records.SortedKeys(t.m.clusters) {
 		c := t.m.clusters[name]
 		v := c.view()
-		v.Pending, v.Same = g.pending[name], g.same[svc][name]
+		v.Pending, v.Same, v.Lacks = g.pending[name], g.same[svc][name], lacks(c)
 		if follows(spec) {
 			v.Entering = c.entering(svc)
 		}

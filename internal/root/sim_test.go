@@ -53,6 +53,7 @@ type fake struct {
 	remote bool               // its worker is too far for whatever has an agreement
 	idle   bool               // what it runs of jobs does not end
 	did    []string           // indexes that it has completed, as instance/index
+	has    []wire.ObjectMark  // objects that it has
 }
 
 func newSim(t *testing.T, clusters ...string) *sim {
@@ -314,6 +315,7 @@ func (f *fake) act(s *sim, name string) {
 	if f.at != nil {
 		c.agg.Architectures, c.agg.Disc = map[string]int{"amd64": 1}, &wire.Disc{Center: *f.at, RadiusKm: 5, Workers: 1}
 	}
+	c.agg.Objects = wire.PackMarks(f.has)
 	f.grown = min(f.grown+1, 40)
 	c.agg.Network = lease.Need(f.lease, nil, f.grown, s.now)
 	c.heard, c.everHeard, c.connected, c.suspect, c.current = s.now, true, true, false, true

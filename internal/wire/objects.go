@@ -1,14 +1,17 @@
 package wire
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
+
+	"github.com/verge-edge/verge/api"
 )
 
 // Bounds of objects.
 const (
-	MaxObjectName  = 200            // bytes of a name
 	MaxObjectBytes = 4 << 30        // of one object
 	MaxObjects     = 10_000         // of one namespace, at one tier
 	MaxObjectsSize = 16 << 30       // bytes of the objects of one namespace, at one tier
@@ -56,22 +59,13 @@ const OriginRoot = "root"
 // ETag of an object, by its digest.
 func ETag(digest string) string { return `"` + digest + `"` }
 
-// CheckObjectName refuses what cannot be the name of an object: 1 to MaxObjectName
-// bytes, parts of letters, digits, '.', '_', '-' and '=', between slashes. No part is
-// empty, begins or ends with a dot, or has two in a row.
+// CheckObjectName refuses what cannot be the name of an object (api.IsObjectName).
 func CheckObjectName(name string) error {
-	ok := name != "" && len(name) <= MaxObjectName && !strings.Contains(name, "..")
-	for part := range strings.SplitSeq(name, "/") {
-		ok = ok && part != "" && part[0] != '.' && part[len(part)-1] != '.'
-		for _, c := range []byte(part) {
-			ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-=", c) >= 0)
-		}
-	}
-	if ok {
+	if api.IsObjectName(name) {
 		return nil
 	}
 	return Problemf(http.StatusUnprocessableEntity, "bad-name", "letters, digits, . _ - and =, with / between parts, at most 200 in all",
-		"this cannot be the name of an object", "%q", name[:min(len(name), MaxObjectName)])
+		"this cannot be the name of an object", "%q", name[:min(len(name), api.MaxObjectName)])
 }
 
 // ObjectType is t if it can be kept as the media type of an object, else "".
@@ -90,4 +84,46 @@ func ObjectType(t string) string {
 // NoObject says that there is no such object.
 func NoObject(namespace, name string) *Problem {
 	return Problemf(http.StatusNotFound, "no-such-object", "verge object ls --namespace "+namespace, "there is no such object", "%s is not known in namespace %s", name, namespace)
+}
+
+// MaxObjectMarks is how many objects a cluster tells its root that it has.
+const MaxObjectMarks = 512
+
+// ObjectMark stands for the name of an object where the name is not told: who knows the
+// name finds it, and two of 512 names have the same in one of 10⁹ cases.
+type ObjectMark [6]byte
+
+// MarkOf is the mark of an object.
+func MarkOf(namespace, name string) ObjectMark {
+	sum := sha256.Sum256([]byte(namespace + "/" + name))
+	return ObjectMark(sum[:len(ObjectMark{})])
+}
+
+// PackMarks writes marks one after the other, in order: the first MaxObjectMarks.
+func PackMarks(marks []ObjectMark) []byte {
+	marks = slices.Clone(marks[:min(len(marks), MaxObjectMarks)])
+	slices.SortFunc(marks, func(a, b ObjectMark) int { return bytes.Compare(a[:], b[:]) })
+	var out []byte
+	for i := range marks {
+		out = append(out, marks[i][:]...)
+	}
+	return out
+}
+
+// HasMark says whether a mark is among those that PackMarks wrote.
+func HasMark(packed []byte, m ObjectMark) bool {
+	const size = len(ObjectMark{})
+	low, high := 0, min(len(packed)/size, MaxObjectMarks)
+	for low < high {
+		mid := (low + high) / 2
+		switch bytes.Compare(packed[mid*size:(mid+1)*size], m[:]) {
+		case 0:
+			return true
+		case -1:
+			low = mid + 1
+		default:
+			high = mid
+		}
+	}
+	return false
 }

@@ -521,6 +521,8 @@ type Aggregate struct {
 	// Entering are the services with the scheduler nearest-demand that are asked for
 	// here, wherever they are answered, at most MaxEntering: those first that are most.
 	Entering []Entering `json:"entering,omitempty"`
+	// Objects are marks of those that the cluster owns or has copies of (PackMarks).
+	Objects []byte `json:"objects,omitempty"`
 }
 
 // PriorityUse is what instances of one priority reserve together. Of the last of

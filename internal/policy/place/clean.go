@@ -31,6 +31,7 @@ func cleanRequest(r Request) Request {
 	r.Devices = cleanNeeds(r.Devices)
 	r.Priority = min(max(0, r.Priority), api.MaxPriority)
 	r.Avoid = cloneList(r.Avoid)
+	r.Data = cloneList(r.Data)
 	latency := r.Latency
 	r.Latency = nil
 	for i := range latency {
@@ -143,7 +144,7 @@ func cleanNumbers(a *wire.Aggregate) {
 	for i := range a.Lower {
 		a.Lower[i].Used = cleanResources(a.Lower[i].Used)
 	}
-	a.Site = wire.Site{} // for people
+	a.Site, a.Objects = wire.Site{}, nil // for people; counted as ClusterView.Lacks
 }
 
 // maxKm is more than the distance of any two places.
@@ -166,7 +167,7 @@ func cleanCluster(c *ClusterView, req *Request, deep bool) {
 		cleanNumbers(a)
 	}
 	c.Pending = cleanResources(c.Pending)
-	c.Same, c.Entering = max(0, c.Same), cleanRate(c.Entering)
+	c.Same, c.Lacks, c.Entering = max(0, c.Same), min(max(0, c.Lacks), len(req.Data)), cleanRate(c.Entering)
 }
 
 // inOrder are the indices of clusters in the order of their ids.

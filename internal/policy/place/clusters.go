@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ type bid struct {
 	expected  int     // replicas, at most as many as are wanted
 	freeShare float64 // of the resource that the demand is largest in
 	displaces bool    // what has a lower priority would have to make room
+	lacks     int     // objects that are not there
 	entering  float64 // requests a second, where they count
 	reach     reach
 }
@@ -42,15 +44,17 @@ type bid struct {
 //  1. by Request.Latency: those first whose centre is near enough, then those of which
 //     a part may be, or of which that is not known, and then those that are too far by
 //     coordinates, which prove nothing; of each the ones with the shortest way first,
-//  2. how many of the wanted replicas they are expected to take, most first,
-//  3. how many instances of the service they already have, fewest first,
-//  4. the free share of the demand's dominant resource, largest first,
-//  5. their id,
+//  2. how many of the objects of Request.Data they lack, fewest first,
+//  3. how many of the wanted replicas they are expected to take, most first,
+//  4. how many instances of the service they already have, fewest first,
+//  5. the free share of the demand's dominant resource, largest first,
+//  6. their id,
 //
 // and each takes as many as it is expected to take until none is left. With Spread
 // "soft" they share what there is first: one for each in turn, those with fewer instances
 // of the service before others; where something is to be near, those alone do whose
-// centre is near enough. With the scheduler nearest-demand those come first at which most
+// centre is near enough, and those that lack more objects share what the others have no
+// room for. With the scheduler nearest-demand those come first at which most
 // requests enter for each replica, and the replicas are divided by that, but among those
 // that are too far by coordinates only what the others have no room for. The
 // clusters' ids must be distinct. Request.Avoid names workers and has no meaning
@@ -80,6 +84,9 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 			continue
 		}
 		b.entering = c.Entering
+		if b.lacks = 0; len(req.Data) > 0 {
+			b.lacks = c.Lacks
+		}
 		bids = append(bids, b)
 	}
 	led := req.Scheduler == NearestDemand && entered(bids)
@@ -92,6 +99,7 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		return cmp.Or(
 			cmp.Compare(count(a.displaces), count(b.displaces)),
 			a.reach.compare(b.reach),
+			cmp.Compare(a.lacks, b.lacks),
 			cmp.Compare(b.expected, a.expected),
 			cmp.Compare(a.same, b.same),
 			cmp.Compare(b.freeShare, a.freeShare),
@@ -107,6 +115,9 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	for i, b := range bids {
 		if i < maxRanked {
 			d.Ranked = append(d.Ranked, b.ranked())
+			if len(req.Data) > 0 {
+				d.Ranked[i].Parts["objects"] = float64(len(req.Data) - b.lacks)
+			}
 			if led {
 				d.Ranked[i].Parts["entering"] = b.entering
 			}
@@ -144,14 +155,24 @@ func shareOut(bids []bid, req *Request) []int {
 	if req.Spread != "soft" {
 		return even
 	}
-	var fit []int
+	tiers := map[int][]int{} // by what they lack
 	for i := range bids {
 		if b := &bids[i]; (b.reach.known || len(req.Latency) == 0) && b.reach.chance == keeps && !b.displaces {
-			fit = append(fit, i)
+			tiers[b.lacks] = append(tiers[b.lacks], i)
 		}
 	}
+	left := req.Count
+	for _, lacks := range slices.Sorted(maps.Keys(tiers)) {
+		left = shareAmong(bids, tiers[lacks], even, left)
+	}
+	return even
+}
+
+// shareAmong gives replicas to the bids that are in fit, one for each in turn, those with
+// fewer instances of the service before others, and says how many are left.
+func shareAmong(bids []bid, fit, even []int, left int) int {
 	has := func(i int) int { return bids[i].same + even[i] }
-	for left := req.Count; left > 0; {
+	for left > 0 {
 		fit = slices.DeleteFunc(fit, func(i int) bool { return even[i] >= bids[i].expected })
 		if len(fit) == 0 {
 			break
@@ -167,7 +188,7 @@ func shareOut(bids []bid, req *Request) []int {
 			}
 		}
 	}
-	return even
+	return left
 }
 
 // Room is how many replicas, at most req.Count, a cluster may be expected to take, and

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // cluster has n equal workers with free of 4 cores, 4Gi, 40Gi each.
@@ -78,6 +79,36 @@ func TestRankClusters(t *testing.T) {
 		if (d.Unplaced > 0) != (d.Reason != "") {
 			t.Errorf("%s: %d unplaced, reason %q", name, d.Unplaced, d.Reason)
 		}
+	}
+}
+
+// Clusters that lack fewer of the objects come first, whatever room they have; those that
+// lack as many share the replicas.
+func TestObjectsDecideBetweenClusters(t *testing.T) {
+	lacks := func(n int) func(*ClusterView) { return func(c *ClusterView) { c.Lacks = n } }
+	clusters := []ClusterView{cluster("a", 9, roomy, lacks(2)), cluster("b", 9, roomy, lacks(2)), cluster("c", 1, roomy, lacks(1)), cluster("d", 1, roomy, lacks(1))}
+	req := request(4)
+	req.Data = []string{"cats", "dogs"}
+	for spread, want := range map[string]string{"soft": "c=2 d=2", "none": "c=4"} {
+		req.Spread = spread
+		if d := RankClusters(clusters, req); shares(d) != want || d.Ranked[0].Parts["objects"] != 1 || d.Ranked[3].Parts["objects"] != 0 {
+			t.Errorf("%s: %q, want %q: %+v", spread, shares(d), want, d.Ranked)
+		}
+	}
+	req.Spread, req.Count = "soft", 14
+	if d := RankClusters(clusters, req); shares(d) != "c=4 d=4 a=3 b=3" || d.Unplaced != 0 {
+		t.Errorf("what they have no room for: %q", shares(d))
+	}
+	req.Data = nil
+	if d := RankClusters(clusters, req); strings.HasPrefix(shares(d), "c") || d.Ranked[0].Parts["objects"] != 0 {
+		t.Errorf("nothing is read: %q %+v", shares(d), d.Ranked)
+	}
+	// Who is proven to be too far gets none, whatever objects it has.
+	req.Data = []string{"cats", "dogs"}
+	clusters[2].Aggregate.Disc, clusters[2].Aggregate.Architectures = &wire.Disc{Center: api.Point{52, 13}, RadiusKm: 1, Workers: 1}, map[string]int{"amd64": 1}
+	req.Latency = []Threshold{{To: "48,11", Distance: 1000, Targets: []Target{{ID: "48,11", Place: true, Location: &api.Point{48, 11}}}}}
+	if d := RankClusters(clusters, req); strings.Contains(shares(d), "c=") {
+		t.Errorf("it is too far: %q", shares(d))
 	}
 }
 

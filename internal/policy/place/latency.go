@@ -3,6 +3,7 @@ package place
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -12,6 +13,10 @@ import (
 // LDP is the scheduler that ranks by expected latency.
 const LDP = "ldp"
 
+// unknownWish is what a round trip counts with that somebody wishes to be short and of
+// which nothing is known: longer than those that are.
+const unknownWish = 10 * time.Second
+
 // Threshold is the most that something may be away, with what is known of where it
 // is. It removes workers whatever the scheduler.
 type Threshold struct {
@@ -20,6 +25,9 @@ type Threshold struct {
 	// Max is the longest round trip, 0: any. Distance is the longest great circle, 0: any.
 	Max      api.Duration `json:"max,omitempty"`
 	Distance api.Distance `json:"distance,omitempty"`
+	// Wish: there is no bound, and it removes nobody. Whatever the scheduler, workers with
+	// shorter round trips come first, by whole milliseconds.
+	Wish bool `json:"wish,omitempty"`
 	// Targets, of which one must be near enough in both.
 	Targets []Target `json:"targets,omitempty"`
 	// Free is why the threshold removes nobody now, such as that there is no instance
@@ -107,7 +115,7 @@ func (t *Target) kilometres(w *WorkerView) (float64, bool) {
 }
 
 // tooFar names the first threshold that a worker does not keep, or passed. latency is
-// the sum of the expected round trips of all that it does.
+// the sum of the expected round trips that count with the scheduler.
 func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 	for n := range req.Latency {
 		t := &req.Latency[n]
@@ -115,6 +123,10 @@ func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 			continue
 		}
 		nearest, km, kept := t.nearest(w)
+		if t.Wish {
+			latency += wished(nearest)
+			continue
+		}
 		if !kept {
 			f := far{rtt: nearest, km: km, which: n, may: t.may(w)}
 			if t.Max > 0 && (nearest < 0 || nearest > t.Max.Std()) {
@@ -122,9 +134,25 @@ func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 			}
 			return 0, removal{filter: fWorkerDistance, far: f}
 		}
-		latency += max(0, nearest)
+		if req.Scheduler == LDP {
+			latency += max(0, nearest)
+		}
 	}
 	return latency, removal{filter: passed}
+}
+
+// wished is what a round trip to what is to be near counts with: differences of less than
+// a millisecond are those of the measurements.
+func wished(rtt time.Duration) time.Duration {
+	if rtt < 0 {
+		return unknownWish
+	}
+	return rtt.Round(time.Millisecond)
+}
+
+// wishes says whether a request has any, so that latency counts with every scheduler.
+func (r *Request) wishes() bool {
+	return slices.ContainsFunc(r.Latency, func(t Threshold) bool { return t.Wish })
 }
 
 // nearest is the target that a worker is nearest to of those that keep the threshold,
@@ -171,16 +199,20 @@ func Keeps(w WorkerView, t Threshold) (rtt time.Duration, km float64, kept bool)
 	if c.Free != "" {
 		return -1, -1, true
 	}
-	return c.nearest(&w)
+	rtt, km, kept = c.nearest(&w)
+	return rtt, km, kept || c.Wish
 }
 
-// rankLDP writes what counted with the scheduler ldp into what is shown of a candidate:
-// its score is the expected latency in milliseconds, unless nothing has one.
-func (c *candidate) rankLDP(r *Ranked, req *Request) {
+// rankLatency writes what counted of latency into what is shown of a candidate: with the
+// scheduler ldp its score is the expected latency in milliseconds, unless nothing has one.
+func (c *candidate) rankLatency(r *Ranked, req *Request) {
+	ms := float64(c.latency) / 1e6
 	if req.Scheduler != LDP {
+		if req.wishes() {
+			r.Parts["latency_ms"] = ms
+		}
 		return
 	}
-	ms := float64(c.latency) / 1e6
 	r.Parts["latency_ms"], r.Parts["rom"] = ms, r.Score
 	r.Score = ms
 }

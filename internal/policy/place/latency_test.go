@@ -70,6 +70,38 @@ func TestLatencyIsHardWithEveryScheduler(t *testing.T) {
 	}
 }
 
+// A wish removes nobody, and comes before the score of every scheduler; what is not known
+// comes last, and less than a millisecond is no difference.
+func TestAWishOrdersWorkers(t *testing.T) {
+	host := func(direct map[string]api.Duration) Threshold {
+		return Threshold{To: "data.example.org:443", Wish: true, Targets: []Target{{ID: "data", Direct: direct}}}
+	}
+	for _, scheduler := range []string{"rom", LDP, Spread, DRF, DRFTightest} {
+		workers := lined(4)
+		workers[1].Used.CPU, workers[2].Used.CPU = 3000, 10 // for best fit and worst fit alike one is better that is further off
+		d := Schedule(workers, nearRequest(scheduler, host(map[string]api.Duration{"w0": ms(30), "w1": ms(20), "w2": ms(10)})))
+		var order []string
+		for _, r := range d.Ranked {
+			order = append(order, r.ID)
+		}
+		if got := strings.Join(order, " "); got != "w2 w1 w0 w3" || len(d.Filtered) != 0 || d.Ranked[0].Parts["latency_ms"] != 10 {
+			t.Errorf("%s: %s, %+v %+v", scheduler, got, d.Filtered, d.Ranked)
+		}
+		near, plain := nearRequest(scheduler, host(map[string]api.Duration{"w0": ms(10.1), "w1": ms(10.2), "w2": ms(9.9), "w3": ms(10)})), nearRequest(scheduler)
+		if with, without := Schedule(workers, near), Schedule(workers, plain); with.Chosen != without.Chosen {
+			t.Errorf("%s: %s by less than a millisecond, else %s", scheduler, with.Chosen, without.Chosen)
+		}
+		if d := Schedule(workers, nearRequest(scheduler, Threshold{To: "x", Wish: true, Unknown: "nobody has measured it"})); d.Chosen == "" {
+			t.Errorf("%s: %s", scheduler, d.Reason)
+		}
+		// A bound counts as ever.
+		web := Threshold{To: "web", Max: ms(1), Targets: []Target{{ID: "web", Worker: "w3", Coord: onLine(30)}}}
+		if d := Schedule(workers, nearRequest(scheduler, host(map[string]api.Duration{"w0": ms(1)}), web)); d.Chosen != "w3" {
+			t.Errorf("%s: %s although only w3 is near enough", scheduler, d.Chosen)
+		}
+	}
+}
+
 func TestDistanceToATarget(t *testing.T) {
 	workers := lined(3)
 	munich, berlin := api.Point{48.14, 11.58}, api.Point{52.52, 13.40}

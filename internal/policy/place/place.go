@@ -21,6 +21,8 @@ type ClusterView struct {
 	// Entering is how many requests a second for that service enter there, as far as it
 	// tells, for the scheduler nearest-demand.
 	Entering float64 `json:"entering,omitempty"`
+	// Lacks counts the objects of Request.Data that are not there.
+	Lacks int `json:"lacks,omitempty"`
 	// Refused is why the cluster gave back an instance of this service lately.
 	Refused string `json:"refused,omitempty"`
 }
@@ -84,6 +86,9 @@ type Request struct {
 	HostPaths []string `json:"host_paths,omitempty"`
 	// Latency is what the instance must be near, with where that is.
 	Latency []Threshold `json:"latency,omitempty"`
+	// Data are the objects that it reads, where the root decides. What it reads from hosts
+	// is in Latency, as wishes.
+	Data []string `json:"data,omitempty"`
 	// Traffic of the service, for the scheduler nearest-demand; nil where none is known.
 	Traffic *Traffic `json:"traffic,omitempty"`
 	// Overlay names what of the instance only workers of the service network have,

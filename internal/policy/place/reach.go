@@ -55,7 +55,7 @@ func reaches(c *ClusterView, req *Request) (reach, removal) {
 	var out reach
 	for n := range req.Latency {
 		t := &req.Latency[n]
-		if t.Free != "" || len(t.Targets) == 0 {
+		if t.Free != "" || t.Wish || len(t.Targets) == 0 {
 			continue
 		}
 		best, nearest, kept := reach{chance: unlikely}, far{rtt: -1, km: -1, which: n}, false

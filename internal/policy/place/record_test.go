@@ -128,7 +128,7 @@ func genClusters(t *rapid.T) []ClusterView {
 			ID: fmt.Sprintf("c%d", i), Connected: rapid.IntRange(0, 5).Draw(t, "connected") > 0,
 			Areas: genList(t, "areas", names), Runtimes: genList(t, "runtimes", runtimes),
 			Aggregate: aggregateOf(genWorkers(t)), Pending: genResources(t, "pending"),
-			Same: rapid.IntRange(-1, 3).Draw(t, "same"),
+			Same: rapid.IntRange(-1, 3).Draw(t, "same"), Lacks: rapid.IntRange(-1, 3).Draw(t, "lacks"),
 		}
 		if rapid.IntRange(0, 9).Draw(t, "refused") == 0 {
 			c.Refused = "no worker fits"
@@ -158,9 +158,13 @@ func genRequest(t *rapid.T) Request {
 		Avoid:  rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w9"}), 0, 2).Draw(t, "avoid"),
 	}
 	genConstraints(t, &r)
+	r.Data = rapid.SliceOfN(rapid.SampledFrom([]string{"cats", "dogs"}), 0, 2).Draw(t, "data")
 	if rapid.IntRange(0, 3).Draw(t, "near") == 0 {
 		r.Scheduler = rapid.SampledFrom([]string{"rom", LDP}).Draw(t, "scheduler")
 		r.Latency = []Threshold{{To: "web", Max: ms(40), Targets: []Target{{ID: "x", Worker: "w1", Coord: onLine(0), Direct: map[string]api.Duration{"w2": ms(10)}}}}}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "wish") == 0 {
+		r.Latency = append(r.Latency, Threshold{To: "data", Wish: true, Targets: []Target{{ID: "data", Coord: onLine(20), Direct: map[string]api.Duration{"w2": ms(10)}}}})
 	}
 	return r
 }

@@ -13,7 +13,7 @@ type candidate struct {
 	view    *WorkerView
 	has     int           // instances of the service
 	same    int           // the same, zero where the service does not spread, or not first of all
-	latency time.Duration // ldp: expected, zero where it does not count
+	latency time.Duration // expected, zero where it does not count
 	score   float64       // by the scheduler: smaller is better
 	// packed is the rom score where it decides between equals.
 	packed float64
@@ -35,8 +35,8 @@ type candidate struct {
 //
 //  1. how many instances of the service it has, fewest first (unless
 //     Request.Spread is "none"),
-//  2. with the scheduler ldp the sum of the expected round trips to what it must be
-//     near, shortest first,
+//  2. the sum of the expected round trips to what it wishes to be near, with the
+//     scheduler ldp also to what it must be near, shortest first,
 //  3. the score of the scheduler. That of rom, and of ldp, is the largest share of any
 //     of its resources that would be left over, smallest first (best fit), of bandwidth
 //     only where the instance asks for it; for who asks for accelerators it is how much
@@ -114,9 +114,6 @@ func (s *scan) look(w, kept *WorkerView) {
 
 // try puts a worker that fits among the best if it is one of them.
 func (s *scan) try(c candidate, f fit, same int) {
-	if s.req.Scheduler != LDP {
-		c.latency = 0
-	}
 	if worst := &s.best[maxRanked-1]; s.n == maxRanked && !s.how.first && (!s.soft || same >= worst.same) {
 		if s.soft && same > worst.same || c.latency > worst.latency {
 			return // by what counts before the score
@@ -135,7 +132,7 @@ func (d *Decision) conclude(how *scorer, best []candidate, sieve *sieve) {
 	demand := toVec(d.Request.Demand)
 	for i := range best {
 		r := how.shown(&best[i], &demand)
-		best[i].rankLDP(&r, &d.Request)
+		best[i].rankLatency(&r, &d.Request)
 		d.Ranked = append(d.Ranked, r)
 	}
 	d.Filtered = sieve.filters()
