@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestDevices: instances get devices of their workers, each has them for itself, and
@@ -69,5 +71,66 @@ func TestDevices(t *testing.T) {
 	w.root.apply(strings.Replace(app("1", "resources: {vgpus: 2}\ndevices: [{type: camera}]"), "vision", "more", 1))
 	if text := w.root.ok("logs", "more.infer.0"); !strings.Contains(text, "has gpu0,gpu1,camera0 at "+dir+"/card") {
 		t.Errorf("with both cards and the camera it says\n%s", text)
+	}
+}
+
+// TestDevicesThatComeAndGo: a device that is plugged in while its worker runs is given to
+// who waits for one, and an instance whose device is gone moves to another worker that has
+// one. What runs beside it goes on.
+func TestDevicesThatComeAndGo(t *testing.T) {
+	t.Parallel() // it waits for two looks, half a minute apart
+	w := newRoot(t)
+	w.addCluster("edge", "--share-details")
+	w.cluster["edge"].answers()
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		w.addWorker("edge", name, "--device", "none", "--device", "camera="+filepath.Join(dir, name))
+	}
+	w.allReady()
+	plug := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := verge(t, w.root.contextFile(), "apply", "--timeout", "2s", w.file("app-", `application: watch
+services:
+  eye:
+    command: [sh, -c, 'echo has $VERGE_DEVICES at $VERGE_DEVICE_CAMERA; exec sleep 1000']
+    devices: [{type: camera}]
+  beside:
+    command: [sleep, "1000"]
+    replicas: 2
+`))
+	if r.code != 2 || !strings.Contains(r.out+r.err, "has not a camera") {
+		t.Errorf("without a camera: exit code %d\n%s", r.code, r.out+r.err)
+	}
+	var before map[string]int
+	for _, name := range []string{"one", "two"} {
+		plug(name)
+		if name == "two" {
+			if err := os.Remove(filepath.Join(dir, "one")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, 100*time.Second, "it runs on worker "+name, func() error {
+			i := w.root.instances("watch")["watch.eye.0"]
+			return errors.Join(differs("worker", i.Worker, name), differs("ready", i.Ready, true))
+		})
+		if logs := w.root.ok("logs", "watch.eye.0"); !strings.Contains(logs, "has camera0 at "+filepath.Join(dir, name)) {
+			t.Errorf("it says %q", logs)
+		}
+		now := w.pids("watch")
+		for _, id := range []string{"watch.beside.0", "watch.beside.1"} {
+			if before != nil && now[id] != before[id] {
+				t.Errorf("%s was started again", id)
+			}
+		}
+		before = now
+	}
+	if said := w.root.ok("describe", "instance/watch.eye.0"); !strings.Contains(said, "its device camera0 is gone from worker one") {
+		t.Errorf("describe says\n%s", said)
+	}
+	if said := w.root.ok("describe", "worker/edge/one"); !strings.Contains(said, "there is no "+filepath.Join(dir, "one")) {
+		t.Errorf("describe says\n%s", said)
 	}
 }

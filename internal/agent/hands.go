@@ -94,6 +94,15 @@ func (r *Remote) Change(ctx context.Context, c wire.EngineChanges) error {
 	return r.do(ctx, http.MethodPatch, "/v1/orders", b, nil)
 }
 
+// Plug lets instances have devices that have been added.
+func (r *Remote) Plug(ctx context.Context, d wire.EngineDevices) error {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("encoding devices: %w", err)
+	}
+	return r.do(ctx, http.MethodPut, "/v1/devices", b, nil)
+}
+
 // State implements Hands.
 func (r *Remote) State(ctx context.Context, after uint64, wait time.Duration) (s wire.EngineState, err error) {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {strconv.FormatInt(wait.Milliseconds(), 10)}}

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -41,18 +43,32 @@ func (a *Agent) watchDevices(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if a.lookDevices(a.opts.Probe()) {
+			found, missing := a.opts.Probe()
+			if a.lookDevices(ctx, found, missing) {
 				loop.Poke(a.changed)
 			}
 		}
 	}
 }
 
+// plugger is an engine that takes devices which are added while it runs. One of a former
+// version does not, nor does one that has no devices.
+type plugger interface {
+	Plug(ctx context.Context, d wire.EngineDevices) error
+}
+
 // lookDevices takes what is there now, with what is not as the Probe says it, and reports
 // whether that has changed. One that is gone is offered no more, and offered again when it
-// is back; who has it keeps it. The engine knows the devices of its start alone, so one
-// that has been added is a problem that says what to do.
-func (a *Agent) lookDevices(found []wire.DeviceNode, missing []string) (changed bool) {
+// is back; who has it keeps it until the cluster has moved it. One that has been added is
+// offered once the engine knows of it.
+func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missing []string) (changed bool) {
+	added := a.newDevices(found)
+	var unplugged error
+	if len(added) > 0 {
+		if unplugged = a.plug(ctx, added); unplugged == nil {
+			added, changed = nil, true
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var gone []string
@@ -65,14 +81,11 @@ func (a *Agent) lookDevices(found []wire.DeviceNode, missing []string) (changed 
 		gone = append(gone, d.ID)
 		problems = append(problems, "device "+d.ID+" is gone"+at(d)+"; plug it in again, it is given to nobody until then")
 	}
-	for i := range found {
-		d := &found[i]
-		if !slices.ContainsFunc(a.opts.Devices, func(o wire.DeviceNode) bool { return sameDevice(&o, d) }) {
-			problems = append(problems, "a "+d.Type+" has been added"+at(d)+"; stop the worker's engine to offer it: verge worker stop, and start the worker")
-		}
+	for i := range added {
+		problems = append(problems, fmt.Sprintf("a %s has been added%s, and is not offered: %v; stop the worker's engine to offer it: verge worker stop, and start the worker", added[i].Type, at(&added[i]), unplugged))
 	}
 	if slices.Equal(gone, a.gone) && slices.Equal(problems, a.opts.Missing) {
-		return false
+		return changed
 	}
 	for _, p := range problems {
 		if !slices.Contains(a.opts.Missing, p) {
@@ -81,6 +94,65 @@ func (a *Agent) lookDevices(found []wire.DeviceNode, missing []string) (changed 
 	}
 	a.gone, a.opts.Missing = gone, problems
 	return true
+}
+
+// newDevices are those that were found and are not known, with ids that no other has had
+// here: that of one that is gone stays with it.
+func (a *Agent) newDevices(found []wire.DeviceNode) (added []wire.DeviceNode) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := map[string]bool{}
+	for i := range a.opts.Devices {
+		taken[a.opts.Devices[i].ID] = true
+	}
+	for _, d := range found {
+		if slices.ContainsFunc(a.opts.Devices, func(o wire.DeviceNode) bool { return sameDevice(&o, &d) }) {
+			continue
+		}
+		d.ID = ""
+		for n := 0; d.ID == ""; n++ {
+			if id := d.Type + strconv.Itoa(n); !taken[id] {
+				d.ID, taken[id] = id, true
+			}
+		}
+		added = append(added, d)
+	}
+	return added
+}
+
+// plug makes the engine know of devices, the one that runs and the next one, and offers
+// them.
+func (a *Agent) plug(ctx context.Context, added []wire.DeviceNode) error {
+	engine, ok := a.hands.(plugger)
+	a.mu.Lock()
+	all := slices.Concat(a.opts.Devices, added)
+	a.mu.Unlock()
+	switch {
+	case !ok:
+		return errNotThere
+	case len(all) > api.MaxDevices:
+		return fmt.Errorf("that would be %d devices, at most %d", len(all), api.MaxDevices)
+	}
+	if err := engine.Plug(ctx, wire.EngineDevices{V: wire.Version, Devices: added}); err != nil {
+		return err
+	}
+	cfg, err := readConfig(a.opts.Dir)
+	if err != nil {
+		return fmt.Errorf("the engine's configuration: %w", err)
+	}
+	list := wire.Devices(all)
+	cfg.Devices = all
+	cfg.Capacity.VGPUs, cfg.Capacity.VTPUs = wire.DeviceUnits(list, api.DeviceGPU), wire.DeviceUnits(list, api.DeviceTPU)
+	if err := writeConfig(a.opts.Dir, cfg); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.Devices, a.opts.Capacity.VGPUs, a.opts.Capacity.VTPUs = all, cfg.Capacity.VGPUs, cfg.Capacity.VTPUs
+	for i := range added {
+		a.log.Info("a device has been added", "device", added[i].ID, "model", added[i].Model)
+	}
+	return nil
 }
 
 // offered are the devices that are there, and the capacity with them. The mutex is held.

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,7 +25,10 @@ func TestDevicesComeAndGo(t *testing.T) {
 	}
 	first, missing := devicesOf(root, set, true, nil)
 	a := &Agent{log: slog.New(slog.DiscardHandler), opts: Options{Devices: first, Missing: missing, Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
-	look := func() bool { return a.lookDevices(devicesOf(root, set, true, first)) }
+	look := func() bool {
+		found, missing := devicesOf(root, set, true, first)
+		return a.lookDevices(t.Context(), found, missing)
+	}
 	said := func() (ids, problems string, gpus api.Units) {
 		t.Helper()
 		b, err := a.status(true)
@@ -57,9 +62,72 @@ func TestDevicesComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expect("all there", look(), true, "camera0 gpu0 ", 1000, "a camera has been added (/dev/video1); stop the worker's engine")
+	expect("all there", look(), true, "camera0 gpu0 ", 1000, "a camera has been added (/dev/video1), and is not offered: "+errNotThere.Error()+"; stop the worker's engine")
 	if _, problems, _ := said(); strings.Contains(problems, "gone") || strings.Contains(problems, "there is no") {
 		t.Error(problems)
 	}
 	expect("nothing new", look(), false, "camera0 gpu0 ", 1000, "has been added")
+}
+
+// sockets is an engine that takes devices.
+type sockets struct {
+	Hands
+	took []wire.EngineDevices
+	err  error
+}
+
+func (s *sockets) Plug(_ context.Context, d wire.EngineDevices) error {
+	if s.err == nil {
+		s.took = append(s.took, d)
+	}
+	return s.err
+}
+
+// A device that is added is offered once the engine has taken it, under an id that none
+// had before, and is in the configuration of the next engine. What the engine does not
+// take is not offered, and tried again.
+func TestAnAddedDeviceIsOffered(t *testing.T) {
+	root, dir := machine(t, map[string]string{"dev/card0": ""}), t.TempDir()
+	set := []wire.DeviceNode{
+		{Device: wire.Device{Type: api.DeviceGPU}, Paths: []string{"/dev/card0"}},
+		{Device: wire.Device{Type: api.DeviceGPU}, Paths: []string{"/dev/card1"}},
+	}
+	first, missing := devicesOf(root, set, true, nil)
+	engine := &sockets{err: errors.New("it is busy")}
+	a := &Agent{log: slog.New(slog.DiscardHandler), hands: engine, opts: Options{Dir: dir, Devices: first, Missing: missing, Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
+	if err := writeConfig(dir, wire.EngineConfig{V: wire.Version, Worker: "w1", Cluster: "edge", Devices: first, Capacity: a.opts.Capacity}); err != nil {
+		t.Fatal(err)
+	}
+	look := func() (changed bool, ids string, gpus api.Units) {
+		found, missing := devicesOf(root, set, true, first)
+		changed = a.lookDevices(t.Context(), found, missing)
+		devices, capacity := a.offered()
+		for _, d := range devices {
+			ids += d.ID + " "
+		}
+		return changed, ids, capacity.VGPUs
+	}
+	// Another card takes the place of the first: it is not the one that was gpu0.
+	if err := os.Rename(filepath.Join(root, "dev/card0"), filepath.Join(root, "dev/card1")); err != nil {
+		t.Fatal(err)
+	}
+	if changed, ids, gpus := look(); !changed || ids != "" || gpus != 0 || !strings.Contains(strings.Join(a.opts.Missing, "\n"), "is not offered: it is busy") {
+		t.Errorf("the engine refuses it: %t, %q %v, %q", changed, ids, gpus, a.opts.Missing)
+	}
+	engine.err = nil
+	if changed, ids, gpus := look(); !changed || ids != "gpu1 " || gpus != 1000 || len(engine.took) != 1 || engine.took[0].Devices[0].ID != "gpu1" {
+		t.Errorf("the engine takes it: %t, %q %v, %+v", changed, ids, gpus, engine.took)
+	}
+	if changed, _, _ := look(); changed || len(engine.took) != 1 {
+		t.Errorf("nothing is new: %t, %+v", changed, engine.took)
+	}
+	if cfg, err := readConfig(dir); err != nil || len(cfg.Devices) != 2 || cfg.Devices[1].ID != "gpu1" || cfg.Capacity.VGPUs != 2000 || cfg.Capacity.CPU != 1000 {
+		t.Errorf("the next engine: %+v, %v", cfg, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "dev/card0"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if changed, ids, gpus := look(); !changed || ids != "gpu0 gpu1 " || gpus != 2000 || len(a.opts.Missing) != 0 {
+		t.Errorf("both: %t, %q %v, %q", changed, ids, gpus, a.opts.Missing)
+	}
 }

@@ -169,7 +169,10 @@ func (m *model) takeSamples(q question, now time.Time) (violated bool) {
 		if !any {
 			continue
 		}
-		if targets := strings.Join(where, " "); targets != w.targets {
+		switch targets := strings.Join(where, " "); {
+		case w.targets == "": // the first sample of this process
+			w.targets = targets
+		case targets != w.targets:
 			w.targets, w.window = targets, sla.Window{}
 		}
 		w.window = w.window.Add(!kept)
@@ -224,10 +227,14 @@ const (
 	roomFor  = "makes room for "
 )
 
-// recallMoves takes from instances that were read from the store when services were moved
-// for their agreement last, so that a restart of this process does not move them sooner.
+// recallMoves takes from what was read from the store when services were moved for their
+// agreement last, so that a restart of this process does not move them sooner, and which
+// agreements the root was told are broken, so that a move to another cluster goes on.
 func (m *model) recallMoves(now time.Time) {
 	for _, i := range m.insts {
+		if up, s := m.ups[i.ID], m.shares[i.App+"."+i.Service]; up != nil && up.Unkept == unkept && s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 {
+			m.near.windows[i.ID] = &sampled{incarnation: i.Incarnation, at: now, window: sla.Least(rigidness(s))}
+		}
 		for _, h := range i.History {
 			if age := now.Sub(h.At); strings.HasPrefix(h.Why, movedFor) && !strings.HasPrefix(h.Why, movedFor+roomFor) && age >= 0 && age <= sla.Rest && h.At.After(m.near.moved[i.App+"."+i.Service]) {
 				m.near.moved[i.App+"."+i.Service] = h.At
@@ -280,4 +287,50 @@ func (t *tx) agreements(now time.Time) {
 			break
 		}
 	}
+}
+
+// lostDevice is what the root is told of an instance that has a device which is not there
+// any more.
+const lostDevice = "a device that it has is gone, and no other worker there can give it one"
+
+// lost finds the instances that have a device which their worker does not offer any more:
+// they are to move to one that has what they need, here or in another cluster.
+func (t *tx) lost() {
+	for _, key := range records.SortedKeys(t.m.shares) {
+		s := t.m.shares[key]
+		if !place.AsksDevices(s.Spec) {
+			continue
+		}
+		for _, n := range ordinals(s) {
+			i := t.inst(instanceID(s.App, s.Service, n))
+			if i == nil || i.State != wire.Running || i.Draining || i.Leaving != nil || underWay(i) || t.broken[i.ID] != "" {
+				continue
+			}
+			w, told := t.m.workers[i.Worker], t.m.ups[i.ID]
+			switch device := t.lostDevice(i); {
+			case device == "" && w != nil && !w.everHeard && told != nil && told.Unkept == lostDevice:
+				t.unkept[i.ID] = lostDevice // until this process has heard of the worker
+			case device == "":
+			case i.Pinned != "" || t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker)).Chosen == "":
+				t.unkept[i.ID] = lostDevice
+			default:
+				t.broken[i.ID] = "its device " + device + " is gone from worker " + i.Worker
+			}
+		}
+	}
+}
+
+// lostDevice is a device that an instance has and its worker does not offer any more; ""
+// for none, and where nothing is heard of the worker.
+func (t *tx) lostDevice(i *wire.Instance) string {
+	w, o := t.m.workers[i.Worker], t.m.orders[i.Worker+"."+i.ID]
+	if w == nil || w.suspect || !w.everHeard || o == nil || o.Incarnation != i.Incarnation {
+		return ""
+	}
+	for _, h := range o.Devices {
+		if !slices.ContainsFunc(w.Info.Devices, func(d wire.Device) bool { return d.ID == h.ID }) {
+			return h.ID
+		}
+	}
+	return ""
 }

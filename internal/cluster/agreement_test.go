@@ -112,6 +112,64 @@ func TestNothingMovesToNoBetterPlace(t *testing.T) {
 	}
 }
 
+// Samples are in memory. A restart delays a move by those that it has forgotten, and by no
+// more; what the root was told is broken it is told without a gap, so that a move to another
+// cluster goes on.
+func TestARestartForgetsNoBrokenAgreement(t *testing.T) {
+	begin := func(workers ...string) (*sim, *earth) {
+		s, e := newNearSim(t, workers...)
+		s.share("web", 1, onWorker("w0"))
+		s.share("api", 1, func(a *api.Service) {
+			nearTo("web", 6*time.Millisecond)(a)
+			rigid(0.5)(a)
+			a.AntiAffinity.Service = []string{"web"}
+		})
+		e.live(20, time.Second)
+		e.both("w0", "w2", 30*time.Millisecond)
+		return s, e
+	}
+	s, e := begin("w0", "w2", "w40")
+	told := func() string {
+		if up := s.m.ups["app.api.0"]; up != nil {
+			return up.Unkept
+		}
+		return ""
+	}
+	e.live(120, time.Second)
+	if told() != unkept {
+		t.Fatalf("the root is told %q\n%s", told(), s.dump())
+	}
+	s.restart()
+	for range 200 {
+		if e.live(1, time.Second); told() != unkept {
+			t.Fatalf("after a restart the root is told %q", told())
+		}
+	}
+	s.restart()
+	e.both("w0", "w2", 2*time.Millisecond)
+	if e.live(200, time.Second); told() != "" {
+		t.Errorf("it is near again, and the root is told %q", told())
+	}
+
+	s, e = begin("w0", "w2", "w3")
+	e.live(50, time.Second) // ten samples of sixteen
+	if n := s.moved("app.api.0"); n != 0 {
+		t.Fatalf("%d moves", n)
+	}
+	s.restart()
+	e.live(120, time.Second)
+	if i := s.inst("app.api.0"); i.Worker != "w3" || s.moved(i.ID) != 1 {
+		t.Errorf("on %s after %d moves\n%s", i.Worker, s.moved(i.ID), s.dump())
+	}
+	s.restart()
+	e.both("w0", "w3", 30*time.Millisecond)
+	e.both("w0", "w2", 2*time.Millisecond)
+	e.live(100, time.Second) // more than sixteen samples, and less than all thirty
+	if n := s.moved("app.api.0"); n != 1 {
+		t.Errorf("%d moves, the last two within five minutes", n)
+	}
+}
+
 // Links that are near and far in turn: no service moves more often than once in five
 // minutes.
 func TestAgreementsDoNotPingPong(t *testing.T) {

@@ -140,3 +140,55 @@ func TestDevicesUnderChange(t *testing.T) {
 		}
 	}
 }
+
+// What has a device that is gone moves to a worker that has another, make before break;
+// where there is none it goes on, and the root is told. What is back is nobody's loss.
+func TestALostDeviceMovesItsInstance(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.equip("w1", "camera")
+	s.share("watch", 1, func(v *api.Service) { v.Devices = []api.DeviceNeed{{Type: "camera", Count: 1}} })
+	s.ticks(4, time.Second)
+	i := s.inst("app.watch.0")
+	if i.Worker != "w1" || i.State != wire.Running {
+		t.Fatalf("%+v\n%s", i, s.dump())
+	}
+	told := func() string {
+		if up := s.m.ups[i.ID]; up != nil {
+			return up.Unkept
+		}
+		return ""
+	}
+	s.equip("w1")
+	s.ticks(4, time.Second)
+	if now := s.inst(i.ID); now.Worker != "w1" || now.State != wire.Running || told() != lostDevice {
+		t.Fatalf("nobody else has one: on %q %s, the root is told %q", now.Worker, now.State, told())
+	}
+	s.restart()
+	s.ticks(4, time.Second)
+	if told() != lostDevice {
+		t.Errorf("after a restart the root is told %q", told())
+	}
+	s.equip("w1", "camera")
+	s.ticks(4, time.Second)
+	if now := s.inst(i.ID); now.Incarnation != i.Incarnation || told() != "" {
+		t.Errorf("it is back: incarnation %d instead of %d, the root is told %q", now.Incarnation, i.Incarnation, told())
+	}
+	s.equip("w2", "camera")
+	s.ticks(4, time.Second)
+	if now := s.inst(i.ID); now.Worker != "w1" {
+		t.Fatalf("it moved to %s without need", now.Worker)
+	}
+	s.equip("w1")
+	least := 1
+	for range 20 {
+		s.tick(time.Second)
+		least = min(least, s.running("watch"))
+	}
+	now := s.inst(i.ID)
+	if now.Worker != "w2" || now.State != wire.Running || least < 1 || fmt.Sprint(s.held("watch")) != "map[w2 camera0 1:1]" {
+		t.Errorf("on %q %s, %d ran at least, it has %v\n%s", now.Worker, now.State, least, s.held("watch"), s.dump())
+	}
+	if n := len(now.History); n == 0 || !strings.Contains(fmt.Sprint(now.History), "its device camera0 is gone from worker w1") {
+		t.Errorf("%+v", now.History)
+	}
+}

@@ -168,6 +168,7 @@ func (t *tx) promote(i wire.Instance, now time.Time) wire.Instance {
 // tx which instances have to stay and why, and which wait for their turn.
 func (t *tx) moves(now time.Time) {
 	t.agreements(now)
+	t.lost()
 	t.follow(now)
 	t.stays, t.waits, t.tried = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}, map[wire.InstanceID]bool{}
 	t.askedAway(now)

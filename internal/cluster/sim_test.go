@@ -541,6 +541,12 @@ func (s *sim) checkDevices() {
 				s.t.Fatalf("%s of %s is given\n%s", given[id], id, s.dump())
 			}
 		}
+		there := func(h wire.Held) bool {
+			return slices.ContainsFunc(s.m.workers[name].Info.Devices, func(d wire.Device) bool { return d.ID == h.ID })
+		}
+		if s.fakes[name].has[o.ID].Phase == wire.PhaseRunning && !slices.ContainsFunc(o.Devices, there) {
+			continue // they were there when they were given
+		}
 		if why := place.Admit(s.m.workers[name].devices(), o.Devices, o.Spec.Resources, o.Spec.Devices); why != "" {
 			s.t.Fatalf("order %s: %s\n%s", key, why, s.dump())
 		}

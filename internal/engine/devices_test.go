@@ -96,3 +96,41 @@ func TestInstancesAreToldOfTheirDevices(t *testing.T) {
 		t.Errorf("on a worker without devices it gets %v", env)
 	}
 }
+
+// A device that is added while the engine runs can be had from then on; what makes no sense
+// changes nothing.
+func TestAnAddedDeviceCanBeHad(t *testing.T) {
+	t.Parallel()
+	k := &kit{config: wire.EngineConfig{Devices: nodes()[:1], Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
+	loaded := make(chan struct{})
+	close(loaded)
+	e := &Engine{kit: k, loaded: loaded}
+	plug := func(list ...wire.DeviceNode) error {
+		return e.Plug(t.Context(), wire.EngineDevices{V: wire.Version, Devices: list})
+	}
+	for range 2 { // it is told again after a restart of the agent
+		if err := plug(nodes()...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := k.devices(); len(got) != 3 || got[1].ID != "gpu1" || got[2].Paths[0] != "/dev/video0" || k.capacity() != (api.Resources{CPU: 1000, VGPUs: 2000}) {
+		t.Errorf("%+v with %+v", got, k.capacity())
+	}
+	other := nodes()[0]
+	other.Paths = []string{"/dev/other"}
+	if err := plug(other); err != nil || k.devices()[0].Paths[0] != "/dev/nvidia0" {
+		t.Errorf("%v, %+v", err, k.devices()[0])
+	}
+	nameless := nodes()[0]
+	nameless.ID = ""
+	for _, bad := range [][]wire.DeviceNode{{nameless}, {other, other}, make([]wire.DeviceNode, api.MaxDevices+1)} {
+		if err := plug(bad...); err == nil || len(k.devices()) != 3 {
+			t.Errorf("%d devices: %v", len(bad), err)
+		}
+	}
+	o := withDevices(0, 1, 0, 1, wire.Held{ID: "camera0", Share: 1000})
+	w := world{orders: []wire.Order{o}, known: true, devices: k.devices(), capacity: k.capacity(), runtimes: []string{"process"}}
+	if g := plan(w)[o.ID]; g.kind != goalRun {
+		t.Errorf("%s: %s", g.kind, g.why)
+	}
+}

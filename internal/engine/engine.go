@@ -384,7 +384,7 @@ func (e *Engine) replan() {
 	}
 	w := world{
 		orders: e.orders, known: e.known, halting: e.halting,
-		capacity: e.opts.Config.Capacity, devices: e.opts.Config.Devices, runtimes: e.board.runtimes(),
+		capacity: e.kit.capacity(), devices: e.kit.devices(), runtimes: e.board.runtimes(),
 		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
 		overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
 		present: make(map[wire.InstanceID]present, len(e.instances)),

@@ -90,8 +90,10 @@ type rule func(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Durat
 type kit struct {
 	dir    string
 	config wire.EngineConfig
-	boot   string               // the kernel's id of this boot
-	uptime func() time.Duration // how long ago that was, 0 where it is not known
+	// plugged are devices that were added since; nil: none.
+	plugged atomic.Pointer[[]wire.DeviceNode]
+	boot    string               // the kernel's id of this boot
+	uptime  func() time.Duration // how long ago that was, 0 where it is not known
 	// cannotMount says why nothing can be mounted here, "" if it can.
 	cannotMount string
 	mark        string // VERGE_ENGINE of our instances

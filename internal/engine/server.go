@@ -71,6 +71,7 @@ func (e *Engine) handler() http.Handler {
 	mux.HandleFunc("GET /v1/net", e.getNet)
 	mux.HandleFunc("GET /v1/volumes", e.getVolumes)
 	mux.HandleFunc("DELETE /v1/volumes", e.deleteVolume)
+	mux.HandleFunc("PUT /v1/devices", e.putDevices)
 	mux.HandleFunc("POST /v1/measure", e.postMeasure)
 	mux.HandleFunc("POST /v1/exec", e.postExec)
 	mux.HandleFunc("POST /v1/upgrade", e.postUpgrade)

@@ -40,7 +40,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 	}
 	if runtimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
-		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: pathsOf(nodesOf(o, in.kit.config.Devices))}
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: pathsOf(nodesOf(o, in.kit.devices()))}
 	}
 	if runtimeOf(o) == api.Wasm {
 		module := o.Spec.Module
@@ -238,7 +238,7 @@ func (in *instance) surroundings(s snapshot) (surroundings, error) {
 		engine: in.kit.mark, listen: listenOn(s.netns), work: in.place.work(), tmp: in.place.tmp(), ports: s.ports,
 		objects: in.kit.stock.url(wire.OrderNamespace(o), s.objectsAt()),
 		addrs:   make(map[string]map[string]string, len(o.Peers)),
-		devices: in.kit.config.Devices,
+		devices: in.kit.devices(),
 	}
 	for service, list := range o.Peers {
 		addrs, err := in.kit.addrsOf(o, service, list)

@@ -21,6 +21,7 @@ import (
 //	GET /v1/demand?wait=MS              → Demand, held until there is some or MS is over
 //	GET /v1/route?service=              → RouteReport
 //	GET /v1/net                         → NetReport
+//	PUT /v1/devices                     EngineDevices → 204 once instances may have them
 //	POST /v1/measure                    MeasureAsk → Measured
 //	POST /v1/exec                       ExecAsk → ExecAnswer
 //	GET /v1/volumes                     → []VolumeView
@@ -72,6 +73,13 @@ type EngineConfig struct {
 	Pull      PullConfig `json:"pull,omitzero"`
 	LogFormat string     `json:"log_format,omitempty"`
 	LogLevel  string     `json:"log_level,omitempty"`
+}
+
+// EngineDevices are devices that have been added to the worker while its engine runs, with
+// the ids that they keep.
+type EngineDevices struct {
+	V       int          `json:"v"`
+	Devices []DeviceNode `json:"devices,omitempty"`
 }
 
 // EngineOrders is all that a worker should be doing. It replaces what was there.

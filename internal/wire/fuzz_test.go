@@ -32,6 +32,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.GatewayPort](), reflect.TypeFor[wire.GatewayCertificate](),
 	reflect.TypeFor[wire.EngineOrders](),
 	reflect.TypeFor[wire.EngineChanges](),
+	reflect.TypeFor[wire.EngineDevices](),
 	reflect.TypeFor[wire.EngineUpgrade](),
 	reflect.TypeFor[wire.EngineUpgraded](),
 	reflect.TypeFor[wire.Program](), reflect.TypeFor[wire.UpgradeRequest](), reflect.TypeFor[wire.UpgradeAction](), reflect.TypeFor[wire.UpgradeView](),

@@ -44,6 +44,15 @@ func (w Window) Broken(rigidness float64) bool {
 	return rigidness > 0 && float64(w.Violated()) > (1-min(rigidness, 1))*Size+rounding
 }
 
+// Least is the window that an agreement of some rigidness is broken by with the fewest
+// samples. Nothing breaks one of 0.
+func Least(rigidness float64) (w Window) {
+	for w.n < Size && !w.Broken(rigidness) {
+		w = w.Add(true)
+	}
+	return w
+}
+
 // Hard says whether the agreement is hard-violated: by all samples of a whole window.
 func (w Window) Hard() bool { return w.Violated() == Size }
 
@@ -59,9 +68,8 @@ func Decide(w Window, rigidness float64, last, now time.Time) string {
 
 // allowed is how many samples may violate an agreement.
 func allowed(rigidness float64) int {
-	n := 0
-	for n < Size && !(Window{violated: 1<<(n+1) - 1}).Broken(rigidness) {
-		n++
+	if w := Least(rigidness); w.Broken(rigidness) {
+		return w.n - 1
 	}
-	return n
+	return Size
 }

@@ -20,6 +20,9 @@ func TestRigidness(t *testing.T) {
 				at = n
 			}
 		}
+		if least := Least(rigidness); want > 0 && least.Samples() != want || least.Violated() != least.Samples() || least.Broken(rigidness) != (want > 0) {
+			t.Errorf("rigidness %g: the least is %+v", rigidness, least)
+		}
 		if at != want {
 			t.Errorf("rigidness %g: broken by %d violations, want %d", rigidness, at, want)
 		}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// maxDevicesBytes bounds what is said about devices.
+const maxDevicesBytes = 1 << 20
+
+// devices of this worker, those among them that were added since the engine was started.
+func (k *kit) devices() []wire.DeviceNode {
+	if added := k.plugged.Load(); added != nil {
+		return slices.Concat(k.config.Devices, *added)
+	}
+	return k.config.Devices
+}
+
+// capacity of this worker with its devices.
+func (k *kit) capacity() api.Resources {
+	c := k.config.Capacity
+	if added := k.plugged.Load(); added != nil {
+		list := wire.Devices(*added)
+		c.VGPUs += wire.DeviceUnits(list, api.DeviceGPU)
+		c.VTPUs += wire.DeviceUnits(list, api.DeviceTPU)
+	}
+	return c
+}
+
+// Plug lets instances have devices that have been added to the machine. Those that the
+// engine knows stay as they are: what runs has them. The agent has them in the
+// configuration for the next engine.
+func (e *Engine) Plug(ctx context.Context, d wire.EngineDevices) error {
+	if err := e.wait(ctx); err != nil {
+		return err
+	}
+	if err := wire.CheckVersion("devices", d.V); err != nil {
+		return err
+	}
+	if clean := wire.CleanDevices(wire.Devices(d.Devices)); len(clean) != len(d.Devices) {
+		return wire.Problemf(http.StatusUnprocessableEntity, "bad-devices", "send at most "+fmt.Sprint(api.MaxDevices)+", each with a type and an id of its own",
+			"these cannot be the devices of a worker", "%d of %d can be", len(clean), len(d.Devices))
+	}
+	e.mu.Lock()
+	known := e.kit.devices()
+	var added []wire.DeviceNode
+	if was := e.kit.plugged.Load(); was != nil {
+		added = slices.Clone(*was)
+	}
+	for _, n := range d.Devices {
+		if !slices.ContainsFunc(known, func(k wire.DeviceNode) bool { return k.ID == n.ID }) {
+			added = append(added, n)
+		}
+	}
+	e.kit.plugged.Store(&added)
+	e.mu.Unlock()
+	e.replan()
+	return nil
+}
+
+func (e *Engine) putDevices(w http.ResponseWriter, r *http.Request) {
+	b, err := body(w, r, maxDevicesBytes)
+	var d wire.EngineDevices
+	if err == nil {
+		err = json.Unmarshal(b, &d)
+	}
+	if err != nil {
+		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
+		return
+	}
+	if err := e.Plug(r.Context(), d); err != nil {
+		e.refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
