@@ -1,15 +1,19 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +29,8 @@ const useNoted = 24 * time.Hour
 
 // Collect removes images that nothing has needed for longer than age (0: none are), and,
 // while more than high percent of containerd's disk are used (0: however many are, 1 to
-// 100), others that nothing needs. needed are the full names of those that are to stay,
+// 100), others that nothing needs; before them what interrupted pulls have fetched, which
+// otherwise stays for leaseAge. needed are the full names of those that are to stay,
 // besides those of which there are containers. It returns what went, also with an error.
 func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.Duration, high int) (gone []Gone, err error) {
 	ctx = namespaces.WithNamespace(ctx, Namespace)
@@ -55,10 +60,20 @@ func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.D
 			return gone, err
 		}
 	}
-	if high <= 0 {
-		return gone, nil
+	halves, err := d.endHalves(ctx, c, leaseAge, true)
+	gone = append(gone, halves...)
+	if high <= 0 || err != nil {
+		return gone, err
 	}
 	root := d.filesOf(ctx, c)
+	if used, err := usedPercent(root); err != nil || used <= high {
+		return gone, err
+	}
+	halves, err = d.endHalves(ctx, c, 0, true)
+	gone = append(gone, halves...)
+	if err != nil {
+		return gone, err
+	}
 	for _, k := range spare(list) {
 		used, err := usedPercent(root)
 		if err != nil || used <= high {
@@ -72,6 +87,63 @@ func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.D
 		}
 	}
 	return gone, nil
+}
+
+// endHalves lets go of what pulls that were interrupted more than older ago have fetched,
+// and waits until it is gone where its room is needed now. Those that go on are left alone,
+// and, for a day, those of other engines, of which nobody here knows whether they do.
+func (d *Driver) endHalves(ctx context.Context, c *containerd.Client, older time.Duration, now bool) (gone []Gone, err error) {
+	list, err := c.LeasesService().List(ctx)
+	if err != nil {
+		return nil, d.orAway(err)
+	}
+	d.mu.Lock()
+	pulling := map[string]bool{}
+	for name := range d.pulls {
+		pulling[leaseOf(name)] = true
+	}
+	d.mu.Unlock()
+	var options []leases.DeleteOpt
+	if now {
+		options = append(options, leases.SynchronousDelete)
+	}
+	for _, l := range list {
+		ours, age := l.Labels[labelEngine] == d.mark, time.Since(l.CreatedAt)
+		if !strings.HasPrefix(l.ID, pullLease) || pulling[l.ID] || age < older || !ours && age < leaseAge {
+			continue
+		}
+		size := d.sizeOfHalf(ctx, c, l)
+		if err := c.LeasesService().Delete(ctx, l, options...); err != nil && !isNotFound(err) {
+			return gone, fmt.Errorf("let go of what an interrupted pull has fetched: %w", d.orAway(err))
+		}
+		name := cmp.Or(l.Labels[labelPulled], l.ID)
+		d.log.Info("what an interrupted pull has fetched is removed", "image", name, "bytes", size)
+		if size > 0 {
+			gone = append(gone, Gone{name, size, "its pull was interrupted, and nobody goes on with it"})
+		}
+	}
+	return gone, nil
+}
+
+// sizeOfHalf is how many bytes a pull has fetched, as far as that is known.
+func (d *Driver) sizeOfHalf(ctx context.Context, c *containerd.Client, l leases.Lease) (sum int64) {
+	list, err := c.LeasesService().ListResources(ctx, l)
+	if err != nil {
+		return 0
+	}
+	for _, r := range list {
+		switch r.Type {
+		case "content":
+			if info, err := c.ContentStore().Info(ctx, digest.Digest(r.ID)); err == nil {
+				sum += info.Size
+			}
+		case "ingests":
+			if status, err := c.ContentStore().Status(ctx, r.ID); err == nil {
+				sum += status.Offset
+			}
+		}
+	}
+	return sum
 }
 
 // kept lists the images, and notes of those that are needed that they are.

@@ -2,6 +2,9 @@ package container
 
 import (
 	"errors"
+	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +99,69 @@ func TestCollectImages(t *testing.T) {
 	collect("and is not any more", week, 0, "used")
 	if err := fetched(t, d, specOf(t, names["old"]), "what went comes again", ""); errors.Is(err, runtime.ErrAway) {
 		t.Error(err)
+	}
+	empty(t, c)
+}
+
+// What an interrupted pull has fetched goes where room is needed, unless somebody goes on
+// with it, or it is another engine's.
+func TestInterruptedPullsMakeRoom(t *testing.T) {
+	c := containertest.NeedSmall(t, 64<<20)
+	d, other := driver(t, c), driver(t, c)
+	h := newHub(t)
+	interrupted := func(d *Driver, repo string) string {
+		t.Helper()
+		name, size := h.push(t, repo, containertest.Config{}, 4<<20)
+		h.now(func(w http.ResponseWriter, r *http.Request, plain http.Handler) bool {
+			if !isBlob(r) {
+				return false
+			}
+			layer := whole(r, plain)
+			if int64(len(layer)) < size {
+				return false
+			}
+			w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+			_, _ = w.Write(layer[:size/2])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		_ = fetched(t, d, specOf(t, name), repo, "ended early")
+		h.well()
+		return name
+	}
+	mine, theirs, pulled := interrupted(d, "shop/mine:1"), interrupted(other, "shop/theirs:1"), interrupted(d, "shop/pulled:1")
+	leave, err := d.alone(t.Context(), pulled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	halves := func() int {
+		t.Helper()
+		out, err := c.Ctr("content", "active")
+		if err != nil {
+			t.Fatal(out, err)
+		}
+		return strings.Count(out, "layer-")
+	}
+	collect := func(what string, high, left int, want ...string) {
+		t.Helper()
+		gone, err := d.Collect(t.Context(), nil, 0, high)
+		var got []string
+		for _, g := range gone {
+			if g.Size < 2<<20 || g.Size > 4<<20 || g.Why == "" {
+				t.Errorf("%s: %+v", what, g)
+			}
+			got = append(got, g.Name)
+		}
+		if err != nil || !slices.Equal(got, want) || halves() != left {
+			t.Errorf("%s: %q went, %d are left, want %q and %d; %v", what, got, halves(), want, left, err)
+		}
+	}
+	collect("there is room", 99, 3)
+	collect("there is not", 1, 2, mine)
+	leave()
+	collect("nobody goes on", 1, 1, pulled)
+	for _, name := range []string{mine, theirs, pulled} {
+		_ = fetched(t, other, specOf(t, name), name, "")
 	}
 	empty(t, c)
 }

@@ -16,7 +16,7 @@
 //     apart.
 //  4. What is made in containerd (container, snapshot) carries the mark of
 //     its engine and is found by it. What could not be removed while containerd was
-//     away is removed when it is back.
+//     away is removed when it is back, and so is a shim that it had started for nothing.
 //  5. Limits are set by package cgroup in a group that runc then uses, so that both
 //     drivers mean the same by them.
 //  6. containerd may have other mounts than this process, which systemd or the lab
@@ -30,7 +30,7 @@
 //     by Exec may do no more.
 //  9. What is fetched of an image has the digest that its registry says, wherever it
 //     comes from. A pull that fails leaves no image; what an interrupted one has fetched
-//     is kept for a day, and the next goes on from there.
+//     is kept for a day, or until its room is needed, and the next goes on from there.
 //  10. Containers of an application share shims, ten at most, and a start that meets the
 //     end of one is made again under another.
 //  11. Containers of an image that write nothing to their root share it (a ground): what

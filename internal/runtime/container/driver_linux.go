@@ -19,6 +19,7 @@ import (
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	containerdlog "github.com/containerd/log" // that of the client, to be silenced
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
@@ -103,12 +104,12 @@ type Driver struct {
 	closed   bool
 	client   *containerd.Client // nil while nobody uses it
 	users    int
-	together bool                // containerd has the mounts of this process; known of client
-	living   int                 // tasks that have not ended
-	known    map[string]bool     // containers that are somebody's
-	pictures map[string]*picture // of images, by their full names
-	debts    map[string]bool     // containers that are to be removed when it is possible
-	shims    map[string]*shim    // by their names
+	together bool                                   // containerd has the mounts of this process; known of client
+	living   int                                    // tasks that have not ended
+	known    map[string]bool                        // containers that are somebody's
+	pictures map[string]*picture                    // of images, by their full names
+	debts    map[string]func(context.Context) error // that remove what could not be removed, by its name
+	shims    map[string]*shim                       // by their names
 	grounds  grounds
 	pulls    map[string]*pullTurn // of images that are being fetched, by their full names
 	// sweep is what could not be swept while containerd was away; nil is nothing.
@@ -125,11 +126,12 @@ type Driver struct {
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
-	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]bool{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
+	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
 		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	d.grounds = grounds{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
+	quiet()
 	if d.address == "" {
 		d.address = DefaultAddress
 	}
@@ -142,6 +144,10 @@ func New(o Options) *Driver {
 	d.ctx, d.stop = context.WithCancel(namespaces.WithNamespace(context.Background(), Namespace)) //nolint:gosec // Close ends it
 	return d
 }
+
+// quiet silences containerd's client: it writes lines of its own to stderr, some of them
+// as errors that are none. What fails it returns, too.
+var quiet = sync.OnceFunc(func() { _ = containerdlog.SetLevel(containerdlog.PanicLevel) }) // a level that there is
 
 // Name is "container".
 func (d *Driver) Name() string { return Name }

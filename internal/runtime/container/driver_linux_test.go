@@ -91,15 +91,16 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // empty checks that nothing of a container is left.
 func empty(t testing.TB, c *containertest.Containerd) {
 	t.Helper()
-	left := ""
+	left, told := "", ""
 	eventually(t, "nothing is left", func() bool {
 		var err error
 		if left, err = c.Left(); err != nil {
 			t.Fatal(err)
 		}
-		if left != "" {
+		if left != told {
 			t.Log(left)
 		}
+		told = left
 		return left == ""
 	})
 }

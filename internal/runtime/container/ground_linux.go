@@ -12,11 +12,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	taskapi "github.com/containerd/containerd/api/types"
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -196,16 +199,9 @@ func (d *Driver) layGround(ctx context.Context, c *containerd.Client, image *pic
 	g.mounts, err = files.Mounts(ctx, g.key)
 	if isNotFound(err) {
 		// What nobody refers to yet is held by a lease.
-		leased, done, lerr := c.WithLease(ctx)
-		if lerr != nil {
-			return nil, lerr
-		}
-		free = func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftoverTimeout)
-			defer cancel()
-			if err := done(ctx); err != nil && !isNotFound(err) {
-				d.log.Debug("a lease is left until it ends", "error", err)
-			}
+		var leased context.Context
+		if leased, free, err = d.shortLease(ctx, c); err != nil {
+			return nil, err
 		}
 		if g.mounts, err = makeGround(leased, files, image.chain, g); err != nil {
 			free()
@@ -221,6 +217,33 @@ func (d *Driver) layGround(ctx context.Context, c *containerd.Client, image *pic
 	}
 	d.grounds.known[g.key] = g.mounts
 	return free, nil
+}
+
+// shortLease holds what is made with its context until done is called, or for a while
+// where containerd cannot be told.
+func (d *Driver) shortLease(ctx context.Context, c *containerd.Client) (leased context.Context, done func(), err error) {
+	l, err := c.LeasesService().Create(ctx, leases.WithRandomID(), leases.WithExpiration(time.Hour))
+	if err != nil {
+		return nil, nil, d.orAway(err)
+	}
+	end := func(ctx context.Context) error {
+		c, release, err := d.use(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := c.LeasesService().Delete(namespaces.WithNamespace(ctx, Namespace), l); err != nil && !isNotFound(err) {
+			return d.orAway(err)
+		}
+		return nil
+	}
+	return leases.WithLease(ctx, l.ID), func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftoverTimeout)
+		defer cancel()
+		if end(ctx) != nil {
+			d.oweThat(l.ID, end)
+		}
+	}, nil
 }
 
 // makeGround makes a snapshot of the image's files with the points in it.

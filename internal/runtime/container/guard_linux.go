@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +82,7 @@ func (d *Driver) guard(ctx context.Context) {
 		d.problem(nil)
 		if !was {
 			d.changed()
+			d.wg.Go(func() { d.endOrphans(ctx) })
 		}
 		seen, was, pause = true, true, firstLook
 		d.settleDebts(ctx)
@@ -242,8 +244,13 @@ func (d *Driver) appears(ctx context.Context) bool {
 
 // owe notes that a container is to be removed when containerd is back.
 func (d *Driver) owe(id string) {
+	d.oweThat(id, func(ctx context.Context) error { return d.remove(ctx, id) })
+}
+
+// oweThat notes what is to be done when containerd is back, by the name of what it removes.
+func (d *Driver) oweThat(id string, remove func(ctx context.Context) error) {
 	d.mu.Lock()
-	d.debts[id] = true
+	d.debts[id] = remove
 	d.mu.Unlock()
 	d.attend()
 }
@@ -252,17 +259,14 @@ func (d *Driver) owe(id string) {
 func (d *Driver) settleDebts(ctx context.Context) {
 	d.mu.Lock()
 	keep := d.sweep
-	var debts []string
-	for id := range d.debts {
-		debts = append(debts, id)
-	}
+	debts := maps.Clone(d.debts)
 	d.mu.Unlock()
-	for _, id := range debts {
+	for id, remove := range debts {
 		rctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
-		err := d.remove(rctx, id)
+		err := remove(rctx)
 		cancel()
 		if err != nil {
-			d.log.Warn("a container is left", "container", id, "error", err)
+			d.log.Warn("what containerd has of an ended container is left", "id", id, "error", err)
 			continue
 		}
 		d.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/verge-edge/verge/internal/runtime"
 )
@@ -144,7 +145,11 @@ func (d *Driver) Load(ctx context.Context, archive io.Reader, name string) ([]st
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
 	defer plain.Close() //nolint:errcheck // read only
-	taken := false
+	given := name
+	give := func() string { // once
+		defer func() { given = "" }()
+		return given
+	}
 	list, err := c.Import(ctx, plain,
 		containerd.WithImportPlatform(platforms.Only(platforms.DefaultSpec())),
 		containerd.WithImageRefTranslator(func(ref string) string {
@@ -153,12 +158,14 @@ func (d *Driver) Load(ctx context.Context, archive io.Reader, name string) ([]st
 				if full, err := FullName(ref); err == nil {
 					return full
 				}
-			case name != "" && !taken:
-				taken = true
-				return name
+			default:
+				return give()
 			}
 			return ""
-		}))
+		}),
+		// What has not even a tag.
+		containerd.WithDigestRef(func(digest.Digest) string { return give() }),
+		containerd.WithSkipDigestRef(func(named string) bool { return named != "" }))
 	if err != nil && strings.Contains(err.Error(), "might be filtered out") {
 		return nil, fmt.Errorf("the image in the archive is not made for this machine (%s)", platforms.DefaultString())
 	}
@@ -177,6 +184,9 @@ func (d *Driver) Load(ctx context.Context, archive io.Reader, name string) ([]st
 		if err := image.Unpack(ctx, ""); err != nil {
 			if isNotFound(err) {
 				err = fmt.Errorf("it is not made for this machine (%s): %s", platforms.DefaultString(), platformsOf(ctx, c, i))
+			}
+			if isFull(err) {
+				return names, full(i.Name, err)
 			}
 			return names, fmt.Errorf("unpack %s: %w", i.Name, d.orAway(err))
 		}

@@ -97,6 +97,9 @@ func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec
 	if err == nil && !unpacked {
 		err = image.Unpack(ctx, "")
 	}
+	if err != nil && isFull(err) {
+		return nil, full(name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("unpack image %s: %w", name, d.orAway(err))
 	}

@@ -91,6 +91,9 @@ func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, wh
 		if wrong {
 			p.abort(leased, c.ContentStore()) // what is there is wrong: the next begins anew
 		}
+		if noneForUs(err) {
+			p.machines = platformsOf(leased, c, images.Image{Target: p.root})
+		}
 		told = d.tell(ctx, p, what, err)
 		if told == nil || !p.begun() || !errors.Is(told, runtime.ErrAway) && ctx.Err() == nil {
 			defer d.endLease(ctx, c, lease)
@@ -135,26 +138,35 @@ func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling,
 
 // lease keeps what a pull fetches, also when it is interrupted.
 func (d *Driver) lease(ctx context.Context, c *containerd.Client, name string) (context.Context, leases.Lease, error) {
-	list, err := c.LeasesService().List(ctx)
+	if _, err := d.endHalves(ctx, c, leaseAge, false); err != nil {
+		return nil, leases.Lease{}, err
+	}
+	id := leaseOf(name)
+	list, err := c.LeasesService().List(ctx, "id=="+id)
 	if err != nil {
 		return nil, leases.Lease{}, d.orAway(err)
 	}
-	sum := sha256.Sum256([]byte(name))
-	id := pullLease + hex.EncodeToString(sum[:8])
 	for _, l := range list {
-		switch {
-		case !strings.HasPrefix(l.ID, pullLease):
-		case l.ID == id && time.Since(l.CreatedAt) < leaseAge:
+		if l.ID == id && time.Since(l.CreatedAt) < leaseAge {
 			return leases.WithLease(ctx, id), l, nil
-		case time.Since(l.CreatedAt) >= leaseAge:
+		}
+		if l.ID == id {
 			d.endLease(ctx, c, l)
 		}
 	}
-	l, err := c.LeasesService().Create(ctx, leases.WithID(id))
+	// It ends without this engine, too, which may be gone for good; later than by it, since
+	// a pull may go on meanwhile.
+	l, err := c.LeasesService().Create(ctx, leases.WithID(id), leases.WithLabels(map[string]string{labelPulled: name, labelEngine: d.mark}), leases.WithExpiration(2*leaseAge))
 	if err != nil {
 		return nil, l, d.orAway(err)
 	}
 	return leases.WithLease(ctx, id), l, nil
+}
+
+// leaseOf is the name of the lease of an image.
+func leaseOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return pullLease + hex.EncodeToString(sum[:8])
 }
 
 func (d *Driver) endLease(ctx context.Context, c *containerd.Client, l leases.Lease) {
@@ -187,8 +199,8 @@ func (d *Driver) tell(ctx context.Context, p *pulling, what *runtime.Container, 
 			return fmt.Errorf("registry %s wants credentials for %s, or it has no such image: verge secret set NAME --registry %s --username USER --password-file FILE, and pull_secret: NAME in the descriptor (%w)", host, name, host, err)
 		}
 		return fmt.Errorf("registry %s refused the credentials of pull_secret for %s, or it has no such image; set them again: verge secret set NAME --registry %s --username USER --password-file FILE (%w)", host, name, host, err)
-	case has("no space left on device"):
-		return fmt.Errorf("%w for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", runtime.ErrNoRoom, name, err)
+	case isFull(err):
+		return full(name, err)
 	case errors.Is(err, errdefs.ErrFailedPrecondition), errors.Is(err, errdefs.ErrOutOfRange), has("unexpected commit digest"), has("failed size validation"):
 		return fmt.Errorf("what registry %s sent of %s is not what its digest says; nothing of it was kept, and it is fetched anew: %w", host, name, err)
 	case p.tooShort(err):
@@ -205,21 +217,39 @@ func (d *Driver) tell(ctx context.Context, p *pulling, what *runtime.Container, 
 		return fmt.Errorf("pull image %s: %w (%w)", name, runtime.ErrAway, err)
 	case errors.Is(d.orAway(err), runtime.ErrAway):
 		return d.orAway(err)
-	case has("no match for platform"), has("mismatched image rootfs and manifest layers"):
-		return fmt.Errorf("the image %s is not made for this machine (%s)", name, platforms.DefaultString())
+	case noneForUs(err):
+		return fmt.Errorf("the image %s %w (%s): %s", name, errOtherMachine, platforms.DefaultString(), p.machines)
+	case errdefs.IsNotFound(err) && p.begun():
+		return fmt.Errorf("registry %s has not all of %s: %w; push the image again", host, name, err)
 	case errdefs.IsNotFound(err):
 		return fmt.Errorf("there is no image %s in its registry; check the name and its tag", name)
 	}
 	return fmt.Errorf("pull image %s: %w", name, err)
 }
 
+// isFull says so of what comes from containerd in words.
+func isFull(err error) bool { return strings.Contains(err.Error(), "no space left on device") }
+
+func full(name string, err error) error {
+	return fmt.Errorf("%w for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", runtime.ErrNoRoom, name, err)
+}
+
+// noneForUs says whether of an index of images none is for this machine. Of other things
+// than images containerd says that it finds no match, too.
+func noneForUs(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "no match for platform") || strings.Contains(err.Error(), "mismatched image rootfs and manifest layers"))
+}
+
 // pulling is how far a pull is.
 type pulling struct {
 	name  string
 	broke atomic.Bool // a connection did, in an answer
+	// machines are those that it is for, in words, where this is none of them.
+	machines string
 
 	mu   sync.Mutex
-	seen map[string]int64 // sizes of what belongs to it, by the name of its download
+	root imagespec.Descriptor // of all that belongs to it
+	seen map[string]int64     // sizes of that, by the name of its download
 	blob map[string]imagespec.Descriptor
 	done int64
 }
@@ -233,6 +263,13 @@ func (p *pulling) meet(ctx context.Context, desc imagespec.Descriptor) ([]images
 	}
 	key := remotes.MakeRefKey(ctx, desc)
 	p.seen[key], p.blob[key] = desc.Size, desc
+	if len(p.seen) == 1 {
+		p.root = desc
+	}
+	// What is no layer is read as a whole.
+	if m := desc.MediaType; desc.Size > maxImageConfig && (images.IsManifestType(m) || images.IsIndexType(m) || images.IsConfigType(m)) {
+		return nil, fmt.Errorf("its part %s (%s) has %d bytes, and at most %d are read of such", desc.Digest, m, desc.Size, maxImageConfig)
+	}
 	return nil, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	goruntime "runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // hub is a registry whose answers a test can spoil.
@@ -355,6 +358,43 @@ func TestRegistryCredentials(t *testing.T) {
 	empty(t, c)
 }
 
+// A registry that sends who asks to somebody else for a token, as public ones do.
+func TestRegistryTokens(t *testing.T) {
+	d, c := bench(t, containertest.Config{})
+	h := newHub(t)
+	const user, password, token = "puller", "hunter2-not-shown", "a-token"
+	name, _ := h.push(t, "shop/private:1", containertest.Config{Cmd: []string{"/bin/echo", "let in"}}, 0)
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, ok := r.BasicAuth(); !ok || u != user || p != password || r.FormValue("scope") != "repository:shop/private:pull" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"token": "`+token+`"}`)
+	}))
+	defer issuer.Close()
+	h.now(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if r.Header.Get("Authorization") == "Bearer "+token {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+issuer.URL+`",service="test",scope="repository:shop/private:pull"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	s := specOf(t, name)
+	_ = fetched(t, d, s, "nobody", "wants credentials for "+name)
+	s.Container.Login = func(string) (string, string) { return user, password + "x" }
+	if err := fetched(t, d, s, "somebody else", "refused the credentials of pull_secret for "+name); err != nil && strings.Contains(err.Error(), password) {
+		t.Errorf("the password is told: %v", err)
+	}
+	s.Container.Login = func(string) (string, string) { return user, password }
+	if fetched(t, d, s, "the right one", "") == nil {
+		if out, _ := run(t, d, s); out != "let in\n" {
+			t.Errorf("it says %q", out)
+		}
+	}
+	empty(t, c)
+}
+
 // A mirror is asked first; what it has not, the registry itself has.
 func TestMirrors(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
@@ -376,33 +416,30 @@ func TestMirrors(t *testing.T) {
 
 // All pulls of a worker together keep to its rate.
 func TestPullRate(t *testing.T) {
+	c := containertest.Need(t)
 	h := newHub(t)
-	h.now(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool {
-		_, _ = w.Write(make([]byte, 1<<20))
-		return true
-	})
-	const bytesASecond = 4 << 20
-	client := &http.Client{Transport: &transport{next: http.DefaultTransport, stall: stallAfter, pace: newPace(bytesASecond)}}
-	began, all := time.Now(), int64(0)
-	for range 3 {
-		answer, err := client.Get("http://" + h.host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := io.Copy(io.Discard, answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all += n
-		_ = answer.Body.Close()
+	const bytesASecond = 2 << 20
+	d := New(Options{Base: t.TempDir(), Address: c.Address, Pull: wire.PullConfig{Rate: 8 * bytesASecond}})
+	defer d.Close()
+	all := int64(0)
+	var names []string
+	for n := range 2 {
+		name, size := h.push(t, fmt.Sprintf("shop/web:%d", n), containertest.Config{}, 1<<20)
+		names, all = append(names, name), all+size
 	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, name := range names {
+		wg.Go(func() { _ = fetched(t, d, specOf(t, name), name, "") })
+	}
+	wg.Wait()
 	// More time than that is allowed on a busy machine, less is not.
 	if least := time.Duration(float64(all-paceAtOnce) / bytesASecond * float64(time.Second)); time.Since(began) < least {
 		t.Errorf("%d bytes in %s, which is at least %s", all, time.Since(began), least)
 	}
 }
 
-// An image of another machine, alone or in an index.
+// An image of another machine; TestOddImages has an index of such.
 func TestPullOfAnotherArchitecture(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
 	h := newHub(t)

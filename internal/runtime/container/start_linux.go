@@ -267,7 +267,7 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 	)
 	switch {
 	case wrong != nil:
-		return wrong
+		return d.orAway(wrong)
 	case err != nil:
 		return fmt.Errorf("describe the container: %w", d.orAway(err))
 	}

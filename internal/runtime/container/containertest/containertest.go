@@ -191,6 +191,7 @@ func (c *Containerd) Left() (string, error) {
 	for _, pid := range shims {
 		left = append(left, fmt.Sprintf("shim %d", pid))
 	}
+	slices.Sort(left) // of maps
 	return strings.Join(left, ", "), err
 }
 
