@@ -111,8 +111,8 @@ type core struct {
 	epochAt time.Time
 }
 
-// newCore loads the model from the store.
-func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core, err error) {
+// init loads the model from the store.
+func (c *core) init(ctx context.Context, details bool, now time.Time) (err error) {
 	c.wake, c.upChanged, c.surveys = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	c.upgrades = make(chan struct{}, 1)
 	c.askCtx, c.endAsking = context.WithCancel(context.WithoutCancel(ctx))
@@ -122,7 +122,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	c.lastPass, c.planned = now, loop.Tick
 	c.upErr = errors.New("not connected yet")
 	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
-		return nil, err
+		return err
 	}
 	c.hold()
 	if c.held { // before anybody else has the store
@@ -134,7 +134,7 @@ func newCore(ctx context.Context, c *core, details bool, now time.Time) (_ *core
 	c.lost = lost{now, c.m.counted()}
 	c.revoked.Set(c.m.revoked())
 	c.place()
-	return c, nil
+	return nil
 }
 
 // read adds all that is stored to the model, and returns the revision of the

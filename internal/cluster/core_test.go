@@ -15,6 +15,11 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// newCore is c with what its store holds.
+func newCore(ctx context.Context, c *core, details bool, now time.Time) (*core, error) {
+	return c, c.init(ctx, details, now)
+}
+
 // newTestCore is a cluster on an in-memory bus with one registered worker.
 func newTestCore(t testing.TB, store *bus.MemStore) *core {
 	t.Helper()

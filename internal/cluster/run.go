@@ -168,7 +168,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	}
 	c.Book.Less = func(user string) { c.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
 	c.heardWake = make(chan struct{}, 1)
-	if c.core, err = newCore(ctx, c.core, o.Details, time.Now()); err != nil {
+	// Workers that connect already ask its name: what is there is filled, nothing is put in
+	// its place.
+	if err := c.init(ctx, o.Details, time.Now()); err != nil {
 		return nil, err
 	}
 	c.marks = c.shelf.Marks
