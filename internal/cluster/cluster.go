@@ -43,11 +43,12 @@ type core struct {
 	// sign signs what a worker has of the service network; nil: nobody is given any.
 	sign func(wire.Lease) (wire.SignedLease, error)
 
-	wake      chan struct{} // a pass is wanted
-	news      loop.Bell     // rings when what people see may have changed
-	upChanged chan struct{} // there is something new for the root
-	surveys   chan struct{} // there may be something to measure
-	upgrades  chan struct{} // there may be something to do about the upgrade
+	herald    *exchange.Herald // brings workers what is new; nil before they are served
+	wake      chan struct{}    // a pass is wanted
+	news      loop.Bell        // rings when what people see may have changed
+	upChanged chan struct{}    // there is something new for the root
+	surveys   chan struct{}    // there may be something to measure
+	upgrades  chan struct{}    // there may be something to do about the upgrade
 
 	planning sync.Mutex // one plan at a time is worked out
 
@@ -329,18 +330,21 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	return c.calm() && c.m.recovery.mark == nil, nil
 }
 
-// nudge asks a worker for a report, with which it fetches what is new.
+// nudge asks a worker for a report that is answered.
 func (c *core) nudge(name string) {
 	if err := exchange.Nudge(c.local, exchange.WorkerSubjects(name)); err != nil {
 		c.log.Debug("nudging", "worker", name, "error", err)
 	}
 }
 
-// tell nudges whoever has something new to fetch, and people.
+// tell brings workers what is new for them, and tells people.
 func (c *core) tell(t *tx, now time.Time) {
-	for name := range c.m.workers {
-		if t.all || t.nudge[name] {
-			c.nudge(name)
+	for name, w := range c.m.workers {
+		switch {
+		case t.nudge[name] && c.herald != nil && !c.m.silent(name):
+			c.herald.Tell(name, c.desiredOf(name), w.has)
+		case t.all || t.nudge[name]:
+			c.nudge(name) // of what is new for all each fetches what it uses, in its own time
 		}
 	}
 	if len(t.ups)+len(t.tallies)+len(t.upRolls)+len(t.upJobs) > 0 {
@@ -435,7 +439,15 @@ func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewReques
 		stopExchange()
 		return nil, err
 	}
+	herald := &exchange.Herald{
+		Conn: c.local, Log: c.log,
+		Subject: func(name string) string { return exchange.WorkerSubjects(name).Nudge },
+	}
+	c.mu.Lock()
+	c.herald = herald
+	c.mu.Unlock()
 	return func() {
+		herald.Close()
 		stopDemand()
 		stopRenewals()
 		stopExchange()

@@ -87,7 +87,8 @@ type worker struct {
 	leaving   bool      // its agent announced a restart
 	renewed   time.Time // when it was certified last by this process
 	told      time.Time // when what it says about itself was stored last
-	current   bool      // its last report had the current revision of its desired state
+	has       wire.Rev  // of its desired state, as its last report said
+	current   bool      // that was the current one
 	over      int       // reported changes that were too many, as far as that was said
 	want      wire.Rev  // see wantOf; as the store was at revision wantAt, if lookedUp
 	wantAt    uint64

@@ -54,6 +54,7 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 		return reply
 	}
 	w.heard, w.connected, w.leaving = now, true, r.Leaving // whatever becomes of what it says
+	w.has = r.Have
 	w.skew.Heard(r, now)
 	if r.Status != nil {
 		err := c.takeInfo(ctx, w, r.Status, now)

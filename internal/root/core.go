@@ -57,11 +57,11 @@ type core struct {
 	lastPass  time.Time
 	planned   time.Duration // from lastPass to the next look at the clock
 	isolation life.Isolation
-	stops     map[string]func()
-	trusts    string // the authorities that are to be trusted, by name
-	held      bool   // a record cannot be read without which nothing may be decided
-	unstored  string // what could not be written, in words
-	stale     bool   // a write may or may not have been stored: the model must be read again
+	served    map[string]serving // by cluster
+	trusts    string             // the authorities that are to be trusted, by name
+	held      bool               // a record cannot be read without which nothing may be decided
+	unstored  string             // what could not be written, in words
+	stale     bool               // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -71,7 +71,7 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	if c.key != nil {
 		c.m.vault.key = c.key.ID()
 	}
-	c.stops = map[string]func(){}
+	c.served = map[string]serving{}
 	if err := c.m.read(ctx, c.store, now); err != nil {
 		return err
 	}
@@ -194,18 +194,15 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 // notify wakes those who wait for a change.
 func (c *core) notify() { c.news.Ring() }
 
-// tell nudges the clusters that have something new to fetch, and people.
+// tell brings clusters what is new for them, and tells people.
 func (c *core) tell(t *tx, now time.Time) {
-	for name := range c.m.clusters {
-		if !t.all && !t.nudge[name] {
-			continue
-		}
-		conn, err := c.link(name)
-		if err == nil {
-			err = exchange.Nudge(conn, exchange.ClusterSubjects())
-		}
-		if err != nil {
-			c.log.Debug("nudging", "cluster", name, "error", err)
+	for name, cl := range c.m.clusters {
+		if s := c.served[name]; s.herald != nil && (t.all || t.nudge[name]) {
+			has := cl.has
+			if c.m.silent(name) {
+				has = wire.Rev{}
+			}
+			s.herald.Tell(name, c.desiredOf(name), has)
 		}
 	}
 	for _, id := range records.SortedKeys(t.insts) {
@@ -367,24 +364,35 @@ func (c *core) serve(name string) error {
 		stopExchange()
 		return err
 	}
+	herald := &exchange.Herald{
+		Conn: conn, Log: c.log,
+		Subject: func(string) string { return exchange.ClusterSubjects().Nudge },
+	}
 	stop := func() {
+		herald.Close()
 		stopRenewals()
 		stopExchange()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stops[name] = stop
+	c.served[name] = serving{herald, stop}
 	return nil
+}
+
+// serving is what serve began for a cluster.
+type serving struct {
+	herald *exchange.Herald // brings it what is new
+	stop   func()
 }
 
 // stopServingAll ends what serve began, for all clusters.
 func (c *core) stopServingAll() {
 	c.mu.Lock()
-	stops := c.stops
-	c.stops = map[string]func(){}
+	all := c.served
+	c.served = map[string]serving{}
 	c.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+	for _, s := range all {
+		s.stop()
 	}
 }
 
@@ -434,6 +442,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		c.tellCluster(wire.HookClusterBack, name, clusterBack, "heard of again", now)
 	}
 	cl.heard, cl.connected, cl.everHeard = now, true, true
+	cl.has = r.Have
 	cl.skew.Heard(r, now)
 	if r.Next > 0 {
 		cl.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)

@@ -332,11 +332,11 @@ func (t *tx) orphans(now time.Time) {
 // stopServing ends what serve began for a cluster.
 func (c *core) stopServing(name string) {
 	c.mu.Lock()
-	stop := c.stops[name]
-	delete(c.stops, name)
+	s := c.served[name]
+	delete(c.served, name)
 	c.mu.Unlock()
-	if stop != nil {
-		stop()
+	if s.stop != nil {
+		s.stop()
 	}
 }
 

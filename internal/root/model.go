@@ -61,7 +61,8 @@ type cluster struct {
 	suspect   bool
 	since     time.Time // of suspect
 	agg       *wire.Aggregate
-	current   bool // its last report had the current revision of its desired state
+	has       wire.Rev // of its desired state, as its last report said
+	current   bool     // that was the current one
 	inbox     exchange.Inbox
 	held      *held  // what it says that it holds; nil: not asked, or not needed
 	unheld    string // why it could not be asked

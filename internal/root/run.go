@@ -327,7 +327,7 @@ func (r *Root) Close() {
 	if r.relay != nil {
 		r.relay.Close()
 	}
-	if r.core != nil && r.stops != nil {
+	if r.core != nil && r.served != nil {
 		r.stopServingAll()
 	}
 	if r.cancel != nil {

@@ -122,6 +122,11 @@ type Down struct {
 	V int `json:"v"`
 	// Nudge asks for a report now.
 	Nudge bool `json:"n,omitempty"`
+	// News is what a Fetch since Since would have got, where it is all and little: who has
+	// Since, or something between it and News.To, need not fetch. Those who do not know of
+	// it report and fetch.
+	Since Rev         `json:"s,omitzero"`
+	News  *FetchReply `json:"f,omitempty"`
 }
 
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"

@@ -26,12 +26,14 @@ type pair struct {
 	changed chan struct{}
 	source  *exchange.MemSource
 	desired *lowerStore
+	herald  *exchange.Herald
 
 	mu       sync.Mutex
 	store    *bus.MemStore
 	inbox    *exchange.Inbox
 	reports  int
 	answered int
+	fetches  int
 	fulls    int
 	statuses []string
 	left     bool
@@ -161,14 +163,19 @@ func (p *pair) startUpper(store *bus.MemStore) {
 		Desired: func(peer string) (exchange.Desired, bool) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			p.fetches++
 			return p.upperDesired(peer), true
 		},
+	}
+	p.herald = &exchange.Herald{
+		Conn: conn, Log: slog.New(slog.DiscardHandler),
+		Subject: func(peer string) string { return exchange.WorkerSubjects(peer).Nudge },
 	}
 	stop, err := u.Serve("w.*.report", "w.*.fetch")
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.stop = func() { stop(); conn.Close() }
+	p.stop = func() { p.herald.Close(); stop(); conn.Close() }
 }
 
 func (p *pair) upperDesired(peer string) exchange.Desired {

@@ -14,6 +14,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// maxNudges is how many nudges wait: each may tell of another change.
+const maxNudges = 16
+
 // maxAsks is how many questions from above are worked on at once. Some are held
 // (logs -f, a session's output), and leave room for others.
 const maxAsks = 64
@@ -103,11 +106,15 @@ type lowerRun struct {
 // Run exchanges until ctx is done. It returns ctx's error, or why the
 // subscriptions could not be made.
 func (l *Lower) Run(ctx context.Context) error {
-	nudge := make(chan struct{}, 1)
-	stopNudge, err := l.Conn.Subscribe(l.Subjects.Nudge, func(context.Context, bus.Msg) {
+	nudges := make(chan wire.Down, maxNudges)
+	stopNudge, err := l.Conn.Subscribe(l.Subjects.Nudge, func(_ context.Context, m bus.Msg) {
+		var d wire.Down
+		if err := json.Unmarshal(m.Data, &d); err != nil {
+			d = wire.Down{} // it is a nudge, whatever else it may be
+		}
 		select {
-		case nudge <- struct{}{}:
-		default:
+		case nudges <- d:
+		default: // what it says is fetched
 		}
 	})
 	if err != nil {
@@ -142,8 +149,12 @@ func (l *Lower) Run(ctx context.Context) error {
 				r.leave(ctx)
 			}
 			return ctx.Err()
-		case <-nudge:
+		case d := <-nudges:
 			r.lambda, r.beats = l.Min, 0
+			if r.hear(ctx, d, nudges) {
+				// Who sent it need not answer: the report says that it has come.
+				r.beats = min(l.Beats, 1)
+			}
 		case <-l.Changed:
 			r.lambda = l.Min
 		case <-linkChanged:
@@ -189,7 +200,24 @@ func (r *lowerRun) pause(err error) time.Duration {
 		r.failures = 0
 		r.lambda = min(r.lambda*2, r.longest)
 	}
-	return d - rand.N(d/10+1)
+	d -= rand.N(d/10 + 1)
+	if err == nil && r.Beats > 0 && r.lambda == r.longest {
+		return onBeat(time.Now(), d)
+	}
+	return d
+}
+
+// beat is the grid, by the clock of the machine, on which reports of those lie that have
+// nothing to say. Who hears thousands of them wakes a few times a second for many, instead
+// of for each: most of what one costs is waking. Clocks that differ only spread them.
+const beat = 250 * time.Millisecond
+
+// onBeat shortens d so that it ends on the grid, if one of its points lies within d.
+func onBeat(now time.Time, d time.Duration) time.Duration {
+	if left := now.Add(d).Truncate(beat).Sub(now); left > 0 {
+		return left
+	}
+	return d
 }
 
 // once makes one report and acts on the reply. again: there is more to say.
@@ -260,6 +288,62 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	// takes pages acknowledges something else than before. One that was just told
 	// the status and asks for it again is not answered at once.
 	return reply.NeedStatus && rep.Status == nil || (r.acked != r.Observed.Rev() && r.acked != before), nil
+}
+
+// hear takes over what nudges bring along, this one and those that wait behind it: what
+// is new of all of them is stored at once. It says whether all that they told of is here.
+func (r *lowerRun) hear(ctx context.Context, d wire.Down, more <-chan wire.Down) bool {
+	before := r.Desired.Have()
+	var news pages
+	have, whole := before, true
+	for waits := true; waits; {
+		switch err := news.follow(d, &have); {
+		case errors.Is(err, errNoNews):
+			whole = false
+		case err != nil: // a part of it may have been added
+			r.Log.Debug("a nudge", "subject", r.Subjects.Nudge, "error", err)
+			return false
+		}
+		select {
+		case d = <-more:
+		default:
+			waits = false
+		}
+	}
+	if have == before {
+		return false
+	}
+	if err := r.Desired.Take(ctx, false, news.changes, have); err != nil {
+		r.Log.Debug("storing what a nudge brought", "to", have, "error", err)
+		return false
+	}
+	return whole
+}
+
+// errNoNews: a nudge brings nothing that can be taken over.
+var errNoNews = errors.New("it leads from nowhere here")
+
+// follow adds what a nudge brings along, if that leads on from have, and moves have on.
+func (p *pages) follow(d wire.Down, have *wire.Rev) error {
+	n := d.News
+	if n == nil || n.Full || n.More || n.Moved || !within(*have, d.Since, n.To) {
+		return errNoNews
+	}
+	if err := errors.Join(wire.CheckVersion("the nudge", d.V), wire.CheckVersion("what it brings", n.V)); err != nil {
+		return err
+	}
+	if err := p.add(*n); err != nil {
+		return err
+	}
+	*have = n.To
+	return nil
+}
+
+// within says whether changes that lead from since to to lead on from have: also those
+// do that began before it in the same history, since they are the latest values.
+func within(have, since, to wire.Rev) bool {
+	return !have.IsZero() && (have == since && have != to ||
+		have.Inc == since.Inc && have.Inc == to.Inc && since.N <= have.N && have.N < to.N)
 }
 
 // beat makes a one-way report.
