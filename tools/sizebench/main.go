@@ -27,6 +27,7 @@ type options struct {
 	instances, each    int
 	span, churn        time.Duration
 	patience, replaced time.Duration
+	steps              string
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.DurationVar(&o.churn, "churn", time.Minute, "how long workers come and go, a group each minute; 0: they do not")
 	flag.DurationVar(&o.patience, "patience", 20*time.Minute, "how long each step may take")
 	flag.DurationVar(&o.replaced, "replace-after", time.Second, "replace_after of the instances")
+	flag.StringVar(&o.steps, "steps", strings.Join(allSteps, ","), "what is done, in this order, with the cluster; all but join need what was before")
 	// How it starts itself.
 	serve := flag.String("serve-clusters", "", "")
 	contextFile := flag.String("context", "", "")
@@ -121,7 +123,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	err = b.steps(ctx)
+	err = b.measure(ctx)
 	if err = errors.Join(err, b.close()); err != nil {
 		return err
 	}
@@ -133,11 +135,21 @@ func run(ctx context.Context, o options) error {
 	return b.end()
 }
 
-// steps measures one cluster.
-func (b *bench) steps(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{b.join, b.idle, b.place, b.idle, b.lose, b.come, b.restart, b.stop} {
+// allSteps are those that measure one cluster.
+var allSteps = []string{"join", "idle", "place", "idle", "lose", "come", "restart", "stop"}
+
+// measure takes the steps.
+func (b *bench) measure(ctx context.Context) error {
+	known := map[string]func(context.Context) error{
+		"join": b.join, "idle": b.idle, "place": b.place, "lose": b.lose, "come": b.come, "restart": b.restart, "stop": b.stop,
+	}
+	for _, name := range strings.Split(b.steps, ",") {
+		step := known[name]
+		if step == nil {
+			return fmt.Errorf("there is no step %q, only %s", name, strings.Join(allSteps, ", "))
+		}
 		if err := step(ctx); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
