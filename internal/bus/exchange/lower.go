@@ -342,8 +342,11 @@ func (p *pages) follow(d wire.Down, have *wire.Rev) error {
 // within says whether changes that lead from since to to lead on from have: also those
 // do that began before it in the same history, since they are the latest values.
 func within(have, since, to wire.Rev) bool {
-	return !have.IsZero() && (have == since && have != to ||
-		have.Inc == since.Inc && have.Inc == to.Inc && since.N <= have.N && have.N < to.N)
+	if have.IsZero() || have == to {
+		return false
+	}
+	same := since.Inc == to.Inc && have.Inc == to.Inc
+	return have == since || same && since.N <= have.N && have.N < to.N
 }
 
 // beat makes a one-way report.
