@@ -215,6 +215,7 @@ func (a *app) objectList() *cobra.Command {
 				kept := all[:0]
 				for _, v := range all {
 					if len(args) == 0 || strings.HasPrefix(v.Name, args[0]) {
+						a.trouble(v.Problem)
 						kept = append(kept, v)
 					}
 				}
@@ -232,7 +233,12 @@ func (a *app) objects() listing[wire.ObjectView] {
 	return listing[view]{kind: kindObject, name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "object", cell: func(v view) cell { return text(v.Name) }},
 		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
-		{name: "size", cell: func(v view) cell { return text(bytesText(v.Size)) }},
+		{name: "size", cell: func(v view) cell {
+			if v.Problem != "" {
+				return cell{"cannot be read", red}
+			}
+			return text(bytesText(v.Size))
+		}},
 		{name: "origin", cell: func(v view) cell {
 			if v.Copy {
 				return text(v.Origin + " (copy)")

@@ -19,7 +19,11 @@ programs, without what is secret of them. Those that have expired are shown for
 some days more. The tokens of users are not among them: verge user ls.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error {
-				return show(a, a.tokens(), mode, "", false)(c.Tokens(cmd.Context()))
+				all, err := c.Tokens(cmd.Context())
+				for _, v := range all {
+					a.trouble(v.Problem)
+				}
+				return show(a, a.tokens(), mode, "", false)(all, err)
 			})
 		},
 	}
@@ -57,6 +61,8 @@ func (a *app) tokens() listing[wire.TokenView] {
 		{name: "state", cell: func(v view) cell {
 			left := v.Expires.Sub(a.opts.Now())
 			switch {
+			case v.Problem != "":
+				return cell{"cannot be read", red}
 			case !v.Used.IsZero():
 				return text("used " + a.since(v.Used) + " ago")
 			case left <= 0:

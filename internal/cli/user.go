@@ -208,7 +208,11 @@ func (a *app) userLsCommand() *cobra.Command {
 		Use: "ls", Aliases: []string{"list"}, Short: "List users and their roles", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error {
-				return show(a, a.users(), mode, "", false)(c.Users(cmd.Context()))
+				all, err := c.Users(cmd.Context())
+				for _, v := range all {
+					a.trouble(v.Problem)
+				}
+				return show(a, a.users(), mode, "", false)(all, err)
 			})
 		},
 	}
@@ -220,8 +224,16 @@ func (a *app) users() listing[wire.UserView] {
 	type view = wire.UserView
 	return listing[view]{kind: "user", name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "user", cell: func(v view) cell { return text(v.Name) }},
-		{name: "roles", cell: func(v view) cell { return text(rolesOf(v.Roles)) }},
+		{name: "roles", cell: func(v view) cell {
+			if v.Problem != "" {
+				return cell{"cannot be read", red}
+			}
+			return text(rolesOf(v.Roles))
+		}},
 		{name: "token expires", cell: func(v view) cell {
+			if v.Problem != "" {
+				return cell{"not let in", red}
+			}
 			left := v.TokenExpires.Sub(a.opts.Now())
 			if left <= 0 {
 				return cell{"expired", red}
@@ -231,6 +243,14 @@ func (a *app) users() listing[wire.UserView] {
 		{name: "created", wide: true, cell: func(v view) cell { return text(a.since(v.Created)) }},
 		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
 	}}
+}
+
+// trouble says on standard error what is wrong with one of those that are listed; "" is
+// nothing.
+func (a *app) trouble(problem string) {
+	if problem != "" {
+		a.notef("note: %s", clean(problem))
+	}
 }
 
 func (a *app) userDescribeCommand() *cobra.Command {

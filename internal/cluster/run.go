@@ -159,7 +159,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if c.shelf, err = objects.Open(ctx, objects.Options{Store: c.store, Blobs: c.server.Blobs(), Site: c.name, Above: c.above, Restored: filepath.Join(o.Dir, backup.ObjectsDir), Log: o.Log}); err != nil {
 		return nil, err
 	}
-	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name}
+	c.Book = &people.Book{Store: c.store, Now: c.clock.Now, Site: c.name, Log: o.Log}
 	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
 	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin, Administers: c.Book.Administers}
 	c.ledger.Member = func(r wire.JoinRequest) bool { // asked by Join, which has the mutex

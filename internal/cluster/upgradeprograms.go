@@ -33,7 +33,7 @@ func (m *model) spare(list []wire.ObjectView) (programs []wire.ObjectView, goes 
 	}
 	for _, o := range list {
 		// Whatever else somebody has put there is theirs.
-		if o.Namespace != wire.ProgramsNamespace || o.Copy || needed[o.Name] || !strings.HasPrefix(o.Name, (&wire.Program{}).Object()) {
+		if o.Namespace != wire.ProgramsNamespace || o.Copy || o.Problem != "" || needed[o.Name] || !strings.HasPrefix(o.Name, (&wire.Program{}).Object()) {
 			continue
 		}
 		at := o.Updated

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -159,8 +160,8 @@ func (l *Ledger) Check(ctx context.Context, req wire.JoinRequest, kind string, n
 		return tok, bus.Op{}, fmt.Errorf("looking up the token: %w", err)
 	}
 	var rec pki.TokenRecord
-	if err := json.Unmarshal(e.Value, &rec); err != nil {
-		return tok, bus.Op{}, fmt.Errorf("stored token %s: %w", tok.ID, err)
+	if err := records.Load(e, &rec); err != nil {
+		return tok, bus.Op{}, unreadable(unread(keyToken, tok.ID, err))
 	}
 	member := rec.Uses > 1 && l.Member != nil && l.Member(req)
 	if err := rec.Check(tok, req.PublicKey, member, now); err != nil {
@@ -201,6 +202,11 @@ func (l *Ledger) NewBearer(ctx context.Context, by string, ttl time.Duration, no
 	return wire.TokenReply{Token: text, Expires: rec.Expires, ID: hash[:bearerID]}, nil
 }
 
+// unreadable is what somebody hears who shows a token whose record cannot be read.
+func unreadable(v wire.TokenView) error {
+	return wire.Problemf(401, "record-unreadable", "ask an administrator for a new one: verge token create", "the token is refused", "%s", v.Problem)
+}
+
 // Bearer says who a token for the HTTP interface is, or why it is refused.
 func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.Principal, error) {
 	const remedy = remedyBearer
@@ -216,8 +222,8 @@ func (l *Ledger) Bearer(ctx context.Context, text string, now time.Time) (rest.P
 		return rest.Principal{}, fmt.Errorf("looking up the API token: %w", err)
 	}
 	var rec bearerRecord
-	if err := json.Unmarshal(e.Value, &rec); err != nil {
-		return rest.Principal{}, fmt.Errorf("stored API token: %w", err)
+	if err := records.Load(e, &rec); err != nil {
+		return rest.Principal{}, unreadable(unread(keyBearer, hash, err))
 	}
 	if !now.Before(rec.Expires) {
 		return rest.Principal{}, wire.Problemf(401, "token-expired", remedy, "the API token is refused", "it expired at %s", rec.Expires.UTC().Format(time.RFC3339))

@@ -3,7 +3,6 @@ package enroll
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -50,22 +50,32 @@ func (l *Ledger) kept(ctx context.Context) (out []kept, err error) {
 			k := kept{key: e.Key}
 			if prefix == keyToken {
 				var r pki.TokenRecord
-				err = json.Unmarshal(e.Value, &r)
+				err = records.Load(e, &r)
 				k.TokenView = wire.TokenView{ID: r.ID, Kind: r.Kind, Cluster: r.Cluster, Plugin: r.Plugin, By: r.By, Created: r.Created, Expires: r.Expires, Used: r.UsedAt, Gateway: r.Gateway, Uses: r.Uses, Joined: r.Joined}
 			} else {
 				var r bearerRecord
-				err = json.Unmarshal(e.Value, &r)
+				err = records.Load(e, &r)
 				hash := strings.TrimPrefix(e.Key, keyBearer)
 				k.TokenView = wire.TokenView{ID: hash[:min(len(hash), bearerID)], Kind: "api", By: r.By, Created: r.Created, Expires: r.Expires}
 			}
-			if err != nil {
-				return nil, fmt.Errorf("stored token %.30s: %w", e.Key, err)
+			if err != nil { // it lets nobody in; all others are as good as before
+				k.TokenView = unread(prefix, strings.TrimPrefix(e.Key, prefix), err)
 			}
 			out = append(out, k)
 		}
 	}
 	slices.SortFunc(out, func(a, b kept) int { return cmp.Or(b.Expires.Compare(a.Expires), cmp.Compare(a.key, b.key)) })
 	return out, nil
+}
+
+// unread is a token whose record cannot be read, with what its key says of it.
+func unread(prefix, rest string, err error) wire.TokenView {
+	v := wire.TokenView{ID: rest}
+	if prefix == keyBearer {
+		v.ID, v.Kind = rest[:min(len(rest), bearerID)], "api"
+	}
+	v.Problem = fmt.Sprintf("the stored record of token %s cannot be read (%.200v): nobody is let in by it. To mend it, verge token revoke %s, and make another", v.ID, err, v.ID)
+	return v
 }
 
 // Tokens are all that were made here, those that are good for longest first; also

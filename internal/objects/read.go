@@ -219,7 +219,7 @@ func (s *Shelf) keep(ctx context.Context, got Got, have wire.Object, had bool) e
 // evict drops copies that were not read for longest until there is room for one
 // more; writing is held.
 func (s *Shelf) evict(ctx context.Context, size int64, but string) error {
-	all, err := s.records(ctx, keyCopy)
+	all, _, err := s.records(ctx, keyCopy)
 	if err != nil {
 		return unstored(err)
 	}

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -18,8 +18,10 @@ import (
 func (s *Shelf) Named(snap bus.Snapshot) (out []wire.Object, err error) {
 	for _, e := range snap.List(keyObject) {
 		var r wire.Object
-		if err := json.Unmarshal(e.Value, &r); err != nil {
-			return nil, fmt.Errorf("record %s: %w", e.Key, err)
+		if err := records.Load(e, &r); err != nil {
+			u := &unread{e.Key, err}
+			s.o.Log.Error("the content of an object is not in the backup: " + u.problem())
+			continue
 		}
 		out = append(out, r)
 	}
@@ -43,11 +45,11 @@ func (s *Shelf) restore(ctx context.Context, there map[string]bool) error {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	all, err := s.records(ctx, keyObject)
+	all, lost, err := s.records(ctx, keyObject)
 	if err != nil {
 		return fmt.Errorf("open the object store: %w", err)
 	}
-	whole := true
+	whole := len(lost) == 0 // else what it names may be there, and it be read one day
 	for i := range all {
 		if r := &all[i]; !there[r.Blob] {
 			if err := s.takeOver(ctx, filepath.Join(dir, r.Digest), r); err != nil {
@@ -57,7 +59,7 @@ func (s *Shelf) restore(ctx context.Context, there map[string]bool) error {
 		}
 	}
 	if !whole {
-		s.o.Log.Warn("contents of objects wait until there is room on the disk, for the next start", "folder", dir)
+		s.o.Log.Warn("contents of objects wait until there is room on the disk and all records of objects can be read, for the next start", "folder", dir)
 		return nil
 	}
 	if err := os.RemoveAll(dir); err != nil {

@@ -24,12 +24,12 @@ type room struct {
 // room is how large an object of that name may be. What is no larger than the one that
 // had the name before is no matter of the quota: who is over it can come back.
 func (s *Shelf) room(ctx context.Context, namespace, name string) (room, error) {
-	all, err := s.records(ctx, keyObject+namespace+"/")
+	all, lost, err := s.records(ctx, keyObject+namespace+"/")
 	if err != nil {
 		return room{}, unstored(err)
 	}
 	r := room{namespace: namespace, name: name}
-	n, before := 0, int64(0)
+	n, before := len(lost), int64(0)
 	for i := range all {
 		if all[i].Name == name {
 			before = all[i].Size

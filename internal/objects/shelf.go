@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -99,7 +100,8 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 		coming: map[string]int64{}, marks: newMarks(),
 	}
 	if o.Log == nil {
-		s.o.Log = slog.New(slog.DiscardHandler)
+		o.Log = slog.New(slog.DiscardHandler)
+		s.o.Log = o.Log
 	}
 	there, err := o.Blobs.List(ctx)
 	if err != nil {
@@ -108,11 +110,15 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 	if len(there) == 0 {
 		return s, s.restore(ctx, nil)
 	}
-	named := map[string]bool{}
+	named, whole := map[string]bool{}, true
 	for _, prefix := range []string{keyObject, keyCopy} {
-		all, err := s.records(ctx, prefix)
+		all, lost, err := s.records(ctx, prefix)
 		if err != nil {
 			return nil, fmt.Errorf("open the object store: %w", err)
+		}
+		for _, u := range lost {
+			o.Log.Error(u.problem())
+			whole = whole && prefix != keyObject
 		}
 		for i := range all {
 			named[all[i].Blob] = true
@@ -122,7 +128,8 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 	kept := map[string]bool{}
 	for _, id := range there {
 		kept[id] = true
-		if !named[id] {
+		// Where a record cannot be read nobody knows which of them it names.
+		if !named[id] && whole {
 			if err := o.Blobs.Remove(ctx, id); err != nil {
 				return nil, fmt.Errorf("open the object store: remove what a broken upload has left: %w", err)
 			}
@@ -142,24 +149,59 @@ func (s *Shelf) Close() {
 	s.work.Wait()
 }
 
-// records are those below a prefix, by key.
-func (s *Shelf) records(ctx context.Context, prefix string) ([]wire.Object, error) {
+// unread is a record of an object that cannot be read.
+type unread struct {
+	key string
+	err error
+}
+
+// problem says what it is, and what to do.
+func (u *unread) problem() string {
+	namespace, name := u.object()
+	if strings.HasPrefix(u.key, keyCopy) {
+		return fmt.Sprintf("stored record %s cannot be read (%.200v): the copy is fetched again when somebody asks for it", u.key, u.err)
+	}
+	return fmt.Sprintf("stored record %s cannot be read (%.200v): the object is lost to its readers, all others are not. To mend it, put it again (verge object put %s FILE --namespace %s), "+
+		"remove it (verge object rm %s --namespace %s), or restore a backup of before: verge restore", u.key, u.err, name, namespace, name, namespace)
+}
+
+// object is what its key says of it.
+func (u *unread) object() (namespace, name string) {
+	_, rest, _ := strings.Cut(u.key, "/")
+	namespace, name, _ = strings.Cut(rest, "/")
+	return namespace, name
+}
+
+// Error implements error.
+func (u *unread) Error() string { return u.problem() }
+
+// Unwrap gives the problem that others see.
+func (u *unread) Unwrap() []error {
+	namespace, name := u.object()
+	return []error{wire.Problemf(http.StatusInternalServerError, "record-unreadable", "put it again: verge object put "+name+" FILE --namespace "+namespace,
+		"what is stored about the object cannot be read", "record %s: %.200v", u.key, u.err), u.err}
+}
+
+// records are those below a prefix, by key, and those of them that cannot be read.
+func (s *Shelf) records(ctx context.Context, prefix string) (out []wire.Object, lost []*unread, err error) {
 	entries, err := s.o.Store.List(ctx, prefix)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := make([]wire.Object, 0, len(entries))
+	out = make([]wire.Object, 0, len(entries))
 	for _, e := range entries {
 		var r wire.Object
-		if err := json.Unmarshal(e.Value, &r); err != nil {
-			return nil, fmt.Errorf("record %s: %w", e.Key, err)
+		if err := records.Load(e, &r); err != nil {
+			lost = append(lost, &unread{e.Key, err})
+			continue
 		}
 		out = append(out, r)
 	}
-	return out, nil
+	return out, lost, nil
 }
 
-// record of one object; false where there is none.
+// record of one object; false where there is none, or a copy whose record cannot be read:
+// another one is fetched in its place.
 func (s *Shelf) record(ctx context.Context, prefix, namespace, name string) (wire.Object, bool, error) {
 	e, err := s.o.Store.Get(ctx, prefix+namespace+"/"+name)
 	if errors.Is(err, bus.ErrNotFound) {
@@ -169,10 +211,14 @@ func (s *Shelf) record(ctx context.Context, prefix, namespace, name string) (wir
 		return wire.Object{}, false, err
 	}
 	var r wire.Object
-	if err := json.Unmarshal(e.Value, &r); err != nil {
-		return r, false, fmt.Errorf("record %s: %w", e.Key, err)
+	switch err := records.Load(e, &r); {
+	case err == nil:
+		return r, true, nil
+	case prefix == keyCopy:
+		return wire.Object{}, false, nil
+	default:
+		return wire.Object{}, false, &unread{e.Key, err}
 	}
-	return r, true, wire.CheckVersion("object "+r.Name, r.V)
 }
 
 // Upload is what is to be put.
@@ -236,6 +282,10 @@ func (s *Shelf) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectV
 		return wire.ObjectView{}, err
 	}
 	old, had, err := s.record(ctx, keyObject, u.Namespace, u.Name)
+	var damaged *unread
+	if errors.As(err, &damaged) && !records.Newer(damaged.err) {
+		had, err = false, nil // its content goes with the next start
+	}
 	if err != nil {
 		return wire.ObjectView{}, unstored(err)
 	}
@@ -292,7 +342,14 @@ func (s *Shelf) Remove(ctx context.Context, namespace, name string) (wire.Object
 	defer s.writing.Unlock()
 	for _, of := range s.kinds() {
 		r, had, err := s.record(ctx, of.prefix, namespace, name)
+		var damaged *unread
 		switch {
+		case errors.As(err, &damaged): // its content goes with the next start
+			if _, err := s.o.Store.Delete(ctx, damaged.key); err != nil {
+				return wire.ObjectView{}, unstored(err)
+			}
+			s.gone(of.prefix, &wire.Object{Namespace: namespace, Name: name})
+			return wire.ObjectView{Namespace: namespace, Name: name, Origin: of.origin}, nil
 		case err != nil:
 			return wire.ObjectView{}, unstored(err)
 		case !had:
@@ -326,7 +383,8 @@ func (s *Shelf) forget(ctx context.Context, prefix string, r *wire.Object) error
 }
 
 // List returns what is here of a namespace, of all where it is "", by namespace and
-// name; what this tier owns before the copy of the same name.
+// name; what this tier owns before the copy of the same name. Of what cannot be read it has
+// the names, and why.
 func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, error) {
 	out := []wire.ObjectView{}
 	for _, of := range s.kinds() {
@@ -334,12 +392,17 @@ func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, 
 		if namespace != "" {
 			prefix += namespace + "/"
 		}
-		all, err := s.records(ctx, prefix)
+		all, lost, err := s.records(ctx, prefix)
 		if err != nil {
 			return nil, fmt.Errorf("list objects: %w", err)
 		}
 		for i := range all {
 			out = append(out, s.view(&all[i], of.origin))
+		}
+		for _, u := range lost {
+			v := wire.ObjectView{Origin: of.origin, Copy: of.origin != s.origin, Problem: u.problem()}
+			v.Namespace, v.Name = u.object()
+			out = append(out, v)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b wire.ObjectView) int {
@@ -348,9 +411,10 @@ func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, 
 	return out, nil
 }
 
-// Used is what the objects of each namespace have that this tier owns, in bytes.
+// Used is what the objects of each namespace have that this tier owns, in bytes, without
+// those whose size cannot be read.
 func (s *Shelf) Used(ctx context.Context) (map[string]int64, error) {
-	all, err := s.records(ctx, keyObject)
+	all, _, err := s.records(ctx, keyObject)
 	if err != nil {
 		return nil, fmt.Errorf("list objects: %w", err)
 	}

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -44,12 +47,15 @@ type Book struct {
 	Now func() time.Time
 	// Site is the cluster whose users these are; "" at a root.
 	Site string
+	// Log is told why a user is not let in whose record cannot be read; nil: nobody is.
+	Log *slog.Logger
 
 	// Less, if set, is told of a user that may do less than before, or is gone.
 	Less func(name string)
 
 	mu    sync.Mutex   // held over changes of users
 	ended rest.Endings // by user
+	said  sync.Map     // keys of records of which the log has been told, once each
 }
 
 // Authenticate says whom a bearer token belongs to. known is false where it
@@ -67,12 +73,16 @@ func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal,
 		return p, true, fmt.Errorf("looking up the token: %w", err)
 	}
 	var rec tokenRecord
-	if err := json.Unmarshal(e.Value, &rec); err != nil {
-		return p, true, fmt.Errorf("stored token of a user: %w", err)
+	if err := records.Load(e, &rec); err != nil {
+		return p, true, b.closed(e.Key, "", err)
 	}
 	// The end is taken before the look, so that no change goes unnoticed.
 	end := b.ended.Of(rec.User)
 	u, err := b.user(ctx, rec.User)
+	var damaged *unreadable
+	if errors.As(err, &damaged) {
+		return p, true, b.closed(keyUser+rec.User, rec.User, damaged.err)
+	}
 	var gone *wire.Problem
 	if err != nil && !errors.As(err, &gone) {
 		return p, true, err
@@ -86,6 +96,39 @@ func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal,
 			"the token is refused", "it expired at %s", u.Token.Expires.UTC().Format(time.RFC3339))
 	}
 	return rest.Principal{Who: whoOf(u), Ended: end, Left: left}, true, nil
+}
+
+// closed is what somebody hears whose token leads to a record that cannot be read: what it
+// says of them is not known, so they may do nothing. The log has more, once for each record.
+func (b *Book) closed(key, user string, err error) error {
+	if _, again := b.said.LoadOrStore(key, true); !again && b.Log != nil {
+		b.Log.Error("a user is not let in: its stored record cannot be read", "record", key, "user", user, "error", fmt.Sprintf("%.200v", err), "remedy", mend(user))
+	}
+	return wire.Problemf(401, "record-unreadable", "ask an administrator, whose verge user ls says what to do", "the token is refused", "what is stored about its user cannot be read")
+}
+
+// mend is what an administrator can do about the record of a user, or ("") of a token.
+func mend(user string) string {
+	if user == "" {
+		return "replace the token: verge user token NAME"
+	}
+	return "restore a backup of before (verge restore), or make the user again: verge user rm " + user + ", then verge user create " + user
+}
+
+// unreadable is the error of a user whose record cannot be read.
+type unreadable struct {
+	name string
+	err  error
+}
+
+// Error implements error.
+func (u *unreadable) Error() string {
+	return fmt.Sprintf("stored record %s%s cannot be read (%.200v): nobody is let in by it. To mend it, %s", keyUser, u.name, u.err, mend(u.name))
+}
+
+// Unwrap gives the problem that others see.
+func (u *unreadable) Unwrap() []error {
+	return []error{wire.Problemf(500, "record-unreadable", mend(u.name), "what is stored about the user cannot be read", "record %s%s: %.200v", keyUser, u.name, u.err), u.err}
 }
 
 // whoOf is what a user may do.
@@ -117,7 +160,7 @@ func (b *Book) Administers(ctx context.Context, who string) (bool, error) {
 	}
 	u, err := b.user(ctx, name)
 	var gone *wire.Problem
-	if errors.As(err, &gone) {
+	if errors.As(err, &gone) && gone.Status == 404 {
 		return false, nil
 	}
 	return err == nil && u.Admin, err
@@ -132,8 +175,8 @@ func (b *Book) user(ctx context.Context, name string) (*wire.User, error) {
 		return nil, fmt.Errorf("looking up user %s: %w", name, err)
 	}
 	u := &wire.User{}
-	if err := json.Unmarshal(e.Value, u); err != nil {
-		return nil, fmt.Errorf("stored user %s: %w", name, err)
+	if err := records.Load(e, u); err != nil {
+		return nil, &unreadable{name, err}
 	}
 	return u, nil
 }
@@ -142,21 +185,22 @@ func noUser(name string) error {
 	return wire.Problemf(404, "no-such-user", "verge user ls", "there is no such user", "%q is not known", name)
 }
 
-// list are all users by name.
-func (b *Book) list(ctx context.Context) ([]*wire.User, error) {
+// list are all users by name, and those of them whose record cannot be read.
+func (b *Book) list(ctx context.Context) (all []*wire.User, lost []*unreadable, err error) {
 	entries, err := b.Store.List(ctx, keyUser)
 	if err != nil {
-		return nil, fmt.Errorf("listing users: %w", err)
+		return nil, nil, fmt.Errorf("listing users: %w", err)
 	}
-	out := make([]*wire.User, 0, len(entries))
+	all = make([]*wire.User, 0, len(entries))
 	for _, e := range entries {
 		u := &wire.User{}
-		if err := json.Unmarshal(e.Value, u); err != nil {
-			return nil, fmt.Errorf("stored user %s: %w", e.Key, err)
+		if err := records.Load(e, u); err != nil {
+			lost = append(lost, &unreadable{strings.TrimPrefix(e.Key, keyUser), err})
+			continue
 		}
-		out = append(out, u)
+		all = append(all, u)
 	}
-	return out, nil
+	return all, lost, nil
 }
 
 // CreateUser makes a user with its token; see rest.Backend.
@@ -169,17 +213,22 @@ func (b *Book) CreateUser(ctx context.Context, r wire.UserRequest) (wire.UserRep
 	if err := b.checkRoles(r.Roles); err != nil {
 		return wire.UserReply{}, err
 	}
-	all, err := b.list(ctx)
+	all, lost, err := b.list(ctx)
 	if err != nil {
 		return wire.UserReply{}, err
+	}
+	for _, u := range lost {
+		if u.name == r.Name {
+			return wire.UserReply{}, u
+		}
 	}
 	for _, u := range all {
 		if u.Name == r.Name {
 			return wire.UserReply{}, wire.Problemf(409, "name-taken", "change its roles (verge user grant "+r.Name+") or make it a new token (verge user token "+r.Name+")", "there is such a user already", "%s", r.Name)
 		}
 	}
-	if len(all) >= maxUsers {
-		return wire.UserReply{}, wire.Problemf(409, "too-many", "remove those that are not used: verge user rm NAME", "there are too many users", "%d, at most %d", len(all), maxUsers)
+	if n := len(all) + len(lost); n >= maxUsers {
+		return wire.UserReply{}, wire.Problemf(409, "too-many", "remove those that are not used: verge user rm NAME", "there are too many users", "%d, at most %d", n, maxUsers)
 	}
 	u := &wire.User{V: wire.Version, Name: r.Name, Roles: r.Roles, Created: b.Now(), By: rest.Caller(ctx)}
 	return b.renew(ctx, u, time.Duration(r.TTLSeconds)*time.Second)
@@ -236,17 +285,35 @@ func (b *Book) commit(ctx context.Context, ops ...bus.Op) error {
 	return nil
 }
 
-// RemoveUser forgets a user and its token; see rest.Backend.
+// RemoveUser forgets a user and its token, also one whose record cannot be read; see
+// rest.Backend.
 func (b *Book) RemoveUser(ctx context.Context, name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	ops := []bus.Op{bus.Del(keyUser + name)}
 	u, err := b.user(ctx, name)
-	if err != nil {
+	var damaged *unreadable
+	switch {
+	case err == nil:
+		ops = append(ops, bus.Del(keyToken+u.Token.Hash))
+	case !errors.As(err, &damaged):
+		return err
+	default: // which token it had, only those can say
+		tokens, err := b.Store.List(ctx, keyToken)
+		if err != nil {
+			return fmt.Errorf("listing tokens of users: %w", err)
+		}
+		for _, e := range tokens {
+			var rec tokenRecord
+			if records.Load(e, &rec) == nil && rec.User == name && len(ops) < bus.MaxCommitOps {
+				ops = append(ops, bus.Del(e.Key))
+			}
+		}
+	}
+	if err := b.commit(ctx, ops...); err != nil {
 		return err
 	}
-	if err := b.commit(ctx, bus.Del(keyUser+name), bus.Del(keyToken+u.Token.Hash)); err != nil {
-		return err
-	}
+	b.said.Delete(keyUser + name)
 	b.end(name)
 	return nil
 }
@@ -329,13 +396,18 @@ func (b *Book) change(ctx context.Context, name string, r wire.Roles, f func(*wi
 	return view(u), nil
 }
 
-// Users lists all; see rest.Backend.
+// Users lists all, also those whose record cannot be read, with their names alone; see
+// rest.Backend.
 func (b *Book) Users(ctx context.Context) ([]wire.UserView, error) {
-	all, err := b.list(ctx)
-	out := make([]wire.UserView, 0, len(all))
+	all, lost, err := b.list(ctx)
+	out := make([]wire.UserView, 0, len(all)+len(lost))
 	for _, u := range all {
 		out = append(out, view(u))
 	}
+	for _, u := range lost {
+		out = append(out, wire.UserView{Name: u.name, Problem: u.Error()})
+	}
+	slices.SortFunc(out, func(a, b wire.UserView) int { return strings.Compare(a.Name, b.Name) })
 	return out, err
 }
 
@@ -356,9 +428,12 @@ func (b *Book) User(ctx context.Context, name string) (wire.UserView, error) {
 func (b *Book) LeaveNamespace(ctx context.Context, namespace string, ops ...bus.Op) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all, err := b.list(ctx)
+	all, lost, err := b.list(ctx)
 	if err != nil {
 		return err
+	}
+	if len(lost) > 0 { // it may have a role there, and be read again one day
+		return lost[0]
 	}
 	var left []string
 	defer func() {

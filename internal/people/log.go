@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -122,13 +123,15 @@ func (l *Log) Audit(ctx context.Context, q wire.AuditQuery) (wire.AuditPage, err
 			continue
 		}
 		var e wire.AuditEntry
-		if err := json.Unmarshal(entries[i].Value, &e); err != nil {
-			return page, fmt.Errorf("stored entry of the audit log %s: %w", entries[i].Key, err)
+		err := records.Load(entries[i], &e)
+		if err != nil { // that it was there is shown, whoever it was of
+			e = wire.AuditEntry{V: wire.Version, Result: "unreadable", Detail: fmt.Sprintf("stored record %s cannot be read: %.200v", entries[i].Key, err)}
+			e.Seq, _ = strconv.ParseUint(strings.TrimPrefix(entries[i].Key, keyAudit), 16, 64) // 0: it has no number
 		}
-		if e.At.Before(q.Since) {
+		if err == nil && e.At.Before(q.Since) {
 			continue // clocks are set back: what is below may be younger
 		}
-		if q.User != "" && e.Who != q.User && !strings.HasSuffix(e.Who, "/"+q.User) {
+		if err == nil && q.User != "" && e.Who != q.User && !strings.HasSuffix(e.Who, "/"+q.User) {
 			continue
 		}
 		if len(page.Entries) == limit {

@@ -135,7 +135,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Quota: r.objectQuota, Restored: filepath.Join(o.Dir, backup.ObjectsDir), Log: o.Log}); err != nil {
 		return nil, err
 	}
-	r.Book = &people.Book{Store: r.store, Now: r.clock.Now}
+	r.Book = &people.Book{Store: r.store, Now: r.clock.Now, Log: o.Log}
 	r.Log = &people.Log{Store: r.store, Now: r.clock.Now}
 	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin, Administers: r.Book.Administers}
 	r.Book.Less = func(user string) { r.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }

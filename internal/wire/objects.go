@@ -50,6 +50,8 @@ type ObjectView struct {
 	Copy      bool      `json:"copy,omitempty" doc:"what is here is a copy"`
 	// Stale: the owner could not be asked whether it is still so.
 	Stale bool `json:"stale,omitempty" doc:"the owner cannot be asked now whether this is still so"`
+	// Problem is why only the name is known, and what to do; "" for nothing.
+	Problem string `json:"problem,omitempty" doc:"why only its name is known: what is stored about it cannot be read"`
 }
 
 // OriginRoot is the origin of what the root owns. No cluster has that name for

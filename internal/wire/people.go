@@ -158,6 +158,8 @@ type UserView struct {
 	By           string    `json:"by,omitempty"`
 	TokenCreated time.Time `json:"token_created"`
 	TokenExpires time.Time `json:"token_expires"`
+	// Problem is why only the name is known, and what to do; "" for nothing.
+	Problem string `json:"problem,omitempty" doc:"why only its name is known: what is stored about it cannot be read, and it is not let in"`
 }
 
 // UserReply carries a user's new token; it is shown once and stored only as a

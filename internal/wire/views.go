@@ -327,6 +327,8 @@ type TokenView struct {
 	Joined int `json:"joined,omitempty"`
 	// Gateway: the worker may be a gateway with TLS.
 	Gateway bool `json:"gateway,omitempty"`
+	// Problem is why no more than its id is known, and what to do; "" for nothing.
+	Problem string `json:"problem,omitempty" doc:"why no more than its id is known: what is stored about it cannot be read, and it lets nobody in"`
 }
 
 // JoinRequest is sent with a join token by a node that has no identity yet.

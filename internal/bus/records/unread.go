@@ -42,6 +42,10 @@ type Unread struct {
 // errNewer is wrapped by the errors of records that a newer program wrote.
 var errNewer = errors.New("a newer program wrote it")
 
+// Newer says whether the error of a record that cannot be read is that a newer program
+// wrote it: it is as it should be, and not to be written over.
+func Newer(err error) bool { return errors.Is(err, errNewer) }
+
 // String says in words which record it is, what becomes of the role, and what to do.
 func (u Unread) String() string {
 	then := map[Fate]string{
@@ -50,14 +54,14 @@ func (u Unread) String() string {
 		Aside: "it is left as it is, and all else goes on without it",
 		Again: "it is made anew",
 	}[u.Fate]
-	remedy := "restore a backup of before: verge restore"
+	remedy := "restore a backup of before (verge restore), or drop this record alone (verge records ls --data-dir DIR says what follows)"
 	switch {
 	case u.Fate == Again:
 		return fmt.Sprintf("stored record %s cannot be read (%.200v): %s", u.Key, u.Err, then)
 	case errors.Is(u.Err, errNewer):
 		remedy = "start the newer program again"
 	case u.Fate == Aside:
-		remedy = "make again what it is about, or restore a backup of before: verge restore"
+		remedy = "make again what it is about, restore a backup of before (verge restore), or drop it (verge records ls --data-dir DIR)"
 	}
 	return fmt.Sprintf("stored record %s cannot be read (%.200v): %s. To mend it, %s", u.Key, u.Err, then, remedy)
 }
