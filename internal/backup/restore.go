@@ -26,6 +26,10 @@ type Mark struct {
 	// At is when it was restored, Made when the backup was made.
 	At   time.Time `json:"at"`
 	Made time.Time `json:"made"`
+	// Dropped are keys of records that somebody has dropped since they could not be read
+	// (verge records drop). Where there are some nothing was restored: all else in the store
+	// is what it was. Made is then At.
+	Dropped []string `json:"dropped,omitempty"`
 	// Asked are those below that have been asked, and said, what they hold.
 	Asked map[string]time.Time `json:"asked,omitempty"`
 }

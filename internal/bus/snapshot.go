@@ -139,6 +139,29 @@ func ReadStore(ctx context.Context, dir string, log *slog.Logger) (Snapshot, err
 	return s.m.snapshot(timeline, s.rev), nil
 }
 
+// Edit opens the store of a server that does not run, for fn. As with each start, a new era
+// of the store begins.
+func Edit(ctx context.Context, dir string, log *slog.Logger, fn func(Store) error) error {
+	if _, err := os.Stat(filepath.Join(dir, storeMarker)); err != nil {
+		return fmt.Errorf("open a store: %w", err)
+	}
+	e, err := start(ctx, dir, baseOptions("verge-edit", "edit", dir), log, accountSystem, accountStore)
+	if err != nil {
+		return fmt.Errorf("open a store: %w", err)
+	}
+	defer e.close()
+	conn, err := e.connect(accountStore, false)
+	if err != nil {
+		return err
+	}
+	s, err := openStore(ctx, conn.nc, dir, log)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return fn(s)
+}
+
 // WriteSnapshot makes the store of a server that does not run of a copy: dir is as
 // RootOptions.Dir or ClusterOptions.Dir, with the keys in it that belong to the
 // copy, and without a store. What it leaves after an error must be removed.

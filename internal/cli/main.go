@@ -30,6 +30,8 @@ type Options struct {
 	Daemons Daemons
 	// Lab is the test bed; nil where there can be none.
 	Lab *Lab
+	// Records works on stores of roles that do not run; nil where there are no roles.
+	Records *Records
 	// Sim runs experiments in virtual time.
 	Sim *Sim
 	// JoinPlugin makes the identity of a scheduler plugin.
@@ -147,7 +149,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.drainCommand(), a.upgradeCommand(),
 		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
 		a.namespaceCommand(), a.secretCommand(), a.hookCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
-		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(),
+		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(), a.recordsCommand(),
 		a.execCommand(), a.portForwardCommand(), a.cpCommand(), a.supportBundleCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(), a.pluginCommand(),
 	} {
 		c.GroupID = "client"

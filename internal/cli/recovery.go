@@ -22,7 +22,8 @@ and takes over what it does not know. It decides nothing until all have said it 
 count as dead. verge recovery finish CLUSTER goes on without one; without a name
 it ends the recovery: clusters that come later are told what the root knows.
 
-A cluster hears its root first and then each of its workers, in the same way.`,
+A cluster hears its root first and then each of its workers, in the same way. So does
+a role of which records were dropped that could not be read (verge records).`,
 		Example: "  verge recovery\n  verge recovery finish edge",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -77,8 +78,12 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 		return nil
 	}
 	d := &details{}
-	d.add("Restored", a.moment(v.Restored))
-	d.add("Backup of", a.moment(v.Made))
+	if len(v.Dropped) > 0 {
+		d.add("Dropped", strings.Join(v.Dropped, ", ")+" at "+a.moment(v.Restored))
+	} else {
+		d.add("Restored", a.moment(v.Restored))
+		d.add("Backup of", a.moment(v.Made))
+	}
 	d.add("Decides", map[bool]string{true: "nothing yet: it waits for them", false: "as always"}[v.Holding])
 	if err := d.print(a); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (t *tx) recover(now time.Time) bool {
 	}
 	if all {
 		t.mark, t.unmark = nil, true
-		t.event("cluster/"+m.name, "all workers have been heard: the recovery from the backup has ended")
+		t.event("cluster/"+m.name, "all workers have been heard: the recovery has ended")
 	}
 	return true
 }
@@ -145,7 +145,7 @@ func (m *model) recoveryView() wire.RecoveryView {
 	if mark == nil {
 		return v
 	}
-	v.Restored, v.Made, v.Holding = mark.At, mark.Made, m.unasked(theRoot)
+	v.Restored, v.Made, v.Holding, v.Dropped = mark.At, mark.Made, m.unasked(theRoot), mark.Dropped
 	v.Peers = append(v.Peers, wire.RecoveryPeer{Name: "root", Asked: mark.Asked[theRoot]})
 	for _, name := range records.SortedKeys(m.workers) {
 		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: mark.Asked[name]})
@@ -164,7 +164,11 @@ func recoveryProblem(v wire.RecoveryView) string {
 			missing = append(missing, p.Name)
 		}
 	}
-	text := "restored from a backup of " + v.Made.UTC().Format(time.RFC3339) + ": not heard yet: " + strings.Join(missing, ", ")
+	text := "restored from a backup of " + v.Made.UTC().Format(time.RFC3339)
+	if len(v.Dropped) > 0 {
+		text = "records were dropped (" + strings.Join(v.Dropped, ", ") + ")"
+	}
+	text += ": not heard yet: " + strings.Join(missing, ", ")
 	if v.Holding {
 		text += "; nothing is decided before the root has been; to go on without it: verge recovery finish root"
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/daemon/mend"
 	"github.com/verge-edge/verge/internal/engine"
 	"github.com/verge-edge/verge/internal/gcpace"
 	"github.com/verge-edge/verge/internal/obs"
@@ -33,6 +34,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		Daemons:    cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev},
 		Lab:        labCommands(),
 		Sim:        simCommands(),
+		Records:    &cli.Records{List: mend.List, Drop: mend.Drop, PutBack: mend.PutBack},
 		JoinPlugin: joinPlugin,
 		KeepPlugin: keepPlugin,
 		Images:     func(address string) cli.ImageStore { return engine.OpenImages(address) },

@@ -139,7 +139,7 @@ func newCluster(rec clusterRecord, now time.Time) *cluster {
 var fates = map[string]records.Fate{
 	// Who may talk to it, which addresses were given, and which clusters count as asked
 	// after a restore.
-	keyCluster: records.Stops, keyGone: records.Stops, keyRevoked: records.Stops, networkKey: records.Stops, keyRestored: records.Stops,
+	keyCluster: records.Stops, keyGone: records.Stops, keyRevoked: records.Stops, networkKey: records.Stops, backup.MarkKey: records.Stops,
 	// What follows from others with every pass.
 	keyRoute: records.Again, keySealed: records.Again,
 	// What something needs that fails without it, and says so.

@@ -64,6 +64,11 @@ func (m *model) silent(name string) bool {
 // asked in the round after the one in which nothing of it was new, so that all it
 // has is stored by then.
 func (t *tx) recover(now time.Time) {
+	if t.m.mended() {
+		t.unmark = true
+		t.event("root", "all clusters have said what they hold: what was dropped (%s) is made anew of that", strings.Join(t.m.recovery.mark.Dropped, ", "))
+		return
+	}
 	for _, name := range records.SortedKeys(t.m.clusters) {
 		c := t.m.clusters[name]
 		if c.held == nil || !t.m.unasked(name) {
@@ -78,6 +83,20 @@ func (t *tx) recover(now time.Time) {
 		t.asked(name, now)
 		t.event("cluster/"+name, "it has said what it holds: %d services", len(c.held.shares))
 	}
+}
+
+// mended: all clusters have been asked what they hold, since records were dropped. There is
+// nobody that a store which is whole otherwise could not know.
+func (m *model) mended() bool {
+	if m.recovery.mark == nil || len(m.recovery.mark.Dropped) == 0 {
+		return false
+	}
+	for name := range m.clusters {
+		if m.unasked(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // asked notes that a cluster need not be asked any more.
@@ -96,9 +115,14 @@ func (t *tx) app(name string) *wire.Application {
 // adopt makes the root know what a cluster holds. It reports whether anything of
 // it was new.
 func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
-	has := map[wire.InstanceID]bool{}
+	has, dropped := map[wire.InstanceID]bool{}, len(t.m.recovery.mark.Dropped) > 0
 	for n := range c.held.shares {
 		s := &c.held.shares[n]
+		if app := t.app(s.App); dropped && app != nil && app.Recovered == nil {
+			// What is stored of it is newer than what a cluster has been told.
+			changed = t.adoptMissing(c, s, now) || changed
+			continue
+		}
 		changed = t.adoptApp(c, s, now) || changed
 		changed = t.adoptNumber(s) || changed
 		for _, sp := range s.Ordinals {
@@ -108,12 +132,30 @@ func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
 			}
 		}
 	}
+	if dropped {
+		return changed
+	}
 	// What the backup says is there and is not was moved or ended after it.
 	for _, i := range t.instances("") {
 		if i.Cluster == c.Name && !has[i.ID] {
 			t.event("instance/"+i.ID, "cluster %s does not hold it any more", c.Name)
 			t.remove(i.ID, now)
 			changed = true
+		}
+	}
+	return changed
+}
+
+// adoptMissing makes the ordinals of a share known of which there is no record.
+func (t *tx) adoptMissing(c *cluster, s *wire.Share, now time.Time) (changed bool) {
+	if !slices.ContainsFunc(t.m.recovery.mark.Dropped, func(key string) bool { return strings.HasPrefix(key, keyInstance+s.App+"."+s.Service+".") }) {
+		return false
+	}
+	for _, sp := range s.Ordinals {
+		for o := sp.From; o < sp.To; o++ {
+			if id := instanceID(s.App, s.Service, o); t.inst(id) == nil && slices.Contains(t.m.recovery.mark.Dropped, keyInstance+id) {
+				changed = t.adoptInstance(c, s, o, now) || changed
+			}
 		}
 	}
 	return changed
@@ -282,7 +324,7 @@ func (m *model) recoveryView(now time.Time) wire.RecoveryView {
 	if m.recovery.mark == nil {
 		return v
 	}
-	v.Restored, v.Made, v.Holding = m.recovery.mark.At, m.recovery.mark.Made, m.holding(now)
+	v.Restored, v.Made, v.Holding, v.Dropped = m.recovery.mark.At, m.recovery.mark.Made, m.holding(now), m.recovery.mark.Dropped
 	for _, name := range records.SortedKeys(m.clusters) {
 		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: m.recovery.mark.Asked[name], Problem: m.clusters[name].unheld})
 	}
@@ -312,15 +354,18 @@ func recoveryProblems(v wire.RecoveryView) []string {
 			missing = append(missing, text)
 		}
 	}
-	made := v.Made.UTC().Format(time.RFC3339)
+	since := "restored from a backup of " + v.Made.UTC().Format(time.RFC3339)
+	if len(v.Dropped) > 0 {
+		since = "records were dropped (" + strings.Join(v.Dropped, ", ") + ")"
+	}
 	if len(missing) > 0 {
-		text := "restored from a backup of " + made + ": not known yet what these clusters hold: " + strings.Join(missing, ", ")
+		text := since + ": not known yet what these clusters hold: " + strings.Join(missing, ", ")
 		if v.Holding {
 			text += "; nothing is decided until they have said it or count as dead"
 		}
 		out = append(out, text)
-	} else {
-		out = append(out, "restored from a backup of "+made+": clusters that joined later must join again with new tokens; when all are there: verge recovery finish")
+	} else if len(v.Dropped) == 0 {
+		out = append(out, since+": clusters that joined later must join again with new tokens; when all are there: verge recovery finish")
 	}
 	for _, name := range records.SortedKeys(v.Applications) {
 		out = append(out, fmt.Sprintf("application %s was recovered from %s: its descriptor as it was written is lost, apply it again", name, strings.Join(v.Applications[name].From, ", ")))

@@ -60,7 +60,7 @@ func (c *core) askHeld(ctx context.Context, name string) {
 		}
 		return
 	}
-	h.lost = !have.IsZero() && !c.store.Timeline().Known(have, c.store.Rev())
+	h.lost = !have.IsZero() && (len(c.m.recovery.mark.Dropped) > 0 || !c.store.Timeline().Known(have, c.store.Rev()))
 	cl.held, cl.unheld = h, ""
 	loop.Poke(c.wake)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
@@ -41,7 +42,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	for _, key := range []string{
 		keyApp + "shop", keyRevision + "shop.1", keyInstance + "shop.web.0", keyShare + "edge.shop.web", keyRoute + "shop.web", keyRoute + "gone.web",
 		keyNamespace + "team", keyCluster + "edge", keyGone + "aa", keyRevoked + "edge.aa", networkKey, keyLease + "edge" + leaseOf,
-		keyOver + "shop.web", keySchedule + "shop.web", keyTally + wire.TallyGone, keySecret + "default.s", keySealed + "edge.default.s", keyRestored + "mark",
+		keyOver + "shop.web", keySchedule + "shop.web", keyTally + wire.TallyGone, keySecret + "default.s", keySealed + "edge.default.s", backup.MarkKey,
 	} {
 		for how, bad := range map[string]string{"damaged": `{"v":`, "newer": `{"v":2,"of":"another form"}`} {
 			t.Run(how+" "+key, func(t *testing.T) {
@@ -60,6 +61,9 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// insecure are those on which security hangs although the root goes on without them.
+var insecure = map[string]bool{}
+
 func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 	t.Helper()
 	ctx := t.Context()
@@ -69,6 +73,10 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 	}
 	err := c.init(ctx, time.Minute, time.Now())
 	fate := records.FateOf(key, fates)
+	entries, lerr := store.List(ctx, "")
+	if lost := Lost(entries); lerr != nil || len(lost) != 1 || lost[0].Key != key || lost[0].Fate != fate || lost[0].Kind.Prefix == "" || lost[0].Kind.Security != (fate == records.Stops || insecure[key]) {
+		t.Errorf("an operator sees %+v, %v", lost, lerr)
+	}
 	remedy := map[string]string{"damaged": "verge restore", "newer": "start the newer program again"}[how]
 	if fate == records.Stops {
 		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), remedy) {

@@ -37,6 +37,9 @@ type RecoveryView struct {
 	Restored time.Time `json:"restored,omitzero"`
 	// Made is when the backup was made.
 	Made time.Time `json:"made,omitzero"`
+	// Dropped are the keys of records that were dropped since they could not be read; where
+	// there are some nothing was restored.
+	Dropped []string `json:"dropped,omitempty"`
 	// Holding: nothing is decided yet, until those that are waited for have been
 	// asked or given up.
 	Holding bool           `json:"holding,omitempty"`

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Records is what drops stored records of a root or a cluster that cannot be read.
+type Records struct {
+	List    func(ctx context.Context, dir string, log *slog.Logger) ([]LostRecord, error)
+	Drop    func(ctx context.Context, dir string, q DropRecord, log *slog.Logger) (saved string, err error)
+	PutBack func(ctx context.Context, dir, file string, q DropRecord, log *slog.Logger) (key string, err error)
+}
+
+// LostRecord is a stored record that its role cannot read.
+type LostRecord struct {
+	Key string `json:"key"`
+	// Role is what it does: "does not start", "decides nothing", "goes on without", "makes
+	// it anew".
+	Role string `json:"role"`
+	Why  string `json:"why"`
+	// Drop is what follows when it is dropped; Confirm: that has to be confirmed, Security:
+	// and once more, since security hangs on it.
+	Drop     string `json:"drop"`
+	Confirm  bool   `json:"confirm,omitempty"`
+	Security bool   `json:"security,omitempty"`
+	Bytes    int    `json:"bytes"`
+	Revision uint64 `json:"revision"`
+	Value    []byte `json:"-"` // may be secret
+}
+
+// DropRecord is what is to be dropped, or put back.
+type DropRecord struct {
+	Key string
+	// Confirm is the key once more, Security and Newer that this is meant although security
+	// hangs on it, or although a newer program can read it.
+	Confirm         string
+	Security, Newer bool
+	Who             string
+	Now             time.Time
+}
+
+func (a *app) recordsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "records", Short: "Drop stored records of a root or a cluster that cannot be read", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Drop single stored records of a root or a cluster that cannot be read: damaged ones,
+and those that a newer program wrote. verge status, and the log of a role that does
+not start, say which they are.
+
+It works on the data directory of a role that does not run, as the user whose it is;
+what runs of applications goes on meanwhile. Restoring a backup of before loses
+nothing that is in the record; dropping it loses that and keeps all that is newer.`,
+	}
+	cmd.AddCommand(a.recordsLsCommand(), a.recordsShowCommand(), a.recordsDropCommand(), a.recordsPutBackCommand())
+	return cmd
+}
+
+func dataDirFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "data-dir", "", "the data directory of the root or cluster, which must not run")
+	if err := cmd.MarkFlagDirname("data-dir"); err != nil {
+		panic(err) // there is such a flag
+	}
+}
+
+// records is what works on a data directory; which one is asked for, since there is no going
+// by a default where something is dropped.
+func (a *app) records(cmd *cobra.Command, dir string) (Records, error) {
+	if dir == "" {
+		return Records{}, usageError(cmd, "it takes --data-dir DIR, the data directory of the root or cluster")
+	}
+	if a.opts.Records == nil {
+		return Records{}, errors.New("this build has no roles")
+	}
+	return *a.opts.Records, nil
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func (a *app) recordsLsCommand() *cobra.Command {
+	mode, dir := "", ""
+	cmd := &cobra.Command{
+		Use: "ls --data-dir DIR", Aliases: []string{"list"}, Short: "List the stored records that cannot be read", Args: noArgs,
+		Long:    "List the stored records that cannot be read, those first that matter most, with what\ntheir role does without them and what follows when they are dropped. Nothing is changed.",
+		Example: "  verge records ls --data-dir /var/lib/verge/cluster",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.records(cmd, dir)
+			if err != nil {
+				return err
+			}
+			list, err := r.List(cmd.Context(), dir, quiet())
+			return show(a, lostRecords(), mode, "", false)(list, err)
+		},
+	}
+	dataDirFlag(cmd, &dir)
+	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+func lostRecords() listing[LostRecord] {
+	type view = LostRecord
+	return listing[view]{kind: "record", name: func(v view) string { return v.Key }, columns: []column[view]{
+		{name: "record", cell: func(v view) cell { return text(v.Key) }},
+		{name: "its role", cell: func(v view) cell { return text(v.Role) }},
+		{name: "asks for", cell: func(v view) cell {
+			switch {
+			case v.Security:
+				return cell{"--confirm --security", yellow}
+			case v.Confirm:
+				return cell{"--confirm", yellow}
+			}
+			return text("")
+		}},
+		{name: "if it is dropped", cell: func(v view) cell { return text(v.Drop) }},
+		{name: "why", wide: true, cell: func(v view) cell { return text(v.Why) }},
+		{name: "bytes", wide: true, cell: func(v view) cell { return text(strconv.Itoa(v.Bytes)) }},
+		{name: "revision", wide: true, cell: func(v view) cell { return text(strconv.FormatUint(v.Revision, 10)) }},
+	}}
+}
+
+func (a *app) recordsShowCommand() *cobra.Command {
+	dir, to := "", ""
+	cmd := &cobra.Command{
+		Use: "show KEY --data-dir DIR --to FILE", Short: "Write a record that cannot be read to a file, as it is stored", Args: oneArg("KEY"),
+		Long:    "Write a record that cannot be read to a new file, byte by byte as it is stored. It may\nhold what is secret, so it is not shown, and the file is for its owner alone.",
+		Example: "  verge records show app.shop --data-dir /var/lib/verge/root --to shop.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.records(cmd, dir)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				return usageError(cmd, "it takes --to FILE: what is in a record may be secret, and is not shown")
+			}
+			list, err := r.List(cmd.Context(), dir, quiet())
+			if err != nil {
+				return err
+			}
+			for _, v := range list {
+				if v.Key == args[0] {
+					if err := newFile(to, v.Value); err != nil {
+						return &userError{what: "the file cannot be written", why: err.Error(), next: "choose another name"}
+					}
+					return a.printf("record/%s written to %s: %d bytes", v.Key, to, len(v.Value))
+				}
+			}
+			return &userError{what: "there is no such record that cannot be read", why: args[0], next: "verge records ls --data-dir " + dir}
+		},
+	}
+	dataDirFlag(cmd, &dir)
+	cmd.Flags().StringVar(&to, "to", "", "the file to make")
+	return cmd
+}
+
+// newFile writes a file that is not there yet, for its owner alone.
+func newFile(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// localUser is who works on this machine, as the audit log has it.
+func (a *app) localUser() string {
+	name := a.opts.Getenv("SUDO_USER")
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	return "local/" + name
+}
+
+func (a *app) recordsDropCommand() *cobra.Command {
+	dir, q := "", DropRecord{}
+	cmd := &cobra.Command{
+		Use: "drop KEY --data-dir DIR", Short: "Drop a record that cannot be read, after saving it", Args: oneArg("KEY"),
+		Long: `Drop a record that cannot be read. It is saved in the folder dropped of the data
+directory before, and can be put back; who drops it is in the audit log.
+
+Where a role decides nothing without the record, --confirm says its key once more.
+Such a role asks those around it what they hold when it starts, and takes that over
+before it decides anything (verge recovery), so that what runs goes on; verge records
+ls says what is lost. Where security hangs on the record it takes --security as well.
+One that a newer program wrote is whole: --newer drops it to go back for good.`,
+		Example: "  verge records drop app.shop --data-dir /var/lib/verge/root --confirm app.shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.records(cmd, dir)
+			if err != nil {
+				return err
+			}
+			q.Key, q.Who, q.Now = args[0], a.localUser(), a.opts.Now()
+			saved, err := r.Drop(cmd.Context(), dir, q, quiet())
+			if err != nil {
+				return err
+			}
+			if err := a.printf("record/%s dropped, saved as %s", q.Key, saved); err != nil {
+				return err
+			}
+			a.notef("next: start the role as before; to undo this before that: verge records put-back %s --data-dir %s", saved, dir)
+			return nil
+		},
+	}
+	dataDirFlag(cmd, &dir)
+	cmd.Flags().StringVar(&q.Confirm, "confirm", "", "the key once more, where the role decides nothing without the record")
+	cmd.Flags().BoolVar(&q.Security, "security", false, "drop it although security hangs on it")
+	cmd.Flags().BoolVar(&q.Newer, "newer", false, "drop it although a newer program can read it")
+	return cmd
+}
+
+func (a *app) recordsPutBackCommand() *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use: "put-back FILE --data-dir DIR", Short: "Store again what was dropped", Args: oneArg("FILE"),
+		Long: "Store a record again that was dropped, as it was, from the file that it was saved in.\nIt is refused where there is a record of its key again.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.records(cmd, dir)
+			if err != nil {
+				return err
+			}
+			key, err := r.PutBack(cmd.Context(), dir, args[0], DropRecord{Who: a.localUser(), Now: a.opts.Now()}, quiet())
+			if err != nil {
+				return err
+			}
+			return a.printf("record/%s put back", key)
+		},
+	}
+	dataDirFlag(cmd, &dir)
+	return cmd
+}
