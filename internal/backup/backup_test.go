@@ -191,18 +191,20 @@ func TestDamageIsFound(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+	var last Archive // as it was read last
 	open := func(data []byte) error {
 		r, _, err := Unseal(bytes.NewReader(data), Keys{Passphrase: "p"})
 		if err != nil {
 			return err
 		}
-		_, err = Read(r)
+		last, err = Read(r)
 		return err
 	}
 	for name, data := range map[string][]byte{"plain": plainFile, "sealed": sealed.Bytes()} {
 		if err := open(data); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		good := last
 		step := max(1, len(data)/40)
 		for n := 0; n < len(data); n += step {
 			if err := open(data[:n]); code(err) == "" {
@@ -211,7 +213,8 @@ func TestDamageIsFound(t *testing.T) {
 			// The sealed one costs a passphrase each time.
 			if bad := bytes.Clone(data); n%(3*step) == 0 || name == "plain" {
 				bad[n] ^= 0x40
-				if err := open(bad); err == nil && !harmless(name, n, len(data)) {
+				// Bits that fill the last byte of what is compressed say nothing.
+				if err := open(bad); err == nil && !harmless(name, n, len(data)) && !reflect.DeepEqual(last, good) {
 					t.Errorf("%s: byte %d may be another", name, n)
 				}
 			}
