@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,22 @@ services:
 	w.root.apply(kioskOf(2))
 	w.root.ok("job", "run", "batch/nightly", "--timeout", "60s")
 	ran("1 2")
+	once := filepath.Join(filepath.Dir(runs), "once")
+	w.root.apply(fmt.Sprintf(`application: setup
+services:
+  schema:
+    command: [sh, -c, 'echo $VERGE_JOB_INDEX >> %s']
+    job: {completions: 3, keep: 1s}
+`, once))
+	ranOnce := func() {
+		t.Helper()
+		b := must[[]byte](t)(os.ReadFile(once))
+		lines := strings.Fields(string(b))
+		slices.Sort(lines)
+		wantEqual(t, "indexes that have run", strings.Join(lines, " "), "0 1 2")
+	}
+	w.root.ok("wait", "job/setup.schema", "--for", "complete", "--timeout", "60s")
+	ranOnce()
 	pids := everything(w)
 	wantEqual(t, "instances", len(pids), 6)
 	gates := []string{w.worker["edge-1"].gateway, w.worker["edge-2"].gateway}
@@ -177,6 +194,14 @@ services:
 	})
 	w.root.ok("job", "run", "batch/nightly", "--timeout", "60s")
 	ran("1 2 3")
+	// So it does of the job that was applied since, which has completed and is not run again.
+	eventually(t, 30*time.Second, "it is told what has completed", func() error {
+		if text := site.ok("events"); !strings.Contains(text, "the root knows of 3 indexes") {
+			return fmt.Errorf("events are\n%s", text)
+		}
+		return nil
+	})
+	throughout(t, 3*time.Second, "it is as it was", func() error { ranOnce(); return nil })
 	w.root.apply(shopOf(2, "2"))
 }
 

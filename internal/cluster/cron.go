@@ -62,12 +62,9 @@ func (t *tx) dueRun(s *wire.Share, rec *jobRecord, now time.Time) *wire.JobRun {
 		return nil
 	}
 	key, rule, start := s.App+"."+s.Service, s.Spec.Cron.Rule(), s.Cron
-	fresh := start != nil && start.Epoch != rec.Epoch && !start.Elsewhere
-	if fresh {
-		rec.Epoch = start.Epoch
-	}
+	fresh := t.fresh(rec, start)
 	switch {
-	case fresh && start.Rule == rule && !start.After.IsZero():
+	case fresh && start.Rule == rule && !start.After.IsZero() && !newer(rec.Cron, start, now):
 		c := cron.TakenOver(rule, start.After, start.Pending, now)
 		rec.Cron = &c
 	case rec.Cron == nil || rec.Cron.Rule != rule:
@@ -101,6 +98,29 @@ func (t *tx) dueRun(s *wire.Share, rec *jobRecord, now time.Time) *wire.JobRun {
 		return nil
 	}
 	return &wire.JobRun{Restarted: rec.Run.Restarted, Scheduled: d.Begin}
+}
+
+// fresh says whether a schedule is given to this cluster that another one had meanwhile, and
+// notes with which epoch. A root that was restored from a backup counts from a lower one:
+// what it knows of the schedule is older than what has become of it here, so only its number
+// is taken.
+func (t *tx) fresh(rec *jobRecord, start *wire.CronStart) bool {
+	switch {
+	case start == nil:
+		return false
+	case start.Elsewhere: // whatever is given next counts
+		rec.Epoch = 0
+		return false
+	}
+	was := rec.Epoch
+	rec.Epoch = start.Epoch
+	return start.Epoch > was
+}
+
+// newer says whether it was decided here for later times than those that a schedule is given
+// with: this cluster had it since, and whoever gives it does not know of that.
+func newer(c *wire.CronState, start *wire.CronStart, now time.Time) bool {
+	return c != nil && c.Rule == start.Rule && c.After.After(start.After) && !c.After.After(now)
 }
 
 // wanted says who asked for something, and why.

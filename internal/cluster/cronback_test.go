@@ -144,13 +144,13 @@ func TestCronOfARestoredClusterWithoutAnAnswer(t *testing.T) {
 	if r := s.record(); !r.Held.IsZero() || r.Run.N != 1 {
 		t.Errorf("it waits for an answer: %+v", r)
 	}
-	// A job that has lost its schedule is as all others.
+	// A job that has lost its schedule is as all others, of which the root is asked too.
 	s = newSim(t, "w1", "w2")
 	disk = s.scheduled(2, api.MissedOnce)
 	s.back(disk)
 	s.job(2, nil)
-	s.ticks(10, time.Second)
-	if r := s.record(); !r.Held.IsZero() || r.Run.Outcome != wire.JobComplete {
+	s.ticks(70, time.Second)
+	if r := s.record(); !r.Held.IsZero() || r.Run.Outcome != wire.JobComplete || r.Cron != nil {
 		t.Errorf("it is held up: %+v", r)
 	}
 }
@@ -176,5 +176,60 @@ func TestARootThatKnowsLess(t *testing.T) {
 	takeBack(&got, "r", &wire.CronStart{Epoch: 2, Rule: "other", After: at(3), N: 5, Run: &wire.JobRun{N: 5, Began: at(2)}}, 10, now)
 	if got.Run.N != 5 || len(got.Past) != 1 || got.Past[0].Outcome != wire.JobReplaced || got.Cron != rec.Cron {
 		t.Errorf("of another schedule: %+v", got)
+	}
+}
+
+// A root that was restored from a backup gives a schedule with a lower epoch, and with what it
+// knew then: nothing is begun again for that, and nothing that was decided is taken back. What
+// it gives later, another cluster having had the schedule, counts.
+func TestCronOfARestoredRoot(t *testing.T) {
+	for _, missed := range []string{api.MissedOnce, api.MissedAll, api.MissedSkip} {
+		s := newSim(t, "w1", "w2")
+		s.ends(2, nil)
+		s.at("00:01:00")
+		s.cron(api.Cron{Schedule: "*/10 * * * *", Concurrency: api.CronForbid, Missed: missed}, nil)
+		s.regiven(func(sh *wire.Share) { sh.Cron = &wire.CronStart{Epoch: 4} })
+		s.at("00:10:00")
+		s.at("00:20:00")
+		s.at("00:30:00")
+		s.wantTimes("00:10 00:20 00:30")
+		before, starts := *s.record(), s.starts()
+		old := wire.CronStart{
+			Epoch: 2, Rule: before.Cron.Rule, After: before.Cron.After.Add(-25 * time.Minute), N: 9, Restarted: 0,
+			Pending: []time.Time{before.Cron.After.Add(-30 * time.Minute), before.Cron.After.Add(-10 * time.Minute)},
+		}
+		s.regiven(func(sh *wire.Share) { start := old; sh.Cron = &start })
+		s.restart()
+		s.ticks(20, time.Second)
+		s.wantTimes("00:10 00:20 00:30")
+		r := s.record()
+		if s.starts() != starts || r.Run.N != before.Run.N || !r.Cron.After.Equal(before.Cron.After) || r.Cron.Missed != before.Cron.Missed || r.Epoch != 2 || s.m.upJobs["app.task"].Epoch != 2 {
+			t.Fatalf("%s: it has %+v, %+v, and had %+v, %+v", missed, r, r.Cron, before, before.Cron)
+		}
+		// The same number with other words, or with a higher one that this cluster has
+		// overtaken since, takes nothing back either.
+		for epoch := uint64(2); epoch < 4; epoch++ {
+			s.regiven(func(sh *wire.Share) { start := old; start.Epoch = epoch; sh.Cron = &start })
+			s.ticks(20, time.Second)
+		}
+		if r := s.record(); s.starts() != starts || !r.Cron.After.Equal(before.Cron.After) {
+			t.Fatalf("%s: it has %+v, %+v", missed, r, r.Cron)
+		}
+		// Another cluster has it, and runs 00:40 and 00:50; then it is here again, with a
+		// lower epoch than once.
+		s.regiven(func(sh *wire.Share) { sh.Cron = &wire.CronStart{Elsewhere: true} })
+		s.at("00:52:00")
+		s.regiven(func(sh *wire.Share) {
+			sh.Cron = &wire.CronStart{Epoch: 1, Rule: before.Cron.Rule, After: before.Cron.After.Add(20 * time.Minute), N: 12}
+		})
+		s.ticks(20, time.Second)
+		if r := s.record(); s.starts() != starts || r.Run.N != 12 || r.Epoch != 1 || !r.Cron.After.Equal(before.Cron.After.Add(20*time.Minute)) {
+			t.Fatalf("%s: what another one began is begun again: %+v, %+v", missed, r, r.Cron)
+		}
+		s.at("01:00:00")
+		s.ticks(10, time.Second)
+		if r := s.record(); r.Run.N != 13 || r.Run.Scheduled.Format("15:04") != "01:00" {
+			t.Errorf("%s: it does not go on: %+v", missed, r)
+		}
 	}
 }

@@ -93,6 +93,9 @@ func (t *tx) beginJobs(now time.Time) {
 		if next := t.nextOf(s, &r, now); next != nil {
 			t.begin(s, &r, *next, now)
 		}
+		if done := t.doneBack[key]; done != nil {
+			t.takeDone(s, &r, done, now)
+		}
 		t.putJob(key, r)
 	}
 }
@@ -102,7 +105,10 @@ func (t *tx) nextOf(s *wire.Share, r *jobRecord, now time.Time) *wire.JobRun {
 	if s.Spec.Cron != nil {
 		return t.dueRun(s, r, now)
 	}
-	r.Cron, r.Held = nil, time.Time{}
+	r.Cron = nil
+	if t.asksDone(s, r, now) {
+		return nil
+	}
 	next := wire.JobRun{Program: t.program(s.Spec)}
 	if s.Restart != nil {
 		next.Restarted, next.Asked = s.Restart.N, wanted(*s.Restart)
@@ -190,6 +196,11 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 			next := *old
 			next.Job = &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N}
 			t.put(next)
+			if given := t.ordered(next.Worker + "." + next.ID); given != nil && given.Job == nil {
+				order := *given
+				order.Job = t.jobOrder(&next, s)
+				t.order(next.Worker, next.ID, &order)
+			}
 			continue
 		case old.Job != nil && old.Job.Run == rec.Run.N:
 			r := jobMark(s, &rec, o)
@@ -495,6 +506,8 @@ func (m *model) jobView(s *wire.Share) (v wire.JobView, message string) {
 	switch {
 	case v.Outcome == wire.JobFailed:
 		message = "its job failed: " + v.Why
+	case s.Spec.Cron == nil && !rec.Held.IsZero():
+		message = "the cluster was restored from a backup, and asks the root what of the job has completed since that was made"
 	case s.Spec.Cron != nil && m.cronMessage(s) != "":
 		message = m.cronMessage(s)
 	case v.Outcome == "" && !v.Suspended && v.Active == 0 && reason != "":

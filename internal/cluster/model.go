@@ -351,6 +351,8 @@ type tx struct {
 	jobs        map[string]*jobRecord
 	snapshots   map[string]*wire.Snapshot    // nil: deleted
 	leftVolumes map[string]*wire.LeftVolumes // nil: deleted
+	// doneBack is what the root said of jobs just now, since this cluster was restored.
+	doneBack map[string]*wire.JobDone
 	// turns are the instances of jobs that may start.
 	turns map[wire.InstanceID]bool
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.

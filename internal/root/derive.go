@@ -65,6 +65,7 @@ func (t *tx) delegate() {
 	t.waves(want)
 	t.jobShares(want)
 	t.cronShares(want)
+	t.doneShares(want)
 	t.restart(want)
 	for key, s := range want {
 		if old := t.m.shares[key]; old == nil || !sameShare(old, s) {
@@ -104,7 +105,7 @@ func sameJob(a, b *wire.Share) bool {
 	if (a.Parallel == nil) != (b.Parallel == nil) || a.Parallel != nil && *a.Parallel != *b.Parallel {
 		return false
 	}
-	return maps.Equal(a.Index, b.Index) && records.Same(a.Stop, b.Stop) && records.Same(a.Cron, b.Cron)
+	return maps.Equal(a.Index, b.Index) && records.Same(a.Stop, b.Stop) && records.Same(a.Cron, b.Cron) && records.Same(a.Done, b.Done)
 }
 
 func (t *tx) share(key string, s *wire.Share) {

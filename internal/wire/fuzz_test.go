@@ -140,6 +140,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.PriorityUse](),
 	reflect.TypeFor[wire.Reported](),
 	reflect.TypeFor[wire.Holdings](),
+	reflect.TypeFor[wire.JobDone](),
 	reflect.TypeFor[wire.Recovered](),
 	reflect.TypeFor[wire.RecoveryView](),
 	reflect.TypeFor[wire.RecoveryPeer](),

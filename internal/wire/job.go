@@ -127,13 +127,25 @@ type CronStart struct {
 	// Restarted is the latest mark that was heeded there, N its latest run.
 	Restarted uint64 `json:"restarted,omitempty"`
 	N         uint64 `json:"n,omitempty"`
-	// Epoch counts the clusters that were given the schedule: with another one a cluster
-	// begins with what is said here, once.
+	// Epoch counts the clusters that were given the schedule: with a higher one than it had
+	// a cluster begins with what is said here, once. A lower one is of a root that was
+	// restored from a backup.
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Restored is that of the JobReport which this answers, zero for none: Run is then the
 	// latest run that the cluster was heard of, nil for none.
 	Restored time.Time `json:"restored,omitzero"`
 	Run      *JobRun   `json:"run,omitempty"`
+}
+
+// JobDone is what a root says of a job without a schedule to a cluster that was restored from
+// a backup: which ordinals of its share have completed.
+type JobDone struct {
+	// Restored is that of the JobReport which this answers.
+	Restored time.Time `json:"restored"`
+	// Program and Restarted, as in JobRun, are of what has completed.
+	Program   string `json:"program"`
+	Restarted uint64 `json:"restarted,omitempty"`
+	Ordinals  []Span `json:"ordinals,omitempty"`
 }
 
 // ReportedJob begins the keys below which a cluster reports its jobs, beside its

@@ -203,6 +203,8 @@ type Share struct {
 	// count as Restart. Cron is with what a schedule begins here; nil: from now on.
 	Stop *Restart   `json:"stop,omitempty"`
 	Cron *CronStart `json:"cron,omitempty"`
+	// Done answers a cluster that was restored from a backup; nil: it does not ask.
+	Done *JobDone `json:"done,omitempty"`
 }
 
 // Span is a half-open range of ordinals [From, To).
