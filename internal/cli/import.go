@@ -19,7 +19,7 @@ import (
 // importFlags of verge import.
 type importFlags struct {
 	output, name, namespace string
-	envFiles                []string
+	envFiles, profiles      []string
 	memory                  string
 	strict, force           bool
 }
@@ -61,7 +61,8 @@ lost, 1 nothing was made and nothing written.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "directory that gets a file NAME.yaml for each application; - is standard output")
 	cmd.Flags().StringVar(&f.name, "name", "", "name of the application (default: what the files or their folder say)")
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the applications (default: what the files say)")
-	cmd.Flags().StringArrayVar(&f.envFiles, "env-file", nil, "variables that a compose file refers to, as docker compose reads .env; may be repeated")
+	cmd.Flags().StringArrayVar(&f.envFiles, "env-file", nil, "variables that a compose file refers to, instead of those of .env beside it; may be repeated")
+	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil, "services of a compose file that are left out otherwise; may be repeated, * is all")
 	cmd.Flags().StringVar(&f.memory, "memory-limit", "1Gi", "what an instance may use where the files state no limit")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "make nothing where something would be lost")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace files that are there")
@@ -70,7 +71,7 @@ lost, 1 nothing was made and nothing written.`,
 
 // importFiles makes descriptors of files, and writes them if all is well.
 func (a *app) importFiles(cmd *cobra.Command, kind importer.Kind, files []string, f *importFlags) error {
-	o := importer.Options{Kind: kind, Name: f.name, Namespace: f.namespace, Variables: map[string]string{}}
+	o := importer.Options{Kind: kind, Name: f.name, Namespace: f.namespace, Profiles: f.profiles}
 	for what, name := range map[string]string{"--name": f.name, "--namespace": f.namespace} {
 		if problem := api.NameProblem(name); name != "" && problem != "" {
 			return usageError(cmd, "%s %s", what, problem)
@@ -81,6 +82,9 @@ func (a *app) importFiles(cmd *cobra.Command, kind importer.Kind, files []string
 		return usageError(cmd, "--memory-limit %v", err)
 	}
 	for _, file := range f.envFiles {
+		if o.Variables == nil {
+			o.Variables = map[string]string{}
+		}
 		data, err := atomicfile.ReadBounded(file, importer.MaxSourceBytes)
 		if err != nil {
 			return &userError{what: "the variables cannot be read", why: err.Error(), next: "give --env-file the path of a file"}
@@ -137,9 +141,6 @@ func wasOrWere(n int) string {
 	return fmt.Sprintf("%d things were", n)
 }
 
-// composeNames are what docker compose looks for in a folder, in this order.
-var composeNames = []string{"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"}
-
 // importSources reads files, those of directories, or standard input.
 func (a *app) importSources(files []string, kind importer.Kind) ([]importer.Source, error) {
 	var out []importer.Source
@@ -177,7 +178,7 @@ func filesAt(file string, kind importer.Kind) ([]string, error) {
 		return []string{file}, err
 	}
 	if kind == importer.Compose || kind == "" {
-		for _, name := range composeNames {
+		for _, name := range importer.ComposeNames {
 			if at := filepath.Join(file, name); isFile(at) {
 				return []string{at}, nil
 			}

@@ -35,6 +35,9 @@ func TestImport(t *testing.T) {
 	bad := write("bad/compose.yaml", composeFile+"    imagge: x\n")
 	vars := write("vars.env", "TAG=1.29\n")
 	tagged := write("tagged/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1))
+	beside := write("beside/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1)+
+		"    environment: {DB_PASSWORD: \"${DB_PASSWORD}\"}\n  tool: {image: busybox, profiles: [tools], mem_limit: 64m}\n")
+	write("beside/.env", "TAG=1.30\nDB_PASSWORD=hunter2\n")
 	pod := write("k8s/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  hostNetwork: true\n  containers:\n  - {name: web, image: nginx}\n")
 	claim := write("k8s/claim.yaml", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n")
 	out := filepath.Join(f.dir, "out")
@@ -53,6 +56,8 @@ func TestImport(t *testing.T) {
 		{"import-bad-memory", []string{"import", shop, "--memory-limit", "lots"}},
 		{"import-unset", []string{"import", tagged, "-o", out}},
 		{"import-env-file", []string{"import", tagged, "--env-file", vars}},
+		{"import-beside", []string{"import", beside, "--profile", "tools"}},
+		{"import-beside-given", []string{"import", filepath.Dir(beside), "--env-file", vars}},
 		{"import-kubernetes", []string{"import", "kubernetes", pod, claim}},
 		{"import-kubernetes-strict", []string{"import", pod, "--strict", "-o", out}},
 		{"import-kubernetes-nothing", []string{"import", claim, "-o", out}},

@@ -131,7 +131,7 @@ func TestEnvironmentIsNotLookedAt(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	says(t, res, Lost, 4, "MODE is left out")
+	says(t, res, Lost, 4, "MODE has nothing in place of ${MODE}")
 	res, err = of(text, Options{Variables: map[string]string{"DB_PASSWORD": "given", "MODE": "fast$x"}})
 	if err != nil || !strings.Contains(string(res.Apps[0].Source), "MODE: fast$x") || !strings.Contains(string(res.Apps[0].Source), "postgres://u:given@db/x") {
 		t.Errorf("%v, %s", err, res.Apps[0].Source)
@@ -218,7 +218,7 @@ func TestBadOakestra(t *testing.T) {
 	}
 	says(t, res, Lost, 3, "vcpus counts")
 	says(t, res, Lost, 3, "is not in 10.30.0.0/16")
-	says(t, res, Lost, 3, "Verge has nothing like it")
+	says(t, res, Lost, 3, "shape: is no field of Oakestra")
 }
 
 // podText is a pod with something in its container and something in its specification.

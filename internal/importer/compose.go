@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	// compose-go is what docker compose itself reads files with: their short forms, their
 	// schema and their rules are its business.
-	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
 
@@ -26,26 +24,21 @@ type composer struct {
 	opts    Options
 	report  *report
 	project *types.Project
+	own     string // name of the project that the file gives it
+	// beside are the variables of the file .env beside it, and used those of them that are
+	// referred to.
+	beside map[string]string
+	used   map[string]bool
 	// secrets are the variables of services whose values are not in the file, by service
-	// and variable: names of secrets.
-	secrets map[string]map[string]string
-	names   map[string]string   // of services, in Verge
-	wanted  map[string][]string // services that others reach, by whom
-	taken   map[string]string   // published ports, by whom
-	app     *api.Application
-}
-
-// Variables reads a file of variables as docker compose reads .env. The values of its
-// error are not shown.
-func Variables(data []byte) (map[string]string, error) {
-	if err := readable(data); err != nil {
-		return nil, err
-	}
-	vars, err := dotenv.UnmarshalBytesWithLookup(data, func(string) (string, bool) { return "", false })
-	if err != nil {
-		return nil, errors.New("it is no list of NAME=VALUE")
-	}
-	return vars, nil
+	// and variable: names of secrets. secretNames are those by what they are made of.
+	secrets      map[string]map[string]string
+	secretNames  map[string]string
+	secretLabels names
+	names        map[string]string   // of services, in Verge
+	called       map[string]string   // services by each name that they have with Docker
+	wanted       map[string][]string // services that others reach, by whom
+	taken        map[string]string   // published ports, by whom
+	app          *api.Application
 }
 
 func importCompose(s Source, docs []*doc, o Options, r *report) []*made {
@@ -53,7 +46,8 @@ func importCompose(s Source, docs []*doc, o Options, r *report) []*made {
 		r.at(Refused, docs[1], nil, "a second document begins: docker compose config makes one of several")
 		return nil
 	}
-	c := &composer{doc: docs[0], source: s, opts: o, report: r, secrets: map[string]map[string]string{}, names: map[string]string{}, wanted: map[string][]string{}, taken: map[string]string{}}
+	c := &composer{doc: docs[0], source: s, opts: o, report: r, used: map[string]bool{}, secrets: map[string]map[string]string{}, secretNames: map[string]string{},
+		names: map[string]string{}, called: map[string]string{}, wanted: map[string][]string{}, taken: map[string]string{}}
 	if !c.load() {
 		return nil
 	}
@@ -80,6 +74,10 @@ func (c *composer) load() bool {
 		}
 		return false
 	}
+	if c.doc.values > maxComposeValues {
+		c.report.at(Refused, c.doc, nil, "has more than %d values, once its aliases are followed: divide it", maxComposeValues)
+		return false
+	}
 	services := root.child("services")
 	// Its loader looks for circles in a time that grows with the square of their number.
 	if n := len(services.keys); n > api.MaxServices {
@@ -97,13 +95,25 @@ func (c *composer) load() bool {
 		return false
 	}
 	before := c.report.refused
+	c.besides()
+	if secrets := root.child("secrets"); secrets != nil {
+		for _, k := range secrets.keys { // their names are not for variables
+			c.secretNames["secrets."+k.name] = c.secretLabels.unique(k.name)
+		}
+	}
 	plain, _ := c.interpolate(root, nil).(map[string]any)
 	if c.report.refused && !before || before && c.report.refused && plain == nil {
 		return false
 	}
+	if name, is := plain["name"].(string); is {
+		c.own = strings.ReplaceAll(name, "$$", "$")
+	}
+	if !c.bounded(plain) {
+		return false
+	}
 	delete(plain, "version") // it means nothing, and the loader would complain in its own log
 	defaultNetwork(plain)
-	project, err := loadProject(c.source.Name, plain)
+	project, err := loadProject(c.source.Name, plain, c.profiles())
 	if err != nil {
 		c.refuse(err)
 		return false
@@ -137,8 +147,17 @@ func defaultNetwork(plain map[string]any) {
 	plain["networks"] = nets
 }
 
+// profiles are those asked for, or else those that the file beside names.
+func (c *composer) profiles() []string {
+	if said := c.beside["COMPOSE_PROFILES"]; len(c.opts.Profiles) == 0 && said != "" {
+		c.used["COMPOSE_PROFILES"] = true
+		return strings.Split(said, ",")
+	}
+	return c.opts.Profiles
+}
+
 // loadProject is compose-go's loader on what has been read, without any file but that.
-func loadProject(file string, plain map[string]any) (p *types.Project, err error) {
+func loadProject(file string, plain map[string]any, profiles []string) (p *types.Project, err error) {
 	// Some of what is wrong in a file it finds out by a type assertion.
 	defer func() {
 		if r := recover(); r != nil {
@@ -153,6 +172,7 @@ func loadProject(file string, plain map[string]any) (p *types.Project, err error
 		o.SkipResolveEnvironment = true
 		o.SkipResolveLabels = true
 		o.ResolvePaths = false
+		o.Profiles = profiles
 	})
 	if err != nil {
 		return nil, fmt.Errorf("compose: %w", err)
@@ -202,14 +222,18 @@ var (
 
 // make turns the project into an application.
 func (c *composer) make() []*made {
-	name, from := appName(c.opts, c.doc.root.str("name"), c.source.Folder, baseName(c.source.Name))
+	own := c.own
+	if said := c.beside["COMPOSE_PROJECT_NAME"]; said != "" { // which counts before, as with docker compose
+		own, c.used["COMPOSE_PROJECT_NAME"] = said, true
+	}
+	name, from := appName(c.opts, own, c.source.Folder, baseName(c.source.Name))
 	if name != from {
 		c.report.at(Said, c.doc, []string{"name"}, "the application is called %s: %s is no name in Verge", name, quote(from))
 	}
 	c.app = &api.Application{Application: name, Services: map[string]*api.Service{}}
 	m := &made{app: c.app, kind: Compose, from: []string{c.source.Name}, doc: c.doc, origins: map[string]origin{}}
 	for _, name := range slices.Sorted(maps.Keys(c.project.DisabledServices)) {
-		c.report.at(Lost, c.doc, []string{"services", name, "profiles"}, "the service is left out, as docker compose leaves it out where its profile is not asked for")
+		c.report.at(Lost, c.doc, []string{"services", name, "profiles"}, "the service is left out, as docker compose leaves it out where its profile is not asked for (--profile %s)", strings.Join(c.project.DisabledServices[name].Profiles, ", or --profile "))
 	}
 	for name := range c.project.Jobs {
 		c.report.at(Lost, c.doc, []string{"jobs", name}, "is not carried over")
@@ -223,6 +247,7 @@ func (c *composer) make() []*made {
 			}
 		}
 	}
+	c.nicknames(all)
 	var unlimited []string
 	for _, name := range all {
 		path := []string{"services", name}
@@ -237,14 +262,31 @@ func (c *composer) make() []*made {
 		m.origins[c.names[name]] = origin{c.doc, path}
 	}
 	c.reached()
-	c.renamed()
+	c.readdress()
 	c.portless()
+	c.begin()
+	c.usedBeside()
 	limitNote(c.report, c.doc, unlimited, c.opts)
 	c.report.leftovers(c.doc, c.doc.root, nil, composeTrie)
+	c.drivers("volumes", "is not carried over: a volume of Verge is a directory of the worker", "local")
+	c.drivers("networks", "is not carried over: the service network of Verge has one kind", "bridge", "overlay", "default")
 	if nets := c.doc.root.child("networks"); nets != nil && len(nets.keys) > 1 {
 		c.report.at(Lost, c.doc, []string{"networks"}, "do not separate services: those of an application all reach each other")
 	}
 	return []*made{m}
+}
+
+// drivers notes those of volumes or networks that are not Docker's own.
+func (c *composer) drivers(section, why string, own ...string) {
+	n := c.doc.root.child(section)
+	if n == nil {
+		return
+	}
+	for i, k := range n.keys {
+		if d := n.values[i].str("driver"); d != "" && !slices.Contains(own, d) {
+			c.report.at(Lost, c.doc, []string{section, k.name, "driver"}, "%s", why)
+		}
+	}
 }
 
 // service turns one into a service of Verge.
@@ -313,142 +355,4 @@ func (c *composer) image(name string, s types.ServiceConfig, out *api.Service) {
 	}
 	out.Pull = "never"
 	c.lost(name, fmt.Sprintf("is not carried over: Verge builds no images. Build %s, and bring it to the workers (docker save %s | …, verge image load) or to a registry (then leave out pull: never)", out.Image, out.Image), "build")
-}
-
-// relations are what services have to do with each other beside their names.
-func (c *composer) relations(name string, s types.ServiceConfig) {
-	for _, dep := range slices.Sorted(maps.Keys(s.DependsOn)) {
-		path := c.path(name, "depends_on", dep)
-		if n := c.doc.root.child("services").child(name).child("depends_on"); n != nil && n.kind == listKind {
-			path = path[:3]
-			for i, v := range n.values {
-				if v.text == dep {
-					path = c.path(name, "depends_on", index(i))
-				}
-			}
-		}
-		c.report.at(Lost, c.doc, path, "the order of starting is not carried over: services start at once, and %s has to try again until %s is ready", name, dep)
-		if s.DependsOn[dep].Condition != types.ServiceConditionCompletedSuccessfully {
-			c.wants(name, dep)
-		}
-	}
-	for i, l := range s.Links {
-		of, _, _ := strings.Cut(l, ":")
-		c.wants(name, of)
-		if target, alias, ok := strings.Cut(l, ":"); ok && alias != target {
-			c.lost(name, "the name "+quote(alias)+" is not carried over: it is reached as "+quote(c.names[target]), "links", index(i))
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(s.Networks)) {
-		if net := s.Networks[n]; net != nil {
-			if len(net.Aliases) > 0 {
-				c.lost(name, "are not carried over: it is reached as "+quote(c.names[name]), "networks", n, "aliases")
-			}
-			if net.Ipv4Address != "" || net.Ipv6Address != "" {
-				c.lost(name, "a fixed address is not carried over: it is reached by its name", "networks", n)
-			}
-		}
-	}
-	if s.NetworkMode != "" && s.NetworkMode != "bridge" {
-		c.lost(name, "is not carried over: an instance has a network of its own where its worker has the service network", "network_mode")
-	}
-	for field, host := range map[string]string{"hostname": s.Hostname, "container_name": s.ContainerName} {
-		if host != "" && host != c.names[name] {
-			c.lost(name, "is not carried over: others reach it as "+quote(c.names[name]), field)
-		}
-	}
-}
-
-// hostRE finds what may be a host in an address: after // or @, or before a port.
-var hostRE = pattern.Lazy(`(?://|@)([-\w.]+)|([-\w.]+):\d`)
-
-// hosts are what a variable may name as hosts: in addresses, or by its own name.
-func hosts(variable, value string) (out []string) {
-	for _, m := range hostRE().FindAllStringSubmatch(value, 100) {
-		out = append(out, m[1]+m[2])
-	}
-	for _, word := range []string{"HOST", "ADDR", "SERVER"} {
-		if strings.Contains(strings.ToUpper(variable), word) {
-			return append(out, value)
-		}
-	}
-	return out
-}
-
-// wants takes down that a service reaches another.
-func (c *composer) wants(name, other string) {
-	if p, ok := c.project.Services[other]; ok && len(p.Ports)+len(p.Expose) == 0 && !slices.Contains(c.wanted[other], name) {
-		c.wanted[other] = append(c.wanted[other], name)
-	}
-}
-
-// reached gives services the ports at which others name them.
-func (c *composer) reached() {
-	for _, name := range slices.Sorted(maps.Keys(c.project.Services)) {
-		s := c.project.Services[name]
-		texts := slices.Concat([]string(s.Entrypoint), []string(s.Command))
-		for _, k := range slices.Sorted(maps.Keys(s.Environment)) {
-			v := s.Environment[k]
-			if v == nil {
-				continue
-			}
-			texts = append(texts, *v)
-			if of, is := strings.CutSuffix(k, "HOST"); is { // DB_HOST: db, DB_PORT: "5432"
-				if port := s.Environment[of+"PORT"]; port != nil {
-					texts = append(texts, "//"+*v+":"+*port)
-				}
-			}
-		}
-		for _, a := range addresses(texts...) {
-			if to := c.app.Services[c.names[a.host]]; a.host != name && to != nil && to.Job == nil && reach(to, a.port) {
-				c.said(a.host, fmt.Sprintf("gets the port %d over TCP, as %s names %s", a.port, name, a))
-			}
-		}
-	}
-}
-
-// portless notes the services that others reach, and that have no ports in Verge: with
-// Docker all ports of a container can be reached, whether they are written down or not.
-func (c *composer) portless() {
-	for name, s := range c.project.Services {
-		for k, v := range s.Environment {
-			if v == nil {
-				continue
-			}
-			for _, other := range hosts(k, *v) {
-				if other != name {
-					c.wants(name, other)
-				}
-			}
-		}
-	}
-	for _, by := range c.wanted {
-		slices.Sort(by)
-	}
-	for _, other := range slices.Sorted(maps.Keys(c.wanted)) {
-		if len(c.app.Services[c.names[other]].Ports) == 0 {
-			c.report.at(Lost, c.doc, c.path(other), "has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: 6379}])", list(c.wanted[other]))
-		}
-	}
-}
-
-// renamed notes what refers to a service by a name that it does not have in Verge.
-func (c *composer) renamed() {
-	for old, now := range c.names {
-		if old == now {
-			continue
-		}
-		word := regexp.MustCompile(`(^|[^-A-Za-z0-9_.])` + regexp.QuoteMeta(old) + `($|[^-A-Za-z0-9_])`)
-		for name := range c.names {
-			s := c.app.Services[c.names[name]]
-			for k, v := range s.Env {
-				if word.MatchString(v) {
-					c.lost(name, k+" refers to "+quote(old)+", which is called "+now, c.envPath(name, k)...)
-				}
-			}
-			if slices.ContainsFunc(slices.Concat(s.Command, s.Args), word.MatchString) {
-				c.lost(name, "refers to "+quote(old)+", which is called "+now, "command")
-			}
-		}
-	}
 }

@@ -8,14 +8,14 @@ var composeCover = cover{
 	"x-*":     ignored,
 
 	"networks.*.name":        ignored,
-	"networks.*.driver":      "is not carried over: the service network of Verge has one kind",
+	"networks.*.driver":      "",
 	"networks.*.attachable":  ignored,
 	"networks.*.external":    "is not carried over: only services of the same application reach each other, unless they are exported",
 	"networks.*.internal":    "is not carried over: instances may open connections to the world outside",
 	"networks.*.enable_ipv4": ignored,
 	"networks.*.enable_ipv6": ignored,
 	"volumes.*.name":         ignored,
-	"volumes.*.driver":       "is not carried over: a volume of Verge is a directory of the worker",
+	"volumes.*.driver":       "",
 	"volumes.*.driver_opts":  "is not carried over: a volume of Verge is a directory of the worker",
 	"volumes.*.external":     "is not carried over: what is in it stays where it is",
 	"volumes.*.labels":       ignored,
@@ -30,7 +30,7 @@ var composeCover = cover{
 	"services.*.command":                "",
 	"services.*.entrypoint":             "",
 	"services.*.environment":            "",
-	"services.*.env_file":               "is not read, because it may hold secrets: put its variables into environment, or make secrets of them",
+	"services.*.env_file":               "",
 	"services.*.ports":                  "",
 	"services.*.expose":                 "",
 	"services.*.volumes":                "",
@@ -90,7 +90,7 @@ var composeCover = cover{
 	"services.*.post_start":             "is not carried over: Verge runs nothing beside an instance but checks",
 	"services.*.pre_start":              "is not carried over: Verge runs nothing beside an instance but checks",
 	"services.*.pre_stop":               "is not carried over: Verge runs nothing beside an instance but checks",
-	"services.*.shm_size":               "is not carried over; a volume {path: /dev/shm, tmpfs: 64Mi} may do, which belongs to the user of the container alone",
+	"services.*.shm_size":               "",
 }
 
 var composeTrie = composeCover.trie()

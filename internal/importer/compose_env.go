@@ -1,91 +1,17 @@
 package importer
 
 import (
-	"fmt"
+	"errors"
 	"maps"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 
-	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/pattern"
 )
-
-// interpolate is n with ${NAME} replaced by the variables given and by the defaults in
-// the file, as compose-go wants it: each dollar that is left is doubled. What refers to
-// a variable that nothing sets is
-//   - in environment: a secret if its name says so, else left out,
-//   - where it matters otherwise: refused,
-//   - elsewhere: empty, as in docker compose.
-func (c *composer) interpolate(n *node, path []string) any {
-	switch n.kind {
-	case mappingKind:
-		m := make(map[string]any, len(n.keys))
-		for i, k := range n.keys {
-			at := extend(path, k.name)
-			if isEnvironment(path) {
-				if v, ok := c.variable(path[1], k.name, n.values[i], at); ok {
-					m[k.name] = v
-				}
-				continue
-			}
-			m[k.name] = c.interpolate(n.values[i], at)
-		}
-		return m
-	case listKind:
-		l := make([]any, 0, len(n.values))
-		for i, v := range n.values {
-			at := extend(path, index(i))
-			if isEnvironment(path) && v.kind == scalarKind {
-				name, _, given := strings.Cut(v.text, "=")
-				if !given {
-					v = &node{line: v.line}
-				}
-				if value, ok := c.variable(path[1], name, v, at); ok {
-					l = append(l, value)
-				}
-				continue
-			}
-			l = append(l, c.interpolate(v, at))
-		}
-		return l
-	}
-	s, ok := n.value.(string)
-	if !ok || !strings.Contains(s, "$") {
-		return n.value
-	}
-	out, unset, err := c.substitute(s)
-	switch {
-	case err != nil:
-		c.report.at(Refused, c.doc, path, "%v", err)
-	case len(unset) > 0 && matters(path):
-		c.report.at(Refused, c.doc, path, "refers to ${%s}, which nothing sets: give it by --env-file FILE", unset[0])
-	}
-	return strings.ReplaceAll(out, "$", "$$")
-}
-
-// isEnvironment: services.*.environment.
-func isEnvironment(path []string) bool {
-	return len(path) == 3 && path[0] == "services" && path[2] == "environment"
-}
-
-// matters says whether the field at path is carried over as it is.
-func matters(path []string) bool {
-	if len(path) < 3 || path[0] != "services" {
-		return path[0] == "name" || len(path) > 2 && path[0] == "configs" && path[2] == "content"
-	}
-	switch path[2] {
-	case "image", "command", "entrypoint", "ports", "expose", "volumes", "tmpfs", "user", "platform", "restart", "scale", "stop_signal", "stop_grace_period",
-		"mem_limit", "mem_reservation", "cpus", "healthcheck", "pull_policy", "depends_on", "secrets", "configs":
-		return true
-	case "deploy":
-		return len(path) > 3 && path[3] != "labels" && path[3] != "update_config" && path[3] != "rollback_config"
-	}
-	return false
-}
 
 // variable is an entry of environment as compose-go is to see it, false where it is
 // left out; v without a value takes that of the variable of the same name.
@@ -93,74 +19,174 @@ func (c *composer) variable(service, name string, v *node, path []string) (any, 
 	if v.kind != scalarKind {
 		return v.plain(), true // the schema has its say
 	}
-	list := strings.HasPrefix(path[len(path)-1], "[")
-	if v.value == nil && v.text == "" || v.value == nil {
-		value, set := c.opts.Variables[name]
-		if !set {
-			c.unset(service, name, []string{name}, path)
+	s, ok := v.value.(string)
+	switch {
+	case v.value == nil:
+		if _, set := c.lookup(name); !set && !secretive(name) {
+			c.report.at(Lost, c.doc, path, "%s is left out: nothing sets ${%s} (--env-file FILE)", name, name)
 			return nil, false
 		}
-		if value = strings.ReplaceAll(value, "$", "$$"); list {
-			return name + "=" + value, true
-		}
-		return value, true
-	}
-	s, ok := v.value.(string)
-	if !ok {
+		s = "${" + name + "}"
+	case !ok:
 		return v.value, true
 	}
-	out, unset, err := c.substitute(s)
-	if err != nil {
-		c.report.at(Refused, c.doc, path, "is no text with ${variables}: write a dollar as $$")
-		return nil, false
+	out, err := c.substitute(s, c.lookup)
+	var needed *neededError
+	if errors.As(err, &needed) && secretive(name) { // it is to be set as a secret
+		out, err = substituted{unset: []string{needed.name}}, nil
 	}
-	if len(unset) > 0 {
-		c.unset(service, name, unset, path)
+	_, given := c.opts.Variables[name]
+	switch fromFile := strings.Contains(s, "$"); {
+	case err != nil:
+		c.report.at(Refused, c.doc, path, "%v", err)
 		return nil, false
+	case len(out.hidden) > 0, fromFile && !given && secretive(name) && (len(out.unset) > 0 || c.takesBeside(s)):
+		of := name
+		if len(out.hidden) > 0 {
+			of = out.hidden[0]
+		} else if len(out.unset) > 0 {
+			of = out.unset[0]
+		}
+		written := strings.TrimPrefix(s, name+"=")
+		if strings.TrimPrefix(out.text, name+"=") == hidden+of+hidden { // however it is written: ${X:?message}
+			written = "${" + of + "}"
+		}
+		secret := c.secret(service, name, written, of)
+		why := "as nothing sets ${" + of + "}"
+		if _, set := c.beside[of]; set || len(out.hidden)+len(out.unset) == 0 {
+			why = "as " + dotEnv + " has its value"
+		}
+		c.report.at(Said, c.doc, path, "%s becomes the secret %s, %s: verge secret set %s --from-file FILE", name, secret, why, secret)
+		return nil, false
+	case len(out.unset) > 0:
+		c.report.at(Lost, c.doc, path, "%s has nothing in place of ${%s}, which nothing sets, as with docker compose (--env-file FILE)", name, out.unset[0])
 	}
-	return strings.ReplaceAll(out, "$", "$$"), true
+	text := strings.ReplaceAll(out.text, "$", "$$")
+	if v.value == nil && strings.HasPrefix(path[len(path)-1], "[") {
+		text = name + "=" + text
+	}
+	return text, true
 }
 
-// unset is a variable of a service whose value is not known.
-func (c *composer) unset(service, name string, unset, path []string) {
-	if !secretive(name) && !slices.ContainsFunc(unset, secretive) {
-		c.report.at(Lost, c.doc, path, "%s is left out: nothing sets ${%s} (--env-file)", name, unset[0])
-		return
+// takesBeside says whether a text takes a variable of the file beside the compose file.
+func (c *composer) takesBeside(s string) bool {
+	took := false
+	_, err := c.substitute(s, func(name string) (string, bool) {
+		v, set := c.lookup(name)
+		if _, beside := c.beside[name]; beside {
+			took = true
+		}
+		return v, set
+	})
+	return err == nil && took
+}
+
+// secret is the name of the secret that a variable of a service becomes. What is written
+// alike is the same secret: all that have ${DB_PASSWORD}. It is called as what it is made of,
+// or as the variable.
+func (c *composer) secret(service, variable, written, of string) string {
+	name := c.secretNames[written]
+	if name == "" {
+		if written != "${"+of+"}" {
+			of = variable
+		}
+		name = c.secretLabels.unique(of)
+		c.secretNames[written] = name
 	}
 	if c.secrets[service] == nil {
 		c.secrets[service] = map[string]string{}
 	}
-	secret := label(name)
-	c.secrets[service][name] = secret
-	c.report.at(Said, c.doc, path, "%s becomes the secret %s, as nothing sets ${%s}: verge secret set %s --from-file FILE", name, secret, unset[0], secret)
+	c.secrets[service][variable] = name
+	return name
 }
 
-// substitute replaces the variables in s, and names those without value and default.
-func (c *composer) substitute(s string) (out string, unset []string, err error) {
-	for name := range template.ExtractVariables(map[string]any{"x": s}, nil) {
-		if _, set := c.opts.Variables[name]; name != "" && !set && bare(s, name) {
-			unset = append(unset, name)
+// envFiles are the variables that the files of a service name, before those of its
+// environment. None that is called as a secret is written into a descriptor.
+func (c *composer) envFiles(name string, s types.ServiceConfig, out *api.Service) {
+	for i, f := range s.EnvFiles {
+		at := c.path(name, "env_file", index(i))
+		vars, why := c.envFile(f)
+		switch {
+		case why != "" && !bool(f.Required):
+			c.report.at(Said, c.doc, at, "is left out, as it may be: %s", why)
+			continue
+		case why != "":
+			c.report.at(Lost, c.doc, at, "is not carried over: %s; put its variables into environment, or make secrets of them", why)
+			continue
+		}
+		plain := 0
+		for _, k := range slices.Sorted(maps.Keys(vars)) {
+			v := vars[k]
+			if _, said := s.Environment[k]; said || c.secrets[name][k] != "" && c.fromEnvironment(name, k) {
+				continue
+			}
+			if v != "" && (secretValue(k, v) || strings.Contains(v, hidden)) {
+				written := path.Clean(f.Path) + ":" + k
+				if path.Clean(f.Path) == dotEnv {
+					written = "${" + k + "}"
+				}
+				secret := c.secret(name, k, written, k)
+				delete(out.Env, k)
+				c.report.at(Said, c.doc, at, "%s becomes the secret %s, as %s has its value: verge secret set %s --from-file FILE", k, secret, shownPath(f.Path), secret)
+				continue
+			}
+			if out.Env == nil {
+				out.Env = map[string]string{}
+			}
+			delete(c.secrets[name], k)
+			out.Env[k] = literal(v)
+			plain++
+		}
+		c.report.at(Said, c.doc, at, "%s of %s as it is now %s carried over", count(plain, "variable"), shownPath(f.Path), map[bool]string{true: "is", false: "are"}[plain == 1])
+	}
+}
+
+// fromEnvironment says whether a variable stands in the environment of a service.
+func (c *composer) fromEnvironment(service, name string) bool {
+	n := c.doc.root.child("services").child(service).child("environment")
+	if n.child(name) != nil {
+		return true
+	}
+	return n != nil && n.kind == listKind && slices.ContainsFunc(n.values, func(v *node) bool { k, _, _ := strings.Cut(v.text, "="); return k == name })
+}
+
+// leastSecret is the length from which on a secret is looked for in other values: what is
+// shorter (postgres) may stand there for another reason.
+const leastSecret = 9
+
+// envFile reads a file of variables; the text says why it could not. What is to be seen
+// by nobody is marked in values that have it within.
+func (c *composer) envFile(f types.EnvFile) (map[string]string, string) {
+	if f.Format != "" {
+		return nil, "its format is " + quote(f.Format)
+	}
+	data, why := c.beneath(f.Path)
+	if why != "" {
+		return nil, why
+	}
+	vars, err := dotEnvOf(data, c.lookup)
+	if err != nil {
+		return nil, shownPath(f.Path) + ": " + err.Error()
+	}
+	var secrets []string
+	for k, v := range vars {
+		if len(v) >= leastSecret && secretive(k) {
+			secrets = append(secrets, v)
 		}
 	}
-	slices.Sort(unset)
-	if len(unset) > 0 {
-		// Also ${NAME:?message}, which is an error to compose-go.
-		return "", unset, nil
+	for k, v := range vars {
+		if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(v, s) }) {
+			vars[k] = v + hidden
+		}
 	}
-	out, err = template.SubstituteWithOptions(s, func(name string) (string, bool) { v, ok := c.opts.Variables[name]; return v, ok }, template.WithoutLogging)
-	if err != nil {
-		return "", nil, fmt.Errorf("is no text with ${variables}: write a dollar as $$")
-	}
-	return out, nil, nil
+	return vars, ""
 }
 
-// bare says whether s has name without a default: $NAME, ${NAME}, ${NAME:?…}.
-func bare(s, name string) bool {
-	return regexp.MustCompile(`(^|[^$])(\$\$)*(\$` + name + `([^A-Za-z0-9_]|$)|\$\{` + name + `(\}|:?\?))`).MatchString(s)
-}
+func shownPath(file string) string { return strings.Trim(quote(file), `"`) }
 
 // environment is that of a service. PORT and VERGE_… are Verge's own.
 func (c *composer) environment(name string, s types.ServiceConfig, out *api.Service) {
+	c.envFiles(name, s, out)
 	for _, k := range slices.Sorted(maps.Keys(s.Environment)) {
 		v := s.Environment[k]
 		if v == nil {
@@ -170,7 +196,7 @@ func (c *composer) environment(name string, s types.ServiceConfig, out *api.Serv
 			out.Env = map[string]string{}
 		}
 		out.Env[k] = literal(*v)
-		if secretive(k) && *v != "" {
+		if secretValue(k, *v) && *v != "" {
 			c.said(name, k+" stays in the descriptor as it is: env_secrets would keep it out", c.envPath(name, k)...)
 		}
 	}

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"math"
 	"net/netip"
 	"path"
@@ -32,7 +31,7 @@ func (c *composer) ports(name string, s types.ServiceConfig, out *api.Service) {
 		}
 		port := l.add(p.Name, int(p.Target), protocol)
 		if p.Published == "" {
-			c.lost(name, fmt.Sprintf("is not published: Docker chooses a port of the machine for %d, and a gateway has those that are named (ingress: {port: …})", p.Target), at...)
+			c.lost(name, "is not published: Docker chooses a port of the machine for it, and a gateway has those that are named (ingress: {port: …})", at...)
 			continue
 		}
 		if p.Mode == "host" {
@@ -163,9 +162,14 @@ func (c *composer) placement(name string, s types.ServiceConfig, out *api.Servic
 	if s.Platform != "" {
 		os, arch, _ := strings.Cut(s.Platform, "/")
 		arch, _, _ = strings.Cut(arch, "/")
-		if arch = architecture(arch); os != "linux" || arch == "" {
+		switch arch = architecture(arch); {
+		case os == "wasi" || os == "wasip1":
+			c.report.at(Refused, c.doc, c.path(name, "platform"), "cannot be expressed: what is made for %s is no container; a module of WebAssembly is runtime: wasm in a descriptor, with the object that it is", quote(s.Platform))
+		case os == "windows":
+			c.report.at(Refused, c.doc, c.path(name, "platform"), "cannot be expressed: Verge runs no containers of Windows")
+		case os != "linux" || arch == "":
 			c.lost(name, quote(s.Platform)+" is not carried over: it is no platform of Verge", "platform")
-		} else {
+		default:
 			out.Architecture = []string{arch}
 		}
 	}
@@ -353,7 +357,7 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 		if !strings.HasPrefix(target, "/") {
 			target = "/run/secrets/" + target
 		}
-		secret := label(ref.Source)
+		secret := c.secretNames["secrets."+ref.Source]
 		if why := addFile(out, target, api.File{Secret: secret, Mode: mode(ref.Mode, 0o444)}); why != "" {
 			c.lost(name, why, "secrets", index(i))
 			continue
@@ -368,6 +372,13 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 	for i, v := range s.Volumes {
 		if why := c.volume(name, i, v, out); why != "" {
 			c.lost(name, why, "volumes", index(i))
+		}
+	}
+	if s.ShmSize > 0 {
+		if why := addVolume(out, api.Volume{Path: "/dev/shm", Tmpfs: api.Bytes(s.ShmSize)}); why != "" {
+			c.lost(name, why, "shm_size")
+		} else {
+			c.said(name, "is the size of /dev/shm, which counts as the instance's memory", "shm_size")
 		}
 	}
 	for i, t := range s.Tmpfs {
@@ -413,7 +424,7 @@ func (c *composer) config(name string, i int, ref types.ServiceConfigObjConfig, 
 		target = "/" + ref.Source
 	}
 	def := c.project.Configs[ref.Source]
-	content := def.Content
+	content, from := def.Content, ""
 	switch {
 	case def.File != "":
 		text, why := c.text(def.File)
@@ -421,10 +432,10 @@ func (c *composer) config(name string, i int, ref types.ServiceConfigObjConfig, 
 			c.lost(name, "is not carried over: "+why, "configs", index(i))
 			return
 		}
-		content = text
+		content, from = text, def.File
 	case def.Environment != "":
-		v, ok := c.opts.Variables[def.Environment]
-		if !ok {
+		v, ok := c.lookup(def.Environment)
+		if !ok || strings.Contains(v, hidden) {
 			c.lost(name, "is not carried over: nothing sets ${"+def.Environment+"} (--env-file)", "configs", index(i))
 			return
 		}
@@ -433,26 +444,71 @@ func (c *composer) config(name string, i int, ref types.ServiceConfigObjConfig, 
 		c.lost(name, "is not carried over: its content is not in the file", "configs", index(i))
 		return
 	}
-	if why := addFile(out, target, api.File{Content: literal(content), Mode: mode(ref.Mode, 0o444)}); why != "" {
+	if why := addFile(out, target, c.file(from, content, mode(ref.Mode, 0o444), c.path(name, "configs", index(i)))); why != "" {
 		c.lost(name, why, "configs", index(i))
 	}
 }
 
-// text is a small file of text beside the source.
-func (c *composer) text(file string) (text, why string) {
+// beneath is what stands in a file beside the source; why says why it cannot be had.
+func (c *composer) beneath(file string) (data []byte, why string) {
 	if c.source.Open == nil || path.IsAbs(file) || strings.HasPrefix(file, "~") {
-		return "", quote(file) + " is not beside the compose file"
+		return nil, quote(file) + " is not beside the compose file"
 	}
 	data, err := c.source.Open(path.Clean(file))
+	if err != nil {
+		return nil, quote(file) + " cannot be read beside the compose file"
+	}
+	return data, ""
+}
+
+// text is a small file of text beside the source.
+func (c *composer) text(file string) (text, why string) {
+	data, why := c.beneath(file)
 	switch {
-	case err != nil:
-		return "", quote(file) + " cannot be read beside the compose file"
+	case why != "":
+		return "", why
 	case len(data) > maxContent:
 		return "", quote(file) + " is larger than 256 KiB; make an object of it (verge object put)"
 	case readable(data) != nil || strings.ContainsFunc(string(data), unprintable):
 		return "", quote(file) + " is no text; make an object of it (verge object put), or put it into the image"
 	}
 	return string(data), ""
+}
+
+// file is one with a text of a file beside the source, or of the source itself. What has a
+// secret in it becomes one.
+func (c *composer) file(from, text string, mode api.FileMode, at []string) api.File {
+	if from == "" || !secretText(from, text) {
+		return api.File{Content: literal(text), Mode: mode}
+	}
+	from = path.Clean(from)
+	name := c.secretNames["file:"+from]
+	if name == "" {
+		name = c.secretLabels.unique(strings.TrimLeft(path.Base(from), "."))
+		c.secretNames["file:"+from] = name
+	}
+	c.report.at(Said, c.doc, at, "becomes the secret %s, as there are secrets in it: verge secret set %s --from-file %s", name, name, shownPath(from))
+	return api.File{Secret: name, Mode: mode}
+}
+
+// secretText says whether a file is a private key, or one of variables that has a secret.
+func secretText(file, text string) bool {
+	if strings.Contains(text, "PRIVATE KEY-----") {
+		return true
+	}
+	if !strings.HasSuffix(file, dotEnv) {
+		return false
+	}
+	vars, err := Variables([]byte(text))
+	if err != nil {
+		return true
+	}
+	for k, v := range vars {
+		if v != "" && secretValue(k, v) {
+			return true
+		}
+	}
+	return false
 }
 
 // unprintable characters have no place in a descriptor.
@@ -490,7 +546,7 @@ func (c *composer) volume(name string, i int, v types.ServiceVolumeConfig, out *
 		if why != "" {
 			return "is not carried over: " + why + "; a worker has no folder of this project, so put what is in it into the image, into files, or below a host path"
 		}
-		if why := addFile(out, v.Target, api.File{Content: literal(text), Mode: 0o644}); why != "" {
+		if why := addFile(out, v.Target, c.file(v.Source, text, 0o644, c.path(name, "volumes", index(i)))); why != "" {
 			return why
 		}
 		if !v.ReadOnly {

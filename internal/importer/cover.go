@@ -1,9 +1,12 @@
 package importer
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // A cover says of each field of a format what becomes of it: by its pattern, where *
-// is any key, x-* that of an extension, and [] any item. "" is carried over (or judged by the code that does);
+// is any key, ? one that is not in it, x-* that of an extension, and [] any item. "" is carried over (or judged by the code that does);
 // ignored does not matter to what runs, said is said; anything else says why it is lost. What is in
 // no cover is lost too.
 type cover map[string]string
@@ -28,6 +31,7 @@ const (
 type trie struct {
 	next    map[string]*trie
 	verdict *string
+	other   string // verdict on what is not in next
 }
 
 func (c cover) trie() *trie {
@@ -42,7 +46,19 @@ func (c cover) trie() *trie {
 		}
 		t.verdict = &verdict
 	}
+	top.others()
 	return top
+}
+
+// others takes the verdicts on what is not there.
+func (t *trie) others() {
+	if o := t.next["?"]; o != nil {
+		t.other = *o.verdict
+		delete(t.next, "?")
+	}
+	for _, next := range t.next {
+		next.others()
+	}
 }
 
 // leftovers notes everything in d below path, which is covered by t, that is not
@@ -63,7 +79,7 @@ func (r *report) leftovers(d *doc, n *node, path []string, t *trie) {
 		switch {
 		case v.empty() || r.strange[strangeKey(d, at)]:
 		case inner == nil:
-			r.at(Lost, d, at, noCounterpart)
+			r.at(Lost, d, at, "%s", cmp.Or(t.other, noCounterpart))
 		case inner.verdict != nil && *inner.verdict == ignored:
 		case inner.verdict != nil && strings.HasPrefix(*inner.verdict, said):
 			r.at(Said, d, at, "%s", (*inner.verdict)[len(said):])

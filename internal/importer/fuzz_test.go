@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,7 +27,14 @@ func fuzz(f *testing.F, kind Kind, patterns ...string) {
 	}
 	f.Add([]byte(bomb()))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		res, err := Import([]Source{{Name: "in.yaml", Data: data}}, Options{Kind: kind})
+		// Files that it names are there, and have the same in them.
+		beside := func(path string) ([]byte, error) {
+			if path == dotEnv {
+				return nil, fs.ErrNotExist
+			}
+			return data, nil
+		}
+		res, err := Import([]Source{{Name: "in.yaml", Data: data, Open: beside}}, Options{Kind: kind})
 		if err == nil && len(res.Apps) == 0 || err != nil && len(res.Apps) > 0 {
 			t.Errorf("%d applications and %v", len(res.Apps), err)
 		}
@@ -39,7 +47,7 @@ func fuzz(f *testing.F, kind Kind, patterns ...string) {
 }
 
 func FuzzCompose(f *testing.F) {
-	fuzz(f, Compose, "testdata/compose/*/compose.yaml", "testdata/cases/compose-*.yaml")
+	fuzz(f, Compose, "testdata/compose/*/compose.yaml", "testdata/cases/compose-*.yaml", "testdata/projects/*/compose.yaml")
 }
 
 func FuzzOakestra(f *testing.F) {

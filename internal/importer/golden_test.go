@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // descriptors.
 func TestGolden(t *testing.T) {
 	for kind, pattern := range map[Kind][]string{
-		Compose:    {"testdata/compose/*/compose.yaml", "testdata/cases/compose-*.yaml"},
+		Compose:    {"testdata/compose/*/compose.yaml", "testdata/cases/compose-*.yaml", "testdata/projects/*/compose.yaml"},
 		Oakestra:   {"testdata/oakestra/*.json", "testdata/cases/oakestra-*.json"},
 		Kubernetes: {"testdata/kubernetes/*.yaml", "testdata/cases/kubernetes-*.yaml"},
 	} {

@@ -27,6 +27,9 @@ func (k Kind) title() string {
 	return map[Kind]string{Oakestra: "Oakestra", Compose: "compose", Kubernetes: "Kubernetes"}[k]
 }
 
+// ComposeNames are the files that docker compose looks for in a folder, in this order.
+var ComposeNames = []string{"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"}
+
 // Source is one file.
 type Source struct {
 	// Name by which notes call it; "stdin" is standard input.
@@ -40,6 +43,9 @@ type Source struct {
 	Open func(path string) ([]byte, error)
 }
 
+// base is the name of its file, without folders.
+func (s Source) base() string { return path.Base(strings.ReplaceAll(s.Name, `\`, "/")) }
+
 // Options of Import.
 type Options struct {
 	// Kind of all sources; "" is found out from what is in them.
@@ -48,8 +54,12 @@ type Options struct {
 	Name string
 	// Namespace of all applications; "" is that of the sources, if they name one.
 	Namespace string
-	// Variables that a compose file may refer to. The environment is not looked at.
+	// Variables that a compose file may refer to. The environment is not looked at. Nil is
+	// that a file .env beside it counts, as for docker compose; what is called as secrets are
+	// in that one becomes secrets, while Variables stand in the descriptor.
 	Variables map[string]string
+	// Profiles of a compose file whose services are wanted; "*" is all.
+	Profiles []string
 	// MemoryLimit of instances for which a source states none; 0 is 1 GiB. Verge has no
 	// instance without a limit.
 	MemoryLimit api.Bytes
@@ -117,6 +127,9 @@ func Import(sources []Source, o Options) (*Result, error) {
 		if kind == "" {
 			kind, why = detect(docs)
 		}
+		for _, d := range docs {
+			d.notTwice(kind, r)
+		}
 		switch {
 		case len(docs) == 0:
 			r.add(Note{Level: Refused, File: s.Name, Text: "says nothing"})
@@ -152,6 +165,18 @@ func Import(sources []Source, o Options) (*Result, error) {
 		return res, ErrRefused
 	}
 	return res, nil
+}
+
+// notTwice notes the keys that stand twice with the same value: compose takes none, and for
+// others the last counts.
+func (d *doc) notTwice(kind Kind, r *report) {
+	for _, t := range d.twice {
+		level := Said
+		if kind == Compose {
+			level = Refused
+		}
+		r.add(Note{Level: level, File: d.file, Line: t.line, Text: fmt.Sprintf("the key %s is in line %d already, with the same value", quote(t.name), t.first)})
+	}
 }
 
 // detect finds out what documents are, or says why that is not known.
@@ -195,7 +220,7 @@ func baseName(file string) string {
 	if file == "stdin" {
 		return ""
 	}
-	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
+	base := Source{Name: file}.base()
 	for _, ext := range []string{".yaml", ".yml", ".json"} {
 		base = strings.TrimSuffix(base, ext)
 	}

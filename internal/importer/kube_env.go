@@ -101,7 +101,7 @@ func (g *kubeGroup) environment(w *workload, c *container, out *api.Service) {
 				continue
 			}
 			c.set(e.Name, envValue{text: text}, at)
-			if secretive(e.Name) && e.Value != "" {
+			if secretValue(e.Name, e.Value) && e.Value != "" {
 				g.said(w.object, extend(at, "value"), "%s stays in the descriptor as it is: env_secrets would keep it out", e.Name)
 			}
 		}

@@ -66,7 +66,8 @@ func (g *kubeGroup) addressed(w *workload, at []string, text string) string {
 
 // clusterName is a name of a Service as it is written in full, with that of a pod of a
 // StatefulSet before it or without: db-0.db.default.svc.cluster.local.
-var clusterName = pattern.Lazy(`(?:([a-z0-9][-a-z0-9]*)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
+// Several pods may be written as minio does: db-{0...3}.
+var clusterName = pattern.Lazy(`(?:([a-z0-9][-a-z0-9]*(?:\{[0-9]+\.{2,3}[0-9]+\})?)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
 
 // names brings what a text says of Services into the names of Verge, as far as they are
 // written in full, and says what is not known.
@@ -84,23 +85,84 @@ func (g *kubeGroup) names(w *workload, at []string, text string) string {
 			g.said(w.object, at, "%s is called %s", all, to)
 			return to
 		}
-		i := strings.LastIndexByte(pod, '-')
-		n, err := strconv.Atoi(pod[i+1:])
-		if err != nil || i < 0 {
+		_, number := podNumber(pod)
+		if number == "" {
 			g.lost(w.object, at, "refers to %s, which nothing is called in Verge", quote(all))
 			return all
 		}
-		name := fmt.Sprintf("%d.instance.%s", n, to)
+		name := number + ".instance." + to
 		g.said(w.object, at, "%s is called %s", all, name)
 		return name
 	})
-	text = g.addressed(w, at, text)
+	text = g.addressed(w, at, g.dotted(w, at, text))
 	for _, old := range slices.Sorted(maps.Keys(g.known)) {
 		if now := g.known[old]; now != old && mentions(text, old) {
 			g.lost(w.object, at, "refers to %s, which is called %s", quote(old), now)
 		}
 	}
 	return text
+}
+
+// podNumber divides the name of a pod of a StatefulSet into that of the set and a number, or
+// several in braces; "" is that it is no such name.
+func podNumber(pod string) (set, number string) {
+	i := strings.LastIndexByte(pod, '-')
+	if i < 0 {
+		return pod, ""
+	}
+	number = pod[i+1:]
+	if n, err := strconv.Atoi(number); err == nil {
+		number = strconv.Itoa(n)
+	} else if !strings.HasPrefix(number, "{") {
+		number = ""
+	}
+	return pod[:i], number
+}
+
+// dottedName is what may be the name of a Service in short: db.shop, db-0.db.
+var dottedName = pattern.Lazy(`[a-z0-9][-a-z0-9]*(?:\{[0-9]+\.{2,3}[0-9]+\})?(?:\.[a-z0-9][-a-z0-9]*)+`)
+
+// dotted brings names of Services that are written in short into those of Verge: with their
+// namespace, or after one of their pods.
+func (g *kubeGroup) dotted(w *workload, at []string, text string) string {
+	var b strings.Builder
+	done := 0
+	for _, m := range dottedName().FindAllStringIndex(text, -1) {
+		if from := m[0]; from > 0 && (inName(text[from-1]) || text[from-1] == '.' || text[from-1] == '/' && (from < 2 || text[from-2] != '/')) ||
+			m[1] < len(text) && (inName(text[m[1]]) || text[m[1]] == '.' || text[m[1]] == '=') {
+			continue
+		}
+		all := text[m[0]:m[1]]
+		first := strings.IndexByte(all, '.')
+		if brace := strings.IndexByte(all, '}'); brace > 0 {
+			first = brace + 1
+		}
+		labels := append([]string{all[:first]}, strings.Split(all[first+1:], ".")...)
+		name := ""
+		set, number := podNumber(labels[0])
+		switch own := g.ownNamespace(labels[len(labels)-1]); {
+		case len(labels) == 2 && own:
+			name = g.known[labels[0]]
+		case number != "" && (len(labels) == 2 || len(labels) == 3 && own) && g.statefulSet(set) && g.known[labels[1]] != "":
+			name = number + ".instance." + g.known[labels[1]]
+		}
+		if name != "" {
+			b.WriteString(text[done:m[0]] + name)
+			done = m[1]
+			g.said(w.object, at, "%s is called %s", all, name)
+		}
+	}
+	return b.String() + text[done:]
+}
+
+// ownNamespace says whether that is the name of the group's.
+func (g *kubeGroup) ownNamespace(ns string) bool {
+	return ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "" && ns == g.opts.Namespace)
+}
+
+// statefulSet says whether there is one of that name.
+func (g *kubeGroup) statefulSet(name string) bool {
+	return slices.ContainsFunc(g.workloads, func(w *workload) bool { return w.object.kind == "StatefulSet" && w.object.meta.Name == name })
 }
 
 // mentions says whether a text has a name in it, as a word by itself without a port.

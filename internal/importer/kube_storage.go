@@ -139,10 +139,14 @@ func (g *kubeGroup) directory(w *workload, c *container, at, vat []string, m k8s
 
 // shared notes a volume that several containers of a pod have.
 func (g *kubeGroup) shared(w *workload, c *container, at []string, volume string) {
+	var others []string
 	for _, other := range w.containers {
 		if other != c && slices.ContainsFunc(other.VolumeMounts, func(m k8s.VolumeMount) bool { return m.Name == volume }) {
-			g.lost(w.object, at, "is not shared with %s: each instance has one of its own", other.name)
+			others = append(others, other.name)
 		}
+	}
+	if len(others) > 0 {
+		g.lost(w.object, at, "is not shared with %s: each instance has one of its own", list(others))
 	}
 	for i, init := range w.pod.InitContainers {
 		if (init.RestartPolicy == nil || *init.RestartPolicy != k8s.ContainerRestartPolicyAlways) &&

@@ -422,13 +422,17 @@ func (g *kubeGroup) number(w *workload, c *container, out *api.Service) {
 	case knative:
 		g.scaled(w, c, out)
 	case "DaemonSet":
-		g.lost(o, o.at("kind"), "Verge has no service with an instance on every worker: %s has one instance, and at most one on a worker; write replicas", c.name)
+		if c == w.containers[0] {
+			g.lost(o, o.at("kind"), "Verge has no service with an instance on every worker: %s has one instance, and at most one on a worker; write replicas", c.name)
+		}
 		out.AntiAffinity.Service = []string{c.name}
 	case "StatefulSet":
 		if p := w.spec.PodManagementPolicy; p != "" && p != "Parallel" {
 			g.lost(o, o.at("spec", "podManagementPolicy"), "the order of starting is not carried over: all instances start at once")
 		}
-		g.said(o, o.at("metadata", "name"), "its pods are instances: %s-0 is reached as 0.instance.%s", o.meta.Name, c.name)
+		if c == w.containers[0] {
+			g.said(o, o.at("metadata", "name"), "its pods are instances: %s-0 is reached as 0.instance.%s", o.meta.Name, c.name)
+		}
 	}
 	if p := w.pod.RestartPolicy; p != "" && p != k8s.RestartPolicyAlways {
 		g.refuse(o, extend(w.path, "restartPolicy"), "Kubernetes would refuse it: %s restarts always", o.kind)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/pattern"
 )
 
 // label makes a name of Verge of any text: small letters, digits and -, beginning
@@ -76,13 +77,25 @@ func literals(list []string) []string {
 	return out
 }
 
+// secretValue says whether a variable is called as secrets are, or its value is an address
+// with a password in it.
+func secretValue(name, value string) bool {
+	return secretive(name) || passwordRE().MatchString(value)
+}
+
+// passwordRE finds user:password@ in an address; what is replaced later is no password.
+var passwordRE = pattern.Lazy(`://[^\s:/@,]*:[^\s:/@,$*<]+@`)
+
 // secretive says whether a variable is called as secrets are.
 func secretive(name string) bool {
 	name = strings.ToUpper(name)
-	if strings.HasSuffix(name, "_FILE") {
+	if strings.HasSuffix(name, "_FILE") || name == "PWD" || name == "OLDPWD" {
 		return false
 	}
-	for _, word := range []string{"PASS", "PWD", "SECRET", "TOKEN", "CREDENTIAL", "PRIVATE", "APIKEY", "API_KEY", "ACCESS_KEY", "DSN"} {
+	if strings.HasSuffix(name, "_PW") {
+		return true
+	}
+	for _, word := range []string{"PASS", "PWD", "SECRET", "TOKEN", "CREDENTIAL", "PRIVATE", "APIKEY", "API_KEY", "ACCESS_KEY", "DSN", "FERNET", "ENCRYPTION_KEY", "MASTER_KEY", "SIGNING_KEY"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -45,8 +45,12 @@ func (n Note) String() string {
 	return b.String() + ": " + n.Text
 }
 
-// maxNotes bounds what is kept of one import.
-const maxNotes = 5000
+// maxNotes bounds what is kept of one import, and maxErrors what is kept besides of that for
+// which it is refused.
+const (
+	maxNotes  = 5000
+	maxErrors = 100
+)
 
 // report collects notes.
 type report struct {
@@ -64,15 +68,24 @@ func (r *report) add(n Note) {
 	if r.said == nil {
 		r.said = map[Note]bool{}
 	}
-	if r.said[n] || len(r.notes) >= maxNotes {
+	if r.said[n] || r.full(n.Level) {
 		return
 	}
 	r.said[n] = true
 	r.notes = append(r.notes, n)
 }
 
+// full says whether no further note of a level is kept.
+func (r *report) full(l Level) bool {
+	return len(r.notes) >= maxNotes && (l != Refused || len(r.notes) >= maxNotes+maxErrors)
+}
+
 // at notes something about the value at a path of a document.
 func (r *report) at(l Level, d *doc, path []string, format string, args ...any) {
+	if r.full(l) { // finding the line costs more than the note
+		r.refused, r.lost = r.refused || l == Refused, r.lost || l == Lost
+		return
+	}
 	r.add(Note{l, d.file, d.lineOf(path), pathText(path), fmt.Sprintf(format, args...)})
 }
 

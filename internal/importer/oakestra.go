@@ -15,8 +15,13 @@ import (
 // oakestraVersion is the only one that Oakestra takes.
 const oakestraVersion = "v2.0"
 
+// maxApplications bounds those of one descriptor.
+const maxApplications = 1000
+
 // documentedOut is bandwidth_out as the documentation spells it.
 const documentedOut = "bandwith_out" //nolint:misspell // that is how it is spelled there
+
+const notOakestra = "is no field of Oakestra, and not carried over"
 
 // oakestraCover is what becomes of the fields of an Oakestra descriptor, of version
 // v2.0 as its schema has it, and of those that its documentation writes otherwise.
@@ -31,6 +36,8 @@ var oakestraCover = cover{
 	"applications[].application_desc":      "is not carried over: Verge keeps no descriptions",
 	"applications[].microservices":         "",
 	"applications[].application_namespace": "",
+	"applications[].?":                     notOakestra,
+	"?":                                    notOakestra,
 }
 
 var microserviceCover = cover{
@@ -54,6 +61,8 @@ var microserviceCover = cover{
 	"environment":             "",
 	"port":                    "",
 	"one_shot":                "",
+	"volumes":                 "",
+	"arch":                    "is not carried over: write architecture",
 	"constraints":             "",
 	"connectivity":            "",
 	"addresses.rr_ip":         "",
@@ -61,6 +70,11 @@ var microserviceCover = cover{
 	"addresses.closest_ip":    "is not carried over: closest.NAME is the nearest instance",
 	"addresses.closest_ip_v6": "is not carried over: closest.NAME is the nearest instance",
 	"addresses.instances":     "is not carried over: 0.instance.NAME is a certain instance",
+	"addresses.instance_ip":   "is not carried over: 0.instance.NAME is a certain instance",
+	"addresses.?":             notOakestra,
+	"instance_ip":             "is not carried over: 0.instance.NAME is a certain instance",
+	"replicas":                "is no field of Oakestra, and not carried over: write replicas into the descriptor",
+	"?":                       notOakestra,
 	"state":                   "is not carried over: an instance begins without state, or with that of its volumes and objects",
 	"added_files":             "is not carried over: write the files' content into files, or make objects of them (verge object put)",
 	"args":                    "is not carried over",
@@ -110,6 +124,10 @@ func (k *oakestra) document() (out []*made) {
 	apps := root.child("applications")
 	if apps == nil || apps.kind != listKind || len(apps.values) == 0 {
 		k.refuse([]string{"applications"}, "is no list of applications")
+		return nil
+	}
+	if n := len(apps.values); n > maxApplications {
+		k.refuse([]string{"applications"}, "has %d applications: divide it, at %d", n, maxApplications)
 		return nil
 	}
 	if k.opts.Name != "" && len(apps.values) > 1 {
@@ -187,6 +205,10 @@ func (k *oakestra) application(a *node, path []string) *made {
 		k.refuse(at, "cannot be expressed: there are no microservices, and an application of Verge has at least one service")
 		return nil
 	}
+	if n := len(list.values); n > api.MaxServices {
+		k.refuse(at, "cannot be expressed: there are %d, and an application has at most %d", n, api.MaxServices)
+		return nil
+	}
 	m := &made{app: app, kind: Oakestra, from: []string{k.doc.file}, doc: k.doc, origins: map[string]origin{}}
 	given, ids := names{}, map[string]string{}
 	called := make([]string, len(list.values))
@@ -200,7 +222,12 @@ func (k *oakestra) application(a *node, path []string) *made {
 		if !ok {
 			return nil
 		}
-		if ids[name] != "" {
+		ns, ok := k.microserviceNamespace(s, in, app.Namespace)
+		if !ok {
+			return nil
+		}
+		full := name + "." + ns // as which Oakestra knows it
+		if ids[full] != "" {
 			k.refuse(extend(in, "microservice_name"), "%s is the name of another microservice too", quote(name))
 			return nil
 		}
@@ -208,7 +235,10 @@ func (k *oakestra) application(a *node, path []string) *made {
 		if called[i] != name {
 			k.said(extend(in, "microservice_name"), "is called %s: others find it by that name", called[i])
 		}
-		ids[name] = called[i]
+		ids[full] = called[i]
+		if ids[name] == "" {
+			ids[name] = called[i]
+		}
 	}
 	for i, s := range list.values { // an id counts where no name does
 		for _, id := range []string{s.str("microserviceID"), strconv.Itoa(i + 1)} {
@@ -218,11 +248,13 @@ func (k *oakestra) application(a *node, path []string) *made {
 		}
 	}
 	var unlimited []string
+	complete := true
 	k.reached = named(list)
 	for i, s := range list.values {
 		in := extend(at, index(i))
 		svc := k.service(s, in, called[i], ids)
 		if svc == nil {
+			complete = false
 			continue
 		}
 		finish(svc, k.opts)
@@ -234,7 +266,22 @@ func (k *oakestra) application(a *node, path []string) *made {
 		k.report.leftovers(k.doc, s, in, microserviceTrie)
 	}
 	limitNote(k.report, k.doc, unlimited, k.opts)
+	if !complete {
+		return nil // why has been said
+	}
 	return m
+}
+
+// microserviceNamespace is that of a microservice, which has the rules of names.
+func (k *oakestra) microserviceNamespace(s *node, path []string, of string) (string, bool) {
+	if s.child("microservice_namespace").empty() {
+		return "", true
+	}
+	ns, ok := k.name(s, "microservice_namespace", path)
+	if ok && of != "" && label(ns) != of {
+		k.lost(extend(path, "microservice_namespace"), "is not carried over: all services of an application are in its namespace, %s", of)
+	}
+	return ns, ok
 }
 
 // namedHostPort is an address and the microservice that names it.
@@ -306,8 +353,11 @@ func (k *oakestra) service(s *node, path []string, name string, ids map[string]s
 	case v == nil || v.value == nil:
 		k.refuse(path, "has no virtualization")
 		return nil
+	case v.text == "wasm":
+		k.refuse(extend(path, "virtualization"), "cannot be expressed: a module of WebAssembly is an object in Verge, and no address: fetch it, put it there (verge object put), and write runtime: wasm and module: NAME into a descriptor")
+		return nil
 	case v.text != "container" && v.text != "docker":
-		k.refuse(extend(path, "virtualization"), "cannot be expressed: Verge runs no %s", quote(v.text))
+		k.refuse(extend(path, "virtualization"), "cannot be expressed: Verge runs no %s; make a container of it", quote(v.text))
 		return nil
 	}
 	code := s.child("code")
@@ -322,10 +372,15 @@ func (k *oakestra) service(s *node, path []string, name string, ids map[string]s
 	out.Command = k.texts(s, "cmd", path)
 	writable(out)
 	k.environment(s, path, out)
+	k.volumes(s, path, out)
 	k.amounts(s, path, out)
 	k.ports(s, path, name, out)
 	portVariables(k.report, k.doc, out, func(v string) []string { return k.envPath(s, path, v) })
-	if one := s.child("one_shot"); one != nil && one.value == true {
+	switch one := s.child("one_shot"); {
+	case one == nil || one.value == nil || one.value == false:
+	case one.value != true:
+		k.refuse(extend(path, "one_shot"), "is neither true nor false")
+	default:
 		asJob(out, &api.Job{})
 		k.said(extend(path, "one_shot"), "it is a job: it is not started again when it has ended with exit code 0, and up to %d times when it fails", api.DefaultRetries)
 	}
@@ -375,7 +430,7 @@ func (k *oakestra) environment(s *node, path []string, out *api.Service) {
 			continue
 		}
 		out.Env[name] = literal(value)
-		if secretive(name) && value != "" {
+		if secretValue(name, value) && value != "" {
 			k.said(at, "%s stays in the descriptor as it is: env_secrets would keep it out", name)
 		}
 	}

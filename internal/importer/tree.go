@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +109,16 @@ func (n *node) plain() any {
 type doc struct {
 	file string
 	root *node
+	// values are how many there are, once its aliases are followed; twice are the keys that
+	// stand there again with the same value.
+	values int
+	twice  []twice
+}
+
+// twice is a key, its line and that in which it was first.
+type twice struct {
+	name        string
+	line, first int
 }
 
 // lineOf is the line of the value at a path, or of the nearest thing around it.
@@ -221,10 +232,11 @@ func parse(s Source) ([]*doc, error) {
 		if err != nil {
 			return nil, helm(s.Data, err)
 		}
-		if total := c.size(root); total.nodes > maxExpanded || total.text > maxText {
+		total := c.size(root)
+		if total.nodes > maxExpanded || total.text > maxText {
 			return nil, &problem{root.line, "expands to too much: its aliases stand for more than " + strconv.Itoa(maxExpanded) + " values or 8 MiB of text"}
 		}
-		if docs = append(docs, &doc{s.Name, root}); len(docs) > maxDocuments {
+		if docs = append(docs, &doc{s.Name, root, total.nodes, c.twice}); len(docs) > maxDocuments {
 			return nil, &problem{root.line, fmt.Sprintf("has more than %d documents: divide it", maxDocuments)}
 		}
 	}
@@ -350,6 +362,7 @@ type converter struct {
 	known map[*yaml.Node]*node
 	open  []*yaml.Node
 	sizes map[*node]size
+	twice []twice
 }
 
 func (c *converter) convert(y *yaml.Node) (*node, error) {
@@ -399,6 +412,14 @@ func coreTag(tag string) bool {
 	return false
 }
 
+// maxTwice bounds the keys that stand twice, and the values that are compared for each.
+const maxTwice = 100
+
+// same says whether two values that are not large are one.
+func (c *converter) same(a, b *node) bool {
+	return c.size(a).nodes <= maxTwice && c.size(b).nodes <= maxTwice && reflect.DeepEqual(a.plain(), b.plain())
+}
+
 // mapping fills n, with the keys of merge keys (<<) after its own.
 func (c *converter) mapping(n *node, y *yaml.Node) error {
 	lines := map[string]int{}
@@ -428,7 +449,11 @@ func (c *converter) mapping(n *node, y *yaml.Node) error {
 			merged = append(merged, from...)
 			continue
 		}
-		if first, twice := lines[k.Value]; twice {
+		if first, again := lines[k.Value]; again {
+			if len(c.twice) < maxTwice && c.same(n.child(k.Value), v) {
+				c.twice = append(c.twice, twice{k.Value, y.Content[i].Line, first})
+				continue
+			}
 			return &problem{y.Content[i].Line, fmt.Sprintf("the key %s is in line %d already", quote(k.Value), first)}
 		}
 		lines[k.Value] = y.Content[i].Line

@@ -1,0 +1,125 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what is given to compose-go, far above what anybody writes. Without them a file
+// of a few lines keeps it busy for hours: it follows every way through what services depend on,
+// makes a value of every port of a range, and divides a command in the square of its length.
+const (
+	maxComposeValues  = 20_000
+	maxComposePorts   = 1000
+	maxComposeCommand = 32 << 10 // bytes of commands that are one text: the root of their squares
+	maxComposeWays    = 100_000
+)
+
+// bounded says whether compose-go can have the services of a file, in which variables are
+// replaced already.
+func (c *composer) bounded(plain map[string]any) bool {
+	services, _ := plain["services"].(map[string]any)
+	fine, squares := true, 0
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		s, _ := services[name].(map[string]any)
+		for _, field := range []string{"ports", "expose"} {
+			if portCount(s[field]) > maxComposePorts {
+				c.report.at(Refused, c.doc, c.path(name, field), "cannot be expressed: a service has at most %d ports here", maxComposePorts)
+				fine = false
+			}
+		}
+		for _, field := range []string{"command", "entrypoint"} {
+			text, _ := s[field].(string)
+			if squares += len(text) * len(text); squares > maxComposeCommand*maxComposeCommand {
+				c.report.at(Refused, c.doc, c.path(name, field), "is too long for a text, %d bytes: write it as a list, or into a file", len(text))
+				return false
+			}
+		}
+	}
+	return fine && c.acyclic(services)
+}
+
+// portCount is how many ports a list stands for, with the ranges in it.
+func portCount(ports any) int {
+	list, _ := ports.([]any)
+	n := 0
+	for _, p := range list {
+		text, _ := p.(string)
+		text, _, _ = strings.Cut(text[strings.LastIndexByte(text, ':')+1:], "/")
+		from, to, _ := strings.Cut(text, "-")
+		first, err1 := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if n++; err1 == nil && err2 == nil && last > first {
+			n += last - first
+		}
+	}
+	return n
+}
+
+// acyclic makes sure that what services wait for is no circle, and that the ways through it
+// can be counted.
+func (c *composer) acyclic(services map[string]any) bool {
+	ways := map[string]int{} // that begin at a service; 0 while they are counted
+	var walk func(path []string) bool
+	walk = func(path []string) bool {
+		name := path[len(path)-1]
+		ways[name] = 0
+		n := 1
+		for _, on := range waitsFor(services[name]) {
+			if s, there := services[on]; !there || !c.wantsProfile(s) {
+				continue // what is wrong with that compose-go says
+			}
+			if i := slices.Index(path, on); i >= 0 {
+				c.report.at(Refused, c.doc, c.path(on, "depends_on"), "is no valid compose file: dependency cycle detected: %s", strings.Join(append(path[i:], on), " -> "))
+				return false
+			}
+			if _, counted := ways[on]; !counted && !walk(append(path, on)) {
+				return false
+			}
+			n = min(n+ways[on], maxComposeWays+1)
+		}
+		ways[name] = n
+		return true
+	}
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		if !c.wantsProfile(services[name]) {
+			continue
+		}
+		if _, counted := ways[name]; !counted && !walk([]string{name}) {
+			return false
+		}
+		if total += ways[name]; total > maxComposeWays {
+			c.report.at(Refused, c.doc, c.path(name, "depends_on"), "there are more than %d ways through what services depend on: leave out what follows from the rest", maxComposeWays)
+			return false
+		}
+	}
+	return true
+}
+
+// waitsFor are the services that one depends on.
+func waitsFor(service any) []string {
+	s, _ := service.(map[string]any)
+	switch on := s["depends_on"].(type) {
+	case map[string]any:
+		return slices.Sorted(maps.Keys(on))
+	case []any:
+		out := make([]string, 0, len(on))
+		for _, v := range on {
+			out = append(out, fmt.Sprint(v))
+		}
+		return out
+	}
+	return nil
+}
+
+// wantsProfile says whether a service has no profile, or one that is asked for.
+func (c *composer) wantsProfile(service any) bool {
+	s, _ := service.(map[string]any)
+	list, _ := s["profiles"].([]any)
+	asked := c.profiles()
+	return len(list) == 0 || slices.Contains(asked, "*") || slices.ContainsFunc(list, func(p any) bool { return slices.Contains(asked, fmt.Sprint(p)) })
+}
