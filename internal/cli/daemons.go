@@ -105,6 +105,8 @@ type ClusterFlags struct {
 	Interval time.Duration
 	// Plugins that rank workers, in the order of their names.
 	Plugins []plugin.Config
+	// HooksAllow is as in RootFlags.
+	HooksAllow []netip.Prefix
 }
 
 // WorkerFlags of verge worker.
@@ -339,7 +341,7 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: made at the first start)")
 	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
 	fl.StringVar(&services, "network-services", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
-	fl.StringSliceVar(&allow, "hooks-allow", nil, "network to which hooks may go although it is of this machine, its link or a cloud's metadata (repeatable; default: none)")
+	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
 		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
 			return err
@@ -362,6 +364,8 @@ func (a *app) rootRole() *role[RootFlags] {
 		return firstError(a.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link), hosts("--advertise", f.Advertise))
 	})
 }
+
+const hooksAllowUsage = "network to which hooks may go although it is of this machine, its link or a cloud's metadata (repeatable; default: none)"
 
 // maxInterval is the longest time between two reports (λ).
 const maxInterval = 10 * time.Second
@@ -396,6 +400,7 @@ func networks(flag string, values []string) (out []netip.Prefix, err error) {
 func (a *app) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}
 	var where, export string
+	var allow []string
 	var plugins pluginFlags
 	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
 	fl := cmd.Flags()
@@ -414,8 +419,12 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
 	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler: "+strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
+	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	plugins.add(fl)
 	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
+		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
+			return err
+		}
 		if f.Location, err = location("--location", where); err != nil {
 			return err
 		}

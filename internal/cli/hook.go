@@ -24,6 +24,10 @@ A hook is of a namespace, and is told of what belongs to it; developers of the
 namespace manage it. One with --all-namespaces is told of everything, clusters too,
 and is an administrator's.
 
+The root has hooks, and so has each cluster: those that are made with a context of
+the cluster. A cluster's hooks are told of its workers and of what is changed at the
+site, and work without the root.
+
 What it is told (--on) is delivered at least once and in order; what its receiver
 has not taken (2xx) is kept and tried again. What it is asked (--before) waits for
 its answer: {"allow": true}, or {"allow": false, "reason": "..."}.
@@ -41,7 +45,7 @@ type hookScope struct{ namespaceFlags }
 
 func (f *hookScope) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the hook (default: that of the context, else default)")
-	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "the hook is of all namespaces, and of the clusters")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "the hook is of all namespaces, and of what is in none")
 }
 
 // of is the namespace of a hook, "" for all.
@@ -79,10 +83,12 @@ secret of one that is there may be left out, and stays.
 --on takes kinds, "instance.*", or "*" for all:
 %s
 --before takes operations: apply (of another revision), delete, scale, undo (verge
-rollout undo) and restart. All hooks that are asked must agree.
+rollout undo), restart, and wave: each wave of a rollout, in the cluster that goes
+through it. At a cluster they are the changes that are made there. All hooks that are
+asked must agree.
 
 An address of this machine, of its link or of cloud metadata is refused, unless who
-runs the root allows it (verge root --hooks-allow).`, kindTable()),
+runs the root or cluster allows it (--hooks-allow).`, kindTable()),
 		Example: "  printf 'whsec_%s' \"$(openssl rand -base64 32)\" > hook.secret\n" +
 			"  verge hook set pager --url https://pager.example/verge --on instance.failed,job.failed --secret-file hook.secret\n" +
 			"  verge hook set reviewer -A --url https://review.example/verge --before apply,delete --on-failure closed --secret-file hook.secret",
@@ -126,7 +132,11 @@ func seconds(d time.Duration) int { return int(d / time.Second) }
 func kindTable() string {
 	var b strings.Builder
 	for _, k := range wire.HookKinds {
-		fmt.Fprintf(&b, "  %-22s%s\n", k.Kind, k.Means)
+		means := k.Means
+		if k.Of != "" {
+			means += " (hooks of a " + k.Of + ")"
+		}
+		fmt.Fprintf(&b, "  %-22s%s\n", k.Kind, means)
 	}
 	return b.String()
 }
@@ -345,7 +355,7 @@ func (a *app) describeHook(v wire.HookView) error {
 	if v.Waiting > 0 {
 		d.addf("Oldest", "%s", time.Duration(v.OldestSeconds*float64(time.Second)).Round(time.Second))
 	}
-	d.addf("Delivered", "%d, with %s, since the root started", v.Delivered, wire.Count(int(min(v.Failures, 1<<30)), "failed attempt")) //nolint:gosec // bounded
+	d.addf("Delivered", "%d, with %s, since it started", v.Delivered, wire.Count(int(min(v.Failures, 1<<30)), "failed attempt")) //nolint:gosec // bounded
 	if len(v.Before) > 0 {
 		d.addf("Asked", "allowed %d, refused %d, did not answer %d", v.Allowed, v.Refused, v.Silent)
 	}

@@ -218,7 +218,19 @@ func (a *app) printRollout(v wire.RolloutView) error {
 			rows = append(rows, append(row, text(cmp.Or(r.Why, "-"))))
 		}
 	}
-	return a.table(append(head, "WHY"), rows)
+	if err := a.table(append(head, "WHY"), rows); err != nil {
+		return err
+	}
+	for _, s := range v.Services {
+		for _, r := range s.Clusters {
+			for _, said := range r.Said {
+				if err := a.printf("%s in %s, %s", s.Name, r.Cluster, said); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // shareOf is the share of the requests that the new revision gets: "5% (1/3)".

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -189,7 +190,7 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 		s.Problems = append(s.Problems, p)
 	}
 	if access.From(ctx).Admin {
-		s.Problems = append(s.Problems, records.Words(b.m.unread)...)
+		s.Problems = append(s.Problems, records.Words(slices.Concat(b.m.unread, b.hooks.Unread()))...)
 	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, b.m.lostHosts()...)

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
@@ -35,9 +36,10 @@ type core struct {
 	log    *slog.Logger
 	events *obs.Events
 	store  bus.Store
-	local  bus.Conn  // to the workers
-	up     bus.Conn  // to the root
-	key    *seal.Key // of its secrets
+	local  bus.Conn      // to the workers
+	up     bus.Conn      // to the root
+	key    *seal.Key     // of its secrets
+	hooks  *hooks.Keeper // nil: nobody is told anything
 
 	revoked pki.Revoked // the keys that do not count any more
 	// sign signs what a worker has of the service network; nil: nobody is given any.
@@ -63,6 +65,7 @@ type core struct {
 	asking    sync.WaitGroup
 	askCtx    context.Context
 	endAsking context.CancelFunc
+	asksWave  bool // hooks are being asked about a wave; mu guards it
 
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
@@ -213,6 +216,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
 	next.byDefault, next.flows, next.entering, next.paces, next.outcomes, next.counts = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes, c.m.counts
+	next.waveWords = c.m.waveWords
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
 	have, err := next.read(ctx, c.store, now)
 	if err != nil {
@@ -227,6 +231,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	c.m, c.have, c.stale = next, have, false
 	c.hold()
 	c.revoked.Set(c.m.revoked())
+	c.told()
 	return nil
 }
 
@@ -302,6 +307,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		return false, err
 	}
 	c.heardOf, c.owed, c.passed, c.stepped = nil, false, now, 0
+	c.m.gates = c.hooks.Gates(wire.GateWave)
 	c.m.lookNear(now)
 	if len(c.m.near.since) > 0 {
 		loop.Poke(c.surveys)
@@ -315,6 +321,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.unwritten(err, now)
 		if len(groups) == 0 {
 			c.consult(t)
+			c.askWaves(t)
 			break
 		}
 		if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
@@ -322,6 +329,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		}
 		t.done()
 		c.consult(t)
+		c.askWaves(t)
 		c.tell(t, now)
 	}
 	c.m.recovery.settled = !c.m.unasked(theRoot)
@@ -360,6 +368,7 @@ func (c *core) tell(t *tx, now time.Time) {
 			c.events.Add(now, last.Tier, "instance/"+id, fmt.Sprintf("%s: %s", last.To, last.Why))
 		}
 	}
+	c.tellOf(t, now)
 	for _, e := range t.events {
 		c.events.Add(now, c.m.tier(), e.subject, e.what)
 		c.log.Info(e.what, "subject", e.subject)

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -199,6 +200,13 @@ func (e *edit) commit(ctx context.Context) error {
 	for _, s := range e.said {
 		c.events.Add(e.now, c.m.tier(), "application/"+e.app, fmt.Sprintf("%s, by %s (local)", s, e.by))
 	}
+	for _, key := range records.SortedKeys(e.locals) {
+		if l := e.locals[key]; l != nil {
+			c.tellLocal(key, l, true)
+		} else {
+			c.localOver(key, e.ns, nil, e.by, "taken back", e.now)
+		}
+	}
 	loop.Poke(c.wake)
 	return nil
 }
@@ -229,6 +237,11 @@ func parsed(source []byte) (*api.Application, wire.ApplyResult, error) {
 
 // applyLocal makes an application at this site what a descriptor says.
 func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now time.Time) (wire.ApplyResult, error) {
+	return c.applyAgreed(ctx, source, dryRun, hooks.Agreed{}, now)
+}
+
+// applyAgreed is applyLocal of what hooks may have agreed to.
+func (c *core) applyAgreed(ctx context.Context, source []byte, dryRun bool, agreed hooks.Agreed, now time.Time) (wire.ApplyResult, error) {
 	spec, res, err := parsed(source)
 	if err != nil {
 		return res, err
@@ -245,6 +258,9 @@ func (c *core) applyLocal(ctx context.Context, source []byte, dryRun bool, now t
 	}
 	if err := e.apply(access.From(ctx), spec, &res); err != nil || dryRun || res.Change == "unchanged" {
 		return res, err
+	}
+	if err := agreed.Still(res); err != nil {
+		return wire.ApplyResult{}, err
 	}
 	if err := e.commit(ctx); err != nil {
 		return wire.ApplyResult{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
@@ -159,6 +160,7 @@ func (c *core) removeWorker(ctx context.Context, name string, force bool, now ti
 		return nil, err
 	}
 	delete(c.m.workers, name)
+	c.tellWorker(wire.HookWorkerRemoved, name, hooks.Ended, "removed", time.Now())
 	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "removed")
 	c.log.Info("a worker was removed", "worker", name, "forced", force)
 	loop.Poke(c.wake)

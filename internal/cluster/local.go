@@ -170,6 +170,7 @@ func (l *local) share(given *wire.Share) *wire.Share {
 	s.Min, s.Max, s.Extra = l.Replicas, max(l.Replicas, l.Most), 0
 	if l.Spec != nil {
 		s.Spec, s.Revision = l.Spec, l.revision()
+		s.Waves = "" // who changes something at a site does so without the root
 	}
 	if extra := s.Max - have; extra > 0 {
 		s.Ordinals = append(slices.Clone(s.Ordinals), wire.Span{From: wire.LocalOrdinals, To: wire.LocalOrdinals + extra})

@@ -11,7 +11,7 @@ import (
 
 // allSamples are samples, and those of what the process itself is known by.
 func (c *Cluster) allSamples() []obs.Sample {
-	return append(append(c.samples(), c.shelf.Samples()...), obs.Expires("cluster", c.id.Leaf().NotAfter), obs.Expires("authority", c.ca.Cert().NotAfter))
+	return append(append(append(c.samples(), c.shelf.Samples()...), c.hooks.Samples()...), obs.Expires("cluster", c.id.Leaf().NotAfter), obs.Expires("authority", c.ca.Cert().NotAfter))
 }
 
 // samples are the cluster's figures at this moment. Their number does not grow

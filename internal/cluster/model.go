@@ -131,7 +131,12 @@ type model struct {
 	paces      map[wire.InstanceID]pace // of services that are rolled out, of this process
 	outcomes   map[string]*outcomes     // the same, by application and service
 	rehearsing bool
-	recovery   recovery
+	// gates are the namespaces in which hooks of this cluster are asked before waves of
+	// rollouts, see hooks.Keeper.Gates, and waveWords what hooks have said, by application and
+	// service. Both are of this process.
+	gates     map[string]string
+	waveWords map[string]*waveWord
+	recovery  recovery
 	// changes is how many local changes there have been.
 	changes uint64
 	far     map[string]*wire.Route
@@ -202,7 +207,7 @@ func newModel(name string, details bool, now time.Time) *model {
 	return &model{
 		name: name, details: details, started: now, waits: now,
 		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
+		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, waveWords: map[string]*waveWord{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{}, schedules: &schedules{},
 		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
@@ -406,6 +411,10 @@ type tx struct {
 	unkept map[wire.InstanceID]string
 	// events in words, for people.
 	events []event
+	// gone are the namespaces of the instances that are removed.
+	gone map[wire.InstanceID]string
+	// waves are those of rollouts about which hooks are to be asked, by application and service.
+	waves map[string]*waveAsk
 }
 
 type event struct{ subject, what string }
@@ -418,6 +427,7 @@ func (m *model) begin() *tx {
 		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
 		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{}, net: newNetChanges(),
+		gone: map[wire.InstanceID]string{}, waves: map[string]*waveAsk{},
 		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
@@ -498,6 +508,9 @@ func (t *tx) put(i wire.Instance) {
 }
 
 func (t *tx) remove(id wire.InstanceID) {
+	if i := t.m.insts[id]; i != nil {
+		t.gone[id] = t.m.spaceOf(i)
+	}
 	t.insts[id], t.sorted = nil, nil
 	t.whys[id] = nil
 }

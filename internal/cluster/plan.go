@@ -35,7 +35,7 @@ const (
 func (m *model) copy() *model {
 	c := *m
 	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
-	c.paces, c.outcomes = maps.Clone(m.paces), nil // a plan goes by none: they change
+	c.paces, c.outcomes, c.waveWords = maps.Clone(m.paces), nil, nil // a plan goes by none: they change
 	c.rolls, c.upRolls, c.upJobs = maps.Clone(m.rolls), maps.Clone(m.upRolls), maps.Clone(m.upJobs)
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
 	c.names = maps.Clone(m.names)

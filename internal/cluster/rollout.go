@@ -55,6 +55,9 @@ type rolling struct {
 	// Failed is why it has failed. Paused: it was when it was looked at last.
 	Failed string `json:"failed,omitempty"`
 	Paused bool   `json:"paused,omitempty"`
+	// Agreed is how many waves hooks have agreed to, Said what is to be known of that.
+	Agreed int      `json:"agreed,omitempty"`
+	Said   []string `json:"said,omitempty"`
 	// Resumed as in wire.Hold, of the last that was heeded.
 	Resumed uint64 `json:"resumed,omitempty"`
 	// Updated as in wire.RolloutReport.
@@ -149,7 +152,7 @@ func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Tim
 		next := *r
 		next.Revision = s.Revision
 		if next.Resumed < hold {
-			next.Resumed, next.Failed, next.Tried, next.Moved, next.Stepped = hold, "", now, now, time.Time{}
+			next.Resumed, next.Failed, next.Tried, next.Moved, next.Stepped, next.Ended = hold, "", now, now, time.Time{}, time.Time{}
 		}
 		return &next
 	case r.open(): // another one before it was over
@@ -167,10 +170,11 @@ func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Tim
 }
 
 // rules of the rollout of a share. What is brought back to what the others still are is not
-// tried first.
+// tried first, and nobody is asked about it.
 func (t *tx) rollRules(r *rolling, s *wire.Share) rollout.Rules {
 	rules := t.m.plainRules(s)
 	if !t.m.rehearsing && r.open() && t.program(r.From) != r.Program {
+		rules.Asked = t.m.asked(s)
 		for _, st := range s.Spec.Rollout.Canary {
 			rules.Steps = append(rules.Steps, rollout.Step{Share: st.Share.Of(), For: st.Lasts().Std(), Requests: uint64(st.Least())}) //nolint:gosec // it was checked
 		}
@@ -190,7 +194,10 @@ func (m *model) plainRules(s *wire.Share) rollout.Rules {
 
 // state of the rollout of a share.
 func (t *tx) rollState(r *rolling, s *wire.Share) rollout.State {
-	st := rollout.State{Promised: promised(s), Failed: r.Failed, Best: r.Best, Moved: r.Moved, Step: r.Step, Stepped: r.Stepped}
+	st := rollout.State{Promised: promised(s), Failed: r.Failed, Best: r.Best, Moved: r.Moved, Step: r.Step, Stepped: r.Stepped, Agreed: r.Agreed}
+	if w := t.m.waveWords[r.App+"."+r.Service]; w.of(r) {
+		st.Refused, st.Unheard = w.refused, w.silent
+	}
 	if s.Hold != nil && s.Hold.Paused {
 		st.Held = "paused" + by(s.Hold)
 	}
@@ -213,7 +220,8 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 	}
 	r.Paused = held
 	rules := t.rollRules(r, s)
-	if !held && r.Failed == "" && r.Step >= len(rules.Steps) { // those that are more than before begin with it: nobody misses them
+	t.heedWord(key, r)
+	if begun := !rules.Asked || r.Agreed > len(rules.Steps); begun && !held && r.Failed == "" && r.Step >= len(rules.Steps) { // those that are more than before begin with it: nobody misses them
 		for _, o := range ordinals(s) {
 			if i := t.inst(instanceID(s.App, s.Service, o)); i != nil && i.Incarnation == 0 {
 				r.turn(o)
@@ -225,12 +233,16 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 	r.Best, r.Moved, r.Updated = a.Best, a.Moved.Round(0), a.Updated
 	if a.Failed != "" && r.Failed == "" {
 		r.Failed = cut(a.Failed, maxWords)
+		r.Ended = now.Round(0)
 		t.event("service/"+key, "rollout to revision %d has failed: %s", r.Revision, r.Failed)
+	}
+	if a.Ask > 0 {
+		t.askWave(key, r, s, a.Ask, a.Waves, len(rules.Steps))
 	}
 	if a.Done {
 		t.event("service/"+key, "rollout to revision %d is done: %s", r.Revision, instances(promised(s)))
 		r.From, r.Turned, r.Surge, r.Failed, r.Paused, r.Ended = nil, nil, 0, "", false, now.Round(0)
-		r.Step, r.Stepped, r.Trial, r.Share = 0, time.Time{}, false, 0
+		r.Step, r.Stepped, r.Trial, r.Share, r.Agreed = 0, time.Time{}, false, 0, 0
 		return nil
 	}
 	r.Surge = a.Surge
@@ -347,7 +359,7 @@ func (t *tx) reportRolls() {
 func (t *tx) rollView(r *rolling, s *wire.Share) wire.RolloutReport {
 	v := wire.RolloutReport{
 		V: wire.Version, Cluster: t.m.name, App: r.App, Service: r.Service, Revision: r.Revision, From: r.FromRevision, Program: r.Program,
-		Phase: wire.RolloutRolling, Promised: promised(s), Updated: r.Updated, Surge: r.Surge, Began: r.Began, Ended: r.Ended,
+		Phase: wire.RolloutRolling, Promised: promised(s), Updated: r.Updated, Surge: r.Surge, Began: r.Began, Ended: r.Ended, Said: r.Said,
 	}
 	if !r.open() {
 		v.Phase, v.Updated = wire.RolloutDone, v.Promised

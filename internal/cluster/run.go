@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -65,6 +66,8 @@ type Options struct {
 	Lambda time.Duration
 	// Plugins that rank workers, see internal/plugin; their names differ.
 	Plugins []plugin.Config
+	// HooksAllow are networks to which hooks may go although they are usually not for them.
+	HooksAllow []netip.Prefix
 	// Clock by which certificates are judged; nil is the machine's.
 	Clock *pki.Clock
 	Log   *slog.Logger
@@ -185,6 +188,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.m.net.signs, c.m.net.relayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
 	c.m.byDefault = o.Scheduler
 	if err := c.reconcileGone(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.openHooks(ctx); err != nil {
 		return nil, err
 	}
 	c.server.OnWorker(c.onWorker)
@@ -401,6 +407,7 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	} else {
 		w.workerRecord, said = rec, "joined again"
 	}
+	b.tellWorker(wire.HookWorkerJoined, r.Name, fmt.Sprintf("%s %d", said, now.UnixNano()), said, now)
 	b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, said)
 	b.log.Info("a worker "+said, "worker", r.Name)
 	return reply, nil
@@ -440,8 +447,11 @@ func (c *Cluster) Close() {
 		c.cancel()
 	}
 	c.work.Wait()
-	if c.endAsking != nil {
-		c.stopAsking()
+	if c.core != nil {
+		if c.endAsking != nil {
+			c.stopAsking()
+		}
+		c.hooks.Close()
 	}
 	if c.shelf != nil {
 		c.shelf.Close()

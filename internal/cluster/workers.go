@@ -114,8 +114,11 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 	if r.Next > 0 {
 		w.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
 	}
-	if !reply.NeedStatus {
+	if !reply.NeedStatus && !w.everHeard {
 		w.everHeard = true
+		if !w.suspect {
+			c.tellWorker(wire.HookWorkerBack, name, workerBack, "heard of again", now)
+		}
 	}
 	changed = changed || before.Inc != w.inbox.Ack().Inc
 	switch {
@@ -224,6 +227,11 @@ func (c *core) judge(now time.Time) (changed bool) {
 			if v.Suspect {
 				what = "suspect: " + v.Why
 			}
+			kind, position := wire.HookWorkerBack, workerBack
+			if v.Suspect {
+				kind, position = wire.HookWorkerLost, workerLost
+			}
+			c.tellWorker(kind, name, position, what, now)
 			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
 			c.log.Info("worker "+what, "worker", name)
 		}

@@ -96,7 +96,8 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
 		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
-		Log: s.log.With("role", "cluster"),
+		HooksAllow: f.HooksAllow,
+		Log:        s.log.With("role", "cluster"),
 	})
 	if err != nil {
 		return err

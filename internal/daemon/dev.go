@@ -100,11 +100,13 @@ func lock(dir string) (unlock func(), err error) {
 	return unlock, err
 }
 
+// devHooks are where hooks may go: what is tried out on a laptop is on it.
+var devHooks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
 func (d *dev) start(ctx, run context.Context) (err error) {
 	d.root, err = root.Start(ctx, root.Options{
 		Dir: filepath.Join(d.dir, "root"), APIAddr: d.flags.API, LinkAddr: loopback,
-		// What is tried out on a laptop is on it.
-		HooksAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		HooksAllow: devHooks,
 		Log:        d.log.With("role", "root"),
 	})
 	if err != nil {
@@ -139,7 +141,7 @@ func (d *dev) startCluster(ctx, run context.Context, n int, name string) (err er
 	d.clusters[n], err = cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Root: d.root.Link(),
 		LinkAddr: loopback, APIAddr: loopback, Areas: []string{name}, Details: true,
-		Scheduler: d.flags.Scheduler, Plugins: d.flags.Plugins,
+		Scheduler: d.flags.Scheduler, Plugins: d.flags.Plugins, HooksAllow: devHooks,
 		Log: d.log.With("role", "cluster", "cluster", name),
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Set makes a hook, or changes what it does; durable when it returns.
 func (k *Keeper) Set(ctx context.Context, namespace, name, by string, r wire.HookRequest) (wire.HookView, error) {
-	spec, err := settle(r.HookSpec, namespace)
+	spec, err := settle(r.HookSpec, namespace, k.tier())
 	if err != nil {
 		return wire.HookView{}, err
 	}

@@ -73,7 +73,7 @@ func guard(allow []netip.Prefix) func(network, address string, _ syscall.RawConn
 			return fmt.Errorf("%s is no address: %w", address, err)
 		}
 		if why := forbidden(at.Addr(), allow); why != "" {
-			return fmt.Errorf("%s is %s, and hooks may not go there: who runs this root may allow it: --hooks-allow %s", at.Addr(), why, netip.PrefixFrom(at.Addr().Unmap().WithZone(""), at.Addr().Unmap().BitLen()))
+			return fmt.Errorf("%s is %s, and hooks may not go there: who runs this root or cluster may allow it: --hooks-allow %s", at.Addr(), why, netip.PrefixFrom(at.Addr().Unmap().WithZone(""), at.Addr().Unmap().BitLen()))
 		}
 		return nil
 	}

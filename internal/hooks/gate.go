@@ -48,6 +48,23 @@ func (k *Keeper) Asks(operation, namespace string) bool {
 	return false
 }
 
+// Gates are the namespaces in which gates are asked before an operation, "" for all of them,
+// with what it means there if none answers: wire.HookClosed where it is that of any.
+func (k *Keeper) Gates(operation string) map[string]string {
+	out := map[string]string{}
+	if !k.Any() {
+		return out
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range k.hooks {
+		if h.asked(operation, h.rec.Namespace) && out[h.rec.Namespace] != wire.HookClosed {
+			out[h.rec.Namespace] = h.rec.OnFailure
+		}
+	}
+	return out
+}
+
 // asked says whether a hook is asked before an operation in a namespace. The mutex of
 // the keeper is held.
 func (h *hook) asked(operation, namespace string) bool {

@@ -45,7 +45,7 @@ type Options struct {
 	Key *seal.Key
 	// Now says what time it is, for people and receivers.
 	Now func() time.Time
-	// Source is who speaks: "root".
+	// Source is who speaks: "root", "cluster/edge".
 	Source string
 	// Allow are networks to which hooks may go although they are usually not for them.
 	Allow []netip.Prefix
@@ -243,6 +243,12 @@ func (k *Keeper) Close() {
 	}
 }
 
+// tier whose hooks these are, "" where that is not said.
+func (k *Keeper) tier() string {
+	tier, _, _ := strings.Cut(k.o.Source, "/")
+	return tier
+}
+
 // poke wakes the writer.
 func (k *Keeper) poke() {
 	select {
@@ -311,6 +317,16 @@ func (k *Keeper) sealed(rec *wire.Hook, secret string, now time.Time) (wire.Hook
 
 // Any says whether there are hooks: if not, there is nobody to make a notice for.
 func (k *Keeper) Any() bool { return k != nil && k.any.Load() }
+
+// NamespaceOf a subject that has been told of, "" where it has none, or was not.
+func (k *Keeper) NamespaceOf(subject string) string {
+	if k == nil {
+		return ""
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.marks[subject].Namespace
+}
 
 // Subjects that have been told of and begin with prefix, with their namespaces.
 func (k *Keeper) Subjects(prefix string) map[string]string {

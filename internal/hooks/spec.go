@@ -13,18 +13,21 @@ func bad(format string, args ...any) error {
 	return wire.Problemf(422, "bad-hook", "see verge hook set --help", "the hook cannot be like that", format, args...)
 }
 
-// settle checks what a hook is to do and fills in what it leaves out.
-func settle(s wire.HookSpec, namespace string) (wire.HookSpec, error) {
+// settle checks what a hook of a tier is to do and fills in what it leaves out.
+func settle(s wire.HookSpec, namespace, tier string) (wire.HookSpec, error) {
 	if err := checkURL(s.URL, s.Plain); err != nil {
 		return s, err
 	}
 	slices.Sort(s.On)
 	s.On = slices.Compact(s.On)
 	for _, on := range s.On {
-		if !known(on) {
-			return s, bad("on: there is no %.60q; there are %s, a kind as \"instance.*\", and \"*\"", on, kindNames())
+		if other := elsewhere(on, tier); other != "" {
+			return s, bad("on: %s is told by hooks of a %s, and this one is of a %s", on, other, tier)
 		}
-		if family, _, _ := strings.Cut(on, "."); family == "cluster" && namespace != "" {
+		if !known(on, tier) {
+			return s, bad("on: there is no %.60q; there are %s, a kind as \"instance.*\", and \"*\"", on, kindNames(tier))
+		}
+		if family, _, _ := strings.Cut(on, "."); (family == "cluster" || family == "worker") && namespace != "" {
 			return s, bad("on: %s is of no namespace, and so not for a hook of namespace %s", on, namespace)
 		}
 	}
@@ -87,20 +90,37 @@ func checkURL(text string, plain bool) error {
 	return nil
 }
 
-func known(on string) bool {
+// known says whether a hook of a tier can be told of what it names; tier "": of any.
+func known(on, tier string) bool {
 	if on == "*" {
 		return true
 	}
 	family, any := strings.CutSuffix(on, ".*")
-	return slices.ContainsFunc(wire.HookKinds, func(k struct{ Kind, Means string }) bool {
-		return k.Kind == on || any && strings.HasPrefix(k.Kind, family+".")
+	return slices.ContainsFunc(wire.HookKinds, func(k wire.HookKind) bool {
+		return tells(k, tier) && (k.Kind == on || any && strings.HasPrefix(k.Kind, family+"."))
 	})
 }
 
-func kindNames() string {
+// tells says whether hooks of a tier are told of a kind.
+func tells(k wire.HookKind, tier string) bool { return k.Of == "" || tier == "" || k.Of == tier }
+
+// elsewhere is the tier whose hooks alone are told of what is named; "" where those of this
+// one are, or nobody is.
+func elsewhere(on, tier string) string {
+	for _, other := range []string{wire.HookOfRoot, wire.HookOfCluster} {
+		if tier != "" && other != tier && !known(on, tier) && known(on, other) {
+			return other
+		}
+	}
+	return ""
+}
+
+func kindNames(tier string) string {
 	var names []string
 	for _, k := range wire.HookKinds {
-		names = append(names, k.Kind)
+		if tells(k, tier) {
+			names = append(names, k.Kind)
+		}
 	}
 	return strings.Join(names, ", ")
 }

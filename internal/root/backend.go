@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -27,12 +28,12 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
-	var agreed agreed
+	var agreed hooks.Agreed
 	if !dryRun {
 		if agreed, err = b.gateApply(ctx, spec, source); err != nil {
 			return wire.ApplyResult{}, err
 		}
-		warnings = append(warnings, agreed.warnings...)
+		warnings = append(warnings, agreed.Warnings...)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +45,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	if err != nil {
 		return wire.ApplyResult{}, err
 	}
-	if err := agreed.still(res); err != nil {
+	if err := agreed.Still(res); err != nil {
 		return wire.ApplyResult{}, err
 	}
 	if res.Change != "unchanged" {

@@ -169,6 +169,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
+	c.m.gates = c.hooks.Gates(wire.GateWave)
 	for range maxRounds {
 		t := c.m.step(now)
 		c.close(ctx, t)
@@ -364,12 +365,19 @@ func (c *core) serve(name string) error {
 		stopExchange()
 		return err
 	}
+	stopGates, err := u.ServeGates(s.Gate, c.askWave)
+	if err != nil {
+		stopRenewals()
+		stopExchange()
+		return err
+	}
 	herald := &exchange.Herald{
 		Conn: conn, Log: c.log,
 		Subject: func(string) string { return exchange.ClusterSubjects().Nudge },
 	}
 	stop := func() {
 		herald.Close()
+		stopGates()
 		stopRenewals()
 		stopExchange()
 	}

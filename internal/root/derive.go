@@ -33,7 +33,7 @@ func (t *tx) delegate() {
 		if s == nil {
 			s = &wire.Share{
 				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Standing: t.m.standing(wire.NamespaceOf(app.Spec)), Service: i.Service, Revision: app.Revision,
-				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App), Elsewhere: len(t.m.clusters) > 1,
+				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App), Elsewhere: len(t.m.clusters) > 1, Waves: t.m.waveGate(wire.NamespaceOf(app.Spec)),
 			}
 			want[key] = s
 		}
@@ -90,7 +90,7 @@ func (t *tx) overs(key string) *overflow {
 // sameShare compares without encoding where nothing was read or applied since:
 // the shares of a large application are megabytes.
 func sameShare(old, s *wire.Share) bool {
-	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Elsewhere == s.Elsewhere && slices.Equal(old.Replacing, s.Replacing) && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameJob(old, s) && sameHold(old.Hold, s.Hold) {
+	if old.Spec == s.Spec && old.Revision == s.Revision && old.AppNumber == s.AppNumber && old.Min == s.Min && old.Max == s.Max && old.Extra == s.Extra && old.Elsewhere == s.Elsewhere && slices.Equal(old.Replacing, s.Replacing) && old.Waves == s.Waves && old.Standing == s.Standing && slices.Equal(old.Ordinals, s.Ordinals) && sameRestarts(old, s) && sameJob(old, s) && sameHold(old.Hold, s.Hold) {
 		return true
 	}
 	if !records.Same(old, s) {

@@ -1,10 +1,10 @@
 package root
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/hooks"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -49,22 +50,12 @@ func (m *model) told(k *hooks.Keeper) {
 	}
 	for subject, namespace := range k.Subjects(instance) {
 		id := strings.TrimPrefix(subject, instance)
-		name, service, ordinal := cutID(id)
+		name, service, ordinal := hooks.CutID(id)
 		if m.insts[id] != nil || ordinal >= wire.SurgeOrdinals && m.apps[name] != nil {
 			continue // those that stand in for others are their cluster's
 		}
-		k.Tell(hooks.Notice{
-			Kind: wire.HookInstanceEnded, Position: hooks.Ended, At: time.Now(), Fresh: true, Last: true,
-			Data: wire.HookData{Subject: subject, Namespace: namespace, Application: name, Service: service, Instance: id, What: "Terminated: no longer wanted"},
-		})
+		k.Tell(hooks.InstanceGone(wire.HookData{Subject: subject, Namespace: namespace, Application: name, Service: service, Instance: id}, time.Now()))
 	}
-}
-
-func cutID(id wire.InstanceID) (app, service string, ordinal int) {
-	app, rest, _ := strings.Cut(id, ".")
-	service, number, _ := strings.Cut(rest, ".")
-	ordinal, _ = strconv.Atoi(number)
-	return app, service, ordinal
 }
 
 // appNotice is where an application is.
@@ -108,10 +99,17 @@ func (t *tx) note(kind string, i *wire.Instance, now time.Time, what string) {
 
 // instanceNotice is a notice about an instance, without its position.
 func (m *model) instanceNotice(kind string, i *wire.Instance, at time.Time, what string) hooks.Notice {
-	return hooks.Notice{Kind: kind, At: at, Data: wire.HookData{
+	n := hooks.Notice{Kind: kind, At: at, Data: m.instanceData(i)}
+	n.Data.What = what
+	return n
+}
+
+// instanceData is what every message about an instance says.
+func (m *model) instanceData(i *wire.Instance) wire.HookData {
+	return wire.HookData{
 		Subject: "instance/" + i.ID, Namespace: m.namespace(i.App), Application: i.App, Service: i.Service, Instance: i.ID,
-		Cluster: i.Cluster, Revision: i.Revision, What: what,
-	}}
+		Cluster: i.Cluster, Revision: i.Revision,
+	}
 }
 
 // tellReported notes what a cluster says of an instance: its whole history, of which
@@ -121,47 +119,18 @@ func (c *core) tellReported(rep *wire.Reported, fresh func(at time.Time) bool) {
 	if !c.hooks.Any() {
 		return
 	}
-	var list []hooks.Notice
-	for k, h := range rep.History {
-		kind := kindOf(h)
-		if k == 0 || kind == "" { // the first repeats the root's last
-			continue
-		}
-		n := c.m.instanceNotice(kind, &rep.Instance, h.At, fmt.Sprintf("%s: %s", h.To, h.Why))
-		n.Data.Source = h.Tier
-		n.Position, n.Fresh = fmt.Sprintf("%s at %d", h.To, h.At.UnixNano()), fresh(h.At)
-		if kind == wire.HookInstanceEnded {
-			n.Position = hooks.Ended + " " + n.Position
-		}
-		list = append(list, n)
+	if len(rep.History) == 0 {
+		return
 	}
-	c.hooks.Tell(list...)
-}
-
-// kindOf is the kind of a step of an instance, "" for one that nobody is told of.
-func kindOf(h wire.Transition) string {
-	switch {
-	case h.To == wire.Running:
-		return wire.HookInstanceRunning
-	case h.To == wire.Failed && strings.HasPrefix(h.Why, wire.WhyDisplaced):
-		return wire.HookInstancePreempted
-	case h.To == wire.Failed:
-		return wire.HookInstanceFailed
-	case h.To == wire.WorkerScheduled && strings.HasPrefix(h.Why, wire.WhyMoved):
-		return wire.HookInstanceMoved
-	case h.To == wire.Terminated:
-		return wire.HookInstanceEnded
-	}
-	return ""
+	// The first repeats the root's last.
+	c.hooks.Tell(hooks.Steps(c.m.instanceData(&rep.Instance), rep.History[1:], hooks.KindOf, fresh)...)
 }
 
 // tellStandIn notes that an instance which stands in for another is gone: the root has
 // no record of it. The mutex is held.
 func (c *core) tellStandIn(rep *wire.Reported, now time.Time) {
 	if rep != nil && rep.Ordinal >= wire.SurgeOrdinals {
-		n := c.m.instanceNotice(wire.HookInstanceEnded, &rep.Instance, now, "Terminated: no longer wanted")
-		n.Position, n.Fresh, n.Last = hooks.Ended, true, true
-		c.hooks.Tell(n)
+		c.hooks.Tell(hooks.InstanceGone(c.m.instanceData(&rep.Instance), now))
 	}
 }
 
@@ -173,17 +142,13 @@ func (c *core) tellRollout(cl *cluster, key string, was *wire.RolloutReport) {
 		c.hooks.Tell(hooks.Notice{Last: true, Data: wire.HookData{Subject: subject}})
 		return
 	}
-	kind := map[string]string{wire.RolloutDone: wire.HookRolloutDone, wire.RolloutFailed: wire.HookRolloutFailed}[r.Phase]
-	if kind == "" || was != nil && was.Phase == r.Phase && was.Revision == r.Revision {
+	if was != nil && was.Phase == r.Phase && was.Revision == r.Revision {
 		return
 	}
-	c.hooks.Tell(hooks.Notice{
-		Kind: kind, At: r.Ended, Position: fmt.Sprintf("%d %s %d", r.Revision, r.Phase, r.Ended.UnixNano()), Fresh: cl.everHeard,
-		Data: wire.HookData{
-			Source: "cluster/" + cl.Name, Subject: subject, Namespace: c.m.namespace(r.App), Application: r.App, Service: r.Service, Cluster: cl.Name, Revision: r.Revision,
-			What: strings.TrimSuffix(fmt.Sprintf("%s: %s", r.Phase, r.Why), ": "),
-		},
-	})
+	d := wire.HookData{Source: "cluster/" + cl.Name, Subject: subject, Namespace: c.m.namespace(r.App), Cluster: cl.Name}
+	if n, ok := hooks.RolloutOver(d, r, cl.everHeard); ok {
+		c.hooks.Tell(n)
+	}
 }
 
 // tellJob notes the runs of a job that have ended in a cluster; was as in tellRollout.
@@ -197,25 +162,11 @@ func (c *core) tellJob(cl *cluster, key string, was *wire.JobReport) {
 	if !c.hooks.Any() {
 		return
 	}
-	var list []hooks.Notice
-	for _, run := range append(append([]wire.JobRun{}, r.Past...), r.Run) {
-		kind := map[string]string{wire.JobComplete: wire.HookJobSucceeded, wire.JobFailed: wire.HookJobFailed}[run.Outcome]
-		if kind == "" {
-			continue
-		}
-		known := was == nil
-		if was != nil {
-			known = run.N < was.Run.N || run.N == was.Run.N && was.Run.Outcome != ""
-		}
-		list = append(list, hooks.Notice{
-			Kind: kind, At: run.Ended, Position: fmt.Sprintf("run %d", run.N), Fresh: cl.everHeard && !known,
-			Data: wire.HookData{
-				Source: "cluster/" + cl.Name, Subject: subject, Namespace: c.m.namespace(r.App), Application: r.App, Service: r.Service, Cluster: cl.Name,
-				What: fmt.Sprintf("run %d is %s: %s", run.N, run.Outcome, run.Why),
-			},
-		})
-	}
-	c.hooks.Tell(list...)
+	d := wire.HookData{Source: "cluster/" + cl.Name, Subject: subject, Namespace: c.m.namespace(r.App), Cluster: cl.Name}
+	c.hooks.Tell(hooks.RunsOver(d, r, func(run *wire.JobRun) bool {
+		known := was == nil || run.N < was.Run.N || run.N == was.Run.N && was.Run.Outcome != ""
+		return cl.everHeard && !known
+	})...)
 }
 
 // Where a cluster is.
@@ -248,25 +199,9 @@ func (b backend) gate(ctx context.Context, operation, name, what string) (warnin
 	return b.askHooks(ctx, wire.HookData{Operation: operation, Namespace: wire.NamespaceOf(app.Spec), Application: name, Revision: app.Revision, What: what})
 }
 
-// agreed is what the gates have agreed to: a revision of an application.
-type agreed struct {
-	asked    bool
-	revision uint64
-	warnings []string
-}
-
-// still says whether what is about to be done is what was agreed to.
-func (a *agreed) still(res wire.ApplyResult) error {
-	if !a.asked || res.Change == "unchanged" || res.Revision == a.revision {
-		return nil
-	}
-	return wire.Problemf(409, "changed-meanwhile", "look at it, then apply again: verge diff", "nothing was changed: somebody else did meanwhile",
-		"%s would become revision %d, and hooks were asked about %d", res.Name, res.Revision, a.revision)
-}
-
 // gateApply asks the hooks that are to be asked before a descriptor becomes what counts,
 // if it would. The mutex is not held.
-func (b backend) gateApply(ctx context.Context, spec *api.Application, source []byte) (a agreed, err error) {
+func (b backend) gateApply(ctx context.Context, spec *api.Application, source []byte) (a hooks.Agreed, err error) {
 	if !b.hooks.Asks(wire.GateApply, wire.NamespaceOf(spec)) {
 		return a, nil
 	}
@@ -281,8 +216,8 @@ func (b backend) gateApply(ctx context.Context, spec *api.Application, source []
 	if err != nil || res.Change == "unchanged" {
 		return a, err
 	}
-	a.asked, a.revision = true, res.Revision
-	a.warnings, err = b.askHooks(ctx, wire.HookData{
+	a.Asked, a.Revision = true, res.Revision
+	a.Warnings, err = b.askHooks(ctx, wire.HookData{
 		Operation: wire.GateApply, Namespace: wire.NamespaceOf(spec), Application: spec.Application, Revision: res.Revision, What: res.Change, Descriptor: string(source),
 	})
 	return a, err
@@ -306,6 +241,7 @@ func (b backend) SetHook(ctx context.Context, namespace, name string, r wire.Hoo
 		return wire.HookView{}, err
 	}
 	v, err := b.hooks.Set(ctx, namespace, name, rest.Caller(ctx), r)
+	loop.Poke(b.wake) // clusters are told whether they are to ask
 	if err == nil {
 		b.events.Add(time.Now(), tier, hookSubject(v), "set")
 	}
@@ -338,6 +274,7 @@ func (b backend) RotateHook(ctx context.Context, namespace, name, secret string,
 // RemoveHook implements rest.Backend.
 func (b backend) RemoveHook(ctx context.Context, namespace, name string) (wire.HookView, error) {
 	v, err := b.hooks.Remove(ctx, namespace, name)
+	loop.Poke(b.wake)
 	if err == nil {
 		b.events.Add(time.Now(), tier, hookSubject(v), "removed, with "+wire.Count(v.Waiting, "notice")+" that waited")
 	}
@@ -350,11 +287,13 @@ func (b backend) PauseHook(ctx context.Context, namespace, name string) (wire.Ho
 	if by == "" {
 		return wire.HookView{}, errors.New("nobody asks")
 	}
+	defer loop.Poke(b.wake)
 	return b.hooks.Pause(ctx, namespace, name, by)
 }
 
 // ResumeHook implements rest.Backend.
 func (b backend) ResumeHook(ctx context.Context, namespace, name string) (wire.HookView, error) {
+	defer loop.Poke(b.wake)
 	return b.hooks.Resume(ctx, namespace, name)
 }
 
@@ -365,3 +304,41 @@ func (b backend) TestHook(ctx context.Context, namespace, name string) (wire.Hoo
 
 // Hooks implements rest.Backend.
 func (b backend) Hooks(context.Context) ([]wire.HookView, error) { return b.hooks.Hooks("", true), nil }
+
+// waveGate is what it means in a namespace if nobody answers who is to be asked before waves
+// of rollouts, "" where nobody is.
+func (m *model) waveGate(namespace string) string {
+	all, mine := m.gates[""], m.gates[namespace]
+	if all == wire.HookClosed || mine == wire.HookClosed {
+		return wire.HookClosed
+	}
+	return cmp.Or(all, mine)
+}
+
+// askWave asks hooks about a wave of a rollout in a cluster, which says what it is about. What
+// is the root's to know is not taken from it.
+func (c *core) askWave(ctx context.Context, cluster string, q wire.HookData) (warnings []string, err error) {
+	c.mu.Lock()
+	app, share, k := c.m.apps[q.Application], c.m.shares[cluster+"."+q.Application+"."+q.Service], c.hooks
+	if app == nil || share == nil || q.Wave == nil || q.Operation != wire.GateWave {
+		c.mu.Unlock()
+		return nil, wire.Problemf(404, "no-such-rollout", "verge rollout status "+cut(q.Application, maxName), "hooks were not asked", "cluster %s has no part in %.80q", cluster, q.Application+"."+q.Service)
+	}
+	w := *q.Wave
+	w.New.Clamp()
+	w.Old.Clamp()
+	w.Clusters, w.ClustersDone = 0, 0
+	for _, r := range c.m.rollout(app, q.Service).Clusters {
+		w.Clusters++
+		if r.Phase == wire.RolloutDone {
+			w.ClustersDone++
+		}
+	}
+	d := wire.HookData{
+		Source: "cluster/" + cluster, Subject: "rollout/" + cluster + "/" + app.Name + "." + q.Service, Namespace: wire.NamespaceOf(app.Spec),
+		Application: app.Name, Service: q.Service, Cluster: cluster, Revision: q.Revision, What: cut(q.What, maxWords), By: app.By,
+		Operation: wire.GateWave, Wave: &w,
+	}
+	c.mu.Unlock()
+	return k.Ask(ctx, d)
+}

@@ -285,7 +285,7 @@ func TestGatesAreAskedBeforeAnythingIsChanged(t *testing.T) {
 		}
 	}
 	// What was agreed to is what is done.
-	if err := (&agreed{asked: true, revision: 3}).still(wire.ApplyResult{Revision: 4, Change: "updated"}); code(err) != "changed-meanwhile" {
+	if err := (&hooks.Agreed{Asked: true, Revision: 3}).Still(wire.ApplyResult{Revision: 4, Change: "updated"}); code(err) != "changed-meanwhile" {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.b.SetHook(ctx, "nowhere", "x", wire.HookRequest{}); code(err) != "no-such-namespace" {
@@ -297,5 +297,58 @@ func TestGatesAreAskedBeforeAnythingIsChanged(t *testing.T) {
 	var nobody *hooks.Keeper
 	if w, err := nobody.Ask(ctx, wire.HookData{Operation: wire.GateApply}); err != nil || w != nil {
 		t.Errorf("%v, %v", w, err)
+	}
+}
+
+// Clusters are told whether hooks want to be asked before waves of rollouts, and what they ask
+// is answered by those hooks: with what the root knows, whatever the cluster says of it.
+func TestWavesOfRolloutsAreAskedAbout(t *testing.T) {
+	h := newHooked(t)
+	ctx := access.With(t.Context(), access.Who{Name: "user/bob", Namespaces: map[string]access.Role{"default": access.Developer}})
+	if _, err := h.b.Apply(ctx, []byte(shop), false); err != nil {
+		t.Fatal(err)
+	}
+	h.cluster("edge")
+	h.b.m.shares["edge.shop.web"] = &wire.Share{V: wire.Version, App: "shop", Service: "web", Spec: h.b.m.apps["shop"].Spec.Services["web"]}
+	gate := func(mine, other string) {
+		t.Helper()
+		if h.b.m.gates = h.b.hooks.Gates(wire.GateWave); h.b.m.waveGate("default") != mine || h.b.m.waveGate("other") != other {
+			t.Errorf("it is %v, want %q, and %q elsewhere", h.b.m.gates, mine, other)
+		}
+	}
+	gate("", "")
+	h.set("", "open", wire.HookSpec{Before: []string{wire.GateWave}, OnFailure: wire.HookOpen})
+	gate(wire.HookOpen, wire.HookOpen)
+	h.set("default", "closed", wire.HookSpec{Before: []string{wire.GateWave}})
+	gate(wire.HookClosed, wire.HookOpen)
+	q := wire.HookData{
+		Operation: wire.GateWave, Namespace: "other", Application: "shop", Service: "web", Cluster: "liar", By: "nobody", Descriptor: "x", What: "wave 2 of 3", Revision: 4,
+		Wave: &wire.HookWave{Number: 2, Of: 3, Clusters: 9, New: &wire.RolloutSide{Requests: 1, Failed: 7}},
+	}
+	if w, err := h.b.askWave(ctx, "edge", q); err != nil || w != nil {
+		t.Errorf("%v, %v", w, err)
+	}
+	for range 2 {
+		m := <-h.news
+		d := m.Data
+		if m.Type != "before.wave" || d.Cluster != "edge" || d.Source != "cluster/edge" || d.Namespace != "default" || d.By != "user/bob" || d.Descriptor != "" || d.Revision != 4 || d.Wave.Clusters != 1 || d.Wave.New.Failed != 1 || d.Subject != "rollout/edge/shop.web" {
+			t.Errorf("it was asked %+v", m)
+		}
+	}
+	h.says = `{"allow": false, "reason": "too slow"}`
+	if _, err := h.b.askWave(ctx, "edge", q); code(err) != wire.CodeHookRefused || !strings.Contains(err.Error(), "too slow") {
+		t.Errorf("%v", err)
+	}
+	for name, bad := range map[string]func(*wire.HookData){
+		"another operation":                func(d *wire.HookData) { d.Operation = wire.GateApply },
+		"no wave":                          func(d *wire.HookData) { d.Wave = nil },
+		"a service that it does not have":  func(d *wire.HookData) { d.Service = "db" },
+		"an application that is not there": func(d *wire.HookData) { d.Application = "none" },
+	} {
+		d := q
+		bad(&d)
+		if _, err := h.b.askWave(ctx, "edge", d); code(err) != "no-such-rollout" {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -110,7 +110,9 @@ type model struct {
 	// history is what applications were; rehearsing: this is a copy, of a plan.
 	history    history
 	rehearsing bool
-	buried     *wire.Tally // of applications that are gone; nil: of none
+	// gates as in hooks.Keeper.Gates, of waves of rollouts; of this process.
+	gates  map[string]string
+	buried *wire.Tally // of applications that are gone; nil: of none
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration

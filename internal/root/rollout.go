@@ -20,6 +20,9 @@ import (
 // maxRollouts bounds the services of which one cluster's rollouts are kept.
 const maxRollouts = 20_000
 
+// maxSaid bounds what a cluster says of the hooks that it has asked about one.
+const maxSaid = 10
+
 // takeRollout takes over how far a cluster says that a rollout is, if it is that; ok
 // says whether it is.
 func (cl *cluster) takeRollout(ch wire.Change) (ok bool, err error) {
@@ -30,6 +33,10 @@ func (cl *cluster) takeRollout(ch wire.Change) (ok bool, err error) {
 		}
 		r.Promised, r.Updated, r.Surge = max(0, r.Promised), max(0, r.Updated), max(0, r.Surge)
 		r.Step, r.Steps = max(0, r.Step), max(0, r.Steps)
+		r.Said = r.Said[:min(len(r.Said), maxSaid)]
+		for n := range r.Said {
+			r.Said[n] = cut(r.Said[n], maxWords)
+		}
 		r.New.Clamp()
 		r.Old.Clamp()
 	})

@@ -156,6 +156,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.VolumeSnapshotRequest](),
 	reflect.TypeFor[wire.HookSpec](), reflect.TypeFor[wire.HookRequest](), reflect.TypeFor[wire.HookSecret](), reflect.TypeFor[wire.Hook](), reflect.TypeFor[wire.HookItem](),
 	reflect.TypeFor[wire.HookMark](), reflect.TypeFor[wire.HookMessage](), reflect.TypeFor[wire.HookData](), reflect.TypeFor[wire.HookAnswer](), reflect.TypeFor[wire.HookView](), reflect.TypeFor[wire.HookTested](),
+	reflect.TypeFor[wire.HookKind](), reflect.TypeFor[wire.HookWave](), reflect.TypeFor[wire.GateQuestion](), reflect.TypeFor[wire.GateReply](),
 	reflect.TypeFor[wire.SealedSecret](),
 	reflect.TypeFor[wire.Secret](),
 	reflect.TypeFor[wire.SecretView](),

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/verge-edge/verge/api"
 )
 
 // Bounds of hooks.
@@ -46,6 +48,12 @@ const (
 	HookClusterLost         = "cluster.lost"
 	HookClusterBack         = "cluster.back"
 	HookClusterRemoved      = "cluster.removed"
+	HookWorkerJoined        = "worker.joined"
+	HookWorkerLost          = "worker.lost"
+	HookWorkerBack          = "worker.back"
+	HookWorkerRemoved       = "worker.removed"
+	HookLocalChanged        = "local.changed"
+	HookLocalOverruled      = "local.overruled"
 	HookTest                = "hook.test" // sent by hand, to any hook
 )
 
@@ -56,26 +64,45 @@ const (
 	WhyDisplaced = "displaced by "
 )
 
+// Tiers that have hooks.
+const (
+	HookOfRoot    = "root"
+	HookOfCluster = "cluster"
+)
+
+// HookKind is something that a hook can be told of.
+type HookKind struct {
+	Kind, Means string
+	// Of is the tier whose hooks alone are told of it; "" is of both.
+	Of string
+}
+
 // HookKinds are all that a hook can be told of, and what each means.
-var HookKinds = []struct{ Kind, Means string }{
-	{HookApplicationApplied, "a descriptor was applied, scaled or brought back: there is another revision"},
-	{HookApplicationDeleting, "its end was asked for"},
-	{HookApplicationDeleted, "nothing is left of it"},
-	{HookInstanceRunning, "it has started, here or on another worker, for the first time or again"},
-	{HookInstanceFailed, "it has ended otherwise than well, was refused, or was lost with its worker"},
-	{HookInstancePreempted, "it has ended so that one of a higher priority has room"},
-	{HookInstanceMoved, "it was moved to another worker, make before break"},
-	{HookInstanceWaiting, "it was given back by its cluster, and waits for a place"},
-	{HookInstanceUnreachable, "its cluster has been away for so long that it is replaced elsewhere"},
-	{HookInstanceEnded, "it has ended as it should, or is not wanted any more"},
-	{HookRolloutDone, "a cluster runs the new revision of a service"},
-	{HookRolloutFailed, "a cluster has stopped bringing a service to another revision"},
-	{HookJobSucceeded, "a run of a job is complete"},
-	{HookJobFailed, "a run of a job has failed"},
-	{HookClusterJoined, "a cluster has joined, or joined again"},
-	{HookClusterLost, "a cluster is not heard any more"},
-	{HookClusterBack, "a cluster is heard again"},
-	{HookClusterRemoved, "a cluster was removed"},
+var HookKinds = []HookKind{
+	{HookApplicationApplied, "a descriptor was applied, scaled or brought back: there is another revision", HookOfRoot},
+	{HookApplicationDeleting, "its end was asked for", HookOfRoot},
+	{HookApplicationDeleted, "nothing is left of it", HookOfRoot},
+	{HookInstanceRunning, "it has started, here or on another worker, for the first time or again", ""},
+	{HookInstanceFailed, "it has ended otherwise than well, was refused, or was lost with its worker", ""},
+	{HookInstancePreempted, "it has ended so that one of a higher priority has room", ""},
+	{HookInstanceMoved, "it was moved to another worker, make before break", ""},
+	{HookInstanceWaiting, "it was given back by its cluster, and waits for a place", ""},
+	{HookInstanceUnreachable, "its cluster has been away for so long that it is replaced elsewhere", HookOfRoot},
+	{HookInstanceEnded, "it has ended as it should, or is not wanted any more", ""},
+	{HookRolloutDone, "a cluster runs the new revision of a service", ""},
+	{HookRolloutFailed, "a cluster has stopped bringing a service to another revision", ""},
+	{HookJobSucceeded, "a run of a job is complete", ""},
+	{HookJobFailed, "a run of a job has failed", ""},
+	{HookClusterJoined, "a cluster has joined, or joined again", HookOfRoot},
+	{HookClusterLost, "a cluster is not heard any more", HookOfRoot},
+	{HookClusterBack, "a cluster is heard again", HookOfRoot},
+	{HookClusterRemoved, "a cluster was removed", HookOfRoot},
+	{HookWorkerJoined, "a worker has joined, or joined again", HookOfCluster},
+	{HookWorkerLost, "a worker is not heard any more, or says that it cannot be counted on", HookOfCluster},
+	{HookWorkerBack, "a worker is heard again", HookOfCluster},
+	{HookWorkerRemoved, "a worker was removed", HookOfCluster},
+	{HookLocalChanged, "what runs at this site was changed here, or such a change was taken back", HookOfCluster},
+	{HookLocalOverruled, "a change that was made here gave way to what the root says", HookOfCluster},
 }
 
 // What a gate can be asked before.
@@ -83,12 +110,13 @@ const (
 	GateApply   = "apply"   // a descriptor becomes another revision
 	GateDelete  = "delete"  // the end of an application
 	GateScale   = "scale"   // verge scale
-	GateUndo    = "undo"    // verge rollout undo, by somebody
+	GateUndo    = "undo"    // verge rollout undo, by somebody; at a site: taking back what was changed there
 	GateRestart = "restart" // verge restart
+	GateWave    = "wave"    // each wave of a rollout, in the cluster that brings instances to another revision
 )
 
 // Gates are all of these.
-var Gates = []string{GateApply, GateDelete, GateScale, GateUndo, GateRestart}
+var Gates = []string{GateApply, GateDelete, GateScale, GateUndo, GateRestart, GateWave}
 
 // What a gate that does not answer means.
 const (
@@ -218,6 +246,48 @@ type HookData struct {
 	// Of a question alone: what is asked for, and the descriptor as it is to be.
 	Operation  string `json:"operation,omitempty"`
 	Descriptor string `json:"descriptor,omitempty"`
+	// Wave that GateWave asks about.
+	Wave *HookWave `json:"wave,omitempty"`
+}
+
+// HookWave is a wave of a rollout in one cluster: a step of its trial, or so many instances
+// as are brought to the new revision at a time.
+type HookWave struct {
+	// Number counts from 1, Of is how many there are as things are now. The first Steps of
+	// them are steps of a trial, in which Share of the requests go to the new revision.
+	Number int         `json:"number"`
+	Of     int         `json:"of"`
+	Steps  int         `json:"steps,omitempty"`
+	Share  api.Percent `json:"share,omitempty"`
+	// From is the revision before.
+	From uint64 `json:"from,omitempty"`
+	// Promised is how many instances of the service there are to be in the cluster, Updated
+	// how many of them are of the new revision and ready.
+	Promised int `json:"promised"`
+	Updated  int `json:"updated"`
+	// New and Old are what was measured of both revisions since the rollout began or was
+	// resumed; nil: nothing.
+	New *RolloutSide `json:"new,omitempty"`
+	Old *RolloutSide `json:"old,omitempty"`
+	// Clusters that have the service, and how many of them run the new revision already: the
+	// root knows. 0: it was not asked.
+	Clusters     int `json:"clusters,omitempty"`
+	ClustersDone int `json:"clusters_done,omitempty"`
+}
+
+// GateQuestion is what a cluster asks the hooks of its root about, GateReply their word.
+type GateQuestion struct {
+	V    int      `json:"v"`
+	Data HookData `json:"d"`
+}
+
+// GateReply answers a GateQuestion.
+type GateReply struct {
+	V int `json:"v"`
+	// Warnings are about hooks that did not answer and are not needed.
+	Warnings []string `json:"w,omitempty"`
+	// Problem is what those that are needed have against it; nil: nothing.
+	Problem *Problem `json:"p,omitempty"`
 }
 
 // HookAnswer is what a gate says.

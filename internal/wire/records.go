@@ -192,6 +192,9 @@ type Share struct {
 	Replacing []int `json:"replacing,omitempty"`
 	// Hold is what people said about its rollout, nil for nothing.
 	Hold *Hold `json:"hold,omitempty"`
+	// Waves is what it means if the root does not answer when it is asked before a wave of its
+	// rollout, HookClosed or HookOpen; "": no hook of the root wants to be asked.
+	Waves string `json:"waves,omitempty"`
 	// AppNumber is the application in addresses, as in Order.
 	AppNumber uint32 `json:"app_number,omitempty"`
 	// Parallel is how many of a job may run in this cluster at a time; nil: as many as

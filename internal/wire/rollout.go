@@ -64,6 +64,9 @@ type RolloutReport struct {
 	Step    int         `json:"step,omitempty"`
 	Steps   int         `json:"steps,omitempty"`
 	Stepped time.Time   `json:"stepped,omitzero"`
+	// Said are the last things that hooks had to do with it, oldest first: what was done without
+	// the word of one that did not answer.
+	Said []string `json:"said,omitempty"`
 	// New and Old are what was measured of both revisions since it began or was resumed; nil:
 	// nothing. It may be 10 s old.
 	New   *RolloutSide `json:"new,omitempty"`

@@ -24,6 +24,8 @@ const maxAsks = 64
 // Subjects of one peer.
 type Subjects struct {
 	Report, Fetch, Renew, Nudge, Ask string
+	// Gate is where hooks of the tier above are asked; "": it has none for this peer.
+	Gate string
 }
 
 // WorkerSubjects are what worker id may use at its cluster (LOCAL account).
@@ -36,7 +38,7 @@ func DemandSubject(id string) string { return "w." + id + ".demand" }
 
 // ClusterSubjects are what a cluster and its root use in the account they share.
 func ClusterSubjects() Subjects {
-	return Subjects{Report: "up.report", Fetch: "up.fetch", Renew: "up.renew", Nudge: "down.nudge", Ask: "down.ask"}
+	return Subjects{Report: "up.report", Fetch: "up.fetch", Renew: "up.renew", Nudge: "down.nudge", Ask: "down.ask", Gate: "up.gate"}
 }
 
 // DesiredStore is where a lower side keeps its desired state.

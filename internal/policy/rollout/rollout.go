@@ -21,6 +21,8 @@ type Rules struct {
 	MaxErrors float64
 	// Steps of a trial that comes before anything that was promised is touched; nil: none.
 	Steps []Step
+	// Asked: somebody is to agree to each wave before it begins.
+	Asked bool
 }
 
 // Step of a trial: a share of the requests goes to the new revision for a time.
@@ -74,6 +76,10 @@ type State struct {
 	Step    int
 	Stepped time.Time
 	Asked   uint64
+	// Agreed is how many waves somebody has agreed to. Refused is why somebody does not agree to
+	// the next, "" if nobody has said so; Unheard why nobody has answered yet.
+	Agreed           int
+	Refused, Unheard string
 	// Before and After are the requests to instances of the revision before and of the new
 	// one since it began, or was resumed.
 	Before, After Count
@@ -104,6 +110,9 @@ type Action struct {
 	Stepped time.Time
 	Trial   bool
 	Share   float64
+	// Ask is the wave that somebody is to agree to now, 0 for none, of Waves that there are as
+	// things are now.
+	Ask, Waves int
 }
 
 // age of something by two clocks' readings, of which one may have been set back.
@@ -117,7 +126,7 @@ func (r Rules) counts(u *Unit, now time.Time) bool {
 // Decide says what to do next. It is a function of its arguments; whoever calls it
 // again when the action is carried out gets the next one.
 func Decide(r Rules, s State, now time.Time) Action {
-	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved, Step: s.Step, Stepped: s.Stepped}
+	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved, Step: s.Step, Stepped: s.Stepped, Waves: r.waves(s.Promised)}
 	var behind []*Unit
 	extras, placed, done, missed, inFlight, good, waiting := 0, 0, 0, 0, 0, 0, 0
 	for i := range s.Units {
@@ -154,6 +163,9 @@ func Decide(r Rules, s State, now time.Time) Action {
 			a.Failed = u.Name + ": " + u.Failed
 		}
 	}
+	if s.Refused != "" && a.Failed == "" {
+		a.Failed = s.Refused
+	}
 	worse := Worse(r.MaxErrors, s.Before, s.After)
 	if worse != "" && a.Failed == "" {
 		a.Failed = worse
@@ -176,7 +188,12 @@ func Decide(r Rules, s State, now time.Time) Action {
 		a.Done, a.Surge, a.Failed, a.Trial = true, 0, "", false
 		return a
 	}
+	held := !trial && base && a.hold(r, &s, inFlight)
+	if trial && s.Agreed <= a.Step && r.Asked || held && s.Agreed <= len(r.Steps) {
+		a.Surge = min(a.Surge, extras) // nothing begins
+	}
 	if a.Failed != "" || s.Held != "" {
+		a.Ask = 0
 		a.Surge = min(a.Surge, extras)
 		a.Why = cmp.Or(a.Failed, s.Held)
 		return a
@@ -191,8 +208,8 @@ func Decide(r Rules, s State, now time.Time) Action {
 			left -= age(now, since)
 		}
 		if left <= 0 {
-			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, cmp.Or(a.waits(r, &s, now), s.waitsFor(r, now)))
-			a.Share = 0
+			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, cmp.Or(a.asks(&s), a.waits(r, &s, now), s.waitsFor(r, now)))
+			a.Share, a.Ask = 0, 0
 			a.Surge, a.Why = min(a.Surge, extras), a.Failed
 			return a
 		}
@@ -201,11 +218,13 @@ func Decide(r Rules, s State, now time.Time) Action {
 	if trial {
 		// Only what stands in of a revision before that.
 		a.update(r, s, slices.DeleteFunc(behind, func(u *Unit) bool { return !u.Extra }), inFlight)
-		a.Why = cmp.Or(a.waits(r, &s, now), s.waitsFor(r, now))
+		a.Why = cmp.Or(a.asks(&s), a.waits(r, &s, now), s.waitsFor(r, now))
 		return a
 	}
-	a.update(r, s, behind, inFlight)
-	a.Why = s.waitsFor(r, now)
+	if !held {
+		a.update(r, s, behind, inFlight)
+	}
+	a.Why = cmp.Or(a.asks(&s), s.waitsFor(r, now))
 	return a
 }
 
@@ -253,7 +272,10 @@ func (s *State) surge(r Rules, extras, missed int, now time.Time) int {
 // a revision before, then the others by their ordinals.
 func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
 	spare := a.Ready - (s.Promised - r.Unavailable)
-	slots := max(1, r.Surge+r.Unavailable) - inFlight
+	slots, left := r.wave()-inFlight, len(behind)
+	if r.Asked && !a.Trial {
+		left = r.left(&s)
+	}
 	rank := func(u *Unit) int {
 		switch {
 		case !u.Ready:
@@ -270,7 +292,7 @@ func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
 		if slots <= 0 {
 			return
 		}
-		if u.Busy || u.Extra && u.Ordinal < 0 {
+		if u.Busy || u.Extra && u.Ordinal < 0 || !u.Extra && left <= 0 {
 			continue
 		}
 		if u.Ready {
@@ -280,6 +302,9 @@ func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
 			spare--
 		}
 		slots--
+		if !u.Extra {
+			left--
+		}
 		a.Update = append(a.Update, u.Ordinal)
 	}
 }

@@ -58,11 +58,19 @@ func (a *Action) try(r Rules, s *State, now time.Time) (on bool) {
 	n := float64(s.Promised)
 	stopped := a.Failed != "" || s.Held != ""
 	for !stopped && a.Step < len(r.Steps) {
+		if r.Asked && s.Agreed <= a.Step {
+			a.Ask = a.Step + 1
+			break
+		}
 		if a.Stepped.IsZero() && ready > 0 && ready >= min(r.needs(a.Step, s.Promised), max(old, 1)) {
 			a.Stepped, a.Moved = now, now
 		}
 		st := r.Steps[a.Step]
 		if a.Stepped.IsZero() || age(now, a.Stepped) < st.For || s.Asked < st.Requests {
+			break
+		}
+		if r.Asked && s.Agreed <= a.Step+1 {
+			a.Ask = a.Step + 2 // until then requests are shared as in this step
 			break
 		}
 		a.Step, a.Stepped, a.Moved, s.Asked = a.Step+1, time.Time{}, now, 0

@@ -1,0 +1,346 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/people"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// hooked is a cluster with hooks, over a store and a key that outlive it.
+type hooked struct {
+	t     *testing.T
+	store *bus.MemStore
+	key   *seal.Key
+	b     backend
+	news  chan wire.HookMessage
+	url   string
+
+	mu     sync.Mutex
+	says   string // to questions
+	status int
+}
+
+func newHooked(t *testing.T) *hooked {
+	t.Helper()
+	key, err := seal.Ensure(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hooked{t: t, store: bus.NewMemStore(), key: key, news: make(chan wire.HookMessage, 100), says: `{"allow": true}`, status: http.StatusOK}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m wire.HookMessage
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			m.Type = err.Error()
+		}
+		h.mu.Lock()
+		says, status := h.says, h.status
+		h.mu.Unlock()
+		w.WriteHeader(status)
+		if strings.HasPrefix(m.Type, "before.") {
+			_, _ = io.WriteString(w, says)
+		}
+		h.news <- m
+	}))
+	h.url = s.URL
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { h.b.hooks.Close() })
+	h.start()
+	return h
+}
+
+// start is a restart of the process, the second time.
+func (h *hooked) start() {
+	h.t.Helper()
+	if h.b.Cluster != nil {
+		h.b.hooks.Close()
+	}
+	c := newTestCore(h.t, h.store)
+	c.key = h.key
+	h.b = backend{&Cluster{core: c, clock: pki.OpenClock(h.t.TempDir()), Book: &people.Book{}, opts: Options{HooksAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}}}
+	if err := h.b.openHooks(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hooked) answers(status int, says string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status, h.says = status, says
+}
+
+func (h *hooked) set(namespace, name string, spec wire.HookSpec) {
+	h.t.Helper()
+	spec.URL, spec.Plain = h.url, true
+	ctx := access.With(h.t.Context(), access.Who{Name: "admin/ann", Admin: true})
+	if _, err := h.b.SetHook(ctx, namespace, name, wire.HookRequest{HookSpec: spec, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// want are the next messages, in order.
+func (h *hooked) want(words ...string) {
+	h.t.Helper()
+	for _, w := range words {
+		select {
+		case m := <-h.news:
+			if got := fmt.Sprintf("%s %s %s", m.Type, m.Data.Subject, m.Data.What); !strings.HasPrefix(got, w) || m.Data.Cluster != "edge" {
+				h.t.Errorf("came %q of %+v, want %q", got, m.Data, w)
+			}
+		case <-time.After(20 * time.Second):
+			h.t.Fatalf("%q has not come", w)
+		}
+	}
+}
+
+// settled waits until all was delivered.
+func (h *hooked) settled() {
+	h.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		if time.Now().After(deadline) {
+			h.t.Fatal("something still waits")
+		}
+		waiting := 0
+		for _, v := range h.b.hooks.Hooks("", true) {
+			waiting += v.Waiting
+		}
+		if waiting == 0 {
+			return
+		}
+	}
+}
+
+func (h *hooked) pass() {
+	h.t.Helper()
+	if _, err := h.b.pass(h.t.Context(), time.Now(), true); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// heard is what the only worker says of an instance.
+func (h *hooked) heard(phase wire.Phase, more func(*wire.InstanceStatus)) {
+	h.t.Helper()
+	h.b.mu.Lock()
+	w, i := h.b.m.workers["w1"], h.b.m.insts["app.web.0"]
+	st := wire.InstanceStatus{V: wire.Version, ID: i.ID, Incarnation: i.Incarnation, Phase: phase}
+	if more != nil {
+		more(&st)
+	}
+	w.status[i.ID] = st
+	w.everHeard, w.connected, w.heard = true, true, time.Now()
+	h.b.mu.Unlock()
+	h.pass()
+}
+
+func (h *hooked) worker() {
+	h.t.Helper()
+	rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Runtimes: []string{"process"}, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30}}}
+	data, err := json.Marshal(rec)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := h.store.Put(h.t.Context(), keyWorker+"w1", data); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// What a cluster decides, and what is changed at its site, is told once, whether this process
+// saw it or the one before did.
+func TestAClustersHooksAreToldOnce(t *testing.T) {
+	h := newHooked(t)
+	ctx := access.With(t.Context(), access.Who{Name: "user/op", Admin: true})
+	h.worker()
+	h.start()
+	h.set("", "all", wire.HookSpec{On: []string{"*"}})
+	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+		t.Fatal(err)
+	}
+	h.b.m.workers["w1"].everHeard, h.b.m.workers["w1"].connected = true, true
+	h.pass()
+	h.heard(wire.PhaseRunning, func(st *wire.InstanceStatus) { st.Ready = true })
+	h.want("instance.running instance/app.web.0 Running: started")
+
+	if _, err := h.b.Scale(ctx, "app", "web", 2); err != nil {
+		t.Fatal(err)
+	}
+	m := <-h.news
+	if m.Type != wire.HookLocalChanged || m.Data.Subject != "local/app.web" || m.Data.What != "web: scaled 1 → 2" || m.Data.By != "user/op" || m.Data.Source != "cluster/edge" || m.Data.Namespace != "default" {
+		t.Errorf("came %+v", m)
+	}
+	h.settled()
+	h.start() // and all of it is known already
+	if err := h.b.DropLocal(ctx, "app", "web"); err != nil {
+		t.Fatal(err)
+	}
+	h.want("local.changed local/app.web web: taken back")
+	if _, err := h.b.Scale(ctx, "app", "web", 3); err != nil {
+		t.Fatal(err)
+	}
+	h.want("local.changed local/app.web web: scaled 1 → 3")
+	other := share(t, 2)
+	other.Value = []byte(strings.ReplaceAll(string(other.Value), `"spread":"soft"`, `"spread":"none"`))
+	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{other}, wire.Rev{Inc: "root", N: 8}); err != nil {
+		t.Fatal(err)
+	}
+	h.heard(wire.PhaseRunning, nil)
+	h.want("local.overruled local/app.web web: what user/op changed here (scaled 1 → 3) gives way to the root: revision 1 with 2 instances here")
+
+	h.settled()
+	// What happens while its receiver is away is told when it is back, by another process.
+	h.answers(http.StatusServiceUnavailable, "")
+	h.heard(wire.PhaseExited, func(st *wire.InstanceStatus) { st.Why, st.LastExit = "exited with 7", &wire.Exit{Code: 7} })
+	h.want("instance.failed instance/app.web.0 Failed: exited with 7")
+	h.answers(http.StatusOK, "")
+	h.start()
+	h.want("instance.failed instance/app.web.0 Failed: exited with 7", "instance.waiting instance/app.web.0 Requested: 1 worker: 1 is avoided")
+	h.settled()
+
+	h.b.mu.Lock()
+	h.b.tellWorker(wire.HookWorkerLost, "w1", workerLost, "suspect", time.Now())
+	h.b.mu.Unlock()
+	h.want("worker.lost worker/edge/w1 suspect")
+	h.settled()
+	h.start()
+	h.b.mu.Lock()
+	for range 2 {
+		h.b.tellWorker(wire.HookWorkerBack, "w1", workerBack, "heard of again", time.Now())
+	}
+	h.b.mu.Unlock()
+	h.want("worker.back worker/edge/w1")
+
+	// An instance, a rollout and a job that are gone before anybody can note it.
+	for _, key := range []string{keyInstance + "app.web.0", keyInstance + "app.web.1"} {
+		if _, err := h.store.Delete(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.settled()
+	h.start()
+	m = <-h.news
+	if m.Type != wire.HookInstanceEnded || m.Data.Subject != "instance/app.web.0" || m.Data.Namespace != "default" {
+		t.Errorf("came %+v", m)
+	}
+	h.settled()
+	h.b.mu.Lock()
+	h.b.tellRollout("app.web", &wire.RolloutReport{App: "app", Service: "web", Revision: 2, Phase: wire.RolloutFailed, Why: "no", Ended: time.Now()}, true)
+	h.b.tellJob("app.web", &wire.JobReport{App: "app", Service: "web", Run: wire.JobRun{N: 2, Ended: time.Now(), Outcome: wire.JobFailed, Why: "no"}}, func(*wire.JobRun) bool { return true })
+	h.b.mu.Unlock()
+	h.want("rollout.failed rollout/app.web failed: no", "job.failed job/app.web run 2 is failed: no")
+}
+
+// What is changed at the site is asked about, and what is refused changes nothing.
+func TestAClustersGates(t *testing.T) {
+	h := newHooked(t)
+	ctx := access.With(t.Context(), access.Who{Name: "user/op", Admin: true})
+	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+		t.Fatal(err)
+	}
+	const own = "application: own\nservices: {web: {command: [x]}}\n"
+	h.set("default", "gate", wire.HookSpec{Before: wire.Gates})
+	if _, err := h.b.Scale(ctx, "app", "web", 2); err != nil {
+		t.Fatal(err)
+	}
+	h.want("before.scale application/app web is to have 2 replicas at this site")
+	h.answers(http.StatusOK, `{"allow": false, "reason": "not now"}`)
+	rev := h.store.Rev()
+	for what, do := range map[string]func() error{
+		"apply":   func() error { _, err := h.b.Apply(ctx, []byte(own), false); return err },
+		"delete":  func() error { return h.b.Delete(ctx, "app") },
+		"scale":   func() error { _, err := h.b.Scale(ctx, "app", "web", 4); return err },
+		"restart": func() error { _, err := h.b.Restart(ctx, "app", wire.RestartRequest{}); return err },
+		"undo":    func() error { return h.b.DropLocal(ctx, "app", "web") },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "not now") {
+			t.Errorf("%s: %v", what, err)
+		}
+		h.want("before." + what)
+	}
+	if s := h.b.m.shares["app.web"]; h.store.Rev() != rev || s == nil || s.Min != 2 {
+		t.Errorf("something was changed: revision %d after %d, %+v", h.store.Rev(), rev, s)
+	}
+	if res, err := h.b.Apply(ctx, []byte(own), true); err != nil || res.Change != "created" {
+		t.Errorf("a rehearsal is asked about: %+v, %v", res, err)
+	}
+	h.answers(http.StatusOK, `{"allow": true}`)
+	if _, err := h.b.Apply(ctx, []byte(own), false); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-h.news; m.Data.Descriptor != own || m.Data.By != "user/op" || m.Data.Source != "cluster/edge" || m.Data.Revision <= wire.LocalRevisions {
+		t.Errorf("it was asked %+v", m)
+	}
+	for _, on := range []string{"application.applied", "cluster.*", "nothing"} {
+		if _, err := h.b.SetHook(ctx, "", "x", wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://x.example", On: []string{on}}, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}); err == nil || on != "nothing" && !strings.Contains(err.Error(), "hooks of a root") {
+			t.Errorf("%s: %v", on, err)
+		}
+	}
+	if _, err := h.b.SetHook(ctx, "a b", "x", wire.HookRequest{}); err == nil {
+		t.Error("it takes any name of a namespace")
+	}
+}
+
+// Before a wave the cluster's own hooks are asked, then the root's; of what the root does not
+// answer the hook's own setting says what it means.
+func TestAWaveIsAskedAboutHereAndAtTheRoot(t *testing.T) {
+	h := newHooked(t)
+	q := &waveAsk{data: wire.HookData{Operation: wire.GateWave, Subject: "rollout/app.web", Namespace: "default", Application: "app", Service: "web", Cluster: "edge", Wave: &wire.HookWave{Number: 2, Of: 3}}}
+	ask := func(root string) (warnings, refused, silent string) {
+		q.root = root
+		w, refused, silent := h.b.ask(t.Context(), h.b.hooks, q)
+		return strings.Join(w, "; "), refused, silent
+	}
+	if w, r, s := ask(wire.HookClosed); w != "" || r != "" || !strings.HasPrefix(s, "the root, whose hooks are to be asked, does not answer; without") {
+		t.Errorf("%q, %q, %q", w, r, s)
+	}
+	if w, r, s := ask(wire.HookOpen); r != "" || s != "" || !strings.Contains(w, "it was done all the same") {
+		t.Errorf("%q, %q, %q", w, r, s)
+	}
+	var problem error
+	var heard wire.HookData
+	u := exchange.Upper{Conn: h.b.up, Log: h.b.log, Peer: func(string) string { return "edge" }}
+	stop, err := u.ServeGates(exchange.ClusterSubjects().Gate, func(_ context.Context, peer string, d wire.HookData) ([]string, error) {
+		heard = d
+		return []string{"from " + peer}, problem
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	h.set("default", "gate", wire.HookSpec{Before: []string{wire.GateWave}})
+	if w, r, s := ask(wire.HookClosed); w != "from edge" || r != "" || s != "" || heard.Wave == nil || heard.Wave.Number != 2 {
+		t.Errorf("%q, %q, %q; the root heard %+v", w, r, s, heard)
+	}
+	h.want("before.wave rollout/app.web")
+	problem = wire.Problemf(403, wire.CodeHookRefused, "", "no", "hook boss: never")
+	if _, r, s := ask(wire.HookOpen); r != "hook boss: never" || s != "" {
+		t.Errorf("%q, %q", r, s)
+	}
+	h.want("before.wave")
+	problem = wire.Problemf(503, wire.CodeHookSilent, "", "no", "hook boss: no answer in 5s")
+	if _, r, s := ask(wire.HookOpen); r != "" || s != "hook boss: no answer in 5s" {
+		t.Errorf("%q, %q", r, s)
+	}
+	h.want("before.wave")
+	h.answers(http.StatusOK, `{"allow": false, "reason": "too slow"}`)
+	heard = wire.HookData{}
+	if _, r, s := ask(wire.HookClosed); !strings.HasSuffix(r, "asked before wave of rollout/app.web: too slow") || s != "" || heard.Wave != nil {
+		t.Errorf("%q, %q; the root heard %+v", r, s, heard)
+	}
+}
