@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -42,5 +43,36 @@ func BenchmarkRev(b *testing.B) {
 		if s.Rev("to.17.") == 0 {
 			b.Fatal("prefix is empty")
 		}
+	}
+}
+
+// BenchmarkRevOfACluster measures the revision of what a root wants of one of its clusters,
+// which it works out for each report: shares and routes of many services, and a last change
+// of the instances, which no cluster is told.
+func BenchmarkRevOfACluster(b *testing.B) {
+	for _, services := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
+			s := bus.NewMemStore()
+			var ops []bus.Op
+			for n := range services {
+				for c := range 10 {
+					ops = append(ops, bus.Put(fmt.Sprintf("share.c%d.app.service%d", c, n), nil))
+				}
+				ops = append(ops, bus.Put(fmt.Sprintf("route.app.service%d", n), nil))
+			}
+			for n := range 10 * services {
+				ops = append(ops, bus.Put(fmt.Sprintf("inst.app.service%d.%d", n/10, n%10), nil), bus.Put(fmt.Sprintf("why.app.service%d.%d", n/10, n%10), nil))
+			}
+			for part := range slices.Chunk(ops, 1000) {
+				if _, err := s.Commit(b.Context(), part...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				if s.Rev("share.c7.", "route.", "revoked.", "sealed.c7.", "lease.c7.") == 0 {
+					b.Fatal("there is none")
+				}
+			}
+		})
 	}
 }

@@ -56,10 +56,16 @@ type mirror struct {
 	bytes    int    // of all items in the log
 	watchers map[*watcher]struct{}
 	closed   bool
+	// revs are the newest revisions below prefixes that were asked for: each report of
+	// each node asks for those of what it is to have, and it has many keys.
+	revs map[string]uint64
 }
 
+// maxRevs prefixes are remembered, a few for each node; of more all are found anew.
+const maxRevs = 1 << 17
+
 func newMirror() *mirror {
-	return &mirror{watchers: map[*watcher]struct{}{}}
+	return &mirror{watchers: map[*watcher]struct{}{}, revs: map[string]uint64{}}
 }
 
 // apply takes over entries, whose revisions are ascending and greater than all
@@ -116,6 +122,14 @@ func (m *mirror) linkLocked(it *item) {
 		m.oldest = it
 	}
 	m.newest = it
+	for i := range len(it.Key) {
+		if !ends(it.Key[i]) {
+			continue
+		}
+		if _, asked := m.revs[it.Key[:i+1]]; asked {
+			m.revs[it.Key[:i+1]] = it.Rev
+		}
+	}
 	if it.Deleted {
 		m.tombs++
 	}
@@ -227,7 +241,48 @@ func (m *mirror) changes(since uint64, prefixes []string) ([]Entry, bool) {
 	return slices.CompactFunc(out, func(a, b Entry) bool { return a.Key == b.Key }), true
 }
 
+// ends says whether a byte ends a part of a key.
+func ends(c byte) bool { return c == '.' || c == '/' }
+
 func (m *mirror) rev(prefixes []string) uint64 {
+	if slices.ContainsFunc(prefixes, func(p string) bool { return p == "" || !ends(p[len(p)-1]) }) || len(prefixes) == 0 {
+		return m.revByScan(prefixes)
+	}
+	if rev, ok := m.knownRev(prefixes); ok {
+		return rev
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.revs) > maxRevs-len(prefixes) {
+		clear(m.revs)
+	}
+	var newest uint64
+	for _, p := range prefixes {
+		var rev uint64
+		for _, it := range m.rangeLocked(p) {
+			rev = max(rev, it.Rev)
+		}
+		m.revs[p] = rev
+		newest = max(newest, rev)
+	}
+	return newest
+}
+
+// knownRev is the newest revision below prefixes, if all of them were asked for before.
+func (m *mirror) knownRev(prefixes []string) (rev uint64, ok bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, p := range prefixes {
+		r, known := m.revs[p]
+		if !known {
+			return 0, false
+		}
+		rev = max(rev, r)
+	}
+	return rev, true
+}
+
+func (m *mirror) revByScan(prefixes []string) uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	budget := m.sizeLocked(prefixes)
@@ -287,6 +342,7 @@ func (m *mirror) forget(tombstones []Entry, floor uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.floor = max(m.floor, floor)
+	clear(m.revs)
 	gone := make(map[*item]struct{}, len(tombstones))
 	for _, e := range tombstones {
 		if i, found := m.findLocked(e.Key); found && m.sorted[i].Rev == e.Rev {
