@@ -286,7 +286,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	if agg.Around != nil {
 		agg.Around.Outside = m.near.outside()
 	}
-	agg.Lower = t.lower()
+	agg.Lower = t.lower(views)
 	agg.Network = m.need()
 	agg.Gateways = m.gateways()
 	agg.Short, agg.Entering = m.shortages(), m.entering

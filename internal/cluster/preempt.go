@@ -272,13 +272,17 @@ func displacement(i *wire.Instance) *wire.Transition {
 }
 
 // lower is what instances reserve that others could displace, for the root.
-func (t *tx) lower() []wire.PriorityUse {
-	sum := map[int]api.Resources{}
+func (t *tx) lower(views []place.WorkerView) []wire.PriorityUse {
+	sum, on := map[int]api.Resources{}, map[string]map[int]api.Resources{}
 	for _, i := range t.instances() {
 		if displaceable(i) {
 			r, _ := t.reserves(i.Worker, i)
 			rank := t.claimOf(i).Rank
 			sum[rank] = place.Add(sum[rank], r)
+			if on[i.Worker] == nil {
+				on[i.Worker] = map[int]api.Resources{}
+			}
+			on[i.Worker][rank] = place.Add(on[i.Worker][rank], r)
 		}
 	}
 	var out []wire.PriorityUse
@@ -286,9 +290,22 @@ func (t *tx) lower() []wire.PriorityUse {
 		out = append(out, wire.PriorityUse{Priority: p, Used: r})
 	}
 	slices.SortFunc(out, func(a, b wire.PriorityUse) int { return cmp.Compare(a.Priority, b.Priority) })
+	for n := range views {
+		v := &views[n]
+		if v.Suspect {
+			continue
+		}
+		free, has := place.Sub(v.Capacity, v.Used), on[v.ID]
+		for k := range out {
+			if r, some := has[out[k].Priority]; some {
+				free = place.Add(free, r)
+			}
+			out[k].Room = place.Larger(out[k].Room, free)
+		}
+	}
 	for len(out) > wire.MaxLower { // the last two are told as one, of the lower priority
 		n := len(out)
-		out[n-2].Used = place.Add(out[n-2].Used, out[n-1].Used)
+		out[n-2].Used, out[n-2].Room = place.Add(out[n-2].Used, out[n-1].Used), out[n-1].Room
 		out = out[:n-1]
 	}
 	return out

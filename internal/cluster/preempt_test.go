@@ -70,6 +70,32 @@ func TestHigherPriorityDisplaces(t *testing.T) {
 	}
 }
 
+// The root is told how much one worker could have free for each priority, and so does not
+// ask for what only several together could make room for.
+func TestTheRootIsToldHowMuchRoomOneWorkerCanMake(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.full(1000)
+	s.share("low", 3, rank(0, 300)) // two on one of them, one on the other
+	s.ticks(4, time.Second)
+	s.share("mid", 2, rank(5, 400))
+	s.ticks(4, time.Second)
+	s.share("top", 1, rank(9, 300))
+	for key, given := range s.m.given {
+		next := *given
+		next.Standing = wire.Standing{MaxPriority: 100}
+		s.m.given[key] = &next
+	}
+	s.m.effect()
+	s.ticks(4, time.Second)
+	if s.answering("low") != 3 || s.answering("mid") != 2 || s.answering("top") != 1 {
+		t.Fatalf("not all run\n%s", s.dump())
+	}
+	told := s.m.aggregate(wire.Rev{}, nil).Lower
+	if len(told) != 3 || told[0].Used.CPU != 900 || told[0].Room.CPU != 600 || told[1].Room.CPU != 1000 || told[2].Room.CPU != 1000 {
+		t.Errorf("%+v\n%s", told, s.dump())
+	}
+}
+
 // Where a plugin decides, by the service's wish or the cluster's, priority alone ends
 // nobody: it knows what will do.
 func TestAPluginsInstancesDisplaceNobody(t *testing.T) {

@@ -535,6 +535,9 @@ type Aggregate struct {
 type PriorityUse struct {
 	Priority int           `json:"priority"`
 	Used     api.Resources `json:"used"`
+	// Room is, of each resource, the most that one ready worker would have free if all
+	// instances of this priority and of lower ones made room there. Zero: not told.
+	Room api.Resources `json:"room,omitzero"`
 }
 
 // MaxLower is how many priorities an Aggregate tells apart.

@@ -142,7 +142,7 @@ func cleanNumbers(a *wire.Aggregate) {
 	}
 	a.Lower = slices.Clone(a.Lower[:min(len(a.Lower), wire.MaxLower)])
 	for i := range a.Lower {
-		a.Lower[i].Used = cleanResources(a.Lower[i].Used)
+		a.Lower[i].Used, a.Lower[i].Room = cleanResources(a.Lower[i].Used), cleanResources(a.Lower[i].Room)
 	}
 	a.Site, a.Objects = wire.Site{}, nil // for people; counted as ClusterView.Lacks
 }

@@ -92,6 +92,11 @@
 // promises all to a cluster that can't in 9 % of those cases, refuses one that
 // could in 1 %, and never passes over one that has room for a replica.
 //
+// Whether instances of a lower priority could make room is told by sums, and by the most
+// that any one worker would have free of each resource (wire.PriorityUse.Room): of the
+// fleets of TestRoomThatCanBeMadeQuality in which none can make room the sums alone ask
+// 93 % in vain, with that it is none.
+//
 // Why not the lower bound, which cannot disappoint? An offer too many costs one
 // message and is corrected by the refusal; one too few leaves capacity unused
 // and instances waiting.

@@ -143,19 +143,24 @@ func displaceable(a *wire.Aggregate, demand, pending vec, priority int) bool {
 	if priority <= 0 || len(a.Lower) == 0 {
 		return false
 	}
-	var lower vec
+	var lower, room vec
+	told := false
 	for i := range a.Lower {
 		// What was not told apart counts as if it were the lowest of them.
 		if a.Lower[i].Priority < priority {
 			for j, r := range toVec(a.Lower[i].Used) {
 				lower[j] = addInt(lower[j], r)
 			}
+			told = a.Lower[i].Room != (api.Resources{}) // older clusters do not
+			for j, r := range toVec(a.Lower[i].Room) {
+				room[j] = max(room[j], r)
+			}
 		}
 	}
 	spreads, helps := spreadsOf(a), false
 	for j := range resources {
 		free := subInt(int64(spreads[j].Sum), pending[j])
-		if demand[j] > addInt(free, lower[j]) {
+		if demand[j] > addInt(free, lower[j]) || told && demand[j] > room[j] {
 			return false
 		}
 		helps = helps || demand[j] > 0 && lower[j] > 0

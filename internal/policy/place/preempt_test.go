@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -203,6 +204,12 @@ func TestClustersWhereRoomCanBeMade(t *testing.T) {
 	full := cluster("full", 2, api.Resources{})
 	full.Aggregate.Lower = []wire.PriorityUse{{Priority: 1, Used: api.Resources{CPU: 500, Memory: gi, Disk: gi}}, {Priority: 3, Used: api.Resources{CPU: 4000, Memory: 4 * gi, Disk: 4 * gi}}}
 	room := cluster("room", 1, roomy)
+	// As much could make room in all, but less than that on any one worker.
+	parts := cluster("parts", 2, api.Resources{})
+	parts.Aggregate.Lower = []wire.PriorityUse{
+		{Priority: 1, Used: api.Resources{CPU: 2000, Memory: 4 * gi, Disk: 4 * gi}, Room: api.Resources{CPU: 1000, Memory: 2 * gi, Disk: 2 * gi}},
+		{Priority: 3, Used: api.Resources{CPU: 2000, Memory: 2 * gi, Disk: 2 * gi}, Room: api.Resources{CPU: 1500, Memory: 3 * gi, Disk: 3 * gi}},
+	}
 	ask := func(cpu api.CPU, priority int) Request {
 		r := request(1)
 		r.Demand.CPU, r.Priority = cpu, priority
@@ -218,11 +225,57 @@ func TestClustersWhereRoomCanBeMade(t *testing.T) {
 		"a higher one":          {[]ClusterView{full}, ask(100, 2), "full=1"},
 		"too little":            {[]ClusterView{full}, ask(600, 2), ""},
 		"all lower ones":        {[]ClusterView{full}, ask(600, 4), "full=1"},
+		"room on one worker":    {[]ClusterView{parts}, ask(1000, 2), "parts=1"},
+		"room on two only":      {[]ClusterView{parts}, ask(1001, 2), ""},
+		"with those above":      {[]ClusterView{parts}, ask(1500, 4), "parts=1"},
+		"on no one worker":      {[]ClusterView{parts}, ask(1501, 4), ""},
 		"first where room is":   {[]ClusterView{full, room}, ask(100, 4), "room=1"},
 		"impossible priorities": {[]ClusterView{full}, ask(100, -7), ""},
 	} {
 		if got := shares(RankClusters(c.clusters, c.req)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// How well an aggregate tells whether room can be made for an instance, against what is
+// true of the workers: never no where one has it, and seldom yes where none has.
+func TestRoomThatCanBeMadeQuality(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const rounds = 5000
+	var none, accepted, before int
+	for range rounds {
+		workers := fleet(r, 1+r.IntN(50))
+		a := aggregateOf(workers)
+		use := wire.PriorityUse{Priority: 1}
+		size := 0.2 + 2*r.Float64()
+		demand := api.Resources{CPU: api.CPU(2000 * size), Memory: api.Bytes(size * (1 << 32)), Disk: 1 << 30}
+		fits := false
+		for i := range workers {
+			w := &workers[i]
+			part := r.Float64()
+			low := api.Resources{CPU: api.CPU(part * float64(w.Used.CPU)), Memory: api.Bytes(part * float64(w.Used.Memory)), Disk: api.Bytes(part * float64(w.Used.Disk))}
+			free := Add(Sub(w.Capacity, w.Used), low)
+			use.Used, use.Room = Add(use.Used, low), Larger(use.Room, free)
+			ok, _ := Fits(free, demand)
+			fits = fits || ok
+		}
+		told, untold := a, a
+		told.Lower = []wire.PriorityUse{use}
+		use.Room = api.Resources{}
+		untold.Lower = []wire.PriorityUse{use}
+		says := func(a *wire.Aggregate) bool { return displaceable(a, toVec(demand), vec{}, 5) }
+		if fits && !says(&told) && use.Used != (api.Resources{}) {
+			t.Fatalf("one worker can make room for %+v, and the aggregate denies it: %+v", demand, told.Lower)
+		}
+		if !fits {
+			none++
+			accepted, before = accepted+count(says(&told)), before+count(says(&untold))
+		}
+	}
+	is := float64(accepted) / float64(none)
+	t.Logf("of %d fleets in which no worker can make room %.3f are asked for it, %.3f without the room of one worker", none, is, float64(before)/float64(none))
+	if none < rounds/10 || is > 0.05 {
+		t.Errorf("%d fleets, %.3f are asked", none, is)
 	}
 }
