@@ -251,6 +251,8 @@ func (a *app) exit(e *wire.Exit) string {
 	}
 	how := fmt.Sprintf("code %d", e.Code)
 	switch {
+	case e.Unknown && e.Why != "":
+		how = "code unknown"
 	case e.Unknown:
 		how = "code unknown: nobody was there to see it"
 	case e.OOM:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -45,6 +46,11 @@ func (n Node) containers(ctx context.Context) Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, containerdWithin)
 	defer cancel()
+	knock, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // whose errors are shorter than those of gRPC
+	if err != nil {
+		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended", "containerd does not answer: %v", err)
+	}
+	_ = knock.Close() // nothing was written
 	c, err := containerd.New(socket, containerd.WithDefaultNamespace("verge"), containerd.WithTimeout(containerdWithin))
 	if err != nil {
 		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended", "containerd at %s does not answer: %v", socket, err)

@@ -120,12 +120,12 @@ func ended(e wire.Exit) string {
 	switch {
 	case e.OOM:
 		return "its program was ended for using more memory than its limit"
+	case e.Unknown:
+		return "its program ended"
 	case e.Why != "":
 		return "it did not become ready in time"
 	case e.Signal != "":
 		return "its program was ended by signal " + e.Signal
-	case e.Unknown:
-		return "its program ended"
 	}
 	return fmt.Sprintf("its program ended with exit code %d", e.Code)
 }

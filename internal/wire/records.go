@@ -157,8 +157,8 @@ type Exit struct {
 	OOM     bool      `json:"oom,omitempty"`
 	Unknown bool      `json:"unknown,omitempty"` // nobody was there to see it
 	At      time.Time `json:"at"`
-	// Why its worker ended it ("liveness: GET /ok on port 25001: status 500"); empty
-	// where it ended by itself or was ordered to.
+	// Why its worker ended it ("liveness: GET /ok on port 25001: status 500"), or why its
+	// code is not known; empty where it ended by itself or was ordered to.
 	Why string `json:"why,omitempty"`
 	// Attempt is the start (0-based within the incarnation) that ended.
 	Attempt int `json:"attempt,omitempty"`

@@ -130,7 +130,7 @@ func TestInterruptedPullsMakeRoom(t *testing.T) {
 		return name
 	}
 	mine, theirs, pulled := interrupted(d, "shop/mine:1"), interrupted(other, "shop/theirs:1"), interrupted(d, "shop/pulled:1")
-	leave, err := d.alone(t.Context(), pulled)
+	leave, err := d.alone(t.Context(), pulled, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,17 +43,17 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 		return err
 	}
 	defer release()
-	leave, err := d.alone(ctx, name)
+	leave, err := d.alone(ctx, name, progress)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	_, err = c.ImageService().Get(ctx, name)
+	kept, err := c.ImageService().Get(ctx, name)
 	switch {
 	case err != nil && !isNotFound(err):
 		return d.orAway(err)
 	case err == nil && s.Container.Pull != runtime.PullAlways:
-		_, err = d.image(ctx, c, s) // unpacks it, which may take a while too
+		_, err = d.picture(ctx, c, kept) // unpacks it, which may take a while too
 		return err
 	case err != nil && s.Container.Pull == runtime.PullNever:
 		return fmt.Errorf("the image %s is not on this worker, and pull is never: import it with verge image load", name)
@@ -61,7 +61,10 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 	if err := d.pull(ctx, c, name, s.Container, progress); err != nil {
 		return err
 	}
-	if _, err = d.image(ctx, c, s); errors.Is(err, errOtherMachine) {
+	if kept, err = c.ImageService().Get(ctx, name); err != nil {
+		return d.orAway(err)
+	}
+	if _, err = d.picture(ctx, c, kept); errors.Is(err, errOtherMachine) {
 		// Nobody can use it here.
 		if derr := c.ImageService().Delete(ctx, name); derr != nil && !isNotFound(derr) {
 			return errors.Join(err, d.orAway(derr))

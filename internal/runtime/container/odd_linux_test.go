@@ -259,6 +259,41 @@ func TestPullsAtOnce(t *testing.T) {
 	empty(t, c)
 }
 
+// Who waits for a pull that another one makes is told how far it is.
+func TestProgressOfAnothersPull(t *testing.T) {
+	d, c := bench(t, containertest.Config{})
+	h := newHub(t)
+	name, size := h.push(t, "shop/web:1", containertest.Config{}, 1<<20)
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.now(func(_ http.ResponseWriter, r *http.Request, plain http.Handler) bool {
+		if isBlob(r) && int64(len(whole(r, plain))) == size {
+			once.Do(func() { close(began) })
+			<-goOn
+		}
+		return false
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = fetched(t, d, specOf(t, name), "the first", "") })
+	<-began
+	told := make(chan string)
+	wg.Go(func() {
+		if err := d.Fetch(t.Context(), specOf(t, name), func(step string) { told <- step }); err != nil {
+			t.Error(err)
+		}
+		close(told)
+	})
+	if step := <-told; !strings.HasPrefix(step, "pulling "+name+": 0 of ") {
+		t.Errorf("it is told %q", step)
+	}
+	close(goOn)
+	for step := range told {
+		t.Logf("it is told %q", step)
+	}
+	wg.Wait()
+	empty(t, c)
+}
+
 // What `docker save` and tools that write OCI layouts make is loaded, with the names in
 // it or one that is given.
 func TestArchives(t *testing.T) {

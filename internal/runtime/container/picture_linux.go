@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/defaults"
 	"github.com/containerd/platforms"
@@ -32,10 +34,15 @@ const (
 	maxUsers    = 16
 )
 
+// askImageAgain is after how long a name may stand for another image. One that somebody has
+// removed meanwhile has no files to make a container of, and is fetched again.
+const askImageAgain = time.Second
+
 // picture is what a start needs of an unpacked image. It is true for as long as
 // the name stands for the same content: reading it anew would be a dozen calls of
 // containerd for each start.
 type picture struct {
+	asked       time.Time // when its name stood for it; guarded by the driver's mutex
 	name        string
 	target      digest.Digest
 	chain       string // the snapshot that its layers make
@@ -52,11 +59,19 @@ type picture struct {
 	users map[string]specs.User // by what a service says
 }
 
-// image returns the image of s, unpacked.
+// image returns the image of s, unpacked. What its name stands for is asked again after a
+// while only: a start follows upon a fetch, and each question is a hundredth of a start.
 func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec) (*picture, error) {
 	name, err := FullName(s.Container.Image)
 	if err != nil {
 		return nil, err
+	}
+	d.mu.Lock()
+	known := d.pictures[name]
+	sure := known != nil && time.Since(known.asked) < askImageAgain
+	d.mu.Unlock()
+	if sure {
+		return known, nil
 	}
 	kept, err := c.ImageService().Get(ctx, name)
 	if isNotFound(err) {
@@ -65,12 +80,20 @@ func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec
 	if err != nil {
 		return nil, d.orAway(err)
 	}
+	return d.picture(ctx, c, kept)
+}
+
+// picture returns an image that is kept, unpacked.
+func (d *Driver) picture(ctx context.Context, c *containerd.Client, kept images.Image) (*picture, error) {
+	name, asked := kept.Name, time.Now()
 	d.mu.Lock()
 	known := d.pictures[name]
-	d.mu.Unlock()
 	if known != nil && known.target == kept.Target.Digest {
+		known.asked = asked
+		d.mu.Unlock()
 		return known, nil
 	}
+	d.mu.Unlock()
 	image := containerd.NewImageWithPlatform(c, kept, platforms.Only(platforms.DefaultSpec()))
 	desc, err := image.Config(ctx)
 	if err != nil {
@@ -104,7 +127,7 @@ func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec
 		return nil, fmt.Errorf("unpack image %s: %w", name, d.orAway(err))
 	}
 	p := &picture{
-		name: name, target: kept.Target.Digest, chain: identity.ChainID(config.RootFS.DiffIDs).String(),
+		asked: asked, name: name, target: kept.Target.Digest, chain: identity.ChainID(config.RootFS.DiffIDs).String(),
 		config: config.Config, width: config.Architecture, users: map[string]specs.User{},
 	}
 	if p.snapshotter, err = c.GetLabel(ctx, defaults.DefaultSnapshotterNSLabel); err != nil {

@@ -38,8 +38,8 @@ const (
 )
 
 // alone lets one at a time pull an image, so that who comes second finds what the first
-// has fetched.
-func (d *Driver) alone(ctx context.Context, name string) (leave func(), err error) {
+// has fetched. progress is told how far that is while somebody waits for it.
+func (d *Driver) alone(ctx context.Context, name string, progress func(string)) (leave func(), err error) {
 	d.mu.Lock()
 	turn := d.pulls[name]
 	if turn == nil {
@@ -55,12 +55,20 @@ func (d *Driver) alone(ctx context.Context, name string) (leave func(), err erro
 			delete(d.pulls, name)
 		}
 	}
-	select {
-	case turn.mine <- struct{}{}:
-		return func() { <-turn.mine; done() }, nil
-	case <-ctx.Done():
-		done()
-		return nil, ctx.Err()
+	t := time.NewTicker(progressEvery)
+	defer t.Stop()
+	for {
+		select {
+		case turn.mine <- struct{}{}:
+			return func() { <-turn.mine; done() }, nil
+		case <-t.C:
+			if p := turn.now.Load(); p != nil {
+				progress(p.words())
+			}
+		case <-ctx.Done():
+			done()
+			return nil, ctx.Err()
+		}
 	}
 }
 

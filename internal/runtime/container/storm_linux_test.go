@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -105,7 +106,7 @@ func TestShimOfTenKilled(t *testing.T) {
 	again := make([]runtime.Task, len(tasks))
 	for n, task := range tasks {
 		wg.Go(func() {
-			if e, err := task.Wait(t.Context()); err != nil || !e.Unknown {
+			if e, err := task.Wait(t.Context()); err != nil || !e.Unknown || !strings.Contains(e.Why, "its shim was killed") {
 				t.Errorf("%d: %+v, %v", n, e, err)
 			}
 			if err := task.Cleanup(); err != nil {

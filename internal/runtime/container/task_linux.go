@@ -96,7 +96,7 @@ func (t *task) outcome(ctx context.Context) (wire.Exit, error) {
 		}
 		if time.Since(began) > exitWithin {
 			t.d.log.Warn("how a container ended is not known", "instance", t.id, "error", err)
-			return wire.Exit{Code: -1, Unknown: true, At: time.Now()}, nil
+			return unknown(fmt.Sprintf("containerd was away for %s after it had ended", exitWithin)), nil
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -118,7 +118,7 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 	defer release()
 	made, err := c.LoadContainer(ctx, id)
 	if errdefs.IsNotFound(err) {
-		return wire.Exit{Code: -1, Unknown: true, At: time.Now()}, nil
+		return unknown("containerd does not have it any more: somebody else has removed it"), nil
 	}
 	if err != nil {
 		return wire.Exit{}, err
@@ -133,7 +133,7 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 		if labels, lerr := made.Labels(ctx); lerr == nil && json.Unmarshal([]byte(labels[labelExit]), &e) == nil {
 			return e, nil
 		}
-		return wire.Exit{Code: -1, Unknown: true, At: time.Now()}, nil
+		return unknown("its shim was killed, and containerd then ends all that is under it"), nil
 	}
 	e = wire.Exit{Code: int(answer.ExitStatus), At: time.Now()}
 	if at := answer.ExitedAt; at != nil && at.IsValid() {
@@ -151,6 +151,11 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 		d.log.Warn("end the shim of a container", "container", id, "error", err)
 	}
 	return e, nil
+}
+
+// unknown is an end of which containerd cannot say the exit code.
+func unknown(why string) wire.Exit {
+	return wire.Exit{Code: -1, Unknown: true, At: time.Now(), Why: why}
 }
 
 // isNotFound says so of what comes over the wire, too.
