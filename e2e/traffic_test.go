@@ -118,6 +118,11 @@ func openStream(t *testing.T, addr, host string) *stream {
 
 // beginStream begins to read /stream, until owner ends.
 func beginStream(owner *testing.T, addr, host string) *stream {
+	return beginStreamBy(owner, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, addr, host)
+}
+
+// beginStreamBy is beginStream by a client.
+func beginStreamBy(owner *testing.T, client *http.Client, addr, host string) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{cancel: cancel, done: make(chan struct{}), last: -1}
 	owner.Cleanup(s.close)
@@ -130,7 +135,7 @@ func beginStream(owner *testing.T, addr, host string) *stream {
 	req.Host = host
 	go func() {
 		defer close(s.done)
-		err := s.read(req)
+		err := s.read(client, req)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() == nil && s.err == nil {
@@ -142,8 +147,8 @@ func beginStream(owner *testing.T, addr, host string) *stream {
 
 func (s *stream) close() { s.cancel(); <-s.done }
 
-func (s *stream) read(req *http.Request) error {
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+func (s *stream) read(client *http.Client, req *http.Request) error {
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}

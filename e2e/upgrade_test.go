@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,11 +53,15 @@ func TestUpgrade(t *testing.T) {
 }
 
 // script is a file that can be executed.
-func (w *world) script(name, script string) string {
+func (w *world) script(name, text string) string {
 	w.t.Helper()
-	path := filepath.Join(w.dir, name)
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		w.t.Fatal(err)
+	return scriptAt(w.t, filepath.Join(w.dir, name), text)
+}
+
+func scriptAt(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -87,12 +92,44 @@ func (w *world) undisturbed(t *testing.T, x *worker, what func()) {
 // nextProgram is verge of the next version.
 func (w *world) nextProgram() string {
 	w.t.Helper()
-	next := filepath.Join(w.dir, "verge-next")
-	out, err := exec.Command("go", "build", "-o", next, "-ldflags", "-X github.com/verge-edge/verge/internal/obs.version="+nextVersion, "../cmd/verge").CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("go build: %v\n%s", err, out)
+	return programOfVersion(w.t, nextVersion, nil)
+}
+
+// change is what another program has in a file of the sources: once in place of what is
+// there once.
+type change struct{ file, what, by string }
+
+// programOfVersion is verge of a version, with changes if there are any.
+func programOfVersion(t *testing.T, version string, changes []change) string {
+	t.Helper()
+	dir := newDir(t)
+	program := filepath.Join(dir, "verge-"+version)
+	replace := map[string]string{}
+	for i, c := range changes {
+		path := must[string](t)(filepath.Abs(filepath.Join("..", c.file)))
+		from, again := replace[path]
+		if !again {
+			from, replace[path] = path, filepath.Join(dir, fmt.Sprintf("changed-%d.go", i))
+		}
+		text := string(must[[]byte](t)(os.ReadFile(from)))
+		if n := strings.Count(text, c.what); n != 1 {
+			t.Fatalf("%q is %d times in %s", c.what, n, c.file)
+		}
+		if err := os.WriteFile(replace[path], []byte(strings.Replace(text, c.what, c.by, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return next
+	overlay := filepath.Join(dir, "overlay.json")
+	list := must[[]byte](t)(json.Marshal(map[string]any{"Replace": replace}))
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "build", "-o", program, "-overlay", overlay,
+		"-ldflags", "-X github.com/verge-edge/verge/internal/obs.version="+version, "../cmd/verge").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
 }
 
 // agentVersions are what the agents say that they are.
@@ -200,7 +237,7 @@ func (w *world) badProgramIsRefused(t *testing.T, x *worker) {
 }
 
 func (w *world) badProgramIsRolledBack(t *testing.T, x *worker) {
-	const version = "#!/bin/sh\n[ \"$1\" != version ] || exec %[1]q version\n"
+	const version = "#!/bin/sh\n[ \"$1\" != version ] || exec %[1]q \"$@\"\n"
 	for name, script := range map[string]string{
 		"ends":                  version + "exit 3\n",
 		"says nothing and ends": version + "exit 0\n",
@@ -228,7 +265,7 @@ func (w *world) badProgramIsRolledBack(t *testing.T, x *worker) {
 // upgradeIsKilled kills the former engine when it has handed over, and the new one at some
 // moment: what is left works, whichever it is.
 func (w *world) upgradeIsKilled(t *testing.T, x *worker) {
-	const version = "#!/bin/sh\n[ \"$1\" != version ] || exec %[1]q version\n"
+	const version = "#!/bin/sh\n[ \"$1\" != version ] || exec %[1]q \"$@\"\n"
 	pids := w.pids("site")
 	for name, script := range map[string]string{
 		"kills the former engine": version + "kill -9 $PPID\nexec %[1]q \"$@\"\n",

@@ -13,6 +13,8 @@ import (
 
 	// cobra: commands, flags, completions for four shells; the reflexes of kubectl.
 	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Exit codes.
@@ -266,7 +268,9 @@ func (a *app) version(ctx context.Context, mode string) error {
 	v := struct {
 		Client string `json:"client"`
 		Server string `json:"server,omitempty"`
-	}{Client: a.opts.Version}
+		// Handover is for an engine that is to hand over to this program.
+		Handover int `json:"handover"`
+	}{Client: a.opts.Version, Handover: wire.Handover}
 	c, err := a.client()
 	if err == nil {
 		defer c.Close()

@@ -96,6 +96,12 @@ func (b *board) get(id wire.InstanceID) (wire.InstanceStatus, bool) {
 	return e.status, ok
 }
 
+// unprobed says whether an instance runs of which nobody knows yet whether it is ready.
+func (b *board) unprobed(id wire.InstanceID) bool {
+	s, ok := b.get(id)
+	return ok && s.Phase == wire.PhaseRunning && !s.Ready && !s.Draining && !s.Asleep && s.Why == ""
+}
+
 // runtimes that this engine has.
 func (b *board) runtimes() []string {
 	b.mu.Lock()

@@ -25,8 +25,9 @@ const resolvFile = "resolv.conf"
 type network interface {
 	Start(ctx context.Context)
 	Close()
-	// Yield is Close but for the ports by which the router is reached.
-	Yield()
+	// Yield is Close but for the ports by which the router is reached, and with doors those
+	// at which instances ask for names and objects.
+	Yield(doors bool)
 	// Clear removes all that is in the kernel.
 	Clear() error
 	Set(n *wire.Network, routes []wire.Route) error

@@ -70,8 +70,8 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
 		},
 		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
-		Objects: k.stock.serve,
-		Use:     e.uses.use, Await: e.uses.await,
+		Objects: k.stock.serve, Listeners: e.opts.Sockets,
+		Use: e.uses.use, Await: e.uses.await,
 		Problem: k.problems.tell, Others: k.rulesChanged,
 		MTU: k.config.Tunnel.MTU,
 		Paths: &overlay.PathOptions{

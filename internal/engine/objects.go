@@ -199,13 +199,26 @@ func (s *stock) record() (objectsRecord, error) {
 	return rec, err
 }
 
+// drain takes nothing new, and waits until what is on its way has arrived, or ctx is done.
+func (s *stock) drain(ctx context.Context) {
+	if door := s.end(); door != nil {
+		if err := door.Drain(ctx); err != nil {
+			s.log.Warn("objects are cut that were on their way at the upgrade", "error", err)
+		}
+	}
+}
+
+// end opens no door any more. It returns the one that is open, nil for none.
+func (s *stock) end() *cache.Door {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = true
+	return s.door
+}
+
 // close ends all.
 func (s *stock) close() {
-	s.mu.Lock()
-	s.ends = true
-	door := s.door
-	s.mu.Unlock()
-	if door != nil {
+	if door := s.end(); door != nil {
 		if err := door.Close(); err != nil {
 			s.log.Debug("closing the way to objects", "error", err)
 		}

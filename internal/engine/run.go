@@ -22,6 +22,8 @@ const (
 	slowestReopen = 30 * time.Second
 	// introduceWithin bounds the wait for instances to be looked at.
 	introduceWithin = 5 * time.Second
+	// probeWithin bounds the wait for the first answers of those that were found again.
+	probeWithin = time.Second
 )
 
 // Run works until ctx is done or Shutdown has stopped everything, and returns
@@ -119,7 +121,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		stopWork()
 		working.Wait()
 		if n := e.kit.net(); n != nil {
-			n.Yield()
+			n.Yield(u.takes > 1) // else its successor would find its addresses taken
 		}
 		if e.opts.Release != nil {
 			e.opts.Release()
@@ -133,7 +135,6 @@ func (e *Engine) Run(ctx context.Context) error {
 			return fmt.Errorf("handing over to a successor: %w", err)
 		}
 		lock.release()
-		e.kit.stock.close()
 		if n := e.kit.net(); n != nil {
 			n.Close()
 		}
@@ -144,24 +145,28 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// introduce waits until every instance that was on disk has been shown: an agent
-// must not be told that what an engine has not looked at yet is not there.
+// introduce waits until every instance that was on disk has been shown, and those that were
+// found again have been probed once: an agent must not be told that what an engine has not
+// looked at yet is not there, or not ready. That would be in the routes of its cluster a
+// moment later.
 func (e *Engine) introduce(ctx context.Context) {
 	e.mu.Lock()
 	ids := slices.Collect(maps.Keys(e.instances))
 	e.mu.Unlock()
-	patience := time.After(introduceWithin)
+	patience, probed := time.After(introduceWithin), time.After(probeWithin)
 	for {
 		_, changed := e.board.running()
 		missing := slices.ContainsFunc(ids, func(id wire.InstanceID) bool {
 			_, shown := e.board.get(id)
 			return !shown && e.has(id)
 		})
-		if !missing {
+		if !missing && (probed == nil || !slices.ContainsFunc(ids, e.board.unprobed)) {
 			return
 		}
 		select {
 		case <-changed:
+		case <-probed:
+			probed = nil
 		case <-patience:
 			e.log.Warn("some instances are slow to be found again")
 			return

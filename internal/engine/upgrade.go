@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,6 +42,7 @@ const (
 type upgrade struct {
 	wire.EngineUpgrade
 	version string
+	takes   int // wire.Handover of the program
 	done    chan outcome
 }
 
@@ -62,7 +64,7 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 	if q.Drain < 0 || q.Drain > int64(longestDrain) {
 		return wire.EngineUpgraded{}, fmt.Errorf("%w: connections cannot be kept for %s, but for up to %s", errBadQuery, time.Duration(q.Drain), longestDrain)
 	}
-	version, err := tryProgram(ctx, q.Program, q.SHA256)
+	version, takes, err := tryProgram(ctx, q.Program, q.SHA256)
 	if err != nil {
 		return wire.EngineUpgraded{}, wire.Problemf(http.StatusUnprocessableEntity, "bad-program", "nothing was changed; take another file", "this program cannot be an engine", "%v", err)
 	}
@@ -72,7 +74,7 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 	if halting {
 		return wire.EngineUpgraded{}, ErrStopped
 	}
-	u := &upgrade{EngineUpgrade: q, version: version, done: make(chan outcome, 1)}
+	u := &upgrade{EngineUpgrade: q, version: version, takes: takes, done: make(chan outcome, 1)}
 	select {
 	case e.upgrades <- u:
 	case <-e.ended:
@@ -85,44 +87,46 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 }
 
 // tryProgram says which version a program is, if it is one of ours that runs here and has
-// this checksum.
-func tryProgram(ctx context.Context, path, sum string) (version string, err error) {
+// this checksum, and what it takes over: wire.Handover.
+func tryProgram(ctx context.Context, path, sum string) (version string, takes int, err error) {
 	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("%q is no absolute path", path)
+		return "", 0, fmt.Errorf("%q is no absolute path", path)
 	}
 	st, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", err
+		return "", 0, err
 	case !st.Mode().IsRegular() || st.Mode()&0o111 == 0:
-		return "", fmt.Errorf("%s is no file that can be executed", path)
+		return "", 0, fmt.Errorf("%s is no file that can be executed", path)
 	case st.Size() > maxProgram:
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxProgram)
+		return "", 0, fmt.Errorf("%s is larger than %d bytes", path, maxProgram)
 	}
 	if sum != "" {
 		is, err := checksum(path)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		if !strings.EqualFold(is, sum) {
-			return "", fmt.Errorf("%s has the SHA-256 %s and not %s", path, is, sum)
+			return "", 0, fmt.Errorf("%s has the SHA-256 %s and not %s", path, is, sum)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "version")
+	cmd := exec.CommandContext(ctx, path, "version", "-o", "json")
 	cmd.Env = []string{"VERGE_CONTEXT=" + os.DevNull} // it has no server to ask
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s version: %w", path, err)
+		return "", 0, fmt.Errorf("%s version: %w", path, err)
 	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	name, version, _ := strings.Cut(first, " ")
-	if name != "verge" || version == "" {
-		return "", fmt.Errorf("%s version says %.80q", path, first)
+	said := struct {
+		Client   string
+		Handover int
+	}{Handover: 1}
+	if json.Unmarshal(out, &said) != nil || said.Client == "" {
+		return "", 0, fmt.Errorf("%s version says %.80q", path, out)
 	}
-	return version, nil
+	return said.Client, said.Handover, nil
 }
 
 func checksum(path string) (string, error) {
@@ -263,7 +267,7 @@ func found(before, now wire.EngineState, exists func(pid int) bool) (instances i
 }
 
 // drain serves what is open until it ends, or as long as was asked for, or until the
-// worker has been stopped.
+// worker has been stopped: connections of the router, and objects on their way.
 func (e *Engine) drain(ctx context.Context, u *upgrade) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.Drain))
 	watched := make(chan struct{})
@@ -277,7 +281,11 @@ func (e *Engine) drain(ctx context.Context, u *upgrade) {
 		<-watched
 	}()
 	e.log.Info("a successor has taken over, open connections go on here", "connections", e.kit.router.Connections(), "for", time.Duration(u.Drain))
-	if err := e.kit.router.Drain(ctx); err != nil {
+	var moving sync.WaitGroup
+	moving.Go(func() { e.kit.stock.drain(ctx) })
+	err := e.kit.router.Drain(ctx)
+	moving.Wait()
+	if err != nil {
 		e.log.Warn("connections are cut that were open at the upgrade", "connections", e.kit.router.Connections())
 		return
 	}

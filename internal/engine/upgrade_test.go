@@ -67,15 +67,19 @@ func TestTryProgram(t *testing.T) {
 		}
 		return path
 	}
-	good := script("good", "#!/bin/sh\necho verge v3\n", 0o700)
-	if v, err := tryProgram(t.Context(), good, ""); err != nil || v != "v3" {
-		t.Errorf("%q, %v", v, err)
+	good := script("good", "#!/bin/sh\n[ \"$*\" != 'version -o json' ] || echo '{\"client\": \"v3\", \"handover\": 7, \"more\": 1}'\n", 0o700)
+	if v, takes, err := tryProgram(t.Context(), good, ""); err != nil || v != "v3" || takes != 7 {
+		t.Errorf("%q, %d, %v", v, takes, err)
+	}
+	older := script("older", "#!/bin/sh\necho '{\"client\": \"v1\"}'\n", 0o700)
+	if v, takes, err := tryProgram(t.Context(), older, ""); err != nil || v != "v1" || takes != 1 {
+		t.Errorf("%q, %d, %v", v, takes, err)
 	}
 	sum, err := checksum(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tryProgram(t.Context(), good, strings.ToUpper(sum)); err != nil {
+	if _, _, err := tryProgram(t.Context(), good, strings.ToUpper(sum)); err != nil {
 		t.Error(err)
 	}
 	for _, c := range [][3]string{
@@ -84,10 +88,11 @@ func TestTryProgram(t *testing.T) {
 		{dir, "", "can be executed"},
 		{filepath.Join(dir, "none"), "", "no such file"},
 		{script("data", "verge v3", 0o600), "", "can be executed"},
-		{script("other", "#!/bin/sh\necho nginx 3\n", 0o700), "", "says \"nginx 3\""},
-		{script("fails", "#!/bin/sh\necho verge v3\nexit 1\n", 0o700), "", "exit status 1"},
+		{script("other", "#!/bin/sh\necho nginx 3\n", 0o700), "", "says \"nginx 3"},
+		{script("silent", "#!/bin/sh\necho '{}'\n", 0o700), "", "says \"{}"},
+		{script("fails", "#!/bin/sh\necho '{\"client\": \"v3\"}'\nexit 1\n", 0o700), "", "exit status 1"},
 	} {
-		if v, err := tryProgram(t.Context(), c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {
+		if v, _, err := tryProgram(t.Context(), c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("%q: %q, %v, want %q", c[0], v, err, c[2])
 		}
 	}

@@ -4,10 +4,11 @@
 // Promises:
 //
 //  1. A socket that is handed over is the same one: a client that has connected and was
-//     not accepted yet is accepted by one of the two processes.
+//     not accepted yet is accepted by one of the two processes, and a datagram that has
+//     come is read by one of them.
 //  2. The lock is never free in between: nobody else gets it.
 //  3. A successor that ends leaves its predecessor with all it had.
-//  4. A successor accepts nothing before it is told to, or its predecessor is gone.
+//  4. A successor accepts no connection before it is told to, or its predecessor is gone.
 package handover
 
 import (
@@ -52,7 +53,7 @@ const (
 // Sockets are those that a process listens at, by name. The zero value has none.
 type Sockets struct {
 	mu     sync.Mutex
-	open   map[socket]*net.TCPListener
+	open   map[socket]held
 	given  map[socket]*os.File // by the process before, and not taken yet
 	closed int                 // how many were open when those that are not were dropped
 	wait   chan struct{}       // closed when connections may be accepted; nil: they may
@@ -61,13 +62,19 @@ type Sockets struct {
 // socket is what a socket is for, and the address that was asked for.
 type socket struct{ Name, Address string }
 
+// held is a socket of this process.
+type held interface {
+	syscall.Conn
+	io.Closer
+}
+
 // Listen listens at a TCP address, by the socket of that name and address of the process
 // before, if there is one.
 func (s *Sockets) Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := socket{name, address}
-	ln, err := s.takeLocked(key)
+	ln, err := takeLocked(s, key, net.FileListener)
 	if err == nil && ln == nil {
 		ln, err = lc.Listen(ctx, network, address)
 	}
@@ -78,28 +85,55 @@ func (s *Sockets) Listen(ctx context.Context, lc net.ListenConfig, name, network
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%s %s is no TCP socket but %T", name, address, ln), ln.Close())
 	}
-	if s.open == nil {
-		s.open = map[socket]*net.TCPListener{}
-	}
 	if _, port, err := net.SplitHostPort(address); err == nil && port == "0" && name == Chosen {
 		key.Address = tcp.Addr().String()
 	}
-	s.open[key] = tcp
-	s.dropLocked()
+	s.keepLocked(key, tcp)
 	if s.wait == nil {
 		return tcp, nil
 	}
 	return &patient{TCPListener: tcp, wait: s.wait, closed: make(chan struct{}), rests: lc.KeepAlive < 0}, nil
 }
 
-func (s *Sockets) takeLocked(key socket) (net.Listener, error) {
+// ListenPacket is Listen for datagrams, of UDP. A successor that has a socket of the process
+// before reads beside it, each datagram being read once.
+func (s *Sockets) ListenPacket(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.PacketConn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := socket{name, address}
+	conn, err := takeLocked(s, key, net.FilePacketConn)
+	if err == nil && conn == nil {
+		conn, err = lc.ListenPacket(ctx, network, address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	udp, ok := conn.(*net.UDPConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%s %s is no UDP socket but %T", name, address, conn), conn.Close())
+	}
+	s.keepLocked(key, udp)
+	return udp, nil
+}
+
+func (s *Sockets) keepLocked(key socket, h held) {
+	if s.open == nil {
+		s.open = map[socket]held{}
+	}
+	s.open[key] = h
+	s.dropLocked()
+}
+
+// takeLocked is a socket of the process before, made of its file; zero where it gave none.
+func takeLocked[T any](s *Sockets, key socket, of func(*os.File) (T, error)) (T, error) {
 	f := s.given[key]
 	if f == nil {
-		return nil, nil
+		var none T
+		return none, nil
 	}
 	delete(s.given, key)
-	ln, err := net.FileListener(f)
-	return ln, errors.Join(err, f.Close())
+	x, err := of(f)
+	return x, errors.Join(err, f.Close())
 }
 
 // dropLocked forgets sockets that were closed, now and then.
@@ -115,8 +149,8 @@ func (s *Sockets) dropLocked() {
 	s.closed = len(s.open)
 }
 
-func isOpen(ln *net.TCPListener) bool {
-	raw, err := ln.SyscallConn()
+func isOpen(h held) bool {
+	raw, err := h.SyscallConn()
 	return err == nil && raw.Control(func(uintptr) {}) == nil
 }
 
@@ -150,11 +184,11 @@ func (s *Sockets) files() (names []socket, files []*os.File, err error) {
 	return names, files, nil
 }
 
-// duplicate is another descriptor of a socket. TCPListener.File gives one as well, but to
+// duplicate is another descriptor of a socket. File of a socket gives one as well, but to
 // give that to another process makes the socket blocking, also here: whoever accepts a
 // connection then would not hear of its end.
-func duplicate(ln *net.TCPListener) (f *os.File, err error) {
-	raw, err := ln.SyscallConn()
+func duplicate(h held) (f *os.File, err error) {
+	raw, err := h.SyscallConn()
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,9 @@ func succeed(in *Inheritance, err error) int {
 	if os.Args[1] == "hangs" {
 		select {}
 	}
+	if os.Args[1] == "reads" {
+		return readsLetter(in)
+	}
 	ln, err := in.Sockets.Listen(context.Background(), net.ListenConfig{KeepAlive: -1}, "door", "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 5
@@ -50,6 +53,23 @@ func succeed(in *Inheritance, err error) int {
 		return 6
 	}
 	if <-served != nil {
+		return 7
+	}
+	return 0
+}
+
+// readsLetter says as its first word what was sent to it, and answers when it may.
+func readsLetter(in *Inheritance) int {
+	c, err := in.Sockets.ListenPacket(context.Background(), net.ListenConfig{}, "letters", "udp", "127.0.0.1:0")
+	if err != nil {
+		return 5
+	}
+	b := make([]byte, 64)
+	n, from, err := c.ReadFrom(b)
+	if err != nil || in.Ready(context.Background(), string(b[:n])) != nil {
+		return 6
+	}
+	if _, err := c.WriteTo([]byte("from the successor"), from); err != nil {
 		return 7
 	}
 	return 0
@@ -238,5 +258,46 @@ func TestAcceptEndsBesideASuccessor(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("closing the socket does not end who accepts")
 		}
+	}
+}
+
+// A datagram that came while nobody was reading is read by the successor, at the same
+// address.
+func TestSuccessorHasDatagrams(t *testing.T) {
+	var s Sockets
+	in, err := s.ListenPacket(t.Context(), net.ListenConfig{}, "letters", "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ListenPacket(t.Context(), net.ListenConfig{}, "letters", "unixgram", filepath.Join(t.TempDir(), "s")); err == nil {
+		t.Error("a socket that is not UDP's was taken")
+	}
+	at := in.LocalAddr().String()
+	c, err := net.Dial("udp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	next := start(t, &s, locked(t), "reads")
+	if said, err := next.Wait(t.Context()); err != nil || said != "hello" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next.Go()
+	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64)
+	if n, err := c.Read(b); err != nil || string(b[:n]) != "from the successor" {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	<-next.ended
+	if next.err != nil {
+		t.Error(next.err)
 	}
 }

@@ -43,6 +43,10 @@ const (
 
 const dnsPort = 53
 
+// trustKept is how long instances that an earlier engine had attached are trusted to be as
+// routes say: without that all would refuse connections until they have been probed again.
+const trustKept = 5 * time.Second
+
 // retryAfter is the pause after the ruleset could not be written.
 const retryAfter = 2 * time.Second
 
@@ -59,6 +63,12 @@ type Network struct {
 	change  chan struct{} // holds one: the ruleset may have to change
 	wg      sync.WaitGroup
 	closing sync.Once
+
+	// doors are where instances ask the worker itself, names and objects: they are open
+	// until Close, beside those of who takes the network over.
+	doors     sync.WaitGroup
+	shutDoors context.CancelFunc
+	open      context.Context // until then
 
 	mu       sync.Mutex // guards below; Ready and Reached are called with it
 	spawn    func(func(context.Context))
@@ -90,6 +100,9 @@ type attached struct {
 	place        Place
 	device       string
 	addr6, addr4 netip.Addr
+	// trusted until then: it takes connections as it did for an earlier engine, though this
+	// one has not found it ready yet.
+	trusted time.Time
 }
 
 func (a *attached) addrs() []netip.Addr {
@@ -188,9 +201,11 @@ func (n *Network) release() {
 
 // Start lets the network work, until ctx is done or Close.
 func (n *Network) Start(ctx context.Context) {
+	open, shut := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(ctx)
 	n.mu.Lock()
 	n.cancel = cancel
+	n.open, n.shutDoors = open, shut
 	n.spawn = func(f func(context.Context)) { n.wg.Go(func() { f(ctx) }) }
 	n.mu.Unlock()
 	n.wg.Go(func() { n.keep(ctx) })
@@ -246,15 +261,28 @@ func (n *Network) keep(ctx context.Context) {
 
 // Close ends what Start began. Instances stay attached, and their connections open.
 func (n *Network) Close() {
-	n.Yield()
+	n.Yield(false)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.dropThroughLocked(nil)
 }
 
 // Yield is Close but for the ports by which the router is reached, which go on until then:
-// another process takes the network over and opens others.
-func (n *Network) Yield() { n.closing.Do(n.yield) }
+// another process takes the network over and opens others. With doors, so do those at
+// which instances ask for names and objects: the other process has them from this one.
+func (n *Network) Yield(doors bool) {
+	n.closing.Do(n.yield)
+	if doors {
+		return
+	}
+	n.mu.Lock()
+	shut := n.shutDoors
+	n.mu.Unlock()
+	if shut != nil {
+		shut()
+	}
+	n.doors.Wait()
+}
 
 func (n *Network) yield() {
 	n.mu.Lock()
@@ -382,7 +410,7 @@ func (n *Network) Keep(i Instance) bool {
 	if i.Had.Number4 != 0 && !n.numbers4.Keep(i.ID, i.Had.Number4) {
 		i.Had.Number4 = 0
 	}
-	n.admitLocked(i, i.Had)
+	n.admitLocked(i, i.Had).trusted = time.Now().Add(trustKept)
 	return true
 }
 
@@ -427,6 +455,19 @@ func (n *Network) settleLocked() error {
 	if err := n.applyLocked(); err != nil {
 		return err
 	}
+	if len(keep) > 0 {
+		n.spawn(func(ctx context.Context) {
+			trusted := time.NewTimer(trustKept)
+			defer trusted.Stop()
+			select {
+			case <-ctx.Done():
+			case <-trusted.C:
+				n.Changed()
+			}
+		})
+	}
+	// What is for other workers comes here while there is no tunnel to them.
+	n.tun.Lost = func(to netip.Addr) bool { return !s.Services.Contains(to) && !s.Services4.Contains(to) }
 	n.spawn(func(ctx context.Context) {
 		if err := n.tun.Run(ctx, n.known); err != nil {
 			n.log.Error("first packets to services are lost", "error", err)
@@ -436,11 +477,12 @@ func (n *Network) settleLocked() error {
 		if !a.IsValid() {
 			continue
 		}
-		l, err := names.Listen(context.Background(), netip.AddrPortFrom(a, dnsPort))
+		l, err := names.Listen(context.Background(), n.opener("names"), netip.AddrPortFrom(a, dnsPort))
 		if err != nil {
 			return err
 		}
-		n.spawn(func(ctx context.Context) { n.names.Serve(ctx, l) })
+		open := n.open
+		n.doors.Go(func() { n.names.Serve(open, l) })
 		if n.opts.Objects != nil {
 			if err := n.offerObjects(a); err != nil {
 				return err
@@ -456,16 +498,25 @@ func (n *Network) settleLocked() error {
 // offerObjects opens the way to objects at an own address of the worker, for as long
 // as the network is open.
 func (n *Network) offerObjects(a netip.Addr) error {
-	ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, ObjectsPort)))
+	ln, err := n.opener("objects").Listen(context.Background(), "tcp", netip.AddrPortFrom(a, ObjectsPort).String())
 	if err != nil {
 		return fmt.Errorf("listen for those who ask for objects: %w", err)
 	}
-	n.spawn(func(ctx context.Context) {
-		<-ctx.Done()
+	open := n.open
+	n.doors.Go(func() {
+		<-open.Done()
 		_ = ln.Close() // nothing is written to it
 	})
 	n.opts.Objects(ln)
 	return nil
+}
+
+// opener opens the sockets of a name.
+func (n *Network) opener(name string) names.Opener {
+	if n.opts.Listeners == nil {
+		return &net.ListenConfig{}
+	}
+	return named{n.opts.Listeners, name}
 }
 
 // Attach gives an instance its place, or finds it there.

@@ -52,6 +52,9 @@ type Options struct {
 	// of the worker, until ln is closed: what its instances ask for objects. nil: there
 	// is nothing for them.
 	Objects func(ln net.Listener)
+	// Listeners open what the Network listens at, and may know it from the process before;
+	// nil: nobody does.
+	Listeners Listeners
 	// Use notes that a service ("<application>.<service>") is used, Await returns when
 	// the endpoints of one are set that has none here (wire.Route.Unasked); an error says
 	// that they are not. Use is called with locks held. nil: there are none then.
@@ -63,6 +66,29 @@ type Options struct {
 	// packets come to by themselves. nil: nobody is told.
 	Others func(base bool)
 	Log    *slog.Logger
+}
+
+// Listeners open sockets by names: handover.Sockets.
+type Listeners interface {
+	Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener, error)
+	ListenPacket(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.PacketConn, error)
+}
+
+// named opens the sockets of one name.
+type named struct {
+	by   Listeners
+	name string
+}
+
+// Listen implements names.Opener.
+func (n named) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return n.by.Listen(ctx, net.ListenConfig{}, n.name, network, address)
+}
+
+// ListenPacket implements names.Opener.
+func (n named) ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error) {
+	// Another name: both have the same address.
+	return n.by.ListenPacket(ctx, net.ListenConfig{}, n.name+" by datagrams", network, address)
 }
 
 // Distances are what policies go by. They are asked with locks held and return at

@@ -91,7 +91,7 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 		}
 		narrow = link.DefaultMTU
 	}
-	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Narrow: narrow, Log: n.log})
+	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Narrow: narrow, Catch: n.links.Own(servicesDevice), Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w (--wireguard-port chooses another port)", err)
 	}

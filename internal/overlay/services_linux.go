@@ -323,7 +323,10 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		ready := true
 		switch a := n.attached[e.Instance]; {
 		case ours && a != nil:
-			x.addrs, ready = a.addrs(), n.opts.Ready(e.Instance)
+			if x.addrs, ready = a.addrs(), n.opts.Ready(e.Instance); ready {
+				a.trusted = time.Time{}
+			}
+			ready = ready || time.Now().Before(a.trusted)
 		case ours:
 			ready = false // it is not here any more, or not yet
 		case len(e.Addrs) > 0 && (n.reachedLocked(e) || n.opts.Reached != nil && n.opts.Reached(e)):

@@ -189,6 +189,15 @@ type EngineUpgrade struct {
 	Drain int64 `json:"drain"`
 }
 
+// Handover is what an engine of this program takes over from the one before, which "verge
+// version -o json" says; what a program says nothing of is 1. An engine gives its successor
+// no more than that: the rest would be in its way.
+//
+//	1: sockets for connections
+//	2: those for datagrams too, while the engine before goes on answering what instances
+//	   ask for names and objects
+const Handover = 2
+
 // EngineUpgraded says that an engine has handed over.
 type EngineUpgraded struct {
 	// From and To are the versions.

@@ -60,13 +60,17 @@ func (d *Door) Key(namespace string) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-// Serve answers on a listener until Close.
+// Serve answers on a listener until that is closed, or the door.
 func (d *Door) Serve(ln net.Listener) error {
-	if err := d.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := d.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
 }
+
+// Drain accepts nothing more, and waits until all that is under way has ended, or ctx is
+// done.
+func (d *Door) Drain(ctx context.Context) error { return d.http.Shutdown(ctx) }
 
 // Close ends all that is open.
 func (d *Door) Close() error { return d.http.Close() }

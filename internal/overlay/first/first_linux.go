@@ -22,6 +22,10 @@ const maxWaiting = 64
 
 // Device takes packets to service addresses.
 type Device struct {
+	// Lost says that what is for an address is no packet to a service, and is to be lost
+	// without an answer: who has sent it sends it again. nil: there is none.
+	Lost func(netip.Addr) bool
+
 	f *os.File
 	// waiting are packets of which it is asked for who is there.
 	waiting chan struct{}
@@ -76,7 +80,7 @@ func (d *Device) Run(ctx context.Context, known func(netip.Addr) (there bool, la
 		}
 		packet := b[:n]
 		to, ok := destination(packet)
-		if !ok {
+		if !ok || d.Lost != nil && d.Lost(to) {
 			continue
 		}
 		there, later := known(to)

@@ -57,7 +57,7 @@ func find(n Name) Answer {
 
 func serve(t *testing.T, o Options) (at string, s *Server) {
 	t.Helper()
-	l, err := Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"))
+	l, err := Listen(t.Context(), &net.ListenConfig{}, netip.MustParseAddrPort("127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
 	}

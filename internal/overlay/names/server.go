@@ -106,15 +106,20 @@ type Listener struct {
 	tcp net.Listener
 }
 
+// Opener opens sockets: a net.ListenConfig, or what knows them from a process before.
+type Opener interface {
+	Listen(ctx context.Context, network, address string) (net.Listener, error)
+	ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error)
+}
+
 // Listen opens an address for both protocols.
-func Listen(ctx context.Context, at netip.AddrPort) (*Listener, error) {
+func Listen(ctx context.Context, by Opener, at netip.AddrPort) (*Listener, error) {
 	for try := 0; ; try++ {
-		var lc net.ListenConfig
-		udp, err := lc.ListenPacket(ctx, "udp", at.String())
+		udp, err := by.ListenPacket(ctx, "udp", at.String())
 		if err != nil {
 			return nil, fmt.Errorf("name server: %w", err)
 		}
-		tcp, err := lc.Listen(ctx, "tcp", udp.LocalAddr().String())
+		tcp, err := by.Listen(ctx, "tcp", udp.LocalAddr().String())
 		if err == nil {
 			return &Listener{udp, tcp}, nil
 		}
@@ -129,20 +134,39 @@ func Listen(ctx context.Context, at netip.AddrPort) (*Listener, error) {
 // Addr is where it listens.
 func (l *Listener) Addr() netip.AddrPort { return l.udp.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// Serve answers until ctx is done, and closes the listener.
+// lastAnswers is how long those may take that were asked for before the end.
+const lastAnswers = nameWait + forwardWithin
+
+// nameWait is more than Options.Find waits.
+const nameWait = 2 * time.Second
+
+// Serve answers until ctx is done, gives the answers that it owes then, and closes the
+// listener.
 func (s *Server) Serve(ctx context.Context, l *Listener) {
 	udp := &dns.Server{PacketConn: l.udp, Handler: s, ReadTimeout: idleWithin}
 	tcp := &dns.Server{Listener: &bounded{l.tcp, &s.conns}, Handler: s, ReadTimeout: idleWithin, WriteTimeout: idleWithin, MaxTCPQueries: -1}
 	var wg sync.WaitGroup
-	defer context.AfterFunc(ctx, func() { _, _ = l.udp.Close(), l.tcp.Close() })()
 	for _, srv := range []*dns.Server{udp, tcp} {
+		started := make(chan struct{})
+		srv.NotifyStartedFunc = sync.OnceFunc(func() { close(started) })
+		served, stop := context.WithCancel(ctx)
 		wg.Go(func() {
+			defer stop()
 			if err := srv.ActivateAndServe(); err != nil && ctx.Err() == nil {
 				s.opts.Log.Warn("name server ended", "error", err)
 			}
+			srv.NotifyStartedFunc() // if it could not
+		})
+		wg.Go(func() {
+			<-served.Done()
+			<-started // else there is nothing to end, and it would not
+			last, cancel := context.WithTimeout(context.Background(), lastAnswers)
+			defer cancel()
+			_ = srv.ShutdownContext(last) // one that has ended by itself
 		})
 	}
 	wg.Wait()
+	_, _ = l.udp.Close(), l.tcp.Close() // those that never started
 }
 
 // bounded accepts so many connections at a time.

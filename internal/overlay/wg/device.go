@@ -48,6 +48,10 @@ type Options struct {
 	Narrow int
 	// Mode is ModeKernel or ModeUser; "" is the kernel's where it has it.
 	Mode string
+	// Catch is a device that takes what is for peers while this one is not there, where it
+	// goes with its process: else it would leave the machine by another way, as it is, not
+	// encrypted. "": there is none.
+	Catch string
 	// Log; nil is slog's default.
 	Log *slog.Logger
 }

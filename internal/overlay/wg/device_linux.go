@@ -16,6 +16,9 @@ import (
 // routeProtocol marks routes as ours, so that they are told from the host's.
 const routeProtocol = 168
 
+// lastResort is the metric of routes that hold only where there is no other.
+const lastResort = 1 << 20
+
 func (d *Device) open() error {
 	if d.opts.Mode != ModeUser {
 		eng, err := openKernel(d.opts)
@@ -67,11 +70,32 @@ func (d *Device) route(before, after []netip.Prefix, mtu int) error {
 		}
 	}
 	for _, p := range after {
+		if err := d.catch(p); err != nil {
+			errs = append(errs, fmt.Errorf("route %s to %s while %s is not there: %w", p, d.opts.Catch, d.opts.Name, err))
+		}
 		if err := netlink.RouteReplace(d.routeTo(p, mtu)); err != nil {
 			errs = append(errs, fmt.Errorf("route %s to %s: %w", p, d.opts.Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// catch adds the route to a peer that holds while there is no other. It goes with the device
+// that it leads to, and not with the peer, which may be about to be made anew.
+func (d *Device) catch(p netip.Prefix) error {
+	if d.opts.Catch == "" || d.mode != ModeUser {
+		return nil
+	}
+	link, err := netlink.LinkByName(d.opts.Catch)
+	if err != nil {
+		return err
+	}
+	r := d.routeTo(p, 0)
+	r.LinkIndex, r.Priority = link.Attrs().Index, lastResort
+	if err := netlink.RouteAdd(r); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
 }
 
 func (d *Device) routeTo(p netip.Prefix, mtu int) *netlink.Route {
