@@ -149,6 +149,9 @@ type Agent struct {
 // done. What runs goes on after that. An error of type *Succession says that another
 // program is to go on in this process.
 func Run(ctx context.Context, o Options) error {
+	if err := enroll.OwnDir(o.Dir, "worker"); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("preparing the data directory: %w", err)
 	}

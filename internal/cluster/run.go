@@ -102,6 +102,9 @@ type Cluster struct {
 // Start joins the root if that has not happened yet, and starts everything. The
 // caller must Close it.
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
+	if err := enroll.OwnDir(o.Dir, "cluster"); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("preparing the data directory: %w", err)
 	}

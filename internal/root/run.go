@@ -89,6 +89,9 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if o.DeadAfter == 0 {
 		o.DeadAfter = time.Minute
 	}
+	if err := enroll.OwnDir(o.Dir, "root"); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("preparing the data directory: %w", err)
 	}
