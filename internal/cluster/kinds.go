@@ -9,6 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -63,7 +64,7 @@ func Kinds() []records.Kind {
 			own[i].Security = k.Security || own[i].Fate == records.Stops
 		}
 	}
-	return slices.Concat(own, people.Kinds(), enroll.Kinds(), objects.Kinds())
+	return slices.Concat(own, people.Kinds(), enroll.Kinds(), objects.Kinds(), hooks.Kinds())
 }
 
 // markedAgain is the mark of a restore whose own cannot be read.
