@@ -85,18 +85,25 @@ func (c *composer) takesBeside(s string) bool {
 // alike is the same secret: all that have ${DB_PASSWORD}. It is called as what it is made of,
 // or as the variable.
 func (c *composer) secret(service, variable, written, of string) string {
-	name := c.secretNames[written]
-	if name == "" {
-		if written != "${"+of+"}" {
-			of = variable
-		}
-		name = c.secretLabels.unique(of)
-		c.secretNames[written] = name
+	if written != "${"+of+"}" {
+		of = variable
 	}
+	name := c.secretName(written, of)
 	if c.secrets[service] == nil {
 		c.secrets[service] = map[string]string{}
 	}
 	c.secrets[service][variable] = name
+	return name
+}
+
+// secretName is the name of the secret that something becomes, which is called as what it
+// is of.
+func (c *composer) secretName(written, of string) string {
+	name := c.secretNames[written]
+	if name == "" {
+		name = c.secretLabels.unique(of)
+		c.secretNames[written] = name
+	}
 	return name
 }
 

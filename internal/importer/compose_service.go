@@ -435,7 +435,15 @@ func (c *composer) config(name string, i int, ref types.ServiceConfigObjConfig, 
 		content, from = text, def.File
 	case def.Environment != "":
 		v, ok := c.lookup(def.Environment)
-		if !ok || strings.Contains(v, hidden) {
+		if strings.Contains(v, hidden) {
+			secret := c.secretName("${"+def.Environment+"}", def.Environment)
+			c.said(name, "becomes the secret "+secret+": "+c.toSet(def.Environment, secret), "configs", index(i))
+			if why := addFile(out, target, api.File{Secret: secret, Mode: mode(ref.Mode, 0o444)}); why != "" {
+				c.lost(name, why, "configs", index(i))
+			}
+			return
+		}
+		if !ok {
 			c.lost(name, "is not carried over: nothing sets ${"+def.Environment+"} (--env-file)", "configs", index(i))
 			return
 		}
@@ -482,11 +490,7 @@ func (c *composer) file(from, text string, mode api.FileMode, at []string) api.F
 		return api.File{Content: literal(text), Mode: mode}
 	}
 	from = path.Clean(from)
-	name := c.secretNames["file:"+from]
-	if name == "" {
-		name = c.secretLabels.unique(strings.TrimLeft(path.Base(from), "."))
-		c.secretNames["file:"+from] = name
-	}
+	name := c.secretName("file:"+from, strings.TrimLeft(path.Base(from), "."))
 	c.report.at(Said, c.doc, at, "becomes the secret %s, as there are secrets in it: verge secret set %s --from-file %s", name, name, shownPath(from))
 	return api.File{Secret: name, Mode: mode}
 }

@@ -136,7 +136,7 @@ configs: {x: {environment: REDIS_PASSWORD}}
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	says(t, res, Lost, 8, "nothing sets ${REDIS_PASSWORD}")
+	says(t, res, Said, 8, "becomes the secret redis-password")
 	res, err = Import([]Source{s}, Options{Variables: map[string]string{"TAG": "2", "REDIS_PASSWORD": "given", "PLAIN": "p"}})
 	if err != nil || !strings.Contains(string(res.Apps[0].Source), "redis://given@cache") || !strings.Contains(string(res.Apps[0].Source), "image: shop:2") {
 		t.Errorf("%v\n%s", err, res.Apps[0].Source)

@@ -205,6 +205,8 @@ type kubeGroup struct {
 	known map[string]string
 	// called are the addresses of Verge for those of Services (web:80) that are others.
 	called map[string]string
+	// linked are the variables that Kubernetes would set for Services.
+	linked map[string]string
 	// secretNames are the names of Verge of keys of secrets.
 	secretNames  map[string]string
 	secretLabels names
@@ -275,6 +277,7 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 	g.match()
 	g.call()
 	g.addresses()
+	g.links()
 	var unlimited []string
 	for _, w := range g.workloads {
 		for _, c := range w.containers {

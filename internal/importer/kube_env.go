@@ -78,6 +78,7 @@ func protocolOfName(name string) string {
 // environment is that of a container: what it takes of others, then what it says itself,
 // of which each may refer to what is above it.
 func (g *kubeGroup) environment(w *workload, c *container, out *api.Service) {
+	g.link(w, c)
 	for i, from := range c.EnvFrom {
 		g.envFrom(w, c, extend(c.path, "envFrom", index(i)), from)
 	}

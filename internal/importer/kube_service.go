@@ -282,8 +282,8 @@ func (g *kubeGroup) scaler(o *object) {
 // without a port.
 func (g *kubeGroup) mentioned(name string) bool {
 	for _, s := range g.app.Services {
-		for _, v := range s.Env {
-			if mentions(v, name) {
+		for k, v := range s.Env {
+			if g.linked[k] != v && mentions(v, name) { // beside those that have their port as well
 				return true
 			}
 		}
