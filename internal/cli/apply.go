@@ -219,6 +219,7 @@ func (a *app) encodeEach(mode string, list []applyOutput) error {
 // that is away for a moment does not end it: what it accepted is durable.
 func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, timeout time.Duration, steps *progress) (*wire.AppView, error) {
 	var last *wire.AppView
+	var back *wire.AppRevision
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		list, err := c.Instances(ctx, r.Name, "")
 		if err != nil && !notFound(err) {
@@ -230,6 +231,11 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 			return false, err
 		}
 		last = &v
+		if v.Revision > r.Revision {
+			if back = takenBack(ctx, c, r); back != nil {
+				return false, errTakenBack
+			}
+		}
 		if v.Revision >= r.Revision && stopped(&v) {
 			return false, errStopped
 		}
@@ -246,6 +252,12 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 	switch {
 	case err == nil:
 		return last, nil
+	case errors.Is(err, errTakenBack):
+		return last, &incompleteError{userError{
+			what: fmt.Sprintf("application/%s was accepted, and was taken back: it is revision %s now", r.Name, revision(back.Revision)),
+			why:  back.Why,
+			next: "apply another one; what was tried is kept: verge rollout history " + r.Name + " --revision " + revision(r.Revision),
+		}}
 	case errors.Is(err, errStopped):
 		return last, &incompleteError{userError{
 			what: fmt.Sprintf("application/%s was accepted, and its rollout has stopped", r.Name),
@@ -264,6 +276,24 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		why:  why + missingParts(last),
 		next: "it goes on by itself; look with: verge describe application/" + r.Name,
 	}}
+}
+
+// errTakenBack ends a wait for what the root has undone.
+var errTakenBack = errors.New("it was taken back")
+
+// takenBack is the revision by which the root has undone what was applied, as its rollout
+// failed and its descriptor asks for that; nil where it has not, or where nobody can say.
+func takenBack(ctx context.Context, c *rest.Client, r wire.ApplyResult) *wire.AppRevision {
+	list, err := c.Revisions(ctx, r.Name)
+	if err != nil {
+		return nil // at a cluster, or away for a moment: it is asked again
+	}
+	for n := range list {
+		if v := &list[n]; v.Revision > r.Revision && v.By == wire.ByRollback {
+			return v
+		}
+	}
+	return nil
 }
 
 // missingParts says what an application lacks, one line for each service.

@@ -55,6 +55,28 @@ func TestRolloutCommands(t *testing.T) {
 	}
 }
 
+// What was taken back holds, and is not what was applied.
+func TestApplyOfWhatIsTakenBack(t *testing.T) {
+	fake := shop(2)
+	fake.Apps[0].Revision, fake.Apps[0].Holds = 5, true
+	fake.ApplyAnswer = wire.ApplyResult{Name: "shop", Revision: 4, Change: "updated"}
+	fake.RevisionList = []wire.AppRevision{
+		{App: "shop", Revision: 5, Current: true, By: wire.ByRollback, When: ago(time.Second), Why: "undo of web to revision 3: its rollout failed, cluster edge: web.0: exit code 7"},
+		{App: "shop", Revision: 4, By: "admin/ann", When: ago(time.Minute)},
+	}
+	f := newFixture(t, fake)
+	source := "application: shop\nservices: {web: {command: [y], replicas: 2}}\n"
+	r := f.runWith(source, "apply", "-")
+	if r.code != 2 || !strings.Contains(r.stderr, "was taken back: it is revision 5 now") || !strings.Contains(r.stderr, "exit code 7") || strings.Contains(r.stdout, "holds") {
+		t.Errorf("code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	// Somebody else's next revision is none that took it back.
+	fake.RevisionList[0].By = "user/bob"
+	if r := f.runWith(source, "apply", "-"); r.code != 0 {
+		t.Errorf("code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
 func TestDiff(t *testing.T) {
 	fake := shop(2)
 	fake.Apps[0].Descriptor = "application: shop\nservices: {web: {command: [x], replicas: 2}}\n"

@@ -332,7 +332,7 @@ func (c *core) rollBack(ctx context.Context, now time.Time) {
 			if to == 0 {
 				continue // verge rollout status says that it has failed
 			}
-			if _, err := c.undo(ctx, access.Who{Name: "verge", Admin: true}, app, svc, to, "verge", "its rollout failed, "+r.Why, now); err != nil {
+			if _, err := c.undo(ctx, access.Who{Name: wire.ByRollback, Admin: true}, app, svc, to, wire.ByRollback, "its rollout failed, "+r.Why, now); err != nil {
 				c.log.Warn("undoing a rollout that failed", "application", name, "service", svc, "error", err)
 				return
 			}

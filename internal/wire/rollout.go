@@ -144,6 +144,10 @@ type AppRevision struct {
 	Descriptor string `json:"descriptor,omitempty"`
 }
 
+// ByRollback is who has made a revision that undoes one of which the rollout failed; all
+// others who make one have a slash in their names.
+const ByRollback = "verge"
+
 // MaxRevisions of an application are kept besides the current one.
 const MaxRevisions = 10
 
