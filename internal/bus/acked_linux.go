@@ -28,6 +28,22 @@ func unacked(c syscall.Conn) (bytes int, ok bool) {
 	return bytes, err == nil && said == nil
 }
 
+// acked is how many bytes the other end's machine has acknowledged since the connection was
+// made. ok is false where the system cannot say.
+func acked(c syscall.Conn) (bytes uint64, ok bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var info *unix.TCPInfo
+	var said error
+	err = raw.Control(func(fd uintptr) { info, said = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	if err != nil || said != nil {
+		return 0, false
+	}
+	return info.Bytes_acked, true
+}
+
 // endsDead has the kernel end a connection after deadAfter.
 func endsDead(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadAfter/time.Millisecond))

@@ -9,3 +9,6 @@ const dialedPing = pingInterval
 
 // unacked cannot be said here.
 func unacked(syscall.Conn) (bytes int, ok bool) { return 0, false }
+
+// acked cannot be asked for here.
+func acked(syscall.Conn) (bytes uint64, ok bool) { return 0, false }

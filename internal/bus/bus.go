@@ -138,6 +138,10 @@ type Conn interface {
 	// ErrDisconnected (at once if the connection is lost meanwhile), or the end
 	// of ctx.
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+	// Drained waits until hardly anything that was sent is still on its way to the
+	// server's machine, as far as it can be known: what is sent then does not wait behind
+	// it. An error is the end of ctx, or ErrDisconnected.
+	Drained(ctx context.Context) error
 	// Connected reports whether the server can be reached now; Changed is closed
 	// at the next change of that.
 	Connected() (ok bool, changed <-chan struct{})

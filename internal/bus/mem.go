@@ -248,6 +248,9 @@ func (s *memSub) next() (Msg, bool) {
 	return m, true
 }
 
+// Drained implements Conn: nothing is on its way for long.
+func (c *MemConn) Drained(ctx context.Context) error { return ctx.Err() }
+
 // Connected implements Conn.
 func (c *MemConn) Connected() (bool, <-chan struct{}) {
 	c.hub.mu.Lock()

@@ -31,6 +31,20 @@ func (o *outbox) holds() (bytes int, ok bool) {
 	return unacked(s)
 }
 
+// reached is how many bytes of the connection the other end's machine has acknowledged, 0
+// where nobody knows.
+func (o *outbox) reached() uint64 {
+	s := o.socket.Load()
+	if s == nil {
+		return 0
+	}
+	n, _ := acked(s)
+	return n
+}
+
+// overhead bounds what encryption adds to so many bytes.
+func overhead(bytes int) int { return bytes/64 + 256 }
+
 // Send implements Conn. What the kernel of the server's machine has acknowledged the
 // server reads, or its end ends the connection: a ping behind each message would have it
 // wake another goroutine and write, which was two fifths of what an orchestrator of ten
@@ -53,6 +67,16 @@ func (c *conn) taken(ctx context.Context) error {
 	if _, known := c.out.holds(); !known {
 		return c.flush(ctx)
 	}
+	// Others may go on sending much, so that something is always on its way.
+	buffered, err := c.nc.Buffered()
+	if err != nil {
+		return err
+	}
+	left, _ := c.out.holds()
+	end := c.out.reached()
+	if end > 0 {
+		end += uint64(left + buffered + overhead(buffered)) //nolint:gosec // never negative
+	}
 	timer := time.NewTimer(firstLook)
 	defer timer.Stop()
 	for pause := firstLook; ; pause = min(2*pause, mostLook) {
@@ -60,6 +84,9 @@ func (c *conn) taken(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
+		}
+		if end > 0 && c.out.reached() >= end {
+			return nil
 		}
 		// First what the client holds: it goes from there to the socket.
 		buffered, err := c.nc.Buffered()
@@ -74,6 +101,36 @@ func (c *conn) taken(ctx context.Context) error {
 			return nil
 		}
 		timer.Reset(pause)
+	}
+}
+
+// littleLeft may be on its way still when it is drained. Kernels wait up to 40 ms with the
+// acknowledgement of a last packet.
+const littleLeft = 8 << 10
+
+// Drained implements Conn.
+func (c *conn) Drained(ctx context.Context) error {
+	ctx, done := c.whileConnected(ctx)
+	defer done()
+	for pause := time.Millisecond; ; pause = min(2*pause, firstLook) {
+		buffered, err := c.nc.Buffered()
+		if err != nil {
+			return wrapConnError("look what was sent", err)
+		}
+		left, known := c.out.holds()
+		if !known {
+			return wrapConnError("wait for what was sent", endedBy(ctx, c.flush(ctx)))
+		}
+		if buffered+left <= littleLeft {
+			return nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return wrapConnError("wait for what was sent", endedBy(ctx, ctx.Err()))
+		case <-timer.C:
+		}
 	}
 }
 

@@ -77,6 +77,8 @@ type ExecOffset struct {
 	Stderr int64 `json:"stderr"`
 	// WaitMs is how long the answer may be held until there is more.
 	WaitMs int `json:"wait_ms,omitempty"`
+	// Max bounds how many bytes the answer has; 0: as many as there are.
+	Max int `json:"max,omitempty"`
 }
 
 // ExecAnswer answers an ExecAsk.
@@ -128,6 +130,20 @@ func ParseExecID(s string) (ExecID, error) {
 		return ExecID{}, fmt.Errorf("%.60q is not the id of a session", s)
 	}
 	return ExecID{Session: p[0], Cluster: p[1], Worker: p[2], Instance: p[3]}, nil
+}
+
+// Bound makes the answer one of so many bytes at most, where it is one of several: of a
+// session's output, or of a log that is read on. The last lines of a log are what was asked
+// for, however many bytes they have.
+func (q *Ask) Bound(most int) {
+	switch {
+	case q.Exec != nil && q.Exec.Output != nil:
+		if o := q.Exec.Output; o.Max <= 0 || o.Max > most {
+			o.Max = most
+		}
+	case q.What == "logs" && q.Offset >= 0 && q.SinceMs == 0 && q.Max > most:
+		q.Max = most
+	}
 }
 
 // Hold is how long the answer to a question may be held.

@@ -152,6 +152,9 @@ func testSend(t *testing.T, conns makeConns) {
 	if err := c[2].Send(ctx, "s.sent", nil); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("what is not permitted: %v", err)
 	}
+	if err := c[0].Drained(ctx); err != nil {
+		t.Errorf("wait until all has left: %v", err)
+	}
 	over, end := context.WithCancel(ctx)
 	end()
 	if err := c[0].Send(over, "s.sent", nil); !errors.Is(err, context.Canceled) {

@@ -91,6 +91,8 @@ type Lower struct {
 	// Answer serves questions from above; nil answers that there is nothing.
 	Answer func(ctx context.Context, q wire.Ask) (any, error)
 	Log    *slog.Logger
+
+	bulk bulk
 }
 
 // state of a running Lower, touched only by the goroutine of Run.
@@ -132,7 +134,7 @@ func (l *Lower) Run(ctx context.Context) error {
 		case slots <- struct{}{}:
 			asks.Go(func() { l.answer(ctx, m); <-slots })
 		default:
-			l.respond(m, refusal(wire.Problemf(503, "busy", "try again in a moment", "too many questions at once", "%d are being answered", maxAsks)))
+			l.respond(ctx, m, refusal(wire.Problemf(503, "busy", "try again in a moment", "too many questions at once", "%d are being answered", maxAsks)))
 		}
 	})
 	if err != nil {
@@ -462,6 +464,7 @@ func (l *Lower) answer(ctx context.Context, m bus.Msg) {
 		err = errors.New("nothing is answered here")
 	}
 	if err == nil {
+		q.Bound(l.bulk.most())
 		var data any
 		if data, err = l.Answer(ctx, q); err == nil {
 			a.Data, err = json.Marshal(data)
@@ -473,7 +476,7 @@ func (l *Lower) answer(ctx context.Context, m bus.Msg) {
 	if err != nil {
 		a = refusal(err)
 	}
-	l.respond(m, a)
+	l.respond(ctx, m, a)
 }
 
 // refusal is an answer that says what is wrong.
@@ -486,10 +489,14 @@ func refusal(err error) wire.Answer {
 	return a
 }
 
-func (l *Lower) respond(m bus.Msg, a wire.Answer) {
+func (l *Lower) respond(ctx context.Context, m bus.Msg, a wire.Answer) {
 	b, err := json.Marshal(a)
-	if err == nil {
+	switch {
+	case err != nil:
+	case len(b) <= bulkBytes:
 		err = m.Respond(b)
+	default:
+		err = l.bulk.send(ctx, l.Conn, len(b), func() error { return m.Respond(b) })
 	}
 	if err != nil {
 		l.Log.Debug("answering a question from above", "error", err)

@@ -286,9 +286,17 @@ func (s *Session) Output(ctx context.Context, q wire.ExecOffset) (wire.ExecOutpu
 	for {
 		s.mu.Lock()
 		err := s.forgetLocked([2]int64{q.Stdout, q.Stderr})
-		a := wire.ExecOutput{
-			Stdout: slices.Clone(s.out[0].data), Stderr: slices.Clone(s.out[1].data),
-			Ended: s.ended || s.closed, Exit: s.exit, Why: s.why,
+		stdout, stderr := s.out[0].data, s.out[1].data
+		all := true
+		if most := q.Max; most > 0 && len(stdout)+len(stderr) > most {
+			// What failed is short mostly, and must not wait for all else.
+			stderr = stderr[:min(len(stderr), max(most/2, most-len(stdout)))]
+			stdout = stdout[:min(len(stdout), most-len(stderr))]
+			all = false
+		}
+		a := wire.ExecOutput{Stdout: slices.Clone(stdout), Stderr: slices.Clone(stderr)}
+		if all {
+			a.Ended, a.Exit, a.Why = s.ended || s.closed, s.exit, s.why
 		}
 		changed := s.changed
 		s.mu.Unlock()

@@ -368,3 +368,27 @@ func TestWhatCannotBeRun(t *testing.T) {
 		}
 	}
 }
+
+// Who takes only so much gets all of it, piece by piece, and the end with the last one.
+func TestOutputInPieces(t *testing.T) {
+	k := &taker{t: t, s: run(t, shell("head -c 5000 /dev/zero | tr '\\0' o; head -c 300 /dev/zero | tr '\\0' e >&2; exit 3"))}
+	k.at.Max = 100
+	for {
+		a := k.take()
+		if n := len(a.Stdout) + len(a.Stderr); n > 100 {
+			t.Fatalf("an answer of %d bytes", n)
+		}
+		if a.Ended {
+			if a.Exit == nil || a.Exit.Code != 3 {
+				t.Errorf("it ended with %+v", a)
+			}
+			break
+		}
+		if a.Exit != nil {
+			t.Error("it is said to have ended, and it has not")
+		}
+	}
+	if k.out.String() != strings.Repeat("o", 5000) || k.err.String() != strings.Repeat("e", 300) {
+		t.Errorf("%d and %d bytes came", k.out.Len(), k.err.Len())
+	}
+}
