@@ -12,7 +12,8 @@ import (
 // goes the same way as heartbeats, in order. On a thin line a few large answers take longer
 // than a heartbeat may: the upper side would take this one for dead because somebody copies
 // a file. So large answers go one at a time, each when the one before has nearly left, and
-// none is larger than what leaves in bulkSpan.
+// none is larger than what leaves in bulkSpan. The other way, each session has one piece of
+// its input on its way and no more.
 const (
 	// bulkBytes is the size from which an answer is a large one.
 	bulkBytes = 8 << 10
