@@ -62,5 +62,12 @@ func TestLossyLinks(t *testing.T) {
 	// What is deleted while its worker is away, is ended when that is back.
 	w.allReady()
 	w.root.holds("lossy", time.Minute)
-	w.endInOrder(t, "lossy")
+	w.root.ok("delete", "application/lossy", "--timeout", "2m")
+	eventually(t, time.Minute, "nothing of it runs", func() error {
+		if left := instancesIn(w.dir); len(left) > 0 {
+			return errors.New(describe(left))
+		}
+		return nil
+	})
+	w.endInOrder(t)
 }

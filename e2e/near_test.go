@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,16 @@ services:
 		}
 		return nil
 	}
+	client := w.root.client()
+	eventually(t, 20*time.Second, "the root knows what the workers of both clusters run", func() error {
+		list, err := client.Clusters(t.Context())
+		for _, c := range list {
+			if a := c.Aggregate; err == nil && (a == nil || !slices.Contains(a.Runtimes, "process")) {
+				err = fmt.Errorf("nothing is known of %s", c.Name)
+			}
+		}
+		return err
+	})
 	w.cluster["edge"].ok("object", "put", "models/cats", w.file("cats-", "miaow"))
 	eventually(t, 20*time.Second, "it is planned in the cluster that has the object, when the root knows", func() error { return in("near", "models/cats") })
 	w.root.apply(descriptor("near", "models/cats"))
