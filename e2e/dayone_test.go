@@ -247,6 +247,8 @@ func (w *world) watchesOverRestarts(t *testing.T) {
 	events.says(t, "day")
 	logs.says(t, "hello of day.talk.1")
 	before := strings.Count(instances.out.String(), "\n")
+	w.root.ok("namespace", "create", "heard") // who hears of that follows what happens
+	events.says(t, "namespace/heard")
 	w.root.kill()
 	instances.says(t, "connecting again")
 	events.says(t, "connecting again")

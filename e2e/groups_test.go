@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/verge-edge/verge/internal/lab"
 )
@@ -29,7 +30,14 @@ func removeGroups(t *testing.T, dir string) {
 	t.Helper()
 	instances, parents := groupsOf(dir)
 	for _, g := range append(instances, parents...) {
-		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
+		// What was killed is in it until the kernel has taken it apart.
+		err := await(10*time.Second, func() error {
+			if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
 			t.Errorf("a control group is left: %v", err)
 		}
 	}
