@@ -73,11 +73,21 @@ func (f *fixture) runContext(ctx context.Context, stdin string, args ...string) 
 // restart ends the server and starts another at its address.
 func (f *fixture) restart() {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := f.server.Close(ctx); err != nil {
+	if err := f.end(); err != nil {
 		f.t.Fatal(err)
 	}
+	f.startAgain()
+}
+
+// end ends the server, when it has answered those who asked before.
+func (f *fixture) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return f.server.Close(ctx)
+}
+
+func (f *fixture) startAgain() {
+	f.t.Helper()
 	s, err := rest.New(rest.Options{Addr: f.server.Addr().String(), TLS: f.issuer.ServerTLS(f.t), Backend: f.fake, Authorize: resttest.Admin, Version: "v-test"})
 	if err == nil {
 		err = s.Start()

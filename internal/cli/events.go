@@ -34,12 +34,14 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 	var after uint64
 	all := []wire.Event{}
 	lines := mode != "json" && mode != "yaml"
-	for {
+	for first := true; ; first = false {
 		page, err := c.Events(ctx, after, 0)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil // the user has seen enough
-		}
-		if err != nil {
+		case follow && !first && passing(err):
+			return a.followEvents(ctx, c, after, mode) // has the rest, when it is back
+		case err != nil:
 			return err
 		}
 		after = page.After
@@ -69,13 +71,18 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 // followEvents prints what comes after an event.
 func (a *app) followEvents(ctx context.Context, c *rest.Client, after uint64, mode string) error {
 	var first []wire.Event // what there is, until all of it was told
-	live := true
-	return a.watch(ctx, c, "events", func(e wire.WatchEvent) error {
+	live, full := true, false
+	return a.watch(ctx, c.WatchOn, "events", func(e wire.WatchEvent) error {
 		switch e.Type {
 		case wire.WatchBegin:
-			live, first = !e.Full, nil
+			live, full, first = !e.Full, e.Full, nil
 		case wire.WatchSynced:
 			live = true
+			if full { // only the last of them are told
+				if err := a.eventsBetween(ctx, c, &after, mode); err != nil {
+					return err
+				}
+			}
 			if n := len(first); n > 0 && first[n-1].Seq < after {
 				after = 0 // the server was started again, with its clock set back
 			}
@@ -93,6 +100,19 @@ func (a *app) followEvents(ctx context.Context, c *rest.Client, after uint64, mo
 		}
 		return nil
 	})
+}
+
+// eventsBetween prints those that there are after an event, as far as the server answers.
+func (a *app) eventsBetween(ctx context.Context, c *rest.Client, after *uint64, mode string) error {
+	for {
+		page, err := c.Events(ctx, *after, 0)
+		if err != nil || len(page.Events) == 0 {
+			return nil //nolint:nilerr // the watch has most of them, and says who is away
+		}
+		if err := a.eventsAfter(page.Events, after, mode); err != nil {
+			return err
+		}
+	}
 }
 
 // eventsAfter prints those that were not printed before.

@@ -97,7 +97,7 @@ func (m *manyLogs) follow(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	live := false
-	err := m.a.watch(ctx, m.c, "instances", func(e wire.WatchEvent) error {
+	err := m.a.watch(ctx, m.c.WatchOn, "instances", func(e wire.WatchEvent) error {
 		switch e.Type {
 		case wire.WatchBegin:
 			if live = !e.Full; e.Full {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -30,11 +29,10 @@ func (a *app) poll(ctx context.Context, timeout time.Duration, done func() (bool
 	for {
 		asked := a.opts.Now()
 		ok, err := done()
-		var p *wire.Problem
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &p) && (p.Code == rest.CodeUnreachable || p.Code == "shutting-down"):
+		case passing(err):
 			if !away {
 				a.notef("%s  %s; waiting for it", a.clock(a.opts.Now()), clean(firstLine(err)))
 			}

@@ -112,27 +112,28 @@ func (a *app) rolloutStatus(ctx context.Context, c *rest.Client, arg, mode strin
 		return err
 	}
 	var v wire.RolloutView
-	look := func() (phase string, err error) {
-		if v, err = c.Rollout(ctx, app); err != nil {
-			return "", err
+	phase := ""
+	look := func() error {
+		now, err := c.Rollout(ctx, app)
+		if err == nil {
+			now.Services, err = only(now, service)
 		}
-		if v.Services, err = only(v, service); err != nil {
-			return "", err
+		if err != nil {
+			return err // what was seen last stays
 		}
-		phase = wire.RolloutDone
+		v, phase = now, wire.RolloutDone
 		for _, s := range v.Services {
 			phase = wire.WorstPhase(phase, s.Phase)
 		}
-		return phase, nil
+		return nil
 	}
-	phase, err := look()
-	if err != nil {
+	if err := look(); err != nil {
 		return err
 	}
 	late := ""
 	if wait && phase != wire.RolloutDone && phase != wire.RolloutFailed {
 		err := a.poll(ctx, timeout, func() (bool, error) {
-			phase, err = look()
+			err := look()
 			return phase == wire.RolloutDone || phase == wire.RolloutFailed, err
 		})
 		switch {

@@ -64,7 +64,7 @@ func (a *app) statusWatch(ctx context.Context, c *rest.Client, mode string) erro
 	defer stop()
 	watching.Go(func() {
 		live := false
-		ended <- a.watch(ctx, c, kinds, func(e wire.WatchEvent) error {
+		ended <- a.watch(ctx, c.WatchOn, kinds, func(e wire.WatchEvent) error {
 			live = live && e.Type != wire.WatchBegin || e.Type == wire.WatchSynced
 			if live {
 				select {
@@ -86,7 +86,15 @@ func (a *app) statusWatch(ctx context.Context, c *rest.Client, mode string) erro
 		case ctx.Err() != nil:
 			return nil // the user has seen enough
 		case passing(err):
-			continue // the watch tells
+			// The watch tells, if it is lost, too; else it would hear of nothing.
+			if a.opts.Sleep(ctx, statusPause) != nil {
+				return nil
+			}
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+			continue
 		case err != nil:
 			return err
 		}

@@ -77,7 +77,7 @@ func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f
 // object of the server is in the list.
 func follow[V, T any](ctx context.Context, a *app, c *rest.Client, kind, mode string, l listing[T], items func(V) []T) error {
 	p := &changes[T]{a: a, mode: mode, l: l, now: map[string]map[string]seenItem{}}
-	return a.watch(ctx, c, kind, func(e wire.WatchEvent) error {
+	return a.watch(ctx, c.Watch, kind, func(e wire.WatchEvent) error {
 		switch e.Type {
 		case wire.WatchBegin:
 			p.begun(e.Full)
@@ -97,10 +97,13 @@ func follow[V, T any](ctx context.Context, a *app, c *rest.Client, kind, mode st
 	})
 }
 
+// watcher is rest.Client's Watch, or its WatchOn after a first answer.
+type watcher func(ctx context.Context, kinds []string, tell func(wire.WatchEvent) error) error
+
 // watch is told of every change, and tells the user when the server is lost. It
 // ends without an error when the user has seen enough.
-func (a *app) watch(ctx context.Context, c *rest.Client, kinds string, tell func(wire.WatchEvent) error) error {
-	err := c.Watch(ctx, strings.Split(kinds, ","), func(e wire.WatchEvent) error {
+func (a *app) watch(ctx context.Context, watch watcher, kinds string, tell func(wire.WatchEvent) error) error {
+	err := watch(ctx, strings.Split(kinds, ","), func(e wire.WatchEvent) error {
 		if e.Type == wire.WatchLost {
 			why, _, _ := strings.Cut(e.Why, "\n")
 			a.notef("%s  %s; connecting again", a.clock(a.opts.Now()), clean(why))

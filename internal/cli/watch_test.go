@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -158,6 +161,100 @@ func TestWatchesOverARestart(t *testing.T) {
 		if code, rest := l.end(); code != 0 || rest != "" {
 			t.Errorf("ended with %d, %q", code, rest)
 		}
+	}
+}
+
+// A server that goes away when it has answered the first question of a command that
+// watches ends none of them: each says so once, and goes on with what is new.
+func TestWatchesBegunWhileTheServerGoes(t *testing.T) {
+	for line, c := range map[string]struct {
+		op          string
+		n           int // which question of this kind is its last
+		first, next string
+	}{
+		"events -w -o name":         {"events", 2, "event/10\n", "event/11\n"},
+		"status -w":                 {"status", 1, "", "No problems.\n"},
+		"logs application/hello -f": {"instances", 1, "", "hello.web.7 | late\n"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			fake := world()
+			f := newFixture(t, fake)
+			probe, err := rest.NewClient(f.entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(probe.Close)
+			ended, asked := make(chan error, 1), 0
+			fake.Change(func(fake *resttest.Fake) {
+				fake.Hook = func(fake *resttest.Fake, op string) error {
+					if op == c.op {
+						asked++
+					}
+					if asked < c.n {
+						return nil
+					}
+					fake.Hook = nil
+					go func() { ended <- f.end() }()
+					for { // until it begins nothing new
+						var p *wire.Problem
+						if err := probe.Watch(t.Context(), []string{"pods"}, nil); !errors.As(err, &p) || p.Code == "shutting-down" {
+							return nil
+						}
+					}
+				}
+			})
+			l := f.begin(strings.Fields(line)...)
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			got := l.until("; connecting again\n")
+			fake.Change(func(fake *resttest.Fake) {
+				fake.State.Problems = nil
+				fake.EventList = append(fake.EventList, wire.Event{Seq: 11, At: noon})
+				i := fake.InstanceList[0]
+				i.App, i.Service, i.ID = "hello", "web", "hello.web.7"
+				fake.InstanceList = append(fake.InstanceList, i)
+				fake.LogText["hello.web.7"] = "late\n"
+			})
+			f.startAgain()
+			got += l.until(c.next)
+			if strings.Count(got, "connecting again") != 1 || c.first != "" && strings.Count(got, c.first) != 1 || strings.Count(got, c.next) != 1 {
+				t.Errorf("it wrote\n%s", got)
+			}
+			if code, rest := l.end(); code != 0 || strings.Contains(rest, c.next) {
+				t.Errorf("ended with %d, %q", code, rest)
+			}
+		})
+	}
+}
+
+// Who follows events and has some of them hears of the rest when the server answers
+// again, also of more than a watch begins with.
+func TestEventsFollowOverALongAbsence(t *testing.T) {
+	fake := world()
+	pages := 0
+	fake.Hook = func(f *resttest.Fake, op string) error {
+		if op != "events" {
+			return nil
+		}
+		if pages++; pages == 2 {
+			for seq := uint64(11); seq <= 900; seq++ {
+				f.EventList = append(f.EventList, wire.Event{Seq: seq, At: noon})
+			}
+			return wire.Problemf(503, "busy", "", "busy", "busy")
+		}
+		return nil
+	}
+	f := newFixture(t, fake)
+	l := f.begin("events", "-f", "-o", "name")
+	got := l.until("event/900\n")
+	for _, seq := range []int{10, 11, 399, 400, 401, 899, 900} {
+		if n := strings.Count("\n"+got, fmt.Sprintf("\nevent/%d\n", seq)); n != 1 {
+			t.Errorf("event %d was printed %d times", seq, n)
+		}
+	}
+	if code, rest := l.end(); code != 0 || rest != "" {
+		t.Errorf("ended with %d, %q", code, rest)
 	}
 }
 

@@ -31,7 +31,17 @@ const (
 // nothing is missed. It returns when ctx ends, when tell returns an error, or when
 // the server refuses; the first connection is not tried again.
 func (c *Client) Watch(ctx context.Context, kinds []string, tell func(wire.WatchEvent) error) error {
-	w := &watching{c: c, path: watchPath + "?" + url.Values{"kinds": {strings.Join(kinds, ",")}}.Encode(), tell: tell}
+	return c.watch(ctx, &watching{kinds: kinds, tell: tell})
+}
+
+// WatchOn is Watch for who has had an answer of the server already: the first connection
+// is tried again like any other, so that a server that goes away in between costs nothing.
+func (c *Client) WatchOn(ctx context.Context, kinds []string, tell func(wire.WatchEvent) error) error {
+	return c.watch(ctx, &watching{kinds: kinds, tell: tell, begun: true})
+}
+
+func (c *Client) watch(ctx context.Context, w *watching) error {
+	w.c, w.path = c, watchPath+"?"+url.Values{"kinds": {strings.Join(w.kinds, ",")}}.Encode()
 	pause, down := firstWatchPause, false
 	for {
 		err := w.once(ctx)
@@ -44,6 +54,8 @@ func (c *Client) Watch(ctx context.Context, kinds []string, tell func(wire.Watch
 			return told.error
 		case !w.begun:
 			return err
+		case errors.As(err, &p) && p.Code == codeTooManyWatches && !w.watched:
+			return err // that is not a server that was lost
 		case errors.As(err, &p) && p.Status >= 400 && p.Status < 500 && p.Status != http.StatusTooManyRequests:
 			return err
 		}
@@ -52,7 +64,7 @@ func (c *Client) Watch(ctx context.Context, kinds []string, tell func(wire.Watch
 		}
 		if err != nil && !down {
 			down = true
-			if err := tell(wire.WatchEvent{Type: wire.WatchLost, Why: err.Error()}); err != nil {
+			if err := w.tell(wire.WatchEvent{Type: wire.WatchLost, Why: err.Error()}); err != nil {
 				return err
 			}
 		}
@@ -67,12 +79,15 @@ func (c *Client) Watch(ctx context.Context, kinds []string, tell func(wire.Watch
 
 // watching is a watch over several connections.
 type watching struct {
+	kinds []string
+	tell  func(wire.WatchEvent) error
+	// Of watch.
 	c    *Client
 	path string
-	tell func(wire.WatchEvent) error
 	last string // id of the last event
-	// begun: it was answered once; heard: it was by this connection.
-	begun, heard bool
+	// begun: the server has answered once; heard: it was by this connection.
+	// watched: a watch of it was once.
+	begun, heard, watched bool
 }
 
 // toldError is what the one who is told has returned.
@@ -106,7 +121,7 @@ func (w *watching) once(ctx context.Context) error {
 		data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // it is an error already
 		return w.c.problem(resp, data)
 	}
-	w.begun = true
+	w.begun, w.watched = true, true
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxWatchLine)
 	var e wire.WatchEvent

@@ -24,8 +24,9 @@ import (
 
 // Bounds of watches.
 const (
-	watchPath  = "/v1/watch"
-	maxWatches = 64
+	watchPath          = "/v1/watch"
+	codeTooManyWatches = "too-many-watches"
+	maxWatches         = 64
 	// maxOwnWatches of one person who is no administrator, so that nobody can keep
 	// all others from watching.
 	maxOwnWatches = maxWatches / 4
@@ -211,7 +212,7 @@ func (s *Server) joinWatch(r *http.Request) (*stream, error) {
 	sum := sha256.Sum256([]byte(strings.Join(kinds, ",") + string(rights)))
 	leave, ok := s.watchers.enter(who)
 	if !ok {
-		return nil, wire.Problemf(http.StatusServiceUnavailable, "too-many-watches", "end some of your own, or ask without watching", "too many watch already",
+		return nil, wire.Problemf(http.StatusServiceUnavailable, codeTooManyWatches, "end some of your own, or ask without watching", "too many watch already",
 			"%d are of %s, which is the most for one", maxOwnWatches, who.Name)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), watchJoin)
@@ -222,7 +223,7 @@ func (s *Server) joinWatch(r *http.Request) (*stream, error) {
 	}
 	switch {
 	case errors.Is(err, watch.ErrTooMany):
-		return nil, wire.Problemf(http.StatusServiceUnavailable, "too-many-watches", "try again later, or ask without watching", "too many watch already", "%d do, which is the most", maxWatches)
+		return nil, wire.Problemf(http.StatusServiceUnavailable, codeTooManyWatches, "try again later, or ask without watching", "too many watch already", "%d do, which is the most", maxWatches)
 	case err != nil:
 		return nil, err
 	}
