@@ -12,6 +12,9 @@ const (
 	// pulseWithin is how long one answer may take. It is a millisecond where all is
 	// well, and more on a board that swaps.
 	pulseWithin = 1500 * time.Millisecond
+	// goneWithin is how long an engine that is killed may take to be gone: the kernel
+	// takes its memory first, and waits for the disk where a thread of it does.
+	goneWithin = 15 * time.Second
 	// muteAfter and killAfter are counts of questions in a row without an answer.
 	// They are not spans of time: an agent that did not run itself must not blame
 	// its engine for it.

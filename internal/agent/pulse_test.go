@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -103,6 +104,9 @@ func TestAnEngineThatEndedIsNotMute(t *testing.T) {
 // mutedDir is where the helper process listens.
 const mutedDir = "VERGE_TEST_MUTED_DIR"
 
+// listens is what the helper process says when it does.
+const listens = "listens\n"
+
 // TestMain is the helper of TestAMuteEngineIsEnded where it is told so: a process
 // that listens as an engine does, and stops itself.
 func TestMain(m *testing.M) {
@@ -113,7 +117,11 @@ func TestMain(m *testing.M) {
 	if _, err := unixsock.Listen(filepath.Join(dir, wire.EngineSocket)); err != nil {
 		os.Exit(1)
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // what follows is after SIGCONT, which never comes
+	_, _ = os.Stdout.WriteString(listens)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	// Another thread may be the one by which the signal stops the process, and this one
+	// goes on until then: it must not end what is to be found mute.
+	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
@@ -121,28 +129,37 @@ func TestAMuteEngineIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), mutedDir+"="+dir)
+	in, err := cmd.StdinPipe() // so that the helper does not outlive this process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() //nolint:errcheck // nothing is written to it
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := io.ReadFull(out, make([]byte, len(listens))); err != nil {
+		t.Fatal("it never listens:", err)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	k := newKeeper(dir, slog.New(slog.DiscardHandler))
 	remote := NewRemote(dir)
 	defer remote.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for mute := false; !mute; {
-		if ctx.Err() != nil {
-			t.Fatal("it never listens")
-		}
-		mute, _ = ask(ctx, remote) // until it listens it is refused
+	if mute, err := ask(ctx, remote); !mute {
+		t.Fatal("it is not found mute:", err)
 	}
 	if err := k.kill(ctx); err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := <-ended; !errors.As(err, &exit) {
+	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != -1 {
 		t.Errorf("it ended with %v", err)
 	}
 	if running, err := k.running(ctx, remote); running || err != nil {

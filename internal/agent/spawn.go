@@ -167,7 +167,7 @@ func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
 // kill ends the process that listens on the engine's socket, whether this process
 // started it or not.
 func (k *keeper) kill(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pulseWithin)
+	ctx, cancel := context.WithTimeout(ctx, goneWithin)
 	defer cancel()
 	pid, err := unixsock.Listener(ctx, filepath.Join(k.dir, wire.EngineSocket))
 	if err != nil {
