@@ -32,7 +32,8 @@
 //     comes from. A pull that fails leaves no image; what an interrupted one has fetched
 //     is kept for a day, or until its room is needed, and the next goes on from there.
 //  10. Containers of an application share shims, ten at most, and a start that meets the
-//     end of one is made again under another.
+//     end of one is made again under another. A shim to which nobody can be connected
+//     since then is ended.
 //  11. Containers of an image that write nothing to their root share it (a ground): what
 //     runc would make in each to mount something at is made once for all that are mounted
 //     alike. It is owned by nobody, and goes by containerd's own collection of garbage

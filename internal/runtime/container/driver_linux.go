@@ -115,6 +115,7 @@ type Driver struct {
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
 	guarding bool // guard runs
+	orphans  int  // how often seekOrphans was called since nobody looked for them; 0: nobody does
 	problem  func(error)
 	changed  func()
 

@@ -82,7 +82,7 @@ func (d *Driver) guard(ctx context.Context) {
 		d.problem(nil)
 		if !was {
 			d.changed()
-			d.wg.Go(func() { d.endOrphans(ctx) })
+			d.seekOrphans()
 		}
 		seen, was, pause = true, true, firstLook
 		d.settleDebts(ctx)

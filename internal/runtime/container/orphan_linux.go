@@ -27,9 +27,35 @@ type orphan struct {
 	started uint64
 }
 
-// endOrphans ends the shims that a containerd which died has left: it had started them,
-// and nothing under them yet. Nobody else knows of them, and each has 12 MB. Where one is
-// needed after all, the start that needs it is made again under another.
+// seekOrphans ends soon what shims there are under which there is nothing. A containerd
+// that died leaves those that it had just started. So does a shim that ends while another
+// one is started in its place: it removes the socket by its name, which is by then that
+// of the other one (containerd 1.6), so that nobody can be connected to that any more.
+func (d *Driver) seekOrphans() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.orphans++
+	if d.orphans > 1 || d.closed { // who looks now, looks again
+		return
+	}
+	d.wg.Go(func() {
+		for more := true; more; {
+			d.mu.Lock()
+			asked := d.orphans
+			d.mu.Unlock()
+			d.endOrphans(d.ctx)
+			d.mu.Lock()
+			if more = d.orphans > asked && d.ctx.Err() == nil; !more {
+				d.orphans = 0
+			}
+			d.mu.Unlock()
+		}
+	})
+}
+
+// endOrphans ends the shims under which there is nothing, and which are of no container.
+// Nobody else knows of them, and each has 12 MB. Where one is needed after all, the start
+// that needs it is made again under another.
 func (d *Driver) endOrphans(ctx context.Context) {
 	first := d.childless()
 	if len(first) == 0 {

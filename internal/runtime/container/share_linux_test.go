@@ -3,6 +3,8 @@ package container
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,5 +143,52 @@ func TestSharedShims(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	empty(t, c)
+}
+
+// A shim that containerd was told of and cannot be connected to, since another one has
+// removed its socket, is ended; one that has a container is not.
+func TestShimForNothingIsEnded(t *testing.T) {
+	d, c := bench(t, containertest.Config{})
+	task, err := d.Start(t.Context(), specOf(t, testImage, "sleep", "100000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := c.Shims()
+	if err != nil || len(used) != 1 {
+		t.Fatalf("%v, %v", used, err)
+	}
+	begin := func(id string) {
+		t.Helper()
+		cmd := exec.Command("containerd-shim-runc-v2", "-namespace", Namespace, "-id", id, "-address", c.Address, "start") //nolint:gosec,noctx // as containerd does
+		cmd.Dir = t.TempDir()
+		cmd.Env = append(os.Environ(), "TTRPC_ADDRESS="+c.Address+".ttrpc", "XDG_RUNTIME_DIR="+cmd.Dir)
+		if err := os.WriteFile(cmd.Dir+"/config.json", []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mkfifo(cmd.Dir+"/log", 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, err := os.OpenFile(cmd.Dir+"/log", os.O_RDWR, 0) // without a reader it does not begin
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = log.Close() })
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	begin("one-of-nobody")
+	if shims, err := c.Shims(); err != nil || len(shims) != 2 {
+		t.Fatalf("%v, %v", shims, err)
+	}
+	d.seekOrphans()
+	begin("another-of-nobody")
+	d.seekOrphans() // while it waits whether the first one stays without any process
+	eventually(t, "those of nobody are gone", func() bool {
+		shims, err := c.Shims()
+		return err == nil && slices.Equal(shims, used)
+	})
+	end(t, task)
 	empty(t, c)
 }

@@ -52,12 +52,15 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
-	t, err := d.start(namespaces.WithNamespace(ctx, Namespace), s)
-	for range startTries {
-		if !errors.Is(err, errShimEnded) && !errors.Is(err, errUnfit) {
+	var t *task
+	var err error
+	for range 1 + startTries {
+		t, err = d.start(namespaces.WithNamespace(ctx, Namespace), s)
+		if errors.Is(err, errShimEnded) {
+			d.seekOrphans()
+		} else if !errors.Is(err, errUnfit) {
 			break
 		}
-		t, err = d.start(namespaces.WithNamespace(ctx, Namespace), s)
 	}
 	if err != nil {
 		d.leave()
