@@ -133,7 +133,7 @@ func TestAMuteEngineIsEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close() //nolint:errcheck // nothing is written to it
+	defer in.Close()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
