@@ -83,6 +83,9 @@ func (a *app) rolloutStatusCommand() *cobra.Command {
 		Short: "Say how far a rollout is, and why it does not go on",
 		Long: `Say how far a rollout is, and why it does not go on.
 
+READY are the instances that answer, of whichever revision and with those of EXTRA,
+UPDATED those that are of the new one, both of how many there are to be.
+
 SHARE is the part of the requests that the new revision gets while it is tried
 (rollout.canary), and which step of them that is. NEW and BEFORE are the requests
 that the instances of both revisions were given since it began, those that failed,
@@ -187,7 +190,7 @@ func (a *app) printRollout(v wire.RolloutView) error {
 		return err
 	}
 	var rows [][]cell
-	head := []string{"SERVICE", "CLUSTER", "ROLLOUT", "FROM", "UPDATED", "EXTRA"}
+	head := []string{"SERVICE", "CLUSTER", "ROLLOUT", "FROM", "READY", "UPDATED", "EXTRA"}
 	tried := slices.ContainsFunc(v.Services, func(s wire.ServiceRollout) bool {
 		return slices.ContainsFunc(s.Clusters, func(r wire.RolloutReport) bool { return r.Trial || r.New != nil && r.Phase != wire.RolloutDone })
 	})
@@ -212,7 +215,7 @@ func (a *app) printRollout(v wire.RolloutView) error {
 			if r.Surge > 0 {
 				extra = fmt.Sprintf("+%d", r.Surge)
 			}
-			row := []cell{text(s.Name), text(r.Cluster), phase, text(from), text(fmt.Sprintf("%d/%d", r.Updated, r.Promised)), text(extra)}
+			row := []cell{text(s.Name), text(r.Cluster), phase, text(from), text(fmt.Sprintf("%d/%d", r.Ready, r.Promised)), text(fmt.Sprintf("%d/%d", r.Updated, r.Promised)), text(extra)}
 			if tried {
 				row = append(row, text(shareOf(&r)), text(side(&r, r.New)), text(side(&r, r.Old)))
 			}

@@ -12,7 +12,7 @@ func TestRolloutCommands(t *testing.T) {
 	fake := shop(2)
 	fake.RolloutAnswer = wire.RolloutView{Name: "shop", Revision: 4, Source: "root", Services: []wire.ServiceRollout{{
 		Name: "web", Phase: wire.RolloutFailed, Why: "cluster edge: web.978800: exit code 7", Promised: 2,
-		Clusters: []wire.RolloutReport{{Cluster: "edge", App: "shop", Service: "web", Revision: 4, From: 3, Phase: wire.RolloutFailed, Why: "web.978800: exit code 7", Promised: 2, Surge: 1}},
+		Clusters: []wire.RolloutReport{{Cluster: "edge", App: "shop", Service: "web", Revision: 4, From: 3, Phase: wire.RolloutFailed, Why: "web.978800: exit code 7", Promised: 2, Surge: 1, Ready: 2}},
 	}}}
 	fake.RevisionList = []wire.AppRevision{
 		{App: "shop", Revision: 4, By: "admin/ann", When: noon.Add(-time.Minute), Changed: []string{"web: image"}, Current: true, Descriptor: "application: shop\n"},
@@ -25,7 +25,7 @@ func TestRolloutCommands(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"rollout status shop", 2, []string{"web      edge     failed   3     0/2      +1     web.978800: exit code 7", "the rollout of shop is not done: it is failed", "verge rollout undo shop"}},
+		{"rollout status shop", 2, []string{"web      edge     failed   3     2/2   0/2      +1     web.978800: exit code 7", "the rollout of shop is not done: it is failed", "verge rollout undo shop"}},
 		{"rollout status shop/db", 1, []string{"db is not in application shop"}},
 		{"rollout history shop", 0, []string{"4 (current)", "admin/ann", "web: image", "undo to revision 1"}},
 		{"rollout history shop --revision 3", 0, []string{"application: shop # three"}},

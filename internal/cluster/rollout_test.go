@@ -54,6 +54,29 @@ func (s *sim) pause(svc string, paused bool) {
 	s.store(keyShare+"app."+svc, &next)
 }
 
+// While the instances of a new revision begin, those before them count as what they are:
+// ready, and not as applied.
+func TestARolloutSaysWhoIsReady(t *testing.T) {
+	s := newSim(t, "w1")
+	s.share("web", 3, nil)
+	s.ticks(4, time.Second)
+	for _, f := range s.fakes {
+		f.slow = 20
+	}
+	s.share("web", 3, program("y", nil))
+	s.ticks(3, time.Second)
+	if v := s.m.serviceView(s.m.shares["app.web"]); v.Ready != 3 || !strings.HasPrefix(v.Message, "3 of 3 ready, 0 of them as applied; ") {
+		t.Errorf("%+v", v)
+	}
+	r := backend{&Cluster{core: &core{m: s.m}}}
+	if v, err := r.Rollout(t.Context(), "app"); err != nil || v.Services[0].Ready != 3 || v.Services[0].Updated != 0 || v.Services[0].Clusters[0].Ready != 3 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if r := s.m.upRolls["app.web"]; r == nil || r.Ready != 0 {
+		t.Errorf("reported: %+v", r)
+	}
+}
+
 // The promised number answers at every moment, and no more than the surge runs beyond it:
 // on one worker as on several, however long a start takes, also where the cluster's
 // process is another one in the middle.

@@ -23,7 +23,13 @@ func (b backend) Rollout(_ context.Context, app string) (wire.RolloutView, error
 		if r == nil {
 			r = &wire.RolloutReport{Cluster: b.m.name, App: app, Service: s.Service, Revision: s.Revision, Phase: wire.RolloutDone, Promised: promised(s), Updated: b.m.serviceView(s).Ready}
 		}
-		v.Services = append(v.Services, wire.ServiceRollout{Name: s.Service, Phase: r.Phase, Why: r.Why, Promised: r.Promised, Updated: r.Updated, Hold: s.Hold, Clusters: []wire.RolloutReport{*r}})
+		shown := *r
+		for _, i := range b.m.insts {
+			if i.App == app && i.Service == s.Service && i.State == wire.Running && i.Ready {
+				shown.Ready++
+			}
+		}
+		v.Services = append(v.Services, wire.ServiceRollout{Name: s.Service, Phase: r.Phase, Why: r.Why, Promised: r.Promised, Updated: r.Updated, Ready: shown.Ready, Hold: s.Hold, Clusters: []wire.RolloutReport{shown}})
 	}
 	if len(v.Services) == 0 {
 		return v, b.noApp(app)

@@ -68,10 +68,6 @@ func (m *model) apps() []wire.AppView {
 			a.Number = s.AppNumber
 		}
 		v := m.serviceView(s)
-		if v.Message != "" && a.Holds {
-			a.Holds = false
-			a.Message = v.Name + ": " + v.Message
-		}
 		a.Services = append(a.Services, v)
 	}
 	for _, key := range records.SortedKeys(m.insts) {
@@ -84,6 +80,10 @@ func (m *model) apps() []wire.AppView {
 	out := make([]wire.AppView, 0, len(by))
 	for _, name := range records.SortedKeys(by) {
 		a := by[name]
+		if !a.Deleting {
+			a.Message = wire.Incomplete(a.Services)
+			a.Holds = a.Message == ""
+		}
 		local := m.localViews(name)
 		a.Local, a.Conflicts = local.Changes, local.Conflicts
 		if n := m.tallies[name]; n != nil {
@@ -105,7 +105,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
 		}
 	}
-	reason, holding := "", 0
+	reason, holding, other := "", 0, 0 // other: those that are ready, and not as applied
 	for _, o := range ordinals(s) {
 		i := m.insts[instanceID(s.App, s.Service, o)]
 		if i == nil || standIn(i) {
@@ -120,7 +120,9 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			v.Ready++
 			if i.Revision == s.Revision {
 				holding++
-			} else if reason == "" {
+				continue
+			}
+			if other++; reason == "" {
 				reason = i.ID + " still runs what was wanted before"
 			}
 			continue
@@ -148,7 +150,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 		v.Rollout = r.Phase
 	}
 	if holding < v.Wanted {
-		v.Message = fmt.Sprintf("%d of %d ready", holding, v.Wanted)
+		v.Message = wire.HowReady(holding+other, holding, v.Wanted)
 		if reason != "" {
 			v.Message += "; " + reason
 		}

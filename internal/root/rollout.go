@@ -247,6 +247,22 @@ func (m *model) rolloutView(app *wire.Application) wire.RolloutView {
 	for _, svc := range app.Spec.ServiceNames() {
 		v.Services = append(v.Services, m.rollout(app, svc))
 	}
+	ready := map[string]int{} // by cluster and service
+	for name, c := range m.clusters {
+		for _, rep := range c.seen {
+			if rep.App == app.Name && rep.State == wire.Running && rep.Ready && !c.suspect {
+				ready[name+"/"+rep.Service]++
+			}
+		}
+	}
+	for i := range v.Services {
+		s := &v.Services[i]
+		for n := range s.Clusters {
+			r := &s.Clusters[n]
+			r.Ready = ready[r.Cluster+"/"+s.Name]
+			s.Ready += r.Ready
+		}
+	}
 	return v
 }
 

@@ -61,7 +61,10 @@ func TestClustersAreUpdatedOneAfterTheOther(t *testing.T) {
 	if r.Phase != wire.RolloutFailed || r.Why != "cluster edge: web.0: exited with 1" || r.Clusters[1].Phase != wire.RolloutWaiting {
 		t.Errorf("%+v", r)
 	}
-	if v := s.m.appView(s.m.apps["shop"]); v.Holds || v.Services[0].Rollout != wire.RolloutFailed || !strings.Contains(v.Message, "web.0: exited with 1") {
+	if v := s.m.appView(s.m.apps["shop"]); v.Holds || v.Services[0].Rollout != wire.RolloutFailed || !strings.Contains(v.Message, "web.0: exited with 1") || !strings.HasPrefix(v.Message, "web: 6 of 6 ready, 0 of them as applied; ") {
+		t.Errorf("%+v", v)
+	}
+	if v := s.m.rolloutView(s.m.apps["shop"]).Services[0]; v.Ready != 6 || v.Updated != 0 || v.Clusters[1].Ready != 2 {
 		t.Errorf("%+v", v)
 	}
 	// Another number needs nobody's turn; another process of the root changes nothing.

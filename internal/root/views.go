@@ -21,17 +21,13 @@ import (
 
 // appView is an application and how far it is.
 func (m *model) appView(app *wire.Application) wire.AppView {
-	v := wire.AppView{Name: app.Name, Namespace: wire.NamespaceOf(app.Spec), Revision: app.Revision, Number: app.Number, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero(), Holds: true}
+	v := wire.AppView{Name: app.Name, Namespace: wire.NamespaceOf(app.Spec), Revision: app.Revision, Number: app.Number, Created: app.Created, Applied: app.Applied, Deleting: !app.Deleting.IsZero()}
 	for _, name := range app.Spec.ServiceNames() {
 		s := m.serviceView(app, name)
-		if s.Message != "" {
-			v.Holds = false
-			if v.Message == "" {
-				v.Message = s.Name + ": " + s.Message
-			}
-		}
 		v.Services = append(v.Services, s)
 	}
+	v.Message = wire.Incomplete(v.Services)
+	v.Holds = v.Message == ""
 	local := m.localViews(app.Name)
 	v.Local, v.Conflicts = local.Changes, local.Conflicts
 	v.Tally = m.tally(app)
@@ -55,7 +51,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		}
 	}
 	t := m.begin()
-	reason, holding := "", 0
+	reason, holding, other := "", 0, 0 // other: those that are ready, and not as applied
 	all := t.of(app.Name, name)
 	off := t.misfits(app.Name, name, svc, all)
 	for _, i := range all {
@@ -80,6 +76,9 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			v.Running++
 			if cur.Ready {
 				v.Ready++
+			}
+			if cur.Ready && (off[i.ID] != "" || cur.Revision != app.Revision) {
+				other++
 			}
 			if why := off[i.ID]; why != "" {
 				reason = cmp.Or(reason, i.ID+" moves: cluster "+i.Cluster+" "+why)
@@ -106,7 +105,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		v.Rollout = wire.RolloutRolling // to its end: those that stood in for others go
 	}
 	if holding < least {
-		v.Message = fmt.Sprintf("%d of %d ready", holding, least)
+		v.Message = wire.HowReady(holding+other, holding, least)
 		if reason != "" {
 			v.Message += "; " + reason
 		}

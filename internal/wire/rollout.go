@@ -57,6 +57,9 @@ type RolloutReport struct {
 	Promised int `json:"promised"`
 	Updated  int `json:"updated"`
 	Surge    int `json:"surge,omitempty"`
+	// Ready is how many instances answer, of whichever revision, those beyond Promised among
+	// them. Who shows a rollout counts them; a report leaves it out.
+	Ready int `json:"ready,omitempty"`
 	// Trial: the revision is being tried on Share of the requests that come to the cluster.
 	// Step of Steps of that goes on, since Stepped (zero: its instances are not all ready).
 	Trial   bool        `json:"trial,omitempty"`
@@ -110,9 +113,10 @@ type ServiceRollout struct {
 	// Phase of all its clusters together: the worst of them.
 	Phase string `json:"phase" enum:"rolling,waiting,paused,failed,done"`
 	Why   string `json:"why,omitempty"`
-	// Promised and Updated as in RolloutReport, of all clusters.
+	// Promised, Updated and Ready as in RolloutReport, of all clusters.
 	Promised int `json:"promised"`
 	Updated  int `json:"updated"`
+	Ready    int `json:"ready"`
 	// Hold is what people said about it; nil: nothing.
 	Hold *Hold `json:"hold,omitempty"`
 	// Clusters that have a part in it.

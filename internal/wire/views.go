@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -133,6 +134,44 @@ type ServiceView struct {
 	Rollout string `json:"rollout,omitempty"`
 	// Job is how far a job is; nil of a service that goes on.
 	Job *JobView `json:"job,omitempty"`
+}
+
+// HowReady says how many of the instances that there are to be of a service are ready, and
+// how many of those are as applied, where some are not: of an earlier revision, for example.
+func HowReady(ready, asApplied, wanted int) string {
+	if ready > asApplied {
+		return fmt.Sprintf("%d of %d ready, %d of them as applied", ready, wanted, asApplied)
+	}
+	return fmt.Sprintf("%d of %d ready", ready, wanted)
+}
+
+// maxIncomplete is how many services the message of an application names.
+const maxIncomplete = 10
+
+// Incomplete is what an application has to say of those services that lack something: of
+// the first all, of the others how many are ready, up to a bound. It is "" where none lacks
+// anything.
+func Incomplete(list []ServiceView) string {
+	first, others, more := "", []string(nil), 0
+	for _, s := range list {
+		short, _, _ := strings.Cut(s.Message, "; ")
+		switch {
+		case s.Message == "":
+		case first == "":
+			first = s.Name + ": " + s.Message
+		case len(others) == maxIncomplete-1:
+			more++
+		default:
+			others = append(others, s.Name+": "+short)
+		}
+	}
+	if more > 0 {
+		others = append(others, Count(more, "more service"))
+	}
+	if len(others) > 0 {
+		first += "; also " + strings.Join(others, ", ")
+	}
+	return first
 }
 
 // InstanceView is an instance as the serving tier knows it.
