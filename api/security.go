@@ -110,7 +110,7 @@ func securityRows() []Verdict {
 			Note: "Name of a secret of the namespace with the credentials for the image's registry: what verge secret set --registry makes, or a .dockerconfigjson."},
 		{Path: in, Note: "What a container may do. Without it its root is read only but for /tmp and /run, its programs cannot get more rights than they begin with, it has few capabilities and the usual list of system calls. What goes beyond that has to be allowed to its namespace (verge namespace standing)."},
 		{Path: in + ".root", Default: RootReadOnly + " (of a container)", Values: values(RootReadOnly+" "+RootWritable, "", ""),
-			Note: "Whether it may write to the files of its image: writable, what it writes is gone at its next start. With read-only /tmp and /run are in memory, of 64 MiB each, and volumes are as they are."},
+			Note: "Whether it may write to the files of its image: writable, what it writes is gone at its next start. With read-only /tmp and /run are in memory, of 64 MiB each, what the image declares as VOLUME is on disk and empty or as in the image at each start, and volumes are as they are."},
 		{Path: in + ".add", single: true, normal: CapabilityName, Values: values(capabilities, "", ""), spellings: spellings(capabilities),
 			Note: "Capabilities beside those of every container (" + strings.Join(DefaultCapabilities(), ", ") + "), one or a list. A user other than root has these, and no others."},
 		{Path: in + ".drop", single: true, normal: CapabilityName, Values: values(AllCapabilities+" "+capabilities, "", ""), spellings: spellings(AllCapabilities + " " + capabilities),

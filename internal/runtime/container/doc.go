@@ -39,7 +39,9 @@
 //     alike. It is owned by nobody, and goes by containerd's own collection of garbage
 //     when neither a container is on it nor its image there. Who cannot start on one
 //     starts on files of its own.
-//  12. Collect never removes an image of which there is a container, or that its caller
+//  12. What an image says that its program writes to (VOLUME) is writable under a root that
+//     is not, in files of the container's own: of the same disk, and gone with it.
+//  13. Collect never removes an image of which there is a container, or that its caller
 //     needs.
 //
 // The main process is the first of a namespace of its own: a signal that it does

@@ -73,6 +73,9 @@ func (d *Driver) groundOf(ctx context.Context, c *containerd.Client, image *pict
 	if s.Container.Security.WritableRoot || seen.root != "" || image.snapshotter != "overlayfs" || image.chain == "" {
 		return nil, free
 	}
+	if len(imageVolumes(s, image)) > 0 {
+		return nil, free
+	}
 	points, err := mountPoints(s, image, seen)
 	if err != nil {
 		return nil, free // which is said when it is described

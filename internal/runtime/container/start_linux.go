@@ -19,6 +19,7 @@ import (
 	"github.com/containerd/containerd/api/types/runc/options"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
@@ -33,7 +34,9 @@ import (
 
 const (
 	shimName = "io.containerd.runc.v2"
-	umask    = uint32(0o022)
+	// rootfsDir is where the shim mounts the files of a container, in its bundle.
+	rootfsDir = "rootfs"
+	umask     = uint32(0o022)
 )
 
 // Start implements runtime.Driver.
@@ -133,12 +136,19 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	ground, free := d.groundOf(ctx, c, image, s, seen)
 	defer free()
 	var rootfs []*types.Mount
-	files := h.Container
+	files := base{key: h.Container}
 	if ground != nil {
 		image.look(ground.mounts)
-		files = ground.key
-	} else if rootfs, err = d.snapshot(ctx, c, h, image, s); err != nil {
-		return nil, err
+		files.key = ground.key
+	} else {
+		var list []mount.Mount
+		if list, err = d.snapshot(ctx, c, h, image, s); err != nil {
+			return nil, err
+		}
+		rootfs = toMount(list)
+		if files.volumes, err = volumeMounts(ctx, imageVolumes(s, image), list, seen); err != nil {
+			return nil, err
+		}
 	}
 	d.step("snapshot")
 	err = d.create(ctx, c, h, image, s, seen, files)
@@ -223,7 +233,7 @@ func (d *Driver) undo(ctx context.Context, id string, group *cgroup.Group) error
 // snapshot makes the files of a container out of those of its image, and says how
 // they are mounted. Until it has a container it is kept by its label: a lease would
 // be two more writes to the disk.
-func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec) ([]*types.Mount, error) {
+func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec) ([]mount.Mount, error) {
 	labels := d.labels(h, s)
 	labels[labelKeep] = time.Now().UTC().Format(time.RFC3339)
 	list, err := c.SnapshotService(image.snapshotter).Prepare(ctx, h.Container, image.chain, snapshots.WithLabels(labels))
@@ -235,7 +245,13 @@ func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.H
 		return nil, fmt.Errorf("make the files of the container: %w", d.orAway(err))
 	}
 	image.look(list)
-	return toMount(list), nil
+	return list, nil
+}
+
+// base is what a container stands on.
+type base struct {
+	key     string        // of the snapshot
+	volumes []specs.Mount // what of it is writable under a root that is not
 }
 
 // labels of what is made for a task.
@@ -244,13 +260,13 @@ func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
 }
 
 // create makes the container on a snapshot, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec, seen mounts, files string) error {
+func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec, seen mounts, files base) error {
 	program, err := runc()
 	if err != nil {
 		return err
 	}
 	made := containers.Container{
-		ID: h.Container, Labels: d.labels(h, s), Image: image.name, Snapshotter: image.snapshotter, SnapshotKey: files,
+		ID: h.Container, Labels: d.labels(h, s), Image: image.name, Snapshotter: image.snapshotter, SnapshotKey: files.key,
 		Runtime: containers.RuntimeInfo{Name: shimName},
 	}
 	if made.Runtime.Options, err = typeurl.MarshalAny(&options.Options{BinaryName: program}); err != nil {
@@ -262,6 +278,8 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 			wrong = image.setUser(ctx, c, made, spec, s.Container.User)
 			if wrong == nil {
 				spec.Annotations = map[string]string{labelShim: h.Shim}
+				spec.Root.Path = rootfsDir
+				spec.Mounts = append(spec.Mounts, files.volumes...)
 				wrong = d.fill(spec, h.Container, image, s, seen)
 			}
 			return wrong

@@ -41,6 +41,7 @@ type Containerd struct {
 	Address string
 	dir     string
 	small   bool // its files are on a file system of its own, which is small
+	apart   bool // it has mounts of its own
 	cmd     *exec.Cmd
 	ended   chan struct{}
 }
@@ -74,15 +75,16 @@ func Install() error {
 }
 
 // New starts a containerd with directories of its own.
-func New() (*Containerd, error) { return newOn(0) }
+func New() (*Containerd, error) { return newOn(0, false) }
 
 // newOn is New with all its files on a file system of so many bytes; 0: on the disk.
-func newOn(bytes int64) (*Containerd, error) {
+// apart gives it mounts of its own.
+func newOn(bytes int64, apart bool) (*Containerd, error) {
 	dir, err := os.MkdirTemp("", "verge-ctd") // short: sockets have at most 108 bytes
 	if err != nil {
 		return nil, err
 	}
-	c := &Containerd{Address: filepath.Join(dir, "c.sock"), dir: dir, small: bytes > 0}
+	c := &Containerd{Address: filepath.Join(dir, "c.sock"), dir: dir, small: bytes > 0, apart: apart}
 	if c.small {
 		if err := os.Mkdir(filepath.Join(dir, "root"), 0o700); err != nil {
 			return nil, err
@@ -116,6 +118,9 @@ func (c *Containerd) Start() error {
 	cmd := exec.Command("containerd", "--config", filepath.Join(c.dir, "config.toml")) //nolint:noctx // Stop ends it
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.apart {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -282,16 +287,27 @@ func (c *Containerd) Close() error {
 // VERGE_CI_NO_SKIP is set it fails instead.
 func Need(t testing.TB) *Containerd {
 	t.Helper()
-	return NeedSmall(t, 0)
+	return need(t, 0, false)
+}
+
+// NeedApart is Need with mounts that this process does not see.
+func NeedApart(t testing.TB) *Containerd {
+	t.Helper()
+	return need(t, 0, true)
 }
 
 // NeedSmall is Need with so many bytes for all its files; 0: as many as there are.
 func NeedSmall(t testing.TB, bytes int64) *Containerd {
 	t.Helper()
+	return need(t, bytes, false)
+}
+
+func need(t testing.TB, bytes int64, apart bool) *Containerd {
+	t.Helper()
 	err := Install()
 	if err == nil {
 		var c *Containerd
-		if c, err = newOn(bytes); err == nil {
+		if c, err = newOn(bytes, apart); err == nil {
 			t.Cleanup(func() {
 				if err := c.Close(); err != nil {
 					t.Error(err)
@@ -311,6 +327,8 @@ func NeedSmall(t testing.TB, bytes int64) *Containerd {
 type Config struct {
 	Entrypoint, Cmd, Env []string
 	User, WorkingDir     string
+	// Volumes are the directories that it says its program writes to.
+	Volumes []string
 	// Architecture is this machine's where it is empty.
 	Architecture string
 }
@@ -329,11 +347,12 @@ func Build(config Config, programs ...string) (v1.Image, error) {
 			return nil, err
 		}
 	}
-	for name, text := range map[string]string{
-		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nweb:x:1000:1000:web:/tmp:/bin/sh\n",
-		"etc/group":  "root:x:0:\nweb:x:1000:\n",
+	// In one order: the same image has the same digest.
+	for _, f := range [][2]string{
+		{"etc/passwd", "root:x:0:0:root:/root:/bin/sh\nweb:x:1000:1000:web:/tmp:/bin/sh\n"},
+		{"etc/group", "root:x:0:\nweb:x:1000:\n"},
 	} {
-		if err := addFile(w, name, []byte(text), 0o644); err != nil {
+		if err := addFile(w, f[0], []byte(f[1]), 0o644); err != nil {
 			return nil, err
 		}
 	}
@@ -390,6 +409,12 @@ func Build(config Config, programs ...string) (v1.Image, error) {
 		file.Architecture = config.Architecture
 	}
 	file.Config = v1.Config{Entrypoint: config.Entrypoint, Cmd: config.Cmd, Env: config.Env, User: config.User, WorkingDir: config.WorkingDir}
+	if len(config.Volumes) > 0 {
+		file.Config.Volumes = map[string]struct{}{}
+	}
+	for _, v := range config.Volumes {
+		file.Config.Volumes[v] = struct{}{}
+	}
 	return mutate.ConfigFile(image, file)
 }
 
