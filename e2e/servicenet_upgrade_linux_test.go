@@ -192,21 +192,20 @@ func (s *terrain) goesThrough(t *testing.T, what func()) {
 	begun := time.Now()
 	what()
 	took := time.Since(begun)
+	was := map[string]int{}
 	for name, x := range long {
 		x.mu.Lock()
-		n := x.last
+		was[name] = x.last
 		x.mu.Unlock()
-		eventually(t, 20*time.Second, "a stream goes on: "+name, func() error { return x.beyond(n + 20) })
+	}
+	for name, x := range long {
+		eventually(t, 20*time.Second, "a stream goes on: "+name, func() error { return x.beyond(was[name] + 20) })
 	}
 	cancel()
 	all.Wait()
 	t.Logf("it took %s; of %d requests the slowest took %v", took.Round(10*time.Millisecond), asked, slowest)
-	// On a machine on which everything waits for a processor one new connection of a thousand
-	// was refused while a worker's rules changed hands. What is open is never ended.
-	if len(failed)*500 > asked {
+	if len(failed) > 0 {
 		t.Errorf("of %d requests %d failed: %s", asked, len(failed), strings.Join(failed, "\n"))
-	} else if len(failed) > 0 {
-		t.Logf("of %d requests %d failed: %s", asked, len(failed), strings.Join(failed, "\n"))
 	}
 	for _, x := range long {
 		x.close()

@@ -20,10 +20,10 @@ const (
 	rotateEvery   = 5 * time.Second
 	firstReopen   = time.Second
 	slowestReopen = 30 * time.Second
-	// introduceWithin bounds the wait for instances to be looked at.
+	// introduceWithin bounds the wait for instances to be looked at, and for the first answers
+	// of those that were found again: on a machine where all waits for a processor a probe
+	// takes seconds, and who is told too early takes the instance out of its routes.
 	introduceWithin = 5 * time.Second
-	// probeWithin bounds the wait for the first answers of those that were found again.
-	probeWithin = time.Second
 )
 
 // Run works until ctx is done or Shutdown has stopped everything, and returns
@@ -153,20 +153,18 @@ func (e *Engine) introduce(ctx context.Context) {
 	e.mu.Lock()
 	ids := slices.Collect(maps.Keys(e.instances))
 	e.mu.Unlock()
-	patience, probed := time.After(introduceWithin), time.After(probeWithin)
+	patience := time.After(introduceWithin)
 	for {
 		_, changed := e.board.running()
 		missing := slices.ContainsFunc(ids, func(id wire.InstanceID) bool {
 			_, shown := e.board.get(id)
 			return !shown && e.has(id)
 		})
-		if !missing && (probed == nil || !slices.ContainsFunc(ids, e.board.unprobed)) {
+		if !missing && !slices.ContainsFunc(ids, e.board.unprobed) {
 			return
 		}
 		select {
 		case <-changed:
-		case <-probed:
-			probed = nil
 		case <-patience:
 			e.log.Warn("some instances are slow to be found again")
 			return

@@ -8,7 +8,8 @@
 //     come is read by one of them.
 //  2. The lock is never free in between: nobody else gets it.
 //  3. A successor that ends leaves its predecessor with all it had.
-//  4. A successor accepts no connection before it is told to, or its predecessor is gone.
+//  4. A successor accepts no connection at a socket that it was given before it is told to,
+//     or its predecessor is gone.
 package handover
 
 import (
@@ -75,7 +76,8 @@ func (s *Sockets) Listen(ctx context.Context, lc net.ListenConfig, name, network
 	defer s.mu.Unlock()
 	key := socket{name, address}
 	ln, err := takeLocked(s, key, net.FileListener)
-	if err == nil && ln == nil {
+	given := ln != nil
+	if err == nil && !given {
 		ln, err = lc.Listen(ctx, network, address)
 	}
 	if err != nil {
@@ -89,7 +91,7 @@ func (s *Sockets) Listen(ctx context.Context, lc net.ListenConfig, name, network
 		key.Address = tcp.Addr().String()
 	}
 	s.keepLocked(key, tcp)
-	if s.wait == nil {
+	if s.wait == nil || !given { // at one of its own nobody else would accept anything
 		return tcp, nil
 	}
 	return &patient{TCPListener: tcp, wait: s.wait, closed: make(chan struct{}), rests: lc.KeepAlive < 0}, nil

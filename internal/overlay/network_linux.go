@@ -45,7 +45,8 @@ const dnsPort = 53
 
 // trustKept is how long instances that an earlier engine had attached are trusted to be as
 // routes say: without that all would refuse connections until they have been probed again.
-const trustKept = 5 * time.Second
+// It is longer than an engine takes to find them.
+const trustKept = 10 * time.Second
 
 // retryAfter is the pause after the ruleset could not be written.
 const retryAfter = 2 * time.Second
@@ -264,7 +265,9 @@ func (n *Network) Close() {
 	n.Yield(false)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.dropThroughLocked(nil)
+	for k := range n.through {
+		n.closeThroughLocked(k)
+	}
 }
 
 // Yield is Close but for the ports by which the router is reached, which go on until then:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"hash/fnv"
 	"math"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -55,14 +54,14 @@ func (n *Network) applyLocked() error {
 		return nil
 	}
 	version, services := n.looks.version, len(n.looks.want)
-	m := n.modelLocked()
+	m, through := n.modelLocked()
 	n.lookLocked(n.looks.version != version || len(n.looks.want) != services)
 	err := n.book.Save()
 	if err == nil {
 		err = n.table.Apply(m)
 	}
-	if err == nil {
-		n.partLocked() // when nothing new goes there any more
+	if err == nil { // when nothing new goes there any more
+		n.partLocked(n.dropThroughLocked(through))
 	}
 	what := ""
 	if err != nil {
@@ -78,11 +77,11 @@ func (n *Network) applyLocked() error {
 // whose worker was not heard of before is dead: its connections end. Of one that
 // was, which drains or moves, only what has no end of its own does. One that stays in
 // the routes, since nobody has taken its place, is dead if neither its cluster nor this
-// worker has heard of its own for a while.
-func (n *Network) partLocked() {
+// worker has heard of its own for a while. All is looked at again after wait, or earlier;
+// 0: not for that alone.
+func (n *Network) partLocked(wait time.Duration) {
 	now, silent := make(map[netip.Addr]bool, len(n.remote)), map[netip.Addr]bool{}
 	var dead, left []netip.Addr
-	var wait time.Duration
 	for _, r := range n.routes {
 		for i := range r.Endpoints {
 			e := &r.Endpoints[i]
@@ -165,8 +164,8 @@ func (n *Network) forgetLocked(addrs []netip.Addr, what forget.What) {
 	})
 }
 
-// modelLocked says what should be true.
-func (n *Network) modelLocked() *rules.Model {
+// modelLocked says what should be true, and which ports of the router it leads to.
+func (n *Network) modelLocked() (*rules.Model, map[throughKey]bool) {
 	s := n.space
 	m := &rules.Model{
 		Space: rules.Space{
@@ -227,8 +226,7 @@ func (n *Network) modelLocked() *rules.Model {
 			m.Services = append(m.Services, svc)
 		}
 	}
-	n.dropThroughLocked(inUse)
-	return m
+	return m, inUse
 }
 
 // serviceLocked makes the service of a route by a policy.
@@ -607,53 +605,4 @@ func (n *Network) serviceAtLocked(to netip.Addr) (addr.Key, bool) {
 		}
 	}
 	return addr.Key{}, false
-}
-
-// throughKey names a port of a service.
-type throughKey struct{ app, service, port string }
-
-// throughPort is where connections go that the router is to take further.
-type throughPort struct {
-	at6, at4 netip.AddrPort
-	close    []net.Listener
-}
-
-// throughLocked opens the port of a service at the worker's own addresses.
-func (n *Network) throughLocked(k throughKey) *throughPort {
-	if t := n.through[k]; t != nil {
-		return t
-	}
-	t := &throughPort{}
-	for _, a := range []netip.Addr{n.space.Host6, n.space.Host4} {
-		if !a.IsValid() {
-			continue
-		}
-		ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
-		if err != nil {
-			n.log.Warn("instances of other workers are not reached", "service", k.app+"."+k.service, "error", err)
-			continue
-		}
-		at := netip.AddrPortFrom(a, uint16(ln.Addr().(*net.TCPAddr).Port)) //nolint:gosec // a port
-		if a.Is4() {
-			t.at4 = at
-		} else {
-			t.at6 = at
-		}
-		t.close = append(t.close, ln)
-		n.opts.Through(&throughListener{ln, n, k}, k.app, k.service, k.port)
-	}
-	n.through[k] = t
-	return t
-}
-
-// dropThroughLocked closes the ports that are not in use.
-func (n *Network) dropThroughLocked(inUse map[throughKey]bool) {
-	for k, t := range n.through {
-		if !inUse[k] {
-			for _, ln := range t.close {
-				_ = ln.Close() // nothing is written to it
-			}
-			delete(n.through, k)
-		}
-	}
 }

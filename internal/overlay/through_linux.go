@@ -1,9 +1,88 @@
 package overlay
 
 import (
+	"context"
 	"net"
 	"net/netip"
+	"time"
 )
+
+// throughKept is how long a port of the router stays open that no rule leads to any more:
+// connections that were sent there just before may still be on their way to it, and who
+// takes them may be waiting for a processor.
+const throughKept = 5 * time.Second
+
+// throughKey names a port of a service.
+type throughKey struct{ app, service, port string }
+
+// throughPort is where connections go that the router is to take further.
+type throughPort struct {
+	at6, at4 netip.AddrPort
+	close    []net.Listener
+	unused   time.Time // since when no rule leads there; zero: one does
+}
+
+// throughLocked opens the port of a service at the worker's own addresses. A process that
+// takes the network over has it from the one before: what was sent to it there by rules of
+// that one is accepted here.
+func (n *Network) throughLocked(k throughKey) *throughPort {
+	if t := n.through[k]; t != nil {
+		return t
+	}
+	t := &throughPort{}
+	by := n.opener("through " + k.app + "." + k.service + " " + k.port)
+	for _, a := range []netip.Addr{n.space.Host6, n.space.Host4} {
+		if !a.IsValid() {
+			continue
+		}
+		ln, err := by.Listen(context.Background(), "tcp", netip.AddrPortFrom(a, 0).String())
+		if err != nil {
+			n.log.Warn("instances of other workers are not reached", "service", k.app+"."+k.service, "error", err)
+			continue
+		}
+		at := netip.AddrPortFrom(a, uint16(ln.Addr().(*net.TCPAddr).Port)) //nolint:gosec // a port
+		if a.Is4() {
+			t.at4 = at
+		} else {
+			t.at6 = at
+		}
+		t.close = append(t.close, ln)
+		n.opts.Through(&throughListener{ln, n, k}, k.app, k.service, k.port)
+	}
+	n.through[k] = t
+	return t
+}
+
+// dropThroughLocked closes the ports that no rule has led to for a while. It is called when
+// the rules are written, and says when to call it again; 0: there is no need.
+func (n *Network) dropThroughLocked(inUse map[throughKey]bool) (wait time.Duration) {
+	now := time.Now()
+	for k, t := range n.through {
+		if inUse[k] {
+			t.unused = time.Time{}
+			continue
+		}
+		if t.unused.IsZero() {
+			t.unused = now
+		}
+		if rest := throughKept - now.Sub(t.unused); rest > 0 {
+			if wait == 0 || rest < wait {
+				wait = rest
+			}
+			continue
+		}
+		n.closeThroughLocked(k)
+	}
+	return wait
+}
+
+// closeThroughLocked closes a port of the router.
+func (n *Network) closeThroughLocked(k throughKey) {
+	for _, ln := range n.through[k].close {
+		_ = ln.Close() // nothing is written to it
+	}
+	delete(n.through, k)
+}
 
 // throughListener accepts connections for a service from who may reach it. Its packets
 // end at the machine, where no rule knows for whom they are: an instance of another
