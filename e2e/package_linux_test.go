@@ -157,6 +157,9 @@ func packageInstalls(t *testing.T, d *debian, deb string) {
 				}
 			}
 		}
+		if role == "worker" {
+			d.sh("echo 'gateway: %q' > /etc/verge/worker.d/gateway.yaml", packageGateway)
+		}
 		d.sh("set -e; cd /root\n%s", blocks[i].text)
 		if out := d.try("systemctl is-active verge-%s", role); out != "active\n" {
 			t.Errorf("the %s is %q", role, out)
@@ -180,7 +183,7 @@ func packageInstalls(t *testing.T, d *debian, deb string) {
 	if after := d.sh("systemctl show -P MainPID verge-worker"); after != agent {
 		t.Error("a reload started the worker's agent again")
 	}
-	d.sh("dpkg -i /root/verge_new.deb") // as an upgrade
+	packageUpgrades(t, d, context, "/root/verge_new.deb")
 	if after := d.sh("systemctl show -P MainPID verge-worker"); after == agent {
 		t.Error("an upgrade did not start the worker's agent again")
 	}
