@@ -45,6 +45,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	next := w.nextProgram()
 	w.run("a sound program", func(t *testing.T) { w.upgradesSoundly(t, x, next) })
+	w.run("people's sessions", func(t *testing.T) { w.sessionsGoOn(t, next) })
 	w.run("all workers, by their cluster", func(t *testing.T) { w.upgradesByCluster(t, next) })
 	w.run("programs that are none", func(t *testing.T) { w.badProgramIsRefused(t, x) })
 	w.run("programs that do not work", func(t *testing.T) { w.badProgramIsRolledBack(t, x) })

@@ -34,7 +34,10 @@ const (
 	execQuiet = 5 * time.Second
 	// exitInterrupted is that of a program ended by Ctrl-C, as a shell says it.
 	exitInterrupted = 130
-	ctrlC           = 3
+	// exitLost is that of a program that ended with the engine that had it, as ssh says of
+	// a connection.
+	exitLost = 255
+	ctrlC    = 3
 )
 
 // remoteExit hands the exit code of a program elsewhere on. There is nothing to
@@ -49,7 +52,8 @@ func (a *app) execCommand() *cobra.Command {
 		Use:   "exec INSTANCE [-i] [-t] -- COMMAND [ARGUMENT…]",
 		Short: "Run a program beside an instance: its directory, its environment, its limits",
 		Long: "Run a program beside an instance: in its directory, with its environment and within its limits.\n" +
-			"Its exit code becomes that of this command; 1 also stands for what could not be run.",
+			"Its exit code becomes that of this command; 1 also stands for what could not be run, and 255\n" +
+			"for what ended with the engine of its worker, which was upgraded or has died.",
 		Example: "  verge exec guestbook.store.0 -- ls -l\n  verge exec instance/guestbook.store.0 -it -- sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := cmd.ArgsLenAtDash()
@@ -170,14 +174,34 @@ func (e *execution) end(ctx context.Context) {
 func (e *execution) output(ctx context.Context) error {
 	last, err := e.drain(ctx)
 	switch {
-	case err != nil:
+	case err != nil && !sessionGone(err):
 		return err
+	case err != nil || last.Again:
+		return &lostError{userError{what: "the program did not end by itself", why: lostWhy(last, err), next: "run it again"}}
 	case last.Exit == nil:
 		return &userError{what: "the program did not end by itself", why: last.Why}
 	case last.Exit.Code != 0:
 		return &remoteExit{last.Exit.Code}
 	}
 	return nil
+}
+
+// lostError is of what ended with the engine that had it.
+type lostError struct{ userError }
+
+// sessionGone says that an engine does not know a session: it was started anew, or took
+// over from the one that had it.
+func sessionGone(err error) bool {
+	var p *wire.Problem
+	return errors.As(err, &p) && p.Code == wire.CodeNoSession
+}
+
+// lostWhy is why a session is no more, by the last of it or by who does not know it.
+func lostWhy(last wire.ExecOutput, err error) string {
+	if err != nil {
+		return "the engine of its worker has ended, or was upgraded"
+	}
+	return last.Why
 }
 
 // drain hands on what comes until the session has ended, and returns the last of it.

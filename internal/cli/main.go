@@ -102,6 +102,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return remote.code
 	}
 	a.printError(err)
+	var lost *lostError
+	if errors.As(err, &lost) {
+		return exitLost
+	}
 	var incomplete *incompleteError
 	var trouble *troubleError
 	if errors.As(err, &incomplete) || errors.As(err, &trouble) {

@@ -28,7 +28,8 @@ func (a *app) portForwardCommand() *cobra.Command {
 		Long: "Reach ports of an instance from this machine, wherever the instance is: by the way that verge exec takes,\n" +
 			"so through NAT, and to ports that have no entry. REMOTE is the name of a port in the descriptor, or its number;\n" +
 			"LOCAL a port of this machine, 0 or nothing before the colon for any that is free. Of a service the first instance\n" +
-			"that is ready is taken. TCP only. It goes on until Ctrl-C, or until the instance ends.",
+			"that is ready is taken. TCP only. It goes on until Ctrl-C, or until the instance ends. When its\n" +
+			"worker is upgraded connections that are open end, and new ones are carried at once.",
 		Example: "  verge port-forward guestbook/store 8080:http\n  verge port-forward guestbook.store.0 :5432",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,15 +126,28 @@ func forwardTarget(ctx context.Context, c *rest.Client, arg string) (wire.Instan
 	return "", &userError{what: "no instance runs", why: fmt.Sprintf("%s.%s has %d", app, service, len(list)), next: "verge get instances --app " + app}
 }
 
-// portForward listens, and carries what comes, until ctx or the session ends.
+// forwarding carries connections to ports of an instance, by one session after another.
+type forwarding struct {
+	a     *app
+	c     *rest.Client
+	id    wire.InstanceID
+	start wire.ForwardStart
+	// now offers the client of the session that there is.
+	now chan *forward.Client
+}
+
+// portForward listens, and carries what comes, until ctx or the instance ends.
 func (a *app) portForward(ctx context.Context, c *rest.Client, id wire.InstanceID, address string, ports []forwardPort) error {
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer unhook()
 	ctx, give := context.WithCancel(ctx)
 	defer give()
+	f := &forwarding{a: a, c: c, id: id, now: make(chan *forward.Client)}
 	var config net.ListenConfig
-	start := wire.ForwardStart{Key: wire.NewID()}
 	var listeners []net.Listener
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer give() // before that
 	defer func() {
 		for _, l := range listeners {
 			_ = l.Close() // nobody waits for more
@@ -145,36 +159,69 @@ func (a *app) portForward(ctx context.Context, c *rest.Client, id wire.InstanceI
 			return &userError{what: fmt.Sprintf("port %d of this machine cannot be listened on", p.local), why: err.Error(), next: "choose another, or none: :" + p.remote}
 		}
 		listeners = append(listeners, l)
-		start.Ports = append(start.Ports, p.remote)
+		f.start.Ports = append(f.start.Ports, p.remote)
 	}
-	e := &execution{a: a, c: c, give: give}
-	var err error
-	if e.session, err = twice(ctx, func() (string, error) { return c.StartForward(ctx, id, start) }); err != nil {
+	begun := func() (err error) {
+		for i, l := range listeners {
+			beside.Go(func() { f.carry(ctx, l, ports[i].remote) })
+			err = errors.Join(err, a.printf("forwarding %s to port %s of %s", l.Addr(), ports[i].remote, id))
+		}
 		return err
+	}
+	for {
+		again, err := f.session(ctx, begun)
+		if ctx.Err() != nil || !again {
+			return err
+		}
+		begun = nil
+	}
+}
+
+// session carries connections until ctx, the session or the instance ends. begun, if it is
+// not nil, is called when it works: who has begun before tries for a while to get another
+// one. again: it ended with the engine that had it.
+func (f *forwarding) session(ctx context.Context, begun func() error) (again bool, err error) {
+	ctx, give := context.WithCancel(ctx)
+	defer give()
+	e := &execution{a: f.a, c: f.c, give: give, problems: f.a.err}
+	f.start.Key = wire.NewID()
+	for {
+		e.session, err = twice(ctx, func() (string, error) { return f.c.StartForward(ctx, f.id, f.start) })
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil && begun == nil {
+			return false, nil // it was told to end
+		}
+		if begun != nil || e.lost(ctx, err) != nil {
+			return false, err
+		}
 	}
 	defer e.end(context.WithoutCancel(ctx))
 	near, far := net.Pipe()
 	client, err := forward.NewClient(near)
 	if err != nil {
-		return err
+		return false, err
 	}
-	e.out, e.problems = far, a.err
+	e.out = far
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer give() // before that
 	defer client.Close()
-	stop := context.AfterFunc(ctx, func() {
-		client.Close()
-		for _, l := range listeners {
-			_ = l.Close() // as above
+	defer context.AfterFunc(ctx, client.Close)()
+	beside.Go(func() { e.input(ctx, far, false) })
+	beside.Go(func() {
+		for {
+			select {
+			case f.now <- client:
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
-	defer stop()
-	beside.Go(func() { e.input(ctx, far, false) })
-	for i, l := range listeners {
-		beside.Go(func() { a.carry(ctx, client, l, ports[i].remote) })
-		if err := a.printf("forwarding %s to port %s of %s", l.Addr(), ports[i].remote, id); err != nil {
-			return err
+	if begun != nil {
+		if err := begun(); err != nil {
+			return false, err
 		}
 	}
 	last, err := e.drain(ctx)
@@ -182,15 +229,19 @@ func (a *app) portForward(ctx context.Context, c *rest.Client, id wire.InstanceI
 	var remote *remoteExit
 	switch {
 	case errors.As(err, &remote):
-		return nil // it was told to end
-	case err != nil:
-		return err
+		return false, nil // it was told to end
+	case err != nil && !sessionGone(err):
+		return false, err
+	case err != nil || last.Again:
+		f.a.notef("connections that were open have ended (%s); new ones are carried", clean(lostWhy(last, err)))
+		return true, nil
 	}
-	return &userError{what: "the connections to " + id + " have ended", why: last.Why, next: "verge describe instance/" + id}
+	return false, &userError{what: "the connections to " + f.id + " have ended", why: last.Why, next: "verge describe instance/" + f.id}
 }
 
-// carry carries the connections that come to l until it is closed.
-func (a *app) carry(ctx context.Context, client *forward.Client, l net.Listener, port string) {
+// carry carries the connections that come to l until it is closed. What comes while there
+// is no session waits for one.
+func (f *forwarding) carry(ctx context.Context, l net.Listener, port string) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
@@ -199,8 +250,15 @@ func (a *app) carry(ctx context.Context, client *forward.Client, l net.Listener,
 			return
 		}
 		all.Go(func() {
+			var client *forward.Client
+			select {
+			case client = <-f.now:
+			case <-ctx.Done():
+				_ = conn.Close() // nothing was carried
+				return
+			}
 			if err := client.Carry(ctx, conn, port); err != nil && ctx.Err() == nil {
-				a.notef("%s: %s", conn.RemoteAddr(), clean(firstLine(err)))
+				f.a.notef("%s: %s", conn.RemoteAddr(), clean(firstLine(err)))
 			}
 		})
 	}

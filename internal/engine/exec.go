@@ -75,7 +75,7 @@ func (x *sessions) find(q wire.ExecAsk) (*execSession, error) {
 	if s := x.all[q.Session]; s != nil && s.owner == q.Owner && s.instance == q.Instance {
 		return s, nil
 	}
-	return nil, wire.Problemf(http.StatusNotFound, "no-such-session", "start another", "there is no such session",
+	return nil, wire.Problemf(http.StatusNotFound, wire.CodeNoSession, "start another", "there is no such session",
 		"it was never there, has ended and was not asked for %s, or its worker's engine was started again", session.DefaultIdle)
 }
 

@@ -46,14 +46,14 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	// The router outlives the rest where a successor takes that over.
-	work, stopWork := context.WithCancel(ctx)
-	defer stopWork()
+	work, stopWork := context.WithCancelCause(ctx)
+	defer stopWork(nil)
 	var wg, working sync.WaitGroup
 	defer e.kit.router.Close()
 	defer wg.Wait()
 	defer cancel()
 	defer working.Wait()
-	defer stopWork()
+	defer stopWork(nil)
 	e.kit.stock.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
 	defer e.kit.stock.close()
 	e.kit.stock.resume()
@@ -118,7 +118,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		lock.keep() // nobody else gets it before this process has ended
 		e.applying.Lock()
 		idle()
-		stopWork()
+		stopWork(errHandsOver)
 		working.Wait()
 		if n := e.kit.net(); n != nil {
 			n.Yield(u.takes > 1) // else its successor would find its addresses taken

@@ -38,6 +38,9 @@ const (
 	verifyEvery = 20 * time.Millisecond
 )
 
+// errHandsOver ends what ran beside instances.
+var errHandsOver = errors.New("its worker is being upgraded, and what ran beside instances ends with the engine before")
+
 // upgrade is an order to hand over.
 type upgrade struct {
 	wire.EngineUpgrade

@@ -128,7 +128,7 @@ func (s *Server) registerLooking(api huma.API) {
 // one that it is older.
 func understood(err error) error {
 	var p *wire.Problem
-	if errors.As(err, &p) && p.Code == "no-such-session" {
+	if errors.As(err, &p) && p.Code == wire.CodeNoSession {
 		return wire.Problemf(http.StatusNotImplemented, "older-worker", "upgrade the worker", "its worker cannot do that", "it knows sessions of programs alone (verge exec)")
 	}
 	return err

@@ -28,7 +28,7 @@ func (b backend) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, e
 	} else {
 		at, err := wire.ParseExecID(q.Session)
 		if err != nil {
-			return a, wire.Problemf(404, "no-such-session", "start another", "there is no such session", "%v", err)
+			return a, wire.Problemf(404, wire.CodeNoSession, "start another", "there is no such session", "%v", err)
 		}
 		cluster = at.Cluster
 	}

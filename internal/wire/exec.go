@@ -107,7 +107,13 @@ type ExecOutput struct {
 	// Why there is no Exit: it could not be run, its instance is gone, nobody
 	// asked any more.
 	Why string `json:"why,omitempty"`
+	// Again: it ended with the engine that had it, and another may be begun at once. Those
+	// of a version before this do not say it.
+	Again bool `json:"again,omitempty"`
 }
+
+// CodeNoSession is a Problem's where a session is not known, or not any more.
+const CodeNoSession = "no-such-session"
 
 // ExecID names a session to people's clients: it says where to ask for it, so
 // that nobody on the way need remember anything.

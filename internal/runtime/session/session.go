@@ -68,6 +68,7 @@ type Session struct {
 	stop    func() // ends the program; nil before Run
 	closed  bool   // by End: nothing is kept any more
 	why     string
+	again   bool // see wire.ExecOutput
 	ended   bool // the program has, and all its output is kept
 	exit    *wire.Exit
 	over    bool // Over was called
@@ -114,7 +115,7 @@ func withTerm(env []string, term string) []string {
 }
 
 // Run runs the program and returns when it has ended and nothing of the session
-// works any more. It ends with ctx, too. It is called once.
+// works any more. It ends with ctx, too, of which the cause says why. It is called once.
 func (s *Session) Run(ctx context.Context) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx ends it by End
 	defer stop()
@@ -127,7 +128,13 @@ func (s *Session) Run(ctx context.Context) {
 	if closed {
 		return
 	}
-	defer context.AfterFunc(ctx, func() { s.End("the engine of its worker has ended") })()
+	defer context.AfterFunc(ctx, func() {
+		why := "the engine of its worker has ended"
+		if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+			why = cause.Error()
+		}
+		s.finish(why, true)
+	})()
 	var reading, writing sync.WaitGroup
 	for i, f := range s.ours.out {
 		if f != nil {
@@ -167,12 +174,15 @@ func (s *Session) Run(ctx context.Context) {
 
 // End ends the session, with the program if it still runs; why is for who asks
 // for its output now. What is kept is dropped.
-func (s *Session) End(why string) {
+func (s *Session) End(why string) { s.finish(why, false) }
+
+// finish is End. again: see wire.ExecOutput.
+func (s *Session) finish(why string, again bool) {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
 		if !s.ended {
-			s.why = why
+			s.why, s.again = why, again
 		}
 		s.pending, s.noMore = nil, false
 		s.idle.Stop()
@@ -296,7 +306,7 @@ func (s *Session) Output(ctx context.Context, q wire.ExecOffset) (wire.ExecOutpu
 		}
 		a := wire.ExecOutput{Stdout: slices.Clone(stdout), Stderr: slices.Clone(stderr)}
 		if all {
-			a.Ended, a.Exit, a.Why = s.ended || s.closed, s.exit, s.why
+			a.Ended, a.Exit, a.Why, a.Again = s.ended || s.closed, s.exit, s.why, s.again
 		}
 		changed := s.changed
 		s.mu.Unlock()

@@ -286,12 +286,14 @@ func TestTerminal(t *testing.T) {
 // However a session ends, its program does.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		end  func(s *session.Session, stop func())
-		why  string
+		name  string
+		end   func(s *session.Session, stop context.CancelCauseFunc)
+		why   string
+		again bool
 	}{
-		{"asked to", func(s *session.Session, _ func()) { s.End("no more") }, "no more"},
-		{"with its engine", func(_ *session.Session, stop func()) { stop() }, "the engine of its worker has ended"},
+		{"asked to", func(s *session.Session, _ context.CancelCauseFunc) { s.End("no more") }, "no more", false},
+		{"with its engine", func(_ *session.Session, stop context.CancelCauseFunc) { stop(nil) }, "the engine of its worker has ended", true},
+		{"with an engine that says why", func(_ *session.Session, stop context.CancelCauseFunc) { stop(errors.New("an upgrade")) }, "an upgrade", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var over atomic.Int32
@@ -301,16 +303,16 @@ func TestEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
 			done := make(chan struct{})
 			go func() { defer close(done); s.Run(ctx) }()
 			k := &taker{t: t, s: s}
 			k.until("ready\n")
 			c.end(s, stop)
 			<-done
-			if a := k.end(); a.Exit != nil || a.Why != c.why {
-				t.Errorf("%+v, want %q", a, c.why)
+			if a := k.end(); a.Exit != nil || a.Why != c.why || a.Again != c.again {
+				t.Errorf("%+v, want %q, %v", a, c.why, c.again)
 			}
 			s.End("again")
 			if over.Load() != 1 || !s.Ended() {
