@@ -157,3 +157,32 @@ func TestImportDoc(t *testing.T) {
 		t.Errorf("%d commands said\n%s\nin the document is\n%s", ran, said, shown)
 	}
 }
+
+// A compose file is put together with those that it names below its folder. A link that leads
+// out of it, and a file that comes without a folder, are refused.
+func TestImportOfFilesThatNameOthers(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	dir := filepath.Join(f.dir, "shop")
+	for name, text := range map[string]string{
+		"shop/compose.yaml":    "include: [parts/web.yaml]\nservices: {db: {image: \"postgres:16\", mem_limit: 64m}}\n",
+		"shop/parts/web.yaml":  composeFile,
+		"shop/out.yaml":        "include: [link.yaml]\n",
+		"elsewhere/other.yaml": composeFile,
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(f.dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f.file(name, text)
+	}
+	if err := os.Symlink("../elsewhere/other.yaml", filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.run("import", filepath.Join(dir, "compose.yaml")); r.code == 1 || !strings.Contains(r.stdout, "image: nginx:1.29") || !strings.Contains(r.stdout, "image: postgres:16") {
+		t.Errorf("%+v", r)
+	}
+	for _, r := range []result{f.run("import", filepath.Join(dir, "out.yaml")), f.runWith("include: [parts/web.yaml]\n", "import", "-")} {
+		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, "docker compose config") && !strings.Contains(r.stderr, "cannot be read below") {
+			t.Errorf("%+v", r)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func TestBadCompose(t *testing.T) {
 		{"a bad duration", "services:\n  web:\n    image: a\n    stop_grace_period: soon\n", 4, `is no valid compose file: invalid duration "soon"`},
 		{"a bad memory", "services:\n  web:\n    image: a\n    mem_limit: lots\n", 4, "lots"},
 		{"another file", "services:\n  web:\n    extends:\n      file: other.yaml\n      service: web\n", 4, "names another file"},
-		{"included files", "include: [other.yaml]\nservices: {a: {image: b}}\n", 1, "names other files"},
+		{"included files", "include: [other.yaml]\nservices: {a: {image: b}}\n", 1, "names another file, and the folder of this one is not known"},
 		{"the first form", "web:\n  image: a\ndb:\n  build: .\n", 1, "is the first form of compose files"},
 		{"another network", "services:\n  web:\n    image: a\n    networks: [default, nope]\n", 2, "undefined network nope"},
 		{"many services", manyServices(), 1, "there are 1001"},

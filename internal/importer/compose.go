@@ -24,7 +24,8 @@ type composer struct {
 	opts    Options
 	report  *report
 	project *types.Project
-	own     string // name of the project that the file gives it
+	joined  *joiner // nil: the file names no others
+	own     string  // name of the project that the file gives it
 	// beside are the variables of the file .env beside it, and used those of them that are
 	// referred to.
 	beside map[string]string
@@ -61,12 +62,12 @@ func (c *composer) load() bool {
 		c.report.at(Refused, c.doc, nil, "is no mapping: a compose file has services")
 		return false
 	}
-	if n := root.child("include"); !n.empty() {
-		c.report.at(Refused, c.doc, []string{"include"}, "names other files: docker compose config puts them into one")
+	if !c.join() {
+		return false
 	}
+	root = c.doc.root
 	if root.child("services").empty() {
 		switch {
-		case !root.child("include").empty(): // it has been said
 		case beforeServices(root):
 			c.report.at(Refused, c.doc, nil, "has no services: this is the first form of compose files, which docker compose does not read any more; write \"services:\" above them, and indent them")
 		default:
@@ -84,18 +85,13 @@ func (c *composer) load() bool {
 		c.report.at(Refused, c.doc, []string{"services"}, "cannot be expressed: there are %d, and an application has at most %d", n, api.MaxServices)
 		return false
 	}
-	others := false
-	for i, k := range services.keys {
-		if services.values[i].child("extends").str("file") != "" {
-			others = true
-			c.report.at(Refused, c.doc, []string{"services", k.name, "extends", "file"}, "names another file: docker compose config puts them into one")
-		}
-	}
-	if others {
-		return false
-	}
 	before := c.report.refused
 	c.besides()
+	if c.joined != nil && c.opts.Variables == nil {
+		vars := c.joined.env
+		maps.Copy(vars, c.beside) // these count before
+		c.beside = vars
+	}
 	if secrets := root.child("secrets"); secrets != nil {
 		for _, k := range secrets.keys { // their names are not for variables
 			c.secretNames["secrets."+k.name] = c.secretLabels.unique(k.name)
@@ -119,7 +115,7 @@ func (c *composer) load() bool {
 		return false
 	}
 	c.project = project
-	return true
+	return c.settle()
 }
 
 // beforeServices says whether a file has the form that compose files once had, with

@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -147,4 +148,89 @@ configs: {x: {environment: REDIS_PASSWORD}}
 		t.Errorf("a broken .env: %v", err)
 	}
 	says(t, res, Refused, 1, "cannot be read")
+}
+
+// files is what there is in the folder of a compose file.
+type files map[string]string
+
+func (f files) open(name string) ([]byte, error) {
+	text, there := f[name]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return []byte(text), nil
+}
+
+// TestBadJoins: files that name others which cannot or must not be read are refused at
+// their line, and files that name each other have an end.
+func TestBadJoins(t *testing.T) {
+	const one = "services: {a: {image: b}}\n"
+	deep, many := files{}, files{}
+	var list strings.Builder
+	for i := range 150 {
+		deep[fmt.Sprintf("f%d.yaml", i)] = fmt.Sprintf("include: [f%d.yaml]\n", i+1)
+		many[fmt.Sprintf("f%d.yaml", i)] = fmt.Sprintf("services: {s%d: {image: b}}\n", i)
+		fmt.Fprintf(&list, "- f%d.yaml\n", i)
+	}
+	big := files{}
+	for i := range 10 {
+		big[fmt.Sprintf("f%d.yaml", i)] = one + strings.Repeat("#", MaxSourceBytes-100)
+	}
+	for name, c := range map[string]struct {
+		text string
+		more files
+		file string
+		line int
+		why  string
+	}{
+		"missing":           {"include:\n- x.yaml\n", nil, "in.yaml", 2, "cannot be read below"},
+		"absolute":          {"include: [/etc/x.yaml]\n", nil, "in.yaml", 1, "is not below the folder"},
+		"above":             {"include: [a/../../x.yaml]\n", nil, "in.yaml", 1, "is not below the folder"},
+		"home":              {"include: [~/x.yaml]\n", nil, "in.yaml", 1, "is not below the folder"},
+		"remote":            {"include: ['https://example.org/x.yaml']\n", nil, "in.yaml", 1, "is not on this machine"},
+		"git":               {"include: ['git@example.org:a/b.git']\n", nil, "in.yaml", 1, "is not on this machine"},
+		"a variable":        {"include: ['${X}.yaml']\n", nil, "in.yaml", 1, "has a variable in it"},
+		"several for one":   {"include:\n- path: [a.yaml, b.yaml]\n", nil, "in.yaml", 2, "several files for one"},
+		"nothing":           {"include: [[]]\n", nil, "in.yaml", 1, "names no file"},
+		"itself":            {"include: [in.yaml]\n" + one, nil, "in.yaml", 1, "is included by itself"},
+		"a circle":          {"include: [x.yaml]\n" + one, files{"x.yaml": "include: [sub/y.yaml]\n", "sub/y.yaml": "include:\n- ../x.yaml\n"}, "sub/y.yaml", 2, "is included by itself"},
+		"deep":              {"include: [f0.yaml]\n", deep, "f9.yaml", 1, "more than 10 files deep"},
+		"many":              {"include:\n" + list.String(), many, "in.yaml", 102, "more than 100 other files"},
+		"big":               {"include:\n" + strings.Join(strings.SplitAfter(list.String(), "\n")[:10], ""), big, "in.yaml", 6, "more than 8 MiB together"},
+		"rubbish":           {"include: [x.yaml]\n", files{"x.yaml": "a: [\n"}, "x.yaml", 2, ""},
+		"a list":            {"include: [x.yaml]\n", files{"x.yaml": "- a\n"}, "in.yaml", 1, "is no compose file"},
+		"wrong services":    {"include: [x.yaml]\n", files{"x.yaml": "services: [a]\n"}, "x.yaml", 1, "must be a mapping"},
+		"two of a name":     {"include: [x.yaml]\nservices: {a: {image: c}}\n", files{"x.yaml": one}, "in.yaml", 1, "has services.a, and so has another file"},
+		"wrong there":       {"include: [x.yaml]\n" + one, files{"x.yaml": "services:\n  z:\n    image: x\n    imagge: y\n"}, "x.yaml", 4, "is no field"},
+		"other variables":   {"include: [x/c.yaml, y/c.yaml]\n", files{"x/c.yaml": one, "y/c.yaml": one, "x/.env": "A=1\n", "y/.env": "A=2\n"}, "in.yaml", 1, "another value of ${A}"},
+		"bad variables":     {"include: [x/c.yaml]\n", files{"x/c.yaml": one, "x/.env": "\x00"}, "in.yaml", 1, "cannot be read: mend it"},
+		"no base":           {"services:\n  a:\n    extends:\n      file: x.yaml\n      service: nope\n", files{"x.yaml": one}, "in.yaml", 4, `no service "nope"`},
+		"no file":           {"services:\n  a:\n    extends:\n      file: y.yaml\n      service: a\n", nil, "in.yaml", 4, "cannot be read below"},
+		"a circle of bases": {"services: {a: {extends: {file: x.yaml, service: a}}}\n", files{"x.yaml": "services:\n  a:\n    extends: b\n  b:\n    extends: {file: x.yaml, service: a}\n"}, "x.yaml", 5, "extends itself"},
+		"no image":          {"services:\n  z:\n    extends: {file: x.yaml, service: a}\n", files{"x.yaml": "services: {a: {restart: always}}\n"}, "in.yaml", 2, "neither an image nor a build, nor has what it extends"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			res, err := Import([]Source{{Name: "in.yaml", Data: []byte(c.text), Folder: "shop", Open: c.more.open}}, Options{})
+			if !errors.Is(err, ErrRefused) || len(res.Apps) > 0 {
+				t.Errorf("it was not refused: %v", err)
+			}
+			if !slices.ContainsFunc(res.Notes, func(n Note) bool {
+				return n.Level == Refused && n.File == c.file && n.Line == c.line && strings.Contains(n.Text, c.why)
+			}) {
+				t.Errorf("no %q at %s:%d; there are %v", c.why, c.file, c.line, res.Notes)
+			}
+		})
+	}
+}
+
+// TestInheritedSecrets: what extends a service of the same file has its secrets, too.
+func TestInheritedSecrets(t *testing.T) {
+	res, err := of("services:\n  a: {image: x, environment: {KEY_TOKEN: '${KEY_TOKEN}'}}\n  b: {extends: a}\n  c: {extends: {service: b}, environment: {KEY_TOKEN: own}}\n", Options{})
+	if err != nil {
+		t.Fatal(err, res.Notes)
+	}
+	if text := string(res.Apps[0].Source); strings.Count(text, "KEY_TOKEN: key-token") != 2 || strings.Count(text, "KEY_TOKEN: own") != 1 {
+		t.Errorf("%s", text)
+	}
 }

@@ -86,13 +86,14 @@ func (r *report) at(l Level, d *doc, path []string, format string, args ...any) 
 		r.refused, r.lost = r.refused || l == Refused, r.lost || l == Lost
 		return
 	}
-	r.add(Note{l, d.file, d.lineOf(path), pathText(path), fmt.Sprintf(format, args...)})
+	file, line := d.placeOf(path)
+	r.add(Note{l, file, line, pathText(path), fmt.Sprintf(format, args...)})
 }
 
 // sorted are the notes in the order of the files, whose names are given.
 func (r *report) sorted(files []string) []Note {
 	slices.SortStableFunc(r.notes, func(a, b Note) int {
-		return cmp.Or(cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)), strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	return r.notes
 }

@@ -45,6 +45,7 @@ type node struct {
 	line   int
 	text   string // of a scalar, as written
 	value  any    // of a scalar: nil, bool, int, uint64, float64 or string
+	file   string // that it came from, where that is not its document's
 	keys   []key
 	values []*node
 }
@@ -121,14 +122,21 @@ type twice struct {
 	line, first int
 }
 
-// lineOf is the line of the value at a path, or of the nearest thing around it.
-// Segments that begin with [ are indexes: [0].
+// lineOf is the line of placeOf.
 func (d *doc) lineOf(path []string) int {
-	n, line := d.root, d.root.line
+	_, line := d.placeOf(path)
+	return line
+}
+
+// placeOf is the file and the line of the value at a path, or of the nearest thing around it.
+// Segments that begin with [ are indexes: [0].
+func (d *doc) placeOf(path []string) (file string, line int) {
+	n := d.root
+	file, line = d.file, n.line
 	for _, s := range path {
 		switch {
 		case n == nil:
-			return line
+			return file, line
 		case n.kind == mappingKind:
 			next := (*node)(nil)
 			for i, k := range n.keys {
@@ -140,15 +148,18 @@ func (d *doc) lineOf(path []string) int {
 		case n.kind == listKind:
 			i, err := strconv.Atoi(strings.Trim(s, "[]"))
 			if err != nil || i < 0 || i >= len(n.values) {
-				return line
+				return file, line
 			}
 			n = n.values[i]
 			line = n.line
 		default:
-			return line
+			return file, line
+		}
+		if n != nil && n.file != "" {
+			file = n.file
 		}
 	}
-	return line
+	return file, line
 }
 
 // find is the path of the only scalar that has the last word of a complaint in it, nil
