@@ -77,7 +77,7 @@ func (w *world) endDaemon(t *testing.T, d *daemon) {
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
 	// An engine has let go of everything a moment before it is gone.
-	if err := await(2*time.Second, func() error {
+	if err := await(slack*2*time.Second, func() error {
 		if left := processesOf(w.dir); len(left) > 0 {
 			return errors.New(describe(left))
 		}

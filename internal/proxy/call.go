@@ -58,6 +58,7 @@ type call struct {
 	held     bool
 	retried  bool
 	broken   bool          // something is, or the routes are only behind
+	taken    bool          // a connection broke that may have taken the request
 	caughtUp time.Duration // the most that was waited for newer routes
 	full     bool          // a queue was
 	last     error
@@ -123,9 +124,14 @@ const (
 
 // catchUp waits a moment where the routes are behind: every endpoint was asked, and each
 // is draining, not ready yet or gone, so that its successor is about to be in the
-// routes. True: all may be asked again.
+// routes. True: all may be asked again. Where one refused the connection it may have died
+// just now, and the news that another one is back be on its way; but who refuses for longer
+// has to be answered soon, so that counts as a request that is sent once more.
 func (c *call) catchUp() bool {
-	if len(c.picker.tried) == 0 || c.broken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= catchUpFor {
+	if len(c.picker.tried) == 0 || c.taken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= catchUpFor {
+		return false
+	}
+	if c.broken && (time.Since(c.began) >= catchUpFor || c.caughtUp == 0 && !c.service.mayRetry()) {
 		return false
 	}
 	if left, bounded := c.left(); bounded && left < catchUpStep {
@@ -183,7 +189,7 @@ func (c *call) failed(err error, unread bool) bool {
 	if errors.As(err, &re) {
 		return c.refused(re, unread)
 	}
-	c.broken = true
+	c.broken, c.taken = true, true
 	e.failures.Add(1)
 	var ue *unsentError
 	if errors.As(err, &ue) && unread {
