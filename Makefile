@@ -61,7 +61,8 @@ lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus ab
 # tests run the guestbook with redis-server. What is missing and cannot be
 # installed is skipped, loudly; .ci/run does not let it pass. A program with the
 # race detector would sleep for a second before it ends, and tests start many.
-# Three packages at a time also on two cores: those that start processes mostly wait.
+# The end-to-end tests run beside the others and without the detector: they start the
+# program itself, which has none, and mostly wait. vet has been over all of them before.
 # What is computed without goroutines has no races, and takes a fifth of the time without
 # the detector: whole packages (pure), and of others (both) the files that are built
 # without it only. These run a second time, -short: without what makes namespaces.
@@ -81,10 +82,14 @@ unit: $(PACKAGER)
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the test of the package on a clean Debian"; fi; \
 	tools/ilp || echo "SKIPPED: the tests with the solver of plugins/ilp"; \
 	mkdir -p bin; set -o pipefail; failed=; \
+	go test -vet=off -timeout 25m ./e2e/... > bin/e2e.log 2>&1 & e2e=$$!; \
+	trap 'pkill -P $$e2e; kill $$e2e 2> /dev/null' EXIT; \
 	pure=$$(go list ./api ./internal/house ./internal/sim/... ./internal/policy/...); \
-	GORACE=atexit_sleep_ms=0 go test $$race -p 3 -timeout 25m $$(go list ./... | grep -vxF "$$pure") | tee bin/unit.log || failed=1; \
+	others=$$(go list ./... | grep -vxF "$$pure" | grep -v /verge/e2e); \
+	GORACE=atexit_sleep_ms=0 go test $$race -p 2 -vet=off -timeout 25m $$others | tee bin/unit.log || failed=1; \
 	both="./internal/cluster ./internal/root ./internal/lab/experiments"; \
-	go test -short -p 3 -timeout 25m $$pure $$([ -z "$$race" ] || echo $$both) | tee -a bin/unit.log || failed=1; \
+	go test -short -p 2 -vet=off -timeout 25m $$pure $$([ -z "$$race" ] || echo $$both) | tee -a bin/unit.log || failed=1; \
+	wait $$e2e || failed=1; cat bin/e2e.log | tee -a bin/unit.log; \
 	[ -z "$$failed" ] || { tools/failed bin/unit.log; exit 1; }
 
 # Random input, briefly, for what people, nodes and functions send, and for what is

@@ -149,7 +149,11 @@ func processesOf(dir string) []process {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		args, env := readAtOnce(filepath.Join(d, "cmdline"), buf[0]), readAtOnce(filepath.Join(d, "environ"), buf[1])
+		args := readAtOnce(filepath.Join(d, "cmdline"), buf[0])
+		if len(args) == 0 {
+			continue // a thread of the kernel, or gone
+		}
+		env := readAtOnce(filepath.Join(d, "environ"), buf[1])
 		if !names(args, dir) && !names(env, dir) {
 			continue
 		}
