@@ -184,6 +184,11 @@ func filesAt(file string, kind importer.Kind) ([]string, error) {
 			}
 		}
 	}
+	for _, name := range importer.RecipeNames {
+		if at := filepath.Join(file, name); isFile(at) {
+			return []string{at}, nil // which is refused, and says what to do
+		}
+	}
 	entries, err := os.ReadDir(file)
 	if err != nil {
 		return nil, err

@@ -180,6 +180,11 @@ func TestImportOfFilesThatNameOthers(t *testing.T) {
 	if r := f.run("import", filepath.Join(dir, "compose.yaml")); r.code == 1 || !strings.Contains(r.stdout, "image: nginx:1.29") || !strings.Contains(r.stdout, "image: postgres:16") {
 		t.Errorf("%+v", r)
 	}
+	// A folder of manifests that something else finishes is not taken as it lies there.
+	f.file("elsewhere/kustomization.yaml", "resources: [other.yaml]\n")
+	if r := f.run("import", filepath.Join(f.dir, "elsewhere")); r.code != 1 || !strings.Contains(r.stderr, "kubectl kustomize DIR/elsewhere | verge import -") || strings.Contains(r.stderr, "other.yaml:") {
+		t.Errorf("%+v", r)
+	}
 	for _, r := range []result{f.run("import", filepath.Join(dir, "out.yaml")), f.runWith("include: [parts/web.yaml]\n", "import", "-")} {
 		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, "docker compose config") && !strings.Contains(r.stderr, "cannot be read below") {
 			t.Errorf("%+v", r)

@@ -274,6 +274,8 @@ func TestBadKubernetes(t *testing.T) {
 		{"a template of Helm", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n{{- if .Values.x }}\nspec: {}\n{{- end }}\n", 6, "helm template"},
 		{"a value of Helm", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", 4, "helm template"},
 		{"a value of Helm in quotes", strings.Replace(podText("", ""), "nginx", "'{{ .Values.image }}:1'", 1), 7, "is for Helm to fill in"},
+		{"a kustomization with its kind", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n", 1, "kubectl kustomize . | verge import -"},
+		{"a chart", "apiVersion: v2\nname: shop\nversion: 0.1.0\n", 1, "is a chart of Helm: helm template NAME CHART | verge import -"},
 		{"a list of texts", "apiVersion: v1\nkind: List\nitems: [a]\n", 3, "is no object of Kubernetes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

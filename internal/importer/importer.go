@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
@@ -123,6 +124,10 @@ func Import(sources []Source, o Options) (*Result, error) {
 			r.add(n)
 			continue
 		}
+		if text := recipe(s, docs); text != "" {
+			r.add(Note{Level: Refused, File: s.Name, Line: docs[0].root.line, Text: text})
+			continue
+		}
 		kind, why := o.Kind, ""
 		if kind == "" {
 			kind, why = detect(docs)
@@ -165,6 +170,26 @@ func Import(sources []Source, o Options) (*Result, error) {
 		return res, ErrRefused
 	}
 	return res, nil
+}
+
+// RecipeNames are the files by which a folder is known as one that something else makes
+// manifests of: without that, what lies in it is not what would run.
+var RecipeNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization", "Chart.yaml"}
+
+// recipe says what to do with a source that is no manifest, but says how manifests are made.
+func recipe(s Source, docs []*doc) string {
+	if len(docs) == 0 {
+		return ""
+	}
+	root, folder := docs[0].root, path.Dir(strings.ReplaceAll(s.Name, `\`, "/"))
+	switch named := slices.Contains(RecipeNames, s.base()); {
+	case root.str("kind") == "Kustomization" && strings.HasPrefix(root.str("apiVersion"), "kustomize.config.k8s.io/"),
+		named && s.base() != "Chart.yaml" && root.child("apiVersion") == nil:
+		return "is a kustomization, and no manifest: kubectl kustomize " + folder + " | verge import - takes what comes out"
+	case root.child("kind") == nil && root.str("name") != "" && root.str("version") != "" && strings.HasPrefix(root.str("apiVersion"), "v"):
+		return "is a chart of Helm: " + rendered
+	}
+	return ""
 }
 
 // notTwice notes the keys that stand twice with the same value: compose takes none, and for
