@@ -56,6 +56,24 @@ func TestFullDisks(t *testing.T) {
 		free()
 		w.root.holds("more", 60*time.Second)
 	})
+	w.run("an upgrade of the worker", func(t *testing.T) {
+		x := w.worker["edge-1"]
+		kept := func() error { _, err := fetch(x.gateway, "kept.test", "/whoami"); return err }
+		eventually(t, 10*time.Second, "it answers", kept)
+		s := openStream(t, x.gateway, "kept.test")
+		free := fill(t, x.dir)
+		r := verge(t, "", "worker", "upgrade", "--data-dir", x.dir, "--binary", programs.verge)
+		t.Logf("upgrade: %d %s", r.code, r.err)
+		eventually(t, 10*time.Second, "it answers without room", kept)
+		free()
+		s.unbroken(t)
+		s.close()
+		if r = verge(t, "", "worker", "upgrade", "--data-dir", x.dir, "--binary", programs.verge); r.code != 0 {
+			t.Errorf("upgrade with room again: %+v", r)
+		}
+		eventually(t, 10*time.Second, "it answers", kept)
+		w.root.holds("kept", 20*time.Second)
+	})
 	for id, pid := range w.pids("kept") {
 		wantEqual(t, "pid of "+id, pid, pids[id])
 	}

@@ -443,7 +443,7 @@ func (a *Agent) watch(ctx context.Context, seq uint64) {
 			}
 			a.log.Warn("the engine is gone", "error", err)
 			if remote, ok := a.hands.(*Remote); ok {
-				if err := a.keeper.ensure(ctx, remote); err != nil {
+				if err := a.keeper.ensure(ctx, remote); err != nil && ctx.Err() == nil {
 					a.log.Error("the engine cannot be started, trying again", "error", err)
 				}
 			}

@@ -61,15 +61,11 @@ func (s *Sockets) Start(program string, args []string, lock *os.File) (*Successo
 }
 
 func writeList(names []socket) (*os.File, error) {
-	f, err := os.CreateTemp("", "verge-sockets-")
+	f, err := newList()
 	if err != nil {
 		return nil, err
 	}
-	err = os.Remove(f.Name()) // it is handed over open
-	if err == nil {
-		err = json.NewEncoder(f).Encode(names)
-	}
-	if err != nil {
+	if err := json.NewEncoder(f).Encode(names); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
