@@ -133,8 +133,9 @@ type Agent struct {
 	engine  string // id of the run of the engine that info is of
 	// noGateway: the cluster gives no certificates to this gateway.
 	noGateway bool
-	// gone are the ids of the devices that are not there any more.
-	gone []string
+	// gone are the ids of the devices that are not there any more, doubted of those that were
+	// absent at the last look for the first time.
+	gone, doubted []string
 	// impaired is why what is known of the instances does not count, "" if it does.
 	impaired string
 	seq      uint64          // of what was heard of the engine last
@@ -375,6 +376,10 @@ func (a *Agent) startEngine(ctx context.Context) error {
 		return err
 	}
 	if running && had.V != 0 {
+		if a.opts.Probe != nil {
+			cfg = adopted(had, cfg)
+			a.opts.Devices, a.opts.Capacity = cfg.Devices, cfg.Capacity
+		}
 		if a.outdated = outdated(had, cfg); a.outdated != "" {
 			// What runs decides what may be placed here, and what is on disk says
 			// what runs.

@@ -31,7 +31,7 @@ func devicesOf(root string, set []wire.DeviceNode, probe bool, had []wire.Device
 	for _, d := range set {
 		gone := slices.IndexFunc(d.Paths, func(p string) bool { return !present(root, p) })
 		if gone >= 0 {
-			missing = append(missing, "--device "+d.Type+": there is no "+d.Paths[gone]+"; plug it in and restart the worker, or leave the setting out")
+			missing = append(missing, "--device "+d.Type+": there is no "+d.Paths[gone]+"; plug it in, or leave the setting out")
 			continue
 		}
 		list = append(list, d)

@@ -16,6 +16,11 @@ import (
 // files of the kernel.
 const devicesEvery = 30 * time.Second
 
+// devicesAgain is the time until the next look after one at which a device was absent that
+// had been there. One that a driver begins anew is away for a few seconds, and what has it
+// would be moved for nothing: it counts as gone when it is absent at both.
+const devicesAgain = 10 * time.Second
+
 // relabel takes over other labels.
 func (a *Agent) relabel(ctx context.Context) {
 	for {
@@ -31,22 +36,26 @@ func (a *Agent) relabel(ctx context.Context) {
 	}
 }
 
-// watchDevices looks again and again which devices are there, until ctx ends.
+// watchDevices looks which devices are there, at once and again and again, until ctx ends.
 func (a *Agent) watchDevices(ctx context.Context) {
 	if a.opts.Probe == nil {
 		return
 	}
-	tick := time.NewTicker(devicesEvery)
-	defer tick.Stop()
 	for {
+		found, missing := a.opts.Probe()
+		if a.lookDevices(ctx, found, missing) {
+			loop.Poke(a.changed)
+		}
+		pause := devicesEvery
+		a.mu.Lock()
+		if len(a.doubted) > 0 {
+			pause = devicesAgain
+		}
+		a.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			found, missing := a.opts.Probe()
-			if a.lookDevices(ctx, found, missing) {
-				loop.Poke(a.changed)
-			}
+		case <-time.After(pause):
 		}
 	}
 }
@@ -58,7 +67,7 @@ type plugger interface {
 }
 
 // lookDevices takes what is there now, with what is not as the Probe says it, and reports
-// whether that has changed. One that is gone is offered no more, and offered again when it
+// whether that has changed. One that is gone, at two looks, is offered no more, and offered again when it
 // is back; who has it keeps it until the cluster has moved it. One that has been added is
 // offered once the engine knows of it.
 func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missing []string) (changed bool) {
@@ -71,16 +80,21 @@ func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missin
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var gone []string
+	var gone, doubted []string
 	problems := slices.Clone(missing)
 	for i := range a.opts.Devices {
 		d := &a.opts.Devices[i]
 		if slices.ContainsFunc(found, func(f wire.DeviceNode) bool { return sameDevice(&f, d) }) {
 			continue
 		}
+		if !slices.Contains(a.gone, d.ID) && !slices.Contains(a.doubted, d.ID) {
+			doubted = append(doubted, d.ID)
+			continue
+		}
 		gone = append(gone, d.ID)
 		problems = append(problems, "device "+d.ID+" is gone"+at(d)+"; plug it in again, it is given to nobody until then")
 	}
+	a.doubted = doubted
 	for i := range added {
 		problems = append(problems, fmt.Sprintf("a %s has been added%s, and is not offered: %v; stop the worker's engine to offer it: verge worker stop, and start the worker", added[i].Type, at(&added[i]), unplugged))
 	}
@@ -175,4 +189,21 @@ func at(d *wire.DeviceNode) string {
 
 func sameDevice(a, b *wire.DeviceNode) bool {
 	return a.Type == b.Type && a.Vendor == b.Vendor && a.Index == b.Index && slices.Equal(a.Paths, b.Paths)
+}
+
+// adopted is the configuration of an engine that runs, as this agent wants it: devices come
+// and go while it does, so that only those count which it has and which are described
+// otherwise now. The others lookDevices brings to it, or says that they are gone.
+func adopted(had, now wire.EngineConfig) wire.EngineConfig {
+	list := slices.Clone(had.Devices)
+	for i := range list {
+		for k := range now.Devices {
+			if d := now.Devices[k]; sameDevice(&d, &list[i]) {
+				d.ID = list[i].ID
+				list[i] = d
+			}
+		}
+	}
+	now.Devices, now.Capacity.VGPUs, now.Capacity.VTPUs = list, had.Capacity.VGPUs, had.Capacity.VTPUs
+	return now
 }

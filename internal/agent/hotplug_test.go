@@ -55,6 +55,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "dev/card0")); err != nil {
 		t.Fatal(err)
 	}
+	expect("for a moment without the card", look(), true, "camera0 gpu0 ", 1000, "there is no /dev/card0")
 	expect("without the card", look(), true, "camera0 ", 0, "device gpu0 is gone (/dev/card0); plug it in again")
 	expect("still without it", look(), false, "camera0 ", 0, "device gpu0 is gone")
 	for _, path := range []string{"dev/card0", "dev/video1"} {
@@ -67,6 +68,18 @@ func TestDevicesComeAndGo(t *testing.T) {
 		t.Error(problems)
 	}
 	expect("nothing new", look(), false, "camera0 gpu0 ", 1000, "has been added")
+	// One that is back at the next look was never gone.
+	if err := os.Rename(filepath.Join(root, "dev/card0"), filepath.Join(root, "card")); err != nil {
+		t.Fatal(err)
+	}
+	expect("absent once", look(), true, "camera0 gpu0 ", 1000, "has been added")
+	if err := os.Rename(filepath.Join(root, "card"), filepath.Join(root, "dev/card0")); err != nil {
+		t.Fatal(err)
+	}
+	expect("there again", look(), true, "camera0 gpu0 ", 1000, "has been added")
+	if len(a.doubted) != 0 {
+		t.Errorf("doubted: %v", a.doubted)
+	}
 }
 
 // sockets is an engine that takes devices.
@@ -111,6 +124,7 @@ func TestAnAddedDeviceIsOffered(t *testing.T) {
 	if err := os.Rename(filepath.Join(root, "dev/card0"), filepath.Join(root, "dev/card1")); err != nil {
 		t.Fatal(err)
 	}
+	look() // it was there a moment ago
 	if changed, ids, gpus := look(); !changed || ids != "" || gpus != 0 || !strings.Contains(strings.Join(a.opts.Missing, "\n"), "is not offered: it is busy") {
 		t.Errorf("the engine refuses it: %t, %q %v, %q", changed, ids, gpus, a.opts.Missing)
 	}
@@ -129,5 +143,28 @@ func TestAnAddedDeviceIsOffered(t *testing.T) {
 	}
 	if changed, ids, gpus := look(); !changed || ids != "gpu0 gpu1 " || gpus != 2000 || len(a.opts.Missing) != 0 {
 		t.Errorf("both: %t, %q %v, %q", changed, ids, gpus, a.opts.Missing)
+	}
+}
+
+// An agent that is started again finds an engine that has other devices than there are now:
+// that is nothing to be said of its settings, since it is told of them while it runs. What is
+// described otherwise is.
+func TestDevicesChangeBetweenTwoAgents(t *testing.T) {
+	device := func(id, path, model string) wire.DeviceNode {
+		return wire.DeviceNode{Device: wire.Device{ID: id, Type: api.DeviceGPU, Model: model}, Paths: []string{path}}
+	}
+	had := wire.EngineConfig{V: wire.Version, Devices: []wire.DeviceNode{device("gpu0", "/dev/a", "x"), device("gpu1", "/dev/b", "x")}}
+	had.Capacity.VGPUs = 2000
+	now := wire.EngineConfig{V: wire.Version, Devices: []wire.DeviceNode{device("gpu0", "/dev/b", "x"), device("gpu1", "/dev/c", "x")}}
+	now.Capacity.VGPUs = 2000
+	if outdated(had, now) == "" {
+		t.Error("nothing has changed")
+	}
+	if got := adopted(had, now); outdated(had, got) != "" || deviceList(got.Devices) != deviceList(had.Devices) || got.Capacity.VGPUs != 2000 {
+		t.Errorf("%s: %+v", outdated(had, got), got)
+	}
+	now.Devices[0].Model = "y"
+	if got := outdated(had, adopted(had, now)); !strings.Contains(got, "gpu1=/dev/b y") || strings.Contains(got, "/dev/c") {
+		t.Errorf("%q", got)
 	}
 }
