@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/seal"
@@ -214,14 +215,14 @@ func TestAClustersHooksAreToldOnce(t *testing.T) {
 	h.settled()
 
 	h.b.mu.Lock()
-	h.b.tellWorker(wire.HookWorkerLost, "w1", workerLost, "suspect", time.Now())
+	h.b.tellWorker(wire.HookWorkerLost, "w1", hooks.NodeLost, "suspect", time.Now())
 	h.b.mu.Unlock()
 	h.want("worker.lost worker/edge/w1 suspect")
 	h.settled()
 	h.start()
 	h.b.mu.Lock()
 	for range 2 {
-		h.b.tellWorker(wire.HookWorkerBack, "w1", workerBack, "heard of again", time.Now())
+		h.b.tellWorker(wire.HookWorkerBack, "w1", hooks.NodeBack, "heard of again", time.Now())
 	}
 	h.b.mu.Unlock()
 	h.want("worker.back worker/edge/w1")

@@ -212,20 +212,7 @@ func (m *model) conflictOf(key string) (last *conflict) {
 	return last
 }
 
-// Where a worker is.
-const (
-	workerLost = "lost"
-	workerBack = "back"
-)
-
 // tellWorker notes what became of a worker. The mutex is held.
 func (c *core) tellWorker(kind, name, position, what string, now time.Time) {
-	n := hooks.Notice{
-		Kind: kind, At: now, Position: position, Fresh: true, Note: true, Last: kind == wire.HookWorkerRemoved,
-		Data: wire.HookData{Subject: "worker/" + c.name + "/" + name, Cluster: c.name, What: what},
-	}
-	if kind == wire.HookWorkerBack {
-		n.Only = workerLost // it may have been lost before this process began
-	}
-	c.hooks.Tell(n)
+	c.hooks.Tell(hooks.OfNode(kind, position, wire.HookData{Subject: "worker/" + c.name + "/" + name, Cluster: c.name, What: what}, now))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
@@ -117,7 +118,7 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 	if !reply.NeedStatus && !w.everHeard {
 		w.everHeard = true
 		if !w.suspect {
-			c.tellWorker(wire.HookWorkerBack, name, workerBack, "heard of again", now)
+			c.tellWorker(wire.HookWorkerBack, name, hooks.NodeBack, "heard of again", now)
 		}
 	}
 	changed = changed || before.Inc != w.inbox.Ack().Inc
@@ -227,9 +228,9 @@ func (c *core) judge(now time.Time) (changed bool) {
 			if v.Suspect {
 				what = "suspect: " + v.Why
 			}
-			kind, position := wire.HookWorkerBack, workerBack
+			kind, position := wire.HookWorkerBack, hooks.NodeBack
 			if v.Suspect {
-				kind, position = wire.HookWorkerLost, workerLost
+				kind, position = wire.HookWorkerLost, hooks.NodeLost
 			}
 			c.tellWorker(kind, name, position, what, now)
 			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)

@@ -90,6 +90,24 @@ func RunsOver(d wire.HookData, r *wire.JobReport, fresh func(run *wire.JobRun) b
 	return out
 }
 
+// Positions of a node that comes and goes: a worker of a cluster, a cluster of a root.
+const (
+	NodeLost = "lost"
+	NodeBack = "back"
+)
+
+// OfNode is the notice of what became of a node, which the tier above it has seen now.
+func OfNode(kind, position string, d wire.HookData, now time.Time) Notice {
+	n := Notice{Kind: kind, At: now, Position: position, Fresh: true, Note: true, Data: d}
+	switch kind {
+	case wire.HookWorkerRemoved, wire.HookClusterRemoved:
+		n.Last = true
+	case wire.HookWorkerBack, wire.HookClusterBack:
+		n.Only = NodeLost // it may have been lost before this process began
+	}
+	return n
+}
+
 // Agreed is what gates have agreed to: a revision of an application.
 type Agreed struct {
 	Asked    bool

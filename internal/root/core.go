@@ -262,9 +262,9 @@ func (c *core) judge(now time.Time) (changed bool) {
 		cl.heard = v.Heard
 		if v.Suspect != cl.suspect {
 			changed = true
-			what, kind, position := "heard of again", wire.HookClusterBack, clusterBack
+			what, kind, position := "heard of again", wire.HookClusterBack, hooks.NodeBack
 			if v.Suspect {
-				what, kind, position = "away: "+v.Why, wire.HookClusterLost, clusterLost
+				what, kind, position = "away: "+v.Why, wire.HookClusterLost, hooks.NodeLost
 				cl.lose(now)
 			}
 			c.tellCluster(kind, name, position, what, now)
@@ -447,7 +447,7 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		}
 	}
 	if !cl.everHeard {
-		c.tellCluster(wire.HookClusterBack, name, clusterBack, "heard of again", now)
+		c.tellCluster(wire.HookClusterBack, name, hooks.NodeBack, "heard of again", now)
 	}
 	cl.heard, cl.connected, cl.everHeard = now, true, true
 	cl.has = r.Have

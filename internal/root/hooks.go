@@ -169,22 +169,9 @@ func (c *core) tellJob(cl *cluster, key string, was *wire.JobReport) {
 	})...)
 }
 
-// Where a cluster is.
-const (
-	clusterLost = "lost"
-	clusterBack = "back"
-)
-
 // tellCluster notes what became of a cluster.
 func (c *core) tellCluster(kind, name, position, what string, now time.Time) {
-	n := hooks.Notice{
-		Kind: kind, At: now, Position: position, Fresh: true, Note: true, Last: kind == wire.HookClusterRemoved,
-		Data: wire.HookData{Subject: "cluster/" + name, Cluster: name, What: what},
-	}
-	if kind == wire.HookClusterBack {
-		n.Only = clusterLost // it may have been lost before this process began
-	}
-	c.hooks.Tell(n)
+	c.hooks.Tell(hooks.OfNode(kind, position, wire.HookData{Subject: "cluster/" + name, Cluster: name, What: what}, now))
 }
 
 // gate asks the hooks that are to be asked before something is done with an

@@ -209,13 +209,13 @@ func TestHooksAreToldOnce(t *testing.T) {
 	h.want("job.failed job/edge/shop.db run 2 is failed: it says so", "job.succeeded job/edge/shop.db run 3 is complete")
 
 	// A cluster that was lost before this process began is told to be back.
-	h.b.tellCluster(wire.HookClusterLost, "edge", clusterLost, "away", now)
+	h.b.tellCluster(wire.HookClusterLost, "edge", hooks.NodeLost, "away", now)
 	h.want("cluster.lost cluster/edge away")
 	h.settled("all")
 	h.start()
-	h.b.tellCluster(wire.HookClusterLost, "edge", clusterLost, "away", now) // still
-	h.b.tellCluster(wire.HookClusterBack, "edge", clusterBack, "heard of again", now)
-	h.b.tellCluster(wire.HookClusterBack, "edge", clusterBack, "heard of again", now)
+	h.b.tellCluster(wire.HookClusterLost, "edge", hooks.NodeLost, "away", now) // still
+	h.b.tellCluster(wire.HookClusterBack, "edge", hooks.NodeBack, "heard of again", now)
+	h.b.tellCluster(wire.HookClusterBack, "edge", hooks.NodeBack, "heard of again", now)
 	h.want("cluster.back cluster/edge")
 
 	if err := h.b.Delete(ctx, "shop"); err != nil {
@@ -236,7 +236,7 @@ func TestHooksAreToldOnce(t *testing.T) {
 	h.want("instance.ended instance/shop.web.0")
 	h.settled("all")
 	h.start()
-	h.b.tellCluster(wire.HookClusterLost, "edge", clusterLost, "away", now)
+	h.b.tellCluster(wire.HookClusterLost, "edge", hooks.NodeLost, "away", now)
 	h.want("cluster.lost") // and nothing before it
 }
 
