@@ -11,7 +11,9 @@
 //     does. A dead engine blocks nothing. Within stdout and within stderr the order
 //     is kept, between the two it is not.
 //  3. The exit code is known also of a container that ended while no engine was
-//     there, for as long as the machine was not restarted. A code above 128 is told
+//     there, for as long as the machine was not restarted, and of one that ended while
+//     containerd was away: its shim is asked then. Both away at once is too much for
+//     containerd 2, which removes at its start what has ended. A code above 128 is told
 //     as the signal that it stands for, because containerd does not tell the two
 //     apart.
 //  4. What is made in containerd (container, snapshot) carries the mark of

@@ -279,6 +279,61 @@ func TestUserAndMounts(t *testing.T) {
 	empty(t, c)
 }
 
+// How a container ended while containerd was away is known at once, by its shim, also where
+// containerd does not know it any more when it is back: as containerd 2 does, the task is
+// removed there before anybody can ask.
+func TestEndWhileContainerdIsAway(t *testing.T) {
+	d, c := bench(t, containertest.Config{})
+	start := func(script string) (runtime.Task, runtime.Spec) {
+		t.Helper()
+		s := specOf(t, testImage, "/bin/sh", "-c", script)
+		task, err := d.Start(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it has its trap", func() bool {
+			log, err := d.ReadLog(s.LogDir, 0, 0)
+			return err == nil && string(log.Data) == "up\n"
+		})
+		return task, s
+	}
+	seven, s := start("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done")
+	other, _ := start("echo up; sleep 100000") // under the same shim
+	c.Kill()
+	if err := seven.Signal("TERM"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if e := exitOf(t, seven); e.Code != 7 || e.Unknown || e.At.Before(began.Add(-time.Second)) || e.At.After(time.Now()) {
+		t.Errorf("%+v", e)
+	}
+	eventually(t, "its log is complete", func() bool {
+		log, err := d.ReadLog(s.LogDir, 0, 0)
+		return err == nil && string(log.Data) == "up\nbye\n"
+	})
+	// Its shim says nothing of one that runs, or that it does not have.
+	if e, err := d.askShim(t.Context(), other.Handle()); err == nil || !strings.Contains(err.Error(), "RUNNING") {
+		t.Errorf("of one that runs: %+v, %v", e, err)
+	}
+	stranger := other.Handle()
+	stranger.Container = "stranger"
+	if e, err := d.askShim(t.Context(), stranger); err == nil {
+		t.Errorf("of one that it does not have: %+v", e)
+	}
+	stranger.Shim = "stranger"
+	if e, err := d.askShim(t.Context(), stranger); err == nil {
+		t.Errorf("of a shim that is not there: %+v", e)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := seven.Cleanup(); err != nil {
+		t.Error(err)
+	}
+	end(t, other)
+	empty(t, c)
+}
+
 // While containerd is away what runs goes on, and its end is not lost.
 func TestContainerdAway(t *testing.T) {
 	d, c := bench(t, containertest.Config{})

@@ -94,6 +94,11 @@ func (t *task) outcome(ctx context.Context) (wire.Exit, error) {
 		if t.killed.Load() {
 			return wire.Exit{Code: 128 + int(unix.SIGKILL), Signal: "KILL", At: time.Now()}, nil
 		}
+		if errors.Is(t.d.orAway(err), runtime.ErrAway) {
+			if e, err := t.d.askShim(ctx, t.handle); err == nil {
+				return e, nil
+			}
+		}
 		if time.Since(began) > exitWithin {
 			t.d.log.Warn("how a container ended is not known", "instance", t.id, "error", err)
 			return unknown(fmt.Sprintf("containerd was away for %s after it had ended", exitWithin)), nil
@@ -135,13 +140,7 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 		}
 		return unknown("its shim was killed, and containerd then ends all that is under it"), nil
 	}
-	e = wire.Exit{Code: int(answer.ExitStatus), At: time.Now()}
-	if at := answer.ExitedAt; at != nil && at.IsValid() {
-		e.At = at.AsTime().Local()
-	}
-	if n := e.Code - 128; n > 0 && n < 32 {
-		e.Signal = ending.SignalName(unix.Signal(n))
-	}
+	e = exitFrom(answer.ExitStatus, answer.ExitedAt)
 	// Should this engine die now, its successor is told by the label.
 	if _, err := made.SetLabels(ctx, map[string]string{labelExit: storedExit(e)}); err != nil {
 		d.log.Debug("note the exit of a container", "container", id, "error", err)
