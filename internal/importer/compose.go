@@ -263,7 +263,7 @@ func (c *composer) make() []*made {
 	c.begin()
 	c.usedBeside()
 	limitNote(c.report, c.doc, unlimited, c.opts)
-	c.report.leftovers(c.doc, c.doc.root, nil, composeTrie)
+	c.report.leftovers(c.doc, c.doc.root, nil, composeTrie())
 	c.drivers("volumes", "is not carried over: a volume of Verge is a directory of the worker", "local")
 	c.drivers("networks", "is not carried over: the service network of Verge has one kind", "bridge", "overlay", "default")
 	if nets := c.doc.root.child("networks"); nets != nil && len(nets.keys) > 1 {

@@ -93,4 +93,4 @@ var composeCover = cover{
 	"services.*.shm_size":               "",
 }
 
-var composeTrie = composeCover.trie()
+var composeTrie = composeCover.lazy()

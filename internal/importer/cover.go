@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"strings"
+	"sync"
 )
 
 // A cover says of each field of a format what becomes of it: by its pattern, where *
@@ -33,6 +34,10 @@ type trie struct {
 	verdict *string
 	other   string // verdict on what is not in next
 }
+
+// lazy is the trie when it is first asked for: every command has this package in it, and few
+// import anything.
+func (c cover) lazy() func() *trie { return sync.OnceValue(c.trie) }
 
 func (c cover) trie() *trie {
 	top := &trie{next: map[string]*trie{}}

@@ -376,7 +376,7 @@ func (g *kubeGroup) configMap(o *object) {
 	for field, into := range map[string]any{"data": &c.spec.Data, "binaryData": &c.spec.BinaryData} {
 		decodeInto(g.report, o, o.root.child(field), o.at(field), into)
 	}
-	g.report.leftovers(o.doc, o.root, o.base, dataTrie)
+	g.report.leftovers(o.doc, o.root, o.base, dataTrie())
 	g.configs[o.meta.Name] = c
 }
 
@@ -394,14 +394,14 @@ func (g *kubeGroup) secret(o *object) {
 		}
 	}
 	slices.Sort(s.keys)
-	g.report.leftovers(o.doc, o.root, o.base, dataTrie)
+	g.report.leftovers(o.doc, o.root, o.base, dataTrie())
 	g.secrets[o.meta.Name] = s
 }
 
 func (g *kubeGroup) claim(o *object) {
 	c := &claim{object: o}
 	decodeInto(g.report, o, o.root.child("spec"), o.at("spec"), &c.spec)
-	g.report.leftovers(o.doc, o.root, o.base, claimTrie)
+	g.report.leftovers(o.doc, o.root, o.base, claimTrie())
 	g.claims[o.meta.Name] = c
 }
 

@@ -1,6 +1,9 @@
 package importer
 
-import "maps"
+import (
+	"maps"
+	"sync"
+)
 
 // metaCover is what becomes of the metadata of an object.
 var metaCover = cover{
@@ -135,16 +138,16 @@ func (c cover) with(below string, more cover) cover {
 
 // tries of the covers.
 var (
-	serviceTrie, ingressTrie, dataTrie = serviceCover.trie(), ingressCover.trie(), dataCover.trie()
-	routeTrie                          = routeCover.trie()
-	claimTrie, scalerTrie              = claimCover.trie(), scalerCover.trie()
-	workloadTries                      = func() map[string]*trie {
+	serviceTrie, ingressTrie, dataTrie = serviceCover.lazy(), ingressCover.lazy(), dataCover.lazy()
+	routeTrie                          = routeCover.lazy()
+	claimTrie, scalerTrie              = claimCover.lazy(), scalerCover.lazy()
+	workloadTries                      = sync.OnceValue(func() map[string]*trie {
 		out := map[string]*trie{}
 		for kind, c := range workloadCovers {
 			out[kind] = c.trie()
 		}
 		return out
-	}()
+	})
 )
 
 // notCarried are kinds of which nothing is carried over, and why; "" where the group is

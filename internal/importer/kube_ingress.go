@@ -63,7 +63,7 @@ func (b *ingressBackend) target() (string, intstr.IntOrString) {
 func (g *kubeGroup) ingress(o *object) {
 	var spec ingressSpec
 	ok := decodeInto(g.report, o, o.root.child("spec"), o.at("spec"), &spec)
-	g.report.leftovers(o.doc, o.root, o.base, ingressTrie)
+	g.report.leftovers(o.doc, o.root, o.base, ingressTrie())
 	if !ok {
 		return
 	}

@@ -64,7 +64,7 @@ type routeSpec struct {
 func (g *kubeGroup) gatewayRoute(o *object) {
 	var spec routeSpec
 	ok := decodeInto(g.report, o, o.root.child("spec"), o.at("spec"), &spec)
-	g.report.leftovers(o.doc, o.root, o.base, routeTrie)
+	g.report.leftovers(o.doc, o.root, o.base, routeTrie())
 	if !ok {
 		return
 	}

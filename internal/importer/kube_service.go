@@ -20,7 +20,7 @@ type kubeService struct {
 func (g *kubeGroup) service(o *object) {
 	s := &kubeService{object: o}
 	ok := decodeInto(g.report, o, o.root.child("spec"), o.at("spec"), &s.spec)
-	g.report.leftovers(o.doc, o.root, o.base, serviceTrie)
+	g.report.leftovers(o.doc, o.root, o.base, serviceTrie())
 	if !ok {
 		return
 	}
@@ -248,7 +248,7 @@ func (g *kubeGroup) scaler(o *object) {
 		CPU         ignoredField `json:"targetCPUUtilizationPercentage"`
 	}
 	ok := decodeInto(g.report, o, o.root.child("spec"), o.at("spec"), &spec)
-	g.report.leftovers(o.doc, o.root, o.base, scalerTrie)
+	g.report.leftovers(o.doc, o.root, o.base, scalerTrie())
 	if !ok {
 		return
 	}

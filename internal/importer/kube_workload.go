@@ -144,7 +144,7 @@ func (g *kubeGroup) workload(o *object) {
 		g.refuse(o, w.path, "Kubernetes would refuse it: %s has no containers", o.title())
 		return
 	}
-	g.report.leftovers(o.doc, o.root, o.base, workloadTries[o.kind])
+	g.report.leftovers(o.doc, o.root, o.base, workloadTries()[o.kind])
 	for _, c := range slices.Concat(w.pod.Containers, w.pod.InitContainers) {
 		if len(c.Ports) > maxListed || len(c.VolumeMounts) > maxListed {
 			g.refuse(o, w.path, "cannot be expressed: a container has more than %d ports or mounts", maxListed)

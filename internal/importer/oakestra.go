@@ -83,7 +83,7 @@ var microserviceCover = cover{
 	"target_node":             "is not carried over: workers are chosen by labels (affinity.labels)",
 }
 
-var oakestraTrie, microserviceTrie = oakestraCover.trie(), microserviceCover.trie()
+var oakestraTrie, microserviceTrie = oakestraCover.lazy(), microserviceCover.lazy()
 
 // oakestra makes applications of one document.
 type oakestra struct {
@@ -144,7 +144,7 @@ func (k *oakestra) document() (out []*made) {
 			out = append(out, m)
 		}
 	}
-	k.report.leftovers(k.doc, root, nil, oakestraTrie)
+	k.report.leftovers(k.doc, root, nil, oakestraTrie())
 	return out
 }
 
@@ -263,7 +263,7 @@ func (k *oakestra) application(a *node, path []string) *made {
 		if s.child("memory").empty() || s.str("memory") == "0" {
 			unlimited = append(unlimited, called[i])
 		}
-		k.report.leftovers(k.doc, s, in, microserviceTrie)
+		k.report.leftovers(k.doc, s, in, microserviceTrie())
 	}
 	limitNote(k.report, k.doc, unlimited, k.opts)
 	if !complete {
