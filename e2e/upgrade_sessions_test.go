@@ -5,9 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/unixsock"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // numbered writes a line after the other into its log.
@@ -67,6 +72,15 @@ func (w *world) sessionsGoOn(t *testing.T, next string) {
 	}
 	if said := running.err.String(); !strings.Contains(said, "upgraded") || !strings.Contains(said, "run it again") {
 		t.Errorf("of a program that ended with its engine: %q", said)
+	}
+	// The same with an engine that dies.
+	// Of two, since the one before still drains.
+	engine := must[int](t)(unixsock.Listener(t.Context(), filepath.Join(w.holder(job).dir, wire.EngineSocket)))
+	if err := syscall.Kill(engine, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := ports.get(t, "/whoami"); !strings.Contains(got, job) {
+		t.Errorf("a new connection after the engine's death: %q", got)
 	}
 	w.root.ok("delete", "application/numbered")
 }

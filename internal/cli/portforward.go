@@ -214,6 +214,8 @@ func (f *forwarding) session(ctx context.Context, begun func() error) (again boo
 		for {
 			select {
 			case f.now <- client:
+			case <-client.Ended(): // the end of the session follows
+				return
 			case <-ctx.Done():
 				return
 			}
@@ -225,6 +227,7 @@ func (f *forwarding) session(ctx context.Context, begun func() error) (again boo
 		}
 	}
 	last, err := e.drain(ctx)
+	give()          // nobody gets this client any more
 	_ = far.Close() // who writes to it is let go
 	var remote *remoteExit
 	switch {
@@ -249,17 +252,28 @@ func (f *forwarding) carry(ctx context.Context, l net.Listener, port string) {
 		if err != nil {
 			return
 		}
-		all.Go(func() {
-			var client *forward.Client
-			select {
-			case client = <-f.now:
-			case <-ctx.Done():
-				_ = conn.Close() // nothing was carried
-				return
-			}
-			if err := client.Carry(ctx, conn, port); err != nil && ctx.Err() == nil {
-				f.a.notef("%s: %s", conn.RemoteAddr(), clean(firstLine(err)))
-			}
-		})
+		all.Go(func() { f.carryOne(ctx, conn, port) })
+	}
+}
+
+// carryOne carries a connection. Where a session ends before it was opened, the next one
+// has it.
+func (f *forwarding) carryOne(ctx context.Context, conn net.Conn, port string) {
+	for {
+		var client *forward.Client
+		select {
+		case client = <-f.now:
+		case <-ctx.Done():
+			_ = conn.Close() // nothing was carried
+			return
+		}
+		err := client.Carry(ctx, conn, port)
+		switch {
+		case ctx.Err() != nil || err == nil:
+			return
+		case !errors.Is(err, forward.ErrEnded):
+			f.a.notef("%s: %s", conn.RemoteAddr(), clean(firstLine(err)))
+			return
+		}
 	}
 }

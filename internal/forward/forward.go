@@ -116,12 +116,21 @@ func NewClient(conn net.Conn) (*Client, error) {
 // Close ends all connections.
 func (c *Client) Close() { _ = c.s.Close() } // it has ended either way
 
+// Ended is closed when nothing can be opened any more.
+func (c *Client) Ended() <-chan struct{} { return c.s.CloseChan() }
+
+// ErrEnded is why nothing can be opened any more: the way to the other end is gone.
+var ErrEnded = errors.New("the session has ended")
+
 // Carry opens a connection to a port and carries conn over it until both directions
-// have ended, or ctx. It closes conn. The error says why it could not be opened.
+// have ended, or ctx. It closes conn. The error says why it could not be opened; with
+// ErrEnded nothing of conn was read, and it is left open: another Client may carry it.
 func (c *Client) Carry(ctx context.Context, conn net.Conn, port string) error {
 	st, err := c.open(ctx, port)
 	if err != nil {
-		abort(conn)
+		if ctx.Err() != nil || !errors.Is(err, ErrEnded) {
+			abort(conn)
+		}
 		return err
 	}
 	relay(ctx, st, conn)
@@ -132,17 +141,17 @@ func (c *Client) Carry(ctx context.Context, conn net.Conn, port string) error {
 func (c *Client) open(ctx context.Context, port string) (*yamux.Stream, error) {
 	st, err := c.s.OpenStream(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open a connection: %w", err)
+		return nil, fmt.Errorf("open a connection: %w", c.ended(err))
 	}
 	defer context.AfterFunc(ctx, func() { _ = st.Reset() })()
 	if err := writeWord(st, 0, port); err != nil {
 		_ = st.Reset()
-		return nil, fmt.Errorf("open a connection: %w", err)
+		return nil, fmt.Errorf("open a connection: %w", c.ended(err))
 	}
 	var answer [1]byte
 	if _, err := io.ReadFull(st, answer[:]); err != nil {
 		_ = st.Reset()
-		return nil, fmt.Errorf("open a connection: %w", err)
+		return nil, fmt.Errorf("open a connection: %w", c.ended(err))
 	}
 	if answer[0] == opened {
 		return st, nil
@@ -153,6 +162,14 @@ func (c *Client) open(ctx context.Context, port string) (*yamux.Stream, error) {
 		return nil, fmt.Errorf("open a connection: %w", err)
 	}
 	return nil, errors.New(why)
+}
+
+// ended adds ErrEnded to an error where the session is the reason.
+func (c *Client) ended(err error) error {
+	if c.s.IsClosed() {
+		return errors.Join(ErrEnded, err)
+	}
+	return err
 }
 
 // writeWord writes a kind, unless it is 0, and a word.

@@ -218,6 +218,46 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
+// What one client could not open, because its other end does not answer any more, another
+// one carries: nothing of it is lost.
+func TestTheNextClientCarries(t *testing.T) {
+	p, q := net.Pipe()
+	dead, err := NewClient(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	go func() {
+		_, _ = q.Read(make([]byte, 1)) // it is asked, and dies
+		close(asked)
+		_, _ = io.Copy(io.Discard, q)
+	}()
+	its, mine := net.Pipe()
+	defer mine.Close()
+	tried := make(chan error, 1)
+	go func() { tried <- dead.Carry(t.Context(), its, "http") }()
+	<-asked
+	dead.Close()
+	if err := <-tried; !errors.Is(err, ErrEnded) {
+		t.Fatalf("%v", err)
+	}
+	if err := dead.Carry(t.Context(), its, "http"); !errors.Is(err, ErrEnded) {
+		t.Fatalf("of a client that has ended: %v", err)
+	}
+	x := newBed(t.Context(), t, to(listen(t, func(c *net.TCPConn) { _, _ = io.Copy(c, c) })))
+	go func() { tried <- x.client.Carry(t.Context(), its, "http") }()
+	if _, err := mine.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(io.LimitReader(mine, 1)); err != nil || string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+	_ = mine.Close()
+	if err := <-tried; err != nil {
+		t.Error(err)
+	}
+}
+
 // When the way ends, or who serves, so do all connections; a reset is passed on.
 func TestEnds(t *testing.T) {
 	reset := listen(t, func(c *net.TCPConn) {
