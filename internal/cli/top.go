@@ -60,7 +60,7 @@ func (a *app) topCommand() *cobra.Command {
 }
 
 func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
-	for {
+	for said := false; ; {
 		err := a.topOnce(ctx, c, kind, f)
 		switch {
 		case !f.watch:
@@ -68,9 +68,14 @@ func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) 
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the user has seen enough
 		case passing(err):
-			a.notef("%s  %s; trying again", a.clock(a.opts.Now()), clean(firstLine(err)))
+			if !said {
+				a.notef("%s  %s; trying again", a.clock(a.opts.Now()), clean(firstLine(err)))
+			}
+			said = true
 		case err != nil:
 			return err
+		default:
+			said = false
 		}
 		_ = a.opts.Sleep(ctx, topEvery) // the next round looks at ctx
 	}
