@@ -165,7 +165,7 @@ func (c *composer) portless() {
 		if number, image := knownPort(to.Image); number > 0 && to.Job == nil && reach(to, number) {
 			c.said(other, fmt.Sprintf("gets the port %d over TCP for %s: images called %s listen there", number, list(c.wanted[other]), image))
 		} else {
-			c.report.at(Lost, c.doc, c.path(other), "has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: 6379}])", list(c.wanted[other]))
+			c.report.at(Lost, c.doc, c.path(other), "has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: N}])", list(c.wanted[other]))
 		}
 	}
 }

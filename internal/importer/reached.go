@@ -70,7 +70,7 @@ func reach(s *api.Service, number int) bool {
 // knownPorts are those at which images that everybody has listen without a word, by the last
 // part of their names.
 var knownPorts = map[string]int{
-	"postgres": 5432, "postgresql": 5432, "postgis": 5432, "timescaledb": 5432, "pgvector": 5432, "mysql": 3306, "mariadb": 3306, "percona": 3306,
+	"postgres": 5432, "postgresql": 5432, "postgis": 5432, "timescaledb": 5432, "pgvector": 5432, "pgvecto-rs": 5432, "mysql": 3306, "mariadb": 3306, "percona": 3306,
 	"redis": 6379, "valkey": 6379, "keydb": 6379, "memcached": 11211, "mongo": 27017, "mongodb": 27017, "rabbitmq": 5672, "nats": 4222,
 	"elasticsearch": 9200, "opensearch": 9200, "kafka": 9092, "zookeeper": 2181, "influxdb": 8086, "minio": 9000, "cassandra": 9042,
 	"eclipse-mosquitto": 1883, //nolint:misspell // as it calls itself
