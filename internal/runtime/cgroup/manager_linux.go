@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix" // getxattr: systemd marks a delegated group with one
 )
@@ -34,6 +35,7 @@ type Manager struct {
 	mounts  []mount  // all, to understand paths of groups made elsewhere
 	parents []parent // where we may make groups
 	missing string
+	tops    func() []string // where hierarchies are mounted
 }
 
 // Detect looks at the machine and prepares the parents of groups; base is
@@ -80,7 +82,7 @@ func Disabled(base string) *Manager {
 
 func newManager(base string) *Manager {
 	sum := sha256.Sum256([]byte(base))
-	return &Manager{hash: hex.EncodeToString(sum[:6])}
+	return &Manager{hash: hex.EncodeToString(sum[:6]), tops: sync.OnceValue(readTops)}
 }
 
 // use prepares a parent in each hierarchy that has a wanted controller. The

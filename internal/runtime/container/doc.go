@@ -18,7 +18,8 @@
 //     apart.
 //  4. What is made in containerd (container, snapshot) carries the mark of
 //     its engine and is found by it. What could not be removed while containerd was
-//     away is removed when it is back, and so is a shim that it had started for nothing.
+//     away is removed when it is back, and so is a shim that it had started for nothing. A
+//     runc that is killed half-way leaves no control groups.
 //  5. Limits are set by package cgroup in a group that runc then uses, so that both
 //     drivers mean the same by them.
 //  6. containerd may have other mounts than this process, which systemd or the lab

@@ -224,10 +224,21 @@ func (d *Driver) undo(ctx context.Context, id string, group *cgroup.Group) error
 		d.log.Warn("a container that did not start is left", "container", id, "error", err)
 		d.owe(id)
 	}
+	return d.removeGroup(ctx, id, group)
+}
+
+// removeGroup ends what is left in the control group of a container, nil is none, and then
+// removes it everywhere: runc, where it was killed, leaves processes that it had begun, and
+// groups in hierarchies in which we make none.
+func (d *Driver) removeGroup(ctx context.Context, id string, group *cgroup.Group) error {
 	if group == nil {
 		return nil
 	}
-	return group.Remove(ctx)
+	if err := group.Remove(ctx); err != nil {
+		return err
+	}
+	d.groups.Tidy(id)
+	return nil
 }
 
 // snapshot makes the files of a container out of those of its image, and says how
@@ -487,6 +498,8 @@ func words(text, program string) error {
 		return fmt.Errorf("command %s is a directory", program)
 	case has("argument list too long"):
 		return fmt.Errorf("cannot execute %s: its arguments and environment are too long for the kernel", program)
+	case has("did not terminate successfully: exit status 137"):
+		return errors.New("the container did not start: runc was killed while it made it, most likely by the kernel because this machine has no memory left; its log (dmesg) says so, and verge top has who uses it")
 	case has("chdir to cwd"):
 		return errors.New("the working directory does not exist in the image, or its user may not enter it")
 	}

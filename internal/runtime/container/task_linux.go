@@ -277,10 +277,8 @@ func (t *task) Cleanup() error {
 		t.d.owe(t.handle.Container)
 	}
 	t.d.forget(t.handle.Container)
-	if t.group != nil {
-		if err := t.group.Remove(ctx); err != nil {
-			return fmt.Errorf("clean up: %w", err)
-		}
+	if err := t.d.removeGroup(ctx, t.handle.Container, t.group); err != nil {
+		return fmt.Errorf("clean up: %w", err)
 	}
 	t.cleaned = true
 	return nil
@@ -298,9 +296,18 @@ func (t *task) Usage() runtime.Usage {
 	return runtime.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Tasks: max(u.PIDs, 0)}
 }
 
-// remove ends a container and removes all that containerd has of it. One that is
-// not there is no error.
+// remove ends a container and removes all that containerd and runc have of it. One that
+// is not there is no error.
 func (d *Driver) remove(ctx context.Context, id string) error {
+	err := d.removeThere(ctx, id)
+	if err == nil {
+		d.groups.Tidy(id)
+	}
+	return err
+}
+
+// removeThere is what containerd does of remove.
+func (d *Driver) removeThere(ctx context.Context, id string) error {
 	ctx = namespaces.WithNamespace(ctx, Namespace)
 	c, release, err := d.use(ctx)
 	if err != nil {
