@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,40 @@ func TestBackToWhatIsInstalled(t *testing.T) {
 	p.proved()
 	if next, _ := p.begun(base, "", intact, quiet); next != nil {
 		t.Errorf("after a boot it is %s", next.Program)
+	}
+}
+
+// A fetch that was broken off leaves nothing for good; what may be tried again stays.
+func TestBrokenFetchIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	kept := programs{Base: base, Key: "a", State: wire.TryDone, Runs: one, Before: two}
+	for _, p := range []programs{{}, kept, {Base: base, Key: "b", State: wire.TryFailed, Again: true, Before: two}} {
+		if err := p.write(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{one.SHA256, two.SHA256, "broken"} {
+			if err := os.MkdirAll(filepath.Join(dir, programsDir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, programsDir, name, programName+".tmp"), []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := openUpgrader(dir, Upgrades{}, "a", quiet); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		list, err := os.ReadDir(filepath.Join(dir, programsDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			left = append(left, e.Name())
+		}
+		want := map[string]int{"": 0, "a": 2, "b": 3}[p.Key]
+		if len(left) != want || want == 2 && slices.Contains(left, "broken") {
+			t.Errorf("%+v: there are %q", p, left)
+		}
 	}
 }
 

@@ -109,6 +109,9 @@ func openUpgrader(dir string, may Upgrades, marker string, log *slog.Logger) (*u
 		}
 		return u, nil
 	}
+	if u.p.State != wire.TryGoesOn && !u.p.Again {
+		u.p.tidy(dir, log) // of a fetch that was broken off, which begins anew if it is asked for
+	}
 	if u.p.Key == "" {
 		return u, nil
 	}
