@@ -31,7 +31,9 @@ type joiner struct {
 	added  *node             // those services
 	taken  map[string]bool   // names of services
 	env    map[string]string // of the files of variables beside those included
+	done   map[string]bool   // files that were included, each with its folder
 	bytes  int
+	values int
 	failed bool
 }
 
@@ -60,7 +62,7 @@ func (c *composer) join() bool {
 		}
 		return false
 	}
-	j := &joiner{c: c, read: map[string]*doc{}, bases: map[string]string{}, added: &node{kind: mappingKind}, taken: map[string]bool{}, env: map[string]string{}}
+	j := &joiner{c: c, read: map[string]*doc{}, bases: map[string]string{}, added: &node{kind: mappingKind}, taken: map[string]bool{}, env: map[string]string{}, done: map[string]bool{}}
 	joined := *c.doc
 	joined.root = j.include(part{c.doc, ".", []string{c.source.base()}})
 	joined.root = j.extend(joined.root)
@@ -97,6 +99,14 @@ func (j *joiner) include(p part) *node {
 		q, ok := j.included(p, n, at)
 		if !ok {
 			continue
+		}
+		id := q.stack[len(q.stack)-1] + "\n" + q.dir
+		if j.done[id] {
+			continue // it is there with all that it includes, however often it is named
+		}
+		if j.done[id] = true; len(j.done) > maxJoined {
+			j.refuse(p.doc, at, "more than %d files are included", maxJoined)
+			return out
 		}
 		out = j.merge(out, j.include(q), p, at)
 	}
@@ -250,6 +260,10 @@ func (j *joiner) open(p part, file string, at []string) (part, bool) {
 			j.refuse(q.doc, []string{s}, "is no valid compose file: %s must be a mapping", s)
 			return q, false
 		}
+	}
+	if j.values += q.doc.values; j.values > maxComposeValues {
+		j.refuse(p.doc, at, "the files have more than %d values together, once their aliases are followed", maxComposeValues)
+		return q, false
 	}
 	j.read[file] = q.doc
 	return q, true

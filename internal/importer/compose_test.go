@@ -224,6 +224,18 @@ func TestBadJoins(t *testing.T) {
 	}
 }
 
+// TestIncludedOften: a file that is included on very many ways is read and taken once.
+func TestIncludedOften(t *testing.T) {
+	all := files{"f8.yaml": "services: {last: {image: b}}\n"}
+	for i := range 8 {
+		all[fmt.Sprintf("f%d.yaml", i)] = "include: [" + strings.Repeat(fmt.Sprintf("f%d.yaml, ", i+1), 500) + "]\n"
+	}
+	res, err := Import([]Source{{Name: "in.yaml", Data: []byte(all["f0.yaml"]), Folder: "shop", Open: all.open}}, Options{})
+	if err != nil || len(res.Apps) != 1 || !strings.Contains(string(res.Apps[0].Source), "last:") {
+		t.Errorf("%v, %v", err, res.Notes)
+	}
+}
+
 // TestInheritedSecrets: what extends a service of the same file has its secrets, too.
 func TestInheritedSecrets(t *testing.T) {
 	res, err := of("services:\n  a: {image: x, environment: {KEY_TOKEN: '${KEY_TOKEN}'}}\n  b: {extends: a}\n  c: {extends: {service: b}, environment: {KEY_TOKEN: own}}\n", Options{})
