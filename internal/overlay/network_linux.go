@@ -45,7 +45,8 @@ const dnsPort = 53
 
 // trustKept is how long instances that an earlier engine had attached are trusted to be as
 // routes say: without that all would refuse connections until they have been probed again.
-// It is longer than an engine takes to find them.
+// So are those of workers that nobody reaches but by a path, until it is found. It is longer
+// than an engine takes to find them.
 const trustKept = 10 * time.Second
 
 // retryAfter is the pause after the ruleset could not be written.
@@ -90,10 +91,13 @@ type Network struct {
 	// those workers were heard of.
 	remote map[netip.Addr]bool
 	silent map[netip.Addr]bool // of them, those whose connections were ended
-	again  *time.Timer         // see againLocked
-	looks  looking
-	given  *wire.Network // the last one that Set had
-	paths  *paths        // nil: none
+	// trusted until then: there is a way to instances of other workers, as there was for an
+	// earlier engine, though this one has not found it.
+	trusted time.Time
+	again   *time.Timer // see againLocked
+	looks   looking
+	given   *wire.Network // the last one that Set had
+	paths   *paths        // nil: none
 }
 
 type attached struct {
@@ -173,6 +177,8 @@ func Open(o Options) (_ *Network, err error) {
 		if err := n.try(mark); err != nil {
 			return nil, err
 		}
+	} else {
+		n.trusted = time.Now().Add(trustKept)
 	}
 	if n.tun, err = first.Open(n.links.Own(servicesDevice)); err != nil {
 		return nil, err
@@ -458,7 +464,7 @@ func (n *Network) settleLocked() error {
 	if err := n.applyLocked(); err != nil {
 		return err
 	}
-	if len(keep) > 0 {
+	if len(keep) > 0 || time.Now().Before(n.trusted) {
 		n.spawn(func(ctx context.Context) {
 			trusted := time.NewTimer(trustKept)
 			defer trusted.Stop()

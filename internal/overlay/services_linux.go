@@ -313,6 +313,8 @@ type known struct {
 func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint, others uint32) {
 	by := make(map[string]known, len(r.Endpoints))
 	list := make([]route.Endpoint, 0, len(r.Endpoints))
+	var unmet []int // of list: those to which there is no way now, not even the router's
+	anyReady := false
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
 		id := e.Instance + "@" + e.Cluster + "/" + e.Worker
@@ -330,10 +332,22 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		case len(e.Addrs) > 0 && (n.reachedLocked(e) || n.opts.Reached != nil && n.opts.Reached(e)):
 			x.addrs = e.Addrs
 		default:
-			ready = e.Address != ""
+			if ready = e.Address != ""; !ready && len(e.Addrs) > 0 {
+				unmet = append(unmet, len(list))
+			}
 		}
+		anyReady = anyReady || ready
 		by[id] = x
 		list = append(list, route.Endpoint{ID: id, Ready: ready, Suspect: e.Suspect, Local: ours, Ordinal: ordinal(e.Instance)})
+	}
+	if !anyReady && time.Now().Before(n.trusted) {
+		// The paths of an earlier engine are being found again. Until then what is sent there is
+		// lost, and sent again by who sent it: to be refused would be the end of it.
+		for _, i := range unmet {
+			x := by[list[i].ID]
+			x.addrs = x.of.Addrs
+			by[list[i].ID], list[i].Ready = x, true
+		}
 	}
 	route.Weigh(list, func(i int) route.Capable {
 		e := by[list[i].ID].of

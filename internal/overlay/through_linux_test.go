@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -157,4 +160,45 @@ func TestThroughRefusesNothing(t *testing.T) {
 			t.Fatalf("the router's port %s is open, and nothing leads there", at)
 		}
 	}
+}
+
+// A process that takes the network over refuses nothing that is for a worker to which there
+// is no way but a path, until it has had the time to find that.
+func TestPathsAreTrustedOver(t *testing.T) {
+	w := newWorldWith(t, func(o *Options) {
+		o.Reached = func(*wire.Endpoint) bool { return false }
+	})
+	w.set()
+	w.attach("shop.web.0", 1)
+	w.attach("shop.db.0", 1) // in the place of one behind NAT
+	w.serve("shop.db.0", 80)
+	r := routeTo("shop", 1, "db")
+	r.Endpoints = []wire.Endpoint{{Instance: "shop.db.1", Cluster: "c", Worker: "far", Addrs: w.at["shop.db.0"].Addrs}}
+	refused := func(when string) {
+		t.Helper()
+		w.set(r)
+		if said, err := w.ask("shop.web.0", w.service4("shop", "db")); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("%s: %q, %v", when, said, err)
+		}
+	}
+	refused("before there was a path")
+
+	w.n.Close()
+	w.open()
+	if err := w.n.Set(w.net, []wire.Route{r}); err != nil {
+		t.Fatal(err)
+	}
+	for id, a := range w.at {
+		w.n.Keep(Instance{ID: id, App: "shop", Namespace: "default", AppNumber: 1, Had: a.Place})
+	}
+	if err := w.n.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := w.ask("shop.web.0", w.service4("shop", "db")); err != nil || said != "shop.db.0" {
+		t.Errorf("while the path is found again: %q, %v", said, err)
+	}
+	w.n.mu.Lock()
+	w.n.trusted = time.Now()
+	w.n.mu.Unlock()
+	refused("when it was not found")
 }
