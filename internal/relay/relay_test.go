@@ -327,7 +327,12 @@ func TestChannelForwardsBetweenItsTwoWorkersAlone(t *testing.T) {
 	if p := b.receive(); p[4] != 7 {
 		t.Fatalf("a paused way carries: %x", p[:8])
 	}
-	if s := r.srv.Stats(); s.Channels != 1 || s.Packets < 3 {
+	for r.srv.Stats().Packets < 3 { // one is counted when it has left
+		if t.Context().Err() != nil {
+			t.Fatalf("not counted: %+v", r.srv.Stats())
+		}
+	}
+	if s := r.srv.Stats(); s.Channels != 1 {
 		t.Errorf("%+v", s)
 	}
 }
