@@ -66,8 +66,9 @@ lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus ab
 # What is computed without goroutines has no races, and takes a fifth of the time without
 # the detector: whole packages (pure), and of others (both) the files that are built
 # without it only. These run a second time, -short: without what makes namespaces.
-# The solver of an example plugin, from Python's registry, is the one thing that may be
-# missing in CI too.
+# The solver of an example plugin, from Python's registry, and the version before, from
+# the history, are what may be missing in CI too.
+BEFORE = 48c016e5a0366fef62b5bba66ac8ec1f294bfd78
 unit: $(PACKAGER)
 	@race=-race; \
 	if ! tools/needs gcc; then \
@@ -81,6 +82,8 @@ unit: $(PACKAGER)
 	if ! tools/debian bin/debian.tar; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the test of the package on a clean Debian"; fi; \
 	tools/ilp || echo "SKIPPED: the tests with the solver of plugins/ilp"; \
+	if tools/older $(BEFORE) bin/before; then export VERGE_OLDER="$$PWD/bin/before"; \
+	else echo "SKIPPED: today's version together with the one before"; fi; \
 	mkdir -p bin; set -o pipefail; failed=; \
 	go test -vet=off -timeout 25m ./e2e/... > bin/e2e.log 2>&1 & e2e=$$!; \
 	trap 'pkill -P $$e2e; kill $$e2e 2> /dev/null' EXIT; \
@@ -108,13 +111,10 @@ TIME ?= 30m
 traffic: ## requests of all kinds for TIME (30m) while replicas come and go: none lost, nothing grows
 	VERGE_TRAFFIC=$(TIME) go test -run '^TestMixedTraffic$$' -v -count 1 -timeout 24h ./e2e
 
-# An older version in a folder of its own, of the commit OLDER.
 OLDER ?= HEAD~100
 older: ## today's version with an older one, of the commit OLDER=HEAD~100: roles become today's one by one
-	@set -e; dir=$$(mktemp -d); trap 'git worktree remove --force "$$dir/tree" || true; rm -rf "$$dir"' EXIT; \
-	  git worktree add -q --detach "$$dir/tree" $(OLDER); \
-	  (cd "$$dir/tree" && CGO_ENABLED=0 go build -o "$$dir/verge" ./cmd/verge); \
-	  VERGE_OLDER="$$dir/verge" go test ./e2e -run '^TestOlderVersion$$' -count 1 -v
+	@tools/older $(OLDER) bin/older
+	VERGE_OLDER="$$PWD/bin/older" go test ./e2e -run '^TestOlderVersion$$' -count 1 -v
 
 # N is the first N seeds from a random one on, which is printed; a list such as
 # 1-100,7 is these. What fails says how to see it again, and keeps its logs.

@@ -13,8 +13,7 @@ import (
 // TestOlderVersion lets a program that was built of an older commit, at $VERGE_OLDER, work
 // with today's: all of it is of that version first, then one role after the other becomes
 // today's, over what the older one has stored, and a cluster goes back. What runs goes on
-// through all of it. make older builds such a program; it takes too long for each run of
-// the tests.
+// through all of it. make test does that with the version before, make older with any.
 func TestOlderVersion(t *testing.T) {
 	older := os.Getenv("VERGE_OLDER")
 	if older == "" {
