@@ -89,13 +89,14 @@ func (a *app) importFiles(cmd *cobra.Command, kind importer.Kind, files []string
 		if err != nil {
 			return &userError{what: "the variables cannot be read", why: err.Error(), next: "give --env-file the path of a file"}
 		}
-		vars, err := importer.Variables(data)
+		vars, unset, err := importer.Variables(data, o.Variables)
 		if err != nil {
 			return &userError{what: "the variables cannot be read", why: file + ": " + err.Error(), next: "write one NAME=VALUE a line"}
 		}
-		for k, v := range vars {
-			o.Variables[k] = v
+		for _, name := range unset {
+			a.notef("%s %s", importer.Said.String()+":", clean(file+": has nothing in place of ${"+name+"}, which nothing sets: the environment is not looked at, so write "+name+"=VALUE above it"))
 		}
+		o.Variables = vars
 	}
 	sources, err := a.importSources(files, kind)
 	if err != nil {

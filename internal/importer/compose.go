@@ -30,6 +30,10 @@ type composer struct {
 	// referred to.
 	beside map[string]string
 	used   map[string]bool
+	// derived are those of them that have what is secret in their values, and blank those that
+	// refer to what nothing sets, with its name.
+	derived map[string]bool
+	blank   map[string]string
 	// secrets are the variables of services whose values are not in the file, by service
 	// and variable: names of secrets. secretNames are those by what they are made of.
 	secrets      map[string]map[string]string
@@ -90,7 +94,9 @@ func (c *composer) load() bool {
 	if c.joined != nil && c.opts.Variables == nil {
 		vars := c.joined.env
 		maps.Copy(vars, c.beside) // these count before
-		c.beside = vars
+		derived := c.joined.derived
+		maps.Copy(derived, c.derived)
+		c.beside, c.derived = vars, derived
 	}
 	if secrets := root.child("secrets"); secrets != nil {
 		for _, k := range secrets.keys { // their names are not for variables
@@ -98,7 +104,7 @@ func (c *composer) load() bool {
 		}
 	}
 	plain, _ := c.interpolate(root, nil).(map[string]any)
-	if c.report.refused && !before || before && c.report.refused && plain == nil {
+	if c.report.overspent() || c.report.refused && !before || before && c.report.refused && plain == nil {
 		return false
 	}
 	if name, is := plain["name"].(string); is {

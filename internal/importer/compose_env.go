@@ -37,6 +37,9 @@ func (c *composer) variable(service, name string, v *node, path []string) (any, 
 	}
 	_, given := c.opts.Variables[name]
 	switch fromFile := strings.Contains(s, "$"); {
+	case errors.Is(err, errMade):
+		c.report.tooMuch(c.doc, path)
+		return nil, false
 	case err != nil:
 		c.report.at(Refused, c.doc, path, "%v", err)
 		return nil, false
@@ -76,7 +79,7 @@ func (c *composer) takesBeside(s string) bool {
 		if _, beside := c.beside[name]; beside {
 			took = true
 		}
-		return v, set
+		return v[:min(len(v), 1)], set // that it is there is enough
 	})
 	return err == nil && took
 }
@@ -112,8 +115,11 @@ func (c *composer) secretName(written, of string) string {
 func (c *composer) envFiles(name string, s types.ServiceConfig, out *api.Service) {
 	for i, f := range s.EnvFiles {
 		at := c.path(name, "env_file", index(i))
-		vars, why := c.envFile(f)
+		read, why := c.envFile(f)
 		switch {
+		case c.report.overspent():
+			c.report.tooMuch(c.doc, at)
+			return
 		case why != "" && !bool(f.Required):
 			c.report.at(Said, c.doc, at, "is left out, as it may be: %s", why)
 			continue
@@ -122,8 +128,8 @@ func (c *composer) envFiles(name string, s types.ServiceConfig, out *api.Service
 			continue
 		}
 		plain := 0
-		for _, k := range slices.Sorted(maps.Keys(vars)) {
-			v := vars[k]
+		for _, k := range slices.Sorted(maps.Keys(read.values)) {
+			v := read.values[k]
 			if _, said := s.Environment[k]; said || c.secrets[name][k] != "" && c.fromEnvironment(name, k) {
 				continue
 			}
@@ -143,6 +149,9 @@ func (c *composer) envFiles(name string, s types.ServiceConfig, out *api.Service
 			delete(c.secrets[name], k)
 			out.Env[k] = literal(v)
 			plain++
+			if of := read.blank[k]; of != "" {
+				c.report.at(Lost, c.doc, at, "%s has nothing in place of ${%s}, which nothing sets, as with docker compose", k, of)
+			}
 		}
 		c.report.at(Said, c.doc, at, "%s of %s as it is now %s carried over", count(plain, "variable"), shownPath(f.Path), map[bool]string{true: "is", false: "are"}[plain == 1])
 	}
@@ -163,7 +172,7 @@ const leastSecret = 9
 
 // envFile reads a file of variables; the text says why it could not. What is to be seen
 // by nobody is marked in values that have it within.
-func (c *composer) envFile(f types.EnvFile) (map[string]string, string) {
+func (c *composer) envFile(f types.EnvFile) (*variables, string) {
 	if f.Format != "" {
 		return nil, "its format is " + quote(f.Format)
 	}
@@ -171,10 +180,14 @@ func (c *composer) envFile(f types.EnvFile) (map[string]string, string) {
 	if why != "" {
 		return nil, why
 	}
-	vars, err := dotEnvOf(data, c.lookup)
+	read, err := readVariables(data, nil, c.lookup, c.report.spend)
+	if errors.Is(err, errMade) || err == nil && !c.report.spend(len(data)) {
+		return nil, errMade.Error()
+	}
 	if err != nil {
 		return nil, shownPath(f.Path) + ": " + err.Error()
 	}
+	vars := read.values
 	var secrets []string
 	for k, v := range vars {
 		if len(v) >= leastSecret && secretive(k) {
@@ -182,11 +195,11 @@ func (c *composer) envFile(f types.EnvFile) (map[string]string, string) {
 		}
 	}
 	for k, v := range vars {
-		if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(v, s) }) {
+		if read.derived[k] || slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(v, s) }) {
 			vars[k] = v + hidden
 		}
 	}
-	return vars, ""
+	return read, ""
 }
 
 func shownPath(file string) string { return strings.Trim(quote(file), `"`) }

@@ -25,16 +25,17 @@ var sections = []string{"services", "volumes", "networks", "configs", "secrets"}
 // below the folder of the first one is read. A service of another file that is extended
 // stands in the tree under a name of its own, and is taken out when compose-go has read it.
 type joiner struct {
-	c      *composer
-	read   map[string]*doc
-	bases  map[string]string // names of services of other files, by file and service
-	added  *node             // those services
-	taken  map[string]bool   // names of services
-	env    map[string]string // of the files of variables beside those included
-	done   map[string]bool   // files that were included, each with its folder
-	bytes  int
-	values int
-	failed bool
+	c       *composer
+	read    map[string]*doc
+	bases   map[string]string // names of services of other files, by file and service
+	added   *node             // those services
+	taken   map[string]bool   // names of services
+	env     map[string]string // of the files of variables beside those included
+	derived map[string]bool   // those of them that have what is secret in their values
+	done    map[string]bool   // files that were included, each with its folder
+	bytes   int
+	values  int
+	failed  bool
 }
 
 // part is one of the files. Its path is below the folder of the first.
@@ -62,7 +63,7 @@ func (c *composer) join() bool {
 		}
 		return false
 	}
-	j := &joiner{c: c, read: map[string]*doc{}, bases: map[string]string{}, added: &node{kind: mappingKind}, taken: map[string]bool{}, env: map[string]string{}, done: map[string]bool{}}
+	j := &joiner{c: c, read: map[string]*doc{}, bases: map[string]string{}, added: &node{kind: mappingKind}, taken: map[string]bool{}, env: map[string]string{}, derived: map[string]bool{}, done: map[string]bool{}}
 	joined := *c.doc
 	joined.root = j.include(part{c.doc, ".", []string{c.source.base()}})
 	joined.root = j.extend(joined.root)
@@ -169,13 +170,18 @@ func (j *joiner) variables(p part, file string, at []string) bool {
 	if errors.Is(err, fs.ErrNotExist) && path.Base(file) == dotEnv {
 		return true
 	}
-	var vars map[string]string
+	read := &variables{}
 	if err == nil {
-		vars, err = Variables(data)
+		read, err = readVariables(data, nil, nothing, j.c.report.spend)
 	}
 	if err != nil {
-		j.refuse(p.doc, at, "the file %s, which docker compose reads, cannot be read: mend it, or name another by --env-file FILE", quote(file))
+		j.refuse(p.doc, at, "the file %s, which docker compose reads, cannot be read: mend it, or name another by --env-file FILE (%v)", quote(file), err)
 		return false
+	}
+	vars := read.values
+	maps.Copy(j.derived, read.derived)
+	for _, k := range slices.Sorted(maps.Keys(read.blank)) {
+		j.c.report.at(Lost, p.doc, at, "%s of %s has nothing in place of ${%s}, which nothing sets there", k, quote(file), read.blank[k])
 	}
 	for _, k := range slices.Sorted(maps.Keys(vars)) {
 		if old, there := j.env[k]; there && old != vars[k] {

@@ -503,11 +503,11 @@ func secretText(file, text string) bool {
 	if !strings.HasSuffix(file, dotEnv) {
 		return false
 	}
-	vars, err := Variables([]byte(text))
+	vars, err := readVariables([]byte(text), nil, nothing, (&report{}).spend)
 	if err != nil {
 		return true
 	}
-	for k, v := range vars {
+	for k, v := range vars.values {
 		if v != "" && secretValue(k, v) {
 			return true
 		}

@@ -31,6 +31,8 @@ func (e *neededError) Error() string {
 // template is a text with its references replaced.
 type template struct {
 	lookup lookup
+	// spend is asked before a value is put in; nil is that all may be.
+	spend func(bytes int) bool
 	// unset are the variables that count in it, and that nothing sets: for each stands nothing.
 	unset []string
 }
@@ -54,7 +56,11 @@ func (t *template) expand(text string, depth int) (string, error) {
 			b.WriteByte('$')
 			text = text[1:]
 		case n > 0:
-			b.WriteString(t.value(text[:n]))
+			value, err := t.value(text[:n])
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(value)
 			text = text[n:]
 		case text[0] != '{':
 			b.WriteByte('$') // no reference
@@ -74,12 +80,20 @@ func (t *template) expand(text string, depth int) (string, error) {
 }
 
 // value is that of a variable without a default.
-func (t *template) value(name string) string {
+func (t *template) value(name string) (string, error) {
 	value, set := t.lookup(name)
 	if !set {
 		t.unset = append(t.unset, name)
 	}
-	return value
+	return t.take(value)
+}
+
+// take is a value that may be put in.
+func (t *template) take(value string) (string, error) {
+	if t.spend != nil && !t.spend(len(value)) {
+		return "", errMade
+	}
+	return value, nil
 }
 
 // braced is the value of what stands between braces: NAME, NAME:-default, NAME:+other,
@@ -91,7 +105,7 @@ func (t *template) braced(text string, depth int) (string, error) {
 		return "", errTemplate
 	}
 	if rest == "" {
-		return t.value(name), nil
+		return t.value(name)
 	}
 	rest, colon := strings.CutPrefix(rest, ":")
 	if rest == "" {
@@ -104,7 +118,7 @@ func (t *template) braced(text string, depth int) (string, error) {
 		if !set {
 			return t.expand(word, depth+1)
 		}
-		return value, nil
+		return t.take(value)
 	case '+':
 		if set {
 			return t.expand(word, depth+1)
@@ -112,7 +126,7 @@ func (t *template) braced(text string, depth int) (string, error) {
 		return "", nil
 	case '?':
 		if set {
-			return value, nil
+			return t.take(value)
 		}
 		message, err := t.expand(word, depth+1)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/distribution/reference"
 )
 
@@ -21,41 +20,6 @@ var overrides = []string{"compose.override.yaml", "compose.override.yml", "docke
 // hidden stands around the name of a variable in a text whose value is for nobody to see:
 // no source has it, as it is a control character.
 const hidden = "\x02"
-
-// Variables reads a file of variables as docker compose reads .env. The values of its
-// error are not shown.
-func Variables(data []byte) (map[string]string, error) {
-	return dotEnvOf(data, func(string) (string, bool) { return "", false })
-}
-
-func dotEnvOf(data []byte, find lookup) (map[string]string, error) {
-	if err := readable(data); err != nil {
-		return nil, err
-	}
-	if strings.Count(string(data), "$") > maxDollars {
-		return nil, errors.New("it refers to too many variables")
-	}
-	text := string(data)
-	vars, err := dotenv.UnmarshalBytesWithLookup(data, func(name string) (string, bool) {
-		v, set := find(name)
-		// What nothing sets it would write to a log of its own, but where there is a default.
-		return v, set || !slices.ContainsFunc([]string{":", "-", "+", "?"}, func(op string) bool { return strings.Contains(text, "${"+name+op) })
-	})
-	if err != nil {
-		return nil, errors.New("it is no list of NAME=VALUE")
-	}
-	if len(vars) > maxVariables {
-		return nil, errors.New("it has too many variables")
-	}
-	return vars, nil
-}
-
-// maxDollars bounds the references in a file of variables: the time of its reader grows
-// with their square. maxVariables bounds the variables.
-const (
-	maxDollars   = 2000
-	maxVariables = 2000
-)
 
 // besides takes in what docker compose would read beside the file.
 func (c *composer) besides() {
@@ -76,16 +40,19 @@ func (c *composer) besides() {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	var vars map[string]string
+	vars := &variables{}
 	if err == nil {
-		vars, err = Variables(data)
+		vars, err = readVariables(data, nil, nothing, c.report.spend)
 	}
 	if err != nil {
-		c.report.at(Refused, c.doc, nil, "the file %s beside it, which docker compose reads, cannot be read: mend it, or name another by --env-file FILE", dotEnv)
+		c.report.at(Refused, c.doc, nil, "the file %s beside it, which docker compose reads, cannot be read (%v): mend it, or name another by --env-file FILE", dotEnv, err)
 		return
 	}
-	c.beside = vars
+	c.beside, c.derived, c.blank = vars.values, vars.derived, vars.blank
 }
+
+// nothing is the lookup that finds nothing.
+func nothing(string) (string, bool) { return "", false }
 
 // lookup is the value of a variable, or its name as hidden.
 func (c *composer) lookup(name string) (string, bool) {
@@ -93,7 +60,7 @@ func (c *composer) lookup(name string) (string, bool) {
 		return v, true
 	}
 	v, set := c.beside[name]
-	if secretValue(name, v) && (!set || v != "") {
+	if (secretValue(name, v) || c.derived[name]) && (!set || v != "") {
 		return hidden + name + hidden, set
 	}
 	if set {
@@ -104,6 +71,11 @@ func (c *composer) lookup(name string) (string, bool) {
 
 // usedBeside says which variables came from the file beside.
 func (c *composer) usedBeside() {
+	for _, name := range slices.Sorted(maps.Keys(c.used)) {
+		if of := c.blank[name]; of != "" {
+			c.report.at(Lost, c.doc, nil, "%s of %s beside it has nothing in place of ${%s}, which nothing sets there, as with docker compose", name, dotEnv, of)
+		}
+	}
 	if len(c.used) > 0 {
 		c.report.at(Said, c.doc, nil, "takes %s of %s beside it, as docker compose does (--env-file FILE names another)", list(slices.Sorted(maps.Keys(c.used))), dotEnv)
 	}
@@ -121,7 +93,7 @@ func (c *composer) substitute(s string, find lookup) (out substituted, err error
 	if !strings.Contains(s, "$") {
 		return substituted{text: s}, nil
 	}
-	t := &template{lookup: find}
+	t := &template{lookup: find, spend: c.report.spend}
 	text, err := t.expand(s, 0)
 	var needed *neededError
 	if errors.As(err, &needed) && secretive(needed.name) { // it is to be set as a secret
@@ -213,6 +185,8 @@ func (c *composer) interpolate(n *node, path []string) any {
 	}
 	v, err := c.substitute(s, find)
 	switch {
+	case errors.Is(err, errMade):
+		c.report.tooMuch(c.doc, path)
 	case !matters(path):
 		v.text = v.shown()
 	case err != nil:

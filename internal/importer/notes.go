@@ -58,6 +58,9 @@ type report struct {
 	said    map[Note]bool
 	refused bool
 	lost    bool
+	// made are the bytes that were made of references; saidTooMuch is that too many were.
+	made        int
+	saidTooMuch bool
 	// strange are the places of what the format does not know, by strangeKey.
 	strange map[string]bool
 }
