@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -115,6 +119,72 @@ func TestBackupRefuses(t *testing.T) {
 		"restore-not-a-backup": {"restore", empty, "--dry-run"},
 	} {
 		f.golden(name, f.run(args...), args...)
+	}
+}
+
+// newerBackup is a backup as a later version may write it: of a format that this one does
+// not know.
+func newerBackup(t *testing.T) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(rootBackup(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	out := gzip.NewWriter(&b)
+	w := tar.NewWriter(out)
+	changed := 0
+	for in := tar.NewReader(z); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if json.Unmarshal(content, &m) == nil && m["format"] != nil {
+			m["format"], m["version"] = backup.Format+1, "v99.1.0"
+			if content, err = json.Marshal(m); err != nil {
+				t.Fatal(err)
+			}
+			h.Size = int64(len(content))
+			changed++
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), out.Close()); err != nil || changed != 1 {
+		t.Fatalf("%d manifests, %v", changed, err)
+	}
+	return b.Bytes()
+}
+
+// A backup of a later version is not half restored: it says which version reads it.
+func TestRestoreOfANewerBackup(t *testing.T) {
+	f := newFixture(t, &resttest.Fake{})
+	file := f.secret("newer.backup", string(newerBackup(t)))
+	dir := filepath.Join(f.dir, "data")
+	for name, args := range map[string][]string{
+		"restore-newer":       {"restore", file, "--data-dir", dir},
+		"restore-newer-check": {"restore", file, "--dry-run"},
+	} {
+		r := f.run(args...)
+		if r.code != 1 || !strings.Contains(r.stderr, "use verge v99.1.0 or a later one") {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
+		}
+		f.golden(name, r, args...)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was written of a backup that cannot be read: %v", err)
 	}
 }
 
