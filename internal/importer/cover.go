@@ -90,7 +90,11 @@ func (r *report) leftovers(d *doc, n *node, path []string, t *trie) {
 			r.at(Said, d, at, "%s", (*inner.verdict)[len(said):])
 		case inner.verdict != nil && *inner.verdict != "":
 			r.at(Lost, d, at, "%s", *inner.verdict)
-		case len(inner.next) > 0 && v.kind != scalarKind:
+		case len(inner.next) > 0 && v.kind == scalarKind:
+			if inner.verdict == nil { // of which only what is in it is judged by others
+				r.at(Lost, d, at, "is not carried over: it is a single value, and is to be a mapping or a list")
+			}
+		case len(inner.next) > 0:
 			r.leftovers(d, v, at, inner)
 		}
 	}

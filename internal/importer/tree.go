@@ -38,6 +38,9 @@ const (
 	listKind
 )
 
+// String is what people call it.
+func (k kind) String() string { return [...]string{"a single value", "a mapping", "a list"}[k] }
+
 // node is a value of a document. Aliases and merge keys are followed: a node can be
 // reached on several ways.
 type node struct {
