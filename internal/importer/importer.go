@@ -110,6 +110,7 @@ func Import(sources []Source, o Options) (*Result, error) {
 	r := &report{}
 	var files []string
 	folders := map[string]string{}
+	known := &oakestraNames{known: map[string]string{}}
 	var manifests []*doc
 	var all []*made
 	for _, s := range sources {
@@ -141,7 +142,7 @@ func Import(sources []Source, o Options) (*Result, error) {
 		case kind == Compose:
 			all = append(all, importCompose(s, docs, o, r)...)
 		case kind == Oakestra:
-			all = append(all, importOakestra(docs, o, r)...)
+			all = append(all, importOakestra(docs, o, r, known)...)
 		case kind == Kubernetes:
 			manifests = append(manifests, docs...)
 		default:
@@ -158,7 +159,7 @@ func Import(sources []Source, o Options) (*Result, error) {
 			m.app.Namespace = o.Namespace
 		}
 		if other := seen[m.app.Application]; other != nil {
-			r.at(Refused, m.doc, nil, "makes the application %s, and so does %s: give one of them another name (--name)", m.app.Application, other.from[0])
+			r.at(Refused, m.doc, nil, "makes the application %s, and so does %s: import one of them by itself, with another name (--name)", m.app.Application, other.from[0])
 			continue
 		}
 		seen[m.app.Application] = m

@@ -54,6 +54,19 @@ func (n *names) unique(s string) string {
 	return out
 }
 
+// all are the unique labels of a list. What can stay as it is does, whatever comes before it.
+func (n *names) all(list []string) []string {
+	out := make([]string, len(list))
+	for _, own := range []bool{true, false} {
+		for i, s := range list {
+			if (label(s) == s) == own {
+				out[i] = n.unique(s)
+			}
+		}
+	}
+	return out
+}
+
 // literal writes a text so that Verge, which replaces ${NAME}, leaves it as it is.
 func literal(s string) string {
 	if !strings.Contains(s, "$") {

@@ -22,14 +22,15 @@ type oakestra struct {
 	opts   Options
 	report *report
 	taken  map[string]string // published ports
+	known  *oakestraNames
 	// reached are the addresses that microservices of the application name, by host, with
 	// who does.
 	reached map[string][]namedHostPort
 }
 
-func importOakestra(docs []*doc, o Options, r *report) (out []*made) {
+func importOakestra(docs []*doc, o Options, r *report, known *oakestraNames) (out []*made) {
 	for _, d := range docs {
-		k := &oakestra{doc: d, opts: o, report: r, taken: map[string]string{}}
+		k := &oakestra{doc: d, opts: o, report: r, taken: map[string]string{}, known: known}
 		out = append(out, k.document()...)
 	}
 	return out
@@ -65,13 +66,8 @@ func (k *oakestra) document() (out []*made) {
 		k.refuse([]string{"applications"}, "has %d applications, which cannot all have the name of --name", len(apps.values))
 		return nil
 	}
-	for i, a := range apps.values {
-		path := []string{"applications", index(i)}
-		if a.kind != mappingKind {
-			k.refuse(path, "is no application")
-			continue
-		}
-		if m := k.application(a, path); m != nil {
+	for _, h := range k.heads(apps.values) {
+		if m := k.application(h); m != nil {
 			out = append(out, m)
 		}
 	}
@@ -91,42 +87,17 @@ func (k *oakestra) said(path []string, format string, args ...any) {
 	k.report.at(Said, k.doc, path, format, args...)
 }
 
-// name is one as Oakestra has it: 1 to 30 letters and digits.
-func (k *oakestra) name(n *node, field string, path []string) (string, bool) {
-	v := n.child(field)
-	s, isText := "", false
-	if v != nil {
-		s, isText = v.value.(string)
-	}
-	if !isText || s == "" || len(s) > 30 || strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
-	}) {
-		if v == nil || v.value == nil {
-			k.refuse(path, "has no %s", field)
-		} else {
-			k.refuse(extend(path, field), "%s is not a name of Oakestra: that has 1 to 30 letters and digits", quote(v.text))
-		}
-		return "", false
-	}
-	return s, true
-}
-
-func (k *oakestra) application(a *node, path []string) *made {
-	name, ok := k.name(a, "application_name", path)
-	if !ok {
-		return nil
-	}
-	app := &api.Application{Application: label(name), Services: map[string]*api.Service{}}
+func (k *oakestra) application(h *head) *made {
+	a, path := h.node, h.path
+	app := &api.Application{Application: h.called, Services: map[string]*api.Service{}}
 	if k.opts.Name != "" {
 		app.Application = k.opts.Name
-	} else if app.Application != name {
-		k.said(extend(path, "application_name"), "is called %s", app.Application)
+	} else if plain := label(h.name); h.called != plain {
+		k.said(extend(path, "application_name"), "is called %s: %s is another application", h.called, plain)
+	} else if h.called != h.name {
+		k.said(extend(path, "application_name"), "is called %s", h.called)
 	}
-	if a.child("application_namespace") != nil {
-		ns, ok := k.name(a, "application_namespace", path)
-		if !ok {
-			return nil
-		}
+	if ns := h.namespace; ns != "" {
 		if app.Namespace = label(ns); app.Namespace != ns {
 			k.said(extend(path, "application_namespace"), "is called %s", app.Namespace)
 		}
@@ -141,103 +112,33 @@ func (k *oakestra) application(a *node, path []string) *made {
 		return nil
 	}
 	m := &made{app: app, kind: Oakestra, from: []string{k.doc.file}, doc: k.doc, origins: map[string]origin{}}
-	given, ids := names{}, map[string]string{}
-	called := make([]string, len(list.values))
-	for i, s := range list.values { // all names first: services refer to each other
-		in := extend(at, index(i))
-		if s.kind != mappingKind {
-			k.refuse(in, "is no microservice")
-			return nil
-		}
-		name, ok := k.name(s, "microservice_name", in)
-		if !ok {
-			return nil
-		}
-		ns, ok := k.microserviceNamespace(s, in, app.Namespace)
-		if !ok {
-			return nil
-		}
-		full := name + "." + ns // as which Oakestra knows it
-		if ids[full] != "" {
-			k.refuse(extend(in, "microservice_name"), "%s is the name of another microservice too", quote(name))
-			return nil
-		}
-		called[i] = given.unique(name)
-		if called[i] != name {
-			k.said(extend(in, "microservice_name"), "is called %s: others find it by that name", called[i])
-		}
-		ids[full] = called[i]
-		if ids[name] == "" {
-			ids[name] = called[i]
-		}
+	micros := k.microservices(list, at, app.Namespace)
+	if micros == nil {
+		return nil
 	}
-	for i, s := range list.values { // an id counts where no name does
-		for _, id := range []string{s.str("microserviceID"), strconv.Itoa(i + 1)} {
-			if _, taken := ids[id]; id != "" && !taken {
-				ids[id] = called[i]
-			}
-		}
-	}
+	ids := idsOf(micros)
 	var unlimited []string
 	complete := true
 	k.reached = named(list)
-	for i, s := range list.values {
-		in := extend(at, index(i))
-		svc := k.service(s, in, called[i], ids)
+	for _, s := range micros {
+		svc := k.service(s.node, s.path, s.called, ids)
 		if svc == nil {
 			complete = false
 			continue
 		}
-		finish(svc, k.opts)
-		app.Services[called[i]] = svc
-		m.origins[called[i]] = origin{k.doc, in}
-		if s.child("memory").empty() || s.str("memory") == "0" {
-			unlimited = append(unlimited, called[i])
+		if finish(svc, k.opts) {
+			unlimited = append(unlimited, s.called)
 		}
-		k.report.leftovers(k.doc, s, in, microserviceTrie())
+		app.Services[s.called] = svc
+		m.origins[s.called] = origin{k.doc, s.path}
+		k.report.leftovers(k.doc, s.node, s.path, microserviceTrie())
 	}
 	limitNote(k.report, k.doc, unlimited, k.opts)
 	if !complete {
 		return nil // why has been said
 	}
+	k.oldNames(h, micros)
 	return m
-}
-
-// microserviceNamespace is that of a microservice, which has the rules of names.
-func (k *oakestra) microserviceNamespace(s *node, path []string, of string) (string, bool) {
-	if s.child("microservice_namespace").empty() {
-		return "", true
-	}
-	ns, ok := k.name(s, "microservice_namespace", path)
-	if ok && of != "" && label(ns) != of {
-		k.lost(extend(path, "microservice_namespace"), "is not carried over: all services of an application are in its namespace, %s", of)
-	}
-	return ns, ok
-}
-
-// namedHostPort is an address and the microservice that names it.
-type namedHostPort struct {
-	hostPort
-	by string
-}
-
-// named are the addresses in commands and environments of microservices.
-func named(list *node) map[string][]namedHostPort {
-	out := map[string][]namedHostPort{}
-	for _, s := range list.values {
-		var texts []string
-		for _, field := range []string{"cmd", "environment"} {
-			if l := s.child(field); l != nil && l.kind == listKind {
-				for _, v := range l.values {
-					texts = append(texts, v.text)
-				}
-			}
-		}
-		for _, a := range addresses(texts...) {
-			out[a.host] = append(out[a.host], namedHostPort{a, s.str("microservice_name")})
-		}
-	}
-	return out
 }
 
 // number is a field that counts, 0 where there is none or it cannot be one.
@@ -259,7 +160,7 @@ func (k *oakestra) number(n *node, field string, path []string) float64 {
 		return 0
 	}
 	if !(v >= 0) || v > 1e15 {
-		k.refuse(extend(path, field), "%s is not an amount", quote(c.text))
+		k.refuse(extend(path, field), "%s is not an amount, which is from 0 to 1e15", quote(c.text))
 		return 0
 	}
 	return v
@@ -396,17 +297,34 @@ func (k *oakestra) envPath(s *node, path []string, name string) []string {
 // amounts are what an instance reserves: memory and storage in MB, which Oakestra
 // counts by 1024, bandwidth in kbit/s.
 func (k *oakestra) amounts(s *node, path []string, out *api.Service) {
-	const mb = 1 << 20
-	out.Resources.Memory = api.Bytes(k.number(s, "memory", path) * mb)
-	out.Resources.Disk = api.Bytes(k.number(s, "storage", path) * mb)
-	out.Resources.CPU = api.CPU(math.Round(k.spelled(s, "vcpus", "vcpu", path) * 1000))
-	out.Resources.VGPUs = api.Units(math.Round(k.spelled(s, "vgpus", "vgpu", path) * 1000))
-	out.Resources.VTPUs = api.Units(math.Round(k.spelled(s, "vtpus", "vtpu", path) * 1000))
+	out.Resources.Memory = k.megabytes(s, "memory", path)
+	out.Resources.Disk = k.megabytes(s, "storage", path)
+	out.Resources.CPU = api.CPU(thousandths(k.spelled(s, "vcpus", "vcpu", path)))
+	out.Resources.VGPUs = api.Units(thousandths(k.spelled(s, "vgpus", "vgpu", path)))
+	out.Resources.VTPUs = api.Units(thousandths(k.spelled(s, "vtpus", "vtpu", path)))
 	if out.Resources.Memory > 0 {
 		out.Limits.Memory = out.Resources.Memory
 	}
 	out.Resources.Bandwidth.In = k.bandwidth(k.number(s, "bandwidth_in", path), extend(path, "bandwidth_in"))
 	out.Resources.Bandwidth.Out = k.bandwidth(k.spelled(s, "bandwidth_out", documentedOut, path), extend(path, "bandwidth_out"))
+}
+
+// thousandths are those of an amount, rounded up: a little of something is not nothing.
+func thousandths(v float64) float64 { return math.Ceil(v*1000 - 1e-6) }
+
+// megabytes is an amount in MB, of 1024 KB, from the least to the most of Verge.
+func (k *oakestra) megabytes(n *node, field string, path []string) api.Bytes {
+	const mb = 1 << 20
+	v := k.number(n, field, path)
+	switch most := float64(api.MaxBytes / mb); {
+	case v > most:
+		k.refuse(extend(path, field), "%s MB are more than %s, the most that an instance has: write %.0f or less", quote(n.child(field).text), api.MaxBytes, most)
+		return 0
+	case v > 0 && v < 1:
+		k.lost(extend(path, field), "is raised to 1Mi, the least that can be reserved")
+		return mb
+	}
+	return api.Bytes(v * mb)
 }
 
 // bandwidth is one in kbit/s.
@@ -463,6 +381,8 @@ func (k *oakestra) address(s *node, path []string, out *api.Service) {
 	case rr == "":
 	case err != nil || !oakestraNetwork.Contains(ip):
 		k.lost(at, "is not carried over: %s is not in %s, which Oakestra gives to services", quote(rr), oakestraNetwork)
+	case !oakestraNetwork.Contains(ip.Prev()) || !oakestraNetwork.Contains(ip.Next()):
+		k.lost(at, "is not carried over: %s is the first or the last address of %s, which is that of the network or its broadcast, and of no service", ip, oakestraNetwork)
 	default:
 		for _, a := range k.reached[rr] {
 			if a.by != s.str("microservice_name") && reach(out, a.port) {

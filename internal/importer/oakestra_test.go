@@ -101,3 +101,114 @@ func TestVariableTwice(t *testing.T) {
 		}
 	}
 }
+
+// appText is a descriptor with applications, each in a line of its own from the second on, with one
+// microservice.
+func appText(heads ...string) string {
+	for i, h := range heads {
+		heads[i] = `{` + h + `, "microservices": [{"microservice_name": "m", "microservice_namespace": "n", "virtualization": "container", "code": "x", "memory": 1}]}`
+	}
+	return `{"sla_version": "v2.0", "customerID": "", "applications": [` + "\n" + strings.Join(heads, ",\n") + "]}"
+}
+
+// TestApplicationsOfOneName: those that Oakestra tells apart, by their namespaces or by capital
+// letters, are told apart; those of one name are refused, with what to do.
+func TestApplicationsOfOneName(t *testing.T) {
+	t.Parallel()
+	res, err := of(appText(`"application_name": "App", "application_namespace": "n"`, `"application_name": "app", "application_namespace": "n"`, `"application_name": "app", "application_namespace": "other"`)+
+		"\n---\n"+appText(`"application_name": "APP", "application_namespace": "n"`), Options{})
+	if err != nil {
+		t.Fatal(err, res.Notes)
+	}
+	var got []string
+	for _, a := range res.Apps {
+		got = append(got, a.Name)
+	}
+	if strings.Join(got, " ") != "app-3 app app-2 app-4" {
+		t.Errorf("they are called %v", got)
+	}
+	says(t, res, Said, 2, "is called app-3: app is another application")
+	says(t, res, Said, 4, "is called app-2: app is another application")
+	says(t, res, Said, 7, "is called app-4")
+
+	refused(t, appText(`"application_name": "app", "application_namespace": "n"`, `"application_name": "app", "application_namespace": "n"`), 3,
+		`the application "app" of this namespace is there already, in in.yaml:2: Oakestra takes one of a name; give this one another`)
+
+	// Two files of one command are told apart in the same way.
+	one, two := appText(`"application_name": "app", "application_namespace": "n"`), appText(`"application_name": "app", "application_namespace": "other"`)
+	res, err = Import([]Source{{Name: "a.json", Data: []byte(one)}, {Name: "b.json", Data: []byte(two)}}, Options{})
+	if err != nil || len(res.Apps) != 2 || res.Apps[1].Name != "app-2" {
+		t.Errorf("%v, %v", err, res.Notes)
+	}
+	res, err = Import([]Source{{Name: "a.json", Data: []byte(one)}, {Name: "b.json", Data: []byte(two)}}, Options{Name: "shop"})
+	if err == nil {
+		t.Error("both have one name")
+	}
+	says(t, res, Refused, 1, "import one of them by itself, with another name (--name)")
+}
+
+// TestOldNamesOfOakestra: where microservices name each other as they are not called in Verge it
+// is said, and what only looks like it is left alone.
+func TestOldNamesOfOakestra(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(microTexts(
+		"\"environment\": [\n\"A=http://Back.n:80/x\",\n\"B_HOST=Back\",\n\"C=app.n.Back.n\",\n\"D=/usr/lib/Back/x\",\n\"E=9 of 10\",\n\"F=9:80\",\n\"G=x://c.n\"]",
+		`"memory": 1`, "\"cmd\": [\"serve\",\n\"c\"]", `"memory": 1`), `"b"`, `"Back"`, 1)
+	res, err := of(strings.Replace(text, `"d"`, `"9"`, 1), Options{})
+	if err != nil {
+		t.Fatal(err, res.Notes)
+	}
+	says(t, res, Lost, 3, `environment[0]: refers to "Back.n", which is called back: write that`)
+	says(t, res, Said, 4, `environment[1]: names "Back", which is called back`)
+	says(t, res, Lost, 5, `refers to "app.n.Back.n", which is called back`)
+	says(t, res, Lost, 8, `refers to "9", which is called x9`)
+	says(t, res, Lost, 9, `refers to "c.n", which is called c`)
+	for _, n := range res.Notes {
+		if n.Line == 6 || n.Line == 7 || strings.Contains(n.Field, "cmd") {
+			t.Errorf("nothing is named there: %v", n)
+		}
+	}
+	// A name that can stay does, whatever comes before it.
+	res, err = of(strings.Replace(microTexts(`"memory": 1`, `"memory": 1`), `"b"`, `"A"`, 1), Options{})
+	if err != nil {
+		t.Fatal(err, res.Notes)
+	}
+	says(t, res, Said, 3, "is called a-2")
+}
+
+// TestAmountsOfOakestra: what is more than Verge counts is refused with its line, and what is
+// less than it counts is rounded up.
+func TestAmountsOfOakestra(t *testing.T) {
+	t.Parallel()
+	refused(t, microText(`"memory": 1e15`), 3, `memory: "1e15" MB are more than 1024Ti`)
+	refused(t, microText(`"storage": 9e12`), 3, `storage: "9e12" MB are more than 1024Ti`)
+	refused(t, microText(`"memory": 1e18`), 3, `"1e18" is not an amount, which is from 0 to 1e15`)
+	res, err := of(microText(`"memory": 0.001, "vcpus": 16.1, "vgpus": 0.0001`), Options{})
+	if err != nil {
+		t.Fatal(err, res.Notes)
+	}
+	says(t, res, Lost, 3, "memory: is raised to 1Mi")
+	for _, want := range []string{"cpu: 16100m\n", "memory: 1Mi\n", "vgpus: \"0.001\"\n"} {
+		if !strings.Contains(string(res.Apps[0].Source), want) {
+			t.Errorf("no %q in\n%s", want, res.Apps[0].Source)
+		}
+	}
+}
+
+// TestFirstAddressOfOakestra: the address of the network and its broadcast are no service's.
+func TestFirstAddressOfOakestra(t *testing.T) {
+	t.Parallel()
+	for _, ip := range []string{"10.30.0.0", "10.30.255.255"} {
+		res, err := of(microText(`"port": "80", "addresses": {"rr_ip": "`+ip+`"}`), Options{})
+		if err != nil || strings.Contains(string(res.Apps[0].Source), "service_ip") {
+			t.Errorf("%s: %v", ip, err)
+		}
+		says(t, res, Lost, 3, "rr_ip: is not carried over: "+ip+" is the first or the last address of 10.30.0.0/16")
+	}
+	for _, ip := range []string{"10.30.0.1", "10.30.255.254"} {
+		res, err := of(microText(`"port": "80", "addresses": {"rr_ip": "`+ip+`"}`), Options{})
+		if err != nil || !strings.Contains(string(res.Apps[0].Source), "service_ip: "+ip) {
+			t.Errorf("%s: %v", ip, err)
+		}
+	}
+}
