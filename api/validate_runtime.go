@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/verge-edge/verge/api/pattern"
 )
@@ -41,6 +42,9 @@ func (v *validator) runtime(path string, s *Service) {
 	case v.spoiled(in("image")):
 	case s.Image == "":
 		v.complain(in("image"), "is missing: a container is made of an image", "write image: docker.io/library/redis:7")
+	case len(s.Image) <= maxImage && strings.Contains(s.Image, "@") && !imageRE().MatchString(s.Image) && imageRE().MatchString(beforeDigest(s.Image)):
+		// A worker would find out at each start, long after this was applied.
+		v.complain(in("image"), quote(s.Image[len(beforeDigest(s.Image))+1:])+" is no digest: that is sha256: and 64 hexadecimal digits, in small letters", "copy it from what docker pull or the registry prints, or leave out the @ and what is after it")
 	case len(s.Image) > maxImage || !imageRE().MatchString(s.Image):
 		v.complain(in("image"), quote(s.Image)+" is not the name of an image", "write it as docker pull takes it: docker.io/library/redis:7")
 	}
@@ -50,6 +54,12 @@ func (v *validator) runtime(path string, s *Service) {
 	if len(s.Command) > 0 {
 		v.program(in("command"), s.Command, "")
 	}
+}
+
+// beforeDigest is the name of an image without its digest.
+func beforeDigest(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	return name
 }
 
 // function checks that a service is what a module can be.

@@ -17,7 +17,7 @@ const (
 	hostPattern    = `^(\*\.)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$` // roughly; validHost is exact
 	pathPattern    = "^/[^\\x00-\\x20\\x7f]*$"
 	filePattern    = "^[^\\x00-\\x1f\\x7f]+$" // roughly; pathProblem is exact
-	imagePattern   = `^[a-zA-Z0-9][-a-zA-Z0-9._:/@\[\]]*$`
+	imagePattern   = `^[a-zA-Z0-9][-a-zA-Z0-9._:/\[\]]*(@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}))?$`
 	userPattern    = `^[a-zA-Z0-9_][-a-zA-Z0-9_.]*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]*)?$`
 	modulePattern  = `^/?[A-Za-z0-9_][-A-Za-z0-9._]*(/[A-Za-z0-9_][-A-Za-z0-9._]*)*$`
 	addressPattern = "^([0-9]{1,3}\\.){3}[0-9]{1,3}$" // roughly; serviceIP is exact
