@@ -11,7 +11,7 @@ import (
 // variables, and what services take from files and ConfigMaps that others name as well. Each
 // of its descriptors has at most api.MaxDescriptorBytes, and without a bound forty lines ask
 // for gigabytes.
-const maxMade = 16 << 20
+const maxMade = 8 << 20
 
 // errMade is that of a text which would be more than maxMade with what was made before.
 var errMade = errors.New("refers to too much: what references make is more than " + fmt.Sprint(maxMade>>20) + " MiB together")
@@ -23,6 +23,26 @@ func (r *report) spend(bytes int) bool {
 	}
 	r.made += bytes
 	return !r.overspent()
+}
+
+// perVariable is what one more variable of a service counts at least.
+const perVariable = 256
+
+// weight is the text of a service of which others may have the same, in bytes.
+func weight(s *api.Service) int {
+	n := 0
+	for k, v := range s.Env {
+		n += len(k) + len(v)
+	}
+	for at, f := range s.Files {
+		n += len(at) + len(f.Content)
+	}
+	for _, words := range [][]string{s.Command, s.Args} {
+		for _, w := range words {
+			n += len(w)
+		}
+	}
+	return n
 }
 
 // overspent says whether more was asked for than an import may make.

@@ -39,6 +39,7 @@ type composer struct {
 	secrets      map[string]map[string]string
 	secretNames  map[string]string
 	secretLabels names
+	unfit        map[string]string   // files that cannot be carried over: why
 	names        map[string]string   // of services, in Verge
 	called       map[string]string   // services by each name that they have with Docker
 	wanted       map[string][]string // services that others reach, by whom
@@ -52,7 +53,7 @@ func importCompose(s Source, docs []*doc, o Options, r *report) []*made {
 		return nil
 	}
 	c := &composer{doc: docs[0], source: s, opts: o, report: r, used: map[string]bool{}, secrets: map[string]map[string]string{}, secretNames: map[string]string{},
-		names: map[string]string{}, called: map[string]string{}, wanted: map[string][]string{}, taken: map[string]string{}}
+		unfit: map[string]string{}, names: map[string]string{}, called: map[string]string{}, wanted: map[string][]string{}, taken: map[string]string{}}
 	if !c.load() {
 		return nil
 	}
@@ -257,6 +258,10 @@ func (c *composer) make() []*made {
 			c.report.at(Said, c.doc, path, "is called %s: others find it by that name", c.names[name])
 		}
 		s := c.service(name, c.project.Services[name])
+		if !c.report.spend(weight(s)) {
+			c.report.tooMuch(c.doc, path)
+			return nil
+		}
 		if finish(s, c.opts) {
 			unlimited = append(unlimited, name)
 		}

@@ -39,7 +39,63 @@ func (c *composer) bounded(plain map[string]any) bool {
 			}
 		}
 	}
-	return fine && c.acyclic(services)
+	return fine && c.acyclic(services) && c.inherited(services)
+}
+
+// inherited makes sure that what services have of those that they extend is not too much.
+func (c *composer) inherited(services map[string]any) bool {
+	sizes := map[string]int{}
+	var size func(name string) int
+	size = func(name string) int {
+		if n, known := sizes[name]; known {
+			return n
+		}
+		s, _ := services[name].(map[string]any)
+		sizes[name] = 0 // of a circle, which compose-go finds
+		n := textSize(s)
+		if base := extends(s); base != "" {
+			n += size(base)
+		}
+		sizes[name] = min(n, maxMade+1)
+		return sizes[name]
+	}
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		if s, _ := services[name].(map[string]any); extends(s) != "" && !c.report.spend(size(extends(s))) {
+			c.report.tooMuch(c.doc, c.path(name, "extends"))
+			return false
+		}
+	}
+	return true
+}
+
+// extends is the service that one extends, "" for none.
+func extends(service map[string]any) string {
+	switch e := service["extends"].(type) {
+	case string:
+		return e
+	case map[string]any:
+		name, _ := e["service"].(string)
+		return name
+	}
+	return ""
+}
+
+// textSize are the bytes of text in a value.
+func textSize(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []any:
+		for _, item := range v {
+			n += textSize(item)
+		}
+	case map[string]any:
+		for k, item := range v {
+			n += len(k) + textSize(item)
+		}
+	}
+	return n
 }
 
 // portCount is how many ports a list stands for, with the ranges in it.

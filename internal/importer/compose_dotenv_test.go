@@ -45,7 +45,7 @@ func TestVariables(t *testing.T) {
 		"A=1\nB=${X:?why}":          "line 2: it needs ${X}",
 		"A=1\n=2\n":                 "line 2: it is no NAME=VALUE",
 		"A=${":                      "line 1: it is no text with ${variables}",
-		"A0=xxxxxxxx\n" + doubled(): "line 22: refers to too much",
+		"A0=xxxxxxxx\n" + doubled(): "line 21: refers to too much",
 		strings.Repeat("A=1\n", 10) + many(maxVariables): "more than 2000 variables",
 	} {
 		if _, _, err := Variables([]byte(text), nil); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "hunter2") {

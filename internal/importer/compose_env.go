@@ -180,10 +180,10 @@ func (c *composer) envFile(f types.EnvFile) (*variables, string) {
 	if why != "" {
 		return nil, why
 	}
-	read, err := readVariables(data, nil, c.lookup, c.report.spend)
-	if errors.Is(err, errMade) || err == nil && !c.report.spend(len(data)) {
+	if !c.report.spend(len(data)) {
 		return nil, errMade.Error()
 	}
+	read, err := readVariables(data, nil, c.lookup, c.report.spend)
 	if err != nil {
 		return nil, shownPath(f.Path) + ": " + err.Error()
 	}

@@ -471,21 +471,31 @@ func (c *composer) beneath(file string) (data []byte, why string) {
 
 // text is a small file of text beside the source.
 func (c *composer) text(file string) (text, why string) {
+	if why := c.unfit[file]; why != "" {
+		return "", why
+	}
 	data, why := c.beneath(file)
 	switch {
 	case why != "":
 		return "", why
 	case len(data) > maxContent:
-		return "", quote(file) + " is larger than 256 KiB; make an object of it (verge object put)"
+		why = quote(file) + " is larger than 256 KiB; make an object of it (verge object put)"
 	case readable(data) != nil || strings.ContainsFunc(string(data), unprintable):
-		return "", quote(file) + " is no text; make an object of it (verge object put), or put it into the image"
+		why = quote(file) + " is no text; make an object of it (verge object put), or put it into the image"
+	default:
+		return string(data), ""
 	}
-	return string(data), ""
+	c.unfit[file] = why
+	return "", why
 }
 
 // file is one with a text of a file beside the source, or of the source itself. What has a
 // secret in it becomes one.
 func (c *composer) file(from, text string, mode api.FileMode, at []string) api.File {
+	if !c.report.spend(len(text)) {
+		c.report.tooMuch(c.doc, at)
+		return api.File{}
+	}
 	if from == "" || !secretText(from, text) {
 		return api.File{Content: literal(text), Mode: mode}
 	}

@@ -44,6 +44,9 @@ func (c *composer) besides() {
 	if err == nil {
 		vars, err = readVariables(data, nil, nothing, c.report.spend)
 	}
+	if errors.Is(err, errMade) {
+		c.report.saidTooMuch = true
+	}
 	if err != nil {
 		c.report.at(Refused, c.doc, nil, "the file %s beside it, which docker compose reads, cannot be read (%v): mend it, or name another by --env-file FILE", dotEnv, err)
 		return

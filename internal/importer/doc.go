@@ -8,8 +8,8 @@
 //     nothing is left out in silence.
 //  3. Values of secrets are in no descriptor and in no note, and of the environment
 //     of whoever imports nothing is looked at.
-//  4. Input is bounded before it is parsed, and what aliases expand to before it is
-//     used.
+//  4. Input is bounded before it is parsed, what aliases expand to before it is used,
+//     and what references make before it is made.
 //
 // It opens no file: sources, and what they refer to, are given to it.
 package importer

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/verge-edge/verge/api"
 )
+
+// envMark is between a compose file and the .env beside it.
+const envMark = "\n#.env\n"
 
 // fuzz seeds f with examples, and demands of whatever comes that what is made is valid,
 // and that nothing is made where something is refused.
@@ -26,11 +30,18 @@ func fuzz(f *testing.F, kind Kind, patterns ...string) {
 		}
 	}
 	f.Add([]byte(bomb()))
+	for _, text := range expansions() {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		// Files that it names are there, and have the same in them.
+		// What comes after a line of its own is .env.
+		data, env, given := bytes.Cut(data, []byte(envMark))
 		beside := func(path string) ([]byte, error) {
-			if path == dotEnv {
+			if path == dotEnv && !given {
 				return nil, fs.ErrNotExist
+			} else if path == dotEnv {
+				return env, nil
 			}
 			return data, nil
 		}

@@ -57,6 +57,9 @@ func importKubernetes(docs []*doc, folders map[string]string, o Options, r *repo
 	for _, ns := range slices.Sorted(maps.Keys(groups)) {
 		g := newKubeGroup(k, ns, groups[ns])
 		m := g.make(folders, len(groups) > 1)
+		if r.overspent() {
+			return nil
+		}
 		if m == nil {
 			continue
 		}
@@ -282,6 +285,10 @@ func (g *kubeGroup) make(folders map[string]string, several bool) *made {
 	for _, w := range g.workloads {
 		for _, c := range w.containers {
 			s := g.container(w, c)
+			if !g.report.spend(weight(s)) {
+				g.report.tooMuch(w.object.doc, c.path)
+				return nil
+			}
 			g.app.Services[c.name] = s
 			m.origins[c.name] = origin{w.object.doc, c.path}
 		}

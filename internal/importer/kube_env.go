@@ -80,11 +80,18 @@ func protocolOfName(name string) string {
 func (g *kubeGroup) environment(w *workload, c *container, out *api.Service) {
 	g.link(w, c)
 	for i, from := range c.EnvFrom {
-		g.envFrom(w, c, extend(c.path, "envFrom", index(i)), from)
+		at := extend(c.path, "envFrom", index(i))
+		if g.envFrom(w, c, at, from); g.report.overspent() {
+			g.report.tooMuch(w.object.doc, at)
+			return
+		}
 	}
 	for i, e := range c.Env {
 		at := extend(c.path, "env", index(i))
 		switch {
+		case g.report.overspent():
+			g.report.tooMuch(w.object.doc, extend(c.path, "env", index(max(i-1, 0))))
+			return
 		case e.Name == "":
 			g.refuse(w.object, at, "Kubernetes would refuse it: the variable has no name")
 		case e.ValueFrom != nil && e.Value != "":
@@ -94,7 +101,7 @@ func (g *kubeGroup) environment(w *workload, c *container, out *api.Service) {
 				c.set(e.Name, v, at)
 			}
 		default:
-			text, secrets := c.expand(e.Value)
+			text, secrets := c.expand(e.Value, g.report.spend)
 			if len(secrets) > 0 {
 				name := g.secretLabels.unique(c.name + "-" + e.Name)
 				c.set(e.Name, envValue{secret: name}, at)
@@ -106,6 +113,10 @@ func (g *kubeGroup) environment(w *workload, c *container, out *api.Service) {
 				g.said(w.object, extend(at, "value"), "%s stays in the descriptor as it is: env_secrets would keep it out", e.Name)
 			}
 		}
+	}
+	if g.report.overspent() {
+		g.report.tooMuch(w.object.doc, extend(c.path, "env"))
+		return
 	}
 	for _, name := range c.order {
 		v := c.env[name]
@@ -139,26 +150,31 @@ func (c *container) set(name string, v envValue, at []string) {
 }
 
 // expand replaces $(NAME) by the variables so far, as Kubernetes does: $$ is a dollar,
-// and what nobody knows stays. It names the secrets that it came upon.
-func (c *container) expand(s string) (text string, secrets []string) {
+// and what nobody knows stays. It names the secrets that it came upon. Where spend says that
+// it is too much, there is no text.
+func (c *container) expand(s string, spend func(int) bool) (text string, secrets []string) {
 	s = strings.NewReplacer(open, "", shut, "").Replace(s)
 	var b strings.Builder
+	last := strings.LastIndexByte(s, ')')
 	for i := 0; i < len(s); i++ {
 		if s[i] != '$' || i+1 == len(s) {
 			b.WriteByte(s[i])
 			continue
 		}
 		i++
-		switch end := strings.IndexByte(s[i:], ')'); {
+		switch {
 		case s[i] == '$':
 			b.WriteByte('$')
-		case s[i] == '(' && end > 0:
+		case s[i] == '(' && i < last:
+			end := strings.IndexByte(s[i:], ')')
 			name := s[i+1 : i+end]
 			v, known := c.env[name]
 			switch {
 			case known && v.secret != "":
 				secrets = append(secrets, v.secret)
 				b.WriteString("$(" + name + ")")
+			case known && !spend(len(v.text)):
+				return "", nil
 			case known:
 				b.WriteString(v.text)
 			default:
@@ -177,7 +193,11 @@ func (c *container) expand(s string) (text string, secrets []string) {
 func (g *kubeGroup) words(w *workload, c *container, field string, list []string) (out []string) {
 	for i, s := range list {
 		at := extend(c.path, field, index(i))
-		text, secrets := c.expand(s)
+		text, secrets := c.expand(s, g.report.spend)
+		if g.report.overspent() {
+			g.report.tooMuch(w.object.doc, at)
+			return nil
+		}
 		if len(secrets) > 0 {
 			g.lost(w.object, at, "the value of the secret %s is not carried over into it, where everybody sees it who can list processes: let the program read the variable", secrets[0])
 		}
@@ -198,6 +218,9 @@ func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from k8s.Env
 		}
 		m.used = true
 		for _, k := range slices.Sorted(maps.Keys(m.spec.Data)) {
+			if !g.report.spend(len(m.spec.Data[k]) + perVariable) {
+				return
+			}
 			c.set(from.Prefix+k, envValue{text: strings.NewReplacer(open, "", shut, "").Replace(m.spec.Data[k])}, path)
 		}
 	case from.SecretRef != nil:
@@ -208,6 +231,9 @@ func (g *kubeGroup) envFrom(w *workload, c *container, at []string, from k8s.Env
 			return
 		}
 		for _, k := range s.keys {
+			if !g.report.spend(perVariable) {
+				return
+			}
 			c.set(from.Prefix+k, envValue{secret: g.secretOf(w, path, s.object.meta.Name, k)}, path)
 		}
 	}
@@ -251,6 +277,9 @@ func (g *kubeGroup) valueFrom(w *workload, c *container, at []string, from *k8s.
 				g.lost(o, path, "the ConfigMap %s has no key %s: the variable is left out", ref.Name, quote(ref.Key))
 			}
 			return v, false
+		}
+		if !g.report.spend(len(text)) {
+			return v, false // which the caller says
 		}
 		return envValue{text: strings.NewReplacer(open, "", shut, "").Replace(text)}, true
 	case from.SecretKeyRef != nil:

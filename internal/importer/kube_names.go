@@ -42,6 +42,9 @@ var address = pattern.Lazy(`(https?://)?\b([a-z0-9][-a-z0-9]*)(:[0-9]{1,5})?`)
 func (g *kubeGroup) addressed(w *workload, at []string, text string) string {
 	var b strings.Builder
 	done := 0
+	if !strings.Contains(text, ":") {
+		return text
+	}
 	for _, m := range address().FindAllStringSubmatchIndex(text, -1) {
 		if from := m[0]; from > 0 && (inName(text[from-1]) || text[from-1] == '.') || m[1] < len(text) && (inName(text[m[1]]) || text[m[1]] == '.') {
 			continue
@@ -69,10 +72,19 @@ func (g *kubeGroup) addressed(w *workload, at []string, text string) string {
 // Several pods may be written as minio does: db-{0...3}.
 var clusterName = pattern.Lazy(`(?:([a-z0-9][-a-z0-9]*(?:\{[0-9]+\.{2,3}[0-9]+\})?)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
 
+// clusterNames replaces the names of Services that are written in full. Most texts have none,
+// which is found out sooner without the expression.
+func clusterNames(text string, by func(string) string) string {
+	if !strings.Contains(text, ".svc") {
+		return text
+	}
+	return clusterName().ReplaceAllStringFunc(text, by)
+}
+
 // names brings what a text says of Services into the names of Verge, as far as they are
 // written in full, and says what is not known.
 func (g *kubeGroup) names(w *workload, at []string, text string) string {
-	text = clusterName().ReplaceAllStringFunc(text, func(all string) string {
+	text = clusterNames(text, func(all string) string {
 		m := clusterName().FindStringSubmatch(all)
 		pod, service, ns := m[1], m[2], m[3]
 		own := ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "")
@@ -127,6 +139,9 @@ var dottedName = pattern.Lazy(`[a-z0-9][-a-z0-9]*(?:\{[0-9]+\.{2,3}[0-9]+\})?(?:
 func (g *kubeGroup) dotted(w *workload, at []string, text string) string {
 	var b strings.Builder
 	done := 0
+	if !strings.Contains(text, ".") {
+		return text
+	}
 	for _, m := range dottedName().FindAllStringIndex(text, -1) {
 		if from := m[0]; from > 0 && (inName(text[from-1]) || text[from-1] == '.' || text[from-1] == '/' && (from < 2 || text[from-2] != '/')) ||
 			m[1] < len(text) && (inName(text[m[1]]) || text[m[1]] == '.' || text[m[1]] == '=') {

@@ -263,7 +263,7 @@ func (g *kubeGroup) configFiles(w *workload, at []string, m k8s.VolumeMount, v *
 		}
 		text, has := c.spec.Data[i.key]
 		if data, binary := c.spec.BinaryData[i.key]; binary && !has {
-			if text, has = string(data), true; readable(data) != nil || strings.ContainsFunc(text, unprintable) {
+			if text, has = string(data), true; len(data) <= maxContent && (readable(data) != nil || strings.ContainsFunc(text, unprintable)) {
 				g.lost(w.object, at, "the key %s is not carried over: it is no text; make an object of it (verge object put), or put it into the image", quote(i.key))
 				continue
 			}
@@ -280,6 +280,10 @@ func (g *kubeGroup) configFiles(w *workload, at []string, m k8s.VolumeMount, v *
 		case strings.ContainsFunc(text, func(r rune) bool { return unprintable(r) && r != '\r' }):
 			g.lost(w.object, at, "the key %s is not carried over: it has control characters", quote(i.key))
 			continue
+		}
+		if !g.report.spend(len(text)) {
+			g.report.tooMuch(w.object.doc, at)
+			return
 		}
 		field := c.object.at("data", i.key)
 		text = g.names(&workload{object: c.object}, field, text)
