@@ -1,6 +1,6 @@
 // Command testprogram is the application that the end-to-end tests deploy: a
 // small HTTP server on $PORT that tells who it is and does as it is told; and, as
-// `testprogram get URL`, what others ask it with.
+// `testprogram get URL`, what others ask it with. `testprogram flood` prints very much.
 package main
 
 import (
@@ -22,6 +22,9 @@ const maxLines = 1_000_000
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == "get" {
 		os.Exit(get(os.Args[2]))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "flood" {
+		log.Fatal(flood(os.Args[2:]))
 	}
 	log.SetOutput(os.Stdout)
 	log.SetFlags(0)
