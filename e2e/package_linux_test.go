@@ -30,6 +30,7 @@ func TestPackages(t *testing.T) {
 	t.Parallel()
 	d := newDebian(t)
 	dir := t.TempDir()
+	makePackager(t)
 	makePackages(t, dir)
 	sums := must[[]byte](t)(os.ReadFile(filepath.Join(dir, "SHA256SUMS")))
 	check := exec.Command("sha256sum", "-c", "SHA256SUMS")
