@@ -39,7 +39,7 @@ type kube struct {
 func importKubernetes(docs []*doc, folders map[string]string, o Options, r *report) (out []*made) {
 	k := &kube{opts: o, report: r, byName: map[[3]string]*object{}}
 	for _, d := range docs {
-		k.add(d, d.root, nil, 0)
+		k.add(d, d.root, nil, [2]string{}, 0)
 	}
 	groups := map[string][]*object{}
 	for _, ob := range k.objects {
@@ -87,14 +87,18 @@ func (k *kube) owner(o *object) *object {
 // maxListDepth bounds lists of lists.
 const maxListDepth = 4
 
-// add takes in the object at a path of a document, or those of a list.
-func (k *kube) add(d *doc, n *node, base []string, depth int) {
+// add takes in the object at a path of a document, or those of a list. of are the version and the
+// kind of what says neither, as in the list of a kind that the API server itself gives.
+func (k *kube) add(d *doc, n *node, base []string, of [2]string, depth int) {
 	o := &object{doc: d, base: base, root: n}
 	if n.kind != mappingKind {
 		k.report.at(Refused, d, base, "is no object of Kubernetes: it is no mapping")
 		return
 	}
 	apiVersion, kind := n.str("apiVersion"), n.str("kind")
+	if apiVersion == "" && kind == "" {
+		apiVersion, kind = of[0], of[1]
+	}
 	if apiVersion == "" || kind == "" {
 		missing := "apiVersion"
 		if apiVersion != "" {
@@ -114,8 +118,12 @@ func (k *kube) add(d *doc, n *node, base []string, depth int) {
 			k.report.at(Refused, d, o.at("items"), "is no list of objects")
 			return
 		}
+		inner := [2]string{}
+		if single := strings.TrimSuffix(kind, "List"); single != "" {
+			inner = [2]string{apiVersion, single}
+		}
 		for i, item := range items.values {
-			k.add(d, item, o.at("items", index(i)), depth+1)
+			k.add(d, item, o.at("items", index(i)), inner, depth+1)
 		}
 		return
 	}
@@ -171,6 +179,10 @@ func (k *kube) take(o *object) {
 		return
 	case len(name) > 253 || !kubeName().MatchString(name):
 		k.report.at(Refused, o.doc, o.at("metadata", "name"), "Kubernetes would refuse it: %s is no name, which has small letters, digits, - and . alone", quote(name))
+		return
+	}
+	if ns := o.meta.Namespace; ns != "" && !kubeNamespace(ns) {
+		k.report.at(Refused, o.doc, o.at("metadata", "namespace"), "Kubernetes would refuse it: %s is no name of a namespace, which has small letters, digits and - alone, 63 at most", quote(ns))
 		return
 	}
 	id := [3]string{o.kind, o.meta.Namespace, o.meta.Name}

@@ -165,6 +165,9 @@ func (g *kubeGroup) nodeAffinity(w *workload, at []string, n *k8s.NodeAffinity, 
 	}
 	for i, t := range r.NodeSelectorTerms {
 		for j, e := range t.MatchExpressions {
+			if !g.operator(w.object, extend(in, index(i), "matchExpressions", index(j)), nodeOperators, string(e.Operator), e.Values) {
+				continue
+			}
 			if !g.expression(e, out) {
 				g.lost(w.object, extend(in, index(i), "matchExpressions", index(j)), "is not carried over: a worker has a label with one value (affinity.labels), or does not (anti_affinity.labels)")
 			}
@@ -199,6 +202,9 @@ func (g *kubeGroup) expression(e k8s.NodeSelectorRequirement, out *api.Service) 
 func (g *kubeGroup) apart(w *workload, c *container, at []string, t k8s.PodAffinityTerm, out *api.Service) {
 	if t.TopologyKey != k8s.LabelHostname || t.LabelSelector == nil {
 		g.lost(w.object, at, "is not carried over: services are kept apart by workers alone (anti_affinity.service)")
+		return
+	}
+	if g.selectorRefused(w.object, extend(at, "labelSelector"), t.LabelSelector) {
 		return
 	}
 	found := false

@@ -35,6 +35,9 @@ func (g *kubeGroup) probe(w *workload, c *container, field string, p *k8s.Probe)
 		return nil
 	}
 	o, at := w.object, extend(c.path, field)
+	if g.oneOf(o, at, "a probe", p.ProbeHandler) {
+		return nil
+	}
 	check := &api.Check{}
 	switch {
 	case p.HTTPGet != nil:

@@ -28,6 +28,11 @@ func (g *kubeGroup) service(o *object) {
 		g.refuse(o, o.at("spec"), "cannot be expressed: there are too many Services, or too many ports of this one")
 		return
 	}
+	switch s.spec.Type {
+	case "", k8s.ServiceTypeClusterIP, k8s.ServiceTypeNodePort, k8s.ServiceTypeLoadBalancer, k8s.ServiceTypeExternalName:
+	default:
+		g.refuse(o, o.at("spec", "type"), "Kubernetes would refuse it: %s is no type of a Service", quote(string(s.spec.Type)))
+	}
 	names := map[string]bool{}
 	for i, p := range s.spec.Ports {
 		at := o.at("spec", "ports", index(i))
@@ -209,10 +214,7 @@ func (g *kubeGroup) publish(s *kubeService, i int, port *api.Port, c *container)
 		} else {
 			g.said(o, at, "is published at %d of the gateways: Kubernetes would choose a number", number)
 		}
-	case "", k8s.ServiceTypeClusterIP:
-		return
-	default:
-		g.refuse(o, o.at("spec", "type"), "Kubernetes would refuse it: %s is no type of a Service", quote(string(s.spec.Type)))
+	default: // nobody outside sees it
 		return
 	}
 	if port.Ingress != nil && port.Ingress.Host != "" {

@@ -20,6 +20,7 @@ func (g *kubeGroup) storage(w *workload, c *container, out *api.Service) {
 		if _, twice := volumes[v.Name]; twice || v.Name == "" {
 			g.refuse(w.object, extend(w.path, "volumes", index(i)), "Kubernetes would refuse it: %s is the name of another volume, or of none", quote(v.Name))
 		}
+		g.oneOf(w.object, extend(w.path, "volumes", index(i)), "a volume", v.VolumeSource)
 		volumes[v.Name] = i
 	}
 	if len(c.VolumeDevices) > 0 {

@@ -185,6 +185,9 @@ func (g *kubeGroup) selects(w *workload, n *node) bool {
 	} else if !decodeInto(g.report, o, n, at, s) {
 		return false
 	}
+	if g.selectorRefused(o, at, s) {
+		return false
+	}
 	if !selected(s, w.labels) {
 		g.refuse(o, at, "Kubernetes would refuse it: it does not select the labels of its own pods (spec.template.metadata.labels)")
 		return false
