@@ -36,7 +36,8 @@ func TestBadSources(t *testing.T) {
 		{"deep", "services: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), 1, "is nested more than 100 levels deep"},
 		{"a key twice", "services:\n  web: {image: a}\n  db: {image: b}\n  web: {image: c}\n", 4, `the key "web" is in line 2 already`},
 		{"a key of a list", "services:\n  ? [a]\n  : b\n", 2, "a key is no text"},
-		{"a tag", "services: !reset {}\n", 1, `the tag "!reset" is not understood`},
+		{"a tag", "services: !reset {}\n", 1, `the tag "!reset" is not understood: let docker compose put the files into one: docker compose config`},
+		{"another tag", "services: !mine {}\n", 1, `the tag "!mine" is not understood: leave it out`},
 		{"many documents", strings.Repeat("---\na: b\n", 2100), 4002, "has more than 2000 documents"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,6 +78,8 @@ func manyServices() string {
 
 // TestBadCompose: what compose refuses is refused, at its line.
 func TestBadCompose(t *testing.T) {
+	const web = "services:\n  web:\n    image: a\n"
+	const two = "services:\n  a: {image: a, depends_on: [web]}\n  web:\n    image: a\n"
 	for _, c := range []struct {
 		name, text string
 		line       int
@@ -94,6 +97,25 @@ func TestBadCompose(t *testing.T) {
 		{"a bad number", "services:\n  web:\n    image: a\n    deploy: {replicas: many}\n", 4, `is no valid compose file: "many" is no number`},
 		{"a bad duration", "services:\n  web:\n    image: a\n    stop_grace_period: soon\n", 4, `is no valid compose file: invalid duration "soon"`},
 		{"a bad memory", "services:\n  web:\n    image: a\n    mem_limit: lots\n", 4, "lots"},
+		{"a key at the top", web + "scale: 1\nservice: 2\n", 4, "no field at the top is called 's"},
+		{"a bad check", web + "    healthcheck:\n      interval: 1s\n      test: [FOO, x]\n", 6, "must start either by"},
+		{"less than none", two + "    healthcheck:\n      test: x\n      retries: -1\n", 7, "overflows uint"},
+		{"a bad host port", two + "    ports:\n    - '80:80'\n    - '-1:80'\n", 7, "invalid hostPort"},
+		{"an open quote", two + "    restart: always\n    command: \"sh -c 'x\"\n", 6, "invalid command line"},
+		{"a policy", web + "    restart: sometimes\n", 4, `"sometimes" is no policy (no, always,`},
+		{"a policy in capitals", web + "    restart: Always\n", 4, `"Always" is no policy`},
+		{"a policy that is counted", web + "    restart: always:3\n", 4, `"always:3" is no policy`},
+		{"no times", web + "    restart: on-failure:abc\n", 4, `"on-failure:abc" is no policy`},
+		{"times below none", web + "    restart: on-failure:-1\n", 4, `"on-failure:-1" is no policy`},
+		{"no memory", web + "    mem_limit: -1\n", 4, "is no amount of memory"},
+		{"too much memory", web + "    mem_limit: 99999999999999999999g\n", 4, "is no amount of memory"},
+		{"too much to deploy", web + "    deploy:\n      resources:\n        limits: {memory: 99999999999999999999g}\n", 6, "is no amount of memory"},
+		{"too much reserved", web + "    mem_reservation: 9999999999g\n", 4, "is no amount of memory"},
+		{"too much shared", web + "    shm_size: 99999999999999999999g\n", 4, "is no amount of memory"},
+		{"nothing shared", web + "    shm_size: -5\n", 4, "is no amount of memory"},
+		{"processors", web + "    cpus: 1e300\n", 4, "is no number of processors from 0 to 4096"},
+		{"processors below none", web + "    deploy:\n      resources:\n        limits: {cpus: '-1'}\n", 6, "is no number of processors"},
+		{"processors reserved", web + "    deploy:\n      resources:\n        reservations: {cpus: '-1'}\n", 6, "is no number of processors"},
 		{"another file", "services:\n  web:\n    extends:\n      file: other.yaml\n      service: web\n", 4, "names another file"},
 		{"included files", "include: [other.yaml]\nservices: {a: {image: b}}\n", 1, "names another file, and the folder of this one is not known"},
 		{"the first form", "web:\n  image: a\ndb:\n  build: .\n", 1, "is the first form of compose files"},
@@ -109,6 +131,24 @@ func TestBadCompose(t *testing.T) {
 			t.Parallel()
 			refused(t, c.text, c.line, c.why)
 		})
+	}
+}
+
+// TestComposeOutOfRange: what is carried over otherwise than it is written is said.
+func TestComposeOutOfRange(t *testing.T) {
+	res, err := of("services:\n  web:\n    image: a\n    restart: on-failure:99999\n    healthcheck:\n      test: x\n      retries: 1001\n    tmpfs:\n    - /a:size=-5\n    - /b:size=999999999999999g\n    - /c:size=1g\n"+
+		"  db:\n    image: b\n    deploy:\n      restart_policy:\n        condition: sometimes\n        max_attempts: 5000\n", Options{})
+	if err != nil {
+		t.Fatal(err, res.Notes)
+	}
+	says(t, res, Lost, 4, "is 1000 times, the most in Verge")
+	says(t, res, Lost, 7, "is 1000, the most in Verge")
+	says(t, res, Lost, 9, `"size=-5" is not carried over`)
+	says(t, res, Lost, 10, "is no amount of memory that can be given here; it gets 64Mi")
+	says(t, res, Lost, 16, `"sometimes" is none (none, on-failure, any)`)
+	says(t, res, Lost, 17, "is 1000, the most in Verge")
+	if n := len(res.Notes); n != 7 { // and the limits of memory
+		t.Errorf("%d notes: %v", n, res.Notes)
 	}
 }
 

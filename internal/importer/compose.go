@@ -116,9 +116,10 @@ func (c *composer) load() bool {
 	}
 	delete(plain, "version") // it means nothing, and the loader would complain in its own log
 	defaultNetwork(plain)
+	given := copied(plain).(map[string]any) // the loader changes what it is given
 	project, err := loadProject(c.source.Name, plain, c.profiles())
 	if err != nil {
-		c.refuse(err)
+		c.refuse(err, given)
 		return false
 	}
 	c.project = project
@@ -185,8 +186,9 @@ func loadProject(file string, plain map[string]any, profiles []string) (p *types
 
 var composePath = pattern.Lazy(`\b(?:services|volumes|networks|configs|secrets|name|jobs)(?:\.[-\w]+|\[\d+\])*`)
 
-// refuse notes what compose-go complains about, at the path that it names.
-func (c *composer) refuse(err error) {
+// refuse notes what compose-go complains about in what it was given, at the path that it
+// names, or at what it does not complain without.
+func (c *composer) refuse(err error, given map[string]any) {
 	text := strings.TrimPrefix(err.Error(), "compose: ")
 	text = strings.TrimPrefix(text, "validating "+c.source.Name+": ")
 	text = strings.ReplaceAll(text, "$$", "$")
@@ -202,8 +204,15 @@ func (c *composer) refuse(err error) {
 		path = []string{"services", m[1]}
 	} else if m := composeCycle().FindStringSubmatch(text); m != nil {
 		path = []string{"services", m[1], "depends_on"}
-	} else {
+	} else if m := composeUnknown().FindStringSubmatch(text); m != nil {
+		text = "no field at the top is called " + m[1]
+		if i := slices.IndexFunc(c.doc.root.keys, func(k key) bool { return strings.Contains(m[1], "'"+k.name+"'") }); i >= 0 {
+			path = []string{c.doc.root.keys[i].name}
+		}
+	} else if path = c.culprit(given, err); path == nil {
 		path = c.doc.find(text)
+	} else if found := c.doc.find(text); len(found) > len(path) && slices.Equal(found[:len(path)], path) {
+		path = found
 	}
 	text = strings.TrimSuffix(composeNumber().ReplaceAllString(composeDecoding().ReplaceAllString(text, ""), "$1 is no number"), ": invalid compose project")
 	if before, ok := strings.CutSuffix(text, " false schema"); ok {
@@ -218,6 +227,7 @@ func (c *composer) refuse(err error) {
 // What compose-go says of a service, of a circle, and of how it came upon what is wrong.
 var (
 	composeService  = pattern.Lazy(`service "([^"]+)"`)
+	composeUnknown  = pattern.Lazy(`^\s*additional properties (.*) not allowed`)
 	composeCycle    = pattern.Lazy(`dependency cycle detected: ([-\w.]+)`)
 	composeNumber   = pattern.Lazy(`error while interpolating \S+: failed to cast to expected type: strconv\.\w+: parsing ("[^"]*"): .*`)
 	composeDecoding = pattern.Lazy(`decoding failed due to the following error\(s\):\s*'[^']*' (time: )?`)

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"path"
@@ -104,30 +105,46 @@ func (c *composer) portVariables(name string, out *api.Service) {
 	portVariables(c.report, c.doc, out, func(k string) []string { return c.path(name, c.envPath(name, k)...) })
 }
 
-// millis is an amount of processors in thousandths.
-func millis(cpus float32) api.CPU { return api.CPU(math.Round(float64(cpus) * 1000)) }
+// cpus is an amount of processors in thousandths.
+func (c *composer) cpus(name string, cpus float32, field ...string) api.CPU {
+	n := math.Round(float64(cpus) * 1000)
+	if !(n >= 0 && n <= float64(api.MaxCPU)) { // nor NaN
+		c.report.at(Refused, c.doc, c.path(name, field...), "is no number of processors from 0 to %d", api.MaxCPU/1000)
+		return 0
+	}
+	return api.CPU(n)
+}
+
+// bytes is an amount of memory. One that is more than can be counted is negative here.
+func (c *composer) bytes(name string, n types.UnitBytes, field ...string) api.Bytes {
+	if n < 0 || api.Bytes(n) > api.MaxBytes {
+		c.report.at(Refused, c.doc, c.path(name, field...), "is no amount of memory from 0 to %s: write one such as 512m", api.MaxBytes)
+		return 0
+	}
+	return api.Bytes(n)
+}
 
 func (c *composer) resources(name string, s types.ServiceConfig, out *api.Service) {
-	out.Limits.Memory, out.Resources.Memory = api.Bytes(max(s.MemLimit, 0)), api.Bytes(max(s.MemReservation, 0))
-	out.Limits.CPU = millis(s.CPUS)
+	out.Limits.Memory, out.Resources.Memory = c.bytes(name, s.MemLimit, "mem_limit"), c.bytes(name, s.MemReservation, "mem_reservation")
+	out.Limits.CPU = c.cpus(name, s.CPUS, "cpus")
 	gpus, at := s.Gpus, []string{"gpus"}
 	if d := s.Deploy; d != nil {
 		if l := d.Resources.Limits; l != nil {
-			if l.MemoryBytes > 0 {
-				out.Limits.Memory = api.Bytes(l.MemoryBytes)
+			if l.MemoryBytes != 0 {
+				out.Limits.Memory = c.bytes(name, l.MemoryBytes, "deploy", "resources", "limits", "memory")
 			}
-			if l.NanoCPUs > 0 {
-				out.Limits.CPU = millis(l.NanoCPUs.Value())
+			if l.NanoCPUs != 0 {
+				out.Limits.CPU = c.cpus(name, l.NanoCPUs.Value(), "deploy", "resources", "limits", "cpus")
 			}
 			if l.Pids != 0 {
 				c.lost(name, "is not carried over: Verge does not count processes", "deploy", "resources", "limits", "pids")
 			}
 		}
 		if r := d.Resources.Reservations; r != nil {
-			if r.MemoryBytes > 0 {
-				out.Resources.Memory = api.Bytes(r.MemoryBytes)
+			if r.MemoryBytes != 0 {
+				out.Resources.Memory = c.bytes(name, r.MemoryBytes, "deploy", "resources", "reservations", "memory")
 			}
-			out.Resources.CPU = millis(r.NanoCPUs.Value())
+			out.Resources.CPU = c.cpus(name, r.NanoCPUs.Value(), "deploy", "resources", "reservations", "cpus")
 			if len(r.Devices) > 0 {
 				gpus, at = r.Devices, []string{"deploy", "resources", "reservations", "devices"}
 			}
@@ -281,7 +298,9 @@ func (c *composer) health(name string, s types.ServiceConfig, out *api.Service) 
 		check.Timeout = clamp(c.report, c.doc, extend(at, "timeout"), time.Duration(*h.Timeout), 10*time.Millisecond, 5*time.Minute)
 	}
 	if h.Retries != nil && *h.Retries > 0 {
-		check.Failures = int(min(*h.Retries, 1000))
+		if check.Failures = int(min(*h.Retries, maxTimes)); *h.Retries > maxTimes {
+			c.lost(name, fmt.Sprintf("is %d, the most in Verge", maxTimes), "healthcheck", "retries")
+		}
 	}
 	out.Readiness = check
 }
@@ -295,16 +314,28 @@ func clamp(r *report, d *doc, path []string, v, least, most time.Duration) api.D
 	return api.Duration(v)
 }
 
+// maxTimes is the most of Verge for failures in a row and for restarts.
+const maxTimes = 1000
+
 func (c *composer) restart(name string, s types.ServiceConfig, out *api.Service) {
-	policy, times, _ := strings.Cut(s.Restart, ":")
-	switch policy {
-	case "no":
+	policy, times, counted := strings.Cut(s.Restart, ":")
+	n, err := strconv.Atoi(times)
+	switch {
+	case counted && (policy != "on-failure" || err != nil || n < 0):
+		c.report.at(Refused, c.doc, c.path(name, "restart"), "is no valid compose file: %s is no policy (no, always, unless-stopped, on-failure, on-failure:TIMES)", quote(s.Restart))
+	case policy == "no":
 		out.Restart.Policy = "never"
-	case "on-failure":
-		out.Restart.Policy = policy
-		if n, err := strconv.Atoi(times); err == nil && n >= 0 && n <= 1000 {
-			out.Restart.MaxRestarts = &n
+	case policy == "on-failure":
+		if out.Restart.Policy = policy; !counted {
+			break
 		}
+		if n > maxTimes {
+			n = maxTimes
+			c.lost(name, fmt.Sprintf("is %d times, the most in Verge", maxTimes), "restart")
+		}
+		out.Restart.MaxRestarts = &n
+	case policy != "" && policy != "always" && policy != "unless-stopped":
+		c.report.at(Refused, c.doc, c.path(name, "restart"), "is no valid compose file: %s is no policy (no, always, unless-stopped, on-failure, on-failure:TIMES)", quote(s.Restart))
 	}
 	d := s.Deploy
 	if d == nil || d.RestartPolicy == nil {
@@ -316,10 +347,16 @@ func (c *composer) restart(name string, s types.ServiceConfig, out *api.Service)
 		out.Restart.Policy = "never"
 	case "on-failure":
 		out.Restart.Policy = "on-failure"
+	case "", "any", "always", "unless-stopped":
+	default:
+		c.report.at(Lost, c.doc, extend(at, "condition"), "is not carried over: %s is none (none, on-failure, any), and instances are started again whatever they end with, as with docker compose", quote(p.Condition))
 	}
 	if p.MaxAttempts != nil && out.Restart.Policy != "never" {
-		n := int(min(*p.MaxAttempts, 1000))
+		n := int(min(*p.MaxAttempts, maxTimes))
 		out.Restart.MaxRestarts = &n
+		if *p.MaxAttempts > maxTimes {
+			c.report.at(Lost, c.doc, extend(at, "max_attempts"), "is %d, the most in Verge", maxTimes)
+		}
 	}
 	if p.Delay != nil && *p.Delay > 0 {
 		out.Restart.Delay = clamp(c.report, c.doc, extend(at, "delay"), time.Duration(*p.Delay), time.Millisecond, time.Hour)
@@ -374,8 +411,8 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 			c.lost(name, why, "volumes", index(i))
 		}
 	}
-	if s.ShmSize > 0 {
-		if why := addVolume(out, api.Volume{Path: "/dev/shm", Tmpfs: api.Bytes(s.ShmSize)}); why != "" {
+	if size := c.bytes(name, s.ShmSize, "shm_size"); size > 0 {
+		if why := addVolume(out, api.Volume{Path: "/dev/shm", Tmpfs: size}); why != "" {
 			c.lost(name, why, "shm_size")
 		} else {
 			c.said(name, "is the size of /dev/shm, which counts as the instance's memory", "shm_size")
@@ -383,12 +420,14 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 	}
 	for i, t := range s.Tmpfs {
 		at, options, _ := strings.Cut(t, ":")
-		size := DefaultTmpfs
+		size, strange := DefaultTmpfs, ""
 		for _, o := range strings.Split(options, ",") {
 			if v, ok := strings.CutPrefix(o, "size="); ok {
 				var u types.UnitBytes
-				if err := u.DecodeMapstructure(v); err == nil && u > 0 {
+				if err := u.DecodeMapstructure(v); err == nil && u > 0 && api.Bytes(u) <= api.MaxBytes {
 					size = api.Bytes(u)
+				} else {
+					strange = o
 				}
 			}
 		}
@@ -398,6 +437,8 @@ func (c *composer) storage(name string, s types.ServiceConfig, out *api.Service)
 		}
 		if why := addVolume(out, api.Volume{Path: at, Tmpfs: size}); why != "" {
 			c.lost(name, why, field...)
+		} else if strange != "" {
+			c.lost(name, quote(strange)+" is not carried over: it is no amount of memory that can be given here; it gets "+size.String(), field...)
 		} else if !strings.Contains(options, "size=") {
 			c.said(name, "gets "+size.String()+", as its size is not stated", field...)
 		}

@@ -392,7 +392,11 @@ func (c *converter) convert(y *yaml.Node) (*node, error) {
 	defer func() { c.open = c.open[:len(c.open)-1] }()
 	n := &node{line: y.Line}
 	if y.Style&yaml.TaggedStyle != 0 && !coreTag(y.ShortTag()) {
-		return nil, &problem{y.Line, "the tag " + quote(y.Tag) + " is not understood"}
+		next := "leave it out"
+		if y.Tag == "!reset" || y.Tag == "!override" { // of docker compose, for a file beside another
+			next = "let docker compose put the files into one: docker compose config | verge import compose -"
+		}
+		return nil, &problem{y.Line, "the tag " + quote(y.Tag) + " is not understood: " + next}
 	}
 	switch y.Kind {
 	case yaml.MappingNode:
