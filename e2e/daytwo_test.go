@@ -120,7 +120,7 @@ func (w *world) supportBundle(t *testing.T) {
 	for name, text := range unbundled(t, out) {
 		all.WriteString(name + "\n" + text)
 	}
-	wantWords(t, "the bundle", all.String(), "workers/edge/edge-1/metrics.txt", "verge_engine_up", "logs/box.one.0.log", "started box.one.0 as pid")
+	wantWords(t, "the bundle", all.String(), "workers/edge/edge-1/metrics.txt", "workers/edge/edge-1/entries.json", "verge_engine_up", "logs/box.one.0.log", "started box.one.0 as pid")
 }
 
 // unbundled are the files of a support bundle.

@@ -147,7 +147,6 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, d
 		"clusters.json":         func(ctx context.Context) (any, error) { return c.Clusters(ctx) },
 		"workers.json":          func(ctx context.Context) (any, error) { return c.Workers(ctx) },
 		"namespaces.json":       func(ctx context.Context) (any, error) { return c.Namespaces(ctx) },
-		"entries.json":          func(ctx context.Context) (any, error) { return c.Entries(ctx, "", "") },
 		"top-instances.json":    func(ctx context.Context) (any, error) { return c.TopInstances(ctx, "") },
 		"top-workers.json":      func(ctx context.Context) (any, error) { return c.TopWorkers(ctx) },
 		"hooks.json":            func(ctx context.Context) (any, error) { return hostsOnly(c.Hooks(ctx)) },
@@ -161,9 +160,10 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, d
 		for i, w := range workers {
 			at := w.Cluster + "/" + w.Name
 			if i >= bundleWorkers {
-				b.miss(dir, fmt.Errorf("the metrics of %d more workers: %d are asked at most", len(workers)-i, bundleWorkers))
+				b.miss(dir, fmt.Errorf("the metrics and entries of %d more workers: %d are asked at most", len(workers)-i, bundleWorkers))
 				break
 			}
+			b.fetch(ctx, all, path.Join(dir, "workers", at, "entries.json"), func(ctx context.Context) (any, error) { return c.Entries(ctx, w.Cluster, w.Name) })
 			b.fetch(ctx, all, path.Join(dir, "workers", at, "metrics.txt"), func(ctx context.Context) (any, error) { return c.Metrics(ctx, at, bundleFile) })
 		}
 	}

@@ -91,6 +91,14 @@ func TestSupportBundle(t *testing.T) {
 			t.Errorf("there is no %s", want)
 		}
 	}
+	for m := range strings.Lines(got.stderr) { // w2 is a worker of which the server knows no entries
+		if strings.Contains(m, "entries.json") && !strings.HasPrefix(m, "missing: servers/test/workers/edge/w2/entries.json: ") {
+			t.Errorf("it says %q", m)
+		}
+	}
+	if entries := files["servers/test/workers/edge/w1/entries.json"]; !strings.Contains(entries, "127.0.0.1:21034") {
+		t.Errorf("where services are reached on edge/w1: %q", entries)
+	}
 	logs, status, hooks := 0, 0, 0
 	for name, text := range files {
 		if strings.Contains(text, "t0ken-in-a-path") {
