@@ -54,6 +54,9 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 	for {
 		select {
 		case step := <-steps:
+			if in.away > 0 && in.blame != "" {
+				step += ", again after: " + in.blame // else nobody could read it but between two tries
+			}
 			in.rec.Why = step
 			in.show(wire.PhasePending, step, o)
 		case <-in.wake:
@@ -131,7 +134,7 @@ func (in *instance) provide(ctx context.Context, o *wire.Order) bool {
 
 // holdFor puts a start off that something else than the instance is to blame for.
 func (in *instance) holdFor(err error) {
-	in.away = min(max(2*in.away, awayFirst), awayMost)
+	in.away, in.blame = min(max(2*in.away, awayFirst), awayMost), err.Error()
 	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.away)
 	in.due = time.Now().Add(in.away)
 	in.trouble = "what it needs to be started is out of reach of its worker"

@@ -193,6 +193,27 @@ func TestNobodyFailsWhileARegistryIsAway(t *testing.T) {
 	})
 }
 
+// TestWhyItIsFetchedAgain: what went wrong is told while it is tried again, too, which
+// may take much longer than the pause between two tries.
+func TestWhyItIsFetchedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		withImager(r, time.Minute, fmt.Errorf("registry.test sent nothing for 30s: %w", runtime.ErrAway))
+		r.apply(contained(1))
+		after(40 * time.Second)
+		if s := r.status(web0); s.Why != "pulling shop:1" {
+			t.Errorf("at first: %+v", s)
+		}
+		after(time.Minute) // half of the second try
+		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "pulling shop:1, again after: registry.test sent nothing for 30s") {
+			t.Errorf("the second time: %+v", s)
+		}
+		after(time.Minute)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || strings.Contains(s.Why, "sent nothing") {
+			t.Errorf("with its image: %+v", s)
+		}
+	})
+}
+
 func TestFilesAndVolumesOfAContainerAreMounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		d := withImager(r, 0)

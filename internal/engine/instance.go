@@ -42,6 +42,7 @@ type instance struct {
 	tried    time.Time     // when the last try at a start began, monotonic
 	due      time.Time     // when to start next, monotonic
 	away     time.Duration // what the last start was put off for, because something did not answer
+	blame    string        // what that was, in words
 	unsure   bool          // see facts
 	unsaved  bool          // rec is not on disk as it should be
 	saveAt   time.Time     // when it is written (again), where it is not; monotonic

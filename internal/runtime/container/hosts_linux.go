@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -29,12 +30,14 @@ var errHosts = errors.New("how its registry is reached cannot be read")
 
 // registries are those of an image: its mirror by the worker's settings, then what the
 // machine says in hosts.toml, each with the credentials that it is given. broke is set
-// where a connection breaks off in an answer.
+// where a connection breaks off in an answer. Who sends nothing is asked no more by what
+// this returns.
 func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke *atomic.Bool) docker.RegistryHosts {
+	var mute sync.Map
 	return func(host string) ([]docker.RegistryHost, error) {
 		o := config.HostOptions{HostDir: d.hostDir, UpdateClient: func(c *http.Client) error {
 			if _, done := c.Transport.(*transport); !done { // it is asked once more for what has headers
-				c.Transport = &transport{next: c.Transport, stall: d.stall, pace: d.pace, broke: broke}
+				c.Transport = &transport{next: c.Transport, stall: d.stall, pace: d.pace, broke: broke, mute: &mute}
 			}
 			return nil
 		}}

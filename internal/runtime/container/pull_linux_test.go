@@ -276,6 +276,7 @@ func TestHangingRegistry(t *testing.T) {
 	}
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
+	var hung atomic.Int64 // answers that were not given
 	for what, hangs := range map[string]func(*http.Request, http.Handler) bool{
 		"from the beginning": func(*http.Request, http.Handler) bool { return true },
 		"in a layer":         isLayer,
@@ -289,14 +290,19 @@ func TestHangingRegistry(t *testing.T) {
 				_, _ = w.Write(make([]byte, 1000))
 				w.(http.Flusher).Flush()
 			}
+			hung.Add(1)
 			select {
 			case <-r.Context().Done():
 			case <-over:
 			}
 			return true
 		})
+		hung.Store(0)
 		if err := fetched(t, d, specOf(t, name), what, "sent nothing for 200ms"); !errors.Is(err, runtime.ErrAway) {
 			t.Errorf("%s: %v is nothing to be tried again", what, err)
+		}
+		if n := hung.Load(); n != 1 {
+			t.Errorf("%s: it was waited for %d times, one after the other, before anybody was told", what, n)
 		}
 		noImage(t, d)
 	}

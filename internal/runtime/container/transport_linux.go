@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,14 +22,15 @@ const (
 )
 
 // stalled is the error of a registry that sends nothing: one of the network, to be
-// tried again.
+// tried again. It does not say that it is a timeout: containerd would ask five times in
+// a row, and nobody would read for all that time what is wrong.
 type stalled struct {
 	host  string
 	after time.Duration
 }
 
 func (e *stalled) Error() string   { return fmt.Sprintf("%s sent nothing for %s", e.host, e.after) }
-func (e *stalled) Timeout() bool   { return true }
+func (e *stalled) Timeout() bool   { return false }
 func (e *stalled) Temporary() bool { return true }
 
 var _ net.Error = (*stalled)(nil)
@@ -40,6 +42,7 @@ type transport struct {
 	stall time.Duration
 	pace  *rate.Limiter // nil: not bounded
 	broke *atomic.Bool  // set where an answer does not end in order; nil: nobody asks
+	mute  *sync.Map     // host -> *stalled, of this pull; nil: it is not kept
 }
 
 // newPace bounds bytes in a second; 0 is nil, no bound.
@@ -52,6 +55,12 @@ func newPace(bytes int64) *rate.Limiter {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.mute != nil {
+		// What asks once more in the same pull, by another path, would wait as long again.
+		if why, ok := t.mute.Load(r.URL.Host); ok {
+			return nil, why.(*stalled)
+		}
+	}
 	asked := r.Context()
 	ctx, cancel := context.WithCancelCause(asked)
 	why := &stalled{r.URL.Host, t.stall}
@@ -60,7 +69,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	timer.Stop()
 	if err != nil {
 		defer cancel(nil)
-		return nil, because(ctx, err)
+		err = because(ctx, err)
+		if s := (*stalled)(nil); t.mute != nil && errors.As(err, &s) {
+			t.mute.Store(r.URL.Host, s)
+		}
+		return nil, err
 	}
 	answer.Body = &body{ReadCloser: answer.Body, asked: asked, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, why: why, pace: t.pace, broke: t.broke}
 	return answer, nil
