@@ -209,7 +209,7 @@ func (t *task) execFile(e runtime.Exec) (*os.File, error) {
 	}
 	p := spec.Process
 	// What the caller does not say is as it is for the container's own process.
-	p.Args, p.Env, p.Terminal = e.Command, environ(e.Env, p.Env), e.Terminal
+	p.Args, p.Env, p.Terminal, p.ConsoleSize = e.Command, environ(e.Env, p.Env), e.Terminal, consoleSize(e)
 	b, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -222,6 +222,26 @@ func (t *task) execFile(e runtime.Exec) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// consoleSize is the size of the terminal of a command, nil where it has none. runc
+// gives the one inside that of its own only when the command runs already, which may
+// have asked for it by then and got 0 by 0.
+func consoleSize(e runtime.Exec) *specs.Box {
+	if !e.Terminal || e.Stdin == nil {
+		return nil
+	}
+	raw, err := e.Stdin.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var box *specs.Box
+	_ = raw.Control(func(fd uintptr) { // without a size it is as before
+		if w, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil && w.Row > 0 && w.Col > 0 {
+			box = &specs.Box{Height: uint(w.Row), Width: uint(w.Col)}
+		}
+	})
+	return box
 }
 
 // config is what runc was told of the container.

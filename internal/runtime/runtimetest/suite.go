@@ -87,6 +87,7 @@ func (s Suite) Run(t *testing.T) {
 		{"a command beside a task", testExec},
 		{"what a dead engine ran beside a task", testExecLeftovers},
 		{"a terminal beside a task", testExecTerminal},
+		{"the size of a terminal", testTerminalSize},
 		{"a command ends with its task", testExecEnds},
 		{"many tasks", testMany},
 		{"usage", testUsage},

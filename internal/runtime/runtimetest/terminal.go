@@ -3,6 +3,7 @@ package runtimetest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -97,6 +98,40 @@ echo armed; while :; do sleep 0.02; done`},
 		t.Errorf("exit %+v, %v", e.exit, e.err)
 	}
 	<-read
+}
+
+// testTerminalSize: the first that a command sees of its terminal is its size, each time.
+// One that is set after the command runs is late for some of them.
+func testTerminalSize(t *testing.T, s Suite) {
+	d := s.driver(t, t.TempDir())
+	task := start(t, d, s.spec(t, "block"))
+	for n := range uint16(20) {
+		ours, theirs, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := pty.Winsize{Rows: 10 + n, Cols: 100 + n}
+		if err := pty.Setsize(ours, &size); err != nil {
+			t.Fatal(err)
+		}
+		shown := make(chan string, 1)
+		go func() {
+			var out bytes.Buffer
+			_, _ = io.Copy(&out, ours) // a terminal's end is an error
+			shown <- out.String()
+		}()
+		exit, err := task.Exec(t.Context(), runtime.Exec{
+			Command: []string{"stty", "size"}, Env: []string{"PATH=/usr/bin:/bin"},
+			Stdin: theirs, Stdout: theirs, Stderr: theirs, Terminal: true,
+		})
+		_ = theirs.Close() // the reader ends with the last of its users
+		// Two terminals behind one another may both end a line: one that has just begun.
+		got, want := strings.ReplaceAll(<-shown, "\r", ""), fmt.Sprintf("%d %d\n", size.Rows, size.Cols)
+		_ = ours.Close()
+		if err != nil || exit.Code != 0 || got != want {
+			t.Errorf("try %d: it shows %q, want %q (exit %+v, %v)", n, got, want, exit, err)
+		}
+	}
 }
 
 // testExecEnds: what runs beside a task ends when the task is killed, and when it
