@@ -34,6 +34,8 @@ func TestImport(t *testing.T) {
 	lossy := write("lossy/compose.yaml", composeFile+"    privileged: true\n")
 	bad := write("bad/compose.yaml", composeFile+"    imagge: x\n")
 	vars := write("vars.env", "TAG=1.29\n")
+	more := write("more.env", "TAG=${TAG}.${PATCH:-4}$BUILD\n")
+	bent := write("bent.env", "A=1\nhunter2\nB hunter2\n")
 	tagged := write("tagged/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1))
 	beside := write("beside/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1)+
 		"    environment: {DB_PASSWORD: \"${DB_PASSWORD}\"}\n  tool: {image: busybox, profiles: [tools], mem_limit: 64m}\n")
@@ -56,6 +58,8 @@ func TestImport(t *testing.T) {
 		{"import-bad-memory", []string{"import", shop, "--memory-limit", "lots"}},
 		{"import-unset", []string{"import", tagged, "-o", out}},
 		{"import-env-file", []string{"import", tagged, "--env-file", vars}},
+		{"import-env-files", []string{"import", tagged, "--env-file", vars, "--env-file", more}},
+		{"import-env-file-bad", []string{"import", tagged, "--env-file", bent, "-o", out}},
 		{"import-beside", []string{"import", beside, "--profile", "tools"}},
 		{"import-beside-given", []string{"import", filepath.Dir(beside), "--env-file", vars}},
 		{"import-kubernetes", []string{"import", "kubernetes", pod, claim}},

@@ -17,9 +17,10 @@ func lines(n int, format string) string {
 	return b.String()
 }
 
-// expansions are sources of little that stand for very much.
-func expansions() map[string]string {
-	large := strings.Repeat("x", 900_000)
+// expansions are sources of little that stand for very much, where what others refer to has
+// 900,000 bytes.
+func expansions(bytes int) map[string]string {
+	large := strings.Repeat("x", bytes)
 	doubling := "    env:\n    - {name: A0, value: xxxxxxxxxx}\n"
 	for i := range 40 {
 		doubling += fmt.Sprintf("    - {name: A%d, value: $(A%d)$(A%d)}\n", i+1, i, i)
@@ -33,7 +34,7 @@ func expansions() map[string]string {
 		"kubernetes: many variables many times":  podText("    envFrom:\n"+lines(300, "    - {prefix: P%d_, configMapRef: {name: c}}\n"), "") + config + lines(2000, "  K%d: v\n"),
 		"kubernetes: a large variable in many":   lines(900, pods+"    env: [{name: X, valueFrom: {configMapKeyRef: {name: c, key: k}}}]\n") + config + "  k: " + large,
 		"kubernetes: a large annotation often":   "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}, annotations: {a: " + large + "}}\n    spec:\n      containers:\n      - name: web\n        image: nginx\n        env:\n" + lines(900, "        - {name: X%d, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['a']\"}}}\n"),
-		"kubernetes: a file in many":             lines(900, pods+"    volumeMounts: [{name: v, mountPath: /x}]\n  volumes: [{name: v, configMap: {name: c}}]\n") + config + "  k: " + large[:200_000],
+		"kubernetes: a file in many":             lines(900, pods+"    volumeMounts: [{name: v, mountPath: /x}]\n  volumes: [{name: v, configMap: {name: c}}]\n") + config + "  k: " + large[:bytes/4],
 		"compose: a large variable in many":      "services:\n" + lines(900, "  s%d: {image: a, environment: {X: '${BIG}'}}\n") + envMark + "BIG=" + large,
 		"compose: a large variable often":        "services:\n  a: {image: a, command: ['" + strings.Repeat("${BIG}", 3000) + "']}\n" + envMark + "BIG=" + large,
 		"compose: a large variable in labels":    "services:\n  a: {image: a, labels: {x: '" + strings.Repeat("${BIG}", 3000) + "'}}\n" + envMark + "BIG=" + large,
@@ -47,7 +48,7 @@ func expansions() map[string]string {
 // TestExpansions: what stands for more than a descriptor could have is refused at its place,
 // before it is made.
 func TestExpansions(t *testing.T) {
-	for name, text := range expansions() {
+	for name, text := range expansions(900_000) {
 		t.Run(name, func(t *testing.T) {
 			text, env, given := strings.Cut(text, envMark)
 			open := func(path string) ([]byte, error) {

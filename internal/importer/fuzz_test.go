@@ -30,7 +30,7 @@ func fuzz(f *testing.F, kind Kind, patterns ...string) {
 		}
 	}
 	f.Add([]byte(bomb()))
-	for _, text := range expansions() {
+	for _, text := range expansions(2000) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
