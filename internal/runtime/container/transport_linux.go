@@ -61,7 +61,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, why.(*stalled)
 		}
 	}
-	asked := r.Context()
+	asked, began := r.Context(), time.Now()
 	ctx, cancel := context.WithCancelCause(asked)
 	why := &stalled{r.URL.Host, t.stall}
 	timer := time.AfterFunc(t.stall, func() { cancel(why) })
@@ -70,6 +70,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		defer cancel(nil)
 		err = because(ctx, err)
+		// What is below may give up first, in words that say nothing of who it was. That
+		// nobody could be connected to is another matter.
+		if op := (*net.OpError)(nil); asked.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &op) {
+			err = &stalled{r.URL.Host, time.Since(began).Round(10 * time.Millisecond)}
+		}
 		if s := (*stalled)(nil); t.mute != nil && errors.As(err, &s) {
 			t.mute.Store(r.URL.Host, s)
 		}
