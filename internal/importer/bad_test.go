@@ -94,6 +94,7 @@ func TestBadCompose(t *testing.T) {
 		{"an undefined secret", "services:\n  web:\n    image: a\n    secrets: [x]\n", 2, "x"},
 		{"an undefined dependency", "services:\n  web:\n    image: a\n    depends_on: [db]\n", 2, "db"},
 		{"a circle", "services:\n  a: {image: a, depends_on: [b]}\n  b: {image: b, depends_on: [a]}\n", 2, "cycle"},
+		{"a circle of bases", "services:\n  a: {image: a}\n  b: {extends: b}\n", 3, "it extends itself"},
 		{"a bad number", "services:\n  web:\n    image: a\n    deploy: {replicas: many}\n", 4, `is no valid compose file: "many" is no number`},
 		{"a bad duration", "services:\n  web:\n    image: a\n    stop_grace_period: soon\n", 4, `is no valid compose file: invalid duration "soon"`},
 		{"a bad memory", "services:\n  web:\n    image: a\n    mem_limit: lots\n", 4, "lots"},

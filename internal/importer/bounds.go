@@ -26,7 +26,7 @@ func (r *report) spend(bytes int) bool {
 }
 
 // perVariable is what one more variable of a service counts at least.
-const perVariable = 64
+const perVariable = 128
 
 // weight is the text of a service of which others may have the same, in bytes.
 func weight(s *api.Service) int {

@@ -204,6 +204,8 @@ func (c *composer) refuse(err error, given map[string]any) {
 		path = []string{"services", m[1]}
 	} else if m := composeCycle().FindStringSubmatch(text); m != nil {
 		path = []string{"services", m[1], "depends_on"}
+	} else if m := composeCircular().FindStringSubmatch(text); m != nil {
+		path, text = []string{"services", m[1], "extends"}, "it extends itself: "+strings.Join(strings.Fields(text), " ")
 	} else if m := composeUnknown().FindStringSubmatch(text); m != nil {
 		text = "no field at the top is called " + m[1]
 		if i := slices.IndexFunc(c.doc.root.keys, func(k key) bool { return strings.Contains(m[1], "'"+k.name+"'") }); i >= 0 {
@@ -228,6 +230,7 @@ func (c *composer) refuse(err error, given map[string]any) {
 var (
 	composeService  = pattern.Lazy(`service "([^"]+)"`)
 	composeUnknown  = pattern.Lazy(`^\s*additional properties (.*) not allowed`)
+	composeCircular = pattern.Lazy(`^Circular reference:\s+(\S+) in`)
 	composeCycle    = pattern.Lazy(`dependency cycle detected: ([-\w.]+)`)
 	composeNumber   = pattern.Lazy(`error while interpolating \S+: failed to cast to expected type: strconv\.\w+: parsing ("[^"]*"): .*`)
 	composeDecoding = pattern.Lazy(`decoding failed due to the following error\(s\):\s*'[^']*' (time: )?`)
