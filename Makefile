@@ -62,8 +62,8 @@ lint: $(LINTER) $(PROMCHECK) ## what golangci-lint has to say, and Prometheus ab
 # installed is skipped, loudly; .ci/run does not let it pass. A program with the
 # race detector would sleep for a second before it ends, and tests start many.
 # The end-to-end tests run beside the others and without the detector: they start the
-# program itself, which has none, and mostly wait; so do some packages, which begin first (long).
-# vet has been over all of them before.
+# program itself, which has none, and mostly wait; so do those with containers, which
+# begin first. vet has been over all of them before.
 # What is computed without goroutines has no races, and takes a fifth of the time without
 # the detector: whole packages (pure), and of others (both) the files that are built
 # without it only. These run a second time, -short: without what makes namespaces.
@@ -89,9 +89,9 @@ unit: $(PACKAGER)
 	go test -vet=off -timeout 25m ./e2e/... > bin/e2e.log 2>&1 & e2e=$$!; \
 	trap 'pkill -P $$e2e; kill $$e2e 2> /dev/null' EXIT; \
 	pure=$$(go list ./api ./internal/house ./internal/importer ./internal/sim/... ./internal/policy/...); \
-	long=$$(go list ./internal/runtime/container ./internal/lab/experiments ./internal/daemon ./internal/proxy ./internal/overlay/peer ./internal/lab); \
-	others=$$(go list ./... | grep -vxF "$$pure" | grep -vxF "$$long" | grep -v /verge/e2e); \
-	GORACE=atexit_sleep_ms=0 go test $$race -p 3 -vet=off -timeout 25m $$long $$others | tee bin/unit.log || failed=1; \
+	first=$$(go list ./internal/runtime/container); \
+	others=$$(go list ./... | grep -vxF "$$pure" | grep -vxF "$$first" | grep -v /verge/e2e); \
+	GORACE=atexit_sleep_ms=0 go test $$race -p 2 -vet=off -timeout 25m $$first $$others | tee bin/unit.log || failed=1; \
 	both="./internal/cluster ./internal/root ./internal/lab/experiments"; \
 	go test -short -p 2 -vet=off -timeout 25m $$pure $$([ -z "$$race" ] || echo $$both) | tee -a bin/unit.log || failed=1; \
 	wait $$e2e || failed=1; cat bin/e2e.log | tee -a bin/unit.log; \
