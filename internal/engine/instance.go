@@ -206,7 +206,7 @@ func (in *instance) run(ctx context.Context) {
 			if g.kind == goalStop && in.workOnVolumes(ctx, &g.order) {
 				continue
 			}
-			in.pause(ctx, 0)
+			in.rest(ctx)
 		case stepForget:
 			if in.forget(ctx) {
 				return
@@ -245,15 +245,20 @@ func (in *instance) facts() facts {
 	}
 }
 
-// pause waits until the goal changes, d is over (0: for as long as it takes) or
-// ctx is done. Meanwhile a record that could not be written is tried again.
+// pause waits until the goal changes, d is over (a moment that has just passed makes it
+// negative) or ctx is done.
 func (in *instance) pause(ctx context.Context, d time.Duration) {
-	var over <-chan time.Time
-	if d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		over = t.C
-	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	in.waitFor(ctx, t.C)
+}
+
+// rest waits until the goal changes or ctx is done, for as long as it takes.
+func (in *instance) rest(ctx context.Context) { in.waitFor(ctx, nil) }
+
+// waitFor waits for over as well. Meanwhile a record that could not be written is tried
+// again.
+func (in *instance) waitFor(ctx context.Context, over <-chan time.Time) {
 	for {
 		retry, stop := in.retry()
 		select {
@@ -451,7 +456,7 @@ func (in *instance) adopt(ctx context.Context) {
 	driver, ok := in.kit.drivers[runtimeOf(order)]
 	if !ok {
 		in.show(wire.PhaseRunning, fmt.Sprintf("not supervised: this engine has no runtime %q", runtimeOf(order)), order)
-		in.pause(ctx, 0)
+		in.rest(ctx)
 		return
 	}
 	if in.rec.Net != nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -335,4 +336,20 @@ func TestProblemsAreToldOnce(t *testing.T) {
 	if n := strings.Count(lines.String(), "about=disk"); n != 2 {
 		t.Errorf("%d lines about it, want one at its begin and one at its end:\n%s", n, lines.String())
 	}
+}
+
+// A moment that passes between the look at it and the wait for it is over; waiting for it
+// would never end.
+func TestPauseUntilAMomentThatHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &instance{wake: make(chan struct{}, 1)}
+		for _, d := range []time.Duration{-time.Hour, -1, 0, time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			in.pause(ctx, d)
+			if ctx.Err() != nil {
+				t.Errorf("a pause of %s has no end", d)
+			}
+			cancel()
+		}
+	})
 }

@@ -157,7 +157,7 @@ func (in *instance) wait(ctx context.Context, o *wire.Order, stuck string) {
 	in.stuck = stuck
 	in.show(wire.PhasePending, in.rec.Why, o)
 	in.kit.changed()
-	in.pause(ctx, 0)
+	in.rest(ctx)
 	in.stuck = ""
 }
 
