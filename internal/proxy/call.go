@@ -124,11 +124,11 @@ const (
 
 // catchUp waits a moment where the routes are behind: every endpoint was asked, and each
 // is draining, not ready yet or gone, so that its successor is about to be in the
-// routes. True: all may be asked again. Where one refused the connection it may have died
+// routes; or there have been none for less than catchUpFor. True: all may be asked again. Where one refused the connection it may have died
 // just now, and the news that another one is back be on its way; but who refuses for longer
 // has to be answered soon, so that counts as a request that is sent once more.
 func (c *call) catchUp() bool {
-	if len(c.picker.tried) == 0 || c.taken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= catchUpFor {
+	if len(c.picker.tried) == 0 && !c.service.justLost(time.Now()) || c.taken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= catchUpFor {
 		return false
 	}
 	if c.broken && (time.Since(c.began) >= catchUpFor || c.caughtUp == 0 && !c.service.mayRetry()) {

@@ -10,6 +10,21 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// asks is the status of the answer to come; 0 where there is none.
+func asks(c *http.Client, ask *http.Request) <-chan int {
+	out := make(chan int, 1)
+	go func() {
+		res, err := c.Do(ask)
+		if err != nil {
+			out <- 0
+			return
+		}
+		_ = res.Body.Close() // of no interest
+		out <- res.StatusCode
+	}()
+	return out
+}
+
 // A request that finds every instance gone waits for a moment whether one comes back; it
 // was told to none of them. Nobody waits for long, and not where many do.
 func TestARequestOutlivesAllInstances(t *testing.T) {
@@ -23,17 +38,8 @@ func TestARequestOutlivesAllInstances(t *testing.T) {
 	w.engine.set("app.web.0", addr, nil)
 	w.SetRoutes([]wire.Route{hostRoute(host, w.endpoint("app.web.0"))})
 
-	answers := make(chan int, 1)
-	ask, c := w.request(t, "POST", host, "/", nil), client(t)
-	go func() {
-		res, err := c.Do(ask)
-		if err != nil {
-			answers <- 0
-			return
-		}
-		_ = res.Body.Close() // of no interest
-		answers <- res.StatusCode
-	}()
+	c := client(t)
+	answer := asks(c, w.request(t, "POST", host, "/", nil))
 	eventually(t, "it was asked", func() bool { return w.state("app.web.0") == EndpointEjected })
 	back, err := net.Listen("tcp", addr)
 	must(t, err)
@@ -43,8 +49,8 @@ func TestARequestOutlivesAllInstances(t *testing.T) {
 		defer close(done)
 		_ = srv.Serve(back)
 	}()
-	if status := <-answers; status != http.StatusOK {
-		t.Errorf("answered %d", status)
+	if got := <-answer; got != http.StatusOK {
+		t.Errorf("answered %d", got)
 	}
 	must(t, srv.Close())
 	<-done
@@ -68,5 +74,32 @@ func TestARequestOutlivesAllInstances(t *testing.T) {
 	all.Wait()
 	if s := w.Stats().Services[0]; s.Retries == 0 || s.RetriesRefused < 20 {
 		t.Errorf("%d waited, %d did not", s.Retries, s.RetriesRefused)
+	}
+}
+
+// Where the last endpoint has just gone, a request waits for a moment whether one comes;
+// where there was none before, it is answered at once.
+func TestARequestOutlivesAnEmptyRoute(t *testing.T) {
+	t.Parallel()
+	w := newWorker(t, newAuthority(t), "a", nil)
+	w.addHTTP(t, "app.web.0", says("back"))
+	full, empty := hostRoute(host, w.endpoint("app.web.0")), hostRoute(host)
+	c := client(t)
+	w.SetRoutes([]wire.Route{empty})
+	if got := <-asks(c, w.request(t, "POST", host, "/", nil)); got != http.StatusServiceUnavailable {
+		t.Errorf("answered %d before there was an instance", got)
+	}
+	w.SetRoutes([]wire.Route{full})
+	w.SetRoutes([]wire.Route{empty})
+	answer := asks(c, w.request(t, "POST", host, "/", nil))
+	s := w.table.Load().services["app.web"]
+	eventually(t, "it waits", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.newer != nil
+	})
+	w.SetRoutes([]wire.Route{full})
+	if got := <-answer; got != http.StatusOK {
+		t.Errorf("answered %d", got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -242,7 +241,8 @@ func (r *Router) judge(e *endpoint, err error) {
 	case blameWorker:
 		// e may be of a table that was replaced meanwhile.
 		all := append(slices.Clip(r.table.Load().byAddress[e.Address]), e)
-		if errors.Is(err, os.ErrDeadlineExceeded) && reachedSince(all, oe.began) {
+		var late net.Error // of a read, which is os.ErrDeadlineExceeded, and of connecting, which is not
+		if errors.As(err, &late) && late.Timeout() && reachedSince(all, oe.began) {
 			r.log.Debug("a stream was not opened in time", "worker", e.Worker, "why", oe.err)
 			return
 		}

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -20,8 +22,11 @@ func TestTooLateIsNotGone(t *testing.T) {
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
 	all := a.table.Load().services["app.web"].all()
+	_, connecting := (&net.Dialer{Deadline: time.Unix(1, 0)}).DialContext(t.Context(), "tcp", b.DataAddr())
 	late := func(began time.Time) {
-		a.judge(all[0], &openError{blame: blameWorker, err: os.ErrDeadlineExceeded, began: began})
+		for _, err := range []error{os.ErrDeadlineExceeded, fmt.Errorf("reach its data port: %w", connecting)} {
+			a.judge(all[0], &openError{blame: blameWorker, err: err, began: began})
+		}
 	}
 	before := time.Now()
 	conn, release, err := a.openStream(t.Context(), t.Context(), all[1], "http")

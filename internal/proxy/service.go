@@ -49,6 +49,8 @@ type service struct {
 	view      route.View
 	// endpoints has the order of view.Endpoints.
 	endpoints []*endpoint
+	// emptied is when the last of them went; zero: there are some, or there were none.
+	emptied time.Time
 	// budget for retries, retries made and refused by it, outliers ejected so far, and
 	// when the first of them returns (zero: none is out).
 	budget                            route.Budget
@@ -111,7 +113,8 @@ type endpoint struct {
 	transports map[transportKey]*transport // of another worker
 	pools      map[string]*http1.Pool      // of another worker, by port name
 	waiting    map[*waiter]struct{}        // requests, see wait
-	looked     time.Time                   // see look
+	looked     time.Time                   // see look: when the last one began, or ended
+	looking    bool                        // one is under way
 	opening    chan struct{}               // see openStream
 }
 
@@ -191,6 +194,12 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 	})
 	s.view = route.NewView(s.seed, list)
 	s.far.at = time.Time{} // the next choice looks at the distances
+	switch had := len(s.endpoints) > 0; {
+	case len(list) > 0:
+		s.emptied = time.Time{}
+	case had:
+		s.emptied = time.Now()
+	}
 	s.endpoints = make([]*endpoint, len(s.view.Endpoints))
 	for i := range s.view.Endpoints {
 		e := now[s.view.Endpoints[i].ID]
@@ -238,6 +247,14 @@ func (s *service) news() <-chan struct{} {
 		s.newer = make(chan struct{})
 	}
 	return s.newer
+}
+
+// justLost says whether the last endpoint went so lately that another one may be about to
+// come: all of them may have been slow to answer their checks at the same time.
+func (s *service) justLost(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.emptied.IsZero() && now.Sub(s.emptied) < catchUpFor
 }
 
 // unchanged says whether a route is for certain the one of before: most are, when

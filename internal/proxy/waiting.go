@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -14,8 +15,9 @@ import (
 // asked twice.
 const (
 	// lookAfter is how long a request waits for the head of its response before
-	// the endpoint is looked at. Longer than most answers take; slow ones cost one
-	// probe in lookEvery.
+	// the endpoint is looked at. Longer than most answers take. Slow ones cost one
+	// probe in lookEvery, or in lookAfter where their worker answers seldom: who answered
+	// after the last look, and then nobody for lookAfter, may have fallen silent since.
 	lookAfter = time.Second
 	lookEvery = 5 * time.Second
 )
@@ -56,7 +58,6 @@ func (w *waiter) withdraw() bool {
 // body of the answer is read under it.
 func (r *Router) wait(ctx context.Context, e *endpoint, repeat, elsewhere bool) (_ context.Context, w *waiter, done func()) {
 	w = &waiter{repeat: repeat, elsewhere: elsewhere}
-	w.look = time.AfterFunc(lookAfter, func() { r.look(e) })
 	if repeat || elsewhere {
 		ctx, w.abandon = context.WithCancelCause(ctx)
 	}
@@ -66,31 +67,66 @@ func (r *Router) wait(ctx context.Context, e *endpoint, repeat, elsewhere bool) 
 		e.waiting = map[*waiter]struct{}{}
 	}
 	e.waiting[w] = struct{}{}
+	w.look = time.AfterFunc(lookAfter, func() { r.lookFor(w, e) })
 	return ctx, w, func() {
-		w.look.Stop()
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		w.look.Stop()
 		delete(e.waiting, w)
 	}
 }
 
-// look makes sure that an endpoint can still be reached.
-func (r *Router) look(e *endpoint) {
-	now := time.Now()
+// lookFor looks at the endpoint that a request waits for, each lookAfter.
+func (r *Router) lookFor(w *waiter, e *endpoint) {
+	r.look(e)
 	e.mu.Lock()
-	due := now.Sub(e.looked) >= lookEvery && !e.retired
-	if due {
-		e.looked = now
+	defer e.mu.Unlock()
+	if _, waits := e.waiting[w]; waits {
+		w.look.Reset(lookAfter)
 	}
-	e.mu.Unlock()
-	if !due || e.service.isEjected(e) {
+}
+
+// look makes sure that an endpoint can still be reached, where that is not known by what
+// has just come from its worker.
+func (r *Router) look(e *endpoint) {
+	if e.service.isEjected(e) {
 		return // it is known, or being found out
 	}
-	r.spawn(func(ctx context.Context) {
+	now := time.Now()
+	behind := append(slices.Clip(r.table.Load().byAddress[e.Address]), e)
+	var life int64
+	for _, x := range behind {
+		life = max(life, x.reached.Load())
+	}
+	e.mu.Lock()
+	due := !e.looking && !e.retired && lookDue(now, e.looked, stamped(life))
+	if due {
+		e.looked, e.looking = now, true
+	}
+	e.mu.Unlock()
+	if !due {
+		return
+	}
+	looked := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.looked, e.looking = time.Now(), false
+	}
+	if !r.spawn(func(ctx context.Context) {
+		defer looked()
 		if err := r.probeOne(ctx, e); err != nil {
 			r.judge(e, err)
 		}
-	})
+	}) {
+		looked()
+	}
+}
+
+// lookDue says whether an endpoint that was looked at before (zero: never) is looked at
+// now; life is when its worker answered last.
+func lookDue(now, looked, life time.Time) bool {
+	since := now.Sub(looked)
+	return since >= lookEvery || since >= lookAfter && life.After(looked) && now.Sub(life) >= lookAfter
 }
 
 // abandon takes back what waits for endpoints that cannot be reached, and drops

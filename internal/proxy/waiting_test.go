@@ -244,3 +244,24 @@ func TestNothingElseBehindALateAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestLookDue(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		looked, life time.Time
+		due          bool
+	}{
+		"never looked at":                           {time.Time{}, ago(0), true},
+		"long ago, and it answers":                  {ago(lookEvery), ago(0), true},
+		"a while ago, and it answers":               {ago(lookEvery - 1), ago(lookAfter - 1), false},
+		"a while ago, answered since, silent now":   {ago(lookAfter + 1), ago(lookAfter), true},
+		"a while ago, nothing since":                {ago(lookEvery - 1), ago(lookEvery), false},
+		"a moment ago, and silent for longer again": {ago(lookAfter - 1), ago(lookAfter), false},
+	} {
+		if due := lookDue(now, c.looked, c.life); due != c.due {
+			t.Errorf("%s: %v", name, due)
+		}
+	}
+}
