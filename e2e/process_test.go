@@ -132,6 +132,9 @@ type process struct {
 	env  map[string]string
 }
 
+// procBuffers are for what /proc says of a process.
+var procBuffers = sync.Pool{New: func() any { return new([2][128 << 10]byte) }}
+
 // processesOf finds all processes whose command line or environment names dir or
 // something in it: daemons by --data-dir, instances by HOME.
 func processesOf(dir string) []process {
@@ -140,20 +143,18 @@ func processesOf(dir string) []process {
 	if err != nil {
 		return nil
 	}
-	var buf [2][]byte
-	for i := range buf {
-		buf[i] = make([]byte, 128<<10)
-	}
+	buf, _ := procBuffers.Get().(*[2][128 << 10]byte)
+	defer procBuffers.Put(buf)
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(d))
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		args := readAtOnce(filepath.Join(d, "cmdline"), buf[0])
+		args := readAtOnce(filepath.Join(d, "cmdline"), buf[0][:])
 		if len(args) == 0 {
 			continue // a thread of the kernel, or gone
 		}
-		env := readAtOnce(filepath.Join(d, "environ"), buf[1])
+		env := readAtOnce(filepath.Join(d, "environ"), buf[1][:])
 		if !names(args, dir) && !names(env, dir) {
 			continue
 		}

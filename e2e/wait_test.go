@@ -6,19 +6,26 @@ import (
 	"time"
 )
 
-// pollEvery is how often a condition is looked at.
-const pollEvery = 50 * time.Millisecond
+// pollEvery is how often a condition is looked at, and after a while every seldomPoll: a
+// look at all processes of the machine takes a millisecond, and five worlds wait at once.
+const (
+	pollEvery  = 50 * time.Millisecond
+	seldomPoll = 200 * time.Millisecond
+)
 
 // await calls check until it returns nil or patience is over, and returns its
 // last error.
 func await(patience time.Duration, check func() error) error {
-	deadline := time.Now().Add(patience)
+	begin := time.Now()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	for {
+	for n := 1; ; n++ {
 		err := check()
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || time.Since(begin) > patience {
 			return err
+		}
+		if n == 40 {
+			ticker.Reset(seldomPoll)
 		}
 		<-ticker.C
 	}
