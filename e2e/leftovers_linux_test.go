@@ -27,6 +27,8 @@ func (w *world) endInOrder(t *testing.T, apps ...string) {
 	if left := instancesIn(w.dir); len(left) > 0 {
 		t.Errorf("instances run on after they were deleted: %s", describe(left))
 	}
+	// Their files go when their cluster has told the worker that it knows of the end.
+	eventually(t, time.Minute, "no files of instances are left", w.noFiles)
 	var all sync.WaitGroup
 	for _, x := range w.worker {
 		all.Go(func() { w.endWorker(t, x) })
@@ -38,6 +40,16 @@ func (w *world) endInOrder(t *testing.T, apps ...string) {
 	all.Wait()
 	w.endDaemon(t, w.root.daemon)
 	w.nothingLeft(t)
+}
+
+// noFiles is an error where a worker has files of instances.
+func (w *world) noFiles() error {
+	for _, x := range w.worker {
+		if left, err := os.ReadDir(filepath.Join(x.dir, "instances")); err != nil || len(left) > 0 {
+			return fmt.Errorf("files of instances of %s are left: %v (%v)", x.name, left, err)
+		}
+	}
+	return nil
 }
 
 func instancesIn(dir string) []process {
@@ -89,10 +101,9 @@ func (w *world) nothingLeft(t *testing.T) {
 		if groups, parents := groupsOf(x.dir); len(groups)+len(parents) > 0 {
 			t.Errorf("control groups of %s are left: %v %v", x.name, groups, parents)
 		}
-		left, err := os.ReadDir(filepath.Join(x.dir, "instances"))
-		if err != nil || len(left) > 0 {
-			t.Errorf("files of instances of %s are left: %v, %v", x.name, left, err)
-		}
+	}
+	if err := w.noFiles(); err != nil {
+		t.Error(err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if n := bytes.Count(mounts, []byte(" "+w.dir+"/")); err != nil || n != w.disks {
