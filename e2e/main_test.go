@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 		{programs.verge, "../cmd/verge"},
 		{filepath.Join(dir, "testprogram"), "./testprogram"},
 	} {
-		if out, err := exec.Command("go", "build", "-o", b[0], b[1]).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-ldflags", "-w", "-o", b[0], b[1]).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building %s: %v\n%s", b[1], err, out)
 			return 1
 		}

@@ -126,7 +126,7 @@ func programOfVersion(t *testing.T, version string, changes []change) string {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("go", "build", "-o", program, "-overlay", overlay,
-		"-ldflags", "-X github.com/verge-edge/verge/internal/obs.version="+version, "../cmd/verge").CombinedOutput()
+		"-ldflags", "-s -w -X github.com/verge-edge/verge/internal/obs.version="+version, "../cmd/verge").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

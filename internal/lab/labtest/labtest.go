@@ -40,7 +40,7 @@ func Main(m *testing.M, to string) int {
 		return 1
 	}
 	verge = filepath.Join(dir, "verge")
-	cmd := exec.Command("go", "build", "-o", verge, "./cmd/verge")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", verge, "./cmd/verge")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building cmd/verge: %v\n%s", err, out)
