@@ -315,6 +315,41 @@ func TestAnEngineThatStartsAgainIsFollowed(t *testing.T) {
 	})
 }
 
+// A new engine that cannot take the orders at once gets them later, although nothing
+// changes at the cluster or at the engine.
+func TestANewEngineGetsItsOrdersInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHands("e1")
+		a := newTestAgent(h)
+		h.set("a.b.0", wire.PhaseRunning)
+		first, err := a.hands.State(t.Context(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.take(first, true)
+		if err := (*desired)(a).Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "x", N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); a.watch(ctx, first.Seq) }()
+		defer func() { cancel(); <-done }()
+
+		h.change(func() { h.run, h.orders, h.fail = "e2", nil, errors.New("its disk is full") })
+		time.Sleep(statePoll)
+		h.mu.Lock()
+		h.fail = nil
+		h.mu.Unlock()
+		time.Sleep(statePoll / 2)
+		synctest.Wait()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.orders) != 1 {
+			t.Errorf("the engine took its orders %d times, want once", len(h.orders))
+		}
+	})
+}
+
 // What is wrong at the engine reaches the cluster, once, and so does its end.
 func TestProblemsAreReported(t *testing.T) {
 	a := newTestAgent(newFakeHands("e1"))
