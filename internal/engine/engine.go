@@ -230,9 +230,12 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	}
 	e.told = next
 	e.kit.router.SetRoutes(next.Routes)
-	e.setNetwork(&next)
+	placed := e.setNetwork(&next)
 	e.uses.set(next.Routes)
 	e.board.setHave(next.Have)
+	if placed { // what kept it from its place before is gone
+		e.wakeAll()
+	}
 	return nil
 }
 

@@ -498,6 +498,7 @@ type rig struct {
 	config wire.EngineConfig
 	// volumes is where moved volumes are put; nil is a cluster that is not there.
 	volumes volumeStore
+	network network // nil: none
 
 	e    *Engine
 	stop func() // ends the engine, as a kill does
@@ -530,7 +531,7 @@ func (r *rig) drivers() map[string]runtime.Driver {
 func (r *rig) open() (*Engine, error) {
 	return New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, doorless: true, volumes: r.volumes},
+		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, doorless: true, volumes: r.volumes, network: r.network},
 	})
 }
 

@@ -126,8 +126,8 @@ func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
 // anything else is done about them; e.mu is held.
 func (e *Engine) startNetwork(o *wire.EngineOrders) {
 	n := e.kit.net()
-	e.placed = o.Network != nil
 	err := n.Set(o.Network, o.Routes)
+	e.placed = o.Network != nil && err == nil // else who waits is woken when it has its place
 	switch {
 	case err != nil && e.kit.optional:
 		e.decline(err)
