@@ -71,10 +71,15 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
 	held := in.held(&o) // before they are opened: what comes meanwhile is exchanged
 	known, err := in.kit.vault.open(&o)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoKey): // nobody says when it can be read again
+		in.rec.Why = err.Error()
+		in.wait(&o, "its worker cannot open secrets", func() { in.pause(ctx, retryAfter) })
+		return
+	case err != nil:
 		// Nobody's failure: it starts when it comes, which wakes this supervisor.
 		in.rec.Why = err.Error()
-		in.wait(ctx, &o, "a secret that it needs is not there yet")
+		in.wait(&o, "a secret that it needs is not there yet", func() { in.rest(ctx) })
 		return
 	}
 	if ready, err := in.fetch(ctx, &o); err != nil {
@@ -89,7 +94,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	attached := in.attach(&o)
 	if attached != nil && in.waitsForNetwork(attached) {
 		in.rec.Why = attached.Error()
-		in.wait(ctx, &o, "it waits for the service network")
+		in.wait(&o, "it waits for the service network", func() { in.rest(ctx) })
 		return
 	}
 	if err := in.makeDirs(&o); err != nil {
@@ -152,12 +157,12 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 }
 
 // wait shows that a start of an order waits for something that nobody knows the time
-// of, and does so. stuck is what, for clients.
-func (in *instance) wait(ctx context.Context, o *wire.Order, stuck string) {
+// of, and does so by rest. stuck is what, for clients.
+func (in *instance) wait(o *wire.Order, stuck string, rest func()) {
 	in.stuck = stuck
 	in.show(wire.PhasePending, in.rec.Why, o)
 	in.kit.changed()
-	in.rest(ctx)
+	rest()
 	in.stuck = ""
 }
 

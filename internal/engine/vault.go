@@ -47,6 +47,10 @@ func (v *vault) versions(namespace string, names []string) map[string]string {
 	return out
 }
 
+// errNoKey is wrapped by errors that have nothing to do with a secret: its key cannot be read
+// now, for want of descriptors or by a disk that fails, and can be another time.
+var errNoKey = errors.New("this worker cannot open secrets")
+
 // secrets are values of secrets, by their names.
 type secrets map[string][]byte
 
@@ -63,7 +67,7 @@ func (v *vault) openAll(namespace string, names []string) (secrets, error) {
 	}
 	key, err := seal.Load(v.dir)
 	if err != nil {
-		return nil, fmt.Errorf("this worker cannot open secrets: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoKey, err)
 	}
 	out := make(secrets, len(names))
 	var first error

@@ -196,6 +196,31 @@ func TestSecretsThatCannotBeOpened(t *testing.T) {
 	})
 }
 
+// A key that cannot be read for some time is tried again: nothing else would start what needs
+// it, as no secret has changed.
+func TestTheKeyOfSecretsIsReadAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		o := secretive()
+		o.Spec.Files = nil
+		secret := sealed(t, r.keyOf(), "db-password", "1", password)
+		key := filepath.Join(r.dir, wire.IdentityDir, seal.File)
+		if err := os.Rename(key, key+".away"); err != nil {
+			t.Fatal(err)
+		}
+		r.give([]wire.SealedSecret{secret}, o)
+		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "this worker cannot open secrets: ") {
+			t.Errorf("without its key: %+v", s)
+		}
+		if err := os.Rename(key+".away", key); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute)
+		if s := r.status(web0); s.Phase != wire.PhaseRunning {
+			t.Errorf("with its key: %+v", s)
+		}
+	})
+}
+
 func TestChecksDoNotTellSecrets(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		o := secretive()
