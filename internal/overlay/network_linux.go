@@ -76,9 +76,11 @@ type Network struct {
 	spawn    func(func(context.Context))
 	cancel   context.CancelFunc
 	closed   bool
-	space    *addr.Space // nil without a lease
-	settled  bool        // the machine is set up for the space
-	cleared  bool        // Clear has removed what there was, and nobody has settled since
+	space    *addr.Space             // nil without a lease
+	settled  bool                    // the machine is set up for the space
+	reads    bool                    // first packets to services are read
+	asked    map[netip.AddrPort]bool // own addresses that are listened at, see doors
+	cleared  bool                    // Clear has removed what there was, and nobody has settled since
 	numbers  *addr.Numbers
 	numbers4 *addr.Numbers
 	book     *addr.Book
@@ -138,7 +140,7 @@ func Open(o Options) (_ *Network, err error) {
 		opts: o, log: o.Log, change: make(chan struct{}, 1),
 		attached: map[wire.InstanceID]*attached{}, routes: map[string]*wire.Route{}, interest: map[addr.Key]bool{},
 		served: map[addr.Key]rules.Service{}, through: map[throughKey]*throughPort{},
-		numbers: addr.NewNumbers(1, addr.MaxInstance),
+		asked: map[netip.AddrPort]bool{}, numbers: addr.NewNumbers(1, addr.MaxInstance),
 	}
 	defer func() {
 		if err != nil {
@@ -475,27 +477,28 @@ func (n *Network) settleLocked() error {
 			}
 		})
 	}
-	// What is for other workers comes here while there is no tunnel to them.
-	n.tun.Lost = func(to netip.Addr) bool { return !s.Services.Contains(to) && !s.Services4.Contains(to) }
-	n.spawn(func(ctx context.Context) {
-		if err := n.tun.Run(ctx, n.known); err != nil {
-			n.log.Error("first packets to services are lost", "error", err)
-		}
-	})
+	if !n.reads {
+		n.reads = true
+		// What is for other workers comes here while there is no tunnel to them.
+		n.tun.Lost = func(to netip.Addr) bool { return !s.Services.Contains(to) && !s.Services4.Contains(to) }
+		n.spawn(func(ctx context.Context) {
+			if err := n.tun.Run(ctx, n.known); err != nil {
+				n.log.Error("first packets to services are lost", "error", err)
+			}
+		})
+	}
 	for _, a := range []netip.Addr{s.Host6, s.Host4} {
 		if !a.IsValid() {
 			continue
 		}
-		l, err := names.Listen(context.Background(), n.opener("names"), netip.AddrPortFrom(a, dnsPort))
-		if err != nil {
+		if err := n.doorLocked(netip.AddrPortFrom(a, dnsPort), n.offerNames); err != nil {
 			return err
 		}
-		open := n.open
-		n.doors.Go(func() { n.names.Serve(open, l) })
-		if n.opts.Objects != nil {
-			if err := n.offerObjects(a); err != nil {
-				return err
-			}
+		if n.opts.Objects == nil {
+			continue
+		}
+		if err := n.doorLocked(netip.AddrPortFrom(a, ObjectsPort), n.offerObjects); err != nil {
+			return err
 		}
 	}
 	n.settled = true
@@ -504,10 +507,34 @@ func (n *Network) settleLocked() error {
 	return nil
 }
 
-// offerObjects opens the way to objects at an own address of the worker, for as long
-// as the network is open.
-func (n *Network) offerObjects(a netip.Addr) error {
-	ln, err := n.opener("objects").Listen(context.Background(), "tcp", netip.AddrPortFrom(a, ObjectsPort).String())
+// doorLocked opens a door by offer, unless an earlier try to set the machine up has: one
+// that came no further has left it open, and it would be in its own way for good.
+func (n *Network) doorLocked(at netip.AddrPort, offer func(netip.AddrPort) error) error {
+	if n.asked[at] {
+		return nil
+	}
+	if err := offer(at); err != nil {
+		return err
+	}
+	n.asked[at] = true
+	return nil
+}
+
+// offerNames answers questions for names at an own address of the worker, for as long as
+// the network is open.
+func (n *Network) offerNames(at netip.AddrPort) error {
+	l, err := names.Listen(context.Background(), n.opener("names"), at)
+	if err != nil {
+		return err
+	}
+	open := n.open
+	n.doors.Go(func() { n.names.Serve(open, l) })
+	return nil
+}
+
+// offerObjects opens the way to objects at an own address of the worker, as offerNames does.
+func (n *Network) offerObjects(at netip.AddrPort) error {
+	ln, err := n.opener("objects").Listen(context.Background(), "tcp", at.String())
 	if err != nil {
 		return fmt.Errorf("listen for those who ask for objects: %w", err)
 	}

@@ -20,36 +20,45 @@ type throughPort struct {
 	at6, at4 netip.AddrPort
 	close    []net.Listener
 	unused   time.Time // since when no rule leads there; zero: one does
+	failed   bool      // one of them could not be opened, and is tried again
 }
 
 // throughLocked opens the port of a service at the worker's own addresses. A process that
 // takes the network over has it from the one before: what was sent to it there by rules of
 // that one is accepted here.
 func (n *Network) throughLocked(k throughKey) *throughPort {
-	if t := n.through[k]; t != nil {
+	t := n.through[k]
+	switch {
+	case t == nil:
+		t = &throughPort{}
+		n.through[k] = t
+	case !t.failed:
 		return t
 	}
-	t := &throughPort{}
+	told := t.failed
+	t.failed = false
 	by := n.opener("through " + k.app + "." + k.service + " " + k.port)
 	for _, a := range []netip.Addr{n.space.Host6, n.space.Host4} {
-		if !a.IsValid() {
+		at := &t.at6
+		if a.Is4() {
+			at = &t.at4
+		}
+		if !a.IsValid() || at.IsValid() {
 			continue
 		}
 		ln, err := by.Listen(context.Background(), "tcp", netip.AddrPortFrom(a, 0).String())
 		if err != nil {
-			n.log.Warn("instances of other workers are not reached", "service", k.app+"."+k.service, "error", err)
+			if !told {
+				n.log.Warn("instances of other workers are not reached, it is tried again", "service", k.app+"."+k.service, "error", err)
+			}
+			t.failed = true
+			n.againLocked(retryAfter) // this process may have been out of descriptors
 			continue
 		}
-		at := netip.AddrPortFrom(a, uint16(ln.Addr().(*net.TCPAddr).Port)) //nolint:gosec // a port
-		if a.Is4() {
-			t.at4 = at
-		} else {
-			t.at6 = at
-		}
+		*at = netip.AddrPortFrom(a, uint16(ln.Addr().(*net.TCPAddr).Port)) //nolint:gosec // a port
 		t.close = append(t.close, ln)
 		n.opts.Through(&throughListener{ln, n, k}, k.app, k.service, k.port)
 	}
-	n.through[k] = t
 	return t
 }
 

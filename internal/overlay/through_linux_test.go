@@ -56,6 +56,62 @@ func (x *inherited) close() {
 	}
 }
 
+// outOf are sockets of a process that is out of descriptors for some time.
+type outOf struct {
+	*inherited
+	none atomic.Bool
+}
+
+func (x *outOf) Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener, error) {
+	if x.none.Load() {
+		return nil, unix.EMFILE
+	}
+	return x.inherited.Listen(ctx, lc, name, network, address)
+}
+
+// A port of the router that could not be opened is opened when that can be, although no
+// route has changed since.
+func TestThroughIsOpenedInTheEnd(t *testing.T) {
+	sockets := &outOf{inherited: &inherited{open: map[string]*os.File{}}}
+	defer sockets.close()
+	opened := make(chan struct{}, 2) // one for each address
+	w := newWorldWith(t, func(o *Options) {
+		o.Listeners = sockets
+		o.Through = func(ln net.Listener, _, _, _ string) {
+			opened <- struct{}{}
+			go func() {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, "router")
+				_ = c.Close()
+			}()
+		}
+	})
+	w.set()
+	w.attach("shop.web.0", 1)
+	r := routeTo("shop", 1, "db")
+	r.Endpoints = []wire.Endpoint{{Instance: "shop.db.1", Cluster: "c", Worker: "far", Address: "192.0.2.1:7000"}}
+	sockets.none.Store(true)
+	w.set(r)
+	w.n.mu.Lock()
+	port := w.n.through[throughKey{"shop", "db", "http"}]
+	w.n.mu.Unlock()
+	if port == nil || port.at4.IsValid() {
+		t.Fatalf("the port of the router: %+v", port)
+	}
+	sockets.none.Store(false)
+	for range cap(opened) {
+		<-opened
+	}
+	w.n.mu.Lock()   // which is held until the rules lead there
+	w.n.mu.Unlock() //nolint:staticcheck // as above
+	if said, err := w.ask("shop.web.0", w.service4("shop", "db")); err != nil || said != "router" {
+		t.Errorf("%q, %v, want an answer of the router", said, err)
+	}
+}
+
 // What goes through the router until there is a path is refused at no moment: not while
 // the rules change, and not while another process takes the network over.
 func TestThroughRefusesNothing(t *testing.T) {
