@@ -100,10 +100,18 @@ func (p *paths) begin(addr string, gone bool) <-chan struct{} {
 	return c
 }
 
-func (p *paths) end(addr string) {
+// end is called by who has looked after an address, with what begin has returned. False:
+// just now it was said that it is gone, which is to be looked at before.
+func (p *paths) end(addr string, left <-chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.doubted, addr)
+	select {
+	case <-left:
+		return false
+	default:
+		delete(p.doubted, addr)
+		return true
+	}
 }
 
 // PeersChanged says that PeerAllowed may refuse who it allowed before: open
@@ -140,10 +148,12 @@ func (r *Router) doubt(e *endpoint, gone bool) {
 		return
 	}
 	if !r.spawn(func(ctx context.Context) {
-		defer r.paths.end(e.Address)
 		r.lookAfter(ctx, e, gone, left)
+		for !r.paths.end(e.Address, left) {
+			r.lookAfter(ctx, e, true, left)
+		}
 	}) {
-		r.paths.end(e.Address)
+		r.paths.end(e.Address, left)
 	}
 }
 

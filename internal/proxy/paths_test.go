@@ -120,6 +120,24 @@ func TestConnectionsToTheDeadAreCut(t *testing.T) {
 	eventually(t, "no connection is counted any more", func() bool { return len(here.paths.all()) == 0 })
 }
 
+// That a worker is out of the routes is not missed by who has just finished with looking
+// after the connections to it, since it was suspect.
+func TestGoneAtTheEndOfALook(t *testing.T) {
+	t.Parallel()
+	const addr = "192.0.2.1:7000"
+	p := &paths{dialled: map[string]int{addr: 1}}
+	left := p.begin(addr, false)
+	if left == nil || p.begin(addr, true) != nil {
+		t.Fatal("one looks after it, and no other")
+	}
+	if p.end(addr, left) {
+		t.Error("that it is gone was not looked at")
+	}
+	if !p.end(addr, left) || p.begin(addr, true) == nil {
+		t.Error("then it is over, and begins anew")
+	}
+}
+
 // Who is refused from now on loses what is open, in both directions.
 func TestConnectionsOfTheRevokedAreCut(t *testing.T) {
 	t.Parallel()
