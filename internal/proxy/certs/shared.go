@@ -206,7 +206,10 @@ func (s *shared) Load(ctx context.Context, key string) ([]byte, error) {
 	value, lerr := s.local.Load(ctx, key)
 	switch {
 	case lerr == nil && err == nil:
-		return value, s.takeOver(ctx, path.Dir(key), true)
+		if err = s.takeOver(ctx, path.Dir(key), true); errors.Is(err, errLater) {
+			err = nil // what is here is used meanwhile, and the next who asks tries again
+		}
+		return value, err
 	case lerr == nil:
 		return value, nil
 	case err != nil: // not "there is none": it would be asked for again
@@ -228,17 +231,26 @@ func (s *shared) keep(ctx context.Context, key string, value []byte) {
 	}
 }
 
+// errLater is wrapped by the error of takeOver where another time it may succeed.
+var errLater = errors.New("it is tried again")
+
 // takeOver gives the cluster what is in a folder here; absent: where it has nothing of it.
 func (s *shared) takeOver(ctx context.Context, folder string, absent bool) error {
+	unread := func(err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // it is not kept any more
+			return fmt.Errorf("reading what is kept by ACME: %w", err)
+		}
+		return fmt.Errorf("reading what is kept by ACME: %w (%w)", err, errLater)
+	}
 	keys, err := s.local.List(ctx, folder, false)
 	if err != nil {
-		return fmt.Errorf("reading what is kept by ACME: %w", err)
+		return unread(err)
 	}
 	values := map[string][]byte{}
 	for _, k := range keys {
 		v, err := s.local.Load(ctx, k)
 		if err != nil {
-			return fmt.Errorf("reading what is kept by ACME: %w", err)
+			return unread(err)
 		}
 		if len(values) < wire.MaxACMEValues {
 			values[k] = v
@@ -248,7 +260,7 @@ func (s *shared) takeOver(ctx context.Context, folder string, absent bool) error
 		return nil
 	}
 	if _, err = s.ask(ctx, wire.ACMERequest{Op: wire.ACMEStore, Values: values, Absent: absent}); err != nil && away(err) {
-		return nil // what is here is used meanwhile, and the next who asks tries again
+		return fmt.Errorf("%w: %w", errLater, err)
 	}
 	if err == nil {
 		s.log.Info("what this gateway had of an ACME server is shared with its cluster", "of", folder)
@@ -274,7 +286,9 @@ func (s *shared) catchUp(ctx context.Context) bool {
 		if _, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEList, Key: f}); err != nil && away(err) {
 			return false
 		}
-		if err := s.takeOver(ctx, f, false); err != nil {
+		if err := s.takeOver(ctx, f, false); errors.Is(err, errLater) {
+			return false // else what the cluster has, which is older, would take its place
+		} else if err != nil {
 			s.log.Warn("what an ACME server gave cannot be shared", "of", f, "error", err)
 		}
 		s.mu.Lock()

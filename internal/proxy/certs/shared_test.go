@@ -24,6 +24,7 @@ const folder = "certificates/authority/shop.example"
 type cluster struct {
 	mu     sync.Mutex
 	err    error
+	only   string // err is for this operation alone; "": for all
 	values map[string][]byte
 	asked  []wire.ACMERequest
 }
@@ -33,7 +34,7 @@ func (c *cluster) ACME(_ context.Context, q wire.ACMERequest) (r wire.ACMEReply,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, q)
-	if c.err != nil {
+	if c.err != nil && (c.only == "" || c.only == q.Op) {
 		return r, c.err
 	}
 	switch q.Op {
@@ -137,6 +138,33 @@ func TestSharedWhileTheClusterIsAway(t *testing.T) {
 	}
 	if info, err := s.Stat(t.Context(), folder+"/shop.example.crt"); err != nil || !info.IsTerminal || info.Size != int64(len("second.crt")) {
 		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// What could not be shared since the cluster went away in the middle of that is shared later,
+// and until then what is here counts, not what the cluster has.
+func TestSharedWhenTheClusterGoesAway(t *testing.T) {
+	s, c := newTestShared(t)
+	if err := store(t, s, "first"); err != nil {
+		t.Fatal(err)
+	}
+	c.fails(errors.New("nobody answers"))
+	if err := store(t, s, "second"); err != nil {
+		t.Fatal(err)
+	}
+	c.only = wire.ACMEStore
+	s.silent = nil
+	if s.catchUp(t.Context()) {
+		t.Error("it was shared with nobody")
+	}
+	s.silent = nil
+	if got := load(t, s, ".key"); got != "second.key" {
+		t.Errorf("what the cluster has is older, and is used: %s", got)
+	}
+	c.fails(nil)
+	s.silent = nil
+	if !s.catchUp(t.Context()) || string(c.values[folder+"/shop.example.key"]) != "second.key" {
+		t.Errorf("it was not shared: %s", c.values)
 	}
 }
 
