@@ -90,6 +90,10 @@ type Report struct {
 
 const soon = wire.ExpiresSoon
 
+// openAgain is when a secret that could not be opened is tried again: its worker may have
+// been out of descriptors.
+const openAgain = 30 * time.Second
+
 // Store has the certificates of one gateway. It is safe for concurrent use.
 type Store struct {
 	opts Options
@@ -106,7 +110,8 @@ type Store struct {
 // entry is what there is for one host.
 type entry struct {
 	want    Want
-	version string           // of the secret
+	version string           // of the secret, as it was taken over
+	again   bool             // that which there is could not be opened, and is tried again
 	cert    *tls.Certificate // Given, SelfSigned; nil where there is none
 	// problem of getting one.
 	problem string
@@ -197,18 +202,19 @@ func (s *Store) takeLocked(e *entry) {
 		if e.problem = fmt.Sprintf("secret %s of namespace %s is not here", e.want.Secret, e.want.Namespace); e.cert != nil {
 			e.problem += ": the certificate that it had is shown still"
 		}
-		e.version = ""
+		e.version, e.again = "", false
 		return
 	}
 	if version == e.version {
+		e.again = false
 		return
 	}
-	e.version = version
 	value, err := s.opts.Secrets.Open(e.want.Namespace, e.want.Secret)
-	if err != nil {
+	if e.again = err != nil; err != nil {
 		e.problem = err.Error()
 		return
 	}
+	e.version = version
 	cert, err := Parse(value)
 	if err != nil {
 		e.problem = fmt.Sprintf("secret %s of namespace %s: %v", e.want.Secret, e.want.Namespace, err)
@@ -401,11 +407,14 @@ func (e *entry) expires() time.Time {
 }
 
 // watchLocked has Changed called when the next certificate becomes a problem, or a
-// greater one.
+// greater one, and secrets tried again that could not be opened.
 func (s *Store) watchLocked() {
 	now := s.opts.now()
 	var next time.Time
 	for _, e := range s.hosts {
+		if at := now.Add(openAgain); e.again && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
 		end := e.expires()
 		if end.IsZero() || e.want.Source == SelfSigned {
 			continue
@@ -424,6 +433,11 @@ func (s *Store) watchLocked() {
 		s.timer = time.AfterFunc(next.Sub(now)+time.Millisecond, func() {
 			s.mu.Lock()
 			if !s.closed {
+				for _, e := range s.hosts {
+					if e.again {
+						s.takeLocked(e)
+					}
+				}
 				s.watchLocked()
 			}
 			s.mu.Unlock()
