@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -42,7 +43,7 @@ func (e *Engine) serve(path string) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(accept.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			e.kit.problems.set("socket", err)
 		}
 	}()

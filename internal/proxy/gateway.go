@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
@@ -377,7 +378,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err
+			return nil, accept.Passing(err)
 		}
 		l.door.open(c)
 	}

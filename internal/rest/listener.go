@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+
+	"github.com/verge-edge/verge/internal/accept"
 )
 
 // boundedListener accepts at most cap(slots) connections at a time; further
@@ -35,7 +37,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			<-l.slots
-			return nil, err
+			return nil, accept.Passing(err)
 		}
 		from := sourceOf(c.RemoteAddr().String())
 		if l.enter(from) {

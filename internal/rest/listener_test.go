@@ -3,6 +3,7 @@ package rest
 import (
 	"errors"
 	"net"
+	"syscall"
 	"testing"
 )
 
@@ -57,6 +58,29 @@ func TestBoundedListener(t *testing.T) {
 		t.Errorf("third: %v", third.err)
 	}
 	_ = second.conn.Close()
+}
+
+// refusing is a listener whose Accept fails.
+type refusing struct {
+	net.Listener
+	err error
+}
+
+func (r *refusing) Accept() (net.Conn, error) { return nil, r.err }
+
+// A server of net/http goes on after an error that passes, and not after the end.
+func TestAnErrorThatPasses(t *testing.T) {
+	for _, err := range []error{syscall.ENOBUFS, net.ErrClosed} {
+		l := boundListener(&refusing{err: err}, 1, 1)
+		_, got := l.Accept()
+		var passing net.Error
+		if is := errors.As(got, &passing) && passing.Temporary(); !errors.Is(got, err) || is != (err == syscall.ENOBUFS) { //nolint:staticcheck,errorlint // what net/http asks
+			t.Errorf("%v: %v, passing: %t", err, got, is)
+		}
+		if len(l.slots) > 0 {
+			t.Errorf("%v takes a slot", err)
+		}
+	}
 }
 
 // One source does not get all connections: what is more than its part is closed,

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -62,7 +63,7 @@ func (d *Door) Key(namespace string) string {
 
 // Serve answers on a listener until that is closed, or the door.
 func (d *Door) Serve(ln net.Listener) error {
-	if err := d.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+	if err := d.http.Serve(accept.Listener(ln)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
