@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -202,7 +203,8 @@ func (d *Driver) settles(ctx context.Context) {
 }
 
 // appears waits until something has the name of containerd's socket that had not
-// before, or a directory above it. False if it cannot be waited for.
+// before, or a directory above it, or that in which it would be is removed. False if it
+// cannot be waited for.
 func (d *Driver) appears(ctx context.Context) bool {
 	path := strings.TrimPrefix(d.address, "unix://")
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -235,11 +237,24 @@ func (d *Driver) appears(ctx context.Context) bool {
 		if err != nil {
 			return false
 		}
-		// A name in an event ends with zeros.
-		if strings.Contains(string(buf[:n]), name+"\x00") {
+		// A name in an event ends with zeros. Of a directory that is removed no event comes
+		// any more, whatever is made of that name.
+		if strings.Contains(string(buf[:n]), name+"\x00") || unwatched(buf[:n]) {
 			return true
 		}
 	}
+}
+
+// unwatched says whether what was watched is there no more, by events of inotify.
+func unwatched(events []byte) bool {
+	for len(events) >= unix.SizeofInotifyEvent {
+		mask, name := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:])
+		if mask&unix.IN_IGNORED != 0 {
+			return true
+		}
+		events = events[min(unix.SizeofInotifyEvent+int(name), len(events)):]
+	}
+	return false
 }
 
 // owe notes that a container is to be removed when containerd is back.

@@ -1,0 +1,52 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of a directory that is removed while something is waited for in it nothing is heard any
+// more but that.
+func TestADirectoryThatIsRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "containerd")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR); err != nil {
+		t.Fatal(err)
+	}
+	events := func() []byte {
+		t.Helper()
+		buf := make([]byte, 4096)
+		n, err := unix.Read(fd, buf) // of what has happened already
+		if err != nil {
+			t.Fatal(err)
+		}
+		return buf[:n]
+	}
+	for _, name := range []string{"another", "a longer name of another socket"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if unwatched(events()) || unwatched(nil) {
+		t.Error("it is there")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "the last"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if !unwatched(events()) {
+		t.Error("it is removed")
+	}
+}
