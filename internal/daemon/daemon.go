@@ -78,7 +78,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	say(f.Process, "root ready at https://%s, clusters connect to %s", r.Addr(), r.Link()[0])
 	say(f.Process, "administrator's context: %s", r.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --cluster NAME", r.ContextFile())
-	defer onReload(ctx, s, []string{"cluster-dead-after"}, func(f cli.RootFlags) {
+	defer onReload(ctx, s, []string{"cluster-dead-after"}, func(_ context.Context, f cli.RootFlags) {
 		s.setLevel(f.LogLevel)
 		r.SetDeadAfter(f.ClusterDeadAfter)
 	})()
@@ -106,7 +106,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
 	say(f.Process, "operator's context: %s", c.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
-	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(f cli.ClusterFlags) {
+	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(_ context.Context, f cli.ClusterFlags) {
 		s.setLevel(f.LogLevel)
 		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
 	})()
@@ -139,11 +139,11 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		capacity.Bandwidth = agent.Bandwidth(f.Reserve)
 	}
 	relabel := make(chan map[string]string)
-	defer onReload(ctx, s, []string{"label"}, func(f cli.WorkerFlags) {
+	defer onReload(ctx, s, []string{"label"}, func(ctx context.Context, f cli.WorkerFlags) {
 		s.setLevel(f.LogLevel)
 		select {
 		case relabel <- f.Labels:
-		case <-ctx.Done():
+		case <-ctx.Done(): // also where the agent has ended by itself, which hears of no labels
 		}
 	})()
 	ending := func() {}

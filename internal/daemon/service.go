@@ -83,9 +83,9 @@ func (s *service) ready() (ending func()) {
 }
 
 // onReload reads the settings again at each SIGHUP until stop is called, which
-// waits for the last of them. live are the settings that apply brings into force;
-// what else has changed is said to need a restart.
-func onReload[F any](ctx context.Context, s *service, live []string, apply func(F)) (stop func()) {
+// waits for the last of them. live are the settings that apply brings into force, within
+// the context that it gets; what else has changed is said to need a restart.
+func onReload[F any](ctx context.Context, s *service, live []string, apply func(context.Context, F)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -96,7 +96,7 @@ func onReload[F any](ctx context.Context, s *service, live []string, apply func(
 			case <-ctx.Done():
 				return
 			case <-hangup:
-				reload(s, live, apply)
+				reload(ctx, s, live, apply)
 			}
 		}
 	})
@@ -107,7 +107,7 @@ func onReload[F any](ctx context.Context, s *service, live []string, apply func(
 	}
 }
 
-func reload[F any](s *service, live []string, apply func(F)) {
+func reload[F any](ctx context.Context, s *service, live []string, apply func(context.Context, F)) {
 	s.manager.tell(s.log, "RELOADING=1")
 	defer s.manager.tell(s.log, "READY=1")
 	flags, changed, err := s.process.Reread()
@@ -127,7 +127,7 @@ func reload[F any](s *service, live []string, apply func(F)) {
 			later = append(later, name)
 		}
 	}
-	apply(f)
+	apply(ctx, f)
 	s.log.Info("settings read again", "changed", strings.Join(now, " "))
 	if len(later) > 0 {
 		s.log.Warn("settings that a restart brings into force", "changed", strings.Join(later, " "))

@@ -76,7 +76,7 @@ func TestServiceManager(t *testing.T) {
 		}
 	}
 	applied := make(chan cli.RootFlags, 1)
-	stop := onReload(context.Background(), s, []string{"cluster-dead-after"}, func(f cli.RootFlags) {
+	stop := onReload(context.Background(), s, []string{"cluster-dead-after"}, func(_ context.Context, f cli.RootFlags) {
 		s.setLevel(f.LogLevel)
 		applied <- f
 	})
@@ -111,4 +111,26 @@ func TestServiceManager(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%s", want, out.String())
 		}
 	}
+}
+
+// Settings that are being brought into force while the role ends by itself do not keep the
+// process from ending: nobody would start it again.
+func TestAReloadEndsWithItsRole(t *testing.T) {
+	var out buffer
+	s, err := newService(cli.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
+		return cli.WorkerFlags{}, []string{"label"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := make(chan struct{})
+	stop := onReload(t.Context(), s, []string{"label"}, func(ctx context.Context, _ cli.WorkerFlags) {
+		close(began)
+		<-ctx.Done() // as where nobody takes the labels
+	})
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	stop()
 }
