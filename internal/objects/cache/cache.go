@@ -144,7 +144,9 @@ func (c *Cache) Open(ctx context.Context, namespace, name string) (*File, error)
 	if err := wire.CheckObjectName(name); err != nil {
 		return nil, err
 	}
-	c.load()
+	if err := c.load(); err != nil {
+		return nil, fmt.Errorf("open object %s: %w", name, err)
+	}
 	key := namespace + "/" + name
 	c.want(key, 1)
 	defer c.want(key, -1)
@@ -177,18 +179,23 @@ func (c *Cache) want(key string, n int) {
 	}
 }
 
-// load reads what the folder has, once.
-func (c *Cache) load() {
+// load reads what the folder has, once. Where that cannot be read now, for want of
+// descriptors for example, it is read the next time: without the cluster nothing else has it.
+func (c *Cache) load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loaded {
-		return
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Join(c.o.Dir, contentDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading what is kept: %w", err)
+	}
+	names, err := os.ReadDir(filepath.Join(c.o.Dir, namesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading what is kept: %w", err)
 	}
 	c.loaded = true
-	entries, err := os.ReadDir(filepath.Join(c.o.Dir, contentDir))
-	if err != nil {
-		return // there is none
-	}
 	for _, e := range entries {
 		fi, err := e.Info()
 		switch {
@@ -199,13 +206,13 @@ func (c *Cache) load() {
 			c.files[e.Name()] = &file{size: fi.Size(), used: fi.ModTime()}
 		}
 	}
-	names, err := os.ReadDir(filepath.Join(c.o.Dir, namesDir))
-	if err != nil {
-		return
-	}
 	for _, e := range names {
 		path := filepath.Join(c.o.Dir, namesDir, e.Name())
 		data, err := atomicfile.ReadBounded(path, maxName)
+		if err != nil && !errors.Is(err, atomicfile.ErrTooLarge) {
+			c.o.Log.Warn("what is kept of an object cannot be read now", "error", err)
+			continue
+		}
 		var v wire.ObjectView
 		if err == nil {
 			err = json.Unmarshal(data, &v)
@@ -217,6 +224,7 @@ func (c *Cache) load() {
 		}
 		c.names[key] = &named{view: v}
 	}
+	return nil
 }
 
 func digestOf(v *wire.ObjectView) string { return strings.TrimPrefix(v.Digest, "sha256:") }
@@ -257,6 +265,10 @@ func (c *Cache) open(key string) (*File, error) {
 		if err = c.verify(f, kept, &view); err != nil {
 			err = errors.Join(err, f.Close())
 		}
+	}
+	if err != nil && !errors.Is(err, errDamaged) && !errors.Is(err, fs.ErrNotExist) {
+		release()
+		return nil, err // it may be read the next time
 	}
 	if err != nil {
 		release()

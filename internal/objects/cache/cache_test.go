@@ -229,6 +229,43 @@ func TestDamagedNamesAreForgotten(t *testing.T) {
 	}
 }
 
+// What cannot be read for a moment is kept, and given out when it can be: the cluster may be
+// away, and nothing else has it.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	for _, what := range []string{"content", "names", "content/" + digest("one"), "names/" + digest("shop/a")} {
+		s, dir := newSite(), t.TempDir()
+		open := func() *cache.Cache { return cache.New(cache.Options{Dir: dir, Above: s, Fresh: always}) }
+		c := open()
+		if text, _, err := read(c, "a"); err != nil || text != "one" {
+			t.Fatalf("%q, %v", text, err)
+		}
+		s.set(func() { s.err = errors.New("it is away") })
+		path, away := filepath.Join(dir, what), filepath.Join(t.TempDir(), "away")
+		if err := os.Rename(path, away); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, path); err != nil { // it leads nowhere, as for who is out of descriptors
+			t.Fatal(err)
+		}
+		c.Close()
+		c = open()
+		if _, _, err := read(c, "a"); err == nil {
+			t.Errorf("%s: it was read", what)
+		}
+		if err := errors.Join(os.Remove(path), os.Rename(away, path)); err != nil {
+			t.Fatal(err)
+		}
+		if what == "names/"+digest("shop/a") { // that of one object is read once
+			c.Close()
+			c = open()
+		}
+		if text, stale, err := read(c, "a"); err != nil || text != "one" || !stale {
+			t.Errorf("%s: %q, %t, %v", what, text, stale, err)
+		}
+		c.Close()
+	}
+}
+
 func TestContentIsChecked(t *testing.T) {
 	s, dir := newSite(), t.TempDir()
 	s.lie = true
