@@ -147,9 +147,13 @@ func (d disk) write(digest string, s seal) error {
 }
 
 // module reads a module as a whole. Where it is damaged it is removed: it has to be
-// taken again.
+// taken again. What cannot be read now, for want of descriptors for example, stays: where
+// it came from may be out of reach.
 func (d disk) module(digest string) ([]byte, seal, error) {
 	s, err := d.seal(digest)
+	if unread := (*fs.PathError)(nil); errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, s, err
+	}
 	if err != nil {
 		return nil, s, errors.Join(errDamaged, err, os.RemoveAll(d.path(digest)))
 	}

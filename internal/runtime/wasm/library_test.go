@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,6 +119,35 @@ func TestDamageIsRepaired(t *testing.T) {
 				t.Errorf("after that its files are %+v, %v", s, err)
 			}
 		})
+	}
+}
+
+// A copy that cannot be read for a moment is no damage: where it came from may be gone.
+func TestACopyThatCannotBeRead(t *testing.T) {
+	for _, name := range []string{sealFile, moduleFile} {
+		d := newDriver(t, Options{})
+		from := testModule(t, "hello")
+		x := startTask(t, d, specOf(t, from))
+		if resp, _ := ask(t, x, "GET", "/", ""); resp.StatusCode != 200 {
+			t.Fatal(resp.Status)
+		}
+		unloadAll(t, d)
+		path, away := d.library.disk.path(x.digest, name), filepath.Join(t.TempDir(), "away")
+		if err := os.Rename(path, away); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, path); err != nil { // it leads nowhere, as for who is out of descriptors
+			t.Fatal(err)
+		}
+		if _, _, err := d.library.disk.module(x.digest); err == nil || errors.Is(err, errDamaged) {
+			t.Errorf("%s cannot be read: %v", name, err)
+		}
+		if err := errors.Join(os.Remove(path), os.Rename(away, path)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := d.library.disk.module(x.digest); err != nil {
+			t.Errorf("%s can be read again: %v", name, err)
+		}
 	}
 }
 
