@@ -26,7 +26,21 @@ type identity struct {
 
 	mu      sync.Mutex // guards below
 	current *pki.Identity
-	read    time.Time // of the directory, when current was read
+	read    time.Time // of the directory, when current was read; zero: it is to be read again
+	failed  time.Time // of the directory, when that failed last
+}
+
+// settles is how long after a change of the directory there may be another one with the same
+// time: clocks of file systems are coarse, and a certificate that was missed once would never
+// be read.
+const settles = time.Second
+
+// noted is the time of a directory as it is remembered when its files have been read.
+func noted(changed, now time.Time) time.Time {
+	if age := now.Sub(changed); age >= 0 && age < settles {
+		return time.Time{}
+	}
+	return changed
 }
 
 // config is what the router's handshakes use.
@@ -44,13 +58,19 @@ func (i *identity) config() (*tls.Config, error) {
 		}
 		i.current.Clock, i.current.Revoked = i.clock, i.revoked
 		i.own()
-		i.read = fi.ModTime()
+		i.read = noted(fi.ModTime(), time.Now())
 	case !fi.ModTime().Equal(i.read):
-		if err := i.current.Reload(); err != nil {
+		err := i.current.Reload()
+		i.own()
+		if err == nil {
+			i.read = noted(fi.ModTime(), time.Now())
+			break
+		}
+		// It is tried again by the next handshake: this process may have been out of descriptors.
+		if !fi.ModTime().Equal(i.failed) {
+			i.failed = fi.ModTime()
 			i.log.Error("a renewed identity can't be used, the old one goes on", "error", err)
 		}
-		i.own()
-		i.read = fi.ModTime()
 	}
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
 }
