@@ -93,8 +93,9 @@ type Driver struct {
 	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
 	stall   time.Duration     // how long a registry may send nothing
 	// patience is how long containerd may take to answer.
-	patience time.Duration
-	copying  copying
+	patience  time.Duration
+	debtAgain time.Duration // the constant; less in tests
+	copying   copying
 
 	ctx  context.Context // ends with Close; for goroutines of the driver alone
 	stop context.CancelFunc
@@ -128,7 +129,7 @@ type Driver struct {
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
 	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
-		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter,
+		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter, debtAgain: debtAgain,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	d.grounds = grounds{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain

@@ -29,6 +29,10 @@ const (
 	settle = 5 * time.Second
 	// sweepTries is how often what does not go at once is tried again.
 	sweepTries = 20
+	// debtAgain is when what could not be removed is tried again although containerd is there,
+	// debtMost the longest pause of those that follow.
+	debtAgain = time.Minute
+	debtMost  = time.Hour
 )
 
 // Report implements runtime.Reporter.
@@ -129,24 +133,43 @@ func (d *Driver) park(ctx context.Context, daemon *process) {
 			}
 		})
 	}
-	for {
+	for pause := d.debtAgain; ; {
+		var again <-chan time.Time // nil: nothing is owed
+		stop := func() bool { return true }
+		if d.owes() {
+			t := time.NewTimer(pause)
+			again, stop = t.C, t.Stop
+		}
+		select {
+		case <-ctx.Done():
+		case <-gone:
+		case <-d.poke:
+			pause = d.debtAgain
+		case <-again:
+			pause = min(2*pause, debtMost)
+		}
+		stop()
 		select {
 		case <-ctx.Done():
 			return
 		case <-gone:
 			return
-		case <-d.poke:
-			d.mu.Lock()
-			debts := len(d.debts) > 0 || d.sweep != nil
-			d.mu.Unlock()
-			if debts {
-				d.settleDebts(ctx)
-			}
-			if daemon == nil {
-				return // nobody would tell
-			}
+		default:
+		}
+		if d.owes() {
+			d.settleDebts(ctx)
+		}
+		if daemon == nil {
+			return // nobody would tell
 		}
 	}
+}
+
+// owes says whether there is something to be removed.
+func (d *Driver) owes() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.debts) > 0 || d.sweep != nil
 }
 
 // await waits until containerd may be back: its socket has appeared or, where

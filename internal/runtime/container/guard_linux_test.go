@@ -1,6 +1,8 @@
 package container
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,5 +50,34 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	}
 	if !unwatched(events()) {
 		t.Error("it is removed")
+	}
+}
+
+// What could not be removed is tried again although nobody asks for anything and containerd
+// has never been away.
+func TestADebtIsSettledInTheEnd(t *testing.T) {
+	d := New(Options{Base: t.TempDir()})
+	defer d.Close()
+	d.debtAgain = 1
+	tries, settled := 0, make(chan struct{})
+	d.debts["c"] = func(context.Context) error {
+		if tries++; tries < 3 {
+			return errors.New("it does not answer in time")
+		}
+		close(settled)
+		return nil
+	}
+	self, err := findProcess(os.Getpid(), 0) // as containerd, which stays
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	parked := make(chan struct{})
+	go func() { defer close(parked); d.park(ctx, self) }()
+	<-settled
+	cancel()
+	<-parked
+	if d.owes() {
+		t.Error("it is still owed")
 	}
 }
