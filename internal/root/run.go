@@ -267,7 +267,7 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		b.mu.Lock()
 		b.m.clusters[name] = newCluster(rec, time.Now())
 		b.mu.Unlock()
-		if err := b.serve(name); err != nil {
+		if err := b.serveJoined(name); err != nil {
 			return wire.JoinReply{}, err
 		}
 		b.events.Add(time.Now(), tier, "cluster/"+name, "joined")
@@ -277,11 +277,25 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		b.mu.Lock()
 		old.clusterRecord = rec
 		b.mu.Unlock()
+		if err := b.serveJoined(name); err != nil { // an earlier join may not have come to it
+			return wire.JoinReply{}, err
+		}
 		b.events.Add(time.Now(), tier, "cluster/"+name, "joined again")
 		b.tellCluster(wire.HookClusterJoined, name, "joined again "+now.UTC().Format(time.RFC3339Nano), "joined again", now)
 		b.log.Info("a cluster joined again", "cluster", name)
 	}
 	return b.joined(name, chain, jwt), nil
+}
+
+// serveJoined serves a cluster that has joined, unless it is served already. joining is held.
+func (r *Root) serveJoined(name string) error {
+	r.mu.Lock()
+	_, served := r.served[name]
+	r.mu.Unlock()
+	if served {
+		return nil
+	}
+	return r.serve(name)
 }
 
 // holder is the cluster that joined with a key, "" if none did.
