@@ -45,8 +45,11 @@ func (w *world) endInOrder(t *testing.T, apps ...string) {
 // noFiles is an error where a worker has files of instances.
 func (w *world) noFiles() error {
 	for _, x := range w.worker {
-		if left, err := os.ReadDir(filepath.Join(x.dir, "instances")); err != nil || len(left) > 0 {
-			return fmt.Errorf("files of instances of %s are left: %v (%v)", x.name, left, err)
+		switch left, err := os.ReadDir(filepath.Join(x.dir, "instances")); {
+		case err != nil:
+			return fmt.Errorf("files of instances of %s: %w", x.name, err)
+		case len(left) > 0:
+			return fmt.Errorf("files of instances of %s are left: %v", x.name, left)
 		}
 	}
 	return nil
