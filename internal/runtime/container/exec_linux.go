@@ -208,6 +208,9 @@ func (t *task) execFile(e runtime.Exec) (*os.File, error) {
 		return nil, err
 	}
 	p := spec.Process
+	if err := onlyPass(e); err != nil {
+		return nil, err
+	}
 	// What the caller does not say is as it is for the container's own process.
 	p.Args, p.Env, p.Terminal, p.ConsoleSize = e.Command, environ(e.Env, p.Env), e.Terminal, consoleSize(e)
 	b, err := json.Marshal(p)
@@ -222,6 +225,34 @@ func (t *task) execFile(e runtime.Exec) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// onlyPass makes the terminal of the caller pass on what is typed: the command has another
+// one behind it, which shows it. runc does that only when both are connected, and what is
+// typed until then would be shown twice. Lines are ended here, as runc wants it too.
+func onlyPass(e runtime.Exec) error {
+	if !e.Terminal || e.Stdin == nil {
+		return nil
+	}
+	raw, err := e.Stdin.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("the terminal of the command: %w", err)
+	}
+	pass := func(fd uintptr) {
+		var with *unix.Termios
+		if with, err = unix.IoctlGetTermios(int(fd), unix.TCGETS); err == nil {
+			with.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+			with.Iflag &^= unix.ICRNL | unix.INLCR | unix.IGNCR | unix.ISTRIP | unix.IXON
+			err = unix.IoctlSetTermios(int(fd), unix.TCSETS, with)
+		}
+	}
+	if cerr := raw.Control(pass); cerr != nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("set the terminal of the command: %w", err)
+	}
+	return nil
 }
 
 // consoleSize is the size of the terminal of a command, nil where it has none. runc
