@@ -80,6 +80,8 @@ unit: $(PACKAGER)
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
 	if ! tools/needs ip nft; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
+	if ! tools/needs containerd runc busybox; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with containers"; fi; \
 	if ! tools/needs wat2wasm; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: whether the modules of tests are what their sources say"; fi; \
 	if ! tools/debian bin/debian.tar; then \

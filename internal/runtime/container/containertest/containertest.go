@@ -52,19 +52,26 @@ func Install() error {
 	if goruntime.GOOS != "linux" || os.Geteuid() != 0 {
 		return errors.New("containers need root on Linux")
 	}
-	var missing []string
-	for program, pkg := range map[string]string{"containerd": "containerd", "runc": "runc", "busybox": "busybox-static"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, pkg)
-		}
+	if len(missing()) == 0 {
+		return nil
 	}
+	// Tests of many packages run at a time, and apt lets one of them read its lists.
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "verge-apt.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // and with that the lock is given up
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("wait for others that install: %w", err)
+	}
+	missing := missing()
 	if len(missing) == 0 {
 		return nil
 	}
-	slices.Sort(missing)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, missing...)} {
+	install := []string{"install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"}
+	for _, args := range [][]string{{"update"}, append(install, missing...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...) //nolint:gosec // names from above
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -72,6 +79,18 @@ func Install() error {
 		}
 	}
 	return nil
+}
+
+// missing are the packages that have what is not there.
+func missing() []string {
+	var packages []string
+	for program, pkg := range map[string]string{"containerd": "containerd", "runc": "runc", "busybox": "busybox-static"} {
+		if _, err := exec.LookPath(program); err != nil {
+			packages = append(packages, pkg)
+		}
+	}
+	slices.Sort(packages)
+	return packages
 }
 
 // New starts a containerd with directories of its own.
