@@ -106,6 +106,16 @@ func TestColdStartsThatFail(t *testing.T) {
 			})
 		}
 	}
+	// Workers tell requests what is the matter; the cluster has it from the next report on.
+	explained := func(t *testing.T, service, why string) {
+		t.Helper()
+		eventually(t, 20*time.Second, "explain scale says why", func() error {
+			if text := w.root.ok("explain", "scale", service); !strings.Contains(text, why) {
+				return fmt.Errorf("it says\n%s", text)
+			}
+			return nil
+		})
+	}
 	const good = "    command: [testprogram]\n    readiness: {http: {path: /healthz}}\n"
 
 	w.run("it ends at once", func(t *testing.T) {
@@ -134,12 +144,7 @@ func TestColdStartsThatFail(t *testing.T) {
 		if text := w.root.ok("describe", "application/crash"); !strings.Contains(text, "exit code 3") {
 			t.Errorf("describe says\n%s", text)
 		}
-		eventually(t, 20*time.Second, "explain scale says why", func() error {
-			if text := w.root.ok("explain", "scale", "crash.web"); !strings.Contains(text, "exit code 3") {
-				return fmt.Errorf("it says\n%s", text)
-			}
-			return nil
-		})
+		explained(t, "crash.web", "exit code 3")
 		apply("crash", good)
 		answers(t, "crash")
 	})
@@ -161,9 +166,7 @@ func TestColdStartsThatFail(t *testing.T) {
 		says(t, "big", "no-endpoint", "there is no room for an instance, which needs 9Gi memory")
 		apply("unfit", good+"    affinity: {labels: {gpu: yes}}\n")
 		says(t, "unfit", "no-endpoint", "no worker is as its instances need it")
-		if text := w.root.ok("explain", "scale", "big.web"); !strings.Contains(text, "9Gi") {
-			t.Errorf("explain scale says\n%s", text)
-		}
+		explained(t, "big.web", "9Gi")
 		apply("big", good)
 		answers(t, "big")
 	})
