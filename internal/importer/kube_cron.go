@@ -5,18 +5,19 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 // cronSpec is that of a CronJob.
 type cronSpec struct {
-	Schedule                   string       `json:"schedule"`
-	TimeZone                   string       `json:"timeZone"`
-	ConcurrencyPolicy          string       `json:"concurrencyPolicy"`
-	Suspend                    bool         `json:"suspend"`
-	StartingDeadlineSeconds    *int64       `json:"startingDeadlineSeconds"`
-	SuccessfulJobsHistoryLimit *int32       `json:"successfulJobsHistoryLimit"`
-	FailedJobsHistoryLimit     *int32       `json:"failedJobsHistoryLimit"`
-	JobTemplate                ignoredField `json:"jobTemplate"`
+	Schedule                   string                `json:"schedule"`
+	TimeZone                   string                `json:"timeZone"`
+	ConcurrencyPolicy          k8s.ConcurrencyPolicy `json:"concurrencyPolicy"`
+	Suspend                    bool                  `json:"suspend"`
+	StartingDeadlineSeconds    *int64                `json:"startingDeadlineSeconds"`
+	SuccessfulJobsHistoryLimit *int32                `json:"successfulJobsHistoryLimit"`
+	FailedJobsHistoryLimit     *int32                `json:"failedJobsHistoryLimit"`
+	JobTemplate                ignoredField          `json:"jobTemplate"`
 }
 
 // macros are the short forms of schedules.
@@ -50,8 +51,6 @@ func (g *kubeGroup) schedule(w *workload, out *api.Service) {
 	case "Forbid":
 	case "Replace":
 		c.Concurrency = api.CronReplace
-	default:
-		g.refuse(o, at("concurrencyPolicy"), "Kubernetes would refuse it: %s is no policy (Allow, Forbid, Replace)", quote(s.ConcurrencyPolicy))
 	}
 	if s.StartingDeadlineSeconds != nil {
 		g.lost(o, at("startingDeadlineSeconds"), "is not carried over: what was missed is run once, however late (cron.missed)")

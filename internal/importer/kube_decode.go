@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -153,6 +154,10 @@ func (d *kubeDecoder) scalar(n *node, path []string, v reflect.Value) {
 		s, ok := n.value.(string)
 		if !ok {
 			d.wrong(path, "it is no text: write it in quotes") // which it may be that nobody should see
+			return
+		}
+		if some := k8s.Values(v.Type().Name()); s != "" && some != nil && !slices.Contains(some, s) {
+			d.wrong(path, "%s is none of its values (%s)", quote(s), strings.Join(some, ", "))
 			return
 		}
 		v.SetString(s)

@@ -53,9 +53,6 @@ func (g *kubeGroup) newContainer(w *workload, c *k8s.Container, path []string) *
 		case k8s.ProtocolSCTP:
 			g.lost(w.object, extend(at, "protocol"), "is not carried over: SCTP is not a protocol of Verge")
 			continue
-		default:
-			g.refuse(w.object, extend(at, "protocol"), "Kubernetes would refuse it: %s is no protocol (TCP, UDP, SCTP)", quote(string(p.Protocol)))
-			continue
 		}
 		out.ports.add(p.Name, int(p.ContainerPort), protocol)
 		if p.Name != "" {

@@ -31,7 +31,7 @@ type ingressSpec struct {
 
 type ingressPath struct {
 	Path     string         `json:"path"`
-	PathType string         `json:"pathType"`
+	PathType k8s.PathType   `json:"pathType"`
 	Backend  ingressBackend `json:"backend"`
 }
 

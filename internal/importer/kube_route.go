@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/k8s"
 )
 
 var routeCover = metaCover.with("spec", cover{
@@ -109,7 +110,7 @@ func (g *kubeGroup) gatewayRoute(o *object) {
 					g.lost(o, extend(in, "path"), "is not carried over: paths are told apart by what they begin with")
 					continue
 				}
-				next.Path, next.PathType = m.Path.Value, m.Path.Type
+				next.Path, next.PathType = m.Path.Value, k8s.PathType(m.Path.Type)
 			}
 			paths = append(paths, next)
 		}

@@ -28,11 +28,6 @@ func (g *kubeGroup) service(o *object) {
 		g.refuse(o, o.at("spec"), "cannot be expressed: there are too many Services, or too many ports of this one")
 		return
 	}
-	switch s.spec.Type {
-	case "", k8s.ServiceTypeClusterIP, k8s.ServiceTypeNodePort, k8s.ServiceTypeLoadBalancer, k8s.ServiceTypeExternalName:
-	default:
-		g.refuse(o, o.at("spec", "type"), "Kubernetes would refuse it: %s is no type of a Service", quote(string(s.spec.Type)))
-	}
 	names := map[string]bool{}
 	for i, p := range s.spec.Ports {
 		at := o.at("spec", "ports", index(i))

@@ -22,7 +22,7 @@ type workloadSpec struct {
 	MinReadySeconds         int32                       `json:"minReadySeconds"`
 	ProgressDeadlineSeconds *int32                      `json:"progressDeadlineSeconds"`
 	ServiceName             string                      `json:"serviceName"`
-	PodManagementPolicy     string                      `json:"podManagementPolicy"`
+	PodManagementPolicy     k8s.PodManagementPolicyType `json:"podManagementPolicy"`
 	VolumeClaimTemplates    []k8s.PersistentVolumeClaim `json:"volumeClaimTemplates"`
 	Parallelism             *int32                      `json:"parallelism"`
 	Completions             *int32                      `json:"completions"`
@@ -31,22 +31,22 @@ type workloadSpec struct {
 	TTLSecondsAfterFinished *int32                      `json:"ttlSecondsAfterFinished"`
 	ActiveDeadlineSeconds   *int64                      `json:"activeDeadlineSeconds"`
 	Suspend                 bool                        `json:"suspend"`
-	CompletionMode          string                      `json:"completionMode"`
+	CompletionMode          k8s.CompletionMode          `json:"completionMode"`
 	// What Verge has no use for has a place here, so that it is no mistake: its cover says
 	// what becomes of it.
-	Selector             ignoredField `json:"selector"`
-	RevisionHistoryLimit ignoredField `json:"revisionHistoryLimit"`
-	Paused               bool         `json:"paused"`
-	RollbackTo           ignoredField `json:"rollbackTo"`
-	RetentionPolicy      ignoredField `json:"persistentVolumeClaimRetentionPolicy"`
-	Ordinals             ignoredField `json:"ordinals"`
-	ManualSelector       ignoredField `json:"manualSelector"`
-	PodReplacementPolicy ignoredField `json:"podReplacementPolicy"`
-	ManagedBy            ignoredField `json:"managedBy"`
-	PodFailurePolicy     ignoredField `json:"podFailurePolicy"`
-	SuccessPolicy        ignoredField `json:"successPolicy"`
-	MaxFailedIndexes     ignoredField `json:"maxFailedIndexes"`
-	Traffic              ignoredField `json:"traffic"`
+	Selector             ignoredField             `json:"selector"`
+	RevisionHistoryLimit ignoredField             `json:"revisionHistoryLimit"`
+	Paused               bool                     `json:"paused"`
+	RollbackTo           ignoredField             `json:"rollbackTo"`
+	RetentionPolicy      ignoredField             `json:"persistentVolumeClaimRetentionPolicy"`
+	Ordinals             ignoredField             `json:"ordinals"`
+	ManualSelector       ignoredField             `json:"manualSelector"`
+	PodReplacementPolicy k8s.PodReplacementPolicy `json:"podReplacementPolicy"`
+	ManagedBy            ignoredField             `json:"managedBy"`
+	PodFailurePolicy     ignoredField             `json:"podFailurePolicy"`
+	SuccessPolicy        ignoredField             `json:"successPolicy"`
+	MaxFailedIndexes     ignoredField             `json:"maxFailedIndexes"`
+	Traffic              ignoredField             `json:"traffic"`
 }
 
 // podTemplate is that of a pod, with what Knative says besides.
@@ -325,9 +325,6 @@ func (g *kubeGroup) container(w *workload, c *container) *api.Service {
 		out.Pull = "always"
 	case k8s.PullNever:
 		out.Pull = "never"
-	case "", k8s.PullIfNotPresent:
-	default:
-		g.refuse(w.object, extend(c.path, "imagePullPolicy"), "Kubernetes would refuse it: %s is no policy (Always, IfNotPresent, Never)", quote(string(c.ImagePullPolicy)))
 	}
 	for i, s := range w.pod.ImagePullSecrets {
 		if i == 0 && s.Name != "" {
@@ -449,16 +446,21 @@ func (g *kubeGroup) rollout(w *workload, out *api.Service) {
 		strategy, field = &w.spec.UpdateStrategy, "updateStrategy"
 	}
 	at := o.at("spec", field)
+	types := []string{"RollingUpdate", "Recreate"}
+	if field == "updateStrategy" {
+		types[1] = "OnDelete"
+	}
+	if t := strategy.Type; t != "" && !slices.Contains(types, t) {
+		g.refuse(o, extend(at, "type"), "Kubernetes would refuse it: %s is no strategy of a %s (%s)", quote(t), o.kind, strings.Join(types, ", "))
+		return
+	}
 	switch strategy.Type {
-	case "", "RollingUpdate":
 	case "Recreate":
 		surge, all := api.Amount(0), api.Amount(-100)
 		out.Rollout.MaxSurge, out.Rollout.MaxUnavailable = &surge, &all
 		g.said(o, extend(at, "type"), "all instances are updated at once, each when its old one has ended")
 	case "OnDelete":
 		g.lost(o, extend(at, "type"), "is not carried over: what is applied is rolled out")
-	default:
-		g.refuse(o, extend(at, "type"), "Kubernetes would refuse it: %s is no strategy", quote(strategy.Type))
 	}
 	if r := strategy.RollingUpdate; r != nil {
 		in := extend(at, "rollingUpdate")
@@ -583,10 +585,6 @@ func (g *kubeGroup) pod(w *workload, out *api.Service) {
 		return
 	case k8s.RestartPolicyOnFailure:
 		retries = 1000
-	case k8s.RestartPolicyNever:
-	default:
-		g.refuse(o, at, "Kubernetes would refuse it: %s is no policy (Always, OnFailure, Never)", quote(string(p)))
-		return
 	}
 	asJob(out, &api.Job{Retries: &retries})
 	g.said(o, at, "it runs to completion: it is a job, and is run again %d times at most", retries)

@@ -109,6 +109,12 @@ type ClusterTrustBundleProjection struct {
 	User          *int64         `json:"user,omitempty"`
 }
 
+// CompletionMode is that of batch/v1.
+type CompletionMode string
+
+// ConcurrencyPolicy is that of batch/v1.
+type ConcurrencyPolicy string
+
 // ConditionStatus is that of core/v1.
 type ConditionStatus string
 

@@ -46,6 +46,9 @@ type OwnerReference struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty"`
 }
 
+// PathType is that of networking/v1.
+type PathType string
+
 // PersistentVolumeAccessMode is that of core/v1.
 type PersistentVolumeAccessMode string
 
@@ -176,6 +179,9 @@ type PodDNSConfigOption struct {
 // PodFSGroupChangePolicy is that of core/v1.
 type PodFSGroupChangePolicy string
 
+// PodManagementPolicyType is that of apps/v1.
+type PodManagementPolicyType string
+
 // PodOS is that of core/v1.
 type PodOS struct {
 	Name OSName `json:"name"`
@@ -185,6 +191,9 @@ type PodOS struct {
 type PodReadinessGate struct {
 	ConditionType PodConditionType `json:"conditionType"`
 }
+
+// PodReplacementPolicy is that of batch/v1.
+type PodReplacementPolicy string
 
 // PodResourceClaim is that of core/v1.
 type PodResourceClaim struct {

@@ -2,17 +2,29 @@ package k8s
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/build"
 	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -22,6 +34,8 @@ var update = flag.Bool("update", false, "write the types anew")
 var roots = []reflect.Type{
 	reflect.TypeFor[corev1.PodSpec](), reflect.TypeFor[corev1.ServiceSpec](), reflect.TypeFor[corev1.PersistentVolumeClaim](),
 	reflect.TypeFor[corev1.ConfigMap](), reflect.TypeFor[corev1.SecretType](), reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[metav1.LabelSelector](),
+	reflect.TypeFor[appsv1.PodManagementPolicyType](), reflect.TypeFor[batchv1.CompletionMode](), reflect.TypeFor[batchv1.ConcurrencyPolicy](),
+	reflect.TypeFor[batchv1.PodReplacementPolicy](), reflect.TypeFor[networkingv1.PathType](),
 }
 
 // constants are the values that the importer knows, by their names in k8s.io/api.
@@ -153,6 +167,69 @@ func (m *maker) define(of reflect.Type) string {
 	return b.String()
 }
 
+// values are those of the enumerations among the types that were made, by their names, in
+// the order in which k8s.io/api has them.
+func (m *maker) values() map[string][]string {
+	out := map[string][]string{}
+	paths := map[string]bool{}
+	for _, full := range m.of {
+		paths[full[:strings.LastIndexByte(full, '.')]] = true
+	}
+	for _, from := range slices.Sorted(maps.Keys(paths)) {
+		p, err := build.Import(from, ".", build.FindOnly)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, "types.go"), nil, parser.ParseComments)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			m.t.Fatal(err)
+		}
+		enumeration := map[string]bool{}
+		for _, d := range file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && strings.Contains(g.Doc.Text()+" ", "+enum") {
+				enumeration[g.Specs[0].(*ast.TypeSpec).Name.Name] = true
+			}
+		}
+		for _, d := range file.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, s := range g.Specs {
+				for _, v := range s.(*ast.ValueSpec).Values {
+					of := s.(*ast.ValueSpec).Type
+					if c, ok := v.(*ast.CallExpr); ok { // T("value")
+						of, v = c.Fun, c.Args[0]
+					}
+					if of, ok := of.(*ast.Ident); !ok || !enumeration[of.Name] || m.of[of.Name] != from+"."+of.Name {
+						continue
+					}
+					if text, err := strconv.Unquote(v.(*ast.BasicLit).Value); err != nil {
+						m.t.Fatal(err)
+					} else if name := of.(*ast.Ident).Name; text != "" {
+						out[name] = append(out[name], text)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// valuesText is a function that has the values.
+func valuesText(of map[string][]string) string {
+	var b strings.Builder
+	b.WriteString("// Values are those that a type of this package has, by its name; nil: any. A field\n" +
+		"// that is not given has none of them.\nfunc Values(of string) []string {\n\tswitch of {\n")
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(&b, "\tcase %q:\n\t\treturn %#v\n", name, of[name])
+	}
+	b.WriteString("\t}\n\treturn nil\n}\n")
+	return b.String()
+}
+
 // TestTypes compares the types with those of k8s.io/api.
 func TestTypes(t *testing.T) {
 	m := &maker{t: t, made: map[string]string{}, of: map[string]string{}}
@@ -175,7 +252,10 @@ func TestTypes(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	files := map[string]*bytes.Buffer{"constants.go": bytes.NewBufferString(c.String())}
+	files := map[string]*bytes.Buffer{
+		"constants.go": bytes.NewBufferString(c.String()),
+		"values.go":    bytes.NewBufferString(valuesText(m.values())),
+	}
 	for _, name := range names {
 		file := "types_a_to_n.go"
 		if name >= "O" {
