@@ -110,7 +110,7 @@ func Import(sources []Source, o Options) (*Result, error) {
 	r := &report{}
 	var files []string
 	folders := map[string]string{}
-	known := &oakestraNames{known: map[string]string{}}
+	known := &oakestraNames{known: map[string]string{}, addresses: map[string]string{}}
 	var manifests []*doc
 	var all []*made
 	for _, s := range sources {

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
@@ -383,7 +384,11 @@ func (k *oakestra) address(s *node, path []string, out *api.Service) {
 		k.lost(at, "is not carried over: %s is not in %s, which Oakestra gives to services", quote(rr), oakestraNetwork)
 	case !oakestraNetwork.Contains(ip.Prev()) || !oakestraNetwork.Contains(ip.Next()):
 		k.lost(at, "is not carried over: %s is the first or the last address of %s, which is that of the network or its broadcast, and of no service", ip, oakestraNetwork)
+	case k.known.addresses[rr] != "":
+		k.refuse(at, "%s is the address of another microservice, in %s: Oakestra gives it to one", ip, k.known.addresses[rr])
 	default:
+		file, line := k.doc.placeOf(at)
+		k.known.addresses[rr] = fmt.Sprintf("%s:%d", file, line)
 		for _, a := range k.reached[rr] {
 			if a.by != s.str("microservice_name") && reach(out, a.port) {
 				k.said(at, "it gets the port %d over TCP, as %s names %s: over UDP write protocol: udp", a.port, a.by, a)

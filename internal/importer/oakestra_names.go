@@ -12,6 +12,8 @@ type oakestraNames struct {
 	given names
 	// known are the places of applications, by name and namespace as they are written.
 	known map[string]string
+	// addresses are the places of services, by the address that is fixed for them.
+	addresses map[string]string
 }
 
 // head is what an application is called.

@@ -195,6 +195,26 @@ func TestAmountsOfOakestra(t *testing.T) {
 	}
 }
 
+// TestOneAddressOfOakestra: an address is that of one microservice, of whichever application.
+func TestOneAddressOfOakestra(t *testing.T) {
+	t.Parallel()
+	micro := func(name, ip string) string {
+		return `{"microservice_name": "` + name + `", "microservice_namespace": "test", "virtualization": "container", "code": "nginx", "port": "80",` + "\n" +
+			`"addresses": {"rr_ip": "` + ip + `"}}`
+	}
+	app := func(name string, micros ...string) string {
+		return `{"application_name": "` + name + `", "application_namespace": "test", "microservices": [` + strings.Join(micros, ",") + `]}`
+	}
+	file := func(apps ...string) string {
+		return `{"sla_version": "v2.0", "customerID": "Admin", "applications": [` + strings.Join(apps, ",") + `]}`
+	}
+	refused(t, file(app("a", micro("x", "10.30.1.1")), app("b", micro("y", "10.30.1.1"))), 3, "10.30.1.1 is the address of another microservice, in in.yaml:2")
+	refused(t, file(app("a", micro("x", "10.30.1.1"), micro("y", "10.30.1.1"))), 3, "is the address of another microservice")
+	if _, err := of(file(app("a", micro("x", "10.30.1.1")), app("b", micro("y", "10.30.1.2"))), Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFirstAddressOfOakestra: the address of the network and its broadcast are no service's.
 func TestFirstAddressOfOakestra(t *testing.T) {
 	t.Parallel()

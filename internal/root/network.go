@@ -136,6 +136,9 @@ func (m *model) addressesFree(who access.Who, spec *api.Application) error {
 			}
 			return wire.Problemf(422, "outside-pool", "choose one of "+pool.String()+", or leave service_ip out", "a service address is not in the pool of this root", "services.%s.service_ip: %s", name, ip)
 		}
+		if net := m.net.rec; net != nil && (!net.Services.Contains(a.Prev()) || !net.Services.Contains(a.Next())) {
+			return wire.Problemf(422, "no-host", "choose another one, or leave service_ip out", "a service address is the first or the last of "+net.Services.String()+", which are those of the network and its broadcast", "services.%s.service_ip: %s", name, ip)
+		}
 		if by, ok := taken[ip]; ok {
 			return wire.Problemf(409, "address-taken", "choose another one, or leave service_ip out", "a service address is taken", "services.%s.service_ip: %s is that of %s already", name, ip, by)
 		}

@@ -245,6 +245,7 @@ func TestRoutesSayWhatMayBeReached(t *testing.T) {
 	}
 	for _, tc := range []struct{ app, ip, says string }{
 		{"a", "10.30.0.10", ""}, {"a", "10.30.0.11", ""}, {"c", "10.30.0.10", "that of a.web"}, {"c", "10.31.0.1", "10.30.0.0/16"}, {"c", "", ""},
+		{"c", "10.30.0.0", "the first or the last of 10.30.0.0/16"}, {"c", "10.30.255.255", "the first or the last"}, {"c", "10.30.0.1", ""}, {"c", "10.30.255.254", ""},
 	} {
 		err := s.m.addressesFree(access.Who{Admin: true}, spec(tc.app, tc.ip))
 		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
