@@ -83,7 +83,8 @@ type Engine struct {
 	// is closed. The V of told is 0 as long as nothing is known.
 	stored   *orders.Store
 	told     wire.EngineOrders
-	clearing sync.Mutex // one clearVolumes at a time
+	own      []wire.Endpoint // what withOwn added to their routes; touched as they are
+	clearing sync.Mutex      // one clearVolumes at a time
 
 	kit *kit // set before loaded is closed
 
@@ -188,9 +189,9 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	o.Orders = slices.Clone(o.Orders) // their peers are filled in
 	fillPeers(&o)
 	e.revoke(o.Revoked)
-	e.kit.router.SetRoutes(o.Routes)
+	o.Routes = e.route()
 	placed := e.setNetwork(&o)
-	e.uses.set(o.Routes)
+	e.uses.set(e.told.Routes)
 	unlocked := e.kit.vault.set(o.Secrets)
 	if unlocked {
 		e.kit.router.SecretsChanged()
@@ -229,9 +230,9 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 		return fmt.Errorf("store orders: %w", err)
 	}
 	e.told = next
-	e.kit.router.SetRoutes(next.Routes)
+	next.Routes = e.route()
 	placed := e.setNetwork(&next)
-	e.uses.set(next.Routes)
+	e.uses.set(e.told.Routes)
 	e.board.setHave(next.Have)
 	if placed { // what kept it from its place before is gone
 		e.wakeAll()

@@ -124,6 +124,9 @@ type kit struct {
 	// starts and lost count the starts of programs, and those that failed.
 	starts, lost atomic.Uint64
 
+	// local holds one when readiness of instances may be another.
+	local chan struct{}
+
 	// released is called, without any lock, when an instance gave back its
 	// reservation.
 	released func()

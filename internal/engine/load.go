@@ -79,6 +79,7 @@ func (e *Engine) assemble() error {
 		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry, makeRoom: e.makeRoom,
+		local:       make(chan struct{}, 1),
 		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
 		commands:    make(chan struct{}, maxCommands),
 		cannotMount: workdir.CannotMount(),

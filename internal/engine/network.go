@@ -166,6 +166,7 @@ func (e *Engine) keepPlaces(records map[wire.InstanceID]record) {
 
 // changed tells those who send connections that answers of Target may be others.
 func (k *kit) changed() {
+	k.localChanged()
 	k.router.LocalChanged()
 	if n := k.net(); n != nil {
 		n.Changed()

@@ -102,6 +102,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		defer func() { stop() }()
 	}
 	working.Go(func() { e.uses.run(work) })
+	working.Go(func() { e.followOwn(work) })
 	working.Go(func() { e.rotate(work) })
 	working.Go(func() { e.collectImages(work) })
 	working.Go(e.clearVolumes)
