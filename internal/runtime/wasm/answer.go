@@ -17,6 +17,7 @@ type answer struct {
 	err   error  // that nothing more is taken
 	flush bool   // after each write
 	held  bool   // something may not have been sent yet
+	read  bool   // the body of the request has been read to its end
 	// blocked is the time that was spent waiting for the other side, or for a turn.
 	blocked time.Duration
 	turn    *turn
@@ -111,5 +112,6 @@ func (s source) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	s.a.turn.take()
 	s.a.blocked += time.Since(start)
+	s.a.read = s.a.read || err != nil
 	return n, err
 }

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -489,4 +490,37 @@ func TestTheEndOfATask(t *testing.T) {
 			t.Errorf("exit %+v, %v", exit, err)
 		}
 	})
+}
+
+// TestAnUnreadBodyCutsNothing: a function need not read what it is sent. The connection
+// goes on all the same, as the next request, which cannot be sent twice, may use it.
+func TestAnUnreadBodyCutsNothing(t *testing.T) {
+	for _, name := range []string{"hello", "handler", "echo"} {
+		d := newDriver(t, Options{})
+		x := startTask(t, d, specOf(t, testModule(t, name)))
+		conn, err := net.Dial("tcp", x.spec.Wasm.Listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		answers := bufio.NewReader(conn)
+		for _, body := range []string{"e", "", strings.Repeat("e", 300_000), "e"} {
+			req, err := http.NewRequest("POST", "http://function/", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrote := make(chan error, 1)
+			go func() { wrote <- req.Write(conn) }()
+			resp, err := http.ReadResponse(answers, req)
+			if err != nil {
+				t.Fatalf("%s, after %d bytes: %v", name, len(body), err)
+			}
+			if said, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || resp.Close {
+				t.Errorf("%s, after %d bytes: %s, close %v, %v: %.200s", name, len(body), resp.Status, resp.Close, err, said)
+			}
+			if err := <-wrote; err != nil {
+				t.Fatalf("%s: its %d bytes: %v", name, len(body), err)
+			}
+		}
+	}
 }

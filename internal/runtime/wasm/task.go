@@ -28,6 +28,10 @@ const objectsVar = "VERGE_OBJECTS"
 // idleConnection is how long a connection to a task is kept without a request.
 const idleConnection = 10 * time.Second
 
+// maxUnread bounds what is read of a body that a function left, in bytes, so that its
+// connection goes on.
+const maxUnread = 1 << 20
+
 var errNotServed = errors.New("the wasm driver is closed")
 
 // task answers the requests of one instance of a service.
@@ -119,6 +123,21 @@ func (t *task) serve(ln net.Listener) {
 
 // ServeHTTP answers a request with an instance of the module.
 func (t *task) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := t.answer(w, r)
+	if a == nil || a.read || r.ContentLength == 0 || r.ProtoMajor != 1 {
+		return
+	}
+	// The server would read what is left of the body when it has the answer out, and, as
+	// reading and writing are independent here, take its end for a read that still goes on
+	// and cut the connection: the next request on it would have no answer.
+	if a.rc.Flush() == nil {
+		_, _ = io.CopyN(io.Discard, r.Body, maxUnread) // what is longer is cut
+	}
+}
+
+// answer answers a request; what it returns, nil where it never came to that, knows
+// whether the body was read.
+func (t *task) answer(w http.ResponseWriter, r *http.Request) (begun *answer) {
 	ctx, cancel := context.WithTimeout(r.Context(), t.timeout)
 	defer cancel()
 	select {
@@ -157,6 +176,7 @@ func (t *task) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.failed(ctx, r.Context(), a, err)
 	}
 	_ = rc.SetWriteDeadline(time.Time{}) // the connection goes on
+	return a
 }
 
 // failed answers for a function that did not, or not to the end.
