@@ -13,33 +13,37 @@ import (
 // heard that it is ready. Where the last that it said before it went away was that none
 // is, nobody else would lead requests to one that was started again here since.
 func withOwn(o *wire.EngineOrders, self wire.Endpoint, status func(wire.InstanceID) (wire.InstanceStatus, bool)) (routes []wire.Route, own []wire.Endpoint) {
-	ready := map[string][]wire.Endpoint{}
-	for i := range o.Orders {
-		order := &o.Orders[i]
-		s, ok := status(order.ID)
-		if order.Stop || !ok || s.Phase != wire.PhaseRunning || !s.Ready || s.Draining || s.Incarnation != order.Incarnation {
-			continue
-		}
-		e := self
-		e.Instance, e.Addrs = order.ID, s.Addrs
-		key := order.App + "." + order.Service
-		ready[key] = append(ready[key], e)
-	}
 	routes = o.Routes
-	if len(ready) == 0 {
+	var lack map[string]int // by key, mostly none
+	for i := range routes {
+		if r := &routes[i]; len(r.Endpoints) == 0 && !r.Unasked && len(r.Ports) > 0 {
+			if lack == nil {
+				lack = map[string]int{}
+			}
+			lack[r.Key()] = i
+		}
+	}
+	if lack == nil {
 		return routes, nil
 	}
-	for i := range routes {
-		r := &routes[i]
-		here := ready[r.Key()]
-		if len(here) == 0 || len(r.Endpoints) > 0 || r.Unasked || len(r.Ports) == 0 {
+	for i := range o.Orders {
+		order := &o.Orders[i]
+		at, ok := lack[order.App+"."+order.Service]
+		if !ok || order.Stop {
+			continue
+		}
+		s, ok := status(order.ID)
+		if !ok || s.Phase != wire.PhaseRunning || !s.Ready || s.Draining || s.Incarnation != order.Incarnation {
 			continue
 		}
 		if own == nil {
 			routes = slices.Clone(routes) // the orders stay as they came
 		}
-		routes[i].Endpoints, routes[i].Lacks = here, ""
-		own = append(own, here...)
+		e := self
+		e.Instance, e.Addrs = order.ID, s.Addrs
+		r := &routes[at]
+		r.Endpoints, r.Lacks = append(slices.Clip(r.Endpoints), e), ""
+		own = append(own, e)
 	}
 	return routes, own
 }
@@ -48,9 +52,13 @@ func withOwn(o *wire.EngineOrders, self wire.Endpoint, status func(wire.Instance
 // returns them. The caller has applying.
 func (e *Engine) route() []wire.Route {
 	routes, own := withOwn(&e.told, e.self(), e.board.get)
+	e.lead(routes, own)
+	return routes
+}
+
+func (e *Engine) lead(routes []wire.Route, own []wire.Endpoint) {
 	e.own = own
 	e.kit.router.SetRoutes(routes)
-	return routes
 }
 
 // self is an endpoint on this worker, without an instance.
@@ -70,11 +78,14 @@ func (e *Engine) followOwn(ctx context.Context) {
 		if !e.applying.lockUntil(ctx) {
 			return
 		}
-		_, own := withOwn(&e.told, e.self(), e.board.get)
+		routes, own := withOwn(&e.told, e.self(), e.board.get)
 		if !slices.EqualFunc(own, e.own, func(a, b wire.Endpoint) bool { return a.Instance == b.Instance && slices.Equal(a.Addrs, b.Addrs) }) {
 			o := e.told
-			o.Routes = e.route()
-			e.setNetwork(&o)
+			o.Routes = routes
+			e.lead(routes, own)
+			if e.setNetwork(&o) {
+				e.wakeAll() // what kept it from its place before is gone
+			}
 		}
 		e.applying.Unlock()
 	}

@@ -492,6 +492,30 @@ func TestTheEndOfATask(t *testing.T) {
 	})
 }
 
+// TestAnUnaskedBodyIsNotWaitedFor: who asks whether to send a body, and is answered
+// without, does not send it.
+func TestAnUnaskedBodyIsNotWaitedFor(t *testing.T) {
+	x := startTask(t, newDriver(t, Options{}), specOf(t, testModule(t, "hello")))
+	conn, err := net.Dial("tcp", x.spec.Wasm.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience / 2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: function\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || len(said) == 0 {
+		t.Errorf("%s, %v: %.200s", resp.Status, err, said)
+	}
+}
+
 // TestAnUnreadBodyCutsNothing: a function need not read what it is sent. The connection
 // goes on all the same, as the next request, which cannot be sent twice, may use it.
 func TestAnUnreadBodyCutsNothing(t *testing.T) {

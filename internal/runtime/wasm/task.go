@@ -124,20 +124,20 @@ func (t *task) serve(ln net.Listener) {
 // ServeHTTP answers a request with an instance of the module.
 func (t *task) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := t.answer(w, r)
-	if a == nil || a.read || r.ContentLength == 0 || r.ProtoMajor != 1 {
-		return
+	if a == nil || a.read || r.ContentLength <= 0 || r.ContentLength > maxUnread || r.Header.Get("Expect") != "" || r.ProtoMajor != 1 {
+		return // nothing is left, or it is not certain that the client sends it all
 	}
 	// The server would read what is left of the body when it has the answer out, and, as
 	// reading and writing are independent here, take its end for a read that still goes on
 	// and cut the connection: the next request on it would have no answer.
 	if a.rc.Flush() == nil {
-		_, _ = io.CopyN(io.Discard, r.Body, maxUnread) // what is longer is cut
+		_, _ = io.Copy(io.Discard, r.Body) // what does not come in time is cut
 	}
 }
 
 // answer answers a request; what it returns, nil where it never came to that, knows
 // whether the body was read.
-func (t *task) answer(w http.ResponseWriter, r *http.Request) (begun *answer) {
+func (t *task) answer(w http.ResponseWriter, r *http.Request) *answer {
 	ctx, cancel := context.WithTimeout(r.Context(), t.timeout)
 	defer cancel()
 	select {
@@ -145,19 +145,19 @@ func (t *task) answer(w http.ResponseWriter, r *http.Request) (begun *answer) {
 		defer func() { <-t.places }()
 	case <-ctx.Done():
 		t.refuse(w, http.StatusServiceUnavailable, "busy", "the function is busy", fmt.Sprintf("it works on %d requests, as many as its concurrency allows", cap(t.places)))
-		return
+		return nil
 	}
 	i, err := t.acquire(ctx)
 	switch {
 	case errors.Is(err, errCrowded):
 		t.refuse(w, http.StatusServiceUnavailable, "no-memory", "the function has no memory left", err.Error()+"; raise limits.memory, or lower concurrency")
-		return
+		return nil
 	case err != nil && ctx.Err() != nil:
 		t.refuse(w, http.StatusGatewayTimeout, "function-timeout", "the function is not ready in time", err.Error())
-		return
+		return nil
 	case err != nil:
 		t.refuse(w, http.StatusBadGateway, "function-failed", "the function can't be started", err.Error())
-		return
+		return nil
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.EnableFullDuplex() // HTTP/2 is so anyway

@@ -64,18 +64,18 @@ func Install() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("wait for others that install: %w", err)
 	}
-	missing := missing()
-	if len(missing) == 0 {
+	packages := missing()
+	if len(packages) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	install := []string{"install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"}
-	for _, args := range [][]string{{"update"}, append(install, missing...)} {
+	for _, args := range [][]string{{"update"}, append(install, packages...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...) //nolint:gosec // names from above
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("install %s: %w: %.500s", strings.Join(missing, ", "), err, out)
+			return fmt.Errorf("install %s: %w: %.500s", strings.Join(packages, ", "), err, out)
 		}
 	}
 	return nil
