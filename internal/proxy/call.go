@@ -24,7 +24,7 @@ import (
 //	for {
 //	    e, more := c.next()             an endpoint; nil: c.problem() says what to answer
 //	    e.local:  r.enter(…) takes a place in the queue of the instance (place.go)
-//	    else:     a stream to its worker (upstream.go), whose router does that
+//	    else:     a stream to its worker (transport.go), whose router does that
 //	    no head came:   if c.failed(err, …) { continue }
 //	    a head came:    if c.answered(…) { continue }
 //	    break
