@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func (s *Server) newAPI() huma.API {
 			Info: &huma.Info{Title: "Verge", Version: s.version,
 				Description: "The HTTP interface of a root and of a cluster. Errors are problem documents (RFC 9457)."},
 			Security: []map[string][]string{{"certificate": {}}, {"bearer": {}}},
-			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName), SecuritySchemes: map[string]*huma.SecurityScheme{
 				"certificate": {Type: "mutualTLS", Description: "a client certificate of the root's authority"},
 				"bearer":      {Type: "http", Scheme: "bearer", Description: "made with verge token create --api"},
 			}},
@@ -32,6 +33,27 @@ func (s *Server) newAPI() huma.API {
 	// Readers ignore fields they do not know (package wire, promise 1).
 	config.AllowAdditionalPropertiesByDefault = true
 	return humago.New(s.mux, config)
+}
+
+// schemaName names the schema of a type. Package place has views of its own of what
+// package wire also calls ClusterView and WorkerView.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.PkgPath() == reflect.TypeFor[place.Decision]().PkgPath() {
+		return "Place" + name
+	}
+	return name
+}
+
+// describeDecisions gives the field decision of wire.Explained its type. Package wire
+// cannot name the type: package place, which owns it, stands above.
+func describeDecisions(schemas huma.Registry) {
+	if explained := schemas.Map()["Explained"]; explained != nil {
+		explained.Properties["decision"] = schemas.Schema(reflect.TypeFor[place.Decision](), true, "PlaceDecision")
+	}
 }
 
 // answer writes v as JSON. It is encoded before its status is sent, so that a

@@ -171,6 +171,7 @@ func New(o Options) (*Server, error) {
 	api := s.newAPI()
 	s.registerOperations(api)
 	s.registerPlain(api)
+	describeDecisions(api.OpenAPI().Components.Schemas)
 	if err := errors.Join(s.wrong...); err != nil {
 		return nil, fmt.Errorf("rest server: %w", err)
 	}

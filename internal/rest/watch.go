@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,8 +138,9 @@ func watchedList[T any](s *Server, kind string, list func(ctx context.Context) (
 // that one answer belongs to.
 func (s *Server) registerWatch(api huma.API) {
 	s.handle("GET "+watchPath, anyone, s.watch)
-	text := func(name, in, doc string, required bool) *huma.Param {
-		return &huma.Param{Name: name, In: in, Description: doc, Required: required, Schema: &huma.Schema{Type: huma.TypeString}}
+	var kinds []any
+	for _, k := range s.hub.Kinds() {
+		kinds = append(kinds, k)
 	}
 	api.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "watch", Method: http.MethodGet, Path: watchPath, Summary: "Be told how things are, and of every change",
@@ -146,12 +148,13 @@ func (s *Server) registerWatch(api huma.API) {
 			"Whoever is back soon with the id of the last event (Last-Event-ID) goes on from there; begin says whether that was possible. " +
 			"The data is JSON with kind, key and object, the same as in the lists. Shows what may be seen.",
 		Parameters: []*huma.Param{
-			text("kinds", "query", "some of applications, instances, clusters, workers, namespaces, events; separated by commas", true),
-			text("Last-Event-ID", "header", "id of the last event that was received", false),
+			{Name: "kinds", In: "query", Required: true, Explode: new(bool), Description: "what to watch, separated by commas",
+				Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: kinds}}},
+			{Name: "Last-Event-ID", In: "header", Description: "id of the last event that was received", Schema: &huma.Schema{Type: huma.TypeString}},
 		},
 		Responses: map[string]*huma.Response{
 			"200":     {Description: "events", Content: map[string]*huma.MediaType{streamType: {Schema: &huma.Schema{Type: huma.TypeString}}}},
-			"default": {Description: "a problem", Content: map[string]*huma.MediaType{problemType: {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}},
+			"default": {Description: "a problem", Content: map[string]*huma.MediaType{problemType: {Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemBody](), true, "")}}},
 		},
 		Extensions: map[string]any{"x-verge-needs": anyone.String()},
 	})
@@ -198,7 +201,7 @@ func (s *Server) joinWatch(r *http.Request) (*stream, error) {
 	for _, k := range strings.Split(r.URL.Query().Get("kinds"), ",") {
 		if !s.hub.Has(k) {
 			return nil, wire.Problemf(http.StatusUnprocessableEntity, "invalid-request", "write for example kinds=instances,events",
-				"the request is not valid", "query.kinds: %.60q is none of applications, instances, clusters, workers, namespaces, events", k)
+				"the request is not valid", "query.kinds: %.60q is none of %s", k, strings.Join(s.hub.Kinds(), ", "))
 		}
 		kinds = append(kinds, k)
 	}

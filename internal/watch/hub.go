@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,6 +94,9 @@ func (h *Hub) Has(kind string) bool {
 	_, ok := h.sources[kind]
 	return ok
 }
+
+// Kinds returns the kinds of all lists, sorted.
+func (h *Hub) Kinds() []string { return slices.Sorted(maps.Keys(h.sources)) }
 
 // Watching is how many watch now.
 func (h *Hub) Watching() int {

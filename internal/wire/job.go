@@ -54,7 +54,7 @@ type JobRun struct {
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended,omitzero"`
 	// Outcome is how it ended, "" while it goes on, and Why in words.
-	Outcome string `json:"outcome,omitempty"`
+	Outcome string `json:"outcome,omitempty" enum:"complete,failed,replaced,stopped"`
 	Why     string `json:"why,omitempty"`
 	// Completed and Failed are how many indexes had when it ended.
 	Completed int `json:"completed,omitempty"`
@@ -69,7 +69,7 @@ type JobView struct {
 	Failed int `json:"failed,omitempty"`
 	Active int `json:"active,omitempty"`
 	// Outcome is JobComplete or JobFailed, "" while it goes on. Why in words.
-	Outcome string `json:"outcome,omitempty"`
+	Outcome string `json:"outcome,omitempty" enum:"complete,failed,replaced,stopped"`
 	Why     string `json:"why,omitempty"`
 	// Suspended: nothing more is started.
 	Suspended bool `json:"suspended,omitempty"`

@@ -118,7 +118,7 @@ type Network struct {
 // NetworkInfo is what a worker says about its part in the service network.
 type NetworkInfo struct {
 	// Mode is NetworkOverlay or NetworkLoopback.
-	Mode string `json:"mode"`
+	Mode string `json:"mode" enum:"overlay,loopback"`
 	// WireGuard is "kernel" or "user", by who encrypts; "" without overlay.
 	WireGuard string `json:"wireguard,omitempty"`
 	// Why says in words why Mode is not the better one.

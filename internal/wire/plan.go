@@ -108,7 +108,7 @@ type InstancePlan struct {
 	To   string `json:"to,omitempty"`
 	Why  string `json:"why,omitempty"`
 	// State that it would have.
-	State State `json:"state,omitempty"`
+	State State `json:"state,omitempty" enum:"Registered,Requested,ClusterScheduled,WorkerScheduled,Running,Terminated,Failed"`
 	// Decisions that put it there, without their inputs.
 	Decisions []Explained `json:"decisions,omitempty"`
 }

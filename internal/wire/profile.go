@@ -83,7 +83,7 @@ type ProfileReport struct {
 	Service string `json:"service"`
 	// State is ProfileRuns, ProfileDone or ProfileFailed (then Why says why); "" of
 	// what is stored.
-	State string `json:"state,omitempty"`
+	State string `json:"state,omitempty" enum:"waiting,running,done,failed"`
 	Why   string `json:"why,omitempty"`
 	// Took is how long it has taken so far, Whole how long it will.
 	Took  api.Duration `json:"took,omitempty"`
@@ -98,7 +98,7 @@ type ProfileNode struct {
 	Cluster   string `json:"cluster"`
 	Worker    string `json:"worker,omitempty"`
 	Instances int    `json:"instances,omitempty"`
-	State     string `json:"state,omitempty"`
+	State     string `json:"state,omitempty" enum:"waiting,running,done,failed"`
 	// Requests that were answered in Span, and those that were not, or with an error.
 	Requests int          `json:"requests,omitempty"`
 	Errors   int          `json:"errors,omitempty"`

@@ -29,7 +29,7 @@ const (
 
 // Transition is one step of an instance's history.
 type Transition struct {
-	To   State     `json:"to"`
+	To   State     `json:"to" enum:"Registered,Requested,ClusterScheduled,WorkerScheduled,Running,Terminated,Failed"`
 	At   time.Time `json:"at"`
 	Tier string    `json:"tier"` // "root", "cluster/<name>", "worker/<name>"
 	Why  string    `json:"why,omitempty"`
@@ -50,7 +50,7 @@ type Instance struct {
 	Revision uint64 `json:"revision"`
 	Cluster  string `json:"cluster,omitempty"`
 	Worker   string `json:"worker,omitempty"`
-	State    State  `json:"state"`
+	State    State  `json:"state" enum:"Registered,Requested,ClusterScheduled,WorkerScheduled,Running,Terminated,Failed"`
 	// Since is when State was entered, by the clock of the tier that says so.
 	Since time.Time `json:"since"`
 

@@ -65,8 +65,8 @@ type RouteEndpoint struct {
 	Back      float64 `json:"back_bytes_per_second,omitempty"`
 	// Asleep: the first request starts it.
 	Asleep bool `json:"asleep,omitempty"`
-	// State ("ok", "suspect", "ejected", "no path") and why it is not ok.
-	State string `json:"state"`
+	// State, and why it is not ok.
+	State string `json:"state" enum:"ok,suspect,ejected,no path"`
 	Why   string `json:"why,omitempty"`
 }
 

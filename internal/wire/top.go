@@ -49,7 +49,7 @@ type InstanceTop struct {
 	Namespace string     `json:"namespace,omitempty"`
 	Cluster   string     `json:"cluster"`
 	Worker    string     `json:"worker,omitempty"`
-	State     State      `json:"state"`
+	State     State      `json:"state" enum:"Registered,Requested,ClusterScheduled,WorkerScheduled,Running,Terminated,Failed"`
 	// Used is missing where nobody could measure it; Problem says why.
 	Used    *Use   `json:"used,omitempty"`
 	Problem string `json:"problem,omitempty"`

@@ -154,7 +154,7 @@ type UpgradeAction struct {
 type UpgradeView struct {
 	Cluster string    `json:"cluster"`
 	ID      string    `json:"id,omitempty"`
-	State   string    `json:"state" doc:"none, rolling, paused, halted or done"`
+	State   string    `json:"state" enum:"none,rolling,paused,halted,done"`
 	Undo    bool      `json:"undo,omitempty" doc:"workers go back to what they were"`
 	Why     string    `json:"why,omitempty" doc:"what it waits for, or why it does not go on"`
 	By      string    `json:"by,omitempty"`
@@ -173,7 +173,7 @@ type UpgradeView struct {
 // UpgradeWorker is how far a worker is in an upgrade.
 type UpgradeWorker struct {
 	Name    string    `json:"name"`
-	Phase   string    `json:"phase" doc:"waiting, upgrading, watched, done, skipped or failed"`
+	Phase   string    `json:"phase" enum:"waiting,upgrading,watched,done,skipped,failed"`
 	Since   time.Time `json:"since,omitzero"`
 	Version string    `json:"version,omitempty" doc:"of its agent, as it says"`
 	Was     string    `json:"was,omitempty" doc:"the version when it began"`

@@ -349,7 +349,7 @@ type TokenView struct {
 	// the name of who uses it: "token/1a2b3c4d".
 	ID string `json:"id"`
 	// Kind as in TokenRequest, Cluster that it lets join.
-	Kind    string `json:"kind"`
+	Kind    string `json:"kind" enum:"cluster,worker,plugin,api"`
 	Cluster string `json:"cluster,omitempty"`
 	// Plugin that it lets be one.
 	Plugin string `json:"plugin,omitempty"`

@@ -122,7 +122,7 @@ func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 // same inputs return the same Decision (but for TookNs, which the caller sets).
 type Decision struct {
 	V       int     `json:"v"`
-	Kind    string  `json:"kind"` // "clusters" or "worker"
+	Kind    string  `json:"kind" enum:"clusters,worker"`
 	Request Request `json:"request"`
 	// Candidates counts all that were considered; Filtered, per filter in the
 	// order they were applied, how many it removed and an example of why.
