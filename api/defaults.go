@@ -2,11 +2,24 @@ package api
 
 import "cmp"
 
+// defaultRuntime is the runtime of a service that names none: whatever runs what it
+// brings.
+func defaultRuntime(s *Service) string {
+	switch {
+	case s.Image != "":
+		return Container
+	case s.Module != "":
+		return Wasm
+	default:
+		return "process"
+	}
+}
+
 // fillDefaults sets whatever the file is silent about, so that nobody after the
 // parser guesses. A field whose zero value means something (replicas,
 // max_restarts, replace_after) is told from silence by given or by a pointer.
 func fillDefaults(s *Service, given func(field string) bool) {
-	s.Runtime = cmp.Or(s.Runtime, "process")
+	s.Runtime = cmp.Or(s.Runtime, defaultRuntime(s))
 	if s.Runtime == Container {
 		s.Pull = cmp.Or(s.Pull, "missing")
 		s.Security.Root = cmp.Or(s.Security.Root, RootReadOnly)

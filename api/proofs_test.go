@@ -51,10 +51,10 @@ var proofs = map[string]proof{
 	"services.*.security.new_privileges": {"runtime: container\nimage: redis\nsecurity: {new_privileges: true}", "runtime: container\nimage: redis\nsecurity: {new_privileges: 1}", "expected true or false", containers + "TestSecurity"},
 	"services.*.security.seccomp":        {"runtime: container\nimage: redis\nsecurity: {seccomp: none}", "runtime: container\nimage: redis\nsecurity: {seccomp: off}", "is not a value of seccomp", containers + "TestSecurity"},
 
-	"services.*.image":                 {"runtime: container\nimage: docker.io/library/redis:7", "image: redis", "only a container has an image", containers + "TestImageConfiguration"},
+	"services.*.image":                 {"runtime: container\nimage: docker.io/library/redis:7", "runtime: process\nimage: redis", "only a container has an image", containers + "TestImageConfiguration"},
 	"services.*.pull":                  {"runtime: container\nimage: redis\npull: never", "runtime: container\nimage: redis\npull: sometimes", "is not a value of pull", containers + "TestPull"},
 	"services.*.user":                  {"runtime: container\nimage: redis\nuser: web", "user: web", "only a container has a user", containers + "TestUserAndMounts"},
-	"services.*.module":                {"runtime: wasm\nmodule: functions/hello.wasm", "module: hello.wasm", "only a function has a module", functions + "TestAProgramAnswers"},
+	"services.*.module":                {"runtime: wasm\nmodule: functions/hello.wasm", "runtime: process\nmodule: hello.wasm", "only a function has a module", functions + "TestAProgramAnswers"},
 	"services.*.runtime":               {"runtime: process", "runtime: docker", "is not a value of runtime", placing + "TestSchedule"},
 	"services.*.command":               {"command: [x, y]", "command: []", "a process has a program", engine + "TestResolve"},
 	"services.*.args":                  {`args: ["${PORT}"]` + "\nports: [{}]", `args: ["${PRT}"]`, "is set neither by env nor by Verge", engine + "TestResolve"},

@@ -38,8 +38,8 @@ func (a *Application) ServiceNames() []string {
 
 // Service is one part of an application, run as one or more instances.
 type Service struct {
-	// Runtime that runs an instance: "process" (default), "container" or "wasm". Others
-	// are refused until their driver is there.
+	// Runtime that runs an instance: "process", "container" or "wasm". Left out, it
+	// follows from what the service brings: an image, a module, or neither.
 	Runtime string `json:"runtime,omitempty"`
 	// Image that a container is made of: a reference, or the name under which an
 	// archive was imported. Pull says when it is fetched: "missing" (default where

@@ -58,7 +58,7 @@ func applicationRows() []Verdict {
 			Note: "Who owns the application and its secrets. Written as the name of an application."},
 		{Path: "services", Required: true, Min: 1, Max: MaxServices, Keys: labelPattern,
 			Note: "The services by name. A name is written as that of the application."},
-		{Path: "services.*.runtime", Default: "process", Values: values("process container wasm", "vm", "write process, container or wasm"),
+		{Path: "services.*.runtime", Default: "container with `image`, wasm with `module`, otherwise process", Values: values("process container wasm", "vm", "write process, container or wasm"),
 			Note: "What runs an instance (other tools call it virtualization). A process is a program of the worker's machine, a container is made of an image by the machine's containerd, wasm is a function: a WebAssembly module that answers requests."},
 		{Path: "services.*.image", Pattern: imagePattern,
 			Note: "What a container is made of: a reference as docker pull takes it, or the name of an image that was imported with verge image load. Required for a container, and only there."},
