@@ -158,7 +158,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(), a.recordsCommand(),
 		a.execCommand(), a.portForwardCommand(), a.cpCommand(), a.supportBundleCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(), a.pluginCommand(),
 	} {
-		c.GroupID = "client"
+		c.GroupID, c.SuggestFor = "client", otherNames[c.Name()]
 		root.AddCommand(c)
 	}
 	for _, c := range a.daemonCommands() {
@@ -169,16 +169,25 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
+// otherNames are what kubectl, docker, nomad and systemctl call a command.
+var otherNames = map[string][]string{
+	"apply": {"create", "run", "deploy", "up", "set", "patch", "edit"}, "delete": {"rm", "down", "destroy", "kill"},
+	"get": {"ps", "ls", "list"}, "describe": {"inspect", "show"}, "top": {"stats"}, "version": {"about"}, "explain": {"why"},
+	"status": {"info", "health", "cluster-info"}, "exec": {"attach", "ssh", "shell", "alloc"}, "plan": {"dry-run", "preview"},
+	"context": {"login", "use-context"}, "restart": {"reload", "start"}, "rollout": {"rollback", "undo", "history"},
+	"import": {"convert", "compose"}, "scale": {"autoscale-to", "resize"}, "events": {"journal"},
+}
+
 // group is the RunE of a command that only has subcommands.
 func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
 	next := "see: " + cmd.CommandPath() + " --help"
-	if cmd.SuggestionsMinimumDistance == 0 {
-		cmd.SuggestionsMinimumDistance = 2
-	}
-	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+	// Within two letters of a word of three is nearly every short command.
+	cmd.SuggestionsMinimumDistance = min(2, len(args[0])/2)
+	const most = 3 // of more, none is likely to be meant
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 && len(s) <= most {
 		next = "did you mean " + strings.Join(s, " or ") + "? else " + next
 	}
 	return &userError{what: "unknown command", why: fmt.Sprintf("%s %s", cmd.CommandPath(), args[0]), next: next}

@@ -79,6 +79,22 @@ type listing[T any] struct {
 	columns []column[T]
 }
 
+// maxText is how many characters of a text a table shows. Names have no blanks and are
+// never cut: they are copied into other commands.
+const maxText = 100
+
+// shorten cuts the texts of a table and says whether there was one to cut.
+func shorten(rows [][]cell) (cut bool) {
+	for _, r := range rows {
+		for i, c := range r {
+			if text := []rune(c.text); len(text) > maxText && strings.ContainsRune(c.text, ' ') {
+				r[i].text, cut = strings.TrimRight(string(text[:maxText-1]), " ")+"…", true
+			}
+		}
+	}
+	return cut
+}
+
 // print writes items in the mode. single writes the only item without the list
 // around it (JSON and YAML).
 func (l listing[T]) print(a *app, mode string, list []T, single bool) error {
@@ -115,6 +131,9 @@ func (l listing[T]) print(a *app, mode string, list []T, single bool) error {
 		for i, v := range list {
 			rows[i] = append(rows[i], c.cell(v))
 		}
+	}
+	if mode != "wide" && shorten(rows) {
+		defer a.notef("long texts are cut: -o wide has all of them")
 	}
 	return a.table(header, rows)
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// serviceTop is what is asked of a service whose requests decide how many instances
-// of it run, at all clusters together.
+// serviceTop is what runs of a service, and what is asked of it at all clusters
+// together where its requests decide how many instances run.
 type serviceTop struct {
 	App     string `json:"app"`
 	Service string `json:"service"`
+	// Fixed: the number of instances is fixed, and workers do not report its requests.
+	Fixed bool `json:"fixed,omitempty"`
 	// Rate and Refused are requests per second: all, and those turned away. Within is
 	// the share that was not, where the service has an objective.
 	Rate    float64  `json:"rate"`
@@ -36,7 +38,7 @@ type serviceTop struct {
 	Problem  string   `json:"problem,omitempty"`
 }
 
-// topServices asks the clusters what is asked of the services that scale.
+// topServices lists all services and asks the clusters about those that scale.
 func topServices(ctx context.Context, c *rest.Client, app string) ([]serviceTop, error) {
 	apps, err := c.Applications(ctx)
 	if err != nil {
@@ -45,8 +47,8 @@ func topServices(ctx context.Context, c *rest.Client, app string) ([]serviceTop,
 	var out []serviceTop
 	for _, a := range apps {
 		for _, s := range a.Services {
-			if s.Most > s.Wanted && (app == "" || a.Name == app) {
-				out = append(out, serviceTop{App: a.Name, Service: s.Name, Clusters: []string{}})
+			if app == "" || a.Name == app {
+				out = append(out, newServiceTop(a.Name, s))
 			}
 		}
 	}
@@ -54,6 +56,9 @@ func topServices(ctx context.Context, c *rest.Client, app string) ([]serviceTop,
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i := range out {
+		if out[i].Fixed {
+			continue
+		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
@@ -67,6 +72,16 @@ func topServices(ctx context.Context, c *rest.Client, app string) ([]serviceTop,
 	}
 	all.Wait()
 	return out, ctx.Err()
+}
+
+// newServiceTop is a service before its clusters are asked.
+func newServiceTop(app string, s wire.ServiceView) serviceTop {
+	t := serviceTop{App: app, Service: s.Name, Clusters: []string{}}
+	if s.Most <= s.Wanted {
+		t.Fixed, t.Awake, t.Placed, t.Wanted, t.Problem = true, s.Running, s.Placed, s.Wanted, s.Message
+		t.Clusters = append(t.Clusters, s.Clusters...)
+	}
+	return t
 }
 
 // add sums up what the clusters say.
@@ -114,9 +129,19 @@ func serviceTops() listing[serviceTop] {
 	type view = serviceTop
 	return listing[view]{kind: kindService, name: func(v view) string { return v.App + "." + v.Service }, columns: []column[view]{
 		{name: "service", cell: func(v view) cell { return text(v.App + "." + v.Service) }},
-		{name: "rate", cell: func(v view) cell { return text(perSecond(v.Rate)) }},
+		{name: "rate", cell: func(v view) cell {
+			if v.Fixed {
+				return text("")
+			}
+			return text(perSecond(v.Rate))
+		}},
 		{name: "refused", cell: func(v view) cell { return orNone(int64(v.Refused*1000), perSecond(v.Refused)) }},
-		{name: "waiting", cell: func(v view) cell { return textf("%d", v.Waiting) }},
+		{name: "waiting", cell: func(v view) cell {
+			if v.Fixed {
+				return text("")
+			}
+			return textf("%d", v.Waiting)
+		}},
 		{name: "works", cell: func(v view) cell { return orNone(int64(v.Exec), took(v.Exec.Std())) }},
 		{name: "objective", cell: func(v view) cell { return orNone(int64(v.SLO), v.SLO.String()) }},
 		{name: "within", cell: func(v view) cell {

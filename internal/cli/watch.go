@@ -294,6 +294,9 @@ func (p *changes[T]) row(v T) []cell {
 	for i, c := range columns {
 		out[i] = c.cell(v)
 	}
+	if p.mode != "wide" {
+		shorten([][]cell{out})
+	}
 	return out
 }
 
