@@ -24,6 +24,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/orders"
@@ -290,14 +291,34 @@ func Lock(dir string) (unlock func(), err error) {
 // ran starts again with the next agent.
 func Stop(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, wire.EngineConfigFile)); err != nil {
-		return wire.Problemf(0, "no-worker", "give the --data-dir that verge worker was started with; an engine whose folder was removed is ended with kill", "there is no worker in this folder", "%v", err)
+		return wire.Problemf(0, "no-worker", "give the --data-dir that verge worker was started with; verge worker clean ends what is left of one whose folder was removed", "there is no worker in this folder", "%v", err)
 	}
 	unlock, err := Lock(dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return stopEngine(ctx, dir)
+	err = stopEngine(ctx, dir)
+	var p *wire.Problem
+	if !errors.As(err, &p) || p.Code != "not-running" {
+		return err
+	}
+	// An engine that was killed has left its instances.
+	cfg, cerr := readConfig(dir)
+	if cerr != nil {
+		return errors.Join(err, cerr)
+	}
+	o := leftover.Options{Dir: dir, Containerd: cfg.Containerd, AgentLocked: true}
+	left, lerr := leftover.Find(ctx, o)
+	if lerr != nil || len(left) == 0 {
+		return errors.Join(err, lerr)
+	}
+	for i := range left {
+		if err := leftover.Remove(ctx, o, &left[i]); err != nil {
+			return fmt.Errorf("ending what this worker has left: %w", err)
+		}
+	}
+	return nil
 }
 
 // stopEngine is Stop for who has the lock.

@@ -211,7 +211,7 @@ type DevFlags struct {
 func (a *app) daemonCommands() []*cobra.Command {
 	d := a.opts.Daemons
 	worker := daemon(a, a.workerRole, d.Worker)
-	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker), daemon(a, a.workerUpgradeRole, d.UpgradeWorker), a.allowGatewayCommand(), a.denyGatewayCommand())
+	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker), daemon(a, a.workerUpgradeRole, d.UpgradeWorker), a.allowGatewayCommand(), a.denyGatewayCommand(), a.workerCleanCommand())
 	return []*cobra.Command{
 		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine),
 	}

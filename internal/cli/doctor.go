@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/internal/doctor"
+	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -23,7 +24,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if len(args) > 0 {
 				return group(cmd, args)
 			}
-			found := doctor.Machine(a.opts.Now())
+			found := append(doctor.Machine(a.opts.Now()), doctor.Leftovers(cmd.Context(), leftover.Options{})...)
 			return a.findings(append(found, a.contextFindings(cmd.Context())...), mode)
 		},
 	}
@@ -38,7 +39,7 @@ func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 	mode := ""
 	r.cmd.Short = "Look at what verge " + r.cmd.Name() + " needs on this machine"
 	r.cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		found := doctor.Machine(a.opts.Now())
+		found := append(doctor.Machine(a.opts.Now()), doctor.Leftovers(cmd.Context(), leftover.Options{})...)
 		if err := r.settle(a); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/doctor"
+	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -252,7 +253,8 @@ func (b *bundle) fetch(ctx context.Context, all *sync.WaitGroup, name string, ge
 
 // here is what this machine knows.
 func (b *bundle) here(ctx context.Context) {
-	found := append(doctor.Machine(b.now), b.a.contextFindings(ctx)...)
+	found := append(doctor.Machine(b.now), doctor.Leftovers(ctx, leftover.Options{})...)
+	found = append(found, b.a.contextFindings(ctx)...)
 	b.json("here/doctor.json", found)
 	b.json("here/version.json", map[string]string{"version": b.a.opts.Version})
 	for _, role := range []string{"root", "cluster", "worker"} {

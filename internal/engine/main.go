@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/verge-edge/verge/internal/handover"
+	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/process"
@@ -74,5 +75,16 @@ func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return e.Run(ctx)
+	forget, err := leftover.Register(e.opts.Dir)
+	if err != nil { // what it leaves is found by its mark, but not its directory
+		log.Info("this worker is not registered on its machine", "error", err)
+		forget = func() {}
+	}
+	err = e.Run(ctx)
+	select {
+	case <-e.halted:
+		forget()
+	default: // what runs goes on
+	}
+	return err
 }

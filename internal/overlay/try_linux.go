@@ -27,7 +27,7 @@ func (n *Network) strangers() error {
 			who = label + ","
 		}
 	}
-	return fmt.Errorf("%s has left its part of the service network on this machine (table inet %s): start it again and end it by verge worker stop, or restart the machine", who, list[0])
+	return fmt.Errorf("%s has left its part of the service network on this machine (table inet %s): start it again and end it by verge worker stop; if its folder is gone, verge worker clean removes it", who, list[0])
 }
 
 // try makes what a worker with one instance needs, under names of its own, and

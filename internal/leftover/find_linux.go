@@ -1,0 +1,443 @@
+package leftover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// netMark is how much of a mark is in the names of devices and tables, groupMark in those
+	// of control groups, envMark in the environment of processes and in labels of containers.
+	netMark, groupMark, envMark = 5, 12, 16
+	// maxEnviron is the most that Linux lets a process have.
+	maxEnviron = 8 << 20
+	deleted    = " (deleted)"
+)
+
+// locks are the files that a live engine or agent holds, in its data directory.
+var locks = []string{"engine.lock", agentLock}
+
+const agentLock = "agent.lock"
+
+// scan is one look at the machine.
+type scan struct {
+	o       Options
+	live    []string // whole marks of live workers
+	daemons map[int]bool
+	workers []*Worker
+	errs    []error
+}
+
+// Find lists the workers that do not run and have left something. What could not be looked
+// at is in the error; the rest is listed all the same. With Options.Dir it is a problem if
+// that worker runs.
+func Find(ctx context.Context, o Options) ([]Worker, error) {
+	s := scan{o: o, daemons: map[int]bool{}}
+	only := ""
+	if o.Dir != "" {
+		dir, err := realDir(o.Dir)
+		if err != nil {
+			return nil, err
+		}
+		s.o.Dir, only = dir, markOf(dir)
+	}
+	s.look(ctx)
+	if only != "" && slices.Contains(s.live, only) {
+		return nil, wire.Problemf(0, "in-use", "end verge worker, then verge worker stop --data-dir "+s.o.Dir,
+			"this worker runs", "a process holds the lock in %s", s.o.Dir)
+	}
+	var out []Worker
+	for _, w := range s.workers {
+		if len(w.Items) == 0 || only != "" && w.Mark != only {
+			continue
+		}
+		w.sort()
+		out = append(out, *w)
+	}
+	return out, errors.Join(s.errs...)
+}
+
+func (s *scan) look(ctx context.Context) {
+	list, err := processes()
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return // without it nothing is known to be dead
+	}
+	for i := range list {
+		for _, l := range list[i].locks {
+			if !list[i].orphan(l) {
+				s.alive(&list[i], l.dir)
+			}
+		}
+	}
+	known, err := entries(s.o)
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return
+	}
+	for mark, e := range known {
+		if slices.ContainsFunc(list, func(p proc) bool { return p.pid == e.PID && (p.hidden || p.holds()) }) {
+			s.live = append(s.live, mark) // it may have been moved since
+		}
+	}
+	s.holder(list)
+	for mark, e := range known {
+		s.worker(mark, e.Dir)
+	}
+	if s.o.Dir != "" {
+		s.worker(markOf(s.o.Dir), s.o.Dir)
+	}
+	for i := range list {
+		s.process(&list[i])
+	}
+	s.network()
+	s.containers(ctx)
+	for _, w := range s.workers {
+		w.Intact = hasWorker(w.Dir)
+		s.mounts(w)
+	}
+	s.groups()
+}
+
+// alive notes that the worker in dir is live. Engines that were given a relative path have
+// it in the names of their control groups.
+func (s *scan) alive(p *proc, dir string) {
+	s.live = append(s.live, markOf(dir), markOf(dir+"#container"))
+	if p.dataDir != "" {
+		s.live = append(s.live, markOf(p.dataDir), markOf(p.dataDir+"#container"))
+	}
+}
+
+// isLive says whether a mark, or a part of one, may be that of a live worker.
+func (s *scan) isLive(mark string) bool {
+	return slices.ContainsFunc(s.live, func(l string) bool { return strings.HasPrefix(l, mark) })
+}
+
+// worker is the one with a mark; nil if it is live.
+func (s *scan) worker(mark, dir string) *Worker {
+	if dir != "" {
+		mark = markOf(dir)
+	}
+	if mark == "" || s.isLive(mark) {
+		return nil
+	}
+	for _, w := range s.workers {
+		if strings.HasPrefix(w.Mark, mark) || strings.HasPrefix(mark, w.Mark) {
+			if len(mark) > len(w.Mark) {
+				w.Mark = mark
+			}
+			if w.Dir == "" {
+				w.Dir = dir
+			}
+			return w
+		}
+	}
+	w := &Worker{Mark: mark, Dir: dir}
+	s.workers = append(s.workers, w)
+	return w
+}
+
+func (w *Worker) add(k Kind, name, detail string, pid int) {
+	if w != nil {
+		w.Items = append(w.Items, Item{Kind: k, Name: name, Detail: detail, pid: pid})
+	}
+}
+
+// proc is what is looked at of a process.
+type proc struct {
+	pid     int
+	hidden  bool // its files may not be looked at
+	command []string
+	dataDir string // value of its flag --data-dir
+	locks   []lock
+	// engine and instance are of its environment; home as well.
+	engine, instance, home string
+}
+
+// lock of a worker that a process has open.
+type lock struct {
+	dir     string
+	removed bool
+}
+
+// orphan says whether a lock that the process holds makes it an engine or agent that nobody
+// can reach any more. Of a verge dev, which has those of all its workers, it does not.
+func (p *proc) orphan(l lock) bool {
+	return l.removed && len(p.command) > 1 && (p.command[1] == "engine" || p.command[1] == "worker")
+}
+
+func (p *proc) holds() bool {
+	return slices.ContainsFunc(p.locks, func(l lock) bool { return !p.orphan(l) })
+}
+
+// processes are those of the machine that can be seen from here.
+func processes() ([]proc, error) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var out []proc
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		p := readProc(pid)
+		if pid == os.Getpid() { // it has no worker, but for the locks of one that it cleans
+			p.engine, p.locks = "", nil
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// readProc looks at a process. One that has ended meanwhile has nothing.
+func readProc(pid int) proc {
+	at := filepath.Join("/proc", strconv.Itoa(pid))
+	p := proc{pid: pid}
+	if b, err := atomicfile.ReadBounded(filepath.Join(at, "cmdline"), maxEnviron); err == nil {
+		p.command = strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
+	}
+	for i, arg := range p.command {
+		if v, ok := strings.CutPrefix(arg, "--data-dir="); ok {
+			p.dataDir = v
+		} else if arg == "--data-dir" && i+1 < len(p.command) {
+			p.dataDir = p.command[i+1]
+		}
+	}
+	fds, err := os.ReadDir(filepath.Join(at, "fd"))
+	p.hidden = errors.Is(err, fs.ErrPermission)
+	for _, fd := range fds {
+		to, err := os.Readlink(filepath.Join(at, "fd", fd.Name()))
+		if err != nil {
+			continue // closed meanwhile
+		}
+		file, removed := strings.CutSuffix(to, deleted)
+		if slices.Contains(locks, filepath.Base(file)) && filepath.IsAbs(file) {
+			p.locks = append(p.locks, lock{filepath.Dir(file), removed})
+		}
+	}
+	env, err := atomicfile.ReadBounded(filepath.Join(at, "environ"), maxEnviron)
+	if err != nil {
+		return p // another user's
+	}
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		name, value, _ := bytes.Cut(v, []byte("="))
+		switch string(name) {
+		case "VERGE_ENGINE":
+			p.engine = string(value)
+		case "VERGE_INSTANCE":
+			p.instance = string(value)
+		case "HOME":
+			p.home = string(value)
+		}
+	}
+	return p
+}
+
+// process lists what belongs to a worker that is not live.
+func (s *scan) process(p *proc) {
+	for _, l := range p.locks {
+		if !p.orphan(l) || s.daemons[p.pid] {
+			continue
+		}
+		s.daemons[p.pid] = true
+		w := s.worker("", l.dir)
+		if w == nil { // another worker is in its place, and live
+			w = &Worker{Mark: markOf(l.dir), Dir: l.dir}
+			s.workers = append(s.workers, w)
+		}
+		w.add(Daemon, strconv.Itoa(p.pid), "verge "+p.command[1], p.pid)
+	}
+	if len(p.engine) != envMark {
+		return
+	}
+	w := s.worker(p.engine, "")
+	if w == nil {
+		return
+	}
+	if dir, _, ok := strings.Cut(p.home, "/instances/"); ok && w.Dir == "" && strings.HasPrefix(markOf(dir), p.engine) {
+		w.Dir, w.Mark = dir, markOf(dir)
+	}
+	w.add(Process, strconv.Itoa(p.pid), strings.TrimSpace(p.instance+" "+strings.Join(p.command, " ")), p.pid)
+}
+
+// labelled is how the network of a worker says whose it is.
+var labelled = regexp.MustCompile(`, in (/.*?)(, process (\d+),)?$`)
+
+// holder notes who has the service network of this network namespace, which may be a
+// process that cannot be seen from here.
+func (s *scan) holder(list []proc) {
+	who, has := hostnet.Holder()
+	if !has {
+		return
+	}
+	m := labelled.FindStringSubmatch(who)
+	if m == nil { // somebody has it, and all of it may be theirs
+		s.live = append(s.live, "")
+		s.errs = append(s.errs, fmt.Errorf("%s has the service network of this machine and does not say where it works", who))
+		return
+	}
+	pid, err := strconv.Atoi(m[3])
+	orphan := err == nil && slices.ContainsFunc(list, func(p proc) bool {
+		return p.pid == pid && len(p.locks) > 0 && !p.holds()
+	})
+	if !orphan {
+		s.live = append(s.live, markOf(m[1]))
+	}
+}
+
+// network lists devices and tables.
+func (s *scan) network() {
+	links, err := netlink.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		s.errs = append(s.errs, fmt.Errorf("list devices: %w", err))
+	}
+	for _, l := range links {
+		mark, ok := cutMark(l.Attrs().Name, hostnet.Devices)
+		if !ok {
+			continue
+		}
+		dir := ""
+		if m := labelled.FindStringSubmatch(l.Attrs().Alias); m != nil && strings.HasPrefix(markOf(m[1]), mark) {
+			dir = m[1]
+		}
+		s.worker(mark, dir).add(Device, l.Attrs().Name, "", 0)
+	}
+	tables, err := hostnet.Strangers("")
+	if err != nil && os.Geteuid() == 0 { // nobody else may look, or make any
+		s.errs = append(s.errs, err)
+	}
+	for _, t := range tables {
+		if mark, ok := cutMark(t, hostnet.Tables); ok && len(t) == len(hostnet.Tables)+netMark {
+			s.worker(mark, "").add(Table, t, "inet", 0)
+		}
+	}
+}
+
+// cutMark is the mark after a prefix.
+func cutMark(name, prefix string) (mark string, ok bool) {
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok || len(rest) < netMark || strings.Trim(rest[:netMark], "0123456789abcdef") != "" {
+		return "", false
+	}
+	return rest[:netMark], true
+}
+
+// mounts lists what is mounted for instances: the rest of the directory is the operator's.
+func (s *scan) mounts(w *Worker) {
+	if w.Dir == "" || s.isLive(w.Mark) {
+		return
+	}
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		s.errs = append(s.errs, fmt.Errorf("list mounts: %w", err))
+		return
+	}
+	for line := range strings.Lines(string(info)) {
+		f := strings.Fields(line) // 31 23 0:28 root point options …
+		if len(f) < 5 {
+			continue
+		}
+		point := unescape(f[4])
+		for _, below := range []string{"netns", "instances"} {
+			if strings.HasPrefix(point, filepath.Join(w.Dir, below)+"/") {
+				w.add(Mount, point, "", 0)
+			}
+		}
+	}
+}
+
+// unescape undoes what the kernel does to spaces and the like in its lists of mounts.
+func unescape(s string) string {
+	return octal.ReplaceAllStringFunc(s, func(m string) string {
+		n, err := strconv.ParseUint(m[1:], 8, 8)
+		if err != nil {
+			return m
+		}
+		return string([]byte{byte(n)})
+	})
+}
+
+var octal = regexp.MustCompile(`\\[0-7]{3}`)
+
+// groups lists the control groups of workers that are known not to be live.
+func (s *scan) groups() {
+	wanted := map[string]*Worker{}
+	for _, w := range s.workers {
+		if len(w.Mark) >= groupMark && !s.isLive(w.Mark) {
+			wanted[w.Mark[:groupMark]] = w
+		}
+		if w.Dir != "" && !s.isLive(w.Mark) {
+			wanted[markOf(w.Dir + "#container")[:groupMark]] = w
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return // said of the mounts already
+	}
+	for line := range strings.Lines(string(info)) {
+		before, after, ok := strings.Cut(line, " - ")
+		f := strings.Fields(before)
+		if kind, _, _ := strings.Cut(after, " "); !ok || len(f) < 5 || kind != "cgroup" && kind != "cgroup2" {
+			continue
+		}
+		_ = filepath.WalkDir(unescape(f[4]), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return nil //nolint:nilerr // it has ended meanwhile
+			}
+			if filepath.Base(filepath.Dir(path)) == "verge" {
+				wanted[d.Name()].add(Cgroup, path, "", 0)
+				return filepath.SkipDir
+			}
+			return nil
+		})
+	}
+}
+
+// still says whether a process is one that is to be ended.
+func (w *Worker) still(pid int, k Kind) bool {
+	p := readProc(pid)
+	if k == Daemon {
+		return slices.ContainsFunc(p.locks, p.orphan)
+	}
+	return len(p.engine) == envMark && strings.HasPrefix(w.Mark, p.engine)
+}
+
+// signal reaches a process that is still the one that was found.
+func (w *Worker) signal(pid int, k Kind, sig unix.Signal) (gone bool, err error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("end process %d: %w", pid, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written
+	if !w.still(pid, k) {
+		return true, nil
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return false, fmt.Errorf("end process %d: %w", pid, err)
+	}
+	return false, nil
+}
