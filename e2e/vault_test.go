@@ -145,7 +145,7 @@ func (w *world) hasWhatWasPromised(t *testing.T) {
 
 func (w *world) deadIsRestarted(t *testing.T) {
 	must[string](t)(w.vault("/write", "name", "dead", "text", ""))
-	w.reason("liveness: command sh: exit code 1: dead with [secret]")
+	w.reason(`liveness command sh: exit code 1 "dead with [secret]"`)
 	w.says(firstPassword)
 	w.root.holds("vault", 20*time.Second)
 	wantEqual(t, "what is on the named volume", must[string](t)(w.vault("/file", "name", "data/x")), "kept")

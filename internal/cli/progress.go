@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -74,9 +75,12 @@ func firstLine(err error) string {
 type progress struct {
 	a    *app
 	seen map[string]bool
+	last map[wire.InstanceID]wire.Instance // as they were when they were shown last
 }
 
-func newProgress(a *app) *progress { return &progress{a: a, seen: map[string]bool{}} }
+func newProgress(a *app) *progress {
+	return &progress{a: a, seen: map[string]bool{}, last: map[wire.InstanceID]wire.Instance{}}
+}
 
 // step is one line.
 type step struct {
@@ -115,6 +119,13 @@ func (p *progress) news(list []wire.InstanceView) []step {
 			once(fmt.Sprintf("%s %d %s %s", i.ID, h.At.UnixNano(), h.To, h.Tier),
 				step{at: h.At, id: i.ID, what: string(h.To), place: placeOf(i.Instance, h), why: h.Why})
 		}
+		was := p.last[i.ID]
+		for _, what := range life.News(&was, &i.Instance) {
+			if what != "ready" { // it is one for each incarnation
+				steps = append(steps, step{at: p.a.opts.Now(), id: i.ID, what: what, place: where(i.Instance)})
+			}
+		}
+		p.last[i.ID] = i.Instance
 		if i.Ready {
 			once(fmt.Sprintf("%s %d ready", i.ID, i.Incarnation),
 				step{at: p.a.opts.Now(), id: i.ID, what: "ready", place: where(i.Instance)})

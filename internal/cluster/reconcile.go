@@ -71,7 +71,21 @@ func (m *model) step(now time.Time) *tx {
 	t.reportRolls()
 	t.reportJobs(now)
 	t.count()
+	t.news()
 	return t
+}
+
+// news makes events of what instances have become that their histories do not say.
+func (t *tx) news() {
+	for _, id := range records.SortedKeys(t.insts) {
+		old, i := t.m.insts[id], t.insts[id]
+		if i == nil || old == nil {
+			continue
+		}
+		for _, what := range life.News(old, i) {
+			t.event("instance/"+id, "%s", what)
+		}
+	}
 }
 
 // tier is how this cluster signs transitions.
@@ -260,6 +274,10 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 			i.Shadow = nil
 		}
 		i.Reason = ""
+		if !st.Ready {
+			// Workers of an older version say "not ready: " before what they found.
+			i.Reason = strings.TrimPrefix(st.Why, "not ready: ")
+		}
 	case wire.PhasePending:
 		i.Reason = st.Why
 	case wire.PhaseRefused:

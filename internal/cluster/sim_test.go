@@ -28,7 +28,8 @@ type sim struct {
 	now   time.Time
 	disk  map[string][]byte // what a store would hold
 	fakes map[string]*fake
-	marks uint64 // restarts that were asked for
+	marks uint64   // restarts that were asked for
+	told  []string // events of what the cluster decided and heard
 }
 
 // fake is a worker: it runs its orders while it is alive, and reports them
@@ -182,6 +183,7 @@ func (s *sim) tick(d time.Duration) {
 		}
 		t.done()
 		for _, e := range t.events {
+			s.told = append(s.told, e.subject+" "+e.what)
 			if strings.HasPrefix(e.what, "refused") {
 				s.t.Fatalf("%s: %s", e.subject, e.what)
 			}

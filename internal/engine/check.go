@@ -34,6 +34,21 @@ type check struct {
 	timeout  time.Duration
 	failures int
 	quick    bool // somebody waits for it to pass
+	// hidden are values of secrets that a reason must not show. mute: they are not known,
+	// so a reason shows nothing of a body.
+	hidden [][]byte
+	mute   bool
+}
+
+// name of a check in a reason: "readiness http /healthz".
+func (c *check) name() string {
+	switch {
+	case c.command != nil:
+		return fmt.Sprintf("%s command %s", c.kind, c.command[0])
+	case c.path != "":
+		return fmt.Sprintf("%s http %s", c.kind, c.path)
+	}
+	return fmt.Sprintf("%s tcp port %d", c.kind, c.port)
 }
 
 // checks of an instance; nil is none.

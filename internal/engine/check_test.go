@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -119,7 +120,8 @@ func TestCourse(t *testing.T) {
 	// It has as long as its failures take, and not a third of a second because it
 	// is looked at often; and it is looked at as often as its failures say.
 	told, probes := play(newCourse(c, false, start), start, time.Hour, until(0))
-	if len(told) != 2 || told[0].v.final || !told[1].v.final || told[1].at < 6*time.Second || told[1].at > 7*time.Second || probes > 30 {
+	last := len(told) - 1
+	if last < 1 || last > 2 || told[0].v.final || !told[last].v.final || told[last].at < 6*time.Second || told[last].at > 7*time.Second || probes > 30 {
 		t.Errorf("a start that fails: %+v after %d probes", told, probes)
 	}
 	quick := c
@@ -141,7 +143,7 @@ func TestCourse(t *testing.T) {
 
 	c.kind = livenessCheck
 	told, _ = play(newCourse(c, true, start), start, time.Hour, until(11*time.Second))
-	if len(told) != 1 || !told[0].v.final || told[0].v.why != "refused" || told[0].at != 16*time.Second {
+	if len(told) != 1 || !told[0].v.final || told[0].v.why != "liveness tcp port 0: refused (3 in a row)" || told[0].at != 16*time.Second {
 		t.Errorf("what dies after 11 s: %+v", told)
 	}
 	n := 0
@@ -176,6 +178,25 @@ func TestCourse(t *testing.T) {
 	})
 	if len(told) != 2 || told[0].v.pass || told[0].v.final || told[0].at != 16*time.Second || !told[1].v.pass || told[1].at > 21*time.Second {
 		t.Errorf("unready for a while: %+v", told)
+	}
+
+	// While it stays so the reason is told with what it counts, at longer and longer
+	// intervals, and not at all once that changes no more. It is told no more often where
+	// each answer is another one.
+	c.path = "/healthz"
+	told, probes = play(newCourse(c, false, start), start, time.Hour, func(time.Duration) error { return errors.New(`503 "no data"`) })
+	if last := len(told) - 1; probes < 1000 || last > 5 || told[0].at < time.Second || told[0].at > 2*time.Second || told[last].at > time.Minute ||
+		told[last].v.why != `readiness http /healthz: 503 "no data" (60 of 60)` {
+		t.Errorf("never ready: %+v", told)
+	}
+	n = 0
+	told, _ = play(newCourse(c, false, start), start, time.Hour, func(time.Duration) error { n++; return fmt.Errorf(`503 "request %d"`, n) })
+	if len(told) > 65 || len(told) < 50 {
+		t.Errorf("an answer that is another one each time: told %d times in an hour", len(told))
+	}
+	told, _ = play(newCourse(c, true, start), start, time.Minute, until(10*time.Second))
+	if !strings.HasSuffix(told[0].v.why, "(3 of 7)") {
+		t.Errorf("the first reason after it was ready: %+v", told[0])
 	}
 
 	// Commands are run less often than ports are tried.

@@ -25,23 +25,28 @@ func (in *instance) checks() (examination, error) {
 	if in.rec.Up {
 		x.startup = nil
 	}
-	task, env, hidden := in.task, []string(nil), [][]byte(nil)
+	task, env := in.task, []string(nil)
 	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
 		if c != nil {
 			c.quick = in.asleep
 			c.hosts = in.addrs
 		}
-		if c == nil || c.command == nil {
+		if c == nil || c.command == nil && (c.path == "" || len(order.Spec.EnvSecrets) == 0) {
 			continue
 		}
 		if in.env == nil {
 			var e error
-			if in.env, e = in.environment(); e != nil {
+			in.env, e = in.environment()
+			if e != nil && c.command != nil {
 				// It runs, so there was one once; but there is no way to know it.
 				return examination{}, fmt.Errorf("its checks can't be made: %w", e)
 			}
+			c.mute = e != nil
 		}
-		env, hidden = in.env, in.hidden
+		env, c.hidden = in.env, in.hidden
+		if c.command == nil {
+			continue
+		}
 		var e error
 		if c.command, e = expandAll(c.command, env); e != nil {
 			return examination{}, fmt.Errorf("%s: %w", c.kind, e)
@@ -63,7 +68,7 @@ func (in *instance) checks() (examination, error) {
 			return ctx.Err()
 		}
 		return timed(ctx, c.timeout, func(ctx context.Context) error {
-			return commandCheck(ctx, task, c, append([]string{envExec + "=1"}, env...), hidden)
+			return commandCheck(ctx, task, c, append([]string{envExec + "=1"}, env...))
 		})
 	}
 	return x, err

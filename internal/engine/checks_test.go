@@ -31,7 +31,7 @@ func TestStartupComesFirst(t *testing.T) {
 			t.Fatalf("after the start: %+v", s)
 		}
 		after(4 * time.Second)
-		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != "starting: status 503" || s.Ready {
+		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Ready {
 			t.Errorf("while it starts: %+v", s)
 		}
 		if n, m := r.prober.countOf(readinessCheck), r.prober.countOf(livenessCheck); n+m != 0 {
@@ -67,7 +67,7 @@ func TestStartupComesFirst(t *testing.T) {
 		// But after a restart it is.
 		r.one(web0).end(1)
 		after(3 * time.Second)
-		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != "starting: status 503" || s.Restarts != 1 {
+		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Restarts != 1 {
 			t.Errorf("started again: %+v", s)
 		}
 	})
@@ -129,7 +129,7 @@ func TestLivenessRestarts(t *testing.T) {
 		if signals, killed, _ := first.seen(); !slices.Equal(signals, []string{"INT"}) || killed {
 			t.Fatalf("signals %v, killed %v", signals, killed)
 		}
-		if s := r.status(web0); s.Ready || s.Why != "being ended: liveness: status 500" || s.Phase != wire.PhaseRunning {
+		if s := r.status(web0); s.Ready || s.Why != "being ended: liveness http /alive: status 500 (3 in a row)" || s.Phase != wire.PhaseRunning {
 			t.Errorf("while it ends: %+v", s)
 		}
 		r.prober.setOf(livenessCheck, nil)
@@ -138,7 +138,7 @@ func TestLivenessRestarts(t *testing.T) {
 			t.Errorf("killed %v, cleaned %d times", killed, cleaned)
 		}
 		s := r.status(web0)
-		if s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.LastExit == nil || s.LastExit.Why != "liveness: status 500" || s.LastExit.Code != 137 {
+		if s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.LastExit == nil || s.LastExit.Why != "liveness http /alive: status 500 (3 in a row)" || s.LastExit.Code != 137 {
 			t.Errorf("after it: %+v, %+v", s, s.LastExit)
 		}
 		// It is ended as ordered while it is being ended, too.
@@ -160,9 +160,9 @@ func TestLivenessAndTheRestartRule(t *testing.T) {
 			phase wire.Phase
 			why   string
 		}{
-			"never":      {wire.PhaseExited, "liveness: status 500, the restart policy is never"},
-			"on-failure": {wire.PhasePending, "liveness: status 500, restart 1 of 5 in "},
-			"always":     {wire.PhasePending, "liveness: status 500, restart 1 of 5 in "},
+			"never":      {wire.PhaseExited, "liveness http /alive: status 500 (3 in a row), the restart policy is never"},
+			"on-failure": {wire.PhasePending, "liveness http /alive: status 500 (3 in a row), restart 1 of 5 in "},
+			"always":     {wire.PhasePending, "liveness http /alive: status 500 (3 in a row), restart 1 of 5 in "},
 		} {
 			o := checked()
 			o.ID, o.Ordinal = "shop.web."+fmt.Sprint(len(policy)), len(policy)
@@ -265,7 +265,7 @@ func TestChecksByCommand(t *testing.T) {
 		}
 		task.mu.Unlock()
 		after(3 * time.Second)
-		if s := r.status(web0); s.Ready || s.Why != "not ready: command look: exit code 3: no answer [31m from the store" {
+		if s := r.status(web0); s.Ready || !strings.HasPrefix(s.Why, `readiness command look: exit code 3 "no answer [31m from the store" (`) {
 			t.Errorf("%+v", s)
 		}
 	})

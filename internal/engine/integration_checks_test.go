@@ -41,7 +41,7 @@ func TestChecksOfRealProcesses(t *testing.T) {
 	b.apply(o)
 	b.until("it says why it has not started", func() bool {
 		s := b.status(web0)
-		return s.Phase == wire.PhasePending && s.Why == "starting: command sh: exit code 1: not up yet" && s.PID != 0
+		return s.Phase == wire.PhasePending && strings.HasPrefix(s.Why, `startup command sh: exit code 1 "not up yet" (`) && s.PID != 0
 	})
 	b.touch("up")
 	first := b.ready(0)
@@ -50,7 +50,7 @@ func TestChecksOfRealProcesses(t *testing.T) {
 	}
 	b.touch("dead")
 	second := b.ready(first.PID)
-	if second.Restarts != 1 || second.LastExit == nil || second.LastExit.Why != "liveness: command sh: exit code 7: it is dead" || second.LastExit.Signal != "TERM" {
+	if second.Restarts != 1 || second.LastExit == nil || !strings.HasPrefix(second.LastExit.Why, `liveness command sh: exit code 7 "it is dead" (`) || second.LastExit.Signal != "TERM" {
 		t.Errorf("%+v, %+v", second, second.LastExit)
 	}
 	if alive(first.PID) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 )
@@ -22,12 +23,25 @@ const (
 // ordinary start makes one report then and not two.
 const tellAfter = time.Second
 
+// While a check goes on failing its reason is told again where it has changed, at most
+// once in retellFirst, then in twice as long each time, up to retellMost: each time is a
+// message on links that may be thin, and a body may be another one with each probe.
+const (
+	retellFirst = 4 * time.Second
+	retellMost  = time.Minute
+)
+
+// recently is how many of the last probes a reason counts. A count that has got there does
+// not change any more while all of them fail.
+const recently = 60
+
 // stallSlack is how much later than expected something may be over before this
 // process takes itself, and not the instance, for the cause: it was stopped, or
 // the machine was asleep or overloaded.
 const stallSlack = time.Second
 
-// verdict is what became known by a check; why says what the last probe found.
+// verdict is what became known by a check. why names the check and says what the last
+// probe found: `readiness http /healthz: 503 "no data" (60 of 60)`.
 type verdict struct {
 	kind checkKind
 	pass bool
@@ -44,7 +58,15 @@ type course struct {
 	failed  int           // probes in a row
 	began   time.Time     // of the time in which it has not passed
 	pause   time.Duration // before the next probe, while it does not pass
-	told    string
+	// told is the reason that was told last, while it does not pass, and retell when the
+	// next one may be, which comes gap after it.
+	told   string
+	retell time.Time
+	gap    time.Duration
+	// recent has a bit for each of the last probes, the latest is the lowest, which is set
+	// where it failed. probes counts them, up to recently.
+	recent uint64
+	probes int
 }
 
 // newCourse begins a check, of which is known whether it passed before.
@@ -64,13 +86,14 @@ func (s *course) first() time.Duration {
 // told, if anything, and when to probe again.
 func (s *course) took(err error, now time.Time) (v verdict, tell bool, next time.Duration) {
 	v.kind = s.c.kind
+	s.note(err != nil)
 	if err == nil {
-		s.failed, s.pause, s.told = 0, 0, ""
+		s.failed, s.pause, s.told, s.retell, s.gap = 0, 0, "", time.Time{}, 0
 		tell = !s.passing
 		s.passing, v.pass = true, true
 		return v, tell, s.c.interval
 	}
-	v.why = err.Error()
+	v.why = fmt.Sprintf("%s: %v (%d of %d)", s.c.name(), err, bits.OnesCount64(s.recent), s.probes)
 	if s.failed == 0 && s.passing {
 		s.began = now
 	}
@@ -83,15 +106,35 @@ func (s *course) took(err error, now time.Time) (v verdict, tell bool, next time
 	case s.passing && s.failed >= s.c.failures:
 		s.passing = s.c.kind == livenessCheck
 		v.final = s.passing
-		s.told = v.why
+		if v.final {
+			v.why = fmt.Sprintf("%s: %v (%d in a row)", s.c.name(), err, s.failed)
+		}
+		s.tells(v.why, now)
 		return v, true, s.unsettled()
 	case s.passing:
 		return v, false, s.c.interval
 	}
-	if v.final || now.Sub(s.began) >= tellAfter && v.why != s.told {
-		s.told, tell = v.why, true
+	if v.final || now.Sub(s.began) >= tellAfter && v.why != s.told && !now.Before(s.retell) {
+		s.tells(v.why, now)
+		tell = true
 	}
 	return v, tell, s.unsettled()
+}
+
+// note keeps whether a probe failed.
+func (s *course) note(failed bool) {
+	s.recent <<= 1
+	if failed {
+		s.recent |= 1
+	}
+	s.recent &= 1<<recently - 1
+	s.probes = min(s.probes+1, recently)
+}
+
+// tells notes that a reason is told.
+func (s *course) tells(why string, now time.Time) {
+	s.gap = min(max(2*s.gap, retellFirst), retellMost)
+	s.told, s.retell = why, now.Add(s.gap)
 }
 
 // limit is the longest pause while a check does not pass.

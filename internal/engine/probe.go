@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -24,8 +25,10 @@ const (
 	// dropped, up to maxDrained, and then holds it up.
 	maxOutput  = 4 << 10
 	maxDrained = 1 << 20
-	// maxShown of its output stands in a reason.
+	// maxShown of the output of a command stands in a reason, and maxSaid of the body of
+	// an answer over HTTP.
 	maxShown = 256
+	maxSaid  = 100
 	// maxCommands run at a time, so that a worker full of slow ones does not
 	// become slow by its checks.
 	maxCommands = 8
@@ -38,11 +41,10 @@ type prober interface {
 
 // commandCheck runs the command of a check beside a task; nil if it passed. The
 // values in hidden do not show in the error.
-func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string, hidden [][]byte) error {
-	name := c.command[0]
+func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("command %s: %w", name, err)
+		return err
 	}
 	said := make(chan []byte, 1)
 	go func() {
@@ -54,17 +56,17 @@ func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string
 	_ = w.Close() // nothing of ours was written
 	// Whoever might still have the pipe open is not waited for.
 	_ = r.SetReadDeadline(time.Now().Add(lastWords))
-	out := hide(<-said, hidden)
+	out := hide(<-said, c.hidden)
 	_ = r.Close() // read only
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("command %s: not over within %s%s", name, c.timeout, shown(out))
+		return fmt.Errorf("no exit within %s%s", c.timeout, ending(out))
 	case err != nil:
-		return fmt.Errorf("command %s: %w", name, err)
+		return err
 	case exit.Signal != "":
-		return fmt.Errorf("command %s: killed by signal %s%s", name, exit.Signal, shown(out))
+		return fmt.Errorf("killed by signal %s%s", exit.Signal, ending(out))
 	case exit.Code != 0:
-		return fmt.Errorf("command %s: exit code %d%s", name, exit.Code, shown(out))
+		return fmt.Errorf("exit code %d%s", exit.Code, ending(out))
 	}
 	return nil
 }
@@ -73,18 +75,38 @@ func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string
 // it had started.
 const lastWords = 100 * time.Millisecond
 
-// shown is what a reason says of a command's output: its end, on one line.
-func shown(out []byte) string {
-	words := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(string(out), ""), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
-	if words == "" {
-		return ""
-	}
+// ending quotes the end of a command's output for a reason: the last words of a program
+// say most often why it failed.
+func ending(out []byte) string {
+	words := oneLine(out)
 	if cut := len(words) - maxShown; cut > 0 {
 		words = "… " + strings.ToValidUTF8(words[cut:], "")
 	}
-	return ": " + words
+	return quoted(words)
+}
+
+// beginning quotes the beginning of a body for a reason.
+func beginning(body []byte) string {
+	words := oneLine(body)
+	if len(words) > maxSaid {
+		words = strings.ToValidUTF8(words[:maxSaid], "") + " …"
+	}
+	return quoted(words)
+}
+
+func quoted(words string) string {
+	if words == "" {
+		return ""
+	}
+	return ` "` + words + `"`
+}
+
+// oneLine is text that an instance wrote, without what could move the cursor of a
+// terminal.
+func oneLine(text []byte) string {
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(string(text), ""), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
 }
 
 // netProber probes for real.
@@ -108,26 +130,42 @@ func (p *netProber) probe(ctx context.Context, c check) error {
 	if c.path == "" {
 		conn, err := p.dialer.DialContext(ctx, "tcp", addr)
 		if err != nil {
-			return fmt.Errorf("connect to port %d: %w", c.port, plain(err))
+			return unanswered(err, &c)
 		}
 		return conn.Close()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+c.path, nil)
 	if err != nil {
-		return fmt.Errorf("path %q: %w", c.path, err)
+		return err
 	}
 	req.Host = cmp.Or(bracketed(c.host), "127.0.0.1")
 	req.Header.Set("User-Agent", "verge-probe")
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("GET %s on port %d: %w", c.path, c.port, plain(err))
+		var out *url.Error
+		if errors.As(err, &out) {
+			err = out.Err // without the URL, which names the address
+		}
+		return fmt.Errorf("port %d: %w", c.port, unanswered(err, &c))
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, maxBody) // politeness only, its end does not matter
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOutput)) // what came must do
+	_, _ = io.CopyN(io.Discard, resp.Body, maxBody-maxOutput)   // politeness only, its end does not matter
 	_ = resp.Body.Close()
+	if c.mute {
+		said = nil
+	}
 	if resp.StatusCode < 200 || resp.StatusCode > 399 {
-		return fmt.Errorf("GET %s on port %d: status %d", c.path, c.port, resp.StatusCode)
+		return fmt.Errorf("%d%s", resp.StatusCode, beginning(hide(said, c.hidden)))
 	}
 	return nil
+}
+
+// unanswered is the error of a probe that got no answer.
+func unanswered(err error, c *check) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("no answer within %s", c.timeout)
+	}
+	return plain(err)
 }
 
 // bracketed is a host as it stands in a URL.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,18 +163,21 @@ func TestNetProber(t *testing.T) {
 			<-hang
 		default:
 			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "no data\n\x1b from hush") // the test reads it
 		}
 	}))
 	defer srv.Close()
 	defer close(hang)
 	port := srv.Listener.Addr().(*net.TCPAddr).Port
 	p := newNetProber()
-	for path, want := range map[string]string{"": "", "/ok": "", "/moved": "", "/bad": "status 500", "/hang": "deadline"} {
+	for path, want := range map[string]string{"": "", "/ok": "", "/moved": "", "/bad": `500 "no data from [secret]"`, "/hang": "no answer within 50ms"} {
 		timeout := 10 * time.Second
 		if path == "/hang" {
 			timeout = 50 * time.Millisecond
 		}
-		err := timed(context.Background(), timeout, func(ctx context.Context) error { return p.probe(ctx, check{port: port, path: path}) })
+		err := timed(context.Background(), timeout, func(ctx context.Context) error {
+			return p.probe(ctx, check{port: port, path: path, timeout: timeout, hidden: [][]byte{[]byte("hush")}})
+		})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", path, err, want)
 		}
@@ -187,7 +190,7 @@ func TestNetProber(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.probe(context.Background(), check{port: free}); err == nil || !strings.Contains(err.Error(), strconv.Itoa(free)) {
+	if err := p.probe(context.Background(), check{port: free}); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 }

@@ -298,7 +298,7 @@ func (in *instance) watch(ctx context.Context) {
 	in.draining = false // it may have been to be stopped, which failed
 	checks, err := in.checks()
 	if err != nil {
-		in.tell(verdict{kind: readinessCheck, why: err.Error()})
+		in.tell(verdict{kind: readinessCheck, why: "its checks: " + err.Error()})
 	}
 	verdicts := make(chan verdict)
 	checking, enough := context.WithCancel(ctx)
@@ -341,7 +341,7 @@ func (in *instance) watch(ctx context.Context) {
 			stop()
 			if v.final {
 				enough()
-				in.condemn(ctx, ends, string(v.kind)+": "+v.why)
+				in.condemn(ctx, ends, v.why)
 				return
 			}
 			in.tell(v)
@@ -399,7 +399,7 @@ func (in *instance) tell(v verdict) {
 	case v.kind == livenessCheck: // it lives, which is what was assumed
 		return
 	case v.kind == startupCheck && !v.pass:
-		in.why = starting + ": " + v.why
+		in.why = v.why
 	case v.kind == startupCheck:
 		in.why = ""
 		in.rec.Up, in.rec.Phase = true, wire.PhaseRunning
@@ -410,7 +410,7 @@ func (in *instance) tell(v verdict) {
 		if v.pass {
 			in.answered()
 		} else {
-			in.why = "not ready: " + v.why
+			in.why = v.why
 		}
 	}
 	in.display(in.why)

@@ -523,8 +523,10 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 			c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, news)
 		}
 	}
-	if old != nil && old.Ready != rep.Ready && rep.State == wire.Running {
-		c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, map[bool]string{true: "ready", false: "not ready"}[rep.Ready])
+	if old != nil {
+		for _, what := range life.News(&old.Instance, &rep.Instance) {
+			c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, what)
+		}
 	}
 	return nil
 }

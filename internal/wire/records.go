@@ -157,7 +157,7 @@ type Exit struct {
 	OOM     bool      `json:"oom,omitempty"`
 	Unknown bool      `json:"unknown,omitempty"` // nobody was there to see it
 	At      time.Time `json:"at"`
-	// Why its worker ended it ("liveness: GET /ok on port 25001: status 500"), or why its
+	// Why its worker ended it ("liveness http /ok: 500 (3 in a row)"), or why its
 	// code is not known; empty where it ended by itself or was ordered to.
 	Why string `json:"why,omitempty"`
 	// Attempt is the start (0-based within the incarnation) that ended.
@@ -294,7 +294,9 @@ type InstanceStatus struct {
 	Restarts int          `json:"restarts,omitempty"`
 	LastExit *Exit        `json:"last_exit,omitempty"`
 	Started  time.Time    `json:"started,omitzero"`
-	// Why explains Phase ("waiting 4s to restart", "command not found: x").
+	// Why explains Phase ("waiting 4s to restart", "command not found: x"), and of one that
+	// runs why it is not ready (`readiness http /healthz: 503 "no data" (60 of 60)`). It
+	// is bounded, and is not sent with each check: the count ends at 60.
 	Why string `json:"why,omitempty"`
 	// Secrets are the values that it has of the secrets in its files and variables, by
 	// name. Not changed once they are here.
