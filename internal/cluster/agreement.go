@@ -279,7 +279,7 @@ func (t *tx) agreements(now time.Time) {
 			if why == "" {
 				continue
 			}
-			if t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker)).Chosen == "" {
+			if t.schedule(i, s, appendOnce(slices.Clone(t.avoided(i, s)), i.Worker)).Chosen == "" {
 				t.unkept[i.ID] = unkept // it stays until another cluster has it
 				continue
 			}
@@ -311,7 +311,7 @@ func (t *tx) lost() {
 			case device == "" && w != nil && !w.everHeard && told != nil && told.Unkept == lostDevice:
 				t.unkept[i.ID] = lostDevice // until this process has heard of the worker
 			case device == "":
-			case i.Pinned != "" || t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker)).Chosen == "":
+			case i.Pinned != "" || t.schedule(i, s, appendOnce(slices.Clone(t.avoided(i, s)), i.Worker)).Chosen == "":
 				t.unkept[i.ID] = lostDevice
 			default:
 				t.broken[i.ID] = "its device " + device + " is gone from worker " + i.Worker

@@ -299,12 +299,12 @@ func finite(v float64) float64 {
 }
 
 // trouble is what keeps an instance from running, and which; "" where nothing does.
-func trouble(i *wire.Instance) string {
+func (t *tx) trouble(i *wire.Instance) string {
 	if i.Draining || i.Reason == "" || i.State == wire.Running || i.State == wire.Terminated || strings.HasPrefix(i.Reason, "asleep: the next request starts it") && !strings.Contains(i.Reason, "what it needs") {
 		return ""
 	}
 	why := i.Reason
-	if was := failure(i); was != "" && was != why {
+	if was := t.failure(i); was != "" && was != why {
 		why += "; it failed before: " + was
 	}
 	return cut(i.ID+": "+why, wire.MaxShortWords)
@@ -333,7 +333,7 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 			}
 		}
 		if i.App == app && i.Service == service && out.Trouble == "" {
-			out.Trouble = trouble(i)
+			out.Trouble = c.m.begin().trouble(i)
 		}
 	}
 	short := c.m.short(key)

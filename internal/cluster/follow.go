@@ -276,7 +276,7 @@ func (t *tx) misplaced(key string, s *wire.Share) (id wire.InstanceID, why strin
 	if i == nil {
 		return "", ""
 	}
-	d := t.schedule(i, s, appendOnce(slices.Clone(i.Avoid), i.Worker))
+	d := t.schedule(i, s, appendOnce(slices.Clone(t.avoided(i, s)), i.Worker))
 	if d.Chosen == "" || len(d.Ranked) == 0 || d.Request.Traffic == nil {
 		return "", ""
 	}

@@ -393,7 +393,7 @@ func (t *tx) doneThere(i *wire.Instance, st wire.InstanceStatus) bool {
 // One that its worker refused, or that was told to end, has not been tried.
 func (t *tx) attempted(was *wire.Instance, i wire.Instance, now time.Time) wire.Instance {
 	s := t.m.jobOf(&i)
-	if s == nil || i.Job == nil || halted(&i) || i.State != wire.Failed || was.State != wire.Running && was.State != wire.WorkerScheduled || len(i.Avoid) > len(was.Avoid) {
+	if s == nil || i.Job == nil || halted(&i) || i.State != wire.Failed || was.State != wire.Running && was.State != wire.WorkerScheduled || strings.HasPrefix(i.Reason, refusedThere) {
 		return i
 	}
 	said := i.Reason

@@ -26,7 +26,7 @@ func TestARouteWithoutEndpointsSaysWhy(t *testing.T) {
 		t.Errorf("to who does not use it %+v is told", n)
 	}
 	i := s.m.insts["app.web.0"]
-	if got := trouble(i); !strings.Contains(got, "app.web.0") || !strings.Contains(got, "5 cpu") {
+	if got := s.m.begin().trouble(i); !strings.Contains(got, "app.web.0") || !strings.Contains(got, "5 cpu") {
 		t.Errorf("the trouble of %+v is %q", i, got)
 	}
 	s.full(16000)
@@ -34,7 +34,7 @@ func TestARouteWithoutEndpointsSaysWhy(t *testing.T) {
 	if r := s.m.routes["app.web"]; r == nil || len(r.Endpoints) != 1 || r.Lacks != "" {
 		t.Errorf("with room the route says %+v\n%s", r, s.dump())
 	}
-	if got := trouble(s.m.insts["app.web.0"]); got != "" {
+	if got := s.m.begin().trouble(s.m.insts["app.web.0"]); got != "" {
 		t.Errorf("it runs, and its trouble is %q", got)
 	}
 }

@@ -66,10 +66,10 @@ func drop(i *wire.Instance) {
 
 // failed notes why a move came to nothing. The worker is avoided, for a while,
 // where it was its doing.
-func failed(i *wire.Instance, why string, avoid bool, now time.Time) {
+func failed(i *wire.Instance, why string, blame bool, now time.Time) {
 	m := *i.Moving
-	if avoid {
-		i.Avoid = appendOnce(i.Avoid, m.Worker)
+	if blame {
+		avoid(i, m.Program, m.Worker)
 	}
 	m.Failed, m.Since = why, now.Round(0)
 	i.Moving = &m
@@ -307,7 +307,7 @@ func (t *tx) whereTo(i *wire.Instance, s *wire.Share) place.Decision {
 		}
 		return place.Decision{Reason: "its volume " + strings.Join(names, ", ") + " is on that worker and nowhere else (verge volume move takes it to another)"}
 	}
-	avoid := slices.Clone(i.Avoid)
+	avoid := slices.Clone(t.avoided(i, s))
 	if i.Shadow != nil {
 		avoid = appendOnce(avoid, i.Shadow.Worker)
 	}

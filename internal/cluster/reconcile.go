@@ -32,6 +32,9 @@ const (
 	completed = "completed"
 )
 
+// refusedThere begins why an instance failed that its worker had no room for.
+const refusedThere = "refused by its worker"
+
 // step is one pass of the cluster's loop: it compares what should be with what
 // is and collects in a tx what has to change. It is a function of the model and
 // of now, and doing it twice changes nothing more.
@@ -283,8 +286,8 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	case wire.PhaseRefused:
 		// A running one too: the worker came back with less room than it had.
 		if i.State == wire.WorkerScheduled || i.State == wire.Running {
-			i = t.advance(i, wire.Failed, now, by, "refused by its worker: "+st.Why)
-			i.Avoid = appendOnce(i.Avoid, w.Info.Name)
+			i = t.advance(i, wire.Failed, now, by, refusedThere+": "+st.Why)
+			avoid(&i, i.Program, w.Info.Name)
 		}
 	case wire.PhaseExited:
 		i = t.exited(i, by, w.Info.Name, st, now)
@@ -351,7 +354,7 @@ func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, 
 	}
 	i = t.advance(i, wire.Failed, now, by, st.Why)
 	if t.m.jobOf(&i) == nil { // which is tried again where there is room, here as well
-		i.Avoid = appendOnce(i.Avoid, worker)
+		avoid(&i, i.Program, worker)
 	}
 	return i
 }
@@ -512,7 +515,7 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 		t.put(i)
 		return false
 	}
-	avoid := i.Avoid
+	avoid := t.avoided(&i, s)
 	if i.Shadow != nil {
 		avoid = appendOnce(slices.Clone(avoid), i.Shadow.Worker)
 	}
@@ -546,7 +549,8 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 // trying, so that it heals without the root as soon as there is room.
 func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	reason := d.Reason
-	if why := failure(&i); len(i.Avoid) > 0 && why != "" {
+	avoids := len(t.avoided(&i, t.shareFor(&i))) > 0
+	if why := t.failure(&i); avoids && why != "" {
 		reason += "; it failed because: " + why
 	}
 	if n := len(i.History); n > 0 && strings.HasPrefix(i.History[n-1].Why, displacedBy) {
@@ -555,7 +559,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	reason += t.leftWords(&i)
 	pinned := i.Pinned != "" // nobody else could take it: it waits here for its worker
 	switch {
-	case (i.State == wire.Requested || pinned) && len(i.Avoid) > 0 && max(now.Sub(i.Since), i.Since.Sub(now)) >= forgiveAfter:
+	case (i.State == wire.Requested || pinned) && avoids && max(now.Sub(i.Since), i.Since.Sub(now)) >= forgiveAfter:
 		// Failing again where it failed is better than not running at all, but not
 		// in a hurry.
 		i.Avoid = nil
@@ -576,9 +580,35 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	t.put(i)
 }
 
+// avoid notes that a program of an instance failed for good on a worker. Where another one
+// failed before, that is forgotten.
+func avoid(i *wire.Instance, program, worker string) {
+	if i.FailedProgram != program {
+		i.Avoid, i.FailedProgram = nil, program
+	}
+	i.Avoid = appendOnce(i.Avoid, worker)
+}
+
+// otherFailed says whether it was another program than that of s that failed.
+func (t *tx) otherFailed(i *wire.Instance, s *wire.Share) bool {
+	return s != nil && i.FailedProgram != "" && i.FailedProgram != t.program(s.Spec)
+}
+
+// avoided are the workers on which the program of s has failed as instance i.
+func (t *tx) avoided(i *wire.Instance, s *wire.Share) []string {
+	if t.otherFailed(i, s) {
+		return nil
+	}
+	return i.Avoid
+}
+
 // failure is what a worker said when the instance failed there last, "" if none
-// did: without it nobody would learn why its workers are avoided.
-func failure(i *wire.Instance) string {
+// did with the program that it is to run: without it nobody would learn why its workers
+// are avoided.
+func (t *tx) failure(i *wire.Instance) string {
+	if t.otherFailed(i, t.shareFor(i)) {
+		return ""
+	}
 	for _, h := range slices.Backward(i.History) {
 		if h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") {
 			return h.Why

@@ -15,6 +15,9 @@ import (
 // share asks for, and orders it.
 func (t *tx) start(i wire.Instance, s *wire.Share) {
 	become(&i, nextIncarnation(&i))
+	if i.Program != t.program(s.Spec) {
+		i.LastExit = nil // it says nothing about this one
+	}
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.program(s.Spec)
 	i.Restarts, i.Asleep, i.ReadyAt = 0, false, time.Time{}
 	pin(&i, s)

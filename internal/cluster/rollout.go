@@ -326,7 +326,7 @@ func gaveUp(i *wire.Instance, since time.Time) string {
 		switch {
 		case strings.HasPrefix(h.Why, updatingTo), h.At.Before(since):
 			return ""
-		case h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") && !strings.HasPrefix(h.Why, "refused by its worker"):
+		case h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") && !strings.HasPrefix(h.Why, refusedThere):
 			return h.Why
 		}
 	}

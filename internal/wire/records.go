@@ -79,6 +79,10 @@ type Instance struct {
 	Shadow *Placement `json:"shadow,omitempty"`
 	// Avoid lists workers on which this instance failed for good.
 	Avoid []string `json:"avoid,omitempty"`
+	// FailedProgram is the program (as Program) that failed there, which Avoid and the last
+	// failure in History are about: they say nothing about another one. "" of a record of an
+	// older version, which does not say it.
+	FailedProgram string `json:"failed_program,omitempty"`
 	// Pinned is the worker that keeps a named volume of this instance, which for
 	// that reason runs nowhere else; "" while it has none.
 	Pinned string `json:"pinned,omitempty"`
