@@ -83,7 +83,7 @@ func (c *core) rehearseEdit(ctx context.Context, app string, now time.Time) (*ed
 	if err := c.mayEdit(ctx, app, now); err != nil {
 		return nil, err
 	}
-	m := c.m.copy()
+	m := c.m.clone()
 	t := m.begin()
 	t.weigh(now)
 	t.done()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/coord"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -77,30 +78,20 @@ func newNear() *near {
 	return &near{workers: map[string]*surveyed{}, pairs: map[string]map[string]paired{}, since: map[string]time.Time{}, aims: map[string]*aim{}, windows: map[wire.InstanceID]*sampled{}, moved: map[string]time.Time{}}
 }
 
-// copy shares no state with n.
-func (n *near) copy() *near {
-	c := &near{workers: make(map[string]*surveyed, len(n.workers)), pairs: make(map[string]map[string]paired, len(n.pairs)), since: maps.Clone(n.since), aims: make(map[string]*aim, len(n.aims))}
-	c.windows, c.moved = make(map[wire.InstanceID]*sampled, len(n.windows)), maps.Clone(n.moved)
-	for id, w := range n.windows {
-		next := *w
-		c.windows[id] = &next
-	}
-	for name, s := range n.workers {
-		next := *s
-		c.workers[name] = &next
-	}
+// clone shares no state with n.
+func (n *near) clone() *near {
+	c := *n
+	c.since, c.moved = maps.Clone(n.since), maps.Clone(n.moved)
+	c.windows, c.workers = records.CloneEach(n.windows), records.CloneEach(n.workers)
+	c.pairs = make(map[string]map[string]paired, len(n.pairs))
 	for to, by := range n.pairs {
 		c.pairs[to] = maps.Clone(by)
 	}
-	for to, a := range n.aims {
-		next := &aim{by: make(map[string]*shot, len(a.by)), pos: a.pos}
-		for name, s := range a.by {
-			one := *s
-			next.by[name] = &one
-		}
-		c.aims[to] = next
+	c.aims = records.CloneEach(n.aims)
+	for _, a := range c.aims {
+		a.by = records.CloneEach(a.by)
 	}
-	return c
+	return &c
 }
 
 // farKey names a worker of another cluster.

@@ -31,26 +31,36 @@ const (
 	maxAnswer = 2000
 )
 
-// copy is a model that shares no state with m but records, which nobody changes.
-func (m *model) copy() *model {
+// clone shares no state with m but records, which nobody modifies. TestAClone… finds
+// what is forgotten here, and what is shared and modified after all.
+func (m *model) clone() *model {
 	c := *m
+	// A plan goes by none of what instances and hooks answer: it changes all the time.
+	c.outcomes, c.waveWords, c.counts = nil, nil, nil
+	c.paces, c.gates = maps.Clone(m.paces), maps.Clone(m.gates)
 	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
-	c.paces, c.outcomes, c.waveWords = maps.Clone(m.paces), nil, nil // a plan goes by none: they change
 	c.rolls, c.upRolls, c.upJobs = maps.Clone(m.rolls), maps.Clone(m.upRolls), maps.Clone(m.upJobs)
 	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
-	c.names = maps.Clone(m.names)
+	c.byName, c.listed = slices.Clone(m.byName), slices.Clone(m.listed)
+	c.names, c.uses = maps.Clone(m.names), maps.Clone(m.uses)
 	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
 	c.scaled, c.wants, c.profiles, c.jobs = maps.Clone(m.scaled), maps.Clone(m.wants), maps.Clone(m.profiles), maps.Clone(m.jobs)
+	c.snapshots, c.leftVolumes = maps.Clone(m.snapshots), maps.Clone(m.leftVolumes)
+	c.look.rest = maps.Clone(m.look.rest)
 	c.net.leases, c.net.told, c.net.numbers = maps.Clone(m.net.leases), maps.Clone(m.net.told), maps.Clone(m.net.numbers)
-	c.counsels, c.breakers = maps.Clone(m.counsels), maps.Clone(m.breakers)
-	c.gone, c.farGone = maps.Clone(m.gone), maps.Clone(m.farGone)
+	c.net.left.Rests = slices.Clone(m.net.left.Rests)
+	c.plugins, c.counsels, c.breakers, c.members = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers), maps.Clone(m.members)
+	c.upgraded, c.gone, c.farGone, c.acmes = maps.Clone(m.upgraded), maps.Clone(m.gone), maps.Clone(m.farGone), maps.Clone(m.acmes)
 	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
-	c.near, c.flows = m.near.copy(), maps.Clone(m.flows)
-	c.workers = make(map[string]*worker, len(m.workers))
-	for name, w := range m.workers {
-		next := *w
-		next.status = maps.Clone(w.status)
-		c.workers[name] = &next
+	c.near, c.entering, c.unread = m.near.clone(), slices.Clone(m.entering), slices.Clone(m.unread)
+	c.flows = records.CloneEach(m.flows)
+	for _, f := range c.flows {
+		f.at, f.replicas = maps.Clone(f.at), maps.Clone(f.replicas)
+	}
+	c.workers = records.CloneEach(m.workers)
+	for _, w := range c.workers {
+		w.status, w.labels = maps.Clone(w.status), maps.Clone(w.labels)
+		w.inbox = w.inbox.Heading() // it hears no reports
 	}
 	return &c
 }
@@ -282,7 +292,7 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, measure time.Dur
 		c.mu.Unlock()
 		return out, wire.Problemf(409, "recovering", "wait until it has recovered: verge recovery, at the cluster", "the cluster was restored and does not plan yet", "cluster %s hears its workers first", c.name)
 	}
-	m, details := c.m.copy(), c.m.details
+	m, details := c.m.clone(), c.m.details
 	by := c.consulting(m)
 	by.meter = c.measureFor(measure)
 	before := maps.Clone(c.m.insts)

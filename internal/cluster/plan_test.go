@@ -15,28 +15,19 @@ import (
 // everything is all that a cluster knows and has stored, as text.
 func (s *site) everything() string {
 	s.t.Helper()
-	m := s.c.m
-	workers := map[string]any{}
-	for name, w := range m.workers {
-		workers[name] = []any{w.workerRecord, w.status, w.heard, w.everHeard, w.suspect, w.since, w.current, w.inbox.Ack(), w.inbox.State()}
-	}
 	entries, err := s.store.List(s.t.Context(), "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b, err := json.Marshal([]any{
-		m.shares, m.given, m.locals, m.conflicts, m.again, m.changes, m.far, m.insts, m.leaving, m.orders, m.routes, m.ups,
-		m.upLocals, m.upConflicts, m.tallies, m.gone, m.farGone, m.vault.given, m.vault.sealed, workers,
-		entries, s.store.Rev(), s.c.have, s.c.lost.at, s.c.events.After(s.t.Context(), 0, 0),
-	})
+	b, err := json.Marshal([]any{entries, s.store.Rev(), s.c.have, s.c.lost.at, s.c.events.After(s.t.Context(), 0, 0)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return string(b)
+	return s.c.m.all() + string(b)
 }
 
-// ask is the root's question for app with so many instances here.
-func (s *site) ask(source []byte, here int) wire.SitePlan {
+// question is the root's for app with so many instances here.
+func (s *site) question(source []byte, here int) *wire.PlanAsk {
 	s.t.Helper()
 	q := &wire.PlanAsk{App: "app"}
 	if source != nil {
@@ -48,6 +39,13 @@ func (s *site) ask(source []byte, here int) wire.SitePlan {
 			q.Shares = append(q.Shares, wire.Share{V: wire.Version, App: "app", Service: name, Revision: s.rev + 1, Min: here, Max: here, Spec: svc, Ordinals: []wire.Span{{To: here}}})
 		}
 	}
+	return q
+}
+
+// ask is the answer to question; nothing else may come of it.
+func (s *site) ask(source []byte, here int) wire.SitePlan {
+	s.t.Helper()
+	q := s.question(source, here)
 	before := s.everything()
 	got, err := s.c.planShares(s.t.Context(), q, 0, s.now)
 	if err != nil {

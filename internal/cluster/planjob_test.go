@@ -32,7 +32,7 @@ func TestAPlanOfAJob(t *testing.T) {
 		s := newSim(t, "w1", "w2")
 		s.ticks(2, time.Second)
 		s.job(5, c.change)
-		m := s.m.copy()
+		m := s.m.clone()
 		whys, whole := m.rehearse(t.Context(), nil, s.now)
 		if !whole {
 			t.Fatalf("%s: it was cut off", name)

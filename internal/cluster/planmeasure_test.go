@@ -29,7 +29,7 @@ func (e *earth) plan(t *testing.T, span time.Duration) (map[wire.InstanceID]wire
 		defer mu.Unlock()
 		return e.answer(q)
 	}}
-	m, before, had := e.s.m.copy(), maps.Clone(e.s.m.insts), len(e.s.m.near.pairs)
+	m, before, had := e.s.m.clone(), maps.Clone(e.s.m.insts), len(e.s.m.near.pairs)
 	by := &consulting{meter: meter}
 	whys, whole := m.rehearse(t.Context(), by, e.s.now)
 	if !whole {

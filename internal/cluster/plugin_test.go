@@ -194,7 +194,7 @@ func TestAPluginIsWaitedForWithoutBlocking(t *testing.T) {
 		if i := c.m.insts["app.web.0"]; i.State != wire.ClusterScheduled || i.Reason != "asked plugin sage for a worker" || asked != 1 {
 			t.Errorf("%s: %s, asked %d times", i.State, i.Reason, asked)
 		}
-		if c.m.copy().rehearse(t.Context(), nil, time.Now()); asked != 1 {
+		if c.m.clone().rehearse(t.Context(), nil, time.Now()); asked != 1 {
 			t.Errorf("a plan asked: %d", asked)
 		}
 		close(answer)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records/clonetest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -294,6 +295,7 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := newSim(t, "w1", "w2", "w3")
+		var shared clonetest.Records
 		names := []string{"w1", "w2", "w3"}
 		for _, w := range names[1:] {
 			s.know(w, func(w *wire.WorkerInfo) { w.Labels = ssd })
@@ -331,6 +333,11 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				s.restart()
 			}
 			s.tick(time.Duration(rng.IntN(4000)) * time.Millisecond)
+			if seed < 4 { // more costs too much
+				for _, what := range shared.Check(s.m, immutable) {
+					t.Fatalf("seed %d: what a plan shares %s", seed, what)
+				}
+			}
 		}
 		for _, f := range s.fakes {
 			f.alive, f.linked, f.broken = true, true, map[string]string{}

@@ -279,11 +279,14 @@ func opaque(secret, worker string) string {
 	return "w-" + hex.EncodeToString(sum[:8])
 }
 
-// opaqueNames is opaque, which remembers what it has worked out: a pass asks for the
-// names of all workers. Its caller is one at a time.
+// opaqueNames is opaque with a cache: a pass asks for the names of all workers. It is
+// safe for concurrent use, since a rehearsal asks while the cluster goes on.
 func opaqueNames(secret string) func(worker string) string {
+	var mu sync.Mutex
 	known := map[string]string{}
 	return func(worker string) string {
+		mu.Lock()
+		defer mu.Unlock()
 		name, ok := known[worker]
 		if !ok {
 			if len(known) >= maxNames {

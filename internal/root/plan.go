@@ -35,26 +35,29 @@ const (
 	planMeasure = 3 * time.Second
 )
 
-// copy is a model that shares no state with m but records, which nobody changes.
-func (m *model) copy() *model {
+// clone shares no state with m but records, which nobody modifies. TestAClone… finds
+// what is forgotten here, and what is shared and modified after all.
+func (m *model) clone() *model {
 	c := *m
+	c.rehearsing = true
 	c.apps, c.insts, c.routes, c.namespaces = maps.Clone(m.apps), maps.Clone(m.insts), maps.Clone(m.routes), maps.Clone(m.namespaces)
 	c.over, c.schedules = maps.Clone(m.over), maps.Clone(m.schedules)
-	c.gone, c.revoked = maps.Clone(m.gone), maps.Clone(m.revoked)
+	c.gone, c.revoked, c.unread = maps.Clone(m.gone), maps.Clone(m.revoked), slices.Clone(m.unread)
 	c.vault.secrets, c.vault.sealed = maps.Clone(m.vault.secrets), maps.Clone(m.vault.sealed)
 	c.net.leases = maps.Clone(m.net.leases)
-	c.index, c.unkept = nil, maps.Clone(m.unkept)
-	c.history, c.rehearsing = maps.Clone(m.history), true
-	c.shares = make(map[string]*wire.Share, len(m.shares))
-	for key, s := range m.shares { // a pass may note in one what it has compared
-		next := *s
-		c.shares[key] = &next
+	c.index, c.unkept, c.gates = nil, maps.Clone(m.unkept), maps.Clone(m.gates)
+	c.leads = records.CloneEach(m.leads)
+	c.shares = records.CloneEach(m.shares) // a pass may note in one what it has compared
+	c.history = make(history, len(m.history))
+	for app, list := range m.history {
+		c.history[app] = slices.Clone(list)
 	}
-	c.clusters = make(map[string]*cluster, len(m.clusters))
-	for name, cl := range m.clusters {
-		next := *cl
-		next.seen, next.refused = maps.Clone(cl.seen), maps.Clone(cl.refused)
-		c.clusters[name] = &next
+	c.clusters = records.CloneEach(m.clusters)
+	for _, cl := range c.clusters {
+		cl.inbox = cl.inbox.Heading() // it hears no reports
+		cl.seen, cl.refused, cl.revoked = maps.Clone(cl.seen), maps.Clone(cl.refused), maps.Clone(cl.revoked)
+		cl.locals, cl.conflicts, cl.tallies = maps.Clone(cl.locals), maps.Clone(cl.conflicts), maps.Clone(cl.tallies)
+		cl.rollouts, cl.jobs, cl.short = maps.Clone(cl.rollouts), maps.Clone(cl.jobs), records.CloneEach(cl.short)
 	}
 	return &c
 }
@@ -124,7 +127,7 @@ func (c *core) rehearse(ctx context.Context, accept func(*model) (*wire.Applicat
 		out.Services = plan.Services(nil, app.Spec)
 	}
 	r := &rehearsal{
-		m: c.m.copy(), app: app.Name, now: now, before: map[wire.InstanceID]*wire.Instance{}, whys: map[wire.InstanceID]*place.Record{},
+		m: c.m.clone(), app: app.Name, now: now, before: map[wire.InstanceID]*wire.Instance{}, whys: map[wire.InstanceID]*place.Record{},
 		asked: map[string]string{}, sites: map[string]*site{},
 	}
 	for id, i := range c.m.insts {

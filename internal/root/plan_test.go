@@ -2,10 +2,10 @@ package root
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,25 +15,15 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/bus/records/clonetest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// everything is all that a root knows, as text.
+// everything is all that a root knows, as text, but what it has worked out of the rest and
+// remembers.
 func everything(t *testing.T, m *model) string {
 	t.Helper()
-	clusters := map[string]any{}
-	for name, c := range m.clusters {
-		refused := map[string]string{}
-		for key, r := range c.refused {
-			refused[key] = fmt.Sprint(r.at, r.wait, r.gained, r.why)
-		}
-		clusters[name] = []any{c.clusterRecord, c.heard, c.everHeard, c.suspect, c.since, c.current, c.agg, c.seen, refused, c.tallies, c.inbox.Ack(), c.inbox.State()}
-	}
-	b, err := json.Marshal([]any{m.apps, m.insts, m.shares, m.routes, m.namespaces, m.gone, m.revoked, m.vault.secrets, m.vault.sealed, m.buried, m.unkept, clusters})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return clonetest.Text(m, func(at string, _ reflect.Type) bool { return at == "model.index" })
 }
 
 // plan rehearses an apply in which the clusters answer as the fakes would act;

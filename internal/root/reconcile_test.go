@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/bus/records/clonetest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -213,6 +214,7 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		s := newSim(t, "c1", "c2", "c3")
+		var shared clonetest.Records
 		names := []string{"c1", "c2", "c3"}
 		apps := map[string]int{}
 		for range 100 {
@@ -243,6 +245,11 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				s.restart()
 			}
 			s.tick(time.Duration(rng.IntN(20000)) * time.Millisecond)
+			if seed < 4 { // more costs too much
+				for _, what := range shared.Check(s.m, immutable) {
+					t.Fatalf("seed %d: what a plan shares %s", seed, what)
+				}
+			}
 		}
 		for _, f := range s.fakes {
 			f.linked, f.room = true, 12

@@ -36,6 +36,10 @@ type Inbox struct {
 // Ack is the revision that has been taken over.
 func (b *Inbox) Ack() wire.Rev { return b.at }
 
+// Heading is an inbox at the same revision without the state, which it does not share:
+// for who only wants to know how far this one is.
+func (b *Inbox) Heading() Inbox { return Inbox{MaxKeys: b.MaxKeys, MaxBytes: b.MaxBytes, at: b.at} }
+
 // State returns the values by key. It must not be modified.
 func (b *Inbox) State() map[string]json.RawMessage { return b.state }
 

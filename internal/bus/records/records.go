@@ -91,6 +91,20 @@ func bytesOf(group []bus.Op) (n int) {
 	return n
 }
 
+// CloneEach clones a map and the structs that it points to, each of them shallow; nil is
+// nil.
+func CloneEach[K comparable, V any](m map[K]*V) map[K]*V {
+	if m == nil {
+		return nil
+	}
+	out := make(map[K]*V, len(m))
+	for key, v := range m {
+		next := *v
+		out[key] = &next
+	}
+	return out
+}
+
 // Merge applies changes to a map of records; nil deletes.
 func Merge[T any](into, changes map[string]*T) {
 	for k, v := range changes {
