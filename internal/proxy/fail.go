@@ -30,6 +30,8 @@ var titles = map[string]string{
 	"no-connection":   "this router has a fault",
 	"no-service":      "no such service",
 	"no-tunnel":       "no tunnels here",
+	"no-trace":        "no traces here",
+	"malformed":       "the request is malformed",
 	"not-told":        "its instances are not known here now",
 	"no-endpoint":     "no instance is ready",
 	"upstream-failed": "no instance answered",
@@ -49,7 +51,7 @@ func grpcStatus(status int) int {
 		return 12 // UNIMPLEMENTED
 	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
 		return 8 // RESOURCE_EXHAUSTED
-	case http.StatusInternalServerError:
+	case http.StatusInternalServerError, http.StatusBadRequest:
 		return 13 // INTERNAL
 	}
 	return 14 // UNAVAILABLE

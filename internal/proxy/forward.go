@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/proxy/h2client"
 	"github.com/verge-edge/verge/internal/proxy/http1"
@@ -36,8 +38,7 @@ type forwarding struct {
 // instance did, else 0.
 func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget, f forwarding) int {
 	var c call
-	if req.Method == http.MethodConnect {
-		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
+	if refuseMethod(w, req) {
 		return http.StatusMethodNotAllowed
 	}
 	if err := c.begin(req.Context(), r, t.service, t.port, clientDeadline(req.Header, time.Now())); err != nil {
@@ -65,8 +66,12 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 
 	err := x.ask(&c)
 	if err != nil {
-		status := 0
-		if req.Context().Err() == nil && !x.body.failed() {
+		status, broken := 0, x.body.failure()
+		switch {
+		case req.ProtoMajor == 1 && malformedBody(broken):
+			status = http.StatusBadRequest
+			failMalformed(w, req, "the body is malformed: "+broken.Error())
+		case req.Context().Err() == nil && broken == nil:
 			status = c.answer(w, req, err)
 		}
 		c.end(req.Method, status, false)
@@ -443,6 +448,16 @@ func (x *exchange) oneTrip(ctx context.Context, t *transport, w *waiter) (*http.
 		err = errLate
 	case err != nil && on != nil && on.writes.Load() == before:
 		err = &unsentError{err}
+	case err == nil:
+		// Package http1 says the same of it. net/http lets names with a space pass, such
+		// as "Content-Length ", and finds the end of the body otherwise.
+		for name := range res.Header {
+			if !httpguts.ValidHeaderFieldName(name) {
+				_ = res.Body.Close()
+				res, err = nil, fmt.Errorf("%w: %q is no name of a field", http1.ErrMalformed, name)
+				break
+			}
+		}
 	}
 	x.conn = on
 	return res, err

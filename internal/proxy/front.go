@@ -134,6 +134,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer f.busy.add("")()
 	f.r.lastOf(w)
 	c, ok := req.Context().Value(frontKey{}).(*frontConn)
+	if req.Method != http.MethodConnect && refuseMalformed(w, req) {
+		return
+	}
 	switch {
 	case !ok:
 		fail(w, req, http.StatusInternalServerError, "no-connection", "try again", "this request belongs to no connection")

@@ -130,8 +130,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if state, ok := req.Context().Value(overTLS{}).(*tls.ConnectionState); ok && req.TLS == nil {
 		req.TLS = state
 	}
-	if req.Method == http.MethodConnect {
-		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
+	if refuseMethod(w, req) || refuseMalformed(w, req) {
 		return
 	}
 	if req.TLS == nil && g.certs.ServeChallenge(w, req) {

@@ -178,11 +178,17 @@ func (b *guardedBody) letGo() {
 }
 
 // failed says whether the client broke off.
-func (b *guardedBody) failed() bool {
+func (b *guardedBody) failed() bool { return b.failure() != nil }
+
+// failure is the error with which the body ended early; nil: it did not.
+func (b *guardedBody) failure() error {
 	if b == nil {
-		return false
+		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err != nil && !errors.Is(b.err, io.EOF)
+	if errors.Is(b.err, io.EOF) {
+		return nil
+	}
+	return b.err
 }

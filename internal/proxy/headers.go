@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
 // Headers between routers.
@@ -63,6 +65,9 @@ func upgradeOf(h http.Header) string {
 	if len(h["Upgrade"]) == 0 || !httpguts.HeaderValuesContainsToken(h["Connection"], "Upgrade") {
 		return ""
 	}
+	if httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2c") || httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2") {
+		return "" // its requests would pass the router unseen
+	}
 	return h["Upgrade"][0]
 }
 
@@ -90,7 +95,7 @@ func outgoing(req *http.Request) http.Header {
 func forwarded(h http.Header, req *http.Request, strangers bool) {
 	if strangers {
 		for name := range h {
-			if strings.HasPrefix(name, "X-Forwarded-") {
+			if strings.HasPrefix(name, "X-Forwarded-") || http1.Disguised(name) {
 				delete(h, name)
 			}
 		}

@@ -60,6 +60,13 @@ func (c *conn) headLocked(req *http.Request, body bool) error {
 	if path != "*" && !strings.HasPrefix(path, "/") {
 		return fmt.Errorf("the path %q does not begin with a slash", path)
 	}
+	if !httpguts.ValidHeaderFieldName(req.Method) {
+		return fmt.Errorf("%q is no method", req.Method)
+	}
+	// Who is asked may pass it on in a request line of HTTP/1.1.
+	if i := strings.IndexFunc(path, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }); i >= 0 {
+		return fmt.Errorf("the path %q has a character that must be percent-encoded", path)
+	}
 	size := uint64(len(host)+len(path)+len(req.Method)) + 200
 	for name, values := range req.Header {
 		if !httpguts.ValidHeaderFieldName(name) {

@@ -51,6 +51,61 @@ var token = func() (t [256]bool) {
 	return t
 }()
 
+// nameClass is what a byte is in the name of a field.
+type nameClass uint8
+
+const (
+	usualInName nameClass = 1 << iota // a letter, a digit or a hyphen
+	rareInName                        // another one that token allows, such as an underscore
+)
+
+// names has the class of each byte; 0: it is in no name.
+var names = func() (t [256]nameClass) {
+	for c := range t {
+		switch usual := c == '-' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'; {
+		case usual:
+			t[c] = usualInName
+		case token[c]:
+			t[c] = rareInName
+		}
+	}
+	return t
+}()
+
+// reserved names are those that a proxy sets, reads or drops, as far as they have a hyphen.
+var reserved = []string{
+	"x-real-ip", "content-length", "transfer-encoding", "keep-alive", "proxy-connection", "proxy-authenticate",
+	"proxy-authorization", "verge-hold", "verge-timeout", "verge-refused",
+}
+
+// Disguised says whether a name has other characters than letters, digits and hyphens, and
+// would be reserved with hyphens in their place. CGI and WSGI, and who imitates their
+// variables, take X_Forwarded_For for X-Forwarded-For.
+func Disguised(name string) bool {
+	rare := false
+	for i := range len(name) {
+		rare = rare || names[name[i]] != usualInName
+	}
+	if !rare {
+		return false
+	}
+	plain := []byte(name)
+	for i, c := range plain {
+		if names[c] != usualInName {
+			plain[i] = '-'
+		}
+	}
+	if len(plain) > len("x-forwarded-") && is(plain[:len("x-forwarded-")], "x-forwarded-") {
+		return true
+	}
+	for _, r := range reserved {
+		if is(plain, r) {
+			return true
+		}
+	}
+	return false
+}
+
 // text is what values of fields consist of: no control but the tab. What is beyond
 // ASCII passes.
 var text = func() (t [256]bool) {

@@ -169,6 +169,8 @@ func (r *Request) Parse(b []byte) Verdict {
 	switch {
 	case chunked && r.Sized:
 		return r.forbidden("both a length and a transfer coding")
+	case chunked && bytes.Contains(b[:bytes.IndexByte(b, '\n')], []byte(" HTTP/1.0")):
+		return r.forbidden("a transfer coding in HTTP/1.0") // RFC 9112, 6.1: its framing is faulty
 	case chunked:
 		worst(r.unusual("a transfer coding"))
 	}
@@ -218,7 +220,7 @@ func (r *Request) line() (next int, v Verdict) {
 	switch string(b[:i]) {
 	case "HEAD":
 		r.head, r.idempotent = true, true
-	case "GET", "OPTIONS", "TRACE", "PUT", "DELETE":
+	case "GET", "OPTIONS", "PUT", "DELETE":
 		r.head, r.idempotent = false, true
 	default:
 		r.head, r.idempotent = false, false
@@ -228,7 +230,11 @@ func (r *Request) line() (next int, v Verdict) {
 			return 0, r.forbidden("a control character in the first line")
 		}
 	}
-	if i == 0 || i > 32 || b[i] != ' ' || string(b[:i]) == "CONNECT" || string(b[:i]) == "PRI" {
+	if i == 0 || i > 32 || b[i] != ' ' {
+		return next, r.strange(b[:end], "a method")
+	}
+	switch string(b[:i]) {
+	case "CONNECT", "TRACE", "PRI":
 		return next, r.strange(b[:end], "a method")
 	}
 	i++
@@ -271,8 +277,9 @@ func hexDigit(c byte) bool {
 // field reads the line b[at:end].
 func (r *Request) field(at, end int, chunked *bool) Verdict {
 	b := r.b
-	i := at
-	for token[b[i]] { // CR is none
+	i, seen := at, nameClass(0)
+	for names[b[i]] != 0 { // CR is none
+		seen |= names[b[i]]
 		i++
 	}
 	if i == at {
@@ -290,6 +297,9 @@ func (r *Request) field(at, end int, chunked *bool) Verdict {
 		if !text[c] {
 			return r.forbidden("a control character in a value")
 		}
+	}
+	if seen&rareInName != 0 && Disguised(string(name)) {
+		return r.unusual("a field that reads like one of a proxy")
 	}
 	if r.n == maxFields {
 		return r.checked(name, b[value:valueEnd], chunked)
@@ -368,15 +378,20 @@ func (r *Request) host(v []byte) Verdict {
 		return r.unusual("an empty host")
 	}
 	for _, c := range v {
-		if !hostChar(c) {
+		if !plainHostChar(c) {
 			return r.unusual("a character in the host")
 		}
 	}
 	return Understood
 }
 
-// hostChar: letters, digits and what else names, addresses and ports have.
-func hostChar(c byte) bool {
+// HostChar: what a host and its port consist of (RFC 3986, 3.2.2).
+func HostChar(c byte) bool {
+	return plainHostChar(c) || c == '%' || c == '~' || c == '!' || '$' <= c && c <= ',' || c == ';' || c == '='
+}
+
+// plainHostChar: letters, digits and what else names, addresses and ports have.
+func plainHostChar(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' ||
 		c == '.' || c == '-' || c == ':' || c == '_' || c == '[' || c == ']'
 }
