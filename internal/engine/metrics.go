@@ -163,8 +163,8 @@ func proxied(st proxy.Stats) []obs.Sample {
 	for _, r := range []struct {
 		reason string
 		n      uint64
-	}{{"unknown-host", st.Gateway.UnknownHost}, {"no-endpoint", st.Gateway.NoEndpoint}, {"failed", st.Gateway.Failed}, {"limit", st.Gateway.Rejected}, {"rate", st.Gateway.Limited}, {"proxy-header", st.Gateway.BadProxy}} {
-		out = append(out, obs.Sample{Name: "verge_gateway_refused_total", Help: "What the gateway answered itself: 404, 503, 502, 429 to one client over its rate, or nothing to a connection over the limit, or to one of a balancer without the header of the PROXY protocol.", Counter: true, Labels: [][2]string{{"reason", r.reason}}, Value: float64(r.n)})
+	}{{"unknown-host", st.Gateway.UnknownHost}, {"no-endpoint", st.Gateway.NoEndpoint}, {"failed", st.Gateway.Failed}, {"limit", st.Gateway.Rejected}, {"rate", st.Gateway.Limited}, {"proxy-header", st.Gateway.BadProxy}, {"http2-flood", st.Gateway.Flooded}} {
+		out = append(out, obs.Sample{Name: "verge_gateway_refused_total", Help: "What the gateway answered itself: 404, 503, 502, 429 to one client over its rate, or nothing to a connection over the limit, or to one of a balancer without the header of the PROXY protocol, or to one of HTTP/2 with too many empty or control frames.", Counter: true, Labels: [][2]string{{"reason", r.reason}}, Value: float64(r.n)})
 	}
 	for _, l := range st.Lines[:min(len(st.Lines), maxMeasuredServices)] {
 		for _, way := range []struct {

@@ -72,3 +72,23 @@ func BenchmarkGatewayRemote(b *testing.B) {
 	ca := newAuthority(b)
 	benchmarkGateway(b, newWorker(b, ca, "a", nil), newWorker(b, ca, "b", nil))
 }
+
+// BenchmarkGatewayH2 is a request over HTTP/2 to a local instance.
+func BenchmarkGatewayH2(b *testing.B) {
+	a := newWorker(b, newAuthority(b), "a", nil)
+	a.addHTTP(b, "app.web.0", says("hello"))
+	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
+	c := h2Client(b)
+	req := a.request(b, "GET", host, "/", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		res, err := c.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			b.Fatal(res.Status, err)
+		}
+		_ = res.Body.Close()
+	}
+}

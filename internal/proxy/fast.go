@@ -79,9 +79,12 @@ func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
 
 // handOver gives the connection to the driver for all of HTTP.
 func (f *fast) handOver(c net.Conn) {
-	f.r.front.give(&frontConn{
-		Conn: &countedConn{Conn: c, traffic: f.traffic}, key: f.to.key, id: f.to.id, port: f.to.port, release: func() {},
-	})
+	h2 := http1.IsHTTP2(c)
+	c = &countedConn{Conn: c, traffic: f.traffic}
+	if h2 && f.to.id == "" { // other routers are trusted
+		c = f.r.guardH2(c)
+	}
+	f.r.front.give(&frontConn{Conn: c, key: f.to.key, id: f.to.id, port: f.to.port, release: func() {}})
 }
 
 // Serve implements http1.Backend. A fault of ours ends this connection and no other, as

@@ -94,18 +94,22 @@ func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release fu
 	case "", "http/1.1":
 		return conn
 	}
-	d.rest.Give(conn)
+	d.rest.Give(d.g.r.guardH2(conn))
 	return nil
 }
 
 // leaveGate gives the connection to the driver for all of HTTP.
 func (f *fast) leaveGate(c net.Conn) {
 	d := f.gate.door
+	h2 := http1.IsHTTP2(c)
 	if d.tls == nil {
 		c = &heldConn{
 			Conn:   &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout},
 			client: f.gate.from, release: func() {}, // http1 does
 		}
+	}
+	if h2 {
+		c = d.g.r.guardH2(c)
 	}
 	d.rest.Give(c)
 }

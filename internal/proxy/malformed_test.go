@@ -82,13 +82,13 @@ func ways(t *testing.T, run func(t *testing.T, addr string, seen *seenBy)) {
 			i := startInstance(t, "app.web.0", "", seen.serve)
 			home.engine.set(i.id, i.addr, nil)
 			rt := requestRoute("http", wire.RequestRules{}, home.endpoint(i.id))
-			addr := ""
 			if way.gate {
 				rt.Ports = publishedAs("http", "a")
 			}
 			a.SetRoutes([]wire.Route{rt})
 			home.SetRoutes([]wire.Route{rt})
-			if addr = a.GatewayAddr(); !way.gate {
+			addr := a.GatewayAddr()
+			if !way.gate {
 				addr = a.addr(t, "http")
 			}
 			run(t, addr, seen)
@@ -148,7 +148,7 @@ func raw(t testing.TB, addr, text string) string {
 	defer func() { _ = c.Close() }()
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	_, _ = io.WriteString(c, text) // it may be refused before all of it is there
-	all, _ := io.ReadAll(c) // a reset may follow
+	all, _ := io.ReadAll(c)        // a reset may follow
 	return string(all)
 }
 

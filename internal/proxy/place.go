@@ -298,6 +298,9 @@ func (x *spot) transport(r *Router, port, addr string, h2 bool) *transport {
 		if err != nil {
 			return nil, err
 		}
+		if h2 {
+			conn = r.guardServerH2(conn)
+		}
 		return newKeptConn(conn, func() {}), nil
 	}, h2, false, r.log)
 	x.to[key] = &spotPort{addr, t}

@@ -200,6 +200,8 @@ func cut(c net.Conn) {
 		_ = c.Close()
 	case *countedConn:
 		cut(c.Conn)
+	case *h2Guard:
+		cut(c.Conn)
 	default:
 		_ = c.Close()
 	}

@@ -41,6 +41,7 @@ type Router struct {
 	front        *front
 	spots        spots
 	noRoute      atomic.Uint64 // connections to entries without a route
+	flooded      atomic.Uint64 // connections of HTTP/2 that were cut for it
 	// invalidReports of load, of instances.
 	invalidReports atomic.Uint64
 

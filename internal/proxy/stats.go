@@ -111,6 +111,7 @@ type GatewayStats struct {
 	Failed      uint64 // answered 502
 	Rejected    uint64 // connections beyond the limits
 	BadProxy    uint64 // connections of balancers without a valid header of the PROXY protocol
+	Flooded     uint64 // connections of HTTP/2, at entries too, with too many frames that carry nothing, or a head without end
 	Open        int    // connections now
 	Traffic     Traffic
 }
@@ -125,7 +126,7 @@ func (r *Router) Stats() Stats {
 		},
 		Gateway: GatewayStats{
 			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), Limited: g.limited.Load(), NoEndpoint: g.noEndpoint.Load(),
-			Failed: g.failed.Load(), Rejected: g.rejected.Load(), BadProxy: g.badProxy.Load(), Open: int(g.conns.n.Load()), Traffic: g.traffic.read(),
+			Failed: g.failed.Load(), Rejected: g.rejected.Load(), BadProxy: g.badProxy.Load(), Flooded: r.flooded.Load(), Open: int(g.conns.n.Load()), Traffic: g.traffic.read(),
 		},
 		NoRoute: r.noRoute.Load(), InvalidReports: r.invalidReports.Load(),
 		EntryConns: int(r.entries.conns.n.Load()),

@@ -20,7 +20,8 @@ const halfClosed = 200 * time.Millisecond
 // looks the same, and what is done for that is in vain.
 type replayed struct {
 	net.Conn
-	c *Conn // closed in its place
+	c     *Conn // closed in its place
+	http2 bool
 
 	// Of whoever reads, one at a time.
 	b    []byte
@@ -32,11 +33,18 @@ type replayed struct {
 // replayOf makes c a connection as if nothing had been read from it.
 func replayOf(c *Conn) net.Conn {
 	r := &replayed{Conn: c.conn, c: c, b: append([]byte(nil), c.Buffered()...), wake: make(chan struct{}, 1)}
-	r.told = bytes.HasPrefix(r.b, []byte("PRI ")) // HTTP/2 ends streams, not connections
+	r.http2 = bytes.HasPrefix(r.b, []byte("PRI "))
+	r.told = r.http2 // it ends streams, not connections
 	c.r, c.w = 0, 0
 	c.rest()
 	_ = c.conn.SetDeadline(time.Time{}) // fails only on a closed connection
 	return r
+}
+
+// IsHTTP2 says whether a connection that was handed over speaks HTTP/2.
+func IsHTTP2(c net.Conn) bool {
+	r, ok := c.(*replayed)
+	return ok && r.http2
 }
 
 // Read implements net.Conn.

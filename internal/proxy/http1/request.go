@@ -385,7 +385,7 @@ func (r *Request) host(v []byte) Verdict {
 	return Understood
 }
 
-// HostChar: what a host and its port consist of (RFC 3986, 3.2.2).
+// HostChar says whether a host and its port may have this byte (RFC 3986, 3.2.2).
 func HostChar(c byte) bool {
 	return plainHostChar(c) || c == '%' || c == '~' || c == '!' || '$' <= c && c <= ',' || c == ';' || c == '='
 }
