@@ -95,7 +95,9 @@ type Driver struct {
 	// patience is how long containerd may take to answer.
 	patience  time.Duration
 	debtAgain time.Duration // the constant; less in tests
-	copying   copying
+	// healthEvery and healthWithin are the constants; less in tests.
+	healthEvery, healthWithin time.Duration
+	copying                   copying
 
 	ctx  context.Context // ends with Close; for goroutines of the driver alone
 	stop context.CancelFunc
@@ -129,7 +131,7 @@ type Driver struct {
 func New(o Options) *Driver {
 	sum := sha256.Sum256([]byte(o.Base))
 	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
-		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter, debtAgain: debtAgain,
+		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	d.grounds = grounds{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain

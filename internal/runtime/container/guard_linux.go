@@ -84,14 +84,37 @@ func (d *Driver) guard(ctx context.Context) {
 			pause = min(2*pause, slowestLook)
 			continue
 		}
-		d.problem(nil)
-		if !was {
-			d.changed()
-			d.seekOrphans()
+		seen = true
+		sick := d.health(ctx)
+		if sick == nil {
+			pause = firstLook
+			d.problem(nil)
+			if !was {
+				d.changed()
+				d.seekOrphans()
+			}
+			was = true
+			d.settleDebts(ctx)
+			sick = d.park(ctx, daemon)
+		} else if daemon != nil {
+			daemon.close()
 		}
-		seen, was, pause = true, true, firstLook
-		d.settleDebts(ctx)
-		d.park(ctx, daemon)
+		if sick != nil && ctx.Err() == nil {
+			d.problem(fmt.Errorf("%w; what runs goes on, nothing new is started", sick))
+			was = false
+			d.rest(ctx, pause)
+			pause = min(2*pause, d.healthEvery)
+		}
+	}
+}
+
+// rest waits for a while.
+func (d *Driver) rest(ctx context.Context, pause time.Duration) {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
 	}
 }
 
@@ -120,8 +143,9 @@ func (d *Driver) daemon(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// park waits until containerd has ended, or a debt has come.
-func (d *Driver) park(ctx context.Context, daemon *process) {
+// park waits until containerd has ended, and pays debts that come. An error says that
+// containerd is there and stands still.
+func (d *Driver) park(ctx context.Context, daemon *process) (sick error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gone := make(chan struct{})
@@ -133,34 +157,49 @@ func (d *Driver) park(ctx context.Context, daemon *process) {
 			}
 		})
 	}
-	for pause := d.debtAgain; ; {
-		var again <-chan time.Time // nil: nothing is owed
-		stop := func() bool { return true }
-		if d.owes() {
-			t := time.NewTimer(pause)
-			again, stop = t.C, t.Stop
+	look := time.NewTicker(d.healthEvery)
+	defer look.Stop()
+	pause, again := d.debtAgain, time.NewTimer(0)
+	again.Stop()
+	defer again.Stop()
+	waits := false // for again
+	for {
+		if owes := d.owes(); owes && !waits {
+			again.Reset(pause)
+			waits = true
+		} else if !owes && waits {
+			again.Stop()
+			waits = false
 		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-gone:
+			return nil
+		case <-look.C:
+			if err := d.health(ctx); err != nil {
+				return err
+			}
+			continue
 		case <-d.poke:
 			pause = d.debtAgain
-		case <-again:
+		case <-again.C:
 			pause = min(2*pause, debtMost)
 		}
-		stop()
+		again.Stop()
+		waits = false
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-gone:
-			return
+			return nil
 		default:
 		}
 		if d.owes() {
 			d.settleDebts(ctx)
 		}
 		if daemon == nil {
-			return // nobody would tell
+			return nil // nobody would tell
 		}
 	}
 }
