@@ -111,10 +111,11 @@ func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeRe
 }
 
 // isFinal says whether a work on volumes that failed fails again: because of what is in
-// them, or because the object store refuses it, which is not the same as being busy.
+// them, or because the object store refuses it. A store that is busy, or has no room at the
+// moment (409 too-many), takes it later: objects of other moves are removed when they end.
 func isFinal(err error) bool {
 	var p *wire.Problem
-	if errors.As(err, &p) && p.Status/100 == 4 && p.Status != http.StatusTooManyRequests {
+	if errors.As(err, &p) && !p.MayPass() {
 		return true
 	}
 	return errors.As(err, &volume.Refused{})

@@ -105,7 +105,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		// It is tried again, but for what fails again.
-		for status, final := range map[int]bool{413: true, 403: true, 429: false, 507: false} {
+		for status, final := range map[int]bool{413: true, 403: true, 408: false, 409: false, 429: false, 507: false} {
 			store.be(wire.Problemf(status, "x", "", "no", ""), false)
 			before := store.tries()
 			if got := work(wire.VolumePack, asked); got.Done || got.Final != final || (store.tries() == before+1) != final {

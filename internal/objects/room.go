@@ -67,7 +67,7 @@ func (r *room) refuses(size int64) error {
 		"the object is too large", "%s: at most %d bytes here", r.name, r.limit)
 }
 
-func (r *room) overQuota(what string) error {
+func (r *room) overQuota(what string) *wire.Problem {
 	return wire.Problemf(http.StatusForbidden, "over-quota",
 		"remove what is not used (verge object ls -n "+r.namespace+"), or have the quota raised (verge namespace quota "+r.namespace+")",
 		"nothing was stored: the quota of the namespace does not allow it",
@@ -107,7 +107,9 @@ func (a *arriving) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if a.room.quota > 0 {
-		return n, a.room.overQuota(fmt.Sprintf("%s and what else is being put are more", a.room.name))
+		p := a.room.overQuota(fmt.Sprintf("%s and what else is being put are more", a.room.name))
+		p.Status = http.StatusConflict // it passes with the other uploads
+		return n, p
 	}
 	return n, wire.Problemf(http.StatusConflict, "too-many", "try again when other uploads have ended", "there is no room for more objects",
 		"namespace %s: %s and what else is being put are more than the %d MiB that it may have", a.room.namespace, a.room.name, wire.MaxObjectsSize>>20)

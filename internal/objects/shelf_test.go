@@ -506,6 +506,8 @@ func TestQuotaCountsWhatComes(t *testing.T) {
 	<-counted
 	if _, err := x.Put(t.Context(), upload("b", strings.NewReader("12345"))); code(err) != "over-quota" {
 		t.Errorf("beside six of ten bytes that come: %v", err)
+	} else if p := (*wire.Problem)(nil); !errors.As(err, &p) || !p.MayPass() {
+		t.Errorf("it is refused for good, and not until the other upload has ended: %+v", p)
 	}
 	x.put(t, "b", "1234")
 	close(broken)

@@ -56,7 +56,7 @@ func (c *Client) watch(ctx context.Context, w *watching) error {
 			return err
 		case errors.As(err, &p) && p.Code == codeTooManyWatches && !w.watched:
 			return err // that is not a server that was lost
-		case errors.As(err, &p) && p.Status >= 400 && p.Status < 500 && p.Status != http.StatusTooManyRequests:
+		case errors.As(err, &p) && !p.MayPass():
 			return err
 		}
 		if w.heard {

@@ -34,6 +34,16 @@ func (p *Problem) Error() string {
 	return s
 }
 
+// MayPass says whether the same request may succeed later: the server is busy, or has no room
+// or another state at the moment. Any other refusal is for good.
+func (p *Problem) MayPass() bool {
+	switch p.Status {
+	case 408, 409, 425, 429: // time was up, a conflict, too early, too many requests
+		return true
+	}
+	return p.Status < 400 || p.Status >= 500
+}
+
 // Problemf makes a Problem.
 func Problemf(status int, code, remedy, title string, detail string, args ...any) *Problem {
 	return &Problem{Status: status, Code: code, Title: title, Detail: fmt.Sprintf(detail, args...), Remedy: remedy}

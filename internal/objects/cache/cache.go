@@ -392,7 +392,7 @@ func (c *Cache) ask(ctx context.Context, namespace, name string) (stale bool, er
 		c.Counts.Misses.Add(1)
 		defer func() { _ = got.Body.Close() }() // it was read, or it is broken
 		return false, c.keep(got)
-	case errors.As(err, &p) && p.Status >= 400 && p.Status < 500:
+	case errors.As(err, &p) && !p.MayPass():
 		c.forget(key)
 		return false, p
 	case have != "":

@@ -120,6 +120,9 @@ func TestReadsThroughAndKeeps(t *testing.T) {
 	check("changed", "eins", false, 2)
 	s.set(func() { s.err = errors.New("connection refused") })
 	check("cluster away", "eins", true, 2)
+	s.set(func() { s.err = wire.Problemf(429, "too-many-requests", "", "it is busy", "") })
+	check("cluster busy", "eins", true, 2)
+	s.set(func() { s.err = errors.New("connection refused") })
 	if _, _, err := read(c, "b"); code(err) != "503 cluster-away" {
 		t.Errorf("what is not kept: %v", err)
 	}
