@@ -2,26 +2,32 @@ package e2e
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // devRun is a running verge dev.
 type devRun struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	tmp    string // TMPDIR of the process
-	dir    string // of its data, as it says
-	ready  string // its first line
-	errors *os.File
+	t        *testing.T
+	cmd      *exec.Cmd
+	tmp      string // TMPDIR of the process
+	dir      string // of its data, as it says
+	ready    string // its first line
+	greeting string // all lines
+	errors   *os.File
 }
 
 // startDev starts verge dev and waits for its lines.
@@ -40,6 +46,7 @@ func startDev(t *testing.T, tmp, gateway string, args ...string) *devRun {
 		if d.ready == "" {
 			d.ready = lines.Text()
 		}
+		d.greeting += lines.Text() + "\n"
 		if path, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), "export VERGE_CONTEXT="); ok {
 			d.dir = filepath.Dir(path)
 		}
@@ -124,6 +131,7 @@ func TestDevTemporary(t *testing.T) {
 	wantEqual(t, "clusters", verge(t, context, "get", "clusters", "-o", "name").out, "cluster/cloud\ncluster/edge\ncluster/fog\n")
 	wantEqual(t, "workers", strings.Count(verge(t, context, "get", "workers", "-o", "name").out, "\n"), 6)
 	wantEqual(t, "instances", len(runningIn(t, d.dir)), 3)
+	d.overcommits(context)
 	workers := must[[]string](t)(filepath.Glob(filepath.Join(d.dir, "workers", "*")))
 	wantEqual(t, "directories of workers", len(workers), 6)
 	d.interrupt()
@@ -139,6 +147,25 @@ func TestDevTemporary(t *testing.T) {
 		}
 		removeGroups(t, x)
 	}
+}
+
+// overcommits: each worker offers all of the machine, however small that is, and dev says so.
+func (d *devRun) overcommits(context string) {
+	d.t.Helper()
+	wantWords(d.t, "what it says", d.greeting, "each worker offers all of this machine", "overcommitted")
+	var workers struct {
+		Items []wire.WorkerView `json:"items"`
+	}
+	out := verge(d.t, context, "get", "workers", "-o", "json").out
+	if err := json.Unmarshal([]byte(out), &workers); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+	for _, w := range workers.Items {
+		if least := api.CPU(900 * runtime.NumCPU()); w.Capacity.CPU < least {
+			d.t.Errorf("worker %s offers %s processors, want at least %s", w.Name, w.Capacity.CPU, least)
+		}
+	}
+	wantEqual(d.t, "workers that say what they offer", len(workers.Items), 6)
 }
 
 // TestDevKept uses one data directory twice, and tries to do so at once.

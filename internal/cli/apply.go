@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -336,8 +337,8 @@ func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) 
 		}
 		for _, w := range list {
 			// A worker says this of itself, and the line invites to be run.
-			if isAddress(w.Gateway) {
-				gateway = w.Gateway
+			if at := gatewayAt(&w); isAddress(at) {
+				gateway = at
 				break
 			}
 		}
@@ -346,6 +347,23 @@ func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) 
 	for _, h := range hosts {
 		a.notef("  try: curl -H 'Host: %s' http://%s/", clean(h), gateway)
 	}
+}
+
+// gatewayAt is where a worker's gateway is reached. One that listens on all addresses of its
+// machine is reached at the address that its worker has for others.
+func gatewayAt(w *wire.WorkerView) string {
+	host, port, err := net.SplitHostPort(w.Gateway)
+	if err != nil {
+		return w.Gateway
+	}
+	if ip, err := netip.ParseAddr(host); host != "" && (err != nil || !ip.IsUnspecified()) {
+		return w.Gateway
+	}
+	host, _, err = net.SplitHostPort(w.Address)
+	if ip, perr := netip.ParseAddr(host); err != nil || host == "" || perr == nil && ip.IsUnspecified() {
+		host = "GATEWAY" // it is for its operator to know
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // isAddress is true for a host:port without anything that a shell or a terminal

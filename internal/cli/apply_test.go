@@ -263,3 +263,18 @@ func TestDeleteThatTakesTooLong(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+func TestGatewayAt(t *testing.T) {
+	for _, c := range []struct{ gateway, address, want string }{
+		{"127.0.0.1:8480", "10.0.0.1:8474", "127.0.0.1:8480"},
+		{"[::]:8480", "10.0.0.1:8474", "10.0.0.1:8480"},
+		{"0.0.0.0:8480", "[fd00::1]:8474", "[fd00::1]:8480"},
+		{":8480", "shop.example:8474", "shop.example:8480"},
+		{"[::]:8480", "", "GATEWAY:8480"},
+		{"[::]:8480", "[::]:8474", "GATEWAY:8480"},
+	} {
+		if got := gatewayAt(&wire.WorkerView{WorkerInfo: wire.WorkerInfo{Gateway: c.gateway, Address: c.address}}); got != c.want {
+			t.Errorf("gateway %s of a worker at %q: %s, want %s", c.gateway, c.address, got, c.want)
+		}
+	}
+}

@@ -176,13 +176,11 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	if err != nil {
 		return err
 	}
+	// All of the machine for each: a part of a small one has no room for anything, and what
+	// is tried out seldom uses what it reserves.
 	capacity, err := agent.Capacity(d.dir, api.Resources{}, devReserve)
 	if err != nil {
 		return err
-	}
-	all := len(d.flags.Clusters) * d.flags.Workers
-	capacity = api.Resources{
-		CPU: capacity.CPU / api.CPU(all), Memory: capacity.Memory / api.Bytes(all), Disk: capacity.Disk / api.Bytes(all),
 	}
 	log := d.log.With("role", "worker", "worker", name)
 	o := agent.Options{
@@ -267,10 +265,19 @@ func (d *dev) gatewayURL(ctx context.Context) string {
 	d.mu.Unlock()
 	if e != nil {
 		if s, err := e.State(ctx, 0, 0); err == nil && s.Info.GatewayAddr != "" {
-			return "http://" + s.Info.GatewayAddr
+			return "http://" + reachable(s.Info.GatewayAddr)
 		}
 	}
 	return "none yet on " + d.flags.Gateway + "; verge status says why"
+}
+
+// reachable is a listening address as a program of this machine can connect to it.
+func reachable(addr string) string {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil || !at.Addr().IsUnspecified() {
+		return addr
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
 }
 
 func (d *dev) greet(ctx context.Context, took time.Duration) {
@@ -278,6 +285,9 @@ func (d *dev) greet(ctx context.Context, took time.Duration) {
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format+"\n", args...) }
 	out("ready in %s: clusters %s with %s each (%s/%s)", took.Round(time.Millisecond),
 		strings.Join(d.flags.Clusters, ", "), wire.Count(d.flags.Workers, "worker"), runtime.GOOS, runtime.GOARCH)
+	if d.flags.Workers*len(d.flags.Clusters) > 1 {
+		out("  each worker offers all of this machine: its resources are overcommitted, so reservations bound nothing in total")
+	}
 	out("  API      https://%s", d.root.Addr())
 	if d.flags.Gateway != "" {
 		out("  gateway  %s", d.gatewayURL(ctx))
