@@ -261,15 +261,30 @@ func (v *validator) host(path, host string) bool {
 		v.complain(path, "is missing: an ingress has a host name", "write host: app.example.org")
 		return false
 	}
-	name, wild := strings.CutPrefix(host, "*.")
-	what, remedy := hostProblem(name)
-	if what == "" && wild && !strings.Contains(name, ".") && name != "localhost" {
-		what, remedy = "would be every name of "+quote(name), "write *.example.org"
-	}
+	what, remedy := ingressHostProblem(host)
 	if what != "" {
 		v.complain(path, quote(host)+" "+what, remedy)
 	}
 	return what == ""
+}
+
+// ingressHostProblem says what keeps host from being the host of an ingress.
+func ingressHostProblem(host string) (what, remedy string) {
+	name, wild := strings.CutPrefix(host, "*.")
+	what, remedy = hostProblem(name)
+	if what == "" && wild && !strings.Contains(name, ".") && name != "localhost" {
+		what, remedy = "would be every name of "+quote(name), "write *.example.org"
+	}
+	return what, remedy
+}
+
+// CheckHost says what keeps host, in lower case, from being the host of an ingress.
+func CheckHost(host string) error {
+	what, remedy := ingressHostProblem(host)
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %s", quote(host), what, remedy)
 }
 
 var hostLabelRE = pattern.Lazy(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)

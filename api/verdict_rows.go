@@ -203,7 +203,7 @@ func ingressRows() []Verdict {
 	return []Verdict{
 		{Path: in, Note: "Publishes the port on every gateway: one for http under a host name, one for tcp or udp at a port of the gateways."},
 		{Path: in + ".host", Pattern: hostPattern, normal: strings.ToLower,
-			Note: "Host name of the requests that belong to an http port, which must have one. `*.example.org` is every name with one label more that nobody publishes itself."},
+			Note: "Host name of the requests that belong to an http port, which must have one. `*.example.org` is every name with one label more that nobody publishes itself. A host belongs to one namespace; which it may publish says its standing (verge namespace standing), which localhost needs."},
 		{Path: in + ".paths", Default: "all of them", Max: maxIngressPaths, Pattern: ingressPathPattern, single: true,
 			Note: "What the paths of these requests begin with, by whole segments: /api is /api and /api/x, not /apis. The longest counts; host and path together are unique at a root. Other paths of the host may lead to other services, also of other applications of the namespace."},
 		{Path: in + ".strip_prefix", Default: "it is left",
@@ -224,7 +224,7 @@ func ingressRows() []Verdict {
 		{Path: in + ".load_report", Default: "it is taken out",
 			Note: "true: answers leave the gateway with the load report of the instance (ORCA, endpoint-load-metrics; to clients of gRPC in the trailers too), for balancers in front that choose by it. It tells everybody how busy the service is."},
 		{Path: in + ".port", Min: 1, Max: 65535,
-			Note: "Port of the gateways at which a tcp or udp port is published, which must have one; unique at a root for each protocol."},
+			Note: "Port of the gateways at which a tcp or udp port is published, which must have one; unique at a root for each protocol. The standing of the namespace says which it may publish (verge namespace standing)."},
 		{Path: in + ".proxy_protocol", Default: "it is not told",
 			Note: "true: the service is told the address of the client by the PROXY protocol, version 2: before the first byte of a connection, in front of each datagram."},
 	}

@@ -21,7 +21,7 @@ import (
 const (
 	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances, applications and device.TYPE (device.camera=2), and of its objects at the root"
 
-	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; and allow=RIGHTS of its containers"
+	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; allow=RIGHTS of its containers; hosts=NAMES and ports=PORTS that it may publish"
 )
 
 func (a *app) namespaceCommand() *cobra.Command {
@@ -94,8 +94,16 @@ it they may have any, which counts within the namespace alone.
 
 allow=RIGHTS: what its containers may ask for in security, joined by +:
 writable-root, new-privileges, no-seccomp, capabilities (NET_RAW); or all, or none.
-Without it that is writable-root. What runs keeps what it has.`,
-		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW",
+Without it that is writable-root. What runs keeps what it has.
+
+hosts=NAMES: the hosts that its services may publish at the gateways, joined by +.
+shop.example is that name alone, *.shop.example every name below it, any whatever
+nobody else has, none nothing. A host that is named is reserved for the namespace:
+no other may publish it. Without it that is any, which leaves out localhost:
+hosts=any+localhost has both. What is published stays published.
+
+ports=PORTS: the tcp and udp ports of the gateways, likewise: 5432/tcp+6000-6099.`,
+		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW\n  verge namespace standing shop hosts=shop.example+*.shop.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				if len(args) == 1 {
@@ -109,7 +117,13 @@ Without it that is writable-root. What runs keeps what it has.`,
 				if err != nil {
 					return err
 				}
-				return a.printf("namespace/%s has the standing %s", v.Name, standingText(v.Standing))
+				if err := a.printf("namespace/%s has the standing %s", v.Name, standingText(v.Standing)); err != nil {
+					return err
+				}
+				for _, u := range v.Unallowed {
+					a.notef("it keeps what it publishes, without a new certificate by ACME: %s", clean(u))
+				}
+				return nil
 			})
 		},
 	}
@@ -166,8 +180,14 @@ func parseStanding(text string) (s wire.Standing, err error) {
 				err = errors.New("it is empty; write none, or leave it out")
 			}
 			return err
+		case "hosts":
+			s.Hosts, err = wire.ParseHosts(value)
+			return err
+		case "ports":
+			s.Ports, err = wire.ParsePorts(value)
+			return err
 		}
-		return fmt.Errorf("a namespace has no such claim: it is one of weight, max-priority, allow")
+		return fmt.Errorf("a namespace has no such claim: it is one of weight, max-priority, allow, hosts, ports")
 	})
 	return s, err
 }
@@ -388,6 +408,9 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 		if !line.none {
 			d.add(line.name, line.cell.text)
 		}
+	}
+	for _, u := range v.Unallowed {
+		d.add("Not allowed any more", clean(u))
 	}
 	if !v.AtSites.IsZero() {
 		d.add("Of that at sites", quotaText(v.AtSites))

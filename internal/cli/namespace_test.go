@@ -51,6 +51,8 @@ func TestNamespaceGolden(t *testing.T) {
 		"namespace-standing":        "namespace standing shop weight=3,max-priority=100",
 		"namespace-standing-none":   "namespace standing learn none",
 		"namespace-standing-allow":  "namespace standing shop weight=3,allow=cap_net_raw+writable-root",
+		"namespace-standing-hosts":  "namespace standing shop hosts=*.shop.test+Shop.test,ports=6000-6099+5432/tcp",
+		"namespace-standing-host":   "namespace standing shop hosts=*.org",
 		"namespace-standing-rights": "namespace standing shop allow=root",
 		"namespace-standing-bad":    "namespace standing shop max-priority=1001",
 		"namespace-standing-what":   "namespace standing shop priority=5",

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,6 +54,9 @@ type acmeLock struct {
 	until time.Time
 }
 
+// acmeIssueLock + host is the lock of who asks for its certificate.
+const acmeIssueLock = "issue_cert_"
+
 func acmeID(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16])
@@ -90,10 +94,20 @@ func (c *core) acme(ctx context.Context, worker string, q wire.ACMERequest, now 
 	if err := c.m.mayACME(q); err != nil {
 		return reply, wire.Problemf(400, "bad-acme-key", "publish the host with tls: acme", "the request of a gateway is refused", "%v", err)
 	}
+	host, why := c.m.acmeForbidden(q)
+	forbidden := func() error {
+		return wire.Problemf(403, "not-to-publish", "have it allowed by an administrator: verge namespace standing NAMESPACE hosts=…", "no certificate is asked for", "host %s: %s", host, why)
+	}
+	if why != "" && (q.Op == wire.ACMELock || q.Op == wire.ACMEStore) {
+		return reply, forbidden()
+	}
 	var err error
 	switch q.Op {
 	case wire.ACMELoad:
-		reply.Value, reply.Found, err = c.acmeValue(ctx, q.Key)
+		// A certificate that there is goes on to be used.
+		if reply.Value, reply.Found, err = c.acmeValue(ctx, q.Key); err == nil && !reply.Found && why != "" {
+			err = forbidden()
+		}
 	case wire.ACMEStore:
 		reply.Found, err = c.acmeStore(ctx, worker, q, now)
 	case wire.ACMEDelete:
@@ -153,24 +167,35 @@ func (m *model) mayACME(q wire.ACMERequest) error {
 // acme/AUTHORITY/users/… and acme/AUTHORITY/challenge_tokens/HOST.json.
 func (m *model) acmeKey(key string) error {
 	parts := strings.Split(key, "/")
-	var host string
-	switch {
-	case parts[0] == "certificates" && (len(parts) == 3 || len(parts) == 4):
-		host = parts[2]
-	case parts[0] == "acme" && len(parts) >= 3 && len(parts) <= 5 && parts[2] == "users":
+	if parts[0] == "acme" && len(parts) >= 3 && len(parts) <= 5 && parts[2] == "users" {
 		return nil
-	case parts[0] == "acme" && len(parts) == 4 && parts[2] == "challenge_tokens":
-		host = strings.TrimSuffix(parts[3], ".json")
-	default:
+	}
+	host := acmeHostOf(key)
+	if host == "" {
 		return fmt.Errorf("%.100q is of no kind that gateways share", key)
 	}
 	return m.acmeHost(host)
 }
 
+// acmeHostOf is the host that a key or a lock is of, "" for none.
+func acmeHostOf(key string) string {
+	if host, ok := strings.CutPrefix(key, acmeIssueLock); ok {
+		return host
+	}
+	parts := strings.Split(key, "/")
+	switch {
+	case parts[0] == "certificates" && (len(parts) == 3 || len(parts) == 4):
+		return parts[2]
+	case parts[0] == "acme" && len(parts) == 4 && parts[2] == "challenge_tokens":
+		return strings.TrimSuffix(parts[3], ".json")
+	}
+	return ""
+}
+
 // acmeLockName checks the name of a lock: of a host, of the making of an account, or of
 // the question when a certificate is to be renewed.
 func (m *model) acmeLockName(name string) error {
-	if host, ok := strings.CutPrefix(name, "issue_cert_"); ok {
+	if host, ok := strings.CutPrefix(name, acmeIssueLock); ok {
 		return m.acmeHost(host)
 	}
 	if strings.HasPrefix(name, "register_acme_account") || strings.HasPrefix(name, "ari_") {
@@ -188,6 +213,28 @@ func (m *model) acmeHost(host string) error {
 		}
 	}
 	return fmt.Errorf("host %.100q is not published here with tls: acme", host)
+}
+
+// acmeForbidden says why the namespace that publishes the host of a request may not, "" if
+// it may: such hosts get no new certificate.
+func (m *model) acmeForbidden(q wire.ACMERequest) (host, why string) {
+	keys := append(records.SortedKeys(q.Values), q.Key)
+	for _, r := range m.names {
+		for i := range r.Ports {
+			in := r.Ports[i].Ingress
+			if in == nil || in.TLS.Mode != api.TLSACME {
+				continue
+			}
+			host := strings.ToLower(in.Host)
+			if !slices.ContainsFunc(keys, func(key string) bool { return acmeHostOf(key) == host }) {
+				continue
+			}
+			if why := m.publish.Forbids(cmp.Or(r.Namespace, api.DefaultNamespace), &r.Ports[i]); why != "" {
+				return host, why
+			}
+		}
+	}
+	return "", ""
 }
 
 // acmeBelow are the values of a key and below it, in order.

@@ -169,3 +169,36 @@ func TestRoomForACME(t *testing.T) {
 		t.Errorf("%q", code)
 	}
 }
+
+// No certificate is asked for, or renewed, for a host that its namespace may not publish;
+// one that there is stays in use.
+func TestNoCertificateForAHostThatIsNotAllowed(t *testing.T) {
+	v, now := acmeCluster(t, bus.NewMemStore(), sealKey(t)), time.Now()
+	told := func(hosts string) {
+		t.Helper()
+		v.take(false, wire.Change{Key: "publish.team", Value: encoded(t, wire.Publish{V: wire.Version, Hosts: hosts})})
+	}
+	lock := wire.ACMERequest{Op: wire.ACMELock, Key: "issue_cert_shop.example", Owner: "o"}
+	store := wire.ACMERequest{Op: wire.ACMEStore, Values: map[string][]byte{acmeKeyFile: []byte("k"), acmeChain: []byte("c")}}
+	load := wire.ACMERequest{Op: wire.ACMELoad, Key: acmeChain}
+	token := wire.ACMERequest{Op: wire.ACMEStore, Values: map[string][]byte{"acme/authority/challenge_tokens/shop.example.json": []byte("t")}}
+	told("other.example")
+	for name, q := range map[string]wire.ACMERequest{"lock": lock, "store": store, "load": load, "token": token} {
+		if _, code := v.does("g", q, now); code != "not-to-publish" {
+			t.Errorf("%s: %q", name, code)
+		}
+	}
+	told("shop.example")
+	for _, q := range []wire.ACMERequest{load, lock, store} {
+		if _, code := v.does("g", q, now); code != "" {
+			t.Errorf("%s of what is allowed: %q", q.Op, code)
+		}
+	}
+	told("none")
+	if r, code := v.does("h", load, now); code != "" || string(r.Value) != "c" {
+		t.Errorf("the certificate that there is: %q, %q", r.Value, code)
+	}
+	if _, code := v.does("h", lock, now); code != "not-to-publish" {
+		t.Errorf("a renewal: %q", code)
+	}
+}

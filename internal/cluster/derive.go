@@ -82,7 +82,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || watched(s) && t.rollOf(key).open() || upgrades && judged(s)
 		r.Export = s.Spec.Export
 		if t.m.given[key] == nil {
-			r.Ports = withoutHosts(r.Ports, taken, key)
+			r.Ports = t.m.withoutHosts(s, taken)
 		}
 	}
 	return want

@@ -330,18 +330,27 @@ func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResul
 // rights says whether the containers of an application may do what they are to, by what
 // the root has last said of its namespace. What they can already is not refused.
 func (m *model) rights(spec *api.Application) error {
-	namespace, standing := wire.NamespaceOf(spec), wire.Standing{}
-	for _, key := range records.SortedKeys(m.given) {
-		if s := m.given[key]; groupOf(s) == namespace && s.Standing.Allow != "" {
-			standing = s.Standing
-		}
-	}
+	namespace := wire.NamespaceOf(spec)
+	standing := m.standingOf(namespace)
 	return wire.ForbiddenRights(namespace, standing, spec, func(svc string) *api.Service {
 		if s := m.shares[spec.Application+"."+svc]; s != nil && groupOf(s) == namespace {
 			return s.Spec
 		}
 		return nil
 	})
+}
+
+// standingOf is what the root has last said of a namespace.
+func (m *model) standingOf(namespace string) (standing wire.Standing) {
+	for _, key := range records.SortedKeys(m.given) {
+		if s := m.given[key]; groupOf(s) == namespace && (s.Standing.Allow != "" || standing == wire.Standing{}) {
+			standing = s.Standing
+		}
+	}
+	if p := m.publish[namespace]; p != nil { // also where nothing of it runs here
+		standing.Hosts, standing.Ports = p.Hosts, p.Ports
+	}
+	return standing
 }
 
 // revision of the application after the edit, before it is made.
@@ -391,7 +400,14 @@ func (m *model) hostsFree(who access.Who, spec *api.Application) error {
 	for key, s := range m.shares {
 		note(s.App, key, s.Namespace, s.Spec.Ports)
 	}
-	return taken.Free(spec)
+	namespace := wire.NamespaceOf(spec)
+	var had []api.Port
+	for _, s := range m.shares {
+		if s.App == spec.Application && groupOf(s) == namespace {
+			had = append(had, s.Spec.Ports...)
+		}
+	}
+	return taken.Free(spec, m.standingOf(namespace), m.publish, had)
 }
 
 // deleteLocal ends an application at this site.

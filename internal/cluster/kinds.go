@@ -56,6 +56,7 @@ func Kinds() []records.Kind {
 		{Prefix: keyGone, Drop: "a key that was taken out counts again: remove or revoke the worker again at once, if it can be found"},
 		{Prefix: keyRevoked, Drop: "it is made anew"},
 		{Prefix: keyFarGone, With: fromRoot, Drop: "which keys of other clusters do not count is fetched from the root again; until then this one counts"},
+		{Prefix: keyPublish, With: fromRoot, Drop: "what the namespace may publish is fetched from the root again"},
 		{Prefix: backup.MarkKey, Instead: markedAgain, Drop: "the recovery begins anew: the root and all workers are heard again before anything is decided"},
 	}
 	for i, k := range own {

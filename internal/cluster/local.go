@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -389,38 +390,32 @@ func (t *tx) handingOver(i *wire.Instance, now time.Time) bool {
 	return false
 }
 
-// rootHosts are what services of the root publish (api.Port.Claims), with the service
-// (app.service); nil where nothing was changed here, and nobody asks.
-func (m *model) rootHosts() map[string]string {
+// rootHosts are what services of the root publish; nil where nothing was changed here, and
+// nobody asks.
+func (m *model) rootHosts() wire.Claims {
 	if len(m.locals) == 0 {
 		return nil
 	}
-	out := map[string]string{}
-	note := func(key string, ports []api.Port) {
-		for _, p := range ports {
-			for _, claim := range p.Claims() {
-				out[claim] = key
-			}
-		}
-	}
+	out := wire.Claims{}
 	for key, r := range m.far {
-		note(key, r.Ports)
+		out.Add(key, cmp.Or(r.Namespace, api.DefaultNamespace), r.Ports)
 	}
 	for key, s := range m.given {
-		note(key, s.Spec.Ports)
+		out.Add(key, groupOf(s), s.Spec.Ports)
 	}
 	return out
 }
 
-// withoutHosts are the ports of a service that the root does not have here, less
-// the hosts that another one has by the root's word, which came later and counts.
-func withoutHosts(ports []api.Port, taken map[string]string, key string) []api.Port {
+// withoutHosts are the ports of a service that the root does not have here, less what
+// cannot be published beside those of the root, which came later and count.
+func (m *model) withoutHosts(s *wire.Share, taken wire.Claims) []api.Port {
+	ports := s.Spec.Ports
 	out := ports
 	for n, p := range ports {
 		if p.Ingress == nil {
 			continue
 		}
-		if by, _ := takenBy(&p, taken, key); by != "" {
+		if by, _, _ := taken.Conflict(s.App+"."+s.Service, groupOf(s), &p, m.publish); by != "" {
 			if &out[0] == &ports[0] {
 				out = slices.Clone(ports)
 			}
@@ -428,16 +423,6 @@ func withoutHosts(ports []api.Port, taken map[string]string, key string) []api.P
 		}
 	}
 	return out
-}
-
-// takenBy is another service that has something that a port publishes, "" if none.
-func takenBy(p *api.Port, taken map[string]string, key string) (by, claim string) {
-	for _, claim := range p.Claims() {
-		if by, ok := taken[claim]; ok && by != key {
-			return by, claim
-		}
-	}
-	return "", ""
 }
 
 // lostHosts says in words which services changed here do not get a host that they
@@ -450,11 +435,8 @@ func (m *model) lostHosts() (problems []string) {
 			continue
 		}
 		for _, p := range s.Spec.Ports {
-			if p.Ingress == nil {
-				continue
-			}
-			if by, claim := takenBy(&p, taken, key); by != "" {
-				problems = append(problems, fmt.Sprintf("%s, which was made here, does not get %s: %s of the root publishes it", key, claim, by))
+			if by, why, _ := taken.Conflict(s.App+"."+s.Service, groupOf(s), &p, m.publish); by != "" {
+				problems = append(problems, fmt.Sprintf("%s, which was made here, does not get what it publishes: %s", key, why))
 			}
 		}
 	}

@@ -632,3 +632,94 @@ func TestAnyOrderOfChangesEndsWell(t *testing.T) {
 		}
 	}
 }
+
+// A site goes by what the root has said of who may publish which host, also where nothing
+// of the namespace runs there, and after a restart.
+func TestASiteKeepsToTheHostsOfNamespaces(t *testing.T) {
+	s := newSite(t)
+	take := func(full bool, changes ...wire.Change) {
+		t.Helper()
+		s.rev++
+		if err := (*rootDesired)(s.c).Take(t.Context(), full, changes, wire.Rev{Inc: "root", N: s.rev}); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+	}
+	far := wire.Route{V: wire.Version, App: "far", Namespace: "theirs", Service: "web", Policy: "round-robin", Ports: []api.Port{{Name: "http", Protocol: "http", Ingress: &api.Ingress{Host: "b.test"}}}}
+	take(true, wire.Change{Key: "publish.shop", Value: encoded(t, wire.Publish{V: wire.Version, Hosts: "*.shop.test"})},
+		wire.Change{Key: "publish.theirs", Value: encoded(t, wire.Publish{V: wire.Version, Hosts: "c.test", Ports: "5432"})},
+		wire.Change{Key: "route.far.web", Value: encoded(t, far)})
+	descriptor := func(namespace, ingress string) []byte {
+		return fmt.Appendf(nil, "application: own\nnamespace: %s\nservices: {web: {command: [x], ports: [{name: p, protocol: %s, number: 80, ingress: {%s}}]}}\n",
+			namespace, map[bool]string{true: "http", false: "tcp"}[strings.HasPrefix(ingress, "host")], ingress)
+	}
+	apply := func(namespace, ingress string) string {
+		t.Helper()
+		_, err := s.c.applyLocal(t.Context(), descriptor(namespace, ingress), true, s.now)
+		var p *wire.Problem
+		if err != nil && !errors.As(err, &p) {
+			t.Fatal(err)
+		}
+		if p != nil {
+			return p.Code
+		}
+		return ""
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, c := range []struct{ namespace, ingress, code string }{
+			{"shop", "host: a.shop.test", ""},
+			{"shop", "host: other.test", "not-to-publish"},
+			{"mine", "host: a.shop.test", "not-to-publish"},
+			{"mine", "host: c.test", "not-to-publish"},
+			{"mine", "host: localhost", "not-to-publish"},
+			{"mine", "host: '*.b.test'", "host-taken"},
+			{"mine", "port: 5432", "not-to-publish"},
+			{"mine", "port: 5433", ""},
+			{"theirs", "port: 5432", ""},
+			{"mine", "host: hello.localhost", ""},
+		} {
+			if got := apply(c.namespace, c.ingress); got != c.code {
+				t.Errorf("%s, %s of %s: %q, want %q", when, c.ingress, c.namespace, got, c.code)
+			}
+		}
+	}
+	check("told")
+	entries, err := s.store.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newModel("c", true, s.now)
+	for _, e := range entries {
+		if err := again.load(e, s.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(again.publish) != 2 || again.publish["shop"].Hosts != "*.shop.test" {
+		t.Errorf("after a restart: %+v", again.publish)
+	}
+	take(false, wire.Change{Key: "publish.shop", Deleted: true})
+	if got := apply("mine", "host: a.shop.test"); got != "" {
+		t.Errorf("what nobody has any more: %q", got)
+	}
+	take(true)
+	if got := apply("mine", "host: c.test"); got != "" || len(s.c.m.publish) != 0 {
+		t.Errorf("all was told anew: %q, %+v", got, s.c.m.publish)
+	}
+}
+
+// A wildcard that was made here yields to a host that the root gives to another namespace.
+func TestAWildcardYieldsToARootsHost(t *testing.T) {
+	s := newSite(t)
+	s.apply([]byte("application: own\nnamespace: mine\nservices: {web: {command: [x], ports: [{name: http, ingress: {host: '*.web.test'}}]}}\n"))
+	if s.c.m.routes["own.web"].Ports[0].Ingress == nil {
+		t.Fatal("it is not published")
+	}
+	s.give(web(1, "a"), 1)
+	if s.c.m.routes["own.web"].Ports[0].Ingress != nil || s.c.m.routes["app.web"].Ports[0].Ingress == nil {
+		t.Error("the wildcard is published beside the other namespace's host")
+	}
+	if p := s.c.m.lostHosts(); len(p) != 1 || !strings.Contains(p[0], "own.web") {
+		t.Errorf("problems: %v", p)
+	}
+}

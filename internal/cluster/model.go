@@ -45,6 +45,7 @@ const (
 	keyGone       = "gone."    // + hash of a key: enroll.Gone, of this cluster's own
 	keyRevoked    = "revoked." // + hash of a key: wire.Revocation, the same for the workers
 	keyFarGone    = "fargone." // + who says so.hash of a key: wire.Revocation, from the root
+	keyPublish    = "publish." // + namespace: wire.Publish, from the root
 
 	// upRevoked begins what the root is told about a key, see exchange.StoreSource.
 	upRevoked = "revoked/"
@@ -189,6 +190,8 @@ type model struct {
 	// cluster, and of others.
 	gone    map[string]*enroll.Gone
 	farGone map[string]*wire.Revocation
+	// publish is what namespaces may publish, by the root's word; of others it is the default.
+	publish wire.PublishRules
 	vault   vault
 	// acmes are what gateways share of ACME servers, by acmeID, without the values.
 	acmes map[string]*acmeRecord
@@ -213,7 +216,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
 		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{},
 		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{}, members: map[string]*member{},
-		workers: map[string]*worker{}, upgraded: map[string]*upgradedRecord{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
+		workers: map[string]*worker{}, upgraded: map[string]*upgradedRecord{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, publish: wire.PublishRules{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
 		peer: func(w string) string { return w },
 	}
 }
@@ -227,6 +230,7 @@ var fates = map[string]records.Fate{
 	keyRoute: records.Again, keyName: records.Again, keyUp: records.Again, keySealed: records.Again, keyNet: records.Again,
 	// What something needs that fails without it, and says so.
 	keySecret: records.Aside, keySnapshot: records.Aside, keyProfile: records.Aside, keyACME: records.Aside, keyUpgrade: records.Aside, keyMember: records.Aside,
+	keyPublish: records.Aside,
 }
 
 // load adds one stored entry to the model; effect must follow the last.
@@ -300,6 +304,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		{keyLeft, func(string) error { return records.Load(e, &m.net.left) }},
 		{keyGone, func(r string) error { return records.LoadInto(e, m.gone, r, fate) }},
 		{keyFarGone, func(r string) error { return records.LoadInto(e, m.farGone, r, fate) }},
+		{keyPublish, func(r string) error { return records.LoadInto(e, m.publish, r, fate) }},
 		{keyMember, func(r string) error { return records.LoadInto(e, m.members, r, fate) }},
 		{keyWorker, func(r string) error {
 			recs := map[string]*workerRecord{}

@@ -51,6 +51,7 @@ func (m *model) clone() *model {
 	c.net.left.Rests = slices.Clone(m.net.left.Rests)
 	c.plugins, c.counsels, c.breakers, c.members = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers), maps.Clone(m.members)
 	c.upgraded, c.gone, c.farGone, c.acmes = maps.Clone(m.upgraded), maps.Clone(m.gone), maps.Clone(m.farGone), maps.Clone(m.acmes)
+	c.publish = maps.Clone(m.publish)
 	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
 	c.near, c.entering, c.unread = m.near.clone(), slices.Clone(m.entering), slices.Clone(m.unread)
 	c.flows = records.CloneEach(m.flows)

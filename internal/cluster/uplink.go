@@ -116,7 +116,7 @@ func (d *rootDesired) Have() wire.Rev {
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
 
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
 // crash in between leads to the same changes being fetched again.
@@ -127,12 +127,12 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return err
 	}
-	shares, far, gone, secrets := c.m.given, c.m.far, c.m.farGone, c.m.vault.given
+	shares, far, gone, secrets, publish := c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.m.publish
 	if full {
 		shares, far, gone = map[string]*wire.Share{}, map[string]*wire.Route{}, map[string]*wire.Revocation{}
-		secrets = map[string]*wire.SealedSecret{}
+		secrets, publish = map[string]*wire.SealedSecret{}, wire.PublishRules{}
 	} else {
-		shares, far, gone, secrets = maps.Clone(shares), maps.Clone(far), maps.Clone(gone), maps.Clone(secrets)
+		shares, far, gone, secrets, publish = maps.Clone(shares), maps.Clone(far), maps.Clone(gone), maps.Clone(secrets), maps.Clone(publish)
 	}
 	blocks := c.m.net.blocks
 	var groups [][]bus.Op
@@ -184,6 +184,8 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 				delete(gone, rest) // it was ourselves who said so
 				ch.Deleted = true
 			}
+		case strings.HasPrefix(key, keyPublish):
+			err = apply(publish, rest, ch)
 		default:
 			err = apply(far, rest, ch)
 		}
@@ -218,6 +220,11 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 			}
 		}
 	}
+	for key := range c.m.publish {
+		if full && publish[key] == nil {
+			groups = append(groups, []bus.Op{bus.Del(keyPublish + key)})
+		}
+	}
 	b, err := json.Marshal(to)
 	if err != nil {
 		return err
@@ -231,6 +238,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		return err
 	}
 	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, to
+	c.m.publish = publish
 	c.m.net.blocks = blocks
 	c.m.effect()
 	counted()

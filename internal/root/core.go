@@ -195,6 +195,13 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 // notify wakes those who wait for a change.
 func (c *core) notify() { c.news.Ring() }
 
+// tellAll brings every cluster what was stored outside a pass. The mutex is held.
+func (c *core) tellAll() {
+	t := c.m.begin()
+	t.all = true
+	c.tell(t, time.Now())
+}
+
 // tell brings clusters what is new for them, and tells people.
 func (c *core) tell(t *tx, now time.Time) {
 	for name, cl := range c.m.clusters {
@@ -333,6 +340,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyShare + name + ".", As: "share."},
 		{Prefix: keyRoute, As: "route."},
 		{Prefix: keyRevoked, As: "revoked."},
+		{Prefix: keyPublish, As: "publish."},
 		{Prefix: keySealed + name + ".", As: "secret."},
 		{Prefix: keyLease + name + ".", As: "lease."},
 	}}

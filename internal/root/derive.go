@@ -32,7 +32,7 @@ func (t *tx) delegate() {
 		s := want[key]
 		if s == nil {
 			s = &wire.Share{
-				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Standing: t.m.standing(wire.NamespaceOf(app.Spec)), Service: i.Service, Revision: app.Revision,
+				V: wire.Version, App: i.App, Namespace: wire.NamespaceOf(app.Spec), Standing: t.m.standing(wire.NamespaceOf(app.Spec)).Claims(), Service: i.Service, Revision: app.Revision,
 				Spec: app.Spec.Services[i.Service], AppNumber: t.numberOf(i.App), Elsewhere: len(t.m.clusters) > 1, Waves: t.m.waveGate(wire.NamespaceOf(app.Spec)),
 			}
 			want[key] = s

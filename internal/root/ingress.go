@@ -1,6 +1,8 @@
 package root
 
 import (
+	"fmt"
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -24,5 +26,43 @@ func (m *model) hostsFree(who access.Who, spec *api.Application) error {
 			taken.Add(by, wire.NamespaceOf(app.Spec), s.Ports)
 		}
 	}
-	return taken.Free(spec)
+	namespace := wire.NamespaceOf(spec)
+	var had []api.Port
+	if old := m.apps[spec.Application]; old != nil && wire.NamespaceOf(old.Spec) == namespace {
+		for _, s := range old.Spec.Services {
+			had = append(had, s.Ports...)
+		}
+	}
+	return taken.Free(spec, m.standing(namespace), m.publishRules(), had)
+}
+
+// publishRules are what the namespaces may publish.
+func (m *model) publishRules() wire.PublishRules {
+	rules := wire.PublishRules{}
+	for name, ns := range m.namespaces {
+		if p := ns.Standing.Publish(); p != nil {
+			rules[name] = p
+		}
+	}
+	return rules
+}
+
+// unallowed says what the applications of a namespace publish and could not publish anew,
+// by what its standing is now. They keep it.
+func (m *model) unallowed(namespace string) (out []string) {
+	rules := m.publishRules()
+	for _, name := range records.SortedKeys(m.apps) {
+		app := m.apps[name]
+		if wire.NamespaceOf(app.Spec) != namespace || !app.Deleting.IsZero() {
+			continue
+		}
+		for _, svc := range app.Spec.ServiceNames() {
+			for i := range app.Spec.Services[svc].Ports {
+				if why := rules.Forbids(namespace, &app.Spec.Services[svc].Ports[i]); why != "" {
+					out = append(out, fmt.Sprintf("%s.%s: %s", name, svc, why))
+				}
+			}
+		}
+	}
+	return out
 }

@@ -26,6 +26,7 @@ const (
 	keyShare     = "to."      // + cluster.app.service: wire.Share
 	keyRoute     = "route."   // + app.service: wire.Route, for all clusters
 	keyNamespace = "ns."      // + name: wire.Namespace
+	keyPublish   = "publish." // + namespace: wire.Publish, for all clusters
 	keyCluster   = "cluster." // + name: clusterRecord
 	keyGone      = "gone."    // + hash of a key: enroll.Gone, of clusters
 	keyRevoked   = "revoked." // + who says so.hash of a key: wire.Revocation, for all clusters

@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
@@ -71,7 +73,7 @@ func (b backend) SetStanding(ctx context.Context, name string, s wire.Standing) 
 	if err := checkStanding(&s); err != nil {
 		return wire.NamespaceView{}, err
 	}
-	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d, containers may ask for %s", max(1, s.Weight), s.MaxPriority, s.Allowed()), func(ns *wire.Namespace) { ns.Standing = s })
+	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d, containers may ask for %s, hosts %s, ports of gateways %s", max(1, s.Weight), s.MaxPriority, s.Allowed(), cmp.Or(s.Hosts, wire.PublishAny), cmp.Or(s.Ports, wire.PublishAny)), func(ns *wire.Namespace) { ns.Standing = s })
 	if err == nil {
 		b.forgive(name)
 		loop.Poke(b.wake) // the clusters have it from their shares
@@ -87,6 +89,12 @@ func checkStanding(s *wire.Standing) error {
 		return wire.Problemf(422, "bad-standing", "write names joined by +: writable-root+NET_RAW", "this cannot be the standing of a namespace", "allow: %v", err)
 	}
 	s.Allow = allow
+	if s.Hosts, err = wire.ParseHosts(s.Hosts); err != nil {
+		return wire.Problemf(422, "bad-standing", "write names joined by +: shop.example+*.shop.example, or any, or none", "this cannot be the standing of a namespace", "hosts: %v", err)
+	}
+	if s.Ports, err = wire.ParsePorts(s.Ports); err != nil {
+		return wire.Problemf(422, "bad-standing", "write ports joined by +: 5432/tcp+6000-6099", "this cannot be the standing of a namespace", "ports: %v", err)
+	}
 	return nil
 }
 
@@ -137,10 +145,16 @@ func (b backend) putNamespace(ctx context.Context, ns *wire.Namespace, what stri
 	if err != nil {
 		return wire.NamespaceView{}, fmt.Errorf("encoding the namespace: %w", err)
 	}
-	if _, err := b.store.Put(ctx, keyNamespace+ns.Name, data); b.wrote(err) != nil {
+	// What it may publish is told to the clusters, which must not learn its quota.
+	told, err := records.Op(keyPublish+ns.Name, ns.Standing.Publish())
+	if err != nil {
+		return wire.NamespaceView{}, fmt.Errorf("encoding what the namespace may publish: %w", err)
+	}
+	if _, err := b.store.Commit(ctx, bus.Put(keyNamespace+ns.Name, data), told); b.wrote(err) != nil {
 		return wire.NamespaceView{}, unstored(err)
 	}
 	b.m.namespaces[ns.Name] = ns
+	b.tellAll()
 	b.events.Add(time.Now(), tier, "namespace/"+ns.Name, what)
 	b.notify()
 	return b.m.namespaceView(ns.Name), nil
@@ -183,6 +197,7 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 		return unstored(err)
 	}
 	delete(b.m.namespaces, name)
+	b.tellAll()
 	b.events.Add(time.Now(), tier, "namespace/"+name, "removed")
 	b.notify()
 	return nil
@@ -314,6 +329,7 @@ func (m *model) viewNamespace(name string, used, local wire.Quota) wire.Namespac
 	if ns := m.namespaces[name]; ns != nil {
 		v.Quota, v.Standing, v.Created, v.By = ns.Quota, ns.Standing, ns.Created, ns.By
 	}
+	v.Unallowed = m.unallowed(name)
 	return v
 }
 

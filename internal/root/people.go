@@ -59,5 +59,5 @@ func (m *model) haveNamespaces(r wire.Roles) error {
 // forgetNamespace removes a namespace with all roles in it, so that who has one
 // now has none in a namespace of that name that is made later. The mutex is held.
 func (b backend) forgetNamespace(ctx context.Context, name string) error {
-	return b.LeaveNamespace(ctx, name, bus.Del(keyNamespace+name))
+	return b.LeaveNamespace(ctx, name, bus.Del(keyNamespace+name), bus.Del(keyPublish+name))
 }

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
@@ -14,44 +17,107 @@ type Claims map[string]claim
 type claim struct {
 	by, namespace string
 	tls           api.IngressTLS // of a host
+	isHost        bool           // the host itself, not one of its paths
 }
 
 // Add notes the ports of a service, by its name as it is to be told, and its namespace.
 func (c Claims) Add(by, namespace string, ports []api.Port) {
 	for i := range ports {
 		for _, what := range ports[i].Claims() {
-			x := claim{by, namespace, ports[i].Ingress.TLS}
+			x := claim{by: by, namespace: namespace, tls: ports[i].Ingress.TLS}
 			c[what] = x
 			if host, _, ok := strings.Cut(what, "/"); ok && ports[i].Ingress.Host != "" {
+				x.isHost = true
 				c[host] = x // one of those that have it
 			}
 		}
 	}
 }
 
+// Conflict says why a port of a namespace cannot be published beside those that have
+// been added, and which of them is in the way; "" if none is. What self has added is not.
+// wild: they differ, and one of
+// them is a wildcard above or below the other. An administrator allows that by giving the
+// host to the namespace by name.
+func (c Claims) Conflict(self, namespace string, p *api.Port, rules PublishRules) (by, why string, wild bool) {
+	for _, what := range p.Claims() {
+		if other, taken := c[what]; taken && other.by != self {
+			return other.by, fmt.Sprintf("%s is published by %s already", strings.TrimSuffix(what, "/"), other.by), false
+		}
+	}
+	if p.Ingress == nil || p.Ingress.Host == "" {
+		return "", "", false
+	}
+	host := strings.ToLower(p.Ingress.Host)
+	if other, shared := c[host]; shared && other.namespace != namespace && other.by != self {
+		return other.by, fmt.Sprintf("%s belongs to another namespace (%s)", host, other.by), false
+	}
+	if rules.names(namespace, host) {
+		return "", "", false
+	}
+	for _, what := range slices.Sorted(maps.Keys(c)) {
+		other := c[what]
+		if !other.isHost || other.by == self || other.namespace == namespace || !isWild(what) && !isWild(host) || !related(what, host) {
+			continue
+		}
+		first, second := host, what
+		if isWild(what) {
+			first, second = what, host
+		}
+		return other.by, fmt.Sprintf("%s is another namespace's (%s), and the wildcard %s is above or below %s", what, other.by, first, second), true
+	}
+	return "", "", false
+}
+
 // Free says whether an application can have all that it wants to publish. A host
-// belongs to one namespace, whose applications may share it by paths.
-func (c Claims) Free(spec *api.Application) error {
+// belongs to one namespace, whose applications may share it by paths. s is the standing of
+// the namespace, and had are the ports that the application has already: it keeps the hosts
+// and numbers that it publishes, whatever the rules are now.
+func (c Claims) Free(spec *api.Application, s Standing, rules PublishRules, had []api.Port) error {
+	namespace := NamespaceOf(spec)
+	keeps := map[string]bool{}
+	for i := range had {
+		keeps[publishes(&had[i])] = true
+	}
 	for _, name := range spec.ServiceNames() {
 		for i := range spec.Services[name].Ports {
 			p := &spec.Services[name].Ports[i]
-			for _, what := range p.Claims() {
-				if by, taken := c[what]; taken {
-					return Problemf(409, "host-taken", "choose another one, or delete the other application", "what an ingress publishes is taken", "services.%s: %s is published by %s already", name, strings.TrimSuffix(what, "/"), by.by)
-				}
-			}
-			if p.Ingress == nil || p.Ingress.Host == "" {
+			if p.Ingress == nil {
 				continue
 			}
-			other, shared := c[p.Ingress.Host]
+			at := fmt.Sprintf("services.%s.ports[%d].ingress", name, i)
+			allowed := "choose another one, or have it allowed by an administrator: verge namespace standing " + namespace + " " + s.granting(p)
+			_, why, wild := c.Conflict("", namespace, p, rules)
 			switch {
-			case !shared:
-			case other.namespace != NamespaceOf(spec):
-				return Problemf(409, "host-taken", "choose another host", "an ingress host is taken", "services.%s: %s belongs to another namespace (%s)", name, p.Ingress.Host, other.by)
-			case other.tls.On() != p.Ingress.TLS.On() || other.tls.On() && other.tls != p.Ingress.TLS:
-				return Problemf(409, "other-tls", "write the same tls in both", "a host has one certificate", "services.%s: tls of %s is another than that of %s", name, p.Ingress.Host, other.by)
+			case why != "" && !wild:
+				return Problemf(409, "host-taken", "choose another one, or delete the other application", "what an ingress publishes is taken", "%s: %s", at, why)
+			case why != "" && !keeps[publishes(p)]:
+				return Problemf(409, "host-taken", allowed, "what an ingress publishes is taken", "%s: %s", at, why)
+			}
+			if why := rules.Forbids(namespace, p); why != "" && !keeps[publishes(p)] {
+				return Problemf(403, "not-to-publish", allowed, "nothing was changed: the namespace may not publish that", "%s: %s", at, why)
+			}
+			if p.Ingress.Host == "" {
+				continue
+			}
+			if other, shared := c[strings.ToLower(p.Ingress.Host)]; shared && (other.tls.On() != p.Ingress.TLS.On() || other.tls.On() && other.tls != p.Ingress.TLS) {
+				return Problemf(409, "other-tls", "write the same tls in both", "a host has one certificate", "%s: tls of %s is another than that of %s", at, p.Ingress.Host, other.by)
 			}
 		}
 	}
 	return nil
+}
+
+// publishes is the host of a port, or its number and protocol at the gateways; "" where it
+// has no ingress.
+func publishes(p *api.Port) string {
+	claims := p.Claims()
+	if len(claims) == 0 {
+		return ""
+	}
+	host, _, _ := strings.Cut(claims[0], "/")
+	if p.Ingress.Port != 0 {
+		return claims[0]
+	}
+	return host
 }

@@ -31,7 +31,7 @@ func TestClaims(t *testing.T) {
 		"the same port":            {"a", tcp("tcp", 5432), "host-taken"},
 		"the same port of udp":     {"a", tcp("udp", 5432), ""},
 	} {
-		err := c.Free(&api.Application{Application: "new", Namespace: k.namespace, Services: map[string]*api.Service{"s": {Ports: k.ports}}})
+		err := c.Free(&api.Application{Application: "new", Namespace: k.namespace, Services: map[string]*api.Service{"s": {Ports: k.ports}}}, Standing{}, nil, nil)
 		var p *Problem
 		if errors.As(err, &p) != (k.code != "") || p != nil && p.Code != k.code {
 			t.Errorf("%s: %v, want %q", name, err, k.code)

@@ -62,6 +62,13 @@ type Standing struct {
 	// Allow is what its containers may ask for in security, joined by "+" (see
 	// ParseAllow). "": a writable root, and nothing else.
 	Allow string `json:"allow,omitempty" maxLength:"1000"`
+	// Hosts that its services may publish at the gateways, joined by "+" (see ParseHosts). A
+	// host that is named here is reserved for the namespace. "": any that nobody else has,
+	// apart from localhost.
+	Hosts string `json:"hosts,omitempty" maxLength:"4000"`
+	// Ports of the gateways that its services may publish, joined by "+" (see ParsePorts),
+	// likewise. "": any that nobody else has.
+	Ports string `json:"ports,omitempty" maxLength:"1000"`
 }
 
 // MaxWeight of a namespace.
@@ -91,6 +98,9 @@ type NamespaceView struct {
 	Quota    Quota    `json:"quota"`
 	Standing Standing `json:"standing,omitzero"`
 	Used     Quota    `json:"used"`
+	// Unallowed says what its services publish and the standing does not allow: they had it
+	// before, and keep it.
+	Unallowed []string `json:"unallowed,omitempty"`
 	// AtSites is the part of Used that sites have asked for by themselves, beyond what
 	// the root gave them.
 	AtSites Quota `json:"at_sites,omitzero"`

@@ -109,5 +109,11 @@ func (s Standing) String() string {
 	if s.Allow != "" {
 		text += ",allow=" + s.Allow
 	}
+	if s.Hosts != "" {
+		text += ",hosts=" + s.Hosts
+	}
+	if s.Ports != "" {
+		text += ",ports=" + s.Ports
+	}
 	return text
 }
