@@ -202,7 +202,7 @@ func rolloutRows() []Verdict {
 		{Path: in(".canary[].requests"), Default: "as 0 would be", Max: 1e9,
 			Note: "How many requests over HTTP the new revision must have answered in the step as well. Where fewer come, progress_deadline counts from the end of for."},
 		{Path: in(".on_failure"), Default: "as stop would be", Values: values("stop "+RollBack, "", ""),
-			Note: "stop leaves things as they are, until something else is applied or verge rollout undo or resume says so. rollback applies the revision before."},
+			Note: "stop leaves things as they are, until something else is applied or verge rollout undo or resume says so. rollback applies the last revision in which the service held."},
 	}
 }
 

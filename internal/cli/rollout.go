@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -268,6 +269,8 @@ func (a *app) rolloutHistoryCommand() *cobra.Command {
 		Long: `List the revisions of an application that can be brought back.
 
 The last 10 before the current one are kept, until the application is deleted.
+HELD says whether all services were ready as applied; verge rollout undo goes back
+to the last one of which that is so.
 With --revision the descriptor of one of them is printed, as it was applied.`,
 		Example: "  verge rollout history shop\n  verge rollout history shop --revision 3 > shop.yaml",
 		Args:    oneArg("APPLICATION"),
@@ -313,9 +316,28 @@ func (a *app) rolloutHistory(ctx context.Context, c *rest.Client, app string, nu
 		if r.Current {
 			number += " (current)"
 		}
-		rows[n] = []cell{text(number), text(age(a.opts.Now().Sub(r.When))), text(cmp.Or(r.By, "-")), text(cmp.Or(strings.Join(r.Changed, "; "), "-")), text(cmp.Or(r.Why, "-"))}
+		rows[n] = []cell{text(number), text(heldWord(&r)), text(age(a.opts.Now().Sub(r.When))), text(cmp.Or(r.By, "-")), text(cmp.Or(strings.Join(r.Changed, "; "), "-")), text(cmp.Or(r.Why, "-"))}
 	}
-	return a.table([]string{"REVISION", "AGE", "BY", "CHANGED", "WHY"}, rows)
+	return a.table([]string{"REVISION", "HELD", "AGE", "BY", "CHANGED", "WHY"}, rows)
+}
+
+// heldWord says whether a revision held, or which services of it did.
+func heldWord(r *wire.AppRevision) string {
+	var held []string
+	for _, name := range slices.Sorted(maps.Keys(r.Held)) {
+		if r.Held[name] {
+			held = append(held, name)
+		}
+	}
+	switch {
+	case r.Held == nil:
+		return "-"
+	case r.HasHeld(""):
+		return "yes"
+	case len(held) == 0:
+		return "no"
+	}
+	return "only " + strings.Join(held, ", ")
 }
 
 func (a *app) rolloutHoldCommand(pause bool) *cobra.Command {
@@ -366,8 +388,8 @@ func (a *app) rolloutUndoCommand() *cobra.Command {
 		Long: `Bring an earlier revision back, and watch until it holds.
 
 What the application, or the one service, was is applied as a new revision: the
-one before, or the one that --to names (verge rollout history). It is rolled out
-like any other.
+last that was other than it is and that held, or the one that --to names (verge
+rollout history shows which have held). It is rolled out like any other.
 Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
 does not hold yet.`,
 		Example: "  verge rollout undo shop\n  verge rollout undo shop/web --to 3",
@@ -383,7 +405,7 @@ does not hold yet.`,
 		},
 	}
 	f.add(cmd, "accepted")
-	cmd.Flags().Uint64Var(&to, "to", 0, "the revision to bring back; the one before if it is left out")
+	cmd.Flags().Uint64Var(&to, "to", 0, "the revision to bring back (default: the last one that held)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
 	return cmd
 }
@@ -404,7 +426,11 @@ func (a *app) undo(ctx context.Context, c *rest.Client, app string, q wire.Rollo
 	if r.Change == "unchanged" {
 		return a.printf("application/%s is as it was then already, revision %s", app, revision(r.Revision))
 	}
-	if err := a.printf("application/%s: brought back as revision %s", app, revision(r.Revision)); err != nil || f.noWait {
+	what := "an earlier revision"
+	if r.Undo > 0 {
+		what = "revision " + revision(r.Undo)
+	}
+	if err := a.printf("application/%s: %s is brought back as revision %s", app, what, revision(r.Revision)); err != nil || f.noWait {
 		return err
 	}
 	view, err := a.await(ctx, c, r, f.timeout, steps)

@@ -61,6 +61,9 @@ type core struct {
 	trusts    string             // the authorities that are to be trusted, by name
 	held      bool               // a record cannot be read without which nothing may be decided
 	unstored  string             // what could not be written, in words
+	// heldSince is since when services hold of which that is not noted yet, by
+	// application.service.revision.
+	heldSince map[string]time.Time
 	stale     bool               // a write may or may not have been stored: the model must be read again
 }
 
@@ -187,9 +190,10 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		}
 		c.tell(t, now)
 	}
+	waits := c.noteHeld(ctx, now)
 	c.rollBack(ctx, now)
 	c.m.recovery.settled = !c.m.holding(now)
-	return c.calm() && c.m.recovery.settled, nil
+	return c.calm() && c.m.recovery.settled && !waits, nil
 }
 
 // notify wakes those who wait for a change.

@@ -18,6 +18,9 @@ import (
 // putApp stores an application and makes it the one that counts. The mutex is
 // held. Its errors are for people.
 func (c *core) putApp(ctx context.Context, app *wire.Application) error {
+	if old := c.m.apps[app.Name]; old == nil || old.Revision != app.Revision {
+		app.Held = carried(old, app)
+	}
 	data, err := c.m.storable(app)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func (m *model) retire(next *wire.Application) (ops []bus.Op, list []wire.AppRev
 	if old == nil || old.Revision == next.Revision {
 		return nil, list, nil
 	}
-	r := m.revision(old)
+	r := m.revision(old, next.Applied)
 	r.V = wire.Version
 	if r.Descriptor, err = sourceOf(old); err != nil {
 		return nil, nil, err
@@ -84,8 +84,8 @@ func (m *model) retire(next *wire.Application) (ops []bus.Op, list []wire.AppRev
 }
 
 // revision is an application as one of its revisions.
-func (m *model) revision(app *wire.Application) wire.AppRevision {
-	return wire.AppRevision{App: app.Name, Revision: app.Revision, By: app.By, When: app.Applied, Why: app.Why, Changed: app.Changed}
+func (m *model) revision(app *wire.Application, now time.Time) wire.AppRevision {
+	return wire.AppRevision{App: app.Name, Revision: app.Revision, By: app.By, When: app.Applied, Why: app.Why, Changed: app.Changed, Held: m.judged(app, now)}
 }
 
 // changed says in words what leads from one descriptor to another.
@@ -120,7 +120,7 @@ func (b backend) Revisions(_ context.Context, name string) ([]wire.AppRevision, 
 	if app == nil {
 		return nil, noApp(name)
 	}
-	cur := b.m.revision(app)
+	cur := b.m.revision(app, time.Now())
 	cur.Current = true
 	out := []wire.AppRevision{cur}
 	for _, r := range slices.Backward(b.m.history[name]) {
@@ -143,7 +143,7 @@ func (c *core) readRevision(ctx context.Context, name string, n uint64) (r wire.
 		return r, noApp(name)
 	}
 	if n == app.Revision {
-		r = c.m.revision(app)
+		r = c.m.revision(app, time.Now())
 		r.Current = true
 		r.Descriptor, err = sourceOf(app)
 		return r, err
@@ -179,26 +179,16 @@ func (b backend) Undo(ctx context.Context, name string, q wire.RolloutRequest) (
 	}
 	to := q.To
 	if to == 0 {
-		if to = b.m.before(old, q.Service); to == 0 {
-			return wire.ApplyResult{}, wire.Problemf(409, "no-earlier-revision", "verge rollout history "+name, "there is nothing to bring back", "no earlier revision of %s is kept that is other than this one", name)
+		if to, err = b.lastHeld(ctx, old, q.Service); err != nil {
+			return wire.ApplyResult{}, err
 		}
 	}
 	res, err := b.undo(ctx, access.From(ctx), old, q.Service, to, rest.Caller(ctx), q.Reason, now)
 	res.Warnings = append(warnings, res.Warnings...)
-	return res, err
-}
-
-// before is the revision before that of app, in which the service (if one is named) was
-// not what it is; 0 if none is kept.
-func (m *model) before(app *wire.Application, service string) uint64 {
-	list := append(slices.Clone(m.history[app.Name]), m.revision(app))
-	for k := len(list) - 1; k > 0; k-- {
-		// What this revision changed was otherwise in the one before.
-		if service == "" || slices.ContainsFunc(list[k].Changed, func(s string) bool { return strings.HasPrefix(s, service+": ") }) {
-			return list[k-1].Revision
-		}
+	if err == nil {
+		res.Undo = to
 	}
-	return 0
+	return res, err
 }
 
 // undo applies what a revision was: the whole of it, or one service. The mutex is held.

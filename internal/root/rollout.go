@@ -344,8 +344,9 @@ func (c *core) rollBack(ctx context.Context, now time.Time) {
 			if r.Phase != wire.RolloutFailed {
 				continue
 			}
-			to := c.m.before(app, svc)
-			if to == 0 {
+			to, err := c.lastHeld(ctx, app, svc)
+			if err != nil {
+				c.log.Debug("a rollout that failed is not undone", "application", name, "service", svc, "error", err)
 				continue // verge rollout status says that it has failed
 			}
 			if _, err := c.undo(ctx, access.Who{Name: wire.ByRollback, Admin: true}, app, svc, to, wire.ByRollback, "its rollout failed, "+r.Why, now); err != nil {

@@ -132,6 +132,7 @@ func TestUndo(t *testing.T) {
 		if _, err := b.Apply(ctx, []byte(text(web, db)), false); err != nil {
 			t.Fatal(err)
 		}
+		b.m.apps["shop"].Held = map[string]bool{"web": true, "db": true}
 	}
 	apply("x1", "y1")
 	first := b.m.apps["shop"].Spec
@@ -203,6 +204,7 @@ func TestARolloutThatFailedIsUndone(t *testing.T) {
 		if _, err := b.Apply(ctx, fmt.Appendf(nil, text, cmd), false); err != nil {
 			t.Fatal(err)
 		}
+		b.m.apps["shop"].Held = map[string]bool{"web": cmd == "good"}
 	}
 	now := time.Now()
 	c := newCluster(clusterRecord{V: wire.Version, Name: "edge"}, now)

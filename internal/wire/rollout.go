@@ -142,10 +142,27 @@ type AppRevision struct {
 	Why  string    `json:"why,omitempty"`
 	// Changed says in words what it changed: "web: image, env.A".
 	Changed []string `json:"changed,omitempty"`
+	// Held says of each service whether it held as this revision: ready as applied, and not
+	// failing when the next revision came. Nil: nobody noted it.
+	Held map[string]bool `json:"held,omitempty"`
 	// Current: it is the one that counts.
 	Current bool `json:"current,omitempty"`
 	// Descriptor is its text; left out of lists.
 	Descriptor string `json:"descriptor,omitempty"`
+}
+
+// HasHeld says whether the revision held, or one service of it. One of which nobody noted
+// it may have.
+func (r *AppRevision) HasHeld(service string) bool {
+	if r.Held == nil || service != "" {
+		return r.Held == nil || r.Held[service]
+	}
+	for _, held := range r.Held {
+		if !held {
+			return false
+		}
+	}
+	return true
 }
 
 // ByRollback is who has made a revision that undoes one of which the rollout failed; all

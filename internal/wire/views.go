@@ -81,6 +81,9 @@ type Application struct {
 	By      string   `json:"by,omitempty"`
 	Why     string   `json:"why,omitempty"`
 	Changed []string `json:"changed,omitempty"`
+	// Held says of each service whether it has held as this revision; nil of a revision that
+	// was applied with a version that did not note it.
+	Held map[string]bool `json:"held,omitempty"`
 	// Holds are what people said about rollouts, by service.
 	Holds map[string]Hold `json:"holds,omitempty"`
 	// RolledBack are the services that were brought back since their rollout failed, for
@@ -95,6 +98,7 @@ type ApplyResult struct {
 	Revision uint64   `json:"revision"`
 	Change   string   `json:"change" enum:"created,updated,unchanged" doc:"what the apply did"`
 	Changes  int      `json:"changes" doc:"how many services it added, changed, scaled or removed"`
+	Undo     uint64   `json:"undo,omitempty" doc:"the earlier revision that an undo brought back"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 

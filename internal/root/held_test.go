@@ -1,0 +1,157 @@
+package root
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// reporting is a root with one cluster that says how an application with one instance does.
+type reporting struct {
+	backend
+	t     *testing.T
+	store *bus.MemStore
+	now   time.Time
+}
+
+const oneWeb = "application: shop\nservices:\n  web: {command: [%s], rollout: {on_failure: %s}}\n"
+
+func newReporting(t *testing.T) *reporting {
+	r := &reporting{t: t, store: bus.NewMemStore(), now: time.Now()}
+	r.backend = newTestBackend(t, r.store)
+	cl := newCluster(clusterRecord{V: wire.Version, Name: "edge"}, r.now)
+	cl.everHeard = true
+	r.m.clusters["edge"] = cl
+	return r
+}
+
+func (r *reporting) apply(cmd, onFailure string) {
+	r.t.Helper()
+	if _, err := r.Apply(r.t.Context(), fmt.Appendf(nil, oneWeb, cmd, onFailure), false); err != nil {
+		r.t.Fatal(err)
+	}
+	r.says(func(i *wire.Instance) { i.Ready = false })
+}
+
+// says is what the cluster reports of the instance now.
+func (r *reporting) says(change func(*wire.Instance)) {
+	r.t.Helper()
+	i := wire.Instance{V: wire.Version, ID: "shop.web.0", App: "shop", Service: "web", Revision: r.m.apps["shop"].Revision, Cluster: "edge", State: wire.Running, Ready: true}
+	change(&i)
+	r.m.insts[i.ID] = &wire.Instance{V: wire.Version, ID: i.ID, App: "shop", Service: "web", Cluster: "edge", State: wire.ClusterScheduled}
+	r.m.clusters["edge"].seen[i.ID] = &wire.Reported{Instance: i}
+	r.m.index = nil
+	r.note()
+}
+
+func (r *reporting) note() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteHeld(r.t.Context(), r.now)
+}
+
+// holds lets what was applied last hold, for d.
+func (r *reporting) holds(d time.Duration) {
+	r.t.Helper()
+	r.says(func(*wire.Instance) {})
+	r.now = r.now.Add(d)
+	r.note()
+}
+
+// crashes lets it fail after it was ready for a moment.
+func (r *reporting) crashes() {
+	r.t.Helper()
+	r.holds(time.Second)
+	r.says(func(i *wire.Instance) { i.LastExit = &wire.Exit{Code: 3, At: time.Now()} })
+}
+
+func (r *reporting) undo(service string) (wire.ApplyResult, error) {
+	return r.Undo(r.t.Context(), "shop", wire.RolloutRequest{Service: service})
+}
+
+// An undo goes to the last revision that held: not to the one before where that is broken,
+// nor to what is the same as now.
+func TestUndoGoesToWhatHeld(t *testing.T) {
+	for _, service := range []string{"", "web"} {
+		r := newReporting(t)
+		r.apply("good", "stop")
+		r.holds(heldAfter)
+		r.says(func(i *wire.Instance) { i.Ready = false }) // its machine is away when the next one comes
+		r.apply("unready", "stop")
+		r.apply("crashes", "stop")
+		r.crashes()
+		r.apply("broken", "stop")
+		if res, err := r.undo(service); err != nil || res.Undo != 1 || r.m.apps["shop"].Spec.Services["web"].Command[0] != "good" {
+			t.Fatalf("%q: %+v, %v", service, res, err)
+		}
+		// What it was brought back to is not an earlier one.
+		if _, err := r.undo(service); code(err) != "no-revision-held" {
+			t.Errorf("%q: nothing else held: %v", service, err)
+		}
+		// One that holds, though not for long, when the next one comes.
+		r.apply("short", "stop")
+		r.holds(time.Second)
+		r.apply("broken", "stop")
+		if res, err := r.undo(service); err != nil || res.Undo != 6 {
+			t.Errorf("%q: %+v, %v", service, res, err)
+		}
+		// It is known to another process of the root.
+		again := newTestBackend(t, r.store)
+		list, err := again.Revisions(t.Context(), "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held []string
+		for k := range list {
+			if list[k].HasHeld("") {
+				held = append(held, fmt.Sprint(list[k].Revision))
+			}
+		}
+		if got := strings.Join(held, " "); got != "6 1" {
+			t.Errorf("%q: revisions that held: %s", service, got)
+		}
+	}
+}
+
+// Of revisions that a version before this one kept nobody knows it: the one before is
+// taken, as it was then.
+func TestUndoOfOlderRevisions(t *testing.T) {
+	r := newReporting(t)
+	r.apply("x1", "stop")
+	r.m.apps["shop"].Held = nil
+	r.apply("x2", "stop")
+	if res, err := r.undo(""); err != nil || res.Undo != 1 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// What has failed is brought back to what held, too, and stays where nothing did.
+func TestARollbackGoesToWhatHeld(t *testing.T) {
+	r := newReporting(t)
+	fails := func() {
+		app := r.m.apps["shop"]
+		spec := app.Spec.Services["web"]
+		r.m.shares["edge.shop.web"] = &wire.Share{V: wire.Version, App: "shop", Service: "web", Revision: app.Revision, Min: 1, Max: 1, Spec: spec}
+		r.m.clusters["edge"].rollouts = map[string]*wire.RolloutReport{"shop.web": {App: "shop", Service: "web", Program: spec.ProgramID(), Phase: wire.RolloutFailed, Why: "web.0: exited with 1"}}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.rollBack(t.Context(), r.now)
+	}
+	r.apply("bad1", "rollback")
+	r.apply("bad2", "rollback")
+	if fails(); r.m.apps["shop"].Revision != 2 {
+		t.Fatalf("back to what never held: %+v", r.m.apps["shop"])
+	}
+	r.apply("good", "rollback")
+	r.holds(heldAfter)
+	r.apply("bad3", "stop")
+	r.apply("bad4", "rollback")
+	fails()
+	if app := r.m.apps["shop"]; app.Revision != 6 || app.Spec.Services["web"].Command[0] != "good" {
+		t.Errorf("%+v", app)
+	}
+}
