@@ -43,7 +43,7 @@ func News(old, now *wire.Instance) []string {
 		out = append(out, "ready")
 	case found != "" && found != finding(old):
 		out = append(out, "not ready: "+now.Reason)
-	case now.State == wire.Running && old.State == wire.Running && !now.Ready && old.Ready && !now.Draining && len(out) == 0:
+	case now.State == wire.Running && old.State == wire.Running && now.Incarnation == old.Incarnation && !now.Ready && old.Ready && !now.Draining && len(out) == 0:
 		out = append(out, "not ready")
 	}
 	return out

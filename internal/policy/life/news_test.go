@@ -47,6 +47,7 @@ func TestNews(t *testing.T) {
 		"a kill and a restart": {running, exited("", 1), []string{"exited: killed by signal KILL; started again, restart 1"}},
 		"a restart after that": {exited("", 0), exited("", 1), []string{"started again, restart 1"}},
 		"its history says it":  {exited("", 5), failed, nil},
+		"an update":            {running, with(func(i *wire.Instance) { i.Ready, i.Incarnation = false, 2 }), nil},
 		"its worker is silent": {running, with(func(i *wire.Instance) { i.Unreachable, i.Worker = true, "w1" }), []string{"unreachable: its worker w1 is not heard of"}},
 		"nobody says which":    {running, with(func(i *wire.Instance) { i.Unreachable = true }), []string{"unreachable: its worker is not heard of"}},
 		"its worker is back":   {with(func(i *wire.Instance) { i.Unreachable = true }), running, []string{"reachable again"}},
