@@ -253,6 +253,9 @@ func Run(ctx context.Context, o Options) error {
 func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer, seq uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
+	if a.keeper != nil {
+		defer a.keeper.standDown() // when nobody stands in any more
+	}
 	defer watch.Wait()
 	defer cancel()
 	watch.Go(func() { a.watch(ctx, seq) })

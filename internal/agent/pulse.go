@@ -49,9 +49,15 @@ func (a *Agent) watchPulse(ctx context.Context) {
 		for missed := 0; ctx.Err() == nil; {
 			if a.answers(ctx) {
 				a.mute(nil)
+				if remote, ok := a.hands.(*Remote); ok && missed > 0 {
+					_, _ = a.keeper.running(ctx, remote) // who reads the logs from now on
+				}
 				break
 			}
 			missed++
+			if a.keeper != nil {
+				a.keeper.standIn()
+			}
 			if missed >= muteAfter {
 				a.mute(errMute)
 			}

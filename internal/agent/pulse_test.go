@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -164,5 +166,36 @@ func TestAMuteEngineIsEnded(t *testing.T) {
 	}
 	if running, err := k.running(ctx, remote); running || err != nil {
 		t.Errorf("running %v, %v", running, err)
+	}
+}
+
+// What instances write while there is no engine is read by the agent, so that none has to
+// wait for it; and no more once an engine answers.
+func TestTheAgentReadsLogsWhileThereIsNoEngine(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "instances", "shop.web.0", "log")
+	if err := os.MkdirAll(log, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := logfile.OpenPipe(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	k := newKeeper(dir, slog.New(slog.DiscardHandler))
+	remote := NewRemote(dir)
+	defer remote.Close()
+	if running, err := k.running(t.Context(), remote); running || err != nil {
+		t.Fatalf("running %v, %v", running, err)
+	}
+	defer k.standDown()
+	// More than the pipe holds: without a reader this would wait for ever.
+	text := strings.Repeat("a line of it\n", 1<<16)
+	if _, err := program.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	k.standDown()
+	if n, err := logfile.End(log); err != nil || n < int64(len(text)-1<<20) {
+		t.Errorf("%d of %d bytes are in the log, %v", n, len(text), err)
 	}
 }

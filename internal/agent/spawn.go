@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -106,10 +108,36 @@ type keeper struct {
 	log  *slog.Logger
 	dead chan struct{} // a value when the engine that this process started has ended
 	pid  atomic.Int64  // of the engine that this process started and that has not ended, 0 none
+
+	mu    sync.Mutex
+	stood func() // ends the reading of logs in place of the engine; nil while it reads; guarded by mu
 }
 
 func newKeeper(dir string, log *slog.Logger) *keeper {
 	return &keeper{dir: dir, log: log, dead: make(chan struct{}, 1)}
+}
+
+// standIn reads what instances write while the engine does not, so that none of them has to
+// wait for it. An engine that has begun to read again meanwhile is no harm.
+func (k *keeper) standIn() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stood != nil {
+		return
+	}
+	logs := logfile.NewCollector(k.log)
+	logs.CollectAll(filepath.Join(k.dir, wire.InstanceLogs))
+	k.stood = logs.Close
+}
+
+// standDown leaves that to the engine again.
+func (k *keeper) standDown() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stood != nil {
+		k.stood()
+		k.stood = nil
+	}
 }
 
 // ask asks an engine whether it is there. mute: its process is, and does not
@@ -126,8 +154,13 @@ func ask(ctx context.Context, hands *Remote) (mute bool, err error) {
 func (k *keeper) running(ctx context.Context, hands *Remote) (bool, error) {
 	for missed := 0; ctx.Err() == nil; {
 		mute, err := ask(ctx, hands)
+		if err == nil {
+			k.standDown()
+			return true, nil
+		}
+		k.standIn()
 		if !mute {
-			return err == nil, nil
+			return false, nil
 		}
 		if missed++; missed == killAfter {
 			k.log.Error("an engine is there and has not answered for too long: it is ended")
@@ -150,6 +183,7 @@ func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
 		_, err := ask(ctx, hands)
 		switch {
 		case err == nil:
+			k.standDown()
 			return nil
 		case time.Now().After(deadline):
 			return fmt.Errorf("the engine was started but does not answer, see %s: %w", filepath.Join(k.dir, wire.EngineLog), err)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -145,10 +146,26 @@ func (k *kit) resident(o *wire.Order) bool {
 	return ok
 }
 
-// rotate keeps the log of an instance within its bounds.
+// logKeeper is a driver that reads what its tasks write, and keeps it within the bound of
+// a log.
+type logKeeper interface {
+	// LogProblem says why what the task of a directory writes is not kept, nil if it is.
+	LogProblem(logDir string) error
+}
+
+// rotate looks after the log of an instance: one to which a program of an older version of
+// the engine writes itself has no other bound.
 func (k *kit) rotate(id wire.InstanceID) {
 	dir := place{dir: filepath.Join(k.dir, instancesDir, id)}.log()
-	_, err := logfile.Rotate(dir, logfile.Options{Logger: k.log})
+	var err error
+	if _, direct := os.Lstat(logfile.Pipe(dir)); direct != nil {
+		_, err = logfile.Rotate(dir, logfile.Options{Logger: k.log})
+	}
+	for _, d := range k.drivers {
+		if l, ok := d.(logKeeper); ok && err == nil {
+			err = l.LogProblem(dir)
+		}
+	}
 	k.problems.set(logSubject(id), err)
 	k.marks.look(id, dir, time.Now())
 }

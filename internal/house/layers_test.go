@@ -123,7 +123,7 @@ var exclusive = map[string]struct {
 	users  []string
 	reason string
 }{
-	"internal/runtime": {[]string{"internal/engine"}, "instances are the engine's children and nobody else's"},
+	"internal/runtime": {[]string{"internal/engine", "internal/agent"}, "instances are the engine's children and nobody else's; the agent reads what they write while there is no engine"},
 	"internal/overlay": {[]string{"internal/engine", "internal/lab"}, "the network of a worker has one owner; the lab compares it with WireGuard alone"},
 	"internal/relay":   {[]string{"internal/engine", "internal/root", "internal/overlay"}, "a root and a worker can be a relay, and the network of a worker asks one"},
 	"internal/proxy":   {[]string{"internal/engine", "internal/lab"}, "sockets of the data path must survive the agent; the lab has a router in each of its hosts"},

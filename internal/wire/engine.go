@@ -34,8 +34,10 @@ import (
 
 // Files in a worker's data directory.
 const (
-	EngineSocket     = "engine.sock"
-	EngineLog        = "engine.log"
+	EngineSocket = "engine.sock"
+	EngineLog    = "engine.log"
+	// InstanceLogs are the directories of the instances' logs, as a pattern of filepath.Glob.
+	InstanceLogs     = "instances/*/log"
 	EngineConfigFile = "engine.json"
 	EngineOrdersFile = "orders.json"
 	// EngineChangesFile is what changed since, see package orders.

@@ -148,6 +148,12 @@ type Ask struct {
 	WaitMs int `json:"t,omitempty"`
 	// SinceMs leaves out what a log had that long ago, in milliseconds; see LogAsk.
 	SinceMs int64 `json:"s,omitempty"`
+	// Times, Previous and Former of a log; see LogAsk. Incarnation is the one whose log a
+	// worker is asked for that does not have the instance any more, 0 otherwise.
+	Times       bool `json:"ti,omitempty"`
+	Previous    bool `json:"pr,omitempty"`
+	Former      int  `json:"fo,omitempty"`
+	Incarnation int  `json:"in,omitempty"`
 	// Exec is a step of a session.
 	Exec *ExecAsk `json:"x,omitempty"`
 	// Measure is what AskMeasure asks about.
@@ -188,21 +194,36 @@ type LogAsk struct {
 	Max int
 	// Wait this long for something new.
 	Wait time.Duration
-	// Since leaves out what was written longer ago than that, if it is not 0. Logs
-	// have no times, so it is never less than what was written since, and as much
-	// more as the worker does not know better: that of up to 5 seconds, or all from
-	// before its engine started.
+	// Since leaves out what was written longer ago than that, if it is not 0. It may be a
+	// little more: 10 ms, or all of a log that an older version of the worker has written.
 	Since time.Duration
+	// Times asks for LogChunk.Times.
+	Times bool
+	// Previous asks for what the run before the present one has written; where the instance
+	// does not run now, for what its last run has.
+	Previous bool
+	// Former asks for the log on a worker where the instance was before: 1 is the last one
+	// before the present, 2 the one before that. LogChunk.Former repeats it; an older
+	// cluster does not know of it, and answers with the present log.
+	Former int
+	// Incarnation whose log is asked for; see Ask.
+	Incarnation int
 }
 
 // Logs is the question for the log of an instance.
 func (q LogAsk) Logs(id InstanceID) Ask {
-	return Ask{What: "logs", Instance: id, Offset: q.Offset, Max: q.Max, WaitMs: int(q.Wait / time.Millisecond), SinceMs: q.Since.Milliseconds()}
+	return Ask{
+		What: "logs", Instance: id, Offset: q.Offset, Max: q.Max, WaitMs: int(q.Wait / time.Millisecond), SinceMs: q.Since.Milliseconds(),
+		Times: q.Times, Previous: q.Previous, Former: q.Former, Incarnation: q.Incarnation,
+	}
 }
 
 // Log is what a question asks of a log.
 func (q Ask) Log() LogAsk {
-	return LogAsk{Offset: q.Offset, Max: q.Max, Wait: time.Duration(q.WaitMs) * time.Millisecond, Since: time.Duration(q.SinceMs) * time.Millisecond}
+	return LogAsk{
+		Offset: q.Offset, Max: q.Max, Wait: time.Duration(q.WaitMs) * time.Millisecond, Since: time.Duration(q.SinceMs) * time.Millisecond,
+		Times: q.Times, Previous: q.Previous, Former: q.Former, Incarnation: q.Incarnation,
+	}
 }
 
 // LogChunk is the data of an Answer to "logs".
@@ -212,4 +233,17 @@ type LogChunk struct {
 	// asked for and the first that rotation has kept.
 	Next int64 `json:"next"`
 	Lost int64 `json:"lost,omitempty"`
+	// Times are when Data was written, where that was asked for and is known: each holds
+	// from its Offset on up to the next.
+	Times []LogTime `json:"times,omitempty"`
+	// Former is that of the question: the log is of a worker where the instance was. Worker
+	// is its name, which only a cluster says.
+	Former int    `json:"former,omitempty"`
+	Worker string `json:"worker,omitempty"`
+}
+
+// LogTime says when the bytes of a log from Offset on were written.
+type LogTime struct {
+	Offset int64     `json:"offset"`
+	At     time.Time `json:"at"`
 }

@@ -7,8 +7,8 @@
 //     between: no connection is kept, an idle container costs the engine one file
 //     descriptor and one parked goroutine. Its end is seen from the kernel, so that
 //     it is neither missed nor invented while containerd is away.
-//  2. A container writes its log through its shim into the same files as a process
-//     does. A dead engine blocks nothing. Within stdout and within stderr the order
+//  2. A container writes its log through its shim into the same pipe as a process
+//     does (package logfile). Within stdout and within stderr the order
 //     is kept, between the two it is not.
 //  3. The exit code is known also of a container that ended while no engine was
 //     there, for as long as the machine was not restarted, and of one that ended while

@@ -87,6 +87,7 @@ type Driver struct {
 	mark    string // labelEngine of what is ours
 	groups  *cgroup.Manager
 	log     *slog.Logger
+	logs    *logfile.Collector
 
 	mirrors map[string]string // of registries, by their hosts
 	hosts   string            // folder in which the machine says how registries are reached
@@ -142,6 +143,7 @@ func New(o Options) *Driver {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.logs = logfile.NewCollector(d.log)
 	// Another name than that of the process driver, which removes what it does not
 	// know.
 	d.groups = cgroup.DetectTop(o.Base + "#" + Name)
@@ -193,9 +195,12 @@ func runc() (string, error) {
 // Enforces says whether a limit is enforced: of "cpu", "memory" or "pids".
 func (d *Driver) Enforces(limit string) bool { return d.groups.Has(limit) }
 
-// ReadLog implements runtime.Logs. Rotation is logfile.Rotate's, which the engine
-// calls on a timer.
+// LogProblem says why what the task of a LogDir writes is not kept, nil if it is.
+func (d *Driver) LogProblem(logDir string) error { return d.logs.Problem(logDir) }
+
+// ReadLog implements runtime.Logs.
 func (d *Driver) ReadLog(logDir string, offset int64, limit int) (wire.LogChunk, error) {
+	d.logs.Drain(logDir)
 	return logfile.Read(logDir, offset, limit)
 }
 
@@ -206,6 +211,7 @@ func (d *Driver) Close() error {
 	d.mu.Unlock()
 	d.stop()
 	d.wg.Wait()
+	d.logs.Close()
 	d.groups.Close()
 	return nil
 }
@@ -326,6 +332,10 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (_
 		if group, err = d.groups.Load(h.Cgroup); err != nil && !errors.Is(err, cgroup.ErrUnavailable) {
 			return nil, fmt.Errorf("adopt %s: %w", s.ID, err)
 		}
+	}
+	// One that an older version started writes to the file of its log itself.
+	if err := d.logs.Collect(s.LogDir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.log.Warn("the output of an instance is not read", "instance", s.ID, "error", err)
 	}
 	t := newTask(d, s, h, nil, group)
 	d.know(h.Container)

@@ -93,19 +93,20 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, err
 	}
 	d.step("image")
-	out, err := logfile.Open(s.LogDir) // makes it with our permissions
+	pipe, err := filepath.Abs(logfile.Pipe(s.LogDir))
+	if err != nil {
+		return nil, err
+	}
+	out, err := logfile.OpenPipe(s.LogDir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
 	}
-	if err := out.Close(); err != nil {
+	defer out.Close() //nolint:errcheck // the shim has its own; nothing was written through it
+	if err := seen.sees(pipe); err != nil {
 		return nil, err
 	}
-	logFile, err := filepath.Abs(logfile.Live(s.LogDir))
-	if err == nil {
-		err = seen.sees(logFile)
-	}
-	if err != nil {
-		return nil, err
+	if err := d.logs.Collect(s.LogDir); err != nil {
+		return nil, fmt.Errorf("cannot keep the log of %s: %w", s.ID, err)
 	}
 	id, err := d.newID(s)
 	if err != nil {
@@ -165,10 +166,10 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		}
 	}
 	d.step("container")
-	// Two spellings of one file: of one name the shim opens it once, and closes it
+	// Two spellings of one pipe: what has one name the shim opens once, and closes
 	// when stdout ends, so that the rest of stderr is lost (containerd 1.6 to 2.4).
-	// Each appends to it on its own.
-	stdout, stderr := logFile, filepath.Dir(logFile)+"/./"+filepath.Base(logFile)
+	// The shim holds it open for reading, too, so it lives on while nobody else reads.
+	stdout, stderr := pipe, filepath.Dir(pipe)+"/./"+filepath.Base(pipe)
 	started, err := c.TaskService().Create(ctx, &taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: stdout, Stderr: stderr})
 	if shimEnded(err) {
 		d.abandon(h.Shim)

@@ -34,6 +34,7 @@ type task struct {
 	id      wire.InstanceID
 	handle  runtime.Handle
 	attempt int
+	logDir  string
 	proc    *process // nil if it had ended when it was adopted
 	group   *cgroup.Group
 
@@ -50,7 +51,7 @@ type task struct {
 
 func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
 	return &task{
-		d: d, id: s.ID, handle: h, attempt: s.Attempt, proc: p, group: g,
+		d: d, id: s.ID, handle: h, attempt: s.Attempt, logDir: s.LogDir, proc: p, group: g,
 		end: ending.New(errClosed),
 	}
 }
@@ -73,6 +74,7 @@ func (t *task) watch(ctx context.Context) {
 	if err != nil {
 		return // stopped by Close
 	}
+	t.d.logs.Drain(t.logDir) // who hears of the end finds all of the log
 	e.Attempt = t.attempt
 	e.OOM = oom && !t.killed.Load() && (e.Unknown || e.Code == 128+int(unix.SIGKILL))
 	t.end.Set(e)
@@ -280,6 +282,7 @@ func (t *task) Cleanup() error {
 	if err := t.d.removeGroup(ctx, t.handle.Container, t.group); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
+	t.d.logs.Drain(t.logDir) // and the last words of what was killed
 	t.cleaned = true
 	return nil
 }

@@ -1,34 +1,48 @@
-// Package logfile keeps the output of an instance in a directory: one live file
-// that programs append to, and a bounded number of archived segments.
+// Package logfile keeps the output of an instance in a directory, within a bound that holds
+// at every moment.
 //
-//	output.log           live: stdout and stderr of every attempt, in order
-//	output.log.<offset>  segment: the bytes from that offset on
-//	output.base          offset of the live file's first byte, where not 0
+//	output.pipe            named pipe: stdout and stderr of the program
+//	output.log             live: what was read from it last
+//	output.log.<offset>    segment: the bytes from that offset on
+//	output.times[.<offset>] when the bytes of the live file, of a segment, were read
+//	output.base            offset of the live file's first byte, where not 0
+//	output.starts          where the output of the last starts begins
+//
+// A program writes to the pipe. A Collector takes chunks from it and appends each to the
+// live file. Before that has more than its share of MaxSize it becomes a segment, and before
+// there is a segment too many the oldest is removed. A program that writes faster than
+// that waits, as it would for a slow disk; one that writes more than 32 MiB/s for long is
+// slowed down to that.
 //
 // Promises:
 //
-//  1. A program holds the live file itself (O_APPEND), no pipe: nothing that
-//     happens to the engine can block it, kill it, or lose what it writes.
-//  2. Offsets count the bytes ever logged in the directory and never go back.
-//     They are the offsets in the live file, because rotation does not truncate:
-//     it copies the head into a segment, renames that into place, and then gives
-//     the copied blocks back to the file system (a hole). What is written
-//     meanwhile is appended behind, untouched.
-//  3. What is archived is known from the names and sizes of the segments alone.
-//     A crash between copy and hole leaves some bytes in both places; readers
-//     prefer the segment, the next rotation makes the hole.
-//  4. Readers need no lock and no engine: they read, then look whether a
-//     rotation overtook them, and if so read again.
+//  1. The files of a log never have more than MaxSize bytes, also while nobody reads: then
+//     nothing is written to the disk, and the pipe holds 64 KiB.
+//  2. A program never fails because nobody reads: it has the pipe open for reading too, so
+//     there is always a reader. The engine reads; while it does not answer, its agent does.
+//     Only while neither runs does a program wait that has filled its pipe. It goes on when
+//     one of them is back.
+//  3. Any number of processes may read one pipe. Each takes a chunk and writes it under the
+//     lock of the directory, so that no order is lost and a takeover needs no protocol.
+//  4. An idle pipe costs its reader a descriptor and a parked goroutine. There is no buffer
+//     and no timer for it.
+//  5. Offsets count the bytes ever logged in the directory and never go back. Where the live
+//     file begins is known from the segments alone: a crash between the steps of a rotation
+//     is completed by the next write.
+//  6. Readers of the log need no lock and no engine: they read, then look whether a rotation
+//     overtook them, and if so read again.
 //
 // Limits, stated because they cost lines:
 //
-//   - On a file system without holes (FAT, some network file systems) the live
-//     file grows to Options.MaxWhole and is then copied and truncated; a line
-//     written in that instant may be lost. Rotate warns once per directory.
-//   - A program that truncates its own output (a shell's "> /dev/stderr" opens
-//     the file anew and does so) loses what was not archived. Offsets stay
-//     monotonic when the next Rotate sees it before as much was written again
-//     as had been archived; "2>&1", ">&2" and ">> /dev/stderr" are harmless.
-//   - Nothing is fsynced: after a loss of power the last segment may be short.
-//     Readers count what is missing as lost.
+//   - What is in a pipe when its program ends while neither engine nor agent run is lost:
+//     the kernel keeps a pipe for as long as somebody has it open.
+//   - While the disk is full output is dropped, and the log says how much when there is room
+//     again: a program must not stop because of its log.
+//   - Nothing is fsynced: after a loss of power the last segment may be short. Readers count
+//     what is missing as lost.
+//
+// A program that an engine older than this package's pipes has started writes to the live
+// file itself, until it is started again. Rotate bounds that: it copies the head of the file
+// into a segment and gives its blocks back to the file system. It is called every few
+// seconds, so the bound does not hold in between.
 package logfile

@@ -3,6 +3,7 @@ package logfile
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -78,7 +79,7 @@ func TestAHoleWithoutASegmentIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := newView(dir, l)
+	v := newView(dir, l, Range{To: math.MaxInt64})
 	defer v.close()
 	fill(t, dir)
 	o := small

@@ -13,9 +13,12 @@ import (
 
 // Names of the files in a log directory.
 const (
-	liveName = "output.log"
-	tempName = "output.log.tmp"
-	baseName = "output.base"
+	liveName   = "output.log"
+	tempName   = "output.log.tmp"
+	baseName   = "output.base"
+	pipeName   = "output.pipe"
+	timesName  = "output.times"
+	startsName = "output.starts"
 )
 
 // filePerm lets the owner's group read logs, nobody else: they hold what
@@ -68,14 +71,26 @@ func (l *layout) archived() int64 {
 
 // load looks at dir. A directory without a log is an empty log.
 func load(dir string) (*layout, error) {
-	live, err := os.Open(filepath.Join(dir, liveName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &layout{}, nil
+	for range readAttempts {
+		l, err := loadOnce(dir)
+		if !errors.Is(err, errOvertaken) {
+			return l, err
+		}
 	}
-	if err != nil {
+	return nil, fmt.Errorf("look at log: %w %d times in a row; is something else changing %s?",
+		errOvertaken, readAttempts, dir)
+}
+
+func loadOnce(dir string) (*layout, error) {
+	live, err := os.Open(Live(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		live = nil // nothing was logged yet, or it has just become a segment
+	} else if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	defer live.Close() //nolint:errcheck // read only
+	if live != nil {
+		defer live.Close() //nolint:errcheck // read only
+	}
 
 	l := &layout{}
 	if l.segments, err = listSegments(dir); err != nil {
@@ -84,11 +99,9 @@ func load(dir string) (*layout, error) {
 	if l.base, err = readBase(dir); err != nil {
 		return nil, err
 	}
-	st, err := live.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("stat log: %w", err)
+	if l.size, err = liveSize(dir, live); err != nil {
+		return nil, err
 	}
-	l.size = st.Size()
 
 	archived := l.archived()
 	if l.end() < archived {
@@ -105,8 +118,33 @@ func load(dir string) (*layout, error) {
 	return l, nil
 }
 
+// liveSize is the size of the live file of dir, which is open as live, or nil where there
+// was none. It returns errOvertaken if another file has that name by now.
+func liveSize(dir string, live *os.File) (int64, error) {
+	named, err := os.Stat(Live(dir))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && live == nil:
+		return 0, nil
+	case errors.Is(err, fs.ErrNotExist), err == nil && live == nil:
+		return 0, errOvertaken
+	case err != nil:
+		return 0, fmt.Errorf("stat log: %w", err)
+	}
+	st, err := live.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("stat log: %w", err)
+	}
+	if !os.SameFile(st, named) {
+		return 0, errOvertaken
+	}
+	return st.Size(), nil
+}
+
 func listSegments(dir string) ([]segment, error) {
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list log segments: %w", err)
 	}

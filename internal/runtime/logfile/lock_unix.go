@@ -27,3 +27,23 @@ func lock(dir string) (unlock func(), ok bool, err error) {
 	}
 	return func() { _ = d.Close() }, true, nil
 }
+
+// lockWait takes the same lock, and waits for whoever has it. That is never long: nobody
+// holds it for more than one chunk or one rotation.
+func lockWait(dir string) (unlock func(), err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("lock log directory: %w", err)
+	}
+	for {
+		err = unix.Flock(int(d.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		_ = d.Close()
+		return nil, fmt.Errorf("lock log directory: %w", err)
+	}
+	return func() { _ = d.Close() }, nil
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -380,7 +381,7 @@ func TestOvertakenReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	rotate(t, dir, small)
-	v := newView(dir, before)
+	v := newView(dir, before, Range{To: math.MaxInt64})
 	defer v.close()
 	data, err := v.readFrom(0, 100)
 	if err != nil || !bytes.Equal(data, make([]byte, 100)) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -32,12 +32,21 @@ var errOvertaken = errors.New("overtaken by a rotation")
 // there are; the end is reached when Data is empty. An offset beyond the end
 // yields Next = the end.
 func Read(dir string, offset int64, limit int) (wire.LogChunk, error) {
+	return ReadWithin(dir, Range{To: math.MaxInt64}, offset, limit)
+}
+
+// Range is a part of a log: the bytes [From, To).
+type Range struct{ From, To int64 }
+
+// ReadWithin is Read of a part of the log: it begins at r.From and ends at r.To, or where
+// the log ends.
+func ReadWithin(dir string, r Range, offset int64, limit int) (wire.LogChunk, error) {
 	if limit <= 0 {
 		limit = DefaultChunk
 	}
 	limit = min(limit, MaxChunk)
 	for range readAttempts {
-		c, err := readOnce(dir, offset, limit)
+		c, err := readOnce(dir, r, offset, limit)
 		if !errors.Is(err, errOvertaken) {
 			return c, err
 		}
@@ -46,12 +55,12 @@ func Read(dir string, offset int64, limit int) (wire.LogChunk, error) {
 		errOvertaken, readAttempts, dir)
 }
 
-func readOnce(dir string, offset int64, limit int) (wire.LogChunk, error) {
+func readOnce(dir string, r Range, offset int64, limit int) (wire.LogChunk, error) {
 	l, err := load(dir)
 	if err != nil {
 		return wire.LogChunk{}, err
 	}
-	v := newView(dir, l)
+	v := newView(dir, l, r)
 	defer v.close()
 
 	if offset < 0 {
@@ -60,6 +69,7 @@ func readOnce(dir string, offset int64, limit int) (wire.LogChunk, error) {
 			return wire.LogChunk{}, err
 		}
 	}
+	offset = max(offset, r.From)
 	pos := v.seek(offset)
 	data, err := v.readFrom(pos, limit)
 	if err != nil {
@@ -87,26 +97,29 @@ type view struct {
 	dir     string
 	layout  *layout
 	sources []source // ascending, not overlapping
+	end     int64    // of what is to be read
 	open    map[string]*os.File
 	// readLive says that bytes came from the live file, which a rotation may have
 	// freed before they were read.
 	readLive bool
 }
 
-func newView(dir string, l *layout) *view {
-	v := &view{dir: dir, layout: l, open: map[string]*os.File{}}
+func newView(dir string, l *layout, r Range) *view {
+	v := &view{dir: dir, layout: l, end: min(l.end(), r.To), open: map[string]*os.File{}}
+	add := func(start, end int64, s source) {
+		s.start, s.end = max(start, r.From), min(end, v.end)
+		if s.start < s.end {
+			v.sources = append(v.sources, s)
+		}
+	}
 	var end int64
 	for _, s := range l.segments {
-		if start := max(s.start, end); start < s.end() {
-			v.sources = append(v.sources, source{start: start, end: s.end(), path: s.path(dir), origin: s.start})
+		if s.end() > end {
+			add(max(s.start, end), s.end(), source{path: s.path(dir), origin: s.start})
 			end = s.end()
 		}
 	}
-	if l.first < l.end() {
-		v.sources = append(v.sources, source{
-			start: l.first, end: l.end(), path: filepath.Join(dir, liveName), origin: l.base, live: true,
-		})
-	}
+	add(l.first, l.end(), source{path: Live(dir), origin: l.base, live: true})
 	return v
 }
 
@@ -123,7 +136,7 @@ func (v *view) seek(offset int64) int64 {
 			return max(offset, s.start)
 		}
 	}
-	return v.layout.end()
+	return v.end
 }
 
 // readFrom reads up to limit bytes from pos on, across files but not across a
@@ -136,7 +149,7 @@ func (v *view) readFrom(pos int64, limit int) ([]byte, error) {
 		}
 		n := int(min(s.end-pos, int64(limit-len(out))))
 		if out == nil {
-			out = make([]byte, 0, min(int64(limit), v.layout.end()-pos))
+			out = make([]byte, 0, min(int64(limit), v.end-pos))
 		}
 		out = append(out, make([]byte, n)...)
 		if err := v.readAt(s, out[len(out)-n:], pos); err != nil {
@@ -175,7 +188,7 @@ func (v *view) readAt(s source, p []byte, pos int64) error {
 // lastLines returns the offset where the last n lines begin; an unfinished
 // line at the end counts.
 func (v *view) lastLines(n int64) (int64, error) {
-	end := v.layout.end()
+	end := v.end
 	buf := make([]byte, 32<<10)
 	for i := len(v.sources) - 1; i >= 0; i-- {
 		s := v.sources[i]

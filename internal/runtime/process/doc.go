@@ -4,9 +4,10 @@
 //
 // Besides the promises of every driver (package runtime):
 //
-//  1. There is no helper process per instance, no thread and no pipe: an idle
-//     task costs the engine one file descriptor and one parked goroutine, and a
-//     stopped or dead engine can neither block an instance nor kill it.
+//  1. There is no helper process per instance and no thread: an idle task costs
+//     the engine two file descriptors and two parked goroutines. A stopped or
+//     dead engine does not kill an instance. What an instance writes goes through
+//     a pipe, which the agent reads while the engine does not (package logfile).
 //  2. An ended main process stays a zombie until Cleanup. Until then its pid,
 //     and with it its session, cannot become somebody else's; and an engine that
 //     executed its successor in place still learns the exit codes.

@@ -60,6 +60,7 @@ type Driver struct {
 	maxPIDs int64
 	log     *slog.Logger
 
+	logs     *logfile.Collector
 	watchers sync.WaitGroup // one per task that has not ended
 
 	mu     sync.Mutex
@@ -79,6 +80,7 @@ func New(o Options) *Driver {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	closeOnExec()
+	d.logs = logfile.NewCollector(d.log)
 	switch {
 	case o.groups != nil:
 		d.groups = o.groups
@@ -99,9 +101,12 @@ func (d *Driver) Probe() (missing string, err error) { return d.groups.Missing()
 // Enforces says whether a limit is enforced: of "cpu", "memory" or "pids".
 func (d *Driver) Enforces(limit string) bool { return d.groups.Has(limit) }
 
-// ReadLog implements runtime.Logs. Rotation is logfile.Rotate's, which the
-// engine calls on a timer.
+// LogProblem says why what the task of a LogDir writes is not kept, nil if it is.
+func (d *Driver) LogProblem(logDir string) error { return d.logs.Problem(logDir) }
+
+// ReadLog implements runtime.Logs.
 func (d *Driver) ReadLog(logDir string, offset int64, limit int) (wire.LogChunk, error) {
+	d.logs.Drain(logDir)
 	return logfile.Read(logDir, offset, limit)
 }
 
@@ -116,6 +121,7 @@ func (d *Driver) Close() error {
 	}
 	d.mu.Unlock()
 	d.watchers.Wait()
+	d.logs.Close()
 	d.groups.Close()
 	return nil
 }
@@ -162,11 +168,14 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := logfile.Open(s.LogDir)
+	out, err := logfile.OpenPipe(s.LogDir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
 	}
 	defer out.Close() //nolint:errcheck // the child has its own; nothing was written through it
+	if err := d.logs.Collect(s.LogDir); err != nil {
+		return nil, fmt.Errorf("cannot keep the log of %s: %w", s.ID, err)
+	}
 
 	group, err := d.groups.Create(fmt.Sprintf("%s-%d", s.ID, s.Attempt), cgroup.Limits{
 		CPUWeight: s.CPUWeight, CPULimit: s.CPULimit, Memory: s.MemoryLimit, PIDs: d.maxPIDs,
@@ -189,7 +198,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	if group != nil {
 		h.Cgroup = group.Path()
 	}
-	return newTask(s, h, proc, group, oomBefore), nil
+	return d.newTask(s, h, proc, group, oomBefore), nil
 }
 
 // Adopt implements runtime.Driver. Of a task that is gone it kills what is left
@@ -226,7 +235,11 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (*
 	if err != nil {
 		return nil, fmt.Errorf("adopt %s: %w", s.ID, err)
 	}
-	t := newTask(s, h, proc, group, group.OOMKills())
+	// One that an older version started writes to the file of its log itself.
+	if err := d.logs.Collect(s.LogDir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.log.Warn("the output of an instance is not read", "instance", s.ID, "error", err)
+	}
+	t := d.newTask(s, h, proc, group, group.OOMKills())
 	t.sweepExecs(ctx, d.log)
 	return t, nil
 }

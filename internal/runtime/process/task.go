@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/beside"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/runtime/ending"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,6 +25,7 @@ type task struct {
 	netns   string // see runtime.Spec
 	resolv  string
 	logDir  string
+	logs    *logfile.Collector
 	proc    *process
 	group   *cgroup.Group // nil without control groups
 	// oomBefore is the group's count of OOM kills before the task ran, or before
@@ -40,9 +42,9 @@ type task struct {
 	beside beside.Commands
 }
 
-func newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group, oomBefore int64) *task {
+func (d *Driver) newTask(s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group, oomBefore int64) *task {
 	return &task{
-		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, netns: s.NetNS, resolv: s.Resolv, proc: p, group: g, oomBefore: oomBefore,
+		id: s.ID, handle: h, attempt: s.Attempt, dir: s.Dir, logDir: s.LogDir, logs: d.logs, netns: s.NetNS, resolv: s.Resolv, proc: p, group: g, oomBefore: oomBefore,
 		end: ending.New(errClosed),
 	}
 }
@@ -54,6 +56,7 @@ func (t *task) watch() {
 	if err != nil {
 		return // stopped by Close
 	}
+	t.logs.Drain(t.logDir) // who hears of the end finds all of the log
 	e := exitOf(status, known)
 	e.Attempt = t.attempt
 	e.OOM = t.oom(e)
@@ -144,6 +147,7 @@ func (t *task) Cleanup() error {
 		}
 	}
 	t.proc.release()
+	t.logs.Drain(t.logDir) // and the last words of what was killed
 	t.cleaned = true
 	return nil
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
 // killTree kills the process, its session and its descendants, and returns when
@@ -102,17 +103,22 @@ func (t *tree) members(all []stat) []stat {
 // gone. As the session's number may have been used again since, only processes
 // that still write to the task's log count.
 func killOrphans(ctx context.Context, h runtime.Handle, logDir string) error {
-	live, err := os.Stat(filepath.Join(logDir, "output.log"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	var logs []os.FileInfo
+	for _, path := range []string{logfile.Pipe(logDir), logfile.Live(logDir)} { // of an older version, too
+		st, err := os.Stat(path)
+		if err == nil {
+			logs = append(logs, st)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	if len(logs) == 0 {
+		return nil
 	}
 	return killAll(ctx, func(all []stat) []stat {
 		var out []stat
 		for _, st := range all {
-			if st.session == h.PID && st.started >= h.Started && writesTo(st.pid, live) {
+			if st.session == h.PID && st.started >= h.Started && writesTo(st.pid, logs) {
 				out = append(out, st)
 			}
 		}
@@ -120,11 +126,11 @@ func killOrphans(ctx context.Context, h runtime.Handle, logDir string) error {
 	})
 }
 
-// writesTo says whether stdout or stderr of a process is the file.
-func writesTo(pid int, file os.FileInfo) bool {
+// writesTo says whether stdout or stderr of a process is one of the files.
+func writesTo(pid int, files []os.FileInfo) bool {
 	for _, fd := range []string{"1", "2"} {
 		st, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/fd/" + fd)
-		if err == nil && os.SameFile(st, file) {
+		if err == nil && slices.ContainsFunc(files, func(f os.FileInfo) bool { return os.SameFile(st, f) }) {
 			return true
 		}
 	}

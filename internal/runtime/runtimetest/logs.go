@@ -1,6 +1,9 @@
 package runtimetest
 
 import (
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,10 +62,10 @@ func testOutputEnds(t *testing.T, s Suite) {
 	}
 }
 
-// testRotation: each of very many lines exactly once and in order, although the
-// log is rotated all the time while it is written and read.
+// testRotation: each of very many lines exactly once and in order, although the log is
+// rotated while it is written and read.
 func testRotation(t *testing.T, s Suite) {
-	const n = 60_000
+	const n = 2_000_000 // 15 MB: several segments, and less than a log may have
 	d := s.driver(t, t.TempDir())
 	logs, ok := d.(runtime.Logs)
 	if !ok {
@@ -77,8 +80,6 @@ func testRotation(t *testing.T, s Suite) {
 			t.Errorf("writer: %+v, %v", e, err)
 		}
 	}()
-	o := logfile.Options{MaxLive: 32 << 10, Segments: 1 << 20}
-	rotations := 0
 	var got strings.Builder
 	var offset int64
 	for done := false; ; {
@@ -87,14 +88,7 @@ func testRotation(t *testing.T, s Suite) {
 			done = true
 		default:
 		}
-		changed, err := logfile.Rotate(sp.LogDir, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if changed {
-			rotations++
-		}
-		c, err := logs.ReadLog(sp.LogDir, offset, 50_000)
+		c, err := logs.ReadLog(sp.LogDir, offset, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +101,61 @@ func testRotation(t *testing.T, s Suite) {
 			break
 		}
 	}
-	if rotations < 3 {
-		t.Errorf("only %d rotations: the test tests nothing", rotations)
+	if segments, err := filepath.Glob(sp.LogDir + "/output.log.*"); err != nil || len(segments) < 3 {
+		t.Errorf("only segments %v, %v: the test tests nothing", segments, err)
 	}
 	checkLines(t, got.String(), n)
 	checkLines(t, output(t, d, sp), n) // and once more from the segments
+}
+
+// testFlood: a program that never stops writing takes no more of the disk than a log may
+// have, at no moment, whether an engine is there or not, and goes on writing for the next.
+func testFlood(t *testing.T, s Suite) {
+	base := t.TempDir()
+	sp := s.spec(t, "flood")
+	bounded := func() {
+		t.Helper()
+		var size int64
+		err := filepath.WalkDir(sp.LogDir, func(_ string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			st, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // a segment that went
+			}
+			size += st.Size()
+			return err
+		})
+		// Besides the log there are notes of some hundred bytes.
+		if most := int64(logfile.MaxSize + 4<<10); err != nil || size > most {
+			t.Fatalf("the log has %d bytes, at most %d; %v", size, most, err)
+		}
+	}
+	end := func() int64 {
+		bounded()
+		n, err := logfile.End(sp.LogDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	cmd, h := fakeEngine(t, engineOrder{Suite: s.Name, Base: base, Spec: sp})
+	eventually(t, "more is written than is kept", func() bool { return end() > logfile.MaxSize*3/2 })
+	killEngine(t, cmd)
+	bounded()
+
+	d := s.driver(t, base)
+	before := end()
+	task, err := d.Adopt(t.Context(), sp, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cleanup(t, task) })
+	eventually(t, "it writes on", func() bool { return end() > before+logfile.MaxSize*3/2 })
+	kill(t, task)
+	wait(t, task)
+	bounded()
 }
 
 func checkLines(t *testing.T, log string, n int) {

@@ -69,6 +69,13 @@ func program(args []string, suites []Suite) error {
 			fmt.Println(i)
 			time.Sleep(5 * time.Millisecond)
 		}
+	case "flood":
+		page := []byte(strings.Repeat("y\n", 4096))
+		for {
+			if _, err := os.Stdout.Write(page); err != nil {
+				return err
+			}
+		}
 	case "stubborn":
 		return stubborn(arg)
 	case "eat":

@@ -78,6 +78,7 @@ func (s Suite) Run(t *testing.T) {
 		{"output keeps its order", testOutputOrder},
 		{"one output ends before the other", testOutputEnds},
 		{"logs over rotation", testRotation},
+		{"a flood of output", testFlood},
 		{"kill a stubborn tree", testKillTree},
 		{"cleanup kills what is left", testCleanupKills},
 		{"adopt after the engine was killed", testAdopt},

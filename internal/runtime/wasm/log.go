@@ -44,17 +44,13 @@ func (l *logWriter) flush() {
 }
 
 func (l *logWriter) put(p []byte) {
-	f, err := logfile.Open(l.dir)
+	err := logfile.Append(l.dir, p)
 	if errors.Is(err, fs.ErrNotExist) { // most functions never log, so theirs is made here
 		if err = os.MkdirAll(l.dir, 0o700); err == nil {
-			f, err = logfile.Open(l.dir)
+			err = logfile.Append(l.dir, p)
 		}
 	}
-	if err != nil {
-		return // the disk: the engine shows that
-	}
-	_, _ = f.Write(p)
-	_ = f.Close()
+	_ = err // the disk: the engine shows that it is full
 }
 
 func (l *logWriter) close() { l.flush() }
