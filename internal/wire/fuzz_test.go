@@ -172,6 +172,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.Answer](),
 	reflect.TypeFor[wire.LogAsk](),
 	reflect.TypeFor[wire.LogChunk](),
+	reflect.TypeFor[wire.LogTime](),
 	reflect.TypeFor[wire.Tally](),
 	reflect.TypeFor[wire.TallySince](),
 	reflect.TypeFor[wire.WorkerTop](),
