@@ -84,6 +84,7 @@ type Engine struct {
 	stored   *orders.Store
 	told     wire.EngineOrders
 	own      []wire.Endpoint // what withOwn added to their routes; touched as they are
+	spares   []wire.Endpoint // what withSpares added for the router; touched as own is
 	clearing sync.Mutex      // one clearVolumes at a time
 
 	kit *kit // set before loaded is closed

@@ -18,7 +18,11 @@ func (r *fakeRouter) leadsTo() (out []string) {
 	defer r.mu.Unlock()
 	for _, rt := range r.routes {
 		for _, e := range rt.Endpoints {
-			out = append(out, e.Instance+"@"+e.Cluster+"/"+e.Worker)
+			at := e.Instance + "@" + e.Cluster + "/" + e.Worker
+			if e.Spare {
+				at += " spare"
+			}
+			out = append(out, at)
 		}
 	}
 	return out
@@ -65,7 +69,22 @@ func TestReadyHereWithoutARoute(t *testing.T) {
 		other := rt
 		other.Endpoints = []wire.Endpoint{{Instance: "shop.web.1", Cluster: "edge", Worker: "w2", Address: "192.0.2.1:1"}}
 		apply(other, o)
-		leads("the cluster knows of another one", "shop.web.1@edge/w2")
+		leads("the cluster knows of another one", "shop.web.1@edge/w2", here+" spare")
+		moved := rt
+		moved.Endpoints = []wire.Endpoint{{Instance: web0, Cluster: "edge", Worker: "w2", Address: "192.0.2.1:1"}}
+		apply(moved, o)
+		leads("the cluster has moved it", web0+"@edge/w2")
+		apply(other, o)
+		r.prober.set(errors.New("refused"))
+		after(3 * time.Second)
+		leads("it is no longer ready", "shop.web.1@edge/w2")
+		r.prober.set(nil)
+		after(2 * time.Second)
+		leads("it is ready again", "shop.web.1@edge/w2", here+" spare")
+		named := other
+		named.Endpoints = append(slices.Clip(other.Endpoints), wire.Endpoint{Instance: web0, Cluster: "edge", Worker: "w1", Address: "192.0.2.2:1"})
+		apply(named, o)
+		leads("the cluster names it", "shop.web.1@edge/w2", here)
 		unasked := rt
 		unasked.Unasked = true
 		apply(unasked, o)

@@ -180,6 +180,7 @@ func (s *service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			Ordinal: ordinalOf(we.Instance),
 			Ready:   e.local || e.Address != "",
 			Suspect: we.Suspect,
+			Spare:   we.Spare,
 			Ejected: e.health.Ejected() || e.out,
 			Load:    e.load,
 		})

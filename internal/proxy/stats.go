@@ -72,6 +72,7 @@ type EndpointState string
 const (
 	EndpointOK      EndpointState = "ok"
 	EndpointSuspect EndpointState = "suspect" // used only where nothing better is
+	EndpointSpare   EndpointState = "spare"   // ready here and not named by the cluster: used only where all others are ejected
 	EndpointEjected EndpointState = "ejected" // failed; being probed
 	EndpointNoPath  EndpointState = "no path" // cannot be reached from here
 )
@@ -180,6 +181,8 @@ func (s *service) stateLocked(i int) (EndpointState, string) {
 		return EndpointNoPath, whyNoPath
 	case v.Ejected:
 		return EndpointEjected, s.endpoints[i].why
+	case v.Spare:
+		return EndpointSpare, "its cluster does not name it"
 	case v.Suspect:
 		return EndpointSuspect, "its worker is not heard of"
 	}

@@ -409,6 +409,9 @@ type Endpoint struct {
 	// older version gives it as many as the others.
 	Trial      bool        `json:"trial,omitempty"`
 	TrialShare api.Percent `json:"trial_share,omitempty"`
+	// Spare: its cluster does not name it, and its own worker adds it for its router alone.
+	// It is used only where all that the cluster names are out of rotation.
+	Spare bool `json:"-"`
 }
 
 // WorkerInfo is what a worker says about itself when it connects and when that

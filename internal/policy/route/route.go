@@ -21,6 +21,8 @@ type Endpoint struct {
 	Suspect bool
 	// Ejected: it failed and no probe has succeeded since (see Health).
 	Ejected bool
+	// Spare: it is used before what is ejected, and after all else.
+	Spare bool
 	// Local: it is on the worker that asks.
 	Local bool
 	// RTT is the round trip to its worker, where Source says that it is known.
@@ -136,6 +138,7 @@ type class uint8
 const (
 	healthy class = iota
 	suspect
+	spare
 	ejected
 	unusable
 )
@@ -146,6 +149,8 @@ func (e *Endpoint) class() class {
 		return unusable
 	case e.Ejected:
 		return ejected
+	case e.Spare:
+		return spare
 	case e.Suspect:
 		return suspect
 	}
