@@ -48,7 +48,7 @@ type task struct {
 	timeout time.Duration
 	memory  *budget
 	places  chan struct{} // one for each request that is worked on
-	turns   chan struct{} // one for each of them that computes
+	turns   *turns        // of those of them that compute
 
 	server *http.Server
 	stop   context.CancelFunc // ends all requests

@@ -1,9 +1,15 @@
 package wasm
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -29,8 +35,8 @@ func TestRequestsTakeTurns(t *testing.T) {
 	s := specOf(t, testModule(t, "handler"))
 	s.Wasm.Timeout, s.CPULimit = most, 1000
 	x := startTask(t, d, s)
-	if cap(x.turns) != 1 {
-		t.Fatalf("%d compute at a time", cap(x.turns))
+	if x.turns.most != 1 {
+		t.Fatalf("%d compute at a time", x.turns.most)
 	}
 	begin := func(do string) chan int {
 		done := make(chan int, 1)
@@ -55,18 +61,108 @@ func TestRequestsTakeTurns(t *testing.T) {
 	if code := <-asleep; code != http.StatusGatewayTimeout {
 		t.Errorf("the sleeper: %d", code)
 	}
-	eventually(t, "nothing is left of that", func() bool { return len(x.places) == 0 && len(x.turns) == 0 })
-	// One computes for as long as it may. Who comes then waits for that.
-	seen := time.Now()
-	busy := begin("l")
-	eventually(t, "it computes", func() bool { return len(x.turns) == 1 })
-	waits := begin("e")
-	if code := <-busy; code != http.StatusGatewayTimeout {
-		t.Errorf("what computes for ever: %d", code)
+	eventually(t, "nothing is left of that", func() bool { return len(x.places) == 0 && x.turns.computing() == 0 })
+	eventually(t, "all turns are given back", func() bool { return len(x.places) == 0 && x.turns.computing() == 0 })
+}
+
+// TestLoopHoldsUpNobody: while one request computes for ever, another instance of the module
+// answers the next one.
+func TestLoopHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, Options{})
+	s := specOf(t, testModule(t, "handler"))
+	s.Wasm.Timeout, s.CPULimit = 20*time.Second, 1000
+	x := startTask(t, d, s)
+	ctx, leave := context.WithCancel(t.Context())
+	post := func(ctx context.Context, do string) (int, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Wasm.Listen, strings.NewReader(do))
+		if err != nil {
+			return 0, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
 	}
-	code := <-waits
-	if took := time.Since(seen); code == http.StatusOK && took < most {
-		t.Errorf("the other was answered after %v, while the first computed", took)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := post(ctx, "l")
+		ended <- err
+	}()
+	eventually(t, "it computes", func() bool { return x.turns.computing() == 1 })
+	for range 3 {
+		if code, err := post(t.Context(), "e"); err != nil || code != http.StatusOK {
+			t.Errorf("beside one that computes for ever: %d, %v", code, err)
+		}
 	}
-	eventually(t, "all turns are given back", func() bool { return len(x.places) == 0 && len(x.turns) == 0 })
+	if len(ended) > 0 {
+		t.Error("the one that computes for ever has ended")
+	}
+	leave()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client has left, and the answer is %v", err)
+	}
+	eventually(t, "all turns are given back", func() bool { return x.turns.computing() == 0 && len(x.places) == 0 })
+}
+
+// TestTurnsAreLent: a turn is for one at a time, in order, and who had it for too long goes
+// on without.
+func TestTurnsAreLent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		o := &turns{most: 1}
+		begin := time.Now()
+		var mu sync.Mutex // guards order
+		var order []string
+		run := func(name string, computes time.Duration) {
+			go func() {
+				x := &turn{of: o, ctx: ctx}
+				x.take()
+				mu.Lock()
+				order = append(order, fmt.Sprintf("%s@%d", name, time.Since(begin).Milliseconds()))
+				mu.Unlock()
+				time.Sleep(computes)
+				x.give()
+			}()
+			synctest.Wait()
+		}
+		settle := func(d time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(order, want) {
+				t.Errorf("they began as %q, want %q", order, want)
+			}
+			order, begin = nil, time.Now()
+		}
+		run("a", 40*time.Millisecond)
+		run("b", 40*time.Millisecond)
+		run("c", 40*time.Millisecond)
+		settle(time.Second, "a@0", "b@40", "c@80")
+		// What computes long delays the others by a slice, and each more of it by twice that.
+		run("long", 10*time.Second)
+		run("longer", 10*time.Second)
+		run("d", 10*time.Millisecond)
+		run("e", 10*time.Millisecond)
+		settle(time.Second, "long@0", "longer@100", "d@300", "e@310")
+		if n := o.computing(); n != 2 {
+			t.Errorf("%d compute", n)
+		}
+		settle(20 * time.Second)
+		if o.computing() != 0 || o.lent != 0 {
+			t.Errorf("%d compute, %d turns are lent", o.computing(), o.lent)
+		}
+		// Who waits no longer is in nobody's way.
+		run("f", 50*time.Millisecond)
+		gone, leave := context.WithCancel(ctx)
+		go (&turn{of: o, ctx: gone}).take()
+		synctest.Wait()
+		run("g", time.Millisecond)
+		leave()
+		settle(time.Second, "f@0", "g@50")
+	})
 }
