@@ -81,7 +81,7 @@ func (w *worker) view(name string) place.WorkerView {
 	return place.WorkerView{
 		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
-		Devices: w.devices(), Coord: w.coord, Overlay: w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay,
+		Devices: w.devices(), Coord: w.coord, Overlay: w.inOverlay(),
 	}
 }
 

@@ -33,7 +33,9 @@ func (t *tx) fill(f *place.Fleet, change func(*place.WorkerView)) {
 		u.taken(v.Devices)
 		change(&v)
 		f.Put(v)
-		for key, n := range u.same {
+	}
+	for name := range t.m.workers {
+		for key, n := range t.used()[name].same {
 			if n > 0 {
 				t.markUse(f, key, name)
 			}
@@ -79,21 +81,45 @@ func (t *tx) rehold(name string, w *worker, u *usage) {
 }
 
 // markUse tells an index what a worker has of a service, and those that are kept apart
-// from it that they meet it there.
+// from it, or have the same port, that they meet it there.
 func (t *tx) markUse(f *place.Fleet, key, name string) {
-	same := t.used()[name].same
 	app, service, _ := strings.Cut(key, ".")
-	f.Mark(key, name, same[key], t.conflicting(app, service, same))
+	mark := func(key, name string) { f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name)) }
+	mark(key, name)
 	for _, other := range t.keptApart(app, service) {
-		f.Mark(app+"."+other, name, same[app+"."+other], t.conflicting(app, other, same))
+		mark(app+"."+other, name)
+	}
+	rivals := t.portRivals(key)
+	if len(rivals) == 0 {
+		return
+	}
+	for _, mate := range t.portMates(name) {
+		for _, r := range rivals {
+			mark(r.key, mate)
+		}
 	}
 }
 
-// conflicting are the services kept apart from one of which there are instances.
-func (t *tx) conflicting(app, service string, same map[string]int) (out []string) {
+// conflicting are the services kept apart from one of which there are instances on a worker,
+// and the ports that it would have to share there.
+func (t *tx) conflicting(key, name string) (out []string) {
+	app, service, _ := strings.Cut(key, ".")
 	for _, other := range t.keptApart(app, service) {
-		if same[app+"."+other] > 0 {
+		if t.used()[name].same[app+"."+other] > 0 {
 			out = append(out, other)
+		}
+	}
+	rivals := t.portRivals(key)
+	if len(rivals) == 0 {
+		return out
+	}
+	for _, mate := range t.portMates(name) {
+		for _, r := range rivals {
+			if t.used()[mate].same[r.key] > 0 {
+				if words := place.PortTaken(r.port, r.key); !slices.Contains(out, words) {
+					out = append(out, words)
+				}
+			}
 		}
 	}
 	return out

@@ -51,7 +51,8 @@ type WorkerView struct {
 	// Overlay: it is part of the service network.
 	Overlay bool `json:"overlay,omitempty"`
 	// Conflicts are the services it runs that the one being placed excludes, or
-	// that exclude it (anti_affinity.service).
+	// that exclude it (anti_affinity.service), and ports that it would share with
+	// one of them (PortTaken).
 	Conflicts []string `json:"conflicts,omitempty"`
 	// Same counts instances of the service being placed that it already has.
 	Same int `json:"same,omitempty"`

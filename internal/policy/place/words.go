@@ -98,6 +98,11 @@ func (s *sieve) workerWords(f int, r *removal) words {
 		one := "has label " + labelPair(r.note, s.req.AntiAffinity.Labels[r.note]) + ", which is excluded"
 		return words{"anti_affinity.labels", one, one, "have a label that is excluded (" + oneOf(pairs(s.req.AntiAffinity.Labels)) + ")"}
 	case fConflicts:
+		if slices.ContainsFunc(r.has, isPort) {
+			const why = "without the service network the instances of a worker share its ports"
+			one := "has " + strings.Join(shorten(r.has), ", ") + ": " + why
+			return words{"ports", one, one, "have instances with a port of the same number: " + why}
+		}
 		one := "runs " + strings.Join(shorten(r.has), ", ") + ", which is kept apart from it"
 		return words{"anti_affinity.service", one, one, "run a service that is kept apart from it"}
 	case fVolumes:
@@ -222,3 +227,14 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// portWord begins a conflict about a port; no name of a service has a space.
+const portWord = "port "
+
+// PortTaken is what WorkerView.Conflicts says of a port whose number both the service to be
+// placed and one that is there name.
+func PortTaken(port int, service string) string {
+	return fmt.Sprintf("%s%d of %s", portWord, port, service)
+}
+
+func isPort(conflict string) bool { return strings.HasPrefix(conflict, portWord) }
