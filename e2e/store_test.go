@@ -3,10 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,72 +27,6 @@ services:
     readiness:
       http: {path: /healthz}
 `, name, mark, replicas, milli, name)
-}
-
-// TestRootRestoredFromBackup gives the root an older copy of its data while the
-// cluster knows newer things.
-func TestRootRestoredFromBackup(t *testing.T) {
-	t.Parallel() // it waits much more than it computes
-	w := newWorld(t, 1, "edge")
-	w.root.apply(plain("keep", "old", 1, 100))
-	w.root.apply(plain("gone", "old", 1, 100))
-	backup := filepath.Join(w.dir, "backup")
-	w.root.kill()
-	if err := os.CopyFS(backup, os.DirFS(w.root.dir)); err != nil {
-		t.Fatal(err)
-	}
-	w.root.start()
-	w.root.answers()
-	w.allReady()
-	w.root.apply(plain("newer", "new", 1, 100))
-	w.root.apply(plain("keep", "new", 2, 100))
-	w.root.ok("delete", "application/gone", "--timeout", "20s")
-	w.root.kill()
-	if err := os.Rename(w.root.dir, filepath.Join(w.dir, "aside")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(w.root.dir, os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
-	tighten(t, w.root.dir)
-	w.root.start()
-	w.root.answers()
-	for _, app := range []string{"keep", "gone"} {
-		w.root.holds(app, 20*time.Second)
-	}
-	gateway := w.worker["edge-1"].gateway
-	eventually(t, 20*time.Second, "only what the old copy had runs", func() error {
-		ids := slices.Sorted(maps.Keys(runningIn(t, w.worker["edge-1"].dir)))
-		if err := differs("processes", fmt.Sprint(ids), "[gone.main.0 keep.main.0]"); err != nil {
-			return err
-		}
-		v, err := whoami(gateway, "keep.test", "/whoami")
-		if err == nil {
-			err = differs("environment", v.Mark, "old")
-		}
-		return err
-	})
-	for _, x := range []*tier{w.root, w.cluster["edge"]} {
-		if list := x.instances("newer"); len(list) > 0 {
-			t.Errorf("%s still knows %v", x.name, slices.Collect(maps.Keys(list)))
-		}
-	}
-	if _, err := fetch(gateway, "newer.test", "/whoami"); err == nil {
-		t.Error("the gateway still publishes newer.test")
-	}
-	before := w.pids("keep")
-	w.root.apply(plain("keep", "next", 2, 100))
-	v := must[who](t)(whoami(gateway, "keep.test", "/whoami"))
-	wantEqual(t, "environment after the next apply", v.Mark, "next")
-	// The one that has stood in may still end.
-	eventually(t, 20*time.Second, "two instances of it run, the first as another process", func() error {
-		now := w.pids("keep")
-		if len(now) != 2 || now["keep.main.0"] == before["keep.main.0"] {
-			return fmt.Errorf("pids were %v, are %v", before, now)
-		}
-		return nil
-	})
-	w.root.apply(plain("newer", "again", 1, 100))
 }
 
 // tighten gives a copied directory the modes that a backup keeps.

@@ -121,6 +121,7 @@ type Agent struct {
 	mu     sync.Mutex
 	labels map[string]string
 	have   wire.Rev
+	proof  []byte // of have
 	orders map[string]*wire.Order
 	routes map[string]*wire.Route
 	// revoked are the keys of peers that do not count any more, see EngineOrders.
@@ -430,7 +431,7 @@ func (a *Agent) loadOrders() error {
 	if err != nil {
 		return fmt.Errorf("reading the engine's orders: %w", err)
 	}
-	a.have = o.Have
+	a.have, a.proof = o.Have, o.Proof
 	a.network = o.Network
 	a.setRevoked(entries(o.Revoked))
 	for i := range o.Orders {
@@ -453,8 +454,8 @@ func entries(list []string) map[string]struct{} {
 	return out
 }
 
-func assemble(have wire.Rev, orders map[string]*wire.Order, routes map[string]*wire.Route, secrets map[string]*wire.SealedSecret, revoked map[string]struct{}, network *wire.Network) wire.EngineOrders {
-	out := wire.EngineOrders{V: wire.Version, Have: have, Revoked: records.SortedKeys(revoked), Network: network}
+func assemble(have wire.Rev, proof []byte, orders map[string]*wire.Order, routes map[string]*wire.Route, secrets map[string]*wire.SealedSecret, revoked map[string]struct{}, network *wire.Network) wire.EngineOrders {
+	out := wire.EngineOrders{V: wire.Version, Have: have, Proof: proof, Revoked: records.SortedKeys(revoked), Network: network}
 	for _, id := range records.SortedKeys(orders) {
 		out.Orders = append(out.Orders, *orders[id])
 	}
@@ -604,8 +605,15 @@ func (d *desired) Have() wire.Rev {
 	return d.have
 }
 
+// Proof implements exchange.DesiredStore.
+func (d *desired) Proof() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.proof
+}
+
 // Take implements exchange.DesiredStore.
-func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error {
+func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error {
 	a := (*Agent)(d)
 	a.handing.Lock()
 	defer a.handing.Unlock()
@@ -648,20 +656,20 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 		}
 	}
 	delta, ok := changesOf(a.have, to, full, changes, routes)
-	if ok {
+	if delta.Proof = proof; ok {
 		if err := a.hands.Change(ctx, delta); err != nil {
 			a.log.Debug("the engine is given all orders, not what changed", "error", err)
 			ok = false
 		}
 	}
 	if !ok {
-		if err := a.hands.Apply(ctx, assemble(to, orders, routes, secrets, revoked, network)); err != nil {
+		if err := a.hands.Apply(ctx, assemble(to, proof, orders, routes, secrets, revoked, network)); err != nil {
 			return err
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.have, a.orders, a.routes, a.secrets, a.network = to, orders, routes, secrets, network
+	a.have, a.proof, a.orders, a.routes, a.secrets, a.network = to, proof, orders, routes, secrets, network
 	a.setRevoked(revoked)
 	return nil
 }

@@ -190,31 +190,31 @@ func TestOrdersReachTheEngineBeforeTheyCount(t *testing.T) {
 	h := newFakeHands("e1")
 	d := (*desired)(newTestAgent(h))
 	at := func(n uint64) wire.Rev { return wire.Rev{Inc: "era", N: n} }
-	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1), order("a.b.1", 1)}, at(5)); err != nil {
+	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1), order("a.b.1", 1)}, at(5), nil); err != nil {
 		t.Fatal(err)
 	}
 	h.fail = errors.New("disk full")
-	if err := d.Take(ctx, false, []wire.Change{{Key: "order.a.b.0", Deleted: true}}, at(6)); err == nil {
+	if err := d.Take(ctx, false, []wire.Change{{Key: "order.a.b.0", Deleted: true}}, at(6), nil); err == nil {
 		t.Fatal("what the engine could not store was taken")
 	}
 	if d.Have() != at(5) {
 		t.Errorf("have %v after a failure, want what the engine has", d.Have())
 	}
 	h.fail = nil
-	if err := d.Take(ctx, false, []wire.Change{{Key: "order.a.b.0", Deleted: true}, order("a.b.2", 1)}, at(7)); err != nil {
+	if err := d.Take(ctx, false, []wire.Change{{Key: "order.a.b.0", Deleted: true}, order("a.b.2", 1)}, at(7), nil); err != nil {
 		t.Fatal(err)
 	}
 	last := h.orders[len(h.orders)-1]
 	if got := ids(last); !slices.Equal(got, []string{"a.b.1", "a.b.2"}) || last.Have != at(7) {
 		t.Errorf("the engine has %v at %v", got, last.Have)
 	}
-	if err := d.Take(ctx, true, []wire.Change{order("x.y.0", 1)}, at(1)); err != nil {
+	if err := d.Take(ctx, true, []wire.Change{order("x.y.0", 1)}, at(1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(h.orders[len(h.orders)-1]); !slices.Equal(got, []string{"x.y.0"}) {
 		t.Errorf("after a full exchange the engine has %v", got)
 	}
-	if err := d.Take(ctx, false, []wire.Change{{Key: "order.bad", Value: json.RawMessage(`[]`)}}, at(2)); err == nil {
+	if err := d.Take(ctx, false, []wire.Change{{Key: "order.bad", Value: json.RawMessage(`[]`)}}, at(2), nil); err == nil {
 		t.Error("an order that cannot be read was taken")
 	}
 }
@@ -235,10 +235,10 @@ func TestThePlaceInTheNetworkIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Take(ctx, true, []wire.Change{{Key: "network.net", Value: place}}, wire.Rev{Inc: "era", N: 1}); err != nil {
+	if err := d.Take(ctx, true, []wire.Change{{Key: "network.net", Value: place}}, wire.Rev{Inc: "era", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "other", N: 1}); err != nil {
+	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "other", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	last := h.orders[len(h.orders)-1]
@@ -281,7 +281,7 @@ func TestAnEngineThatStartsAgainIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.take(first, true)
-		if err := (*desired)(a).Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "x", N: 1}); err != nil {
+		if err := (*desired)(a).Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "x", N: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -327,7 +327,7 @@ func TestANewEngineGetsItsOrdersInTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.take(first, true)
-		if err := (*desired)(a).Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "x", N: 1}); err != nil {
+		if err := (*desired)(a).Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "x", N: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -538,7 +538,7 @@ func TestOnlyWhatChangedOfTheRoutesIsHandedOn(t *testing.T) {
 			{false, []wire.Change{order("b.c.0", 1), route("a.z", "w3")}},
 			{false, nil},
 		} {
-			if err := d.Take(t.Context(), step.full, step.changes, at(uint64(n+1))); err != nil {
+			if err := d.Take(t.Context(), step.full, step.changes, at(uint64(n+1)), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

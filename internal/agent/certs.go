@@ -101,7 +101,7 @@ func (a *Agent) end(ctx context.Context, p *wire.Problem) error {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(wire.Rev{}, nil, nil, nil, a.revoked, nil)
+	o := assemble(wire.Rev{}, nil, nil, nil, nil, a.revoked, nil)
 	a.mu.Unlock()
 	if err := a.hands.Apply(ctx, o); err != nil {
 		a.log.Error("ending what ran here; verge worker stop does it too", "error", err)

@@ -134,7 +134,7 @@ func (a *Agent) handOver(ctx context.Context) bool {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(a.have, a.orders, a.routes, a.secrets, a.revoked, a.network)
+	o := assemble(a.have, a.proof, a.orders, a.routes, a.secrets, a.revoked, a.network)
 	a.mu.Unlock()
 	if o.Have.IsZero() {
 		return true

@@ -19,8 +19,9 @@ import (
 // MarkKey is the key in a restored store that says so.
 const MarkKey = "restored"
 
-// Mark is what is under MarkKey in a store that was restored, until its role has
-// found out all that it can about what happened since.
+// Mark is what is under MarkKey in a store that was restored, or that is an older copy
+// of one that went on, until its role has found out all that it can about what happened
+// since.
 type Mark struct {
 	V int `json:"v"`
 	// At is when it was restored, Made when the backup was made.
@@ -30,18 +31,63 @@ type Mark struct {
 	// (verge records drop). Where there are some nothing was restored: all else in the store
 	// is what it was. Made is then At.
 	Dropped []string `json:"dropped,omitempty"`
+	// Ahead is who proved that the store is an older copy: it had seen what the store
+	// does not have. "" where a backup was restored. At and Made are then when the
+	// store began to differ from the one that went on.
+	Ahead string `json:"ahead,omitempty"`
+	// Twin is when somebody was last found to have been told by another process with
+	// the same keys while this one was running.
+	Twin time.Time `json:"twin,omitzero"`
 	// Asked are those below that have been asked, and said, what they hold.
 	Asked map[string]time.Time `json:"asked,omitempty"`
+	// Seen are the revisions that they had then, so that the same proof does not lead
+	// to another question.
+	Seen map[string]wire.Rev `json:"seen,omitempty"`
 }
 
-// Heard is a copy of m that says that somebody has said what it holds.
-func (m *Mark) Heard(name string, at time.Time) *Mark {
+// Heard is a copy of m that says that somebody has said what it holds; it had the
+// revision has of its desired state.
+func (m *Mark) Heard(name string, has wire.Rev, at time.Time) *Mark {
 	next := *m
-	if next.Asked = maps.Clone(m.Asked); next.Asked == nil {
-		next.Asked = map[string]time.Time{}
-	}
+	next.Asked, next.Seen = copyOf(m.Asked), copyOf(m.Seen)
 	next.Asked[name] = at.Round(0)
+	if next.Seen[name] = has; has.IsZero() {
+		delete(next.Seen, name)
+	}
 	return &next
+}
+
+// Behind is the mark of a store that peer (by, in words) has proved to be an older copy: peer has seen
+// the revision has, which the store does not have and differs from since the era from.
+// It is nil where m, the mark that is there (nil: none), already covers that. twin says
+// that this process had told the peer something before.
+func (m *Mark) Behind(peer, by string, has wire.Rev, from wire.Era, twin bool, now time.Time) *Mark {
+	var next Mark
+	switch {
+	case m == nil || len(m.Dropped) > 0: // a recovery of dropped records asks for less
+		at := from.Began()
+		if at.IsZero() {
+			at = now
+		}
+		next = Mark{V: wire.Version, At: at.Round(0), Made: at.Round(0), Ahead: by}
+	case m.Asked[peer].IsZero() || m.Seen[peer] == has:
+		return nil
+	default:
+		next = *m
+		next.Asked = copyOf(m.Asked)
+		delete(next.Asked, peer)
+	}
+	if twin {
+		next.Twin = now.Round(0)
+	}
+	return &next
+}
+
+func copyOf[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return maps.Clone(m)
 }
 
 // Restore makes the data directory dir of an archive: as a whole or not at all. dir

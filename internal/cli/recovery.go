@@ -14,8 +14,11 @@ func (a *app) recoveryCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
 		Use:   "recovery",
-		Short: "Show how far a root or cluster is that was restored from a backup",
-		Long: `Show how far a root or cluster is that was restored from a backup.
+		Short: "Show how far a root or cluster is that was restored, or put back to an older state",
+		Long: `Show how far a root or cluster is that was restored from a backup, or whose data
+directory was replaced by an older copy of itself (a snapshot of the machine does
+that). The second needs no command: a cluster or worker that has seen a later state
+proves it when it connects, and the recovery begins before it is told anything.
 
 Such a root asks each of its clusters what it holds before it tells it anything,
 and takes over what it does not know. It decides nothing until all have said it or
@@ -74,13 +77,17 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 		return a.encode(mode, v)
 	}
 	if v.Restored.IsZero() {
-		a.notef("nothing was restored, or the recovery has ended")
+		a.notef("no recovery is under way")
 		return nil
 	}
 	d := &details{}
-	if len(v.Dropped) > 0 {
+	switch {
+	case len(v.Dropped) > 0:
 		d.add("Dropped", strings.Join(v.Dropped, ", ")+" at "+a.moment(v.Restored))
-	} else {
+	case v.Ahead != "":
+		d.add("Cause", v.Why())
+		d.add("Differs since", a.moment(v.Restored))
+	default:
 		d.add("Restored", a.moment(v.Restored))
 		d.add("Backup of", a.moment(v.Made))
 	}

@@ -24,3 +24,12 @@ func TestRecovery(t *testing.T) {
 		f.golden(step[0], f.run(args...), args...)
 	}
 }
+
+// An older copy of a data directory recovers by itself, and says who has seen more.
+func TestRecoveryOfAnOlderCopy(t *testing.T) {
+	at := noon.Add(-time.Hour)
+	f := newFixture(t, &resttest.Fake{Recovering: wire.RecoveryView{
+		Restored: at, Made: at, Ahead: "cluster edge", Holding: true, Peers: []wire.RecoveryPeer{{Name: "edge"}},
+	}})
+	f.golden("recovery-older-copy", f.run("recovery"), "recovery")
+}

@@ -172,7 +172,7 @@ func (c *Cluster) refusedByRoot(p *wire.Problem) {
 	}
 	if p.Code == wire.CodeRemoved {
 		// As if it had delegated nothing: everything here ends in order.
-		if err := (*rootDesired)(c.core).Take(context.Background(), true, nil, wire.Rev{}); err != nil {
+		if err := (*rootDesired)(c.core).Take(context.Background(), true, nil, wire.Rev{}, nil); err != nil {
 			c.log.Error("ending what the removed cluster ran", "error", err)
 		}
 	}

@@ -69,7 +69,7 @@ type core struct {
 
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
-	have     wire.Rev
+	have     haveRecord
 	lastPass time.Time
 	planned  time.Duration // from lastPass to the next look at the clock
 	// heardOf are the instances of which something was heard since the last pass or
@@ -143,7 +143,7 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 
 // read adds all that is stored to the model, and returns the revision of the
 // root's desired state that is stored.
-func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have wire.Rev, err error) {
+func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have haveRecord, err error) {
 	entries, err := store.List(ctx, "")
 	if err != nil {
 		return have, fmt.Errorf("loading the cluster's state: %w", err)
@@ -418,7 +418,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyFarGone, As: "fargone."},
 		{Prefix: keySealed + name + ".", As: "secret."},
 		{Prefix: keyNet + name + ".", As: "network."},
-	}}
+	}, Prove: c.prove(name)}
 }
 
 // serveWorkers answers the workers until stop is called.
@@ -430,7 +430,8 @@ func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewReques
 		Desired: func(name string) (exchange.Desired, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.desiredOf(name), c.m.workers[name] != nil && !c.m.silent(name)
+			w := c.m.workers[name]
+			return c.desiredOf(name), w != nil && w.everHeard && !c.m.silent(name)
 		},
 	}
 	stopExchange, err := u.Serve("w.*.report", "w.*.fetch")

@@ -58,7 +58,7 @@ func TestAnUnknownOutcomeIsFoundOut(t *testing.T) {
 		store.LoseNextOutcome(written)
 		d := (*rootDesired)(c)
 		to := wire.Rev{Inc: "root", N: 7}
-		if err := d.Take(ctx, true, []wire.Change{share(t, 2)}, to); !errors.Is(err, bus.ErrUnknownOutcome) {
+		if err := d.Take(ctx, true, []wire.Change{share(t, 2)}, to, nil); !errors.Is(err, bus.ErrUnknownOutcome) {
 			t.Fatalf("written %v: %v, want an unknown outcome", written, err)
 		}
 		if _, err := c.pass(ctx, time.Now(), true); err != nil {
@@ -80,14 +80,14 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	c := newTestCore(t, store)
 	store.FailWrites(errors.New("disk full"))
 	d := (*rootDesired)(c)
-	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err == nil {
+	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err == nil {
 		t.Fatal("taken without being stored")
 	}
 	if len(c.m.shares) != 0 || !d.Have().IsZero() {
 		t.Errorf("have %v, shares %v", d.Have(), c.m.shares)
 	}
 	store.FailWrites(nil)
-	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.pass(ctx, time.Now(), true); err != nil {

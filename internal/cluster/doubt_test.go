@@ -51,7 +51,7 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 					}
 				}
 			}
-			if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+			if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 5 {
@@ -142,7 +142,7 @@ func TestConnectionsThatCloseAfterTheDoubtBeganProveNothing(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newTestCore(t, bus.NewMemStore())
 			_, pass := twoWorkers(t, c)
-			if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+			if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 5 {

@@ -17,7 +17,7 @@ const holdingsBytes = 384 << 10
 func (c *core) holdings(after string) (wire.Holdings, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := wire.Holdings{V: wire.Version, Have: c.have}
+	h := wire.Holdings{V: wire.Version, Have: c.have.Rev}
 	if after == "" {
 		h.Lease = c.m.net.blocks
 	}

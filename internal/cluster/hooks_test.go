@@ -171,7 +171,7 @@ func TestAClustersHooksAreToldOnce(t *testing.T) {
 	h.worker()
 	h.start()
 	h.set("", "all", wire.HookSpec{On: []string{"*"}})
-	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.b.m.workers["w1"].everHeard, h.b.m.workers["w1"].connected = true, true
@@ -198,7 +198,7 @@ func TestAClustersHooksAreToldOnce(t *testing.T) {
 	h.want("local.changed local/app.web web: scaled 1 → 3")
 	other := share(t, 2)
 	other.Value = []byte(strings.ReplaceAll(string(other.Value), `"spread":"soft"`, `"spread":"none"`))
-	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{other}, wire.Rev{Inc: "root", N: 8}); err != nil {
+	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{other}, wire.Rev{Inc: "root", N: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.heard(wire.PhaseRunning, nil)
@@ -251,7 +251,7 @@ func TestAClustersHooksAreToldOnce(t *testing.T) {
 func TestAClustersGates(t *testing.T) {
 	h := newHooked(t)
 	ctx := access.With(t.Context(), access.Who{Name: "user/op", Admin: true})
-	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 		t.Fatal(err)
 	}
 	const own = "application: own\nservices: {web: {command: [x]}}\n"

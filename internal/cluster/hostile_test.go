@@ -26,7 +26,7 @@ func newHostileCore(t *testing.T) *core {
 		info := wire.WorkerInfo{V: wire.Version, Runtimes: []string{"process"}, Address: name + ":1", Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30}}
 		report(t, c, name, wire.Rev{}, 1, info)
 	}
-	if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{published(t)}, wire.Rev{Inc: "root", N: 1}); err != nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{published(t)}, wire.Rev{Inc: "root", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	pass(t, c)
@@ -140,7 +140,7 @@ func TestAWorkerThatSaysItHasMore(t *testing.T) {
 		}
 		s.Min, s.Max, s.Ordinals = n, n, []wire.Span{{To: n}}
 		ch.Value = encoded(t, s)
-		if err := (*rootDesired)(c).Take(t.Context(), false, []wire.Change{ch}, wire.Rev{Inc: "root", N: uint64(n)}); err != nil {
+		if err := (*rootDesired)(c).Take(t.Context(), false, []wire.Change{ch}, wire.Rev{Inc: "root", N: uint64(n)}, nil); err != nil {
 			t.Fatal(err)
 		}
 		pass(t, c)
@@ -279,7 +279,7 @@ func FuzzTake(f *testing.F) {
 	f.Add("share.app.web", []byte(`null`), false)
 	f.Fuzz(func(t *testing.T, key string, value []byte, full bool) {
 		c := newHostileCore(t)
-		if err := (*rootDesired)(c).Take(t.Context(), full, []wire.Change{{Key: key, Value: value}}, wire.Rev{Inc: "root", N: 2}); err != nil {
+		if err := (*rootDesired)(c).Take(t.Context(), full, []wire.Change{{Key: key, Value: value}}, wire.Rev{Inc: "root", N: 2}, nil); err != nil {
 			return
 		}
 		_, _ = c.pass(t.Context(), time.Now(), true)

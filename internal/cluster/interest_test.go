@@ -116,7 +116,7 @@ func publish(t *testing.T, c *core, n uint64, routes map[string]int) {
 		}
 		changes = append(changes, wire.Change{Key: "route." + key, Value: encoded(t, r), Deleted: endpoints < 0})
 	}
-	if err := (*rootDesired)(c).Take(t.Context(), false, changes, wire.Rev{Inc: "root", N: n}); err != nil {
+	if err := (*rootDesired)(c).Take(t.Context(), false, changes, wire.Rev{Inc: "root", N: n}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.pass(t.Context(), time.Now(), true); err != nil {

@@ -83,7 +83,7 @@ func Lost(entries []bus.Entry) []records.Lost {
 	m := newModel("", false, time.Time{})
 	return records.FindLost(entries, Kinds(), func(e bus.Entry) error {
 		if e.Key == keyHave {
-			return records.Load(e, new(wire.Rev))
+			return records.Load(e, new(haveRecord))
 		}
 		return m.load(e, time.Time{})
 	})

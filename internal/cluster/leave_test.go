@@ -144,7 +144,7 @@ func TestRevokedKeysOfOthers(t *testing.T) {
 		return wire.Change{Key: "revoked." + key, Value: b}
 	}
 	to := wire.Rev{Inc: "root", N: 1}
-	if err := d.Take(ctx, true, []wire.Change{change("=.aa", ""), change("fog.bb", "fog"), change("edge.cc", "edge")}, to); err != nil {
+	if err := d.Take(ctx, true, []wire.Change{change("=.aa", ""), change("fog.bb", "fog"), change("edge.cc", "edge")}, to, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{pki.RevokedBy("", "aa"), pki.RevokedBy("fog", "bb")}
@@ -156,7 +156,7 @@ func TestRevokedKeysOfOthers(t *testing.T) {
 		}
 	}
 	to.N++
-	if err := d.Take(ctx, false, []wire.Change{{Key: "revoked.fog.bb", Deleted: true}}, to); err != nil {
+	if err := d.Take(ctx, false, []wire.Change{{Key: "revoked.fog.bb", Deleted: true}}, to, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.m.revoked(); !slices.Equal(got, want[:1]) {

@@ -122,7 +122,7 @@ func TestVolumesThatWereGivenUp(t *testing.T) {
 	}
 	s.giveUp(id, home)
 	s.restart()
-	s.ticks(5, time.Second)
+	s.ticks(7, time.Second)
 	if i := s.inst(id); i.Worker != other || i.Pinned != other || i.State != wire.Running {
 		t.Fatalf("it is %s on %q: %s\n%s", i.State, i.Worker, i.Reason, s.dump())
 	}

@@ -65,7 +65,7 @@ func (s *site) give(source []byte, here int) {
 			changes = append(changes, wire.Change{Key: "share." + spec.Application + "." + name, Value: encoded(s.t, sh)})
 		}
 	}
-	if err := (*rootDesired)(s.c).Take(s.t.Context(), true, changes, to); err != nil {
+	if err := (*rootDesired)(s.c).Take(s.t.Context(), true, changes, to, nil); err != nil {
 		s.t.Fatal(err)
 	}
 	s.settle()
@@ -262,7 +262,7 @@ func TestHandingOverLosesNobody(t *testing.T) {
 	next := *spec
 	next.Replicas = api.Replicas{Min: 3, Max: 3}
 	sh := wire.Share{V: wire.Version, App: "app", Service: "web", Revision: 9, Min: 3, Max: 3, Spec: &next, Ordinals: []wire.Span{{To: 3}}}
-	if err := (*rootDesired)(s.c).Take(t.Context(), false, []wire.Change{{Key: "share.app.web", Value: encoded(t, sh)}}, wire.Rev{Inc: "root", N: 99}); err != nil {
+	if err := (*rootDesired)(s.c).Take(t.Context(), false, []wire.Change{{Key: "share.app.web", Value: encoded(t, sh)}}, wire.Rev{Inc: "root", N: 99}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 8 {
@@ -325,7 +325,7 @@ func TestAnApplicationElsewhereTakesTheName(t *testing.T) {
 	s := newSite(t)
 	s.apply(web(1, "mine"))
 	far := wire.Route{V: wire.Version, App: "app", Service: "other", Ports: []api.Port{{Name: "http"}}}
-	if err := (*rootDesired)(s.c).Take(t.Context(), true, []wire.Change{{Key: "route.app.other", Value: encoded(t, far)}}, wire.Rev{Inc: "root", N: 9}); err != nil {
+	if err := (*rootDesired)(s.c).Take(t.Context(), true, []wire.Change{{Key: "route.app.other", Value: encoded(t, far)}}, wire.Rev{Inc: "root", N: 9}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.settle()
@@ -340,18 +340,18 @@ func TestAServiceThatIsElsewhereCanBeBroughtHere(t *testing.T) {
 	s := newSite(t)
 	far := wire.Route{V: wire.Version, App: "app", Service: "web", Ports: []api.Port{{Name: "http"}}}
 	route := []wire.Change{{Key: "route.app.web", Value: encoded(t, far)}}
-	if err := (*rootDesired)(s.c).Take(t.Context(), true, route, wire.Rev{Inc: "root", N: 1}); err != nil {
+	if err := (*rootDesired)(s.c).Take(t.Context(), true, route, wire.Rev{Inc: "root", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.apply(web(1, "a")); r.Change != "updated" || len(r.Warnings) == 0 {
 		t.Errorf("%+v", r)
 	}
-	if err := (*rootDesired)(s.c).Take(t.Context(), true, route, wire.Rev{Inc: "root", N: 2}); err != nil {
+	if err := (*rootDesired)(s.c).Take(t.Context(), true, route, wire.Rev{Inc: "root", N: 2}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.settle()
 	s.want("the root is back", map[string]string{"app.web.100000": "a"})
-	if err := (*rootDesired)(s.c).Take(t.Context(), true, nil, wire.Rev{Inc: "root", N: 3}); err != nil {
+	if err := (*rootDesired)(s.c).Take(t.Context(), true, nil, wire.Rev{Inc: "root", N: 3}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.settle()
@@ -502,7 +502,7 @@ func TestConflictsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		sh := wire.Share{V: wire.Version, App: "app", Service: "web", Revision: s.rev, Min: 1, Max: 1, Spec: spec.Services["web"], Ordinals: []wire.Span{{To: 1}}}
-		if err := (*rootDesired)(s.c).Take(t.Context(), false, []wire.Change{{Key: "share.app.web", Value: encoded(t, sh)}}, wire.Rev{Inc: "root", N: s.rev}); err != nil {
+		if err := (*rootDesired)(s.c).Take(t.Context(), false, []wire.Change{{Key: "share.app.web", Value: encoded(t, sh)}}, wire.Rev{Inc: "root", N: s.rev}, nil); err != nil {
 			t.Fatal(err)
 		}
 		pass(t, s.c)
@@ -640,7 +640,7 @@ func TestASiteKeepsToTheHostsOfNamespaces(t *testing.T) {
 	take := func(full bool, changes ...wire.Change) {
 		t.Helper()
 		s.rev++
-		if err := (*rootDesired)(s.c).Take(t.Context(), full, changes, wire.Rev{Inc: "root", N: s.rev}); err != nil {
+		if err := (*rootDesired)(s.c).Take(t.Context(), full, changes, wire.Rev{Inc: "root", N: s.rev}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.settle()

@@ -24,7 +24,7 @@ import (
 
 // Keys of a cluster's store.
 const (
-	keyHave     = "have"      // revision of the root's desired state that is stored
+	keyHave     = "have"      // revision of the root's desired state that is stored, with its proof
 	keyShare    = "share."    // + app.service: wire.Share, from the root
 	keyFar      = "far."      // + app.service: wire.Route, from the root
 	keyLocal    = "local."    // + app.service: local
@@ -50,6 +50,13 @@ const (
 	// upRevoked begins what the root is told about a key, see exchange.StoreSource.
 	upRevoked = "revoked/"
 )
+
+// haveRecord is the revision of the root's desired state that is stored, and the proof
+// that the root gave with it.
+type haveRecord struct {
+	wire.Rev
+	Proof []byte `json:"proof,omitempty"`
+}
 
 // workerRecord is what is kept about a worker over restarts.
 type workerRecord struct {
@@ -79,6 +86,7 @@ type worker struct {
 	// Of this process, from monotonic clocks.
 	heard     time.Time     // last report; the start of this process before the first
 	everHeard bool          // a report came since this process started
+	matched   bool          // it has had what this process wants of it
 	lambda    time.Duration // how long until the next report, as it said
 	connected bool
 	closed    time.Time // when its connection was closed last

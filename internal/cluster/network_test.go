@@ -35,7 +35,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		d := (*rootDesired)(c)
 		to := d.Have()
 		to.Inc, to.N = "root", to.N+1
-		if err := d.Take(t.Context(), false, []wire.Change{{Key: "lease.net", Value: b}}, to); err != nil {
+		if err := d.Take(t.Context(), false, []wire.Change{{Key: "lease.net", Value: b}}, to, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.pass(t.Context(), now, true); err != nil {
@@ -94,7 +94,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		t.Error("it is told the same again")
 	}
 	// A root that does not know it any more takes nothing away.
-	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}); err != nil || c.m.net.blocks == nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}, nil); err != nil || c.m.net.blocks == nil {
 		t.Errorf("the part of the network is gone: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func served(t *testing.T) (b backend, admin rest.ContextEntry) {
 		t.Fatal(err)
 	}
 	changes := []wire.Change{{Key: "share.xapp.web", Value: data}, {Key: "route.xfar.web", Value: far}}
-	if err := (*rootDesired)(c).Take(ctx, true, changes, wire.Rev{Inc: "root", N: 1}); err != nil {
+	if err := (*rootDesired)(c).Take(ctx, true, changes, wire.Rev{Inc: "root", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.m.workers["xmachine"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "xmachine"}}, time.Now())

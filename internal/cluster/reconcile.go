@@ -21,6 +21,12 @@ const (
 	minLambda = time.Second      // shortest
 	// silence beyond which a worker is suspect, in its own λ.
 	silence = 2.5
+	// gatheringTime is how long a new process waits to hear from all workers: after that
+	// those that were not heard are suspect.
+	gatheringTime = time.Duration(silence * float64(maxLambda))
+	// opening is how long a new process places nothing while it has not heard from all
+	// workers: one of them may prove that this cluster is an older copy of itself.
+	opening = 5 * time.Second
 	// forgiveAfter is how long a worker on which an instance failed for good is
 	// avoided if there is no other.
 	forgiveAfter = time.Minute
@@ -461,8 +467,8 @@ func (t *tx) end(id wire.InstanceID, now time.Time) {
 
 // place finds a worker for every instance that has none.
 func (t *tx) place(now time.Time) {
-	if t.m.recovery.mark != nil && t.m.gathering(now) {
-		return // it may run on a worker that has not been heard yet
+	if t.m.unsaid(now) {
+		return // it may run on a worker that has not said yet what it has
 	}
 	for _, rank := range t.ranks() {
 		for left := t.waiters(rank); len(left) > 0; {
@@ -623,11 +629,30 @@ func (m *model) gathering(now time.Time) bool {
 	if m.alone {
 		return true
 	}
-	if now.Sub(m.waits) > time.Duration(silence*float64(maxLambda)) {
+	if now.Sub(m.waits) > gatheringTime {
 		return false
 	}
 	for _, w := range m.workers {
 		if !w.everHeard {
+			return true
+		}
+	}
+	return false
+}
+
+// unsaid: nothing is placed yet. A new process waits a moment for the workers, since one of
+// them may prove that this cluster is an older copy of itself; one that recovers waits
+// until they have said what they have.
+func (m *model) unsaid(now time.Time) bool {
+	recovers := m.recovery.mark != nil
+	switch {
+	case recovers && m.alone:
+		return true
+	case recovers && now.Sub(m.waits) > gatheringTime, !recovers && now.Sub(m.started) >= opening:
+		return false
+	}
+	for _, w := range m.workers {
+		if !w.everHeard || recovers && w.inbox.Ack().Inc == "" {
 			return true
 		}
 	}

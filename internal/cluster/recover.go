@@ -15,8 +15,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// A cluster that was restored from a backup has old shares, and does not know what
-// it placed after the backup was made. The root knows the shares, the workers know
+// A cluster that was restored from a backup, or whose data directory is an older copy
+// of itself, has old shares, and does not know what it placed after that was made. The root knows the shares, the workers know
 // what runs. So it hears the root first, then each worker, and takes over what runs
 // there and is wanted before it tells that worker anything.
 
@@ -80,7 +80,83 @@ func (t *tx) recover(now time.Time) bool {
 
 // asked notes that somebody has been heard.
 func (t *tx) asked(name string, now time.Time) {
-	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, now)
+	var has wire.Rev
+	if w := t.m.workers[name]; w != nil {
+		has = w.has
+	}
+	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, has, now)
+}
+
+// prove makes the proofs of revisions that a worker is given, so that it can show later
+// that it had them from this cluster.
+func (c *core) prove(worker string) func(wire.Rev) []byte {
+	if c.key == nil {
+		return nil
+	}
+	return func(r wire.Rev) []byte {
+		mac, err := c.key.MAC("revision of a cluster", worker, r.Inc, strconv.FormatUint(r.N, 10))
+		if err != nil {
+			c.log.Error("a revision cannot be proved", "worker", worker, "error", err)
+			return nil
+		}
+		return mac
+	}
+}
+
+// heedAhead begins a recovery where a worker proves that it has seen a state of this
+// cluster that the store has never been in, see the root's. The mutex is held.
+func (c *core) heedAhead(ctx context.Context, w *worker, r wire.Report, now time.Time) error {
+	if len(r.Proof) == 0 {
+		return nil
+	}
+	from, ahead := c.desiredOf(w.Info.Name).Ahead(r.Have, r.Proof)
+	if !ahead {
+		return nil
+	}
+	return c.beginRecovery(ctx, w.Info.Name, "worker "+w.Info.Name, r.Have, from, w.matched, now)
+}
+
+// onWas hears from the root what it had of this cluster before.
+func (c *core) onWas(was wire.Rev) {
+	from, ahead := c.store.Timeline().Ahead(was, c.store.Rev())
+	if !ahead {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Once for each process: the root is told all of the observed state anew by it.
+	if c.m.recovery.mark != nil {
+		return
+	}
+	if err := c.beginRecovery(context.Background(), theRoot, "the root", was, from, false, time.Now()); err != nil {
+		c.log.Error("a recovery cannot be begun", "error", err)
+	}
+}
+
+// beginRecovery makes the root and the workers be heard before anything is decided:
+// somebody has seen a later state than the store has. The mutex is held.
+func (c *core) beginRecovery(ctx context.Context, peer, by string, has wire.Rev, from wire.Era, twin bool, now time.Time) error {
+	mark := c.m.recovery.mark.Behind(peer, by, has, from, twin, now)
+	if mark == nil {
+		return nil
+	}
+	op, err := records.Op(backup.MarkKey, mark)
+	if err != nil {
+		return err
+	}
+	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+		return fmt.Errorf("this cluster is an older copy of what %s has seen, and cannot store that: %w", by, err)
+	}
+	c.m.recovery = recovery{mark: mark, heard: c.m.recovery.heard}
+	what := fmt.Sprintf("%s has seen a later state (%s) than this cluster's data directory has: it is an older copy; "+
+		"nothing is decided until the root and the workers have been heard", by, has)
+	if twin {
+		what = fmt.Sprintf("%s was told a state (%s) by another process with the keys of this cluster: two work on copies of one data directory, stop one of them", by, has)
+	}
+	c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
+	c.log.Warn(what)
+	loop.Poke(c.wake)
+	return nil
 }
 
 // adopt makes an instance that runs on a worker known where it is wanted and the
@@ -102,12 +178,12 @@ func (t *tx) adopt(worker string, st wire.InstanceStatus, now time.Time) {
 	if old := t.inst(st.ID); old != nil && old.Incarnation >= st.Incarnation && t.confirmed(old) {
 		return
 	}
-	why := "it runs on a worker, the backup does not know of that"
+	why := "it runs on a worker, the cluster did not know of that"
 	i.Cluster, i.Worker, i.Incarnation, i.Revision = t.m.name, worker, st.Incarnation, st.Revision
 	i.State, i.Since, i.Ready, i.Restarts = wire.Running, now.Round(0), st.Ready, st.Restarts
 	i.Starts, i.Ran = 1+st.Restarts, st.Incarnation
 	i.History = []wire.Transition{{To: wire.ClusterScheduled, At: i.Since, Tier: t.m.tier(), Why: "recovered"}, {To: wire.Running, At: i.Since, Tier: "worker/" + worker, Why: why}}
-	t.event("instance/"+st.ID, "incarnation %d on %s was not in the backup: taken over", st.Incarnation, worker)
+	t.event("instance/"+st.ID, "incarnation %d on %s was not known here: taken over", st.Incarnation, worker)
 	n := t.adoptNumber(s, st)
 	if st.Revision == s.Revision {
 		i.Restarted, i.Program = restartOf(s, ordinal).N, s.Spec.ProgramID()
@@ -146,6 +222,7 @@ func (m *model) recoveryView() wire.RecoveryView {
 		return v
 	}
 	v.Restored, v.Made, v.Holding, v.Dropped = mark.At, mark.Made, m.unasked(theRoot), mark.Dropped
+	v.Ahead, v.Twin = mark.Ahead, mark.Twin
 	v.Peers = append(v.Peers, wire.RecoveryPeer{Name: "root", Asked: mark.Asked[theRoot]})
 	for _, name := range records.SortedKeys(m.workers) {
 		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: mark.Asked[name]})
@@ -164,11 +241,7 @@ func recoveryProblem(v wire.RecoveryView) string {
 			missing = append(missing, p.Name)
 		}
 	}
-	text := "restored from a backup of " + v.Made.UTC().Format(time.RFC3339)
-	if len(v.Dropped) > 0 {
-		text = "records were dropped (" + strings.Join(v.Dropped, ", ") + ")"
-	}
-	text += ": not heard yet: " + strings.Join(missing, ", ")
+	text := v.Why() + ": not heard yet: " + strings.Join(missing, ", ")
 	if v.Holding {
 		text += "; nothing is decided before the root has been; to go on without it: verge recovery finish root"
 	}

@@ -145,3 +145,39 @@ func TestNothingIsEditedBeforeTheRootWasHeard(t *testing.T) {
 		t.Errorf("it does not go on: %v", s.marks())
 	}
 }
+
+// A new process places nothing for a moment while a worker has not been heard, which may prove
+// that this cluster is an older copy; one that recovers waits until all have said what they have.
+func TestNothingIsPlacedBeforeWorkersAreHeard(t *testing.T) {
+	s := newSim(t, "w1", "w2")
+	s.share("web", 2, nil)
+	s.ticks(3, time.Second)
+	placed := func() (n int) {
+		for _, i := range s.m.insts {
+			if i.Worker != "" {
+				n++
+			}
+		}
+		return n
+	}
+	s.restart()
+	s.fakes["w2"].linked = false
+	s.share("web", 4, nil)
+	if s.ticks(4, time.Second); placed() != 2 {
+		t.Fatalf("after 4 s\n%s", s.dump())
+	}
+	if s.ticks(2, time.Second); placed() != 4 {
+		t.Fatalf("after 6 s\n%s", s.dump())
+	}
+	s.restored(maps.Clone(s.disk))
+	s.m.recovery.heard = true
+	s.m.workers["w2"].everHeard = true // and has not said what it has
+	s.share("web", 6, nil)
+	if s.ticks(20, time.Second); placed() != 4 {
+		t.Fatalf("while one has not said what it has\n%s", s.dump())
+	}
+	s.fakes["w2"].linked = true
+	if s.ticks(4, time.Second); placed() != 6 {
+		t.Fatalf("when all have\n%s", s.dump())
+	}
+}

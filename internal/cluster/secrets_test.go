@@ -63,7 +63,7 @@ func (v *vaulted) tell(name string) {
 func (v *vaulted) take(full bool, changes ...wire.Change) {
 	v.t.Helper()
 	v.rev++
-	if err := (*rootDesired)(v.core).Take(v.t.Context(), full, changes, wire.Rev{Inc: "root", N: v.rev}); err != nil {
+	if err := (*rootDesired)(v.core).Take(v.t.Context(), full, changes, wire.Rev{Inc: "root", N: v.rev}, nil); err != nil {
 		v.t.Fatal(err)
 	}
 	pass(v.t, v.core)

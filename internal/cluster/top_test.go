@@ -48,7 +48,7 @@ func TestTop(t *testing.T) {
 	for _, name := range []string{"w1", "w2"} {
 		c.m.workers[name] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: name}}, time.Now())
 	}
-	if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 1}); err != nil {
+	if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for id, worker := range map[string]string{"app.web.0": "w1", "app.web.1": "w1", "app.web.2": "w2", "app.web.10": "", "other.web.0": "w1"} {

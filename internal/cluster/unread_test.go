@@ -30,7 +30,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	if _, err := full.Commit(ctx, op); err != nil {
 		t.Fatal(err)
 	}
-	if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+	if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.pass(ctx, time.Now(), true); err != nil {
@@ -100,7 +100,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 	if _, err := c.pass(ctx, time.Now(), true); err != nil {
 		t.Fatal(err)
 	}
-	err = (*rootDesired)(c).Take(ctx, false, []wire.Change{{Key: "share.other.web", Value: []byte(strings.ReplaceAll(string(share(t, 1).Value), `"app":"app"`, `"app":"other"`))}}, wire.Rev{Inc: "root", N: 8})
+	err = (*rootDesired)(c).Take(ctx, false, []wire.Change{{Key: "share.other.web", Value: []byte(strings.ReplaceAll(string(share(t, 1).Value), `"app":"app"`, `"app":"other"`))}}, wire.Rev{Inc: "root", N: 8}, nil)
 	if _, perr := c.pass(ctx, time.Now(), true); perr != nil {
 		t.Fatal(perr)
 	}

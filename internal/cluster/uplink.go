@@ -36,7 +36,7 @@ func (c *core) lower(exchanged func(error), renew func()) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: c.up, Subjects: exchange.ClusterSubjects(), Desired: (*rootDesired)(c),
 		Observed: exchange.StoreSource{Store: c.store, Prefix: keyUp},
-		Changed:  c.upChanged, Status: c.upStatus, Renew: renew,
+		Changed:  c.upChanged, Status: c.upStatus, Renew: renew, OnWas: c.onWas,
 		OnReply: func(err error) {
 			c.onUpReply(err)
 			if exchanged != nil {
@@ -88,7 +88,7 @@ func (c *core) upStatus(full bool) (json.RawMessage, error) {
 			return nil, nil // nothing was decided or stored since: it is the same
 		}
 	}
-	agg := c.m.aggregate(c.have, c.areas)
+	agg := c.m.aggregate(c.have.Rev, c.areas)
 	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
 	if c.marks != nil {
 		agg.Objects = c.marks()
@@ -112,7 +112,15 @@ func (d *rootDesired) Have() wire.Rev {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.have
+	return c.have.Rev
+}
+
+// Proof implements exchange.DesiredStore.
+func (d *rootDesired) Proof() []byte {
+	c := (*core)(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.have.Proof
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
@@ -120,7 +128,7 @@ var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.
 
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
 // crash in between leads to the same changes being fetched again.
-func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error {
+func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +233,8 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 			groups = append(groups, []bus.Op{bus.Del(keyPublish + key)})
 		}
 	}
-	b, err := json.Marshal(to)
+	has := haveRecord{to, proof}
+	b, err := json.Marshal(has)
 	if err != nil {
 		return err
 	}
@@ -237,7 +246,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
 		return err
 	}
-	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, to
+	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, has
 	c.m.publish = publish
 	c.m.net.blocks = blocks
 	c.m.effect()

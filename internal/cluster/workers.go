@@ -57,6 +57,14 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 	w.heard, w.connected, w.leaving = now, true, r.Leaving // whatever becomes of what it says
 	w.has = r.Have
 	w.skew.Heard(r, now)
+	// What a process hears first counts when it has the status, and with it the proof of
+	// what the worker has seen.
+	early := !w.everHeard && r.Status == nil
+	if err := c.heedAhead(ctx, w, r, now); err != nil {
+		c.log.Error("a recovery cannot be begun", "worker", name, "error", err)
+		reply.Refused = err.Error()
+		return reply
+	}
 	if r.Status != nil {
 		err := c.takeInfo(ctx, w, r.Status, now)
 		if errors.Is(err, errTooSoon) {
@@ -138,11 +146,15 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 	reply.NoGateway = w.Info.WantsCertificates() && !w.Gateway.May()
 	reply.Want = c.wantOf(w)
 	silent := c.m.silent(name)
-	if silent {
+	if silent || early {
 		reply.Want = r.Have // it keeps what it has
 		loop.Poke(c.wake)
 	}
-	if current := reply.Want == r.Have && !silent; current != w.current {
+	current := reply.Want == r.Have && !silent && !early
+	if current && r.Status != nil && len(r.Proof) == 0 {
+		reply.Proof = c.desiredOf(name).Proof(r.Have)
+	}
+	if w.matched = w.matched || current; current != w.current {
 		if w.current = current; current && len(c.m.leaving) > 0 {
 			loop.Poke(c.wake) // somebody may wait for the routers to know
 		}

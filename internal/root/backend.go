@@ -56,12 +56,12 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 	switch {
 	case dryRun:
 		return res, nil
-	case res.Change == "unchanged" && old.Recovered == nil:
+	case res.Change == "unchanged" && old.Recovered == nil && old.Unclaimed == nil:
 		return res, nil
 	case res.Change == "unchanged":
 		// The same, but as somebody wrote it.
 		next := *old
-		next.Source, next.Recovered = string(source), nil
+		next.Source, next.Recovered, next.Unclaimed = string(source), nil, nil
 		return res, b.putApp(ctx, &next)
 	}
 	if err := b.putApp(ctx, app); err != nil {

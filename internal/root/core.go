@@ -64,7 +64,7 @@ type core struct {
 	// heldSince is since when services hold of which that is not noted yet, by
 	// application.service.revision.
 	heldSince map[string]time.Time
-	stale     bool               // a write may or may not have been stored: the model must be read again
+	stale     bool // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -347,7 +347,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: keyPublish, As: "publish."},
 		{Prefix: keySealed + name + ".", As: "secret."},
 		{Prefix: keyLease + name + ".", As: "lease."},
-	}}
+	}, Prove: c.prove(name)}
 }
 
 // serve answers the reports of a cluster until the core is stopped. The mutex is
@@ -364,7 +364,8 @@ func (c *core) serve(name string) error {
 		Desired: func(name string) (exchange.Desired, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.desiredOf(name), c.m.clusters[name] != nil && !c.m.silent(name)
+			cl := c.m.clusters[name]
+			return c.desiredOf(name), cl != nil && cl.everHeard && !c.m.silent(name)
 		},
 	}
 	s := exchange.ClusterSubjects()
@@ -417,7 +418,7 @@ func (c *core) stopServingAll() {
 }
 
 // onReport takes over a cluster's report.
-func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.ReportReply {
+func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.ReportReply {
 	reply := wire.ReportReply{V: wire.Version}
 	if c.heard != nil {
 		c.heard()
@@ -428,6 +429,15 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 	cl := c.m.clusters[name]
 	if cl == nil {
 		reply.Refused = "cluster " + name + " is not registered here: join again with a new token"
+		return reply
+	}
+	// What a process hears first counts when it has the status, and with it the proof of
+	// what the cluster has seen.
+	early := !cl.everHeard && r.Status == nil
+	cl.has = r.Have
+	if err := c.heedAhead(ctx, cl, r, now); err != nil {
+		c.log.Error("a recovery cannot be begun", "cluster", name, "error", err)
+		reply.Refused = err.Error()
 		return reply
 	}
 	changed := !cl.everHeard || cl.suspect
@@ -462,21 +472,28 @@ func (c *core) onReport(_ context.Context, name string, r wire.Report) wire.Repo
 		c.tellCluster(wire.HookClusterBack, name, hooks.NodeBack, "heard of again", now)
 	}
 	cl.heard, cl.connected, cl.everHeard = now, true, true
-	cl.has = r.Have
 	cl.skew.Heard(r, now)
 	if r.Next > 0 {
 		cl.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
 	}
-	reply.Want = c.desiredOf(name).Rev()
+	desired := c.desiredOf(name)
+	reply.Want = desired.Rev()
 	reply.Ack = cl.inbox.AckFor(r)
-	silent := c.m.silent(name)
+	if r.From.IsZero() && !r.To.IsZero() && !before.IsZero() && before != r.To {
+		reply.Was = before
+	}
+	silent := c.m.silent(name) || early
 	if silent {
 		reply.Want = r.Have // it keeps what it has
+	}
+	if r.Status != nil && reply.Want == r.Have && !silent && len(r.Proof) == 0 {
+		reply.Proof = desired.Proof(r.Have)
 	}
 	if c.m.unasked(name) && cl.held == nil {
 		loop.Poke(c.askWake)
 	}
-	if current := reply.Want == r.Have && !silent; current != cl.current {
+	current := reply.Want == r.Have && !silent
+	if cl.matched = cl.matched || current; current != cl.current {
 		cl.current, changed = current, true
 	}
 	if changed || before != cl.inbox.Ack() {

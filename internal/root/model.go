@@ -74,6 +74,7 @@ type cluster struct {
 	lost    *lost                      // nil: it was not away since the root started
 	revoked map[string]wire.Revocation // what it says about keys of its workers, by hash
 	renewed time.Time                  // when it was certified last by this process
+	matched bool                       // it has had what this process wants of it
 	// refused are the services that it is not asked for again for a while, by app.service.
 	refused map[string]refusal
 	// short is what it lacks of services (app.service); nil: it has not been heard.

@@ -106,7 +106,7 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	next.Source, next.Spec, next.Revision, next.Applied = string(source), spec, old.Revision+1, now
 	next.Changes += changes(old.Spec, spec)
 	next.By, next.Why, next.Changed = rest.Caller(ctx), "verge scale", changed(old.Spec, spec)
-	next.Scaled = maps.Clone(old.Scaled)
+	next.Scaled, next.Unclaimed = maps.Clone(old.Scaled), nil
 	if next.Scaled == nil {
 		next.Scaled = map[string]wire.Scaled{}
 	}

@@ -45,7 +45,9 @@ func (m *model) step(now time.Time) *tx {
 			continue
 		}
 		for _, svc := range app.Spec.ServiceNames() {
-			t.fulfil(app, svc, now)
+			if !slices.Contains(app.Unclaimed, svc) {
+				t.fulfil(app, svc, now)
+			}
 		}
 	}
 	for _, i := range t.instances("") {

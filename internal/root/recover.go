@@ -17,8 +17,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// A root that was restored from a backup does not know what was acknowledged after
-// the backup was made. Its clusters do: they hold what they were told. So each is
+// A root that was restored from a backup, or whose data directory is an older copy of
+// itself, does not know what was acknowledged after the backup or copy was made. Its clusters do: they hold what they were told. So each is
 // asked what it holds before it is told anything, and what the root does not know
 // is taken over from it.
 
@@ -101,7 +101,11 @@ func (m *model) mended() bool {
 
 // asked notes that a cluster need not be asked any more.
 func (t *tx) asked(name string, now time.Time) {
-	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, now)
+	var has wire.Rev
+	if c := t.m.clusters[name]; c != nil {
+		has = c.has
+	}
+	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, has, now)
 }
 
 // app as this tx sees it; nil if there is none.
@@ -135,15 +139,47 @@ func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
 	if dropped {
 		return changed
 	}
-	// What the backup says is there and is not was moved or ended after it.
+	// What the store says is there and is not was moved or ended after it.
 	for _, i := range t.instances("") {
 		if i.Cluster == c.Name && !has[i.ID] {
 			t.event("instance/"+i.ID, "cluster %s does not hold it any more", c.Name)
 			t.remove(i.ID, now)
+			t.unclaim(i)
 			changed = true
 		}
 	}
 	return changed
+}
+
+// unclaim notes that no cluster holds anything of the service of an instance that was
+// removed. It was deleted or moved after the backup or copy was made. If it was moved,
+// another cluster says so later.
+func (t *tx) unclaim(i *wire.Instance) {
+	app := t.app(i.App)
+	if i.Draining || app == nil || !app.Deleting.IsZero() || app.Applied.After(t.m.recovery.mark.At) || app.Spec.Services[i.Service] == nil {
+		return
+	}
+	if len(t.of(i.App, i.Service)) > 0 || slices.Contains(app.Unclaimed, i.Service) {
+		return
+	}
+	next := *app
+	next.Unclaimed = append(slices.Clone(app.Unclaimed), i.Service)
+	t.apps[i.App] = &next
+	t.event("application/"+i.App, "no cluster holds %s any more: it was probably deleted, and is not started before it is applied again", i.Service)
+}
+
+// claim takes back what unclaim noted.
+func (t *tx) claim(s *wire.Share) {
+	app := t.app(s.App)
+	if app == nil || !slices.Contains(app.Unclaimed, s.Service) {
+		return
+	}
+	next := *app
+	next.Unclaimed = slices.DeleteFunc(slices.Clone(app.Unclaimed), func(svc string) bool { return svc == s.Service })
+	if len(next.Unclaimed) == 0 {
+		next.Unclaimed = nil
+	}
+	t.apps[s.App] = &next
 }
 
 // adoptMissing makes the ordinals of a share known of which there is no record.
@@ -215,7 +251,7 @@ func (t *tx) adoptApp(c *cluster, s *wire.Share, now time.Time) bool {
 	}
 	t.apps[s.App] = &next
 	t.adoptMarks(&next, s)
-	t.event("application/"+s.App, "%s at revision %d was not in the backup: recovered from cluster %s", s.Service, s.Revision, c.Name)
+	t.event("application/"+s.App, "%s at revision %d was not known here: recovered from cluster %s", s.Service, s.Revision, c.Name)
 	return true
 }
 
@@ -258,10 +294,11 @@ func (t *tx) adoptInstance(c *cluster, s *wire.Share, ordinal int, now time.Time
 	case old.Cluster != "" && old.Cluster != c.Name && t.holds(old.Cluster, s.App, s.Service, ordinal):
 		return false // another one has it too: one of the two ends, as always
 	}
+	t.claim(s)
 	t.put(wire.Instance{
 		V: wire.Version, ID: id, App: s.App, Service: s.Service, Ordinal: ordinal, Revision: s.Revision,
 		Cluster: c.Name, State: wire.ClusterScheduled, Since: now.Round(0), Reason: "recovered from cluster " + c.Name,
-		History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: tier, Why: "cluster " + c.Name + " holds it, the backup does not know of that"}},
+		History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: tier, Why: "cluster " + c.Name + " holds it, the root did not know of that"}},
 	})
 	return true
 }
@@ -325,6 +362,7 @@ func (m *model) recoveryView(now time.Time) wire.RecoveryView {
 		return v
 	}
 	v.Restored, v.Made, v.Holding, v.Dropped = m.recovery.mark.At, m.recovery.mark.Made, m.holding(now), m.recovery.mark.Dropped
+	v.Ahead, v.Twin = m.recovery.mark.Ahead, m.recovery.mark.Twin
 	for _, name := range records.SortedKeys(m.clusters) {
 		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: m.recovery.mark.Asked[name], Problem: m.clusters[name].unheld})
 	}
@@ -354,10 +392,7 @@ func recoveryProblems(v wire.RecoveryView) []string {
 			missing = append(missing, text)
 		}
 	}
-	since := "restored from a backup of " + v.Made.UTC().Format(time.RFC3339)
-	if len(v.Dropped) > 0 {
-		since = "records were dropped (" + strings.Join(v.Dropped, ", ") + ")"
-	}
+	since := v.Why()
 	if len(missing) > 0 {
 		text := since + ": not known yet what these clusters hold: " + strings.Join(missing, ", ")
 		if v.Holding {

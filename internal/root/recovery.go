@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/internal/backup"
@@ -15,6 +16,65 @@ import (
 
 // keyRestored is backup.MarkKey with the dot that kinds of keys end in.
 const keyRestored = "restored."
+
+// prove makes the proofs of revisions that a cluster is given, so that it can show later
+// that it had them from this root.
+func (c *core) prove(cluster string) func(wire.Rev) []byte {
+	if c.key == nil {
+		return nil
+	}
+	return func(r wire.Rev) []byte {
+		mac, err := c.key.MAC("revision of a root", cluster, r.Inc, strconv.FormatUint(r.N, 10))
+		if err != nil {
+			c.log.Error("a revision cannot be proved", "cluster", cluster, "error", err)
+			return nil
+		}
+		return mac
+	}
+}
+
+// heedAhead begins a recovery where a cluster proves that it has seen a state of this root
+// that the store has never been in: somebody put an older copy of the data directory in
+// its place. It is the recovery of a restored backup. A cluster that proves nothing is
+// not believed: it could have its own words made what all are told. The mutex is held.
+func (c *core) heedAhead(ctx context.Context, cl *cluster, r wire.Report, now time.Time) error {
+	if len(r.Proof) == 0 || r.Status == nil && !cl.everHeard {
+		return nil
+	}
+	from, ahead := c.desiredOf(cl.Name).Ahead(r.Have, r.Proof)
+	if !ahead {
+		return nil
+	}
+	mark := c.m.recovery.mark.Behind(cl.Name, "cluster "+cl.Name, r.Have, from, cl.matched, now)
+	if mark == nil {
+		return nil
+	}
+	op, err := records.Op(backup.MarkKey, mark)
+	if err != nil {
+		return err
+	}
+	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+		return fmt.Errorf("this root is an older copy of what the cluster has seen, and cannot store that: %w", err)
+	}
+	c.m.recovery = recovery{mark: mark}
+	for _, other := range c.m.clusters {
+		if c.m.unasked(other.Name) {
+			other.held, other.unheld = nil, ""
+		}
+	}
+	what := fmt.Sprintf("cluster %s has seen a later state (%s) than this root's data directory has: it is an older copy; "+
+		"nothing is decided until the clusters have said what they hold", cl.Name, r.Have)
+	if cl.matched {
+		what = fmt.Sprintf("cluster %s was told a state (%s) by another root with the keys of this one: two roots work on copies of one data directory, stop one of them; "+
+			"it is asked what it holds", cl.Name, r.Have)
+	}
+	cl.matched = false
+	c.events.Add(now, tier, "root", what)
+	c.log.Warn(what)
+	loop.Poke(c.askWake)
+	loop.Poke(c.wake)
+	return nil
+}
 
 // askClusters asks the clusters that must be asked, each when it has reported,
 // until ctx ends. It has nothing to do where nothing was restored.

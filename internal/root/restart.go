@@ -41,6 +41,7 @@ func (b backend) Restart(ctx context.Context, name string, q wire.RestartRequest
 		return wire.RestartResult{}, wire.Problemf(404, "no-such-instance", "verge get instances --app "+name, "there is no such instance", "%s is not known", instanceID(name, q.Service, *q.Ordinal))
 	}
 	next := *old
+	next.Unclaimed = nil
 	next.Restarts = b.m.marked(old, q, wire.Restart{N: res.N, By: rest.Caller(ctx), At: now, Why: q.Reason})
 	if err := b.putApp(ctx, &next); err != nil {
 		return wire.RestartResult{}, err

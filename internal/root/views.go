@@ -38,6 +38,9 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 	return v
 }
 
+// unclaimed is said of a service that is not started, see wire.Application.
+const unclaimed = "not started: no cluster holds anything of it since the root recovered, so it was probably deleted; apply it again, or delete it"
+
 func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView {
 	svc := app.Spec.Services[name]
 	v := wire.ServiceView{Name: name, Wanted: svc.Replicas.Min}
@@ -49,6 +52,10 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		if p.Ingress != nil && p.Ingress.Host != "" {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
 		}
+	}
+	if slices.Contains(app.Unclaimed, name) {
+		v.Message = unclaimed
+		return v
 	}
 	t := m.begin()
 	reason, holding, other := "", 0, 0 // other: those that are ready, and not as applied

@@ -2,6 +2,8 @@ package seal
 
 import (
 	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/hpke"
 	"crypto/rand"
 	"crypto/sha256"
@@ -110,6 +112,24 @@ func (k *Key) Public() string { return k.public }
 
 // ID names the key; see ID.
 func (k *Key) ID() string { return k.id }
+
+// MAC is a code for what was said, which only the holder of the key can make and check.
+// The parts of what was said are told apart from each other.
+func (k *Key) MAC(purpose string, said ...string) ([]byte, error) {
+	secret, err := k.private.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("authentication code: %w", err)
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "verge mac: "+purpose, sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("authentication code: %w", err)
+	}
+	m := hmac.New(sha256.New, key)
+	for _, s := range said {
+		m.Write(fmt.Appendf(nil, "%d:%s", len(s), s))
+	}
+	return m.Sum(nil), nil
+}
 
 // ID names the key whose public part is given; an error if it is none.
 func ID(public string) (string, error) {

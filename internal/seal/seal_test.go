@@ -123,3 +123,33 @@ func TestKeysFromTheNetwork(t *testing.T) {
 		t.Error("sealed for everybody")
 	}
 }
+
+// A code is of one key, one purpose, and of what was said as it was taken apart.
+func TestMAC(t *testing.T) {
+	k, err := Ensure(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Ensure(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := func(k *Key, purpose string, said ...string) string {
+		b, err := k.MAC(purpose, said...)
+		if err != nil || len(b) != 32 {
+			t.Fatal(len(b), err)
+		}
+		return string(b)
+	}
+	want := code(k, "p", "ab", "c")
+	if code(k, "p", "ab", "c") != want {
+		t.Error("the same is another code")
+	}
+	for name, got := range map[string]string{
+		"key": code(other, "p", "ab", "c"), "purpose": code(k, "q", "ab", "c"), "parts": code(k, "p", "a", "bc"), "end": code(k, "p", "ab", "c", ""),
+	} {
+		if got == want {
+			t.Errorf("another %s is the same code", name)
+		}
+	}
+}

@@ -88,7 +88,9 @@ type EngineDevices struct {
 type EngineOrders struct {
 	V int `json:"v"`
 	// Have is the revision of the cluster's desired state that this is.
-	Have   Rev     `json:"have,omitzero"`
+	Have Rev `json:"have,omitzero"`
+	// Proof is what the cluster gave with it, see FetchReply.
+	Proof  []byte  `json:"proof,omitempty"`
 	Orders []Order `json:"orders,omitempty"`
 	Routes []Route `json:"routes,omitempty"`
 	// Network is the worker's place in the service network; nil where its cluster
@@ -108,6 +110,8 @@ type EngineChanges struct {
 	// From and To are the revisions before and after.
 	From Rev `json:"from,omitzero"`
 	To   Rev `json:"to,omitzero"`
+	// Proof is what the cluster gave with To, see FetchReply.
+	Proof []byte `json:"proof,omitempty"`
 	// Routes that are new or changed, and the keys of those that are gone.
 	Routes []Route  `json:"routes,omitempty"`
 	Gone   []string `json:"gone,omitempty"`
@@ -124,7 +128,7 @@ func (o *EngineOrders) With(c *EngineChanges) EngineOrders {
 		changed[c.Routes[i].Key()] = &c.Routes[i]
 	}
 	next := *o
-	next.Have = c.To
+	next.Have, next.Proof = c.To, c.Proof
 	next.Routes = make([]Route, 0, len(o.Routes)+len(changed))
 	for i := range o.Routes {
 		key := o.Routes[i].Key()

@@ -29,7 +29,7 @@ func DecodeReport(data []byte) (Report, error) {
 
 // EncodeReply is json.Marshal of a ReportReply.
 func EncodeReply(r ReportReply) ([]byte, error) {
-	if r.Refused != "" || r.V < 0 || r.Interval < 0 || !isPlain(r.Want.Inc) || !isPlain(r.Ack.Inc) {
+	if r.Refused != "" || r.V < 0 || r.Interval < 0 || !isPlain(r.Want.Inc) || !isPlain(r.Ack.Inc) || r.Proof != nil || !r.Was.IsZero() {
 		return json.Marshal(r)
 	}
 	b := make([]byte, 0, 160)

@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // What a restored tier asks those below it, and what people are told of it.
 
@@ -21,8 +24,8 @@ type Holdings struct {
 	More bool `json:"more,omitempty"`
 }
 
-// Recovered notes that an application, or a part of it, was not in the backup that
-// a root was restored from: clusters had it. Its descriptor is made of what they
+// Recovered notes that an application, or a part of it, was not in the data directory
+// that a root recovers from: clusters had it. Its descriptor is made of what they
 // had, and has no comments any more.
 type Recovered struct {
 	From []string  `json:"from"`
@@ -31,12 +34,20 @@ type Recovered struct {
 	Services map[string]uint64 `json:"services,omitempty"`
 }
 
-// RecoveryView says how far a restored root or cluster is.
+// RecoveryView says how far a root or cluster is that was restored, or whose data
+// directory is an older copy of itself.
 type RecoveryView struct {
-	// Restored is zero where nothing was restored, or the recovery has ended.
+	// Restored is zero where nothing was restored, or the recovery has ended. Of an older
+	// copy it is when that began to differ from what others have seen.
 	Restored time.Time `json:"restored,omitzero"`
-	// Made is when the backup was made.
+	// Made is when the backup was made; of an older copy the same as Restored.
 	Made time.Time `json:"made,omitzero"`
+	// Ahead is who has seen a later state than the data directory has, which is an older
+	// copy of itself then.
+	Ahead string `json:"ahead,omitempty"`
+	// Twin is when somebody was last found to have been told by another process that
+	// works on a copy of the data directory.
+	Twin time.Time `json:"twin,omitzero"`
 	// Dropped are the keys of records that were dropped since they could not be read; where
 	// there are some nothing was restored.
 	Dropped []string `json:"dropped,omitempty"`
@@ -46,6 +57,19 @@ type RecoveryView struct {
 	Peers   []RecoveryPeer `json:"peers"`
 	// Applications that were recovered, by name.
 	Applications map[string]Recovered `json:"applications,omitempty"`
+}
+
+// Why says in words what led to the recovery.
+func (v RecoveryView) Why() string {
+	switch {
+	case len(v.Dropped) > 0:
+		return "records were dropped (" + strings.Join(v.Dropped, ", ") + ")"
+	case !v.Twin.IsZero():
+		return "another process works on a copy of this data directory (" + v.Ahead + " had been told by it): stop one of the two"
+	case v.Ahead != "":
+		return "the data directory is an older copy of itself (" + v.Ahead + " has seen a later state)"
+	}
+	return "restored from a backup of " + v.Made.UTC().Format(time.RFC3339)
 }
 
 // RecoveryPeer is one of those that a restored tier asks.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"time"
 )
 
 // Version of messages and stored records that this build writes.
@@ -43,6 +44,16 @@ func (r Rev) String() string {
 type Era struct {
 	ID    string `json:"id"`
 	First uint64 `json:"first"`
+	// At is when it began, in seconds of Unix time; 0 where that is not known.
+	At int64 `json:"at,omitempty"`
+}
+
+// Began is when the era began, zero where that is not known.
+func (e Era) Began() time.Time {
+	if e.At == 0 {
+		return time.Time{}
+	}
+	return time.Unix(e.At, 0)
 }
 
 // MaxEras is how many starts a store remembers; a peer older than that
@@ -60,7 +71,7 @@ type Timeline []Era
 // number is last.
 func (t Timeline) Next(last uint64) Timeline {
 	next := append(Timeline{}, t...)
-	next = append(next, Era{ID: NewID(), First: last + 1})
+	next = append(next, Era{ID: NewID(), First: last + 1, At: time.Now().Unix()})
 	if len(next) > MaxEras {
 		next = next[len(next)-MaxEras:]
 	}
@@ -92,6 +103,35 @@ func (t Timeline) Known(r Rev, last uint64) bool {
 		return r.N+1 >= e.First && r.N <= end
 	}
 	return false
+}
+
+// Ahead reports whether r is a state that a store with this timeline, whose last
+// sequence number is last, has never been in: it lies after a point from which the
+// store went another way. The store is then an older copy of the one that r is of.
+// from is the era in which it may have begun to differ. A revision of an era that
+// is too old to be remembered is not ahead.
+func (t Timeline) Ahead(r Rev, last uint64) (from Era, ahead bool) {
+	if r.IsZero() || len(t) == 0 || t.Known(r, last) {
+		return Era{}, false
+	}
+	for i, e := range t {
+		if e.ID != r.Inc {
+			continue
+		}
+		if r.N < e.First {
+			return Era{}, false // nobody was ever told that
+		}
+		return t[min(i+1, len(t)-1)], true
+	}
+	if r.N < t[0].First {
+		return Era{}, false
+	}
+	for _, e := range t {
+		if e.First <= r.N+1 {
+			from = e
+		}
+	}
+	return from, true
 }
 
 // NewID returns 128 random bits as text.

@@ -25,6 +25,9 @@ type Report struct {
 	V int `json:"v"`
 	// Have is the revision of the desired state that the sender has stored.
 	Have Rev `json:"h,omitzero"`
+	// Proof is what the receiver gave with Have (see FetchReply.Proof). It is sent
+	// with the first report after a connection was made, where there is one.
+	Proof []byte `json:"pf,omitempty"`
 	// Changes lead the sender's observed state from From to To; a zero From
 	// means that they are all of it (Full). Left out when there is nothing new.
 	From    Rev      `json:"f,omitzero"`
@@ -67,9 +70,14 @@ type ReportReply struct {
 	// Want is the current revision of the sender's desired state. If it differs
 	// from Report.Have the sender fetches.
 	Want Rev `json:"w,omitzero"`
+	// Proof belongs to Want, for a sender that has Want without a proof.
+	Proof []byte `json:"pf,omitempty"`
 	// Ack is the revision of the sender's observed state that is now stored
 	// here. The sender keeps everything newer.
 	Ack Rev `json:"a,omitzero"`
+	// Was is what had been taken over before the report replaced all of it, where
+	// that was of another era: a sender that does not know it is an older copy.
+	Was Rev `json:"was,omitzero"`
 	// NeedStatus asks for Status with the next report, at once.
 	NeedStatus bool `json:"ns,omitempty"`
 	// Heeds says that the sender is told the endpoints of those services alone that it
@@ -110,7 +118,11 @@ type FetchReply struct {
 	// together are the whole state and every other key is to be dropped.
 	Full bool `json:"f,omitempty"`
 	// To is the Rev that this page leads to.
-	To      Rev      `json:"t"`
+	To Rev `json:"t"`
+	// Proof is a code for To that only the upper side can make. The lower side keeps
+	// it with the revision. An upper side that finds a revision ahead of its own
+	// store believes it only with this proof. Not there in those of before.
+	Proof   []byte   `json:"pf,omitempty"`
 	Changes []Change `json:"c,omitempty"`
 	More    bool     `json:"m,omitempty"`
 	Moved   bool     `json:"mv,omitempty"`

@@ -75,6 +75,10 @@ type Application struct {
 	// Recovered is set where a restored root learnt of it from clusters, until it is
 	// applied again.
 	Recovered *Recovered `json:"recovered,omitempty"`
+	// Unclaimed are services that a recovering root knew to be in clusters, none of
+	// which holds anything of them: they were deleted, probably, after the backup or copy
+	// was made. Nothing of them is started until somebody asks for it again.
+	Unclaimed []string `json:"unclaimed,omitempty"`
 	// Number is the application in addresses, as in Order; 0 until it was given one.
 	Number uint32 `json:"number,omitempty"`
 	// By whom this revision was applied, and Why and what it Changed, in words.

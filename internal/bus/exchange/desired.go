@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"crypto/hmac"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,8 @@ type Part struct {
 type Desired struct {
 	Store bus.Store
 	Parts []Part
+	// Prove makes the proof of a revision for this peer; nil: it gets none.
+	Prove func(wire.Rev) []byte
 
 	packs *packs // nil: nothing is kept of what is packed
 }
@@ -52,6 +55,26 @@ func (d Desired) Rev() wire.Rev {
 	return d.Store.Timeline().At(n)
 }
 
+// Proof of a revision for this peer, nil where it gets none.
+func (d Desired) Proof(r wire.Rev) []byte {
+	if d.Prove == nil || r.IsZero() {
+		return nil
+	}
+	return d.Prove(r)
+}
+
+// Ahead reports whether the peer was told a revision that this store has never been
+// at, so that the store is an older copy of one that went on. The peer has to prove
+// that: what it says could otherwise make the upper side doubt its own state. from is
+// the era in which this store may have begun to differ.
+func (d Desired) Ahead(have wire.Rev, proof []byte) (from wire.Era, ahead bool) {
+	from, ahead = d.Store.Timeline().Ahead(have, d.Store.Rev())
+	if !ahead || len(proof) == 0 || !hmac.Equal(proof, d.Proof(have)) {
+		return wire.Era{}, false
+	}
+	return from, true
+}
+
 // Fetch answers one page of what changed since f.Since. Pages are in the order of
 // revisions and each leads to the next, so a state that moves on meanwhile adds
 // to the last page and makes none of them stale.
@@ -69,9 +92,16 @@ func (d Desired) Fetch(ctx context.Context, f wire.Fetch) (wire.FetchReply, erro
 		// More was deleted meanwhile than is remembered.
 		return wire.FetchReply{V: wire.Version, To: now, Moved: true}, nil
 	}
+	reply, err := d.page(f, entries, full, now)
+	reply.Proof = d.Proof(reply.To)
+	return reply, err
+}
+
+// page is as much of entries as fits into a message.
+func (d Desired) page(f wire.Fetch, entries []bus.Entry, full bool, now wire.Rev) (reply wire.FetchReply, err error) {
 	// What was written while this was read may be here in part only: it is left
 	// to the next page, which there then is.
-	reply := wire.FetchReply{V: wire.Version, Full: full, To: now, More: d.Rev() != now}
+	reply = wire.FetchReply{V: wire.Version, Full: full, To: now, More: d.Rev() != now}
 	size := 0
 	for i, e := range entries {
 		if e.Rev > now.N {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,8 @@ type pair struct {
 	fulls    int
 	statuses []string
 	left     bool
+	proves   bool   // the upper side makes proofs
+	ahead    []bool // of first reports: whether they prove that the store is an older copy
 	refuse   string // why reports are refused, "" if they are not
 	stop     func()
 	end      func() // ends the lower side
@@ -46,6 +49,7 @@ type pair struct {
 type lowerStore struct {
 	mu    sync.Mutex
 	have  wire.Rev
+	proof []byte
 	state map[string]string
 	fail  error
 }
@@ -56,7 +60,13 @@ func (s *lowerStore) Have() wire.Rev {
 	return s.have
 }
 
-func (s *lowerStore) Take(_ context.Context, full bool, changes []wire.Change, to wire.Rev) error {
+func (s *lowerStore) Proof() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proof
+}
+
+func (s *lowerStore) Take(_ context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -72,7 +82,7 @@ func (s *lowerStore) Take(_ context.Context, full bool, changes []wire.Change, t
 			s.state[c.Key] = string(c.Value)
 		}
 	}
-	s.have = to
+	s.have, s.proof = to, proof
 	return nil
 }
 
@@ -158,7 +168,16 @@ func (p *pair) startUpper(store *bus.MemStore) {
 				p.fulls++
 			}
 			p.inbox.Accept(r)
-			return wire.ReportReply{V: wire.Version, Want: p.upperDesired(peer).Rev(), Ack: p.inbox.AckFor(r)}
+			d := p.upperDesired(peer)
+			reply := wire.ReportReply{V: wire.Version, Want: d.Rev(), Ack: p.inbox.AckFor(r)}
+			if r.Status != nil {
+				_, ahead := d.Ahead(r.Have, r.Proof)
+				p.ahead = append(p.ahead, ahead)
+				if reply.Want == r.Have && len(r.Proof) == 0 {
+					reply.Proof = d.Proof(r.Have)
+				}
+			}
+			return reply
 		},
 		Desired: func(peer string) (exchange.Desired, bool) {
 			p.mu.Lock()
@@ -179,7 +198,11 @@ func (p *pair) startUpper(store *bus.MemStore) {
 }
 
 func (p *pair) upperDesired(peer string) exchange.Desired {
-	return exchange.Desired{Store: p.store, Parts: []exchange.Part{{Prefix: "to." + peer + ".", As: "order."}, {Prefix: "route.", As: "route."}}}
+	d := exchange.Desired{Store: p.store, Parts: []exchange.Part{{Prefix: "to." + peer + ".", As: "order."}, {Prefix: "route.", As: "route."}}}
+	if p.proves {
+		d.Prove = func(r wire.Rev) []byte { return []byte(peer + "/" + r.Inc + "/" + strconv.FormatUint(r.N, 10)) }
+	}
+	return d
 }
 
 func (p *pair) put(key, value string) {

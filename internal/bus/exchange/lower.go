@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,9 +46,12 @@ func ClusterSubjects() Subjects {
 type DesiredStore interface {
 	// Have is the revision that is stored.
 	Have() wire.Rev
+	// Proof is what the upper side gave with it; nil where it gave none.
+	Proof() []byte
 	// Take stores changes that lead to `to`, durably, before it returns; full:
-	// they are everything, all other keys are to be dropped.
-	Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev) error
+	// they are everything, all other keys are to be dropped. The proof of `to` is
+	// stored with it.
+	Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error
 }
 
 // Lower is the lower side of an exchange.
@@ -75,6 +79,9 @@ type Lower struct {
 	// OnAck, if set, is told what the upper side has of Observed, after every
 	// exchange. It must not block.
 	OnAck func(to wire.Rev)
+	// OnWas, if set, is told what the upper side had of Observed before the last report
+	// replaced it, where that was of another era. It must not block.
+	OnWas func(was wire.Rev)
 	// Renew, if set, is called when the upper side asks for a renewal. It must not
 	// block.
 	Renew func()
@@ -240,6 +247,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	if r.Uses != nil {
 		rep.Uses = r.Uses(r.needStatus)
 	}
+	if r.needStatus {
+		rep.Proof = r.Desired.Proof()
+	}
 	if r.beats > 0 && !r.needStatus && rep.Status == nil && rep.Uses == nil && rep.To.IsZero() {
 		r.beats--
 		rep.From, rep.To = r.acked, r.acked // whoever has something else will say so
@@ -278,12 +288,20 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	if reply.Renew && r.Lower.Renew != nil {
 		r.Lower.Renew()
 	}
+	if r.OnWas != nil && !reply.Was.IsZero() {
+		r.OnWas(reply.Was)
+	}
 	if reply.Want != rep.Have {
 		if err := r.fetch(ctx, rep.Have); err != nil {
 			return false, err
 		}
 		r.lambda = r.Min
 		return true, nil
+	}
+	if len(reply.Proof) > 0 && !bytes.Equal(reply.Proof, r.Desired.Proof()) {
+		if err := r.Desired.Take(ctx, false, nil, rep.Have, reply.Proof); err != nil {
+			return false, fmt.Errorf("storing the proof of the desired state %s: %w", rep.Have, err)
+		}
 	}
 	if r.lambda >= r.longest && !reply.NeedStatus && !reply.Renew && r.acked == r.Observed.Rev() {
 		r.beats = r.Beats
@@ -299,9 +317,9 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 func (r *lowerRun) hear(ctx context.Context, d wire.Down, more <-chan wire.Down) bool {
 	before := r.Desired.Have()
 	var news pages
-	have, whole := before, true
+	have, proof, whole := before, []byte(nil), true
 	for waits := true; waits; {
-		switch err := news.follow(d, &have); {
+		switch err := news.follow(d, &have, &proof); {
 		case errors.Is(err, errNoNews):
 			whole = false
 		case err != nil: // a part of it may have been added
@@ -317,7 +335,7 @@ func (r *lowerRun) hear(ctx context.Context, d wire.Down, more <-chan wire.Down)
 	if have == before {
 		return false
 	}
-	if err := r.Desired.Take(ctx, false, news.changes, have); err != nil {
+	if err := r.Desired.Take(ctx, false, news.changes, have, proof); err != nil {
 		r.Log.Debug("storing what a nudge brought", "to", have, "error", err)
 		return false
 	}
@@ -327,8 +345,9 @@ func (r *lowerRun) hear(ctx context.Context, d wire.Down, more <-chan wire.Down)
 // errNoNews: a nudge brings nothing that can be taken over.
 var errNoNews = errors.New("it leads from nowhere here")
 
-// follow adds what a nudge brings along, if that leads on from have, and moves have on.
-func (p *pages) follow(d wire.Down, have *wire.Rev) error {
+// follow adds what a nudge brings along, if that leads on from have, and moves have on,
+// with its proof.
+func (p *pages) follow(d wire.Down, have *wire.Rev, proof *[]byte) error {
 	n := d.News
 	if n == nil || n.Full || n.More || n.Moved || !within(*have, d.Since, n.To) {
 		return errNoNews
@@ -339,7 +358,7 @@ func (p *pages) follow(d wire.Down, have *wire.Rev) error {
 	if err := p.add(*n); err != nil {
 		return err
 	}
-	*have = n.To
+	*have, *proof = n.To, n.Proof
 	return nil
 }
 
@@ -395,7 +414,7 @@ func (r *lowerRun) fetch(ctx context.Context, since wire.Rev) error {
 				}
 				continue
 			}
-			if err := r.Desired.Take(ctx, all.full, all.changes, page.To); err != nil {
+			if err := r.Desired.Take(ctx, all.full, all.changes, page.To, page.Proof); err != nil {
 				return fmt.Errorf("storing the desired state %s: %w", page.To, err)
 			}
 			return nil

@@ -174,7 +174,7 @@ func dropping(l *records.Lost, all []bus.Entry, now time.Time) ([]bus.Op, error)
 			return nil, wire.Problemf(0, "mark-unreadable", "drop that one first: verge records drop "+backup.MarkKey, "nothing was dropped", "record %s cannot be read either, which says who has been asked what they hold", backup.MarkKey)
 		}
 		if len(old.Dropped) == 0 { // a restore, whose recovery asks for more
-			mark.Made, mark.Dropped = old.Made, nil
+			mark.Made, mark.Dropped, mark.Ahead = old.Made, nil, old.Ahead
 		} else {
 			mark.Dropped = append(slices.Clone(old.Dropped), l.Key)
 		}

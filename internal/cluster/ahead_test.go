@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// coreOn is a new process of a cluster on a store, with the keys in dir.
+func coreOn(t *testing.T, dir string, store *bus.MemStore) *core {
+	t.Helper()
+	key, err := seal.Ensure(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newTestCore(t, store)
+	c.key = key
+	for _, name := range []string{"w1", "w2"} {
+		if c.m.workers[name] == nil {
+			rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}
+			b, err := json.Marshal(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Put(t.Context(), keyWorker+name, b); err != nil {
+				t.Fatal(err)
+			}
+			c.m.workers[name] = newWorker(rec, time.Now())
+		}
+	}
+	return c
+}
+
+// first is the first report of a worker after it has connected.
+func first(t *testing.T, c *core, name string, have wire.Rev, proof []byte) wire.ReportReply {
+	t.Helper()
+	reply := c.onReport(t.Context(), name, wire.Report{V: wire.Version, Have: have, Proof: proof, Status: json.RawMessage(`{"v":1,"name":"` + name + `"}`)})
+	if reply.Refused != "" {
+		t.Fatal(reply.Refused)
+	}
+	return reply
+}
+
+func snapshot(t *testing.T, s bus.Store) bus.Snapshot {
+	t.Helper()
+	c, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A worker that has seen more than the cluster has leads it into a recovery; without a proof
+// it does not.
+func TestAWorkerKnowsAnOlderCopy(t *testing.T) {
+	dir, store := t.TempDir(), bus.NewMemStore()
+	coreOn(t, dir, store)
+	store = store.Reopen()
+	copied := snapshot(t, store)
+	c := coreOn(t, dir, store)
+	if _, err := store.Put(t.Context(), keyOrder+"w1.app.web.0", []byte(`{"v":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.desiredOf("w1").Fetch(t.Context(), wire.Fetch{V: wire.Version})
+	if err != nil || len(page.Proof) == 0 {
+		t.Fatal(err, page)
+	}
+	c = coreOn(t, dir, store.Reopen())
+	if first(t, c, "w1", page.To, page.Proof); c.m.recovery.mark != nil {
+		t.Fatalf("after a restart: %+v", c.m.recovery.mark)
+	}
+	for name, proof := range map[string][]byte{"no proof": nil, "another's": c.prove("w2")(page.To)} {
+		c := coreOn(t, dir, bus.OpenMemStore(copied))
+		if reply := first(t, c, "w1", page.To, proof); c.m.recovery.mark != nil || reply.Want == page.To {
+			t.Errorf("%s: %+v", name, c.m.recovery.mark)
+		}
+	}
+	c = coreOn(t, dir, bus.OpenMemStore(copied))
+	if reply := first(t, c, "w1", page.To, page.Proof); reply.Want != page.To || !c.m.silent("w1") || !c.m.silent("w2") || !c.m.unasked(theRoot) {
+		t.Errorf("it goes on: %+v", c.m.recovery.mark)
+	}
+	if v := c.m.recoveryView(); v.Ahead != "worker w1" || !strings.Contains(recoveryProblem(v), "older copy") {
+		t.Errorf("%+v", v)
+	}
+	if store := bus.OpenMemStore(snapshot(t, c.store)); coreOn(t, dir, store).m.recovery.mark == nil {
+		t.Error("it has forgotten that after a restart")
+	}
+}
+
+// So does a root that had heard more of this cluster than it has.
+func TestTheRootKnowsAnOlderCopy(t *testing.T) {
+	dir, store := t.TempDir(), bus.NewMemStore()
+	coreOn(t, dir, store)
+	copied := snapshot(t, store)
+	rev, err := store.Put(t.Context(), keyUp+"app.web.0", []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := store.Timeline().At(rev)
+	c := coreOn(t, dir, store.Reopen())
+	if c.onWas(was); c.m.recovery.mark != nil {
+		t.Fatalf("after a restart: %+v", c.m.recovery.mark)
+	}
+	c = coreOn(t, dir, bus.OpenMemStore(copied))
+	if c.onWas(was); c.m.recovery.mark == nil || c.m.recovery.mark.Ahead != "the root" || !c.m.unasked(theRoot) || !c.m.unasked("w1") {
+		t.Errorf("it goes on: %+v", c.m.recovery.mark)
+	}
+}

@@ -1,0 +1,250 @@
+package root
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// told is a cluster that exchanges with a root, as its store would.
+type told struct {
+	t     *testing.T
+	name  string
+	have  wire.Rev
+	proof []byte
+}
+
+// rootOn is a new process of a root on a store, with the keys in dir.
+func rootOn(t *testing.T, dir string, store *bus.MemStore) backend {
+	t.Helper()
+	key, err := seal.Ensure(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newTestBackend(t, store)
+	b.key = key
+	return b
+}
+
+// twoClusters is a store that knows two clusters, and has an application.
+func twoClusters(t *testing.T) *bus.MemStore {
+	t.Helper()
+	store := bus.NewMemStore()
+	for _, name := range []string{"edge", "fog"} {
+		op, err := records.Op(keyCluster+name, &clusterRecord{V: wire.Version, Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Commit(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+// report makes a report with a status, as the first one of a connection is.
+func (p *told) report(b backend) wire.ReportReply {
+	p.t.Helper()
+	status, err := json.Marshal(wire.Aggregate{V: wire.Version})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	reply := b.onReport(p.t.Context(), p.name, wire.Report{V: wire.Version, Have: p.have, Proof: p.proof, Status: status})
+	if reply.Refused != "" {
+		p.t.Fatalf("%s is refused: %s", p.name, reply.Refused)
+	}
+	return reply
+}
+
+// sync makes a report, and fetches what that says is to be fetched.
+func (p *told) sync(b backend) {
+	p.t.Helper()
+	if reply := p.report(b); reply.Want == p.have {
+		return
+	}
+	page, err := b.desiredOf(p.name).Fetch(p.t.Context(), wire.Fetch{V: wire.Version, Since: p.have})
+	if err != nil || page.More {
+		p.t.Fatal(err, page.More)
+	}
+	p.have, p.proof = page.To, page.Proof
+	p.report(b)
+}
+
+// write stores something of the desired state of a cluster.
+func write(t *testing.T, b backend, cluster, value string) {
+	t.Helper()
+	if _, err := b.store.Put(t.Context(), keySealed+cluster+".default.s", []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *told) silent(b backend) bool { return p.report(b).Want == p.have && b.m.silent(p.name) }
+
+// A root on an older copy of its data directory is told so by whoever has seen more, and
+// recovers before it tells anybody anything. A restart is no such thing.
+func TestAnOlderCopyIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	store := twoClusters(t)
+	b := rootOn(t, dir, store)
+	edge, fog := &told{t: t, name: "edge"}, &told{t: t, name: "fog"}
+	for _, p := range []*told{edge, fog} {
+		write(t, b, p.name, `{"v":1}`)
+		p.sync(b)
+	}
+	store = store.Reopen()
+	b = rootOn(t, dir, store)
+	edge.sync(b)
+	fog.sync(b)
+	if b.m.recovery.mark != nil {
+		t.Fatalf("after a restart it recovers: %+v", b.m.recovery.mark)
+	}
+	copied, err := store.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, b, "edge", `{"v":1,"more":1}`)
+	edge.sync(b)
+	had := edge.have
+
+	b = rootOn(t, dir, bus.OpenMemStore(copied))
+	if fog.sync(b); b.m.recovery.mark != nil {
+		t.Fatal("who has seen nothing more led to a recovery")
+	}
+	if !edge.silent(b) || !fog.silent(b) || !b.m.holding(time.Now()) {
+		t.Fatalf("it goes on: mark %+v", b.m.recovery.mark)
+	}
+	if v := b.m.recoveryView(time.Now()); v.Ahead != "cluster edge" || !v.Twin.IsZero() || !strings.Contains(recoveryProblems(v)[0], "older copy") {
+		t.Errorf("%+v %q", v, recoveryProblems(v))
+	}
+	// It is still so after a restart, and over for those who have been asked. The same
+	// proof leads to no other question.
+	again := bus.OpenMemStore(mustSnapshot(t, b.store))
+	b = rootOn(t, dir, again)
+	if !edge.silent(b) || !fog.silent(b) {
+		t.Fatal("it has forgotten")
+	}
+	for _, name := range []string{"edge", "fog"} {
+		if err := b.finishRecovery(t.Context(), name, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.m.recovery.settled = true
+	if edge.have = had; edge.silent(b) {
+		t.Error("it is asked again with the same proof")
+	}
+	if edge.sync(b); edge.have == had || b.m.recovery.mark.Asked["edge"].IsZero() {
+		t.Errorf("it is not told what counts: has %s, mark %+v", edge.have, b.m.recovery.mark)
+	}
+}
+
+func mustSnapshot(t *testing.T, s bus.Store) bus.Snapshot {
+	t.Helper()
+	c, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Nobody leads a root into a recovery with words of his own: not with a revision that he
+// made up, not with another cluster's proof, and not with one of another root. Who is of a
+// version before has no proof, and is told everything as before.
+func TestNobodyMakesUpALaterState(t *testing.T) {
+	dir := t.TempDir()
+	store := twoClusters(t)
+	copied := mustSnapshot(t, store)
+	b := rootOn(t, dir, store)
+	edge := &told{t: t, name: "edge"}
+	write(t, b, "edge", `{"v":1}`)
+	edge.sync(b)
+	other := rootOn(t, t.TempDir(), bus.NewMemStore())
+	later := wire.Rev{Inc: edge.have.Inc, N: edge.have.N + 1000}
+	for name, p := range map[string]*told{
+		"no proof":            {t: t, name: "edge", have: edge.have},
+		"another cluster's":   {t: t, name: "fog", have: edge.have, proof: edge.proof},
+		"of another revision": {t: t, name: "edge", have: later, proof: edge.proof},
+		"of another era":      {t: t, name: "edge", have: wire.Rev{Inc: wire.NewID(), N: 1000}, proof: edge.proof},
+		"of another root":     {t: t, name: "edge", have: later, proof: other.prove("edge")(later)},
+		"of nothing":          {t: t, name: "fog", proof: b.prove("fog")(wire.Rev{})},
+	} {
+		b := rootOn(t, dir, bus.OpenMemStore(copied))
+		if reply := p.report(b); b.m.recovery.mark != nil || reply.Want == p.have && !p.have.IsZero() {
+			t.Errorf("%s: mark %+v, wants %s of who has %s", name, b.m.recovery.mark, reply.Want, p.have)
+		}
+	}
+	b = rootOn(t, dir, bus.OpenMemStore(copied))
+	if !edge.silent(b) || b.m.recovery.mark == nil {
+		t.Error("the right one is not believed: this tests nothing")
+	}
+}
+
+// What a new process hears first of a cluster may have no proof yet: it is answered when
+// it says all.
+func TestTheFirstReportIsNotTheLastWord(t *testing.T) {
+	b := rootOn(t, t.TempDir(), twoClusters(t))
+	write(t, b, "edge", `{"v":1}`)
+	have := wire.Rev{Inc: "x", N: 1}
+	if reply := b.onReport(t.Context(), "edge", wire.Report{V: wire.Version, Have: have}); reply.Want != have || !reply.NeedStatus {
+		t.Errorf("%+v", reply)
+	}
+}
+
+// A cluster that fetched without proofs, from a version before, is given one for what it has.
+func TestAProofIsGivenLater(t *testing.T) {
+	b := rootOn(t, t.TempDir(), twoClusters(t))
+	write(t, b, "edge", `{"v":1}`)
+	edge := &told{t: t, name: "edge"}
+	edge.sync(b)
+	want := edge.proof
+	edge.proof = nil
+	if got := edge.report(b).Proof; len(got) == 0 || string(got) != string(want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+	if got := (&told{t: t, name: "edge", have: edge.have, proof: want}).report(b).Proof; got != nil {
+		t.Errorf("it is given again: %x", got)
+	}
+}
+
+// Two roots work on copies of one directory, and a cluster is told by one and then by the
+// other: each says so and asks it what it holds, and neither makes it end anything.
+func TestTwoRootsOnCopies(t *testing.T) {
+	dir := t.TempDir()
+	store := twoClusters(t)
+	one := rootOn(t, dir, store)
+	edge := &told{t: t, name: "edge"}
+	write(t, one, "edge", `{"v":1}`)
+	edge.sync(one)
+	two := rootOn(t, dir, bus.OpenMemStore(mustSnapshot(t, store)))
+	write(t, two, "edge", `{"v":1,"by":"two"}`)
+	edge.sync(two) // it has not seen more than the copy has
+	if two.m.recovery.mark != nil {
+		t.Fatalf("%+v", two.m.recovery.mark)
+	}
+	for n := range 3 {
+		for _, b := range []backend{one, two} {
+			if !edge.silent(b) {
+				t.Fatalf("round %d: it is told another state", n)
+			}
+			v := b.m.recoveryView(time.Now())
+			if v.Twin.IsZero() || !strings.Contains(v.Why(), "stop one of the two") {
+				t.Fatalf("round %d: %+v", n, v)
+			}
+			if err := b.finishRecovery(t.Context(), "edge", time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			b.m.clusters["fog"].suspect = true
+			b.m.recovery.settled = true
+			write(t, b, "edge", time.Now().String())
+			edge.sync(b)
+			if got := b.desiredOf("edge").Rev(); edge.have != got {
+				t.Fatalf("round %d: it has %s, want %s", n, edge.have, got)
+			}
+		}
+	}
+}
