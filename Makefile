@@ -78,6 +78,8 @@ unit: $(PACKAGER)
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; race=; echo "SKIPPED: the race detector, for want of gcc"; fi; \
 	if ! tools/needs redis-server; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with redis-server"; fi; \
+	if ! tools/needs nginx haproxy; then \
+	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: nginx and HAProxy beside the gateway"; fi; \
 	if ! tools/needs ip nft; then \
 	  [ -z "$$VERGE_CI_NO_SKIP" ] || exit 1; echo "SKIPPED: the tests with failures of links"; fi; \
 	if ! tools/needs containerd runc busybox; then \

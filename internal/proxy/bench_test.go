@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/verge-edge/verge/internal/wire"
@@ -82,6 +83,27 @@ func BenchmarkGatewayH2(b *testing.B) {
 	req := a.request(b, "GET", host, "/", nil)
 	b.ReportAllocs()
 	for b.Loop() {
+		res, err := c.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			b.Fatal(res.Status, err)
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// BenchmarkGatewayChunked is a request with a body in chunks, which leaves the fast path.
+func BenchmarkGatewayChunked(b *testing.B) {
+	a := newWorker(b, newAuthority(b), "a", nil)
+	a.addHTTP(b, "app.web.0", says("hello"))
+	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
+	c := client(b)
+	body := strings.Repeat("x", 64<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		req := a.request(b, "POST", host, "/", struct{ io.Reader }{strings.NewReader(body)})
 		res, err := c.Do(req)
 		if err != nil {
 			b.Fatal(err)

@@ -638,6 +638,7 @@ func (x *exchange) upgrade(proto string) bool {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	unfollow(client)
 	if err := buffered.Flush(); err != nil {
 		cut(client)
 		return false
@@ -659,6 +660,20 @@ func (x *exchange) upgrade(proto string) bool {
 		}
 	})
 	return true
+}
+
+// unfollow stops looking for requests on the connection of a client.
+func unfollow(c net.Conn) {
+	switch c := c.(type) {
+	case *frontConn:
+		unfollow(c.Conn)
+	case *heldConn:
+		unfollow(c.Conn)
+	case *countedConn:
+		unfollow(c.Conn)
+	default:
+		http1.Unfollow(c)
+	}
 }
 
 // hijacked is a client's connection of which something may have been read already.

@@ -48,7 +48,6 @@ var floods = map[string]func(fr *http2.Framer) error{
 // TestHTTP2Floods: frames that carry nothing end their connection, at a gateway with TLS and
 // without, and at the entry of a service.
 func TestHTTP2Floods(t *testing.T) {
-	t.Parallel()
 	a := gatewayWorker(t, func(o *Options) { o.SelfSigned = true })
 	leave := make(chan struct{})
 	defer close(leave)

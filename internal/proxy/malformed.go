@@ -30,6 +30,8 @@ func malformed(req *http.Request) string {
 		}
 	case h2 && !strings.HasPrefix(target, "/"):
 		return "the path does not begin with a slash"
+	case !strings.HasPrefix(target, "/") && (req.URL.Host == "" || req.URL.User != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https"):
+		return "the target is neither a path nor an absolute URI of http"
 	default:
 		for i := range len(target) {
 			if c := target[i]; c <= ' ' || c > '~' || c == '#' {
@@ -41,6 +43,9 @@ func malformed(req *http.Request) string {
 		if !http1.HostChar(req.Host[i]) {
 			return "the host has the character " + strconv.QuoteToASCII(req.Host[i:i+1])
 		}
+	}
+	if !validPort(req.Host) {
+		return "the port of the host is no number"
 	}
 	if !h2 {
 		return ""
@@ -57,6 +62,15 @@ func malformed(req *http.Request) string {
 		}
 	}
 	return ""
+}
+
+// validPort says whether what follows the name or address of a host is nothing, or a port.
+func validPort(host string) bool {
+	if strings.HasPrefix(host, "[") {
+		_, host, _ = strings.Cut(host, "]")
+	}
+	_, port, _ := strings.Cut(host, ":")
+	return strings.Trim(port, "0123456789") == ""
 }
 
 // refuseMalformed answers a malformed request with 400 and ends its connection if that

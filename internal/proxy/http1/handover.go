@@ -22,6 +22,11 @@ type replayed struct {
 	net.Conn
 	c     *Conn // closed in its place
 	http2 bool
+	// follow looks at requests of HTTP/1; nil: none are to come. refused: the rest is not
+	// passed on.
+	follow  *follower
+	refused bool
+	dropped int // bytes
 
 	// Of whoever reads, one at a time.
 	b    []byte
@@ -35,6 +40,11 @@ func replayOf(c *Conn) net.Conn {
 	r := &replayed{Conn: c.conn, c: c, b: append([]byte(nil), c.Buffered()...), wake: make(chan struct{}, 1)}
 	r.http2 = bytes.HasPrefix(r.b, []byte("PRI "))
 	r.told = r.http2 // it ends streams, not connections
+	if !r.http2 {
+		r.follow = &follower{}
+		n, instead := r.follow.pass(r.b)
+		r.b, r.refused = append(r.b[:n], instead...), instead != nil
+	}
 	c.r, c.w = 0, 0
 	c.rest()
 	_ = c.conn.SetDeadline(time.Time{}) // fails only on a closed connection
@@ -56,7 +66,18 @@ func (r *replayed) Read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
+	if r.refused {
+		return r.drop(p)
+	}
 	n, err := r.Conn.Read(p)
+	if n > 0 && r.follow != nil {
+		if k, instead := r.follow.pass(p[:n]); instead != nil {
+			r.refused = true
+			m := copy(p[k:], instead)
+			r.b = instead[m:]
+			return k + m, nil
+		}
+	}
 	if n > 0 || r.told || !errors.Is(err, io.EOF) {
 		return n, err
 	}
@@ -69,6 +90,18 @@ func (r *replayed) Read(p []byte) (int, error) {
 	case <-r.wake:
 		return 0, os.ErrDeadlineExceeded // the next Read finds the end again
 	}
+}
+
+// drop reads what follows a request that was refused, and waits as if nothing had come: the
+// requests before it may still be served.
+func (r *replayed) drop(p []byte) (int, error) {
+	for r.dropped < lingerBytes {
+		n, err := r.Conn.Read(p)
+		if r.dropped += n; err != nil {
+			return 0, err
+		}
+	}
+	return 0, io.EOF
 }
 
 // SetReadDeadline implements net.Conn.

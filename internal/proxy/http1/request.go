@@ -29,6 +29,7 @@ type Request struct {
 	hostAt                       int // index in fields
 	seen                         int // how far an incomplete head was looked at
 	head, idempotent             bool
+	coded                        bool // it has a transfer coding
 
 	// Length of the body in bytes; 0 is none.
 	Length int64
@@ -140,7 +141,14 @@ func (r *Request) Parse(b []byte) Verdict {
 		return Incomplete
 	}
 	r.seen = 0
+	return r.whole(b, size)
+}
+
+// whole reads the head b[:size].
+func (r *Request) whole(b []byte, size int) Verdict {
+	r.Why, r.Foreign = "", false
 	r.b = b[:size:size]
+	r.coded = false
 	r.n, r.hostAt, r.trace, r.Length, r.Close, r.Sized = 0, -1, -1, 0, false, false
 	verdict := Understood
 	worst := func(v Verdict) bool {
@@ -166,6 +174,7 @@ func (r *Request) Parse(b []byte) Verdict {
 	if at != size-2 || b[at] != '\r' {
 		return r.forbidden("a line that ends with a bare line feed")
 	}
+	r.coded = chunked
 	switch {
 	case chunked && r.Sized:
 		return r.forbidden("both a length and a transfer coding")
@@ -377,9 +386,15 @@ func (r *Request) host(v []byte) Verdict {
 	if len(v) == 0 {
 		return r.unusual("an empty host")
 	}
+	colons := 0
 	for _, c := range v {
-		if !plainHostChar(c) {
+		switch {
+		case !plainHostChar(c):
 			return r.unusual("a character in the host")
+		case c == ':':
+			colons++
+		case colons == 1 && (c < '0' || c > '9') && v[0] != '[':
+			return r.unusual("a port that is no number")
 		}
 	}
 	return Understood
