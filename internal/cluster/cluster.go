@@ -40,6 +40,7 @@ type core struct {
 	up     bus.Conn      // to the root
 	key    *seal.Key     // of its secrets
 	hooks  *hooks.Keeper // nil: nobody is told anything
+	ports  *PortBook     // nil: no other cluster shares this machine
 
 	revoked pki.Revoked // the keys that do not count any more
 	// sign signs what a worker has of the service network; nil: nobody is given any.
@@ -292,6 +293,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	}
 	judged, decided, told := c.judge(now), c.decide(now), c.m.entering
 	changed = changed || c.m.look.due(now)
+	changed = c.lookPorts() || changed
 	led := c.m.lookFlows(now)
 	if !slices.Equal(told, c.m.entering) {
 		c.sumSaid = false // though nothing was stored
@@ -331,6 +333,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.consult(t)
 		c.askWaves(t)
 		c.tell(t, now)
+	}
+	if c.ports != nil {
+		c.ports.publish(c.m.name, c.m.portsHeld())
 	}
 	c.m.recovery.settled = !c.m.unasked(theRoot)
 	c.m.look = c.m.lookJobs(now)

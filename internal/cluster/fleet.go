@@ -41,6 +41,7 @@ func (t *tx) fill(f *place.Fleet, change func(*place.WorkerView)) {
 			}
 		}
 	}
+	t.markElsewhere(f)
 }
 
 // refit brings the index up to date with what a worker has of a service.
@@ -109,6 +110,7 @@ func (t *tx) conflicting(key, name string) (out []string) {
 			out = append(out, other)
 		}
 	}
+	out = append(out, t.heldElsewhere(key, name)...)
 	rivals := t.portRivals(key)
 	if len(rivals) == 0 {
 		return out

@@ -200,7 +200,10 @@ type model struct {
 	farGone map[string]*wire.Revocation
 	// publish is what namespaces may publish, by the root's word; of others it is the default.
 	publish wire.PublishRules
-	vault   vault
+	// otherPorts are those that other clusters hold on this machine, see PortBook. The map is
+	// replaced, never changed.
+	otherPorts map[int]string
+	vault      vault
 	// acmes are what gateways share of ACME servers, by acmeID, without the values.
 	acmes map[string]*acmeRecord
 	net   network

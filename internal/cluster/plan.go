@@ -51,7 +51,7 @@ func (m *model) clone() *model {
 	c.net.left.Rests = slices.Clone(m.net.left.Rests)
 	c.plugins, c.counsels, c.breakers, c.members = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers), maps.Clone(m.members)
 	c.upgraded, c.gone, c.farGone, c.acmes = maps.Clone(m.upgraded), maps.Clone(m.gone), maps.Clone(m.farGone), maps.Clone(m.acmes)
-	c.publish = maps.Clone(m.publish)
+	c.publish, c.otherPorts = maps.Clone(m.publish), maps.Clone(m.otherPorts)
 	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
 	c.near, c.entering, c.unread = m.near.clone(), slices.Clone(m.entering), slices.Clone(m.unread)
 	c.flows = records.CloneEach(m.flows)
@@ -294,6 +294,9 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, measure time.Dur
 		return out, wire.Problemf(409, "recovering", "wait until it has recovered: verge recovery, at the cluster", "the cluster was restored and does not plan yet", "cluster %s hears its workers first", c.name)
 	}
 	m, details := c.m.clone(), c.m.details
+	if c.ports != nil {
+		m.otherPorts = c.ports.others(m.name)
+	}
 	by := c.consulting(m)
 	by.meter = c.measureFor(measure)
 	before := maps.Clone(c.m.insts)

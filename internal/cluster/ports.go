@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -76,4 +79,97 @@ func onLoopback(i *wire.WorkerInfo) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
+}
+
+// PortBook has the ports that clusters in one process hold on the machine that they share, as
+// those of verge dev do. The zero value is empty.
+type PortBook struct {
+	mu   sync.Mutex
+	held map[string]map[int]string // by cluster: whose a port is
+}
+
+// publish notes what a cluster holds. Nobody changes held any more.
+func (b *PortBook) publish(cluster string, held map[int]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil {
+		b.held = map[string]map[int]string{}
+	}
+	b.held[cluster] = held
+}
+
+// others are the ports that other clusters hold.
+func (b *PortBook) others(cluster string) map[int]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[int]string{}
+	for _, name := range slices.Sorted(maps.Keys(b.held)) {
+		if name == cluster {
+			continue
+		}
+		for port, who := range b.held[name] {
+			out[port] = fmt.Sprintf("%s in cluster %s", who, name)
+		}
+	}
+	return out
+}
+
+// portsHeld are the ports whose numbers descriptors name, of instances that share those of
+// this machine, and their services.
+func (m *model) portsHeld() map[int]string {
+	held := map[int]string{}
+	for _, i := range m.insts {
+		s, w := m.shares[i.App+"."+i.Service], m.workers[i.Worker]
+		if s == nil || w == nil || w.inOverlay() || !onLoopback(&w.Info) || i.State != wire.Running && i.State != wire.WorkerScheduled {
+			continue
+		}
+		for p := range s.Spec.Ports {
+			if n := s.Spec.Ports[p].Number; n != 0 {
+				held[n] = i.App + "." + i.Service
+			}
+		}
+	}
+	return held
+}
+
+// heldElsewhere are the ports of a service that other clusters hold on the machine of a worker.
+func (t *tx) heldElsewhere(key, name string) (out []string) {
+	w := t.m.workers[name]
+	if len(t.m.otherPorts) == 0 || w == nil || w.inOverlay() || !onLoopback(&w.Info) {
+		return nil
+	}
+	for _, r := range t.portRivals(key) {
+		if who := t.m.otherPorts[r.port]; who != "" && r.key == key {
+			out = append(out, place.PortTaken(r.port, who))
+		}
+	}
+	return out
+}
+
+// markElsewhere tells an index of the ports that other clusters hold.
+func (t *tx) markElsewhere(f *place.Fleet) {
+	if len(t.m.otherPorts) == 0 {
+		return
+	}
+	_ = t.portRivals("") // makes them
+	for key := range t.rivals {
+		for name := range t.m.workers {
+			if len(t.heldElsewhere(key, name)) > 0 {
+				f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name))
+			}
+		}
+	}
+}
+
+// lookPorts takes over what other clusters hold; true if that is something else.
+func (c *core) lookPorts() bool {
+	if c.ports == nil {
+		return false
+	}
+	now := c.ports.others(c.m.name)
+	if maps.Equal(now, c.m.otherPorts) {
+		return false
+	}
+	c.m.otherPorts = now
+	return true
 }

@@ -68,6 +68,8 @@ type Options struct {
 	Plugins []plugin.Config
 	// HooksAllow are networks to which hooks may go although they are usually not for them.
 	HooksAllow []netip.Prefix
+	// Ports are shared with the other clusters of this process; nil: there are none.
+	Ports *PortBook
 	// Clock by which certificates are judged; nil is the machine's.
 	Clock *pki.Clock
 	Log   *slog.Logger
@@ -128,7 +130,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.core = &core{name: joined.Cluster, key: sealKey, areas: o.Areas, site: o.Site, lambda: o.Lambda, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
+	c.core = &core{name: joined.Cluster, key: sealKey, areas: o.Areas, site: o.Site, lambda: o.Lambda, ports: o.Ports, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
 	}

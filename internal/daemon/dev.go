@@ -41,6 +41,7 @@ type dev struct {
 	root     *root.Root
 	clusters []*cluster.Cluster
 	agents   sync.WaitGroup
+	ports    cluster.PortBook // all workers share those of the machine
 
 	mu      sync.Mutex
 	engines []*engine.Engine
@@ -141,7 +142,7 @@ func (d *dev) startCluster(ctx, run context.Context, n int, name string) (err er
 	d.clusters[n], err = cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Root: d.root.Link(),
 		LinkAddr: loopback, APIAddr: loopback, Areas: []string{name}, Details: true,
-		Scheduler: d.flags.Scheduler, Plugins: d.flags.Plugins, HooksAllow: devHooks,
+		Scheduler: d.flags.Scheduler, Plugins: d.flags.Plugins, HooksAllow: devHooks, Ports: &d.ports,
 		Log: d.log.With("role", "cluster", "cluster", name),
 	})
 	if err != nil {
@@ -288,6 +289,7 @@ func (d *dev) greet(ctx context.Context, took time.Duration) {
 	if d.flags.Workers*len(d.flags.Clusters) > 1 {
 		out("  each worker offers all of this machine: its resources are overcommitted, so reservations bound nothing in total")
 	}
+	out("  there is no service network: instances share the ports of this machine, and services have no names")
 	out("  API      https://%s", d.root.Addr())
 	if d.flags.Gateway != "" {
 		out("  gateway  %s", d.gatewayURL(ctx))

@@ -100,8 +100,9 @@ func (s *sieve) workerWords(f int, r *removal) words {
 	case fConflicts:
 		if slices.ContainsFunc(r.has, isPort) {
 			const why = "without the service network the instances of a worker share its ports"
-			one := "has " + strings.Join(shorten(r.has), ", ") + ": " + why
-			return words{"ports", one, one, "have instances with a port of the same number: " + why}
+			taken := strings.Join(shorten(r.has), ", ")
+			one := "has " + taken + ": " + why
+			return words{"ports", one, one, "have a port of the same number (" + taken + "): " + why}
 		}
 		one := "runs " + strings.Join(shorten(r.has), ", ") + ", which is kept apart from it"
 		return words{"anti_affinity.service", one, one, "run a service that is kept apart from it"}
