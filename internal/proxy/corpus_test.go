@@ -218,7 +218,8 @@ type outcome struct {
 	token    string
 	statuses []int // of the answers, without interim ones
 	closed   bool  // the server ended the connection
-	reset    bool  // of HTTP/2: the stream or the connection ended with an error
+	h2       bool
+	reset    bool // of HTTP/2: the stream or the connection ended with an error
 	arrived  []arrival
 }
 
@@ -230,6 +231,9 @@ func (o *outcome) accepted() bool {
 // String is what both ways to an instance must agree on.
 func (o *outcome) String() string {
 	whole := slices.DeleteFunc(slices.Clone(o.arrived), func(a arrival) bool { return !a.whole })
+	if o.h2 && len(whole) == 0 && (o.reset || len(o.statuses) > 0) {
+		return "refused" // the end of the stream may overtake the status
+	}
 	return fmt.Sprint(o.statuses, " ", whole)
 }
 
@@ -279,7 +283,7 @@ func (p *corpusProxy) send(c *corpusCase, token string) *outcome {
 
 // sendH2 sends a case of HTTP/2.
 func (p *corpusProxy) sendH2(c *corpusH2Case, token string) *outcome {
-	o := &outcome{token: token, closed: true}
+	o := &outcome{token: token, closed: true, h2: true}
 	conn, err := net.Dial("tcp", p.h2)
 	if err != nil {
 		return o

@@ -53,6 +53,10 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 	h2 := t.service.speaksH2(t.port) || req.ProtoMajor == 2 && isGRPC(req.Header)
 	x := newExchange(r, w, req, t.service.key, h2)
 	forwarded(x.out.Header, req, f.strangers)
+	if f.strangers && x.body != nil && len(req.Trailer) > 0 {
+		dropForwarded(req.Trailer) // what is announced, and then what has come
+		x.body.atEnd = func() { dropForwarded(req.Trailer) }
+	}
 	if f.prefix != "" {
 		x.out.Header["X-Forwarded-Prefix"] = []string{f.prefix}
 	}

@@ -14,7 +14,8 @@ import (
 // What such a late read brings is kept for the next try as well. The server closes the
 // body in the end. A nil one is a body that is not there.
 type guardedBody struct {
-	body io.ReadCloser
+	body  io.ReadCloser
+	atEnd func() // called when all of it was read; may be nil
 
 	mu      sync.Mutex
 	change  *sync.Cond // on mu: of all below
@@ -100,6 +101,9 @@ func (b *guardedBody) readLocked(t *bodyTry, p []byte) (int, error) {
 	b.mu.Unlock()
 	since := http1.Now()
 	n, err := b.body.Read(p)
+	if b.atEnd != nil && errors.Is(err, io.EOF) {
+		b.atEnd()
+	}
 	now := http1.Now()
 	b.mu.Lock()
 	b.reading, b.err = false, err

@@ -94,13 +94,7 @@ func outgoing(req *http.Request) http.Header {
 // forwarded says who asks. Strangers cannot say it of themselves.
 func forwarded(h http.Header, req *http.Request, strangers bool) {
 	if strangers {
-		for name := range h {
-			if strings.HasPrefix(name, "X-Forwarded-") || http1.Disguised(name) {
-				delete(h, name)
-			}
-		}
-		delete(h, "X-Real-Ip")
-		delete(h, "Forwarded")
+		dropForwarded(h)
 	}
 	client, _, err := net.SplitHostPort(req.RemoteAddr)
 	if err != nil {
@@ -130,6 +124,17 @@ func forwarded(h http.Header, req *http.Request, strangers bool) {
 		element = strings.Join(before, ", ") + ", " + element
 	}
 	h["Forwarded"] = []string{element}
+}
+
+// dropForwarded drops what only a proxy may say, in any spelling.
+func dropForwarded(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") || http1.Disguised(name) {
+			delete(h, name)
+		}
+	}
+	delete(h, "X-Real-Ip")
+	delete(h, "Forwarded")
 }
 
 // quoted is a value of Forwarded (RFC 7239): a token as it is, all else in quotes.

@@ -9,9 +9,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
@@ -77,10 +79,23 @@ func validPort(host string) bool {
 // speaks HTTP/1: what follows on it cannot be trusted. False: the request is well-formed.
 func refuseMalformed(w http.ResponseWriter, req *http.Request) bool {
 	what := malformed(req)
+	if what == "" && req.ProtoMajor == 2 && req.ContentLength == 0 && len(req.Header["Content-Length"]) > 0 && !emptyBody(w, req) {
+		what = "there is more of a body than content-length says"
+	}
 	if what != "" {
 		failMalformed(w, req, what)
 	}
 	return what != ""
+}
+
+// emptyBody says whether the body of a request that announces an empty one ends at once. It is
+// passed on as a request without a body, and what came of one would be lost.
+func emptyBody(w http.ResponseWriter, req *http.Request) bool {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(api.DefaultBodyTimeout.Std())) // a stream that is over says so when it is read
+	n, err := req.Body.Read(make([]byte, 1))
+	_ = rc.SetReadDeadline(time.Time{}) // as above
+	return n == 0 && errors.Is(err, io.EOF)
 }
 
 func failMalformed(w http.ResponseWriter, req *http.Request, what string) {

@@ -314,3 +314,26 @@ func TestMalformedAnswersAlike(t *testing.T) {
 		}
 	}
 }
+
+// Nor can it be said in trailers, which some servers add to the fields of the head.
+func TestTrailersOfStrangers(t *testing.T) {
+	t.Parallel()
+	a := newWorker(t, newAuthority(t), "a", nil)
+	got := make(chan http.Header, 1)
+	a.addHTTP(t, "app.web.0", http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body) // what is wrong with it the trailers show
+		got <- req.Trailer
+	}))
+	rt := requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"))
+	rt.Ports = append(rt.Ports, publishedAs("http", "a")...)
+	a.SetRoutes([]wire.Route{rt})
+	const text = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTrailer: Sum, X-Forwarded-For\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"5\r\nhello\r\n0\r\nSum: 1\r\nX-Forwarded-For: 192.0.2.99\r\nX_Real_Ip: 192.0.2.99\r\nForwarded: for=192.0.2.99\r\n\r\n"
+	for name, addr := range map[string]string{"gateway": a.GatewayAddr(), "entry": a.addr(t, "http")} {
+		raw(t, addr, text)
+		trailers := <-got
+		if said := trailers["X-Forwarded-For"] != nil; trailers.Get("Sum") != "1" || said != (name == "entry") || name == "gateway" && len(trailers) != 1 {
+			t.Errorf("%s: the instance got %v", name, trailers)
+		}
+	}
+}
