@@ -34,34 +34,30 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 	var after uint64
 	all := []wire.Event{}
 	lines := mode != "json" && mode != "yaml"
-	for first := true; ; first = false {
+	for {
 		page, err := c.Events(ctx, after, 0)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil // the user has seen enough
-		case follow && !first && passing(err):
-			return a.followEvents(ctx, c, after, mode) // has the rest, when it is back
-		case err != nil:
+		}
+		if follow && len(all) > 0 && passing(err) {
+			break // who follows has the rest, when it is back
+		}
+		if err != nil {
 			return err
 		}
-		after = page.After
-		if lines || follow {
-			if err := a.printEvents(page.Events, mode); err != nil {
-				return err
-			}
-		} else {
-			all = append(all, page.Events...)
-		}
-		if len(page.Events) > 0 {
-			continue
-		}
-		if !follow {
+		after, all = page.After, append(all, page.Events...)
+		if len(page.Events) == 0 {
 			break
 		}
-		return a.followEvents(ctx, c, after, mode)
 	}
-	if lines {
-		return nil
+	// They are numbered as the server heard of them. A server that was started again
+	// hears of what happened before after it has begun to do something itself.
+	slices.SortStableFunc(all, func(x, y wire.Event) int { return x.At.Compare(y.At) })
+	if lines || follow {
+		if err := a.printEvents(all, mode); err != nil || !follow {
+			return err
+		}
+		return a.followEvents(ctx, c, after, mode)
 	}
 	return a.encode(mode, struct {
 		Items []wire.Event `json:"items"`

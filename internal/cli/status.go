@@ -120,7 +120,11 @@ func (a *app) status(v wire.StatusView, mode string) error {
 	d.add("Name", v.Name)
 	d.add("Version", v.Version)
 	d.add("Up", age(v.Time.Sub(v.Started)))
-	d.add("Root", v.Upstream)
+	if upstream := v.Upstream; !v.UpstreamAt.IsZero() {
+		d.add("Root", upstream+", answered "+age(v.Time.Sub(v.UpstreamAt))+" ago")
+	} else {
+		d.add("Root", upstream)
+	}
 	if n := v.Network; n != nil {
 		d.addf("Network", "%s, IPv4 %s (%d of %d networks given), services %s", n.Prefix, n.Pool, n.Given, n.Subnets, n.Services)
 	}

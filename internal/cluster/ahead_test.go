@@ -111,3 +111,19 @@ func TestTheRootKnowsAnOlderCopy(t *testing.T) {
 		t.Errorf("it goes on: %+v", c.m.recovery.mark)
 	}
 }
+
+// The status says that the root is away as soon as the link is, and not only when the next
+// exchange has failed.
+func TestALinkThatIsDownIsSaid(t *testing.T) {
+	c := newTestCore(t, bus.NewMemStore())
+	b := backend{&Cluster{core: c}}
+	c.onUpReply(nil)
+	s, err := b.Status(t.Context())
+	if err != nil || s.Upstream != "connected" || len(s.Problems) > 0 || s.UpstreamAt.IsZero() {
+		t.Fatalf("%q %q %v", s.Upstream, s.Problems, err)
+	}
+	c.up.(*bus.MemConn).SetConnected(false)
+	if s, err = b.Status(t.Context()); err != nil || !strings.HasPrefix(s.Upstream, "away") || len(s.Problems) != 1 {
+		t.Errorf("%q %q %v", s.Upstream, s.Problems, err)
+	}
+}

@@ -151,6 +151,21 @@ func (c *core) workers() []wire.WorkerView {
 	return out
 }
 
+// errLinkDown: the link to the root has ended, and no exchange has failed for that yet.
+var errLinkDown = errors.New("the link to it is down")
+
+// rootAway is why the root cannot be reached, nil if it can: what the last exchange says,
+// unless the link has ended since. The mutex is held.
+func (c *core) rootAway() error {
+	if c.upErr != nil {
+		return c.upErr
+	}
+	if up, _ := c.up.Connected(); !up {
+		return errLinkDown
+	}
+	return nil
+}
+
 // Events implements rest.Backend.
 func (b backend) Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error) {
 	return b.events.After(ctx, after, wait), nil
@@ -172,8 +187,9 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	}
 	local := b.m.localViews("")
 	s.Local, s.Conflicts = seenLocal(ctx, local)
-	if b.upErr != nil {
-		s.Upstream = "away: " + b.upErr.Error()
+	s.UpstreamAt = b.upAt
+	if err := b.rootAway(); err != nil {
+		s.Upstream = "away: " + err.Error()
 		problem := "the root does not answer; the site goes on by itself"
 		switch {
 		case b.refused != nil:

@@ -44,7 +44,7 @@ type edit struct {
 // mayEdit refuses an edit of an application where the root could be asked instead,
 // unless that is not meant. The mutex is held.
 func (c *core) mayEdit(ctx context.Context, app string, now time.Time) error {
-	if ok, _ := c.up.Connected(); ok && c.upErr == nil && !rest.Local(ctx) {
+	if c.rootAway() == nil && !rest.Local(ctx) {
 		return wire.Problemf(409, "root-connected", "make the change at the root; or, if it is meant for this site alone, say --local",
 			"the root is connected", "cluster %s takes %s from its root, which would not know of a change that is made here", c.name, app)
 	}

@@ -50,7 +50,7 @@ func (c *core) samples() []obs.Sample {
 		restarts += i.Restarts
 	}
 	out := []obs.Sample{
-		{Name: "verge_root_up", Help: "1 where the root answers.", Value: obs.Bool(c.upErr == nil)},
+		{Name: "verge_root_up", Help: "1 where the root answers.", Value: obs.Bool(c.rootAway() == nil)},
 		{Name: "verge_store_writable", Help: "1 where changes can be stored.", Value: obs.Bool(c.store.WriteError() == nil)},
 		{Name: "verge_workers_clock_skew_seconds", Help: "How far the clock of a worker is from the cluster's, the most of all workers; 0 up to 5 s.", Value: skew},
 		{Name: "verge_instances_ready", Help: "Instances that may receive requests.", Value: float64(ready)},

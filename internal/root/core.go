@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,7 +65,8 @@ type core struct {
 	// heldSince is since when services hold of which that is not noted yet, by
 	// application.service.revision.
 	heldSince map[string]time.Time
-	stale     bool // a write may or may not have been stored: the model must be read again
+	batch     []happened // see say
+	stale     bool       // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -462,6 +464,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 			c.log.Warn("a report about an instance cannot be read", "cluster", name, "instance", ch.Key, "error", err)
 		}
 	}
+	c.sayBatch()
 	if over := cl.inbox.Overflow(); over != cl.over {
 		cl.over = over
 		if over > 0 {
@@ -527,7 +530,7 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	if ch.Deleted {
 		delete(cl.seen, ch.Key)
 		if old != nil {
-			c.events.Add(now, "cluster/"+cl.Name, "instance/"+ch.Key, "gone")
+			c.say(now, "cluster/"+cl.Name, "instance/"+ch.Key, "gone")
 			c.tellStandIn(old, now)
 		}
 		return nil
@@ -543,21 +546,42 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 	cl.seen[ch.Key] = &rep
 	for n, h := range rep.History {
 		if n > 0 && (old == nil || h.At.After(old.Since)) { // the first repeats the root's last
-			c.events.Add(h.At, h.Tier, "instance/"+rep.ID, fmt.Sprintf("%s: %s", h.To, h.Why))
+			c.say(h.At, h.Tier, "instance/"+rep.ID, fmt.Sprintf("%s: %s", h.To, h.Why))
 		}
 	}
 	c.tellReported(&rep, func(at time.Time) bool { return cl.everHeard && (old == nil || at.After(old.Since)) })
 	if old != nil {
 		for _, news := range wire.SecretNews(rep.ID, old.Secrets, rep.Secrets) {
-			c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, news)
+			c.say(now, "cluster/"+cl.Name, "instance/"+rep.ID, news)
 		}
 	}
 	if old != nil {
 		for _, what := range life.News(&old.Instance, &rep.Instance) {
-			c.events.Add(now, "cluster/"+cl.Name, "instance/"+rep.ID, what)
+			c.say(now, "cluster/"+cl.Name, "instance/"+rep.ID, what)
 		}
 	}
 	return nil
+}
+
+// happened is an event of a report.
+type happened struct {
+	at                  time.Time
+	tier, subject, what string
+}
+
+// say adds an event of a report to those that are sorted when all of the report was taken.
+func (c *core) say(at time.Time, tier, subject, what string) {
+	c.batch = append(c.batch, happened{at, tier, subject, what})
+}
+
+// sayBatch adds what a report told in the order in which it happened: what a new process
+// hears first is the history of each instance in turn.
+func (c *core) sayBatch() {
+	slices.SortStableFunc(c.batch, func(a, b happened) int { return a.at.Compare(b.at) })
+	for _, h := range c.batch {
+		c.events.Add(h.at, h.tier, h.subject, h.what)
+	}
+	c.batch = nil
 }
 
 // onLink hears of a cluster's link opening or closing.

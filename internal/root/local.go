@@ -60,7 +60,7 @@ func (c *core) takeLocal(cl *cluster, ch wire.Change, now time.Time) (ok bool, e
 	}
 	cl.conflicts[key] = &x
 	if old == nil {
-		c.events.Add(now, "cluster/"+cl.Name, "application/"+x.App, "conflict "+key+" "+words(&x.LocalChange, now)+" gave way to the root: "+x.Root)
+		c.say(now, "cluster/"+cl.Name, "application/"+x.App, "conflict "+key+" "+words(&x.LocalChange, now)+" gave way to the root: "+x.Root)
 	}
 	return true, nil
 }
@@ -88,7 +88,7 @@ func (c *core) takeLocalChange(cl *cluster, key string, ch wire.Change, now time
 	cl.locals[key] = &l
 	c.tellQuota(l.App, l.Namespace, now)
 	if old == nil || old.Change != l.Change {
-		c.events.Add(now, "cluster/"+cl.Name, "application/"+l.App, words(&l, now))
+		c.say(now, "cluster/"+cl.Name, "application/"+l.App, words(&l, now))
 	}
 	return nil
 }

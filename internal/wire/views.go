@@ -309,10 +309,12 @@ type StatusView struct {
 	Started time.Time `json:"started"`
 	Time    time.Time `json:"time"`
 	// Upstream is the link to the root (clusters only): "connected", or why not.
-	Upstream string        `json:"upstream,omitempty"`
-	Clusters []ClusterView `json:"clusters,omitempty"`
-	Workers  []WorkerView  `json:"workers,omitempty"`
-	Apps     []AppView     `json:"applications,omitempty"`
+	Upstream string `json:"upstream,omitempty"`
+	// UpstreamAt is when the root answered last; zero: not since this process started.
+	UpstreamAt time.Time     `json:"upstream_at,omitzero"`
+	Clusters   []ClusterView `json:"clusters,omitempty"`
+	Workers    []WorkerView  `json:"workers,omitempty"`
+	Apps       []AppView     `json:"applications,omitempty"`
 	// Local and Conflicts: see AppView; of all applications.
 	Local     []LocalChange `json:"local,omitempty"`
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
