@@ -40,6 +40,11 @@ type Spec struct {
 	// Resolv is a file of the machine that takes the place of /etc/resolv.conf; "" is
 	// the machine's own.
 	Resolv string
+	// User that a process runs as, confined to View; nil is the user of this process,
+	// with all of its rights and all that it sees. Other drivers ignore it.
+	User *User
+	// View is what a process with a User sees of the machine.
+	View View
 	// Container says what a container is made of; nil for other drivers. Of a
 	// container Command may be empty, and Dir is a directory in it, "" is that of its
 	// image.
@@ -47,6 +52,34 @@ type Spec struct {
 	// Wasm says what a function is made of; nil for other drivers. Of a function
 	// Command are its arguments, with its name first.
 	Wasm *Wasm
+}
+
+// User is who a process runs as. It has no capabilities and cannot gain any
+// (no_new_privs), and it is in no other group.
+type User struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+	// LowPorts: it may listen at ports below 1024 of the machine's network. In a
+	// network namespace of its own every process may.
+	LowPorts bool `json:"low_ports,omitempty"`
+}
+
+// View is what a process sees of the machine's file system, in a mount namespace of
+// its own. All paths are absolute.
+type View struct {
+	// Hide are directories and sockets that do not exist for the process. One that is
+	// missing on the machine is skipped.
+	Hide []string
+	// Show are files and directories that stay where they are, even below a directory
+	// of Hide or one that the user may not enter. One that is missing is skipped.
+	Show []string
+	// Programs are directories of programs that are shown as well, where the user would
+	// not reach them else.
+	Programs []string
+	// Tmp takes the place of /tmp and /var/tmp; "" leaves them.
+	Tmp string
+	// Devices are device nodes that the user may open.
+	Devices []string
 }
 
 // Wasm is what a function is made of.
@@ -217,6 +250,9 @@ type Handle struct {
 	// Container is the name that it has where containers are kept; "" is no
 	// container.
 	Container string `json:"container,omitempty"`
+	// User that the process runs as, in a mount namespace of its own; nil is the user
+	// of the engine that started it.
+	User *User `json:"user,omitempty"`
 	// Shim is the name of what stands between it and who keeps it, where it shares that
 	// with others.
 	Shim string `json:"shim,omitempty"`

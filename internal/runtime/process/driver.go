@@ -56,6 +56,7 @@ type Options struct {
 
 // Driver runs tasks as processes.
 type Driver struct {
+	base    string // as in Options
 	groups  *cgroup.Manager
 	maxPIDs int64
 	log     *slog.Logger
@@ -72,7 +73,7 @@ type Driver struct {
 // that this process has, but for the standard ones, close-on-exec: what the
 // engine inherited would otherwise be kept open by instances that outlive it.
 func New(o Options) *Driver {
-	d := &Driver{maxPIDs: o.MaxPIDs, log: o.Logger, tasks: map[*task]struct{}{}}
+	d := &Driver{base: o.Base, maxPIDs: o.MaxPIDs, log: o.Logger, tasks: map[*task]struct{}{}}
 	if d.maxPIDs <= 0 {
 		d.maxPIDs = defaultPIDs
 	}
@@ -168,6 +169,9 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.User != nil {
+		path, s.View = visible(path, s.User, s.View)
+	}
 	out, err := logfile.OpenPipe(s.LogDir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
@@ -190,11 +194,11 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	defer null.Close() //nolint:errcheck // nothing is written to it
 	// Read before it runs: a program can use up its memory before we look again.
 	oomBefore := group.OOMKills()
-	proc, err := spawn(ctx, path, s, stdio{in: null, out: out, err: out}, group)
+	proc, err := spawn(ctx, path, s, stdio{in: null, out: out, err: out}, group, nil)
 	if err != nil {
-		return nil, errors.Join(explain(err, path, s), removeGroup(group))
+		return nil, errors.Join(err, removeGroup(group))
 	}
-	h := runtime.Handle{PID: proc.pid, Started: proc.started, Boot: proc.boot}
+	h := runtime.Handle{PID: proc.pid, Started: proc.started, Boot: proc.boot, User: s.User}
 	if group != nil {
 		h.Cgroup = group.Path()
 	}

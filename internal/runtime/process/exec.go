@@ -35,12 +35,10 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 		return wire.Exit{}, err
 	}
 	defer leave()
-	spec := runtime.Spec{ID: t.id, Command: e.Command, Env: e.Env, Dir: t.dir, NetNS: t.netns, Resolv: t.resolv}
-	if err := checkDir(t.dir); err != nil {
-		return wire.Exit{}, err
+	spec := runtime.Spec{
+		ID: t.id, Command: e.Command, Env: e.Env, Dir: t.dir, NetNS: t.netns, Resolv: t.resolv, User: t.handle.User,
 	}
-	path, err := resolve(spec)
-	if err != nil {
+	if err := checkDir(t.dir); err != nil {
 		return wire.Exit{}, err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -55,9 +53,9 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 			return wire.Exit{}, err
 		}
 	}
-	proc, err := spawn(ctx, path, spec, io, born)
+	proc, err := spawn(ctx, "", spec, io, born, t.proc)
 	if err != nil {
-		return wire.Exit{}, errors.Join(explain(err, path, spec), removeGroup(own))
+		return wire.Exit{}, errors.Join(err, removeGroup(own))
 	}
 	return attend(ctx, proc, own)
 }

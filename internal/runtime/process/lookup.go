@@ -105,10 +105,21 @@ type execError struct{ err error }
 func (e *execError) Error() string { return e.err.Error() }
 func (e *execError) Unwrap() error { return e.err }
 
+// commandError says in words what is wrong with a command.
+type commandError struct{ err error }
+
+func (e *commandError) Error() string { return e.err.Error() }
+func (e *commandError) Unwrap() error { return e.err }
+
 // explain turns an error of spawn into words.
 func explain(err error, path string, s contract.Spec) error {
 	var ee *execError
+	var ce *commandError
 	switch {
+	case errors.As(err, &ce):
+		return ce.err
+	case errors.Is(err, contract.ErrGone):
+		return err
 	case !errors.As(err, &ee):
 		return fmt.Errorf("cannot start %s: %w", s.ID, err)
 	case errors.Is(err, syscall.ENOSYS):

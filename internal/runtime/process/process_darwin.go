@@ -54,10 +54,18 @@ func startTime(pid int) (started uint64, ok bool) {
 	return uint64(t.Sec)*1_000_000 + uint64(t.Usec), k.Proc.P_stat != stateZombie
 }
 
-func spawn(_ context.Context, path string, s runtime.Spec, io stdio, _ *cgroup.Group) (*process, error) {
+func spawn(_ context.Context, path string, s runtime.Spec, io stdio, _ *cgroup.Group, _ *process) (*process, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
+	}
+	if s.User != nil {
+		return nil, errors.New("a user of its own is for Linux")
+	}
+	if path == "" {
+		if path, err = resolve(s); err != nil {
+			return nil, err
+		}
 	}
 	pid, err := syscall.ForkExec(path, s.Command, &syscall.ProcAttr{
 		Dir:   s.Dir,
@@ -66,7 +74,7 @@ func spawn(_ context.Context, path string, s runtime.Spec, io stdio, _ *cgroup.G
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: io.terminal},
 	})
 	if err != nil {
-		return nil, &execError{err}
+		return nil, explain(&execError{err}, path, s)
 	}
 	started, _ := startTime(pid)
 	return newProcess(pid, started, boot), nil
@@ -140,3 +148,9 @@ func killOrphans(context.Context, runtime.Handle, string) error { return nil }
 func (p *process) release() { p.stop() }
 
 func (p *process) usage() runtime.Usage { return runtime.Usage{} }
+
+// visible is for a process with a user of its own, which there is none of.
+func visible(path string, _ *runtime.User, v runtime.View) (string, runtime.View) { return path, v }
+
+// CannotIsolate says why tasks cannot run as users of their own.
+func (d *Driver) CannotIsolate() string { return "only Linux is supported" }

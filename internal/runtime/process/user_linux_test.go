@@ -1,0 +1,191 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/runtime"
+)
+
+// asUser is a worker's directory with two instances, each of a user of its own: specs that
+// run a shell script.
+type asUser struct {
+	base string
+	spec func(name string, uid uint32, script string) runtime.Spec
+}
+
+func newAsUser(t *testing.T) asUser {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	base := t.TempDir()
+	write := func(path, text string, uid int) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(base, "identity", "key.pem"), "the worker's key", 0)
+	return asUser{base: base, spec: func(name string, uid uint32, script string) runtime.Spec {
+		dir := filepath.Join(base, "instances", name)
+		work, tmp, log := filepath.Join(dir, "work"), filepath.Join(dir, "tmp"), filepath.Join(dir, "log")
+		write(filepath.Join(work, "secret"), "of "+name, int(uid))
+		for _, d := range []string{work, tmp} {
+			if err := os.MkdirAll(d, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(d, int(uid), int(uid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(log, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return runtime.Spec{
+			ID: "app." + name + ".0", Command: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+			Dir: work, LogDir: log, CPUWeight: 100,
+			User: &runtime.User{UID: uid, GID: uid}, View: runtime.View{Hide: []string{base}, Show: []string{dir}, Tmp: tmp},
+		}
+	}}
+}
+
+// output of a command beside a task.
+func output(t *testing.T, task runtime.Task, script string) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	exit, err := task.Exec(t.Context(), runtime.Exec{
+		Command: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Stdout: w, Stderr: w,
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64<<10)
+	n, _ := r.Read(b) // the end of the file is an empty output
+	if exit.Code != 0 {
+		t.Errorf("%s: exit %d: %s", script, exit.Code, b[:n])
+	}
+	return strings.TrimSpace(string(b[:n]))
+}
+
+// What a process with a user is and sees, and a command beside it is and sees the same.
+func TestUserIsConfined(t *testing.T) {
+	const script = `
+		echo "id=$(id -u):$(id -g):$(id -G)"
+		grep -E '^(CapEff|CapPrm|CapBnd|CapAmb|NoNewPrivs):' /proc/self/status | tr -d ' \t' | tr '\n' ' '; echo
+		echo "own=$(cat secret) data=$(ls BASE) instances=$(ls BASE/instances)"
+		cat BASE/identity/key.pem 2>/dev/null && echo KEY
+		cat BASE/instances/two/work/secret 2>/dev/null && echo SECRET
+		ls -d /proc/1 2>/dev/null && echo INIT
+		echo written >made && echo t >/tmp/t && echo "tmp=$(ls /tmp | grep -x t) shm=$(ls /dev/shm)"
+		echo again >/dev/stdout
+		grep -c instances/two /proc/self/mountinfo
+		ls /tmp/outside 2>/dev/null && echo OUTSIDE
+		true`
+	for _, s := range suites {
+		t.Run(s.Name, func(t *testing.T) {
+			a := newAsUser(t)
+			d, err := s.New(a.base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.(*Driver).Close()
+			say := strings.ReplaceAll(script, "BASE", a.base)
+			two := mustStart(t, d.(*Driver), a.spec("two", 1_900_000_002, "exec sleep 1000"))
+			defer two.Kill(context.Background())
+			spec := a.spec("one", 1_900_000_001, say+"; exec sleep 1000")
+			one := mustStart(t, d.(*Driver), spec)
+			defer one.Kill(context.Background())
+			want := []string{
+				"id=1900000001:1900000001:1900000001",
+				"CapPrm:0000000000000000 CapEff:0000000000000000 CapBnd:0000000000000000 CapAmb:0000000000000000 NoNewPrivs:1",
+				"own=of one data=instances instances=one", "tmp=t shm=", "again", "0",
+			}
+			got := output(t, one, say)
+			var lines []string
+			for l := range strings.Lines(got) {
+				lines = append(lines, strings.TrimSpace(l))
+			}
+			if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+				t.Errorf("a command beside it says\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+			}
+			made, err := os.Stat(filepath.Join(spec.Dir, "made"))
+			if err != nil || made.Sys().(*syscall.Stat_t).Uid != 1_900_000_001 {
+				t.Errorf("what it made: %v, %v", made, err)
+			}
+			// Nothing of the worker's directory is made again in the one of the instance.
+			if left, err := filepath.Glob(filepath.Join(spec.View.Tmp, "*", "*")); err != nil || len(left) > 0 {
+				t.Errorf("in its /tmp there are %q, %v", left, err)
+			}
+			if h := one.Handle(); h.User == nil || h.User.UID != 1_900_000_001 {
+				t.Errorf("the handle has user %+v", h.User)
+			}
+			// Who adopts it runs commands as the same.
+			later, err := d.Adopt(t.Context(), runtime.Spec{ID: spec.ID, Dir: spec.Dir, LogDir: spec.LogDir}, one.Handle())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := output(t, later, "id -u"); got != "1900000001" {
+				t.Errorf("after it was adopted a command beside it is %s", got)
+			}
+		})
+	}
+}
+
+// A program that the user cannot reach is refused in words that say why.
+func TestUserCannotReachProgram(t *testing.T) {
+	a := newAsUser(t)
+	d := testDriver(t, Options{Base: a.base, NoCgroups: true})
+	s := a.spec("one", 1_900_000_001, "true")
+	s.View.Tmp = ""
+	closed, err := os.MkdirTemp("/var/tmp", "closed-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(closed)
+	program := filepath.Join(closed, "program")
+	if err := errors.Join(os.WriteFile(program, []byte("#!/bin/sh\necho here\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	s.Command = []string{program}
+	if _, err := d.Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "user 1900000001, who may not enter "+closed) {
+		t.Fatalf("got %v", err)
+	}
+	// A directory of programs that the operator names does not help, since it is closed
+	// itself; one in it does.
+	s.View.Programs = []string{closed}
+	if _, err := d.Start(t.Context(), s); err == nil {
+		t.Error("a directory that is closed to all is open to it")
+	}
+	bin := filepath.Join(closed, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o755), os.Rename(program, filepath.Join(bin, "program"))); err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(bin, "program")
+	s.Command, s.View.Programs = []string{program}, []string{bin}
+	task := mustStart(t, d, s)
+	if exit, err := task.Wait(t.Context()); err != nil || exit.Code != 0 {
+		t.Errorf("shown: %+v, %v", exit, err)
+	}
+	if err := os.Chmod(program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "chmod o+rx") {
+		t.Errorf("of mode 0700: %v", err)
+	}
+}
