@@ -53,7 +53,7 @@ var proofs = map[string]proof{
 
 	"services.*.image":                 {"runtime: container\nimage: docker.io/library/redis:7", "runtime: process\nimage: redis", "only a container has an image", containers + "TestImageConfiguration"},
 	"services.*.pull":                  {"runtime: container\nimage: redis\npull: never", "runtime: container\nimage: redis\npull: sometimes", "is not a value of pull", containers + "TestPull"},
-	"services.*.user":                  {"runtime: container\nimage: redis\nuser: web", "user: web", "only a container has a user", containers + "TestUserAndMounts"},
+	"services.*.user":                  {"user: www-data:adm", "user: a b", "is not a user", engine + "TestInstancesHaveUsers"},
 	"services.*.module":                {"runtime: wasm\nmodule: functions/hello.wasm", "runtime: process\nmodule: hello.wasm", "only a function has a module", functions + "TestAProgramAnswers"},
 	"services.*.runtime":               {"runtime: process", "runtime: docker", "is not a value of runtime", placing + "TestSchedule"},
 	"services.*.command":               {"command: [x, y]", "command: []", "a process has a program", engine + "TestResolve"},

@@ -13,6 +13,13 @@ const (
 	RightNoSeccomp     = "no-seccomp"
 )
 
+// Rights of a process, as a namespace allows them: to run as root of the worker's machine,
+// or as another user of it.
+const (
+	RightHostRoot = "host-root"
+	RightHostUser = "host-user"
+)
+
 // Values of Security.
 const (
 	RootReadOnly   = "read-only"
@@ -83,6 +90,24 @@ func (s Security) Rights() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// IsRoot says whether a user, as in Service.User, is root.
+func IsRoot(user string) bool {
+	name, _, _ := strings.Cut(user, ":")
+	return name == "root" || name != "" && strings.Trim(name, "0") == ""
+}
+
+// UserRights are what the user of s wants beyond what every process may: what a namespace
+// must allow. A container has its users to itself.
+func (s *Service) UserRights() []string {
+	switch {
+	case s.User == "" || s.Runtime == Container:
+		return nil
+	case IsRoot(s.User):
+		return []string{RightHostRoot}
+	}
+	return []string{RightHostUser}
 }
 
 // Capabilities are those that s comes to.

@@ -43,10 +43,12 @@ type Service struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Image that a container is made of: a reference, or the name under which an
 	// archive was imported. Pull says when it is fetched: "missing" (default where
-	// there is an image), "always" or "never". User is its user; "" is the image's.
+	// there is an image), "always" or "never".
 	Image string `json:"image,omitempty"`
 	Pull  string `json:"pull,omitempty"`
-	User  string `json:"user,omitempty"`
+	// User that an instance runs as. Of a container "" is that of the image; of a process
+	// it is a user of the worker's machine, and "" is one of its own that nobody else has.
+	User string `json:"user,omitempty"`
 	// PullSecret is the secret with the credentials for the registry of Image.
 	PullSecret string `json:"pull_secret,omitempty"`
 	// Security is what a container may do.

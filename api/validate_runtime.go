@@ -30,11 +30,16 @@ func (v *validator) runtime(path string, s *Service) {
 			v.program(in("command"), s.Command, "a process has a program")
 		}
 		for _, f := range []struct{ field, value, what string }{
-			{"image", s.Image, "an image"}, {"pull", s.Pull, "an image"}, {"user", s.User, "a user"},
+			{"image", s.Image, "an image"}, {"pull", s.Pull, "an image"},
 		} {
 			if f.value != "" {
 				v.complain(in(f.field), "only a container has "+f.what, "write runtime: container, or remove it")
 			}
+		}
+		if s.Runtime == Wasm && s.User != "" {
+			v.complain(in("user"), "a function has no user: it runs in the worker's engine", "leave it out")
+		} else {
+			v.user(in("user"), s.User)
 		}
 		return
 	}
@@ -48,13 +53,20 @@ func (v *validator) runtime(path string, s *Service) {
 	case len(s.Image) > maxImage || !imageRE().MatchString(s.Image):
 		v.complain(in("image"), quote(s.Image)+" is not the name of an image", "write it as docker pull takes it: docker.io/library/redis:7")
 	}
-	if s.User != "" && !userRE().MatchString(s.User) && !v.spoiled(in("user")) {
-		v.complain(in("user"), quote(s.User)+" is not a user", "write a name or a number, with :group or without: 1000:1000")
-	}
+	v.user(in("user"), s.User)
 	if len(s.Command) > 0 {
 		v.program(in("command"), s.Command, "")
 	}
 }
+
+func (v *validator) user(at, user string) {
+	if user != "" && !userRE().MatchString(user) && !v.spoiled(at) {
+		v.complain(at, quote(user)+" is not a user", "write a name or a number, with :group or without: 1000:1000")
+	}
+}
+
+// IsUser says whether text is a user as Service.User has it.
+func IsUser(text string) bool { return userRE().MatchString(text) }
 
 // beforeDigest is the name of an image without its digest.
 func beforeDigest(image string) string {

@@ -119,13 +119,14 @@ func TestAClusterIsRestored(t *testing.T) {
 	w := newWorld(t, 2, "edge")
 	site := w.cluster["edge"]
 	w.root.apply(shopOf(2, "1"))
-	runs := filepath.Join(newDir(t), "runs")
+	runs := filepath.Join(sharedDir(t), "runs")
 	w.root.apply(fmt.Sprintf(`application: batch
 services:
   nightly:
-    command: [sh, -c, 'echo $VERGE_JOB_RUN >> %s']
+    command: [sh, -c, 'umask 0; echo $VERGE_JOB_RUN >> %s']
+    volumes: [{path: runs, host: %s}]
     cron: {schedule: "30 2 29 2 *"}
-`, runs))
+`, runs, filepath.Dir(runs)))
 	ran := func(want string) {
 		t.Helper()
 		b, _ := os.ReadFile(runs) // before the first run it is not there
@@ -142,9 +143,10 @@ services:
 	w.root.apply(fmt.Sprintf(`application: setup
 services:
   schema:
-    command: [sh, -c, 'echo $VERGE_JOB_INDEX >> %s']
+    command: [sh, -c, 'umask 0; echo $VERGE_JOB_INDEX >> %s']
+    volumes: [{path: once, host: %s}]
     job: {completions: 3, keep: 1s}
-`, once))
+`, once, filepath.Dir(once)))
 	ranOnce := func() {
 		t.Helper()
 		b := must[[]byte](t)(os.ReadFile(once))

@@ -119,8 +119,9 @@ func TestColdStartsThatFail(t *testing.T) {
 	const good = "    command: [testprogram]\n    readiness: {http: {path: /healthz}}\n"
 
 	w.run("it ends at once", func(t *testing.T) {
-		tried := filepath.Join(w.dir, "tried")
-		apply("crash", "    command: [sh, -c, 'echo x >> "+tried+"; exit 3']\n")
+		tries := sharedDir(t)
+		tried := filepath.Join(tries, "tried")
+		apply("crash", "    command: [sh, -c, 'umask 0; echo x >> "+tried+"; exit 3']\n    volumes: [{path: tries, host: "+tries+"}]\n")
 		says(t, "crash", "not-started", "exit code 3")
 		asked := 0
 		for begin := time.Now(); time.Since(begin) < 5*time.Second; asked++ {

@@ -14,16 +14,18 @@ import (
 func TestCron(t *testing.T) {
 	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 1, "edge")
-	out := newDir(t)
+	out := sharedDir(t)
 	w.root.apply(fmt.Sprintf(`application: batch
 services:
   nightly:
-    command: [sh, -c, 'echo "run $VERGE_JOB_RUN"; echo $VERGE_JOB_RUN >> $OUT/began; while [ ! -e $OUT/open ]; do sleep 0.05; done; echo $VERGE_JOB_RUN >> $OUT/done']
+    command: [sh, -c, 'umask 0; echo "run $VERGE_JOB_RUN"; echo $VERGE_JOB_RUN >> $OUT/began; while [ ! -e $OUT/open ]; do sleep 0.05; done; echo $VERGE_JOB_RUN >> $OUT/done']
     env: {OUT: %[1]s}
+    volumes: [{path: out, host: %[1]s}]
     cron: {schedule: "30 2 29 2 *", zone: Europe/Berlin}
   tick:
-    command: [sh, -c, 'echo $VERGE_JOB_TIME >> $OUT/ticks']
+    command: [sh, -c, 'umask 0; echo $VERGE_JOB_TIME >> $OUT/ticks']
     env: {OUT: %[1]s}
+    volumes: [{path: out, host: %[1]s}]
     cron: {schedule: "* * * * *", missed: skip}
 `, out))
 	lines := func(what string) []string {

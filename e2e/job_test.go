@@ -14,14 +14,15 @@ import (
 func TestJob(t *testing.T) {
 	t.Parallel() // it waits much more than it computes
 	w := newWorld(t, 2, "edge")
-	out := newDir(t)
+	out := sharedDir(t)
 	// Each run notes its index; those of index 3 fail the first two times, and all wait
 	// until the gate is open.
 	w.root.apply(fmt.Sprintf(`application: batch
 services:
   task:
-    command: [sh, -c, 'echo "index $VERGE_JOB_INDEX of $VERGE_JOB_COMPLETIONS"; echo $VERGE_JOB_RUN >> $OUT/began.$VERGE_JOB_INDEX; while [ ! -e $OUT/open ]; do sleep 0.05; done; if [ $VERGE_JOB_INDEX = 3 ] && [ $(wc -l < $OUT/began.3) -lt 3 ]; then exit 7; fi; echo $VERGE_JOB_RUN >> $OUT/done.$VERGE_JOB_INDEX']
-    env: {OUT: %s}
+    command: [sh, -c, 'umask 0; echo "index $VERGE_JOB_INDEX of $VERGE_JOB_COMPLETIONS"; echo $VERGE_JOB_RUN >> $OUT/began.$VERGE_JOB_INDEX; while [ ! -e $OUT/open ]; do sleep 0.05; done; if [ $VERGE_JOB_INDEX = 3 ] && [ $(wc -l < $OUT/began.3) -lt 3 ]; then exit 7; fi; echo $VERGE_JOB_RUN >> $OUT/done.$VERGE_JOB_INDEX']
+    env: {OUT: %[1]s}
+    volumes: [{path: out, host: %[1]s}]
     job: {completions: 5, parallelism: 2, retries: 3}
 `, out))
 	lines := func(what string, index int) int {

@@ -137,6 +137,17 @@ func newDir(t *testing.T) string {
 	return must[string](t)(filepath.EvalSymlinks(dir))
 }
 
+// sharedDir is one that instances write to, whoever they run as: as a volume of the machine,
+// whose path they have. Each that writes to a file of another makes it with umask 0.
+func sharedDir(t *testing.T) string {
+	t.Helper()
+	dir := newDir(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func (w *world) newTier(role, name string, args ...string) *tier {
 	w.t.Helper()
 	in, api, link := w.at(name), apiPort[role], linkPort[role]
@@ -202,6 +213,7 @@ func (w *world) addWorkerBy(cluster, name string, prepare func(*worker), more ..
 	x.args = append([]string{
 		"worker", "--data-dir", x.dir, "--name", name, "--data", x.data, "--gateway", x.gateway, "--advertise", x.data,
 		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi", "--network", "loopback",
+		"--allow-host-path", os.TempDir(),
 		"--token-file", w.token(w.cluster[cluster], wire.TokenRequest{Kind: "worker"}),
 	}, more...)
 	w.worker[name] = x

@@ -62,6 +62,8 @@ type Options struct {
 	Labels   map[string]string
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string
+	// HostUsers are the users of the machine that instances may run as.
+	HostUsers []string
 	// Devices that instances may have; Capacity counts those that are a resource.
 	Devices []wire.DeviceNode
 	// Missing says in words which devices are not there.
@@ -379,7 +381,7 @@ func saveIdentity(dir string, r wire.JoinReply) error {
 func (a *Agent) startEngine(ctx context.Context) error {
 	cfg := wire.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr, Gateway: a.opts.Gateway,
-		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, Devices: a.opts.Devices, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Pull: a.opts.Pull, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
+		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, HostUsers: a.opts.HostUsers, Devices: a.opts.Devices, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Pull: a.opts.Pull, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
 	had, err := readConfig(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -503,7 +505,7 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 	info := wire.WorkerInfo{
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: capacity,
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
-		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, Devices: devices, SealKey: a.sealKey,
+		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, Isolation: a.info.Isolation, Devices: devices, SealKey: a.sealKey,
 		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr, Published: a.info.Published,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
 		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise, a.joined.Link), Lease: leaseIn(a.network),

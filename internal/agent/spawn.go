@@ -69,6 +69,7 @@ func outdated(had, now wire.EngineConfig) string {
 	differs("--memory", had.Capacity.Memory.String(), now.Capacity.Memory.String())
 	differs("--disk", had.Capacity.Disk.String(), now.Capacity.Disk.String())
 	differs("--allow-host-path", strings.Join(had.HostPaths, ","), strings.Join(now.HostPaths, ","))
+	differs("--allow-host-user", strings.Join(had.HostUsers, ","), strings.Join(now.HostUsers, ","))
 	differs("--device", deviceList(had.Devices), deviceList(now.Devices))
 	differs("--bandwidth in", had.Capacity.Bandwidth.In.String(), now.Capacity.Bandwidth.In.String())
 	differs("--bandwidth out", had.Capacity.Bandwidth.Out.String(), now.Capacity.Bandwidth.Out.String())

@@ -105,6 +105,9 @@ func (a *Agent) take(s wire.EngineState, full bool) {
 	if now, was := s.Info.Network, a.info.Network; now != nil && (was == nil || was.Mode != now.Mode || was.Why != now.Why) {
 		logNetwork(a.log, now)
 	}
+	if now := s.Info.Isolation; now != nil && (a.info.Isolation == nil || a.info.Isolation.Users != now.Users) {
+		logIsolation(a.log, now)
+	}
 	a.info, a.engine, a.seq = s.Info, s.Engine, s.Seq
 	a.mu.Unlock()
 	if changed {
@@ -126,6 +129,15 @@ func logNetwork(log *slog.Logger, n *wire.NetworkInfo) {
 		return
 	}
 	log.Info(text)
+}
+
+// logIsolation says who instances run as.
+func logIsolation(log *slog.Logger, n *wire.Isolation) {
+	if n.Users {
+		log.Info("isolation: each process runs as a user of its own")
+		return
+	}
+	log.Warn("isolation: processes run as the user of the worker and can read what it can", "why", n.Why)
 }
 
 // handOver gives a new engine the orders again: it may have lost its own. False if it did

@@ -136,6 +136,8 @@ type WorkerFlags struct {
 	// HostPaths are the directories of which instances may use what is below,
 	// absolute and clean.
 	HostPaths []string
+	// HostUsers are the users of the machine that instances may run as.
+	HostUsers []string
 	// Devices that were set, and whether others are to be looked for.
 	Devices      []wire.DeviceNode
 	ProbeDevices bool
@@ -475,6 +477,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
 	pullFlags(fl, &f.Pull, &mirrors)
 	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
+	fl.StringSliceVar(&f.HostUsers, "allow-host-user", nil, "user of the machine that processes may run as, as descriptors name it: root, www-data, 1000:1000 (repeatable; default: none)")
 	fl.StringArrayVar(&devices, "device", nil, "device for instances besides those that are found, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; none: look for none)")
 	fl.StringVar(&bandwidth, "bandwidth", autoWord, "what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto is the speed of the network card, none nothing")
 	fl.StringVar(&where, "location", "", locationUsage)
@@ -525,7 +528,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 		}
 		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
 			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), keyValues("--label", f.Labels),
-			directories("--allow-host-path", f.HostPaths))
+			directories("--allow-host-path", f.HostPaths), hostUsers("--allow-host-user", f.HostUsers))
 	})
 }
 

@@ -413,6 +413,10 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 	d.add("Location", pointOf(v.Location))
 	d.labels("Label", v.Labels)
 	d.add("Host paths", strings.Join(v.HostPaths, ", "))
+	if i := v.Isolation; i != nil {
+		d.add("Isolation", isolationText(i))
+		d.add("Host users", strings.Join(i.HostUsers, ", "))
+	}
 	d.addf("Instances", "%d", v.Instances)
 	d.addf("CPU", "%s of %s reserved", cores(v.Used.CPU), cores(v.Capacity.CPU))
 	d.addf("Memory", "%s of %s reserved", size(v.Used.Memory), size(v.Capacity.Memory))
@@ -428,6 +432,14 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 		return err
 	}
 	return a.entrySection(ctx, c, v)
+}
+
+// isolationText says who processes run as on a worker.
+func isolationText(i *wire.Isolation) string {
+	if i.Users {
+		return "each process has a user of its own"
+	}
+	return "none: processes run as the user of the worker and can read what it can: " + i.Why
 }
 
 // drainSection lists what is still on a worker that is drained, and what that waits

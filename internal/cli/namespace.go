@@ -21,7 +21,7 @@ import (
 const (
 	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances, applications and device.TYPE (device.camera=2), and of its objects at the root"
 
-	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; allow=RIGHTS of its containers; hosts=NAMES and ports=PORTS that it may publish"
+	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; allow=RIGHTS of its instances; hosts=NAMES and ports=PORTS that it may publish"
 )
 
 func (a *app) namespaceCommand() *cobra.Command {
@@ -92,9 +92,12 @@ max-priority=N (1 to 1000): its services may have a priority up to N, and that
 counts against those of other namespaces, which may have to make room. Without
 it they may have any, which counts within the namespace alone.
 
-allow=RIGHTS: what its containers may ask for in security, joined by +:
-writable-root, new-privileges, no-seccomp, capabilities (NET_RAW); or all, or none.
-Without it that is writable-root. What runs keeps what it has.
+allow=RIGHTS: what its instances may ask for, joined by +. For containers, in
+security: writable-root, new-privileges, no-seccomp, capabilities (NET_RAW), or
+all for all of these. For processes, in user: host-root to run as root of the
+worker's machine, host-user to run as another user of it; the worker must allow
+that user as well (verge worker --allow-host-user). none allows nothing. Without
+it that is writable-root. What runs keeps what it has.
 
 hosts=NAMES: the hosts that its services may publish at the gateways, joined by +.
 shop.example is that name alone, *.shop.example every name below it, any whatever
@@ -103,7 +106,7 @@ no other may publish it. Without it that is any, which leaves out localhost:
 hosts=any+localhost has both. What is published stays published.
 
 ports=PORTS: the tcp and udp ports of the gateways, likewise: 5432/tcp+6000-6099.`,
-		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW\n  verge namespace standing shop hosts=shop.example+*.shop.example",
+		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW\n  verge namespace standing infra allow=writable-root+host-root\n  verge namespace standing shop hosts=shop.example+*.shop.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				if len(args) == 1 {

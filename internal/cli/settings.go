@@ -206,6 +206,16 @@ func directories(flag string, all []string) error {
 	return nil
 }
 
+// hostUsers checks names of users as descriptors have them.
+func hostUsers(flag string, all []string) error {
+	for _, u := range all {
+		if !api.IsUser(u) {
+			return errMustBe(flag, strconv.Quote(u), "a name or a number, with :group or without: www-data, 1000:1000")
+		}
+	}
+	return nil
+}
+
 func distinct(flag string, all []string) error {
 	seen := map[string]bool{}
 	for _, v := range all {

@@ -152,7 +152,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
-		Location: f.Location, HostPaths: f.HostPaths, Devices: devices, Missing: missing, Probe: probe, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
+		Location: f.Location, HostPaths: f.HostPaths, HostUsers: f.HostUsers, Devices: devices, Missing: missing, Probe: probe, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
 		Upgrades:  agent.Upgrades{Any: f.AnyUpgrade, Keys: f.UpgradeKeys},
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	}

@@ -186,7 +186,7 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	log := d.log.With("role", "worker", "worker", name)
 	o := agent.Options{
 		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Cluster: c.Link(),
-		DataAddr: loopback, Capacity: capacity, Network: wire.NetworkLoopback, LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel, Log: log,
+		DataAddr: loopback, Capacity: capacity, Network: wire.NetworkLoopback, HostUsers: []string{"root"}, LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel, Log: log,
 		Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(run, dir, cfg, log) },
 	}
 	if n == 0 && w == 0 {
@@ -203,7 +203,7 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 
 func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.Hands, error) {
 	drivers, closeDrivers := engine.Drivers(dir, cfg, log)
-	e, err := engine.New(engine.Options{Dir: dir, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version()})
+	e, err := engine.New(engine.Options{Dir: dir, Hide: []string{d.dir}, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version()})
 	if err != nil {
 		closeDrivers()
 		return nil, err

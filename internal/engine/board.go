@@ -109,6 +109,13 @@ func (b *board) runtimes() []string {
 	return b.info.Runtimes
 }
 
+// isolation is what is said of it; nil: nothing yet.
+func (b *board) isolation() *wire.Isolation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.info.Isolation
+}
+
 // running returns the instances that have a task, and a channel that is closed
 // at the next change of anything.
 func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {

@@ -65,9 +65,13 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 		var sum filecopy.Summary
 		err := in.look(&state, q.Path, func(root *os.Root, name string) (err error) {
 			if q.Into {
-				sum, err = filecopy.Unpack(ctx, x.Stdin, filecopy.Target{
+				target := filecopy.Target{
 					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: roomFor, Sync: volume.Sync,
-				})
+				}
+				if u := state.task.Handle().User; u != nil {
+					target.Owner = &filecopy.Owner{UID: int(u.UID), GID: int(u.GID)}
+				}
+				sum, err = filecopy.Unpack(ctx, x.Stdin, target)
 				if cause := context.Cause(ctx); err != nil && cause != nil {
 					return cause
 				}

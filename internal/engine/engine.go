@@ -45,6 +45,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Version of the program, for people.
 	Version string
+	// Hide are directories that instances do not see besides Dir.
+	Hide []string
 	// Listen serves the agent on the unix socket in Dir. False where the agent
 	// calls the methods itself.
 	Listen bool
@@ -391,6 +393,7 @@ func (e *Engine) replan() {
 		orders: e.orders, known: e.known, halting: e.halting,
 		capacity: e.kit.capacity(), devices: e.kit.devices(), runtimes: e.board.runtimes(),
 		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
+		hostUsers: e.opts.Config.HostUsers, isolation: e.board.isolation(),
 		overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
 		present: make(map[wire.InstanceID]present, len(e.instances)),
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -21,6 +22,15 @@ import (
 // instance and name. Only RemoveVolume removes them.
 const volumesDir = "volumes"
 
+// furnished is workplace for files that are the user's; nil is the user of this process.
+func (in *instance) furnished(u *runtime.User) workdir.Place {
+	p := in.workplace()
+	if u != nil {
+		p.Owner = &workdir.Owner{UID: int(u.UID), GID: int(u.GID)}
+	}
+	return p
+}
+
 // workplace is where files and volumes of the instance are put.
 func (in *instance) workplace() workdir.Place {
 	return workdir.Place{Work: in.place.work(), Mounts: in.place.mounts(), MayMount: in.kit.cannotMount == ""}
@@ -28,26 +38,77 @@ func (in *instance) workplace() workdir.Place {
 
 // furnish puts the files and volumes of an order into the working directory; env
 // are the variables that files may refer to, which are no secrets. A container gets
-// them as mounts instead, its files from the working directory.
-func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets) ([]runtime.Mount, error) {
+// them as mounts instead, its files from the working directory. All but directories of the
+// machine is given to the user. dirs are those of the volumes.
+func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets, u *runtime.User) (mounts []runtime.Mount, dirs []string, err error) {
 	files, err := in.files(o, env, known)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	volumes, err := in.volumes(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var mounts []runtime.Mount
+	if in.kit.users != nil && !elsewhere(o) {
+		if dirs, err = ownVolumes(o, volumes, u); err != nil {
+			return nil, nil, err
+		}
+	}
 	if runtimeOf(o) == api.Container {
 		mounts, files = in.mounts(o, files, volumes)
 		volumes = nil
 	}
 	if len(files)+len(volumes)+len(in.rec.Placed) == 0 {
-		return mounts, nil
+		return mounts, dirs, nil
 	}
-	in.rec.Placed, err = in.workplace().Furnish(files, volumes, in.rec.Placed)
-	return mounts, err
+	in.rec.Placed, err = in.furnished(u).Furnish(files, volumes, in.rec.Placed)
+	return mounts, dirs, err
+}
+
+// ownVolumes gives the named volumes of an order to its user. Directories of the machine
+// belong to whom they belong; the user must be able to read them.
+func ownVolumes(o *wire.Order, volumes []workdir.Volume, u *runtime.User) (dirs []string, err error) {
+	for i, v := range volumes {
+		if v.Dir == "" {
+			continue
+		}
+		dirs = append(dirs, v.Dir)
+		if o.Spec.Volumes[i].Name != "" {
+			err = own(v.Dir, u)
+		} else {
+			err = readable(v.Dir, u)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("volume %s: %w", v.Path, err)
+		}
+	}
+	return dirs, nil
+}
+
+// readable says why a user cannot read a directory of the machine; nil is root, who can.
+func readable(dir string, u *runtime.User) error {
+	if u == nil {
+		return nil
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	mode := st.Mode().Perm()
+	switch {
+	case !ok:
+		return nil
+	case sys.Uid == u.UID:
+		mode >>= 6
+	case sys.Gid == u.GID:
+		mode >>= 3
+	}
+	if mode&0o5 == 0o5 {
+		return nil
+	}
+	return fmt.Errorf("the instance runs as user %d, who may not read %s of this worker (mode %#o); chmod it there, or name a user of the machine who may (user)",
+		u.UID, dir, st.Mode().Perm())
 }
 
 // mounts are the files and volumes of a container. The files are to be put into

@@ -348,7 +348,7 @@ func (in *instance) settle(g goal) {
 		}
 	case goalSleep:
 		if !sameRun(&in.rec.Order, &g.order) || in.rec.Phase == wire.PhaseStopped {
-			in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp} // another incarnation counts anew
+			in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
 		}
 		// It is not written: a successor finds the order, and lets it sleep.
 		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.order, wire.PhasePending, "", 0, time.Time{}
@@ -402,6 +402,9 @@ func (in *instance) remove(ctx context.Context) bool {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its files can't be removed: %w", err))
 		in.pause(ctx, retryAfter)
 		return false
+	}
+	if in.kit.users != nil {
+		in.kit.problems.set("instance "+in.id, in.kit.users.release(in.id))
 	}
 	in.rec, in.unsaved, in.due = record{}, false, time.Time{}
 	return true
@@ -468,6 +471,11 @@ func (in *instance) adopt(ctx context.Context) {
 	switch {
 	case err == nil:
 		in.log.Info("found again", "pid", in.rec.Handle.PID)
+		if in.kit.users != nil && in.rec.User != 0 {
+			// It has its user, whatever can be written down of that.
+			_, err := in.kit.users.give(in.id, in.rec.User)
+			in.kit.problems.set("user of "+in.id, err)
+		}
 		in.counted = true // nobody saw how long it took
 		in.since = time.Now().Add(-in.age())
 		in.took(task)

@@ -138,8 +138,13 @@ func newBenchWith(t *testing.T, network string) *bench {
 // configure writes what the next engine goes by.
 func (b *bench) configure(network string) {
 	b.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	c := wire.EngineConfig{
-		V: wire.Version, Worker: "w1", Cluster: "edge", Path: os.Getenv("PATH"),
+		// The program of instances is in a directory that only the PATH opens to them.
+		V: wire.Version, Worker: "w1", Cluster: "edge", Path: os.Getenv("PATH") + ":" + filepath.Dir(exe),
 		Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30}, Network: network,
 	}
 	if err := configKind.Write(filepath.Join(b.dir, wire.EngineConfigFile), &c); err != nil {

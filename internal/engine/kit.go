@@ -97,9 +97,12 @@ type kit struct {
 	uptime  func() time.Duration // how long ago that was, 0 where it is not known
 	// cannotMount says why nothing can be mounted here, "" if it can.
 	cannotMount string
-	mark        string // VERGE_ENGINE of our instances
-	drivers     map[string]runtime.Driver
-	log         *slog.Logger
+	// users is nil where instances run as the user of this process.
+	users   *users
+	hide    []string // from instances, see Options
+	mark    string   // VERGE_ENGINE of our instances
+	drivers map[string]runtime.Driver
+	log     *slog.Logger
 
 	router router
 	// network is nil where instances share the machine's; noNetwork says why nothing

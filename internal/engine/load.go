@@ -112,6 +112,8 @@ func (e *Engine) assemble() error {
 	if k.volumes = p.volumes; k.volumes == nil {
 		k.volumes = k.stock.above
 	}
+	k.hide = e.opts.Hide
+	e.openUsers(k)
 	k.problems.set("volumes that were not received", clearArriving(k.dir))
 	if k.router == nil {
 		r, err := newRouter(e, k)

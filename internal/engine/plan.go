@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,6 +71,10 @@ type world struct {
 	// cannotMount says why nothing can be mounted here, "" if it can.
 	hostPaths   []string
 	cannotMount string
+	// hostUsers are those of the machine that instances may run as, and isolation says
+	// whether they can be another than this process.
+	hostUsers []string
+	isolation *wire.Isolation
 	// overlay: instances are connected by the service network, or wait for it.
 	overlay bool
 }
@@ -168,7 +173,7 @@ func (w *world) unfit(o *wire.Order) string {
 	case o.Spec.NeedsNetwork() != "" && !w.overlay:
 		return o.Spec.NeedsNetwork() + " needs the service network, of which this worker is no part (verge describe worker says why)"
 	}
-	return unfitVolumes(o.Spec, w.hostPaths, w.cannotMount)
+	return cmp.Or(unfitUser(o.Spec, w.hostUsers, w.isolation), unfitVolumes(o.Spec, w.hostPaths, w.cannotMount))
 }
 
 // runs says that an order is of what runs here: then its runtime was here, and may

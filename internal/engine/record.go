@@ -67,6 +67,8 @@ type record struct {
 	// machines that come back from a power cut are wrong; a successor waits again.
 	Wait  time.Duration  `json:"wait,omitempty"`
 	Ports map[string]int `json:"ports,omitempty"`
+	// User of its own that it runs as; 0 is none.
+	User uint32 `json:"user,omitempty"`
 	// Net is its place in the service network.
 	Net      *overlay.Place `json:"net,omitempty"`
 	LastExit *wire.Exit     `json:"last_exit,omitempty"`

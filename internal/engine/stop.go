@@ -148,6 +148,7 @@ func (in *instance) stopped(exit wire.Exit) {
 	task := in.task
 	in.rec.LastExit, in.rec.Handle = &exit, nil
 	in.task, in.draining, in.ready = nil, false, false
+	in.noteUser()
 	in.rec.Phase, in.rec.Why, in.rec.Wait = wire.PhasePending, "stopped", 0
 	in.rec.Failures, in.due = 0, time.Time{}
 	if in.currentGoal().kind == goalStop {

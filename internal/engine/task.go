@@ -63,7 +63,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		return // what another namespace has left is not for this one
 	}
 	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
-		in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp} // another incarnation counts anew
+		in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
 	}
 	in.kit.board.awaited(in.id)
 	in.tried = time.Now()
@@ -97,7 +97,8 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.wait(&o, "it waits for the service network", func() { in.rest(ctx) })
 		return
 	}
-	if err := in.makeDirs(&o); err != nil {
+	user, nobody := in.userOf(&o)
+	if err := in.makeDirs(&o, user); err != nil {
 		in.kit.problems.set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
 		in.hold()
 		return
@@ -109,9 +110,9 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	in.rec.Starts++
 	in.rec.Up, in.env = false, nil
 	in.rec.Secrets, in.rotateAt = held, time.Time{}
-	spec, err := runtime.Spec{}, attached
+	spec, err := runtime.Spec{}, cmp.Or(attached, nobody)
 	if err == nil {
-		spec, err = in.prepare(&o, known)
+		spec, err = in.prepare(&o, known, user)
 	}
 	if err == nil {
 		// What is part of this process ends with it, and leaves nothing to be found.
@@ -173,8 +174,9 @@ func (in *instance) hold() {
 	in.due = time.Now().Add(retryAfter)
 }
 
-// makeDirs makes the directories of the instance that its driver does not.
-func (in *instance) makeDirs(o *wire.Order) error {
+// makeDirs makes the directories of the instance that its driver does not, and gives them
+// to the user that it runs as; nil is the user of this process.
+func (in *instance) makeDirs(o *wire.Order, u *runtime.User) error {
 	if in.kit.resident(o) {
 		if len(o.Spec.Files) == 0 {
 			return nil
@@ -190,11 +192,18 @@ func (in *instance) makeDirs(o *wire.Order) error {
 			return err
 		}
 	}
-	return nil
+	if in.kit.users == nil || elsewhere(o) {
+		return nil
+	}
+	// It passes through this one, but does not see what the engine has in it.
+	if err := os.Chmod(in.place.dir, 0o711); err != nil {
+		return err
+	}
+	return errors.Join(own(in.place.work(), u), own(in.place.tmp(), u))
 }
 
 // prepare gives a start its ports and environment.
-func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) {
+func (in *instance) prepare(o *wire.Order, known secrets, u *runtime.User) (runtime.Spec, error) {
 	ports := ownPorts(o.Spec.Ports)
 	if in.netns == "" {
 		var err error
@@ -217,12 +226,15 @@ func (in *instance) prepare(o *wire.Order, known secrets) (runtime.Spec, error) 
 	if !in.unmount() {
 		return runtime.Spec{}, errors.New("what was mounted for its last run can't be unmounted")
 	}
-	mounts, err := in.furnish(o, vars, known)
+	mounts, volumes, err := in.furnish(o, vars, known, u)
 	if err != nil {
 		return runtime.Spec{}, err
 	}
 	_, err = known.fill(o, vars)
 	spec.Command, spec.Env = argv, environ(vars)
+	if u != nil {
+		spec.User, spec.View = u, in.view(o, volumes)
+	}
 	if spec.Wasm != nil && len(o.Spec.Ports) > 0 {
 		spec.Wasm.Listen = net.JoinHostPort(listenOn(""), strconv.Itoa(ports[portName(&o.Spec.Ports[0])]))
 	}
@@ -259,6 +271,7 @@ func (in *instance) surroundings(s snapshot) (surroundings, error) {
 func (in *instance) took(task runtime.Task) {
 	h := task.Handle()
 	in.task, in.rec.Handle, in.unsure = task, &h, false
+	in.noteUser()
 	in.rec.Up = in.rec.Up || in.rec.Order.Spec.Startup == nil
 	in.ready, in.draining, in.why = false, false, ""
 	if !in.rec.Up {
@@ -517,6 +530,7 @@ func (in *instance) decide(exit wire.Exit, ranFor time.Duration) life.Action {
 func (in *instance) over(act life.Action, why string) {
 	task := in.task
 	in.task, in.ready, in.draining = nil, false, false
+	in.noteUser()
 	in.rec.Handle, in.rec.Failures, in.rec.Why = nil, act.InARow, why
 	in.rec.Phase, in.rec.Wait, in.due = wire.PhaseExited, 0, time.Time{}
 	if act.Restart {

@@ -26,6 +26,8 @@ type Target struct {
 	Path, Name string
 	// Within: Path ended with a slash, so it has to be a directory.
 	Within bool
+	// Owner gets what is made; nil is this process.
+	Owner *Owner
 	// Room says how many bytes may still be written to the file system that a file is
 	// in, which is empty yet; nil: as much as there is.
 	Room func(f *os.File) (int64, error)
@@ -34,6 +36,9 @@ type Target struct {
 	// in its own time.
 	Sync func(f *os.File) error
 }
+
+// Owner of files.
+type Owner struct{ UID, GID int }
 
 // Unpack puts what Pack wrote to r into its place.
 func Unpack(ctx context.Context, r io.Reader, t Target) (Summary, error) {
@@ -182,6 +187,9 @@ func (u *unpacker) file(r io.Reader, at string, mode fs.FileMode, h *tar.Header)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("what is copied broke off: %w", io.ErrUnexpectedEOF)
 	}
+	if err == nil && u.Owner != nil {
+		err = f.Chown(u.Owner.UID, u.Owner.GID)
+	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}
@@ -271,6 +279,11 @@ func (u *unpacker) remove(temp string) error {
 // all reach the disk.
 func (u *unpacker) finish() error {
 	for i := len(u.made) - 1; i >= 0; i-- {
+		if u.Owner != nil {
+			if err := u.Root.Lchown(u.made[i].name, u.Owner.UID, u.Owner.GID); err != nil {
+				return plain(u.made[i].name, err)
+			}
+		}
 		if err := u.Root.Chmod(u.made[i].name, u.made[i].mode); err != nil {
 			return plain(u.made[i].name, err)
 		}

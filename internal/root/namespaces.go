@@ -73,7 +73,7 @@ func (b backend) SetStanding(ctx context.Context, name string, s wire.Standing) 
 	if err := checkStanding(&s); err != nil {
 		return wire.NamespaceView{}, err
 	}
-	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d, containers may ask for %s, hosts %s, ports of gateways %s", max(1, s.Weight), s.MaxPriority, s.Allowed(), cmp.Or(s.Hosts, wire.PublishAny), cmp.Or(s.Ports, wire.PublishAny)), func(ns *wire.Namespace) { ns.Standing = s })
+	v, err := b.changeNamespace(ctx, name, fmt.Sprintf("standing changed: weight %d, highest priority against others %d, instances may ask for %s, hosts %s, ports of gateways %s", max(1, s.Weight), s.MaxPriority, s.Allowed(), cmp.Or(s.Hosts, wire.PublishAny), cmp.Or(s.Ports, wire.PublishAny)), func(ns *wire.Namespace) { ns.Standing = s })
 	if err == nil {
 		b.forgive(name)
 		loop.Poke(b.wake) // the clusters have it from their shares

@@ -271,6 +271,37 @@ func TestRightsOfNamespaces(t *testing.T) {
 	mustApply(t, b, containing("shop", "three", "{root: writable, new_privileges: true, add: SYS_ADMIN}"))
 }
 
+// Who a process runs as on its worker is bounded by its namespace.
+func TestUsersOfNamespaces(t *testing.T) {
+	ctx := t.Context()
+	b := newTestBackend(t, bus.NewMemStore())
+	as := func(app, user string) []byte {
+		return []byte(fmt.Sprintf("application: %s\nnamespace: shop\nservices: {web: {command: [x], user: %q}}\n", app, user))
+	}
+	if _, err := b.CreateNamespace(ctx, wire.NamespaceRequest{Name: "shop", Standing: wire.Standing{Allow: "all"}}); err != nil {
+		t.Fatal(err)
+	}
+	for user, right := range map[string]string{"root": "host-root", "0": "host-root", "00:1": "host-root", "root:adm": "host-root", "www-data": "host-user", "1000:0": "host-user"} {
+		_, err := b.Apply(ctx, as("one", user), true)
+		if code(err) != "over-rights" || !strings.Contains(err.Error(), "services.web.user asks for "+right) ||
+			!strings.Contains(err.Error(), "verge namespace standing shop weight=1,allow=all+"+right) {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	if _, err := b.SetStanding(ctx, "shop", wire.Standing{Allow: "host-user"}); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, b, as("one", "www-data"))
+	if _, err := b.Apply(ctx, as("one", "root"), true); code(err) != "over-rights" {
+		t.Errorf("more than it has: %v", err)
+	}
+	if _, err := b.SetStanding(ctx, "shop", wire.Standing{Allow: "host-root"}); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, b, as("one", "root"))
+	mustApply(t, b, []byte("application: two\nnamespace: shop\nservices: {web: {runtime: container, image: x, user: root}}\n"))
+}
+
 // A change of what a namespace may claim reaches the clusters with its shares, and moves
 // nothing.
 func TestStandingReachesTheClusters(t *testing.T) {

@@ -59,6 +59,9 @@ type EngineConfig struct {
 	Capacity api.Resources `json:"capacity"`
 	// HostPaths are the directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// HostUsers are the users of the machine, as descriptors name them, that instances
+	// may run as.
+	HostUsers []string `json:"host_users,omitempty"`
 	// Devices that instances may have.
 	Devices []DeviceNode `json:"devices,omitempty"`
 	// Path is the PATH that instances get and are looked up in.
@@ -181,8 +184,22 @@ type EngineInfo struct {
 	// Uses are the services of which it needs the endpoints; nil from older ones, which
 	// need all.
 	Uses *Uses `json:"uses,omitempty"`
+	// Isolation is how instances that are processes are kept apart; nil from older ones,
+	// which run all as their own user.
+	Isolation *Isolation `json:"isolation,omitempty"`
 	// Problems in words: a port that is taken, a full disk.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// Isolation is how a worker keeps instances that are processes apart.
+type Isolation struct {
+	// Users: each has a user of its own, without capabilities, and does not see the
+	// worker's directory, its sockets, or other instances. False: all run as the user of
+	// the worker, for the reason in Why.
+	Users bool   `json:"users"`
+	Why   string `json:"why,omitempty"`
+	// HostUsers are the users of the machine that instances may run as besides.
+	HostUsers []string `json:"host_users,omitempty"`
 }
 
 // EngineUpgrade asks an engine to hand over to a successor.

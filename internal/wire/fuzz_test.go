@@ -42,7 +42,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.SignedLease](),
 	reflect.TypeFor[wire.ClusterLease](),
 	reflect.TypeFor[wire.NetworkNeed](),
-	reflect.TypeFor[wire.NetworkInfo](),
+	reflect.TypeFor[wire.NetworkInfo](), reflect.TypeFor[wire.Isolation](),
 	reflect.TypeFor[wire.RouteReport](), reflect.TypeFor[wire.RouteEndpoint](), reflect.TypeFor[wire.NetReport](), reflect.TypeFor[wire.NetPeer](),
 	reflect.TypeFor[wire.Coordinate](), reflect.TypeFor[wire.MeasureAsk](), reflect.TypeFor[wire.MeasurePeer](), reflect.TypeFor[wire.Measured](), reflect.TypeFor[wire.MeasuredRTT](),
 	reflect.TypeFor[wire.Where](),

@@ -50,7 +50,7 @@ func (q Quota) IsZero() bool {
 }
 
 // Standing is what a namespace may claim beside others where there is not room for all,
-// and what its containers may do.
+// and what its instances may do.
 type Standing struct {
 	// Weight of its share where services contend (drf): with twice the weight it is due
 	// twice as much. 0 is 1.
@@ -59,8 +59,8 @@ type Standing struct {
 	// counts against those of other namespaces. 0: they may have any, and it counts
 	// within the namespace alone.
 	MaxPriority int `json:"max_priority,omitempty" minimum:"0" maximum:"1000"`
-	// Allow is what its containers may ask for in security, joined by "+" (see
-	// ParseAllow). "": a writable root, and nothing else.
+	// Allow is what its instances may ask for, joined by "+" (see ParseAllow). "": a
+	// writable root of a container, and nothing else.
 	Allow string `json:"allow,omitempty" maxLength:"1000"`
 	// Hosts that its services may publish at the gateways, joined by "+" (see ParseHosts). A
 	// host that is named here is reserved for the namespace. "": any that nobody else has,

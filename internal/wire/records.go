@@ -436,6 +436,8 @@ type WorkerInfo struct {
 	// HostPaths are the directories of which instances may use what is below, by
 	// its operator's leave.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// Isolation is how instances that are processes are kept apart; nil from older workers.
+	Isolation *Isolation `json:"isolation,omitempty"`
 	// SealKey is the public part of the key that secrets for it are sealed for.
 	SealKey string `json:"seal_key,omitempty"`
 	// Address of the data port as others reach it, host:port; "" if none.

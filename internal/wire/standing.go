@@ -15,8 +15,9 @@ const (
 	AllowNone = "none"
 )
 
-// ParseAllow reads what the containers of a namespace may be: "writable-root+NET_RAW",
-// "all" or "none", and returns it in the one form; "" is what is without.
+// ParseAllow reads what the instances of a namespace may be: "writable-root+NET_RAW",
+// "all" or "none", and returns it in the one form; "" is what is without. "all" is all that
+// a container may be; what a process may be is named beside it: "all+host-root".
 func ParseAllow(text string) (string, error) {
 	switch strings.ToLower(text) {
 	case "", AllowAll, AllowNone:
@@ -25,33 +26,42 @@ func ParseAllow(text string) (string, error) {
 	rights := strings.Split(text, "+")
 	for i, r := range rights {
 		switch lower := strings.ToLower(r); {
-		case lower == api.RightWritableRoot, lower == api.RightNewPrivileges, lower == api.RightNoSeccomp:
+		case lower == api.RightWritableRoot, lower == api.RightNewPrivileges, lower == api.RightNoSeccomp,
+			lower == api.RightHostRoot, lower == api.RightHostUser, lower == AllowAll && len(rights) > 1:
 			rights[i] = lower
 		case api.IsCapability(api.CapabilityName(r)):
 			rights[i] = api.CapabilityName(r)
 		default:
-			return "", fmt.Errorf("%q is nothing that a container may have: it is %s, %s, %s, the name of a capability (NET_RAW), all or none; several are joined by +",
-				r, api.RightWritableRoot, api.RightNewPrivileges, api.RightNoSeccomp)
+			return "", fmt.Errorf("%q is nothing that an instance may have: it is %s, %s, %s or the name of a capability (NET_RAW) for containers, all for all of these, %s or %s for processes, or none; several are joined by +",
+				r, api.RightWritableRoot, api.RightNewPrivileges, api.RightNoSeccomp, api.RightHostRoot, api.RightHostUser)
 		}
 	}
 	slices.Sort(rights)
-	return strings.Join(slices.Compact(rights), "+"), nil
+	rights = slices.Compact(rights)
+	if slices.Contains(rights, AllowAll) {
+		for _, r := range rights {
+			if r != AllowAll && r != api.RightHostRoot && r != api.RightHostUser {
+				return "", fmt.Errorf("%q is among all that a container may have; write one of them", r)
+			}
+		}
+	}
+	return strings.Join(rights, "+"), nil
 }
 
 // Allowed is what Allow says, with what it is where nothing is said: a container may
 // then ask for a root that it can write to, which harms nobody else.
 func (s Standing) Allowed() string { return cmp.Or(s.Allow, api.RightWritableRoot) }
 
-// Forbids are the rights of containers that the namespace does not allow.
+// Forbids are the rights of instances that the namespace does not allow.
 func (s Standing) Forbids(rights []string) []string {
-	allowed := s.Allowed()
-	if allowed == AllowAll {
-		return nil
-	}
-	list := strings.Split(allowed, "+")
+	list := strings.Split(s.Allowed(), "+")
 	var out []string
 	for _, r := range rights {
-		if !slices.Contains(list, r) {
+		switch {
+		case slices.Contains(list, r):
+		case slices.Contains(list, AllowAll) && r != api.RightHostRoot && r != api.RightHostUser:
+		case r == api.RightHostUser && slices.Contains(list, api.RightHostRoot): // who may be more
+		default:
 			out = append(out, r)
 		}
 	}
@@ -69,20 +79,25 @@ func (s Standing) With(rights []string) string {
 }
 
 // ForbiddenRights says in words that a namespace does not allow what a descriptor asks
-// for its containers; nil: it does. before is what the service had, which it may keep.
+// for its instances; nil: it does. before is what the service had, which it may keep.
 func ForbiddenRights(namespace string, s Standing, spec *api.Application, before func(service string) *api.Service) error {
 	var over, rights []string
 	for _, svc := range spec.ServiceNames() {
-		bad := s.Forbids(spec.Services[svc].Security.Rights())
-		if old := before(svc); old != nil {
-			had := old.Security.Rights()
-			bad = slices.DeleteFunc(bad, func(r string) bool { return slices.Contains(had, r) })
+		now, old := spec.Services[svc], before(svc)
+		asks := func(field string, of func(*api.Service) []string) {
+			bad := s.Forbids(of(now))
+			if old != nil {
+				had := of(old)
+				bad = slices.DeleteFunc(bad, func(r string) bool { return slices.Contains(had, r) })
+			}
+			if len(bad) == 0 {
+				return
+			}
+			rights = append(rights, bad...)
+			over = append(over, fmt.Sprintf("services.%s.%s asks for %s", svc, field, strings.Join(bad, ", ")))
 		}
-		if len(bad) == 0 {
-			continue
-		}
-		rights = append(rights, bad...)
-		over = append(over, fmt.Sprintf("services.%s.security asks for %s", svc, strings.Join(bad, ", ")))
+		asks("security", func(s *api.Service) []string { return s.Security.Rights() })
+		asks("user", (*api.Service).UserRights)
 	}
 	if len(over) == 0 {
 		return nil
@@ -91,7 +106,7 @@ func ForbiddenRights(namespace string, s Standing, spec *api.Application, before
 		over = append(over[:3], fmt.Sprintf("and %d more", len(over)-3))
 	}
 	return Problemf(403, "over-rights", fmt.Sprintf("leave it out, or have it allowed by an administrator: verge namespace standing %s %s", namespace, s.textWith(s.With(rights))),
-		"nothing was changed: the namespace does not allow that to its containers", "%s; namespace %s allows %s", strings.Join(over, "; "), namespace, s.Allowed())
+		"nothing was changed: the namespace does not allow that to its instances", "%s; namespace %s allows %s", strings.Join(over, "; "), namespace, s.Allowed())
 }
 
 // textWith is a standing as the command line takes it, with another Allow.

@@ -33,12 +33,17 @@ var CannotMount = sync.OnceValue(func() string {
 	return ""
 })
 
-// mountTmpfs mounts a directory in memory, of size bytes, at dir.
-func mountTmpfs(dir string, size int64) error {
+// mountTmpfs mounts a directory in memory, of size bytes, at dir. It is the owner's; nil is
+// this process.
+func mountTmpfs(dir string, size int64, owner *Owner) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, ofSize(size)+",mode=0700"); err != nil {
+	options := ofSize(size) + ",mode=0700"
+	if owner != nil {
+		options += fmt.Sprintf(",uid=%d,gid=%d", owner.UID, owner.GID)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount memory: %w", err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	// A mount that ended by another hand is no trouble, one within another neither.
 	inner := filepath.Join(s.place.Mounts, "1", "inner")
-	if err := mountTmpfs(inner, 4096); err != nil {
+	if err := mountTmpfs(inner, 4096, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Unmount(filepath.Join(s.place.Mounts, "0"), 0); err != nil {

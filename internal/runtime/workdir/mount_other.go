@@ -9,7 +9,7 @@ func CannotMount() string { return "only Linux is supported" }
 
 var errUnsupported = errors.New("mounts are supported on Linux only")
 
-func mountTmpfs(string, int64) error { return errUnsupported }
+func mountTmpfs(string, int64, *Owner) error { return errUnsupported }
 
 func mountReadOnly(string, string) error { return errUnsupported }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // ownerOf a file, nil where it is that of this process, or not known.
-func ownerOf(root *os.Root, name string) *owner {
+func ownerOf(root *os.Root, name string) *Owner {
 	st, err := root.Lstat(name)
 	if err != nil {
 		return nil
@@ -17,5 +17,11 @@ func ownerOf(root *os.Root, name string) *owner {
 	if !ok || int(sys.Uid) == os.Geteuid() && int(sys.Gid) == os.Getegid() {
 		return nil
 	}
-	return &owner{uid: int(sys.Uid), gid: int(sys.Gid)}
+	return &Owner{UID: int(sys.Uid), GID: int(sys.Gid)}
+}
+
+// has says whether a file is the owner's.
+func (o *Owner) has(st os.FileInfo) bool {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return o == nil || ok && int(sys.Uid) == o.UID && int(sys.Gid) == o.GID
 }

@@ -9,9 +9,6 @@ import (
 	"strconv"
 )
 
-// owner of a file.
-type owner struct{ uid, gid int }
-
 // Replace puts another content in the place of the i-th file that Furnish has put
 // there, while the instance runs. Who opens it finds the one before or this one, whole;
 // who has it open goes on reading the one before. The owner stays. With an error the
@@ -46,7 +43,7 @@ func (p Place) Replace(f File, i int) error {
 	if there, err := root.Readlink(f.Path); err == nil && there == target {
 		return nil
 	}
-	if err := link(root, target, f.Path, true); err != nil { // the instance has removed it, or put something else there
+	if err := link(root, target, f.Path, true, p.Owner); err != nil { // the instance has removed it, or put something else there
 		return fmt.Errorf("file %s: %w", f.Path, inWords(err))
 	}
 	return nil

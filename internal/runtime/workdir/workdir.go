@@ -26,7 +26,12 @@ type Place struct {
 	// MayMount: see CannotMount. Where it is false there can be no Tmpfs and no
 	// ReadOnly volumes, and secret files are on disk.
 	MayMount bool
+	// Owner gets all that Furnish makes; nil is this process.
+	Owner *Owner
 }
+
+// Owner of files.
+type Owner struct{ UID, GID int }
 
 // File is a file to be put into the working directory.
 type File struct {
@@ -38,7 +43,7 @@ type File struct {
 	// symbolic links then.
 	Secret bool
 
-	owner *owner // who is to have it; nil: this process
+	owner *Owner // who is to have it; nil: this process
 }
 
 // Volume is a directory to be put into the working directory. Exactly one of
@@ -95,6 +100,7 @@ func (p Place) Furnish(files []File, volumes []Volume, had []string) (placed []s
 		return placed, err
 	}
 	for i, f := range files {
+		f.owner = p.Owner
 		if err := p.putFile(root, f, i, inMemory, ours(f.Path)); err != nil {
 			return placed, fmt.Errorf("file %s: %w", f.Path, inWords(err))
 		}
@@ -121,10 +127,21 @@ func (p Place) memory(files []File) (mounted bool, err error) {
 	if size == 0 || !p.MayMount {
 		return false, nil
 	}
-	if err := mountTmpfs(p.secrets(), size); err != nil {
+	if err := p.makeMounts(); err != nil {
+		return false, err
+	}
+	if err := mountTmpfs(p.secrets(), size, p.Owner); err != nil {
 		return false, fmt.Errorf("a place in memory for secret files: %w", err)
 	}
 	return true, nil
+}
+
+// makeMounts makes the directory of the mounts, which the owner passes through.
+func (p Place) makeMounts() error {
+	if err := os.MkdirAll(p.Mounts, 0o700); err != nil || p.Owner == nil {
+		return err
+	}
+	return os.Chmod(p.Mounts, 0o711)
 }
 
 func (p Place) secrets() string { return filepath.Join(p.Mounts, "secrets") }
@@ -140,21 +157,21 @@ func (p Place) putFile(root *os.Root, f File, i int, inMemory, ours bool) error 
 	}
 	defer memory.Close() //nolint:errcheck // what was written was closed
 	name := strconv.Itoa(i)
-	if err := write(memory, File{Path: name, Content: f.Content, Mode: f.Mode}); err != nil {
+	if err := write(memory, File{Path: name, Content: f.Content, Mode: f.Mode, owner: f.owner}); err != nil {
 		return err
 	}
-	return link(root, filepath.Join(p.secrets(), name), f.Path, ours)
+	return link(root, filepath.Join(p.secrets(), name), f.Path, ours, p.Owner)
 }
 
 // write writes a file, unless it is there already.
 func write(root *os.Root, f File) (err error) {
-	if st, err := root.Lstat(f.Path); err == nil && st.Mode() == f.Mode && st.Size() == int64(len(f.Content)) {
+	if st, err := root.Lstat(f.Path); err == nil && st.Mode() == f.Mode && st.Size() == int64(len(f.Content)) && f.owner.has(st) {
 		if had, err := root.ReadFile(f.Path); err == nil && bytes.Equal(had, f.Content) {
 			return nil
 		}
 	}
 	dir := path.Dir(f.Path)
-	if err := makeDir(root, dir); err != nil {
+	if err := makeDir(root, dir, f.owner); err != nil {
 		return err
 	}
 	tmp := path.Join(dir, newName)
@@ -167,7 +184,7 @@ func write(root *os.Root, f File) (err error) {
 	}
 	_, err = out.Write(f.Content)
 	if err == nil && f.owner != nil {
-		err = out.Chown(f.owner.uid, f.owner.gid)
+		err = out.Chown(f.owner.UID, f.owner.GID)
 	}
 	if err == nil {
 		err = out.Chmod(f.Mode)
@@ -190,23 +207,28 @@ func (p Place) putVolume(root *os.Root, v Volume, i int, ours bool) error {
 	if v.Tmpfs > 0 || v.ReadOnly {
 		target = filepath.Join(p.Mounts, strconv.Itoa(i))
 	}
+	if target != v.Dir {
+		if err := p.makeMounts(); err != nil {
+			return err
+		}
+	}
 	var err error
 	switch {
 	case v.Tmpfs > 0:
-		err = mountTmpfs(target, int64(v.Tmpfs))
+		err = mountTmpfs(target, int64(v.Tmpfs), p.Owner)
 	case v.ReadOnly:
 		err = mountReadOnly(v.Dir, target)
 	}
 	if err != nil {
 		return err
 	}
-	return link(root, target, v.Path, ours)
+	return link(root, target, v.Path, ours, p.Owner)
 }
 
 // link makes a symbolic link in the working directory. What is there is replaced
 // if that loses nothing, and if it is ours.
-func link(root *os.Root, target, name string, ours bool) error {
-	if err := makeDir(root, path.Dir(name)); err != nil {
+func link(root *os.Root, target, name string, ours bool, owner *Owner) error {
+	if err := makeDir(root, path.Dir(name), owner); err != nil {
 		return err
 	}
 	st, err := root.Lstat(name)
@@ -229,11 +251,25 @@ func link(root *os.Root, target, name string, ours bool) error {
 	return root.Rename(tmp, name)
 }
 
-func makeDir(root *os.Root, dir string) error {
+// makeDir makes a directory and those above it, which are the owner's.
+func makeDir(root *os.Root, dir string, owner *Owner) error {
 	if dir == "." {
 		return nil
 	}
-	return root.MkdirAll(dir, 0o755)
+	if owner == nil {
+		return root.MkdirAll(dir, 0o755)
+	}
+	if err := makeDir(root, path.Dir(dir), owner); err != nil {
+		return err
+	}
+	err := root.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = root.Lchown(dir, owner.UID, owner.GID)
+	}
+	return err
 }
 
 // remove removes a file or link that was put there, and the directories above it
