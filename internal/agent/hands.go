@@ -119,6 +119,15 @@ func (r *Remote) Logs(ctx context.Context, id string, ask wire.LogAsk) (c wire.L
 	if ask.Since > 0 {
 		q.Set("since", strconv.FormatInt(ask.Since.Milliseconds(), 10))
 	}
+	if ask.Times {
+		q.Set("times", "1")
+	}
+	if ask.Previous {
+		q.Set("previous", "1")
+	}
+	if ask.Incarnation > 0 {
+		q.Set("incarnation", strconv.Itoa(ask.Incarnation))
+	}
 	err = r.do(ctx, http.MethodGet, "/v1/logs?"+q.Encode(), nil, &c)
 	return c, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ const (
 // logFlags of the logs command.
 type logFlags struct {
 	follow, prefix, noPrefix bool
+	timestamps, previous     bool
 	tail                     int
 	since                    time.Duration
 }
@@ -34,13 +36,14 @@ func (a *app) logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs INSTANCE | service/APPLICATION.SERVICE | application/APPLICATION",
 		Short: "Print what instances have written",
-		Long: `Print what an instance has written, to standard output and standard error, since
-its first start on its worker: what it wrote before it was started again stands
-before what it wrote after that. What is older than the worker keeps is missing.
+		Long: `Print what an instance has written, to standard output and standard error: what it
+wrote before it was started again stands before what it wrote after that. The log
+of an instance that has moved begins with what it wrote on the workers where it was
+before, which keep it for a day. What is older than a worker keeps is missing.
 
-Of a service or an application it prints the logs of all instances, one after the
-other, each line with the instance that it is of. With -f all at once, also of
-those that are new.`,
+Of a service or an application it prints the logs of all instances in the order of
+time, each line with the instance that it is of. With -f all at once, also of those
+that are new.`,
 		Example: "  verge logs guestbook.front.0 -f --tail 20\n  verge logs application/guestbook -f --tail 0\n  verge logs service/guestbook.front --tail 5",
 		Args:    oneOrTwoArgs("INSTANCE, service/NAME or application/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,6 +56,9 @@ those that are new.`,
 			}
 			if f.since < 0 {
 				return usageError(cmd, "--since must not be negative")
+			}
+			if f.follow && f.previous {
+				return usageError(cmd, "--previous has an end, so it cannot be followed")
 			}
 			if f.prefix && f.noPrefix {
 				return usageError(cmd, "--prefix and --no-prefix are opposites")
@@ -70,6 +76,16 @@ those that are new.`,
 				if err != nil {
 					return err
 				}
+				st, err := a.openLog(ctx, c, i.ID, f)
+				if err != nil {
+					return err
+				}
+				if f.prefix {
+					st.prefix = i.ID + " | "
+				}
+				if err := mergeLogs(ctx, a.out, []*logStream{st}, f.timestamps); err != nil || !f.follow {
+					return err
+				}
 				r := &logReader{a: a, c: c, id: i.ID, to: a.out, last: true}
 				if !f.prefix {
 					return r.read(ctx, f)
@@ -82,7 +98,9 @@ those that are new.`,
 	}
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what is written from now on, until the instance is gone")
 	cmd.Flags().IntVar(&f.tail, "tail", -1, "begin with the last so many lines; -1: all that is kept")
-	cmd.Flags().DurationVar(&f.since, "since", 0, "leave out what was written longer ago than this, for example 10m; may be a few seconds more")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "leave out what was written longer ago than this, for example 10m; may be a little more")
+	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "write before every line when the worker read it from its program")
+	cmd.Flags().BoolVarP(&f.previous, "previous", "p", false, "what the run before the present one wrote; where none runs, what the last one did")
 	cmd.Flags().BoolVar(&f.prefix, "prefix", false, "write the instance before every line (default: of more than one instance)")
 	cmd.Flags().BoolVar(&f.noPrefix, "no-prefix", false, "never write the instance before lines")
 	return cmd
@@ -100,6 +118,27 @@ type logReader struct {
 	last   bool
 	since  time.Duration
 	silent bool // the user knows that it does not answer
+	times  bool // when lines were written is wanted
+	within bool // what was written last does not end a line
+}
+
+// stamped is the data of a chunk, with times before its lines if they are wanted.
+func (r *logReader) stamped(chunk wire.LogChunk, timestamps bool) []byte {
+	if !timestamps {
+		return chunk.Data
+	}
+	var out []byte
+	offset := chunk.Next - int64(len(chunk.Data))
+	for line := range bytes.Lines(chunk.Data) {
+		if r.within {
+			out = append(out, line...)
+		} else {
+			out = append(out, logLine{timeOf(chunk.Times, offset), line}.stamped()...)
+		}
+		r.within = !bytes.HasSuffix(line, []byte("\n"))
+		offset += int64(len(line))
+	}
+	return out
 }
 
 // read prints the log, and follows it until the instance is gone or ctx ends.
@@ -108,7 +147,7 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 	if f.tail > 0 {
 		offset = -int64(f.tail)
 	}
-	r.skip, r.since = f.tail == 0, f.since
+	r.skip, r.since, r.times = f.tail == 0, f.since, f.timestamps
 	for {
 		asked := r.a.opts.Now()
 		chunk, err := r.chunk(ctx, offset, wait)
@@ -134,7 +173,7 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 		if chunk.Lost > 0 {
 			r.a.notef("%d bytes of %s were rotated away", chunk.Lost, clean(r.id))
 		}
-		if _, err := r.to.Write(chunk.Data); err != nil {
+		if _, err := r.to.Write(r.stamped(chunk, f.timestamps)); err != nil {
 			return fmt.Errorf("write to standard output: %w", err)
 		}
 		offset = chunk.Next
@@ -162,7 +201,7 @@ func (r *logReader) chunk(ctx context.Context, offset int64, wait time.Duration)
 		r.skip = err != nil
 		return wire.LogChunk{Next: end}, err
 	}
-	chunk, err := r.c.Logs(ctx, r.id, wire.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since})
+	chunk, err := r.c.Logs(ctx, r.id, wire.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since, Times: r.times})
 	if err == nil {
 		r.since = 0
 	}

@@ -75,12 +75,12 @@ func TestLogsFollowOverAnAbsence(t *testing.T) {
 		if op != "logs" {
 			return nil
 		}
-		switch reads++; {
-		case reads == 1:
+		switch reads++; { // the first asks for a former log, and finds none
+		case reads == 2:
 			return wire.Problemf(409, "not-placed", "", "there is no log yet", "it is on no worker")
-		case reads > 2 && reads < 6:
+		case reads > 3 && reads < 7:
 			return wire.Problemf(503, "cluster-away", "", "the log cannot be read now", "cluster edge does not answer")
-		case reads == 8:
+		case reads == 9:
 			f.LogText["guestbook.front.0"] += "two\n"
 		}
 		return nil

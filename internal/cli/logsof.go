@@ -46,14 +46,27 @@ func (a *app) logsOf(ctx context.Context, c *rest.Client, kind, name string, f l
 		a.notef("no instances")
 	}
 	failed := 0
+	var streams []*logStream
 	for _, i := range list {
-		if err := m.one(ctx, i.ID); err != nil {
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the user has seen enough
-			}
+		st, err := a.openLog(ctx, c, i.ID, f)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the user has seen enough
+		}
+		if err != nil {
 			failed++
 			a.notef("%s: %s", clean(i.ID), clean(firstLine(err)))
+			continue
 		}
+		if !f.noPrefix {
+			st.prefix = fmt.Sprintf("%-*s | ", m.width, i.ID)
+		}
+		streams = append(streams, st)
+	}
+	if err := mergeLogs(ctx, m.out, streams, f.timestamps); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the user has seen enough
+		}
+		return err
 	}
 	if failed > 0 {
 		return &userError{what: "not all logs could be read", why: fmt.Sprintf("%d of %d are missing", failed, len(list)), next: "verge get instances --app " + app}

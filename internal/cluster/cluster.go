@@ -53,6 +53,8 @@ type core struct {
 	surveys   chan struct{}    // there may be something to measure
 	upgrades  chan struct{}    // there may be something to do about the upgrade
 
+	departed departed // guarded by mu
+
 	planning sync.Mutex // one plan at a time is worked out
 
 	// profilings are the services that are being profiled; a run's own mutex is taken
@@ -352,6 +354,9 @@ func (c *core) nudge(name string) {
 
 // tell brings workers what is new for them, and tells people.
 func (c *core) tell(t *tx, now time.Time) {
+	for id, places := range t.departed {
+		c.departed.add(id, places)
+	}
 	for name, w := range c.m.workers {
 		switch {
 		case t.nudge[name] && c.herald != nil && !c.m.silent(name):

@@ -347,16 +347,18 @@ func newWorker(rec workerRecord, now time.Time) *worker {
 // tx collects what one pass of the loop changes. Nothing of it is seen by anyone
 // before it is durable.
 type tx struct {
-	m      *model
-	now    time.Time
-	insts  map[wire.InstanceID]*wire.Instance // nil: deleted
-	orders map[string]*wire.Order             // nil: deleted
-	routes map[string]*wire.Route             // nil: deleted
-	names  map[string]*wire.Route             // nil: deleted
-	ups    map[wire.InstanceID]*wire.Reported // nil: deleted
-	whys   map[wire.InstanceID]*place.Record  // nil: deleted
-	seals  map[string]*wire.SealedSecret      // nil: deleted
-	net    netChanges
+	m     *model
+	now   time.Time
+	insts map[wire.InstanceID]*wire.Instance // nil: deleted
+	// departed are the places of the logs of those that are deleted.
+	departed map[wire.InstanceID][]wire.Placement
+	orders   map[string]*wire.Order             // nil: deleted
+	routes   map[string]*wire.Route             // nil: deleted
+	names    map[string]*wire.Route             // nil: deleted
+	ups      map[wire.InstanceID]*wire.Reported // nil: deleted
+	whys     map[wire.InstanceID]*place.Record  // nil: deleted
+	seals    map[string]*wire.SealedSecret      // nil: deleted
+	net      netChanges
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
@@ -511,6 +513,9 @@ func byName(a, b *wire.Instance) int {
 // put records an instance if it differs from what is there.
 func (t *tx) put(i wire.Instance) {
 	old := t.m.insts[i.ID]
+	if old != nil && old.Worker != i.Worker {
+		i.Places = left(old, i.Places)
+	}
 	same := old != nil && records.Identical(old, &i) // as most are, which takes no memory
 	if !same {
 		next := i
@@ -528,6 +533,10 @@ func (t *tx) put(i wire.Instance) {
 func (t *tx) remove(id wire.InstanceID) {
 	if i := t.m.insts[id]; i != nil {
 		t.gone[id] = t.m.spaceOf(i)
+		if t.departed == nil {
+			t.departed = map[wire.InstanceID][]wire.Placement{}
+		}
+		t.departed[id] = left(i, i.Places)
 	}
 	t.insts[id], t.sorted = nil, nil
 	t.whys[id] = nil

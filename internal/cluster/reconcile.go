@@ -170,7 +170,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		}
 		if old != nil { // it was on its way out when it was wanted again, or is to run again
 			i.Incarnation, i.Given, i.Restarted, i.Leaving = old.Incarnation, old.Given, old.Restarted, old.Leaving
-			i.Starts, i.Ran = old.Starts, old.Ran
+			i.Starts, i.Ran, i.Places = old.Starts, old.Ran, old.Places
 		}
 		if again != "" {
 			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: again})

@@ -321,6 +321,9 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 
 // logs passes a question for a log on to the worker that has it.
 func (c *core) logs(ctx context.Context, q wire.Ask) (wire.LogChunk, error) {
+	if q.Former > 0 {
+		return c.formerLog(ctx, q)
+	}
 	var chunk wire.LogChunk
 	name, err := c.workerOf(q.Instance, "there is no log yet")
 	if err != nil {

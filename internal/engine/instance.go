@@ -382,6 +382,9 @@ func (in *instance) forget(ctx context.Context) bool {
 		return false
 	}
 	in.kit.ports.release(in.id)
+	if err := in.kit.kept.keep(in.id, in.rec.Order.Incarnation, in.place.log(), time.Now()); err != nil {
+		in.log.Warn("its log is not kept", "error", err) // which must not keep it here
+	}
 	if !in.remove(ctx) {
 		return false
 	}

@@ -123,6 +123,7 @@ type kit struct {
 	prober   prober
 	restart  rule
 	marks    logMarks
+	kept     *keptLogs
 	// commands holds one for each check by command that is being made.
 	commands chan struct{}
 	// starts and lost count the starts of programs, and those that failed.

@@ -83,6 +83,7 @@ func (e *Engine) assemble() error {
 		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
 		commands:    make(chan struct{}, maxCommands),
 		cannotMount: workdir.CannotMount(),
+		kept:        newKeptLogs(e.opts.Dir),
 	}
 	if k.uptime == nil {
 		k.uptime = uptime

@@ -3,8 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime/logfile"
@@ -30,24 +30,42 @@ func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogCh
 	if most <= 0 {
 		most = defaultLog
 	}
-	p := place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}
-	_, known := e.board.get(id)
-	if !validID(id) || !known {
-		return wire.LogChunk{}, fmt.Errorf("%w: %q", ErrNoInstance, id)
+	dir, running, err := e.logOf(id, q.Incarnation)
+	if err != nil {
+		return wire.LogChunk{}, err
+	}
+	part := logfile.Range{To: math.MaxInt64}
+	if q.Previous {
+		if part, err = previousRun(id, dir, running); err != nil {
+			return wire.LogChunk{}, err
+		}
 	}
 	offset := q.Offset
 	read := func() (wire.LogChunk, error) {
-		if _, err := os.Stat(p.log()); os.IsNotExist(err) {
+		if _, err := os.Stat(dir); os.IsNotExist(err) {
 			return wire.LogChunk{Next: max(offset, 0)}, nil // nothing was logged ever
 		}
-		c, err := logfile.Read(p.log(), offset, most)
+		c, err := logfile.ReadWithin(dir, part, offset, most)
+		if err == nil {
+			c.End, err = logfile.End(dir)
+			c.End = min(c.End, part.To)
+		}
+		if err == nil && q.Times && len(c.Data) > 0 {
+			c.Times, err = logfile.Times(dir, logfile.Range{From: c.Next - int64(len(c.Data)), To: c.Next})
+		}
 		if err != nil {
 			err = fmt.Errorf("log of %s: %w", id, err)
 		}
 		return c, err
 	}
 	if q.Since > 0 {
-		from := e.kit.marks.before(id, time.Now().Add(-q.Since))
+		from, known, err := logfile.Since(dir, time.Now().Add(-q.Since))
+		if err != nil {
+			return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
+		}
+		if !known { // of a program that writes to the file itself
+			from = e.kit.marks.before(id, time.Now().Add(-q.Since))
+		}
 		if offset < 0 {
 			// Where those lines begin is known when they are read.
 			c, err := read()

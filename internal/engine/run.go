@@ -104,6 +104,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	working.Go(func() { e.uses.run(work) })
 	working.Go(func() { e.followOwn(work) })
 	working.Go(func() { e.rotate(work) })
+	working.Go(func() { e.kit.kept.run(work, e.kit.problems) })
 	working.Go(func() { e.collectImages(work) })
 	working.Go(e.clearVolumes)
 	if err := e.opts.Inherited.Ready(ctx, e.opts.Version); err != nil {

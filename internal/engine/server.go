@@ -159,11 +159,15 @@ func (e *Engine) getState(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) getLogs(w http.ResponseWriter, r *http.Request) {
 	q := query{r: r}
 	offset, limit, wait, since := q.number("offset"), q.number("max"), q.number("wait"), q.number("since")
+	incarnation := q.number("incarnation")
 	if q.err != nil {
 		e.refuse(w, q.err)
 		return
 	}
-	c, err := e.Logs(r.Context(), r.FormValue("instance"), wire.LogAsk{Offset: offset, Max: int(min(limit, maxLog)), Wait: millis(wait), Since: ago(since)})
+	c, err := e.Logs(r.Context(), r.FormValue("instance"), wire.LogAsk{
+		Offset: offset, Max: int(min(limit, maxLog)), Wait: millis(wait), Since: ago(since),
+		Times: r.FormValue("times") != "", Previous: r.FormValue("previous") != "", Incarnation: int(incarnation),
+	})
 	e.answer(w, c, err)
 }
 

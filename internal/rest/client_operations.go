@@ -65,6 +65,15 @@ func (c *Client) Logs(ctx context.Context, id wire.InstanceID, ask wire.LogAsk) 
 	if ask.Since > 0 {
 		q.Set("since", ask.Since.String())
 	}
+	if ask.Times {
+		q.Set("times", "true")
+	}
+	if ask.Previous {
+		q.Set("previous", "true")
+	}
+	if ask.Former > 0 {
+		q.Set("former", strconv.Itoa(ask.Former))
+	}
 	return get[wire.LogChunk](ctx, c, call{path: "/v1/instances/" + url.PathEscape(id) + "/logs", query: q, wait: ask.Wait})
 }
 

@@ -50,11 +50,14 @@ type (
 		Worker  string `path:"worker" maxLength:"63" doc:"name of the worker"`
 	}
 	logsInput struct {
-		ID     string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
-		Offset int64  `query:"offset" doc:"bytes from the start of the log; negative: lines from its end"`
-		Max    int    `query:"max" minimum:"0" maximum:"524288" doc:"bytes at most; 0: 64 KiB"`
-		Wait   string `query:"wait" maxLength:"16" example:"20s" doc:"wait this long for something new, at most 30s"`
-		Since  string `query:"since" maxLength:"16" example:"10m" doc:"leave out what was written longer ago, as far as the worker knows"`
+		ID       string `path:"id" maxLength:"200" doc:"application.service.ordinal"`
+		Offset   int64  `query:"offset" doc:"bytes from the start of the log; negative: lines from its end"`
+		Max      int    `query:"max" minimum:"0" maximum:"524288" doc:"bytes at most; 0: 64 KiB"`
+		Wait     string `query:"wait" maxLength:"16" example:"20s" doc:"wait this long for something new, at most 30s"`
+		Since    string `query:"since" maxLength:"16" example:"10m" doc:"leave out what was written longer ago, as far as the worker knows"`
+		Times    bool   `query:"times" doc:"say when the data was written"`
+		Previous bool   `query:"previous" doc:"what the run before the present one has written, or the last one where none runs"`
+		Former   int    `query:"former" minimum:"0" maximum:"64" doc:"the log on a worker where the instance was before: 1 is the last before the present; the answer repeats it"`
 	}
 	eventsInput struct {
 		After uint64 `query:"after" doc:"sequence number of the last event already seen"`
@@ -163,7 +166,9 @@ func (s *Server) logs(ctx context.Context, in *logsInput) (wire.LogChunk, error)
 		size = defaultLogBytes
 	}
 	return waiting(ctx, s, func(ctx context.Context) (wire.LogChunk, error) {
-		return s.backend.Logs(ctx, in.ID, wire.LogAsk{Offset: in.Offset, Max: size, Wait: wait, Since: since})
+		return s.backend.Logs(ctx, in.ID, wire.LogAsk{
+			Offset: in.Offset, Max: size, Wait: wait, Since: since, Times: in.Times, Previous: in.Previous, Former: in.Former,
+		})
 	})
 }
 

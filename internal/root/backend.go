@@ -250,6 +250,9 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (w
 	if err != nil {
 		return chunk, err
 	}
+	if q.Former > 0 {
+		return b.formerLog(ctx, v, q)
+	}
 	if v.Cluster == "" {
 		return chunk, wire.Problemf(409, "not-placed", "verge describe instance/"+id, "there is no log yet", "%s is %s: %s", id, v.State, v.Reason)
 	}
@@ -258,6 +261,46 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (w
 	}
 	err = b.ask(ctx, v.Cluster, q.Logs(id), &chunk)
 	return chunk, unanswered(err, v.Cluster, "log-unavailable", "the log cannot be read now")
+}
+
+// formerLog finds a log on a worker where an instance was: in its cluster first, then in the
+// others, which may have had it before. The q.Former-th of all is meant.
+func (b backend) formerLog(ctx context.Context, v wire.InstanceView, q wire.LogAsk) (wire.LogChunk, error) {
+	names := []string{}
+	if v.Cluster != "" {
+		names = append(names, v.Cluster)
+	}
+	for _, cl := range b.clusters() {
+		if cl.Connected && cl.Name != v.Cluster {
+			names = append(names, cl.Name)
+		}
+	}
+	left := q.Former
+	for _, name := range names {
+		if b.details(name, "") != nil {
+			continue // it keeps that to itself
+		}
+		for k := 1; ; k++ {
+			ask := q
+			if ask.Former = k; left > 1 {
+				ask.Max, ask.Previous = 1, false // only whether there is one
+			}
+			var chunk wire.LogChunk
+			err := b.ask(ctx, name, ask.Logs(v.ID), &chunk)
+			var p *wire.Problem
+			if errors.As(err, &p) && p.Code == "no-former-log" || err == nil && chunk.Former != k {
+				break // it has no more, or knows of none
+			}
+			if left--; left == 0 {
+				chunk.Former = q.Former
+				return chunk, unanswered(err, name, "log-unavailable", "the former log cannot be read now")
+			}
+			if unanswered := err != nil && !errors.As(err, &p); unanswered {
+				break
+			}
+		}
+	}
+	return wire.LogChunk{}, wire.Problemf(404, "no-former-log", "verge logs "+v.ID, "there is no such former log", "no cluster that shares its details knows of so many former places of %s", v.ID)
 }
 
 // Clusters implements rest.Backend.

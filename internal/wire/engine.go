@@ -14,7 +14,7 @@ import (
 //	PATCH /v1/orders                    EngineChanges → 204 once stored and fsynced, 409 if they are not of
 //	                                    the revision that is there: all orders are sent then
 //	GET /v1/state?after=N&wait=MS       → EngineState, held until Seq > N or MS is over
-//	GET /v1/logs?instance=&offset=&max=&wait=MS&since=MS → LogChunk
+//	GET /v1/logs?instance=&offset=&max=&wait=MS&since=MS&times=1&previous=1&incarnation= → LogChunk
 //	GET /v1/entries                     → []EntryView
 //	GET /v1/metrics                     → figures of the engine, as obs.Page writes them
 //	GET /v1/top                         → WorkerTop

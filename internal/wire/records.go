@@ -89,6 +89,9 @@ type Instance struct {
 	// Former is the worker that had a named volume and was removed from the cluster, until
 	// the instance begins somewhere.
 	Former string `json:"former,omitempty"`
+	// Places are where it was before it was where it is now, latest first: its logs are
+	// there for a while. The root is not told.
+	Places []Placement `json:"places,omitempty"`
 	// Restarted is the N of the latest Restart that was asked for when this
 	// incarnation was ordered, 0 if none was.
 	Restarted uint64 `json:"restarted,omitempty"`

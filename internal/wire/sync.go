@@ -245,6 +245,8 @@ type LogChunk struct {
 	// asked for and the first that rotation has kept.
 	Next int64 `json:"next"`
 	Lost int64 `json:"lost,omitempty"`
+	// End is where the log ended then, 0 where an older worker does not say it.
+	End int64 `json:"end,omitempty"`
 	// Times are when Data was written, where that was asked for and is known: each holds
 	// from its Offset on up to the next.
 	Times []LogTime `json:"times,omitempty"`

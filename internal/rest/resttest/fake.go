@@ -47,6 +47,11 @@ type Fake struct {
 	ObjectList   []wire.ObjectView
 	Explanations map[string]wire.Explanation
 	LogText      map[string]string
+	// LogTimes are when LogText was written, FormerLogs where an instance was before, the
+	// latest first, and PreviousLogs what the run before the present one wrote.
+	LogTimes     map[wire.InstanceID][]wire.LogTime
+	FormerLogs   map[wire.InstanceID][]FakeLog
+	PreviousLogs map[wire.InstanceID]string
 	// LogSince is where a log begins for who asks for what is new.
 	LogSince    map[string]int64
 	ApplyAnswer wire.ApplyResult
@@ -228,6 +233,18 @@ func (f *Fake) Logs(_ context.Context, id wire.InstanceID, q wire.LogAsk) (wire.
 	}
 	defer end()
 	text, ok := f.LogText[id]
+	times := f.LogTimes[id]
+	switch {
+	case q.Former > len(f.FormerLogs[id]):
+		return wire.LogChunk{}, wire.Problemf(404, "no-former-log", "", "there is no such former log", "%s", id)
+	case q.Former > 0:
+		former := f.FormerLogs[id][q.Former-1]
+		text, times, ok = former.Text, former.Times, true
+	case q.Previous && f.PreviousLogs[id] == "":
+		return wire.LogChunk{}, wire.Problemf(404, "no-previous-run", "", "there is no previous run in this log", "%s", id)
+	case q.Previous:
+		text, times = f.PreviousLogs[id], nil
+	}
 	if !ok {
 		return wire.LogChunk{}, missing("instance", id)
 	}
@@ -241,7 +258,20 @@ func (f *Fake) Logs(_ context.Context, id wire.InstanceID, q wire.LogAsk) (wire.
 	offset = min(offset, int64(len(text)))
 	data := text[offset:]
 	data = data[:min(len(data), q.Max)]
-	return wire.LogChunk{Data: []byte(data), Next: offset + int64(len(data))}, nil
+	c := wire.LogChunk{Data: []byte(data), Next: offset + int64(len(data)), Former: q.Former}
+	if q.Former > 0 {
+		c.Worker = "edge/former"
+	}
+	if q.Times {
+		c.Times = times
+	}
+	return c, nil
+}
+
+// FakeLog is a log on a worker where an instance was.
+type FakeLog struct {
+	Text  string
+	Times []wire.LogTime
 }
 
 // fromEnd is where the last n lines of text begin.

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Retention of the logs of instances that have left this worker.
+const (
+	keptLogsDir  = "former-logs"
+	keepLogsFor  = 24 * time.Hour
+	maxKeptLogs  = 100
+	maxKeptBytes = 256 << 20
+)
+
+// keptLogs are the logs of instances that this worker does not have any more: they have
+// moved, and what they wrote here is still asked for. The directories are the only state.
+type keptLogs struct {
+	dir     string
+	changed chan struct{} // holds one: there is one more
+
+	mu sync.Mutex // one who changes the directory at a time
+}
+
+func newKeptLogs(dir string) *keptLogs {
+	return &keptLogs{dir: filepath.Join(dir, keptLogsDir), changed: make(chan struct{}, 1)}
+}
+
+// of is where the log of an incarnation is kept.
+func (k *keptLogs) of(id wire.InstanceID, incarnation int) string {
+	return filepath.Join(k.dir, id+"@"+strconv.Itoa(incarnation))
+}
+
+// keep takes over the log of an incarnation that leaves, if there is anything in it.
+func (k *keptLogs) keep(id wire.InstanceID, incarnation int, log string, now time.Time) error {
+	n, err := logfile.End(log)
+	if err != nil || n == 0 {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	to := k.of(id, incarnation)
+	err = os.MkdirAll(k.dir, 0o700)
+	if err == nil {
+		err = os.RemoveAll(to) // of a cluster that was restored and counts again
+	}
+	if err == nil {
+		err = os.Rename(log, to)
+	}
+	if err == nil {
+		err = os.Chtimes(to, now, now)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the log of %s: %w", id, err)
+	}
+	loop.Poke(k.changed)
+	return nil
+}
+
+// keptLog is one of them, with its size on disk at most.
+type keptLog struct {
+	path string
+	at   time.Time
+	size int64
+}
+
+// excess are those that are to go: they are too old, or there are too many or too much.
+// next is when the oldest of the others is too old, zero if there is none.
+func excess(list []keptLog, now time.Time) (gone []keptLog, next time.Time) {
+	slices.SortFunc(list, func(a, b keptLog) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.path, b.path)) })
+	var size int64
+	for i, l := range list {
+		size += l.size
+		// One from the future is of a clock that was set back.
+		if age := now.Sub(l.at); age >= keepLogsFor || age < -keepLogsFor || i >= maxKeptLogs || size > maxKeptBytes {
+			return list[i:], next
+		}
+		next = l.at.Add(keepLogsFor)
+	}
+	return nil, next
+}
+
+// prune removes what is to go, and says when there will be more of it.
+func (k *keptLogs) prune(now time.Time) (next time.Time, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	entries, err := os.ReadDir(k.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for logs of instances that have left: %w", err)
+	}
+	var list []keptLog
+	for _, e := range entries {
+		st, err := e.Info()
+		if err != nil {
+			continue // it has gone
+		}
+		l := keptLog{path: filepath.Join(k.dir, e.Name()), at: st.ModTime()}
+		files, err := os.ReadDir(l.path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return time.Time{}, fmt.Errorf("look for logs of instances that have left: %w", err)
+		}
+		for _, f := range files {
+			if st, err := f.Info(); err == nil {
+				l.size += min(st.Size(), logfile.MaxSize) // one with holes has less on disk
+			}
+		}
+		list = append(list, l)
+	}
+	gone, next := excess(list, now)
+	for _, l := range gone {
+		if e := os.RemoveAll(l.path); e != nil {
+			err = errors.Join(err, fmt.Errorf("remove a log of an instance that has left: %w", e))
+		}
+	}
+	return next, err
+}
+
+// run removes logs when their time is over, until ctx is done. Without any it sleeps.
+func (k *keptLogs) run(ctx context.Context, problems *problems) {
+	for {
+		next, err := k.prune(time.Now())
+		problems.set("logs of instances that have left", err)
+		var timer *time.Timer
+		var due <-chan time.Time
+		if !next.IsZero() {
+			timer = time.NewTimer(max(time.Until(next), time.Second))
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-k.changed:
+		case <-due:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// logOf is the directory of a log: that of the instance as it is here, or the one that was
+// kept of an incarnation. running says whether a program writes to it now.
+func (e *Engine) logOf(id wire.InstanceID, incarnation int) (dir string, running bool, err error) {
+	if !validID(id) {
+		return "", false, fmt.Errorf("%w: %q", ErrNoInstance, id)
+	}
+	if incarnation > 0 {
+		dir := e.kit.kept.of(id, incarnation)
+		if _, err := os.Stat(dir); err == nil {
+			return dir, false, nil
+		}
+		// It may not have left yet. Of a later incarnation this is another log.
+	}
+	s, known := e.board.get(id)
+	if !known || incarnation > 0 && s.Incarnation != incarnation {
+		return "", false, fmt.Errorf("%w: %q", ErrNoInstance, id)
+	}
+	return place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}.log(), s.PID != 0, nil
+}
+
+// previousRun is the part of a log that the run before the present one wrote, or the last
+// run where there is none now.
+func previousRun(id wire.InstanceID, dir string, running bool) (logfile.Range, error) {
+	starts, err := logfile.Starts(dir)
+	if err != nil {
+		return logfile.Range{}, err
+	}
+	end, err := logfile.End(dir)
+	if err != nil {
+		return logfile.Range{}, err
+	}
+	if running && len(starts) > 0 {
+		end = starts[len(starts)-1].Offset
+		starts = starts[:len(starts)-1]
+	}
+	if len(starts) == 0 && (running || end == 0) {
+		return logfile.Range{}, wire.Problemf(404, "no-previous-run", "verge logs "+strings.TrimSpace(id), "there is no previous run in this log", "%s has not ended on this worker since its log began", id)
+	}
+	r := logfile.Range{To: end}
+	if len(starts) > 0 {
+		r.From = starts[len(starts)-1].Offset
+	}
+	return r, nil
+}
