@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,6 +167,36 @@ func (d *devRun) overcommits(context string) {
 		}
 	}
 	wantEqual(d.t, "workers that say what they offer", len(workers.Items), 6)
+}
+
+// TestDevSharesPorts: all workers of verge dev have the ports of one machine. A second service
+// with the same number is placed nowhere, also in no other cluster, and a plan says so.
+func TestDevSharesPorts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	tmp := devDir(t)
+	d := startDev(t, tmp, freeAddr(t), "--workers", "1", "--clusters", "edge,fog")
+	defer d.interrupt()
+	context := filepath.Join(d.dir, "context.yaml")
+	_, port, err := net.SplitHostPort(freeAddr(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(app string) string {
+		name := filepath.Join(tmp, app+".yaml")
+		text := fmt.Sprintf("application: %s\nservices: {db: {command: [testprogram], ports: [{name: http, number: %s}]}}\n", app, port)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	if r := verge(t, context, "apply", file("one")); r.code != 0 {
+		t.Fatalf("apply: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	r := verge(t, context, "plan", file("two"))
+	wantEqual(t, "exit code of the plan", r.code, 2)
+	wantWords(t, "the plan", r.out, "1 instance would wait", "port "+port+" of one.db", "without the service network")
 }
 
 // TestDevKept uses one data directory twice, and tries to do so at once.
