@@ -155,7 +155,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := enroll.OwnDir(o.Dir, "worker"); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("preparing the data directory: %w", err)
 	}
 	unlock, err := Lock(o.Dir)
@@ -175,7 +175,7 @@ func Run(ctx context.Context, o Options) error {
 		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, secrets: map[string]*wire.SealedSecret{}, features: features("/"),
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
-	if err := os.MkdirAll(idDir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(idDir, 0o700); err != nil {
 		return fmt.Errorf("preparing the identity: %w", err)
 	}
 	if o.Clock == nil {

@@ -349,7 +349,7 @@ func (u *upgrader) fetch(ctx context.Context, want *wire.Program, above *remote.
 	if is, err := checksum(path); err == nil && is == want.SHA256 {
 		return p, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if err := hasRoom(dir, want.Size); err != nil {

@@ -102,7 +102,7 @@ func Restore(ctx context.Context, dir string, a Archive, now time.Time, log *slo
 		return fmt.Errorf("restore: %w", err)
 	}
 	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(parent, 0o700); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	// Beside it, so that it is put in place by a change of its name.
@@ -135,7 +135,7 @@ func Restore(ctx context.Context, dir string, a Archive, now time.Time, log *slo
 	snap := a.Store
 	snap.Amend(MarkKey, mark)
 	store := filepath.Join(tmp, StoreDir)
-	if err := os.MkdirAll(store, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(store, 0o700); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if err := bus.WriteSnapshot(ctx, store, snap, log); err != nil {
@@ -161,7 +161,7 @@ func put(dir string, f File) error {
 		return fmt.Errorf("file %q of the backup: %w", f.Path, err)
 	}
 	p := filepath.Join(dir, local)
-	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(p), 0o700); err != nil {
 		return err
 	}
 	return atomicfile.Write(p, f.Data, 0o600)

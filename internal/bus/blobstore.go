@@ -76,11 +76,19 @@ func openBlobs(ctx context.Context, js *jsLog, dir string, log *slog.Logger, dia
 	switch {
 	case info.Error == nil:
 		b.there = true
-		b.js = &jsLog{rest: newRester()}
+		b.js = b.newLog()
+		b.js.rest = newRester()
+		if err := b.js.files.sync(); err != nil {
+			return nil, fmt.Errorf("look for objects in %s: %w", dir, err)
+		}
 	case info.Error.ErrCode != uint16(server.JSStreamNotFoundErr):
 		return nil, fmt.Errorf("look for objects in %s: %s", dir, info.Error.Description)
 	}
 	return b, nil
+}
+
+func (b *blobStore) newLog() *jsLog {
+	return &jsLog{files: &streamFiles{dir: b.dir, stream: blobStream}}
 }
 
 // ready returns what to speak with the stream by; nil if there is no stream and
@@ -100,7 +108,7 @@ func (b *blobStore) ready(ctx context.Context, create bool) (*jsLog, error) {
 			return nil, err
 		}
 		if b.js == nil {
-			b.js = &jsLog{}
+			b.js = b.newLog()
 		}
 		b.conn, b.js.nc = c, c.nc
 	}
@@ -145,6 +153,9 @@ func (b *blobStore) Write(ctx context.Context, r io.Reader, limit int64) (Blob, 
 		}
 		return js.putPiece(out.ID, n, data)
 	})
+	if err == nil {
+		err = js.files.sync()
+	}
 	if err != nil {
 		// Also when the caller is gone: nothing else knows of the pieces.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)

@@ -49,8 +49,7 @@ func checkBlocks(dir string) error {
 	}
 	var blocks []block
 	for _, path := range files {
-		n, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), ".blk"), 10, 32)
-		if err == nil {
+		if n, ok := blockNumber(filepath.Base(path)); ok {
 			blocks = append(blocks, block{n, path})
 		}
 	}
@@ -67,6 +66,13 @@ func checkBlocks(dir string) error {
 		return fmt.Errorf("the log in %s ends with message %d and had %d before: %w", dir, last, had, errLogDamaged)
 	}
 	return nil
+}
+
+// blockNumber of a file of messages, by its name.
+func blockNumber(name string) (n uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, ".blk")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return n, ok && err == nil
 }
 
 // errLogDamaged ends in what to do about it.

@@ -55,8 +55,9 @@ func (e *refusedError) Error() string { return e.text }
 
 // jsLog speaks with the stream.
 type jsLog struct {
-	nc   *nats.Conn
-	rest *rester // nil until the stream is open
+	nc    *nats.Conn
+	rest  *rester // nil until the stream is open
+	files *streamFiles
 }
 
 // wake is called before the stream is used.
@@ -99,6 +100,10 @@ func (l *jsLog) append(data []byte, after int64, wait time.Duration) (uint64, er
 	if ack.PubAck == nil || ack.Sequence == 0 {
 		return 0, errors.New("acknowledgement without a sequence number")
 	}
+	// The message may be the first one in a new file.
+	if err := l.files.sync(); err != nil {
+		return 0, err
+	}
 	return ack.Sequence, nil
 }
 
@@ -111,7 +116,8 @@ func (l *jsLog) purge(ctx context.Context, before uint64) error {
 	if reply.Error != nil {
 		return fmt.Errorf("purge the log: %s", reply.Error.Description)
 	}
-	return nil
+	// Otherwise some of what was cut off could come back without the rest of it.
+	return l.files.sync()
 }
 
 // call makes a request of the JetStream API.

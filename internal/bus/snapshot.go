@@ -112,7 +112,7 @@ func offline(ctx context.Context, dir string, log *slog.Logger) (_ *store, close
 		return nil, nil, err
 	}
 	s := &store{
-		log: log, js: &jsLog{nc: conn.nc, rest: newRester()}, m: newMirror(), dir: dir,
+		log: log, js: &jsLog{nc: conn.nc, rest: newRester(), files: &streamFiles{dir: dir, stream: streamName}}, m: newMirror(), dir: dir,
 		free: freeBytes, patience: ackTimeout, slack: cleanSlack, turn: make(chan struct{}, 1),
 	}
 	return s, func() { s.js.rest.end(); e.close() }, nil

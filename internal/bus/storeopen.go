@@ -67,7 +67,7 @@ func (s *store) mark() error {
 // begins a new era. nc is used by nobody else.
 func openStore(ctx context.Context, nc *nats.Conn, dir string, log *slog.Logger) (_ *store, err error) {
 	s := &store{
-		log: log, js: &jsLog{nc: nc}, m: newMirror(), dir: dir,
+		log: log, js: &jsLog{nc: nc, files: &streamFiles{dir: dir, stream: streamName}}, m: newMirror(), dir: dir,
 		free: freeBytes, patience: ackTimeout, slack: cleanSlack,
 		turn: make(chan struct{}, 1),
 	}
@@ -108,7 +108,7 @@ func (s *store) openStream(ctx context.Context) (server.StreamState, error) {
 		return none, err
 	}
 	if info.Error == nil {
-		return info.State, nil
+		return info.State, s.js.files.sync()
 	}
 	if info.Error.ErrCode != uint16(server.JSStreamNotFoundErr) {
 		return none, errors.New(info.Error.Description)
@@ -124,6 +124,9 @@ func (s *store) openStream(ctx context.Context) (server.StreamState, error) {
 	}
 	if created.Error != nil {
 		return none, errors.New(created.Error.Description)
+	}
+	if err := s.js.files.sync(); err != nil {
+		return none, err
 	}
 	return none, atomicfile.Write(marker, []byte(markerHead), 0o600)
 }

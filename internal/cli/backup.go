@@ -261,7 +261,7 @@ func removed(path string) error {
 
 // backups takes one in each interval until ctx ends.
 func (a *app) backups(ctx context.Context, dir string, seal backup.Seal, f backupFlags) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("backups: %w", err)
 	}
 	c, err := a.client()

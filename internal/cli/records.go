@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
 )
 
 // Records is what drops stored records of a root or a cluster that cannot be read.
@@ -165,7 +168,10 @@ func newFile(path string, data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 // localUser is who works on this machine, as the audit log has it.

@@ -127,7 +127,7 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 func beside(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(dir), 0o700)
+		err = atomicfile.MkdirAll(filepath.Dir(dir), 0o700)
 	}
 	if err != nil {
 		return "", fmt.Errorf("restore: %w", err)

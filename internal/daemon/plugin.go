@@ -38,7 +38,7 @@ func joinPluginBy(ctx context.Context, j cli.PluginJoin, clock *pki.Clock) (out 
 	if err != nil {
 		return out, fmt.Errorf("--dir: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return out, fmt.Errorf("preparing the folder for the identity: %w", err)
 	}
 	before, err := enroll.Joined(dir)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
@@ -158,7 +159,7 @@ func (in *instance) volumes(o *wire.Order) ([]workdir.Volume, error) {
 		switch {
 		case v.Name != "":
 			w.Dir = filepath.Join(in.kit.dir, volumesDir, wire.OrderNamespace(o), o.ID, v.Name)
-			err = os.MkdirAll(w.Dir, 0o700)
+			err = atomicfile.MkdirAll(w.Dir, 0o700)
 		case v.Host != "":
 			w.Dir, err = hostDir(v.Host, in.kit.config.HostPaths)
 		}

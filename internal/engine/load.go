@@ -129,7 +129,7 @@ func (e *Engine) assemble() error {
 	if k.network != nil && k.far != nil {
 		k.far.tunnel = k.network.Measure
 	}
-	if err := os.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
 	e.kit = k

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -169,6 +170,9 @@ func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
 	// Moved in one step, while nothing can begin to use it: an instance that comes
 	// now begins with an empty one.
 	err := os.Rename(filepath.Join(base, r.Namespace, r.Instance, r.Name), aside)
+	if err == nil {
+		err = atomicfile.SyncDir(filepath.Join(base, r.Namespace, r.Instance))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return wire.Problemf(http.StatusNotFound, "no-such-volume", "verge volume ls", "there is no such volume", "%s is not on worker %s", r, e.opts.Config.Worker)
 	}

@@ -129,7 +129,7 @@ func (in *instance) volumeDir(r wire.VolumeRef) string {
 // that was computed here.
 func (in *instance) packVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) (wire.VolumeObject, error) {
 	dir := in.volumeDir(ref)
-	if err := os.MkdirAll(dir, 0o700); err != nil { // it may never have been started
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil { // it may never have been started
 		return v, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -180,7 +180,7 @@ func (in *instance) unpackVolume(ctx context.Context, ref wire.VolumeRef, v wire
 // restoreVolume makes a volume what an object says, in the place of what is there, which
 // stays until then.
 func (in *instance) restoreVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
-	if err := os.MkdirAll(in.volumeDir(ref), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(in.volumeDir(ref), 0o700); err != nil {
 		return err
 	}
 	return in.arrive(ctx, ref, v, exchangeDirs)
@@ -194,12 +194,12 @@ func (in *instance) arrive(ctx context.Context, ref wire.VolumeRef, v wire.Volum
 	if err := os.RemoveAll(aside); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(aside, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(aside, 0o700); err != nil {
 		return err
 	}
 	err := in.receive(ctx, ref, v, aside)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(dir), 0o700)
+		err = atomicfile.MkdirAll(filepath.Dir(dir), 0o700)
 	}
 	if err == nil {
 		err = put(aside, dir)

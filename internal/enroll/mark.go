@@ -70,7 +70,7 @@ func (n Node) rejoin(ctx context.Context, mark refusal) (wire.JoinReply, error) 
 		fresh.Dir = filepath.Join(n.Dir, rejoinDir)
 		// What an attempt before has left, with its key: its token may be good for
 		// that key alone.
-		if err := os.MkdirAll(fresh.Dir, 0o700); err != nil {
+		if err := atomicfile.MkdirAll(fresh.Dir, 0o700); err != nil {
 			return wire.JoinReply{}, fmt.Errorf("preparing to join again: %w", err)
 		}
 	}

@@ -138,6 +138,8 @@ var lent = map[string]struct{ user, reason string }{
 var reserved = map[string]string{
 	"github.com/nats-io/":    "internal/bus",
 	"github.com/spf13/cobra": "internal/cli",
+	// For tests: nothing of it is in the program.
+	"github.com/hanwen/go-fuse/": "internal/atomicfile/powertest",
 }
 
 // pure are modules of others that a decider may use although they are not of the

@@ -80,7 +80,7 @@ func readAuthority(path string) (*issuer, error) {
 }
 
 func createAuthority(dir, file string, now time.Time) (*issuer, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the certificate authority: %w", err)
 	}
 	key, keyText, err := newKey()

@@ -53,7 +53,7 @@ func ensureKey(dir, file string) ([]byte, error) {
 }
 
 func createKey(dir, path string) (*ecdsa.PrivateKey, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	key, text, err := newKey()

@@ -130,7 +130,7 @@ func WriteContext(path string, e ContextEntry) error {
 	if err != nil {
 		return fmt.Errorf("write context %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write context: %w", err)
 	}
 	if err := atomicfile.Write(path, []byte(text), 0o600); err != nil {

@@ -49,7 +49,7 @@ func Ensure(dir string) (*Key, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return k, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a seal key: %w", err)
 	}
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)

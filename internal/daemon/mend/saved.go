@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/bus"
 )
@@ -36,7 +36,7 @@ type saved struct {
 // save writes a record into a file of its own and returns its path.
 func save(dir string, s saved) (string, error) {
 	folder := filepath.Join(dir, savedDir)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
 	// A key may be longer than the name of a file, and has slashes.

@@ -85,7 +85,7 @@ func makeIssuer(dir string, now time.Time) (*issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authority of self-signed certificates: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("authority of self-signed certificates: %w", err)
 	}
 	// The key first: a certificate without it would have to be removed by hand.

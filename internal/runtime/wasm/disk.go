@@ -116,7 +116,7 @@ func (d disk) take(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	if err := os.MkdirAll(d.path(digest), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(d.path(digest), 0o700); err != nil {
 		return "", err
 	}
 	if err := atomicfile.Write(d.path(digest, moduleFile), b, 0o600); err != nil {
