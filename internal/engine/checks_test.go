@@ -90,11 +90,11 @@ func TestFailedStartupIsAFailedStart(t *testing.T) {
 			t.Errorf("signals %v, killed %v", signals, killed)
 		}
 		s := r.status(web0)
-		if s.LastExit == nil || s.LastExit.Why != "startup: status 503" || s.Restarts != 1 {
+		if s.LastExit == nil || s.LastExit.Why != "startup http /up: status 503 (20 of 20)" || s.Restarts != 1 {
 			t.Errorf("after the first: %+v, %+v", s, s.LastExit)
 		}
 		after(time.Minute)
-		if s = r.status(web0); s.Phase != wire.PhaseExited || !strings.Contains(s.Why, "startup: status 503, given up here after 1 restarts") {
+		if s = r.status(web0); s.Phase != wire.PhaseExited || !strings.Contains(s.Why, "startup http /up: status 503 (20 of 20), given up here after 1 restarts") {
 			t.Errorf("after the last: %+v", s)
 		}
 		// A start may take longer than a calm run, and is none.
