@@ -25,7 +25,7 @@ const (
 func (c *Cluster) openHooks(ctx context.Context) error {
 	tier := c.m.tier()
 	say := func(subject, what string) { c.events.Add(time.Now(), tier, subject, what) }
-	k, err := hooks.Open(ctx, hooks.Options{Store: c.store, Key: c.key, Now: c.clock.Now, Source: tier, Allow: c.opts.HooksAllow, Say: say, Log: c.log})
+	k, err := hooks.Open(ctx, hooks.Options{Store: c.store, Key: c.key, Now: c.clock.Now, Source: tier, Allow: c.opts.HooksAllow, Advertised: c.opts.Advertise, Say: say, Log: c.log})
 	if err != nil {
 		return err
 	}

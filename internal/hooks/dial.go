@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -34,7 +36,8 @@ var metadata = []netip.Prefix{
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // forbidden says what is wrong with an address as that of a receiver; "" if nothing is.
-func forbidden(a netip.Addr, allow []netip.Prefix) string {
+// mine are the addresses of this machine.
+func forbidden(a netip.Addr, allow []netip.Prefix, mine []netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	for _, p := range allow {
 		if p.Contains(a) {
@@ -43,7 +46,7 @@ func forbidden(a netip.Addr, allow []netip.Prefix) string {
 	}
 	if nat64.Contains(a) {
 		b := a.As16()
-		return forbidden(netip.AddrFrom4([4]byte(b[12:])), allow)
+		return forbidden(netip.AddrFrom4([4]byte(b[12:])), allow, mine)
 	}
 	switch {
 	case a.IsLoopback():
@@ -54,6 +57,8 @@ func forbidden(a netip.Addr, allow []netip.Prefix) string {
 		return "no address of a host"
 	case a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return "an address of many"
+	case slices.Contains(mine, a):
+		return "an address of the machine that sends it"
 	}
 	for _, p := range metadata {
 		if p.Contains(a) {
@@ -63,16 +68,53 @@ func forbidden(a netip.Addr, allow []netip.Prefix) string {
 	return ""
 }
 
+// own are the addresses of this machine: of its interfaces, as they are now, and those by
+// which others reach it, such as that of a router in front of it.
+func own(ctx context.Context, advertised []string) ([]netip.Addr, error) {
+	nets, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("which addresses this machine has: %w", err)
+	}
+	var out []netip.Addr
+	for _, n := range nets {
+		if n, ok := n.(*net.IPNet); ok {
+			if a, ok := netip.AddrFromSlice(n.IP); ok {
+				out = append(out, a.Unmap())
+			}
+		}
+	}
+	for _, host := range advertised {
+		if a, err := netip.ParseAddr(host); err == nil {
+			out = append(out, a.Unmap().WithZone(""))
+			continue
+		}
+		// A name that cannot be looked up here leads nobody here either.
+		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("looking up %s, by which others reach this machine: %w", host, err)
+		}
+		for _, a := range found {
+			out = append(out, a.Unmap().WithZone(""))
+		}
+	}
+	return out, nil
+}
+
 // guard refuses connections to addresses that are not for hooks. It is asked when the
 // name has been looked up, with the address that is connected to, so that a name which
-// leads elsewhere the second time gains nothing.
-func guard(allow []netip.Prefix) func(network, address string, _ syscall.RawConn) error {
-	return func(_, address string, _ syscall.RawConn) error {
+// leads elsewhere the second time gains nothing. ours are the addresses of this machine,
+// which may be others by then.
+func guard(allow []netip.Prefix, ours func(context.Context) ([]netip.Addr, error)) func(ctx context.Context, network, address string, _ syscall.RawConn) error {
+	return func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%s is no address: %w", address, err)
 		}
-		if why := forbidden(at.Addr(), allow); why != "" {
+		mine, err := ours(ctx)
+		if err != nil {
+			return err
+		}
+		if why := forbidden(at.Addr(), allow, mine); why != "" {
 			return fmt.Errorf("%s is %s, and hooks may not go there: who runs this root or cluster may allow it: --hooks-allow %s", at.Addr(), why, netip.PrefixFrom(at.Addr().Unmap().WithZone(""), at.Addr().Unmap().BitLen()))
 		}
 		return nil
@@ -83,7 +125,7 @@ var errAuthorities = errors.New("ca has no certificate in PEM")
 
 // newClient is a client for the receivers of one hook: no proxy, which would connect
 // elsewhere; no redirects, which would too.
-func newClient(allow []netip.Prefix, ca string) (*http.Client, error) {
+func newClient(allow []netip.Prefix, advertised []string, ca string) (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
 		conf.RootCAs = x509.NewCertPool()
@@ -91,7 +133,7 @@ func newClient(allow []netip.Prefix, ca string) (*http.Client, error) {
 			return nil, errAuthorities
 		}
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, Control: guard(allow)}
+	dialer := &net.Dialer{Timeout: dialTimeout, ControlContext: guard(allow, func(ctx context.Context) ([]netip.Addr, error) { return own(ctx, advertised) })}
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: dialTimeout, ForceAttemptHTTP2: true,

@@ -49,6 +49,9 @@ type Options struct {
 	Source string
 	// Allow are networks to which hooks may go although they are usually not for them.
 	Allow []netip.Prefix
+	// Advertised are the hosts by which others reach this machine: as its own addresses,
+	// hooks may not go there.
+	Advertised []string
 	// Say tells people what became of a hook; nil: nobody.
 	Say func(subject, what string)
 	Log *slog.Logger
@@ -205,7 +208,7 @@ func (k *Keeper) Unread() []records.Unread {
 }
 
 func (k *Keeper) newHook(rec wire.Hook) (*hook, error) {
-	client, err := newClient(k.o.Allow, rec.CA)
+	client, err := newClient(k.o.Allow, k.o.Advertised, rec.CA)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func settle(s wire.HookSpec, namespace, tier string) (wire.HookSpec, error) {
 	if s.KeepSeconds < 60 || s.KeepSeconds > wire.MaxHookKeep {
 		return s, bad("keep_seconds is 60 to %d", wire.MaxHookKeep)
 	}
-	if client, err := newClient(nil, s.CA); err != nil {
+	if client, err := newClient(nil, nil, s.CA); err != nil {
 		return s, bad("%v", err)
 	} else {
 		client.CloseIdleConnections()

@@ -22,7 +22,7 @@ import (
 // before the process ended. The mutex is not held.
 func (r *Root) openHooks(ctx context.Context) error {
 	say := func(subject, what string) { r.events.Add(time.Now(), tier, subject, what) }
-	k, err := hooks.Open(ctx, hooks.Options{Store: r.store, Key: r.key, Now: r.clock.Now, Source: tier, Allow: r.opts.HooksAllow, Say: say, Log: r.log})
+	k, err := hooks.Open(ctx, hooks.Options{Store: r.store, Key: r.key, Now: r.clock.Now, Source: tier, Allow: r.opts.HooksAllow, Advertised: r.opts.Advertise, Say: say, Log: r.log})
 	if err != nil {
 		return err
 	}
