@@ -112,7 +112,7 @@ var neighbours = map[string]struct {
 	"internal/pki":        {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/plugin":     {[]string{"internal/atomicfile"}, "tokens and authorities are files of a bounded size"},
 	"internal/proxy":      {[]string{"internal/accept", "internal/atomicfile"}, "the ports given to services outlive the process; a gateway waits out what passes"},
-	"internal/relay":      {[]string{"internal/atomicfile"}, "its key is a file"},
+	"internal/relay":      {[]string{"internal/accept", "internal/atomicfile"}, "its key is a file; who has shown no certificate must not keep others out"},
 	"internal/rest":       {[]string{"internal/accept", "internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored; its server waits out what passes"},
 	"internal/seal":       {[]string{"internal/atomicfile"}, "a key is a file"},
 	"internal/runtime":    {[]string{"internal/atomicfile", "internal/filecopy"}, "what an engine re-adopts after a crash is a file; a path within an image goes by the image's links"},

@@ -66,7 +66,7 @@ type hostTarget struct {
 func newGateway(r *Router) *gateway {
 	g := &gateway{r: r, busy: newInflight()}
 	g.conns.max = int64(r.opts.MaxConns)
-	g.clients = clients{most: max(1, r.opts.MaxConns/2), open: map[netip.Addr]int{}}
+	g.clients = clients{most: max(1, r.opts.MaxConns/2), all: r.opts.MaxConns, open: map[netip.Addr]int{}}
 	g.ports = gatePorts{gate: g, open: map[gatePort]*portListener{}}
 	g.certs = certs.New(certs.Options{
 		Dir: r.opts.CertDir, Secrets: r.opts.Secrets, ACME: r.opts.ACME, Above: r.opts.CertsAbove, Log: r.log, Changed: r.opts.GatewayChanged,
@@ -336,11 +336,17 @@ func (t *table) limitOf(p *published) *ingress.Limit {
 
 // clients counts the connections of each client, so that one cannot have all.
 type clients struct {
-	most int
+	most int // of one client
+	all  int // of all clients together
 
-	mu   sync.Mutex // guards below
-	open map[netip.Addr]int
+	mu    sync.Mutex // guards below
+	open  map[netip.Addr]int
+	total int
 }
+
+// perFree connections may a client have for each that is free. So a few clients that take
+// all they can leave some to others: two of them a ninth, three a thirteenth.
+const perFree = 4
 
 // take is false where a client has as many as it may have. give is to be called once
 // otherwise.
@@ -352,13 +358,15 @@ func (c *clients) take(remote net.Addr) (give func(), ok bool) {
 	client := ingress.Client(tcp.AddrPort().Addr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[client] >= c.most {
+	if n := c.open[client]; n >= c.most || n > 0 && n >= perFree*(c.all-c.total) {
 		return nil, false
 	}
 	c.open[client]++
+	c.total++
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.total--
 		if c.open[client]--; c.open[client] == 0 {
 			delete(c.open, client)
 		}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -108,7 +109,7 @@ type Server struct {
 	ctx    context.Context // of all that runs
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	conns  chan struct{}
+	room   *accept.Room
 
 	requests, refused        atomic.Uint64
 	packets, bytes, droppeds atomic.Uint64
@@ -147,7 +148,7 @@ func Start(o Options) (*Server, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		opts: o, log: o.Log, ln: ln, ctx: ctx, cancel: cancel, conns: make(chan struct{}, maxConns),
+		opts: o, log: o.Log, ln: ln, ctx: ctx, cancel: cancel, room: accept.NewRoom(maxConns, maxConns/2),
 		members: map[id]*member{}, aliases: map[id]id{}, channels: map[[2]id]*channel{}, pipes: map[string]*pipe{},
 	}
 	if s.tun, err = newTunnel(key, port, o.Log); err != nil {
@@ -242,22 +243,22 @@ func (s *Server) accept() {
 				return
 			}
 		}
-		select {
-		case s.conns <- struct{}{}:
-			s.wg.Go(func() {
-				defer func() { <-s.conns }()
-				defer func() { _ = conn.Close() }()
-				defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
-				s.serve(conn)
-			})
-		default:
+		place := s.room.Enter(accept.Source(conn.RemoteAddr().String()), func() { _ = conn.Close() })
+		if place == nil {
 			_ = conn.Close()
+			continue
 		}
+		s.wg.Go(func() {
+			defer place.Leave()
+			defer func() { _ = conn.Close() }()
+			defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
+			s.serve(conn, place)
+		})
 	}
 }
 
 // serve answers one request.
-func (s *Server) serve(raw net.Conn) {
+func (s *Server) serve(raw net.Conn, place *accept.Place) {
 	given, err := s.opts.TLS()
 	if err != nil {
 		s.log.Error("the relay has no identity", "error", err)
@@ -277,6 +278,7 @@ func (s *Server) serve(raw net.Conn) {
 		return
 	}
 	s.requests.Add(1)
+	place.Known()
 	if req.Op == opPipe || req.Op == opTake {
 		s.pipe(conn, m, req)
 		return

@@ -1,71 +1,51 @@
 package rest
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
-	"net/netip"
 	"sync"
 
 	"github.com/verge-edge/verge/internal/accept"
 )
 
-// boundedListener accepts at most cap(slots) connections at a time; further
-// ones wait in the kernel's queue until one is closed. Of one source it holds at
-// most each, and closes what is more, so that one cannot keep all others waiting.
+// boundedListener accepts as many connections as its room holds. Where that is full of
+// authenticated ones, further ones wait in the kernel's queue until one is closed.
 type boundedListener struct {
 	net.Listener
-	slots chan struct{}
-	each  int
-	done  chan struct{}
-	once  sync.Once
-
-	mu sync.Mutex
-	by map[netip.Prefix]int // connections by source, guarded by mu
+	room *accept.Room
+	done chan struct{}
+	once sync.Once
 }
 
 func boundListener(l net.Listener, n, each int) *boundedListener {
-	return &boundedListener{Listener: l, slots: make(chan struct{}, n), each: each, done: make(chan struct{}), by: map[netip.Prefix]int{}}
+	return &boundedListener{Listener: l, room: accept.NewRoom(n, each), done: make(chan struct{})}
 }
 
-// Accept waits for a free slot, then for a connection.
+// Accept waits until there is room, then for a connection.
 func (l *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
 	for {
+		if full := l.room.Full(); full != nil {
+			select {
+			case <-full:
+				continue
+			case <-l.done:
+				return nil, net.ErrClosed
+			}
+		}
 		c, err := l.Listener.Accept()
 		if err != nil {
-			<-l.slots
 			return nil, accept.Passing(err)
 		}
-		from := sourceOf(c.RemoteAddr().String())
-		if l.enter(from) {
-			return &boundedConn{Conn: c, release: sync.OnceFunc(func() { l.leave(from); <-l.slots })}, nil
+		bounded := &boundedConn{Conn: c}
+		if bounded.place = l.room.Enter(sourceOf(c.RemoteAddr().String()), func() { _ = c.Close() }); bounded.place != nil {
+			return bounded, nil
 		}
 		_ = c.Close() // nothing was said yet
 	}
 }
 
-func (l *boundedListener) enter(from netip.Prefix) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by[from] >= l.each {
-		return false
-	}
-	l.by[from]++
-	return true
-}
-
-func (l *boundedListener) leave(from netip.Prefix) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by[from]--; l.by[from] == 0 {
-		delete(l.by, from)
-	}
-}
-
-// Close also ends an Accept that waits for a slot.
+// Close also ends an Accept that waits for room.
 func (l *boundedListener) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return l.Listener.Close()
@@ -73,11 +53,32 @@ func (l *boundedListener) Close() error {
 
 type boundedConn struct {
 	net.Conn
-	release func()
+	place *accept.Place
 }
 
-// Close frees the connection's slot, once.
+// Close gives the connection's place back, once.
 func (c *boundedConn) Close() error {
-	defer c.release()
+	defer c.place.Leave()
 	return c.Conn.Close()
+}
+
+// placeKey is where the context of a connection has its place.
+type placeKey struct{}
+
+// withPlace is http.Server.ConnContext.
+func withPlace(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if b, ok := c.(*boundedConn); ok {
+		return context.WithValue(ctx, placeKey{}, b.place)
+	}
+	return ctx
+}
+
+// keepPlace lets the connection of an authenticated request keep its place.
+func keepPlace(ctx context.Context) {
+	if p, ok := ctx.Value(placeKey{}).(*accept.Place); ok {
+		p.Known()
+	}
 }

@@ -27,8 +27,9 @@ func TestBoundedListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.slots) != 1 {
-		t.Fatalf("%d slots are taken", len(l.slots))
+	first.(*boundedConn).place.Known()
+	if n := l.room.Held(); n != 1 {
+		t.Fatalf("%d places are taken", n)
 	}
 	type accepted struct {
 		conn net.Conn
@@ -40,16 +41,17 @@ func TestBoundedListener(t *testing.T) {
 		next <- accepted{c, err}
 	}
 	go accept()
-	// Closing twice frees one slot, not two.
+	// Closing twice frees one place, not two.
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_ = first.Close()
 	second := <-next
-	if second.err != nil || len(l.slots) != 1 {
-		t.Fatalf("second: %v, %d slots are taken", second.err, len(l.slots))
+	if n := l.room.Held(); second.err != nil || n != 1 {
+		t.Fatalf("second: %v, %d places are taken", second.err, n)
 	}
-	// An Accept that waits for a slot ends with the listener.
+	second.conn.(*boundedConn).place.Known()
+	// An Accept that waits for room ends with the listener.
 	go accept()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -77,8 +79,8 @@ func TestAnErrorThatPasses(t *testing.T) {
 		if is := errors.As(got, &passing) && passing.Temporary(); !errors.Is(got, err) || is != (err == syscall.ENOBUFS) { //nolint:staticcheck,errorlint // what net/http asks
 			t.Errorf("%v: %v, passing: %t", err, got, is)
 		}
-		if len(l.slots) > 0 {
-			t.Errorf("%v takes a slot", err)
+		if l.room.Held() > 0 {
+			t.Errorf("%v takes a place", err)
 		}
 	}
 }
@@ -116,7 +118,8 @@ func TestOneSourceGetsAPart(t *testing.T) {
 	dial("127.0.0.1")
 	dial("127.0.0.1")
 	first := accept("127.0.0.1")
-	accept("127.0.0.1")
+	first.(*boundedConn).place.Known()
+	accept("127.0.0.1").(*boundedConn).place.Known()
 	third := dial("127.0.0.1")
 	dial("127.0.0.2")
 	accept("127.0.0.2")
@@ -128,7 +131,7 @@ func TestOneSourceGetsAPart(t *testing.T) {
 	}
 	dial("127.0.0.1")
 	accept("127.0.0.1")
-	if len(l.slots) != 3 {
-		t.Errorf("%d slots are taken", len(l.slots))
+	if n := l.room.Held(); n != 3 {
+		t.Errorf("%d places are taken", n)
 	}
 }

@@ -148,6 +148,7 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			writeProblem(w, problem)
 			return
 		}
+		keepPlace(r.Context())
 		setWho(w, caller.Name)
 		if s.notice != nil && r.TLS != nil {
 			if text := s.notice(*r.TLS); text != "" {

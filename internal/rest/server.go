@@ -225,6 +225,7 @@ func (s *Server) Start() error {
 		WriteTimeout:      s.patience.Answer,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withPlace,
 		// Scanners and failed handshakes are not worth more than debug.
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		// HTTP/1.1 only: one request per connection makes maxConnections a bound

@@ -13,6 +13,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strings"
 	"sync"
@@ -603,5 +604,47 @@ func (l *lockedBuffer) await(t *testing.T, part string) string {
 		case <-deadline:
 			t.Fatalf("no %q in the log: %s", part, text)
 		}
+	}
+}
+
+// Connections that say nothing, from however few addresses, keep nobody out who has
+// credentials, and who has shown them keeps the connection.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	s, _, admin := resttest.Serve(t, &resttest.Fake{}, func(o *rest.Options) {
+		o.Patience = rest.Patience{Header: time.Hour, Body: time.Hour, Answer: time.Hour} // it is not time that ends them
+	})
+	client := httpsClient(t, admin)
+	get := func() bool {
+		t.Helper()
+		reused := false
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, admin.Server+"/v1/applications", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%d, %v", res.StatusCode, err)
+		}
+		return reused
+	}
+	get()
+	for i := range 600 {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%2))}}).DialContext(t.Context(), "tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	if !get() {
+		t.Error("the connection that had shown credentials was ended")
+	}
+	client.CloseIdleConnections()
+	if get() {
+		t.Error("it was no new connection")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/verge-edge/verge/internal/accept"
 )
 
 // maxSources bounds how many addresses are told apart at a time.
@@ -71,26 +73,8 @@ func (s *sources) sweep(now time.Time) {
 	}
 }
 
-// sourceOf is whom an address stands for: a host in IPv4, a network of 64 bits in
-// IPv6, where one host has all its addresses.
-func sourceOf(addr string) netip.Prefix {
-	ip := netip.Addr{}
-	if ap, err := netip.ParseAddrPort(addr); err == nil {
-		ip = ap.Addr()
-	} else if a, err := netip.ParseAddr(addr); err == nil {
-		ip = a
-	}
-	ip = ip.Unmap().WithZone("")
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // all that have no address are one
-	}
-	return p
-}
+// sourceOf is whom an address stands for.
+func sourceOf(addr string) netip.Prefix { return accept.Source(addr) }
 
 // maxTrusted bounds the tokens that are remembered as good.
 const maxTrusted = 1024
