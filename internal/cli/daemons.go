@@ -417,7 +417,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.StringVar(&f.Operator, "operator", "", "who runs this cluster, for people")
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
-	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster")
+	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster, and pass on what its operators do with instances and workers (exec, cordon, drain)")
 	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
 	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler: "+strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")

@@ -14,34 +14,54 @@ import (
 
 // CordonWorker implements rest.Backend.
 func (b backend) CordonWorker(ctx context.Context, cluster, name string, q wire.CordonRequest) (wire.Cordon, error) {
+	if err := b.ours(cluster); err != nil {
+		return wire.Cordon{}, err
+	}
+	return b.cordon(ctx, wire.Ask{What: wire.AskCordon, Worker: name, Cordon: &wire.CordonAsk{CordonRequest: q}})
+}
+
+// UncordonWorker implements rest.Backend.
+func (b backend) UncordonWorker(ctx context.Context, cluster, name string) error {
+	if err := b.ours(cluster); err != nil {
+		return err
+	}
+	_, err := b.cordon(ctx, wire.Ask{What: wire.AskUncordon, Worker: name})
+	return err
+}
+
+// ours says that a cluster is not this one.
+func (c *core) ours(cluster string) error {
+	if cluster != c.name {
+		return rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
+	}
+	return nil
+}
+
+// cordon takes a worker out of use or back, as the caller of ctx asks for.
+func (c *core) cordon(ctx context.Context, q wire.Ask) (wire.Cordon, error) {
 	now := time.Now()
 	var cordon wire.Cordon
-	err := b.setCordon(ctx, cluster, name, now, func(old *wire.Cordon) *wire.Cordon {
-		next := rest.NextCordon(old, q, rest.Caller(ctx), now)
+	err := c.setCordon(ctx, q.Worker, now, func(old *wire.Cordon) *wire.Cordon {
+		if q.What == wire.AskUncordon {
+			return nil
+		}
+		next := rest.NextCordon(old, q.Cordon.CordonRequest, rest.Caller(ctx), now)
 		cordon = *next
 		return next
 	})
 	return cordon, err
 }
 
-// UncordonWorker implements rest.Backend.
-func (b backend) UncordonWorker(ctx context.Context, cluster, name string) error {
-	return b.setCordon(ctx, cluster, name, time.Now(), func(*wire.Cordon) *wire.Cordon { return nil })
-}
-
 // setCordon stores what change makes of a worker's cordon, where that is new.
-func (b backend) setCordon(ctx context.Context, cluster, name string, now time.Time, change func(*wire.Cordon) *wire.Cordon) error {
-	if cluster != b.name {
-		return rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.reload(ctx, now); err != nil {
+func (c *core) setCordon(ctx context.Context, name string, now time.Time, change func(*wire.Cordon) *wire.Cordon) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, now); err != nil {
 		return cordonUnstored(err)
 	}
-	w := b.m.workers[name]
+	w := c.m.workers[name]
 	if w == nil {
-		return b.noWorker(name)
+		return c.noWorker(name)
 	}
 	next := w.workerRecord
 	if next.Cordon = change(w.Cordon); rest.SameCordon(w.Cordon, next.Cordon) {
@@ -51,33 +71,36 @@ func (b backend) setCordon(ctx context.Context, cluster, name string, now time.T
 	if err != nil {
 		return err
 	}
-	if _, err := b.store.Commit(ctx, bus.Put(keyWorker+name, data)); b.wrote(err) != nil {
+	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+name, data)); c.wrote(err) != nil {
 		return cordonUnstored(err)
 	}
 	w.workerRecord = next
 	what := rest.CordonWords(next.Cordon, rest.Caller(ctx))
-	b.events.Add(now, b.m.tier(), "worker/"+b.name+"/"+name, what)
-	b.log.Info("worker "+what, "worker", name)
-	loop.Poke(b.wake)
-	loop.Poke(b.upChanged) // the root counts only what takes something new
+	c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+	c.log.Info("worker "+what, "worker", name)
+	loop.Poke(c.wake)
+	loop.Poke(c.upChanged) // the root counts only what takes something new
 	return nil
 }
 
 // WorkerDrain implements rest.Backend.
 func (b backend) WorkerDrain(ctx context.Context, cluster, name string) (wire.DrainView, error) {
-	if cluster != b.name {
-		return wire.DrainView{}, rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
+	if err := b.ours(cluster); err != nil {
+		return wire.DrainView{}, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	if err := b.reload(ctx, now); err != nil {
+	return b.workerDrain(ctx, name, time.Now())
+}
+
+func (c *core) workerDrain(ctx context.Context, name string, now time.Time) (wire.DrainView, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.reload(ctx, now); err != nil {
 		return wire.DrainView{}, cordonUnstored(err)
 	}
-	if b.m.workers[name] == nil {
-		return wire.DrainView{}, b.noWorker(name)
+	if c.m.workers[name] == nil {
+		return wire.DrainView{}, c.noWorker(name)
 	}
-	return b.m.drainView(name, now), nil
+	return c.m.drainView(name, now), nil
 }
 
 func (c *core) noWorker(name string) error {

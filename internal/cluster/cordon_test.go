@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,5 +102,45 @@ func TestACordonIsStored(t *testing.T) {
 	}
 	if v := newTestCore(t, store).workers(); v[0].Cordon != nil {
 		t.Errorf("%+v", v)
+	}
+}
+
+// The root may ask for a cordon where the cluster shares its details, and says who wants it.
+func TestTheRootPassesACordonOn(t *testing.T) {
+	ctx, store := t.Context(), bus.NewMemStore()
+	c := newTestCore(t, store)
+	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}, time.Now())
+	asks := []wire.Ask{
+		{What: wire.AskCordon, Worker: "w1", Cordon: &wire.CordonAsk{By: "user/ann", CordonRequest: wire.CordonRequest{Reason: "a disk", Drain: true}}},
+		{What: wire.AskDrain, Worker: "w1"},
+		{What: wire.AskUncordon, Worker: "w1", Cordon: &wire.CordonAsk{By: "user/ann"}},
+	}
+	c.m.details = false
+	for _, q := range asks {
+		var p *wire.Problem
+		if _, err := c.answer(ctx, q); !errors.As(err, &p) || p.Code != "kept-private" || !strings.Contains(p.Remedy, "--operator edge") {
+			t.Errorf("%s of a cluster that keeps its details: %v", q.What, err)
+		}
+	}
+	if c.m.workers["w1"].Cordon != nil {
+		t.Error("it was cordoned")
+	}
+	c.m.details = true
+	if _, err := c.answer(ctx, asks[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := newTestCore(t, store).m.workers["w1"].Cordon; got == nil || got.By != "root/user/ann" || got.Why != "a disk" || !got.Drain {
+		t.Errorf("stored: %+v", got)
+	}
+	if v, err := c.answer(ctx, asks[1]); err != nil || v.(wire.DrainView).Cordon == nil {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := c.answer(ctx, asks[2]); err != nil || c.m.workers["w1"].Cordon != nil {
+		t.Errorf("%+v, %v", c.m.workers["w1"].Cordon, err)
+	}
+	for _, q := range []wire.Ask{{What: wire.AskCordon, Worker: "w1"}, {What: wire.AskUncordon, Worker: "w1"}} {
+		if _, err := c.answer(ctx, q); err == nil {
+			t.Errorf("%+v was answered", q)
+		}
 	}
 }

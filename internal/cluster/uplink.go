@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -285,7 +287,7 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 	details := c.m.details
 	c.mu.Unlock()
 	if !details {
-		return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+c.name, "the cluster does not answer that", "cluster %s keeps its details to itself", c.name)
+		return nil, wire.Problemf(403, "kept-private", rest.ContextOf(c.name)+"; or its operator starts it with --share-details", "the cluster does not answer that", "cluster %s keeps its details to itself", c.name)
 	}
 	switch q.What {
 	case "logs":
@@ -315,6 +317,13 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		step := *q.Exec
 		step.Owner = "root/" + step.Owner
 		return c.exec(ctx, step)
+	case wire.AskCordon, wire.AskUncordon:
+		if q.Cordon == nil {
+			break
+		}
+		return c.cordon(access.With(ctx, access.Who{Name: "root/" + q.Cordon.By}), q)
+	case wire.AskDrain:
+		return c.workerDrain(ctx, q.Worker, time.Now())
 	}
 	return nil, wire.Problemf(400, "unknown-question", "upgrade the cluster", "the cluster cannot answer that", "cluster %s does not know the question %q", c.name, q.What)
 }

@@ -83,7 +83,17 @@ func runDev(ctx context.Context, f cli.DevFlags) (err error) {
 		return err
 	}
 	if ctx.Err() == nil {
-		d.greet(ctx, time.Since(begin))
+		files, order := map[string]string{devContext: d.root.ContextFile()}, []string{devContext}
+		for i, c := range d.clusters {
+			name := devContext + "-" + d.flags.Clusters[i]
+			files[name], order = c.ContextFile(), append(order, name)
+		}
+		names, forget, err := register(d.flags.Process, order, files)
+		defer forget()
+		if err != nil {
+			log.Warn("the contexts are not among the user's", "error", err)
+		}
+		d.greet(ctx, time.Since(begin), names)
 	}
 	<-ctx.Done()
 	return nil
@@ -281,7 +291,7 @@ func reachable(addr string) string {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
 }
 
-func (d *dev) greet(ctx context.Context, took time.Duration) {
+func (d *dev) greet(ctx context.Context, took time.Duration, contexts []string) {
 	p := d.flags.Process
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format+"\n", args...) }
 	out("ready in %s: clusters %s with %s each (%s/%s)", took.Round(time.Millisecond),
@@ -296,6 +306,9 @@ func (d *dev) greet(ctx context.Context, took time.Duration) {
 		if d.flags.GatewayTLS != "" {
 			out("           https://%s, with certificates of its own (curl -k)", d.flags.GatewayTLS)
 		}
+	}
+	if len(contexts) > 0 {
+		out("  contexts %s, while it runs (verge --context NAME)", strings.Join(contexts, ", "))
 	}
 	out("next, in another terminal:")
 	out("  export VERGE_CONTEXT=%s", d.contextFile())

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
@@ -90,8 +91,17 @@ func OneUseToken() error {
 		"the token was not made", "only a token with which workers join that are no gateways can be for several")
 }
 
-// Elsewhere is the error for an operation that this role does not offer.
+// Elsewhere is the error for an operation that this role does not offer. Where ends with
+// the name of a cluster after "cluster, " if it is known.
 func Elsewhere(what, where string) error {
-	return wire.Problemf(421, "elsewhere", "use a context of "+where+" (verge context use NAME)",
-		"this is not the place for that", "%s is done at %s", what, where)
+	remedy := "use a context of " + where + " (verge context use NAME)"
+	if _, cluster, ok := strings.Cut(where, "cluster, "); ok {
+		remedy = ContextOf(cluster)
+	}
+	return wire.Problemf(421, "elsewhere", remedy, "this is not the place for that", "%s is done at %s", what, where)
+}
+
+// ContextOf says how to get a context of a cluster.
+func ContextOf(cluster string) string {
+	return "use a context of cluster " + cluster + " (verge context list shows yours); its administrator makes one with: verge user create NAME --operator " + cluster + " > FILE, which you take with: verge context use FILE"
 }

@@ -314,7 +314,7 @@ func (b backend) Workers(ctx context.Context) ([]wire.WorkerView, error) {
 	}
 	for _, cl := range seen(ctx, b.clusters()) {
 		if cl.Aggregate != nil && !cl.Aggregate.Details {
-			return nil, wire.Problemf(403, "kept-private", "use a context of cluster "+cl.Name+", or start it with --share-details", "workers cannot be seen here", "cluster %s keeps its details to itself", cl.Name)
+			return nil, wire.Problemf(403, "kept-private", rest.ContextOf(cl.Name)+"; or its operator starts it with --share-details", "workers cannot be seen here", "cluster %s keeps its details to itself", cl.Name)
 		}
 	}
 	return out, nil

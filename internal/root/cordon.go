@@ -78,20 +78,32 @@ func (b backend) ImageSources(context.Context, wire.ImageAsk) (wire.ImageSources
 	return wire.ImageSources{}, rest.Elsewhere("copying images between workers", "their cluster")
 }
 
-// CordonWorker implements rest.Backend. A worker belongs to the operator of its
-// cluster, whose record says so; the root would have to be believed.
-func (b backend) CordonWorker(_ context.Context, cluster, _ string, _ wire.CordonRequest) (wire.Cordon, error) {
-	return wire.Cordon{}, rest.Elsewhere("taking a worker out of use", "its cluster, "+cluster)
+// CordonWorker implements rest.Backend. A worker belongs to the operator of its cluster,
+// who lets the root pass this on, or does not (--share-details).
+func (b backend) CordonWorker(ctx context.Context, cluster, name string, q wire.CordonRequest) (wire.Cordon, error) {
+	var out wire.Cordon
+	err := b.passOn(ctx, cluster, wire.Ask{What: wire.AskCordon, Worker: name, Cordon: &wire.CordonAsk{By: rest.Caller(ctx), CordonRequest: q}}, &out)
+	return out, err
 }
 
 // UncordonWorker implements rest.Backend.
-func (b backend) UncordonWorker(_ context.Context, cluster, _ string) error {
-	return rest.Elsewhere("taking a worker into use", "its cluster, "+cluster)
+func (b backend) UncordonWorker(ctx context.Context, cluster, name string) error {
+	return b.passOn(ctx, cluster, wire.Ask{What: wire.AskUncordon, Worker: name, Cordon: &wire.CordonAsk{By: rest.Caller(ctx)}}, new(wire.Cordon))
 }
 
 // WorkerDrain implements rest.Backend.
-func (b backend) WorkerDrain(_ context.Context, cluster, _ string) (wire.DrainView, error) {
-	return wire.DrainView{}, rest.Elsewhere("draining a worker", "its cluster, "+cluster)
+func (b backend) WorkerDrain(ctx context.Context, cluster, name string) (wire.DrainView, error) {
+	var out wire.DrainView
+	err := b.passOn(ctx, cluster, wire.Ask{What: wire.AskDrain, Worker: name}, &out)
+	return out, err
+}
+
+// passOn asks the cluster of a worker for what it does itself, where it lets the root.
+func (b backend) passOn(ctx context.Context, cluster string, q wire.Ask, out any) error {
+	if err := b.details(cluster, "the worker cannot be taken out of use, or back, from here"); err != nil {
+		return err
+	}
+	return unanswered(b.ask(ctx, cluster, q, out), cluster, "worker-unavailable", "it is not known whether that was done")
 }
 
 // ClusterDrain implements rest.Backend.

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -48,7 +50,7 @@ func TestACordonIsStored(t *testing.T) {
 	if _, err := b.CordonCluster(ctx, "edge", wire.CordonRequest{}); code(err) != "no-such-cluster" {
 		t.Error(err)
 	}
-	if _, err := b.CordonWorker(ctx, "edge", "w1", wire.CordonRequest{}); code(err) != "elsewhere" {
+	if _, err := b.CordonWorker(ctx, "edge", "w1", wire.CordonRequest{}); code(err) != "no-such-cluster" {
 		t.Error(err)
 	}
 	rec := clusterRecord{V: wire.Version, Name: "edge"}
@@ -204,5 +206,58 @@ func TestADrainedClusterThatComesBack(t *testing.T) {
 	s.ticks(20, time.Second)
 	if n := s.running("app"); n != 3 || len(s.fakes["edge"].runs) != 0 {
 		t.Errorf("%d run\n%s", n, s.dump())
+	}
+}
+
+// What is done with a worker is passed on to its cluster, with the name of who asks, where
+// that shares its details. Else the answer says how to get a context of it.
+func TestCordonsOfWorkersArePassedOn(t *testing.T) {
+	ctx := access.With(t.Context(), access.Who{Name: "user/ann"})
+	s := newSim(t, "edge", "fog")
+	s.m.clusters["edge"].agg = &wire.Aggregate{Details: true}
+	s.m.clusters["fog"].agg = &wire.Aggregate{}
+	conn := bus.NewMem().Conn("cluster", bus.Permissions{Publish: []string{">"}, Subscribe: []string{">"}})
+	defer conn.Close()
+	b := backend{&Root{core: &core{m: s.m, link: func(string) (bus.Conn, error) { return conn, nil }}}}
+	if _, err := b.CordonWorker(ctx, "edge", "w1", wire.CordonRequest{}); code(err) != "cluster-away" || strings.Contains(err.Error(), "subject") {
+		t.Errorf("nobody answers: %v", err)
+	}
+	asked, reply := "", `{"v":1,"d":{"by":"root/user/ann","why":"a disk"}}`
+	stop, err := conn.Subscribe(exchange.ClusterSubjects().Ask, func(_ context.Context, m bus.Msg) {
+		asked = string(m.Data)
+		if err := m.Respond([]byte(reply)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	wantAsked := func(want string) {
+		t.Helper()
+		if asked != want {
+			t.Errorf("the cluster was asked %s, want %s", asked, want)
+		}
+	}
+	if got, err := b.CordonWorker(ctx, "edge", "w1", wire.CordonRequest{Reason: "a disk", Drain: true}); err != nil || got.By != "root/user/ann" || got.Why != "a disk" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	wantAsked(`{"w":"cordon","n":"w1","c":{"by":"user/ann","reason":"a disk","drain":true}}`)
+	if err := b.UncordonWorker(ctx, "edge", "w1"); err != nil {
+		t.Error(err)
+	}
+	wantAsked(`{"w":"uncordon","n":"w1","c":{"by":"user/ann"}}`)
+	reply = `{"v":1,"d":{"left":[{"instance":"app.web.0","state":"moving"}],"source":"cluster/edge"}}`
+	if v, err := b.WorkerDrain(ctx, "edge", "w1"); err != nil || len(v.Left) != 1 || v.Source != "cluster/edge" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	wantAsked(`{"w":"drain","n":"w1"}`)
+	asked = ""
+	_, err = b.CordonWorker(ctx, "fog", "w1", wire.CordonRequest{})
+	if code(err) != "kept-private" || asked != "" || !strings.Contains(err.Error(), "verge user create NAME --operator fog > FILE") {
+		t.Errorf("a cluster that keeps its details: %v, asked %s", err, asked)
+	}
+	if err := b.RemoveWorker(ctx, "fog", "w1", false); code(err) != "elsewhere" || !strings.Contains(err.Error(), "verge user create NAME --operator fog > FILE") {
+		t.Errorf("what is not passed on: %v", err)
 	}
 }

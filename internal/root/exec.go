@@ -51,7 +51,7 @@ func (c *core) details(name, title string) error {
 	case cl.agg == nil:
 		return wire.Problemf(503, "cluster-away", "try again when it is back: verge get clusters", title, "cluster %s has not been heard of since the root started", name)
 	case !cl.agg.Details:
-		return wire.Problemf(403, "kept-private", "use a context of cluster "+name, title, "cluster %s keeps its details to itself", name)
+		return wire.Problemf(403, "kept-private", rest.ContextOf(name)+"; or its operator starts it with --share-details", title, "cluster %s keeps its details to itself", name)
 	}
 	return nil
 }

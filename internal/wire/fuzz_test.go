@@ -26,7 +26,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[wire.LeaveRequest](),
 	reflect.TypeFor[wire.Challenge](),
 	reflect.TypeFor[wire.RenewReply](),
-	reflect.TypeFor[wire.Revocation](), reflect.TypeFor[wire.Publish](),
+	reflect.TypeFor[wire.Revocation](), reflect.TypeFor[wire.Publish](), reflect.TypeFor[wire.CordonAsk](),
 	reflect.TypeFor[wire.EngineConfig](),
 	reflect.TypeFor[wire.GatewayConfig](), reflect.TypeFor[wire.ACMEConfig](), reflect.TypeFor[wire.GatewayInfo](),
 	reflect.TypeFor[wire.GatewayPort](), reflect.TypeFor[wire.GatewayCertificate](),

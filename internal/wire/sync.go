@@ -144,7 +144,7 @@ type Down struct {
 // Ask is a question. What is one of "logs", "explain" (of Instance), "entries"
 // (of Worker), "workers", "metrics", AskPlan, "volumes", "top" and "top-workers"
 // (of a cluster, those after Instance or Worker), which are read-only, "exec",
-// "remove-volume" and AskUpgrade.
+// "remove-volume", AskUpgrade, and AskCordon, AskUncordon and AskDrain of Worker.
 type Ask struct {
 	What     string `json:"w"`
 	Instance string `json:"i,omitempty"`
@@ -176,6 +176,22 @@ type Ask struct {
 	Volume *VolumeRef `json:"v,omitempty"`
 	// Upgrade is what AskUpgrade is about.
 	Upgrade *UpgradeAsk `json:"up,omitempty"`
+	// Cordon is what AskCordon and AskUncordon are about.
+	Cordon *CordonAsk `json:"c,omitempty"`
+}
+
+// What a root passes on to the cluster of a worker, where that shares its details.
+const (
+	AskCordon   = "cordon"
+	AskUncordon = "uncordon"
+	AskDrain    = "drain" // how far it is
+)
+
+// CordonAsk takes a worker out of use, or back.
+type CordonAsk struct {
+	// By is who asked the root.
+	By string `json:"by,omitempty"`
+	CordonRequest
 }
 
 // AskMetrics asks for the figures of Worker, as they are now.
