@@ -21,7 +21,7 @@ var (
 	// ErrClosed: the store or connection was closed by its owner.
 	ErrClosed = errors.New("closed")
 	// ErrNoResponder: nobody serves the subject of a Request now.
-	ErrNoResponder = errors.New("nobody answers on this subject")
+	ErrNoResponder = errors.New("the other side is not connected, or not ready to answer yet")
 	// ErrForbidden: the credentials do not allow this subject.
 	ErrForbidden = errors.New("not permitted by the credentials")
 	// ErrDisconnected: the server cannot be reached now; nothing was queued.

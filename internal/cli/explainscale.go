@@ -84,8 +84,10 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 			}
 			lines = append(lines, fmt.Sprintf("%s  %s does %s, works %s on a request, %d wait", label, x.Instance, able(x.RPS), lasting(x.Exec.Std()), x.Waiting))
 		}
+	} else if r.Asked {
+		lines = append(lines, "  now          somebody asks for it; what that takes is decided within seconds")
 	} else {
-		lines = append(lines, "  now          nobody has asked for it lately")
+		lines = append(lines, "  now          nobody has asked for it lately, as far as requests are counted: those of the last seconds are not")
 	}
 	if r.Last != nil && (r.Now == nil || !r.Last.At.Equal(r.Now.At)) {
 		lines = append(lines, a.decidedLines("last change", r.Last)...)

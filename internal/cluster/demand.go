@@ -341,6 +341,8 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 	if w := c.m.wants[key]; w != nil {
 		d := w.Decision
 		out.Now = &d
+	} else {
+		out.Asked = c.demand[key] != nil
 	}
 	if sc := c.m.scaled[key]; sc != nil {
 		out.Last = sc.Last

@@ -123,6 +123,11 @@ func TestDemandDecidesHowManyRun(t *testing.T) {
 		t.Error("there are epochs while nobody asks")
 	}
 
+	// What a worker says is known before the epoch ends that decides about it.
+	cr.c.onDemand("w1", &wire.Demand{Services: []wire.ServiceDemand{{App: "app", Service: "f"}}}, cr.now)
+	if r, err := cr.c.scaleReport("app.f"); err != nil || r.Now != nil || !r.Asked {
+		t.Errorf("before anything is decided: %+v, %v", r, err)
+	}
 	cr.rate = 30
 	cr.epochs(3)
 	cr.must(1)
@@ -130,7 +135,7 @@ func TestDemandDecidesHowManyRun(t *testing.T) {
 	cr.epochs(6)
 	cr.must(4)
 	r, err := cr.c.scaleReport("app.f")
-	if err != nil || r.Now == nil || r.Last == nil || r.Awake != 4 || r.Now.Want != 4 || r.Now.Rate != 180 || r.Now.RPS != 50 || r.Last.Why == "" || r.Min != 0 || r.Max != 12 {
+	if err != nil || r.Now == nil || r.Asked || r.Last == nil || r.Awake != 4 || r.Now.Want != 4 || r.Now.Rate != 180 || r.Now.RPS != 50 || r.Last.Why == "" || r.Min != 0 || r.Max != 12 {
 		t.Errorf("%+v %+v, %v", r, r.Now, err)
 	}
 	// Nothing but decisions is stored: a process that begins now has as many.

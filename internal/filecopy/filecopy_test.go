@@ -411,3 +411,17 @@ func TestResolve(t *testing.T) {
 		t.Error("a loop has an end")
 	}
 }
+
+func TestSummaryInWords(t *testing.T) {
+	for want, s := range map[string]Summary{
+		"a directory with nothing in it":                                            {Directories: 1},
+		"1 file, 1 directory, 3 bytes":                                              {Files: 1, Directories: 1, Bytes: 3},
+		"0 files, 2 directories, 0 bytes":                                           {Directories: 2},
+		"2 files, 0 directories, 5 bytes":                                           {Files: 2, Bytes: 5},
+		"0 files, 1 directory, 0 bytes; 1 links or special files were left out (a)": {Directories: 1, Left: 1, Examples: []string{"a"}},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

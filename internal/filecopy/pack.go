@@ -46,7 +46,16 @@ func (s *Summary) leave(name string) {
 
 // String says what was carried in words.
 func (s *Summary) String() string {
-	out := fmt.Sprintf("%d files, %d directories, %d bytes", s.Files, s.Directories, s.Bytes)
+	count := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	}
+	out := fmt.Sprintf("%s, %s, %d bytes", count(s.Files, "file", "files"), count(s.Directories, "directory", "directories"), s.Bytes)
+	if s.Files == 0 && s.Directories == 1 && s.Left == 0 {
+		out = "a directory with nothing in it"
+	}
 	if s.Left > 0 {
 		out += fmt.Sprintf("; %d links or special files were left out (%s", s.Left, strings.Join(s.Examples, ", "))
 		if s.Left > len(s.Examples) {

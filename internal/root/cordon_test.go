@@ -3,6 +3,7 @@ package root
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,9 @@ func TestCordonsOfWorkersArePassedOn(t *testing.T) {
 	b := backend{&Root{core: &core{m: s.m, link: func(string) (bus.Conn, error) { return conn, nil }}}}
 	if _, err := b.CordonWorker(ctx, "edge", "w1", wire.CordonRequest{}); code(err) != "cluster-away" || strings.Contains(err.Error(), "subject") {
 		t.Errorf("nobody answers: %v", err)
+	}
+	if err := b.ask(ctx, "edge", wire.Ask{What: "workers"}, new([]wire.WorkerView)); !errors.Is(err, bus.ErrNoResponder) || err.Error() != "cluster edge does not answer" {
+		t.Errorf("what people read of a cluster that is away: %v", err)
 	}
 	asked, reply := "", `{"v":1,"d":{"by":"root/user/ann","why":"a disk"}}`
 	stop, err := conn.Subscribe(exchange.ClusterSubjects().Ask, func(_ context.Context, m bus.Msg) {

@@ -333,8 +333,27 @@ func (c *core) ask(ctx context.Context, cluster string, q wire.Ask, out any) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.Hold()+askTimeout)
 	defer cancel()
-	return exchange.AskPeer(ctx, conn, exchange.ClusterSubjects(), q, out)
+	err = exchange.AskPeer(ctx, conn, exchange.ClusterSubjects(), q, out)
+	if silent(err) {
+		return &silentCluster{cluster, err}
+	}
+	return err
 }
+
+// silent says of an error that nobody has answered.
+func silent(err error) bool {
+	return errors.Is(err, bus.ErrNoResponder) || errors.Is(err, bus.ErrDisconnected) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// silentCluster is the error of a question that nobody has answered, in words for people:
+// those of the bus name its subjects.
+type silentCluster struct {
+	cluster string
+	err     error
+}
+
+func (e *silentCluster) Error() string { return "cluster " + e.cluster + " does not answer" }
+func (e *silentCluster) Unwrap() error { return e.err }
 
 // unanswered turns what came of a question to a cluster into what is answered
 // here: a problem of the cluster's goes on as it is.
@@ -343,7 +362,7 @@ func unanswered(err error, cluster, code, title string) error {
 	switch {
 	case err == nil, errors.As(err, &p):
 		return err
-	case errors.Is(err, bus.ErrNoResponder), errors.Is(err, bus.ErrDisconnected), errors.Is(err, context.DeadlineExceeded):
+	case silent(err):
 		return wire.Problemf(503, "cluster-away", "try again when it is back: verge get clusters", title, "cluster %s does not answer", cluster)
 	}
 	return wire.Problemf(502, code, "try again: verge status shows what is away", title, "%s", strings.TrimSpace(err.Error()))

@@ -176,10 +176,13 @@ type ScaleReport struct {
 	Unserved string `json:"unserved,omitempty"`
 	// Fixed: the requests do not decide.
 	Fixed bool `json:"fixed,omitempty"`
-	// Now is the newest decision, nil where nobody has asked for the service lately;
-	// Last the newest that changed something.
+	// Now is the newest decision, nil where nobody has asked for the service lately, or
+	// (Asked) the first decision about those who have is still to come; Last the newest that
+	// changed something.
 	Now  *ScaleDecision `json:"now,omitempty"`
 	Last *ScaleDecision `json:"last,omitempty"`
+	// Asked says that there are requests of which nothing has been decided yet.
+	Asked bool `json:"asked,omitempty"`
 	// Trouble is what keeps an instance from running that is to run or to start with a
 	// request, and which; "" for none.
 	Trouble string `json:"trouble,omitempty"`
