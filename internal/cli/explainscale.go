@@ -75,7 +75,8 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 		lines = append(lines, "  trouble      "+r.Trouble)
 	}
 	lines = append(lines, overflowLines(r)...)
-	if r.Now != nil {
+	switch {
+	case r.Now != nil:
 		lines = append(lines, a.decidedLines("now", r.Now)...)
 		for i, x := range r.Now.Replicas {
 			label := "             "
@@ -84,9 +85,9 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 			}
 			lines = append(lines, fmt.Sprintf("%s  %s does %s, works %s on a request, %d wait", label, x.Instance, able(x.RPS), lasting(x.Exec.Std()), x.Waiting))
 		}
-	} else if r.Asked {
+	case r.Asked:
 		lines = append(lines, "  now          somebody asks for it; what that takes is decided within seconds")
-	} else {
+	default:
 		lines = append(lines, "  now          nobody has asked for it lately, as far as requests are counted: those of the last seconds are not")
 	}
 	if r.Last != nil && (r.Now == nil || !r.Last.At.Equal(r.Now.At)) {
