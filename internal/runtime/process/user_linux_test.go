@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
@@ -144,6 +146,41 @@ func TestUserIsConfined(t *testing.T) {
 				t.Errorf("after it was adopted a command beside it is %s", got)
 			}
 		})
+	}
+}
+
+// In a network namespace of its own a user listens at every port; in that of the machine
+// at low ones only where it is said so, by that one capability.
+func TestUserListensAtLowPorts(t *testing.T) {
+	a := newAsUser(t)
+	d := testDriver(t, Options{Base: a.base, NoCgroups: true})
+	netns := filepath.Join(a.base, "netns")
+	if err := os.WriteFile(netns, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := onOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return unix.Mount("/proc/thread-self/ns/net", netns, "", unix.MS_BIND, "")
+	}); err != nil {
+		t.Skipf("NOT TESTED: no network namespace: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(netns, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	const script = "grep CapEff /proc/self/status | cut -f2; cat /proc/sys/net/ipv4/ip_unprivileged_port_start"
+	own := a.spec("own", 1_900_000_001, "exec sleep 1000")
+	own.NetNS = netns
+	if got := output(t, mustStart(t, d, own), script); got != "0000000000000000\n0" {
+		t.Errorf("in a namespace of its own: %q", got)
+	}
+	low := a.spec("low", 1_900_000_002, "exec sleep 1000")
+	low.User.LowPorts = true
+	if got := output(t, mustStart(t, d, low), script); !strings.HasPrefix(got, "0000000000000400\n") {
+		t.Errorf("in that of the machine: %q", got)
 	}
 }
 
