@@ -217,7 +217,7 @@ func TestContendProperties(t *testing.T) {
 		}
 		list, reqs := genContenders(t)
 		for i := range reqs {
-			reqs[i].Avoid = nil
+			reqs[i].Avoid, reqs[i].Latency = nil, nil
 		}
 		request := func(i int) Request { return reqs[i] }
 		got := Contend(workers, list, request)
