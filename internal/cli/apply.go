@@ -40,8 +40,10 @@ server has accepted them. Each step of their instances is printed as it happens.
 Several, in files of their own or in one with lines of "---" between them, are
 all checked here and at the server before the first is applied. What an apply
 would do says: verge plan.
+The wait ends at once where it is known that it fails: a rollout has stopped, or a
+program is given up by two workers or by all that could run it.
 Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
-does not hold yet, or with --dry-run: it would not be placed as a whole.`,
+does not hold yet or has failed, or with --dry-run: it would not be placed as a whole.`,
 		Example: "  verge apply guestbook.yaml\n  verge apply -n shop web.yaml db.yaml\n  sed s/v1/v2/ app.yaml | verge apply -",
 		Args:    filesArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -178,7 +180,7 @@ func (a *app) follow(ctx context.Context, c *rest.Client, w *applying, f applyFl
 		return waitErr
 	}
 	did := wire.Tally{Restarts: w.out.Restarts, Changes: uint64(max(0, w.out.Changes))} //nolint:gosec // not negative
-	if err := a.printf("application/%s holds: %s instances ready after %s; %s", w.out.Name, readyOf(view.Services), took(a.opts.Now().Sub(w.start)), did); err != nil {
+	if err := a.printf("application/%s holds: %s after %s; %s", w.out.Name, readyWords(view.Services), took(a.opts.Now().Sub(w.start)), did); err != nil {
 		return err
 	}
 	a.gatewayHint(ctx, c, view)
@@ -240,6 +242,9 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		if v.Revision >= r.Revision && stopped(&v) {
 			return false, errStopped
 		}
+		if v.Revision >= r.Revision && !v.Holds && failedParts(&v) != "" {
+			return false, errFailed
+		}
 		if !v.Holds || v.Revision < r.Revision || rolling(&v) {
 			return false, nil
 		}
@@ -265,6 +270,12 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 			why:  strings.TrimPrefix(missingParts(last), "\n  "),
 			next: "verge rollout status " + r.Name + "; then apply another one, or: verge rollout undo " + r.Name,
 		}}
+	case errors.Is(err, errFailed):
+		return last, &incompleteError{userError{
+			what: fmt.Sprintf("application/%s was accepted, and has failed", r.Name),
+			why:  failedParts(last),
+			next: "apply another one; this one is tried again by itself: verge describe application/" + r.Name,
+		}}
 	case errors.Is(err, errTimeout):
 		why = "after " + api.Duration(timeout).String()
 	case errors.Is(err, context.Canceled):
@@ -277,6 +288,20 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		why:  why + missingParts(last),
 		next: "it goes on by itself; look with: verge describe application/" + r.Name,
 	}}
+}
+
+// errFailed ends a wait for what has failed.
+var errFailed = errors.New("it has failed")
+
+// failedParts says which services of an application have failed, and why; "" for none.
+func failedParts(v *wire.AppView) string {
+	var out []string
+	for _, s := range v.Services {
+		if s.Failed != "" {
+			out = append(out, "service "+s.Name+": "+s.Failed)
+		}
+	}
+	return strings.Join(out, "\n  ")
 }
 
 // errTakenBack ends a wait for what the root has undone.
@@ -307,7 +332,7 @@ func missingParts(v *wire.AppView) string {
 		switch {
 		case s.Message != "":
 			fmt.Fprintf(&b, "\n  service %s: %s", s.Name, s.Message)
-		case s.Ready < s.Wanted:
+		case s.Job == nil && s.Ready < s.Wanted:
 			fmt.Fprintf(&b, "\n  service %s: %d of %d ready", s.Name, s.Ready, s.Wanted)
 		}
 	}

@@ -164,17 +164,55 @@ func (a *app) applications() listing[wire.AppView] {
 	}}
 }
 
-func readyOf(list []wire.ServiceView) string {
-	ready, wanted := 0, 0
+// tallyReady is how many of the instances that there are to be are ready, or of the indexes of
+// jobs complete, and how many sleep. A service whose requests decide may have more than it
+// promises, which then are to be; one with a schedule promises none.
+func tallyReady(list []wire.ServiceView) (ready, wanted, asleep int) {
 	for _, s := range list {
-		if s.Job != nil {
-			ready += s.Job.Completed
-		} else {
-			ready += s.Ready
+		switch {
+		case s.Job != nil && s.Job.Schedule != "":
+		case s.Job != nil:
+			ready, wanted = ready+s.Job.Completed, wanted+max(s.Job.Completions, s.Job.Completed)
+		case s.Most > 0:
+			ready, wanted, asleep = ready+s.Ready, wanted+max(s.Ready, s.Wanted-s.Asleep), asleep+s.Asleep
+		default:
+			ready, wanted, asleep = ready+min(s.Ready, s.Wanted), wanted+s.Wanted, asleep+s.Asleep
 		}
-		wanted += s.Wanted
 	}
-	return fmt.Sprintf("%d/%d", ready, wanted)
+	return ready, wanted, asleep
+}
+
+// readyOf is tallyReady for a table.
+func readyOf(list []wire.ServiceView) string {
+	ready, wanted, asleep := tallyReady(list)
+	switch {
+	case wanted > 0:
+		return fmt.Sprintf("%d/%d", ready, wanted)
+	case asleep > 0:
+		return "asleep"
+	}
+	return "-"
+}
+
+// readyWords is tallyReady for a sentence: "3/3 instances ready".
+func readyWords(list []wire.ServiceView) string {
+	ready, wanted, asleep := tallyReady(list)
+	var out []string
+	if wanted > 0 {
+		out = append(out, fmt.Sprintf("%d/%d instances ready", ready, wanted))
+	}
+	if asleep > 0 {
+		out = append(out, fmt.Sprintf("%d asleep until a request comes", asleep))
+	}
+	for _, s := range list {
+		if s.Job != nil && s.Job.Schedule != "" {
+			out = append(out, s.Name+" runs by its schedule")
+		}
+	}
+	if len(out) == 0 {
+		return "nothing is to run"
+	}
+	return strings.Join(out, ", ")
 }
 
 func appStatus(v wire.AppView) cell {
@@ -190,10 +228,18 @@ func appStatus(v wire.AppView) cell {
 func services() listing[serviceItem] {
 	return listing[serviceItem]{kind: kindService, name: func(v serviceItem) string { return v.App + "." + v.Name }, columns: []column[serviceItem]{
 		{name: "service", cell: func(v serviceItem) cell { return text(v.App + "." + v.Name) }},
-		{name: "wanted", cell: func(v serviceItem) cell { return text(wantedOf(v.ServiceView)) }},
+		{name: "wanted", cell: func(v serviceItem) cell {
+			if v.Job != nil && v.Job.Schedule != "" {
+				return text("by schedule")
+			}
+			return text(wantedOf(v.ServiceView))
+		}},
 		{name: "placed", cell: func(v serviceItem) cell { return textf("%d", v.Placed) }},
 		{name: "running", cell: func(v serviceItem) cell { return textf("%d", v.Running) }},
 		{name: "ready", cell: func(v serviceItem) cell {
+			if v.Job != nil && v.Job.Schedule != "" {
+				return text("-")
+			}
 			if v.Job != nil {
 				return textf("%d done", v.Job.Completed)
 			}

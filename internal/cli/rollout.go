@@ -437,5 +437,5 @@ func (a *app) undo(ctx context.Context, c *rest.Client, app string, q wire.Rollo
 	if err != nil {
 		return err
 	}
-	return a.printf("application/%s holds: %s instances ready after %s", app, readyOf(view.Services), took(a.opts.Now().Sub(start)))
+	return a.printf("application/%s holds: %s after %s", app, readyWords(view.Services), took(a.opts.Now().Sub(start)))
 }

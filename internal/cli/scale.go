@@ -126,7 +126,7 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 	if err := a.awaitGone(ctx, c, app, service, replicas, f.timeout-a.opts.Now().Sub(start), steps); err != nil {
 		return err
 	}
-	return a.printf("application/%s holds: %s instances ready after %s", app, readyOf(view.Services), took(a.opts.Now().Sub(start)))
+	return a.printf("application/%s holds: %s after %s", app, readyWords(view.Services), took(a.opts.Now().Sub(start)))
 }
 
 // awaitGone waits until no more than n instances of a service are left: those

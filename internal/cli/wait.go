@@ -145,7 +145,7 @@ func serviceReady(ctx context.Context, c *rest.Client, name string) (ok bool, ho
 		return false, "", err
 	}
 	how = s.Message
-	if how == "" {
+	if how == "" && s.Job == nil {
 		how = fmt.Sprintf("%d of %d are ready", s.Ready, s.Wanted)
 	}
 	// A service that is as it was promised has nothing to say.

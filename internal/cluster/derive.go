@@ -217,6 +217,7 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	up := wire.Reported{Instance: *i}
 	up.Kept = i.Shadow != nil && i.Worker == ""
 	up.Unkept = t.unkept[i.ID]
+	up.Failed = t.failedFor(i, t.shareFor(i))
 	up.Avoid, up.Shadow, up.Moving, up.Leaving, up.FailedProgram, up.Places = nil, nil, nil, nil, "", nil
 	if w, _ := m.serves(i); w != nil {
 		up.Trial, up.TrialShare = t.trial(i)

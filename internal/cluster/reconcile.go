@@ -557,7 +557,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	reason := d.Reason
 	avoids := len(t.avoided(&i, t.shareFor(&i))) > 0
 	if why := t.failure(&i); avoids && why != "" {
-		reason += "; it failed because: " + why
+		reason += place.FailedBecause + why
 	}
 	if n := len(i.History); n > 0 && strings.HasPrefix(i.History[n-1].Why, displacedBy) {
 		reason += "; it was " + i.History[n-1].Why // the root may take it away, and with it all that is known here
@@ -619,6 +619,24 @@ func (t *tx) failure(i *wire.Instance) string {
 		if h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") {
 			return h.Why
 		}
+	}
+	return ""
+}
+
+// failedFor is why the program that an instance is to run has failed here, "" where it has
+// not, or is tried on another worker for the first time.
+func (t *tx) failedFor(i *wire.Instance, s *wire.Share) string {
+	if s == nil || i.Ready || i.Draining {
+		return ""
+	}
+	nowhere := i.State == wire.Failed || i.State == wire.Requested
+	switch avoided := len(t.avoided(i, s)); {
+	case avoided >= 2, avoided > 0 && nowhere:
+		if why := t.failure(i); !strings.HasPrefix(why, refusedThere) {
+			return why
+		}
+	case i.State == wire.Failed && s.Spec.Job == nil && restartNever(s, i):
+		return i.Reason
 	}
 	return ""
 }

@@ -139,10 +139,16 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 		if i.Reason != "" {
 			reason = i.ID + ": " + i.Reason
 		}
+		if why := m.begin().failedFor(i, s); why != "" && i.Revision == s.Revision && v.Failed == "" {
+			v.Failed = i.ID + ": " + why
+		}
 	}
 	if s.Spec.Job != nil {
 		job, message := m.jobView(s)
 		v.Job, v.Message = &job, message
+		if v.Failed = ""; s.Spec.Cron == nil && job.Outcome == wire.JobFailed {
+			v.Failed = message
+		}
 		return v
 	}
 	r := m.upRolls[s.App+"."+s.Service]

@@ -56,3 +56,38 @@ func TestWhatIsSaidOfAnInstance(t *testing.T) {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }
+
+// What its cluster says has failed is said of the service: as long as it is about what was
+// applied last, and also when the instance was given back.
+func TestWhatHasFailedIsSaid(t *testing.T) {
+	c := newHostileCore(t)
+	app := c.m.apps["app"]
+	fails := func(revision uint64) func(*wire.Reported) {
+		return func(rep *wire.Reported) {
+			rep.Ready, rep.State, rep.Revision, rep.Failed = false, wire.Failed, revision, "exit code 3, given up here after 5 restarts in a row"
+		}
+	}
+	const want = "app.web.0: exit code 3, given up here after 5 restarts in a row"
+	c.changed(t, fails(1))
+	if got := c.m.serviceView(app, "web").Failed; got != want {
+		t.Errorf("failed: %q", got)
+	}
+	c.changed(t, fails(0))
+	if got := c.m.serviceView(app, "web").Failed; got != "" {
+		t.Errorf("another revision: %q", got)
+	}
+	app.Applied = time.Now().Add(-time.Minute)
+	c.changed(t, func(rep *wire.Reported) {
+		rep.State, rep.Revision, rep.Reason = wire.Requested, 1, "1 worker: 1 is avoided; it failed because: exit code 3, given up here after 5 restarts in a row"
+	})
+	if i := c.m.insts["app.web.0"]; i.Cluster != "" {
+		t.Fatalf("it was not given back: %+v", i)
+	}
+	if got := c.m.serviceView(app, "web").Failed; got != want {
+		t.Errorf("given back: %q", got)
+	}
+	app.Applied = time.Now() // another revision, of which nobody knows anything yet
+	if got := c.m.serviceView(app, "web").Failed; got != "" {
+		t.Errorf("given back before it was applied: %q", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -72,6 +73,9 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			continue
 		}
 		cur := m.merged(i)
+		if v.Failed == "" {
+			v.Failed = m.failedFor(i, app)
+		}
 		if cur.Worker != "" || cur.State == wire.Running || cur.State == wire.WorkerScheduled {
 			v.Placed++
 		}
@@ -106,7 +110,13 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 	if svc.Job != nil {
 		job, message := m.jobView(app, name, all)
 		v.Job, v.Message = &job, message
+		if v.Failed = ""; svc.Cron == nil && job.Outcome == wire.JobFailed {
+			v.Failed = message
+		}
 		return v
+	}
+	if holding >= least {
+		v.Failed = ""
 	}
 	if holding >= least && m.rolling(app.Name+"."+name) {
 		v.Rollout = wire.RolloutRolling // to its end: those that stood in for others go
@@ -127,6 +137,23 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		}
 	}
 	return v
+}
+
+// failedFor is why an instance has failed as applied, "" where it has not: as its cluster
+// says it, or said it when it gave the instance back.
+func (m *model) failedFor(i *wire.Instance, app *wire.Application) string {
+	why := ""
+	if c := m.clusters[i.Cluster]; c != nil && c.seen[i.ID] != nil {
+		if rep := c.seen[i.ID]; rep.Revision == app.Revision {
+			why = rep.Failed
+		}
+	} else if n := len(i.History); i.Cluster == "" && n > 0 && i.History[n-1].At.After(app.Applied) {
+		_, why, _ = strings.Cut(i.History[n-1].Why, place.FailedBecause)
+	}
+	if why == "" {
+		return ""
+	}
+	return i.ID + ": " + why
 }
 
 // spare is the right to run an instance of a service whose requests decide how many

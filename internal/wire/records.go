@@ -628,4 +628,7 @@ type Reported struct {
 	// Trial and TrialShare as in Endpoint.
 	Trial      bool        `json:"trial,omitempty"`
 	TrialShare api.Percent `json:"trial_share,omitempty"`
+	// Failed is why the program that it is to run has failed there: given up by two workers,
+	// or by all that could run it. It is tried again later.
+	Failed string `json:"failed,omitempty"`
 }

@@ -142,9 +142,12 @@ type ServiceView struct {
 	Ready   int    `json:"ready"`
 	// Most is set where the requests decide how many run, between Wanted and Most.
 	// Asleep are placed and start with the first request.
-	Most     int      `json:"most,omitempty"`
-	Asleep   int      `json:"asleep,omitempty"`
-	Message  string   `json:"message,omitempty"`
+	Most    int    `json:"most,omitempty"`
+	Asleep  int    `json:"asleep,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Failed is why it cannot be expected to come to hold as applied: its program was given
+	// up by two workers, or by all that could run it; or its job has failed.
+	Failed   string   `json:"failed,omitempty"`
 	Hosts    []string `json:"hosts,omitempty"`
 	Clusters []string `json:"clusters,omitempty"`
 	// Rollout is its phase where it is being brought to another program, "" where it is

@@ -74,6 +74,10 @@ type removal struct {
 	far    far        // how far off what it must be near
 }
 
+// FailedBecause stands in the reason of a decision before why the instance failed where it
+// was tried.
+const FailedBecause = "; it failed because: "
+
 // ForClients is what may be told to whoever asks for a service of which nothing is
 // placed, by the Reason of a decision: what it lacks, and nothing of what there is.
 func ForClients(reason string) string {
@@ -81,7 +85,7 @@ func ForClients(reason string) string {
 	switch at := strings.Index(reason, needs); {
 	case reason == "":
 		return ""
-	case strings.Contains(reason, "; it failed because: "):
+	case strings.Contains(reason, FailedBecause):
 		return "its instances failed wherever they were tried"
 	case at >= 0:
 		what, _, _ := strings.Cut(reason[at+len(needs):], ",")
