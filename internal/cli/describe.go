@@ -192,7 +192,7 @@ func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string)
 	d.add("Addresses", addresses(v.Addrs))
 	d.add("Revision", revision(v.Revision))
 	d.addf("Incarnation", "%d", v.Incarnation)
-	d.addf("Restarts", "%d", v.Restarts)
+	d.addf("Restarts", "%d", v.Again())
 	d.add("Last exit", a.exit(v.LastExit))
 	d.add("Replaces", v.Replaces)
 	if v.Shadow != nil {

@@ -270,7 +270,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 		{name: "state", cell: instanceState},
 		{name: "ready", cell: instanceReady},
 		{name: "where", cell: func(v view) cell { return text(where(v.Instance)) }},
-		{name: "restarts", cell: func(v view) cell { return textf("%d", v.Restarts) }},
+		{name: "restarts", cell: func(v view) cell { return textf("%d", v.Again()) }},
 		{name: "since", cell: func(v view) cell { return text(a.since(v.Since)) }},
 		{name: "says", cell: func(v view) cell { return textf("%s %s ago", v.Source, ageOf(v.AgeSeconds)) }},
 		{name: "namespace", wide: true, cell: func(v view) cell { return text(v.Namespace) }},

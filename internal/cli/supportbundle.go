@@ -209,7 +209,7 @@ func wellness(i wire.InstanceView) int {
 	switch {
 	case i.State != wire.Running || !i.Ready:
 		return 0
-	case i.Restarts > 0:
+	case i.Again() > 0:
 		return 1
 	}
 	return 2

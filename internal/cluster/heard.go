@@ -97,6 +97,7 @@ func (m *model) stepOf(ids []wire.InstanceID, now time.Time) (t *tx, left bool) 
 			t.events, left = t.events[:said], true
 			continue
 		}
+		t.newsOf(was, is)
 		services[[2]string{is.App, is.Service}] = true
 		t.report(is)
 	}

@@ -228,7 +228,7 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 		}
 		if old != nil {
 			i.Incarnation, i.Given, i.Pinned = old.Incarnation, old.Given, old.Pinned
-			i.Starts, i.Ran = old.Starts, old.Ran
+			i.Starts, i.Ran, i.AllRestarts = old.Starts, old.Ran, old.Again()
 			if old.Shadow != nil {
 				i.Given = nextIncarnation(old) - 1
 			}

@@ -47,14 +47,14 @@ func (c *core) samples() []obs.Sample {
 		if i.Ready {
 			ready++
 		}
-		restarts += i.Restarts
+		restarts += i.Again()
 	}
 	out := []obs.Sample{
 		{Name: "verge_root_up", Help: "1 where the root answers.", Value: obs.Bool(c.rootAway() == nil)},
 		{Name: "verge_store_writable", Help: "1 where changes can be stored.", Value: obs.Bool(c.store.WriteError() == nil)},
 		{Name: "verge_workers_clock_skew_seconds", Help: "How far the clock of a worker is from the cluster's, the most of all workers; 0 up to 5 s.", Value: skew},
 		{Name: "verge_instances_ready", Help: "Instances that may receive requests.", Value: float64(ready)},
-		{Name: "verge_instance_restarts", Help: "Restarts in place of the instances that are there now.", Value: float64(restarts)},
+		{Name: "verge_instance_restarts", Help: "Restarts of the instances that are there now, over moves.", Value: float64(restarts)},
 	}
 	if !c.upAt.IsZero() {
 		out = append(out, obs.Sample{Name: "verge_root_answer_age_seconds", Help: "Time since the root answered last.", Value: time.Since(c.upAt).Seconds()})

@@ -91,9 +91,13 @@ func (t *tx) news() {
 		if i == nil || old == nil {
 			continue
 		}
-		for _, what := range life.News(old, i) {
-			t.event("instance/"+id, "%s", what)
-		}
+		t.newsOf(old, i)
+	}
+}
+
+func (t *tx) newsOf(old, i *wire.Instance) {
+	for _, what := range life.News(old, i) {
+		t.event("instance/"+i.ID, "%s", what)
 	}
 }
 
@@ -170,7 +174,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		}
 		if old != nil { // it was on its way out when it was wanted again, or is to run again
 			i.Incarnation, i.Given, i.Restarted, i.Leaving = old.Incarnation, old.Given, old.Restarted, old.Leaving
-			i.Starts, i.Ran, i.Places = old.Starts, old.Ran, old.Places
+			i.Starts, i.Ran, i.Places, i.AllRestarts = old.Starts, old.Ran, old.Places, old.Again()
 		}
 		if again != "" {
 			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: again})

@@ -15,8 +15,11 @@ import (
 // share asks for, and orders it.
 func (t *tx) start(i wire.Instance, s *wire.Share) {
 	become(&i, nextIncarnation(&i))
+	i.AllRestarts = i.Again()
 	if i.Program != t.program(s.Spec) {
 		i.LastExit = nil // it says nothing about this one
+	} else if s.Spec.Job == nil && ended(&i) {
+		i.AllRestarts++ // in another place
 	}
 	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.program(s.Spec)
 	i.Restarts, i.Asleep, i.ReadyAt = 0, false, time.Time{}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -19,15 +20,32 @@ const keyTally = keyUp + wire.ReportedTally
 // ran notes the runs of an instance that its worker tells of. It comes before what
 // is known of the restarts in place is brought up to date.
 func ran(i *wire.Instance, st wire.InstanceStatus) {
+	i.AllRestarts = i.Again() // where a version before this one wrote it
 	switch {
 	case st.Phase != wire.PhaseRunning && st.Phase != wire.PhaseExited && st.Restarts == 0:
 		// It has not started yet.
 	case st.Incarnation > i.Ran:
 		i.Starts += 1 + st.Restarts
+		i.AllRestarts += st.Restarts
 		i.Ran = st.Incarnation
 	default: // also an original that is back
-		i.Starts += max(0, st.Restarts-i.Restarts)
+		more := max(0, st.Restarts-i.Restarts)
+		i.Starts, i.AllRestarts = i.Starts+more, i.AllRestarts+more
 	}
+}
+
+// ended says whether an instance that is to be started was given up by its worker since its
+// program had ended, or had failed its check.
+func ended(i *wire.Instance) bool {
+	for _, h := range slices.Backward(i.History) {
+		switch {
+		case h.To == wire.Failed:
+			return strings.HasPrefix(h.Tier, "worker/") && !strings.HasPrefix(h.Why, refusedThere)
+		case h.To == wire.Running:
+			return false
+		}
+	}
+	return false
 }
 
 // count adds up the restarts that this tx takes over, and puts the counts of

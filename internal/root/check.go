@@ -48,7 +48,7 @@ func check(rep *wire.Reported, key string) error {
 		h.Name, h.Version, h.Next, h.Why = cut(h.Name, maxName), cut(h.Version, maxName), cut(h.Next, maxName), cut(h.Why, maxWords)
 	}
 	rep.Relay, rep.Addrs = cut(rep.Relay, maxName), rep.Addrs[:min(len(rep.Addrs), lease.MaxAddrs)]
-	rep.Restarts, rep.Starts = max(0, rep.Restarts), max(0, rep.Starts)
+	rep.Restarts, rep.Starts, rep.AllRestarts = max(0, rep.Restarts), max(0, rep.Starts), max(0, rep.AllRestarts)
 	if rep.LastExit != nil {
 		rep.LastExit.Signal = cut(rep.LastExit.Signal, maxName)
 		rep.LastExit.Why = cut(rep.LastExit.Why, maxWords)

@@ -195,6 +195,7 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		i.Avoid = append(i.Avoid, i.Cluster)
 	}
 	i.Cluster = ""
+	i.AllRestarts += rep.Again()
 	t.put(i)
 }
 

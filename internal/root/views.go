@@ -233,6 +233,7 @@ func (m *model) merged(i *wire.Instance) wire.Instance {
 	// The cluster's part begins with what the root's ends with.
 	out.History = append(slices.Clone(i.History), rep.History[min(1, len(rep.History)):]...)
 	out.Replaces = i.Replaces
+	out.AllRestarts = rep.Again() + i.AllRestarts // with those in clusters that gave it back
 	out.Unreachable = rep.Unreachable || i.Unreachable
 	if i.Unreachable && out.Reason == "" {
 		out.Reason = i.Reason

@@ -69,6 +69,10 @@ type Instance struct {
 	// Restarts in place of the current incarnation, and what the last exit said.
 	Restarts int   `json:"restarts,omitempty"`
 	LastExit *Exit `json:"last_exit,omitempty"`
+	// AllRestarts counts the restarts of all incarnations: its program was started again since
+	// it had ended or failed its check, in place or on another worker. Updates, moves by
+	// decision, lost workers and runs of jobs are none. See Again.
+	AllRestarts int `json:"all_restarts,omitempty"`
 	// Starts counts the runs that are known of all incarnations, those after a restart
 	// in place among them. Ran is the highest incarnation that is in it.
 	Starts   int          `json:"starts,omitempty"`
@@ -152,9 +156,9 @@ type Placement struct {
 	Restarts  int    `json:"restarts,omitempty"`
 }
 
-// Again is how often the instance was started again: in place, or as another
-// incarnation.
-func (i *Instance) Again() int { return max(i.Starts-1, 0) }
+// Again is how often the program of the instance was started again since it had ended or
+// failed its check. A record of an older version knows that of its current incarnation only.
+func (i *Instance) Again() int { return max(i.AllRestarts, i.Restarts, 0) }
 
 // Exit is how a process of an instance ended.
 type Exit struct {

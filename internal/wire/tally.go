@@ -19,8 +19,8 @@ const maxTally = 1 << 40
 
 // Tally counts what became of an application. It only grows.
 type Tally struct {
-	// Restarts of instances: runs of an instance that had run before, in place or
-	// elsewhere, whatever the reason. A first run is none.
+	// Restarts of instances, as Instance.Again counts them. Versions before this one counted
+	// updates, moves and runs of jobs as well.
 	Restarts uint64 `json:"restarts"`
 	// Changes that were applied: services that were added, changed, scaled or removed.
 	Changes uint64 `json:"changes"`

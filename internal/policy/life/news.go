@@ -20,12 +20,12 @@ func News(old, now *wire.Instance) []string {
 		switch {
 		case strings.HasPrefix(now.Reason, what):
 			what = now.Reason // it says what follows, too
-		case now.Incarnation == old.Incarnation && now.Restarts > old.Restarts:
-			what += fmt.Sprintf("; started again, restart %d", now.Restarts)
+		case now.Again() > old.Again():
+			what += fmt.Sprintf("; started again, restart %d", now.Again())
 		}
 		out = append(out, "exited: "+what)
-	} else if now.Incarnation == old.Incarnation && now.Restarts > old.Restarts {
-		out = append(out, fmt.Sprintf("started again, restart %d", now.Restarts))
+	} else if now.Again() > old.Again() {
+		out = append(out, fmt.Sprintf("started again, restart %d", now.Again()))
 	}
 	switch {
 	case now.Unreachable && !old.Unreachable:
