@@ -339,6 +339,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if c.ports != nil {
 		c.ports.publish(c.m.name, c.m.portsHeld())
 	}
+	c.tellLosses(now)
 	c.m.recovery.settled = !c.m.unasked(theRoot)
 	c.m.look = c.m.lookJobs(now)
 	c.steady = c.m.steady()

@@ -52,3 +52,18 @@ func TestWhyAnInstanceIsNotReady(t *testing.T) {
 		t.Errorf("ready again: %+v, %q", i, s.told)
 	}
 }
+
+// What is taken over without a whole pass is told as well.
+func TestNewsWithoutAPass(t *testing.T) {
+	t.Parallel()
+	s := newSim(t, "w1")
+	s.share("web", 1, nil)
+	s.ticks(2, time.Second)
+	st := s.m.workers["w1"].status["app.web.0"]
+	st.Ready, st.Why = false, `readiness http /healthz: 503 "no data" (3 of 60)`
+	s.m.workers["w1"].status["app.web.0"] = st
+	tx, left := s.m.stepOf([]wire.InstanceID{"app.web.0"}, s.now)
+	if left || len(tx.events) != 1 || tx.events[0].what != "not ready: "+st.Why {
+		t.Errorf("left %v, events %+v", left, tx.events)
+	}
+}

@@ -115,6 +115,13 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			v.Placed++
 		}
 		switch {
+		case i.State == wire.Running && i.Unreachable:
+			what := i.ID + " is unreachable: worker " + i.Worker + " is not heard of"
+			if i.Pinned != "" {
+				what = i.ID + " is unreachable: " + i.Reason
+			}
+			reason = what
+			continue
 		case i.State == wire.Running && i.Ready:
 			v.Running++
 			v.Ready++

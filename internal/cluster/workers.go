@@ -239,6 +239,9 @@ func (c *core) judge(now time.Time) (changed bool) {
 			what := "heard of again"
 			if v.Suspect {
 				what = "suspect: " + v.Why
+				if w.loss = c.m.lossOf(w); w.loss != nil {
+					what += "; " + w.loss.Affected()
+				}
 			}
 			kind, position := wire.HookWorkerBack, hooks.NodeBack
 			if v.Suspect {
@@ -251,6 +254,37 @@ func (c *core) judge(now time.Time) (changed bool) {
 		w.suspect, w.since = v.Suspect, v.Since
 	}
 	return c.doubt(now) || changed
+}
+
+// lossOf is what the silence of a worker affects, nil for nothing.
+func (m *model) lossOf(w *worker) *life.Loss {
+	loss := &life.Loss{Since: w.heard, Cluster: m.name}
+	for _, i := range m.insts {
+		if i.Worker == w.Info.Name && (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining {
+			loss.Add(i)
+		}
+	}
+	if len(loss.Was) == 0 {
+		return nil
+	}
+	return loss
+}
+
+// tellLosses says of workers that were not heard of what became of what ran there, once
+// that is known.
+func (c *core) tellLosses(now time.Time) {
+	for _, name := range records.SortedKeys(c.m.workers) {
+		w := c.m.workers[name]
+		if w.loss == nil {
+			continue
+		}
+		what, over := w.loss.Over(func(id wire.InstanceID) *wire.Instance { return c.m.insts[id] }, now)
+		if over {
+			w.loss = nil
+			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+			c.log.Info(what, "worker", name)
+		}
+	}
 }
 
 // impaired is why the worker itself says that it cannot be counted on. What was

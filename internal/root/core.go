@@ -192,6 +192,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		}
 		c.tell(t, now)
 	}
+	c.tellFound(now)
 	waits := c.noteHeld(ctx, now)
 	c.rollBack(ctx, now)
 	c.m.recovery.settled = !c.m.holding(now)
@@ -465,6 +466,7 @@ func (c *core) onReport(ctx context.Context, name string, r wire.Report) wire.Re
 		}
 	}
 	c.sayBatch()
+	c.tellLost(cl, now)
 	if over := cl.inbox.Overflow(); over != cl.over {
 		cl.over = over
 		if over > 0 {
@@ -556,6 +558,9 @@ func (c *core) take(cl *cluster, ch wire.Change, now time.Time) error {
 		}
 	}
 	if old != nil {
+		if rep.Unreachable && !old.Unreachable && rep.State == wire.Running {
+			cl.loses(&rep.Instance, now)
+		}
 		for _, what := range life.News(&old.Instance, &rep.Instance) {
 			c.say(now, "cluster/"+cl.Name, "instance/"+rep.ID, what)
 		}

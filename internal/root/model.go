@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -83,6 +84,10 @@ type cluster struct {
 	rollouts map[string]*wire.RolloutReport
 	// jobs are what it says of the runs of jobs (app.service).
 	jobs map[string]*wire.JobReport
+	// losses are what the silence of its workers affects; losing are those of the report that
+	// is being taken over, by worker ("" where the cluster does not name it).
+	losses []*life.Loss
+	losing map[string]*life.Loss
 }
 
 // model is all that a root knows. It is only touched under the mutex of its

@@ -91,3 +91,27 @@ func TestWhatHasFailedIsSaid(t *testing.T) {
 		t.Errorf("given back before it was applied: %q", got)
 	}
 }
+
+// A worker that is not heard of is an event of its cluster at the root, with what it
+// affects, and without its name unless the cluster tells it. What it affects does not hold.
+func TestALostWorkerIsSaidOfItsCluster(t *testing.T) {
+	for worker, named := range map[string]string{"": "a worker", "w1": "worker w1"} {
+		c := newHostileCore(t)
+		c.changed(t, func(rep *wire.Reported) { rep.Worker, rep.Incarnation = worker, 1 })
+		c.changed(t, func(rep *wire.Reported) { rep.Unreachable = true })
+		if v := c.m.appView(c.m.apps["app"]); v.Holds || v.Services[0].Ready != 0 || !strings.HasSuffix(v.Message, "app.web.0 is unreachable: its worker is not heard of") {
+			t.Errorf("%q: while it is unreachable: %+v", worker, v)
+		}
+		c.changed(t, func(rep *wire.Reported) {
+			rep.Unreachable, rep.Ready, rep.State, rep.Incarnation = false, false, wire.WorkerScheduled, 2
+		})
+		c.changed(t, func(rep *wire.Reported) { rep.Ready, rep.State = true, wire.Running })
+		got := said(t, c, "cluster/good")
+		if got = got[max(0, len(got)-2):]; len(got) < 2 || got[0] != named+" is not heard of: 1 instance affected (app.web.0)" || !strings.HasPrefix(got[1], "1 instance affected (app.web.0), replaced in ") {
+			t.Errorf("%q: events %q", worker, got)
+		}
+		if v := c.m.appView(c.m.apps["app"]); !v.Holds {
+			t.Errorf("%q: %+v", worker, v)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 			v.Clusters = append(v.Clusters, i.Cluster)
 		}
 		switch {
-		case cur.State == wire.Running && !i.Unreachable:
+		case cur.State == wire.Running && !cur.Unreachable:
 			v.Running++
 			if cur.Ready {
 				v.Ready++
@@ -203,7 +203,9 @@ func notYet(i *wire.Instance, revision uint64) string {
 	s := i.ID + " is " + string(i.State)
 	switch {
 	case i.Unreachable:
-		s = i.ID + " is unreachable"
+		if s = i.ID + " is unreachable"; i.Reason == "" {
+			s += ": its worker is not heard of"
+		}
 	case i.State == wire.Running && i.Revision >= wire.LocalRevisions:
 		s = i.ID + " runs what was changed at its site"
 	case i.State == wire.Running && i.Revision != revision:
