@@ -151,3 +151,11 @@ func TestChangesAreCounted(t *testing.T) {
 		t.Errorf("counts of what is gone: %v", s.c.m.tallies)
 	}
 }
+
+// startedAnew is how many incarnations of what there is came after a first one.
+func startedAnew(m *model) (n int) {
+	for _, i := range m.insts {
+		n += i.Incarnation - 1
+	}
+	return n
+}

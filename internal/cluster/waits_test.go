@@ -84,8 +84,8 @@ func TestAnUpdateTakesOneAtATime(t *testing.T) {
 				t.Fatalf("slow %d: %v ready\n%s", slow, ready, s.dump())
 			}
 		}
-		if !done || s.m.counted().Restarts != 7 {
-			t.Errorf("slow %d: %d restarts\n%s", slow, s.m.counted().Restarts, s.dump())
+		if !done || startedAnew(s.m) != 7 || s.m.counted().Restarts != 0 {
+			t.Errorf("slow %d: %d were started anew, %d restarts\n%s", slow, startedAnew(s.m), s.m.counted().Restarts, s.dump())
 		}
 	}
 }

@@ -57,6 +57,7 @@ func (m *model) clone() *model {
 		cl.inbox = cl.inbox.Heading() // it hears no reports
 		cl.seen, cl.refused, cl.revoked = maps.Clone(cl.seen), maps.Clone(cl.refused), maps.Clone(cl.revoked)
 		cl.locals, cl.conflicts, cl.tallies = maps.Clone(cl.locals), maps.Clone(cl.conflicts), maps.Clone(cl.tallies)
+		cl.losses, cl.losing = nil, nil // nobody is told of a rehearsal
 		cl.rollouts, cl.jobs, cl.short = maps.Clone(cl.rollouts), maps.Clone(cl.jobs), records.CloneEach(cl.short)
 	}
 	return &c
