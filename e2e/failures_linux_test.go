@@ -297,8 +297,8 @@ func (a *arena) tallies() (out [2]wire.Tally) {
 }
 
 // compareTallies holds that exactly that was counted what the failure justifies:
-// a restart of each instance that died, and of those that were replaced; one change
-// of the memo, and none of the rest.
+// a restart of each instance that died and was started again where it was; one change of
+// the memo, and none of the rest. What was replaced since its worker was silent is none.
 func (a *arena) compareTallies(c failureCase, h *hurt, was [2]wire.Tally) {
 	a.t.Helper()
 	// Who died runs again. The front of a worker that is hurt is replaced, whether or
@@ -310,6 +310,7 @@ func (a *arena) compareTallies(c failureCase, h *hurt, was [2]wire.Tally) {
 			replaced[c.where(part)] = true
 		}
 	}
+	least -= min(least, uint64(len(replaced)))
 	most += uint64(len(replaced))
 	if c.has("cluster") {
 		most++
