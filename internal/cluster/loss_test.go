@@ -15,7 +15,7 @@ import (
 func TestALostWorkerSaysWhatIsAffected(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
 	_, pass := twoWorkers(t, c)
-	if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}); err != nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, []wire.Change{share(t, 2)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
