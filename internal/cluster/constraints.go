@@ -78,8 +78,12 @@ func (w *worker) view(name string) place.WorkerView {
 	if labels == nil {
 		labels = w.Info.Labels
 	}
+	var users []string
+	if iso := w.Info.Isolation; iso != nil && iso.Users { // without, all run as the user of the worker
+		users = iso.HostUsers
+	}
 	return place.WorkerView{
-		ID: name, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
+		ID: name, HostUsers: users, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
 		Devices: w.devices(), Coord: w.coord, Overlay: w.inOverlay(),
 	}

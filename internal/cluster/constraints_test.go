@@ -47,6 +47,8 @@ func TestConstraintsChooseTheWorker(t *testing.T) {
 			func(v *api.Service) { v.Location = &api.Location{Latitude: 48.14, Longitude: 11.58, Radius: 20_000} }},
 		"polygon": {func(w *wire.WorkerInfo) { w.Location = &api.Point{48.1, 11.5} },
 			func(v *api.Service) { v.Affinity.Polygon = []api.Point{{48, 11}, {49, 11}, {48, 12}} }},
+		"host user": {func(w *wire.WorkerInfo) { w.Isolation = &wire.Isolation{Users: true, HostUsers: []string{"www-data"}} },
+			func(v *api.Service) { v.User = "www-data" }},
 		"host path": {func(w *wire.WorkerInfo) { w.HostPaths = []string{"/srv"} }, func(v *api.Service) { v.Volumes = []api.Volume{{Path: "m", Host: "/srv/media"}} }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -193,7 +193,7 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 		w.Labels = labelsAsked(w.Labels, req, labelKey)
 		w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
 		w.Devices = cleanDevices(w.Devices, req)
-		w.HostPaths, w.Conflicts = cloneList(w.HostPaths), cloneList(w.Conflicts)
+		w.HostPaths, w.HostUsers, w.Conflicts = cloneList(w.HostPaths), cloneList(w.HostUsers), cloneList(w.Conflicts)
 		out[i] = w
 	}
 	slices.SortStableFunc(out, func(a, b WorkerView) int { return cmp.Compare(a.ID, b.ID) })

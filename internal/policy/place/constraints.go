@@ -188,6 +188,9 @@ func unfit(w *WorkerView, req *Request) removal {
 			return removal{filter: fVolumes, note: path}
 		}
 	}
+	if req.HostUser != "" && !slices.Contains(w.HostUsers, req.HostUser) {
+		return removal{filter: fHostUser, note: req.HostUser}
+	}
 	if demand := toVec(req.Demand); asksDevices(demand, req.Devices) {
 		if lacks := lacksDevices(w.Devices, demand, req.Devices); lacks != "" {
 			return removal{filter: fWorkerDevices, note: lacks}

@@ -48,6 +48,9 @@ func satisfies(w WorkerView, r Request) bool {
 			return false
 		}
 	}
+	if r.HostUser != "" && !slices.Contains(w.HostUsers, r.HostUser) {
+		return false
+	}
 	if r.Overlay != "" && !w.Overlay {
 		return false
 	}
@@ -75,7 +78,11 @@ func near(d api.Distance) func(*Request) {
 }
 func within(p ...api.Point) func(*Request) { return func(r *Request) { r.Affinity.Polygon = p } }
 func uses(paths ...string) func(*Request)  { return func(r *Request) { r.HostPaths = paths } }
-func pinned(w string) func(*Request)       { return func(r *Request) { r.Pinned = w } }
+func asUser(user string) func(*Request)    { return func(r *Request) { r.HostUser = user } }
+func runsAs(users ...string) func(*WorkerView) {
+	return func(w *WorkerView) { w.HostUsers = users }
+}
+func pinned(w string) func(*Request) { return func(r *Request) { r.Pinned = w } }
 
 func labelMap(kv []string) map[string]string {
 	m := map[string]string{}
@@ -102,6 +109,10 @@ func TestScheduleConstraints(t *testing.T) {
 		"cordoned": {
 			[]WorkerView{worker("a", none, cordoned), worker("b", none)}, unchanged, "b",
 			Filter{"cordoned", 1, "a: cordoned"}, "1 worker: 1 is cordoned",
+		},
+		"host user": {
+			[]WorkerView{worker("a", none), worker("b", none, runsAs("root"))}, asUser("root"), "b",
+			Filter{"user", 1, "a: user root is not allowed there"}, "1 worker: 1 does not allow the user root",
 		},
 		"pinned": {
 			[]WorkerView{worker("a", none), worker("b", none)}, pinned("b"), "b",

@@ -8,9 +8,9 @@ import (
 )
 
 // Untold says whether something is requested of which aggregates say nothing: what is to be
-// near (workers measure it), host paths, the service network, or what a plugin answers.
+// near (workers measure it), host paths and users, the service network, or what a plugin answers.
 func Untold(req Request) bool {
-	return len(req.Latency)+len(req.HostPaths) > 0 || req.Overlay != "" || req.Plugin != ""
+	return len(req.Latency)+len(req.HostPaths) > 0 || req.HostUser != "" || req.Overlay != "" || req.Plugin != ""
 }
 
 // Gained says whether a cluster which could not take what is requested when its aggregate

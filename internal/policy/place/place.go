@@ -45,6 +45,8 @@ type WorkerView struct {
 	Coord *wire.Coordinate `json:"coord,omitempty"`
 	// HostPaths are directories of which instances may use what is below.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// HostUsers are the users of the machine that processes may run as.
+	HostUsers []string `json:"host_users,omitempty"`
 	// Devices that it has, and what of them is taken. Capacity.VGPUs and VTPUs are the
 	// sums of what is here: a GPU that is not here is given to nobody.
 	Devices []Device `json:"devices,omitempty"`
@@ -85,6 +87,9 @@ type Request struct {
 	Priority int `json:"priority,omitempty"`
 	// HostPaths are directories of the worker that the instance uses.
 	HostPaths []string `json:"host_paths,omitempty"`
+	// HostUser is the user of the worker's machine that the instance runs as; "" is one
+	// of its own.
+	HostUser string `json:"host_user,omitempty"`
 	// Latency is what the instance must be near, with where that is.
 	Latency []Threshold `json:"latency,omitempty"`
 	// Data are the objects that it reads, where the root decides. What it reads from hosts
@@ -110,6 +115,9 @@ func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
 		Spread: s.Spread, Scheduler: s.Scheduler, Plugin: s.Plugin, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
 		Devices: s.Devices, Priority: s.Priority, Overlay: s.NeedsNetwork(),
+	}
+	if len(s.UserRights()) > 0 {
+		r.HostUser = s.User
 	}
 	for _, v := range s.Volumes {
 		if v.Host != "" {

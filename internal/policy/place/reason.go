@@ -48,6 +48,7 @@ const (
 	fWorkerAntiLabels
 	fConflicts
 	fVolumes
+	fHostUser
 	fWorkerDevices
 	fOverlay
 	fAvoid

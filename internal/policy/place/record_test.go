@@ -50,6 +50,9 @@ func genWorkers(t *rapid.T) []WorkerView {
 			Labels: genLabels(t, 3), Location: genPoint(t),
 			HostPaths: rapid.SliceOfN(rapid.SampledFrom([]string{"/srv", "/srv/media/"}), 0, 1).Draw(t, "host paths"),
 		}
+		if rapid.IntRange(0, 3).Draw(t, "host users") > 0 {
+			out[i].HostUsers = []string{"root", "www-data"}
+		}
 		if rapid.Bool().Draw(t, "knows where") {
 			out[i].Coord = onLine(rapid.Float64Range(-50, 50).Draw(t, "at"))
 		}
@@ -101,6 +104,9 @@ func genConstraints(t *rapid.T, r *Request) {
 	}
 	if some("volumes") {
 		r.HostPaths = []string{rapid.SampledFrom([]string{"/srv/media", "/srv/media/a", "/etc"}).Draw(t, "path")}
+	}
+	if some("host user") {
+		r.HostUser = rapid.SampledFrom([]string{"root", "web"}).Draw(t, "user")
 	}
 	if some("areas") {
 		r.AntiAffinity.Area = genList(t, "no area", names)

@@ -109,6 +109,9 @@ func (s *sieve) workerWords(f int, r *removal) words {
 	case fVolumes:
 		return words{"volumes", "host path " + r.note + " is not allowed there",
 			"does not allow the host path " + r.note, "do not allow the host path " + r.note}
+	case fHostUser:
+		return words{"user", "user " + r.note + " is not allowed there",
+			"does not allow the user " + r.note, "do not allow the user " + r.note}
 	case fWorkerDevices:
 		return words{"device types", r.note, r.note, "have not the devices asked for"}
 	case fTaken:
