@@ -29,7 +29,7 @@ func Kinds() []records.Kind {
 		{Prefix: keyOver, Drop: "what runs elsewhere for want of room is decided anew"},
 		{Prefix: keySchedule, Drop: "the schedule is given to the cluster that has the job, which goes on where it is; where that one is lost, what is due counts from now on"},
 		{Prefix: keyNamespace, Drop: "the namespace and its quota are not known any more, and nobody can change what is in it before it is made again: verge namespace create"},
-		{Prefix: keyPublish, Fate: records.Aside, Read: records.Reads[wire.Publish], Drop: "the clusters are not told any more what the namespace may publish, until its standing is set again"},
+		{Prefix: keyPublish, Drop: "the clusters are not told any more what the namespace may publish, until its standing is set again"},
 		{Prefix: keyTally, Drop: "what was counted of applications that are gone is forgotten"},
 		{Prefix: keySecret, Drop: "the secret is not known any more, and is taken from who has it: set it again (verge secret set) at once after the start"},
 		{Prefix: keyCluster, Drop: "the cluster is not known any more, as if it was removed: what it has is started elsewhere, and it joins again with a new token"},

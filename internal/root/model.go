@@ -152,7 +152,7 @@ var fates = map[string]records.Fate{
 	// What follows from others with every pass.
 	keyRoute: records.Again, keySealed: records.Again,
 	// What something needs that fails without it, and says so.
-	keySecret: records.Aside, keyRevision: records.Aside, keyTally: records.Aside,
+	keySecret: records.Aside, keyRevision: records.Aside, keyTally: records.Aside, keyPublish: records.Aside,
 }
 
 // load adds one stored entry to the model.
@@ -182,6 +182,8 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 		return records.LoadInto(e, m.routes, rest, fate)
 	case keyNamespace:
 		return records.LoadInto(e, m.namespaces, rest, fate)
+	case keyPublish: // written with its namespace and read by clusters alone
+		return records.Load(e, &wire.Publish{})
 	case keyTally:
 		t := &wire.Tally{}
 		err := records.Load(e, t)
