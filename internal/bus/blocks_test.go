@@ -84,7 +84,7 @@ func TestADamagedLogIsRefused(t *testing.T) {
 		}
 		// The second start must not be milder than the first.
 		for range 2 {
-			r, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("x"), Log: quiet(t)})
+			r, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("x"), Peer: commonName, Log: quiet(t)})
 			if err != nil {
 				if c.works || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "backup") {
 					t.Errorf("%s: %v", what, err)

@@ -42,6 +42,9 @@ type ClusterOptions struct {
 	// TLS of that port: certificate, and ClientCAs for those of workers. TLS 1.3
 	// and a client certificate are demanded whatever it says.
 	TLS *tls.Config
+	// Peer names the worker or plugin that a certificate belongs to. Its token must name
+	// the same.
+	Peer Peer
 	// Upstream is the root; nil: none yet (SetUpstream).
 	Upstream *Upstream
 	Log      *slog.Logger
@@ -82,6 +85,9 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 		return nil, err
 	}
 	secure, err := hardenServer(o.TLS)
+	if err == nil && o.Peer == nil {
+		err = errors.New("no Peer: nothing says whom a certificate names")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("worker port of the cluster: %w", err)
 	}
@@ -98,7 +104,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 	opts.TLSConfig, opts.TLSHandshakeFirst = gate.guard(secure), true
 	opts.LeafNode.ReconnectInterval = relinkDelay
 	opts.LeafNode.DialTimeout = dialTimeout
-	e, err := start(ctx, o.Dir, opts, o.Log, accountSystem, accountStore, accountLocal, accountUp)
+	e, err := start(ctx, o.Dir, opts, o.Peer, o.Log, accountSystem, accountStore, accountLocal, accountUp)
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}

@@ -84,7 +84,7 @@ func baseOptions(name, domain, dir string) *server.Options {
 
 // start takes the directory, opens its authority with the named accounts, and
 // runs a server with them. On an error nothing is left running.
-func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logger, accounts ...string) (_ *embedded, err error) {
+func start(ctx context.Context, dir string, opts *server.Options, peer Peer, log *slog.Logger, accounts ...string) (_ *embedded, err error) {
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
@@ -118,6 +118,9 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 			return nil, fmt.Errorf("give account %s to the server: %w", name, err)
 		}
 	}
+	logger := &serverLog{log: log, handshakes: rate.NewLimiter(rate.Every(time.Minute), failedHandshakes), fatal: make(chan string, 1)}
+	admit := &admission{peer: peer, log: logger}
+	opts.CustomClientAuthentication = admit
 	// The server takes over and changes its options; those kept for a later
 	// reload must be our own.
 	given := opts.Clone()
@@ -125,7 +128,7 @@ func start(ctx context.Context, dir string, opts *server.Options, log *slog.Logg
 	if err != nil {
 		return nil, fmt.Errorf("make bus server: %w", err)
 	}
-	logger := &serverLog{log: log, handshakes: rate.NewLimiter(rate.Every(time.Minute), failedHandshakes), fatal: make(chan string, 1)}
+	admit.ns = ns
 	ns.SetLoggerV2(logger, false, false, false)
 	started := make(chan struct{})
 	go func() {

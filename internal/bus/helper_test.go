@@ -82,6 +82,11 @@ func (a *ca) client(name, server string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{a.leaf(name)}, RootCAs: a.pool, ServerName: server}
 }
 
+// commonName is the user that the certificates of these tests name.
+func commonName(cs tls.ConnectionState) (string, error) {
+	return cs.PeerCertificates[0].Subject.CommonName, nil
+}
+
 func quiet(t testing.TB) *slog.Logger {
 	if os.Getenv("BUS_TEST_LOG") != "" {
 		return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -91,7 +96,7 @@ func quiet(t testing.TB) *slog.Logger {
 
 func startRoot(t testing.TB, a *ca, dir, listen string) *bus.RootServer {
 	t.Helper()
-	r, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: dir, Listen: listen, TLS: a.server("root.test"), Log: quiet(t)})
+	r, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: dir, Listen: listen, TLS: a.server("root.test"), Peer: commonName, Log: quiet(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +104,10 @@ func startRoot(t testing.TB, a *ca, dir, listen string) *bus.RootServer {
 	return r
 }
 
-func startCluster(t *testing.T, a *ca, name, dir string, up *bus.Upstream) *bus.ClusterServer {
+func startCluster(t testing.TB, a *ca, name, dir string, up *bus.Upstream) *bus.ClusterServer {
 	t.Helper()
 	c, err := bus.StartCluster(t.Context(), bus.ClusterOptions{
-		Name: name, Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Upstream: up, Log: quiet(t),
+		Name: name, Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Peer: commonName, Upstream: up, Log: quiet(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +116,7 @@ func startCluster(t *testing.T, a *ca, name, dir string, up *bus.Upstream) *bus.
 	return c
 }
 
-func newKey(t *testing.T) bus.Key {
+func newKey(t testing.TB) bus.Key {
 	t.Helper()
 	k, err := bus.LoadOrCreateKey(filepath.Join(t.TempDir(), "key"))
 	if err != nil {

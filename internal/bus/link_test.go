@@ -200,7 +200,7 @@ func TestWorkerReconnects(t *testing.T) {
 	t.Parallel()
 	a := newCA(t)
 	dir := t.TempDir()
-	opts := bus.ClusterOptions{Name: "edge", Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Log: quiet(t)}
+	opts := bus.ClusterOptions{Name: "edge", Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Peer: commonName, Log: quiet(t)}
 	edge, err := bus.StartCluster(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestWorkerReconnects(t *testing.T) {
 func TestWorkerFollowsToAnotherAddress(t *testing.T) {
 	t.Parallel()
 	a := newCA(t)
-	opts := bus.ClusterOptions{Name: "edge", Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Log: quiet(t)}
+	opts := bus.ClusterOptions{Name: "edge", Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("cluster.test"), Peer: commonName, Log: quiet(t)}
 	edge, err := bus.StartCluster(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -420,7 +420,7 @@ func TestDirectoryHasOneOwner(t *testing.T) {
 	a := newCA(t)
 	dir := t.TempDir()
 	r := startRoot(t, a, dir, "127.0.0.1:0")
-	opts := bus.RootOptions{Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("x"), Log: quiet(t)}
+	opts := bus.RootOptions{Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("x"), Peer: commonName, Log: quiet(t)}
 	if _, err := bus.StartRoot(t.Context(), opts); err == nil {
 		t.Fatal("two servers on one directory")
 	}

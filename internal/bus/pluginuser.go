@@ -21,6 +21,9 @@ const (
 	pluginUser = "plugin/"
 )
 
+// PluginUser is the user that the processes of a plugin are.
+func PluginUser(name string) string { return pluginUser + name }
+
 // PluginSubject is where a plugin is asked.
 func PluginSubject(name string) string { return pluginDown + name + ".ask" }
 
@@ -31,7 +34,7 @@ func PluginSubjects(name string) string { return pluginDown + name + ".*" }
 // publish nothing but one answer to each question.
 func pluginClaims(name, userKey string) *jwt.UserClaims {
 	c := jwt.NewUserClaims(userKey)
-	c.Name = pluginUser + name
+	c.Name = PluginUser(name)
 	c.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard)
 	c.Sub.Allow.Add(PluginSubjects(name))
 	c.Pub.Deny.Add(">")

@@ -108,7 +108,7 @@ func TestPluginIsAsked(t *testing.T) {
 	var conns []*nats.Conn
 	for _, name := range []string{"one", "two"} {
 		closed := make(chan struct{})
-		nc, err := nats.Connect("nats://"+edge.Addr(), rawOptions(a.client("p", "cluster.test"), nats.UserCredentials(file), nats.ClosedHandler(func(*nats.Conn) { close(closed) }),
+		nc, err := nats.Connect("nats://"+edge.Addr(), rawOptions(a.client(bus.PluginUser("sage"), "cluster.test"), nats.UserCredentials(file), nats.ClosedHandler(func(*nats.Conn) { close(closed) }),
 			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestPluginIsAsked(t *testing.T) {
 	if _, err := ask(); err == nil {
 		t.Error("it answers after its key was revoked")
 	}
-	if _, err := nats.Connect("nats://"+edge.Addr(), rawOptions(a.client("p", "cluster.test"), nats.UserCredentials(file), nats.Timeout(5*time.Second))...); err == nil {
+	if _, err := nats.Connect("nats://"+edge.Addr(), rawOptions(a.client(bus.PluginUser("sage"), "cluster.test"), nats.UserCredentials(file), nats.Timeout(5*time.Second))...); err == nil {
 		t.Error("it connects after its key was revoked")
 	}
 }

@@ -27,7 +27,9 @@ type RootOptions struct {
 	// TLS of the link port: certificate, and ClientCAs for those of clusters.
 	// TLS 1.3 and a client certificate are demanded whatever it says.
 	TLS *tls.Config
-	Log *slog.Logger
+	// Peer names the cluster that a certificate belongs to. Its token must name the same.
+	Peer Peer
+	Log  *slog.Logger
 }
 
 // RootServer is the bus of a root. Only its link port is open to the network.
@@ -46,6 +48,9 @@ type RootServer struct {
 // start only. Only one process can have Dir.
 func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
 	secure, err := hardenServer(o.TLS)
+	if err == nil && o.Peer == nil {
+		err = errors.New("no Peer: nothing says whom a certificate names")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("link port of the root: %w", err)
 	}
@@ -64,7 +69,7 @@ func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
 		// A compressor has megabytes of buffers per link; messages are small.
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
-	e, err := start(ctx, o.Dir, opts, o.Log, accountSystem, accountStore)
+	e, err := start(ctx, o.Dir, opts, o.Peer, o.Log, accountSystem, accountStore)
 	if err != nil {
 		return nil, fmt.Errorf("start root: %w", err)
 	}

@@ -38,7 +38,7 @@ func rawOptions(config *tls.Config, more ...nats.Option) []nats.Option {
 func rawClient(t *testing.T, a *ca, c *bus.ClusterServer, token string, key bus.Key) (*raw, error) {
 	t.Helper()
 	r := &raw{}
-	nc, err := nats.Connect("nats://"+c.Addr(), rawOptions(a.client("w", "cluster.test"),
+	nc, err := nats.Connect("nats://"+c.Addr(), rawOptions(a.client(userOf(t, token), "cluster.test"),
 		nats.UserJWT(func() (string, error) { return token, nil }, key.Sign),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			r.mu.Lock()
@@ -51,6 +51,16 @@ func rawClient(t *testing.T, a *ca, c *bus.ClusterServer, token string, key bus.
 	r.Conn = nc
 	t.Cleanup(nc.Close)
 	return r, nil
+}
+
+// userOf is the name in a token.
+func userOf(t *testing.T, token string) string {
+	t.Helper()
+	claims, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims.Name
 }
 
 // refused runs try and says whether the server reported a violation of
@@ -382,7 +392,7 @@ func TestFailedHandshakesDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	a, other := newCA(t), newCA(t)
 	lines := &lineCounter{}
-	root, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("root.test"), Log: slog.New(lines)})
+	root, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("root.test"), Peer: commonName, Log: slog.New(lines)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -518,7 +528,7 @@ func TestBadLinksAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lines := &lineCounter{}
-			root, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("root.test"), Log: slog.New(lines)})
+			root, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: a.server("root.test"), Peer: commonName, Log: slog.New(lines)})
 			if err != nil {
 				t.Fatal(err)
 			}

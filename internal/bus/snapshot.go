@@ -102,7 +102,7 @@ func ReadSnapshot(records iter.Seq2[[]byte, error]) (Snapshot, error) {
 
 // offline opens the log of a server that does not run. close must be called.
 func offline(ctx context.Context, dir string, log *slog.Logger) (_ *store, close func(), err error) {
-	e, err := start(ctx, dir, baseOptions("verge-restore", "restore", dir), log, accountSystem, accountStore)
+	e, err := start(ctx, dir, baseOptions("verge-restore", "restore", dir), noPeer, log, accountSystem, accountStore)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +145,7 @@ func Edit(ctx context.Context, dir string, log *slog.Logger, fn func(Store) erro
 	if _, err := os.Stat(filepath.Join(dir, storeMarker)); err != nil {
 		return fmt.Errorf("open a store: %w", err)
 	}
-	e, err := start(ctx, dir, baseOptions("verge-edit", "edit", dir), log, accountSystem, accountStore)
+	e, err := start(ctx, dir, baseOptions("verge-edit", "edit", dir), noPeer, log, accountSystem, accountStore)
 	if err != nil {
 		return fmt.Errorf("open a store: %w", err)
 	}

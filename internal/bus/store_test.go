@@ -315,7 +315,7 @@ func TestStoreWithoutItsLog(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("x"), Log: quiet(t)})
+	_, err := bus.StartRoot(t.Context(), bus.RootOptions{Dir: dir, Listen: "127.0.0.1:0", TLS: a.server("x"), Peer: commonName, Log: quiet(t)})
 	if err == nil || !strings.Contains(err.Error(), "backup") {
 		t.Fatalf("start without the data: %v", err)
 	}

@@ -77,11 +77,14 @@ func linkClaims(cluster, userKey string) *jwt.UserClaims {
 	return c
 }
 
+// ownUser is the name of the process that owns the server.
+const ownUser = "$own"
+
 // ownClaims is a user of the process that owns the server. The name cannot be
 // a node's, so that no node is mistaken for it.
 func ownClaims(userKey string) *jwt.UserClaims {
 	c := jwt.NewUserClaims(userKey)
-	c.Name = "$own"
+	c.Name = ownUser
 	c.AllowedConnectionTypes.Add(jwt.ConnectionTypeInProcess)
 	return c
 }

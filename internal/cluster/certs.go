@@ -285,11 +285,22 @@ func (c *Cluster) admitted(name, natsKey, chain string) (wire.JoinReply, error) 
 // admitWorker lets only workers and plugins of this cluster in to the link: everybody
 // who was ever certified under this root has a certificate that is valid here.
 func (c *Cluster) admitWorker(cs tls.ConnectionState) error {
-	s, err := pki.PeerSubject(cs)
-	if err == nil && (s.Role != pki.RoleWorker && s.Role != pki.RolePlugin || s.Cluster != c.name) {
-		err = fmt.Errorf("%s is neither a worker nor a plugin of cluster %s", s, c.name)
-	}
+	_, err := c.busPeer(cs)
 	return err
+}
+
+// busPeer is the user of the bus that the certificate of a worker or plugin names.
+func (c *Cluster) busPeer(cs tls.ConnectionState) (string, error) {
+	s, err := pki.PeerSubject(cs)
+	switch {
+	case err != nil:
+		return "", err
+	case s.Cluster == c.name && s.Role == pki.RoleWorker:
+		return s.Name, nil
+	case s.Cluster == c.name && s.Role == pki.RolePlugin:
+		return bus.PluginUser(s.Name), nil
+	}
+	return "", fmt.Errorf("%s is neither a worker nor a plugin of cluster %s", s, c.name)
 }
 
 // contextOf makes a context for the operator of this cluster.

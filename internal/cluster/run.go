@@ -149,7 +149,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	}
 	c.server, err = bus.StartCluster(ctx, bus.ClusterOptions{
 		Dir: filepath.Join(o.Dir, "bus"), Name: c.name, Listen: o.LinkAddr, Log: o.Log,
-		TLS: c.id.LiveServerTLS(tls.RequireAndVerifyClientCert, c.admitWorker),
+		TLS:  c.id.LiveServerTLS(tls.RequireAndVerifyClientCert, c.admitWorker),
+		Peer: c.busPeer,
 		Upstream: &bus.Upstream{
 			Addresses: joined.Link, TLS: c.id.ClientTLS(joined.LinkName), JWT: func() string { return c.joined.Load().BusJWT }, Key: key,
 		},

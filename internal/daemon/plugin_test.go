@@ -29,27 +29,88 @@ import (
 // dialPlugin connects with the identity in dir, as a program in another language does.
 func dialPlugin(t *testing.T, dir string) bus.Conn {
 	t.Helper()
-	joined, err := enroll.Joined(dir)
+	return dialMixed(t, dir, dir, nil)
+}
+
+// dialMixed connects with the certificate of the identity in one folder, and the token and
+// the bus key of that in another.
+func dialMixed(t *testing.T, certDir, tokenDir string, refused func(error)) bus.Conn {
+	t.Helper()
+	joined, err := enroll.Joined(tokenDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := pki.LoadIdentity(dir)
+	id, err := pki.LoadIdentity(certDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := enroll.Key(dir)
+	key, err := enroll.Key(tokenDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn, err := bus.Dial(t.Context(), bus.DialOptions{
 		Name: "sage", Addresses: joined.Link, TLS: func() (*tls.Config, error) { return id.ClientTLS(joined.LinkName), nil },
-		JWT: func() string { return joined.BusJWT }, Key: key, Log: slog.New(slog.DiscardHandler),
+		JWT: func() string { return joined.BusJWT }, Key: key, Refused: refused, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
 	return conn
+}
+
+// Workers and plugins get on the bus with their own certificate, token and key, and not
+// with the token and the key of one and the certificate of another.
+func TestTheBusWantsOneIdentity(t *testing.T) {
+	t.Parallel()
+	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
+	s.startRoot()
+	defer func() { s.root.Close() }()
+	token, err := s.root.NewClusterToken(t.Context(), "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startCluster(token)
+	defer func() { s.cluster.Close() }()
+	defer s.idleWorkers(2)()
+	made, err := s.client("edge").CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "w1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := map[string]string{"w1": s.path("w1", wire.IdentityDir), "w2": s.path("w2", wire.IdentityDir), "plugin w1": filepath.Join(s.dir, "plugin")}
+	if _, err := joinPlugin(t.Context(), cli.PluginJoin{Dir: dirs["plugin w1"], TokenFile: "-", Stdin: strings.NewReader(made.Token), Warn: func(string) {}}); err != nil {
+		t.Fatal(err)
+	}
+	for of, tokenDir := range dirs {
+		for name, certDir := range dirs {
+			refused := make(chan error, 100)
+			conn := dialMixed(t, certDir, tokenDir, func(err error) {
+				select {
+				case refused <- err:
+				default:
+				}
+			})
+			for answered := false; !answered; {
+				up, changed := conn.Connected()
+				if answered = up; up {
+					if name != of {
+						t.Errorf("the token of %s is accepted with the certificate of %s", of, name)
+					}
+					break
+				}
+				select {
+				case <-changed:
+				case err := <-refused:
+					if answered = true; name == of {
+						t.Errorf("%s is refused: %v", of, err)
+					}
+				case <-t.Context().Done():
+					t.Fatal("no answer")
+				}
+			}
+			conn.Close()
+		}
+	}
 }
 
 // A program joins with a token as a plugin, is asked over the bus, and decides; what it

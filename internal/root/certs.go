@@ -235,12 +235,18 @@ func (r *clusterRecord) expires() time.Time {
 
 // admitCluster lets only clusters in to the link.
 func (r *Root) admitCluster(cs tls.ConnectionState) error {
+	name, err := linkPeer(cs)
+	if err == nil {
+		r.callers.note(name)
+	}
+	return err
+}
+
+// linkPeer is the cluster that the certificate of a link names.
+func linkPeer(cs tls.ConnectionState) (string, error) {
 	s, err := pki.PeerSubject(cs)
 	if err == nil && s.Role != pki.RoleCluster {
 		err = fmt.Errorf("%s is not a cluster", s)
 	}
-	if err == nil {
-		r.callers.note(s.Cluster)
-	}
-	return err
+	return s.Cluster, err
 }

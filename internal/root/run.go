@@ -115,6 +115,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	r.server, err = bus.StartRoot(ctx, bus.RootOptions{
 		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, r.admitCluster),
+		Peer: linkPeer,
 	})
 	if err != nil {
 		return nil, err
