@@ -34,13 +34,20 @@ var errHosts = errors.New("how its registry is reached cannot be read")
 // this returns.
 func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke *atomic.Bool) docker.RegistryHosts {
 	var mute sync.Map
-	return func(host string) ([]docker.RegistryHost, error) {
-		o := config.HostOptions{HostDir: d.hostDir, UpdateClient: func(c *http.Client) error {
+	update := func(bound *reach) config.UpdateClientFunc {
+		return func(c *http.Client) error {
 			if _, done := c.Transport.(*transport); !done { // it is asked once more for what has headers
-				c.Transport = &transport{next: c.Transport, stall: d.stall, pace: d.pace, broke: broke, mute: &mute}
+				if base, ok := c.Transport.(*http.Transport); ok {
+					bound.guard(base)
+				}
+				c.Transport = &transport{next: c.Transport, stall: d.stall, pace: d.pace, broke: broke, mute: &mute, reach: bound}
 			}
 			return nil
-		}}
+		}
+	}
+	return func(host string) ([]docker.RegistryHost, error) {
+		bound := newReach()
+		o := config.HostOptions{HostDir: d.hostDir, UpdateClient: update(bound)}
 		if local, err := docker.MatchLocalhost(host); err == nil && local {
 			o.DefaultScheme = "http"
 		}
@@ -54,6 +61,7 @@ func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke 
 		if err != nil && !errors.Is(err, errHosts) {
 			err = fmt.Errorf("%w, of %s in %s: %w", errHosts, host, d.hosts, err)
 		}
+		bound.name(hosts)
 		if err != nil || d.mirrors[host] == "" {
 			return hosts, err
 		}
@@ -61,8 +69,10 @@ func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke 
 		if err != nil || mirror.Host == "" {
 			return nil, fmt.Errorf("the mirror %q of %s is not a URL", d.mirrors[host], host)
 		}
-		o.DefaultScheme = mirror.Scheme
+		bound = newReach()
+		o.DefaultScheme, o.UpdateClient = mirror.Scheme, update(bound)
 		first, err := config.ConfigureHosts(ctx, o)(mirror.Host) // with an authority of its own, where there is one
+		bound.name(first)
 		return append(first, hosts...), err
 	}
 }

@@ -43,6 +43,7 @@ type transport struct {
 	pace  *rate.Limiter // nil: not bounded
 	broke *atomic.Bool  // set where an answer does not end in order; nil: nobody asks
 	mute  *sync.Map     // host -> *stalled, of this pull; nil: it is not kept
+	reach *reach        // where it may connect to; nil: anywhere
 }
 
 // newPace bounds bytes in a second; 0 is nil, no bound.
@@ -63,6 +64,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	asked, began := r.Context(), time.Now()
 	ctx, cancel := context.WithCancelCause(asked)
+	if t.reach != nil {
+		ctx = t.reach.mark(ctx, r, t.next)
+	}
 	why := &stalled{r.URL.Host, t.stall}
 	timer := time.AfterFunc(t.stall, func() { cancel(why) })
 	answer, err := t.next.RoundTrip(r.WithContext(ctx))
