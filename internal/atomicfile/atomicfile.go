@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ErrTooLarge is wrapped by the error that ReadBounded returns for a file
@@ -46,16 +47,42 @@ func replace(path string, data []byte, perm os.FileMode, sync func(*os.File) err
 	// from real files, for a reader that lists the folder.
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return fmt.Errorf("write %s: create temporary file: %w", path, err)
+		return failed(path, "create temporary file", err)
 	}
 	tmp := f.Name()
 	if err := fill(f, data, perm, sync); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp))
+		return errors.Join(failed(path, "fill temporary file", err), os.Remove(tmp))
 	}
 	if err := os.Rename(tmp, path); err != nil {
-		return errors.Join(fmt.Errorf("write %s: put in place: %w", path, err), os.Remove(tmp))
+		return errors.Join(failed(path, "put in place", err), os.Remove(tmp))
 	}
 	return nil
+}
+
+// failed is the error of a step of writing the file at path. It leaves out the name of the
+// temporary file, which is another one each time: a failure that lasts reads the same each
+// time, so whoever reports it can tell that it is not news.
+func failed(path, step string, err error) error {
+	var of *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &of):
+		err = of.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return fmt.Errorf("write %s: %s: %w", path, step, withoutInodes(filepath.Dir(path), err))
+}
+
+// withoutInodes says of an error in dir that it comes from a lack of inodes where it does:
+// the system's words for it, and df, speak of space. A file system that does not count
+// inodes says that it has 0 of 0.
+func withoutInodes(dir string, err error) error {
+	var st syscall.Statfs_t
+	if !errors.Is(err, syscall.ENOSPC) || syscall.Statfs(dir, &st) != nil || st.Files == 0 || st.Ffree > 0 {
+		return err
+	}
+	return fmt.Errorf("%w: no inode is free under %s: remove files", err, dir)
 }
 
 // fill writes data to f, makes it durable by sync and closes f in every case.

@@ -44,6 +44,9 @@ func TestWriteFailureKeepsOldStateAndLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path) {
 		t.Fatalf("error %v, want one that names %s", err, path)
 	}
+	if again := Write(path, []byte("x"), 0o600); again == nil || again.Error() != err.Error() {
+		t.Errorf("the same failure reads %q, then %q", err, again)
+	}
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func MkdirAll(path string, perm os.FileMode) error {
 		top = filepath.Dir(top)
 	}
 	if err := os.MkdirAll(path, perm); err != nil {
-		return err
+		return withoutInodes(top, err)
 	}
 	for dir := path; dir != top; {
 		dir = filepath.Dir(dir)

@@ -134,7 +134,7 @@ func (b *blobStore) room(n int) error {
 	if want := uint64(blobFree + minFree + n); free < want { //nolint:gosec // a length
 		return fmt.Errorf("%w: %d MiB are free under %s, and objects leave %d", ErrFull, free>>20, b.dir, want>>20)
 	}
-	return nil
+	return checkHandles(b.dir)
 }
 
 // Write implements Blobs.

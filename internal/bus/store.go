@@ -236,7 +236,7 @@ func (s *store) settle(ctx context.Context) error {
 }
 
 // checkSpace says whether n more bytes fit on the disk, and as many again for
-// the cleaning of the log.
+// the cleaning of the log, and whether there can be new files.
 func (s *store) checkSpace(n uint64) error {
 	free, err := s.free(s.dir)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *store) checkSpace(n uint64) error {
 	if free < minFree+2*n {
 		return fmt.Errorf("disk under %s is full: %d MiB are free, %d are needed: make room, writing resumes by itself", s.dir, free>>20, (minFree+2*n)>>20)
 	}
-	return nil
+	return checkHandles(s.dir)
 }
 
 // WriteError implements Store.
