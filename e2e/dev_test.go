@@ -169,14 +169,14 @@ func (d *devRun) overcommits(context string) {
 	wantEqual(d.t, "workers that say what they offer", len(workers.Items), 6)
 }
 
-// TestDevSharesPorts: all workers of verge dev have the ports of one machine. A second service
+// TestDevSharesPorts: without the service network all workers of verge dev have the ports of one machine. A second service
 // with the same number is placed nowhere, also in no other cluster, and a plan says so.
 func TestDevSharesPorts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
 	tmp := devDir(t)
-	d := startDev(t, tmp, freeAddr(t), "--workers", "1", "--clusters", "edge,fog")
+	d := startDev(t, tmp, freeAddr(t), "--workers", "1", "--clusters", "edge,fog", "--network", "loopback")
 	defer d.interrupt()
 	context := filepath.Join(d.dir, "context.yaml")
 	_, port, err := net.SplitHostPort(freeAddr(t))

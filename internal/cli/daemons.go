@@ -35,6 +35,8 @@ type Daemons struct {
 	UpgradeWorker func(ctx context.Context, f UpgradeFlags) error
 	Engine        func(ctx context.Context, f EngineFlags) error
 	Dev           func(ctx context.Context, f DevFlags) error
+	// DevWorker is a worker of verge dev in a network namespace of its own.
+	DevWorker func(ctx context.Context, f DevWorkerFlags) error
 }
 
 // Process is what every daemon gets from the process that it is.
@@ -208,6 +210,16 @@ type DevFlags struct {
 	// Scheduler and Plugins of each cluster, as in ClusterFlags.
 	Scheduler string
 	Plugins   []plugin.Config
+	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback.
+	Network string
+}
+
+// DevWorkerFlags of verge dev-worker, which verge dev starts. The rest comes on its standard
+// input.
+type DevWorkerFlags struct {
+	Process
+	// DataDir of the worker, for who lists processes.
+	DataDir string
 }
 
 func (a *app) daemonCommands() []*cobra.Command {
@@ -215,7 +227,7 @@ func (a *app) daemonCommands() []*cobra.Command {
 	worker := daemon(a, a.workerRole, d.Worker)
 	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker), daemon(a, a.workerUpgradeRole, d.UpgradeWorker), a.allowGatewayCommand(), a.denyGatewayCommand(), a.workerCleanCommand())
 	return []*cobra.Command{
-		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine),
+		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine), daemon(a, a.devWorkerRole, d.DevWorker),
 	}
 }
 
@@ -607,13 +619,20 @@ func (a *app) engineRole() *role[EngineFlags] {
 	})
 }
 
+func (a *app) devWorkerRole() *role[DevWorkerFlags] {
+	f := &DevWorkerFlags{}
+	cmd := &cobra.Command{Use: "dev-worker", Short: "Run a worker in a network namespace of its own (started by verge dev)", Hidden: true}
+	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "folder of the worker")
+	return newRole(a, cmd, f, &f.Process, "", func() error { return nil })
+}
+
 // maxDevWorkers bounds what one process takes on.
 const maxDevWorkers = 100
 
 func (a *app) devRole() *role[DevFlags] {
 	f := &DevFlags{}
 	var plugins pluginFlags
-	cmd := &cobra.Command{Use: "dev", Short: "Run root, clusters and workers in one process, to try things out"}
+	cmd := &cobra.Command{Use: "dev", Short: "Run root, clusters and workers with one command, to try things out"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", "folder for all state (default: a fresh one that is removed at the end)")
 	fl.StringSliceVar(&f.Clusters, "clusters", []string{"edge", "fog", "cloud"}, "names of the clusters")
@@ -622,8 +641,12 @@ func (a *app) devRole() *role[DevFlags] {
 	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests, none for no gateway")
 	fl.StringVar(&f.GatewayTLS, "gateway-tls", "", "address for users' requests with TLS, none for none (default: 127.0.0.1:8443, with another --gateway none)")
 	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler, as of verge cluster")
+	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network; each worker is a process in a network namespace of its own; needs root on Linux), loopback (they share the ports of this machine), or auto (overlay where the machine can, else loopback)")
 	plugins.add(fl)
 	return newRole(a, cmd, f, &f.Process, "", func() (err error) {
+		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
+			return errMustBe("--network", strconv.Quote(f.Network), "auto, overlay or loopback")
+		}
 		if f.Plugins, err = plugins.settle(); err != nil {
 			return err
 		}

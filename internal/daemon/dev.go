@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ const (
 	loopback   = "127.0.0.1:0"
 )
 
-// dev is three tiers in one process.
+// dev is three tiers. Workers are in this process, or with the service network each in a
+// process and a network namespace of its own.
 type dev struct {
 	flags cli.DevFlags
 	log   *slog.Logger
@@ -40,13 +42,25 @@ type dev struct {
 
 	root     *root.Root
 	clusters []*cluster.Cluster
-	agents   sync.WaitGroup
+	workers  *devWorkers      // of this process
 	ports    cluster.PortBook // all workers share those of the machine
+	network  *devNetwork      // nil: there is no service network
+	why      error            // there is none; nil: it was not asked for
+}
 
+// devWorkers are the workers of one process, each an agent and an engine.
+type devWorkers struct {
+	log  *slog.Logger
+	hide []string // from instances
+	// public and apart are those of engine.Options.
+	public func(open func() error) error
+	apart  bool
+
+	all     sync.WaitGroup
 	mu      sync.Mutex
 	engines []*engine.Engine
 	gateway *engine.Engine // of the worker that is the gateway
-	failed  error          // of the first agent or engine that ended by itself
+	failed  error          // of the first part that ended by itself
 }
 
 // runDev starts everything, says so, and stops everything when ctx ends.
@@ -64,18 +78,28 @@ func runDev(ctx context.Context, f cli.DevFlags) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	}
-	if d.dir, err = filepath.Abs(d.dir); err != nil {
-		return err
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return fmt.Errorf("preparing the data directory: %w", err)
+	}
+	if d.dir, err = filepath.Abs(d.dir); err == nil {
+		d.dir, err = filepath.EvalSymlinks(d.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
 	}
 	unlock, err := lock(d.dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	d.workers = &devWorkers{log: log, hide: []string{d.dir}}
+	if err := d.openNetwork(ctx); err != nil {
+		return err
+	}
 
 	// Agents and engines outlive ctx a little: they are stopped in order.
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer d.stop(cancel)
+	defer func() { err = errors.Join(err, d.stop(cancel)) }()
 	if err := d.start(ctx, run); err != nil {
 		return err
 	}
@@ -99,11 +123,26 @@ func runDev(ctx context.Context, f cli.DevFlags) (err error) {
 	return nil
 }
 
+// openNetwork removes what a dev left that was killed, and makes the network of the workers
+// where they are to have the service network.
+func (d *dev) openNetwork(ctx context.Context) error {
+	if err := cleanDev(ctx, d.dir, d.log); err != nil {
+		return fmt.Errorf("removing what an earlier verge dev left: %w", err)
+	}
+	if d.flags.Network == wire.NetworkLoopback {
+		return nil
+	}
+	if d.network, d.why = openDevNetwork(d.dir, d.flags.Network == wire.NetworkAuto); d.why == nil {
+		return nil
+	}
+	if d.flags.Network == wire.NetworkOverlay {
+		return wire.Problemf(0, "no-network", "see to it, or start it with --network auto or loopback", "there can be no service network", "%v", d.why)
+	}
+	return nil
+}
+
 // lock makes sure that this is the only process in dir.
 func lock(dir string) (unlock func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("preparing the data directory: %w", err)
-	}
 	unlock, err = atomicfile.Lock(filepath.Join(dir, "dev.lock"))
 	if errors.Is(err, atomicfile.ErrLocked) {
 		return nil, wire.Problemf(0, "in-use", "stop the other one, or choose another --data-dir", "the data directory is in use", "another verge dev works in %s", dir)
@@ -151,7 +190,7 @@ func (d *dev) startCluster(ctx, run context.Context, n int, name string) (err er
 	}
 	d.clusters[n], err = cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Root: d.root.Link(),
-		LinkAddr: loopback, APIAddr: loopback, Areas: []string{name}, Details: true,
+		LinkAddr: d.reached(), APIAddr: d.reached(), Areas: []string{name}, Details: true,
 		Scheduler: d.flags.Scheduler, Plugins: d.flags.Plugins, HooksAllow: devHooks, Ports: &d.ports,
 		Log: d.log.With("role", "cluster", "cluster", name),
 	})
@@ -193,27 +232,71 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	if err != nil {
 		return err
 	}
-	log := d.log.With("role", "worker", "worker", name)
-	o := agent.Options{
-		Dir: dir, Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Cluster: c.Link(),
-		DataAddr: loopback, Capacity: capacity, Network: wire.NetworkLoopback, HostUsers: []string{"root"}, LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel, Log: log,
-		Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(run, dir, cfg, log) },
+	spec := devWorker{
+		Dir: dir, Name: name, Token: token, Cluster: c.Link(), Capacity: capacity, Data: loopback, Network: wire.NetworkLoopback,
+		LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel,
 	}
 	if n == 0 && w == 0 {
-		o.GatewayAddr = d.flags.Gateway
-		o.Gateway = wire.GatewayConfig{TLSAddr: d.flags.GatewayTLS, SelfSigned: true}
+		spec.GatewayAddr = d.flags.Gateway
+		spec.Gateway = wire.GatewayConfig{TLSAddr: d.flags.GatewayTLS, SelfSigned: true}
 	}
-	d.agents.Go(func() {
-		if err := agent.Run(run, o); err != nil && run.Err() == nil {
-			d.fail(fmt.Errorf("worker %s: %w", name, err))
-		}
-	})
-	return nil
+	if d.network == nil {
+		d.workers.start(run, &spec, nil)
+		return nil
+	}
+	spec.Network, spec.Hide = d.flags.Network, d.workers.hide
+	return d.network.start(n*d.flags.Workers+w, spec, d.flags.Process, d.workers.fail)
 }
 
-func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.Hands, error) {
+// reached is where clusters listen: workers join and connect there.
+func (d *dev) reached() string {
+	if d.network == nil {
+		return loopback
+	}
+	return netip.AddrPortFrom(d.network.addr(), 0).String()
+}
+
+// devWorker is what a worker of verge dev is started with.
+type devWorker struct {
+	Dir, Name, Token string
+	Cluster          []string
+	Capacity         api.Resources
+	// Data is the address of its data port, and Network how instances are connected.
+	Data, Network       string
+	GatewayAddr         string
+	Gateway             wire.GatewayConfig
+	LogFormat, LogLevel string
+	// Hide are directories that instances do not see.
+	Hide []string
+	// Addr of the worker in its network namespace, and Via, the machine's; zero where it is
+	// in that of verge dev.
+	Addr netip.Prefix
+	Via  netip.Addr
+}
+
+// start starts a worker. Its agent and engine go on until run ends; ready may be nil.
+func (d *devWorkers) start(run context.Context, w *devWorker, ready func()) {
+	log := d.log.With("role", "worker", "worker", w.Name)
+	o := agent.Options{
+		Dir: w.Dir, Name: w.Name, TokenFile: "-", Stdin: strings.NewReader(w.Token), Cluster: w.Cluster,
+		DataAddr: w.Data, GatewayAddr: w.GatewayAddr, Gateway: w.Gateway,
+		Capacity: w.Capacity, Network: w.Network, HostUsers: []string{"root"}, LogFormat: w.LogFormat, LogLevel: w.LogLevel, Log: log,
+		Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(run, w.Dir, cfg, log) },
+		Ready:  ready,
+	}
+	d.all.Go(func() {
+		if err := agent.Run(run, o); err != nil && run.Err() == nil {
+			d.fail(fmt.Errorf("worker %s: %w", w.Name, err))
+		}
+	})
+}
+
+func (d *devWorkers) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.Hands, error) {
 	drivers, closeDrivers := engine.Drivers(dir, cfg, log)
-	e, err := engine.New(engine.Options{Dir: dir, Hide: []string{d.dir}, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version()})
+	e, err := engine.New(engine.Options{
+		Dir: dir, Hide: d.hide, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version(),
+		Public: d.public, Apart: d.apart,
+	})
 	if err != nil {
 		closeDrivers()
 		return nil, err
@@ -224,7 +307,7 @@ func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig
 		d.gateway = e
 	}
 	d.mu.Unlock()
-	d.agents.Go(func() {
+	d.all.Go(func() {
 		defer closeDrivers()
 		if err := e.Run(run); err != nil && run.Err() == nil {
 			d.fail(fmt.Errorf("engine of worker %s: %w", cfg.Worker, err))
@@ -233,13 +316,35 @@ func (d *dev) startEngine(run context.Context, dir string, cfg wire.EngineConfig
 	return e, nil
 }
 
-func (d *dev) fail(err error) {
+func (d *devWorkers) fail(err error) {
 	d.log.Error("a part of dev ended", "error", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.failed == nil {
 		d.failed = err
 	}
+}
+
+func (d *devWorkers) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
+
+// shutdown stops all instances, within ctx.
+func (d *devWorkers) shutdown(ctx context.Context) {
+	d.mu.Lock()
+	engines := d.engines
+	d.mu.Unlock()
+	var all sync.WaitGroup
+	for _, e := range engines {
+		all.Go(func() {
+			if err := e.Shutdown(ctx); err != nil {
+				d.log.Warn("stopping the instances of a worker", "error", err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // wait returns when the root knows of every worker.
@@ -250,9 +355,7 @@ func (d *dev) wait(ctx context.Context) error {
 		for _, w := range d.root.Ready() {
 			n += w
 		}
-		d.mu.Lock()
-		failed := d.failed
-		d.mu.Unlock()
+		failed := d.workers.failure()
 		switch {
 		case failed != nil:
 			return failed
@@ -269,17 +372,57 @@ func (d *dev) wait(ctx context.Context) error {
 	}
 }
 
-// gatewayURL is where the gateway listens, or that it does not.
-func (d *dev) gatewayURL(ctx context.Context) string {
+// gatewayAddr is where the gateway listens, "" if it does not.
+func (d *devWorkers) gatewayAddr(ctx context.Context) string {
 	d.mu.Lock()
 	e := d.gateway
 	d.mu.Unlock()
 	if e != nil {
-		if s, err := e.State(ctx, 0, 0); err == nil && s.Info.GatewayAddr != "" {
-			return "http://" + reachable(s.Info.GatewayAddr)
+		if s, err := e.State(ctx, 0, 0); err == nil {
+			return s.Info.GatewayAddr
 		}
 	}
+	return ""
+}
+
+// gatewayURL is where the gateway listens, or that it does not.
+func (d *dev) gatewayURL(ctx context.Context, states []devState) string {
+	addr := d.workers.gatewayAddr(ctx)
+	for _, s := range states {
+		addr = cmp.Or(addr, s.Gateway)
+	}
+	if addr != "" {
+		return "http://" + reachable(addr)
+	}
 	return "none yet on " + d.flags.Gateway + "; verge status says why"
+}
+
+// devState is what a worker in a process of its own says of itself.
+type devState struct {
+	Worker, Network, Why string
+	Gateway              string `json:",omitempty"` // where it listens
+}
+
+// networkLine says how instances are connected.
+func (d *dev) networkLine(states []devState) string {
+	const none = "there is no service network"
+	const means = ": instances share the ports of this machine, and services have no names"
+	if d.network == nil {
+		if d.why != nil {
+			return none + " (" + d.why.Error() + ")" + means
+		}
+		return none + " (--network loopback)" + means
+	}
+	var without []string
+	for _, s := range states {
+		if s.Network != wire.NetworkOverlay {
+			without = append(without, s.Worker+" ("+s.Why+")")
+		}
+	}
+	if len(without) > 0 {
+		return none + " on " + strings.Join(without, ", ")
+	}
+	return "each worker is in the service network: instances have addresses of their own, and services have names"
 }
 
 // reachable is a listening address as a program of this machine can connect to it.
@@ -293,16 +436,17 @@ func reachable(addr string) string {
 
 func (d *dev) greet(ctx context.Context, took time.Duration, contexts []string) {
 	p := d.flags.Process
+	states := d.network.ask(ctx)
 	out := func(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format+"\n", args...) }
 	out("ready in %s: clusters %s with %s each (%s/%s)", took.Round(time.Millisecond),
 		strings.Join(d.flags.Clusters, ", "), wire.Count(d.flags.Workers, "worker"), runtime.GOOS, runtime.GOARCH)
 	if d.flags.Workers*len(d.flags.Clusters) > 1 {
 		out("  each worker offers all of this machine: its resources are overcommitted, so reservations bound nothing in total")
 	}
-	out("  there is no service network: instances share the ports of this machine, and services have no names")
+	out("  %s", d.networkLine(states))
 	out("  API      https://%s", d.root.Addr())
 	if d.flags.Gateway != "" {
-		out("  gateway  %s", d.gatewayURL(ctx))
+		out("  gateway  %s", d.gatewayURL(ctx, states))
 		if d.flags.GatewayTLS != "" {
 			out("           https://%s, with certificates of its own (curl -k)", d.flags.GatewayTLS)
 		}
@@ -317,23 +461,13 @@ func (d *dev) greet(ctx context.Context, took time.Duration, contexts []string) 
 
 // stop ends the instances first, while everything that could explain it is
 // still there, and then the tiers from the bottom up.
-func (d *dev) stop(cancel context.CancelFunc) {
+func (d *dev) stop(cancel context.CancelFunc) error {
 	ctx, done := context.WithTimeout(context.Background(), devStop)
 	defer done()
-	d.mu.Lock()
-	engines := d.engines
-	d.mu.Unlock()
-	var all sync.WaitGroup
-	for _, e := range engines {
-		all.Go(func() {
-			if err := e.Shutdown(ctx); err != nil {
-				d.log.Warn("stopping the instances of a worker", "error", err)
-			}
-		})
-	}
-	all.Wait()
+	d.workers.shutdown(ctx)
 	cancel()
-	d.agents.Wait()
+	d.workers.all.Wait()
+	d.network.stop()
 	for _, c := range d.clusters {
 		if c != nil {
 			c.Close()
@@ -342,4 +476,8 @@ func (d *dev) stop(cancel context.CancelFunc) {
 	if d.root != nil {
 		d.root.Close()
 	}
+	if err := d.network.remove(); err != nil {
+		return fmt.Errorf("removing the network of the workers: %w", err)
+	}
+	return nil
 }

@@ -1,4 +1,5 @@
 // Package daemon runs the roles for the command line: it turns flags into
 // options, keeps a role running until it is told to stop, and composes all of
-// them into one process for `verge dev`.
+// them together for `verge dev`: in one process, or with the service network each worker in
+// a process and a network namespace of its own.
 package daemon

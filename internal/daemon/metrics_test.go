@@ -52,7 +52,7 @@ func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 		s.t.Fatal(err)
 	}
 	dir := s.path("w1")
-	d := &dev{log: s.log}
+	d := &devWorkers{log: s.log}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() {
@@ -75,7 +75,7 @@ func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 		if err := <-done; err != nil && ctx.Err() == nil {
 			s.t.Error(err)
 		}
-		d.agents.Wait()
+		d.all.Wait()
 	}
 }
 

@@ -50,6 +50,12 @@ type Options struct {
 	// Listen serves the agent on the unix socket in Dir. False where the agent
 	// calls the methods itself.
 	Listen bool
+	// Public is proxy.Options.Public; nil: the gateway listens in the engine's own network
+	// namespace.
+	Public func(open func() error) error
+	// Apart: the engine is in another network namespace than the machine's resolvers, which
+	// it does not reach at loopback addresses.
+	Apart bool
 	// Sockets that the engine listens at, and may have from the one before.
 	Sockets *handover.Sockets
 	// Inherited is what the one before gave; nil: there was none.

@@ -174,7 +174,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gatewayChanged,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
 		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.stock.above, SelfSigned: c.Gateway.SelfSigned,
-		Ask: e.uses.await, Listeners: e.opts.Sockets,
+		Ask: e.uses.await, Listeners: e.opts.Sockets, Public: e.opts.Public,
 		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(&e.revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.serveImages},
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay"
+	"github.com/verge-edge/verge/internal/overlay/names"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
@@ -61,6 +62,10 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 	if k.far != nil {
 		far = overlayDistances{k.far}
 	}
+	var resolvers func() []string // nil: the machine's
+	if e.opts.Apart {
+		resolvers = names.Outside
+	}
 	n, err := overlay.Open(overlay.Options{
 		Distances: far,
 		Whole:     k.optional,
@@ -70,7 +75,7 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
 		},
 		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
-		Objects: k.stock.serve, Listeners: e.opts.Sockets,
+		Objects: k.stock.serve, Listeners: e.opts.Sockets, Resolvers: resolvers,
 		Use: e.uses.use, Await: e.uses.await,
 		Problem: k.problems.tell, Others: k.rulesChanged,
 		MTU: k.config.Tunnel.MTU,

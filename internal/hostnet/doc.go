@@ -11,9 +11,13 @@ package hostnet
 
 // Devices and Tables are how the names begin of the devices by which workers connect
 // instances, and of their tables in nftables; a mark of the worker follows. Tables that
-// end in Trial are made to be removed at once.
+// end in Trial are made to be removed at once. DevTables is how the names of the tables of
+// verge dev begin, and DevBridge how those of its bridges end.
 const (
 	Devices = "vg"
 	Tables  = "verge-"
 	Trial   = "-try"
+
+	DevTables = Tables + "dev-"
+	DevBridge = "b"
 )

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -30,8 +31,12 @@ const (
 	deleted    = " (deleted)"
 )
 
-// locks are the files that a live engine or agent holds, in its data directory.
-var locks = []string{"engine.lock", agentLock}
+// locks are the files that a live engine or agent holds, in its data directory. verge dev
+// has one in the directory above those of its workers.
+var (
+	workerLocks = []string{"engine.lock", agentLock}
+	locks       = append([]string{"dev.lock"}, workerLocks...)
+)
 
 const agentLock = "agent.lock"
 
@@ -318,7 +323,11 @@ func (s *scan) network() {
 		if m := labelled.FindStringSubmatch(l.Attrs().Alias); m != nil && strings.HasPrefix(markOf(m[1]), mark) {
 			dir = m[1]
 		}
-		s.worker(mark, dir).add(Device, l.Attrs().Name, "", 0)
+		w := s.worker(mark, dir)
+		w.add(Device, l.Attrs().Name, "", 0)
+		if w != nil && l.Attrs().Name == hostnet.Devices+mark+hostnet.DevBridge {
+			w.Dev = true
+		}
 	}
 	tables, err := hostnet.Strangers("")
 	if err != nil && os.Geteuid() == 0 { // nobody else may look, or make any
@@ -327,6 +336,28 @@ func (s *scan) network() {
 	for _, t := range tables {
 		if mark, ok := cutMark(t, hostnet.Tables); ok && len(t) == len(hostnet.Tables)+netMark {
 			s.worker(mark, "").add(Table, t, "inet", 0)
+		}
+	}
+	s.devTables()
+}
+
+// devTables lists the tables of verge dev, which are of another family.
+func (s *scan) devTables() {
+	conn, err := nftables.New()
+	if err != nil {
+		return // said of the others already
+	}
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyIPv4)
+	if err != nil && os.Geteuid() == 0 && !errors.Is(err, unix.EINTR) {
+		s.errs = append(s.errs, fmt.Errorf("list the tables of verge dev: %w", err))
+	}
+	for _, t := range tables {
+		if mark, ok := cutMark(t.Name, hostnet.DevTables); ok {
+			w := s.worker(mark, "")
+			w.add(Table, t.Name, devFamily, 0)
+			if w != nil {
+				w.Dev = true
+			}
 		}
 	}
 }

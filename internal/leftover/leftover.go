@@ -26,6 +26,9 @@ const (
 	Device    Kind = "device"
 )
 
+// devFamily is the Detail of the table of a verge dev.
+const devFamily = "ip"
+
 var order = []Kind{Daemon, Container, Process, Cgroup, Mount, Table, Device}
 
 // Item is one thing that a worker left.
@@ -49,12 +52,18 @@ type Worker struct {
 	// Intact says that the directory still has a worker in it: started again, it takes up
 	// what it left.
 	Intact bool
-	Items  []Item
+	// Dev says that it is no worker but the network of the workers of a verge dev.
+	Dev   bool
+	Items []Item
 }
 
 // String names the worker.
 func (w *Worker) String() string {
 	switch {
+	case w.Dev && w.Dir == "":
+		return "the verge dev with mark " + w.Mark
+	case w.Dev:
+		return "the verge dev in " + w.Dir + ", which does not run"
 	case w.Dir == "":
 		return "the worker with mark " + w.Mark
 	case w.Intact:

@@ -31,7 +31,7 @@ const (
 // it meanwhile.
 func Remove(ctx context.Context, o Options, w *Worker) error {
 	if w.Intact {
-		for _, name := range locks {
+		for _, name := range workerLocks {
 			if name == agentLock && o.AgentLocked {
 				continue
 			}
@@ -219,11 +219,15 @@ func (w *Worker) removeNetwork() error {
 		case Table:
 			conn, err := nftables.New()
 			if err == nil {
-				conn.DelTable(&nftables.Table{Name: i.Name, Family: nftables.TableFamilyINet})
+				family := nftables.TableFamilyINet
+				if i.Detail == devFamily {
+					family = nftables.TableFamilyIPv4
+				}
+				conn.DelTable(&nftables.Table{Name: i.Name, Family: family})
 				err = conn.Flush()
 			}
 			if err != nil && !errors.Is(err, unix.ENOENT) {
-				errs = append(errs, fmt.Errorf("remove table inet %s: %w", i.Name, err))
+				errs = append(errs, fmt.Errorf("remove table %s %s: %w", i.Detail, i.Name, err))
 			}
 		case Daemon, Container, Process, Cgroup, Mount:
 		}

@@ -188,7 +188,7 @@ func Open(o Options) (_ *Network, err error) {
 	if err := n.links.SetLabel(n.links.Own(servicesDevice), who); err != nil {
 		return nil, err
 	}
-	n.names = names.New(names.Options{Find: n.find, Log: o.Log})
+	n.names = names.New(names.Options{Find: n.find, Upstream: o.Resolvers, Log: o.Log})
 	return n, nil
 }
 

@@ -55,6 +55,8 @@ type Options struct {
 	// Listeners open what the Network listens at, and may know it from the process before;
 	// nil: nobody does.
 	Listeners Listeners
+	// Resolvers answer names outside of the network, host:port; nil: those of the machine.
+	Resolvers func() []string
 	// Use notes that a service ("<application>.<service>") is used, Await returns when
 	// the endpoints of one are set that has none here (wire.Route.Unasked); an error says
 	// that they are not. Use is called with locks held. nil: there are none then.

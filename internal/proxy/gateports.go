@@ -189,14 +189,22 @@ func (g *gateway) listenPort(ctx context.Context, l *portListener) {
 		var err error
 		if l.key.udp {
 			var pc net.PacketConn
-			if pc, err = lc.ListenPacket(ctx, "udp", l.addr); err == nil && l.set(pc, "") {
+			err = g.r.public(func() (err error) {
+				pc, err = lc.ListenPacket(ctx, "udp", l.addr)
+				return err
+			})
+			if err == nil && l.set(pc, "") {
 				g.changed()
 				g.serveDatagrams(ctx, l, pc.(*net.UDPConn)) //nolint:forcetypeassert // that is what "udp" makes
 				return
 			}
 		} else {
 			var ln net.Listener
-			if ln, err = g.r.listener(lc, "port").Listen(ctx, "tcp", l.addr); err == nil && l.set(ln, "") {
+			err = g.r.public(func() (err error) {
+				ln, err = g.r.listener(lc, "port").Listen(ctx, "tcp", l.addr)
+				return err
+			})
+			if err == nil && l.set(ln, "") {
 				g.changed()
 				g.serveConns(ctx, l, ln)
 				return

@@ -127,6 +127,9 @@ type Options struct {
 	// Listeners opens what the Router listens at, in place of Sockets, and may know it from
 	// a process before; nil: it is opened anew.
 	Listeners Listeners
+	// Public runs the function that opens a socket of the gateway where its users are, for
+	// example in another network namespace; nil: here.
+	Public func(open func() error) error
 	// Distances to other workers; nil where nothing is known of them and policies go
 	// by what is the same for all.
 	Distances Distances

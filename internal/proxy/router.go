@@ -222,8 +222,16 @@ func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener
 		return nil
 	}
 	// Without r.mu: a name as host may take long to look up.
-	opened, err := r.listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
-	if err != nil {
+	var opened net.Listener
+	open := func() (err error) {
+		opened, err = r.listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
+		return err
+	}
+	where := r.public
+	if name == DataPort {
+		where = func(open func() error) error { return open() }
+	}
+	if err := where(open); err != nil {
 		return err
 	}
 	r.mu.Lock()

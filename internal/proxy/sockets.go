@@ -33,6 +33,14 @@ func (r *Router) listener(lc net.ListenConfig, name string) listener {
 	return &lc
 }
 
+// public opens a socket of the gateway.
+func (r *Router) public(open func() error) error {
+	if r.opts.Public == nil {
+		return open()
+	}
+	return r.opts.Public(open)
+}
+
 // named opens sockets of one name.
 type named struct {
 	Listeners

@@ -88,8 +88,27 @@ func New(o Options) *Server {
 }
 
 // machine are the resolvers of the machine.
-func machine() []string {
-	c, err := dns.ClientConfigFromFile("/etc/resolv.conf")
+func machine() []string { return resolvers("/etc/resolv.conf") }
+
+// Outside are the resolvers of the machine that are reached from another network namespace
+// as well. systemd-resolved listens on a loopback address, and lists those that it asks.
+func Outside() []string { return outside("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf") }
+
+func outside(files ...string) []string {
+	for _, file := range files {
+		list := slices.DeleteFunc(resolvers(file), func(s string) bool {
+			at, err := netip.ParseAddrPort(s)
+			return err == nil && at.Addr().IsLoopback()
+		})
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return nil
+}
+
+func resolvers(file string) []string {
+	c, err := dns.ClientConfigFromFile(file)
 	if err != nil {
 		return nil
 	}

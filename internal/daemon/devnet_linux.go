@@ -1,0 +1,612 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/leftover"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+const (
+	// devUplink is the device of a worker in its network namespace.
+	devUplink = "eth0"
+	// devForwards is in the label of the bridge where the machine did not forward packets before.
+	devForwards = "verge dev, which lets this machine forward IPv4"
+	devLabel    = "verge dev"
+	ipForward   = "/proc/sys/net/ipv4/ip_forward"
+	// devAsk bounds how long a worker has to say how it is.
+	devAsk = 5 * time.Second
+	// maxDevLabel is what the kernel takes as the label of a device.
+	maxDevLabel = 255
+	// devHostNet is the descriptor of the network namespace of verge dev in its workers.
+	devHostNet = 3
+)
+
+// devRange has the networks of workers, one of devBits bits for each verge dev: addresses that
+// nothing else uses (RFC 2544).
+var devRange = netip.MustParsePrefix("198.18.0.0/15")
+
+const devBits = 20
+
+// devNetwork connects the workers of a verge dev, which are processes in network namespaces of
+// their own: a bridge, and an nftables table by which they reach what this machine reaches.
+// The methods may be called on nil, which has no workers.
+type devNetwork struct {
+	dir, mark string
+	bridge    *netlink.Bridge
+	prefix    netip.Prefix // of the bridge, with its address
+	forwards  bool         // it let the machine forward packets
+
+	mu       sync.Mutex
+	children []*devChild
+}
+
+// devChild is the process of a worker.
+type devChild struct {
+	name   string
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	states chan devState
+	ended  chan struct{}
+	stops  bool // it was told to end; guarded by mu of devNetwork
+}
+
+// devMark is in the names of what a verge dev makes in the kernel, as that of workers is.
+func devMark(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:])[:5]
+}
+
+func devBridgeName(mark string) string { return hostnet.Devices + mark + hostnet.DevBridge }
+
+func devTable(mark string) *nftables.Table {
+	return &nftables.Table{Family: nftables.TableFamilyIPv4, Name: hostnet.DevTables + mark}
+}
+
+// openDevNetwork makes the network. An error says why there can be none, and nothing is left.
+// optional: rules of others that are in the way are a reason as well.
+func openDevNetwork(dir string, optional bool) (_ *devNetwork, err error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("verge dev is not run by root")
+	}
+	if err := hostnet.Rights(); err != nil {
+		return nil, err
+	}
+	for _, f := range [][2]string{{"/proc/sys/net/ipv6", "IPv6 is switched off in the kernel"}, {"/dev/net/tun", "there is no /dev/net/tun"}} {
+		if _, err := os.Stat(f[0]); err != nil {
+			return nil, errors.New(f[1])
+		}
+	}
+	if optional {
+		if list, err := hostnet.Filters(); err == nil && len(list) > 0 {
+			return nil, fmt.Errorf("%v; let them pass: %s", list[0], list[0].Remedy())
+		}
+	}
+	n := &devNetwork{dir: dir, mark: devMark(dir)}
+	if n.prefix, err = freeNetwork(n.mark); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.remove())
+		}
+	}()
+	if err := n.makeBridge(); err != nil {
+		return nil, fmt.Errorf("making a bridge: %w", err)
+	}
+	if err := n.makeTable(); err != nil {
+		return nil, fmt.Errorf("nftables: %w", err)
+	}
+	if err := tryNamespace(); err != nil {
+		return nil, fmt.Errorf("making a network namespace: %w", err)
+	}
+	if n.forwards {
+		return n, os.WriteFile(ipForward, []byte("1"), 0o644) //nolint:gosec // the kernel's
+	}
+	return n, nil
+}
+
+// tryNamespace makes a network namespace, which ends with the thread.
+func tryNamespace() error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocks it: the thread ends
+		done <- unix.Unshare(unix.CLONE_NEWNET)
+	}()
+	return <-done
+}
+
+// freeNetwork is a network of devRange that this machine has no route to, with its first
+// address. The same directory has the same one where it can.
+func freeNetwork(mark string) (netip.Prefix, error) {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return netip.Prefix{}, fmt.Errorf("listing routes: %w", err)
+	}
+	var taken []netip.Prefix
+	for i := range routes {
+		if dst := routes[i].Dst; dst != nil {
+			if p, err := netip.ParsePrefix(dst.String()); err == nil && p.Bits() > 0 {
+				taken = append(taken, p)
+			}
+		}
+	}
+	first, err := strconv.ParseUint(mark, 16, 32)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return pickNetwork(uint32(first), taken)
+}
+
+// pickNetwork is the first network from number first on that overlaps none of those taken.
+func pickNetwork(first uint32, taken []netip.Prefix) (netip.Prefix, error) {
+	const count = 1 << (devBits - 15)
+	base := binary.BigEndian.Uint32(devRange.Addr().AsSlice())
+next:
+	for i := range uint32(count) {
+		p := netip.PrefixFrom(devAddr(base+(first+i)%count<<(32-devBits)+1), devBits)
+		for _, t := range taken {
+			if t.Overlaps(p) {
+				continue next
+			}
+		}
+		return p, nil
+	}
+	return netip.Prefix{}, fmt.Errorf("no network of %s is free", devRange)
+}
+
+func devAddr(n uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
+}
+
+func (n *devNetwork) addr() netip.Addr { return n.prefix.Addr() }
+
+func (n *devNetwork) makeBridge() error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = devBridgeName(n.mark)
+	// One of its own: else it is that of a worker, and changes with them.
+	attrs.HardwareAddr = append(net.HardwareAddr{0x02, 0x56}, n.prefix.Addr().AsSlice()...)
+	b := &netlink.Bridge{LinkAttrs: attrs}
+	if err := netlink.LinkAdd(b); err != nil {
+		return err
+	}
+	n.bridge = b
+	label := devLabel
+	if v, err := os.ReadFile(ipForward); err == nil && strings.TrimSpace(string(v)) == "0" {
+		n.forwards, label = true, devForwards
+	}
+	label += ", in " + n.dir
+	if err := netlink.LinkSetAlias(b, label[:min(len(label), maxDevLabel)]); err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(b, &netlink.Addr{IPNet: ipNet(n.prefix)}); err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(b)
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// makeTable lets workers reach what this machine reaches, and nobody else the workers.
+func (n *devNetwork) makeTable() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	table := conn.AddTable(devTable(n.mark))
+	bridge := make([]byte, unix.IFNAMSIZ)
+	copy(bridge, n.bridge.Name)
+	device := func(key expr.MetaKey, op expr.CmpOp) []expr.Any {
+		return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: bridge}}
+	}
+	post := conn.AddChain(&nftables.Chain{
+		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
+		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+	})
+	mask := ipNet(n.prefix).Mask
+	masquerade := append(device(expr.MetaKeyOIFNAME, expr.CmpOpNeq),
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: n.prefix.Masked().Addr().AsSlice()},
+		&expr.Masq{})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: post, Exprs: masquerade})
+	forward := conn.AddChain(&nftables.Chain{
+		Name: "forward", Table: table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
+	})
+	strangers := append(device(expr.MetaKeyOIFNAME, expr.CmpOpEq), device(expr.MetaKeyIIFNAME, expr.CmpOpNeq)...)
+	strangers = append(strangers,
+		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(expr.CtStateBitNEW), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
+		&expr.Verdict{Kind: expr.VerdictDrop})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: strangers})
+	return conn.Flush()
+}
+
+// start starts a worker in a process and a network namespace of its own. fail is told when
+// that ends by itself.
+func (n *devNetwork) start(i int, w devWorker, p cli.Process, fail func(error)) error {
+	own := binary.BigEndian.Uint32(n.prefix.Addr().AsSlice()) + 1 + uint32(i) //nolint:gosec // bounded by the flags
+	w.Addr, w.Via = netip.PrefixFrom(devAddr(own), devBits), n.prefix.Addr()
+	if !n.prefix.Contains(w.Addr.Addr()) {
+		return fmt.Errorf("%s has no address for worker %d; start it with --network loopback, or fewer workers", n.prefix.Masked(), i+1)
+	}
+	w.Data = netip.AddrPortFrom(w.Addr.Addr(), 0).String()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program to start a worker: %w", err)
+	}
+	host, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = host.Close() }() // the worker has its own
+	c := &devChild{name: w.Name, states: make(chan devState, 1), ended: make(chan struct{})}
+	c.cmd = exec.Command(self, "dev-worker", "--data-dir", w.Dir, "--log-format", p.LogFormat, "--log-level", p.LogLevel)
+	c.cmd.Stderr = p.Stderr
+	c.cmd.ExtraFiles = []*os.File{host}
+	// In a process group of its own: Ctrl-C is for verge dev, which ends it in order. When
+	// verge dev is gone its standard input ends, and so does the worker.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Setpgid: true}
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return fmt.Errorf("starting the process of worker %s: %w", w.Name, err)
+	}
+	n.mu.Lock()
+	n.children = append(n.children, c)
+	n.mu.Unlock()
+	go func() { // stop waits for it
+		defer close(c.ended)
+		for d := json.NewDecoder(out); ; {
+			var s devState
+			if d.Decode(&s) != nil {
+				break
+			}
+			select {
+			case c.states <- s:
+			default: // nobody asks any more
+			}
+		}
+		err := c.cmd.Wait()
+		n.mu.Lock()
+		stops := c.stops
+		n.mu.Unlock()
+		if !stops {
+			fail(fmt.Errorf("the process of worker %s ended: %w", w.Name, cmpErr(err)))
+		}
+	}()
+	if err := n.connect(i, c.cmd.Process.Pid); err != nil {
+		return fmt.Errorf("connecting worker %s: %w", w.Name, err)
+	}
+	// Without the newline of an Encoder, which would ask how the worker is.
+	b, err := json.Marshal(w)
+	if err == nil {
+		_, err = c.stdin.Write(b)
+	}
+	if err != nil {
+		return fmt.Errorf("starting worker %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+func cmpErr(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// connect gives a process, which has a network namespace of its own, a device there.
+func (n *devNetwork) connect(i, pid int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = fmt.Sprintf("%s%sv%x", hostnet.Devices, n.mark, i)
+	attrs.MasterIndex = n.bridge.Index
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: devUplink, PeerNamespace: netlink.NsPid(pid)}
+	if err := netlink.LinkAdd(veth); err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(veth)
+}
+
+// ask asks all workers how they are. One that does not say is left out.
+func (n *devNetwork) ask(ctx context.Context) (states []devState) {
+	if n == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, devAsk)
+	defer cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.children {
+		if _, err := io.WriteString(c.stdin, "\n"); err != nil {
+			continue // it has ended
+		}
+		select {
+		case s := <-c.states:
+			states = append(states, s)
+		case <-ctx.Done():
+		}
+	}
+	return states
+}
+
+// stop ends all workers. One that does not end within devStop is killed.
+func (n *devNetwork) stop() {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	children := n.children
+	for _, c := range children {
+		c.stops = true
+		_ = c.stdin.Close() // it may have ended
+	}
+	n.mu.Unlock()
+	patience := time.After(devStop + devStop/4) // it has devStop itself
+	for _, c := range children {
+		select {
+		case <-c.ended:
+		case <-patience:
+			for _, c := range children {
+				_ = c.cmd.Process.Kill() // it may have ended
+			}
+			<-c.ended
+		}
+	}
+}
+
+// remove removes the network.
+func (n *devNetwork) remove() error {
+	if n == nil || n.bridge == nil {
+		return nil
+	}
+	return removeDev(n.mark, n.bridge, n.forwards)
+}
+
+func removeDev(mark string, bridge netlink.Link, forwards bool) error {
+	var errs []error
+	if conn, err := nftables.New(); err != nil {
+		errs = append(errs, err)
+	} else {
+		conn.DelTable(devTable(mark))
+		if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, err)
+		}
+	}
+	if forwards {
+		if others, err := hostnet.Forwarders(); err != nil || !others {
+			errs = append(errs, err, os.WriteFile(ipForward, []byte("0"), 0o644)) //nolint:gosec // the kernel's
+		}
+	}
+	if err := netlink.LinkDel(bridge); err != nil && !errors.Is(err, unix.ENODEV) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+var devLabelled = regexp.MustCompile(`^` + devLabel + `.*?, in (/.*)$`)
+
+// cleanDev removes what a verge dev with the service network left that was killed: the one of
+// dir, which is not running any more, and others. What is left of their workers ends before.
+func cleanDev(ctx context.Context, dir string, log *slog.Logger) error {
+	if hostnet.Rights() != nil {
+		return nil //nolint:nilerr // whoever has made it has more rights
+	}
+	links, err := netlink.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return fmt.Errorf("listing devices: %w", err)
+	}
+	for _, l := range links {
+		m := devLabelled.FindStringSubmatch(l.Attrs().Alias)
+		if m == nil || l.Attrs().Name != devBridgeName(devMark(m[1])) {
+			continue
+		}
+		forwards := strings.HasPrefix(l.Attrs().Alias, devForwards)
+		if err := cleanOne(ctx, m[1], m[1] == dir, l, forwards, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanOne removes what the verge dev of a directory left; not where it runs. own: the caller
+// has its lock.
+func cleanOne(ctx context.Context, dir string, own bool, bridge netlink.Link, forwards bool, log *slog.Logger) error {
+	if _, err := os.Stat(dir); err == nil && !own {
+		unlock, err := atomicfile.Lock(filepath.Join(dir, "dev.lock"))
+		if err != nil {
+			return nil // it runs
+		}
+		defer unlock()
+	}
+	log.Info("removing what a verge dev left that was killed", "dir", dir)
+	workers, err := filepath.Glob(filepath.Join(dir, "workers", "*"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, devStop+devStop/4)
+	defer cancel()
+	for _, w := range workers {
+		list, err := leftWhenEnded(ctx, w)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if err := leftover.Remove(ctx, leftover.Options{}, &list[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return removeDev(devMark(dir), bridge, forwards)
+}
+
+// leftWhenEnded waits until a worker has ended: it does so by itself when its verge dev was
+// killed.
+func leftWhenEnded(ctx context.Context, dir string) ([]leftover.Worker, error) {
+	for {
+		list, err := leftover.Find(ctx, leftover.Options{Dir: dir})
+		if p := (*wire.Problem)(nil); !errors.As(err, &p) {
+			return list, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// runDevWorker is a worker of verge dev in a network namespace of its own. It is told on its
+// standard input what it is, and ends when that does. At each byte that follows it says on its
+// standard output how it is.
+func runDevWorker(ctx context.Context, f cli.DevWorkerFlags) error {
+	unix.CloseOnExec(devHostNet) // instances must not have it
+	s, err := newService(f.Process)
+	if err != nil {
+		return err
+	}
+	var w devWorker
+	from := json.NewDecoder(f.Process.Stdin)
+	if err := from.Decode(&w); err != nil {
+		return fmt.Errorf("reading what this worker is, from verge dev: %w", err)
+	}
+	if err := joinDevNetwork(&w); err != nil {
+		return fmt.Errorf("setting up the network of worker %s: %w", w.Name, err)
+	}
+	own, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = own.Close() }() // nothing was written
+	d := &devWorkers{log: s.log, hide: w.Hide, apart: true, public: func(open func() error) error {
+		return within(devHostNet, int(own.Fd()), open)
+	}}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := make(chan struct{})
+	run, end := context.WithCancel(context.WithoutCancel(ctx))
+	d.start(run, &w, func() { close(ready) })
+	asked := make(chan struct{}, 1)
+	// It ends with the process: nothing interrupts a read of the standard input.
+	go func() {
+		defer cancel()
+		in := io.MultiReader(from.Buffered(), f.Process.Stdin)
+		for b := make([]byte, 1); ; {
+			if _, err := in.Read(b); err != nil {
+				return
+			}
+			asked <- struct{}{}
+		}
+	}()
+	d.serve(ctx, w.Name, asked, ready, f.Process.Stdout)
+	patience, done := context.WithTimeout(context.Background(), devStop)
+	defer done()
+	d.shutdown(patience)
+	end()
+	d.all.Wait()
+	return d.failure()
+}
+
+// serve says how the worker is as often as somebody asks.
+func (d *devWorkers) serve(ctx context.Context, name string, asked, ready <-chan struct{}, to io.Writer) {
+	tell := json.NewEncoder(to)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ready:
+		}
+		d.mu.Lock()
+		e := d.engines[len(d.engines)-1]
+		d.mu.Unlock()
+		s := devState{Worker: name}
+		if at, err := e.State(ctx, 0, 0); err == nil {
+			s.Gateway = at.Info.GatewayAddr
+			if at.Info.Network != nil {
+				s.Network, s.Why = at.Info.Network.Mode, at.Info.Network.Why
+			}
+		}
+		if tell.Encode(s) != nil {
+			return // verge dev is gone
+		}
+	}
+}
+
+// joinDevNetwork sets up this process's network namespace.
+func joinDevNetwork(w *devWorker) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	up, err := netlink.LinkByName(devUplink)
+	if err != nil {
+		return err
+	}
+	for _, l := range []netlink.Link{lo, up} {
+		if err := netlink.LinkSetUp(l); err != nil {
+			return err
+		}
+	}
+	if err := netlink.AddrAdd(up, &netlink.Addr{IPNet: ipNet(w.Addr)}); err != nil {
+		return err
+	}
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: up.Attrs().Index, Gw: w.Via.AsSlice()})
+}
+
+// within calls f in another network namespace, which sockets that it makes belong to.
+func within(there, here int, f func() error) error {
+	runtime.LockOSThread()
+	if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("entering the network namespace of verge dev: %w", err)
+	}
+	err := f()
+	if back := unix.Setns(here, unix.CLONE_NEWNET); back != nil {
+		return errors.Join(err, back) // the thread ends with its goroutine, for it stays locked
+	}
+	runtime.UnlockOSThread()
+	return err
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+
+	"github.com/verge-edge/verge/internal/cli"
+)
+
+// devNetwork does not exist without network namespaces.
+type devNetwork struct{}
+
+var errLinuxOnly = errors.New("it needs Linux")
+
+func openDevNetwork(string, bool) (*devNetwork, error)                   { return nil, errLinuxOnly }
+func cleanDev(context.Context, string, *slog.Logger) error               { return nil }
+func runDevWorker(context.Context, cli.DevWorkerFlags) error             { return errLinuxOnly }
+func (*devNetwork) addr() (none netip.Addr)                              { return none }
+func (*devNetwork) ask(context.Context) []devState                       { return nil }
+func (*devNetwork) stop()                                                {}
+func (*devNetwork) remove() error                                        { return nil }
+func (*devNetwork) start(int, devWorker, cli.Process, func(error)) error { return errLinuxOnly }
