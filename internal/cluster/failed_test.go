@@ -1,3 +1,6 @@
+// In virtual time and one goroutine, where no race can be: make unit runs it without the detector.
+//go:build !race
+
 package cluster
 
 import (

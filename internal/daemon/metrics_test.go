@@ -51,6 +51,12 @@ func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	// Instances have users of their own, who see the programs of the worker's PATH.
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Setenv("PATH", filepath.Dir(self)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	dir := s.path("w1")
 	d := &devWorkers{log: s.log}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))

@@ -226,3 +226,14 @@ func TestUserCannotReachProgram(t *testing.T) {
 		t.Errorf("of mode 0700: %v", err)
 	}
 }
+
+// A path below which all mounts are is refused: they would be taken away, and with them
+// what the process needs.
+func TestViewHidesNoRoot(t *testing.T) {
+	for _, path := range []string{"", "/", "relative", "/tmp/.."} {
+		err := isolate(nil, runtime.View{Hide: []string{path}})
+		if err == nil || !strings.Contains(err.Error(), "absolute path") {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}

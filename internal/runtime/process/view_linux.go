@@ -66,6 +66,12 @@ type graft struct {
 // for a process of u. Nothing of it reaches the mount namespace of the machine: the
 // caller has made all mounts slaves of it.
 func isolate(u *runtime.User, v runtime.View) error {
+	for _, path := range v.Hide {
+		// All mounts are below these.
+		if !filepath.IsAbs(path) || filepath.Clean(path) == "/" {
+			return fmt.Errorf("hide %q: it must be an absolute path below /", path)
+		}
+	}
 	var trees []graft
 	defer func() {
 		for _, t := range trees {
