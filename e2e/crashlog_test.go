@@ -20,12 +20,13 @@ func TestTheLogOfACrashLoop(t *testing.T) {
 	w.addWorker("edge", "edge-1")
 	w.addWorker("edge", "edge-2")
 	w.allReady()
-	w.root.apply(`application: crash
+	// To wait would be in vain: apply says that it has failed.
+	w.root.ok("apply", "--no-wait", w.file("app-", `application: crash
 services:
   loop:
     command: [sh, -c, "echo 'fatal: cannot open config' >&2; exit 3"]
     restart: {max_restarts: 1, delay: 100ms}
-`)
+`))
 	var r result
 	eventually(t, time.Minute, "the log tells of both workers", func() error {
 		r = verge(t, w.root.contextFile(), "logs", "crash.loop.0", "--timestamps")

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,15 @@ func TestALinkThatIsDownIsSaid(t *testing.T) {
 	c.up.(*bus.MemConn).SetConnected(false)
 	if s, err = b.Status(t.Context()); err != nil || !strings.HasPrefix(s.Upstream, "away") || len(s.Problems) != 1 {
 		t.Errorf("%q %q %v", s.Upstream, s.Problems, err)
+	}
+	// What is changed here from now on counts as since the root was lost, although no
+	// exchange has failed yet.
+	e := &edit{c: c, m: c.m, app: "shop", now: time.Now(), locals: map[string]*local{"shop.web": nil}}
+	if err := e.commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.onUpReply(errors.New("no answer"))
+	if n := c.sinceAway().Tally.Changes; n != 1 {
+		t.Errorf("%d changes since the root was lost, not 1", n)
 	}
 }

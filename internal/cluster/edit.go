@@ -184,6 +184,8 @@ func (e *edit) ops() (g []bus.Op, counted func(), err error) {
 // commit stores the edit and makes it count.
 func (e *edit) commit(ctx context.Context) error {
 	c := e.c
+	// A change made as soon as the link is down is one since the root was lost.
+	c.noteRoot(c.rootAway())
 	g, counted, err := e.ops()
 	if err != nil {
 		return err

@@ -52,16 +52,7 @@ func (c *core) lower(exchanged func(error), renew func()) *exchange.Lower {
 func (c *core) onUpReply(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if (err == nil) != (c.upErr == nil) {
-		what := "the root answers"
-		if err != nil {
-			what = "the root does not answer, the site goes on by itself: " + err.Error()
-			c.lost = lost{time.Now(), c.m.counted()}
-		}
-		c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, what)
-		c.log.Info(what)
-	}
-	c.upErr = err
+	c.noteRoot(err)
 	if err == nil {
 		c.refused = nil
 		c.upAt = time.Now()
@@ -75,6 +66,21 @@ func (c *core) onUpReply(err error) {
 	} else {
 		c.upLost = time.Now()
 	}
+}
+
+// noteRoot notes whether the root answers, and what was counted when it was lost. The
+// mutex is held.
+func (c *core) noteRoot(err error) {
+	if (err == nil) != (c.upErr == nil) {
+		what := "the root answers"
+		if err != nil {
+			what = "the root does not answer, the site goes on by itself: " + err.Error()
+			c.lost = lost{time.Now(), c.m.counted()}
+		}
+		c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, what)
+		c.log.Info(what)
+	}
+	c.upErr = err
 }
 
 // upStatus is the aggregate, where the root has not heard it yet.

@@ -60,6 +60,11 @@ func (k *keptLogs) keep(id wire.InstanceID, incarnation int, log string, now tim
 	if err == nil {
 		err = os.Rename(log, to)
 	}
+	if err == nil { // nobody writes to it any more
+		if e := os.Remove(logfile.Pipe(to)); e != nil && !errors.Is(e, os.ErrNotExist) {
+			err = e
+		}
+	}
 	if err == nil {
 		err = os.Chtimes(to, now, now)
 	}
