@@ -191,6 +191,9 @@ func devAddr(n uint32) netip.Addr {
 func (n *devNetwork) addr() netip.Addr { return n.prefix.Addr() }
 
 func (n *devNetwork) makeBridge() error {
+	if err := removePorts(n.mark); err != nil { // of one that ended a moment ago
+		return err
+	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = devBridgeName(n.mark)
 	// One of its own: else it is that of a worker, and changes with them.
@@ -337,13 +340,35 @@ func cmpErr(err error) error {
 // connect gives a process, which has a network namespace of its own, a device there.
 func (n *devNetwork) connect(i, pid int) error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = fmt.Sprintf("%s%sv%x", hostnet.Devices, n.mark, i)
+	attrs.Name = fmt.Sprintf("%s%x", devPorts(n.mark), i)
 	attrs.MasterIndex = n.bridge.Index
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: devUplink, PeerNamespace: netlink.NsPid(pid)}
 	if err := netlink.LinkAdd(veth); err != nil {
 		return err
 	}
 	return netlink.LinkSetUp(veth)
+}
+
+// devPorts is how the names of the devices begin that workers are connected by.
+func devPorts(mark string) string { return hostnet.Devices + mark + "v" }
+
+// removePorts removes these devices. The kernel does it too, but only a while after the
+// process of a worker has ended, when the network namespace is taken down.
+func removePorts(mark string) error {
+	links, err := netlink.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return fmt.Errorf("listing devices: %w", err)
+	}
+	var errs []error
+	for _, l := range links {
+		if !strings.HasPrefix(l.Attrs().Name, devPorts(mark)) {
+			continue
+		}
+		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+			errs = append(errs, fmt.Errorf("removing %s: %w", l.Attrs().Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // ask asks all workers how they are. One that does not say is left out.
@@ -402,7 +427,7 @@ func (n *devNetwork) remove() error {
 }
 
 func removeDev(mark string, bridge netlink.Link, forwards bool) error {
-	var errs []error
+	errs := []error{removePorts(mark)}
 	if conn, err := nftables.New(); err != nil {
 		errs = append(errs, err)
 	} else {
