@@ -98,6 +98,12 @@ func IsRoot(user string) bool {
 	return name == "root" || name != "" && strings.Trim(name, "0") == ""
 }
 
+// AllowsUser says whether user is among those allowed, each as in Service.User. Root has
+// several names.
+func AllowsUser(allowed []string, user string) bool {
+	return slices.Contains(allowed, user) || IsRoot(user) && slices.ContainsFunc(allowed, IsRoot)
+}
+
 // UserRights are what the user of s wants beyond what every process may: what a namespace
 // must allow. A container has its users to itself.
 func (s *Service) UserRights() []string {

@@ -223,7 +223,6 @@ func (a *app) encodeEach(mode string, list []applyOutput) error {
 func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, timeout time.Duration, steps *progress) (*wire.AppView, error) {
 	var last *wire.AppView
 	var back *wire.AppRevision
-	quiet := calm{fresh: r.Change == "created"}
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		list, err := c.Instances(ctx, r.Name, "")
 		if err != nil && !notFound(err) {
@@ -247,7 +246,7 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 			return false, errFailed
 		}
 		holds := v.Holds && v.Revision >= r.Revision && !rolling(&v)
-		if !quiet.look(list, holds, a.opts.Now()) {
+		if !holds || !steps.calm() {
 			return false, nil
 		}
 		// What happened between the two questions.
@@ -290,39 +289,6 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		why:  why + missingParts(last),
 		next: "it goes on by itself; look with: verge describe application/" + r.Name,
 	}}
-}
-
-// calmFor is how long an application must hold without a restart after one: the program
-// of a crash loop without a readiness check is ready for a moment each time it starts.
-const calmFor = 3 * time.Second
-
-// calm tells an application that holds from one that happens to, between two restarts.
-type calm struct {
-	fresh    bool // none of its restarts is of before
-	looked   bool
-	before   int // restarts
-	restarts int
-	since    time.Time // it has held, with as many restarts; zero: it does not hold
-}
-
-// look takes note of how the application is, and says whether it holds.
-func (c *calm) look(list []wire.InstanceView, holds bool, now time.Time) bool {
-	n := 0
-	for _, i := range list {
-		n += i.Again()
-	}
-	if !c.looked && !c.fresh {
-		c.before = n
-	}
-	c.looked = true
-	switch {
-	case !holds:
-		c.since = time.Time{}
-	case c.since.IsZero() || n != c.restarts:
-		c.since = now
-	}
-	c.restarts = n
-	return holds && (n <= c.before || now.Sub(c.since) >= calmFor)
 }
 
 // errFailed ends a wait for what has failed.

@@ -171,11 +171,9 @@ func (a *app) rootCommand() *cobra.Command {
 
 // otherNames are what kubectl, docker, nomad and systemctl call a command.
 var otherNames = map[string][]string{
-	"apply": {"create", "run", "deploy", "up", "set", "patch", "edit"}, "delete": {"rm", "down", "destroy", "kill"},
-	"get": {"ps", "ls", "list"}, "describe": {"inspect", "show"}, "top": {"stats"}, "version": {"about"}, "explain": {"why"},
-	"status": {"info", "health", "cluster-info"}, "exec": {"attach", "ssh", "shell", "alloc"}, "plan": {"dry-run", "preview"},
-	"context": {"login", "use-context"}, "restart": {"reload", "start"}, "rollout": {"rollback", "undo", "history"},
-	"import": {"convert", "compose"}, "scale": {"autoscale-to", "resize"}, "events": {"journal"},
+	"apply": {"create", "run", "deploy", "up", "patch", "edit"}, "delete": {"rm", "down", "kill"}, "get": {"ps", "ls", "list"},
+	"describe": {"inspect", "show"}, "top": {"stats"}, "status": {"info", "cluster-info"}, "exec": {"attach", "ssh"},
+	"context": {"login"}, "restart": {"start"}, "rollout": {"rollback", "undo", "history"}, "import": {"convert"},
 }
 
 // group is the RunE of a command that only has subcommands.

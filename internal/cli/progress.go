@@ -76,7 +76,16 @@ type progress struct {
 	a    *app
 	seen map[string]bool
 	last map[wire.InstanceID]wire.Instance // as they were when they were shown last
+	// restarted is when an instance was last seen to have been restarted; zero: never.
+	restarted time.Time
 }
+
+// calmFor is how long there must be no restart after one: the program of a crash loop
+// without a readiness check is ready for a moment each time it starts.
+const calmFor = 3 * time.Second
+
+// calm says whether the last restart is long enough ago for what is shown to last.
+func (p *progress) calm() bool { return p.a.opts.Now().Sub(p.restarted) >= calmFor }
 
 func newProgress(a *app) *progress {
 	return &progress{a: a, seen: map[string]bool{}, last: map[wire.InstanceID]wire.Instance{}}
@@ -90,7 +99,10 @@ type step struct {
 }
 
 // skip marks what list shows as already known.
-func (p *progress) skip(list []wire.InstanceView) { p.news(list) }
+func (p *progress) skip(list []wire.InstanceView) {
+	p.news(list)
+	p.restarted = time.Time{}
+}
 
 // show prints what list has that was not known.
 func (p *progress) show(list []wire.InstanceView) {
@@ -120,6 +132,9 @@ func (p *progress) news(list []wire.InstanceView) []step {
 				step{at: h.At, id: i.ID, what: string(h.To), place: placeOf(i.Instance, h), why: h.Why})
 		}
 		was := p.last[i.ID]
+		if i.Again() > was.Again() {
+			p.restarted = p.a.opts.Now()
+		}
 		for _, what := range life.News(&was, &i.Instance) {
 			if what != "ready" { // it is one for each incarnation
 				steps = append(steps, step{at: p.a.opts.Now(), id: i.ID, what: what, place: where(i.Instance)})

@@ -287,7 +287,7 @@ func unfitUser(s *api.Service, allowed []string, isolation *wire.Isolation) stri
 		return ""
 	case isolation != nil && !isolation.Users:
 		return fmt.Sprintf("user %s: this worker cannot run an instance as another user than its own: %s", s.User, isolation.Why)
-	case !slices.Contains(allowed, s.User) && !(api.IsRoot(s.User) && slices.ContainsFunc(allowed, api.IsRoot)):
+	case !api.AllowsUser(allowed, s.User):
 		return fmt.Sprintf("user %s: this worker does not run instances as that user; its operator can allow it with --allow-host-user %s", s.User, s.User)
 	}
 	return ""

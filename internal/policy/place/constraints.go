@@ -188,7 +188,7 @@ func unfit(w *WorkerView, req *Request) removal {
 			return removal{filter: fVolumes, note: path}
 		}
 	}
-	if req.HostUser != "" && !allowsUser(w.HostUsers, req.HostUser) {
+	if req.HostUser != "" && !api.AllowsUser(w.HostUsers, req.HostUser) {
 		return removal{filter: fHostUser, note: req.HostUser}
 	}
 	if demand := toVec(req.Demand); asksDevices(demand, req.Devices) {
@@ -200,11 +200,6 @@ func unfit(w *WorkerView, req *Request) removal {
 		return removal{filter: fOverlay, note: req.Overlay}
 	}
 	return removal{filter: passed}
-}
-
-// allowsUser says whether a user is among those allowed; root has several names.
-func allowsUser(users []string, user string) bool {
-	return slices.Contains(users, user) || api.IsRoot(user) && slices.ContainsFunc(users, api.IsRoot)
 }
 
 // firstLabel is the key of the first of the labels asked for, in their order,
