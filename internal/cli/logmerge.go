@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -129,6 +130,7 @@ func expired(err error) bool {
 // logStream is the log of one instance in the order of time: of the workers where it was
 // and of the one where it is.
 type logStream struct {
+	id     wire.InstanceID
 	prefix string
 	parts  []*logSource
 	heads  []*logLine
@@ -137,9 +139,10 @@ type logStream struct {
 
 // openLog begins to read what there is of an instance; of one that is to be followed, what
 // it wrote elsewhere before. An instance that is on no worker now may have a former log; the
-// error is then said and not returned.
-func (a *app) openLog(ctx context.Context, c *rest.Client, id string, f logFlags) (*logStream, error) {
-	ask := wire.LogAsk{Max: logPage, Since: f.since, Times: true, Previous: f.previous}
+// error is then said and not returned. page bounds what is held of each log at a time, in
+// bytes.
+func (a *app) openLog(ctx context.Context, c *rest.Client, id string, f logFlags, page int) (*logStream, error) {
+	ask := wire.LogAsk{Max: page, Since: f.since, Times: true, Previous: f.previous}
 	if f.tail >= 0 {
 		ask.Offset = -int64(f.tail)
 	}
@@ -148,7 +151,7 @@ func (a *app) openLog(ctx context.Context, c *rest.Client, id string, f logFlags
 		s.ask.Former = former
 		return s, s.fill(ctx)
 	}
-	st := &logStream{}
+	st := &logStream{id: id}
 	if f.tail == 0 || f.follow && f.tail > 0 {
 		return st, nil
 	}
@@ -250,22 +253,25 @@ func (st *logStream) next(ctx context.Context) (logLine, error) {
 	return l, nil
 }
 
-// merge writes the lines of several logs in the order of their times; those of one log stay
-// in its order.
-func mergeLogs(ctx context.Context, to io.Writer, streams []*logStream, timestamps bool) error {
+// mergeLogs writes the lines of several logs in the order of their times; those of one log
+// stay in its order. failed is how many could not be read to their end, which it says; the
+// others go on. It ends without an error when ctx does: the user has seen enough.
+func (a *app) mergeLogs(ctx context.Context, streams []*logStream, timestamps bool) (failed int, err error) {
 	type head struct {
 		stream int
 		line   logLine
 		seen   time.Time // the latest time of its log, so that clocks that were set back do no harm
 	}
 	var heads []head
-	pull := func(i int, seen time.Time) error {
+	pull := func(i int, seen time.Time) {
 		l, err := streams[i].next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return
 		}
 		if err != nil {
-			return err
+			failed++
+			a.notef("%s: %s", clean(streams[i].id), clean(firstLine(err)))
+			return
 		}
 		if l.at.After(seen) {
 			seen = l.at
@@ -273,30 +279,31 @@ func mergeLogs(ctx context.Context, to io.Writer, streams []*logStream, timestam
 		h := head{i, l, seen}
 		at, _ := slices.BinarySearchFunc(heads, h, func(a, b head) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.stream, b.stream)) })
 		heads = slices.Insert(heads, at, h)
-		return nil
 	}
 	for i := range streams {
-		if err := pull(i, time.Time{}); err != nil {
-			return err
-		}
+		pull(i, time.Time{})
 	}
-	for len(heads) > 0 {
+	to := bufio.NewWriterSize(a.out, maxLogLine)
+	for len(heads) > 0 && ctx.Err() == nil {
 		h := heads[0]
 		heads = heads[1:]
 		text := h.line.text
 		if timestamps {
 			text = h.line.stamped()
 		}
-		prefix := streams[h.stream].prefix
+		// The writer keeps its first error for Flush.
+		_, _ = to.WriteString(streams[h.stream].prefix)
+		_, err := to.Write(text)
 		if len(streams) > 1 && !bytes.HasSuffix(text, []byte("\n")) {
-			text = append(slices.Clone(text), '\n') // another log goes on behind it
+			err = to.WriteByte('\n') // another log goes on behind it
 		}
-		if _, err := to.Write(append([]byte(prefix), text...)); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+		if err != nil {
+			break
 		}
-		if err := pull(h.stream, h.seen); err != nil {
-			return err
-		}
+		pull(h.stream, h.seen)
 	}
-	return nil
+	if err := to.Flush(); err != nil {
+		return failed, fmt.Errorf("write to standard output: %w", err)
+	}
+	return failed, nil
 }

@@ -76,14 +76,21 @@ that are new.`,
 				if err != nil {
 					return err
 				}
-				st, err := a.openLog(ctx, c, i.ID, f)
+				st, err := a.openLog(ctx, c, i.ID, f, logPage)
+				if ctx.Err() != nil {
+					return nil //nolint:nilerr // the user has seen enough
+				}
 				if err != nil {
 					return err
 				}
 				if f.prefix {
 					st.prefix = i.ID + " | "
 				}
-				if err := mergeLogs(ctx, a.out, []*logStream{st}, f.timestamps); err != nil || !f.follow {
+				failed, err := a.mergeLogs(ctx, []*logStream{st}, f.timestamps)
+				if err == nil && !f.follow {
+					err = missingLogs(failed, 1, i.App)
+				}
+				if err != nil || !f.follow {
 					return err
 				}
 				r := &logReader{a: a, c: c, id: i.ID, to: a.out, last: true}
@@ -141,7 +148,7 @@ func (r *logReader) stamped(chunk wire.LogChunk, timestamps bool) []byte {
 	return out
 }
 
-// read prints the log, and follows it until the instance is gone or ctx ends.
+// read prints the log and follows it until the instance is gone or ctx ends.
 func (r *logReader) read(ctx context.Context, f logFlags) error {
 	offset, wait := int64(0), time.Duration(0)
 	if f.tail > 0 {
@@ -154,10 +161,10 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the user has seen enough
-		case err != nil && f.follow && r.last && notFound(err):
+		case err != nil && r.last && notFound(err):
 			r.a.notef("%s is gone", clean(r.id))
 			return nil
-		case err != nil && f.follow && (passing(err) || notPlaced(err) || notFound(err)):
+		case passing(err) || notPlaced(err) || notFound(err):
 			r.lost(ctx, err)
 			continue
 		case err != nil:
@@ -179,9 +186,6 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 		offset = chunk.Next
 		if len(chunk.Data) > 0 {
 			continue
-		}
-		if !f.follow {
-			return nil
 		}
 		wait = followWait
 		if r.last {

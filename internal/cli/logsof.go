@@ -20,6 +20,8 @@ const (
 	maxFollowed = 50
 	// maxLogLine is how much of a line is held back until its end comes.
 	maxLogLine = 64 << 10
+	// minLogPage is the least that is asked for at a time of a log, in bytes.
+	minLogPage = 16 << 10
 )
 
 // logsOf prints the logs of all instances of an application or a service.
@@ -47,8 +49,9 @@ func (a *app) logsOf(ctx context.Context, c *rest.Client, kind, name string, f l
 	}
 	failed := 0
 	var streams []*logStream
+	page := max(minLogPage, logPage/max(1, len(list)))
 	for _, i := range list {
-		st, err := a.openLog(ctx, c, i.ID, f)
+		st, err := a.openLog(ctx, c, i.ID, f, page)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the user has seen enough
 		}
@@ -62,16 +65,20 @@ func (a *app) logsOf(ctx context.Context, c *rest.Client, kind, name string, f l
 		}
 		streams = append(streams, st)
 	}
-	if err := mergeLogs(ctx, m.out, streams, f.timestamps); err != nil {
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the user has seen enough
-		}
+	broken, err := a.mergeLogs(ctx, streams, f.timestamps)
+	if err != nil {
 		return err
 	}
-	if failed > 0 {
-		return &userError{what: "not all logs could be read", why: fmt.Sprintf("%d of %d are missing", failed, len(list)), next: "verge get instances --app " + app}
+	return missingLogs(failed+broken, len(list), app)
+}
+
+// missingLogs is the error of a command that could not read so many of all logs, or not to
+// their end; nil for none.
+func missingLogs(failed, all int, app string) error {
+	if failed == 0 {
+		return nil
 	}
-	return nil
+	return &userError{what: "not all logs could be read", why: fmt.Sprintf("%d of %d are missing", failed, all), next: "verge get instances --app " + app}
 }
 
 // manyLogs prints the logs of several instances.
@@ -90,7 +97,7 @@ type manyLogs struct {
 	readers sync.WaitGroup
 }
 
-// one prints the log of one instance, and follows it if that is wanted.
+// one prints and follows the log of one instance.
 func (m *manyLogs) one(ctx context.Context, id string) error {
 	r := &logReader{a: m.a, c: m.c, id: id}
 	lines := &prefixed{to: m.out, prefix: fmt.Sprintf("%-*s | ", m.width, id)}
