@@ -43,14 +43,14 @@ func BenchmarkEntryRemote(b *testing.B) {
 	}
 }
 
-func benchmarkGateway(b *testing.B, gate, home *worker) {
+// benchmarkGateway measures requests to the gateway of one worker for an instance of
+// another or of the same; make makes each.
+func benchmarkGateway(b *testing.B, gate, home *worker, c *http.Client, make func() *http.Request) {
 	home.addHTTP(b, "app.web.0", says("hello"))
 	gate.SetRoutes([]wire.Route{hostRoute(host, home.endpoint("app.web.0"))})
-	c := client(b)
-	req := gate.request(b, "GET", host, "/", nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		res, err := c.Do(req)
+		res, err := c.Do(make())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -59,58 +59,39 @@ func benchmarkGateway(b *testing.B, gate, home *worker) {
 		}
 		_ = res.Body.Close()
 	}
+}
+
+// same is a GET that is sent again and again.
+func same(b *testing.B, gate *worker) func() *http.Request {
+	req := gate.request(b, "GET", host, "/", nil)
+	return func() *http.Request { return req }
 }
 
 // BenchmarkGatewayLocal is a request over kept connections to a local instance;
 // client and instance are part of the figures.
 func BenchmarkGatewayLocal(b *testing.B) {
 	a := newWorker(b, newAuthority(b), "a", nil)
-	benchmarkGateway(b, a, a)
+	benchmarkGateway(b, a, a, client(b), same(b, a))
 }
 
 // BenchmarkGatewayRemote is the same to an instance of another worker.
 func BenchmarkGatewayRemote(b *testing.B) {
 	ca := newAuthority(b)
-	benchmarkGateway(b, newWorker(b, ca, "a", nil), newWorker(b, ca, "b", nil))
+	a := newWorker(b, ca, "a", nil)
+	benchmarkGateway(b, a, newWorker(b, ca, "b", nil), client(b), same(b, a))
 }
 
 // BenchmarkGatewayH2 is a request over HTTP/2 to a local instance.
 func BenchmarkGatewayH2(b *testing.B) {
 	a := newWorker(b, newAuthority(b), "a", nil)
-	a.addHTTP(b, "app.web.0", says("hello"))
-	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
-	c := h2Client(b)
-	req := a.request(b, "GET", host, "/", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		res, err := c.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-			b.Fatal(res.Status, err)
-		}
-		_ = res.Body.Close()
-	}
+	benchmarkGateway(b, a, a, h2Client(b), same(b, a))
 }
 
 // BenchmarkGatewayChunked is a request with a body in chunks, which leaves the fast path.
 func BenchmarkGatewayChunked(b *testing.B) {
 	a := newWorker(b, newAuthority(b), "a", nil)
-	a.addHTTP(b, "app.web.0", says("hello"))
-	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
-	c := client(b)
 	body := strings.Repeat("x", 64<<10)
-	b.ReportAllocs()
-	for b.Loop() {
-		req := a.request(b, "POST", host, "/", struct{ io.Reader }{strings.NewReader(body)})
-		res, err := c.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-			b.Fatal(res.Status, err)
-		}
-		_ = res.Body.Close()
-	}
+	benchmarkGateway(b, a, a, client(b), func() *http.Request {
+		return a.request(b, "POST", host, "/", struct{ io.Reader }{strings.NewReader(body)})
+	})
 }

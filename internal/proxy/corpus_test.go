@@ -449,14 +449,14 @@ http {
 	return near, far, others
 }
 
-// TestCorpus: each of some hundreds of requests, most of which are malformed in one way, is
+// TestCorpus: each of a thousand requests, most of which are malformed in one way, is
 // accepted and means the same to the backend, or is refused; near and far; and what the
 // gateway accepts nginx or HAProxy accepts too.
 func TestCorpus(t *testing.T) {
 	near, far, others := corpusProxies(t)
 	proxies := append([]*corpusProxy{near, far}, others...)
 	cases, h2 := corpus(), corpusH2()
-	if len(cases) < 400 || len(h2) < 50 {
+	if len(cases) < 1000 || len(h2) < 80 {
 		t.Errorf("%d cases of HTTP/1 and %d of HTTP/2", len(cases), len(h2))
 	}
 	seen := map[string]bool{}

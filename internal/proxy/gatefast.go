@@ -121,13 +121,17 @@ type overTLS struct{}
 // connContext lets requests of a connection with TLS know it, which the server of the
 // standard library sees only where nothing is around that.
 func (d *door) connContext(ctx context.Context, c net.Conn) context.Context {
-	if n, ok := c.(interface{ NetConn() net.Conn }); ok {
-		if t, ok := n.NetConn().(*tls.Conn); ok {
+	for {
+		if t, ok := c.(*tls.Conn); ok {
 			state := t.ConnectionState()
 			return context.WithValue(ctx, overTLS{}, &state)
 		}
+		n, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return ctx
+		}
+		c = n.NetConn()
 	}
-	return ctx
 }
 
 // visitor is a client of the gateway on the fast path.

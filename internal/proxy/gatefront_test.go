@@ -27,6 +27,8 @@ import (
 
 	"github.com/pires/go-proxyproto"
 
+	"golang.org/x/net/http2"
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/wire"
@@ -122,6 +124,25 @@ func code(t testing.TB, body string) string {
 		t.Fatalf("%q: %v", body, err)
 	}
 	return p.Code
+}
+
+// A client that speaks HTTP/2 within TLS without having negotiated it came over TLS as well.
+func TestHTTP2WithinTLSThatWasNotNegotiated(t *testing.T) {
+	t.Parallel()
+	a := gatewayWorker(t, func(o *Options) { o.SelfSigned = true })
+	a.addHTTP(t, "app.web.0", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = fmt.Fprint(w, req.Header.Get("X-Forwarded-Proto"))
+	}))
+	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}}, a.endpoint("app.web.0"))})
+	tr := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
+		d := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} // without NextProtos
+		return d.DialContext(ctx, network, a.GatewayTLSAddr())
+	}}
+	t.Cleanup(tr.CloseIdleConnections)
+	res, body := getURL(t, &http.Client{Transport: tr, Timeout: 20 * time.Second}, "http://"+host+"/")
+	if res.ProtoMajor != 2 || body != "https" {
+		t.Errorf("%s %s: it came over %q", res.Proto, res.Status, body)
+	}
 }
 
 func TestGatewayPaths(t *testing.T) {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -109,12 +108,7 @@ func overH2(t testing.TB, addr string, body []byte, fields ...string) (status st
 	fr := http2.NewFramer(c, c)
 	fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	must(t, fr.WriteSettings())
-	var block bytes.Buffer
-	enc := hpack.NewEncoder(&block)
-	for i := 0; i < len(fields); i += 2 {
-		must(t, enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
-	}
-	must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: body == nil, EndHeaders: true}))
+	must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(t, fields...), EndStream: body == nil, EndHeaders: true}))
 	if body != nil {
 		_ = fr.WriteData(1, true, body) // the server may have had enough
 	}
