@@ -20,7 +20,7 @@ type Room struct {
 
 	mu     sync.Mutex // guards below
 	places map[*Place]struct{}
-	by     map[netip.Prefix]*source
+	by     map[netip.Addr]*source
 	count  int // of places without credentials
 	next   uint64
 	free   chan struct{} // closed when a place becomes free, nil while nobody waits
@@ -35,7 +35,7 @@ type source struct {
 // Place of a connection.
 type Place struct {
 	room  *Room
-	from  netip.Prefix
+	from  netip.Addr
 	cut   func()
 	n     uint64 // in the order of arrival
 	known bool
@@ -43,7 +43,7 @@ type Place struct {
 
 // NewRoom has this many places, of which one source holds each at most.
 func NewRoom(most, each int) *Room {
-	return &Room{most: most, unknown: max(1, most/2), each: each, places: map[*Place]struct{}{}, by: map[netip.Prefix]*source{}}
+	return &Room{most: most, unknown: max(1, most/2), each: each, places: map[*Place]struct{}{}, by: map[netip.Addr]*source{}}
 }
 
 // Full is closed when a connection could enter; nil where one can now.
@@ -62,7 +62,7 @@ func (r *Room) Full() <-chan struct{} {
 // Enter takes a place for a connection from a source; nil where there is none. cut ends
 // the connection if another one takes its place. It is called by who enters, once and
 // without a lock.
-func (r *Room) Enter(from netip.Prefix, cut func()) *Place {
+func (r *Room) Enter(from netip.Addr, cut func()) *Place {
 	r.mu.Lock()
 	s := r.by[from]
 	if s == nil {
@@ -171,25 +171,4 @@ func (r *Room) Held() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.places)
-}
-
-// Source is whom an address, with or without a port, stands for: a host in IPv4, a network of 64 bits in
-// IPv6, where one host has all its addresses.
-func Source(addr string) netip.Prefix {
-	ip := netip.Addr{}
-	if ap, err := netip.ParseAddrPort(addr); err == nil {
-		ip = ap.Addr()
-	} else if a, err := netip.ParseAddr(addr); err == nil {
-		ip = a
-	}
-	ip = ip.Unmap().WithZone("")
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // all that have no address are one
-	}
-	return p
 }

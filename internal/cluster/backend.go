@@ -113,7 +113,7 @@ func (b backend) Workers(context.Context) ([]wire.WorkerView, error) { return b.
 // Entries implements rest.Backend.
 func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.EntryView, error) {
 	if cluster != b.name {
-		return nil, rest.Elsewhere("asking for a worker of cluster "+cluster, "that cluster")
+		return nil, rest.ElsewhereAt("asking for a worker", cluster)
 	}
 	return b.entries(ctx, worker)
 }

@@ -32,7 +32,7 @@ func (b backend) UncordonWorker(ctx context.Context, cluster, name string) error
 // ours says that a cluster is not this one.
 func (c *core) ours(cluster string) error {
 	if cluster != c.name {
-		return rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
+		return rest.ElsewhereAt("operating a worker", cluster)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (b backend) DenyGateway(ctx context.Context, cluster, name string) error {
 // setGateway stores whether a worker may be a gateway with TLS, where that is new.
 func (b backend) setGateway(ctx context.Context, cluster, name string, g wire.GatewayGrant) (wire.GatewayGrant, error) {
 	if cluster != b.name {
-		return g, rest.Elsewhere("operating a worker of cluster "+cluster, "that cluster")
+		return g, rest.ElsewhereAt("operating a worker", cluster)
 	}
 	return b.grant(ctx, name, g, rest.Caller(ctx), time.Now())
 }

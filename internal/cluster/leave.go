@@ -26,7 +26,7 @@ const maxGone = 4096
 // RemoveWorker implements rest.Backend.
 func (b backend) RemoveWorker(ctx context.Context, cluster, worker string, force bool) error {
 	if cluster != b.name {
-		return rest.Elsewhere("removing a worker of cluster "+cluster, "that cluster")
+		return rest.ElsewhereAt("removing a worker", cluster)
 	}
 	g, err := b.removeWorker(ctx, worker, force, b.clock.Now())
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *core) isRegistered(r wire.LeaveRequest) error {
 // RevokeWorker implements rest.Backend.
 func (b backend) RevokeWorker(ctx context.Context, cluster, worker string) error {
 	if cluster != b.name {
-		return rest.Elsewhere("revoking the key of a worker of cluster "+cluster, "that cluster")
+		return rest.ElsewhereAt("revoking the key of a worker", cluster)
 	}
 	g, err := b.revokeWorker(ctx, worker, b.clock.Now())
 	if err != nil {

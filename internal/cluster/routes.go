@@ -26,7 +26,7 @@ func (c *core) routesPage(ctx context.Context, q wire.Ask) (page json.RawMessage
 // Route implements rest.Backend.
 func (b backend) Route(ctx context.Context, cluster, worker, app, service string) (r wire.RouteReport, err error) {
 	if cluster != b.name {
-		return r, rest.Elsewhere("asking a worker of cluster "+cluster, "that cluster")
+		return r, rest.ElsewhereAt("asking a worker", cluster)
 	}
 	if err = b.askRoutes(ctx, wire.Ask{What: wire.AskRoute, Worker: worker, Instance: app + "." + service}, &r); err != nil {
 		return r, err
@@ -37,7 +37,7 @@ func (b backend) Route(ctx context.Context, cluster, worker, app, service string
 // Net implements rest.Backend.
 func (b backend) Net(ctx context.Context, cluster, worker string) (r wire.NetReport, err error) {
 	if cluster != b.name {
-		return r, rest.Elsewhere("asking a worker of cluster "+cluster, "that cluster")
+		return r, rest.ElsewhereAt("asking a worker", cluster)
 	}
 	if err = b.askRoutes(ctx, wire.Ask{What: wire.AskNet, Worker: worker}, &r); err != nil {
 		return r, err

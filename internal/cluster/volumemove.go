@@ -296,7 +296,7 @@ func (b backend) CancelVolumes(ctx context.Context, cluster, worker string, r wi
 // changeMove stores what change makes of an instance that has a volume.
 func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.VolumeRef, change func(*tx, wire.Instance, time.Time) (wire.Instance, error)) error {
 	if cluster != b.name {
-		return rest.Elsewhere("moving a volume of cluster "+cluster, "that cluster")
+		return rest.ElsewhereAt("moving a volume", cluster)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

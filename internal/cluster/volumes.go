@@ -48,7 +48,7 @@ func (m *model) keeps(worker string, r wire.VolumeRef) bool {
 // Volumes implements rest.Backend.
 func (b backend) Volumes(ctx context.Context, cluster, worker string) ([]wire.VolumeView, error) {
 	if cluster != b.name {
-		return nil, rest.Elsewhere("asking for a worker of cluster "+cluster, "that cluster")
+		return nil, rest.ElsewhereAt("asking for a worker", cluster)
 	}
 	return b.volumes(ctx, worker)
 }
@@ -56,7 +56,7 @@ func (b backend) Volumes(ctx context.Context, cluster, worker string) ([]wire.Vo
 // RemoveVolume implements rest.Backend.
 func (b backend) RemoveVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef) error {
 	if cluster != b.name {
-		return rest.Elsewhere("removing a volume of cluster "+cluster, "that cluster")
+		return rest.ElsewhereAt("removing a volume", cluster)
 	}
 	if !b.hasWorker(worker) {
 		if was, err := b.removedVolume(ctx, worker, r); was || err != nil {

@@ -25,7 +25,7 @@ func (c *core) workerPage(ctx context.Context, worker string) (page wire.Metrics
 // WorkerMetrics implements rest.Backend.
 func (b backend) WorkerMetrics(ctx context.Context, cluster, worker string) ([]byte, error) {
 	if cluster != b.name {
-		return nil, rest.Elsewhere("measuring a worker of cluster "+cluster, "that cluster")
+		return nil, rest.ElsewhereAt("measuring a worker", cluster)
 	}
 	page, err := b.workerPage(ctx, worker)
 	if err != nil {

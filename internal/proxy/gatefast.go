@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/wire"
@@ -150,7 +151,7 @@ type visitor struct {
 func (v *visitor) begin(m *http1.Marks, secure bool) {
 	remote := v.from.String()
 	if a, err := netip.ParseAddrPort(remote); err == nil {
-		v.addr, v.known = ingress.Client(a.Addr()), true
+		v.addr, v.known = accept.Client(a.Addr()), true
 	}
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

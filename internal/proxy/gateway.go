@@ -187,7 +187,7 @@ func (p *published) take(remote string) (wait time.Duration, ok bool) {
 	if err != nil {
 		return 0, true // no address of a network
 	}
-	return p.limit.Take(ingress.Client(a.Addr()), time.Now())
+	return p.limit.Take(accept.Client(a.Addr()), time.Now())
 }
 
 // notPublished says that nothing is here, and nothing about what else is.
@@ -355,7 +355,7 @@ func (c *clients) take(remote net.Addr) (give func(), ok bool) {
 	if !is {
 		return func() {}, true
 	}
-	client := ingress.Client(tcp.AddrPort().Addr())
+	client := accept.Client(tcp.AddrPort().Addr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.open[client]; n >= c.most || n > 0 && n >= perFree*(c.all-c.total) {

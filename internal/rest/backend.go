@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
@@ -91,13 +90,18 @@ func OneUseToken() error {
 		"the token was not made", "only a token with which workers join that are no gateways can be for several")
 }
 
-// Elsewhere is the error for an operation that this role does not offer. Where ends with
-// the name of a cluster after "cluster, " if it is known.
+// Elsewhere is the error for an operation that this role does not offer, with words for the
+// one that does, such as "the root".
 func Elsewhere(what, where string) error {
-	remedy := "use a context of " + where + " (verge context use NAME)"
-	if _, cluster, ok := strings.Cut(where, "cluster, "); ok {
-		remedy = ContextOf(cluster)
-	}
+	return elsewhere(what, where, "use a context of "+where+" (verge context use NAME)")
+}
+
+// ElsewhereAt is the error for an operation that only the named cluster offers.
+func ElsewhereAt(what, cluster string) error {
+	return elsewhere(what, "cluster "+cluster, ContextOf(cluster))
+}
+
+func elsewhere(what, where, remedy string) error {
 	return wire.Problemf(421, "elsewhere", remedy, "this is not the place for that", "%s is done at %s", what, where)
 }
 

@@ -5,6 +5,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/accept"
 )
 
 func TestBoundedListener(t *testing.T) {
@@ -110,7 +112,7 @@ func TestOneSourceGetsAPart(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		if got := sourceOf(c.RemoteAddr().String()).Addr().String(); got != from {
+		if got := accept.Source(c.RemoteAddr().String()).String(); got != from {
 			t.Fatalf("accepted %s, want %s", got, from)
 		}
 		return c

@@ -24,13 +24,13 @@ type sources struct {
 
 	mu sync.Mutex
 	// by source; those whose bucket is full again can be forgotten.
-	by    map[netip.Prefix]*rate.Limiter
+	by    map[netip.Addr]*rate.Limiter
 	rest  *rate.Limiter // of all for whom there is no room
 	swept time.Time
 }
 
 func newSources(every rate.Limit, burst int) *sources {
-	return &sources{every: every, burst: burst, most: maxSources, by: map[netip.Prefix]*rate.Limiter{}, rest: rate.NewLimiter(every, burst)}
+	return &sources{every: every, burst: burst, most: maxSources, by: map[netip.Addr]*rate.Limiter{}, rest: rate.NewLimiter(every, burst)}
 }
 
 // allow takes one from the bucket of an address (host:port or host).
@@ -42,7 +42,7 @@ func (s *sources) exhausted(addr string, now time.Time) bool {
 }
 
 func (s *sources) bucket(addr string, now time.Time) *rate.Limiter {
-	key := sourceOf(addr)
+	key := accept.Source(addr)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.by[key]; l != nil {
@@ -72,9 +72,6 @@ func (s *sources) sweep(now time.Time) {
 		}
 	}
 }
-
-// sourceOf is whom an address stands for.
-func sourceOf(addr string) netip.Prefix { return accept.Source(addr) }
 
 // maxTrusted bounds the tokens that are remembered as good.
 const maxTrusted = 1024

@@ -60,12 +60,12 @@ func (b backend) setCordon(ctx context.Context, name string, now time.Time, chan
 
 // AllowGateway implements rest.Backend.
 func (b backend) AllowGateway(_ context.Context, cluster, _ string) (wire.GatewayGrant, error) {
-	return wire.GatewayGrant{}, rest.Elsewhere("allowing a worker to be a gateway", "its cluster, "+cluster)
+	return wire.GatewayGrant{}, rest.ElsewhereAt("allowing a worker to be a gateway", cluster)
 }
 
 // DenyGateway implements rest.Backend.
 func (b backend) DenyGateway(_ context.Context, cluster, _ string) error {
-	return rest.Elsewhere("denying a worker to be a gateway", "its cluster, "+cluster)
+	return rest.ElsewhereAt("denying a worker to be a gateway", cluster)
 }
 
 // GatewayACME implements rest.Backend.

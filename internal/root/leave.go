@@ -36,12 +36,12 @@ const (
 
 // RemoveWorker implements rest.Backend.
 func (b backend) RemoveWorker(_ context.Context, cluster, _ string, _ bool) error {
-	return rest.Elsewhere("removing a worker", "its cluster, "+cluster)
+	return rest.ElsewhereAt("removing a worker", cluster)
 }
 
 // RevokeWorker implements rest.Backend.
 func (b backend) RevokeWorker(_ context.Context, cluster, _ string) error {
-	return rest.Elsewhere("revoking the key of a worker", "its cluster, "+cluster)
+	return rest.ElsewhereAt("revoking the key of a worker", cluster)
 }
 
 // RevokePlugin implements rest.Backend.

@@ -177,7 +177,7 @@ func (b backend) AckConflict(_ context.Context, id string) error {
 	defer b.mu.Unlock()
 	for _, cl := range b.m.clusters {
 		if cl.conflicts[id] != nil {
-			return rest.Elsewhere("acknowledging conflict "+id, "cluster "+cl.Name)
+			return rest.ElsewhereAt("acknowledging conflict "+id, cl.Name)
 		}
 	}
 	return wire.Problemf(404, "no-such-conflict", "verge local", "there is no such conflict", "%s is not known", id)

@@ -23,32 +23,32 @@ func (b backend) Volumes(ctx context.Context, cluster, worker string) ([]wire.Vo
 
 // RemoveVolume implements rest.Backend. What is stored at a site is the site's.
 func (b backend) RemoveVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef) error {
-	return rest.Elsewhere("removing a volume", "its cluster, "+cluster)
+	return rest.ElsewhereAt("removing a volume", cluster)
 }
 
 // MoveVolumes implements rest.Backend, as RemoveVolume does.
 func (b backend) MoveVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeMoveRequest) error {
-	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
+	return rest.ElsewhereAt("moving a volume", cluster)
 }
 
 // ForgetVolumes implements rest.Backend.
 func (b backend) ForgetVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeForgetRequest) error {
-	return rest.Elsewhere("giving a volume up", "its cluster, "+cluster)
+	return rest.ElsewhereAt("giving a volume up", cluster)
 }
 
 // CancelVolumes implements rest.Backend.
 func (b backend) CancelVolumes(_ context.Context, cluster, _ string, _ wire.VolumeRef) error {
-	return rest.Elsewhere("moving a volume", "its cluster, "+cluster)
+	return rest.ElsewhereAt("moving a volume", cluster)
 }
 
 // SnapshotVolume implements rest.Backend.
 func (b backend) SnapshotVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
-	return rest.Elsewhere("making a snapshot of a volume", "its cluster, "+cluster)
+	return rest.ElsewhereAt("making a snapshot of a volume", cluster)
 }
 
 // RestoreVolume implements rest.Backend.
 func (b backend) RestoreVolume(_ context.Context, cluster, _ string, _ wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
-	return rest.Elsewhere("restoring a volume", "its cluster, "+cluster)
+	return rest.ElsewhereAt("restoring a volume", cluster)
 }
 
 // Snapshots implements rest.Backend.

@@ -63,17 +63,3 @@ func (l *Limit) sweepLocked(now time.Time) bool {
 	}
 	return len(l.full) < MaxClients
 }
-
-// Client is what an address counts as: itself, or for IPv6 its /64, of which one
-// host has as many addresses as it likes.
-func Client(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if a.Is4() || !a.IsValid() {
-		return a
-	}
-	p, err := a.Prefix(64)
-	if err != nil {
-		return a
-	}
-	return p.Addr()
-}
