@@ -406,8 +406,8 @@ type tx struct {
 	// certs are the secrets with certificates, see certificates; nil before it is asked.
 	certs map[string]bool
 	apart map[string][]string
-	// rivals are made when they are first asked for as well; see portRivals.
-	rivals map[string][]rival
+	// portsOf is made when it is first asked for as well; see portIndex.
+	portsOf *portIndex
 	// before are the shares of the revision before, see shareFor.
 	before map[string]*wire.Share
 	// rates by application and service, made when they are first asked for.
