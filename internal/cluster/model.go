@@ -18,7 +18,6 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/plugin"
-	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -92,8 +91,7 @@ type worker struct {
 	connected bool
 	closed    time.Time // when its connection was closed last
 	suspect   bool
-	since     time.Time  // of suspect
-	loss      *life.Loss // what its silence affects, until all of that answers again; nil: nothing
+	since     time.Time // of suspect
 	skew      exchange.Skew
 	leaving   bool      // its agent announced a restart
 	renewed   time.Time // when it was certified last by this process
